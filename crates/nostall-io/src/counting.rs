@@ -1,0 +1,203 @@
+//! Counting what a driver does to the bus.
+
+use core::cell::Cell;
+
+use crate::Registers;
+
+/// What has passed through a [`Counting`] window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Single reads.
+    pub reads: u64,
+    /// Single writes.
+    pub writes: u64,
+    /// Bursts, either way.
+    pub bursts: u64,
+    /// Values moved in bursts; each is one access on the bus.
+    pub burst_values: u64,
+    /// Register instructions the CPU issued for the bursts: one each where the
+    /// bus has a string instruction, else one a value.
+    pub burst_instructions: u64,
+}
+
+impl Counts {
+    /// Register instructions issued by the CPU. A `rep outsb` is one.
+    pub const fn register_instructions(&self) -> u64 {
+        self.reads + self.writes + self.burst_instructions
+    }
+
+    /// Accesses the device saw. A `rep outsb` of sixteen bytes is sixteen.
+    pub const fn bus_accesses(&self) -> u64 {
+        self.reads + self.writes + self.burst_values
+    }
+}
+
+impl core::ops::Sub for Counts {
+    type Output = Self;
+
+    /// What was counted between two readings of the same window.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            reads: self.reads.saturating_sub(earlier.reads),
+            writes: self.writes.saturating_sub(earlier.writes),
+            bursts: self.bursts.saturating_sub(earlier.bursts),
+            burst_values: self.burst_values.saturating_sub(earlier.burst_values),
+            burst_instructions: self
+                .burst_instructions
+                .saturating_sub(earlier.burst_instructions),
+        }
+    }
+}
+
+/// A window that counts every access on its way to `R`.
+///
+/// A driver that is not given one pays nothing for its existence.
+#[derive(Debug)]
+pub struct Counting<R> {
+    inner: R,
+    counts: Cell<Counts>,
+}
+
+impl<R> Counting<R> {
+    /// Counts from zero.
+    pub const fn new(inner: R) -> Self {
+        Self {
+            inner,
+            counts: Cell::new(Counts {
+                reads: 0,
+                writes: 0,
+                bursts: 0,
+                burst_values: 0,
+                burst_instructions: 0,
+            }),
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
+        self.counts.get()
+    }
+
+    /// The window behind.
+    pub const fn inner(&self) -> &R {
+        &self.inner
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+}
+
+impl<R: Registers> Counting<R> {
+    fn count_burst(&self, values: usize) {
+        self.count(|c| {
+            c.bursts += 1;
+            c.burst_values += values as u64;
+            c.burst_instructions += self.inner.burst_instructions(values) as u64;
+        });
+    }
+}
+
+impl<R: Registers> Registers for Counting<R> {
+    fn read8(&self, offset: usize) -> u8 {
+        self.count(|c| c.reads += 1);
+        self.inner.read8(offset)
+    }
+    fn write8(&self, offset: usize, value: u8) {
+        self.count(|c| c.writes += 1);
+        self.inner.write8(offset, value);
+    }
+    fn write_burst(&self, offset: usize, values: &[u8]) {
+        self.count_burst(values.len());
+        self.inner.write_burst(offset, values);
+    }
+    fn read_burst(&self, offset: usize, values: &mut [u8]) {
+        self.count_burst(values.len());
+        self.inner.read_burst(offset, values);
+    }
+    fn burst_instructions(&self, values: usize) -> usize {
+        self.inner.burst_instructions(values)
+    }
+    fn read16(&self, offset: usize) -> u16 {
+        self.count(|c| c.reads += 1);
+        self.inner.read16(offset)
+    }
+    fn write16(&self, offset: usize, value: u16) {
+        self.count(|c| c.writes += 1);
+        self.inner.write16(offset, value);
+    }
+    fn read32(&self, offset: usize) -> u32 {
+        self.count(|c| c.reads += 1);
+        self.inner.read32(offset)
+    }
+    fn write32(&self, offset: usize, value: u32) {
+        self.count(|c| c.writes += 1);
+        self.inner.write32(offset, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bus with a string instruction, as x86 ports have.
+    struct StringBus;
+
+    impl Registers for StringBus {
+        fn read8(&self, _: usize) -> u8 {
+            0
+        }
+        fn write8(&self, _: usize, _: u8) {}
+        fn burst_instructions(&self, values: usize) -> usize {
+            values.min(1)
+        }
+    }
+
+    /// A bus without one.
+    struct LoopBus;
+
+    impl Registers for LoopBus {
+        fn read8(&self, _: usize) -> u8 {
+            0
+        }
+        fn write8(&self, _: usize, _: u8) {}
+    }
+
+    fn use_it(window: &impl Registers) {
+        window.read8(5);
+        window.write8(1, 0);
+        window.write_burst(0, &[0; 16]);
+        window.read_burst(0, &mut [0; 4]);
+        window.write_burst(0, &[]);
+    }
+
+    #[test]
+    fn a_burst_is_one_instruction_where_the_bus_has_a_string_instruction() {
+        let window = Counting::new(StringBus);
+        use_it(&window);
+        assert_eq!(window.counts().register_instructions(), 1 + 1 + 1 + 1);
+        assert_eq!(window.counts().bus_accesses(), 1 + 1 + 16 + 4);
+        assert_eq!(window.counts().bursts, 3);
+    }
+
+    #[test]
+    fn a_burst_is_one_instruction_a_value_where_it_has_none() {
+        let window = Counting::new(LoopBus);
+        use_it(&window);
+        assert_eq!(window.counts().register_instructions(), 1 + 1 + 16 + 4);
+        assert_eq!(window.counts().bus_accesses(), 1 + 1 + 16 + 4);
+    }
+
+    #[test]
+    fn counts_of_a_stretch_are_the_difference_of_two_readings() {
+        let window = Counting::new(StringBus);
+        use_it(&window);
+        let before = window.counts();
+        window.write_burst(0, &[0; 3]);
+        let stretch = window.counts() - before;
+        assert_eq!(stretch.register_instructions(), 1);
+        assert_eq!(stretch.bus_accesses(), 3);
+    }
+}

@@ -1,0 +1,67 @@
+//! The host's monotonic clock.
+
+use std::time::{Duration, Instant};
+
+use crate::{Clock, Nanos};
+
+/// The host's monotonic clock; waiting spins for less than a tenth of a
+/// millisecond and sleeps for more.
+#[derive(Clone, Copy, Debug)]
+pub struct HostClock {
+    start: Instant,
+}
+
+impl HostClock {
+    /// A clock that starts now.
+    pub fn new() -> Self {
+        Self {
+            start: Instant::now(),
+        }
+    }
+}
+
+impl Default for HostClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for HostClock {
+    fn now(&self) -> Nanos {
+        Nanos(
+            self.start
+                .elapsed()
+                .as_nanos()
+                .try_into()
+                .unwrap_or(u64::MAX),
+        )
+    }
+
+    fn wait_until(&self, deadline: Nanos) {
+        loop {
+            let left = deadline - self.now();
+            if left == Nanos::ZERO {
+                return;
+            }
+            if left < Nanos::from_micros(100) {
+                core::hint::spin_loop();
+            } else {
+                std::thread::sleep(Duration::from_nanos(left.0));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_ends_at_the_deadline_or_later() {
+        let clock = HostClock::new();
+        let deadline = clock.now() + Nanos::from_micros(300);
+        clock.wait_until(deadline);
+        assert!(clock.now() >= deadline);
+        clock.wait_until(Nanos::ZERO);
+    }
+}

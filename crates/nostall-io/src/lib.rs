@@ -1,0 +1,72 @@
+//! How nostall's drivers touch the world: a window of device [`Registers`], a
+//! [`Clock`] and a [`Processor`], and nothing else.
+//!
+//! A driver that is generic over these three runs unchanged in a kernel (x86
+//! [`Ports`], [`Mmio`]), in a Linux process (`DevPort`, feature `std`) and on
+//! the host against a device model in virtual time. What makes this crate more
+//! than another port wrapper is the *burst*: many values for one register, which
+//! on x86 ports is a single `rep outsb`; and [`Counting`], which counts what a
+//! driver really does to the bus.
+//!
+//! When not to use it: if your device has typed registers at fixed addresses and
+//! no ports, `safe-mmio` or `tock-registers` alone serve you better.
+//!
+//! # Example
+//!
+//! A driver for a device with a FIFO at register 0 and a "room" bit in register
+//! 5, tried on a window over plain memory, with every access counted:
+//!
+//! ```
+//! use nostall_io::{Counting, Mmio, MmioLayout, Registers};
+//! use std::ptr::NonNull;
+//!
+//! fn send(device: &impl Registers, bytes: &[u8]) {
+//!     for burst in bytes.chunks(16) {
+//!         while device.read8(5) & 0x20 == 0 {}
+//!         device.write_burst(0, burst);
+//!     }
+//! }
+//!
+//! let mut memory = [0x20u8; 8];
+//! // SAFETY: the window covers `memory`, which nothing else touches while it lives.
+//! let window = unsafe { Mmio::new(NonNull::from(&mut memory).cast(), 8, MmioLayout::BYTES) }?;
+//! let device = Counting::new(window);
+//! send(&device, &[b'x'; 40]);
+//!
+//! let counts = device.counts();
+//! assert_eq!(counts.reads, 3); // one look at the status for each burst
+//! assert_eq!(counts.bus_accesses(), 3 + 40);
+//! # Ok::<(), nostall_io::MmioError>(())
+//! ```
+//!
+//! # Looking inside
+//!
+//! Wrap any window in [`Counting`] and print its [`Counts`] in a debugger or a
+//! test: `register_instructions` is what the CPU issued, `bus_accesses` what the
+//! device saw. The two differ only where one instruction moves many values.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+mod counting;
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod dev_port;
+#[cfg(feature = "std")]
+mod host;
+mod mmio;
+#[cfg(target_arch = "x86_64")]
+mod ports;
+mod processor;
+mod registers;
+mod time;
+
+pub use counting::{Counting, Counts};
+#[cfg(all(feature = "std", target_os = "linux"))]
+pub use dev_port::DevPort;
+#[cfg(feature = "std")]
+pub use host::HostClock;
+pub use mmio::{Endian, Mmio, MmioError, MmioLayout, Width};
+#[cfg(target_arch = "x86_64")]
+pub use ports::{Ports, StringIo};
+pub use processor::Processor;
+pub use registers::Registers;
+pub use time::{Clock, Nanos};

@@ -1,0 +1,200 @@
+//! x86-64 I/O ports.
+
+use core::arch::asm;
+
+use crate::Registers;
+
+/// How a burst is sent to a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StringIo {
+    /// By one `rep outsb` or `rep insb`.
+    Rep,
+    /// By a loop of `out` or `in`. Some confidential guests need it: where the
+    /// guest itself must emulate port accesses (SEV-ES, TDX), its handler may
+    /// know no string instructions.
+    Unrolled,
+}
+
+/// A window of consecutive I/O ports.
+///
+/// Accesses outside the window read all ones and write nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    base: u16,
+    len: u16,
+    string_io: StringIo,
+}
+
+impl Ports {
+    /// A window of `len` ports from `base`, with string instructions for
+    /// bursts.
+    ///
+    /// # Safety
+    ///
+    /// The code must run where port instructions are allowed (ring 0, or with
+    /// the I/O privilege). Whatever the device does when its ports are read or
+    /// written, DMA included, must not break Rust's rules.
+    pub const unsafe fn new(base: u16, len: u16) -> Self {
+        Self {
+            base,
+            len,
+            string_io: StringIo::Rep,
+        }
+    }
+
+    /// The same window, with bursts sent as `string_io` says.
+    pub const fn with_string_io(self, string_io: StringIo) -> Self {
+        Self { string_io, ..self }
+    }
+
+    /// The port of an access of `size` bytes at `offset`, if it is inside.
+    fn port(&self, offset: usize, size: usize) -> Option<u16> {
+        let end = offset.checked_add(size)?;
+        if end > self.len.into() {
+            return None;
+        }
+        self.base.checked_add(u16::try_from(offset).ok()?)
+    }
+}
+
+impl Registers for Ports {
+    fn read8(&self, offset: usize) -> u8 {
+        let mut value = !0;
+        if let Some(port) = self.port(offset, 1) {
+            // SAFETY: `new`'s caller vouched for every port of the window.
+            unsafe {
+                asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack, preserves_flags))
+            };
+        }
+        value
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        if let Some(port) = self.port(offset, 1) {
+            // SAFETY: as in `read8`.
+            unsafe {
+                asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags))
+            };
+        }
+    }
+
+    fn write_burst(&self, offset: usize, values: &[u8]) {
+        if self.string_io == StringIo::Unrolled {
+            return values.iter().for_each(|&value| self.write8(offset, value));
+        }
+        if let Some(port) = self.port(offset, 1) {
+            // SAFETY: as in `read8`; reads exactly the bytes of `values`. The
+            // direction flag is clear, as the ABI has it.
+            unsafe {
+                asm!(
+                    "rep outsb",
+                    in("dx") port,
+                    inout("rcx") values.len() => _,
+                    inout("rsi") values.as_ptr() => _,
+                    options(readonly, nostack, preserves_flags),
+                );
+            }
+        }
+    }
+
+    fn read_burst(&self, offset: usize, values: &mut [u8]) {
+        let port = match (self.string_io, self.port(offset, 1)) {
+            (StringIo::Rep, Some(port)) => port,
+            _ => return values.iter_mut().for_each(|v| *v = self.read8(offset)),
+        };
+        // SAFETY: as in `read8`; writes exactly the bytes of `values`. The
+        // direction flag is clear, as the ABI has it.
+        unsafe {
+            asm!(
+                "rep insb",
+                in("dx") port,
+                inout("rcx") values.len() => _,
+                inout("rdi") values.as_mut_ptr() => _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    fn burst_instructions(&self, values: usize) -> usize {
+        match self.string_io {
+            StringIo::Rep => 1,
+            StringIo::Unrolled => values,
+        }
+    }
+
+    fn read16(&self, offset: usize) -> u16 {
+        let mut value = !0;
+        if let Some(port) = self.port(offset, 2) {
+            // SAFETY: as in `read8`.
+            unsafe {
+                asm!("in ax, dx", in("dx") port, out("ax") value, options(nomem, nostack, preserves_flags))
+            };
+        }
+        value
+    }
+
+    fn write16(&self, offset: usize, value: u16) {
+        if let Some(port) = self.port(offset, 2) {
+            // SAFETY: as in `read8`.
+            unsafe {
+                asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack, preserves_flags))
+            };
+        }
+    }
+
+    fn read32(&self, offset: usize) -> u32 {
+        let mut value = !0;
+        if let Some(port) = self.port(offset, 4) {
+            // SAFETY: as in `read8`.
+            unsafe {
+                asm!("in eax, dx", in("dx") port, out("eax") value, options(nomem, nostack, preserves_flags))
+            };
+        }
+        value
+    }
+
+    fn write32(&self, offset: usize, value: u32) {
+        if let Some(port) = self.port(offset, 4) {
+            // SAFETY: as in `read8`.
+            unsafe {
+                asm!("out dx, eax", in("dx") port, in("eax") value, options(nomem, nostack, preserves_flags))
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // What the port instructions do is proved in QEMU, by the reference kernel;
+    // here only what never reaches one.
+
+    #[test]
+    fn an_access_outside_the_window_reads_all_ones() {
+        // SAFETY: no access of this test lies in the window.
+        let none = unsafe { Ports::new(0x3f8, 0) };
+        none.write8(0, 1);
+        none.write_burst(0, b"abc");
+        none.write16(7, 1);
+        none.write32(usize::MAX, 1);
+        assert_eq!(none.read8(0), !0);
+        assert_eq!(none.read16(0), !0);
+        assert_eq!(none.read32(usize::MAX), !0);
+        let mut burst = [0; 3];
+        none.read_burst(8, &mut burst);
+        assert_eq!(burst, [!0; 3]);
+        // SAFETY: as above.
+        let top = unsafe { Ports::new(0xffff, 8) };
+        assert_eq!(top.read8(1), !0, "there is no port 0x10000");
+    }
+
+    #[test]
+    fn an_unrolled_burst_is_an_instruction_a_byte() {
+        // SAFETY: never accessed.
+        let ports = unsafe { Ports::new(0x3f8, 8) };
+        assert_eq!(ports.burst_instructions(16), 1);
+        let unrolled = ports.with_string_io(StringIo::Unrolled);
+        assert_eq!(unrolled.burst_instructions(16), 16);
+    }
+}

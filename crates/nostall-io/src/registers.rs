@@ -1,0 +1,99 @@
+//! The window of device registers that every driver works through.
+
+/// A window of device registers.
+///
+/// An offset is a register's number as its data sheet gives it: the 16550's line
+/// status register is 5, wherever and however far apart the registers lie.
+///
+/// Methods take `&self`, because hardware is shared by nature; who may use the
+/// device when is the driver's business. They cannot fail: a window answers an
+/// access outside itself, or to a device that is gone, as a bus does, with all
+/// ones for a read and with nothing for a write. Drivers must expect all ones.
+pub trait Registers {
+    /// Reads one byte from the register at `offset`.
+    fn read8(&self, offset: usize) -> u8;
+
+    /// Writes one byte to the register at `offset`.
+    fn write8(&self, offset: usize, value: u8);
+
+    /// Writes all `values`, in order, to the one register at `offset`: the way
+    /// to fill a FIFO.
+    ///
+    /// A loop here; a single instruction where the bus has one.
+    fn write_burst(&self, offset: usize, values: &[u8]) {
+        for &value in values {
+            self.write8(offset, value);
+        }
+    }
+
+    /// Fills `values`, in order, from the one register at `offset`.
+    fn read_burst(&self, offset: usize, values: &mut [u8]) {
+        for value in values {
+            *value = self.read8(offset);
+        }
+    }
+
+    /// How many register instructions the CPU issues for a burst of `values`
+    /// values, in either direction.
+    fn burst_instructions(&self, values: usize) -> usize {
+        values
+    }
+
+    /// Reads 16 bits.
+    ///
+    /// Here as two bytes from successive offsets, low byte first, as a bus does
+    /// for a device that is one byte wide.
+    fn read16(&self, offset: usize) -> u16 {
+        u16::from_le_bytes([self.read8(offset), self.read8(offset.wrapping_add(1))])
+    }
+
+    /// Writes 16 bits; see [`read16`](Self::read16) for a byte-wide device.
+    fn write16(&self, offset: usize, value: u16) {
+        for (i, byte) in value.to_le_bytes().into_iter().enumerate() {
+            self.write8(offset.wrapping_add(i), byte);
+        }
+    }
+
+    /// Reads 32 bits; see [`read16`](Self::read16) for a byte-wide device.
+    fn read32(&self, offset: usize) -> u32 {
+        let low = self.read16(offset);
+        u32::from(low) | u32::from(self.read16(offset.wrapping_add(2))) << 16
+    }
+
+    /// Writes 32 bits; see [`read16`](Self::read16) for a byte-wide device.
+    fn write32(&self, offset: usize, value: u32) {
+        for (i, byte) in value.to_le_bytes().into_iter().enumerate() {
+            self.write8(offset.wrapping_add(i), byte);
+        }
+    }
+}
+
+impl<R: Registers + ?Sized> Registers for &R {
+    fn read8(&self, offset: usize) -> u8 {
+        (**self).read8(offset)
+    }
+    fn write8(&self, offset: usize, value: u8) {
+        (**self).write8(offset, value);
+    }
+    fn write_burst(&self, offset: usize, values: &[u8]) {
+        (**self).write_burst(offset, values);
+    }
+    fn read_burst(&self, offset: usize, values: &mut [u8]) {
+        (**self).read_burst(offset, values);
+    }
+    fn burst_instructions(&self, values: usize) -> usize {
+        (**self).burst_instructions(values)
+    }
+    fn read16(&self, offset: usize) -> u16 {
+        (**self).read16(offset)
+    }
+    fn write16(&self, offset: usize, value: u16) {
+        (**self).write16(offset, value);
+    }
+    fn read32(&self, offset: usize) -> u32 {
+        (**self).read32(offset)
+    }
+    fn write32(&self, offset: usize, value: u32) {
+        (**self).write32(offset, value);
+    }
+}

@@ -1,0 +1,105 @@
+//! Newline expansion, in pieces of any size.
+
+/// Text on its way to a terminal: each LF comes out as CR LF.
+///
+/// The pieces may be cut anywhere: a CR that was the last byte of one is
+/// followed by its LF as the first of the next.
+pub(crate) struct Crlf<'a> {
+    rest: &'a [u8],
+    /// The CR of the LF at the front of `rest` has been handed out.
+    cr_sent: bool,
+}
+
+impl<'a> Crlf<'a> {
+    pub(crate) const fn new(text: &'a [u8]) -> Self {
+        Self {
+            rest: text,
+            cr_sent: false,
+        }
+    }
+
+    /// Puts as much into `piece` as fits, and returns what it put there: empty
+    /// only when nothing is left.
+    pub(crate) fn fill<'p>(&mut self, piece: &'p mut [u8]) -> &'p [u8] {
+        let mut len = 0;
+        for slot in &mut *piece {
+            let Some((&first, rest)) = self.rest.split_first() else {
+                break;
+            };
+            if first == b'\n' && !self.cr_sent {
+                *slot = b'\r';
+                self.cr_sent = true;
+            } else {
+                *slot = first;
+                self.rest = rest;
+                self.cr_sent = false;
+            }
+            len += 1;
+        }
+        &piece[..len]
+    }
+
+    /// How many bytes are still to come, CRs included.
+    pub(crate) fn remaining(&self) -> usize {
+        let newlines = self.rest.iter().filter(|&&byte| byte == b'\n').count();
+        self.rest.len() + newlines - usize::from(self.cr_sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn in_pieces(text: &[u8], size: usize) -> Vec<Vec<u8>> {
+        let mut crlf = Crlf::new(text);
+        let mut pieces = Vec::new();
+        let mut buffer = [0; 32];
+        loop {
+            let remaining = crlf.remaining();
+            let piece = crlf.fill(&mut buffer[..size]).to_vec();
+            assert_eq!(crlf.remaining(), remaining - piece.len());
+            if piece.is_empty() {
+                assert_eq!(remaining, 0);
+                return pieces;
+            }
+            pieces.push(piece);
+        }
+    }
+
+    #[test]
+    fn a_cr_in_the_last_slot_has_its_lf_in_the_next_piece() {
+        assert_eq!(
+            in_pieces(b"abc\nd", 4),
+            [b"abc\r".to_vec(), b"\nd".to_vec()]
+        );
+    }
+
+    #[test]
+    fn every_lf_gets_a_cr_even_one_that_had_one() {
+        assert_eq!(in_pieces(b"\n\n\r\n", 16), [b"\r\n\r\n\r\r\n".to_vec()]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_together_are_the_text_with_each_lf_replaced(
+            text in prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..100),
+            size in 1usize..=32,
+        ) {
+            let mut expected = Vec::new();
+            for &byte in &text {
+                if byte == b'\n' {
+                    expected.push(b'\r');
+                }
+                expected.push(byte);
+            }
+            let pieces = in_pieces(&text, size);
+            prop_assert_eq!(pieces.concat(), expected);
+            if let Some((_, full)) = pieces.split_last() {
+                prop_assert!(full.iter().all(|piece| piece.len() == size));
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A console on a 16550A serial port that does not stall the CPU that prints.
+//!
+//! The usual console driver asks the port's line status before every byte. On a
+//! PC one such question takes 1.7 us, in a virtual machine it is a trip to the
+//! hypervisor, and on a slow management controller the answer keeps coming out
+//! "not yet" for 400 us. This driver waits once, then fills the whole transmit
+//! FIFO without asking again, by one instruction where the bus has one for that.
+//!
+//! Every wait is bounded, by a time derived from the line rate and the FIFO's
+//! depth. A port that is stuck or gone costs the caller that time once, and a
+//! [`WriteReport`] tells what was lost; nothing here panics, allocates or loops
+//! without end, so that it can print a kernel's last words.
+//!
+//! When not to use it: for a port that carries data both ways under interrupts.
+//! This is the polled console only.
+//!
+//! # Example
+//!
+//! A console in a kernel needs the eight ports and a clock. Here a model of the
+//! device stands in for the ports, and its virtual clock for the kernel's:
+//!
+//! ```
+//! use nostall_devices::uart::{Profile, Uart};
+//! use nostall_uart::{Console, LineSettings, Strategy};
+//!
+//! let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+//! // In a kernel: let port = unsafe { nostall_io::Ports::new(0x3f8, 8) };
+//!
+//! let mut console = Console::open(&port, &clock, LineSettings::baud(115_200))?;
+//! console.set_strategy(Strategy::FifoBurst);
+//! let report = console.write(b"nothing stalls\n");
+//!
+//! assert!(report.is_complete());
+//! assert_eq!(report.written, 16); // the CR before the LF included
+//! assert_eq!(port.into_sink(), b"nothing stalls\r\n");
+//! # Ok::<(), nostall_uart::OpenError>(())
+//! ```
+//!
+//! # Looking inside
+//!
+//! Wrap the window in `nostall_io::Counting` to see what a write did to the bus,
+//! and read the [`WriteReport`] of every write: it is how a lost byte shows.
+
+#![no_std]
+
+mod console;
+mod crlf;
+mod line;
+pub mod registers;
+mod strategy;
+
+pub use console::{Console, OpenError, WriteReport};
+pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
+pub use strategy::Strategy;

@@ -1,0 +1,150 @@
+//! The 16550A's registers, as its data sheet has them: National Semiconductor
+//! PC16550D, June 1995, section 8 ("Registers") and Table II. No logic.
+//!
+//! The first constants are offsets, the modules hold the bits of one register
+//! each. Three offsets serve two registers: which one is reached depends on the
+//! direction, and at 0 and 1 on [`lcr::DLAB`].
+
+/// Receiver buffer (read, DLAB 0).
+pub const RBR: usize = 0;
+/// Transmitter holding (write, DLAB 0).
+pub const THR: usize = 0;
+/// Divisor latch, low byte (DLAB 1).
+pub const DLL: usize = 0;
+/// Interrupt enable (DLAB 0).
+pub const IER: usize = 1;
+/// Divisor latch, high byte (DLAB 1).
+pub const DLM: usize = 1;
+/// Interrupt identification (read). Reading it clears a pending transmit
+/// interrupt if that is the one it shows.
+pub const IIR: usize = 2;
+/// FIFO control (write).
+pub const FCR: usize = 2;
+/// Line control.
+pub const LCR: usize = 3;
+/// Modem control.
+pub const MCR: usize = 4;
+/// Line status. Reading it clears its error bits.
+pub const LSR: usize = 5;
+/// Modem status. Reading it clears its delta bits.
+pub const MSR: usize = 6;
+/// Scratch: eight bits without a function.
+pub const SCR: usize = 7;
+
+/// Interrupt enable register, section 8.7.
+pub mod ier {
+    /// Received data available, and character timeout in FIFO mode.
+    pub const RECEIVED_DATA: u8 = 1 << 0;
+    /// Transmitter holding register empty.
+    pub const TRANSMITTER_EMPTY: u8 = 1 << 1;
+    /// Receiver line status: overrun, parity, framing, break.
+    pub const LINE_STATUS: u8 = 1 << 2;
+    /// Modem status.
+    pub const MODEM_STATUS: u8 = 1 << 3;
+}
+
+/// Interrupt identification register, section 8.6 and Table IV.
+pub mod iir {
+    /// No interrupt is pending (a 0 means that one is).
+    pub const NONE: u8 = 1 << 0;
+    /// The field that identifies the interrupt.
+    pub const ID: u8 = 0b1110;
+    /// Modem status; the lowest priority.
+    pub const MODEM_STATUS: u8 = 0b0000;
+    /// Transmitter holding register empty.
+    pub const TRANSMITTER_EMPTY: u8 = 0b0010;
+    /// Received data available.
+    pub const RECEIVED_DATA: u8 = 0b0100;
+    /// Receiver line status; the highest priority.
+    pub const LINE_STATUS: u8 = 0b0110;
+    /// Both set: FIFOs enabled. Only the upper one: a 16550 whose FIFOs do not
+    /// work.
+    pub const FIFOS: u8 = 0b1100_0000;
+}
+
+/// FIFO control register, section 8.5.
+pub mod fcr {
+    /// Enables both FIFOs. Must be 1 for the other bits to be programmed.
+    pub const ENABLE: u8 = 1 << 0;
+    /// Empties the receive FIFO; clears itself.
+    pub const CLEAR_RECEIVE: u8 = 1 << 1;
+    /// Empties the transmit FIFO; clears itself.
+    pub const CLEAR_TRANSMIT: u8 = 1 << 2;
+    /// DMA mode 1.
+    pub const DMA_MODE: u8 = 1 << 3;
+    /// Receive interrupt trigger: 0 is 1 byte, 1 is 4, 2 is 8, 3 is 14.
+    pub const TRIGGER: u8 = 0b1100_0000;
+}
+
+/// Line control register, section 8.1.
+pub mod lcr {
+    /// Word length: 5 bits plus this field.
+    pub const WORD_LENGTH: u8 = 0b11;
+    /// Two stop bits (one and a half for 5-bit words).
+    pub const STOP: u8 = 1 << 2;
+    /// Parity enable.
+    pub const PARITY: u8 = 1 << 3;
+    /// Even parity.
+    pub const EVEN: u8 = 1 << 4;
+    /// Stick parity.
+    pub const STICK: u8 = 1 << 5;
+    /// Set break.
+    pub const BREAK: u8 = 1 << 6;
+    /// Divisor latch access.
+    pub const DLAB: u8 = 1 << 7;
+}
+
+/// Modem control register, section 8.8.
+pub mod mcr {
+    /// Data terminal ready.
+    pub const DTR: u8 = 1 << 0;
+    /// Request to send.
+    pub const RTS: u8 = 1 << 1;
+    /// Auxiliary output 1.
+    pub const OUT1: u8 = 1 << 2;
+    /// Auxiliary output 2; on a PC it lets the interrupt through.
+    pub const OUT2: u8 = 1 << 3;
+    /// Loopback.
+    pub const LOOP: u8 = 1 << 4;
+}
+
+/// Line status register, section 8.4.
+pub mod lsr {
+    /// Data ready.
+    pub const DATA_READY: u8 = 1 << 0;
+    /// Overrun error.
+    pub const OVERRUN: u8 = 1 << 1;
+    /// Parity error.
+    pub const PARITY: u8 = 1 << 2;
+    /// Framing error.
+    pub const FRAMING: u8 = 1 << 3;
+    /// Break interrupt.
+    pub const BREAK: u8 = 1 << 4;
+    /// Transmitter holding register (in FIFO mode: the whole transmit FIFO)
+    /// empty.
+    pub const THRE: u8 = 1 << 5;
+    /// Transmitter empty: holding register or FIFO, and shift register.
+    pub const TEMT: u8 = 1 << 6;
+    /// An error somewhere in the receive FIFO.
+    pub const FIFO_ERROR: u8 = 1 << 7;
+}
+
+/// Modem status register, section 8.9.
+pub mod msr {
+    /// CTS has changed.
+    pub const DELTA_CTS: u8 = 1 << 0;
+    /// DSR has changed.
+    pub const DELTA_DSR: u8 = 1 << 1;
+    /// The ring indicator has gone away.
+    pub const TRAILING_RI: u8 = 1 << 2;
+    /// DCD has changed.
+    pub const DELTA_DCD: u8 = 1 << 3;
+    /// Clear to send.
+    pub const CTS: u8 = 1 << 4;
+    /// Data set ready.
+    pub const DSR: u8 = 1 << 5;
+    /// Ring indicator.
+    pub const RI: u8 = 1 << 6;
+    /// Data carrier detect.
+    pub const DCD: u8 = 1 << 7;
+}

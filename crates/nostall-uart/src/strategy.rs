@@ -1,0 +1,49 @@
+//! How bytes are brought to the transmitter.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// How bytes are brought to the transmitter.
+///
+/// The first two are what others do, for comparison; the last is ours. Where the
+/// port has no working FIFO, all of them send byte by byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// The line status is asked before every byte, as Linux's 8250 console did
+    /// before 5.18 and most small kernels do.
+    BytePolled,
+    /// The line status is asked once for each FIFO-full, which is then written
+    /// byte by byte, as Linux's 8250 console has done since 5.18.
+    FifoPolled,
+    /// The same, with each FIFO-full written as one burst: one instruction where
+    /// the bus has one.
+    FifoBurst,
+}
+
+impl Strategy {
+    /// Every strategy, the slowest first.
+    pub const ALL: [Self; 3] = [Self::BytePolled, Self::FifoPolled, Self::FifoBurst];
+
+    /// The stable word for it in reports and file names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BytePolled => "byte-polled",
+            Self::FifoPolled => "fifo-polled",
+            Self::FifoBurst => "fifo-burst",
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|s| s.name() == name).ok_or(())
+    }
+}

@@ -1,0 +1,377 @@
+//! What a user of the console sees, on the model of the port.
+
+use nostall_devices::uart::{Profile, Uart, VirtualPort};
+use nostall_devices::{Fault, Faulty, VirtualClock};
+use nostall_io::{Clock, Counting, Nanos, Registers};
+use nostall_uart::registers::{FCR, IER, IIR, LSR, SCR, ier, iir};
+use nostall_uart::{Console, LineError, LineSettings, OpenError, Strategy, WriteReport};
+use proptest::prelude::*;
+
+const BOOT_LOG: &[u8] = include_bytes!("../../nostall/fixtures/console/linux-boot.log");
+const LINE: LineSettings = LineSettings::baud(115_200);
+
+type Port = VirtualPort<Vec<u8>>;
+
+fn crlf(text: &[u8]) -> Vec<u8> {
+    String::from_utf8_lossy(text).replace('\n', "\r\n").into()
+}
+
+fn open(profile: Profile, strategy: Strategy) -> Console<Counting<Port>, VirtualClock> {
+    let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
+    let mut console = Console::open(Counting::new(port), clock, LINE).unwrap();
+    console.set_strategy(strategy);
+    console
+}
+
+/// What the boot log costs in one write: (register instructions, bus accesses).
+fn cost_of_boot_log(profile: Profile, strategy: Strategy) -> (u64, u64) {
+    let mut console = open(profile, strategy);
+    let before = console.registers().counts();
+    let report = console.write(BOOT_LOG);
+    let counts = console.registers().counts() - before;
+    let expected = crlf(BOOT_LOG);
+    assert_eq!(
+        report,
+        WriteReport {
+            written: expected.len(),
+            ..WriteReport::default()
+        }
+    );
+    let port = console.registers().inner();
+    assert_eq!(port.with(|uart| uart.lost()), 0);
+    assert!(port.with(|uart| std::mem::take(uart.sink_mut())) == expected);
+    (counts.register_instructions(), counts.bus_accesses())
+}
+
+/// Saving, masking and restoring the interrupt enables, and one look at the
+/// transmitter at the end.
+const OF_EACH_WRITE: u64 = 4;
+
+#[test]
+fn byte_polled_is_two_accesses_a_byte() {
+    let bytes = crlf(BOOT_LOG).len() as u64;
+    let cost = 2 * bytes + OF_EACH_WRITE;
+    assert_eq!(
+        cost_of_boot_log(Profile::VM, Strategy::BytePolled),
+        (cost, cost)
+    );
+    assert_eq!(bytes, 22_454);
+}
+
+#[test]
+fn fifo_polled_is_one_access_a_byte_and_one_a_fifo() {
+    let bytes = crlf(BOOT_LOG).len() as u64;
+    let cost = bytes + bytes.div_ceil(16) + OF_EACH_WRITE;
+    assert_eq!(
+        cost_of_boot_log(Profile::VM, Strategy::FifoPolled),
+        (cost, cost)
+    );
+    assert!(cost as f64 / bytes as f64 <= 1.07);
+}
+
+#[test]
+fn fifo_burst_is_two_instructions_a_fifo_and_the_same_accesses() {
+    let bytes = crlf(BOOT_LOG).len() as u64;
+    // The last FIFO-full is of 6 bytes: a burst too.
+    let instructions = 2 * bytes.div_ceil(16) + OF_EACH_WRITE;
+    let accesses = bytes + bytes.div_ceil(16) + OF_EACH_WRITE;
+    assert_eq!(
+        cost_of_boot_log(Profile::VM, Strategy::FifoBurst),
+        (instructions, accesses)
+    );
+    assert!(instructions as f64 / bytes as f64 <= 0.13);
+}
+
+#[test]
+fn on_a_real_line_every_strategy_delivers_the_log_at_the_lines_rate() {
+    for strategy in Strategy::ALL {
+        let mut console = open(Profile::PC_16550A, strategy);
+        let start = console.clock().now();
+        assert!(console.write(BOOT_LOG).is_complete());
+        let took = console.clock().now() - start;
+        let line = LINE.frame_time() * crlf(BOOT_LOG).len() as u64;
+        assert!(took >= line, "{strategy}: nothing is faster than the line");
+        assert!(took < line + line / 10, "{strategy}: {took} for {line}");
+        let sent = console.registers().inner().with(|u| u.sink_mut().clone());
+        assert!(sent == crlf(BOOT_LOG), "{strategy}");
+    }
+}
+
+#[test]
+fn a_write_returns_when_the_last_bit_is_on_the_line() {
+    for strategy in Strategy::ALL {
+        let mut console = open(Profile::PC_16550A, strategy);
+        assert!(console.write(b"0123456789abcdef-").is_complete());
+        let sent = console.registers().inner().with(|u| u.sink_mut().clone());
+        assert_eq!(sent, b"0123456789abcdef-", "{strategy}");
+    }
+}
+
+#[test]
+fn a_cr_in_the_last_slot_has_its_lf_in_the_next_burst() {
+    let mut console = open(Profile::VM, Strategy::FifoBurst);
+    let before = console.registers().counts();
+    assert!(console.write(b"fifteen letters\nmore").is_complete());
+    let counts = console.registers().counts() - before;
+    assert_eq!((counts.bursts, counts.burst_values), (2, 21));
+    let sent = console.registers().inner().with(|u| u.sink_mut().clone());
+    assert_eq!(sent, b"fifteen letters\r\nmore");
+}
+
+#[test]
+fn interrupts_are_masked_during_a_write_and_restored_after_it() {
+    let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
+    let mut console = Console::open(&port, &clock, LINE).unwrap();
+    port.write8(IER, ier::RECEIVED_DATA | ier::MODEM_STATUS);
+    assert!(console.write(b"x\n").is_complete());
+    assert_eq!(port.read8(IER), ier::RECEIVED_DATA | ier::MODEM_STATUS);
+}
+
+#[test]
+fn a_write_does_not_take_a_pending_transmit_interrupt() {
+    let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
+    let mut console = Console::open(&port, &clock, LINE).unwrap();
+    assert!(
+        console
+            .write(b"a whole FIFO and more of it\n")
+            .is_complete()
+    );
+    port.write8(IER, ier::TRANSMITTER_EMPTY);
+    assert!(
+        console
+            .write(b"a whole FIFO and more of it\n")
+            .is_complete()
+    );
+    assert_eq!(port.read8(IIR) & iir::ID, iir::TRANSMITTER_EMPTY);
+}
+
+#[test]
+fn nothing_to_write_touches_nothing() {
+    let mut console = open(Profile::VM, Strategy::FifoBurst);
+    let before = console.registers().counts();
+    assert_eq!(console.write(b""), WriteReport::default());
+    assert_eq!(console.registers().counts(), before);
+}
+
+/// A 16450, or a 16550 whose FIFO does not work: the IIR never shows it enabled.
+struct NoFifo<'a>(&'a Port);
+
+impl Registers for NoFifo<'_> {
+    fn read8(&self, offset: usize) -> u8 {
+        self.0.read8(offset)
+    }
+    fn write8(&self, offset: usize, value: u8) {
+        if offset != FCR {
+            self.0.write8(offset, value);
+        }
+    }
+}
+
+#[test]
+fn without_a_working_fifo_every_strategy_sends_byte_by_byte() {
+    for strategy in Strategy::ALL {
+        let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+        let mut console = Console::open(NoFifo(&port), &clock, LINE).unwrap();
+        console.set_strategy(strategy);
+        assert_eq!(console.transmit_load(), 1);
+        assert!(console.write(b"one at a time\n").is_complete());
+        assert_eq!(port.with(|uart| uart.lost()), 0, "{strategy}");
+        assert_eq!(port.into_sink(), b"one at a time\r\n");
+    }
+}
+
+#[test]
+fn a_stuck_line_status_costs_one_bound_and_is_reported() {
+    for strategy in Strategy::ALL {
+        let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+        let port = Faulty::after(u64::MAX, Fault::StuckStatus, port);
+        let mut console = Console::open(&port, &clock, LINE).unwrap();
+        console.set_strategy(strategy);
+        assert!(console.write(b"before\n").is_complete());
+        port.recover_for(0);
+
+        let start = clock.now();
+        let report = console.write(b"lost\nlost\n");
+        let took = clock.now() - start;
+        let all_lost = WriteReport {
+            written: 0,
+            dropped: 12,
+            timed_out: true,
+        };
+        assert_eq!(report, all_lost, "{strategy}");
+        assert!(took >= console.longest_wait(), "{took}");
+        assert!(took < console.longest_wait() + Nanos::from_micros(50));
+
+        // The second write knows better than to wait as long again.
+        let start = clock.now();
+        assert_eq!(console.write(b"lost\nlost\n"), all_lost);
+        assert!(clock.now() - start < Nanos::from_micros(50));
+
+        // And the console comes back with the port.
+        port.recover_for(u64::MAX);
+        assert!(console.write(b"after\n").is_complete(), "{strategy}");
+    }
+}
+
+#[test]
+fn a_port_that_vanishes_in_mid_write_ends_the_write_and_is_reported() {
+    for strategy in Strategy::ALL {
+        for good in [0, 1, 2, 3, 30, 31, 32, 33, 34, 35] {
+            let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+            let port = Faulty::after(u64::MAX, Fault::AllOnes, port);
+            let mut console = Console::open(&port, &clock, LINE).unwrap();
+            console.set_strategy(strategy);
+            port.recover_for(good);
+            let start = clock.now();
+            let report = console.write(&[b'x'; 100]);
+            assert_eq!(report.written + report.dropped, 100);
+            assert!(report.dropped > 0, "{strategy} after {good}: {report:?}");
+            assert!(!report.timed_out, "gone, not slow");
+            assert!(clock.now() - start < console.longest_wait() * 3);
+        }
+    }
+}
+
+#[test]
+fn nobody_there_is_an_error_at_once() {
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let port = Faulty::after(0, Fault::AllOnes, port);
+    let error = Console::open(&port, &clock, LINE).unwrap_err();
+    assert_eq!(error, OpenError::Absent);
+    assert!(clock.now() < Nanos::from_micros(50));
+}
+
+#[test]
+fn a_port_stuck_from_the_start_opens_in_bounded_time_and_reports_on_write() {
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let port = Faulty::after(0, Fault::StuckStatus, port);
+    let mut console = Console::open(&port, &clock, LINE).unwrap();
+    assert!(clock.now() < Nanos::from_millis(25), "{}", clock.now());
+    let report = console.write(b"x");
+    assert!(report.timed_out && report.dropped == 1);
+}
+
+#[test]
+fn an_impossible_rate_is_refused_before_the_port_is_touched() {
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let port = Counting::new(port);
+    let error = Console::open(&port, &clock, LineSettings::baud(1_000_000)).unwrap_err();
+    assert!(matches!(error, OpenError::Line(LineError::RateOff { .. })));
+    assert_eq!(port.counts().bus_accesses(), 0);
+}
+
+#[test]
+fn opening_waits_for_what_the_last_user_was_sending() {
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let mut firmware = Console::open(&port, &clock, LINE).unwrap();
+    assert!(firmware.write(b"firmware, ").is_complete());
+    port.write_burst(0, b"its last line");
+    let mut ours = Console::open(&port, &clock, LineSettings::baud(9_600)).unwrap();
+    assert!(ours.write(b", ours").is_complete());
+    assert_eq!(port.into_sink(), b"firmware, its last line, ours");
+}
+
+#[test]
+fn the_bound_fits_the_line_and_linuxs_limit() {
+    let bound = |baud, load_is_16: bool| {
+        let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
+        let line = LineSettings::baud(baud);
+        let console = if load_is_16 {
+            Console::open(&port, &clock, line).unwrap().longest_wait()
+        } else {
+            Console::open(NoFifo(&port), &clock, line)
+                .unwrap()
+                .longest_wait()
+        };
+        (console, line.frame_time())
+    };
+    assert_eq!(bound(115_200, true).0, Nanos::from_millis(10));
+    let (one_byte, frame) = bound(115_200, false);
+    assert_eq!(one_byte, frame * 16);
+    let (slow, frame) = bound(1_200, true);
+    assert_eq!(slow, frame * 34, "a FIFO of 1,200 baud lasts 142 ms");
+}
+
+#[test]
+fn the_console_takes_formatted_text() {
+    use std::fmt::Write;
+    let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
+    let mut console = Console::open(&port, &clock, LINE).unwrap();
+    writeln!(console, "cpu {} of {}", 1, 4).unwrap();
+    assert_eq!(port.into_sink(), b"cpu 1 of 4\r\n");
+}
+
+/// All ones in the line status once, as a port with every receive error at once
+/// might show: clearing on read tells it from a port that is gone.
+struct EveryErrorOnce<'a>(&'a Port, std::cell::Cell<bool>);
+
+impl Registers for EveryErrorOnce<'_> {
+    fn read8(&self, offset: usize) -> u8 {
+        if offset == LSR && self.1.take() {
+            return !0;
+        }
+        self.0.read8(offset)
+    }
+    fn write8(&self, offset: usize, value: u8) {
+        self.0.write8(offset, value);
+    }
+}
+
+#[test]
+fn every_receive_error_at_once_is_not_a_port_that_is_gone() {
+    let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
+    let noisy = EveryErrorOnce(&port, std::cell::Cell::new(false));
+    let mut console = Console::open(&noisy, &clock, LINE).unwrap();
+    noisy.1.set(true);
+    assert!(console.write(b"still here\n").is_complete());
+    assert_eq!(port.into_sink(), b"still here\r\n");
+}
+
+proptest! {
+    /// Any bytes, written in any pieces, arrive whole on either port, and the
+    /// transmitter is never overfilled.
+    #[test]
+    fn every_byte_arrives(
+        writes in prop::collection::vec(
+            prop::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..70), 0..8),
+        strategy in prop::sample::select(Strategy::ALL.to_vec()),
+        profile in prop::sample::select(Profile::ALL.to_vec()),
+    ) {
+        let mut console = open(profile, strategy);
+        let mut expected = Vec::new();
+        for text in &writes {
+            prop_assert!(console.write(text).is_complete());
+            for &byte in text {
+                if byte == b'\n' {
+                    expected.push(b'\r');
+                }
+                expected.push(byte);
+            }
+        }
+        let port = console.registers().inner();
+        prop_assert_eq!(port.with(|uart| uart.lost()), 0);
+        prop_assert_eq!(port.with(|uart| uart.sink_mut().clone()), expected);
+    }
+
+    /// A port that fails anywhere, either way, ends a write in bounded time with
+    /// a report that accounts for every byte.
+    #[test]
+    fn a_failure_anywhere_is_bounded_and_accounted_for(
+        good in 0u64..200,
+        fault in prop::sample::select(vec![Fault::StuckStatus, Fault::AllOnes]),
+        strategy in prop::sample::select(Strategy::ALL.to_vec()),
+        profile in prop::sample::select(Profile::ALL.to_vec()),
+    ) {
+        let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
+        let port = Faulty::after(u64::MAX, fault, port);
+        let mut console = Console::open(&port, &clock, LINE).unwrap();
+        console.set_strategy(strategy);
+        port.recover_for(good);
+        let start = clock.now();
+        let report = console.write(&[b'x'; 100]);
+        let line = LINE.frame_time() * 100;
+        prop_assert_eq!(report.written + report.dropped, 100);
+        prop_assert!(clock.now() - start < line + console.longest_wait() * 2);
+        port.write8(SCR, 0);
+    }
+}

@@ -1,1 +1,55 @@
-fn main() {}
+//! nostall's reference kernel: every core at work on bare metal.
+//!
+//! It boots, starts all CPUs, does the [work](nostall_work::WorkList) that its
+//! command line lists, reports each piece as a line of JSON on a channel of its
+//! own, and ends the machine. What is particular to a processor lies in the
+//! folder of that name.
+
+#![no_std]
+#![no_main]
+
+mod fail;
+mod jobs;
+mod report;
+
+#[cfg(target_arch = "x86_64")]
+#[path = "x86_64/mod.rs"]
+mod arch;
+
+use core::panic::PanicInfo;
+
+use nostall_io::Processor;
+use nostall_work::{Report, WorkList};
+
+use arch::Cpu;
+
+/// What the boot protocol brought.
+struct Boot {
+    command_line: &'static str,
+    /// The text to send, or whatever else the work is about.
+    input: &'static [u8],
+}
+
+/// The first CPU, with the machine up.
+fn main(boot: &Boot) -> ! {
+    let list = match WorkList::parse(boot.command_line) {
+        Ok(list) => list,
+        Err(bad) => panic!("{bad}"),
+    };
+    let machine = arch::start_cpus(list.cpus);
+    report::send(&machine.ready());
+    jobs::run(&list, boot.input, machine.clock());
+    report::send(&Report::Done);
+    arch::end(arch::Ending::Success)
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    let place = info.location().map_or(("?", 0), |l| (l.file(), l.line()));
+    let message = Report::text(format_args!("{} ({}:{})", info.message(), place.0, place.1));
+    report::last_words(&Report::Panic {
+        cpu: Cpu.id() as u16,
+        message,
+    });
+    arch::end(arch::Ending::Failure)
+}

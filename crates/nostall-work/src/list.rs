@@ -1,0 +1,184 @@
+//! What a guest is told to do: its command line.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::uart::Job;
+
+/// One piece of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Work {
+    /// Send the text over the serial console: `uart:fifo-burst:whole`.
+    Uart(Job),
+    /// Fail in some way, so that machines can be tested: `fail:panic`.
+    Fail(Failure),
+}
+
+/// A way for a guest to fail on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It panics.
+    Panic,
+    /// It reads through a null pointer.
+    NullRead,
+    /// It writes to its own code.
+    CodeWrite,
+    /// It calls itself until its stack is full.
+    StackOverflow,
+    /// It stops doing anything.
+    Hang,
+    /// It writes to the serial port without end.
+    Flood,
+    /// It reports without end.
+    ReportFlood,
+}
+
+impl Failure {
+    /// Every one.
+    pub const ALL: [Self; 7] = [
+        Self::Panic,
+        Self::NullRead,
+        Self::CodeWrite,
+        Self::StackOverflow,
+        Self::Hang,
+        Self::Flood,
+        Self::ReportFlood,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Panic => "panic",
+            Self::NullRead => "null-read",
+            Self::CodeWrite => "code-write",
+            Self::StackOverflow => "stack-overflow",
+            Self::Hang => "hang",
+            Self::Flood => "flood",
+            Self::ReportFlood => "report-flood",
+        }
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uart(job) => write!(f, "uart:{job}"),
+            Self::Fail(failure) => write!(f, "fail:{}", failure.name()),
+        }
+    }
+}
+
+impl FromStr for Work {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<Self, ()> {
+        match word.split_once(':').ok_or(())? {
+            ("uart", job) => Ok(Self::Uart(job.parse()?)),
+            ("fail", name) => Failure::ALL
+                .into_iter()
+                .find(|failure| failure.name() == name)
+                .map(Self::Fail)
+                .ok_or(()),
+            _ => Err(()),
+        }
+    }
+}
+
+/// A word of a command line that is not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadWord<'a>(pub &'a str);
+
+impl fmt::Display for BadWord<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "command line: `{}` is not understood", self.0)
+    }
+}
+
+/// What a guest is to do: `cpus=2 repeat=5 uart:byte-polled:whole ...`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkList<'a> {
+    /// How many CPUs the machine has; all are to be started. 1 if not given.
+    pub cpus: u16,
+    /// How often the whole list is to be done. 1 if not given.
+    pub repeat: u16,
+    words: &'a str,
+}
+
+impl<'a> WorkList<'a> {
+    /// Understands all of a command line, or names the word that is wrong.
+    ///
+    /// # Errors
+    ///
+    /// [`BadWord`], the first one.
+    pub fn parse(words: &'a str) -> Result<Self, BadWord<'a>> {
+        let mut list = Self {
+            cpus: 1,
+            repeat: 1,
+            words,
+        };
+        for word in words.split_ascii_whitespace() {
+            let understood = match word.split_once('=') {
+                Some(("cpus", n)) => n.parse().map(|n| list.cpus = n).is_ok(),
+                Some(("repeat", n)) => n.parse().map(|n| list.repeat = n).is_ok(),
+                Some(_) => false,
+                None => word.parse::<Work>().is_ok(),
+            };
+            if !understood {
+                return Err(BadWord(word));
+            }
+        }
+        Ok(list)
+    }
+
+    /// The work, once through.
+    pub fn iter(&self) -> impl Iterator<Item = Work> + use<'a> {
+        self.words
+            .split_ascii_whitespace()
+            .filter_map(|word| word.parse().ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+    use std::format;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    #[test]
+    fn every_piece_of_work_survives_the_command_line() {
+        let work: Vec<Work> = Job::all()
+            .map(Work::Uart)
+            .chain(Failure::ALL.map(Work::Fail))
+            .collect();
+        let words: Vec<_> = work.iter().map(Work::to_string).collect();
+        let line = format!("cpus=64 repeat=5 {}", words.join(" "));
+        let list = WorkList::parse(&line).unwrap();
+        assert_eq!((list.cpus, list.repeat), (64, 5));
+        assert_eq!(list.iter().collect::<Vec<_>>(), work);
+    }
+
+    #[test]
+    fn a_word_that_is_wrong_is_named() {
+        for word in [
+            "uart",
+            "uart:fifo",
+            "uart:fifo-burst:x",
+            "cpus=",
+            "x=1",
+            "fail:",
+        ] {
+            let line = format!("cpus=1 {word} uart:fifo-burst:whole");
+            assert_eq!(WorkList::parse(&line), Err(BadWord(word)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_command_line_is_too_strange(line in ".*") {
+            let _ = WorkList::parse(&line).map(|list| list.iter().count());
+        }
+    }
+}

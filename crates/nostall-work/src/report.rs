@@ -1,0 +1,143 @@
+//! What a guest reports: one JSON object a line.
+
+use core::fmt::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::uart::Sent;
+
+/// A text of bounded length.
+pub type Text = heapless::String<200>;
+
+/// One report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Report {
+    /// The guest is up.
+    Ready {
+        /// CPUs that run, and whose timers tick.
+        cpus: u16,
+        /// The rate of the time stamp counter, in hertz.
+        tsc_hz: u64,
+        /// The rate of the first CPU's local APIC timer, in hertz.
+        apic_timer_hz: u64,
+    },
+    /// One piece of work of the list was a sending, and is done.
+    Sent {
+        /// Which, counted from 0 in the list.
+        item: u16,
+        /// What it came to.
+        sent: Sent,
+    },
+    /// The guest panicked. It ends itself after this.
+    Panic {
+        /// The CPU, counted from 0.
+        cpu: u16,
+        /// What it said, cut where it is too long.
+        message: Text,
+    },
+    /// A CPU met an exception. The guest ends itself after this.
+    Exception {
+        /// The CPU, counted from 0.
+        cpu: u16,
+        /// The exception's number.
+        vector: u8,
+        /// Its name, and what is to be known of it.
+        name: Text,
+        /// The error code; 0 where the exception has none.
+        error: u64,
+        /// The instruction.
+        rip: u64,
+        /// The stack pointer.
+        rsp: u64,
+        /// The address of a page fault.
+        cr2: u64,
+    },
+    /// The whole list is done. The guest ends itself after this.
+    Done,
+}
+
+impl Report {
+    /// Longer than any report's line: two bytes for each of a text's, six if it
+    /// is a control character.
+    pub const LONGEST: usize = 6 * 200 + 300;
+
+    /// The report as a line of JSON, LF included. Empty if `line` is shorter
+    /// than [`LONGEST`](Self::LONGEST) and does not hold it.
+    pub fn encode<'a>(&self, line: &'a mut [u8]) -> &'a [u8] {
+        match serde_json_core::to_slice(self, line) {
+            Ok(len) if len < line.len() => {
+                line[len] = b'\n';
+                &line[..=len]
+            }
+            _ => &[],
+        }
+    }
+
+    /// A text of what `args` say, cut where it is too long.
+    pub fn text(args: fmt::Arguments<'_>) -> Text {
+        let mut text = Cut(Text::new());
+        let _ = text.write_fmt(args);
+        text.0
+    }
+}
+
+/// Takes what fits and forgets the rest.
+struct Cut(Text);
+
+impl Write for Cut {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        for c in s.chars() {
+            self.0.push(c).map_err(|_| fmt::Error)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decode(line: &[u8]) -> Report {
+        assert_eq!(line.iter().filter(|&&b| b == b'\n').count(), 1);
+        serde_json::from_slice(line).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn every_report_survives_its_line(
+            what in 0..5,
+            number: u64,
+            message in "\\PC{0,300}|[\"\\\\\\x00-\\x1f]{0,300}",
+        ) {
+            let text = Report::text(format_args!("{message}"));
+            prop_assert!(message.starts_with(text.as_str()));
+            let small = number as u16;
+            let report = match what {
+                0 => Report::Ready { cpus: small, tsc_hz: number, apic_timer_hz: number },
+                1 => Report::Sent {
+                    item: small,
+                    sent: Sent { written: number, timed_out: number % 2 == 0, ..Sent::default() },
+                },
+                2 => Report::Panic { cpu: small, message: text },
+                3 => Report::Exception {
+                    cpu: small, vector: 14, name: text,
+                    error: number, rip: number, rsp: number, cr2: number,
+                },
+                _ => Report::Done,
+            };
+            let mut line = [0; Report::LONGEST];
+            prop_assert_eq!(decode(report.encode(&mut line)), report);
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_short_stays_empty() {
+        let done = br#""done""#;
+        assert!(Report::Done.encode(&mut [0; 6]).is_empty());
+        assert_eq!(Report::Done.encode(&mut [0; 7])[..6], done[..]);
+    }
+}

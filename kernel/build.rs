@@ -1,0 +1,15 @@
+//! Links the kernel where its boot protocol expects it.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
+        return;
+    }
+    let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap();
+    let dir = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+    let script = format!("{dir}/src/{arch}/link.ld");
+    println!("cargo::rerun-if-changed={script}");
+    println!("cargo::rustc-link-arg-bins=-T{script}");
+    // Loaded where it is linked: nobody relocates it.
+    println!("cargo::rustc-link-arg-bins=--no-pie");
+}

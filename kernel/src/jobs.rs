@@ -1,0 +1,36 @@
+//! The work.
+
+use nostall_io::{Clock, Counting, Registers};
+use nostall_uart::{Console, LineSettings};
+use nostall_work::{Report, Work, WorkList, uart};
+
+use crate::{arch, fail, report};
+
+/// Does the whole list, as often as it says.
+pub fn run(list: &WorkList<'_>, input: &[u8], clock: impl Clock + Copy) {
+    let mut console = None;
+    for _ in 0..list.repeat {
+        for (item, work) in list.iter().enumerate() {
+            match work {
+                Work::Uart(job) => {
+                    let console = console.get_or_insert_with(|| open_console(clock));
+                    let sent = uart::send(console, job, input);
+                    report::send(&Report::Sent {
+                        item: item as u16,
+                        sent,
+                    });
+                }
+                Work::Fail(failure) => fail::now(failure),
+                other => panic!("no way to do `{other}`"),
+            }
+        }
+    }
+}
+
+fn open_console<C: Clock>(clock: C) -> Console<Counting<impl Registers>, C> {
+    let port = Counting::new(arch::serial_port());
+    match Console::open(port, clock, LineSettings::baud(115_200)) {
+        Ok(console) => console,
+        Err(error) => panic!("serial port: {error}"),
+    }
+}

@@ -1,0 +1,100 @@
+//! The local APIC, memory-mapped (Intel SDM volume 3, chapter "APIC").
+
+use core::ptr::NonNull;
+
+use nostall_io::{Clock, Mmio, MmioLayout, Nanos, Ports, Registers};
+
+use super::traps::{SPURIOUS_VECTOR, TIMER_VECTOR};
+
+/// Where it lies after reset, on every CPU its own.
+const BASE: usize = 0xfee0_0000;
+
+// Registers are 16 bytes apart; these are their numbers (SDM, table "Local APIC
+// Register Address Map", offset / 16).
+const END_OF_INTERRUPT: usize = 0x0b;
+const SPURIOUS: usize = 0x0f;
+const COMMAND_LOW: usize = 0x30;
+const COMMAND_HIGH: usize = 0x31;
+const TIMER: usize = 0x32;
+const TIMER_INITIAL: usize = 0x38;
+const TIMER_CURRENT: usize = 0x39;
+const TIMER_DIVIDE: usize = 0x3e;
+
+/// Ticks a second of every CPU's timer.
+const TICK_HZ: u64 = 100;
+
+/// This CPU's.
+pub struct LocalApic(Mmio);
+
+impl LocalApic {
+    /// This CPU's.
+    pub fn of_this_cpu() -> Self {
+        let layout = MmioLayout {
+            stride: 16,
+            ..MmioLayout::WORDS
+        };
+        let base = NonNull::new(BASE as *mut u8).expect("not null");
+        // SAFETY: identity-mapped as device memory by paging.rs; each CPU reaches
+        // its own registers there, and uses one window at a time.
+        Self(unsafe { Mmio::new(base, 0x400, layout) }.expect("a fixed layout"))
+    }
+
+    /// Lets interrupts through to this CPU.
+    pub fn enable(&self) {
+        self.0
+            .write32(SPURIOUS, 1 << 8 | u32::from(SPURIOUS_VECTOR));
+    }
+
+    /// Says that an interrupt has been dealt with.
+    pub fn end_of_interrupt(&self) {
+        self.0.write32(END_OF_INTERRUPT, 0);
+    }
+
+    /// How fast the timer counts, in hertz.
+    pub fn measure_timer(&self, clock: &impl Clock) -> u64 {
+        self.0.write32(TIMER_DIVIDE, 0b0011); // by 16
+        self.0.write32(TIMER, 1 << 16); // masked, one shot
+        self.0.write32(TIMER_INITIAL, u32::MAX);
+        let start = clock.now();
+        clock.wait_until(start + Nanos::from_millis(5));
+        let counted = u32::MAX - self.0.read32(TIMER_CURRENT);
+        let took = clock.now() - start;
+        u64::from(counted) * 1_000_000_000 / took.0.max(1)
+    }
+
+    /// Starts this CPU's tick.
+    pub fn start_timer(&self, timer_hz: u64) {
+        let count = (timer_hz / TICK_HZ).clamp(1, u32::MAX.into());
+        self.0.write32(TIMER_DIVIDE, 0b0011);
+        self.0.write32(TIMER, 1 << 17 | u32::from(TIMER_VECTOR)); // periodic
+        self.0.write32(TIMER_INITIAL, count as u32);
+    }
+
+    /// Starts all other CPUs at `page`, a page below 1 MiB: INIT, and a start-up
+    /// message (SDM, "MP Initialization Protocol Algorithm"). To be called again
+    /// for CPUs that did not hear it.
+    pub fn start_others(&self, page: usize, clock: &impl Clock) {
+        const ALL_BUT_ME: u32 = 0b11 << 18;
+        const ASSERT: u32 = 1 << 14;
+        const INIT: u32 = 0b101 << 8;
+        const START_UP: u32 = 0b110 << 8;
+        let wait = |span| clock.wait_until(clock.now() + span);
+        self.0.write32(COMMAND_HIGH, 0);
+        self.0.write32(COMMAND_LOW, ALL_BUT_ME | ASSERT | INIT);
+        wait(Nanos::from_millis(10));
+        let vector = (page >> 12) as u32;
+        for _ in 0..2 {
+            self.0
+                .write32(COMMAND_LOW, ALL_BUT_ME | ASSERT | START_UP | vector);
+            wait(Nanos::from_micros(200));
+        }
+    }
+}
+
+/// Silences the two 8259s, which the firmware may have left talking.
+pub fn mask_legacy_interrupts() {
+    for base in [0x20, 0xa0] {
+        // SAFETY: ring 0; an interrupt controller does no DMA.
+        unsafe { Ports::new(base, 2) }.write8(1, 0xff);
+    }
+}

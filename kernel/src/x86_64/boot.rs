@@ -1,0 +1,138 @@
+//! What the PVH boot protocol hands over.
+
+use core::arch::global_asm;
+use core::slice;
+
+use super::{apic, cpus, paging, traps};
+use crate::Boot;
+
+/// CPUs that there are stacks for.
+pub const MAX_CPUS: usize = 64;
+/// Bytes from one CPU's stack to the next, the guard page below it included.
+pub const STACK_STRIDE: usize = 5 * 4096;
+/// Where the other CPUs start: a page below 1 MiB.
+pub const TRAMPOLINE: usize = 0x8000;
+
+global_asm!(
+    ".set MAX_CPUS, {max}",
+    ".set STACK_STRIDE, {stride}",
+    include_str!("boot.s"),
+    max = const MAX_CPUS,
+    stride = const STACK_STRIDE,
+    options(att_syntax),
+);
+
+/// The start info, version 1 (Xen's include/public/arch-x86/hvm/start_info.h).
+#[repr(C)]
+struct StartInfo {
+    magic: u32,
+    version: u32,
+    flags: u32,
+    modules: u32,
+    module_list: u64,
+    command_line: u64,
+    rsdp: u64,
+    memory_map: u64,
+    memory_map_entries: u32,
+    reserved: u32,
+}
+
+const MAGIC: u32 = 0x336e_c578;
+
+#[repr(C)]
+struct Module {
+    address: u64,
+    size: u64,
+    command_line: u64,
+    reserved: u64,
+}
+
+/// One range of the memory map; the types are those of the PC's E820.
+#[repr(C)]
+pub struct MemoryRange {
+    pub start: u64,
+    pub size: u64,
+    kind: u32,
+    reserved: u32,
+}
+
+impl MemoryRange {
+    pub const fn is_ram(&self) -> bool {
+        self.kind == 1
+    }
+}
+
+/// Every CPU comes here from boot.s, with its number.
+#[unsafe(no_mangle)]
+extern "C" fn rust_entry(number: u32, start_info: usize) -> ! {
+    cpus::init_this(number as usize);
+    traps::init_this_cpu();
+    if number != 0 {
+        paging::activate();
+        cpus::idle();
+    }
+    apic::mask_legacy_interrupts();
+    // SAFETY: the boot protocol put it there, and nothing has been written since
+    // but our own image.
+    let info = unsafe { &*(start_info as *const StartInfo) };
+    assert!(
+        info.magic == MAGIC && info.version >= 1,
+        "not booted by PVH version 1"
+    );
+    // SAFETY: as above; the count is the table's own.
+    let memory = unsafe { array(info.memory_map, info.memory_map_entries as usize) };
+    paging::init(memory);
+    paging::activate();
+    crate::main(&Boot {
+        command_line: command_line(info.command_line),
+        input: input(info),
+    })
+}
+
+/// Copied, because the boot protocol's text lies in low memory, which the other
+/// CPUs' start uses.
+fn command_line(address: u64) -> &'static str {
+    static COPY: spin::Once<([u8; 4096], usize)> = spin::Once::new();
+    let (copy, len) = COPY.call_once(|| {
+        let mut copy = [0; 4096];
+        if address == 0 {
+            return (copy, 0);
+        }
+        for (i, byte) in copy.iter_mut().enumerate() {
+            // SAFETY: NUL-terminated, by the boot protocol; not read beyond it.
+            *byte = unsafe { *((address as usize + i) as *const u8) };
+            if *byte == 0 {
+                return (copy, i);
+            }
+        }
+        panic!("command line of more than 4095 bytes");
+    });
+    core::str::from_utf8(&copy[..*len]).expect("the command line is not UTF-8")
+}
+
+/// The first module, if there is one.
+fn input(info: &StartInfo) -> &'static [u8] {
+    // SAFETY: the boot protocol's list, with its own count.
+    let modules: &[Module] = unsafe { array(info.module_list, info.modules as usize) };
+    let Some(first) = modules.first() else {
+        return &[];
+    };
+    assert!(
+        first.address + first.size <= 1 << 32,
+        "the input lies beyond the mapped 4 GiB"
+    );
+    // SAFETY: the boot protocol put the module there, in RAM that nobody else
+    // uses; checked to be mapped.
+    unsafe { array(first.address, first.size as usize) }
+}
+
+/// # Safety
+///
+/// `len` values of `T`, valid for ever, must lie at `address`, unless `len` is 0.
+unsafe fn array<T>(address: u64, len: usize) -> &'static [T] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { slice::from_raw_parts(address as *const T, len) }
+}

@@ -1,0 +1,171 @@
+//! The CPUs: numbers, stacks, segments, start.
+
+use core::arch::asm;
+use core::cell::UnsafeCell;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use nostall_io::{Clock, Nanos, Processor};
+use x86_64::VirtAddr;
+use x86_64::instructions::segmentation::{CS, SS, Segment};
+use x86_64::instructions::tables::load_tss;
+use x86_64::instructions::{hlt, interrupts};
+use x86_64::registers::model_specific::GsBase;
+use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable};
+use x86_64::structures::tss::TaskStateSegment;
+
+use super::apic::LocalApic;
+use super::boot::{MAX_CPUS, TRAMPOLINE};
+use super::{Machine, Tsc};
+
+/// Where the double fault and the NMI find a stack that is sure to be good.
+pub const EMERGENCY_STACK: u16 = 0;
+
+/// What each CPU has for itself.
+#[repr(C)]
+struct PerCpu {
+    /// First, so that `gs:[0]` is the CPU's number.
+    number: UnsafeCell<u64>,
+    ticks: AtomicU64,
+    segments: UnsafeCell<(GlobalDescriptorTable, TaskStateSegment)>,
+}
+
+// SAFETY: the cells are written by their own CPU alone, in `init_this`, before
+// anything can read them.
+unsafe impl Sync for PerCpu {}
+
+static PER_CPU: [PerCpu; MAX_CPUS] = [const {
+    PerCpu {
+        number: UnsafeCell::new(0),
+        ticks: AtomicU64::new(0),
+        segments: UnsafeCell::new((GlobalDescriptorTable::new(), TaskStateSegment::new())),
+    }
+}; MAX_CPUS];
+
+#[repr(C, align(16))]
+struct Stack(UnsafeCell<[u8; 8192]>);
+
+// SAFETY: only the hardware uses them, each for one CPU.
+unsafe impl Sync for Stack {}
+
+/// Apart from [`PER_CPU`], so that they take no room in the image.
+static EMERGENCY_STACKS: [Stack; MAX_CPUS] =
+    [const { Stack(UnsafeCell::new([0; 8192])) }; MAX_CPUS];
+
+/// Gives this CPU its number, its segments and its emergency stack.
+pub fn init_this(number: usize) {
+    let mine = &PER_CPU[number];
+    // SAFETY: this CPU's own, and only here.
+    unsafe { *mine.number.get() = number as u64 };
+    // SAFETY: as above; from now on only the hardware uses it.
+    let (gdt, tss) = unsafe { &mut *mine.segments.get() };
+    let stack_end = EMERGENCY_STACKS[number].0.get().addr() + size_of::<Stack>();
+    tss.interrupt_stack_table[usize::from(EMERGENCY_STACK)] = VirtAddr::new(stack_end as u64);
+    let code = gdt.append(Descriptor::kernel_code_segment());
+    let data = gdt.append(Descriptor::kernel_data_segment());
+    let tss = gdt.append(Descriptor::tss_segment(tss));
+    gdt.load();
+    // SAFETY: the table just loaded has these three, and lives for ever.
+    unsafe {
+        CS::set_reg(code);
+        SS::set_reg(data);
+        load_tss(tss);
+    }
+    GsBase::write(VirtAddr::from_ptr(mine));
+}
+
+/// The CPU that runs this.
+pub struct Cpu;
+
+impl Processor for Cpu {
+    fn id(&self) -> usize {
+        let number: u64;
+        // SAFETY: GS points to this CPU's `PerCpu` since `init_this`.
+        unsafe {
+            asm!("mov {}, gs:[0]", out(reg) number, options(nostack, readonly, preserves_flags))
+        };
+        number as usize
+    }
+
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        interrupts::without_interrupts(critical)
+    }
+}
+
+/// This CPU's timer has ticked.
+pub fn tick() {
+    PER_CPU[Cpu.id()].ticks.fetch_add(1, Ordering::Relaxed);
+}
+
+static TIMER_HZ: AtomicU64 = AtomicU64::new(0);
+static TIMER_KNOWN: AtomicBool = AtomicBool::new(false);
+
+/// What every other CPU does: keep its timer ticking.
+pub fn idle() -> ! {
+    while !TIMER_KNOWN.load(Ordering::Acquire) {
+        Cpu.relax();
+    }
+    start_ticking();
+    loop {
+        hlt();
+    }
+}
+
+fn start_ticking() {
+    let apic = LocalApic::of_this_cpu();
+    apic.enable();
+    apic.start_timer(TIMER_HZ.load(Ordering::Relaxed));
+    interrupts::enable();
+}
+
+/// Calibrates the clocks and starts all `cpus` CPUs.
+///
+/// Panics if they do not all run and tick within a second.
+pub fn start_cpus(cpus: u16) -> Machine {
+    assert!(
+        (1..=MAX_CPUS).contains(&cpus.into()),
+        "{cpus} CPUs: must be 1 to {MAX_CPUS}"
+    );
+    let clock = Tsc::calibrate();
+    let apic = LocalApic::of_this_cpu();
+    apic.enable();
+    let apic_timer_hz = apic.measure_timer(&clock);
+    TIMER_HZ.store(apic_timer_hz, Ordering::Relaxed);
+    TIMER_KNOWN.store(true, Ordering::Release);
+    if cpus > 1 {
+        place_trampoline();
+        apic.start_others(TRAMPOLINE, &clock);
+    }
+    start_ticking();
+
+    let deadline = clock.now() + Nanos::from_secs(1);
+    let ticking = || {
+        let ticks = PER_CPU.iter().map(|cpu| cpu.ticks.load(Ordering::Relaxed));
+        ticks.filter(|&ticks| ticks > 0).count()
+    };
+    while ticking() < cpus.into() {
+        assert!(
+            clock.now() < deadline,
+            "only {} of {cpus} CPUs run and tick after a second",
+            ticking()
+        );
+        hlt();
+    }
+    Machine {
+        cpus: ticking() as u16,
+        clock,
+        apic_timer_hz,
+    }
+}
+
+fn place_trampoline() {
+    unsafe extern "C" {
+        safe static trampoline_start: u8;
+        safe static trampoline_end: u8;
+    }
+    let start = &raw const trampoline_start;
+    let len = (&raw const trampoline_end).addr() - start.addr();
+    // SAFETY: conventional memory that nothing uses any more (the command line is
+    // copied); paging.rs maps the page writable and executable.
+    unsafe { ptr::copy_nonoverlapping(start, TRAMPOLINE as *mut u8, len) };
+}

@@ -1,0 +1,73 @@
+//! A PC: x86-64 with a local APIC, a 16550 and QEMU's debug devices.
+
+mod apic;
+mod boot;
+mod clock;
+mod cpus;
+mod paging;
+mod traps;
+
+use nostall_io::{Ports, Registers};
+use nostall_work::Report;
+
+pub use clock::Tsc;
+pub use cpus::{Cpu, start_cpus};
+
+/// A machine with all its CPUs up.
+pub struct Machine {
+    cpus: u16,
+    clock: Tsc,
+    apic_timer_hz: u64,
+}
+
+impl Machine {
+    /// The clock that all CPUs share.
+    pub const fn clock(&self) -> &Tsc {
+        &self.clock
+    }
+
+    /// What there is to say of it.
+    pub const fn ready(&self) -> Report {
+        Report::Ready {
+            cpus: self.cpus,
+            tsc_hz: self.clock.hz(),
+            apic_timer_hz: self.apic_timer_hz,
+        }
+    }
+}
+
+/// The port under test, COM1.
+pub fn serial_port() -> impl Registers {
+    // SAFETY: ring 0; a 16550 does no DMA.
+    unsafe { Ports::new(0x3f8, 8) }
+}
+
+/// QEMU's `isa-debugcon`: what is written to its one port arrives at the host.
+pub fn report_channel() -> impl Registers {
+    // SAFETY: ring 0; the device does nothing but take bytes.
+    unsafe { Ports::new(0xe9, 1) }
+}
+
+/// How the machine ends.
+pub enum Ending {
+    /// All work is done.
+    Success = 0x10,
+    /// It is not.
+    Failure = 0x11,
+}
+
+/// Ends the machine through QEMU's `isa-debug-exit`, which makes 2n + 1 of the
+/// value n as QEMU's exit status.
+pub fn end(ending: Ending) -> ! {
+    // SAFETY: ring 0; there is nothing after it.
+    unsafe { Ports::new(0xf4, 4) }.write32(0, ending as u32);
+    hang()
+}
+
+/// Does nothing more, for ever.
+pub fn hang() -> ! {
+    loop {
+        x86_64::instructions::interrupts::disable();
+        x86_64::instructions::hlt();
+    }
+}

@@ -1,0 +1,135 @@
+//! The address space: the first 4 GiB, each at its own address.
+//!
+//! Code can be executed but not written, data written but not executed; page 0
+//! and the page below each stack are not there, so that a null pointer and a
+//! full stack are exceptions. What the memory map does not call RAM is uncached.
+
+use core::cell::UnsafeCell;
+
+use x86_64::PhysAddr;
+use x86_64::registers::control::{Cr3, Cr3Flags};
+use x86_64::structures::paging::{PageTable, PageTableFlags as Flags, PhysFrame};
+
+use super::boot::{MAX_CPUS, MemoryRange, STACK_STRIDE, TRAMPOLINE};
+
+const PAGE: usize = 4096;
+const LARGE: usize = 2 << 20;
+
+/// How much is mapped by small pages: low memory and the image.
+const SMALL: usize = 4 * LARGE;
+
+struct Tables {
+    level4: PageTable,
+    pointers: PageTable,
+    directories: [PageTable; 4],
+    small: [PageTable; SMALL / LARGE],
+}
+
+struct Shared(UnsafeCell<Tables>);
+
+// SAFETY: written by the first CPU alone, in `init`, before any CPU uses them.
+unsafe impl Sync for Shared {}
+
+static TABLES: Shared = Shared(UnsafeCell::new(Tables {
+    level4: PageTable::new(),
+    pointers: PageTable::new(),
+    directories: [const { PageTable::new() }; 4],
+    small: [const { PageTable::new() }; SMALL / LARGE],
+}));
+
+unsafe extern "C" {
+    safe static __text_start: u8;
+    safe static __text_end: u8;
+    safe static __rodata_end: u8;
+    safe static __image_end: u8;
+    safe static stacks: u8;
+}
+
+/// Builds the tables. On the first CPU, before the others start.
+pub fn init(memory: &[MemoryRange]) {
+    let end = (&raw const __image_end).addr();
+    assert!(
+        end <= SMALL,
+        "the image ends at {end:#x}, beyond {SMALL:#x}"
+    );
+    // SAFETY: the only reference; see `Shared`.
+    let tables = unsafe { &mut *TABLES.0.get() };
+    link(&mut tables.level4, 0, &tables.pointers);
+    for (i, directory) in tables.directories.iter_mut().enumerate() {
+        link(&mut tables.pointers, i, directory);
+        for (j, entry) in directory.iter_mut().enumerate() {
+            let address = (i * 512 + j) * LARGE;
+            let caching = caching(memory, address, LARGE);
+            let flags = Flags::PRESENT | Flags::WRITABLE | Flags::NO_EXECUTE | Flags::HUGE_PAGE;
+            entry.set_addr(PhysAddr::new(address as u64), flags | caching);
+        }
+    }
+    for (i, table) in tables.small.iter_mut().enumerate() {
+        link(&mut tables.directories[0], i, table);
+        for (j, entry) in table.iter_mut().enumerate() {
+            let address = i * LARGE + j * PAGE;
+            if let Some(rights) = rights(address) {
+                let flags = Flags::PRESENT | rights | caching(memory, address, PAGE);
+                entry.set_addr(PhysAddr::new(address as u64), flags);
+            }
+        }
+    }
+}
+
+fn link(table: &mut PageTable, index: usize, below: &PageTable) {
+    let address = PhysAddr::new((&raw const *below).addr() as u64);
+    table[index].set_addr(address, Flags::PRESENT | Flags::WRITABLE);
+}
+
+/// What may be done with a small page; `None` if it is not to be there.
+fn rights(address: usize) -> Option<Flags> {
+    let text = (&raw const __text_start).addr()..(&raw const __text_end).addr();
+    let rodata = text.end..(&raw const __rodata_end).addr();
+    if address == 0 || is_guard(address) {
+        None
+    } else if address == TRAMPOLINE {
+        Some(Flags::WRITABLE)
+    } else if text.contains(&address) {
+        Some(Flags::empty())
+    } else if rodata.contains(&address) {
+        Some(Flags::NO_EXECUTE)
+    } else {
+        Some(Flags::WRITABLE | Flags::NO_EXECUTE)
+    }
+}
+
+/// The lowest page of each CPU's stack.
+fn is_guard(address: usize) -> bool {
+    address
+        .checked_sub((&raw const stacks).addr())
+        .is_some_and(|offset| offset / STACK_STRIDE < MAX_CPUS && offset % STACK_STRIDE < PAGE)
+}
+
+/// Uncached, unless all of it is RAM.
+fn caching(memory: &[MemoryRange], address: usize, size: usize) -> Flags {
+    let (start, end) = (address as u64, (address + size) as u64);
+    let ram = memory
+        .iter()
+        .any(|r| r.is_ram() && r.start <= start && end <= r.start.saturating_add(r.size));
+    // The PC's low memory is cut into pieces by the firmware, and is RAM.
+    if ram || end <= 0xa0000 {
+        Flags::empty()
+    } else {
+        Flags::NO_CACHE | Flags::WRITE_THROUGH
+    }
+}
+
+/// Makes this CPU use them.
+pub fn activate() {
+    // SAFETY: not written since `init`; the level 4 table maps all that we use,
+    // at the addresses at which the boot tables had it.
+    let level4 = unsafe { &raw const (*TABLES.0.get()).level4 };
+    let frame = PhysFrame::containing_address(PhysAddr::new(level4.addr() as u64));
+    // SAFETY: as above.
+    unsafe { Cr3::write(frame, Cr3Flags::empty()) };
+}
+
+/// Whether `address` is in the guard page of a stack: the stack is full.
+pub fn is_stack_overflow(address: u64) -> bool {
+    is_guard(address as usize)
+}

@@ -1,1 +1,39 @@
+//! Machines to run things on.
+//!
+//! - [`qemu`]: a child process that boots a kernel on an emulated PC. Whatever
+//!   the guest does (never starts, dies, hangs, floods its serial line), a run
+//!   ends in bounded time, with an error that says what happened, and leaves no
+//!   process and no file behind.
+//! - [`model`]: no guest; nostall's drivers on the host, against device models
+//!   in virtual time.
+//!
+//! [`uart`] runs one experiment on either.
+//!
+//! When not to use it: it boots kernels that speak nostall's
+//! [reports](nostall_work::Report), not operating systems in general. Linux only.
+//!
+//! # Example
+//!
+//! The boot messages of a kernel, sent by every strategy, on the model:
+//!
+//! ```
+//! use nostall_devices::uart::Profile;
+//! use nostall_vm::{model, uart::Experiment};
+//! use nostall_work::uart::Job;
+//!
+//! let jobs: Vec<Job> = Job::all().collect();
+//! let experiment = Experiment { jobs: &jobs, repeat: 1, text: b"[0.000000] Linux\n" };
+//! let outcome = model::uart(Profile::VM, &experiment, &mut |_| {})?;
+//! assert_eq!(outcome.sent.len(), jobs.len());
+//! assert_eq!(outcome.arrived.len(), jobs.len() * 18);
+//! # Ok::<(), nostall_uart::OpenError>(())
+//! ```
+//!
+//! # Looking inside
+//!
+//! [`qemu::Ran`] keeps every report and every byte of the serial line, and the
+//! errors carry what QEMU or the guest said last.
 
+pub mod model;
+pub mod qemu;
+pub mod uart;

@@ -1,0 +1,432 @@
+//! One run of a guest, watched.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::fd::RawFd;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nostall_work::{Report, Work};
+
+use super::Error;
+use super::process::{MemoryFile, Running, name, spawn};
+use crate::uart::{Experiment, Outcome};
+
+/// How often a run is looked at.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Bytes of RAM besides the input's.
+const RAM: u64 = 128 << 20;
+
+/// What the guest writes to `isa-debug-exit` comes out as 2n + 1.
+const SUCCESS: i32 = 2 * 0x10 + 1;
+const FAILURE: i32 = 2 * 0x11 + 1;
+
+/// A machine that QEMU emulates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Machine {
+    /// A PC of 2009: Intel's Q35 chipset, PCI Express.
+    #[default]
+    Q35,
+}
+
+impl Machine {
+    /// QEMU's name for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Q35 => "q35",
+        }
+    }
+
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Q35 => "qemu-system-x86_64",
+        }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A QEMU that can be run.
+#[derive(Clone, Debug)]
+pub struct Qemu {
+    machine: Machine,
+    version: String,
+}
+
+/// What is to be run in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Guest<'a> {
+    /// The kernel, an ELF file with a PVH entry.
+    pub kernel: &'a [u8],
+    /// CPUs, 1 to 64.
+    pub cpus: u16,
+    /// The work, in order.
+    pub work: &'a [Work],
+    /// How often all of it is to be done.
+    pub repeat: u16,
+    /// What the work is about: the text to send.
+    pub input: &'a [u8],
+    /// Further arguments for QEMU. With an accelerator among them, ours is left
+    /// out.
+    pub qemu_args: &'a [OsString],
+}
+
+/// When a run has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Until the first report. Our kernel takes a fraction of a second, a busy
+    /// machine many times that.
+    pub start: Duration,
+    /// Without a byte on any channel, after that.
+    pub silence: Duration,
+    /// In all.
+    pub total: Duration,
+    /// Bytes on the serial line.
+    pub serial_bytes: u64,
+    /// Bytes of reports.
+    pub report_bytes: u64,
+}
+
+impl Limits {
+    /// For a guest that does `pieces` pieces of work and sends `serial_bytes` in
+    /// all.
+    pub fn of(pieces: u64, serial_bytes: u64) -> Self {
+        Self {
+            start: Duration::from_secs(20),
+            silence: Duration::from_secs(20),
+            // An emulated port takes about 1 us a byte; a slow one has 50.
+            total: Duration::from_secs(60) + Duration::from_micros(serial_bytes.saturating_mul(50)),
+            serial_bytes,
+            report_bytes: (pieces + 4) * Report::LONGEST as u64,
+        }
+    }
+}
+
+/// A run that came to its end.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// What the guest reported, in order.
+    pub reports: Vec<Report>,
+    /// What arrived at the serial line's other end.
+    pub serial: Vec<u8>,
+    /// From QEMU's start to the first report.
+    pub first_report: Duration,
+}
+
+impl Qemu {
+    /// The system's QEMU for `machine`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotInstalled`], or [`Error::Qemu`] if it does not even tell its
+    /// version.
+    pub fn find(machine: Machine) -> Result<Self, Error> {
+        let output = Command::new(machine.program())
+            .arg("--version")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => Error::NotInstalled(machine.program()),
+                _ => error.into(),
+            })?;
+        if !output.status.success() {
+            return Err(Error::Qemu {
+                status: output.status,
+                said: last_words(&output.stderr),
+            });
+        }
+        // "QEMU emulator version 7.2.22 (Debian ...)"
+        let version = String::from_utf8_lossy(&output.stdout);
+        let version = version.split_whitespace().nth(3).unwrap_or("?").to_owned();
+        Ok(Self { machine, version })
+    }
+
+    /// Its version, as it says: `7.2.22`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The machine it emulates.
+    pub const fn machine(&self) -> Machine {
+        self.machine
+    }
+
+    /// Runs `guest` to its end.
+    ///
+    /// `progress` is told now and then how many bytes have come over the serial
+    /// line so far.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]: whatever kept the guest from doing all of its work. QEMU has
+    /// ended by then.
+    pub fn run(
+        &self,
+        guest: &Guest<'_>,
+        limits: &Limits,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Ran, Error> {
+        let files = Files::new(guest)?;
+        let qemu = spawn(self.command(guest, &files)?, &files.for_child())?;
+        let run = Run {
+            qemu,
+            files,
+            limits,
+            start: Instant::now(),
+        };
+        run.watch(progress)
+    }
+
+    /// Runs the experiment of sending a text in `guest`, whose work and input
+    /// are then those of the experiment.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn uart(
+        &self,
+        guest: &Guest<'_>,
+        experiment: &Experiment<'_>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(Outcome, Ran), Error> {
+        let work: Vec<Work> = experiment.jobs.iter().copied().map(Work::Uart).collect();
+        let guest = Guest {
+            work: &work,
+            repeat: experiment.repeat,
+            input: experiment.text,
+            ..*guest
+        };
+        let sendings = experiment.sendings().count() as u64;
+        let bytes = sendings * experiment.on_the_line().len() as u64;
+        let mut ran = self.run(&guest, &Limits::of(sendings, bytes), progress)?;
+        let reported = ran.reports.iter().filter_map(|report| match report {
+            Report::Sent { item, sent } => Some((*item, *sent)),
+            _ => None,
+        });
+        let mut sent = Vec::new();
+        for (n, (item, result)) in reported.enumerate() {
+            if n % work.len() != usize::from(item) {
+                return Err(Error::NotAReport(format!("item {item} out of turn")));
+            }
+            sent.push((experiment.jobs[usize::from(item)], result));
+        }
+        if sent.len() as u64 != sendings {
+            return Err(Error::Undone);
+        }
+        let arrived = std::mem::take(&mut ran.serial);
+        Ok((Outcome { sent, arrived }, ran))
+    }
+
+    fn command(&self, guest: &Guest<'_>, files: &Files) -> io::Result<Command> {
+        let mut words = vec![
+            format!("cpus={}", guest.cpus),
+            format!("repeat={}", guest.repeat),
+        ];
+        words.extend(guest.work.iter().map(Work::to_string));
+        let ram = (RAM + guest.input.len() as u64).div_ceil(1 << 20);
+        let file = |id, number| format!("file,id={id},path={}", name(number));
+
+        let mut command = Command::new(self.machine.program());
+        command
+            .args(["-machine", self.machine.name()])
+            .args(["-smp", &guest.cpus.to_string()])
+            .args(["-m", &format!("{ram}M")])
+            // Nothing but what is named here, and no restart.
+            .args(["-nodefaults", "-no-user-config", "-no-reboot"])
+            .args(["-display", "none"])
+            .args(["-kernel", &name(KERNEL)])
+            .args(["-append", &words.join(" ")])
+            .args(["-chardev", &file("serial", SERIAL)])
+            .args(["-device", "isa-serial,chardev=serial,iobase=0x3f8,irq=4"])
+            .args(["-chardev", &file("reports", REPORTS)])
+            .args(["-device", "isa-debugcon,chardev=reports,iobase=0xe9"])
+            .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
+        if !guest.input.is_empty() {
+            command.args(["-initrd", &name(INPUT)]);
+        }
+        if !names_accelerator(guest.qemu_args) {
+            command.args(["-accel", "tcg"]);
+        }
+        command
+            .args(guest.qemu_args)
+            .stdin(Stdio::null())
+            .stdout(files.said.to_stdio()?)
+            .stderr(files.said.to_stdio()?);
+        Ok(command)
+    }
+}
+
+fn names_accelerator(args: &[OsString]) -> bool {
+    args.iter()
+        .any(|arg| arg == "-accel" || arg == "--accel" || arg == "-enable-kvm")
+}
+
+// The numbers under which QEMU has the files.
+const KERNEL: RawFd = 10;
+const INPUT: RawFd = 11;
+const SERIAL: RawFd = 12;
+const REPORTS: RawFd = 13;
+
+/// All that goes in and comes out. Files, and not pipes: a full pipe would slow
+/// the guest down, or make QEMU drop bytes.
+struct Files {
+    kernel: MemoryFile,
+    input: MemoryFile,
+    serial: MemoryFile,
+    reports: MemoryFile,
+    /// QEMU's own words.
+    said: MemoryFile,
+}
+
+impl Files {
+    fn new(guest: &Guest<'_>) -> io::Result<Self> {
+        Ok(Self {
+            kernel: MemoryFile::new(guest.kernel)?,
+            input: MemoryFile::new(guest.input)?,
+            serial: MemoryFile::new(&[])?,
+            reports: MemoryFile::new(&[])?,
+            said: MemoryFile::new(&[])?,
+        })
+    }
+
+    fn for_child(&self) -> [(&MemoryFile, RawFd); 4] {
+        [
+            (&self.kernel, KERNEL),
+            (&self.input, INPUT),
+            (&self.serial, SERIAL),
+            (&self.reports, REPORTS),
+        ]
+    }
+}
+
+struct Run<'a> {
+    qemu: Running,
+    files: Files,
+    limits: &'a Limits,
+    start: Instant,
+}
+
+impl Run<'_> {
+    /// Until it ends, or has to.
+    fn watch(mut self, progress: &mut dyn FnMut(u64)) -> Result<Ran, Error> {
+        let mut first_report = None;
+        let mut seen = (0, 0);
+        let mut changed = self.start;
+        loop {
+            // In this order: what came before the end is seen.
+            let ended = self.qemu.ended()?;
+            let now = (self.files.serial.len()?, self.files.reports.len()?);
+            if now != seen {
+                (seen, changed) = (now, Instant::now());
+                progress(now.0);
+            }
+            if now.1 > 0 && first_report.is_none() {
+                first_report = Some(self.start.elapsed());
+            }
+            if let Some(status) = ended {
+                return self.judge(status, first_report);
+            }
+            self.check_limits(now, changed, first_report.is_some())?;
+            sleep(LOOK);
+        }
+    }
+
+    fn check_limits(
+        &self,
+        (serial, reports): (u64, u64),
+        changed: Instant,
+        started: bool,
+    ) -> Result<(), Error> {
+        let limits = self.limits;
+        if serial > limits.serial_bytes {
+            Err(Error::Flood(limits.serial_bytes))
+        } else if reports > limits.report_bytes {
+            Err(Error::ReportFlood(limits.report_bytes))
+        } else if !started && self.start.elapsed() > limits.start {
+            Err(Error::NeverStarted(limits.start))
+        } else if started && changed.elapsed() > limits.silence {
+            Err(Error::Hung(limits.silence))
+        } else if self.start.elapsed() > limits.total {
+            Err(Error::TooLong(limits.total))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What a run came to that ended by itself.
+    fn judge(&self, status: ExitStatus, first_report: Option<Duration>) -> Result<Ran, Error> {
+        let reports = self.reports()?;
+        match (status.code(), first_report) {
+            (Some(SUCCESS), Some(first_report)) if reports.last() == Some(&Report::Done) => {
+                let serial = self
+                    .files
+                    .serial
+                    .read_from(0, self.limits.serial_bytes + 1)?;
+                if serial.len() as u64 > self.limits.serial_bytes {
+                    return Err(Error::Flood(self.limits.serial_bytes));
+                }
+                Ok(Ran {
+                    reports,
+                    serial,
+                    first_report,
+                })
+            }
+            (Some(SUCCESS | FAILURE), _) => Err(reports
+                .last()
+                .and_then(failure)
+                .map_or(Error::Undone, Error::Guest)),
+            (Some(0), _) => Err(Error::Reset),
+            _ => Err(Error::Qemu {
+                status,
+                said: last_words(&self.files.said.read_from(0, 64 << 10)?),
+            }),
+        }
+    }
+
+    fn reports(&self) -> Result<Vec<Report>, Error> {
+        let lines = self.files.reports.read_from(0, self.limits.report_bytes)?;
+        lines
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| {
+                serde_json::from_slice(line).map_err(|_| {
+                    Error::NotAReport(String::from_utf8_lossy(line).chars().take(200).collect())
+                })
+            })
+            .collect()
+    }
+}
+
+/// What the guest says of its own end, for a person.
+fn failure(report: &Report) -> Option<String> {
+    match report {
+        Report::Panic { cpu, message } => Some(format!("panic on CPU {cpu}: {message}")),
+        Report::Exception {
+            cpu,
+            vector,
+            name,
+            error,
+            rip,
+            rsp,
+            cr2,
+        } => Some(format!(
+            "exception {vector} on CPU {cpu}: {name} \
+             (rip {rip:#x}, rsp {rsp:#x}, cr2 {cr2:#x}, error {error:#x})"
+        )),
+        _ => None,
+    }
+}
+
+/// The last line that is not empty.
+fn last_words(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    let last = said.lines().rfind(|line| !line.trim().is_empty());
+    last.unwrap_or("it said nothing").trim().to_owned()
+}

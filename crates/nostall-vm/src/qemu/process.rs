@@ -1,0 +1,85 @@
+//! A child process that cannot outlive us, and files that leave no trace.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::RawFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use command_fds::{CommandFdExt, FdMapping};
+use rustix::fs::MemfdFlags;
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+/// A file in memory that a child can open by name. It is gone with the last
+/// process that holds it, however that one ends.
+pub struct MemoryFile(File);
+
+impl MemoryFile {
+    /// One that holds `content`.
+    pub fn new(content: &[u8]) -> io::Result<Self> {
+        let mut file = File::from(rustix::fs::memfd_create("nostall", MemfdFlags::CLOEXEC)?);
+        file.write_all(content)?;
+        Ok(Self(file))
+    }
+
+    /// How many bytes are in it.
+    pub fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    /// What lies from `start` to its end, but at most `limit` bytes.
+    pub fn read_from(&self, start: u64, limit: u64) -> io::Result<Vec<u8>> {
+        let len = self.len()?.saturating_sub(start).min(limit);
+        let mut content = vec![0; usize::try_from(len).map_err(io::Error::other)?];
+        self.0.read_exact_at(&mut content, start)?;
+        Ok(content)
+    }
+
+    /// The same file, for a child's standard streams.
+    pub fn to_stdio(&self) -> io::Result<Stdio> {
+        Ok(self.0.try_clone()?.into())
+    }
+}
+
+/// A running child; killed when dropped.
+pub struct Running(Child);
+
+impl Running {
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only if it has ended and been waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The name by which a child opens a file that it was given as `number`.
+pub fn name(number: RawFd) -> String {
+    format!("/proc/self/fd/{number}")
+}
+
+/// Starts `command`, gives it `files` under the numbers beside them, and has the
+/// kernel kill it when the calling thread ends, in whatever way.
+pub fn spawn(mut command: Command, files: &[(&MemoryFile, RawFd)]) -> io::Result<Running> {
+    let mut mappings = Vec::new();
+    for &(MemoryFile(file), child_fd) in files {
+        let parent_fd = file.try_clone()?.into();
+        mappings.push(FdMapping {
+            parent_fd,
+            child_fd,
+        });
+    }
+    command.fd_mappings(mappings).map_err(io::Error::other)?;
+    // SAFETY: one system call, which is allowed between fork and exec.
+    unsafe {
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+    }
+    Ok(Running(command.spawn()?))
+}

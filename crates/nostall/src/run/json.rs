@@ -1,0 +1,89 @@
+//! The figures for programs. DESIGN: one object, stable words.
+
+use anyhow::Result;
+use nostall_vm::qemu::Qemu;
+use serde::Serialize;
+
+use super::on::On;
+use super::uart::{Measured, Way};
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    host: Host<'a>,
+    results: Vec<Figure<'a>>,
+}
+
+#[derive(Serialize)]
+struct Host<'a> {
+    nostall: &'a str,
+    os: &'a str,
+    arch: &'a str,
+    cpus: usize,
+    cpu: Option<String>,
+    qemu: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Figure<'a> {
+    path: &'a str,
+    strategy: &'a str,
+    on: &'a str,
+    metric: String,
+    value: f64,
+    unit: &'a str,
+    n: usize,
+}
+
+/// The document, with a line's end.
+pub fn document(on: &On, measured: &Measured) -> Result<String> {
+    let results = measured.ways.iter().flat_map(|way| {
+        metrics(measured, way).map(|(metric, value, unit)| Figure {
+            path: "uart",
+            strategy: way.job.strategy.name(),
+            on: on.name(),
+            metric: format!("{metric}{}", way.suffix()),
+            value,
+            unit,
+            n: way.rounds(),
+        })
+    });
+    let document = Document {
+        schema: 1,
+        host: Host {
+            nostall: env!("CARGO_PKG_VERSION"),
+            os: std::env::consts::OS,
+            arch: std::env::consts::ARCH,
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            cpu: cpu_name(),
+            qemu: match on {
+                On::Qemu { qemu, .. } => Some(Qemu::version(qemu)),
+                On::Model(_) => None,
+            },
+        },
+        results: results.collect(),
+    };
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+/// What no machine here can count (exits) is left out.
+fn metrics(measured: &Measured, way: &Way) -> [(&'static str, f64, &'static str); 5] {
+    let per_byte = |value: fn(&nostall_work::uart::Sent) -> u64| measured.per_byte(way, value);
+    [
+        ("bytes", way.bytes() as f64, "B"),
+        (
+            "register_instructions_per_byte",
+            per_byte(|s| s.register_instructions),
+            "1/B",
+        ),
+        ("bus_accesses_per_byte", per_byte(|s| s.bus_accesses), "1/B"),
+        ("ns_per_byte", per_byte(|s| s.ns), "ns/B"),
+        ("time_ratio_to_slowest", measured.ratio(way), "1"),
+    ]
+}
+
+fn cpu_name() -> Option<String> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}

@@ -1,0 +1,148 @@
+//! `nostall run`: measure a path on a machine.
+
+mod input;
+mod json;
+mod on;
+mod progress;
+mod uart;
+mod verdict;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+
+/// Measure how a path of I/O performs, each way of doing it beside the others
+///
+/// Boots a virtual PC with nostall's reference kernel, which sends a real Linux
+/// boot log over its serial port in each way there is. Compares byte for byte
+/// what arrives at the other end, and prints what each way cost. Succeeds only if
+/// every byte arrived.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// What to measure; everything, if not given
+    #[arg(value_name = "PATH")]
+    paths: Vec<IoPath>,
+
+    /// The machine: an emulated PC, or a model of the device in virtual time
+    ///
+    /// `auto` takes QEMU where it is installed, else the model, and says which.
+    #[arg(long, value_enum, default_value_t = OnArg::Auto)]
+    on: OnArg,
+
+    /// The PC that QEMU emulates
+    #[arg(long, value_enum, default_value_t = MachineArg::Q35)]
+    machine: MachineArg,
+
+    /// CPUs of the machine
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    cpus: u16,
+
+    /// The model's serial port (with --on model)
+    ///
+    /// `vm` empties at once, as virtual ones do; `pc-16550a` at 115,200 baud.
+    #[arg(long, value_name = "NAME", value_parser = on::profile, default_value = "vm")]
+    profile: nostall_devices::uart::Profile,
+
+    /// Send this file instead of the boot log
+    #[arg(long, value_name = "FILE", conflicts_with = "bytes")]
+    input: Option<PathBuf>,
+
+    /// Send N bytes of a repeating alphabet instead of the boot log
+    #[arg(long, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=input::LONGEST))]
+    bytes: Option<u64>,
+
+    /// Write what arrived to DIR/<strategy>.bin
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+
+    /// Write the figures to FILE as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// The guest kernel to boot, instead of the one inside this command
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+
+    /// One more argument for QEMU; may be given again
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    qemu_arg: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nostall run                              everything, on the best machine there is
+  nostall run uart --input dmesg.txt       send your own log
+  nostall run uart --bytes 2500            as the test program of the seed article does
+  nostall run uart --on model --profile pc-16550a
+                                           a real line's 115,200 baud, in virtual time
+  nostall run uart --qemu-arg=-accel --qemu-arg=kvm
+                                           with hardware virtualization";
+
+/// A path of I/O.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum IoPath {
+    /// The serial console
+    Uart,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnArg {
+    /// The best that is there
+    Auto,
+    /// QEMU, in a process of its own
+    Qemu,
+    /// No guest: the drivers against device models in virtual time
+    Model,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MachineArg {
+    /// A PC with PCI Express
+    Q35,
+}
+
+/// Does what the arguments say.
+///
+/// # Errors
+///
+/// Whatever kept every byte from arriving, in one line for a person.
+pub fn run(args: Args) -> Result<()> {
+    // There is one path; more will be taken in turn.
+    let text = input::read(&args)?;
+    let on = on::choose(&args)?;
+    let measured = uart::measure(&on, args.cpus, &args.qemu_arg, &text)?;
+
+    println!("{}", measured.headline);
+    println!("{}", text.describe(measured.line.len(), measured.rounds));
+    println!();
+    println!("{}", measured.table());
+    println!();
+    if let Some(dir) = &args.capture {
+        capture(dir, &measured)?;
+    }
+    if let Some(file) = &args.json {
+        let json = json::document(&on, &measured)?;
+        fs::write(file, json).with_context(|| format!("--json {}", file.display()))?;
+    }
+    let faults = measured.faults();
+    ensure!(faults.is_empty(), "{}", faults.join("; "));
+    println!("{}", measured.success());
+    Ok(())
+}
+
+fn capture(dir: &Path, measured: &uart::Measured) -> Result<()> {
+    let write = || -> std::io::Result<()> {
+        fs::create_dir_all(dir)?;
+        for (strategy, arrived) in measured.captures() {
+            fs::write(dir.join(format!("{strategy}.bin")), arrived)?;
+        }
+        Ok(())
+    };
+    write().with_context(|| format!("--capture {}", dir.display()))
+}

@@ -1,0 +1,27 @@
+//! A bar on the terminal, nothing elsewhere.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar for `bytes` bytes to come. Not drawn unless stderr is a terminal; gone
+/// when dropped.
+pub struct Bar(ProgressBar);
+
+impl Bar {
+    pub fn new(bytes: u64) -> Self {
+        let bar = ProgressBar::new(bytes);
+        let style = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes} arrived");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.tick();
+        Self(bar)
+    }
+
+    pub fn at(&self, bytes: u64) {
+        self.0.set_position(bytes);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,327 @@
+//! The serial path: a text, sent in every way.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use anyhow::Result;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use nostall_uart::Strategy;
+use nostall_vm::qemu::{Guest, Ran};
+use nostall_vm::uart::{Experiment, Outcome};
+use nostall_vm::{model, qemu};
+use nostall_work::uart::{Job, Sent, Writes};
+
+use super::input::Text;
+use super::on::On;
+use super::progress::Bar;
+use super::verdict::{Difference, compare, median};
+
+/// How often every way is measured, unless the text is long.
+const ROUNDS: u16 = 5;
+
+/// Texts from this length on are sent once.
+const LONG: usize = 1 << 20;
+
+/// What was measured.
+pub struct Measured {
+    /// Where.
+    pub headline: String,
+    /// What was to arrive of each sending.
+    pub line: Vec<u8>,
+    pub rounds: u16,
+    pub ways: Vec<Way>,
+    /// Bytes that came after all that was to come.
+    surplus: usize,
+}
+
+/// One way to send, over all rounds.
+pub struct Way {
+    pub job: Job,
+    sent: Vec<Sent>,
+    /// What arrived: of the first sending that was not whole, else of the first.
+    arrived: Vec<u8>,
+    difference: Option<Difference>,
+    whole: usize,
+}
+
+/// Measures every way to send `text` on `on`.
+pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString], text: &Text) -> Result<Measured> {
+    let jobs: Vec<Job> = Job::all().collect();
+    let experiment = Experiment {
+        jobs: &jobs,
+        repeat: if text.bytes.len() < LONG { ROUNDS } else { 1 },
+        text: &text.bytes,
+    };
+    let line = experiment.on_the_line();
+    let bar = Bar::new(line.len() as u64 * experiment.sendings().count() as u64);
+    let progress = &mut |bytes| bar.at(bytes);
+    let (outcome, headline) = match on {
+        On::Qemu { qemu, kernel } => {
+            let guest = Guest {
+                kernel,
+                cpus,
+                work: &[],
+                repeat: 1,
+                input: &[],
+                qemu_args,
+            };
+            let (outcome, ran) = qemu.uart(&guest, &experiment, progress)?;
+            (outcome, on_qemu(qemu, cpus, &ran))
+        }
+        On::Model(profile) => {
+            let outcome = model::uart(*profile, &experiment, progress)?;
+            let name = profile.name;
+            (
+                outcome,
+                format!("uart on model, profile {name}, virtual time"),
+            )
+        }
+    };
+    drop(bar);
+    Ok(Measured::new(headline, line, experiment.repeat, outcome))
+}
+
+fn on_qemu(qemu: &qemu::Qemu, cpus: u16, ran: &Ran) -> String {
+    let cpus = match cpus {
+        1 => "1 CPU".to_owned(),
+        n => format!("{n} CPUs"),
+    };
+    format!(
+        "uart on qemu {}, {}, {cpus}; up after {:.2} s",
+        qemu.version(),
+        qemu.machine(),
+        ran.first_report.as_secs_f64(),
+    )
+}
+
+impl Measured {
+    /// Cuts what arrived into sendings. The cuts are where they belong if all
+    /// was whole so far; after the first loss they cannot be known.
+    fn new(headline: String, line: Vec<u8>, rounds: u16, outcome: Outcome) -> Self {
+        let mut ways: Vec<Way> = Vec::new();
+        let mut rest = outcome.arrived.as_slice();
+        for (job, sent) in outcome.sent {
+            let (arrived, after) = rest.split_at(line.len().min(rest.len()));
+            rest = after;
+            let difference = compare(&line, arrived);
+            let known = ways.iter().position(|way| way.job == job);
+            let way = known.unwrap_or_else(|| {
+                ways.push(Way {
+                    job,
+                    sent: Vec::new(),
+                    arrived: arrived.to_vec(),
+                    difference: None,
+                    whole: 0,
+                });
+                ways.len() - 1
+            });
+            let way = &mut ways[way];
+            way.sent.push(sent);
+            if difference.is_none() {
+                way.whole += 1;
+            } else if way.difference.is_none() {
+                way.difference = difference;
+                way.arrived = arrived.to_vec();
+            }
+        }
+        Self {
+            headline,
+            line,
+            rounds,
+            ways,
+            surplus: rest.len(),
+        }
+    }
+
+    /// The table for people.
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .set_header([
+                "strategy", "writes", "bytes", "instr/B", "bus/B", "exits/B", "time/B", "ratio",
+            ]);
+        for way in &self.ways {
+            table.add_row([
+                way.job.strategy.name().to_owned(),
+                way.job.writes.name().to_owned(),
+                way.arrived.len().to_string(),
+                format!("{:.4}", self.per_byte(way, |s| s.register_instructions)),
+                format!("{:.4}", self.per_byte(way, |s| s.bus_accesses)),
+                "-".to_owned(),
+                time(self.per_byte(way, |s| s.ns)),
+                format!("{:.2}", self.ratio(way)),
+            ]);
+        }
+        for column in table.column_iter_mut().skip(2) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        if let Some(first) = table.column_mut(0) {
+            first.set_padding((0, 1));
+        }
+        let legend = "\
+            instr, bus, exits: register instructions, bus accesses and VM exits; /B: per byte\n\
+            on the line; - this machine cannot count them; ratio: time to the slowest's.";
+        let lines: Vec<_> = table
+            .lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect();
+        format!("{}\n\n{legend}", lines.join("\n"))
+    }
+
+    /// The median over all rounds, for each byte that was to go over the line.
+    pub fn per_byte(&self, way: &Way, value: impl Fn(&Sent) -> u64) -> f64 {
+        median(way.sent.iter().map(value).collect()) as f64 / self.line.len() as f64
+    }
+
+    /// A way's time to that of the slowest with the same writes.
+    pub fn ratio(&self, way: &Way) -> f64 {
+        let alike = self.ways.iter().filter(|w| w.job.writes == way.job.writes);
+        let slowest = alike
+            .map(|w| self.per_byte(w, |s| s.ns))
+            .fold(f64::MIN_POSITIVE, f64::max);
+        self.per_byte(way, |s| s.ns) / slowest
+    }
+
+    /// What did not arrive as it was to; empty if everything did.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults: Vec<String> = self.ways.iter().filter_map(|w| self.fault(w)).collect();
+        if self.surplus > 0 {
+            faults.push(format!("{} bytes too many arrived", self.surplus));
+        }
+        faults
+    }
+
+    fn fault(&self, way: &Way) -> Option<String> {
+        let difference = way.difference?;
+        let Job { strategy, writes } = way.job;
+        let mut fault = format!("{strategy}, {}: {difference}", writes.name());
+        let dropped: u64 = way.sent.iter().map(|sent| sent.dropped).sum();
+        if dropped > 0 {
+            fault += &format!("; the driver gave up {dropped} bytes");
+        }
+        if way.sent.iter().any(|sent| sent.timed_out) {
+            fault += ": the port was stuck";
+        }
+        Some(fault)
+    }
+
+    /// What to say if there is no fault.
+    pub fn success(&self) -> String {
+        let sendings: usize = self.ways.iter().map(|way| way.whole).sum();
+        format!(
+            "Every byte arrived: {sendings} sendings of {} bytes.",
+            self.line.len()
+        )
+    }
+
+    /// For each strategy what arrived: a sending that was not whole, if there is
+    /// one.
+    pub fn captures(&self) -> BTreeMap<&'static str, &[u8]> {
+        let mut captures = BTreeMap::new();
+        for strategy in Strategy::ALL {
+            let mut ways = self.ways.iter().filter(|w| w.job.strategy == strategy);
+            let first = ways.clone().next();
+            if let Some(way) = ways.find(|w| w.difference.is_some()).or(first) {
+                captures.insert(strategy.name(), way.arrived.as_slice());
+            }
+        }
+        captures
+    }
+}
+
+impl Way {
+    /// Bytes of a sending that arrived.
+    pub fn bytes(&self) -> usize {
+        self.arrived.len()
+    }
+
+    /// How many rounds its figures are medians of.
+    pub fn rounds(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// What is put behind a metric's name: by-line figures are apart, for they
+    /// hold the cost of every write.
+    pub const fn suffix(&self) -> &'static str {
+        match self.job.writes {
+            Writes::Whole => "",
+            Writes::Lines => "_by_line",
+        }
+    }
+}
+
+/// Three digits and a unit.
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 10_000.0 => format!("{ns:.0} ns"),
+        ns if ns < 10_000_000.0 => format!("{:.1} us", ns / 1e3),
+        ns => format!("{:.1} ms", ns / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: Job = Job {
+        strategy: Strategy::BytePolled,
+        writes: Writes::Whole,
+    };
+    const LINES: Job = Job {
+        strategy: Strategy::FifoBurst,
+        writes: Writes::Lines,
+    };
+
+    fn measured(arrived: &[u8]) -> Measured {
+        let sent = Sent {
+            written: 4,
+            ns: 40,
+            ..Sent::default()
+        };
+        let outcome = Outcome {
+            sent: [WHOLE, LINES, WHOLE, LINES].map(|job| (job, sent)).into(),
+            arrived: arrived.to_vec(),
+        };
+        Measured::new(String::new(), b"abcd".to_vec(), 2, outcome)
+    }
+
+    #[test]
+    fn whole_is_whole() {
+        let measured = measured(b"abcdabcdabcdabcd");
+        assert!(measured.faults().is_empty());
+        assert!(measured.success().contains("4 sendings of 4 bytes"));
+        assert_eq!(measured.captures()["fifo-burst"], b"abcd");
+    }
+
+    #[test]
+    fn a_byte_that_changed_is_found_and_captured() {
+        let measured = measured(b"abcdabcdabcdabXd");
+        assert_eq!(
+            measured.faults(),
+            ["fifo-burst, lines: byte 2 is 0x58 where 0x63 was sent"]
+        );
+        assert_eq!(measured.captures()["fifo-burst"], b"abXd");
+    }
+
+    #[test]
+    fn bytes_that_are_missing_or_too_many_are_faults() {
+        assert_eq!(
+            measured(b"abcdabcdabcdab").faults(),
+            ["fifo-burst, lines: only 2 of 4 bytes arrived"]
+        );
+        assert_eq!(
+            measured(b"abcdabcdabcdabcd!").faults(),
+            ["1 bytes too many arrived"]
+        );
+        assert_eq!(measured(b"").faults().len(), 2);
+    }
+
+    #[test]
+    fn a_time_has_a_unit_that_a_person_would_choose() {
+        assert_eq!(time(812.4), "812 ns");
+        assert_eq!(time(86_805.0), "86.8 us");
+        assert_eq!(time(12_345_678.0), "12.3 ms");
+    }
+}

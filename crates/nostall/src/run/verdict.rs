@@ -1,0 +1,86 @@
+//! Whether what arrived is what was to arrive.
+
+/// Where the bytes of one sending first differ from those expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// A byte is another one.
+    At {
+        offset: usize,
+        expected: u8,
+        got: u8,
+    },
+    /// There are no more.
+    EndsAt { offset: usize, of: usize },
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::At {
+                offset,
+                expected,
+                got,
+            } => write!(
+                f,
+                "byte {offset} is {got:#04x} where {expected:#04x} was sent"
+            ),
+            Self::EndsAt { offset, of } => write!(f, "only {offset} of {of} bytes arrived"),
+        }
+    }
+}
+
+/// The first difference, if there is one.
+pub fn compare(expected: &[u8], arrived: &[u8]) -> Option<Difference> {
+    let pairs = expected.iter().zip(arrived);
+    let differs = pairs.clone().position(|(expected, got)| expected != got);
+    match differs {
+        Some(offset) => Some(Difference::At {
+            offset,
+            expected: expected[offset],
+            got: arrived[offset],
+        }),
+        None if arrived.len() < expected.len() => Some(Difference::EndsAt {
+            offset: arrived.len(),
+            of: expected.len(),
+        }),
+        None => None,
+    }
+}
+
+/// The median; of an even count, the lower of the two in the middle.
+pub fn median(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values
+        .get(values.len().saturating_sub(1) / 2)
+        .copied()
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_found() {
+        assert_eq!(compare(b"abc", b"abc"), None);
+        assert_eq!(
+            compare(b"abc", b"aXY"),
+            Some(Difference::At {
+                offset: 1,
+                expected: b'b',
+                got: b'X'
+            })
+        );
+        assert_eq!(
+            compare(b"abc", b"ab"),
+            Some(Difference::EndsAt { offset: 2, of: 3 })
+        );
+    }
+
+    #[test]
+    fn the_median_is_a_value_that_was_seen() {
+        assert_eq!(median(vec![5, 1, 3]), 3);
+        assert_eq!(median(vec![4, 1]), 1);
+        assert_eq!(median(vec![]), 0);
+    }
+}

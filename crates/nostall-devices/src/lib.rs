@@ -32,6 +32,8 @@
 //! The models are plain state machines with `Debug`; print one between two
 //! accesses.
 
+#![forbid(unsafe_code)]
+
 mod clock;
 mod fault;
 pub mod uart;

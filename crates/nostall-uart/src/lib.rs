@@ -42,6 +42,7 @@
 //! and read the [`WriteReport`] of every write: it is how a lost byte shows.
 
 #![no_std]
+#![forbid(unsafe_code)]
 
 mod console;
 mod crlf;

@@ -33,6 +33,7 @@
 //! ```
 
 #![no_std]
+#![forbid(unsafe_code)]
 
 mod list;
 mod report;

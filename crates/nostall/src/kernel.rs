@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// Empty where the command was built without it; see build.rs.
 static EMBEDDED: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
@@ -22,7 +22,14 @@ pub fn find(given: Option<&Path>) -> Result<Option<Cow<'static, [u8]>>> {
 fn choose(given: Option<&Path>, embedded: &'static [u8]) -> Result<Option<Cow<'static, [u8]>>> {
     match given {
         Some(path) => {
-            let kernel = fs::read(path).with_context(|| format!("kernel {}", path.display()))?;
+            let name = || format!("kernel {}", path.display());
+            let kernel = fs::read(path).with_context(name)?;
+            // QEMU would take it for an old Linux kernel, and say so.
+            ensure!(
+                kernel.starts_with(b"\x7fELF"),
+                "{}: not an ELF file",
+                name()
+            );
             Ok(Some(kernel.into()))
         }
         None => Ok((!embedded.is_empty()).then_some(embedded.into())),
@@ -37,9 +44,9 @@ mod tests {
     fn the_embedded_kernel_is_taken_unless_one_is_given() {
         assert_eq!(choose(None, b"ELF").unwrap().unwrap(), &b"ELF"[..]);
         let given = tempfile::NamedTempFile::new().unwrap();
-        fs::write(given.path(), "mine").unwrap();
+        fs::write(given.path(), b"\x7fELF, mine").unwrap();
         let chosen = choose(Some(given.path()), b"ELF").unwrap().unwrap();
-        assert_eq!(chosen, &b"mine"[..]);
+        assert_eq!(chosen, &b"\x7fELF, mine"[..]);
     }
 
     #[test]
@@ -51,6 +58,8 @@ mod tests {
     fn a_kernel_that_cannot_be_read_is_named() {
         let error = choose(Some(Path::new("/nonexistent")), b"ELF").unwrap_err();
         assert!(format!("{error:#}").contains("kernel /nonexistent: No such file"));
+        let error = choose(Some(Path::new("/etc/hostname")), b"ELF").unwrap_err();
+        assert!(format!("{error:#}").contains("kernel /etc/hostname: not an ELF file"));
     }
 
     #[test]

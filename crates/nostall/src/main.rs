@@ -1,5 +1,7 @@
 //! The `nostall` command.
 
+#![forbid(unsafe_code)]
+
 mod kernel;
 mod run;
 

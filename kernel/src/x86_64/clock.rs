@@ -74,6 +74,6 @@ fn measure() -> u64 {
 impl Clock for Tsc {
     fn now(&self) -> Nanos {
         let cycles = read().wrapping_sub(self.start);
-        Nanos((u128::from(cycles) * u128::from(self.scale) >> 32) as u64)
+        Nanos(((u128::from(cycles) * u128::from(self.scale)) >> 32) as u64)
     }
 }

@@ -27,7 +27,7 @@ impl Text {
             n => format!("medians of {n} rounds"),
         };
         format!(
-            "{}: {} bytes, {on_the_line} on the line (LF as CR LF); {rounds}",
+            "{}: {} bytes, {on_the_line} with CRs; {rounds}",
             self.name,
             self.bytes.len(),
         )

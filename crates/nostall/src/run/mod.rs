@@ -57,7 +57,7 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(1..=input::LONGEST))]
     bytes: Option<u64>,
 
-    /// Write what arrived to DIR/<strategy>.bin
+    /// Write what arrived to `DIR/<strategy>.bin`
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 

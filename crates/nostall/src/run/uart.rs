@@ -161,8 +161,8 @@ impl Measured {
             first.set_padding((0, 1));
         }
         let legend = "\
-            instr, bus, exits: register instructions, bus accesses and VM exits; /B: per byte\n\
-            on the line; - this machine cannot count them; ratio: time to the slowest's.";
+            instr, bus, exits: register instructions, bus accesses, VM exits for each byte\n\
+            sent (- where this machine cannot count them); ratio: time to the slowest's.";
         let lines: Vec<_> = table
             .lines()
             .map(|line| line.trim_end().to_owned())
@@ -254,11 +254,17 @@ impl Way {
 
 /// Three digits and a unit.
 fn time(ns: f64) -> String {
-    match ns {
-        ns if ns < 10_000.0 => format!("{ns:.0} ns"),
-        ns if ns < 10_000_000.0 => format!("{:.1} us", ns / 1e3),
-        ns => format!("{:.1} ms", ns / 1e6),
-    }
+    let (value, unit) = match ns {
+        ns if ns < 999.5 => return format!("{ns:.0} ns"),
+        ns if ns < 999_500.0 => (ns / 1e3, "us"),
+        ns => (ns / 1e6, "ms"),
+    };
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
 }
 
 #[cfg(test)]
@@ -321,6 +327,7 @@ mod tests {
     #[test]
     fn a_time_has_a_unit_that_a_person_would_choose() {
         assert_eq!(time(812.4), "812 ns");
+        assert_eq!(time(3_400.0), "3.40 us");
         assert_eq!(time(86_805.0), "86.8 us");
         assert_eq!(time(12_345_678.0), "12.3 ms");
     }

@@ -1,0 +1,60 @@
+# nostall. `make run` and `make test` are all that a newcomer needs; both do
+# their own set-up (scripts/setup), which does nothing when nothing is missing.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check msrv no_std miri install-check
+
+# Without a message of what happens, a long build looks like a hang.
+help:
+	@echo 'make run           boot a virtual PC, send a boot log in every way, print the table'
+	@echo '                   (ARGS="uart --bytes 2500" goes to `nostall run`)'
+	@echo 'make test          every test'
+	@echo 'make setup         what both need: a C linker, QEMU, a Rust target'
+	@echo 'make check         formatting, lints, documentation'
+	@echo 'make no_std        the bare-metal crates, for every small target'
+	@echo 'make msrv          the oldest Rust that is promised'
+	@echo 'make miri          the crates with unsafe code, under Miri'
+	@echo 'make install-check `cargo install` gives a command that works'
+
+setup:
+	@scripts/setup run
+
+run: setup
+	@cargo build --release --locked --package nostall
+	@target/release/nostall run $(ARGS)
+
+test:
+	@scripts/setup run
+	cargo test --locked --all-features
+
+check:
+	@scripts/setup check
+	cargo fmt --all --check
+	cargo clippy --locked --all-targets --all-features -- -D warnings
+	cargo clippy --locked --package nostall-kernel --target x86_64-unknown-none -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features
+
+SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
+	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
+NO_STD_CRATES := nostall-io nostall-uart nostall-work
+
+no_std:
+	@scripts/setup no_std $(SMALL_TARGETS)
+	@for target in $(SMALL_TARGETS); do \
+		echo "no_std: $$target"; \
+		cargo build --quiet --locked $(NO_STD_CRATES:%=--package %) --target $$target || exit 1; \
+	done
+
+msrv:
+	@scripts/setup msrv
+	cargo +$$(scripts/setup print-msrv) check --locked --all-targets --all-features --target-dir target/msrv
+
+miri:
+	@scripts/setup miri
+	PROPTEST_CASES=64 MIRIFLAGS=-Zmiri-disable-isolation \
+	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-io \
+		--all-features --target-dir target/miri
+
+install-check: setup
+	cargo install --quiet --locked --path crates/nostall --root target/install
+	cd / && $(CURDIR)/target/install/bin/nostall run --bytes 100

@@ -1,0 +1,399 @@
+//! The command, as a user meets it.
+
+mod common;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use assert_cmd::cargo::cargo_bin;
+use common::qemu;
+use tempfile::TempDir;
+
+const BOOT_LOG: &[u8] = include_bytes!("../fixtures/console/linux-boot.log");
+const STRATEGIES: [&str; 3] = ["byte-polled", "fifo-polled", "fifo-burst"];
+
+fn nostall(args: &[&str]) -> Command {
+    let mut command = Command::new(cargo_bin("nostall"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    nostall(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// The one line on stderr of a command that failed.
+fn error(output: &Output) -> String {
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    stderr.trim().to_owned()
+}
+
+fn succeed(args: &[&str]) -> String {
+    let output = run(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    assert_eq!(stderr, "", "nothing but the answer");
+    stdout(&output)
+}
+
+fn crlf(text: &[u8]) -> Vec<u8> {
+    let mut line = Vec::new();
+    for &byte in text {
+        if byte == b'\n' {
+            line.push(b'\r');
+        }
+        line.push(byte);
+    }
+    line
+}
+
+/// The figures of a document: by strategy and metric.
+fn figures(file: &Path, on: &str) -> HashMap<(String, String), f64> {
+    let text = fs::read_to_string(file).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["schema"], 1);
+    assert!(document["host"].is_object());
+    let results = document["results"].as_array().unwrap();
+    let mut figures = HashMap::new();
+    for result in results {
+        assert_eq!(result["path"], "uart");
+        assert_eq!(result["on"], on);
+        assert!(result["unit"].is_string() && result["n"].as_u64() >= Some(1));
+        let key = |name: &str| result[name].as_str().unwrap().to_owned();
+        let known = figures.insert(
+            (key("strategy"), key("metric")),
+            result["value"].as_f64().unwrap(),
+        );
+        assert_eq!(known, None, "one figure a name");
+    }
+    figures
+}
+
+/// The figures: the boot log in one write, CRs counted as bytes.
+fn check_figures(figures: &HashMap<(String, String), f64>) {
+    let figure = |strategy: &str, metric: &str| figures[&(strategy.into(), metric.into())];
+    for strategy in STRATEGIES {
+        assert_eq!(figure(strategy, "bytes"), 22_454.0);
+        assert!(figure(strategy, "ns_per_byte") > 0.0);
+    }
+    // Four accesses of the write as such, on top of two a byte.
+    let byte_polled = figure("byte-polled", "bus_accesses_per_byte");
+    assert_eq!(byte_polled, (2.0 * 22_454.0 + 4.0) / 22_454.0);
+    assert!(figure("fifo-polled", "bus_accesses_per_byte") <= 1.07);
+    assert!(figure("fifo-burst", "bus_accesses_per_byte") <= 1.07);
+    assert!(figure("fifo-burst", "register_instructions_per_byte") <= 0.13);
+}
+
+#[test]
+fn the_model_gives_the_figures() {
+    let dir = TempDir::new().unwrap();
+    let json = dir.path().join("figures.json");
+    let out = succeed(&[
+        "run",
+        "uart",
+        "--on",
+        "model",
+        "--json",
+        json.to_str().unwrap(),
+    ]);
+    assert!(out.starts_with("uart on model, profile vm"));
+    assert!(out.contains("Every byte arrived: 30 sendings of 22454 bytes."));
+    check_figures(&figures(&json, "model"));
+}
+
+#[test]
+fn qemu_gives_the_figures() {
+    if qemu("qemu_gives_the_figures").is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let json = dir.path().join("figures.json");
+    let out = succeed(&["run", "--on", "qemu", "--json", json.to_str().unwrap()]);
+    assert!(out.starts_with("uart on qemu "), "{out}");
+    assert!(out.contains("Every byte arrived: 30 sendings of 22454 bytes."));
+    check_figures(&figures(&json, "qemu"));
+}
+
+#[test]
+fn on_a_real_line_the_model_takes_its_time() {
+    let out = succeed(&["run", "--on", "model", "--profile", "pc-16550a"]);
+    let row = out.lines().find(|l| l.starts_with("fifo-burst   whole"));
+    assert!(row.unwrap().contains("86.8 us"), "{out}");
+}
+
+/// Any bytes at all, newlines at awkward places among them.
+fn strange_log() -> Vec<u8> {
+    let mut log: Vec<u8> = (0..=255).collect();
+    log.extend(b"\n\n\r\n\n123456789012345\n1234567890123456\n\n");
+    for n in 0..200usize {
+        log.extend(std::iter::repeat_n(b'a' + (n % 26) as u8, n % 37));
+        log.push(b'\n');
+    }
+    log.extend(b"no newline at the end");
+    log
+}
+
+fn arrives_whole(on: &str) {
+    let dir = TempDir::new().unwrap();
+    let input = dir.path().join("log");
+    let captures = dir.path().join("new/captures");
+    fs::write(&input, strange_log()).unwrap();
+    let out = succeed(&[
+        "run",
+        "uart",
+        "--on",
+        on,
+        "--input",
+        input.to_str().unwrap(),
+        "--capture",
+        captures.to_str().unwrap(),
+    ]);
+    assert!(out.contains("Every byte arrived"), "{out}");
+    for strategy in STRATEGIES {
+        let captured = fs::read(captures.join(format!("{strategy}.bin"))).unwrap();
+        assert!(captured == crlf(&strange_log()), "{strategy}");
+    }
+    assert_eq!(fs::read_dir(&captures).unwrap().count(), 3);
+}
+
+#[test]
+fn any_input_arrives_whole_on_the_model() {
+    arrives_whole("model");
+}
+
+#[test]
+fn any_input_arrives_whole_in_qemu() {
+    if qemu("any_input_arrives_whole_in_qemu").is_some() {
+        arrives_whole("qemu");
+    }
+}
+
+#[test]
+fn bytes_are_a_repeating_alphabet() {
+    let dir = TempDir::new().unwrap();
+    let captures = dir.path().to_str().unwrap();
+    succeed(&[
+        "run",
+        "--on",
+        "model",
+        "--bytes",
+        "30",
+        "--capture",
+        captures,
+    ]);
+    let captured = fs::read(dir.path().join("fifo-burst.bin")).unwrap();
+    assert_eq!(captured, b"abcdefghijklmnopqrstuvwxyzabcd");
+}
+
+#[test]
+fn bytes_that_do_not_arrive_are_a_failure() {
+    if qemu("bytes_that_do_not_arrive").is_none() {
+        return;
+    }
+    let output = run(&[
+        "run",
+        "--on",
+        "qemu",
+        "--bytes",
+        "100",
+        "--qemu-arg=-set",
+        "--qemu-arg=chardev.serial.path=/dev/null",
+    ]);
+    let error = error(&output);
+    assert!(
+        error.contains("byte-polled, whole: only 0 of 100 bytes arrived"),
+        "{error}"
+    );
+    assert!(
+        error.contains("fifo-burst, lines: only 0 of 100 bytes arrived"),
+        "{error}"
+    );
+    assert!(!stdout(&output).contains("Every byte arrived"));
+}
+
+#[test]
+fn a_mistake_is_one_clear_line() {
+    for (args, says) in [
+        (
+            &["--input", "/nonexistent"][..],
+            "--input /nonexistent: No such file",
+        ),
+        (&["--input", "/"], "--input /: Is a directory"),
+        (&["--input", "/dev/null"], "the file is empty"),
+        (&["--input", "/dev/zero"], "the file is longer than"),
+        (
+            &["--kernel", "/nonexistent"],
+            "kernel /nonexistent: No such file",
+        ),
+        (&["--kernel", "/etc/hostname"], "not an ELF file"),
+        (
+            &["--on", "model", "--qemu-arg=-S"],
+            "--qemu-arg has no meaning",
+        ),
+        (
+            &["--on", "qemu", "--profile", "pc-16550a"],
+            "goes with --on model",
+        ),
+        (
+            &["--on", "model", "--json", "/nonexistent/f"],
+            "--json /nonexistent/f: No such",
+        ),
+        (
+            &["--on", "model", "--capture", "/dev/null"],
+            "--capture /dev/null: ",
+        ),
+    ] {
+        let error = error(&run(&[&["run"], args].concat()));
+        assert!(
+            error.starts_with("nostall: ") && error.contains(says),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn arguments_out_of_range_are_refused_with_the_range() {
+    for (args, says) in [
+        (["--bytes", "0"], "1..=16777216"),
+        (["--bytes", "16777217"], "1..=16777216"),
+        (["--cpus", "0"], "1..=64"),
+        (["--profile", "x"], "the profiles are vm, pc-16550a"),
+        (["--on", "x"], "auto, qemu, model"),
+    ] {
+        let output = run(&[&["run"], &args[..]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(says), "{stderr}");
+    }
+}
+
+#[test]
+fn without_qemu_auto_says_so_and_goes_on_with_the_model() {
+    let output = nostall(&["run", "--bytes", "100"])
+        .env("PATH", "/nonexistent")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert!(stdout(&output).starts_with("uart on model"));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        stderr.contains("qemu-system-x86_64 is not installed"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("going on with --on model"), "{stderr}");
+}
+
+#[test]
+fn without_qemu_what_was_asked_of_it_is_not_dropped_in_silence() {
+    for args in [&["run", "--on", "qemu"][..], &["run", "--cpus", "2"]] {
+        let output = nostall(args).env("PATH", "/nonexistent").output().unwrap();
+        assert!(error(&output).contains("qemu-system-x86_64 is not installed"));
+    }
+}
+
+#[test]
+fn piped_output_is_plain() {
+    let output = run(&["run", "--on", "model"]);
+    for stream in [&output.stdout, &output.stderr] {
+        assert!(!stream.contains(&0x1b) && !stream.contains(&b'\r'));
+    }
+    assert!(
+        stdout(&output)
+            .lines()
+            .all(|line| line.len() <= 80 && line == line.trim_end())
+    );
+}
+
+/// Processes whose command line holds `mark`.
+fn processes(mark: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let names = entries.filter_map(|e| e.file_name().into_string().ok());
+    names
+        .filter(|name| name.bytes().all(|b| b.is_ascii_digit()))
+        .filter(|pid| {
+            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            command.split(|&b| b == 0).any(|arg| arg == mark.as_bytes())
+        })
+        .collect()
+}
+
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}: not within 30 s");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_killed_command_leaves_no_qemu_and_no_file_behind() {
+    if qemu("a_killed_command_leaves_no_qemu").is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let mark = format!("nostall-test-{}", std::process::id());
+    let mut command = nostall(&["run", "--on", "qemu", "--qemu-arg=-S", "--qemu-arg=-name"])
+        .arg(format!("--qemu-arg={mark}"))
+        .current_dir(dir.path())
+        .env("TMPDIR", dir.path())
+        .spawn()
+        .unwrap();
+    eventually("QEMU starts", || !processes(&mark).is_empty());
+    command.kill().unwrap(); // SIGKILL: no code of ours runs any more
+    command.wait().unwrap();
+    eventually("QEMU is gone", || processes(&mark).is_empty());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_run_leaves_nothing_behind() {
+    if qemu("a_run_leaves_nothing_behind").is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let output = nostall(&["run", "--on", "qemu", "--bytes", "100"])
+        .current_dir(dir.path())
+        .env("TMPDIR", dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn help_shows_a_newcomer_the_way() {
+    let help = succeed(&["--help"]);
+    assert!(help.contains("run"));
+    let help = succeed(&["run", "--help"]);
+    for word in [
+        "--on",
+        "--machine",
+        "--cpus",
+        "--input",
+        "--bytes",
+        "--capture",
+        "--json",
+        "--kernel",
+        "--qemu-arg",
+        "uart",
+        "Examples:",
+    ] {
+        assert!(help.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn the_boot_log_is_linuxs() {
+    assert_eq!(BOOT_LOG.len(), 22_127);
+    assert!(BOOT_LOG.starts_with(b"[    0.000000] Linux version 6.1"));
+}

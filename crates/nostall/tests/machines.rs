@@ -1,0 +1,289 @@
+//! Guests in QEMU, good and bad: every run ends in bounded time, and says why.
+
+mod common;
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use common::qemu;
+use nostall_uart::Strategy;
+use nostall_vm::qemu::{Error, Guest, Limits, Qemu, Ran};
+use nostall_vm::uart::Experiment;
+use nostall_work::uart::{Job, Writes};
+use nostall_work::{Failure, Report, Work};
+
+static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
+
+/// For guests that are to fail: the start as ever, the rest short.
+const LIMITS: Limits = Limits {
+    start: Duration::from_secs(30),
+    silence: Duration::from_secs(2),
+    total: Duration::from_secs(60),
+    serial_bytes: 10_000,
+    report_bytes: 10_000,
+};
+
+fn guest<'a>(kernel: &'a [u8], work: &'a [Work]) -> Guest<'a> {
+    Guest {
+        kernel,
+        cpus: 1,
+        work,
+        repeat: 1,
+        input: b"input",
+        qemu_args: &[],
+    }
+}
+
+fn failing(qemu: &Qemu, failure: Failure) -> Error {
+    let work = [Work::Fail(failure)];
+    qemu.run(&guest(KERNEL, &work), &LIMITS, &mut |_| {})
+        .unwrap_err()
+}
+
+#[test]
+fn all_cpus_start_and_tick() {
+    let Some(qemu) = qemu("all_cpus_start_and_tick") else {
+        return;
+    };
+    for cpus in [1, 4] {
+        let guest = Guest {
+            cpus,
+            ..guest(KERNEL, &[])
+        };
+        let Ran {
+            reports, serial, ..
+        } = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+        let [
+            Report::Ready {
+                cpus: up, tsc_hz, ..
+            },
+            Report::Done,
+        ] = reports[..]
+        else {
+            panic!("{reports:?}");
+        };
+        assert_eq!(up, cpus);
+        assert!(tsc_hz > 1_000_000);
+        assert!(serial.is_empty(), "the guest's serial line is ours alone");
+    }
+}
+
+#[test]
+fn more_cpus_than_the_machine_has_is_the_guests_failure() {
+    let Some(qemu) = qemu("more_cpus_than_the_machine_has") else {
+        return;
+    };
+    let args = ["-smp", "1"].map(OsString::from);
+    let guest = Guest {
+        cpus: 2,
+        qemu_args: &args,
+        ..guest(KERNEL, &[])
+    };
+    let error = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("only 1 of 2 CPUs"), "{error}");
+}
+
+#[test]
+fn a_panic_is_told_with_its_place() {
+    let Some(qemu) = qemu("a_panic_is_told") else {
+        return;
+    };
+    let error = failing(&qemu, Failure::Panic).to_string();
+    assert!(error.contains("panic on CPU 0: on purpose (kernel/src/fail.rs:"));
+}
+
+#[test]
+fn exceptions_are_told_with_what_is_known_of_them() {
+    let Some(qemu) = qemu("exceptions_are_told") else {
+        return;
+    };
+    for (failure, told) in [
+        (Failure::NullRead, "page fault on read, not mapped (rip 0x1"),
+        (
+            Failure::CodeWrite,
+            "page fault on write, read-only (rip 0x1",
+        ),
+        (
+            Failure::StackOverflow,
+            "double fault, the stack is full (rip 0x1",
+        ),
+    ] {
+        let error = failing(&qemu, failure);
+        assert!(matches!(error, Error::Guest(_)));
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
+
+#[test]
+fn a_guest_that_hangs_is_ended() {
+    let Some(qemu) = qemu("a_guest_that_hangs_is_ended") else {
+        return;
+    };
+    let error = failing(&qemu, Failure::Hang);
+    assert!(matches!(error, Error::Hung(after) if after == LIMITS.silence));
+}
+
+#[test]
+fn a_guest_that_floods_is_ended() {
+    let Some(qemu) = qemu("a_guest_that_floods_is_ended") else {
+        return;
+    };
+    assert!(matches!(
+        failing(&qemu, Failure::Flood),
+        Error::Flood(10_000)
+    ));
+    assert!(matches!(
+        failing(&qemu, Failure::ReportFlood),
+        Error::ReportFlood(10_000)
+    ));
+}
+
+#[test]
+fn a_guest_that_never_says_a_word_is_ended() {
+    let Some(qemu) = qemu("a_guest_that_never_says_a_word") else {
+        return;
+    };
+    let args = ["-S"].map(OsString::from); // the CPUs stay stopped
+    let guest = Guest {
+        qemu_args: &args,
+        ..guest(KERNEL, &[])
+    };
+    let limits = Limits {
+        start: Duration::from_secs(1),
+        ..LIMITS
+    };
+    let start = Instant::now();
+    let error = qemu.run(&guest, &limits, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::NeverStarted(_)), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+/// An ELF file with a PVH entry, whose code is `code`, 32-bit.
+fn tiny_kernel(code: &[u8]) -> Vec<u8> {
+    const BASE: u32 = 0x10_0000;
+    const HEADERS: u32 = 52 + 2 * 32;
+    let note_len = 20;
+    let entry = BASE + HEADERS + note_len;
+    let mut elf = Vec::new();
+    let half = |elf: &mut Vec<u8>, v: u16| elf.extend(v.to_le_bytes());
+    let word = |elf: &mut Vec<u8>, v: u32| elf.extend(v.to_le_bytes());
+    elf.extend(b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0");
+    half(&mut elf, 2); // executable
+    half(&mut elf, 3); // 386
+    for v in [1, entry, 52, 0, 0] {
+        word(&mut elf, v);
+    }
+    for v in [52, 32, 2, 40, 0, 0] {
+        half(&mut elf, v);
+    }
+    let len = HEADERS + note_len + code.len() as u32;
+    for v in [1, 0, BASE, BASE, len, len, 7, 0x1000] {
+        word(&mut elf, v);
+    }
+    let note = BASE + HEADERS;
+    for v in [4, HEADERS, note, note, note_len, note_len, 4, 4] {
+        word(&mut elf, v);
+    }
+    for v in [4, 4, 18] {
+        word(&mut elf, v);
+    }
+    elf.extend(b"Xen\0");
+    word(&mut elf, entry);
+    elf.extend(code);
+    elf
+}
+
+fn run_tiny(qemu: &Qemu, code: &[u8]) -> Error {
+    let kernel = tiny_kernel(code);
+    qemu.run(&guest(&kernel, &[]), &LIMITS, &mut |_| {})
+        .unwrap_err()
+}
+
+/// `mov dx, port; mov al, value; out dx, al`.
+fn out(port: u16, value: u8) -> Vec<u8> {
+    let [low, high] = port.to_le_bytes();
+    vec![0x66, 0xba, low, high, 0xb0, value, 0xee]
+}
+
+#[test]
+fn a_guest_that_resets_the_machine_is_told() {
+    let Some(qemu) = qemu("a_guest_that_resets") else {
+        return;
+    };
+    let undefined = [0x0f, 0x0b];
+    assert!(matches!(run_tiny(&qemu, &undefined), Error::Reset));
+}
+
+#[test]
+fn a_guest_that_ends_early_has_not_succeeded() {
+    let Some(qemu) = qemu("a_guest_that_ends_early") else {
+        return;
+    };
+    assert!(matches!(run_tiny(&qemu, &out(0xf4, 0x10)), Error::Undone));
+    assert!(matches!(run_tiny(&qemu, &out(0xf4, 0x11)), Error::Undone));
+}
+
+#[test]
+fn a_guest_that_speaks_nonsense_is_quoted() {
+    let Some(qemu) = qemu("a_guest_that_speaks_nonsense") else {
+        return;
+    };
+    let code = [out(0xe9, b'x'), out(0xe9, 0xff), out(0xf4, 0x10)].concat();
+    let error = run_tiny(&qemu, &code);
+    assert!(
+        matches!(&error, Error::NotAReport(line) if line == "x\u{fffd}"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_argument_that_qemu_refuses_is_told_in_its_words() {
+    let Some(qemu) = qemu("an_argument_that_qemu_refuses") else {
+        return;
+    };
+    let args = ["-no-such-option"].map(OsString::from);
+    let guest = Guest {
+        qemu_args: &args,
+        ..guest(KERNEL, &[])
+    };
+    let error = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("-no-such-option"), "{error}");
+}
+
+/// Lines of QEMU's own trace of its serial port, for `repeat` sendings.
+fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("trace");
+    let args = ["-trace", "serial_read", "-trace", "serial_write", "-D"].map(OsString::from);
+    let args: Vec<_> = args.into_iter().chain([log.clone().into()]).collect();
+    let guest = Guest {
+        qemu_args: &args,
+        ..guest(KERNEL, &[])
+    };
+    let experiment = Experiment {
+        jobs: &[job],
+        repeat,
+        text,
+    };
+    let (outcome, _) = qemu.uart(&guest, &experiment, &mut |_| {}).unwrap();
+    let seen = std::fs::read_to_string(&log).unwrap().lines().count();
+    (seen as u64, outcome.sent[0].1.bus_accesses)
+}
+
+#[test]
+fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
+    let Some(qemu) = qemu("the_accesses_we_count") else {
+        return;
+    };
+    let text = b"[    0.000000] sixty-three bytes and a newline, many times over\n".repeat(10);
+    for strategy in Strategy::ALL {
+        let job = Job {
+            strategy,
+            writes: Writes::Lines,
+        };
+        // One sending more, all else alike.
+        let (once, counted) = traced_accesses(&qemu, job, 1, &text);
+        let (twice, _) = traced_accesses(&qemu, job, 2, &text);
+        assert_eq!(twice - once, counted, "{strategy}");
+    }
+}

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Clock, Nanos};
 
-/// The host's monotonic clock; waiting spins for less than a tenth of a
-/// millisecond and sleeps for more.
+/// The host's monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct HostClock {
     start: Instant,
@@ -37,18 +36,9 @@ impl Clock for HostClock {
         )
     }
 
-    fn wait_until(&self, deadline: Nanos) {
-        loop {
-            let left = deadline - self.now();
-            if left == Nanos::ZERO {
-                return;
-            }
-            if left < Nanos::from_micros(100) {
-                core::hint::spin_loop();
-            } else {
-                std::thread::sleep(Duration::from_nanos(left.0));
-            }
-        }
+    fn sleep_until(&self, deadline: Nanos) {
+        let left = deadline - self.now();
+        std::thread::sleep(Duration::from_nanos(left.0));
     }
 }
 
@@ -63,5 +53,9 @@ mod tests {
         clock.wait_until(deadline);
         assert!(clock.now() >= deadline);
         clock.wait_until(Nanos::ZERO);
+        let deadline = clock.now() + Nanos::from_micros(300);
+        clock.sleep_until(deadline);
+        assert!(clock.now() >= deadline);
+        clock.sleep_until(Nanos::ZERO);
     }
 }

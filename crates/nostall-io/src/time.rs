@@ -80,12 +80,20 @@ pub trait Clock {
     /// The time since this clock's start.
     fn now(&self) -> Nanos;
 
-    /// Returns at `deadline` or later; at once if it has passed. Relaxes the CPU
-    /// meanwhile, or sleeps where the platform can.
+    /// Returns at `deadline` or soon after; at once if it has passed. Keeps the
+    /// CPU: for waits of microseconds, and where nobody may run meanwhile.
     fn wait_until(&self, deadline: Nanos) {
         while self.now() < deadline {
             core::hint::spin_loop();
         }
+    }
+
+    /// Returns at `deadline` or later, and lets others have the CPU until then.
+    ///
+    /// A kernel with a scheduler blocks the caller here. Without anybody to give
+    /// the CPU to it is [`wait_until`](Self::wait_until).
+    fn sleep_until(&self, deadline: Nanos) {
+        self.wait_until(deadline);
     }
 }
 
@@ -95,6 +103,9 @@ impl<C: Clock + ?Sized> Clock for &C {
     }
     fn wait_until(&self, deadline: Nanos) {
         (**self).wait_until(deadline);
+    }
+    fn sleep_until(&self, deadline: Nanos) {
+        (**self).sleep_until(deadline);
     }
 }
 

@@ -47,9 +47,11 @@
 mod console;
 mod crlf;
 mod line;
+mod model;
 pub mod registers;
 mod strategy;
 
 pub use console::{Console, OpenError, WriteReport};
 pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
+pub use model::Model;
 pub use strategy::Strategy;

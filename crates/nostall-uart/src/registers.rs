@@ -31,6 +31,54 @@ pub const MSR: usize = 6;
 /// Scratch: eight bits without a function.
 pub const SCR: usize = 7;
 
+/// Enhanced features (16650, 16850, 16950; LCR [`lcr::ENHANCED`]): ST16C650A data
+/// sheet, "Enhanced Feature Register".
+pub const EFR: usize = 2;
+/// Indexed control (16950; LCR without DLAB, EFR bit 4 set): OX16C950 data sheet,
+/// "Indexed Control Register Set". [`SCR`] holds the index.
+pub const ICR: usize = 5;
+
+/// UART status (DesignWare): DW_apb_uart databook, USR, 0x7c.
+pub const DW_USR: usize = 0x7c / 4;
+/// Component parameters (DesignWare): DW_apb_uart databook, CPR, 0xf4.
+pub const DW_CPR: usize = 0xf4 / 4;
+/// Component version (DesignWare): DW_apb_uart databook, UCV, 0xf8.
+pub const DW_UCV: usize = 0xf8 / 4;
+/// Component type (DesignWare): DW_apb_uart databook, CTR, 0xfc.
+pub const DW_CTR: usize = 0xfc / 4;
+
+/// Enhanced feature register.
+pub mod efr {
+    /// Lets the enhanced bits of other registers be changed.
+    pub const ENHANCED: u8 = 1 << 4;
+}
+
+/// The 16950's indexed control registers, by their index.
+pub mod icr {
+    /// Additional control.
+    pub const ACR: u8 = 0x00;
+    /// Of the ACR: reading [`ICR`](super::ICR) gives the indexed registers and
+    /// not the LSR.
+    pub const ACR_READ: u8 = 1 << 6;
+    /// The first of three identification registers: 0x16, 0xc9, 0x50.
+    pub const ID1: u8 = 0x08;
+    /// What the three identification registers hold.
+    pub const ID: [u8; 3] = [0x16, 0xc9, 0x50];
+}
+
+/// The DesignWare's component registers.
+pub mod dw {
+    /// Of the USR: busy; the LCR cannot be written.
+    pub const USR_BUSY: u8 = 1 << 0;
+    /// What the CTR holds.
+    pub const CTR: u32 = 0x4457_0110;
+    /// Of the CPR: the depth of each FIFO, in 16 bytes, is in bits 16 to 23.
+    pub const CPR_FIFO_SHIFT: u32 = 16;
+    /// An interrupt that the 16550 does not have: the LCR was written while the
+    /// port was busy. Cleared by reading the USR.
+    pub const IIR_BUSY: u8 = 0b0111;
+}
+
 /// Interrupt enable register, section 8.7.
 pub mod ier {
     /// Received data available, and character timeout in FIFO mode.
@@ -57,6 +105,11 @@ pub mod iir {
     pub const RECEIVED_DATA: u8 = 0b0100;
     /// Receiver line status; the highest priority.
     pub const LINE_STATUS: u8 = 0b0110;
+    /// Character timeout: bytes wait in the receive FIFO, and none has come or
+    /// been read for four frames. As urgent as received data.
+    pub const TIMEOUT: u8 = 0b1100;
+    /// The 16750's: the FIFOs are of 64 bytes (TL16C750 data sheet, IIR).
+    pub const FIFO_64: u8 = 1 << 5;
     /// Both set: FIFOs enabled. Only the upper one: a 16550 whose FIFOs do not
     /// work.
     pub const FIFOS: u8 = 0b1100_0000;
@@ -72,6 +125,9 @@ pub mod fcr {
     pub const CLEAR_TRANSMIT: u8 = 1 << 2;
     /// DMA mode 1.
     pub const DMA_MODE: u8 = 1 << 3;
+    /// The 16750's: FIFOs of 64 bytes. Only with [`lcr::DLAB`](super::lcr::DLAB)
+    /// set can it be changed (TL16C750 data sheet, FCR).
+    pub const FIFO_64: u8 = 1 << 5;
     /// Receive interrupt trigger: 0 is 1 byte, 1 is 4, 2 is 8, 3 is 14.
     pub const TRIGGER: u8 = 0b1100_0000;
 }
@@ -92,6 +148,8 @@ pub mod lcr {
     pub const BREAK: u8 = 1 << 6;
     /// Divisor latch access.
     pub const DLAB: u8 = 1 << 7;
+    /// The whole register's value that brings up [`EFR`](super::EFR).
+    pub const ENHANCED: u8 = 0xbf;
 }
 
 /// Modem control register, section 8.8.

@@ -1,0 +1,108 @@
+//! The models of the family, and what sets them apart.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// A model of the 16550's family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Model {
+    /// INS8250: no FIFO, no scratch register.
+    Uart8250,
+    /// NS16450: no FIFO.
+    Uart16450,
+    /// NS16550: has a FIFO that loses bytes, and is not used.
+    Uart16550,
+    /// NS16550A (and B to D).
+    Uart16550A,
+    /// ST16C650A, XR16C650: the second version, whose FIFO works.
+    Uart16650V2,
+    /// TL16C750.
+    Uart16750,
+    /// XR16C850.
+    Uart16850,
+    /// OX16C950.
+    Uart16950,
+    /// Synopsys DW_apb_uart; its FIFOs are as deep as its maker chose.
+    DesignWare,
+    /// The "mini UART" of the BCM2835: its line status says that there is room
+    /// for *one* byte, so that it must not be burst to. It cannot be told from a
+    /// 16550A by probing; whoever knows the board must name it.
+    Bcm2835Mini,
+}
+
+impl Model {
+    /// Every model.
+    pub const ALL: [Self; 10] = [
+        Self::Uart8250,
+        Self::Uart16450,
+        Self::Uart16550,
+        Self::Uart16550A,
+        Self::Uart16650V2,
+        Self::Uart16750,
+        Self::Uart16850,
+        Self::Uart16950,
+        Self::DesignWare,
+        Self::Bcm2835Mini,
+    ];
+
+    /// The stable word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uart8250 => "8250",
+            Self::Uart16450 => "16450",
+            Self::Uart16550 => "16550",
+            Self::Uart16550A => "16550a",
+            Self::Uart16650V2 => "16650v2",
+            Self::Uart16750 => "16750",
+            Self::Uart16850 => "16850",
+            Self::Uart16950 => "16950",
+            Self::DesignWare => "designware",
+            Self::Bcm2835Mini => "bcm2835-mini",
+        }
+    }
+
+    /// Bytes in each FIFO, 1 where there is none or none that works. A
+    /// DesignWare's is read from the chip; this is the least it has.
+    pub const fn fifo_depth(self) -> usize {
+        match self {
+            Self::Uart8250 | Self::Uart16450 | Self::Uart16550 => 1,
+            Self::Bcm2835Mini => 8,
+            Self::Uart16550A | Self::DesignWare => 16,
+            Self::Uart16650V2 => 32,
+            Self::Uart16750 => 64,
+            Self::Uart16850 | Self::Uart16950 => 128,
+        }
+    }
+
+    /// Bytes that the transmitter is sure to take when it says that it is empty.
+    ///
+    /// The FIFO's depth, with two exceptions: the 16650V2 may say so at its
+    /// trigger level of 16 already, and the mini UART as soon as one byte fits.
+    pub const fn transmit_load(self) -> usize {
+        match self {
+            Self::Uart16650V2 => 16,
+            Self::Bcm2835Mini => 1,
+            other => other.fifo_depth(),
+        }
+    }
+
+    /// Whether it has a scratch register.
+    pub const fn has_scratch(self) -> bool {
+        !matches!(self, Self::Uart8250)
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Model {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|m| m.name() == name).ok_or(())
+    }
+}

@@ -11,11 +11,22 @@ pub(crate) struct Crlf<'a> {
 }
 
 impl<'a> Crlf<'a> {
-    pub(crate) const fn new(text: &'a [u8]) -> Self {
+    /// `cr_sent`: `text` begins with an LF whose CR has gone out already.
+    pub(crate) fn new(text: &'a [u8], cr_sent: bool) -> Self {
         Self {
             rest: text,
-            cr_sent: false,
+            cr_sent: cr_sent && text.first() == Some(&b'\n'),
         }
+    }
+
+    /// The CR of the LF that comes next has been handed out.
+    pub(crate) const fn cr_sent(&self) -> bool {
+        self.cr_sent
+    }
+
+    /// How many bytes of the text are still to come.
+    pub(crate) const fn text_remaining(&self) -> usize {
+        self.rest.len()
     }
 
     /// Puts as much into `piece` as fits, and returns what it put there: empty
@@ -54,7 +65,7 @@ mod tests {
     use std::vec::Vec;
 
     fn in_pieces(text: &[u8], size: usize) -> Vec<Vec<u8>> {
-        let mut crlf = Crlf::new(text);
+        let mut crlf = Crlf::new(text, false);
         let mut pieces = Vec::new();
         let mut buffer = [0; 32];
         loop {

@@ -48,10 +48,15 @@ mod console;
 mod crlf;
 mod line;
 mod model;
+mod pace;
+mod probe;
 pub mod registers;
+mod settings;
 mod strategy;
 
-pub use console::{Console, OpenError, WriteReport};
+pub use console::{Console, Offered, OpenError, Seen, Unsent, WriteReport};
 pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
 pub use model::Model;
+pub use probe::{Absent, Probed, probe, receive_fifo_depth};
+pub use settings::{FlowControl, PowerLoss, Rs485, Settings};
 pub use strategy::Strategy;

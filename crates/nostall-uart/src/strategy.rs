@@ -5,8 +5,9 @@ use core::str::FromStr;
 
 /// How bytes are brought to the transmitter.
 ///
-/// The first two are what others do, for comparison; the last is ours. Where the
-/// port has no working FIFO, all of them send byte by byte.
+/// The first two are what others do, for comparison; the last two are ours.
+/// Where the port has no FIFO that works, or flow control is on, all of them send
+/// byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// The line status is asked before every byte, as Linux's 8250 console did
@@ -16,13 +17,22 @@ pub enum Strategy {
     /// byte by byte, as Linux's 8250 console has done since 5.18.
     FifoPolled,
     /// The same, with each FIFO-full written as one burst: one instruction where
-    /// the bus has one.
+    /// the bus has one. For a crash, when there is nobody to give the CPU to.
     FifoBurst,
+    /// Bursts, and between them the CPU is given away until the line should be
+    /// ready for the next, as learned from the line itself. A write returns when
+    /// its last bytes are in the FIFO.
+    FifoPaced,
 }
 
 impl Strategy {
-    /// Every strategy, the slowest first.
-    pub const ALL: [Self; 3] = [Self::BytePolled, Self::FifoPolled, Self::FifoBurst];
+    /// Every strategy, in the order in which they were found.
+    pub const ALL: [Self; 4] = [
+        Self::BytePolled,
+        Self::FifoPolled,
+        Self::FifoBurst,
+        Self::FifoPaced,
+    ];
 
     /// The stable word for it in reports and file names.
     pub const fn name(self) -> &'static str {
@@ -30,6 +40,7 @@ impl Strategy {
             Self::BytePolled => "byte-polled",
             Self::FifoPolled => "fifo-polled",
             Self::FifoBurst => "fifo-burst",
+            Self::FifoPaced => "fifo-paced",
         }
     }
 }

@@ -1,0 +1,204 @@
+//! When to look at the transmitter again.
+//!
+//! After a burst the transmitter is busy for a time that can be predicted: first
+//! from the nominal line rate, then from what this line has been seen to do. The
+//! real rate is learned both ways: every virtual machine's line is faster than
+//! nominal; a management controller's is slower once its buffer is full.
+
+use nostall_io::Nanos;
+
+/// Looks are a little early, so that a port that has become faster is noticed:
+/// by 1/64 of the prediction, twice as much each time the port was ready already.
+const EARLY_PARTS: u64 = 64;
+
+/// Between looks at a port that is not ready yet: 1/128 of the time since the
+/// burst. That is how late we may be, in the mean by half of it; and a port that
+/// has become ten times slower costs some 300 looks, once.
+const STEP_PARTS: u64 = 128;
+
+#[derive(Debug)]
+pub(crate) struct Pace {
+    load: u64,
+    /// How long a full load has the transmitter busy.
+    full: Nanos,
+    /// By how many parts of [`EARLY_PARTS`] the first look is early.
+    early: u64,
+    /// The last burst.
+    start: Nanos,
+    bytes: u64,
+    /// When to look, for the first time and for the next.
+    first_look: Nanos,
+    next_look: Nanos,
+}
+
+impl Pace {
+    /// For a port that takes `load` bytes at once, on a line that needs
+    /// `frame_time` for each.
+    pub(crate) fn new(load: usize, frame_time: Nanos) -> Self {
+        let load = load as u64;
+        Self {
+            load,
+            full: frame_time * load,
+            early: 1,
+            start: Nanos::ZERO,
+            bytes: 0,
+            first_look: Nanos::ZERO,
+            next_look: Nanos::ZERO,
+        }
+    }
+
+    /// When to look next.
+    pub(crate) const fn next_look(&self) -> Nanos {
+        self.next_look
+    }
+
+    /// A burst of `bytes` was begun at `start`. An idle transmitter takes the
+    /// first byte straight to its shift register and asks for more after those
+    /// behind it; a busy one has a byte left to shift out, and needs the time of
+    /// all of them.
+    pub(crate) fn burst(&mut self, start: Nanos, bytes: usize, idle: bool) {
+        self.start = start;
+        self.bytes = bytes as u64;
+        let behind = self.bytes - u64::from(idle && bytes > 0);
+        let busy = self.full * behind / self.load;
+        self.first_look = start + busy - busy * self.early / EARLY_PARTS;
+        self.next_look = self.first_look;
+    }
+
+    /// The transmitter was busy when looked at, at `now`.
+    pub(crate) fn busy(&mut self, now: Nanos) {
+        let step = (now - self.start) / STEP_PARTS;
+        self.next_look = now + step.max(Nanos::from_micros(1));
+    }
+
+    /// The transmitter was ready when looked at, at `now`.
+    pub(crate) fn ready(&mut self, now: Nanos) {
+        // A part of a load says little of a whole one.
+        if self.bytes != self.load {
+            return;
+        }
+        let took = now - self.start;
+        if self.next_look > self.first_look {
+            // It became ready since the look before: that long, then.
+            self.full = took;
+            self.early = 1;
+        } else if took < self.full {
+            // Ready at the first look, which was early: faster than we thought.
+            self.full = took;
+            self.early = (self.early * 2).min(EARLY_PARTS);
+        }
+        // Else the caller came late, and what happened when is not known.
+        self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const LOAD: usize = 16;
+    const NOMINAL: Nanos = Nanos(86_805);
+
+    /// Sends full loads over a line that needs `busy` for each, and returns for
+    /// each how often it was looked at and how late it was found ready.
+    fn send(pace: &mut Pace, now: &mut Nanos, busy: Nanos, loads: usize) -> Vec<(u32, Nanos)> {
+        let mut found = Vec::new();
+        for _ in 0..loads {
+            let ready_at = *now + busy;
+            pace.burst(*now, LOAD, false);
+            let mut looks = 0;
+            loop {
+                *now = (*now).max(pace.next_look()) + Nanos(1_700);
+                looks += 1;
+                if *now >= ready_at {
+                    pace.ready(*now);
+                    break;
+                }
+                pace.busy(*now);
+            }
+            found.push((looks, *now - ready_at));
+        }
+        found
+    }
+
+    #[test]
+    fn a_line_at_its_nominal_rate_costs_three_looks_and_less_than_a_frame() {
+        let mut pace = Pace::new(LOAD, NOMINAL);
+        for (looks, late) in send(&mut pace, &mut Nanos(0), NOMINAL * 16, 100) {
+            assert!(looks <= 3, "{looks}");
+            assert!(late < NOMINAL / 4, "{late}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_empties_at_once_is_soon_not_waited_for() {
+        let mut pace = Pace::new(LOAD, NOMINAL);
+        let now = &mut Nanos(0);
+        send(&mut pace, now, Nanos::ZERO, 10);
+        for (looks, late) in send(&mut pace, now, Nanos::ZERO, 100) {
+            assert_eq!(looks, 1);
+            assert!(late < Nanos::from_micros(4), "{late}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_becomes_slower_and_faster_is_followed() {
+        let mut pace = Pace::new(LOAD, NOMINAL);
+        let now = &mut Nanos(0);
+        let slow = Nanos::from_micros(5_390);
+        send(&mut pace, now, NOMINAL * 16, 10);
+        let change = send(&mut pace, now, slow, 1);
+        assert!(change[0].0 < 200, "{change:?}");
+        for (looks, late) in send(&mut pace, now, slow, 100) {
+            assert!(looks <= 3, "{looks}");
+            assert!(late < slow / 100, "{late}");
+        }
+        send(&mut pace, now, NOMINAL, 10);
+        for (_, late) in send(&mut pace, now, NOMINAL, 100) {
+            assert!(late < NOMINAL / 20, "{late}");
+        }
+    }
+
+    #[test]
+    fn a_caller_that_comes_late_teaches_nothing() {
+        let mut pace = Pace::new(LOAD, NOMINAL);
+        pace.burst(Nanos::ZERO, LOAD, false);
+        pace.ready(Nanos::from_secs(1));
+        let now = &mut Nanos::from_secs(1);
+        let found = send(&mut pace, now, NOMINAL * 16, 1);
+        assert!(found[0].0 <= 3);
+    }
+
+    proptest! {
+        /// Whatever the line does, the next look is never more than the last
+        /// load's time (or the prediction) away: no wait without end.
+        #[test]
+        fn the_next_look_is_never_far_away(
+            loads in prop::collection::vec((0u64..10_000_000, 1usize..=LOAD, any::<bool>()), 1..50),
+        ) {
+            let mut pace = Pace::new(LOAD, NOMINAL);
+            let mut now = Nanos::ZERO;
+            let mut longest = NOMINAL * 16;
+            for (busy, bytes, idle) in loads {
+                let ready_at = now + Nanos(busy);
+                let start = now;
+                pace.burst(start, bytes, idle);
+                prop_assert!(pace.next_look() - start <= longest);
+                loop {
+                    now = now.max(pace.next_look()) + Nanos(1_700);
+                    if now >= ready_at {
+                        pace.ready(now);
+                        break;
+                    }
+                    pace.busy(now);
+                    prop_assert!(pace.next_look() > now);
+                    prop_assert!(pace.next_look() - now <= (now - start) / 100 + Nanos(1_000));
+                }
+                longest = longest.max(now - start);
+            }
+        }
+    }
+}

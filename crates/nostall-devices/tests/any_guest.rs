@@ -17,7 +17,7 @@ enum Event {
     Receive(u8, u8),
     Modem(u8),
     Wait(u64),
-    WaitForEvent,
+    WaitUntilDue,
     Reset,
 }
 
@@ -38,7 +38,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (any::<u8>(), value.clone()).prop_map(|(byte, errors)| Event::Receive(byte, errors)),
         1 => value.prop_map(Event::Modem),
         2 => span.prop_map(Event::Wait),
-        1 => Just(Event::WaitForEvent),
+        1 => Just(Event::WaitUntilDue),
         1 => Just(Event::Reset),
     ]
 }
@@ -75,7 +75,7 @@ fn happen(port: &mut Port, clock: &VirtualClock, event: &Event) -> Vec<u64> {
         Event::Receive(byte, errors) => port.receive_with(byte, errors),
         Event::Modem(lines) => port.set_modem_lines(lines),
         Event::Wait(span) => clock.advance(Nanos(span)),
-        Event::WaitForEvent => {
+        Event::WaitUntilDue => {
             if let Some(at) = port.next_event() {
                 assert!(at > start || at == Nanos(u64::MAX), "something is overdue");
                 clock.wait_until(at);
@@ -128,7 +128,7 @@ fn distort(value: &mut serde_json::Value, next: &mut impl FnMut() -> u64, extra:
                     }
                     ("level" | "lost", _) => *field = word.into(),
                     (_, Value::Number(_)) => *field = (word as u8).into(),
-                    (_, Value::Bool(_)) => *field = (word % 2 == 0).into(),
+                    (_, Value::Bool(_)) => *field = word.is_multiple_of(2).into(),
                     _ => distort(field, next, extra),
                 }
             }
@@ -196,7 +196,7 @@ proptest! {
         prop_assert!(state.is_some(), "the distortion is still a state");
         port.restore(&state.unwrap());
         for event in &after {
-            if let Event::WaitForEvent = event {
+            if let Event::WaitUntilDue = event {
                 continue;
             }
             happen(&mut port, &clock, event);

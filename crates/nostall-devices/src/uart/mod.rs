@@ -5,11 +5,13 @@ mod controller;
 mod extended;
 mod model;
 mod modem;
+mod outside;
 mod port;
 mod profile;
 mod receiver;
 mod saving;
 mod state;
+mod transmit;
 
 pub use chip::Chip;
 pub use controller::Controller;

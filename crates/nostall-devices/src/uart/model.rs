@@ -1,4 +1,4 @@
-//! The state machine.
+//! The registers, as the guest sees them.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -7,7 +7,7 @@ use nostall_io::{Clock, Nanos};
 use nostall_uart::Model;
 use nostall_uart::registers::{
     DLL, DLM, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, efr, fcr, icr, ier, iir,
-    lcr, lsr, mcr,
+    lcr, lsr,
 };
 
 use super::controller::Progress;
@@ -15,9 +15,6 @@ use super::modem::Modem;
 use super::receiver::Receiver;
 use super::state::Latches;
 use super::{Chip, Line};
-
-/// The input clock, in hertz: a PC's 1.8432 MHz (PC16550D, Table III).
-const INPUT_CLOCK: u64 = 1_843_200;
 
 /// A port of the 16550's family.
 ///
@@ -131,109 +128,6 @@ impl<C: Clock, W: Write> Uart<C, W> {
             SCR => self.latches.scr = value,
             _ => {}
         }
-    }
-
-    fn send(&mut self, byte: u8) {
-        self.transmit_interrupt = false;
-        if self.transmit.len() >= self.transmit_depth() {
-            // The data sheet promises nothing; the newest byte is what is lost
-            // here, as a register overwritten would lose the one before.
-            self.lost = self.lost.saturating_add(1);
-            return;
-        }
-        self.transmit.push_back(byte);
-        self.drain();
-    }
-
-    /// Lets everything leave that has left by now.
-    pub(super) fn drain(&mut self) {
-        let now = self.clock.now();
-        let mut line_free = now;
-        loop {
-            match self.shifting {
-                Some((_, done)) if done > now => return,
-                Some((byte, done)) => {
-                    self.shifting = None;
-                    self.arrive(byte, done);
-                    line_free = done;
-                }
-                None if matches!(self.line, Line::Controller(_)) => return self.be_emptied(now),
-                None => {
-                    let Some(frame_time) = self.frame_time() else {
-                        return;
-                    };
-                    let Some(byte) = self.load() else {
-                        return;
-                    };
-                    self.shifting = Some((byte, line_free + frame_time));
-                }
-            }
-        }
-    }
-
-    /// Lets the controller take what it has taken by now.
-    fn be_emptied(&mut self, now: Nanos) {
-        let Line::Controller(by) = self.line else {
-            return;
-        };
-        while !self.transmit.is_empty() {
-            self.controller.notice(by, now);
-            let Some(at) = self.controller.next_take(by).filter(|&at| at <= now) else {
-                return;
-            };
-            self.controller.take(by, at);
-            if let Some(byte) = self.load() {
-                self.arrive(byte, at);
-            }
-        }
-        self.controller.rest();
-    }
-
-    /// Takes the next byte out of the transmit FIFO.
-    fn load(&mut self) -> Option<u8> {
-        let byte = self.transmit.pop_front()?;
-        let left = self.transmit.len();
-        // Once for each time that the FIFO empties; with only a few bytes in a
-        // deep one, when they are gone.
-        self.transmit_interrupt |= left == 0 || left == self.left_when_ready();
-        Some(byte)
-    }
-
-    /// A byte at the end of its way: the line's other end, or in loopback our
-    /// own receiver (section 8.8).
-    fn arrive(&mut self, byte: u8, at: Nanos) {
-        if self.latches.mcr & mcr::LOOP != 0 {
-            self.take_in(byte, 0, at);
-        } else if self.sink.write_all(&[byte]).is_err() {
-            self.lost = self.lost.saturating_add(1);
-        }
-    }
-
-    /// How long a frame takes on the line; `None` if it does not move at all.
-    fn frame_time(&self) -> Option<Nanos> {
-        match (self.line, self.latches.divisor) {
-            (Line::AtOnce | Line::Controller(_), _) => Some(Nanos::ZERO),
-            (Line::Baud, 0) => None,
-            (Line::Baud, divisor) => Some(self.frame_time_at(divisor)),
-        }
-    }
-
-    fn frame_time_at(&self, divisor: u16) -> Nanos {
-        let cycles = self.half_bits() * 8 * u64::from(divisor);
-        Nanos::from_secs(cycles) / INPUT_CLOCK
-    }
-
-    /// Half bits in a frame: start, data, parity, stop (section 8.1).
-    fn half_bits(&self) -> u64 {
-        let lcr = self.latches.lcr;
-        let data = 5 + u64::from(lcr & lcr::WORD_LENGTH);
-        let parity = u64::from(lcr & lcr::PARITY != 0);
-        let stop = match (lcr & lcr::STOP != 0, data) {
-            (false, _) => 2,
-            (true, 5) => 3,
-            (true, _) => 4,
-        };
-        2 + 2 * data + 2 * parity + stop
     }
 
     fn read_rbr(&mut self) -> u8 {
@@ -350,23 +244,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// A byte arrives from the line. With no room left a byte is lost and the
-    /// overrun shown, as section 8.4 says: this one in FIFO mode, else the one
-    /// before. In loopback the line is not connected.
-    pub fn receive(&mut self, byte: u8) {
-        self.receive_with(byte, 0);
-    }
-
-    /// A byte arrives with something wrong: `errors` are the parity, framing and
-    /// break bits of the LSR. A break comes as a byte of 0.
-    pub fn receive_with(&mut self, byte: u8, errors: u8) {
-        self.drain();
-        if self.latches.mcr & mcr::LOOP == 0 {
-            self.take_in(byte, errors, self.clock.now());
-        }
-    }
-
-    fn take_in(&mut self, byte: u8, errors: u8, at: Nanos) {
+    pub(super) fn take_in(&mut self, byte: u8, errors: u8, at: Nanos) {
         self.receiver.put(byte, errors, self.depth());
         self.restart_timeout(at);
     }
@@ -384,78 +262,6 @@ impl<C: Clock, W: Write> Uart<C, W> {
             .map(|divisor| from + self.frame_time_at(divisor) * 4);
     }
 
-    /// How many bytes can be received before one is lost: what a VMM should hold
-    /// back its input for.
-    pub fn receive_room(&self) -> usize {
-        self.depth().saturating_sub(self.receiver.bytes.len())
-    }
-
-    /// The modem, or the cable, changes its lines: `lines` are the upper four
-    /// bits of the MSR, set where a line is asserted.
-    pub fn set_modem_lines(&mut self, lines: u8) {
-        self.drain();
-        self.modem.set(lines, self.latches.mcr);
-    }
-
-    /// The modem's lines as they were last set.
-    pub fn modem_lines(&self) -> u8 {
-        self.modem.outside()
-    }
-
-    /// Bytes that the guest wrote and that will never arrive: written into a full
-    /// transmitter, gone with the power, or refused by the sink.
-    pub fn lost(&self) -> u64 {
-        self.lost
-    }
-
-    /// Where the sent bytes go: all that has left by now is there.
-    pub fn sink_mut(&mut self) -> &mut W {
-        self.drain();
-        &mut self.sink
-    }
-
-    /// Where the sent bytes went.
-    pub fn into_sink(mut self) -> W {
-        self.drain();
-        self.sink
-    }
-
-    /// The reset pin, or the power coming back: every register as in Table I,
-    /// divisor and scratch 0, what was in the FIFOs lost. The modem's lines are
-    /// what they are.
-    pub fn reset(&mut self) {
-        self.drain();
-        let under_way = self.transmit.len() + usize::from(self.shifting.is_some());
-        self.lost = self.lost.saturating_add(under_way as u64);
-        self.transmit.clear();
-        self.shifting = None;
-        self.controller.rest();
-        self.receiver = Receiver::default();
-        self.modem = self.modem.reset();
-        self.latches = Latches::default();
-        self.transmit_interrupt = false;
-        self.busy_detect = false;
-    }
-
-    /// From now on the transmit FIFO takes only half of what it says.
-    pub(crate) fn shorten_fifo(&mut self) {
-        self.short_fifo = true;
-    }
-
-    fn ready(&self) -> bool {
-        self.transmit.len() <= self.left_when_ready()
-    }
-
-    fn left_when_ready(&self) -> usize {
-        self.chip.left_when_ready(self.depth())
-    }
-
-    /// With a controller behind the FIFO: when that is empty. What is behind it
-    /// the port does not know.
-    pub(super) fn idle(&self) -> bool {
-        self.transmit.is_empty() && self.shifting.is_none()
-    }
-
     pub(super) fn fifo(&self) -> bool {
         self.chip.fifo_on(self.latches.fcr)
     }
@@ -463,13 +269,6 @@ impl<C: Clock, W: Write> Uart<C, W> {
     pub(super) fn depth(&self) -> usize {
         let enhanced = self.latches.efr & efr::ENHANCED != 0;
         self.chip.depth_now(self.latches.fcr, enhanced)
-    }
-
-    fn transmit_depth(&self) -> usize {
-        match self.depth() {
-            depth if self.short_fifo => depth.div_ceil(2),
-            depth => depth,
-        }
     }
 
     pub(super) fn dlab(&self) -> bool {

@@ -54,7 +54,7 @@ fn now_and_then_an_access_takes_longer() {
         let start = clock.now();
         port.read8(SCR);
         let is_slow = clock.now() - start == slow.takes;
-        assert_eq!(is_slow, n % slow.every == 0, "access {n}");
+        assert_eq!(is_slow, n.is_multiple_of(slow.every), "access {n}");
         assert!(is_slow || clock.now() - start == profile.access);
     }
 }

@@ -220,3 +220,21 @@ fn there_is_room_for_as_much_as_can_be_received() {
     port.with(|uart| (0..20).for_each(|byte| uart.receive(byte)));
     assert_eq!(port.with(|uart| uart.receive_room()), 0);
 }
+
+#[test]
+fn an_event_between_two_questions_is_not_missed() {
+    let (port, clock) = running(Profile::PC_16550A);
+    port.write8(FCR, fcr::ENABLE | 0x80);
+    port.write8(IER, ier::RECEIVED_DATA | ier::TRANSMITTER_EMPTY);
+    port.read8(IIR);
+    port.write_burst(THR, b"ab");
+    port.with(|uart| uart.receive(b'r'));
+    assert_eq!(interrupt(&port), None);
+    // A host's clock goes on meanwhile.
+    let asked = clock.now();
+    clock.advance(Nanos::from_secs(1));
+    let frame_out = port.with(|uart| uart.next_event()).unwrap();
+    assert!(frame_out > asked && frame_out < asked + FRAME);
+    assert_eq!(interrupt(&port), Some(iir::TIMEOUT));
+    assert_eq!(port.with(|uart| uart.next_event()), None);
+}

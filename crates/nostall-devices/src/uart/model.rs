@@ -31,6 +31,9 @@ use super::{Chip, Line};
 #[derive(Debug)]
 pub struct Uart<C, W> {
     pub(super) clock: C,
+    /// The time that everything here is true of: when the clock was last
+    /// looked at. No answer is made of two times.
+    pub(super) now: Nanos,
     pub(super) line: Line,
     pub(super) chip: Chip,
     pub(super) sink: W,
@@ -61,6 +64,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     pub fn of(chip: impl Into<Chip>, clock: C, line: Line, sink: W) -> Self {
         Self {
             clock,
+            now: Nanos::ZERO,
             line,
             chip: chip.into(),
             sink,
@@ -132,7 +136,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
 
     fn read_rbr(&mut self) -> u8 {
         let byte = self.receiver.take();
-        self.restart_timeout(self.clock.now());
+        self.restart_timeout(self.now);
         byte
     }
 
@@ -171,21 +175,21 @@ impl<C: Clock, W: Write> Uart<C, W> {
     }
 
     fn timed_out(&self) -> bool {
-        let at = self.receiver.timeout_at;
-        at.is_some_and(|at| at <= self.clock.now())
+        self.receiver.timeout_at.is_some_and(|at| at <= self.now)
     }
 
     /// When time alone will next change something that the guest or the line's
     /// other end can see: a frame is out, or received bytes have waited for too
     /// long. By the port's own clock; `None` if nothing will.
-    pub fn next_event(&mut self) -> Option<Nanos> {
-        self.drain();
+    ///
+    /// It goes with the last answer of [`interrupt`](Self::interrupt): if the
+    /// time has passed since, that answer is out of date.
+    pub fn next_event(&self) -> Option<Nanos> {
         let sent = match self.line {
             Line::Controller(by) => self.controller.next_take(by),
             _ => self.shifting.map(|(_, done)| done),
         };
-        let now = self.clock.now();
-        let timeout = self.receiver.timeout_at.filter(|&at| at > now);
+        let timeout = self.receiver.timeout_at.filter(|&at| at > self.now);
         sent.into_iter().chain(timeout).min()
     }
 

@@ -22,7 +22,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     pub fn receive_with(&mut self, byte: u8, errors: u8) {
         self.drain();
         if self.latches.mcr & mcr::LOOP == 0 {
-            self.take_in(byte, errors, self.clock.now());
+            self.take_in(byte, errors, self.now);
         }
     }
 

@@ -13,7 +13,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// What the port holds now.
     pub fn save(&mut self) -> State {
         self.drain();
-        let now = self.clock.now();
+        let now = self.now;
         State {
             latches: self.latches,
             transmit: self.transmit.iter().copied().collect(),
@@ -40,6 +40,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// have.
     pub fn restore(&mut self, state: &State) {
         let now = self.clock.now();
+        self.now = now;
         let from_now = |left: u64| now + Nanos(left);
         self.latches = self.possible(state.latches);
         let depth = self.chip.fifo_depth();

@@ -26,6 +26,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     /// Lets everything leave that has left by now.
     pub(super) fn drain(&mut self) {
         let now = self.clock.now();
+        self.now = now;
         let mut line_free = now;
         loop {
             match self.shifting {

@@ -90,3 +90,24 @@ fn once_its_buffer_is_full_a_controller_is_as_slow_as_the_buffer_drains() {
     let per_byte = rest(4_000);
     assert!((Nanos::from_micros(335)..Nanos::from_micros(339)).contains(&per_byte));
 }
+
+#[test]
+fn after_its_settling_time_a_port_takes_no_longer_than_a_new_one() {
+    let profile = Profile::HP_DL380_GEN9;
+    let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
+    let mut console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
+    let mut time = |bytes| {
+        let start = clock.now();
+        assert!(console.write(&vec![b'x'; bytes]).is_complete());
+        clock.now() - start
+    };
+    let first = time(2_500);
+    assert!(time(2_500) > first * 5, "the buffer is full");
+    clock.advance(profile.settling_time());
+    // Slow accesses fall differently.
+    let again = time(2_500);
+    assert!(
+        again.0.abs_diff(first.0) < first.0 / 100,
+        "{again}, {first}"
+    );
+}

@@ -166,4 +166,14 @@ impl Profile {
         Self::FAST_16550A,
         Self::HP_DL380_GEN9,
     ];
+    /// How long a port that nobody writes to takes to be as it was at the start.
+    ///
+    /// A controller's buffer outlives a write: measurements without this pause
+    /// between them measure what the one before left behind.
+    pub fn settling_time(&self) -> Nanos {
+        match self.line {
+            Line::AtOnce | Line::Baud => Nanos::ZERO,
+            Line::Controller(by) => by.drain * by.buffer as u64,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 # their own set-up (scripts/setup), which does nothing when nothing is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check msrv no_std miri install-check
+.PHONY: help setup run test check msrv no_std miri fuzz install-check
 
 # Without a message of what happens, a long build looks like a hang.
 help:
@@ -14,6 +14,7 @@ help:
 	@echo 'make no_std        the bare-metal crates, for every small target'
 	@echo 'make msrv          the oldest Rust that is promised'
 	@echo 'make miri          the crates with unsafe code, under Miri'
+	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
 	@echo 'make install-check `cargo install` gives a command that works'
 
 setup:
@@ -54,6 +55,17 @@ miri:
 	PROPTEST_CASES=64 MIRIFLAGS=-Zmiri-disable-isolation \
 	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-io \
 		--all-features --target-dir target/miri
+
+FUZZ_TARGETS := uart_model
+FUZZ_SECONDS ?= 10
+
+fuzz:
+	@scripts/setup fuzz
+	@for target in $(FUZZ_TARGETS); do \
+		echo "fuzz: $$target, $(FUZZ_SECONDS) s"; \
+		cargo +$$(scripts/setup print-nightly) fuzz run $$target -- \
+			-max_total_time=$(FUZZ_SECONDS) -timeout=5 -rss_limit_mb=1024 || exit 1; \
+	done
 
 install-check: setup
 	cargo install --quiet --locked --path crates/nostall --root target/install

@@ -1,9 +1,14 @@
 //! Hardware that fails.
 
 use std::cell::Cell;
+use std::fmt;
+use std::io::Write;
+use std::str::FromStr;
 
-use nostall_io::Registers;
-use nostall_uart::registers::{LSR, lsr};
+use nostall_io::{Clock, Nanos, Registers};
+use nostall_uart::registers::{LSR, MSR, lsr, msr};
+
+use crate::uart::Uart;
 
 /// A way for a serial port to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,56 +17,134 @@ pub enum Fault {
     StuckStatus,
     /// Every read gives all ones and every write is lost: no power, no device.
     AllOnes,
+    /// Whoever is at the other end lets go of CTS, for good.
+    NoCts,
+    /// The transmit FIFO takes half of what it says; the rest is lost.
+    ShortFifo,
+    /// The port loses its power for a moment: its registers are as after a
+    /// reset, its FIFOs empty. Afterwards it works.
+    PowerLoss,
+    /// Each read takes [`SLOW_READ`](Self::SLOW_READ) more.
+    SlowReads,
 }
 
-/// A window onto a device that fails after some accesses.
+impl Fault {
+    /// Every fault.
+    pub const ALL: [Self; 6] = [
+        Self::StuckStatus,
+        Self::AllOnes,
+        Self::NoCts,
+        Self::ShortFifo,
+        Self::PowerLoss,
+        Self::SlowReads,
+    ];
+
+    /// What a slow read takes longer than others: four times the slowest that
+    /// was measured on the slow machine ("Improving the Kernel TTY throughput":
+    /// 12.8 us).
+    pub const SLOW_READ: Nanos = Nanos::from_micros(50);
+
+    /// The stable word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::StuckStatus => "stuck-lsr",
+            Self::AllOnes => "all-ones",
+            Self::NoCts => "no-cts",
+            Self::ShortFifo => "short-fifo",
+            Self::PowerLoss => "power-loss",
+            Self::SlowReads => "slow-reads",
+        }
+    }
+
+    /// What a read shows instead of `value`.
+    pub(crate) const fn shown(self, offset: usize, value: u8) -> u8 {
+        match (self, offset) {
+            (Self::StuckStatus, LSR) => value & !(lsr::THRE | lsr::TEMT),
+            (Self::NoCts, MSR) => value & !msr::CTS,
+            (Self::AllOnes, _) => !0,
+            _ => value,
+        }
+    }
+
+    /// What happens inside the port when the fault begins.
+    pub(crate) fn begin<C: Clock, W: Write>(self, uart: &mut Uart<C, W>) {
+        match self {
+            Self::NoCts => uart.set_modem_lines(uart.modem_lines() & !msr::CTS),
+            Self::ShortFifo => uart.shorten_fifo(),
+            Self::PowerLoss => uart.reset(),
+            Self::StuckStatus | Self::AllOnes | Self::SlowReads => {}
+        }
+    }
+
+    /// Whether it can be made from outside the port, by changing what its
+    /// registers show.
+    const fn shows_outside(self) -> bool {
+        matches!(self, Self::StuckStatus | Self::AllOnes | Self::NoCts)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Fault {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|f| f.name() == name).ok_or(())
+    }
+}
+
+/// A window onto any device that fails after some accesses.
+///
+/// It can only change what the registers show: [`Fault::StuckStatus`],
+/// [`Fault::AllOnes`] and [`Fault::NoCts`]. The model has all of them:
+/// [`VirtualPort::with_fault`](crate::uart::VirtualPort::with_fault).
 #[derive(Debug)]
 pub struct Faulty<R> {
     inner: R,
     fault: Fault,
-    /// Accesses until it fails.
-    good: Cell<u64>,
+    countdown: Countdown,
 }
 
 impl<R: Registers> Faulty<R> {
     /// Works for `good` accesses, then fails.
+    ///
+    /// # Panics
+    ///
+    /// If the fault is one that only the model can have.
     pub const fn after(good: u64, fault: Fault, inner: R) -> Self {
+        assert!(
+            fault.shows_outside(),
+            "only the model has this fault: VirtualPort::with_fault"
+        );
         Self {
             inner,
             fault,
-            good: Cell::new(good),
+            countdown: Countdown::new(good),
         }
     }
 
     /// Works again for `good` accesses.
     pub fn recover_for(&self, good: u64) {
-        self.good.set(good);
-    }
-
-    fn fails(&self) -> bool {
-        match self.good.get() {
-            0 => true,
-            good => {
-                self.good.set(good - 1);
-                false
-            }
-        }
+        self.countdown.good.set(good);
     }
 }
 
 impl<R: Registers> Registers for Faulty<R> {
     fn read8(&self, offset: usize) -> u8 {
         let value = self.inner.read8(offset);
-        match self.fault {
-            _ if !self.fails() => value,
-            Fault::StuckStatus if offset == LSR => value & !(lsr::THRE | lsr::TEMT),
-            Fault::StuckStatus => value,
-            Fault::AllOnes => !0,
+        if self.countdown.fails() {
+            self.fault.shown(offset, value)
+        } else {
+            value
         }
     }
 
     fn write8(&self, offset: usize, value: u8) {
-        if !self.fails() || self.fault == Fault::StuckStatus {
+        if !self.countdown.fails() || self.fault != Fault::AllOnes {
             self.inner.write8(offset, value);
         }
     }
@@ -69,5 +152,30 @@ impl<R: Registers> Registers for Faulty<R> {
     /// One instruction, as on the device's own bus; it may fail in the middle.
     fn burst_instructions(&self, values: usize) -> usize {
         self.inner.burst_instructions(values)
+    }
+}
+
+/// Accesses until something fails.
+#[derive(Debug)]
+pub(crate) struct Countdown {
+    good: Cell<u64>,
+}
+
+impl Countdown {
+    pub(crate) const fn new(good: u64) -> Self {
+        Self {
+            good: Cell::new(good),
+        }
+    }
+
+    /// Whether this access fails.
+    pub(crate) fn fails(&self) -> bool {
+        match self.good.get() {
+            0 => true,
+            good => {
+                self.good.set(good - 1);
+                false
+            }
+        }
     }
 }

@@ -1,9 +1,21 @@
-//! The 16550A, as the PC16550D data sheet has it.
+//! The 16550 and its family, as their data sheets have them.
 
+mod chip;
+mod controller;
+mod extended;
 mod model;
+mod modem;
+mod outside;
 mod port;
 mod profile;
+mod receiver;
+mod saving;
+mod state;
+mod transmit;
 
+pub use chip::Chip;
+pub use controller::Controller;
 pub use model::Uart;
 pub use port::VirtualPort;
-pub use profile::{Line, Profile};
+pub use profile::{Line, Profile, Published, SlowAccess};
+pub use state::State;

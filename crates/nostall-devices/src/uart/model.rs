@@ -1,194 +1,143 @@
-//! The state machine.
+//! The registers, as the guest sees them.
 
 use std::collections::VecDeque;
 use std::io::Write;
 
 use nostall_io::{Clock, Nanos};
+use nostall_uart::Model;
 use nostall_uart::registers::{
-    DLL, DLM, FCR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, fcr, ier, iir, lcr, lsr, mcr, msr,
+    DLL, DLM, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, efr, fcr, icr, ier, iir,
+    lcr, lsr,
 };
 
-use super::Line;
+use super::controller::Progress;
+use super::modem::Modem;
+use super::receiver::Receiver;
+use super::state::Latches;
+use super::{Chip, Line};
 
-/// Bytes in either FIFO (PC16550D, section 8.5).
-const FIFO_DEPTH: usize = 16;
-
-/// The input clock, in hertz: a PC's 1.8432 MHz (PC16550D, Table III).
-const INPUT_CLOCK: u64 = 1_843_200;
-
-/// A 16550A.
+/// A port of the 16550's family.
 ///
 /// What it sends goes to `W`, byte by byte, at the time it has left the shift
-/// register. Whatever the guest does, it holds at most two FIFOs of bytes.
+/// register (or has been taken by the [`Controller`](super::Controller)).
+/// Whatever the guest does, it holds at most two FIFOs of bytes; what `W` holds
+/// is its owner's business.
+///
+/// For a VMM: give it a clock of the host's and [`Line::AtOnce`] (or
+/// [`Line::Baud`], to be true to time); hand it the guest's accesses; after each,
+/// and at the time that [`next_event`](Self::next_event) tells, set the interrupt
+/// line to [`interrupt`](Self::interrupt). Input goes in as far as
+/// [`receive_room`](Self::receive_room) allows.
 #[derive(Debug)]
 pub struct Uart<C, W> {
-    clock: C,
-    line: Line,
-    sink: W,
+    pub(super) clock: C,
+    /// The time that everything here is true of: when the clock was last
+    /// looked at. No answer is made of two times.
+    pub(super) now: Nanos,
+    pub(super) line: Line,
+    pub(super) chip: Chip,
+    pub(super) sink: W,
     /// The transmit FIFO, or the holding register: one byte then.
-    transmit: VecDeque<u8>,
+    pub(super) transmit: VecDeque<u8>,
     /// The byte in the shift register, and when its last bit is out.
-    shifting: Option<(u8, Nanos)>,
-    /// The receive FIFO, or the buffer register.
-    receive: VecDeque<u8>,
-    overrun: bool,
-    transmit_interrupt: bool,
-    lost: u64,
-    divisor: u16,
-    ier: u8,
-    fcr: u8,
-    lcr: u8,
-    mcr: u8,
-    scr: u8,
+    pub(super) shifting: Option<(u8, Nanos)>,
+    pub(super) controller: Progress,
+    pub(super) receiver: Receiver,
+    pub(super) modem: Modem,
+    pub(super) latches: Latches,
+    pub(super) transmit_interrupt: bool,
+    /// The DesignWare's own interrupt: the LCR was written in vain.
+    pub(super) busy_detect: bool,
+    /// A fault: the transmit FIFO takes only half of what it says.
+    pub(super) short_fifo: bool,
+    pub(super) lost: u64,
 }
 
 impl<C: Clock, W: Write> Uart<C, W> {
-    /// A port after reset (PC16550D, Table I), its modem's lines all asserted.
+    /// A 16550A after reset (PC16550D, Table I), its modem there and ready: CTS,
+    /// DSR and DCD asserted.
     pub fn new(clock: C, line: Line, sink: W) -> Self {
+        Self::of(Model::Uart16550A, clock, line, sink)
+    }
+
+    /// A port of another model, likewise.
+    pub fn of(chip: impl Into<Chip>, clock: C, line: Line, sink: W) -> Self {
         Self {
             clock,
+            now: Nanos::ZERO,
             line,
+            chip: chip.into(),
             sink,
-            transmit: VecDeque::with_capacity(FIFO_DEPTH),
+            transmit: VecDeque::new(),
             shifting: None,
-            receive: VecDeque::with_capacity(FIFO_DEPTH),
-            overrun: false,
+            controller: Progress::default(),
+            receiver: Receiver::default(),
+            modem: Modem::ready(),
+            latches: Latches::default(),
             transmit_interrupt: false,
+            busy_detect: false,
+            short_fifo: false,
             lost: 0,
-            divisor: 0,
-            ier: 0,
-            fcr: 0,
-            lcr: 0,
-            mcr: 0,
-            scr: 0,
         }
+    }
+
+    /// Which chip it is.
+    pub fn chip(&self) -> Chip {
+        self.chip
     }
 
     /// A guest's read of the register at `offset`; all ones beyond the last.
     pub fn read(&mut self, offset: usize) -> u8 {
         self.drain();
         match offset {
-            DLL if self.dlab() => self.divisor as u8,
-            DLM if self.dlab() => (self.divisor >> 8) as u8,
-            RBR => self.receive.pop_front().unwrap_or(0),
-            IER => self.ier,
+            DLL if self.dlab() => self.read_divisor()[0],
+            DLM if self.dlab() => self.read_divisor()[1],
+            EFR if self.enhanced_registers() => self.latches.efr,
+            4..=7 if self.enhanced_registers() => self.latches.xon_xoff[offset - 4],
+            ICR if self.indexed_registers() && self.latches.icr[0] & icr::ACR_READ != 0 => {
+                self.read_icr()
+            }
+            RBR => self.read_rbr(),
+            IER => self.latches.ier,
             IIR => self.read_iir(),
-            LCR => self.lcr,
-            MCR => self.mcr,
+            LCR => self.latches.lcr,
+            MCR => self.latches.mcr,
             LSR => self.read_lsr(),
-            MSR => self.msr(),
-            SCR => self.scr,
-            _ => !0,
+            MSR => self.modem.read(),
+            SCR if self.chip.model.has_scratch() => self.latches.scr,
+            // The 8250 has nothing there, and drives nothing.
+            SCR => !0,
+            _ => self.read_component(offset).map_or(!0, |word| word as u8),
         }
     }
 
     /// A guest's write of the register at `offset`; nothing beyond the last.
     pub fn write(&mut self, offset: usize, value: u8) {
         self.drain();
+        let [low, high] = self.latches.divisor.to_le_bytes();
         match offset {
-            DLL if self.dlab() => self.divisor = self.divisor & 0xff00 | u16::from(value),
-            DLM if self.dlab() => self.divisor = self.divisor & 0xff | u16::from(value) << 8,
+            DLL if self.dlab() => self.latches.divisor = u16::from_le_bytes([value, high]),
+            DLM if self.dlab() => self.latches.divisor = u16::from_le_bytes([low, value]),
+            EFR if self.enhanced_registers() => self.latches.efr = value,
+            4..=7 if self.enhanced_registers() => self.latches.xon_xoff[offset - 4] = value,
+            ICR if self.indexed_registers() => self.write_icr(value),
             THR => self.send(value),
-            IER => {
-                let newly_enabled = value & !self.ier & ier::TRANSMITTER_EMPTY != 0;
-                self.ier = value & 0x0f;
-                self.transmit_interrupt |= newly_enabled && self.transmit.is_empty();
-            }
+            IER => self.write_ier(value),
             FCR => self.write_fcr(value),
-            LCR => self.lcr = value,
-            MCR => self.mcr = value & 0x1f,
-            SCR => self.scr = value,
+            LCR => self.write_lcr(value),
+            MCR => {
+                self.latches.mcr = value & 0x1f;
+                self.modem.update(self.latches.mcr);
+            }
+            SCR => self.latches.scr = value,
             _ => {}
         }
     }
 
-    fn send(&mut self, byte: u8) {
-        self.transmit_interrupt = false;
-        if self.transmit.len() == self.depth() {
-            // The data sheet promises nothing; the newest byte is what is lost
-            // here, as a register overwritten would lose the one before.
-            self.lost += 1;
-            return;
-        }
-        self.transmit.push_back(byte);
-        self.drain();
-    }
-
-    /// Lets everything leave that has left by now.
-    fn drain(&mut self) {
-        let now = self.clock.now();
-        let mut line_free = now;
-        loop {
-            match self.shifting {
-                Some((_, done)) if done > now => return,
-                Some((byte, done)) => {
-                    self.shifting = None;
-                    self.arrive(byte);
-                    line_free = done;
-                }
-                None => {
-                    let Some(frame_time) = self.frame_time() else {
-                        return;
-                    };
-                    let Some(byte) = self.transmit.pop_front() else {
-                        return;
-                    };
-                    self.transmit_interrupt |= self.transmit.is_empty();
-                    self.shifting = Some((byte, line_free + frame_time));
-                }
-            }
-        }
-    }
-
-    /// A byte at the end of its way: the line's other end, or in loopback our
-    /// own receiver (section 8.8).
-    fn arrive(&mut self, byte: u8) {
-        if self.mcr & mcr::LOOP != 0 {
-            self.receive(byte);
-        } else if self.sink.write_all(&[byte]).is_err() {
-            self.lost += 1;
-        }
-    }
-
-    /// How long a frame takes; `None` if the line does not move at all.
-    fn frame_time(&self) -> Option<Nanos> {
-        match (self.line, self.divisor) {
-            (Line::AtOnce, _) => Some(Nanos::ZERO),
-            (Line::Baud, 0) => None,
-            (Line::Baud, divisor) => {
-                let cycles = self.half_bits() * 8 * u64::from(divisor);
-                Some(Nanos::from_secs(cycles) / INPUT_CLOCK)
-            }
-        }
-    }
-
-    /// Half bits in a frame: start, data, parity, stop (section 8.1).
-    fn half_bits(&self) -> u64 {
-        let data = 5 + u64::from(self.lcr & lcr::WORD_LENGTH);
-        let parity = u64::from(self.lcr & lcr::PARITY != 0);
-        let stop = match (self.lcr & lcr::STOP != 0, data) {
-            (false, _) => 2,
-            (true, 5) => 3,
-            (true, _) => 4,
-        };
-        2 + 2 * data + 2 * parity + stop
-    }
-
-    fn write_fcr(&mut self, value: u8) {
-        let toggled = (value ^ self.fcr) & fcr::ENABLE != 0;
-        if toggled || value & fcr::CLEAR_RECEIVE != 0 {
-            self.receive.clear();
-        }
-        if toggled || value & fcr::CLEAR_TRANSMIT != 0 {
-            self.transmit.clear();
-        }
-        // The other bits are programmed only together with ENABLE.
-        let kept = fcr::ENABLE | fcr::DMA_MODE | fcr::TRIGGER;
-        self.fcr = if value & fcr::ENABLE != 0 {
-            value & kept
-        } else {
-            0
-        };
+    fn read_rbr(&mut self) -> u8 {
+        let byte = self.receiver.take();
+        self.restart_timeout(self.now);
+        byte
     }
 
     fn read_iir(&mut self) -> u8 {
@@ -196,95 +145,137 @@ impl<C: Clock, W: Write> Uart<C, W> {
         if id == Some(iir::TRANSMITTER_EMPTY) {
             self.transmit_interrupt = false;
         }
-        let fifos = if self.fifo() { iir::FIFOS } else { 0 };
-        id.unwrap_or(iir::NONE) | fifos
+        id.unwrap_or(iir::NONE) | self.chip.iir_fifo_bits(self.latches.fcr)
     }
 
     /// The pending interrupt of the highest priority (Table IV), as the IIR
     /// names it; `None` while the interrupt line is low.
-    pub fn interrupt(&self) -> Option<u8> {
-        let level = match self.fcr & fcr::TRIGGER {
-            0x00 => 1,
-            0x40 => 4,
-            0x80 => 8,
-            _ => 14,
-        };
-        if self.ier & ier::LINE_STATUS != 0 && self.overrun {
+    ///
+    /// On a PC the line also passes a gate, MCR's OUT2, which is not the chip's.
+    pub fn interrupt(&mut self) -> Option<u8> {
+        self.drain();
+        let enabled = |bit| self.latches.ier & bit != 0;
+        let receive = enabled(ier::RECEIVED_DATA);
+        let trigger = self.chip.receive_trigger(self.latches.fcr, self.depth());
+        if enabled(ier::LINE_STATUS) && self.receiver.errors() != 0 {
             Some(iir::LINE_STATUS)
-        } else if self.ier & ier::RECEIVED_DATA != 0 && self.receive.len() >= level {
+        } else if receive && self.receiver.bytes.len() >= trigger {
             Some(iir::RECEIVED_DATA)
-        } else if self.ier & ier::TRANSMITTER_EMPTY != 0 && self.transmit_interrupt {
+        } else if receive && self.timed_out() {
+            Some(iir::TIMEOUT)
+        } else if enabled(ier::TRANSMITTER_EMPTY) && self.transmit_interrupt {
             Some(iir::TRANSMITTER_EMPTY)
+        } else if enabled(ier::MODEM_STATUS) && self.modem.changed() {
+            Some(iir::MODEM_STATUS)
+        } else if self.busy_detect {
+            Some(nostall_uart::registers::dw::IIR_BUSY)
         } else {
             None
         }
     }
 
+    fn timed_out(&self) -> bool {
+        self.receiver.timeout_at.is_some_and(|at| at <= self.now)
+    }
+
+    /// When time alone will next change something that the guest or the line's
+    /// other end can see: a frame is out, or received bytes have waited for too
+    /// long. By the port's own clock; `None` if nothing will.
+    ///
+    /// It goes with the last answer of [`interrupt`](Self::interrupt): if the
+    /// time has passed since, that answer is out of date.
+    pub fn next_event(&self) -> Option<Nanos> {
+        let sent = match self.line {
+            Line::Controller(by) => self.controller.next_take(by),
+            _ => self.shifting.map(|(_, done)| done),
+        };
+        let timeout = self.receiver.timeout_at.filter(|&at| at > self.now);
+        sent.into_iter().chain(timeout).min()
+    }
+
     fn read_lsr(&mut self) -> u8 {
-        let overrun = std::mem::take(&mut self.overrun);
         let bit = |set, bit| if set { bit } else { 0 };
-        bit(!self.receive.is_empty(), lsr::DATA_READY)
-            | bit(overrun, lsr::OVERRUN)
-            | bit(self.transmit.is_empty(), lsr::THRE)
-            | bit(
-                self.transmit.is_empty() && self.shifting.is_none(),
-                lsr::TEMT,
-            )
+        let in_fifo = self.fifo() && self.receiver.any_error();
+        bit(!self.receiver.bytes.is_empty(), lsr::DATA_READY)
+            | self.receiver.take_errors()
+            | bit(self.ready(), lsr::THRE)
+            | bit(self.idle(), lsr::TEMT)
+            | bit(in_fifo, lsr::FIFO_ERROR)
     }
 
-    /// In loopback the four outputs of the MCR are the four inputs (section 8.8).
-    fn msr(&self) -> u8 {
-        if self.mcr & mcr::LOOP == 0 {
-            return msr::CTS | msr::DSR | msr::DCD;
+    fn write_ier(&mut self, value: u8) {
+        let newly_enabled = value & !self.latches.ier & ier::TRANSMITTER_EMPTY != 0;
+        self.latches.ier = value & 0x0f;
+        self.transmit_interrupt |= newly_enabled && self.ready();
+    }
+
+    fn write_fcr(&mut self, value: u8) {
+        let bits = self.chip.fcr_bits();
+        // The other bits are programmed only together with ENABLE, and the depth
+        // only behind DLAB (TL16C750, FCR).
+        let mut new = if value & fcr::ENABLE != 0 {
+            value & bits
+        } else {
+            0
+        };
+        if !self.dlab() && new != 0 {
+            new = new & !fcr::FIFO_64 | self.latches.fcr & fcr::FIFO_64;
         }
-        [
-            (mcr::RTS, msr::CTS),
-            (mcr::DTR, msr::DSR),
-            (mcr::OUT1, msr::RI),
-            (mcr::OUT2, msr::DCD),
-        ]
-        .into_iter()
-        .filter(|&(output, _)| self.mcr & output != 0)
-        .fold(0, |inputs, (_, input)| inputs | input)
-    }
-
-    /// A byte arrives from the line. With no room left it is lost and the
-    /// overrun shown, as section 8.4 says.
-    pub fn receive(&mut self, byte: u8) {
-        if self.receive.len() == self.depth() {
-            self.overrun = true;
-            return;
+        let toggled = (new ^ self.latches.fcr) & (fcr::ENABLE | fcr::FIFO_64) != 0;
+        self.latches.fcr = new;
+        let cleared = match (toggled, self.fifo()) {
+            (true, _) => fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT,
+            (false, true) => value,
+            (false, false) => 0,
+        };
+        if cleared & fcr::CLEAR_RECEIVE != 0 {
+            self.receiver.clear();
         }
-        self.receive.push_back(byte);
+        if cleared & fcr::CLEAR_TRANSMIT != 0 && !self.transmit.is_empty() {
+            self.transmit.clear();
+            self.controller.rest();
+            self.transmit_interrupt = true;
+        }
     }
 
-    /// Bytes that the guest wrote into a full transmitter, or that the sink
-    /// refused.
-    pub fn lost(&self) -> u64 {
-        self.lost
+    /// A DesignWare that is busy keeps its LCR, and complains (DW_apb_uart
+    /// databook, LCR and IIR).
+    fn write_lcr(&mut self, value: u8) {
+        if self.chip.model == Model::DesignWare && self.busy() {
+            self.busy_detect = true;
+        } else {
+            self.latches.lcr = value;
+        }
     }
 
-    /// Where the sent bytes go: all that has left by now is there.
-    pub fn sink_mut(&mut self) -> &mut W {
-        self.drain();
-        &mut self.sink
+    pub(super) fn take_in(&mut self, byte: u8, errors: u8, at: Nanos) {
+        self.receiver.put(byte, errors, self.depth());
+        self.restart_timeout(at);
     }
 
-    /// Where the sent bytes went.
-    pub fn into_sink(mut self) -> W {
-        self.drain();
-        self.sink
+    /// The character timeout counts four frames from the last byte that came or
+    /// was read, in FIFO mode (section 8.4.1). Where no rate is set and none is
+    /// needed, as at 115,200 baud.
+    fn restart_timeout(&mut self, from: Nanos) {
+        let divisor = match (self.line, self.latches.divisor) {
+            (Line::Baud, 0) => None,
+            (_, divisor) => Some(divisor.max(1)),
+        };
+        self.receiver.timeout_at = divisor
+            .filter(|_| self.fifo() && !self.receiver.bytes.is_empty())
+            .map(|divisor| from + self.frame_time_at(divisor) * 4);
     }
 
-    fn fifo(&self) -> bool {
-        self.fcr & fcr::ENABLE != 0
+    pub(super) fn fifo(&self) -> bool {
+        self.chip.fifo_on(self.latches.fcr)
     }
 
-    fn depth(&self) -> usize {
-        if self.fifo() { FIFO_DEPTH } else { 1 }
+    pub(super) fn depth(&self) -> usize {
+        let enhanced = self.latches.efr & efr::ENHANCED != 0;
+        self.chip.depth_now(self.latches.fcr, enhanced)
     }
 
-    fn dlab(&self) -> bool {
-        self.lcr & lcr::DLAB != 0
+    pub(super) fn dlab(&self) -> bool {
+        self.latches.lcr & lcr::DLAB != 0
     }
 }

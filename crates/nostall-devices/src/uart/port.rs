@@ -1,37 +1,125 @@
 //! A port in virtual time, as a driver sees it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Write;
 
-use nostall_io::{Nanos, Registers};
+use nostall_io::Registers;
+use nostall_uart::Model;
 
-use super::{Profile, Uart};
-use crate::VirtualClock;
+use super::{Chip, Profile, Uart};
+use crate::fault::Countdown;
+use crate::{Fault, VirtualClock};
 
-/// A [`Uart`] on a PC's bus in virtual time: each access takes its profile's
-/// time, and a burst is one instruction, as `rep outsb` is.
+/// A [`Uart`] on a bus in virtual time: each access takes its profile's time,
+/// and a burst is one instruction, as a PC's `rep outsb` is.
+///
+/// An access of 32 bits is one access to a DesignWare, whose registers are words,
+/// and four to every other model (see [`Uart::read32`]).
 #[derive(Debug)]
 pub struct VirtualPort<W> {
     uart: RefCell<Uart<VirtualClock, W>>,
     clock: VirtualClock,
-    access: Nanos,
+    profile: Profile,
+    accesses: Cell<u64>,
+    fault: Option<Planned>,
+}
+
+/// A fault to come.
+#[derive(Debug)]
+struct Planned {
+    fault: Fault,
+    countdown: Countdown,
+    begun: Cell<bool>,
 }
 
 impl<W: Write> Uart<VirtualClock, W> {
-    /// A port that behaves and costs as `profile` says, and the clock that its
+    /// A 16550A that behaves and costs as `profile` says, and the clock that its
     /// accesses advance. What it sends goes to `sink`.
     pub fn in_virtual_time(profile: Profile, sink: W) -> (VirtualPort<W>, VirtualClock) {
+        Self::in_virtual_time_as(Model::Uart16550A, profile, sink)
+    }
+
+    /// The same, of another model.
+    pub fn in_virtual_time_as(
+        chip: impl Into<Chip>,
+        profile: Profile,
+        sink: W,
+    ) -> (VirtualPort<W>, VirtualClock) {
         let clock = VirtualClock::new();
         let port = VirtualPort {
-            uart: RefCell::new(Self::new(clock.clone(), profile.line, sink)),
+            uart: RefCell::new(Self::of(chip, clock.clone(), profile.line, sink)),
             clock: clock.clone(),
-            access: profile.access,
+            profile,
+            accesses: Cell::new(0),
+            fault: None,
         };
         (port, clock)
     }
 }
 
+impl<W: Write> Registers for VirtualPort<W> {
+    fn read8(&self, offset: usize) -> u8 {
+        let fault = self.access();
+        if fault == Some(Fault::SlowReads) {
+            self.clock.advance(Fault::SLOW_READ);
+        }
+        let value = self.uart.borrow_mut().read(offset);
+        fault.map_or(value, |fault| fault.shown(offset, value))
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        if self.access() != Some(Fault::AllOnes) {
+            self.uart.borrow_mut().write(offset, value);
+        }
+    }
+
+    fn read32(&self, offset: usize) -> u32 {
+        if !self.is_of_words() {
+            return u32::from_le_bytes([0, 1, 2, 3].map(|i| self.read8(offset.wrapping_add(i))));
+        }
+        let fault = self.access();
+        if fault == Some(Fault::SlowReads) {
+            self.clock.advance(Fault::SLOW_READ);
+        }
+        let value = self.uart.borrow_mut().read32(offset);
+        match fault {
+            Some(Fault::AllOnes) => !0,
+            Some(fault) => value & !0xff | u32::from(fault.shown(offset, value as u8)),
+            None => value,
+        }
+    }
+
+    fn write32(&self, offset: usize, value: u32) {
+        if self.is_of_words() {
+            self.write8(offset, value as u8);
+            return;
+        }
+        for (i, byte) in value.to_le_bytes().into_iter().enumerate() {
+            self.write8(offset.wrapping_add(i), byte);
+        }
+    }
+
+    fn burst_instructions(&self, _values: usize) -> usize {
+        1
+    }
+}
+
 impl<W: Write> VirtualPort<W> {
+    /// Works for `after` accesses, then has `fault`.
+    ///
+    /// Any fault there is. Of two, the last one given counts.
+    #[must_use]
+    pub fn with_fault(self, after: u64, fault: Fault) -> Self {
+        Self {
+            fault: Some(Planned {
+                fault,
+                countdown: Countdown::new(after),
+                begun: Cell::new(false),
+            }),
+            ..self
+        }
+    }
+
     /// Lets the host's end look at or act on the model, at no cost in time.
     pub fn with<T>(&self, f: impl FnOnce(&mut Uart<VirtualClock, W>) -> T) -> T {
         f(&mut self.uart.borrow_mut())
@@ -42,20 +130,31 @@ impl<W: Write> VirtualPort<W> {
     pub fn into_sink(self) -> W {
         self.uart.into_inner().into_sink()
     }
-}
 
-impl<W: Write> Registers for VirtualPort<W> {
-    fn read8(&self, offset: usize) -> u8 {
-        self.clock.advance(self.access);
-        self.uart.borrow_mut().read(offset)
+    /// Lets one access's time pass, and tells the fault that it meets.
+    fn access(&self) -> Option<Fault> {
+        let count = self.accesses.get().wrapping_add(1);
+        self.accesses.set(count);
+        let slow = self.profile.slow_access;
+        // An `every` of 0 divides no count.
+        let takes = if count.is_multiple_of(slow.every) {
+            slow.takes
+        } else {
+            self.profile.access
+        };
+        self.clock.advance(takes);
+        let planned = self.fault.as_ref()?;
+        if !planned.countdown.fails() {
+            return None;
+        }
+        if !planned.begun.replace(true) {
+            planned.fault.begin(&mut self.uart.borrow_mut());
+        }
+        // The model shows this one itself, and in loopback not.
+        Some(planned.fault).filter(|&fault| fault != Fault::NoCts)
     }
 
-    fn write8(&self, offset: usize, value: u8) {
-        self.clock.advance(self.access);
-        self.uart.borrow_mut().write(offset, value);
-    }
-
-    fn burst_instructions(&self, _values: usize) -> usize {
-        1
+    fn is_of_words(&self) -> bool {
+        self.uart.borrow().chip().model() == Model::DesignWare
     }
 }

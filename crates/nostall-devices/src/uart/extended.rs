@@ -1,0 +1,124 @@
+//! The registers that only some models have.
+
+use std::io::Write;
+
+use nostall_io::Clock;
+use nostall_uart::Model;
+use nostall_uart::registers::{DW_CPR, DW_CTR, DW_UCV, DW_USR, SCR, dw, efr, icr, lcr};
+
+use super::Uart;
+
+/// What the 16850 shows in the upper divisor latch while the divisor is 0
+/// (XR16C850 data sheet, "Device Identification").
+const ID_16850: u8 = 0x10;
+
+/// Of the 16950's indexed registers: writing 0 resets the chip (OX16C950 data
+/// sheet, "Channel Software Reset").
+const CSR: u8 = 0x0c;
+
+/// Version 3.00 of the DesignWare, in ASCII.
+const DW_VERSION: u32 = u32::from_be_bytes(*b"300*");
+
+/// DW_apb_uart databook, USR: room in the transmit FIFO, transmit FIFO empty,
+/// something in the receive FIFO, receive FIFO full.
+const USR_TFNF: u32 = 1 << 1;
+const USR_TFE: u32 = 1 << 2;
+const USR_RFNE: u32 = 1 << 3;
+const USR_RFF: u32 = 1 << 4;
+
+impl<C: Clock, W: Write> Uart<C, W> {
+    /// A read of 32 bits. A DesignWare's registers are words, the first eight
+    /// with one byte in use; every other model is one byte wide, and its bus
+    /// makes four reads of it.
+    pub fn read32(&mut self, offset: usize) -> u32 {
+        if self.chip.model != Model::DesignWare {
+            let byte = |i| self.read(offset.wrapping_add(i));
+            return u32::from_le_bytes([0, 1, 2, 3].map(byte));
+        }
+        if offset <= SCR {
+            return u32::from(self.read(offset));
+        }
+        self.drain();
+        self.read_component(offset).unwrap_or(!0)
+    }
+
+    /// A write of 32 bits, likewise.
+    pub fn write32(&mut self, offset: usize, value: u32) {
+        let bytes = value.to_le_bytes();
+        if self.chip.model == Model::DesignWare {
+            self.write(offset, bytes[0]);
+            return;
+        }
+        for (i, byte) in bytes.into_iter().enumerate() {
+            self.write(offset.wrapping_add(i), byte);
+        }
+    }
+
+    /// The DesignWare's registers beyond the 16550's.
+    pub(super) fn read_component(&mut self, offset: usize) -> Option<u32> {
+        if self.chip.model != Model::DesignWare {
+            return None;
+        }
+        match offset {
+            DW_USR => {
+                self.busy_detect = false;
+                Some(self.user_status())
+            }
+            DW_CPR => Some(self.chip.dw_parameters()),
+            DW_UCV => Some(DW_VERSION),
+            DW_CTR => Some(dw::CTR),
+            _ => None,
+        }
+    }
+
+    fn user_status(&self) -> u32 {
+        let bit = |set, bit| if set { bit } else { 0 };
+        bit(self.busy(), u32::from(dw::USR_BUSY))
+            | bit(self.transmit.len() < self.depth(), USR_TFNF)
+            | bit(self.transmit.is_empty(), USR_TFE)
+            | bit(!self.receiver.bytes.is_empty(), USR_RFNE)
+            | bit(self.receive_room() == 0, USR_RFF)
+    }
+
+    /// DW_apb_uart databook, USR bit 0: something is being sent or waits to be
+    /// read, and there is a divisor.
+    pub(super) fn busy(&self) -> bool {
+        self.latches.divisor != 0 && !(self.idle() && self.receiver.bytes.is_empty())
+    }
+
+    pub(super) fn read_divisor(&self) -> [u8; 2] {
+        match (self.chip.model, self.latches.divisor) {
+            (Model::Uart16850, 0) => [0, ID_16850],
+            (_, divisor) => divisor.to_le_bytes(),
+        }
+    }
+
+    /// Whether EFR, XON and XOFF lie where IIR, MCR, LSR, MSR and SCR do.
+    pub(super) fn enhanced_registers(&self) -> bool {
+        self.chip.has_efr() && self.latches.lcr == lcr::ENHANCED
+    }
+
+    /// Whether the 16950's indexed registers lie behind the LSR.
+    pub(super) fn indexed_registers(&self) -> bool {
+        self.chip.model == Model::Uart16950 && !self.dlab() && self.latches.efr & efr::ENHANCED != 0
+    }
+
+    pub(super) fn read_icr(&self) -> u8 {
+        let ids = usize::from(icr::ID1)..;
+        match usize::from(self.latches.scr) {
+            index @ ..8 => self.latches.icr[index],
+            index => ids
+                .zip(icr::ID)
+                .find(|&(at, _)| at == index)
+                .map_or(0, |(_, id)| id),
+        }
+    }
+
+    pub(super) fn write_icr(&mut self, value: u8) {
+        match (self.latches.scr, value) {
+            (index @ ..8, _) => self.latches.icr[usize::from(index)] = value,
+            (CSR, 0) => self.reset(),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What the world around the port does to it and asks of it.
+
+use std::io::Write;
+
+use nostall_io::Clock;
+use nostall_uart::registers::mcr;
+
+use super::Uart;
+use super::receiver::Receiver;
+use super::state::Latches;
+
+impl<C: Clock, W: Write> Uart<C, W> {
+    /// A byte arrives from the line. With no room left a byte is lost and the
+    /// overrun shown, as section 8.4 says: this one in FIFO mode, else the one
+    /// before. In loopback the line is not connected.
+    pub fn receive(&mut self, byte: u8) {
+        self.receive_with(byte, 0);
+    }
+
+    /// A byte arrives with something wrong: `errors` are the parity, framing and
+    /// break bits of the LSR. A break comes as a byte of 0.
+    pub fn receive_with(&mut self, byte: u8, errors: u8) {
+        self.drain();
+        if self.latches.mcr & mcr::LOOP == 0 {
+            self.take_in(byte, errors, self.now);
+        }
+    }
+
+    /// How many bytes can be received before one is lost: what a VMM should hold
+    /// back its input for.
+    pub fn receive_room(&self) -> usize {
+        self.depth().saturating_sub(self.receiver.bytes.len())
+    }
+
+    /// The modem, or the cable, changes its lines: `lines` are the upper four
+    /// bits of the MSR, set where a line is asserted.
+    pub fn set_modem_lines(&mut self, lines: u8) {
+        self.drain();
+        self.modem.set(lines, self.latches.mcr);
+    }
+
+    /// The modem's lines as they were last set.
+    pub fn modem_lines(&self) -> u8 {
+        self.modem.outside()
+    }
+
+    /// Bytes that the guest wrote and that will never arrive: written into a full
+    /// transmitter, gone with the power, or refused by the sink.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Where the sent bytes go: all that has left by now is there.
+    pub fn sink_mut(&mut self) -> &mut W {
+        self.drain();
+        &mut self.sink
+    }
+
+    /// Where the sent bytes went.
+    pub fn into_sink(mut self) -> W {
+        self.drain();
+        self.sink
+    }
+
+    /// The reset pin, or the power coming back: every register as in Table I,
+    /// divisor and scratch 0, what was in the FIFOs lost. The modem's lines are
+    /// what they are.
+    pub fn reset(&mut self) {
+        self.drain();
+        let under_way = self.transmit.len() + usize::from(self.shifting.is_some());
+        self.lost = self.lost.saturating_add(under_way as u64);
+        self.transmit.clear();
+        self.shifting = None;
+        self.controller.rest();
+        self.receiver = Receiver::default();
+        self.modem = self.modem.reset();
+        self.latches = Latches::default();
+        self.transmit_interrupt = false;
+        self.busy_detect = false;
+    }
+
+    /// From now on the transmit FIFO takes only half of what it says.
+    pub(crate) fn shorten_fifo(&mut self) {
+        self.short_fifo = true;
+    }
+}

@@ -1,0 +1,138 @@
+//! What goes out: from the holding register to the line's other end.
+
+use std::io::Write;
+
+use nostall_io::{Clock, Nanos};
+use nostall_uart::registers::{lcr, mcr};
+
+use super::{Line, Uart};
+
+/// The input clock, in hertz: a PC's 1.8432 MHz (PC16550D, Table III).
+const INPUT_CLOCK: u64 = 1_843_200;
+
+impl<C: Clock, W: Write> Uart<C, W> {
+    pub(super) fn send(&mut self, byte: u8) {
+        self.transmit_interrupt = false;
+        if self.transmit.len() >= self.transmit_depth() {
+            // The data sheet promises nothing; the newest byte is what is lost
+            // here, as a register overwritten would lose the one before.
+            self.lost = self.lost.saturating_add(1);
+            return;
+        }
+        self.transmit.push_back(byte);
+        self.drain();
+    }
+
+    /// Lets everything leave that has left by now.
+    pub(super) fn drain(&mut self) {
+        let now = self.clock.now();
+        self.now = now;
+        let mut line_free = now;
+        loop {
+            match self.shifting {
+                Some((_, done)) if done > now => return,
+                Some((byte, done)) => {
+                    self.shifting = None;
+                    self.arrive(byte, done);
+                    line_free = done;
+                }
+                None if matches!(self.line, Line::Controller(_)) => return self.be_emptied(now),
+                None => {
+                    let Some(frame_time) = self.frame_time() else {
+                        return;
+                    };
+                    let Some(byte) = self.load() else {
+                        return;
+                    };
+                    self.shifting = Some((byte, line_free + frame_time));
+                }
+            }
+        }
+    }
+
+    /// Lets the controller take what it has taken by now.
+    fn be_emptied(&mut self, now: Nanos) {
+        let Line::Controller(by) = self.line else {
+            return;
+        };
+        while !self.transmit.is_empty() {
+            self.controller.notice(by, now);
+            let Some(at) = self.controller.next_take(by).filter(|&at| at <= now) else {
+                return;
+            };
+            self.controller.take(by, at);
+            if let Some(byte) = self.load() {
+                self.arrive(byte, at);
+            }
+        }
+        self.controller.rest();
+    }
+
+    /// Takes the next byte out of the transmit FIFO.
+    fn load(&mut self) -> Option<u8> {
+        let byte = self.transmit.pop_front()?;
+        let left = self.transmit.len();
+        // Once for each time that the FIFO empties; with only a few bytes in a
+        // deep one, when they are gone.
+        self.transmit_interrupt |= left == 0 || left == self.left_when_ready();
+        Some(byte)
+    }
+
+    /// A byte at the end of its way: the line's other end, or in loopback our
+    /// own receiver (section 8.8).
+    fn arrive(&mut self, byte: u8, at: Nanos) {
+        if self.latches.mcr & mcr::LOOP != 0 {
+            self.take_in(byte, 0, at);
+        } else if self.sink.write_all(&[byte]).is_err() {
+            self.lost = self.lost.saturating_add(1);
+        }
+    }
+
+    /// How long a frame takes on the line; `None` if it does not move at all.
+    fn frame_time(&self) -> Option<Nanos> {
+        match (self.line, self.latches.divisor) {
+            (Line::AtOnce | Line::Controller(_), _) => Some(Nanos::ZERO),
+            (Line::Baud, 0) => None,
+            (Line::Baud, divisor) => Some(self.frame_time_at(divisor)),
+        }
+    }
+
+    pub(super) fn frame_time_at(&self, divisor: u16) -> Nanos {
+        let cycles = self.half_bits() * 8 * u64::from(divisor);
+        Nanos::from_secs(cycles) / INPUT_CLOCK
+    }
+
+    /// Half bits in a frame: start, data, parity, stop (section 8.1).
+    fn half_bits(&self) -> u64 {
+        let lcr = self.latches.lcr;
+        let data = 5 + u64::from(lcr & lcr::WORD_LENGTH);
+        let parity = u64::from(lcr & lcr::PARITY != 0);
+        let stop = match (lcr & lcr::STOP != 0, data) {
+            (false, _) => 2,
+            (true, 5) => 3,
+            (true, _) => 4,
+        };
+        2 + 2 * data + 2 * parity + stop
+    }
+
+    pub(super) fn ready(&self) -> bool {
+        self.transmit.len() <= self.left_when_ready()
+    }
+
+    fn left_when_ready(&self) -> usize {
+        self.chip.left_when_ready(self.depth())
+    }
+
+    /// With a controller behind the FIFO: when that is empty. What is behind it
+    /// the port does not know.
+    pub(super) fn idle(&self) -> bool {
+        self.transmit.is_empty() && self.shifting.is_none()
+    }
+
+    fn transmit_depth(&self) -> usize {
+        match self.depth() {
+            depth if self.short_fifo => depth.div_ceil(2),
+            depth => depth,
+        }
+    }
+}

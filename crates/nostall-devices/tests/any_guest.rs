@@ -1,0 +1,215 @@
+//! Whatever the guest does, at any speed of the clock, on any chip.
+
+use nostall_devices::VirtualClock;
+use nostall_devices::uart::{Chip, Line, Profile, State, Uart};
+use nostall_io::{Clock, HostClock, Nanos};
+use nostall_uart::Model;
+use proptest::prelude::*;
+
+/// Something that happens to a port.
+#[derive(Clone, Debug)]
+enum Event {
+    Read(usize),
+    Read32(usize),
+    Write(usize, u8),
+    Write32(usize, u32),
+    Burst(u8, u8),
+    Receive(u8, u8),
+    Modem(u8),
+    Wait(u64),
+    WaitUntilDue,
+    Reset,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let offset = prop_oneof![9 => 0usize..8, 1 => 0usize..80, 1 => any::<usize>()];
+    // Values that open doors: DLAB, enhanced, loopback, FIFOs, DMA.
+    let value = prop_oneof![
+        any::<u8>(),
+        prop::sample::select(vec![0x80, 0xbf, 0x10, 3, 1, 0x21, 0xc1, 0x40, 0]),
+    ];
+    let span = prop_oneof![0u64..100_000, 0u64..1_000_000_000, any::<u64>()];
+    prop_oneof![
+        4 => offset.clone().prop_map(Event::Read),
+        1 => offset.clone().prop_map(Event::Read32),
+        6 => (offset.clone(), value.clone()).prop_map(|(at, value)| Event::Write(at, value)),
+        1 => (offset, any::<u32>()).prop_map(|(at, value)| Event::Write32(at, value)),
+        1 => any::<(u8, u8)>().prop_map(|(byte, n)| Event::Burst(byte, n)),
+        2 => (any::<u8>(), value.clone()).prop_map(|(byte, errors)| Event::Receive(byte, errors)),
+        1 => value.prop_map(Event::Modem),
+        2 => span.prop_map(Event::Wait),
+        1 => Just(Event::WaitUntilDue),
+        1 => Just(Event::Reset),
+    ]
+}
+
+fn chip() -> impl Strategy<Value = Chip> {
+    prop_oneof![
+        prop::sample::select(Model::ALL.to_vec()).prop_map(Chip::new),
+        (0usize..4_000).prop_map(Chip::designware),
+    ]
+}
+
+fn line() -> impl Strategy<Value = Line> {
+    prop::sample::select(Profile::ALL.map(|profile| profile.line).to_vec())
+}
+
+type Port = Uart<VirtualClock, Vec<u8>>;
+
+fn port(chip: Chip, line: Line, start: u64) -> (Port, VirtualClock) {
+    let clock = VirtualClock::new();
+    clock.advance(Nanos(start));
+    (Uart::of(chip, clock.clone(), line, Vec::new()), clock)
+}
+
+/// Lets it happen, and tells all that the guest and the host see of it.
+fn happen(port: &mut Port, clock: &VirtualClock, event: &Event) -> Vec<u64> {
+    let start = clock.now();
+    let mut seen = Vec::new();
+    match *event {
+        Event::Read(offset) => seen.push(u64::from(port.read(offset))),
+        Event::Read32(offset) => seen.push(u64::from(port.read32(offset))),
+        Event::Write(offset, value) => port.write(offset, value),
+        Event::Write32(offset, value) => port.write32(offset, value),
+        Event::Burst(byte, n) => (0..n).for_each(|_| port.write(0, byte)),
+        Event::Receive(byte, errors) => port.receive_with(byte, errors),
+        Event::Modem(lines) => port.set_modem_lines(lines),
+        Event::Wait(span) => clock.advance(Nanos(span)),
+        Event::WaitUntilDue => {
+            if let Some(at) = port.next_event() {
+                assert!(at > start || at == Nanos(u64::MAX), "something is overdue");
+                clock.wait_until(at);
+            }
+        }
+        Event::Reset => port.reset(),
+    }
+    seen.extend(port.interrupt().map(u64::from));
+    let now = clock.now();
+    seen.extend(port.next_event().map(|at| (at - now).0));
+    seen.push(port.lost());
+    seen.push(port.receive_room() as u64);
+    seen.push(port.sink_mut().len() as u64);
+    seen
+}
+
+/// How large a saved state can be: both FIFOs, with some JSON about each byte.
+fn bound(chip: Chip) -> usize {
+    1_000 + chip.fifo_depth() * 20
+}
+
+fn json(state: &State) -> String {
+    serde_json::to_string(state).unwrap()
+}
+
+/// A state as an attacker might send it: every number anything, and far too many
+/// bytes.
+fn hostile(template: &State, numbers: &[u64], extra: usize) -> Option<State> {
+    let mut numbers = numbers.iter().cycle().copied();
+    let mut value = serde_json::to_value(template).unwrap();
+    distort(&mut value, &mut || numbers.next().unwrap_or(0), extra);
+    serde_json::from_value(value).ok()
+}
+
+fn distort(value: &mut serde_json::Value, next: &mut impl FnMut() -> u64, extra: usize) {
+    use serde_json::Value;
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let word = next();
+                match (name.as_str(), &*field) {
+                    ("transmit", _) => *field = vec![word as u8; extra].into(),
+                    ("receive", _) => {
+                        *field = vec![Value::from(vec![1, word as u8]); extra].into();
+                    }
+                    ("shifting", _) => *field = vec![word & 0xff, next()].into(),
+                    ("divisor", _) => *field = (word as u16).into(),
+                    (_, Value::Number(_) | Value::Null) if name.ends_with("_ns") => {
+                        *field = word.into();
+                    }
+                    ("level" | "lost", _) => *field = word.into(),
+                    (_, Value::Number(_)) => *field = (word as u8).into(),
+                    (_, Value::Bool(_)) => *field = word.is_multiple_of(2).into(),
+                    _ => distort(field, next, extra),
+                }
+            }
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| *item = (next() as u8).into()),
+        _ => {}
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_port_neither_panics_nor_grows_nor_hangs(
+        chip in chip(),
+        line in line(),
+        events in prop::collection::vec(event(), 0..200),
+    ) {
+        let (mut port, clock) = port(chip, line, 0);
+        for event in &events {
+            happen(&mut port, &clock, event);
+            port.sink_mut().clear();
+        }
+        prop_assert!(json(&port.save()).len() <= bound(chip));
+        prop_assert!(port.receive_room() <= chip.fifo_depth());
+    }
+
+    #[test]
+    fn a_restored_port_does_whatever_the_saved_one_does(
+        chip in chip(),
+        line in line(),
+        before in prop::collection::vec(event(), 0..60),
+        after in prop::collection::vec(event(), 0..60),
+        other_start in 0u64..1_000_000_000_000,
+    ) {
+        let (mut saved, clock) = port(chip, line, 0);
+        for event in &before {
+            happen(&mut saved, &clock, event);
+        }
+        // Saturated times cannot be moved to another clock.
+        prop_assume!(clock.now() < Nanos(u64::MAX / 4));
+        let state = saved.save();
+        let (mut restored, other_clock) = port(chip, line, other_start);
+        restored.restore(&serde_json::from_str(&json(&state)).unwrap());
+        prop_assert_eq!(&restored.save(), &state);
+        saved.sink_mut().clear();
+        for event in &after {
+            let expected = happen(&mut saved, &clock, event);
+            prop_assume!(clock.now() < Nanos(u64::MAX / 2));
+            prop_assert_eq!(happen(&mut restored, &other_clock, event), expected, "{:?}", event);
+        }
+        prop_assert!(saved.into_sink() == restored.into_sink());
+    }
+
+    #[test]
+    fn a_state_from_an_attacker_harms_nobody(
+        chip in chip(),
+        line in line(),
+        numbers in prop::collection::vec(any::<u64>(), 1..40),
+        extra in 0usize..10_000,
+        after in prop::collection::vec(event(), 0..60),
+    ) {
+        let (mut port, clock) = port(chip, line, 0);
+        let state = hostile(&port.save(), &numbers, extra);
+        prop_assert!(state.is_some(), "the distortion is still a state");
+        port.restore(&state.unwrap());
+        for event in &after {
+            if let Event::WaitUntilDue = event {
+                continue;
+            }
+            happen(&mut port, &clock, event);
+            port.sink_mut().clear();
+        }
+        prop_assert!(json(&port.save()).len() <= bound(chip));
+    }
+}
+
+#[test]
+fn a_port_runs_on_the_hosts_clock_too() {
+    let mut port = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
+    port.write(0, b'x');
+    assert_eq!(port.next_event(), None);
+    assert_eq!(port.into_sink(), b"x");
+}

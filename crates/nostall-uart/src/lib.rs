@@ -48,6 +48,7 @@ mod console;
 mod crlf;
 mod line;
 mod model;
+pub mod port;
 pub mod registers;
 mod strategy;
 

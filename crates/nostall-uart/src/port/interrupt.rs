@@ -18,7 +18,8 @@ pub struct Events {
     pub drained: bool,
     /// A modem line has changed; [`Port::modem_status`] says how they are.
     pub modem: bool,
-    /// Nothing answers any more: all bits of a register read one.
+    /// Nothing answers any more: all bits of a register read one. So may those of
+    /// the last byte.
     pub gone: bool,
     /// The port wanted more than one call gives it. It has been made to interrupt
     /// anew, so that nothing is left lying; if this comes again and again, the

@@ -25,6 +25,8 @@ pub enum ReceiveError {
     /// Bytes are missing here. The port's FIFO was full (PC16550D, section 8.4,
     /// OE), or the receive ring was.
     ///
+    /// Two in a row are two losses at one place.
+    ///
     /// Bytes that the ring had no room for are missing exactly here. The port
     /// does not say where it lost some: they followed a full FIFO, and the place
     /// is found by counting, which is exact unless the loss fell between the look

@@ -16,12 +16,19 @@ pub(super) struct Wakers {
 }
 
 impl Wakers {
+    /// For whatever came in, whoever came upon it.
+    pub(super) fn wake_reader(&mut self) {
+        self.reader.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// For what else the handler found.
     pub(super) fn wake(&mut self, events: Events) {
-        let reader = events.received || events.gone;
-        let writer = events.room || events.drained || events.gone;
-        let reader = self.reader.take_if(|_| reader);
-        let writer = self.writer.take_if(|_| writer);
-        reader.into_iter().chain(writer).for_each(Waker::wake);
+        if events.gone {
+            self.wake_reader();
+        }
+        if events.room || events.drained || events.gone {
+            self.writer.take().into_iter().for_each(Waker::wake);
+        }
     }
 }
 

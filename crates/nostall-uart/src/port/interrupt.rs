@@ -9,7 +9,8 @@ use crate::registers::{DW_USR, IER, IIR, LSR, MSR, RBR, THR, dw, ier, iir, lsr, 
 /// What a call of the handler found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
-    /// There is something new to read.
+    /// There is something new to read. Also if a call of the task's came upon it
+    /// since the last call: an overrun or a break that no byte follows.
     pub received: bool,
     /// There is room in the transmit ring that was not there before.
     pub room: bool,
@@ -42,6 +43,7 @@ impl<R: Registers> Port<'_, R> {
     /// same line costs one register read.
     pub fn on_interrupt(&mut self) -> Events {
         let mut events = Events::default();
+        let free = self.transmit.free();
         self.gone = false;
         match self.serve(&mut events) {
             Ok(Ok(())) => {}
@@ -53,6 +55,7 @@ impl<R: Registers> Port<'_, R> {
         }
         self.hold_sender_off();
         events.gone = self.gone;
+        events.room = self.transmit.free() > free;
         events.received = core::mem::take(&mut self.news);
         events.modem = core::mem::take(&mut self.modem_changed);
         #[cfg(feature = "embedded-io-async")]
@@ -118,7 +121,6 @@ impl<R: Registers> Port<'_, R> {
         if loaded == 0 {
             self.disable(ier::TRANSMITTER_EMPTY);
         }
-        events.room |= loaded > 0;
         Ok(loaded)
     }
 

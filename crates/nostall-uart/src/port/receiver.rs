@@ -93,6 +93,8 @@ impl<R: Registers> Port<'_, R> {
     fn store(&mut self, entry: Received) {
         let overrun = Received::Error(ReceiveError::Overrun);
         self.news = true;
+        #[cfg(feature = "embedded-io-async")]
+        self.wakers.wake_reader();
         if self.dropping && self.receive.free() >= 2 {
             self.dropping = false;
             self.receive.push(overrun);

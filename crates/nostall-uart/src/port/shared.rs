@@ -13,14 +13,18 @@ use super::{Port, ReceiveError};
 /// the task's own context. In a system with interrupts, implement it for what
 /// holds the port there:
 ///
-/// ```ignore
-/// struct Uart0;
+/// ```
+/// use nostall_io::Registers;
+/// use nostall_uart::port::{Port, SharedPort};
+/// use std::sync::Mutex; // in a kernel, a lock that masks the interrupt
 ///
-/// impl SharedPort for Uart0 {
-///     type Registers = Ports;
+/// struct Uart0<'a, R>(Mutex<Port<'a, R>>);
 ///
-///     fn with<T>(&self, act: impl FnOnce(&mut Port<'_, Ports>) -> T) -> T {
-///         critical_section::with(|cs| act(&mut PORT.borrow_ref_mut(cs)))
+/// impl<R: Registers> SharedPort for Uart0<'_, R> {
+///     type Registers = R;
+///
+///     fn with<T>(&self, act: impl FnOnce(&mut Port<'_, R>) -> T) -> T {
+///         act(&mut self.0.lock().unwrap())
 ///     }
 /// }
 /// ```

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use embedded_io::{Error, ErrorKind, Read, ReadReady, Write, WriteReady};
-use nostall_devices::uart::{Line, Profile, Uart};
+use nostall_devices::uart::{Profile, Uart};
 use nostall_devices::{Fault, Faulty};
 use nostall_io::{Clock, Nanos};
 use nostall_uart::LineSettings;
@@ -94,11 +94,7 @@ fn every_error_has_its_kind() {
 
 #[test]
 fn a_line_that_does_not_move_times_out_and_one_without_memory_too() {
-    let stuck = Profile {
-        line: Line::Baud,
-        ..Profile::PC_16550A
-    };
-    let (uart, clock) = Uart::in_virtual_time(stuck, Vec::new());
+    let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let window = Faulty::after(u64::MAX, Fault::StuckStatus, &uart);
     let mut transmit = [0; 8];
     let port = Port::open(&window, &clock, settings(), &mut transmit, &mut []);
@@ -130,6 +126,22 @@ fn a_port_that_is_gone_is_an_error_at_once() {
     assert_eq!(io.write_all(&[b'x'; 20]), Err(IoError::Gone));
     assert_eq!(io.flush(), Err(IoError::Gone));
     assert!(clock.now() - start < Nanos::from_millis(1));
+}
+
+#[test]
+fn what_came_before_the_port_went_is_read_first() {
+    let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let window = Faulty::after(u64::MAX, Fault::AllOnes, &uart);
+    let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 8]);
+    let port = Port::open(&window, &clock, settings(), &mut transmit, &mut receive);
+    let port = RefCell::new(port.unwrap());
+    uart.with(|uart| uart.receive(b'a'));
+    // The cause, the line status, the byte, the line status: then no more.
+    window.recover_for(4);
+    let mut io = Blocking::new(&port, &clock, LONGEST);
+    let mut into = [0; 8];
+    assert_eq!((io.read(&mut into), into[0]), (Ok(1), b'a'));
+    assert_eq!(io.read(&mut into), Err(IoError::Gone));
 }
 
 #[test]

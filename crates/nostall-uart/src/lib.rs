@@ -11,8 +11,8 @@
 //! [`WriteReport`] tells what was lost; nothing here panics, allocates or loops
 //! without end, so that it can print a kernel's last words.
 //!
-//! When not to use it: for a port that carries data both ways under interrupts.
-//! This is the polled console only.
+//! For a port that carries data both ways there is another face: [`port`], driven
+//! by interrupts.
 //!
 //! # Example
 //!
@@ -49,6 +49,7 @@ mod crlf;
 mod line;
 mod model;
 mod pace;
+pub mod port;
 mod probe;
 pub mod registers;
 mod settings;

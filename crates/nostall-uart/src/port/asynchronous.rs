@@ -1,0 +1,116 @@
+//! `embedded-io-async` on a port: the handler wakes the task.
+
+use core::future::poll_fn;
+use core::task::{Context, Poll, Waker};
+
+use embedded_io::ErrorType;
+use embedded_io_async::{Read, Write};
+
+use super::{Events, IoError, Port, SharedPort};
+
+/// Who waits for the port: one reader, one writer.
+#[derive(Debug, Default)]
+pub(super) struct Wakers {
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+impl Wakers {
+    /// For whatever came in, whoever came upon it.
+    pub(super) fn wake_reader(&mut self) {
+        self.reader.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// For what else the handler found.
+    pub(super) fn wake(&mut self, events: Events) {
+        if events.gone {
+            self.wake_reader();
+        }
+        if events.room || events.drained || events.gone {
+            self.writer.take().into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+/// A port whose reads and writes sleep until
+/// [`on_interrupt`](super::Port::on_interrupt) wakes them.
+///
+/// One reader and one writer at a time; of two readers, the last to ask is woken.
+/// There is no bound here: an executor has its own time-outs, and a read or write
+/// that is dropped has taken nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Async<S> {
+    port: S,
+}
+
+impl<S: SharedPort> Async<S> {
+    /// For a port whose handler runs by interrupt, or is polled by somebody.
+    pub const fn new(port: S) -> Self {
+        Self { port }
+    }
+
+    async fn wait<T>(
+        &self,
+        mut attempt: impl FnMut(&mut Port<'_, S::Registers>, &Context<'_>) -> Option<Result<T, IoError>>,
+    ) -> Result<T, IoError> {
+        poll_fn(|context| {
+            self.port.with(|port| match attempt(port, context) {
+                Some(result) => Poll::Ready(result),
+                None if port.is_gone() => Poll::Ready(Err(IoError::Gone)),
+                None => Poll::Pending,
+            })
+        })
+        .await
+    }
+}
+
+impl<S> ErrorType for Async<S> {
+    type Error = IoError;
+}
+
+impl<S: SharedPort> Read for Async<S> {
+    async fn read(&mut self, into: &mut [u8]) -> Result<usize, IoError> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        self.wait(|port, context| match port.read_bytes(into) {
+            Ok(0) => {
+                port.wakers.reader = Some(context.waker().clone());
+                None
+            }
+            other => Some(other.map_err(IoError::from)),
+        })
+        .await
+    }
+}
+
+impl<S: SharedPort> Write for Async<S> {
+    async fn write(&mut self, bytes: &[u8]) -> Result<usize, IoError> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        self.wait(|port, context| match port.write(bytes) {
+            0 => {
+                port.wakers.writer = Some(context.waker().clone());
+                None
+            }
+            taken => Some(Ok(taken)),
+        })
+        .await
+    }
+
+    async fn flush(&mut self) -> Result<(), IoError> {
+        self.wait(|port, context| {
+            if port.is_drained() {
+                return Some(Ok(()));
+            }
+            port.wakers.writer = Some(context.waker().clone());
+            // No interrupt tells of the shift register: ask again for its frame.
+            if port.is_resting() {
+                context.waker().wake_by_ref();
+            }
+            None
+        })
+        .await
+    }
+}

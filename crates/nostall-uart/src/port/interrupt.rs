@@ -1,0 +1,213 @@
+//! The interrupt handler.
+
+use nostall_io::Registers;
+
+use super::{Handshake, LARGEST_LOAD, Port};
+use crate::Model;
+use crate::registers::{DW_USR, IER, IIR, LSR, MSR, RBR, THR, dw, ier, iir, lsr, msr};
+
+/// What a call of the handler found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// There is something new to read. Also if a call of the task's came upon it
+    /// since the last call: an overrun or a break that no byte follows.
+    pub received: bool,
+    /// There is room in the transmit ring that was not there before.
+    pub room: bool,
+    /// Everything has been given to the line. The last byte is still on its way:
+    /// [`Port::is_drained`] says when it has left.
+    pub drained: bool,
+    /// A modem line has changed; [`Port::modem_status`] says how they are.
+    pub modem: bool,
+    /// Nothing answers any more: all bits of a register read one. So may those of
+    /// the last byte.
+    pub gone: bool,
+    /// The port wanted more than one call gives it. It has been made to interrupt
+    /// anew, so that nothing is left lying; if this comes again and again, the
+    /// port is stuck, and its interrupt should be masked.
+    pub unfinished: bool,
+}
+
+/// Nothing answers.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+/// The port still wanted something when the budget was spent.
+struct Unfinished;
+
+impl<R: Registers> Port<'_, R> {
+    /// Does what the port interrupts for, until it wants nothing any more.
+    ///
+    /// Bounded: a call moves at most four receive FIFOs' or transmit loads' bytes,
+    /// whichever is deeper, and a few more. An interrupt of another device on the
+    /// same line costs one register read.
+    pub fn on_interrupt(&mut self) -> Events {
+        let mut events = Events::default();
+        let free = self.transmit.free();
+        self.gone = false;
+        match self.serve(&mut events) {
+            Ok(Ok(())) => {}
+            Ok(Err(Unfinished)) => {
+                events.unfinished = true;
+                self.interrupt_anew();
+            }
+            Err(Gone) => self.gone = true,
+        }
+        self.hold_sender_off();
+        events.gone = self.gone;
+        events.room = self.transmit.free() > free;
+        events.received = core::mem::take(&mut self.news);
+        events.modem = core::mem::take(&mut self.modem_changed);
+        #[cfg(feature = "embedded-io-async")]
+        self.wakers.wake(events);
+        events
+    }
+
+    /// Does the same where the interrupt is not wired: call it at least once in
+    /// the time of a receive FIFO.
+    pub fn poll(&mut self) -> Events {
+        self.on_interrupt()
+    }
+
+    fn serve(&mut self, events: &mut Events) -> Result<Result<(), Unfinished>, Gone> {
+        // One for each look at the cause and for each byte moved. Four FIFOs are
+        // more than one interrupt should ever find; a port whose other end is a
+        // program can keep us for ever.
+        let mut budget = 4 * self.depth.max(self.load) + 16;
+        while budget > 0 {
+            let cause = self.registers.read8(IIR);
+            if cause == !0 {
+                return Err(Gone);
+            }
+            let spent = match cause & (iir::ID | iir::NONE) {
+                iir::LINE_STATUS | iir::RECEIVED_DATA => self.empty_receiver(budget)?,
+                iir::TIMEOUT => self.on_timeout(budget)?,
+                iir::TRANSMITTER_EMPTY => self.on_transmitter_empty(events)?,
+                iir::MODEM_STATUS => self.on_modem_status(),
+                dw::IIR_BUSY if self.model == Model::DesignWare => {
+                    let _ = self.registers.read32(DW_USR);
+                    0
+                }
+                none if none & iir::NONE != 0 => return Ok(Ok(())),
+                // Not the 16550's: it will be shown until the budget is spent.
+                _ => 0,
+            };
+            budget = budget.saturating_sub(1 + spent);
+        }
+        Ok(Err(Unfinished))
+    }
+
+    /// A DesignWare can show a timeout without a byte, until one is read that is
+    /// not there (as Linux found, `8250_dw.c`).
+    fn on_timeout(&mut self, budget: usize) -> Result<usize, Gone> {
+        let received = self.empty_receiver(budget)?;
+        if received == 0 && self.model == Model::DesignWare {
+            let _ = self.registers.read8(RBR);
+        }
+        Ok(received)
+    }
+
+    /// Reading the IIR has taken this interrupt back (PC16550D, Table IV). Either
+    /// the transmitter gets bytes, and it comes again when they are gone; or there
+    /// are none, and it is disabled until there are.
+    fn on_transmitter_empty(&mut self, events: &mut Events) -> Result<usize, Gone> {
+        // Asked, because a load into a FIFO that is not empty loses bytes. If it
+        // is not, the interrupt comes again when it is.
+        if self.line_status()? & lsr::THRE == 0 {
+            return Ok(0);
+        }
+        events.drained |= self.transmit.is_empty();
+        let loaded = self.load_transmitter();
+        if loaded == 0 {
+            self.disable(ier::TRANSMITTER_EMPTY);
+        }
+        Ok(loaded)
+    }
+
+    fn on_modem_status(&mut self) -> usize {
+        self.look_at_modem();
+        self.start_transmitter();
+        0
+    }
+
+    /// Starts a transmitter that has come to rest, if there is something to send
+    /// and the other end lets us.
+    pub(super) fn start_transmitter(&mut self) {
+        let waiting = self.enabled & ier::TRANSMITTER_EMPTY != 0;
+        if waiting || self.transmit.is_empty() {
+            return;
+        }
+        match self.line_status() {
+            Err(Gone) => self.gone = true,
+            // Held off: the modem status interrupt starts it.
+            Ok(status) if status & lsr::THRE != 0 && self.load_transmitter() == 0 => {}
+            Ok(_) => self.enable(ier::TRANSMITTER_EMPTY),
+        }
+    }
+
+    /// Gives an empty transmitter what it takes; how many bytes.
+    fn load_transmitter(&mut self) -> usize {
+        let mut room = [0; LARGEST_LOAD];
+        let load = match self.handshake {
+            Handshake::None => self.load,
+            Handshake::RtsCts if self.transmit.is_empty() => 0,
+            Handshake::RtsCts => {
+                self.look_at_modem();
+                usize::from(self.clear_to_send)
+            }
+        };
+        let load = self.transmit.drain(&mut room[..load]);
+        match load {
+            [] => {}
+            &[byte] => self.registers.write8(THR, byte),
+            _ => self.registers.write_burst(THR, load),
+        }
+        self.statistics.sent += load.len() as u64;
+        load.len()
+    }
+
+    /// Reads the modem status, which clears its deltas: they are kept for the next
+    /// [`Events`].
+    pub(super) fn look_at_modem(&mut self) -> u8 {
+        const DELTAS: u8 = msr::DELTA_CTS | msr::DELTA_DSR | msr::TRAILING_RI | msr::DELTA_DCD;
+        let status = self.registers.read8(MSR);
+        self.modem_changed |= status & DELTAS != 0;
+        self.clear_to_send = status & msr::CTS != 0;
+        status & !DELTAS
+    }
+
+    /// Reads the line status, which clears its errors: they are kept for the
+    /// receiver.
+    pub(super) fn line_status(&mut self) -> Result<u8, Gone> {
+        let status = self.registers.read8(LSR);
+        // All there is, with every error: hardly a port. But the read has cleared
+        // the errors, so a port will not say it again.
+        if status == !0 && self.registers.read8(LSR) == !0 {
+            return Err(Gone);
+        }
+        self.keep_errors(status);
+        Ok(status)
+    }
+
+    /// An interrupt controller that looks for edges would not see an interrupt
+    /// that has never gone away.
+    fn interrupt_anew(&self) {
+        self.registers.write8(IER, 0);
+        self.registers.write8(IER, self.enabled);
+    }
+
+    pub(super) fn enable(&mut self, interrupts: u8) {
+        self.set_enabled(self.enabled | interrupts);
+    }
+
+    pub(super) fn disable(&mut self, interrupts: u8) {
+        self.set_enabled(self.enabled & !interrupts);
+    }
+
+    fn set_enabled(&mut self, enabled: u8) {
+        if enabled != self.enabled {
+            self.enabled = enabled;
+            self.registers.write8(IER, enabled);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A port that a task and an interrupt handler share.
+
+use core::cell::RefCell;
+use core::fmt;
+
+use nostall_io::Registers;
+
+use super::{Port, ReceiveError};
+
+/// How a task gets at a port that an interrupt handler uses too.
+///
+/// Here for a [`RefCell`], where there is no handler, or the handler is called in
+/// the task's own context. In a system with interrupts, implement it for what
+/// holds the port there:
+///
+/// ```
+/// use nostall_io::Registers;
+/// use nostall_uart::port::{Port, SharedPort};
+/// use std::sync::Mutex; // in a kernel, a lock that masks the interrupt
+///
+/// struct Uart0<'a, R>(Mutex<Port<'a, R>>);
+///
+/// impl<R: Registers> SharedPort for Uart0<'_, R> {
+///     type Registers = R;
+///
+///     fn with<T>(&self, act: impl FnOnce(&mut Port<'_, R>) -> T) -> T {
+///         act(&mut self.0.lock().unwrap())
+///     }
+/// }
+/// ```
+pub trait SharedPort {
+    /// How the port's registers are reached.
+    type Registers: Registers;
+
+    /// Runs `act` on the port, while nobody else uses it. `act` does not wait.
+    fn with<T>(&self, act: impl FnOnce(&mut Port<'_, Self::Registers>) -> T) -> T;
+}
+
+impl<R: Registers> SharedPort for RefCell<Port<'_, R>> {
+    type Registers = R;
+
+    fn with<T>(&self, act: impl FnOnce(&mut Port<'_, R>) -> T) -> T {
+        act(&mut self.borrow_mut())
+    }
+}
+
+impl<S: SharedPort + ?Sized> SharedPort for &S {
+    type Registers = S::Registers;
+
+    fn with<T>(&self, act: impl FnOnce(&mut Port<'_, S::Registers>) -> T) -> T {
+        (**self).with(act)
+    }
+}
+
+/// Why a read or a write through the `embedded-io` traits failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IoError {
+    /// Something is wrong with what came in. Told once, behind the bytes before
+    /// it; the next read goes on.
+    Receive(ReceiveError),
+    /// Nothing came in, or nothing went out, in the time that was given.
+    TimedOut,
+    /// Nothing answers any more.
+    Gone,
+}
+
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Receive(error) => error.fmt(f),
+            Self::TimedOut => f.write_str("the line did not move in the time given"),
+            Self::Gone => f.write_str("the port does not answer any more: open it anew"),
+        }
+    }
+}
+
+impl core::error::Error for IoError {}
+
+impl From<ReceiveError> for IoError {
+    fn from(error: ReceiveError) -> Self {
+        Self::Receive(error)
+    }
+}
+
+impl embedded_io::Error for IoError {
+    fn kind(&self) -> embedded_io::ErrorKind {
+        use embedded_io::ErrorKind;
+        match self {
+            Self::Receive(ReceiveError::Parity(_) | ReceiveError::Framing(_)) => {
+                ErrorKind::InvalidData
+            }
+            // Nothing there says "lost"; and what reads on at `Interrupted` would
+            // never see a break.
+            Self::Receive(ReceiveError::Overrun | ReceiveError::Break) => ErrorKind::Other,
+            Self::TimedOut => ErrorKind::TimedOut,
+            Self::Gone => ErrorKind::NotConnected,
+        }
+    }
+}

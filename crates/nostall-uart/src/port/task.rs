@@ -1,0 +1,152 @@
+//! The port as the task sees it.
+
+use nostall_io::{Nanos, Registers};
+
+use super::{Port, ReceiveError, Received};
+#[cfg(feature = "embedded-io-async")]
+use crate::registers::ier;
+use crate::registers::lsr;
+
+/// What has passed through a port since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Bytes given to the transmitter.
+    pub sent: u64,
+    /// Bytes taken from the receiver, those dropped included.
+    pub received: u64,
+    /// Times that the port had lost bytes because its FIFO was full; how many
+    /// bytes, it does not say.
+    pub overruns: u64,
+    /// Bytes whose parity was wrong.
+    pub parity: u64,
+    /// Bytes without a stop bit.
+    pub framing: u64,
+    /// Breaks.
+    pub breaks: u64,
+    /// Bytes and breaks that the receive ring had no room for.
+    pub dropped: u64,
+}
+
+impl<R: Registers> Port<'_, R> {
+    /// Puts as much of `bytes` into the transmit ring as there is room for, and
+    /// sets the transmitter going if it is at rest; how many bytes.
+    ///
+    /// Never waits: 0 when the ring is full.
+    pub fn write(&mut self, bytes: &[u8]) -> usize {
+        let mut taken = self.transmit.extend(bytes);
+        self.start_transmitter();
+        // What the transmitter took at once has made room.
+        taken += self.transmit.extend(&bytes[taken..]);
+        taken
+    }
+
+    /// Moves what has come in to `into`, the oldest first; how much. Never waits.
+    pub fn read(&mut self, into: &mut [Received]) -> usize {
+        let mut len = 0;
+        while let Some(place) = into.get_mut(len)
+            && let Some(entry) = self.pop()
+        {
+            *place = entry;
+            len += 1;
+        }
+        self.hold_sender_off();
+        len
+    }
+
+    /// Moves the bytes that have come in to `into`, up to the first error; how
+    /// many. Never waits: 0 when there are none.
+    ///
+    /// # Errors
+    ///
+    /// [`ReceiveError`], each of them once and at its place: after the bytes that
+    /// came before it have been read. The next call goes on behind it.
+    pub fn read_bytes(&mut self, into: &mut [u8]) -> Result<usize, ReceiveError> {
+        let mut len = 0;
+        while let Some(place) = into.get_mut(len) {
+            match self.front() {
+                Some(Received::Byte(byte)) => *place = byte,
+                Some(Received::Error(error)) if len == 0 => {
+                    self.pop();
+                    self.hold_sender_off();
+                    return Err(error);
+                }
+                Some(Received::Error(_)) | None => break,
+            }
+            self.pop();
+            len += 1;
+        }
+        self.hold_sender_off();
+        Ok(len)
+    }
+
+    /// Whether there is nothing to read: neither a byte nor an error.
+    pub fn is_empty(&self) -> bool {
+        self.front().is_none()
+    }
+
+    /// How many bytes [`write`](Self::write) is sure to take now.
+    pub fn room(&self) -> usize {
+        self.transmit.free()
+    }
+
+    /// Bytes in the transmit ring, not yet given to the transmitter.
+    pub fn pending(&self) -> usize {
+        self.transmit.len()
+    }
+
+    /// Whether the transmitter has asked for more, and there was nothing more.
+    #[cfg(feature = "embedded-io-async")]
+    pub(super) const fn is_resting(&self) -> bool {
+        self.transmit.is_empty() && self.enabled & ier::TRANSMITTER_EMPTY == 0
+    }
+
+    /// Whether the last bit of everything written is on the line.
+    ///
+    /// One register read, none while there are bytes in the ring. `false` of a
+    /// port that is gone.
+    pub fn is_drained(&mut self) -> bool {
+        if !self.transmit.is_empty() {
+            return false;
+        }
+        let status = self.line_status();
+        self.gone = status.is_err();
+        status.is_ok_and(|status| status & lsr::TEMT != 0)
+    }
+
+    /// How the modem's lines are: CTS, DSR, RI and DCD, as in
+    /// [`registers::msr`](crate::registers::msr), the deltas 0.
+    ///
+    /// One register read. Changes are reported by the handler at once only with
+    /// [`Handshake::RtsCts`](super::Handshake::RtsCts).
+    pub fn modem_status(&mut self) -> u8 {
+        let status = self.look_at_modem();
+        // The change that this read has cleared may be the one to go on.
+        self.start_transmitter();
+        status
+    }
+
+    /// Whether nothing answered when the port was last looked at.
+    pub const fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// What has passed so far.
+    pub const fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// How long one frame takes on the line.
+    pub const fn frame_time(&self) -> Nanos {
+        self.frame_time
+    }
+
+    /// How many bytes the transmitter takes at once.
+    pub const fn transmit_load(&self) -> usize {
+        self.load
+    }
+
+    /// The window of registers.
+    pub const fn registers(&self) -> &R {
+        &self.registers
+    }
+}

@@ -4,17 +4,19 @@ use nostall_io::{Clock, Counting, Registers};
 use nostall_uart::{Console, LineSettings};
 use nostall_work::{Report, Work, WorkList, uart};
 
+use crate::second::SecondTask;
 use crate::{arch, fail, report};
 
 /// Does the whole list, as often as it says.
-pub fn run(list: &WorkList<'_>, input: &[u8], clock: impl Clock + Copy) {
+pub fn run(list: &WorkList<'_>, input: &[u8], clock: impl Clock) {
+    let second = SecondTask::new(clock);
     let mut console = None;
     for _ in 0..list.repeat {
         for (item, work) in list.iter().enumerate() {
             match work {
                 Work::Uart(job) => {
-                    let console = console.get_or_insert_with(|| open_console(clock));
-                    let sent = uart::send(console, job, input);
+                    let console = console.get_or_insert_with(|| open_console(&second));
+                    let sent = uart::send(console, job, input, || second.granted());
                     report::send(&Report::Sent {
                         item: item as u16,
                         sent,

@@ -245,6 +245,30 @@ fn a_port_that_vanishes_in_mid_write_ends_the_write_and_is_reported() {
 }
 
 #[test]
+fn a_port_that_comes_back_is_waited_for_again_and_keeps_its_interrupts_off() {
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let port = Faulty::after(u64::MAX, Fault::AllOnes, port);
+    let mut console = Console::open(&port, &clock, LINE).unwrap();
+    port.recover_for(0);
+    assert_eq!(console.write(b"lost").dropped, 4);
+    port.recover_for(u64::MAX);
+    port.write_burst(0, b"busy meanwhile");
+    assert!(console.write(b", and then ours").is_complete());
+    assert_eq!(port.read8(IER), 0);
+}
+
+#[test]
+fn a_port_that_vanishes_with_bytes_in_it_has_lost_them() {
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let port = Faulty::after(u64::MAX, Fault::AllOnes, port);
+    let mut console = Console::open(&port, &clock, LINE).unwrap();
+    port.recover_for(2 + 1 + 8); // the mask, one look, eight bytes
+    let report = console.write(b"8 bytes.");
+    assert_eq!((report.written, report.dropped), (0, 8));
+    assert!(!report.timed_out, "gone, not slow");
+}
+
+#[test]
 fn nobody_there_is_an_error_at_once() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let port = Faulty::after(0, Fault::AllOnes, port);

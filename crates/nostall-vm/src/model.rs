@@ -1,32 +1,101 @@
 //! No guest: the drivers on the host, against device models in virtual time.
 
-use nostall_devices::uart::{Profile, Uart};
-use nostall_io::Counting;
-use nostall_uart::{Console, LineSettings, OpenError};
-use nostall_work::uart::send;
+use nostall_devices::uart::{Profile, Published, Uart, VirtualPort};
+use nostall_devices::{Fault, VirtualClock};
+use nostall_io::{Counting, Nanos};
+use nostall_uart::{Console, FlowControl, LineSettings, OpenError, PowerLoss, Settings};
+use nostall_work::uart::{Job, Sent, Writes, send};
 
 use crate::uart::{Experiment, Outcome};
 
-/// Runs the experiment on the model of a serial port at 115,200 baud.
+/// A fault to come, after so many accesses of each sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Which.
+    pub fault: Fault,
+    /// Accesses that still work, those that open the console included.
+    pub after: u64,
+}
+
+/// Runs the experiment on the model of a 16550A at 115,200 baud. Each sending
+/// meets a new port, so that none finds what another has left in it.
 ///
 /// `progress` is told how many bytes have arrived so far.
 ///
 /// # Errors
 ///
-/// None for the profiles there are; [`OpenError`] if the console cannot be
-/// opened on the model.
+/// [`OpenError`] if the fault is there before the console can be opened.
 pub fn uart(
     profile: Profile,
+    planned: Option<Planned>,
     experiment: &Experiment<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Outcome, OpenError> {
-    let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
-    let mut console = Console::open(Counting::new(&port), clock, LineSettings::baud(115_200))?;
-    let mut sent = Vec::new();
+    let mut outcome = Outcome {
+        sent: Vec::new(),
+        arrived: Vec::new(),
+    };
+    let mut bytes = 0;
     for job in experiment.sendings() {
-        sent.push((job, send(&mut console, job, experiment.text)));
-        progress(port.with(|uart| uart.sink_mut().len()) as u64);
+        let (sent, arrived) = one(profile, planned, job, experiment.text)?;
+        bytes += arrived.len() as u64;
+        progress(bytes);
+        outcome.sent.push((job, sent));
+        outcome.arrived.push(arrived);
     }
-    let arrived = port.into_sink();
-    Ok(Outcome { sent, arrived })
+    Ok(outcome)
+}
+
+fn one(
+    profile: Profile,
+    planned: Option<Planned>,
+    job: Job,
+    text: &[u8],
+) -> Result<(Sent, Vec<u8>), OpenError> {
+    let (mut port, clock): (VirtualPort<Vec<u8>>, VirtualClock) =
+        Uart::in_virtual_time(profile, Vec::new());
+    if let Some(Planned { fault, after }) = planned {
+        port = port.with_fault(after, fault);
+    }
+    let settings = settings(planned.map(|planned| planned.fault));
+    let mut console = Console::open(Counting::new(&port), &clock, settings)?;
+    let sent = send(&mut console, job, text, || clock.slept());
+    Ok((sent, port.into_sink()))
+}
+
+/// As somebody would set up a port that may fail so.
+fn settings(fault: Option<Fault>) -> Settings {
+    let usual = Settings::from(LineSettings::baud(115_200));
+    match fault {
+        Some(Fault::NoCts) => Settings {
+            flow_control: FlowControl::Cts,
+            ..usual
+        },
+        Some(Fault::PowerLoss) => Settings {
+            power_loss: PowerLoss::Recover,
+            ..usual
+        },
+        _ => usual,
+    }
+}
+
+/// What the model takes for each figure that was published for such a port.
+///
+/// # Errors
+///
+/// As [`uart`].
+pub fn published(profile: Profile) -> Result<Vec<(Published, Nanos)>, OpenError> {
+    let figure = |published: &Published| {
+        let text: Vec<u8> = (b'a'..=b'z')
+            .cycle()
+            .take(published.bytes as usize)
+            .collect();
+        let job = Job {
+            strategy: published.strategy,
+            writes: Writes::Whole,
+        };
+        let (sent, _) = one(profile, None, job, &text)?;
+        Ok((*published, Nanos(sent.ns)))
+    };
+    profile.published.iter().map(figure).collect()
 }

@@ -34,11 +34,42 @@ impl Experiment<'_> {
     }
 }
 
-/// What came of it.
+/// What came of it: of each sending, in order.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What the sender says of each sending, in order.
+    /// What the sender says of each.
     pub sent: Vec<(Job, Sent)>,
-    /// All that arrived at the line's other end, of all sendings.
-    pub arrived: Vec<u8>,
+    /// What arrived of each at the line's other end.
+    pub arrived: Vec<Vec<u8>>,
+}
+
+/// Cuts what arrived of several sendings, each of which should be `len` bytes.
+/// The cuts are where they belong if all was whole so far; after the first loss
+/// they cannot be known. What is too much is left with the last.
+pub(crate) fn cut(mut arrived: &[u8], len: usize, sendings: usize) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::with_capacity(sendings);
+    for n in 1..=sendings {
+        let this = if n == sendings {
+            arrived.len()
+        } else {
+            len.min(arrived.len())
+        };
+        let (piece, rest) = arrived.split_at(this);
+        pieces.push(piece.to_vec());
+        arrived = rest;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_or_too_much_is_at_the_end() {
+        assert_eq!(cut(b"ababab", 2, 3), [b"ab", b"ab", b"ab"]);
+        assert_eq!(cut(b"aba", 2, 3), [&b"ab"[..], b"a", b""]);
+        assert_eq!(cut(b"abab!", 2, 2), [&b"ab"[..], b"ab!"]);
+        assert!(cut(b"ab", 2, 0).is_empty());
+    }
 }

@@ -19,11 +19,11 @@
 //! let list = WorkList::parse("cpus=1 repeat=1 uart:fifo-burst:lines").unwrap();
 //! let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
 //! let mut console =
-//!     Console::open(Counting::new(port), clock, LineSettings::baud(115_200)).unwrap();
+//!     Console::open(Counting::new(port), &clock, LineSettings::baud(115_200)).unwrap();
 //!
 //! for (item, work) in list.iter().enumerate() {
 //!     let Work::Uart(job) = work else { continue };
-//!     let sent = uart::send(&mut console, job, b"two\nlines\n");
+//!     let sent = uart::send(&mut console, job, b"two\nlines\n", || clock.slept());
 //!     assert_eq!((sent.written, sent.dropped), (12, 0));
 //!
 //!     let mut line = [0; Report::LONGEST];

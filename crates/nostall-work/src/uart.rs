@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use nostall_io::{Clock, Counting, Registers};
+use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::{Console, Strategy};
 use serde::{Deserialize, Serialize};
 
@@ -89,18 +89,23 @@ pub struct Sent {
     pub register_instructions: u64,
     /// Accesses on the bus.
     pub bus_accesses: u64,
-    /// Nanoseconds from the first write's start to the last one's end.
+    /// Nanoseconds from the first write's start until the last bit has left.
     pub ns: u64,
+    /// Nanoseconds of these that a second task on the same CPU did not get.
+    pub stalled_ns: u64,
 }
 
-/// Sends `text` as `job` says.
+/// Sends `text` as `job` says. `granted` tells what a second task on the same CPU
+/// has had of it so far.
 pub fn send<R: Registers, C: Clock>(
     console: &mut Console<Counting<R>, C>,
     job: Job,
     text: &[u8],
+    granted: impl Fn() -> Nanos,
 ) -> Sent {
     console.set_strategy(job.strategy);
     let before = console.registers().counts();
+    let granted_before = granted();
     let start = console.clock().now();
     let mut sent = Sent::default();
     let mut write = |text| {
@@ -113,7 +118,12 @@ pub fn send<R: Registers, C: Clock>(
         Writes::Whole => write(text),
         Writes::Lines => text.split_inclusive(|&b| b == b'\n').for_each(write),
     }
-    sent.ns = (console.clock().now() - start).0;
+    if sent.dropped == 0 {
+        sent.timed_out |= console.flush().is_err();
+    }
+    let took = console.clock().now() - start;
+    sent.ns = took.0;
+    sent.stalled_ns = (took - (granted() - granted_before)).0;
     let counts = console.registers().counts() - before;
     sent.register_instructions = counts.register_instructions();
     sent.bus_accesses = counts.bus_accesses();

@@ -5,6 +5,7 @@
 mod kernel;
 mod run;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -29,7 +30,8 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("nostall: {error:#}");
+            // Nowhere to complain to is no reason to panic.
+            let _ = writeln!(std::io::stderr(), "nostall: {error:#}");
             ExitCode::FAILURE
         }
     }

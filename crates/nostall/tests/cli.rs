@@ -14,7 +14,7 @@ use common::qemu;
 use tempfile::TempDir;
 
 const BOOT_LOG: &[u8] = include_bytes!("../fixtures/console/linux-boot.log");
-const STRATEGIES: [&str; 3] = ["byte-polled", "fifo-polled", "fifo-burst"];
+const STRATEGIES: [&str; 4] = ["byte-polled", "fifo-polled", "fifo-burst", "fifo-paced"];
 
 fn nostall(args: &[&str]) -> Command {
     let mut command = Command::new(cargo_bin("nostall"));
@@ -107,7 +107,7 @@ fn the_model_gives_the_figures() {
         json.to_str().unwrap(),
     ]);
     assert!(out.starts_with("uart on model, profile vm"));
-    assert!(out.contains("Every byte arrived: 30 sendings of 22454 bytes."));
+    assert!(out.contains("Every byte arrived: 8 sendings of 22454 bytes."));
     check_figures(&figures(&json, "model"));
 }
 
@@ -120,7 +120,7 @@ fn qemu_gives_the_figures() {
     let json = dir.path().join("figures.json");
     let out = succeed(&["run", "--on", "qemu", "--json", json.to_str().unwrap()]);
     assert!(out.starts_with("uart on qemu "), "{out}");
-    assert!(out.contains("Every byte arrived: 30 sendings of 22454 bytes."));
+    assert!(out.contains("Every byte arrived: 40 sendings of 22454 bytes."));
     check_figures(&figures(&json, "qemu"));
 }
 
@@ -163,7 +163,7 @@ fn arrives_whole(on: &str) {
         let captured = fs::read(captures.join(format!("{strategy}.bin"))).unwrap();
         assert!(captured == crlf(&strange_log()), "{strategy}");
     }
-    assert_eq!(fs::read_dir(&captures).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(&captures).unwrap().count(), 4);
 }
 
 #[test]
@@ -210,15 +210,90 @@ fn bytes_that_do_not_arrive_are_a_failure() {
         "--qemu-arg=chardev.serial.path=/dev/null",
     ]);
     let error = error(&output);
-    assert!(
-        error.contains("byte-polled, whole: only 0 of 100 bytes arrived"),
-        "{error}"
-    );
-    assert!(
-        error.contains("fifo-burst, lines: only 0 of 100 bytes arrived"),
-        "{error}"
-    );
+    let first = "8 of 8 ways lost bytes: byte-polled, whole: only 0 of 100 bytes arrived";
+    assert!(error.contains(first), "{error}");
+    assert!(stdout(&output).contains("fifo-burst, lines: only 0 of 100 bytes arrived"));
     assert!(!stdout(&output).contains("Every byte arrived"));
+}
+
+#[test]
+fn every_fault_ends_in_bounded_time_with_a_report_that_says_what_to_do() {
+    for (fault, says) in [
+        ("stuck-lsr", "stuck or held off"),
+        ("all-ones", "check its power and address"),
+        ("no-cts", "check the other end's flow control"),
+        ("short-fifo", "try a smaller transmit load"),
+        ("power-loss", "bytes given up"),
+    ] {
+        let args = [
+            "run",
+            "--on",
+            "model",
+            "--profile",
+            "pc-16550a",
+            "--fault",
+            fault,
+        ];
+        let output = run(&[&args[..], &["--bytes", "2000"]].concat());
+        let error = error(&output);
+        assert!(error.contains(says), "{fault}: {error}");
+        assert!(
+            stdout(&output).contains("Not every byte arrived:"),
+            "{fault}"
+        );
+    }
+    let slow = succeed(&[
+        "run",
+        "--on",
+        "model",
+        "--fault",
+        "slow-reads",
+        "--bytes",
+        "2000",
+    ]);
+    assert!(slow.contains("slow-reads after 1000 accesses"));
+    assert!(slow.contains("Every byte arrived"));
+    let absent = run(&["run", "--on", "model", "--fault", "all-ones:0"]);
+    assert!(error(&absent).contains("no 16550 answers there"));
+}
+
+#[test]
+fn the_slow_machine_is_printed_beside_what_was_published_of_it() {
+    let out = succeed(&[
+        "run",
+        "--on",
+        "model",
+        "--profile",
+        "hp-dl380-gen9",
+        "--bytes",
+        "3000",
+    ]);
+    for figure in ["411 us", "997 ms", "112 ms", "3.14 s"] {
+        assert!(out.contains(figure), "{figure}: {out}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_fault_and_loses_no_file() {
+    let dir = TempDir::new().unwrap();
+    let json = dir.path().join("figures.json");
+    let mut command = nostall(&["run", "--on", "model", "--json", json.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(command.stdout.take());
+    assert!(command.wait().unwrap().success());
+    assert!(!figures(&json, "model").is_empty());
+
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = nostall(&["run", "--on", "model"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert!(error(&output).contains("standard output: No space left"));
 }
 
 #[test]

@@ -111,7 +111,16 @@ impl<R: Registers, C: Clock> Console<R, C> {
         let mut text = Crlf::new(text, core::mem::take(&mut self.cr_sent));
         let mut report = self.send(&mut text);
         if report.is_complete() && self.drains_each_write() {
-            report.timed_out = self.drain().is_err();
+            match self.drain() {
+                Ok(()) => {}
+                Err(Stall::Stuck) => report.timed_out = true,
+                Err(Stall::Gone) => {
+                    // With what was still in it: a load, and a byte shifting out.
+                    let lost = report.written.min(self.port.load + 1);
+                    report.written -= lost;
+                    report.dropped += lost;
+                }
+            }
         }
         self.end(enabled);
         if self.has_lost_power() {
@@ -238,7 +247,11 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// Saves and masks the port's interrupts, and takes the line's turn.
     fn begin(&mut self) -> u8 {
         self.recover();
-        let enabled = self.registers.read8(IER);
+        let enabled = match self.registers.read8(IER) {
+            // Nobody there: not to be given back to a port that returns.
+            0xff => 0,
+            enabled => enabled,
+        };
         self.registers.write8(IER, 0);
         if let Some(turn) = self.settings.rs485 {
             self.registers.write8(MCR, mcr::DTR | mcr::RTS);

@@ -70,7 +70,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
     pub(super) fn wait_for(&mut self, bits: u8) -> Result<(), Stall> {
         let mut ready = self.status()? & bits == bits;
         if !ready && !self.stalled {
-            ready = self.keep_polling(self.longest_wait(), |console| {
+            let every = Nanos::from_micros(1);
+            ready = self.keep_polling(self.longest_wait(), every, |console| {
                 Ok(console.status()? & bits == bits)
             })?;
         }
@@ -86,12 +87,17 @@ impl<R: Registers, C: Clock> Console<R, C> {
     fn keep_polling(
         &mut self,
         bound: Nanos,
+        every: Nanos,
         mut ready: impl FnMut(&mut Self) -> Result<bool, Stall>,
     ) -> Result<bool, Stall> {
         let deadline = self.clock.now() + bound;
         loop {
-            let next = self.clock.now() + Nanos::from_micros(1);
-            self.clock.wait_until(next);
+            let next = self.clock.now() + every;
+            if self.strategy == Strategy::FifoPaced && every >= SHORTEST_SLEEP {
+                self.clock.sleep_until(next);
+            } else {
+                self.clock.wait_until(next);
+            }
             self.reassure_watchdog();
             if ready(self)? {
                 return Ok(true);
@@ -136,14 +142,9 @@ impl<R: Registers, C: Clock> Console<R, C> {
     fn wait_for_cts(&mut self) -> Result<(), Stall> {
         let mut ready = self.may_send();
         if !ready && !self.stalled {
-            ready = self.keep_polling(CTS_WAIT, |console| {
-                if console.strategy == Strategy::FifoPaced {
-                    // The other end takes its time; nobody need watch it.
-                    let now = console.clock.now();
-                    console.clock.sleep_until(now + console.port.frame_time);
-                }
-                Ok(console.may_send())
-            })?;
+            // The other end takes its time: no need to look more than once a frame.
+            let every = self.port.frame_time.max(Nanos::from_micros(1));
+            ready = self.keep_polling(CTS_WAIT, every, |console| Ok(console.may_send()))?;
         }
         self.settle(ready)
     }
@@ -163,7 +164,6 @@ impl<R: Registers, C: Clock> Console<R, C> {
             self.keep_errors(status);
             status = self.registers.read8(LSR);
             if status == !0 {
-                self.stalled = true;
                 return Err(Stall::Gone);
             }
         }

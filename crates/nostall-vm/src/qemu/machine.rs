@@ -12,7 +12,7 @@ use nostall_work::{Report, Work};
 
 use super::Error;
 use super::process::{MemoryFile, Running, name, spawn};
-use crate::uart::{Experiment, Outcome};
+use crate::uart::{Experiment, Outcome, cut};
 
 /// How often a run is looked at.
 const LOOK: Duration = Duration::from_millis(2);
@@ -204,7 +204,8 @@ impl Qemu {
             ..*guest
         };
         let sendings = experiment.sendings().count() as u64;
-        let bytes = sendings * experiment.on_the_line().len() as u64;
+        let line = experiment.on_the_line().len();
+        let bytes = sendings * line as u64;
         let mut ran = self.run(&guest, &Limits::of(sendings, bytes), progress)?;
         let reported = ran.reports.iter().filter_map(|report| match report {
             Report::Sent { item, sent } => Some((*item, *sent)),
@@ -220,7 +221,7 @@ impl Qemu {
         if sent.len() as u64 != sendings {
             return Err(Error::Undone);
         }
-        let arrived = std::mem::take(&mut ran.serial);
+        let arrived = cut(&std::mem::take(&mut ran.serial), line, sent.len());
         Ok((Outcome { sent, arrived }, ran))
     }
 

@@ -58,7 +58,7 @@ pub fn document(on: &On, measured: &Measured) -> Result<String> {
             cpu: cpu_name(),
             qemu: match on {
                 On::Qemu { qemu, .. } => Some(Qemu::version(qemu)),
-                On::Model(_) => None,
+                On::Model { .. } => None,
             },
         },
         results: results.collect(),
@@ -67,7 +67,7 @@ pub fn document(on: &On, measured: &Measured) -> Result<String> {
 }
 
 /// What no machine here can count (exits) is left out.
-fn metrics(measured: &Measured, way: &Way) -> [(&'static str, f64, &'static str); 5] {
+fn metrics(measured: &Measured, way: &Way) -> [(&'static str, f64, &'static str); 6] {
     let per_byte = |value: fn(&nostall_work::uart::Sent) -> u64| measured.per_byte(way, value);
     [
         ("bytes", way.bytes() as f64, "B"),
@@ -78,6 +78,7 @@ fn metrics(measured: &Measured, way: &Way) -> [(&'static str, f64, &'static str)
         ),
         ("bus_accesses_per_byte", per_byte(|s| s.bus_accesses), "1/B"),
         ("ns_per_byte", per_byte(|s| s.ns), "ns/B"),
+        ("stalled_ns_per_byte", per_byte(|s| s.stalled_ns), "ns/B"),
         ("time_ratio_to_slowest", measured.ratio(way), "1"),
     ]
 }

@@ -9,9 +9,10 @@ mod verdict;
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 /// Measure how a path of I/O performs, each way of doing it beside the others
@@ -44,9 +45,18 @@ pub struct Args {
 
     /// The model's serial port (with --on model)
     ///
-    /// `vm` empties at once, as virtual ones do; `pc-16550a` at 115,200 baud.
+    /// `vm` empties at once, as virtual ones do; `pc-16550a` at 115,200 baud, and
+    /// `fast-16550a` is another one of that kind with a published figure;
+    /// `hp-dl380-gen9` is the slow port of a management controller.
     #[arg(long, value_name = "NAME", value_parser = on::profile, default_value = "vm")]
     profile: nostall_devices::uart::Profile,
+
+    /// Have the model's port fail after N accesses (with --on model)
+    ///
+    /// Faults: stuck-lsr, all-ones, no-cts, short-fifo, power-loss, slow-reads. N is
+    /// 1000 if not given.
+    #[arg(long, value_name = "NAME[:N]", value_parser = on::fault)]
+    fault: Option<nostall_vm::model::Planned>,
 
     /// Send this file instead of the boot log
     #[arg(long, value_name = "FILE", conflicts_with = "bytes")]
@@ -118,11 +128,7 @@ pub fn run(args: Args) -> Result<()> {
     let on = on::choose(&args)?;
     let measured = uart::measure(&on, args.cpus, &args.qemu_arg, &text)?;
 
-    println!("{}", measured.headline);
-    println!("{}", text.describe(measured.line.len(), measured.rounds));
-    println!();
-    println!("{}", measured.table());
-    println!();
+    // Files first: whoever reads our output may stop reading.
     if let Some(dir) = &args.capture {
         capture(dir, &measured)?;
     }
@@ -131,9 +137,32 @@ pub fn run(args: Args) -> Result<()> {
         fs::write(file, json).with_context(|| format!("--json {}", file.display()))?;
     }
     let faults = measured.faults();
-    ensure!(faults.is_empty(), "{}", faults.join("; "));
-    println!("{}", measured.success());
-    Ok(())
+    let mut parts = vec![
+        format!(
+            "{}\n{}",
+            measured.headline,
+            text.describe(measured.line.len(), measured.rounds)
+        ),
+        measured.table(),
+    ];
+    parts.extend(measured.published());
+    parts.push(if faults.is_empty() {
+        measured.success()
+    } else {
+        format!("Not every byte arrived:\n  {}", faults.join("\n  "))
+    });
+    print(&parts.join("\n\n"))?;
+    measured.failure().map_or(Ok(()), |failure| bail!(failure))
+}
+
+/// To stdout. A reader that has gone away has seen enough.
+fn print(text: &str) -> Result<()> {
+    match writeln!(io::stdout(), "{text}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("standard output")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn capture(dir: &Path, measured: &uart::Measured) -> Result<()> {

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use anyhow::{Result, bail, ensure};
+use nostall_devices::Fault;
 use nostall_devices::uart::Profile;
+use nostall_vm::model::Planned;
 use nostall_vm::qemu::{Machine, Qemu};
 
 use super::{Args, MachineArg, OnArg};
@@ -15,7 +17,10 @@ pub enum On {
         qemu: Qemu,
         kernel: Cow<'static, [u8]>,
     },
-    Model(Profile),
+    Model {
+        profile: Profile,
+        fault: Option<Planned>,
+    },
 }
 
 impl On {
@@ -23,7 +28,7 @@ impl On {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Qemu { .. } => "qemu",
-            Self::Model(_) => "model",
+            Self::Model { .. } => "model",
         }
     }
 }
@@ -35,29 +40,22 @@ pub fn choose(args: &Args) -> Result<On> {
         OnArg::Qemu => qemu(args),
         OnArg::Model => {
             for_qemu_only(args, "--on model")?;
-            Ok(On::Model(args.profile))
-        }
-        OnArg::Auto if args.profile != Profile::VM => {
-            bail!("--profile {} goes with --on model", args.profile.name)
+            Ok(model(args))
         }
         OnArg::Auto => qemu(args).or_else(|error| {
-            // What was asked of QEMU is not to be dropped in silence.
-            if for_qemu_only(args, "").is_err() {
+            // What was asked of either is not to be dropped in silence.
+            if for_qemu_only(args, "").is_err() || for_model_only(args).is_err() {
                 return Err(error);
             }
             eprintln!("nostall: {error}");
             eprintln!("nostall: going on with --on model");
-            Ok(On::Model(args.profile))
+            Ok(model(args))
         }),
     }
 }
 
 fn qemu(args: &Args) -> Result<On> {
-    ensure!(
-        args.profile == Profile::VM,
-        "--profile {} goes with --on model",
-        args.profile.name
-    );
+    for_model_only(args)?;
     let machine = match args.machine {
         MachineArg::Q35 => Machine::Q35,
     };
@@ -67,6 +65,20 @@ fn qemu(args: &Args) -> Result<On> {
     };
     let qemu = Qemu::find(machine)?;
     Ok(On::Qemu { qemu, kernel })
+}
+
+const fn model(args: &Args) -> On {
+    On::Model {
+        profile: args.profile,
+        fault: args.fault,
+    }
+}
+
+fn for_model_only(args: &Args) -> Result<()> {
+    let (name, vm) = (args.profile.name, Profile::VM.name);
+    ensure!(name == vm, "--profile {name} goes with --on model");
+    ensure!(args.fault.is_none(), "--fault goes with --on model");
+    Ok(())
 }
 
 fn for_qemu_only(args: &Args, on: &str) -> Result<()> {
@@ -88,4 +100,17 @@ pub fn profile(name: &str) -> Result<Profile, String> {
             let names = Profile::ALL.map(|profile| profile.name);
             format!("the profiles are {}", names.join(", "))
         })
+}
+
+/// `NAME` or `NAME:AFTER`.
+pub fn fault(words: &str) -> Result<Planned, String> {
+    let (name, after) = words.split_once(':').unwrap_or((words, "1000"));
+    let fault = name.parse().map_err(|_| {
+        let names = Fault::ALL.map(Fault::name);
+        format!("the faults are {}", names.join(", "))
+    })?;
+    let after = after
+        .parse()
+        .map_err(|_| format!("`{after}` is not a number of accesses"))?;
+    Ok(Planned { fault, after })
 }

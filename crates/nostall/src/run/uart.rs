@@ -5,7 +5,10 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use nostall_devices::uart::{Profile, Published};
+use nostall_io::Nanos;
 use nostall_uart::Strategy;
+use nostall_vm::model::Planned;
 use nostall_vm::qemu::{Guest, Ran};
 use nostall_vm::uart::{Experiment, Outcome};
 use nostall_vm::{model, qemu};
@@ -30,8 +33,8 @@ pub struct Measured {
     pub line: Vec<u8>,
     pub rounds: u16,
     pub ways: Vec<Way>,
-    /// Bytes that came after all that was to come.
-    surplus: usize,
+    /// What others have published, and what the model takes for it.
+    published: Vec<(Published, Nanos)>,
 }
 
 /// One way to send, over all rounds.
@@ -49,7 +52,12 @@ pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString], text: &Text) -> Resul
     let jobs: Vec<Job> = Job::all().collect();
     let experiment = Experiment {
         jobs: &jobs,
-        repeat: if text.bytes.len() < LONG { ROUNDS } else { 1 },
+        repeat: match on {
+            On::Qemu { .. } if text.bytes.len() < LONG => ROUNDS,
+            On::Qemu { .. } => 1,
+            // Virtual time is the same every time.
+            On::Model { .. } => 1,
+        },
         text: &text.bytes,
     };
     let line = experiment.on_the_line();
@@ -68,17 +76,28 @@ pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString], text: &Text) -> Resul
             let (outcome, ran) = qemu.uart(&guest, &experiment, progress)?;
             (outcome, on_qemu(qemu, cpus, &ran))
         }
-        On::Model(profile) => {
-            let outcome = model::uart(*profile, &experiment, progress)?;
-            let name = profile.name;
-            (
-                outcome,
-                format!("uart on model, profile {name}, virtual time"),
-            )
+        On::Model { profile, fault } => {
+            let outcome = model::uart(*profile, *fault, &experiment, progress)?;
+            (outcome, on_model(profile, *fault))
         }
     };
     drop(bar);
-    Ok(Measured::new(headline, line, experiment.repeat, outcome))
+    let published = match on {
+        On::Model { profile, .. } => model::published(*profile)?,
+        On::Qemu { .. } => Vec::new(),
+    };
+    let rounds = experiment.repeat;
+    Ok(Measured::new(headline, line, rounds, outcome, published))
+}
+
+fn on_model(profile: &Profile, fault: Option<Planned>) -> String {
+    let fault = fault.map_or(String::new(), |planned| {
+        format!(", {} after {} accesses", planned.fault, planned.after)
+    });
+    format!(
+        "uart on model, profile {}{fault}, virtual time",
+        profile.name
+    )
 }
 
 fn on_qemu(qemu: &qemu::Qemu, cpus: u16, ran: &Ran) -> String {
@@ -95,21 +114,22 @@ fn on_qemu(qemu: &qemu::Qemu, cpus: u16, ran: &Ran) -> String {
 }
 
 impl Measured {
-    /// Cuts what arrived into sendings. The cuts are where they belong if all
-    /// was whole so far; after the first loss they cannot be known.
-    fn new(headline: String, line: Vec<u8>, rounds: u16, outcome: Outcome) -> Self {
+    fn new(
+        headline: String,
+        line: Vec<u8>,
+        rounds: u16,
+        outcome: Outcome,
+        published: Vec<(Published, Nanos)>,
+    ) -> Self {
         let mut ways: Vec<Way> = Vec::new();
-        let mut rest = outcome.arrived.as_slice();
-        for (job, sent) in outcome.sent {
-            let (arrived, after) = rest.split_at(line.len().min(rest.len()));
-            rest = after;
-            let difference = compare(&line, arrived);
+        for ((job, sent), arrived) in outcome.sent.into_iter().zip(outcome.arrived) {
+            let difference = compare(&line, &arrived);
             let known = ways.iter().position(|way| way.job == job);
             let way = known.unwrap_or_else(|| {
                 ways.push(Way {
                     job,
                     sent: Vec::new(),
-                    arrived: arrived.to_vec(),
+                    arrived: arrived.clone(),
                     difference: None,
                     whole: 0,
                 });
@@ -121,7 +141,7 @@ impl Measured {
                 way.whole += 1;
             } else if way.difference.is_none() {
                 way.difference = difference;
-                way.arrived = arrived.to_vec();
+                way.arrived = arrived;
             }
         }
         Self {
@@ -129,19 +149,17 @@ impl Measured {
             line,
             rounds,
             ways,
-            surplus: rest.len(),
+            published,
         }
     }
 
     /// The table for people.
     pub fn table(&self) -> String {
         let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Disabled)
-            .set_header([
-                "strategy", "writes", "bytes", "instr/B", "bus/B", "exits/B", "time/B", "ratio",
-            ]);
+        table.set_header([
+            "strategy", "writes", "bytes", "instr/B", "bus/B", "exits/B", "time/B", "ratio",
+            "stalled",
+        ]);
         for way in &self.ways {
             table.add_row([
                 way.job.strategy.name().to_owned(),
@@ -152,22 +170,48 @@ impl Measured {
                 "-".to_owned(),
                 time(self.per_byte(way, |s| s.ns)),
                 format!("{:.2}", self.ratio(way)),
+                percent(self.stalled(way)),
             ]);
-        }
-        for column in table.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        if let Some(first) = table.column_mut(0) {
-            first.set_padding((0, 1));
         }
         let legend = "\
             instr, bus, exits: register instructions, bus accesses, VM exits for each byte\n\
-            sent (- where this machine cannot count them); ratio: time to the slowest's.";
-        let lines: Vec<_> = table
-            .lines()
-            .map(|line| line.trim_end().to_owned())
-            .collect();
-        format!("{}\n\n{legend}", lines.join("\n"))
+            sent (- where this machine cannot count them); ratio: time to the slowest's;\n\
+            stalled: of the time, what a second task on the same CPU did not get.";
+        format!("{}\n\n{legend}", aligned(table, 2))
+    }
+
+    /// Published figures beside the model's, for people; empty without any.
+    pub fn published(&self) -> Option<String> {
+        if self.published.is_empty() {
+            return None;
+        }
+        let mut table = Table::new();
+        table.set_header(["strategy", "bytes", "published", "model", "ratio"]);
+        for (published, ours) in &self.published {
+            table.add_row([
+                published.strategy.name().to_owned(),
+                published.bytes.to_string(),
+                time(published.time.0 as f64),
+                time(ours.0 as f64),
+                format!("{:.3}", ours.0 as f64 / published.time.0 as f64),
+            ]);
+        }
+        let mut sources: Vec<_> = self.published.iter().map(|(p, _)| p.source).collect();
+        sources.dedup();
+        sources.sort_unstable();
+        sources.dedup();
+        Some(format!(
+            "One write, as published for such a port and as the model has it, which was\n\
+             fitted to these figures and proves nothing about that machine:\n\n{}\n\n\
+             Published: {}",
+            aligned(table, 1),
+            sources.join(";\n           "),
+        ))
+    }
+
+    /// Of the time of all its rounds, what a second task did not get.
+    pub fn stalled(&self, way: &Way) -> f64 {
+        self.per_byte(way, |s| s.stalled_ns) / self.per_byte(way, |s| s.ns).max(f64::MIN_POSITIVE)
     }
 
     /// The median over all rounds, for each byte that was to go over the line.
@@ -184,13 +228,17 @@ impl Measured {
         self.per_byte(way, |s| s.ns) / slowest
     }
 
+    /// What to say if there are faults, in one line.
+    pub fn failure(&self) -> Option<String> {
+        let faults = self.faults();
+        let first = faults.first()?;
+        let (n, of) = (faults.len(), self.ways.len());
+        Some(format!("{n} of {of} ways lost bytes: {first}"))
+    }
+
     /// What did not arrive as it was to; empty if everything did.
     pub fn faults(&self) -> Vec<String> {
-        let mut faults: Vec<String> = self.ways.iter().filter_map(|w| self.fault(w)).collect();
-        if self.surplus > 0 {
-            faults.push(format!("{} bytes too many arrived", self.surplus));
-        }
-        faults
+        self.ways.iter().filter_map(|w| self.fault(w)).collect()
     }
 
     fn fault(&self, way: &Way) -> Option<String> {
@@ -198,12 +246,20 @@ impl Measured {
         let Job { strategy, writes } = way.job;
         let mut fault = format!("{strategy}, {}: {difference}", writes.name());
         let dropped: u64 = way.sent.iter().map(|sent| sent.dropped).sum();
-        if dropped > 0 {
-            fault += &format!("; the driver gave up {dropped} bytes");
-        }
-        if way.sent.iter().any(|sent| sent.timed_out) {
-            fault += ": the port was stuck";
-        }
+        let stuck = way.sent.iter().any(|sent| sent.timed_out);
+        fault += &match (dropped, stuck) {
+            (0, false) => ", unnoticed by the driver (lost on the way; or the FIFO is shallower \
+                 than it says: try a smaller transmit load)"
+                .to_owned(),
+            (0, true) => ": the port never said that it was done (reset it)".to_owned(),
+            (n, true) => format!(
+                ": {n} bytes given up on a port that was stuck or held off (check the other \
+                 end's flow control, or reset the port)"
+            ),
+            (n, false) => format!(
+                ": {n} bytes given up on a port that was gone (check its power and address)"
+            ),
+        };
         Some(fault)
     }
 
@@ -252,12 +308,35 @@ impl Way {
     }
 }
 
+/// The table's lines, its columns from `text` on aligned to the right.
+fn aligned(mut table: Table, text: usize) -> String {
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    for column in table.column_iter_mut().skip(text) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let lines: Vec<_> = table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
+    lines.join("\n")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 /// Three digits and a unit.
 fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 999.5 => return format!("{ns:.0} ns"),
         ns if ns < 999_500.0 => (ns / 1e3, "us"),
-        ns => (ns / 1e6, "ms"),
+        ns if ns < 999_500_000.0 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
     };
     let decimals = match value {
         v if v < 9.995 => 2,
@@ -286,11 +365,12 @@ mod tests {
             ns: 40,
             ..Sent::default()
         };
+        let mut arrived = arrived.chunks(4).map(<[u8]>::to_vec);
         let outcome = Outcome {
             sent: [WHOLE, LINES, WHOLE, LINES].map(|job| (job, sent)).into(),
-            arrived: arrived.to_vec(),
+            arrived: (0..4).map(|_| arrived.next().unwrap_or_default()).collect(),
         };
-        Measured::new(String::new(), b"abcd".to_vec(), 2, outcome)
+        Measured::new(String::new(), b"abcd".to_vec(), 2, outcome, Vec::new())
     }
 
     #[test]
@@ -306,21 +386,19 @@ mod tests {
         let measured = measured(b"abcdabcdabcdabXd");
         assert_eq!(
             measured.faults(),
-            ["fifo-burst, lines: byte 2 is 0x58 where 0x63 was sent"]
+            [
+                "fifo-burst, lines: byte 2 is 0x58 where 0x63 was sent, unnoticed by the driver (a FIFO that is shallower than it says needs a smaller transmit load)"
+            ]
         );
         assert_eq!(measured.captures()["fifo-burst"], b"abXd");
     }
 
     #[test]
-    fn bytes_that_are_missing_or_too_many_are_faults() {
-        assert_eq!(
-            measured(b"abcdabcdabcdab").faults(),
-            ["fifo-burst, lines: only 2 of 4 bytes arrived"]
-        );
-        assert_eq!(
-            measured(b"abcdabcdabcdabcd!").faults(),
-            ["1 bytes too many arrived"]
-        );
+    fn bytes_that_are_missing_are_faults() {
+        let failure = measured(b"abcdabcdabcdab").failure().unwrap();
+        let expected = "1 of 2 ways lost bytes: fifo-burst, lines: only 2 of 4 bytes arrived";
+        assert!(failure.starts_with(expected), "{failure}");
+        assert_eq!(measured(b"abcdabcdabcdabcd").failure(), None);
         assert_eq!(measured(b"").faults().len(), 2);
     }
 
@@ -330,5 +408,6 @@ mod tests {
         assert_eq!(time(3_400.0), "3.40 us");
         assert_eq!(time(86_805.0), "86.8 us");
         assert_eq!(time(12_345_678.0), "12.3 ms");
+        assert_eq!(time(3_142_000_000.0), "3.14 s");
     }
 }

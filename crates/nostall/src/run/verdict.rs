@@ -11,6 +11,8 @@ pub enum Difference {
     },
     /// There are no more.
     EndsAt { offset: usize, of: usize },
+    /// There are more.
+    TooMany { extra: usize },
 }
 
 impl std::fmt::Display for Difference {
@@ -25,6 +27,7 @@ impl std::fmt::Display for Difference {
                 "byte {offset} is {got:#04x} where {expected:#04x} was sent"
             ),
             Self::EndsAt { offset, of } => write!(f, "only {offset} of {of} bytes arrived"),
+            Self::TooMany { extra } => write!(f, "{extra} bytes too many arrived"),
         }
     }
 }
@@ -42,6 +45,9 @@ pub fn compare(expected: &[u8], arrived: &[u8]) -> Option<Difference> {
         None if arrived.len() < expected.len() => Some(Difference::EndsAt {
             offset: arrived.len(),
             of: expected.len(),
+        }),
+        None if arrived.len() > expected.len() => Some(Difference::TooMany {
+            extra: arrived.len() - expected.len(),
         }),
         None => None,
     }
@@ -74,6 +80,10 @@ mod tests {
         assert_eq!(
             compare(b"abc", b"ab"),
             Some(Difference::EndsAt { offset: 2, of: 3 })
+        );
+        assert_eq!(
+            compare(b"abc", b"abcd"),
+            Some(Difference::TooMany { extra: 1 })
         );
     }
 

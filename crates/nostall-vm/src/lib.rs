@@ -21,7 +21,7 @@
 //! use nostall_vm::{model, uart::Experiment};
 //! use nostall_work::uart::Job;
 //!
-//! let jobs: Vec<Job> = Job::all().collect();
+//! let jobs: Vec<Job> = Job::ours().collect();
 //! let experiment = Experiment { jobs: &jobs, repeat: 1, text: b"[0.000000] Linux\n" };
 //! let outcome = model::uart(Profile::VM, None, &experiment, &mut |_| {})?;
 //! assert_eq!(outcome.sent.len(), jobs.len());

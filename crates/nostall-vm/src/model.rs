@@ -4,7 +4,7 @@ use nostall_devices::uart::{Profile, Published, Uart, VirtualPort};
 use nostall_devices::{Fault, VirtualClock};
 use nostall_io::{Counting, Nanos};
 use nostall_uart::{Console, FlowControl, LineSettings, OpenError, PowerLoss, Settings};
-use nostall_work::uart::{Job, Sent, Writes, send};
+use nostall_work::uart::{Driver, Job, Sent, Writes, send};
 
 use crate::uart::{Experiment, Outcome};
 
@@ -91,7 +91,7 @@ pub fn published(profile: Profile) -> Result<Vec<(Published, Nanos)>, OpenError>
             .take(published.bytes as usize)
             .collect();
         let job = Job {
-            strategy: published.strategy,
+            driver: Driver::Ours(published.strategy),
             writes: Writes::Whole,
         };
         let (sent, _) = one(profile, None, job, &text)?;

@@ -33,9 +33,10 @@
 //! ```
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod list;
+mod peer;
 mod report;
 pub mod uart;
 

@@ -7,6 +7,8 @@ use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::{Console, Strategy};
 use serde::{Deserialize, Serialize};
 
+use crate::peer::Peer;
+
 /// How a text is cut into writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Writes {
@@ -37,22 +39,58 @@ impl FromStr for Writes {
     }
 }
 
+/// Whose driver sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Driver {
+    /// Ours, by this strategy.
+    Ours(Strategy),
+    /// The `uart_16550` crate's. It knows no newlines: to be given text without.
+    Uart16550,
+}
+
+impl Driver {
+    /// Every driver, ours first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Strategy::ALL
+            .map(Self::Ours)
+            .into_iter()
+            .chain([Self::Uart16550])
+    }
+
+    /// The stable word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ours(strategy) => strategy.name(),
+            Self::Uart16550 => "uart_16550",
+        }
+    }
+}
+
+impl FromStr for Driver {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::all().find(|driver| driver.name() == name).ok_or(())
+    }
+}
+
 /// One way to send the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Job {
-    /// How bytes are brought to the transmitter.
-    pub strategy: Strategy,
+    /// Whose driver sends, and how it brings bytes to the transmitter.
+    pub driver: Driver,
     /// How the text is cut into writes.
     pub writes: Writes,
 }
 
 impl Job {
-    /// Every job: whole, then line by line, each by every strategy.
-    pub fn all() -> impl Iterator<Item = Self> {
+    /// Every job of ours: whole, then line by line, each by every strategy.
+    pub fn ours() -> impl Iterator<Item = Self> {
         Writes::ALL.into_iter().flat_map(|writes| {
-            Strategy::ALL
-                .into_iter()
-                .map(move |strategy| Self { strategy, writes })
+            Strategy::ALL.into_iter().map(move |strategy| Self {
+                driver: Driver::Ours(strategy),
+                writes,
+            })
         })
     }
 }
@@ -60,7 +98,7 @@ impl Job {
 impl fmt::Display for Job {
     /// As a word of a work list: `fifo-burst:lines`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.strategy, self.writes.name())
+        write!(f, "{}:{}", self.driver.name(), self.writes.name())
     }
 }
 
@@ -68,9 +106,9 @@ impl FromStr for Job {
     type Err = ();
 
     fn from_str(word: &str) -> Result<Self, ()> {
-        let (strategy, writes) = word.split_once(':').ok_or(())?;
+        let (driver, writes) = word.split_once(':').ok_or(())?;
         Ok(Self {
-            strategy: strategy.parse()?,
+            driver: driver.parse()?,
             writes: writes.parse()?,
         })
     }
@@ -103,10 +141,37 @@ pub fn send<R: Registers, C: Clock>(
     text: &[u8],
     granted: impl Fn() -> Nanos,
 ) -> Sent {
-    console.set_strategy(job.strategy);
+    let mut peer = match job.driver {
+        Driver::Ours(strategy) => {
+            console.set_strategy(strategy);
+            None
+        }
+        Driver::Uart16550 => Peer::open(console.registers()),
+    };
     let before = console.registers().counts();
     let granted_before = granted();
     let start = console.clock().now();
+    let sent = match (job.driver, &mut peer) {
+        (Driver::Ours(_), _) => ours(console, job.writes, text),
+        (_, Some(peer)) => theirs(peer, console, text),
+        // It did not want the port.
+        (_, None) => Sent {
+            dropped: text.len() as u64,
+            ..Sent::default()
+        },
+    };
+    let took = console.clock().now() - start;
+    let counts = console.registers().counts() - before;
+    Sent {
+        ns: took.0,
+        stalled_ns: (took - (granted() - granted_before)).0,
+        register_instructions: counts.register_instructions(),
+        bus_accesses: counts.bus_accesses(),
+        ..sent
+    }
+}
+
+fn ours<R: Registers, C: Clock>(console: &mut Console<R, C>, writes: Writes, text: &[u8]) -> Sent {
     let mut sent = Sent::default();
     let mut write = |text| {
         let report = console.write(text);
@@ -114,18 +179,29 @@ pub fn send<R: Registers, C: Clock>(
         sent.dropped += report.dropped as u64;
         sent.timed_out |= report.timed_out;
     };
-    match job.writes {
+    match writes {
         Writes::Whole => write(text),
         Writes::Lines => text.split_inclusive(|&b| b == b'\n').for_each(write),
     }
     if sent.dropped == 0 {
         sent.timed_out |= console.flush().is_err();
     }
-    let took = console.clock().now() - start;
-    sent.ns = took.0;
-    sent.stalled_ns = (took - (granted() - granted_before)).0;
-    let counts = console.registers().counts() - before;
-    sent.register_instructions = counts.register_instructions();
-    sent.bus_accesses = counts.bus_accesses();
     sent
+}
+
+fn theirs<R: Registers, C: Clock>(
+    peer: &mut Peer<&R>,
+    console: &Console<R, C>,
+    text: &[u8],
+) -> Sent {
+    // As long as ours would wait if it met a stuck port with every load.
+    let bound = console.longest_wait() * text.len() as u64;
+    let written = peer.send(text, console.clock(), bound) as u64;
+    let dropped = text.len() as u64 - written;
+    Sent {
+        written,
+        dropped,
+        timed_out: dropped > 0,
+        ..Sent::default()
+    }
 }

@@ -9,7 +9,7 @@ use common::qemu;
 use nostall_uart::Strategy;
 use nostall_vm::qemu::{Error, Guest, Limits, Qemu, Ran};
 use nostall_vm::uart::Experiment;
-use nostall_work::uart::{Job, Writes};
+use nostall_work::uart::{Driver, Job, Writes};
 use nostall_work::{Failure, Report, Work};
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
@@ -278,7 +278,7 @@ fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
     let text = b"[    0.000000] sixty-three bytes and a newline, many times over\n".repeat(10);
     for strategy in Strategy::ALL {
         let job = Job {
-            strategy,
+            driver: Driver::Ours(strategy),
             writes: Writes::Lines,
         };
         // One sending more, all else alike.

@@ -6,7 +6,7 @@ use nostall_devices::uart::Profile;
 use nostall_uart::{LineSettings, Strategy};
 use nostall_vm::model;
 use nostall_vm::uart::Experiment;
-use nostall_work::uart::{Job, Sent, Writes};
+use nostall_work::uart::{Driver, Job, Sent, Writes};
 
 /// The flood that locked machines up, and what sending it comes to.
 fn flood(profile: Profile, strategy: Strategy, len: usize) -> (f64, Sent) {
@@ -18,7 +18,7 @@ fn flood(profile: Profile, strategy: Strategy, len: usize) -> (f64, Sent) {
     assert_eq!(text.len(), 722_780);
     text.truncate(len);
     let jobs = [Job {
-        strategy,
+        driver: Driver::Ours(strategy),
         writes: Writes::Lines,
     }];
     let experiment = Experiment {

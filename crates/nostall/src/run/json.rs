@@ -37,15 +37,34 @@ struct Figure<'a> {
 
 /// The document, with a line's end.
 pub fn document(on: &On, measured: &Measured) -> Result<String> {
-    let results = measured.ways.iter().flat_map(|way| {
+    let ways = measured.ways.iter().flat_map(|way| {
         metrics(measured, way).map(|(metric, value, unit)| Figure {
             path: "uart",
-            strategy: way.job.strategy.name(),
+            strategy: way.job.driver.name(),
             on: on.name(),
             metric: format!("{metric}{}", way.suffix()),
             value,
             unit,
             n: way.rounds(),
+        })
+    });
+    let beside = measured.beside.iter().flat_map(|write| {
+        [
+            (
+                "bus_accesses_per_byte",
+                write.per_byte(|s| s.bus_accesses),
+                "1/B",
+            ),
+            ("ns_per_byte", write.per_byte(|s| s.ns), "ns/B"),
+        ]
+        .map(|(metric, value, unit)| Figure {
+            path: "uart",
+            strategy: write.driver.name(),
+            on: on.name(),
+            metric: format!("{metric}_of_a_{}_byte_write", write.bytes),
+            value,
+            unit,
+            n: write.rounds(),
         })
     });
     let document = Document {
@@ -61,7 +80,7 @@ pub fn document(on: &On, measured: &Measured) -> Result<String> {
                 On::Model { .. } => None,
             },
         },
-        results: results.collect(),
+        results: ways.chain(beside).collect(),
     };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }

@@ -1,9 +1,11 @@
 //! `nostall run`: measure a path on a machine.
 
+mod beside;
 mod input;
 mod json;
 mod on;
 mod progress;
+mod table;
 mod uart;
 mod verdict;
 
@@ -145,6 +147,9 @@ pub fn run(args: Args) -> Result<()> {
         ),
         measured.table(),
     ];
+    if !measured.beside.is_empty() {
+        parts.push(beside::table(&measured.beside));
+    }
     parts.extend(measured.published());
     parts.push(if faults.is_empty() {
         measured.success()

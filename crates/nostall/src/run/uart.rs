@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::Table;
 use nostall_devices::uart::{Profile, Published};
 use nostall_io::Nanos;
 use nostall_uart::Strategy;
@@ -12,11 +12,13 @@ use nostall_vm::model::Planned;
 use nostall_vm::qemu::{Guest, Ran};
 use nostall_vm::uart::{Experiment, Outcome};
 use nostall_vm::{model, qemu};
-use nostall_work::uart::{Job, Sent, Writes};
+use nostall_work::uart::{Driver, Job, Sent, Writes};
 
+use super::beside;
 use super::input::Text;
 use super::on::On;
 use super::progress::Bar;
+use super::table::{aligned, percent, time};
 use super::verdict::{Difference, compare, median};
 
 /// How often every way is measured, unless the text is long.
@@ -35,6 +37,8 @@ pub struct Measured {
     pub ways: Vec<Way>,
     /// What others have published, and what the model takes for it.
     published: Vec<(Published, Nanos)>,
+    /// Single writes, by ours and by others' drivers.
+    pub beside: Vec<beside::Write>,
 }
 
 /// One way to send, over all rounds.
@@ -49,7 +53,7 @@ pub struct Way {
 
 /// Measures every way to send `text` on `on`.
 pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString], text: &Text) -> Result<Measured> {
-    let jobs: Vec<Job> = Job::all().collect();
+    let jobs: Vec<Job> = Job::ours().collect();
     let experiment = Experiment {
         jobs: &jobs,
         repeat: match on {
@@ -65,14 +69,7 @@ pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString], text: &Text) -> Resul
     let progress = &mut |bytes| bar.at(bytes);
     let (outcome, headline) = match on {
         On::Qemu { qemu, kernel } => {
-            let guest = Guest {
-                kernel,
-                cpus,
-                work: &[],
-                repeat: 1,
-                input: &[],
-                qemu_args,
-            };
+            let guest = guest(kernel, cpus, qemu_args);
             let (outcome, ran) = qemu.uart(&guest, &experiment, progress)?;
             (outcome, on_qemu(qemu, cpus, &ran))
         }
@@ -82,12 +79,40 @@ pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString], text: &Text) -> Resul
         }
     };
     drop(bar);
-    let published = match on {
-        On::Model { profile, .. } => model::published(*profile)?,
-        On::Qemu { .. } => Vec::new(),
-    };
     let rounds = experiment.repeat;
-    Ok(Measured::new(headline, line, rounds, outcome, published))
+    let mut measured = Measured::new(headline, line, rounds, outcome);
+    match on {
+        On::Qemu { qemu, kernel } => {
+            let guest = guest(kernel, cpus, qemu_args);
+            measured.beside = beside::measure(ROUNDS, |experiment| {
+                Ok(qemu.uart(&guest, experiment, &mut |_| {})?.0)
+            })?;
+        }
+        On::Model {
+            profile,
+            fault: None,
+        } => {
+            measured.beside = beside::measure(1, |experiment| {
+                Ok(model::uart(*profile, None, experiment, &mut |_| {})?)
+            })?;
+            measured.published = model::published(*profile)?;
+        }
+        // The port as published, and as others use it, does not fail.
+        On::Model { .. } => {}
+    }
+    Ok(measured)
+}
+
+/// A guest whose work and input the experiment gives.
+const fn guest<'a>(kernel: &'a [u8], cpus: u16, qemu_args: &'a [OsString]) -> Guest<'a> {
+    Guest {
+        kernel,
+        cpus,
+        work: &[],
+        repeat: 1,
+        input: &[],
+        qemu_args,
+    }
 }
 
 fn on_model(profile: &Profile, fault: Option<Planned>) -> String {
@@ -114,13 +139,7 @@ fn on_qemu(qemu: &qemu::Qemu, cpus: u16, ran: &Ran) -> String {
 }
 
 impl Measured {
-    fn new(
-        headline: String,
-        line: Vec<u8>,
-        rounds: u16,
-        outcome: Outcome,
-        published: Vec<(Published, Nanos)>,
-    ) -> Self {
+    fn new(headline: String, line: Vec<u8>, rounds: u16, outcome: Outcome) -> Self {
         let mut ways: Vec<Way> = Vec::new();
         for ((job, sent), arrived) in outcome.sent.into_iter().zip(outcome.arrived) {
             let difference = compare(&line, &arrived);
@@ -149,7 +168,8 @@ impl Measured {
             line,
             rounds,
             ways,
-            published,
+            published: Vec::new(),
+            beside: Vec::new(),
         }
     }
 
@@ -162,7 +182,7 @@ impl Measured {
         ]);
         for way in &self.ways {
             table.add_row([
-                way.job.strategy.name().to_owned(),
+                way.job.driver.name().to_owned(),
                 way.job.writes.name().to_owned(),
                 way.arrived.len().to_string(),
                 format!("{:.4}", self.per_byte(way, |s| s.register_instructions)),
@@ -232,19 +252,21 @@ impl Measured {
     pub fn failure(&self) -> Option<String> {
         let faults = self.faults();
         let first = faults.first()?;
-        let (n, of) = (faults.len(), self.ways.len());
+        let (n, of) = (faults.len(), self.ways.len() + self.beside.len());
         Some(format!("{n} of {of} ways lost bytes: {first}"))
     }
 
     /// What did not arrive as it was to; empty if everything did.
     pub fn faults(&self) -> Vec<String> {
-        self.ways.iter().filter_map(|w| self.fault(w)).collect()
+        let ways = self.ways.iter().filter_map(|w| self.fault(w));
+        ways.chain(self.beside.iter().filter_map(beside::Write::fault))
+            .collect()
     }
 
     fn fault(&self, way: &Way) -> Option<String> {
         let difference = way.difference?;
-        let Job { strategy, writes } = way.job;
-        let mut fault = format!("{strategy}, {}: {difference}", writes.name());
+        let Job { driver, writes } = way.job;
+        let mut fault = format!("{}, {}: {difference}", driver.name(), writes.name());
         let dropped: u64 = way.sent.iter().map(|sent| sent.dropped).sum();
         let stuck = way.sent.iter().any(|sent| sent.timed_out);
         fault += &match (dropped, stuck) {
@@ -277,7 +299,10 @@ impl Measured {
     pub fn captures(&self) -> BTreeMap<&'static str, &[u8]> {
         let mut captures = BTreeMap::new();
         for strategy in Strategy::ALL {
-            let mut ways = self.ways.iter().filter(|w| w.job.strategy == strategy);
+            let mut ways = self
+                .ways
+                .iter()
+                .filter(|w| w.job.driver == Driver::Ours(strategy));
             let first = ways.clone().next();
             if let Some(way) = ways.find(|w| w.difference.is_some()).or(first) {
                 captures.insert(strategy.name(), way.arrived.as_slice());
@@ -308,54 +333,16 @@ impl Way {
     }
 }
 
-/// The table's lines, its columns from `text` on aligned to the right.
-fn aligned(mut table: Table, text: usize) -> String {
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled);
-    for column in table.column_iter_mut().skip(text) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    let lines: Vec<_> = table
-        .lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect();
-    lines.join("\n")
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
-/// Three digits and a unit.
-fn time(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 999.5 => return format!("{ns:.0} ns"),
-        ns if ns < 999_500.0 => (ns / 1e3, "us"),
-        ns if ns < 999_500_000.0 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    let decimals = match value {
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const WHOLE: Job = Job {
-        strategy: Strategy::BytePolled,
+        driver: Driver::Ours(Strategy::BytePolled),
         writes: Writes::Whole,
     };
     const LINES: Job = Job {
-        strategy: Strategy::FifoBurst,
+        driver: Driver::Ours(Strategy::FifoBurst),
         writes: Writes::Lines,
     };
 
@@ -370,7 +357,7 @@ mod tests {
             sent: [WHOLE, LINES, WHOLE, LINES].map(|job| (job, sent)).into(),
             arrived: (0..4).map(|_| arrived.next().unwrap_or_default()).collect(),
         };
-        Measured::new(String::new(), b"abcd".to_vec(), 2, outcome, Vec::new())
+        Measured::new(String::new(), b"abcd".to_vec(), 2, outcome)
     }
 
     #[test]
@@ -398,14 +385,5 @@ mod tests {
         assert!(failure.starts_with(expected), "{failure}");
         assert_eq!(measured(b"abcdabcdabcdabcd").failure(), None);
         assert_eq!(measured(b"").faults().len(), 2);
-    }
-
-    #[test]
-    fn a_time_has_a_unit_that_a_person_would_choose() {
-        assert_eq!(time(812.4), "812 ns");
-        assert_eq!(time(3_400.0), "3.40 us");
-        assert_eq!(time(86_805.0), "86.8 us");
-        assert_eq!(time(12_345_678.0), "12.3 ms");
-        assert_eq!(time(3_142_000_000.0), "3.14 s");
     }
 }

@@ -4,6 +4,7 @@
 
 mod kernel;
 mod run;
+mod uart;
 
 use std::process::ExitCode;
 
@@ -20,11 +21,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Args),
+    Uart(uart::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Uart(args) => uart::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -29,6 +29,9 @@ pub struct Shown {
     pub mcr: u8,
     pub lsr: u8,
     pub scr: u8,
+    /// `None` if the divisor latch covers it.
+    pub ier: Option<u8>,
+    /// `None`, as the MSR, if it was left to the port's user.
     pub iir: Option<u8>,
     pub msr: Option<u8>,
 }
@@ -68,6 +71,13 @@ pub struct Sending {
     /// Of that time, what the CPU could do nothing else in.
     pub held: Nanos,
     pub whole: bool,
+}
+
+impl Shown {
+    /// Whether somebody waits for the port's interrupts.
+    pub fn has_interrupts(&self) -> bool {
+        self.ier.is_some_and(|ier| ier & 0x0f != 0)
+    }
 }
 
 impl Cost {
@@ -225,16 +235,16 @@ impl Findings {
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut row = |name: &str, value: String| writeln!(f, "{name:<11} {value}");
+        let mut row = |name: &str, value: String| writeln!(f, "{name:<12} {value}");
         row("registers", self.shown.to_string())?;
         row("model", self.model())?;
-        row("FIFO", self.fifo())?;
+        row("FIFOs", self.fifo())?;
         row("divisor", self.rate())?;
         row("frame", self.frame())?;
         row("LSR read", self.cost.to_string())?;
         if let Some(sent) = &self.sent {
-            row("1st bursts", self.reached(&sent.bursts[0]))?;
-            row("2nd bursts", self.reached(&sent.bursts[1]))?;
+            row("first half", self.reached(&sent.bursts[0]))?;
+            row("second half", self.reached(&sent.bursts[1]))?;
         }
         if self.lost() {
             return write!(f, "\nBytes were lost: what they cost means nothing.");
@@ -280,6 +290,7 @@ impl fmt::Display for Shown {
             mcr,
             lsr,
             scr,
+            ier,
             iir,
             msr,
         } = self;
@@ -287,7 +298,7 @@ impl fmt::Display for Shown {
             f,
             "LCR {lcr:#04x} MCR {mcr:#04x} LSR {lsr:#04x} SCR {scr:#04x}"
         )?;
-        for (name, value) in [("IIR", iir), ("MSR", msr)] {
+        for (name, value) in [("IER", ier), ("IIR", iir), ("MSR", msr)] {
             if let Some(value) = value {
                 write!(f, " {name} {value:#04x}")?;
             }

@@ -38,6 +38,8 @@ pub enum Care {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Absent,
+    /// Its interrupts are enabled.
+    Used,
     /// It holds bytes that it does not send.
     NeverEmpty,
     /// A divisor that no usual rate gives.
@@ -49,6 +51,10 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent => Absent.fmt(f),
+            Self::Used => f.write_str(
+                "its interrupts are enabled, so that a driver uses it, whom --send would disturb: \
+                 stop that first, or leave out --send",
+            ),
             Self::NeverEmpty => f.write_str(
                 "the transmitter does not become empty within a second: is it held off, or stuck?",
             ),
@@ -92,6 +98,9 @@ pub fn by_sending(
     input_clock: u32,
 ) -> Result<Findings, Fault> {
     let shown = shown(registers, Care::Free)?;
+    if shown.has_interrupts() {
+        return Err(Fault::Used);
+    }
     wait_until_empty(registers, clock)?;
     let before = Before::take(registers, &shown);
     let probed = probe(registers).map_err(|Absent| Fault::Absent)?;
@@ -168,22 +177,28 @@ fn text(bytes: usize) -> Vec<u8> {
 }
 
 fn shown(registers: &impl Registers, care: Care) -> Result<Shown, Fault> {
-    let free = |offset| (care == Care::Free).then(|| registers.read8(offset));
+    let (lcr, mcr) = (registers.read8(LCR), registers.read8(MCR));
+    // No model has all these bits set.
+    if lcr == !0 && mcr == !0 {
+        return Err(Fault::Absent);
+    }
     let shown = Shown {
-        lcr: registers.read8(LCR),
-        mcr: registers.read8(MCR),
+        lcr,
+        mcr,
         lsr: registers.read8(LSR),
         scr: registers.read8(SCR),
-        iir: free(IIR),
-        msr: free(MSR),
+        ier: (lcr & lcr::DLAB == 0).then(|| registers.read8(IER)),
+        iir: None,
+        msr: None,
     };
-    // No model has all these bits set.
-    let absent = shown.lcr == !0 && shown.mcr == !0;
-    if absent {
-        Err(Fault::Absent)
-    } else {
-        Ok(shown)
+    if care == Care::Used || shown.has_interrupts() {
+        return Ok(shown);
     }
+    Ok(Shown {
+        iir: Some(registers.read8(IIR)),
+        msr: Some(registers.read8(MSR)),
+        ..shown
+    })
 }
 
 fn cost(registers: &impl Registers, clock: &impl Clock) -> Cost {
@@ -315,7 +330,6 @@ mod tests {
             (LCR, 0b11),
             (FCR, fcr::ENABLE),
             (MCR, 0x0b),
-            (IER, 0x05),
         ] {
             port.write8(offset, value);
         }
@@ -344,15 +358,17 @@ mod tests {
     }
 
     #[test]
-    fn of_a_used_port_the_transmit_interrupt_is_left_alone() {
-        for (care, left) in [
-            (Care::Used, iir::TRANSMITTER_EMPTY),
-            (Care::Free, iir::NONE),
-        ] {
+    fn of_a_used_port_the_transmit_interrupt_is_left_alone_and_nothing_is_sent() {
+        // Whoever has enabled interrupts uses it, whether Linux says so or not.
+        for care in [Care::Used, Care::Free] {
             let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
             port.write8(IER, 0b10);
-            by_reading(&port, &clock, care, None).unwrap();
-            assert_eq!(port.read8(IIR) & !iir::FIFOS, left, "{care:?}");
+            let counting = Counting::new(&port);
+            by_reading(&counting, &clock, care, None).unwrap();
+            let error = by_sending(&counting, &clock, LineSettings::PC_CLOCK).unwrap_err();
+            assert_eq!(error, Fault::Used);
+            assert_eq!(counting.counts().writes, 0);
+            assert_eq!(port.read8(IIR) & !iir::FIFOS, iir::TRANSMITTER_EMPTY);
         }
     }
 
@@ -376,7 +392,7 @@ mod tests {
 
         assert_eq!(port.read8(LCR), 0b11);
         assert_eq!(port.read8(MCR), 0x0b);
-        assert_eq!(port.read8(IER), 0x05);
+        assert_eq!(port.read8(IER), 0);
         assert_eq!(port.read8(IIR) & iir::FIFOS, iir::FIFOS);
         port.write8(LCR, lcr::DLAB);
         assert_eq!((port.read8(DLL), port.read8(DLM)), (12, 0));

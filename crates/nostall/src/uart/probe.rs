@@ -99,8 +99,10 @@ pub fn run(args: &Args) -> Result<()> {
     print(port, tty.as_ref(), &findings);
     if let Some(user) = user {
         println!();
-        println!("Used by {user}: IIR and MSR were not read, which would take interrupts from it;");
-        println!("a receive error that the LSR showed meanwhile may have been missed by it.");
+        println!(
+            "Used by {user}, from whom reading IIR and MSR could take interrupts: they were left"
+        );
+        println!("alone. It may have missed a receive error that the LSR showed meanwhile.");
     }
     ensure!(!findings.lost(), "the port did not take every byte in time");
     Ok(())

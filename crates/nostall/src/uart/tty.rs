@@ -114,7 +114,7 @@ impl Linux {
             let end = digits.find(|c: char| !c.is_ascii_digit());
             digits[..end.unwrap_or(digits.len())].parse().ok()
         });
-        rates.filter(|&rate| rate != 0).last()
+        rates.filter(|&rate| rate != 0).next_back()
     }
 }
 

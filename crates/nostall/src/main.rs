@@ -4,6 +4,8 @@
 
 mod kernel;
 mod run;
+// By Linux's /dev/port.
+#[cfg(target_os = "linux")]
 mod uart;
 
 use std::process::ExitCode;
@@ -21,12 +23,14 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(Box<run::Args>),
+    #[cfg(target_os = "linux")]
     Uart(uart::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(*args),
+        #[cfg(target_os = "linux")]
         Command::Uart(args) => uart::run(&args),
     };
     match result {

@@ -1,6 +1,8 @@
 //! `nostall uart probe`, as a user meets it: its help and its refusals. What it
 //! finds is tested on the model, beside the code.
 
+#![cfg(target_os = "linux")]
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 

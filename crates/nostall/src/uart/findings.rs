@@ -249,17 +249,15 @@ impl fmt::Display for Findings {
         if self.lost() {
             return write!(f, "\nBytes were lost: what they cost means nothing.");
         }
-        let (held, how): (fn(&Self, u64) -> [f64; 3], _) = match self.sent {
-            Some(_) => (
-                |found, n| found.sent.map_or([0.0; 3], |sent| sent.held(n)),
-                "from what was sent",
-            ),
-            None => (
-                Self::reckoned,
-                "reckoned from the line's rate and the LSR read",
-            ),
+        let held = |bytes| match &self.sent {
+            Some(sent) => sent.held(bytes),
+            None => self.reckoned(bytes),
         };
-        let (log, flood) = (held(self, BOOT_LOG), held(self, FLOOD));
+        let how = match self.sent {
+            Some(_) => "from what was sent",
+            None => "reckoned from the line's rate and the LSR read",
+        };
+        let (log, flood) = (held(BOOT_LOG), held(FLOOD));
         writeln!(
             f,
             "\n{:<14} {:>16} {:>16}",
@@ -312,7 +310,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);

@@ -108,13 +108,13 @@ impl Linux {
     /// The rate that the kernel's command line gives it as a console.
     pub fn console_rate(&self, tty: &Tty) -> Option<u32> {
         let line = fs::read_to_string(self.proc.join("cmdline")).ok()?;
-        let rates = line.split_whitespace().filter_map(|word| {
+        let mut rates = line.split_whitespace().filter_map(|word| {
             let options = word.strip_prefix("console=")?.strip_prefix(&tty.name)?;
             let digits = options.strip_prefix(',')?;
             let end = digits.find(|c: char| !c.is_ascii_digit());
             digits[..end.unwrap_or(digits.len())].parse().ok()
         });
-        rates.filter(|&rate| rate != 0).next_back()
+        rates.rfind(|&rate| rate != 0)
     }
 }
 

@@ -4,6 +4,9 @@
 
 mod kernel;
 mod run;
+// By Linux's /dev/port.
+#[cfg(target_os = "linux")]
+mod uart;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,12 +23,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Run(run::Args),
+    Run(Box<run::Args>),
+    #[cfg(target_os = "linux")]
+    Uart(uart::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(*args),
+        #[cfg(target_os = "linux")]
+        Command::Uart(args) => uart::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

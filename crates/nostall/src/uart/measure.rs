@@ -1,0 +1,495 @@
+//! Finding out about a port, by reading alone or by sending.
+
+use std::cell::Cell;
+use std::fmt;
+
+use nostall_io::{Clock, Nanos, Registers};
+use nostall_uart::registers::{
+    DLL, DLM, FCR, IER, IIR, LCR, LSR, MCR, MSR, SCR, fcr, iir, lcr, lsr,
+};
+use nostall_uart::{
+    Absent, Console, DataBits, LineSettings, OpenError, Parity, Settings, StopBits, Strategy,
+    probe, receive_fifo_depth,
+};
+
+use super::findings::{Cost, Findings, Probe, Sending, Sent, Shown};
+
+/// How many looks at the line status are timed, and for how long at most.
+const LOOKS: usize = 1_000;
+const LOOKING: Nanos = Nanos::from_secs(2);
+
+/// How long the port may take to send what it holds.
+const EMPTYING: Nanos = Nanos::from_secs(1);
+
+/// The rate for a port that has none.
+const USUAL_RATE: u32 = 115_200;
+
+/// Whether somebody would miss what a read takes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// Nobody uses the port.
+    Free,
+    /// Reading the IIR would take its user's transmit interrupt, reading the MSR
+    /// a change of CTS that it may be waiting for: neither is read.
+    Used,
+}
+
+/// Why nothing was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Absent,
+    /// Its interrupts are enabled.
+    Used,
+    /// It holds bytes that it does not send.
+    NeverEmpty,
+    /// A divisor that no usual rate gives.
+    OddDivisor(u16),
+    Open(OpenError),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => Absent.fmt(f),
+            Self::Used => f.write_str(
+                "its interrupts are enabled, so that a driver uses it, whom --send would disturb: \
+                 stop that first, or leave out --send",
+            ),
+            Self::NeverEmpty => f.write_str(
+                "the transmitter does not become empty within a second: is it held off, or stuck?",
+            ),
+            Self::OddDivisor(divisor) => write!(
+                f,
+                "its divisor, {divisor}, is of no usual rate: set one first, for example with stty"
+            ),
+            Self::Open(error) => error.fmt(f),
+        }
+    }
+}
+
+/// What reading shows. Writes nothing, and takes no received byte. `rate` is the
+/// line's, if it is known.
+pub fn by_reading(
+    registers: &impl Registers,
+    clock: &impl Clock,
+    care: Care,
+    rate: Option<u32>,
+) -> Result<Findings, Fault> {
+    let shown = shown(registers, care)?;
+    Ok(Findings {
+        shown,
+        line: line(
+            shown.lcr,
+            rate.unwrap_or(USUAL_RATE),
+            LineSettings::PC_CLOCK,
+        ),
+        rate_known: rate.is_some(),
+        cost: cost(registers, clock),
+        probe: None,
+        sent: None,
+    })
+}
+
+/// What probing and sending show. The port's settings are as before when it
+/// returns, its FIFOs empty. To be called while nobody uses the port.
+pub fn by_sending(
+    registers: &impl Registers,
+    clock: &impl Clock,
+    input_clock: u32,
+) -> Result<Findings, Fault> {
+    let shown = shown(registers, Care::Free)?;
+    if shown.has_interrupts() {
+        return Err(Fault::Used);
+    }
+    wait_until_empty(registers, clock)?;
+    let before = Before::take(registers, &shown);
+    let probed = probe(registers).map_err(|Absent| Fault::Absent)?;
+    let line = match probed.divisor {
+        // Nor is a frame set, then.
+        0 => line(0b11, USUAL_RATE, input_clock),
+        divisor => line(
+            shown.lcr,
+            input_clock / 16 / u32::from(divisor),
+            input_clock,
+        ),
+    };
+    if probed.divisor != 0 && line.divisor() != Ok(probed.divisor) {
+        return Err(Fault::OddDivisor(probed.divisor));
+    }
+    let cost = cost(registers, clock);
+    let settings = Settings {
+        model: Some(probed.model),
+        transmit_load: Some(probed.transmit_load),
+        ..Settings::from(line)
+    };
+    let console = Console::open(registers, Dozing::new(clock), settings);
+    let measured = console.map_err(Fault::Open).map(|mut console| {
+        let works = console.transmit_load() > 1;
+        let depth = works.then(|| receive_fifo_depth(registers, clock, line.frame_time()));
+        (depth.filter(|&depth| depth > 0), send(&mut console, &line))
+    });
+    before.restore(registers, probed.divisor);
+    let (receive_depth, sent) = measured?;
+    Ok(Findings {
+        shown,
+        line,
+        rate_known: probed.divisor != 0,
+        cost,
+        probe: Some(Probe {
+            probed,
+            receive_depth,
+        }),
+        sent: Some(sent),
+    })
+}
+
+/// A quarter of a second's text byte by byte, a second's by bursts, and another
+/// quarter paced. In this order, so that a buffer behind the FIFO is empty when
+/// the bursts come, whose halves then show how it fills.
+fn send<R: Registers, C: Clock>(console: &mut Console<R, Dozing<C>>, line: &LineSettings) -> Sent {
+    let frame = line.frame_time().0.max(1);
+    let second = (1_000_000_000 / frame).max(8) as usize;
+    let mut send = |strategy, bytes| {
+        console.set_strategy(strategy);
+        let (start, slept) = (console.clock().now(), console.clock().slept.get());
+        let report = console.write(&text(bytes));
+        let flushed = console.flush().is_ok();
+        let time = console.clock().now() - start;
+        Sending {
+            bytes: report.written as u64,
+            time,
+            held: time - (console.clock().slept.get() - slept),
+            whole: report.is_complete() && flushed,
+        }
+    };
+    Sent {
+        byte_by_byte: send(Strategy::BytePolled, second / 4),
+        bursts: [second / 2, second / 2].map(|bytes| send(Strategy::FifoBurst, bytes)),
+        paced: send(Strategy::FifoPaced, second / 4),
+    }
+}
+
+/// Lines of 78 characters.
+fn text(bytes: usize) -> Vec<u8> {
+    let line = (b' '..=b'~').cycle().take(78).chain([b'\n']);
+    let lines: Vec<u8> = line.collect();
+    lines.into_iter().cycle().take(bytes).collect()
+}
+
+fn shown(registers: &impl Registers, care: Care) -> Result<Shown, Fault> {
+    let (lcr, mcr) = (registers.read8(LCR), registers.read8(MCR));
+    // No model has all these bits set.
+    if lcr == !0 && mcr == !0 {
+        return Err(Fault::Absent);
+    }
+    let shown = Shown {
+        lcr,
+        mcr,
+        lsr: registers.read8(LSR),
+        scr: registers.read8(SCR),
+        ier: (lcr & lcr::DLAB == 0).then(|| registers.read8(IER)),
+        iir: None,
+        msr: None,
+    };
+    if care == Care::Used || shown.has_interrupts() {
+        return Ok(shown);
+    }
+    Ok(Shown {
+        iir: Some(registers.read8(IIR)),
+        msr: Some(registers.read8(MSR)),
+        ..shown
+    })
+}
+
+fn cost(registers: &impl Registers, clock: &impl Clock) -> Cost {
+    let deadline = clock.now() + LOOKING;
+    let mut looks = Vec::with_capacity(LOOKS);
+    while looks.len() < LOOKS && (looks.is_empty() || clock.now() < deadline) {
+        let start = clock.now();
+        registers.read8(LSR);
+        looks.push(clock.now() - start);
+    }
+    Cost::of(looks)
+}
+
+fn wait_until_empty(registers: &impl Registers, clock: &impl Clock) -> Result<(), Fault> {
+    let deadline = clock.now() + EMPTYING;
+    while registers.read8(LSR) & lsr::TEMT == 0 {
+        if clock.now() >= deadline {
+            return Err(Fault::NeverEmpty);
+        }
+        clock.sleep_until(clock.now() + Nanos::from_millis(1));
+    }
+    Ok(())
+}
+
+/// The line at `baud`, with the frame that the LCR has.
+fn line(frame: u8, baud: u32, input_clock: u32) -> LineSettings {
+    LineSettings {
+        baud,
+        input_clock,
+        data_bits: match frame & lcr::WORD_LENGTH {
+            0 => DataBits::Five,
+            1 => DataBits::Six,
+            2 => DataBits::Seven,
+            _ => DataBits::Eight,
+        },
+        parity: match (frame & lcr::PARITY, frame & lcr::STICK, frame & lcr::EVEN) {
+            (0, ..) => Parity::None,
+            (_, 0, 0) => Parity::Odd,
+            (_, 0, _) => Parity::Even,
+            (_, _, 0) => Parity::Mark,
+            _ => Parity::Space,
+        },
+        stop_bits: match frame & lcr::STOP {
+            0 => StopBits::One,
+            _ => StopBits::Two,
+        },
+    }
+}
+
+/// What a console changes and does not put back.
+struct Before {
+    lcr: u8,
+    mcr: u8,
+    ier: u8,
+    fifos: bool,
+}
+
+impl Before {
+    fn take(registers: &impl Registers, shown: &Shown) -> Self {
+        // The interrupt enables lie under the divisor latch.
+        registers.write8(LCR, shown.lcr & !lcr::DLAB);
+        let ier = registers.read8(IER);
+        registers.write8(LCR, shown.lcr);
+        Self {
+            lcr: shown.lcr,
+            mcr: shown.mcr,
+            ier,
+            fifos: shown.iir.is_some_and(|iir| iir & iir::FIFOS == iir::FIFOS),
+        }
+    }
+
+    fn restore(&self, registers: &impl Registers, divisor: u16) {
+        let [low, high] = divisor.to_le_bytes();
+        registers.write8(LCR, lcr::DLAB);
+        registers.write8(DLL, low);
+        registers.write8(DLM, high);
+        registers.write8(FCR, if self.fifos { fcr::ENABLE } else { 0 });
+        registers.write8(LCR, self.lcr & !lcr::DLAB);
+        registers.write8(MCR, self.mcr);
+        registers.write8(IER, self.ier);
+        registers.write8(LCR, self.lcr);
+    }
+}
+
+/// A clock that counts the time slept: what others get of the CPU.
+struct Dozing<C> {
+    clock: C,
+    slept: Cell<Nanos>,
+}
+
+impl<C> Dozing<C> {
+    const fn new(clock: C) -> Self {
+        Self {
+            clock,
+            slept: Cell::new(Nanos::ZERO),
+        }
+    }
+}
+
+impl<C: Clock> Clock for Dozing<C> {
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    fn wait_until(&self, deadline: Nanos) {
+        self.clock.wait_until(deadline);
+    }
+
+    fn sleep_until(&self, deadline: Nanos) {
+        let start = self.now();
+        self.clock.sleep_until(deadline);
+        self.slept.set(self.slept.get() + (self.now() - start));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nostall_devices::Fault as Broken;
+    use nostall_devices::uart::{Profile, Uart};
+    use nostall_io::Counting;
+    use nostall_uart::Model;
+
+    /// What Linux leaves a port with.
+    fn set_up(port: &impl Registers, divisor: u8) {
+        for (offset, value) in [
+            (LCR, lcr::DLAB),
+            (DLL, divisor),
+            (LCR, 0b11),
+            (FCR, fcr::ENABLE),
+            (MCR, 0x0b),
+        ] {
+            port.write8(offset, value);
+        }
+    }
+
+    fn reached(bytes_per_second: f64, expected: f64) {
+        let off = (bytes_per_second / expected - 1.0).abs();
+        assert!(off < 0.02, "{bytes_per_second} B/s, not {expected}");
+    }
+
+    #[test]
+    fn by_reading_nothing_is_written_and_no_byte_is_taken() {
+        for care in [Care::Free, Care::Used] {
+            let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+            set_up(&port, 1);
+            port.with(|uart| uart.receive(b'x'));
+            let counting = Counting::new(&port);
+            let findings = by_reading(&counting, &clock, care, Some(115_200)).unwrap();
+            let counts = counting.counts();
+            assert_eq!((counts.writes, counts.bursts), (0, 0));
+            assert_eq!(findings.cost.median, Nanos(1_700));
+            assert_eq!(findings.cost.looks, LOOKS);
+            assert_eq!(port.read8(0), b'x', "still there");
+            println!("{findings}\n");
+        }
+    }
+
+    #[test]
+    fn of_a_used_port_the_transmit_interrupt_is_left_alone_and_nothing_is_sent() {
+        // Whoever has enabled interrupts uses it, whether Linux says so or not.
+        for care in [Care::Used, Care::Free] {
+            let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+            port.write8(IER, 0b10);
+            let counting = Counting::new(&port);
+            by_reading(&counting, &clock, care, None).unwrap();
+            let error = by_sending(&counting, &clock, LineSettings::PC_CLOCK).unwrap_err();
+            assert_eq!(error, Fault::Used);
+            assert_eq!(counting.counts().writes, 0);
+            assert_eq!(port.read8(IIR) & !iir::FIFOS, iir::TRANSMITTER_EMPTY);
+        }
+    }
+
+    #[test]
+    fn a_line_is_found_as_fast_as_it_is_and_left_as_it_was() {
+        let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+        set_up(&port, 12);
+        let findings = by_sending(&port, &clock, LineSettings::PC_CLOCK).unwrap();
+        println!("{findings}");
+        let probe = findings.probe.unwrap();
+        assert_eq!(probe.probed.model, Model::Uart16550A);
+        assert_eq!((probe.probed.divisor, probe.receive_depth), (12, Some(16)));
+        assert_eq!(findings.line, LineSettings::baud(9_600));
+        let sent = findings.sent.unwrap();
+        assert!(!findings.lost());
+        for sending in [sent.byte_by_byte, sent.bursts[0], sent.bursts[1]] {
+            reached(sending.bytes_per_second(), 960.0);
+            assert_eq!(sending.held, sending.time, "nothing else ran");
+        }
+        assert!(sent.paced.held * 20 < sent.paced.time, "{:?}", sent.paced);
+
+        assert_eq!(port.read8(LCR), 0b11);
+        assert_eq!(port.read8(MCR), 0x0b);
+        assert_eq!(port.read8(IER), 0);
+        assert_eq!(port.read8(IIR) & iir::FIFOS, iir::FIFOS);
+        port.write8(LCR, lcr::DLAB);
+        assert_eq!((port.read8(DLL), port.read8(DLM)), (12, 0));
+        assert_eq!(port.with(|uart| uart.lost()), 0);
+        let total = [
+            sent.byte_by_byte,
+            sent.bursts[0],
+            sent.bursts[1],
+            sent.paced,
+        ];
+        let total: u64 = total.iter().map(|sending| sending.bytes).sum();
+        assert_eq!(port.into_sink().len() as u64, total);
+    }
+
+    #[test]
+    fn a_buffer_behind_the_fifo_shows_in_the_second_half() {
+        let profile = Profile::HP_DL380_GEN9;
+        let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
+        set_up(&port, 1);
+        // As after a boot: what went before has long drained.
+        clock.advance(profile.settling_time());
+        let findings = by_sending(&port, &clock, LineSettings::PC_CLOCK).unwrap();
+        println!("{findings}");
+        let sent = findings.sent.unwrap();
+        reached(sent.bursts[1].bytes_per_second(), 1e9 / 336_700.0);
+        assert!(sent.bursts[0].bytes_per_second() > 1.3 * sent.bursts[1].bytes_per_second());
+        // The published 0.997 s for 2,500 bytes.
+        reached(sent.byte_by_byte.bytes_per_second(), 2_500.0 / 0.997);
+        assert!(findings.cost.max > findings.cost.median * 7, "a tail");
+    }
+
+    #[test]
+    fn every_model_is_named_and_none_has_a_deeper_fifo_than_it_says() {
+        for model in Model::ALL {
+            let (port, clock) = Uart::in_virtual_time_as(model, Profile::PC_16550A, Vec::new());
+            set_up(&port, 1);
+            let findings = by_sending(&port, &clock, LineSettings::PC_CLOCK).unwrap();
+            let probe = findings.probe.unwrap();
+            if model != Model::Bcm2835Mini {
+                assert_eq!(probe.probed.model, model);
+                let depth = probe.receive_depth.unwrap_or(1);
+                assert_eq!(depth, model.fifo_depth(), "{model}");
+            }
+            assert!(!findings.lost(), "{model}");
+        }
+    }
+
+    #[test]
+    fn a_port_without_a_rate_is_given_the_usual_one_for_the_time() {
+        let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+        let findings = by_sending(&port, &clock, LineSettings::PC_CLOCK).unwrap();
+        assert!(findings.to_string().contains("no rate is set"));
+        reached(
+            findings.sent.unwrap().bursts[1].bytes_per_second(),
+            11_520.0,
+        );
+        port.write8(LCR, lcr::DLAB);
+        assert_eq!((port.read8(DLL), port.read8(DLM)), (0, 0));
+    }
+
+    #[test]
+    fn every_fault_ends_in_bounded_time_with_an_error_or_a_report() {
+        for fault in Broken::ALL {
+            for after in [0, 30, 1_300] {
+                let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+                set_up(&port, 1);
+                let port = port.with_fault(after, fault);
+                let reading = by_reading(&port, &clock, Care::Free, None);
+                let sending = by_sending(&port, &clock, LineSettings::PC_CLOCK);
+                assert!(
+                    clock.now() < Nanos::from_secs(60),
+                    "{fault:?}: {}",
+                    clock.now()
+                );
+                for findings in [&reading, &sending].into_iter().flatten() {
+                    let _ = findings.to_string();
+                }
+                if (after, fault) == (0, Broken::AllOnes) {
+                    assert_eq!(reading.unwrap_err(), Fault::Absent);
+                    assert_eq!(sending.unwrap_err(), Fault::Absent);
+                } else if (after, fault) == (0, Broken::StuckStatus) {
+                    assert_eq!(sending.unwrap_err(), Fault::NeverEmpty);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_divisor_of_no_usual_rate_is_refused_and_left() {
+        let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+        set_up(&port, 1);
+        port.write8(LCR, lcr::DLAB);
+        port.write8(DLM, 0x9c);
+        port.write8(LCR, 0b11);
+        let error = by_sending(&port, &clock, LineSettings::PC_CLOCK).unwrap_err();
+        assert_eq!(error, Fault::OddDivisor(0x9c01));
+        port.write8(LCR, lcr::DLAB);
+        assert_eq!((port.read8(DLL), port.read8(DLM)), (1, 0x9c));
+    }
+}

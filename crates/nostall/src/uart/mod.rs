@@ -1,0 +1,31 @@
+//! `nostall uart`: the serial ports of this machine.
+
+mod findings;
+mod measure;
+mod probe;
+mod tty;
+
+use anyhow::Result;
+
+/// The serial ports of this machine
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Probe(probe::Args),
+}
+
+/// Does what the arguments say.
+///
+/// # Errors
+///
+/// Whatever kept the port from being measured, in one line for a person.
+pub fn run(args: &Args) -> Result<()> {
+    match &args.command {
+        Command::Probe(args) => probe::run(args),
+    }
+}

@@ -1,0 +1,145 @@
+//! `nostall uart probe`: what a port is, and what it costs.
+
+use std::io::ErrorKind;
+
+use anyhow::{Result, anyhow, ensure};
+use nostall_io::{DevPort, HostClock};
+use nostall_uart::LineSettings;
+
+use super::findings::Findings;
+use super::measure::{self, Care};
+use super::tty::{Linux, Tty, number};
+
+/// The PC's first serial port.
+const COM1: u16 = 0x3f8;
+
+/// Registers of a 16550.
+const REGISTERS: u16 = 8;
+
+/// Find out what a serial port of this machine is, and what it costs to use
+///
+/// Reads only, unless --send is given: no register is written, the tty is not
+/// opened (which would write to its port), and no received byte is taken. That
+/// shows whether the FIFOs are enabled and what a look at the line status costs;
+/// the model, the divisor and what the line really takes show only with --send.
+///
+/// Of a port that Linux uses, only registers that nobody misses are read; with
+/// --send it is refused. Needs root (CAP_SYS_RAWIO) and /dev/port.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The port's address, 0x3f8 unless given
+    #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "tty")]
+    port: Option<u16>,
+
+    /// The port of this tty of Linux's, /dev/ttyS0 for example
+    #[arg(long, value_name = "NAME")]
+    tty: Option<String>,
+
+    /// Write: probe, and send about 1.5 s of text at the rate that is set
+    ///
+    /// The port's settings are as before afterwards, its FIFOs empty. Whoever is
+    /// at the other end gets the text.
+    #[arg(long)]
+    send: bool,
+
+    /// The line's rate, where the port cannot be asked (without --send)
+    #[arg(long, value_name = "RATE", conflicts_with = "send",
+          value_parser = clap::value_parser!(u32).range(50..=4_000_000))]
+    baud: Option<u32>,
+}
+
+fn address(text: &str) -> Result<u16, String> {
+    let last = u16::MAX - (REGISTERS - 1);
+    number(text)
+        .ok()
+        .and_then(|port| u16::try_from(port).ok())
+        .filter(|&port| port <= last)
+        .ok_or_else(|| format!("not an I/O port from 0 to {last:#x}"))
+}
+
+/// Does what the arguments say.
+///
+/// # Errors
+///
+/// Whatever kept the port from being measured, in one line for a person.
+pub fn run(args: &Args) -> Result<()> {
+    let linux = Linux::here();
+    let (port, tty) = match &args.tty {
+        Some(name) => {
+            let tty = linux.tty(name)?;
+            (tty.port, Some(tty))
+        }
+        None => {
+            let port = args.port.unwrap_or(COM1);
+            (port, linux.tty_at(port))
+        }
+    };
+    let user = tty.as_ref().and_then(|tty| linux.user(tty));
+    if args.send
+        && let Some(user) = user
+    {
+        return Err(anyhow!(
+            "port {port:#x} is used by {user}, whom --send would disturb: stop that first, \
+             or leave out --send"
+        ));
+    }
+    let registers = open(port)?;
+    let clock_rate = tty.as_ref().and_then(|tty| tty.clock);
+    let clock_rate = clock_rate.unwrap_or(LineSettings::PC_CLOCK);
+    let clock = HostClock::new();
+
+    let findings = if args.send {
+        measure::by_sending(&registers, &clock, clock_rate)
+    } else {
+        let care = user.map_or(Care::Free, |_| Care::Used);
+        let rate = args.baud.or_else(|| linux.console_rate(tty.as_ref()?));
+        measure::by_reading(&registers, &clock, care, rate)
+    };
+    let findings = findings.map_err(|error| anyhow!("port {port:#x}: {error}"))?;
+    print(port, tty.as_ref(), &findings);
+    if let Some(user) = user {
+        println!();
+        println!(
+            "Used by {user}, from whom reading IIR and MSR could take interrupts: they were left"
+        );
+        println!("alone. It may have missed a receive error that the LSR showed meanwhile.");
+    }
+    ensure!(!findings.lost(), "the port did not take every byte in time");
+    Ok(())
+}
+
+fn print(port: u16, tty: Option<&Tty>, findings: &Findings) {
+    let name = tty.map_or_else(String::new, |tty| format!(", {}", tty.name));
+    println!("uart at {port:#x}{name}, through /dev/port");
+    println!();
+    println!("{findings}");
+}
+
+fn open(port: u16) -> Result<DevPort> {
+    DevPort::open(port, REGISTERS).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => anyhow!(
+            "/dev/port: {error}: run it as root (it takes CAP_SYS_RAWIO, and a kernel that is \
+             not locked down)"
+        ),
+        ErrorKind::NotFound => anyhow!(
+            "there is no /dev/port: this kernel has none (CONFIG_DEVPORT), or this is a \
+             container; run it on the host itself"
+        ),
+        _ => anyhow!("/dev/port: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_decimal_or_hexadecimal_and_has_room_for_eight_registers() {
+        assert_eq!(address("0x3f8"), Ok(0x3f8));
+        assert_eq!(address("1016"), Ok(0x3f8));
+        assert_eq!(address("0xfff8"), Ok(0xfff8));
+        for wrong in ["0xfff9", "3f8", "-1", "", "0x", "99999999999999999999"] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
+}

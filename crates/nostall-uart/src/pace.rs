@@ -16,7 +16,7 @@ const EARLY_PARTS: u64 = 64;
 /// has become ten times slower costs some 300 looks, once.
 const STEP_PARTS: u64 = 128;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pace {
     load: u64,
     /// How long a full load has the transmitter busy.

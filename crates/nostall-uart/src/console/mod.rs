@@ -25,7 +25,7 @@ const CANARY: u8 = 0x5a;
 ///
 /// `R` reaches the port's registers, `C` tells the time. The console owns the
 /// port: let nobody else reprogram it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Console<R, C> {
     registers: R,
     clock: C,

@@ -72,7 +72,12 @@ fuzz:
 			-max_total_time=$(FUZZ_SECONDS) -timeout=5 -rss_limit_mb=1024 || exit 1; \
 	done
 
+# Without its kernel first, so that what is left is the command as it should be.
 install-check: setup
+	NOSTALL_KERNEL=/dev/null cargo install --quiet --locked --path crates/nostall --root target/no-kernel
+	said=$$(target/no-kernel/bin/nostall run --on qemu 2>&1); \
+	[ $$? = 1 ] && [ "$$(echo "$$said" | wc -l)" = 1 ] && \
+	echo "$$said" | grep 'built without its guest kernel'
 	cargo install --quiet --locked --path crates/nostall --root target/install
 	@# Never `--on auto`: that would hide a command without its kernel.
 	on=$$(command -v qemu-system-x86_64 >/dev/null && echo qemu || echo model); \

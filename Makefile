@@ -1,6 +1,9 @@
 # nostall. `make run` and `make test` are all that a newcomer needs; both do
 # their own set-up (scripts/setup), which does nothing when nothing is missing.
 
+# A shell opened before rustup was installed does not know it yet.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check msrv no_std miri fuzz install-check
 
@@ -20,9 +23,11 @@ help:
 setup:
 	@scripts/setup run
 
+# Built first, so that the build is seen; then run through cargo, which knows
+# where the command is (CARGO_TARGET_DIR).
 run: setup
 	@cargo build --release --locked --package nostall
-	@target/release/nostall run $(ARGS)
+	@cargo run --release --locked --quiet --package nostall -- run $(ARGS)
 
 test:
 	@scripts/setup run
@@ -67,6 +72,13 @@ fuzz:
 			-max_total_time=$(FUZZ_SECONDS) -timeout=5 -rss_limit_mb=1024 || exit 1; \
 	done
 
+# Without its kernel first, so that what is left is the command as it should be.
 install-check: setup
+	NOSTALL_KERNEL=/dev/null cargo install --quiet --locked --path crates/nostall --root target/no-kernel
+	said=$$(target/no-kernel/bin/nostall run --on qemu 2>&1); \
+	[ $$? = 1 ] && [ "$$(echo "$$said" | wc -l)" = 1 ] && \
+	echo "$$said" | grep 'built without its guest kernel'
 	cargo install --quiet --locked --path crates/nostall --root target/install
-	cd / && $(CURDIR)/target/install/bin/nostall run --bytes 100
+	@# Never `--on auto`: that would hide a command without its kernel.
+	on=$$(command -v qemu-system-x86_64 >/dev/null && echo qemu || echo model); \
+	cd / && '$(CURDIR)/target/install/bin/nostall' run --on $$on --bytes 100

@@ -1,6 +1,8 @@
 //! Builds the guest kernel, so that the command carries it.
 //!
-//! `NOSTALL_KERNEL=FILE` embeds that file instead. Without the bare-metal target
+//! `NOSTALL_KERNEL=FILE` embeds that file instead; a relative name is looked up
+//! from the workspace's root, and an empty file (`/dev/null`) is as good as no
+//! kernel. Without the bare-metal target
 //! or the kernel's sources (a crate from a registry has neither) nothing is
 //! embedded, and the command says what to do when it needs a kernel.
 
@@ -16,29 +18,38 @@ fn main() {
     println!("cargo::rerun-if-env-changed=NOSTALL_KERNEL");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
     let embedded = out.join("nostall-kernel");
-    match env::var_os("NOSTALL_KERNEL").map(PathBuf::from) {
-        Some(given) => {
-            println!("cargo::rerun-if-changed={}", given.display());
-            fs::copy(&given, &embedded)
-                .unwrap_or_else(|e| panic!("NOSTALL_KERNEL={}: {e}", given.display()));
-        }
-        None => match build(&out) {
-            Some(kernel) => {
-                fs::copy(kernel, &embedded).unwrap();
-            }
-            None => fs::write(&embedded, []).unwrap(),
-        },
-    }
+    let given = env::var_os("NOSTALL_KERNEL").filter(|given| !given.is_empty());
+    let kernel = match given {
+        Some(given) => read(&root().join(given)),
+        None => build(&out).map_or_else(Vec::new, |kernel| fs::read(kernel).unwrap()),
+    };
+    fs::write(&embedded, kernel).unwrap();
     println!(
         "cargo::rustc-env=NOSTALL_EMBEDDED_KERNEL={}",
         embedded.display()
     );
 }
 
+fn root() -> PathBuf {
+    PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..")
+}
+
+/// The kernel that was given by name.
+fn read(given: &Path) -> Vec<u8> {
+    println!("cargo::rerun-if-changed={}", given.display());
+    let kernel =
+        fs::read(given).unwrap_or_else(|e| panic!("NOSTALL_KERNEL={}: {e}", given.display()));
+    assert!(
+        kernel.is_empty() || kernel.starts_with(b"\x7fELF"),
+        "NOSTALL_KERNEL={}: not an ELF file",
+        given.display()
+    );
+    kernel
+}
+
 /// The built kernel; `None` where it cannot be built for want of something.
 fn build(out: &Path) -> Option<PathBuf> {
-    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
-    let root = here.join("../..");
+    let root = root();
     if !root.join("kernel/Cargo.toml").is_file() {
         return None;
     }
@@ -57,11 +68,14 @@ fn build(out: &Path) -> Option<PathBuf> {
             root.join(source).join("Cargo.toml").display()
         );
     }
-    println!(
-        "cargo::rerun-if-changed={}",
-        root.join("Cargo.toml").display()
-    );
-    if !has_target() {
+    for file in ["kernel/build.rs", "Cargo.toml", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={}", root.join(file).display());
+    }
+    let libdir = target_libdir();
+    if !libdir.is_dir() {
+        // A file that is not there has always changed: looked at again by every
+        // build, until the target is added.
+        println!("cargo::rerun-if-changed={}", libdir.display());
         println!("cargo::warning=no guest kernel built in: rustup target add {TARGET}");
         return None;
     }
@@ -79,8 +93,9 @@ fn build(out: &Path) -> Option<PathBuf> {
         .args(["--target", TARGET, "--target-dir"])
         .arg(&target)
         .current_dir(&root)
-        // What the outer build was told is not meant for the kernel.
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        // What the outer build was told is not meant for the kernel, nor is what
+        // the user's configuration says: flags that are set, and none, come first.
+        .env("CARGO_ENCODED_RUSTFLAGS", "")
         .env_remove("RUSTFLAGS")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("CARGO_BUILD_TARGET")
@@ -94,9 +109,11 @@ fn build(out: &Path) -> Option<PathBuf> {
     Some(target.join(TARGET).join("kernel/nostall-kernel"))
 }
 
-fn has_target() -> bool {
+/// Where the target's libraries are, or would be.
+fn target_libdir() -> PathBuf {
     let output = Command::new(env::var_os("RUSTC").unwrap())
         .args(["--print", "target-libdir", "--target", TARGET])
-        .output();
-    output.is_ok_and(|o| Path::new(String::from_utf8_lossy(&o.stdout).trim()).is_dir())
+        .output()
+        .expect("rustc can be run");
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }

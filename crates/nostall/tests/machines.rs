@@ -21,6 +21,7 @@ const LIMITS: Limits = Limits {
     total: Duration::from_secs(60),
     serial_bytes: 10_000,
     report_bytes: 10_000,
+    qemu_bytes: 1 << 20,
 };
 
 fn guest<'a>(kernel: &'a [u8], work: &'a [Work]) -> Guest<'a> {
@@ -248,6 +249,64 @@ fn an_argument_that_qemu_refuses_is_told_in_its_words() {
     };
     let error = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("-no-such-option"), "{error}");
+}
+
+fn with_args(qemu: &Qemu, args: &[&str], limits: &Limits) -> Error {
+    let args: Vec<_> = args.iter().map(OsString::from).collect();
+    let guest = Guest {
+        qemu_args: &args,
+        ..guest(KERNEL, &[])
+    };
+    qemu.run(&guest, limits, &mut |_| {}).unwrap_err()
+}
+
+#[test]
+fn a_machine_without_an_interval_timer_is_refused_by_the_guest() {
+    let Some(qemu) = qemu("a_machine_without_an_interval_timer") else {
+        return;
+    };
+    let error = with_args(&qemu, &["-machine", "q35,pit=off"], &LIMITS);
+    assert!(
+        matches!(&error, Error::Guest(said) if said.contains("the interval timer (8254)")),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_option_by_which_qemu_only_talks_is_told_in_its_words() {
+    let Some(qemu) = qemu("an_option_by_which_qemu_only_talks") else {
+        return;
+    };
+    let error = with_args(&qemu, &["-version"], &LIMITS);
+    assert!(
+        matches!(&error, Error::Qemu { status, said } if status.success() && said.contains("Copyright")),
+        "{error}"
+    );
+}
+
+#[test]
+fn qemu_may_not_go_to_the_background() {
+    let Some(qemu) = qemu("qemu_may_not_go_to_the_background") else {
+        return;
+    };
+    for option in ["-daemonize", "--daemonize"] {
+        let error = with_args(&qemu, &[option], &LIMITS);
+        assert!(matches!(error, Error::Daemonize), "{error}");
+    }
+}
+
+#[test]
+fn a_qemu_that_floods_its_own_output_is_ended() {
+    let Some(qemu) = qemu("a_qemu_that_floods_its_own_output") else {
+        return;
+    };
+    let limits = Limits {
+        qemu_bytes: 100_000,
+        ..LIMITS
+    };
+    // Every instruction, to stderr.
+    let error = with_args(&qemu, &["-d", "in_asm"], &limits);
+    assert!(matches!(error, Error::QemuFlood(100_000)), "{error}");
 }
 
 /// Lines of QEMU's own trace of its serial port, for `repeat` sendings.

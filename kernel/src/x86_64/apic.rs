@@ -71,8 +71,7 @@ impl LocalApic {
     }
 
     /// Starts all other CPUs at `page`, a page below 1 MiB: INIT, and a start-up
-    /// message (SDM, "MP Initialization Protocol Algorithm"). To be called again
-    /// for CPUs that did not hear it.
+    /// message (SDM, "MP Initialization Protocol Algorithm").
     pub fn start_others(&self, page: usize, clock: &impl Clock) {
         const ALL_BUT_ME: u32 = 0b11 << 18;
         const ASSERT: u32 = 1 << 14;

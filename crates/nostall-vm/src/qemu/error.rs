@@ -1,5 +1,6 @@
 //! What can go wrong, in words for the person who runs it.
 
+use std::fmt::{self, Write};
 use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -18,18 +19,27 @@ pub enum Error {
     #[error("cannot run QEMU: {0}")]
     System(#[from] io::Error),
     /// QEMU ended by itself, and not at the guest's word.
-    #[error("QEMU ended with {status}: {said}")]
+    #[error("QEMU ended with {status}: {}", Printable(.said))]
     Qemu {
         /// How.
         status: ExitStatus,
         /// The last it said.
         said: String,
     },
+    /// It did not even tell its version in time.
+    #[error("{0} --version did not end within {1:?}")]
+    NoVersion(&'static str, Duration),
+    /// It was to go where it cannot be watched.
+    #[error("QEMU cannot be run with -daemonize: nobody could watch or end it")]
+    Daemonize,
+    /// QEMU itself said more than could be right.
+    #[error("QEMU flooded its own output: more than {0} bytes")]
+    QemuFlood(u64),
     /// The guest reset the machine.
     #[error("the guest reset the machine (a triple fault, or not a kernel for this machine)")]
     Reset,
     /// The guest said that it could not go on.
-    #[error("the guest failed: {0}")]
+    #[error("the guest failed: {}", Printable(.0))]
     Guest(String),
     /// The guest ended itself without having done all of its work.
     #[error("the guest ended with its work undone")]
@@ -53,6 +63,32 @@ pub enum Error {
     #[error("the guest flooded its report channel: more than {0} bytes")]
     ReportFlood(u64),
     /// A line on the report channel is not a report.
-    #[error("the guest sent something that is not a report: {0}")]
+    #[error("the guest sent something that is not a report: {}", Printable(.0))]
     NotAReport(String),
+}
+
+/// What others said, for a terminal: control characters are shown, not obeyed.
+struct Printable<'a>(&'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            c if c.is_control() => write!(f, "{}", c.escape_default()),
+            c => f.write_char(c),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_of_a_guest_do_not_reach_the_terminal() {
+        let said = "a\x1b[2Jb\nc\u{9b}d\u{fc}";
+        let shown = r"a\u{1b}[2Jb\nc\u{9b}d".to_owned() + "\u{fc}";
+        for error in [Error::Guest(said.into()), Error::NotAReport(said.into())] {
+            assert!(error.to_string().ends_with(&shown), "{error}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! One run of a guest, watched.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
@@ -16,6 +16,15 @@ use crate::uart::{Experiment, Outcome, cut};
 
 /// How often a run is looked at.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// How long QEMU has to tell its version.
+const VERSION: Duration = Duration::from_secs(10);
+
+/// Bytes of QEMU's own words that are read for the last line.
+const LAST_WORDS: u64 = 64 << 10;
+
+/// Bytes that QEMU may say itself: a warning or two, or a short trace.
+const QEMU_BYTES: u64 = 16 << 20;
 
 /// Bytes of RAM besides the input's.
 const RAM: u64 = 128 << 20;
@@ -92,6 +101,8 @@ pub struct Limits {
     pub serial_bytes: u64,
     /// Bytes of reports.
     pub report_bytes: u64,
+    /// Bytes that QEMU says itself.
+    pub qemu_bytes: u64,
 }
 
 impl Limits {
@@ -105,6 +116,7 @@ impl Limits {
             total: Duration::from_secs(60) + Duration::from_micros(serial_bytes.saturating_mul(50)),
             serial_bytes,
             report_bytes: (pieces + 4) * Report::LONGEST as u64,
+            qemu_bytes: QEMU_BYTES,
         }
     }
 }
@@ -125,26 +137,10 @@ impl Qemu {
     ///
     /// # Errors
     ///
-    /// [`Error::NotInstalled`], or [`Error::Qemu`] if it does not even tell its
-    /// version.
+    /// [`Error::NotInstalled`], or [`Error::Qemu`] or [`Error::NoVersion`] if it
+    /// does not even tell its version.
     pub fn find(machine: Machine) -> Result<Self, Error> {
-        let output = Command::new(machine.program())
-            .arg("--version")
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => Error::NotInstalled(machine.program()),
-                _ => error.into(),
-            })?;
-        if !output.status.success() {
-            return Err(Error::Qemu {
-                status: output.status,
-                said: last_words(&output.stderr),
-            });
-        }
-        // "QEMU emulator version 7.2.22 (Debian ...)"
-        let version = String::from_utf8_lossy(&output.stdout);
-        let version = version.split_whitespace().nth(3).unwrap_or("?").to_owned();
+        let version = version(machine.program(), VERSION)?;
         Ok(Self { machine, version })
     }
 
@@ -173,6 +169,9 @@ impl Qemu {
         limits: &Limits,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Ran, Error> {
+        if daemonizes(guest.qemu_args) {
+            return Err(Error::Daemonize);
+        }
         let files = Files::new(guest)?;
         let qemu = spawn(self.command(guest, &files)?, &files.for_child())?;
         let run = Run {
@@ -264,9 +263,65 @@ impl Qemu {
     }
 }
 
+/// The version that `program` tells within `limit`.
+fn version(program: &'static str, limit: Duration) -> Result<String, Error> {
+    let said = MemoryFile::new(&[])?;
+    let mut command = Command::new(program);
+    command
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(said.to_stdio()?)
+        .stderr(said.to_stdio()?);
+    let start = Instant::now();
+    let mut qemu = spawn(command, &[]).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::NotInstalled(program),
+        _ => error.into(),
+    })?;
+    let status = loop {
+        if let Some(status) = qemu.ended()? {
+            break status;
+        }
+        if said.len()? > QEMU_BYTES {
+            return Err(Error::QemuFlood(QEMU_BYTES));
+        }
+        if start.elapsed() > limit {
+            return Err(Error::NoVersion(program, limit));
+        }
+        sleep(LOOK);
+    };
+    if !status.success() {
+        let said = last_words(&said)?;
+        return Err(Error::Qemu { status, said });
+    }
+    // "QEMU emulator version 7.2.22 (Debian ...)", perhaps after a warning.
+    let said = said.read_last(LAST_WORDS)?;
+    let said = String::from_utf8_lossy(&said);
+    let mut words = said.split_whitespace();
+    words.find(|&word| word == "version");
+    Ok(words.next().unwrap_or("?").to_owned())
+}
+
+/// QEMU takes an option with one dash or two.
+fn is_option(arg: &OsStr, names: &[&str]) -> bool {
+    let arg = arg.to_str().and_then(|arg| arg.strip_prefix('-'));
+    arg.is_some_and(|arg| names.contains(&arg.strip_prefix('-').unwrap_or(arg)))
+}
+
+fn daemonizes(args: &[OsString]) -> bool {
+    args.iter().any(|arg| is_option(arg, &["daemonize"]))
+}
+
 fn names_accelerator(args: &[OsString]) -> bool {
-    args.iter()
-        .any(|arg| arg == "-accel" || arg == "--accel" || arg == "-enable-kvm")
+    let by_itself = |arg: &OsString| is_option(arg, &["accel", "enable-kvm"]);
+    // "-machine q35,accel=kvm"
+    let by_machine = |pair: &[OsString]| {
+        is_option(&pair[0], &["machine", "M"])
+            && pair[1]
+                .to_string_lossy()
+                .split(',')
+                .any(|property| property.starts_with("accel="))
+    };
+    args.iter().any(by_itself) || args.windows(2).any(by_machine)
 }
 
 // The numbers under which QEMU has the files.
@@ -350,6 +405,8 @@ impl Run<'_> {
             Err(Error::Flood(limits.serial_bytes))
         } else if reports > limits.report_bytes {
             Err(Error::ReportFlood(limits.report_bytes))
+        } else if self.files.said.len()? > limits.qemu_bytes {
+            Err(Error::QemuFlood(limits.qemu_bytes))
         } else if !started && self.start.elapsed() > limits.start {
             Err(Error::NeverStarted(limits.start))
         } else if started && changed.elapsed() > limits.silence {
@@ -383,10 +440,13 @@ impl Run<'_> {
                 .last()
                 .and_then(failure)
                 .map_or(Error::Undone, Error::Guest)),
-            (Some(0), _) => Err(Error::Reset),
+            // Without either, QEMU may only have been asked for help.
+            (Some(0), first_report) if first_report.is_some() || self.files.said.len()? == 0 => {
+                Err(Error::Reset)
+            }
             _ => Err(Error::Qemu {
                 status,
-                said: last_words(&self.files.said.read_from(0, 64 << 10)?),
+                said: last_words(&self.files.said)?,
             }),
         }
     }
@@ -426,8 +486,60 @@ fn failure(report: &Report) -> Option<String> {
 }
 
 /// The last line that is not empty.
-fn last_words(said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
+fn last_words(said: &MemoryFile) -> io::Result<String> {
+    let said = said.read_last(LAST_WORDS)?;
+    let said = String::from_utf8_lossy(&said);
     let last = said.lines().rfind(|line| !line.trim().is_empty());
-    last.unwrap_or("it said nothing").trim().to_owned()
+    Ok(last.unwrap_or("it said nothing").trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn names(args: &[&str]) -> bool {
+        let args: Vec<_> = args.iter().map(OsString::from).collect();
+        names_accelerator(&args)
+    }
+
+    #[test]
+    fn an_accelerator_is_seen_wherever_it_is_named() {
+        for args in [
+            &["-accel", "kvm"][..],
+            &["--accel", "kvm"],
+            &["-enable-kvm"],
+            &["--enable-kvm"],
+            &["-machine", "q35,accel=kvm:tcg"],
+            &["-S", "-M", "accel=kvm"],
+        ] {
+            assert!(names(args), "{args:?}");
+        }
+        for args in [&["-machine", "q35"][..], &["-name", "accel=kvm"], &["-M"]] {
+            assert!(!names(args), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_words_are_the_last_of_a_long_speech() {
+        let mut said = vec![b'x'; 2 * LAST_WORDS as usize];
+        said.extend(b"\nthe reason\n\n");
+        let said = MemoryFile::new(&said).unwrap();
+        assert_eq!(last_words(&said).unwrap(), "the reason");
+    }
+
+    #[test]
+    fn a_program_that_does_not_tell_its_version_is_not_waited_for() {
+        let dir = std::env::temp_dir().join(format!("nostall-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let program = dir.join("qemu");
+        fs::write(&program, "#!/bin/sh\nexec sleep 600\n").unwrap();
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        let program = program.to_str().unwrap().to_owned().leak();
+        let error = version(program, Duration::from_millis(50)).unwrap_err();
+        fs::remove_dir_all(&dir).unwrap();
+        assert!(matches!(error, Error::NoVersion(..)), "{error}");
+    }
 }

@@ -9,7 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::fs::MemfdFlags;
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::io::Errno;
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 /// A file in memory that a child can open by name. It is gone with the last
 /// process that holds it, however that one ends.
@@ -34,6 +35,11 @@ impl MemoryFile {
         let mut content = vec![0; usize::try_from(len).map_err(io::Error::other)?];
         self.0.read_exact_at(&mut content, start)?;
         Ok(content)
+    }
+
+    /// What lies before its end, but at most `limit` bytes.
+    pub fn read_last(&self, limit: u64) -> io::Result<Vec<u8>> {
+        self.read_from(self.len()?.saturating_sub(limit), limit)
     }
 
     /// The same file, for a child's standard streams.
@@ -77,9 +83,29 @@ pub fn spawn(mut command: Command, files: &[(&MemoryFile, RawFd)]) -> io::Result
         });
     }
     command.fd_mappings(mappings).map_err(io::Error::other)?;
-    // SAFETY: one system call, which is allowed between fork and exec.
+    let parent = getpid();
+    // SAFETY: two system calls, which are allowed between fork and exec.
     unsafe {
-        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // Of a death before that, no signal comes.
+            match getppid() {
+                Some(now) if now == parent => Ok(()),
+                _ => Err(Errno::SRCH.into()),
+            }
+        });
     }
     Ok(Running(command.spawn()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_a_file_is_read() {
+        let file = MemoryFile::new(b"abcdef").unwrap();
+        assert_eq!(file.read_last(2).unwrap(), b"ef");
+        assert_eq!(file.read_last(100).unwrap(), b"abcdef");
+    }
 }

@@ -9,7 +9,8 @@ pub struct Bar(ProgressBar);
 impl Bar {
     pub fn new(bytes: u64) -> Self {
         let bar = ProgressBar::new(bytes);
-        let style = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes} arrived");
+        // As wide as the terminal leaves room for: a line that wraps is not cleared.
+        let style = ProgressStyle::with_template("{wide_bar} {bytes} of {total_bytes} arrived");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.tick();
         Self(bar)

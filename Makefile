@@ -48,7 +48,8 @@ no_std:
 	@scripts/setup no_std $(SMALL_TARGETS)
 	@for target in $(SMALL_TARGETS); do \
 		echo "no_std: $$target"; \
-		cargo build --quiet --locked $(NO_STD_CRATES:%=--package %) --target $$target || exit 1; \
+		cargo build --quiet --locked $(NO_STD_CRATES:%=--package %) \
+			--features nostall-uart/embedded-io-async --target $$target || exit 1; \
 	done
 
 msrv:

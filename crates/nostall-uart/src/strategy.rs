@@ -11,10 +11,10 @@ use core::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// The line status is asked before every byte, as Linux's 8250 console did
-    /// before 5.18 and most small kernels do.
+    /// before 2022 and most small kernels do.
     BytePolled,
     /// The line status is asked once for each FIFO-full, which is then written
-    /// byte by byte, as Linux's 8250 console has done since 5.18.
+    /// byte by byte, as Linux's 8250 console has done since 2022.
     FifoPolled,
     /// The same, with each FIFO-full written as one burst: one instruction where
     /// the bus has one. For a crash, when there is nobody to give the CPU to.

@@ -97,7 +97,8 @@ fn opened(chip: impl Into<Chip>, model: Model) -> (Port, VirtualClock) {
         model: Some(model),
         ..LINE.into()
     };
-    drop(Console::open(&port, &clock, settings).unwrap());
+    let opened = Console::open(&port, &clock, settings);
+    assert!(opened.is_ok());
     (port, clock)
 }
 

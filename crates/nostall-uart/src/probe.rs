@@ -6,8 +6,8 @@ use nostall_io::{Clock, Nanos, Registers};
 
 use crate::Model;
 use crate::registers::{
-    DLL, DLM, DW_CPR, DW_CTR, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, RBR, SCR, THR, dw, efr, fcr,
-    icr, iir, lcr, lsr, mcr,
+    DLL, DLM, DW_CPR, DW_CTR, DW_USR, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, RBR, SCR, THR, dw,
+    efr, fcr, icr, iir, lcr, lsr, mcr,
 };
 
 /// What a port was found to be.
@@ -79,7 +79,9 @@ impl Saved {
         if lcr == !0 && mcr == !0 {
             return Err(Absent);
         }
-        port.write8(LCR, 0);
+        if !leave_divisor(port) {
+            return Err(Absent);
+        }
         let ier = port.read8(IER);
         // On a PC, OUT2 lets interrupts through; none is to come of this.
         port.write8(MCR, mcr & (mcr::DTR | mcr::RTS));
@@ -118,6 +120,21 @@ impl Saved {
         }
         u16::from_le_bytes(self.divisor)
     }
+}
+
+/// Brings up the plain registers; whether the port let it be done.
+///
+/// A DesignWare with a byte to be read is busy, and keeps its LCR (DW_apb_uart
+/// databook, LCR): what was read as the divisor would then be that byte.
+fn leave_divisor(port: &impl Registers) -> bool {
+    port.write8(LCR, 0);
+    if port.read8(LCR) == 0 {
+        return true;
+    }
+    port.write8(FCR, fcr::ENABLE | fcr::CLEAR_RECEIVE);
+    let _ = port.read32(DW_USR);
+    port.write8(LCR, 0);
+    port.read8(LCR) == 0
 }
 
 fn identify(port: &impl Registers) -> Model {
@@ -233,6 +250,8 @@ pub fn receive_fifo_depth(
     frame_time: Nanos,
 ) -> usize {
     let saved = registers.read8(MCR);
+    // On a 16550 they do not work, and were turned off for that.
+    let were_on = registers.read8(IIR) & iir::FIFOS == iir::FIFOS;
     let clear = || {
         let clear = fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT;
         registers.write8(FCR, clear);
@@ -265,6 +284,9 @@ pub fn receive_fifo_depth(
     });
     depth = depth.min(there.count());
     clear();
+    if !were_on {
+        registers.write8(FCR, 0);
+    }
     registers.write8(MCR, saved);
     depth
 }

@@ -1,0 +1,88 @@
+//! Others' models under our driver, and others' driver on our model.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+
+use nostall_devices::VirtualClock;
+use nostall_devices::uart::{Profile, Uart, VirtualPort};
+use nostall_io::Registers;
+use nostall_uart::registers::{LSR, lsr};
+use nostall_uart::{Console, LineSettings, Model, Strategy};
+use uart_16550::backend::Backend;
+use uart_16550::{Config, Uart16550};
+use vm_superio::serial::{NoEvents, Serial};
+
+const TEXT: &[u8] = include_bytes!("../../nostall/fixtures/console/linux-boot.log");
+
+struct NoInterrupt;
+
+impl vm_superio::Trigger for NoInterrupt {
+    type E = Infallible;
+
+    fn trigger(&self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+/// rust-vmm's model behind a window.
+struct Superio(RefCell<Serial<NoInterrupt, NoEvents, Vec<u8>>>);
+
+impl Registers for Superio {
+    fn read8(&self, offset: usize) -> u8 {
+        self.0.borrow_mut().read(offset as u8)
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.0.borrow_mut().write(offset as u8, value).unwrap();
+    }
+}
+
+#[test]
+fn every_byte_arrives_in_vm_superio_by_every_strategy() {
+    let expected = String::from_utf8_lossy(TEXT).replace('\n', "\r\n");
+    for strategy in Strategy::ALL {
+        let port = Superio(RefCell::new(Serial::new(NoInterrupt, Vec::new())));
+        let line = LineSettings::baud(115_200);
+        let mut console = Console::open(port, VirtualClock::new(), line).unwrap();
+        console.set_strategy(strategy);
+        assert!(console.write(TEXT).is_complete(), "{strategy}");
+        console.flush().unwrap();
+        let serial = console.registers().0.borrow();
+        assert!(*serial.writer() == expected.as_bytes(), "{strategy}");
+    }
+}
+
+/// Our model as the `uart_16550` crate sees it.
+struct Modelled<'a>(&'a VirtualPort<Vec<u8>>);
+
+impl Backend for Modelled<'_> {
+    unsafe fn read(&mut self, offset: u8) -> u8 {
+        self.0.read8(offset.into())
+    }
+
+    unsafe fn write(&mut self, offset: u8, value: u8) {
+        self.0.write8(offset.into(), value);
+    }
+}
+
+#[test]
+fn the_uart_16550_crate_passes_its_loopback_test_and_delivers_every_byte() {
+    // The 8250 has no scratch register, by which that driver looks for a port.
+    for model in Model::ALL.into_iter().filter(|model| model.has_scratch()) {
+        let (port, _clock) = Uart::in_virtual_time_as(model, Profile::PC_16550A, Vec::new());
+        // SAFETY: the registers are those of a model; they reach no memory.
+        let mut driver = unsafe { Uart16550::new_with_backend(Modelled(&port)) };
+        driver.init(Config::default()).unwrap();
+        if model == Model::Bcm2835Mini {
+            // Its "ready" is room for one byte, and that driver sends 16.
+            continue;
+        }
+        driver.test_loopback().unwrap();
+        assert!(port.with(|uart| uart.sink_mut().is_empty()), "{model}");
+        let text = &TEXT[..2_500];
+        driver.send_bytes_exact(text);
+        while port.read8(LSR) & lsr::TEMT == 0 {}
+        assert_eq!(port.with(|uart| uart.lost()), 0, "{model}");
+        assert!(port.with(|uart| *uart.sink_mut() == text), "{model}");
+    }
+}

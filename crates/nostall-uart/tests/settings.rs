@@ -180,7 +180,6 @@ fn a_cts_that_never_comes_costs_a_second_once_and_is_reported() {
 }
 
 #[test]
-#[ignore = "console/wait.rs: the wait for THRE forgets that CTS has stalled"]
 fn a_cts_that_did_not_come_costs_the_next_write_one_look() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let settings = Settings {

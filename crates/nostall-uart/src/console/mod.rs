@@ -35,6 +35,8 @@ pub struct Console<R, C> {
     pace: Pace,
     /// The last wait ended at its bound or found nobody.
     stalled: bool,
+    /// The last wait for CTS was in vain.
+    held_off: bool,
     /// Nothing has been given to the transmitter since it was seen empty.
     drained: bool,
     /// Of the LF that comes next, the CR has gone out.

@@ -90,6 +90,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             port,
             pace: Pace::new(1, port.frame_time),
             stalled: false,
+            held_off: false,
             drained: true,
             cr_sent: false,
             seen: Seen::default(),
@@ -134,6 +135,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             self.port.load = 1;
         }
         self.stalled = false;
+        self.held_off = false;
         Ok(())
     }
 

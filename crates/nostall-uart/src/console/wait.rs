@@ -75,10 +75,6 @@ impl<R: Registers, C: Clock> Console<R, C> {
                 Ok(console.status()? & bits == bits)
             })?;
         }
-        self.settle(ready)
-    }
-
-    fn settle(&mut self, ready: bool) -> Result<(), Stall> {
         self.stalled = !ready;
         if ready { Ok(()) } else { Err(Stall::Stuck) }
     }
@@ -141,12 +137,13 @@ impl<R: Registers, C: Clock> Console<R, C> {
 
     fn wait_for_cts(&mut self) -> Result<(), Stall> {
         let mut ready = self.may_send();
-        if !ready && !self.stalled {
+        if !ready && !self.held_off {
             // The other end takes its time: no need to look more than once a frame.
             let every = self.port.frame_time.max(Nanos::from_micros(1));
             ready = self.keep_polling(CTS_WAIT, every, |console| Ok(console.may_send()))?;
         }
-        self.settle(ready)
+        self.held_off = !ready;
+        if ready { Ok(()) } else { Err(Stall::Stuck) }
     }
 
     fn reassure_watchdog(&self) {

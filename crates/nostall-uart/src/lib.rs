@@ -53,15 +53,17 @@ pub mod port;
 mod probe;
 pub mod registers;
 mod settings;
+mod setup;
 #[cfg(target_has_atomic = "8")]
 mod shared;
 mod strategy;
 
-pub use console::{Console, Offered, OpenError, Seen, Unsent, WriteReport};
+pub use console::{Console, Offered, Seen, Unsent, WriteReport};
 pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
 pub use model::Model;
 pub use probe::{Absent, Probed, probe, receive_fifo_depth};
 pub use settings::{FlowControl, PowerLoss, Rs485, Settings};
+pub use setup::OpenError;
 #[cfg(target_has_atomic = "8")]
 pub use shared::Shared;
 pub use strategy::Strategy;

@@ -7,9 +7,7 @@ use std::collections::VecDeque;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, Faulty, VirtualClock};
 use nostall_io::{Clock, Counting, Nanos, Registers};
-use nostall_uart::port::{
-    Events, Handshake, Port, PortOpenError, PortSettings, ReceiveError, Received, Trigger,
-};
+use nostall_uart::port::{Events, Handshake, Port, PortSettings, ReceiveError, Received, Trigger};
 use nostall_uart::registers::{
     FCR, IER, IIR, LCR, LSR, MCR, MSR, RBR, THR, fcr, ier, iir, lcr, lsr, mcr, msr,
 };
@@ -530,10 +528,13 @@ fn nobody_there_and_a_rate_that_cannot_be_are_errors() {
     let clock = VirtualClock::new();
     let window = Faulty::after(0, Fault::AllOnes, Fake::default());
     let opened = Port::open(&window, &clock, LINE, &mut [], &mut []);
-    assert_eq!(opened.err(), Some(PortOpenError::Absent));
+    assert_eq!(opened.err(), Some(nostall_uart::OpenError::Absent));
     let zero = LineSettings::baud(0);
     let opened = Port::open(Fake::default(), &clock, zero, &mut [], &mut []);
-    assert_eq!(opened.err(), Some(PortOpenError::Line(LineError::Zero)));
+    assert_eq!(
+        opened.err(),
+        Some(nostall_uart::OpenError::Line(LineError::Zero))
+    );
 }
 
 #[test]
@@ -545,7 +546,7 @@ fn a_designware_that_stays_busy_is_an_error_in_bounded_time() {
         ..settings()
     };
     let opened = Port::open(&fake, &clock, settings, &mut [], &mut []);
-    assert_eq!(opened.err(), Some(PortOpenError::Busy));
+    assert_eq!(opened.err(), Some(nostall_uart::OpenError::Busy));
     assert!(clock.now() <= Nanos::from_millis(21), "{}", clock.now());
 }
 

@@ -12,7 +12,6 @@ use crate::pace::Pace;
 use crate::registers::{IER, MCR, MSR, SCR, THR, lsr, mcr, msr};
 use crate::{FlowControl, PowerLoss, Settings, Strategy};
 
-pub use open::OpenError;
 use wait::{CTS_WAIT, Stall};
 
 /// The most that is loaded at once: the largest FIFO of the family.
@@ -44,11 +43,10 @@ pub struct Console<R, C> {
     seen: Seen,
 }
 
-/// What is known of the port, and needed to set it up again.
+/// What is known of the port.
 #[derive(Clone, Copy, Debug)]
 struct Port {
     model: crate::Model,
-    divisor: u16,
     frame_time: Nanos,
     /// What the transmitter takes at once when it says that it is empty, 1
     /// without a FIFO. Known from what *we* wrote to the FIFO control register:

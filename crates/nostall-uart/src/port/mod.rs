@@ -39,7 +39,7 @@
 //! let events = handler();
 //! assert!(events.drained);
 //! assert_eq!(port.borrow_mut().statistics().sent, 7);
-//! # Ok::<(), nostall_uart::port::PortOpenError>(())
+//! # Ok::<(), nostall_uart::OpenError>(())
 //! ```
 //!
 //! # What it does not do
@@ -72,7 +72,6 @@ pub use asynchronous::Async;
 #[cfg(feature = "embedded-io")]
 pub use blocking::Blocking;
 pub use interrupt::Events;
-pub use open::PortOpenError;
 pub use received::{ReceiveError, Received};
 pub use settings::{Handshake, PortSettings, Trigger};
 #[cfg(feature = "embedded-io")]

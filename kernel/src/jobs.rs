@@ -5,7 +5,7 @@ use nostall_uart::{Console, LineSettings};
 use nostall_work::{Report, Work, WorkList, uart};
 
 use crate::second::SecondTask;
-use crate::{arch, fail, report};
+use crate::{arch, fail, report, script};
 
 /// Does the whole list, as often as it says.
 pub fn run(list: &WorkList<'_>, input: &[u8], clock: impl Clock) {
@@ -22,6 +22,7 @@ pub fn run(list: &WorkList<'_>, input: &[u8], clock: impl Clock) {
                         sent,
                     });
                 }
+                Work::UartScript => script::run(input, &second),
                 Work::Fail(failure) => fail::now(failure),
                 other => panic!("no way to do `{other}`"),
             }

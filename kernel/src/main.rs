@@ -11,6 +11,7 @@
 mod fail;
 mod jobs;
 mod report;
+mod script;
 mod second;
 
 #[cfg(target_arch = "x86_64")]

@@ -37,7 +37,8 @@
 
 mod list;
 mod report;
+pub mod script;
 pub mod uart;
 
 pub use list::{BadWord, Failure, Work, WorkList};
-pub use report::{Report, Text};
+pub use report::{Report, Text, Values};

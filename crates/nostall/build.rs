@@ -59,6 +59,10 @@ fn build(out: &Path) -> Option<PathBuf> {
     }
     println!(
         "cargo::rerun-if-changed={}",
+        root.join("crates/nostall-uart/examples").display()
+    );
+    println!(
+        "cargo::rerun-if-changed={}",
         root.join("Cargo.toml").display()
     );
     if !has_target() {

@@ -106,7 +106,7 @@ fn parse(line: &[u8]) -> Result<Option<Step>, ()> {
             mask: mask.map_or(Ok(!0), byte)?,
         },
         ("p", Some(micros), None, None) => {
-            let micros = u16::from_str_radix(micros, 16).map_err(drop)?;
+            let micros = u32::from_str_radix(micros, 16).map_err(drop)?;
             Step::Pause(Nanos::from_micros(micros.into()))
         }
         _ => return Err(()),
@@ -153,7 +153,16 @@ mod tests {
     #[test]
     fn a_line_that_is_wrong_is_named() {
         for line in [
-            "w 3", "w 3 100", "w 8 0", "w 3 0 0", "r", "r x", "r 5 ff 1", "x 5", "p", "p 10000",
+            "w 3",
+            "w 3 100",
+            "w 8 0",
+            "w 3 0 0",
+            "r",
+            "r x",
+            "r 5 ff 1",
+            "x 5",
+            "p",
+            "p 100000000",
             "\u{e9}",
         ] {
             let script = std::format!("r 5\n{line}\nr 5\n");

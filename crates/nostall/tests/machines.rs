@@ -290,6 +290,20 @@ fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
     }
 }
 
+#[test]
+fn the_drivers_example_prints_in_a_kernel() {
+    let Some(qemu) = qemu("the_drivers_example_prints") else {
+        return;
+    };
+    let ran = qemu
+        .run(&guest(KERNEL, &[Work::Example]), &LIMITS, &mut |_| {})
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&ran.serial),
+        "nothing stalls, 4 times\r\n"
+    );
+}
+
 static UART_SCRIPT: &[u8] = include_bytes!("../fixtures/uart-script.txt");
 
 /// What an access script reads on QEMU's port.
@@ -299,6 +313,7 @@ fn read_by_qemu(qemu: &Qemu, script: &[u8]) -> Vec<u8> {
         ..guest(KERNEL, &[Work::UartScript])
     };
     let limits = Limits {
+        silence: Duration::from_secs(10),
         report_bytes: 10_000_000,
         ..LIMITS
     };

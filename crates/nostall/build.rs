@@ -68,7 +68,12 @@ fn build(out: &Path) -> Option<PathBuf> {
             root.join(source).join("Cargo.toml").display()
         );
     }
-    for file in ["kernel/build.rs", "Cargo.toml", "Cargo.lock"] {
+    for file in [
+        "crates/nostall-uart/examples",
+        "kernel/build.rs",
+        "Cargo.toml",
+        "Cargo.lock",
+    ] {
         println!("cargo::rerun-if-changed={}", root.join(file).display());
     }
     let libdir = target_libdir();

@@ -5,10 +5,10 @@ use nostall_uart::{Console, LineSettings};
 use nostall_work::{Report, Work, WorkList, uart};
 
 use crate::second::SecondTask;
-use crate::{arch, fail, report};
+use crate::{arch, example, fail, report, script};
 
 /// Does the whole list, as often as it says.
-pub fn run(list: &WorkList<'_>, input: &[u8], clock: impl Clock) {
+pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::Tsc) {
     let second = SecondTask::new(clock);
     let mut console = None;
     for _ in 0..list.repeat {
@@ -22,6 +22,8 @@ pub fn run(list: &WorkList<'_>, input: &[u8], clock: impl Clock) {
                         sent,
                     });
                 }
+                Work::UartScript => script::run(input, &second),
+                Work::Example => example::run(*clock),
                 Work::Fail(failure) => fail::now(failure),
                 other => panic!("no way to do `{other}`"),
             }

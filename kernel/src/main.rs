@@ -8,9 +8,11 @@
 #![no_std]
 #![no_main]
 
+mod example;
 mod fail;
 mod jobs;
 mod report;
+mod script;
 mod second;
 
 #[cfg(target_arch = "x86_64")]

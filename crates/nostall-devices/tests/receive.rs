@@ -116,6 +116,19 @@ fn at_the_trigger_it_is_received_data_and_not_a_timeout() {
 }
 
 #[test]
+fn a_byte_that_comes_takes_no_timeout_back() {
+    let (port, clock) = running(Profile::VM);
+    port.write8(FCR, fcr::ENABLE | 0x80);
+    port.write8(IER, ier::RECEIVED_DATA);
+    port.with(|uart| uart.receive(b'a'));
+    clock.advance(FRAME * 5);
+    port.with(|uart| uart.receive(b'b'));
+    assert_eq!(interrupt(&port), Some(iir::TIMEOUT));
+    port.read8(RBR);
+    assert_eq!(interrupt(&port), None, "a read does");
+}
+
+#[test]
 fn without_fifos_there_is_no_timeout() {
     let (port, clock) = running(Profile::VM);
     port.write8(FCR, 0);

@@ -36,6 +36,10 @@
 //! # Ok::<(), nostall_uart::OpenError>(())
 //! ```
 //!
+//! For a kernel as a whole, `examples/console/console.rs` is a `print` with a lock
+//! around it, in some 20 lines to be copied; the same file runs in nostall's
+//! reference kernel.
+//!
 //! # Looking inside
 //!
 //! Wrap the window in `nostall_io::Counting` to see what a write did to the bus,

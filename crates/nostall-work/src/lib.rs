@@ -38,7 +38,8 @@
 mod list;
 mod peer;
 mod report;
+pub mod script;
 pub mod uart;
 
 pub use list::{BadWord, Failure, Work, WorkList};
-pub use report::{Report, Text};
+pub use report::{Report, Text, Values};

@@ -11,6 +11,11 @@ use crate::uart::Job;
 pub enum Work {
     /// Send the text over the serial console: `uart:fifo-burst:whole`.
     Uart(Job),
+    /// Run the access script that is the input on the serial port, and report
+    /// what it reads: `uart-script`.
+    UartScript,
+    /// Print as the driver's example does: `example:console`.
+    Example,
     /// Fail in some way, so that machines can be tested: `fail:panic`.
     Fail(Failure),
 }
@@ -63,6 +68,8 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uart(job) => write!(f, "uart:{job}"),
+            Self::UartScript => f.write_str("uart-script"),
+            Self::Example => f.write_str("example:console"),
             Self::Fail(failure) => write!(f, "fail:{}", failure.name()),
         }
     }
@@ -72,7 +79,11 @@ impl FromStr for Work {
     type Err = ();
 
     fn from_str(word: &str) -> Result<Self, ()> {
+        if word == "uart-script" {
+            return Ok(Self::UartScript);
+        }
         match word.split_once(':').ok_or(())? {
+            ("example", "console") => Ok(Self::Example),
             ("uart", job) => Ok(Self::Uart(job.parse()?)),
             ("fail", name) => Failure::ALL
                 .into_iter()
@@ -151,6 +162,7 @@ mod tests {
     fn every_piece_of_work_survives_the_command_line() {
         let work: Vec<Work> = Job::ours()
             .map(Work::Uart)
+            .chain([Work::UartScript, Work::Example])
             .chain(Failure::ALL.map(Work::Fail))
             .collect();
         let words: Vec<_> = work.iter().map(Work::to_string).collect();
@@ -169,6 +181,8 @@ mod tests {
             "cpus=",
             "x=1",
             "fail:",
+            "uart-script:",
+            "example:",
         ] {
             let line = format!("cpus=1 {word} uart:fifo-burst:whole");
             assert_eq!(WorkList::parse(&line), Err(BadWord(word)));

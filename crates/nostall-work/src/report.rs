@@ -9,6 +9,9 @@ use crate::uart::Sent;
 /// A text of bounded length.
 pub type Text = heapless::String<200>;
 
+/// Values that were read, as many as one report holds.
+pub type Values = heapless::Vec<u8, 32>;
+
 /// One report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -29,6 +32,13 @@ pub enum Report {
         item: u16,
         /// What it came to.
         sent: Sent,
+    },
+    /// What an access script read, a piece of it.
+    Read {
+        /// Which read the first value is of, counted from 0 in the script.
+        first: u32,
+        /// The values, read after read.
+        values: Values,
     },
     /// The guest panicked. It ends itself after this.
     Panic {
@@ -109,7 +119,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_report_survives_its_line(
-            what in 0..5,
+            what in 0..6,
             number: u64,
             message in "\\PC{0,300}|[\"\\\\\\x00-\\x1f]{0,300}",
         ) {
@@ -123,7 +133,11 @@ mod tests {
                     sent: Sent { written: number, timed_out: number % 2 == 0, ..Sent::default() },
                 },
                 2 => Report::Panic { cpu: small, message: text },
-                3 => Report::Exception {
+                3 => Report::Read {
+                    first: number as u32,
+                    values: message.bytes().take(number as usize % 33).collect(),
+                },
+                4 => Report::Exception {
                     cpu: small, vector: 14, name: text,
                     error: number, rip: number, rsp: number, cr2: number,
                 },

@@ -6,9 +6,11 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use common::qemu;
+use nostall_devices::uart::{Profile, Uart};
 use nostall_uart::Strategy;
 use nostall_vm::qemu::{Error, Guest, Limits, Qemu, Ran};
 use nostall_vm::uart::Experiment;
+use nostall_work::script::{self, Step};
 use nostall_work::uart::{Driver, Job, Writes};
 use nostall_work::{Failure, Report, Work};
 
@@ -345,4 +347,76 @@ fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
         let (twice, _) = traced_accesses(&qemu, job, 2, &text);
         assert_eq!(twice - once, counted, "{strategy}");
     }
+}
+
+#[test]
+fn the_drivers_example_prints_in_a_kernel() {
+    let Some(qemu) = qemu("the_drivers_example_prints") else {
+        return;
+    };
+    let ran = qemu
+        .run(&guest(KERNEL, &[Work::Example]), &LIMITS, &mut |_| {})
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&ran.serial),
+        "nothing stalls, 4 times\r\n"
+    );
+}
+
+static UART_SCRIPT: &[u8] = include_bytes!("../fixtures/uart-script.txt");
+
+/// What an access script reads on QEMU's port.
+fn read_by_qemu(qemu: &Qemu, script: &[u8]) -> Vec<u8> {
+    let guest = Guest {
+        input: script,
+        ..guest(KERNEL, &[Work::UartScript])
+    };
+    let limits = Limits {
+        silence: Duration::from_secs(10),
+        report_bytes: 10_000_000,
+        ..LIMITS
+    };
+    let ran = qemu.run(&guest, &limits, &mut |_| {}).unwrap();
+    let mut read = Vec::new();
+    for report in ran.reports {
+        if let Report::Read { first, values } = report {
+            assert_eq!(first as usize, read.len());
+            read.extend(values);
+        }
+    }
+    read
+}
+
+/// The same on ours.
+fn read_by_model(script: &[u8]) -> Vec<u8> {
+    let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
+    let mut read = Vec::new();
+    script::run(script, &port, &clock, |value| read.push(value)).unwrap();
+    read
+}
+
+#[test]
+fn qemus_port_and_our_model_read_alike() {
+    let Some(qemu) = qemu("qemus_port_and_our_model_read_alike") else {
+        return;
+    };
+    let (theirs, ours) = (read_by_qemu(&qemu, UART_SCRIPT), read_by_model(UART_SCRIPT));
+    let reads: Vec<_> = script::steps(UART_SCRIPT)
+        .map(Result::unwrap)
+        .filter_map(|(line, step)| match step {
+            Step::Read { offset, mask } => Some((line, offset, mask)),
+            _ => None,
+        })
+        .collect();
+    assert!(reads.len() > 150, "only {} reads", reads.len());
+    assert_eq!((theirs.len(), ours.len()), (reads.len(), reads.len()));
+    let differences: Vec<_> = reads
+        .into_iter()
+        .zip(theirs.into_iter().zip(ours))
+        .filter(|((_, _, mask), (theirs, ours))| (theirs ^ ours) & mask != 0)
+        .map(|((line, offset, _), (theirs, ours))| {
+            format!("line {line}: register {offset}: QEMU {theirs:#04x}, model {ours:#04x}\n")
+        })
+        .collect();
+    assert!(differences.is_empty(), "\n{}", differences.concat());
 }

@@ -36,8 +36,11 @@ impl Machine {
     }
 }
 
+/// How the port under test is reached.
+pub type SerialPort = Ports;
+
 /// The port under test, COM1.
-pub fn serial_port() -> impl Registers {
+pub fn serial_port() -> SerialPort {
     // SAFETY: ring 0; a 16550 does no DMA.
     unsafe { Ports::new(0x3f8, 8) }
 }

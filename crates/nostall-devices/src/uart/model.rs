@@ -250,7 +250,10 @@ impl<C: Clock, W: Write> Uart<C, W> {
 
     pub(super) fn take_in(&mut self, byte: u8, errors: u8, at: Nanos) {
         self.receiver.put(byte, errors, self.depth());
-        self.restart_timeout(at);
+        // One that has come to pass goes by a read alone.
+        if self.receiver.timeout_at.is_none_or(|due| due > at) {
+            self.restart_timeout(at);
+        }
     }
 
     /// The character timeout counts four frames from the last byte that came or

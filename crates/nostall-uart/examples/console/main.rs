@@ -1,0 +1,37 @@
+//! A console for a kernel: `console.rs` beside this file is all of it.
+//!
+//! Here the kernel is a program of the host's, and its port the model of one,
+//! which sends to standard output. nostall's reference kernel has the same file
+//! in it, on a PC's port.
+
+mod console;
+
+use std::io::{Stdout, stdout};
+use std::sync::Mutex;
+
+use nostall_devices::uart::{Line, Uart};
+use nostall_io::{HostClock, Registers};
+
+/// The kernel's clock.
+type Clock = HostClock;
+
+/// The kernel's port.
+struct Port(Mutex<Uart<HostClock, Stdout>>);
+
+impl Registers for Port {
+    fn read8(&self, offset: usize) -> u8 {
+        self.0.lock().unwrap().read(offset)
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.0.lock().unwrap().write(offset, value);
+    }
+}
+
+fn main() -> Result<(), nostall_uart::OpenError> {
+    let clock = Clock::new();
+    let model = Uart::new(clock, Line::AtOnce, stdout());
+    console::open(Port(Mutex::new(model)), clock)?;
+    console::print(format_args!("nothing stalls, {} times\n", 2 + 2));
+    Ok(())
+}

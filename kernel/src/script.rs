@@ -1,0 +1,28 @@
+//! An access script on the port under test.
+
+use nostall_io::Clock;
+use nostall_work::{Report, Values, script};
+
+use crate::{arch, report};
+
+/// Makes the accesses and reports what was read, full reports first.
+pub fn run(script: &[u8], clock: &impl Clock) {
+    let mut first = 0;
+    let mut values = Values::new();
+    let mut flush = |values: &mut Values| {
+        let values = core::mem::take(values);
+        let count = values.len() as u32;
+        report::send(&Report::Read { first, values });
+        first += count;
+    };
+    let made = script::run(script, &arch::serial_port(), clock, |value| {
+        if values.is_full() {
+            flush(&mut values);
+        }
+        let _ = values.push(value); // there is room now
+    });
+    if let Err(bad) = made {
+        panic!("{bad}");
+    }
+    flush(&mut values);
+}

@@ -23,6 +23,7 @@ pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::Tsc) {
                     });
                 }
                 Work::UartScript => script::run(input, &second),
+                Work::BusCheck => arch::bus_check::run(),
                 Work::Example => example::run(*clock),
                 Work::Fail(failure) => fail::now(failure),
                 other => panic!("no way to do `{other}`"),

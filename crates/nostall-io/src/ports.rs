@@ -167,8 +167,8 @@ impl Registers for Ports {
 mod tests {
     use super::*;
 
-    // What the port instructions do is proved in QEMU, by the reference kernel;
-    // here only what never reaches one.
+    // What the port instructions do is proved in QEMU, by the reference kernel's
+    // bus check; here only what never reaches one.
 
     #[test]
     fn an_access_outside_the_window_reads_all_ones() {

@@ -16,6 +16,9 @@ pub enum Work {
     UartScript,
     /// Print as the driver's example does: `example:console`.
     Example,
+    /// Try every instruction of the port window, there and back; panics if one
+    /// does not do what it should.
+    BusCheck,
     /// Fail in some way, so that machines can be tested: `fail:panic`.
     Fail(Failure),
 }
@@ -70,6 +73,7 @@ impl fmt::Display for Work {
             Self::Uart(job) => write!(f, "uart:{job}"),
             Self::UartScript => f.write_str("uart-script"),
             Self::Example => f.write_str("example:console"),
+            Self::BusCheck => f.write_str("bus-check"),
             Self::Fail(failure) => write!(f, "fail:{}", failure.name()),
         }
     }
@@ -81,6 +85,9 @@ impl FromStr for Work {
     fn from_str(word: &str) -> Result<Self, ()> {
         if word == "uart-script" {
             return Ok(Self::UartScript);
+        }
+        if word == "bus-check" {
+            return Ok(Self::BusCheck);
         }
         match word.split_once(':').ok_or(())? {
             ("example", "console") => Ok(Self::Example),
@@ -162,7 +169,7 @@ mod tests {
     fn every_piece_of_work_survives_the_command_line() {
         let work: Vec<Work> = Job::ours()
             .map(Work::Uart)
-            .chain([Work::UartScript, Work::Example])
+            .chain([Work::UartScript, Work::Example, Work::BusCheck])
             .chain(Failure::ALL.map(Work::Fail))
             .collect();
         let words: Vec<_> = work.iter().map(Work::to_string).collect();

@@ -420,3 +420,12 @@ fn qemus_port_and_our_model_read_alike() {
         .collect();
     assert!(differences.is_empty(), "\n{}", differences.concat());
 }
+
+#[test]
+fn every_port_instruction_does_what_it_should() {
+    let Some(qemu) = qemu("every_port_instruction") else {
+        return;
+    };
+    let ran = qemu.run(&guest(KERNEL, &[Work::BusCheck]), &LIMITS, &mut |_| {});
+    assert_eq!(ran.unwrap().reports.last(), Some(&Report::Done));
+}

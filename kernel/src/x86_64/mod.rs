@@ -2,6 +2,7 @@
 
 mod apic;
 mod boot;
+pub mod bus_check;
 mod clock;
 mod cpus;
 mod paging;

@@ -120,7 +120,7 @@ fn start_ticking() {
 
 /// Calibrates the clocks and starts all `cpus` CPUs.
 ///
-/// Panics if they do not all run and tick within a second.
+/// Panics if they do not all run and tick within five seconds.
 pub fn start_cpus(cpus: u16) -> Machine {
     assert!(
         (1..=MAX_CPUS).contains(&cpus.into()),
@@ -138,7 +138,7 @@ pub fn start_cpus(cpus: u16) -> Machine {
     }
     start_ticking();
 
-    let deadline = clock.now() + Nanos::from_secs(1);
+    let deadline = clock.now() + Nanos::from_secs(5);
     let ticking = || {
         let ticks = PER_CPU.iter().map(|cpu| cpu.ticks.load(Ordering::Relaxed));
         ticks.filter(|&ticks| ticks > 0).count()
@@ -146,7 +146,7 @@ pub fn start_cpus(cpus: u16) -> Machine {
     while ticking() < cpus.into() {
         assert!(
             clock.now() < deadline,
-            "only {} of {cpus} CPUs run and tick after a second",
+            "only {} of {cpus} CPUs run and tick after five seconds",
             ticking()
         );
         hlt();

@@ -61,6 +61,9 @@ miri:
 	PROPTEST_CASES=64 MIRIFLAGS=-Zmiri-disable-isolation \
 	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-io \
 		--all-features --target-dir target/miri
+	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
+	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-uart \
+		--lib --all-features --target-dir target/miri
 
 FUZZ_TARGETS := uart_model
 FUZZ_SECONDS ?= 10

@@ -19,6 +19,8 @@ const STEP_PARTS: u64 = 128;
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     load: u64,
+    /// The longest wait for a port: whatever is learned, it is not slept for more.
+    longest: Nanos,
     /// How long a full load has the transmitter busy.
     full: Nanos,
     /// By how many parts of [`EARLY_PARTS`] the first look is early.
@@ -33,12 +35,13 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// For a port that takes `load` bytes at once, on a line that needs
-    /// `frame_time` for each.
-    pub(crate) fn new(load: usize, frame_time: Nanos) -> Self {
+    /// `frame_time` for each, and is given up after `longest`.
+    pub(crate) fn new(load: usize, frame_time: Nanos, longest: Nanos) -> Self {
         let load = load as u64;
         Self {
             load,
-            full: frame_time * load,
+            longest,
+            full: (frame_time * load).min(longest),
             early: 1,
             start: Nanos::ZERO,
             bytes: 0,
@@ -67,8 +70,9 @@ impl Pace {
 
     /// The transmitter was busy when looked at, at `now`.
     pub(crate) fn busy(&mut self, now: Nanos) {
-        let step = (now - self.start) / STEP_PARTS;
-        self.next_look = now + step.max(Nanos::from_micros(1));
+        // The burst may be long ago: a port that was stuck, or in other hands.
+        let since = (now - self.start).min(self.longest);
+        self.next_look = now + (since / STEP_PARTS).max(Nanos::from_micros(1));
     }
 
     /// The transmitter was ready when looked at, at `now`.
@@ -77,7 +81,7 @@ impl Pace {
         if self.bytes != self.load {
             return;
         }
-        let took = now - self.start;
+        let took = (now - self.start).min(self.longest);
         if self.next_look > self.first_look {
             // It became ready since the look before: that long, then.
             self.full = took;
@@ -101,6 +105,7 @@ mod tests {
 
     const LOAD: usize = 16;
     const NOMINAL: Nanos = Nanos(86_805);
+    const LONGEST: Nanos = Nanos::from_millis(10);
 
     /// Sends full loads over a line that needs `busy` for each, and returns for
     /// each how often it was looked at and how late it was found ready.
@@ -126,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_line_at_its_nominal_rate_costs_three_looks_and_less_than_a_frame() {
-        let mut pace = Pace::new(LOAD, NOMINAL);
+        let mut pace = Pace::new(LOAD, NOMINAL, LONGEST);
         for (looks, late) in send(&mut pace, &mut Nanos(0), NOMINAL * 16, 100) {
             assert!(looks <= 3, "{looks}");
             assert!(late < NOMINAL / 4, "{late}");
@@ -135,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_line_that_empties_at_once_is_soon_not_waited_for() {
-        let mut pace = Pace::new(LOAD, NOMINAL);
+        let mut pace = Pace::new(LOAD, NOMINAL, LONGEST);
         let now = &mut Nanos(0);
         send(&mut pace, now, Nanos::ZERO, 10);
         for (looks, late) in send(&mut pace, now, Nanos::ZERO, 100) {
@@ -146,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_line_that_becomes_slower_and_faster_is_followed() {
-        let mut pace = Pace::new(LOAD, NOMINAL);
+        let mut pace = Pace::new(LOAD, NOMINAL, LONGEST);
         let now = &mut Nanos(0);
         let slow = Nanos::from_micros(5_390);
         send(&mut pace, now, NOMINAL * 16, 10);
@@ -164,12 +169,24 @@ mod tests {
 
     #[test]
     fn a_caller_that_comes_late_teaches_nothing() {
-        let mut pace = Pace::new(LOAD, NOMINAL);
+        let mut pace = Pace::new(LOAD, NOMINAL, LONGEST);
         pace.burst(Nanos::ZERO, LOAD, false);
         pace.ready(Nanos::from_secs(1));
         let now = &mut Nanos::from_secs(1);
         let found = send(&mut pace, now, NOMINAL * 16, 1);
         assert!(found[0].0 <= 3);
+    }
+
+    #[test]
+    fn a_port_that_was_stuck_for_an_hour_is_not_slept_for_as_long() {
+        let hour = Nanos::from_secs(3_600);
+        let mut pace = Pace::new(LOAD, NOMINAL, LONGEST);
+        pace.burst(Nanos::ZERO, LOAD, false);
+        pace.busy(hour);
+        assert!(pace.next_look() - hour <= LONGEST / 100);
+        pace.ready(hour + Nanos(1_700));
+        pace.burst(hour, LOAD, false);
+        assert!(pace.next_look() - hour <= LONGEST);
     }
 
     proptest! {
@@ -179,7 +196,7 @@ mod tests {
         fn the_next_look_is_never_far_away(
             loads in prop::collection::vec((0u64..10_000_000, 1usize..=LOAD, any::<bool>()), 1..50),
         ) {
-            let mut pace = Pace::new(LOAD, NOMINAL);
+            let mut pace = Pace::new(LOAD, NOMINAL, LONGEST);
             let mut now = Nanos::ZERO;
             let mut longest = NOMINAL * 16;
             for (busy, bytes, idle) in loads {

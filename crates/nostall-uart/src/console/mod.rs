@@ -55,6 +55,14 @@ struct Port {
     load: usize,
 }
 
+impl Port {
+    /// Nothing learned of the line yet.
+    fn pace(&self) -> Pace {
+        let longest = wait::bound(self.frame_time, self.load);
+        Pace::new(self.load, self.frame_time, longest)
+    }
+}
+
 /// What became of one write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteReport {
@@ -272,7 +280,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
     fn recover(&mut self) {
         if self.has_lost_power() {
             let _ = self.configure();
-            self.pace = Pace::new(self.port.load, self.port.frame_time);
+            self.pace = self.port.pace();
         }
     }
 

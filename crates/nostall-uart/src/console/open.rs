@@ -3,7 +3,6 @@
 use nostall_io::{Clock, Nanos, Registers};
 
 use super::{CANARY, Console, LARGEST_LOAD, Port, Seen};
-use crate::pace::Pace;
 use crate::probe::probe;
 use crate::registers::{IER, MCR, SCR, lsr, mcr};
 use crate::setup::{answers, program};
@@ -42,7 +41,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             settings,
             strategy: Strategy::FifoBurst,
             port,
-            pace: Pace::new(1, port.frame_time),
+            pace: port.pace(),
             stalled: false,
             held_off: false,
             drained: true,
@@ -62,7 +61,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
         console.port.frame_time = settings.line.frame_time();
         console.port.load = settings.transmit_load.unwrap_or(load);
         console.configure()?;
-        console.pace = Pace::new(console.port.load, console.port.frame_time);
+        console.pace = console.port.pace();
         Ok(console)
     }
 

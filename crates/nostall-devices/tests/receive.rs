@@ -1,23 +1,11 @@
 //! What comes in: errors, timeouts, the modem's lines.
 
-use nostall_devices::VirtualClock;
-use nostall_devices::uart::{Profile, Uart, VirtualPort};
+mod common;
+
+use common::{FRAME, Port, running};
+use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::*;
-
-type Port = VirtualPort<Vec<u8>>;
-
-/// At 115,200 baud, 8N1, FIFOs on.
-fn running(profile: Profile) -> (Port, VirtualClock) {
-    let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
-    port.write8(LCR, lcr::DLAB);
-    port.write8(DLL, 1);
-    port.write8(LCR, 3);
-    port.write8(FCR, fcr::ENABLE);
-    (port, clock)
-}
-
-const FRAME: Nanos = Nanos(86_805);
 
 fn interrupt(port: &Port) -> Option<u8> {
     port.with(|uart| uart.interrupt())

@@ -1,27 +1,16 @@
 //! The model, register by register, against the PC16550D data sheet.
 
-use nostall_devices::uart::{Profile, Uart, VirtualPort};
+mod common;
+
+use common::{FRAME, Port, running};
+use nostall_devices::uart::{Profile, Uart};
 use nostall_devices::{Fault, Faulty, VirtualClock};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::*;
 
-type Port = VirtualPort<Vec<u8>>;
-
 fn port(profile: Profile) -> (Port, VirtualClock) {
     Uart::in_virtual_time(profile, Vec::new())
 }
-
-/// At 115,200 baud, 8N1, FIFOs on.
-fn running(profile: Profile) -> (Port, VirtualClock) {
-    let (port, clock) = port(profile);
-    port.write8(LCR, lcr::DLAB);
-    port.write8(DLL, 1);
-    port.write8(LCR, 3);
-    port.write8(FCR, fcr::ENABLE);
-    (port, clock)
-}
-
-const FRAME: Nanos = Nanos(86_805);
 
 #[test]
 fn reset_is_that_of_table_1() {

@@ -9,6 +9,7 @@ use crate::registers::{
     DLL, DLM, DW_CPR, DW_CTR, DW_USR, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, RBR, SCR, THR, dw,
     efr, fcr, icr, iir, lcr, lsr, mcr,
 };
+use crate::setup::answers;
 
 /// What a port was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +72,7 @@ struct Saved {
 }
 
 impl Saved {
-    /// Also the test that somebody is there: the interrupt enables keep what is
-    /// written to them, on every model.
+    /// Also the test that somebody is there.
     fn take(port: &impl Registers) -> Result<Self, Absent> {
         let (lcr, mcr) = (port.read8(LCR), port.read8(MCR));
         // No model has all these bits set.
@@ -85,16 +85,12 @@ impl Saved {
         let ier = port.read8(IER);
         // On a PC, OUT2 lets interrupts through; none is to come of this.
         port.write8(MCR, mcr & (mcr::DTR | mcr::RTS));
-        for pattern in [0b0000, 0b1010, 0b0101] {
-            port.write8(IER, pattern);
-            if port.read8(IER) & 0x0f != pattern {
-                port.write8(IER, ier);
-                port.write8(MCR, mcr);
-                port.write8(LCR, lcr);
-                return Err(Absent);
-            }
+        if !answers(port) {
+            port.write8(IER, ier);
+            port.write8(MCR, mcr);
+            port.write8(LCR, lcr);
+            return Err(Absent);
         }
-        port.write8(IER, 0);
         let fifos = port.read8(IIR) & iir::FIFOS == iir::FIFOS;
         port.write8(LCR, lcr::DLAB);
         let divisor = [port.read8(DLL), port.read8(DLM)];

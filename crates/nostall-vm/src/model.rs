@@ -6,7 +6,7 @@ use nostall_io::{Counting, Nanos};
 use nostall_uart::{Console, FlowControl, LineSettings, OpenError, PowerLoss, Settings};
 use nostall_work::uart::{Driver, Job, Sent, Writes, send};
 
-use crate::uart::{Experiment, Outcome};
+use crate::uart::{Experiment, Outcome, alphabet};
 
 /// A fault to come, after so many accesses of each sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +86,7 @@ fn settings(fault: Option<Fault>) -> Settings {
 /// As [`uart`].
 pub fn published(profile: Profile) -> Result<Vec<(Published, Nanos)>, OpenError> {
     let figure = |published: &Published| {
-        let text: Vec<u8> = (b'a'..=b'z')
-            .cycle()
-            .take(published.bytes as usize)
-            .collect();
+        let text = alphabet(published.bytes as usize);
         let job = Job {
             driver: Driver::Ours(published.strategy),
             writes: Writes::Whole,

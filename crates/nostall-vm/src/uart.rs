@@ -34,6 +34,11 @@ impl Experiment<'_> {
     }
 }
 
+/// `len` bytes of a repeating alphabet, as the seed article's test program sends.
+pub fn alphabet(len: usize) -> Vec<u8> {
+    (b'a'..=b'z').cycle().take(len).collect()
+}
+
 /// What came of it: of each sending, in order.
 #[derive(Clone, Debug)]
 pub struct Outcome {

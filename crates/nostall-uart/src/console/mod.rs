@@ -12,7 +12,7 @@ use crate::pace::Pace;
 use crate::registers::{IER, MCR, MSR, SCR, THR, lsr, mcr, msr};
 use crate::{FlowControl, PowerLoss, Settings, Strategy};
 
-use wait::{CTS_WAIT, Stall};
+use wait::Stall;
 
 /// The most that is loaded at once: the largest FIFO of the family.
 const LARGEST_LOAD: usize = 128;
@@ -371,5 +371,3 @@ impl<R: Registers, C: Clock> fmt::Write for Console<R, C> {
         }
     }
 }
-
-const _: () = assert!(CTS_WAIT.0 == 1_000_000_000, "Linux's second");

@@ -10,7 +10,7 @@ use crate::{FlowControl, Strategy};
 const LONGEST_WAIT: Nanos = Nanos::from_millis(10);
 
 /// Linux's limit for CTS.
-pub(super) const CTS_WAIT: Nanos = Nanos::from_secs(1);
+const CTS_WAIT: Nanos = Nanos::from_secs(1);
 
 /// Sleeping for less costs more than it gives.
 const SHORTEST_SLEEP: Nanos = Nanos::from_micros(5);

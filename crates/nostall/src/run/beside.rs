@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use comfy_table::Table;
-use nostall_vm::uart::{Experiment, Outcome};
+use nostall_vm::uart::{Experiment, Outcome, alphabet};
 use nostall_work::uart::{Driver, Job, Sent, Writes};
 
 use super::table::{aligned, time};
@@ -29,26 +29,24 @@ pub fn measure(
     let mut all = Vec::new();
     for bytes in SIZES {
         // Without a newline: not every driver knows what to do with one.
-        let text: Vec<u8> = (b'a'..=b'z').cycle().take(bytes).collect();
+        let text = alphabet(bytes);
         let outcome = run(&Experiment {
             jobs: &jobs,
             repeat: rounds,
             text: &text,
         })?;
         for &Job { driver, .. } in &jobs {
-            let of_this = || outcome.sent.iter().map(|(job, _)| job.driver == driver);
-            let sent = outcome.sent.iter().zip(of_this());
-            let arrived = outcome.arrived.iter().zip(of_this());
+            let sendings = outcome.sent.iter().zip(&outcome.arrived);
+            let (sent, arrived): (Vec<_>, Vec<_>) = sendings
+                .filter(|((job, _), _)| job.driver == driver)
+                .map(|((_, sent), arrived)| (*sent, arrived))
+                .unzip();
+            let whole = |arrived: &&Vec<u8>| compare(&text, arrived).is_none();
             all.push(Write {
                 driver,
                 bytes,
-                sent: sent
-                    .filter(|&(_, this)| this)
-                    .map(|((_, s), _)| *s)
-                    .collect(),
-                whole: arrived
-                    .filter(|&(_, this)| this)
-                    .all(|(arrived, _)| compare(&text, arrived).is_none()),
+                sent,
+                whole: arrived.iter().all(whole),
             });
         }
     }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 
 use anyhow::{Context, Result, ensure};
+use nostall_vm::uart::alphabet;
 
 use super::Args;
 
@@ -43,7 +44,7 @@ pub fn read(args: &Args) -> Result<Text> {
     }
     Ok(match args.bytes {
         Some(n) => Text {
-            bytes: (b'a'..=b'z').cycle().take(n as usize).collect(),
+            bytes: alphabet(n as usize),
             name: "alphabet".to_owned(),
         },
         None => Text {

@@ -1,0 +1,291 @@
+//! The words of the format: what a zone starts with, and what it is for.
+//!
+//! Source: Linux 6.1, `fs/pstore/ram_core.c` (`struct persistent_ram_buffer`) and
+//! `fs/pstore/ram.c` (the signatures).
+
+use core::fmt;
+
+/// What a zone's first word is XORed with: "DBGC" in memory on a little-endian
+/// machine.
+pub const SIGNATURE: u32 = 0x4347_4244;
+
+/// Bytes of a zone's header: signature, start, size, each 32 bits in the
+/// writer's byte order.
+pub const HEADER: usize = 12;
+
+/// Data bytes that share one group of parity bytes.
+pub const BLOCK: usize = 128;
+
+/// Most parity bytes a group can have: a block and they are one codeword of at
+/// most 255 bytes.
+pub const MAX_PARITY: usize = 255 - BLOCK;
+
+/// What a zone holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// One kernel log, written when the kernel died.
+    Dmesg,
+    /// The console's last output, a ring.
+    Console,
+    /// Function trace records, a ring.
+    Ftrace,
+    /// What user space wrote to `/dev/pmsg0`, a ring.
+    Pmsg,
+}
+
+impl Kind {
+    /// Linux's name for it, and the first part of its file names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dmesg => "dmesg",
+            Self::Console => "console",
+            Self::Ftrace => "ftrace",
+            Self::Pmsg => "pmsg",
+        }
+    }
+
+    /// The first word of a zone of this kind. Trace zones carry the version of
+    /// the kernel that wrote them, and Linux takes no other's.
+    pub const fn signature(self, linux: LinuxVersion) -> u32 {
+        match self {
+            Self::Ftrace => SIGNATURE ^ linux.0,
+            _ => SIGNATURE,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Linux's `LINUX_VERSION_CODE`: major, minor and patch level (255 at most) in
+/// one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinuxVersion(pub u32);
+
+impl LinuxVersion {
+    /// `major.minor.patch`; a patch level over 255 counts as 255, as in Linux.
+    pub const fn new(major: u8, minor: u8, patch: u16) -> Self {
+        let patch = if patch > 255 { 255 } else { patch as u32 };
+        Self((major as u32) << 16 | (minor as u32) << 8 | patch)
+    }
+}
+
+impl fmt::Display for LinuxVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(code) = self;
+        write!(f, "{}.{}.{}", code >> 16, code >> 8 & 0xff, code & 0xff)
+    }
+}
+
+/// Which byte of a word comes first in memory. The format has the writer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ByteOrder {
+    /// The lowest, as on x86, and nearly always on ARM and RISC-V.
+    Little,
+    /// The highest, as on s390x and some MIPS and PowerPC.
+    Big,
+}
+
+impl ByteOrder {
+    /// This machine's.
+    pub const NATIVE: Self = if cfg!(target_endian = "little") {
+        Self::Little
+    } else {
+        Self::Big
+    };
+
+    /// The 32-bit word that `bytes` are.
+    pub const fn u32(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Self::Little => u32::from_le_bytes(bytes),
+            Self::Big => u32::from_be_bytes(bytes),
+        }
+    }
+
+    /// The 64-bit word that `bytes` are.
+    pub const fn u64(self, bytes: [u8; 8]) -> u64 {
+        match self {
+            Self::Little => u64::from_le_bytes(bytes),
+            Self::Big => u64::from_be_bytes(bytes),
+        }
+    }
+
+    /// A 32-bit word's bytes.
+    pub const fn bytes32(self, word: u32) -> [u8; 4] {
+        match self {
+            Self::Little => word.to_le_bytes(),
+            Self::Big => word.to_be_bytes(),
+        }
+    }
+
+    /// A 64-bit word's bytes.
+    pub const fn bytes64(self, word: u64) -> [u8; 8] {
+        match self {
+            Self::Little => word.to_le_bytes(),
+            Self::Big => word.to_be_bytes(),
+        }
+    }
+}
+
+/// A zone's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// [`SIGNATURE`], XORed with the kernel's version in trace zones.
+    pub signature: u32,
+    /// Where in the data the next byte goes, and where the oldest is once the
+    /// ring has wrapped.
+    pub start: u32,
+    /// Bytes of data that are valid.
+    pub size: u32,
+}
+
+impl Header {
+    /// As it lies in memory.
+    pub const fn decode(bytes: [u8; HEADER], order: ByteOrder) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = bytes;
+        Self {
+            signature: order.u32([a, b, c, d]),
+            start: order.u32([e, f, g, h]),
+            size: order.u32([i, j, k, l]),
+        }
+    }
+
+    /// The header that lies there as `bytes`.
+    pub fn encode(self, order: ByteOrder) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..4].copy_from_slice(&order.bytes32(self.signature));
+        bytes[4..8].copy_from_slice(&order.bytes32(self.start));
+        bytes[8..].copy_from_slice(&order.bytes32(self.size));
+        bytes
+    }
+
+    /// Whether Linux would read a zone with `data` bytes by it: neither more
+    /// bytes than there are, nor a start beyond them.
+    pub const fn is_valid(self, data: usize) -> bool {
+        self.size as usize <= data && self.start <= self.size
+    }
+}
+
+/// How a zone of a given size is divided: header, data, a group of parity bytes
+/// for each block, and one for the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    zone: usize,
+    parity: usize,
+    groups: usize,
+}
+
+impl Division {
+    /// Of a zone of `zone` bytes with `parity` bytes a group (0: no error
+    /// correction); `None` if there is no room for any data, or if a block and
+    /// its parity are no codeword ([`MAX_PARITY`]).
+    pub const fn new(zone: usize, parity: usize) -> Option<Self> {
+        if parity > MAX_PARITY || zone <= HEADER {
+            return None;
+        }
+        if parity == 0 {
+            return Some(Self {
+                zone,
+                parity,
+                groups: 0,
+            });
+        }
+        let Some(room) = (zone - HEADER).checked_sub(parity) else {
+            return None;
+        };
+        let groups = room.div_ceil(BLOCK + parity);
+        if (groups + 1) * parity >= zone - HEADER {
+            return None;
+        }
+        Some(Self {
+            zone,
+            parity,
+            groups,
+        })
+    }
+
+    /// Bytes of the whole zone.
+    pub const fn zone(self) -> usize {
+        self.zone
+    }
+
+    /// Bytes of data.
+    pub const fn data(self) -> usize {
+        if self.parity == 0 {
+            self.zone - HEADER
+        } else {
+            self.zone - HEADER - (self.groups + 1) * self.parity
+        }
+    }
+
+    /// Parity bytes a group; 0 without error correction.
+    pub const fn parity(self) -> usize {
+        self.parity
+    }
+
+    /// Blocks of data, the last one perhaps short. Sometimes one less than there
+    /// are groups of parity.
+    pub const fn blocks(self) -> usize {
+        self.data().div_ceil(BLOCK)
+    }
+
+    /// Bytes of data in block `block`, the last of which may be short.
+    pub const fn block_len(self, block: usize) -> usize {
+        let rest = self.data() - block * BLOCK;
+        if rest < BLOCK { rest } else { BLOCK }
+    }
+
+    /// Where block `block`'s parity lies in the zone.
+    pub const fn block_parity(self, block: usize) -> usize {
+        HEADER + self.data() + block * self.parity
+    }
+
+    /// Where the header's parity lies in the zone.
+    pub const fn header_parity(self) -> usize {
+        HEADER + self.data() + self.groups * self.parity
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn a_version_is_one_number() {
+        assert_eq!(LinuxVersion::new(6, 1, 192).0, 0x0006_01c0);
+        assert_eq!(LinuxVersion::new(4, 9, 337).to_string(), "4.9.255");
+    }
+
+    #[test]
+    fn a_zone_is_divided_as_linux_divides_it() {
+        // The fixture `ecc16`: console at 0x2dffa has 0x8000 bytes.
+        let console = Division::new(0x8000, 16).unwrap();
+        assert_eq!(console.data(), 0x8000 - 12 - 229 * 16);
+        assert_eq!(Division::new(0x8000, 0).unwrap().data(), 0x8000 - 12);
+    }
+
+    #[test]
+    fn every_part_of_every_small_zone_lies_within_it() {
+        for zone in 0..2_000 {
+            for parity in [0, 1, 2, 8, 16, 33, 127] {
+                let Some(division) = Division::new(zone, parity) else {
+                    continue;
+                };
+                assert!(division.data() > 0);
+                if parity > 0 {
+                    assert_eq!(division.header_parity() + parity, zone);
+                    assert!(division.blocks() <= division.groups, "{division:?}");
+                    let last = division.blocks() - 1;
+                    assert!((1..=BLOCK).contains(&division.block_len(last)));
+                }
+            }
+        }
+        assert_eq!(Division::new(1 << 20, 128), None);
+        assert_eq!(Division::new(12, 0), None);
+    }
+}

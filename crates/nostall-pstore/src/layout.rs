@@ -1,0 +1,465 @@
+//! Where the zones lie in the region: Linux's arithmetic, its refusals and its
+//! roundings (`fs/pstore/ram.c`, `ramoops_probe`, Linux 6.1).
+
+use core::fmt;
+
+use crate::format::{Division, Kind, MAX_PARITY};
+
+/// Bit 0 of the flags: a trace zone for each CPU instead of one for all.
+pub const FTRACE_PER_CPU: u32 = 1;
+
+/// The parameters of a region, as a person gives them to Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Bytes of the whole region.
+    pub mem_size: usize,
+    /// Bytes of a dmesg zone, at least: what the other zones leave is divided
+    /// evenly. 0: none.
+    pub record_size: usize,
+    /// Bytes of the console zone. 0: none.
+    pub console_size: usize,
+    /// Bytes of all trace zones together. 0: none.
+    pub ftrace_size: usize,
+    /// Bytes of the zone for user space's messages. 0: none.
+    pub pmsg_size: usize,
+    /// Parity bytes for each 128 bytes of data. 0: no error correction.
+    pub ecc: usize,
+    /// CPUs that the kernel reckons with (Linux's `nr_cpu_ids`: possible ones,
+    /// not those that run).
+    pub cpus: usize,
+    /// Flags; [`FTRACE_PER_CPU`] is the only one.
+    pub flags: u32,
+}
+
+impl Params {
+    /// What Linux takes when no size but the region's is given as a module
+    /// parameter or on the command line: 4096 bytes for each, no error
+    /// correction, a trace zone for each CPU.
+    pub const fn command_line(mem_size: usize, cpus: usize) -> Self {
+        Self {
+            mem_size,
+            record_size: 4096,
+            console_size: 4096,
+            ftrace_size: 4096,
+            pmsg_size: 4096,
+            ecc: 0,
+            cpus,
+            flags: FTRACE_PER_CPU,
+        }
+    }
+
+    /// What Linux takes when a device tree gives no size but the region's:
+    /// nothing (and refuses it, unless at least one size is set then).
+    pub const fn device_tree(mem_size: usize, cpus: usize) -> Self {
+        Self {
+            mem_size,
+            record_size: 0,
+            console_size: 0,
+            ftrace_size: 0,
+            pmsg_size: 0,
+            ecc: 0,
+            cpus,
+            flags: 0,
+        }
+    }
+
+    /// The parity bytes that `ramoops.ecc=value` means: 1 means 16.
+    pub const fn command_line_ecc(value: usize) -> usize {
+        if value == 1 { 16 } else { value }
+    }
+}
+
+/// One zone's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What it holds.
+    pub kind: Kind,
+    /// Which of its kind: a dmesg record's number, a trace zone's CPU.
+    pub index: usize,
+    /// Where it starts, from the region's start. Always even, otherwise not
+    /// aligned.
+    pub offset: usize,
+    /// How it is divided.
+    pub division: Division,
+}
+
+/// Zones of one kind, side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    kind: Kind,
+    offset: usize,
+    count: usize,
+    division: Option<Division>,
+}
+
+/// A region divided into zones: dmesg, console, trace, pmsg, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    given: Params,
+    rounded: Params,
+    rows: [Row; 4],
+    used: usize,
+}
+
+impl Layout {
+    /// Divides as Linux divides.
+    ///
+    /// # Errors
+    ///
+    /// [`LayoutError`]: what Linux refuses too, or what would break it.
+    pub fn new(given: &Params) -> Result<Self, LayoutError> {
+        let rounded = Params {
+            record_size: round_down(given.record_size),
+            console_size: round_down(given.console_size),
+            ftrace_size: round_down(given.ftrace_size),
+            pmsg_size: round_down(given.pmsg_size),
+            ..*given
+        };
+        let sizes = [
+            rounded.record_size,
+            rounded.console_size,
+            rounded.ftrace_size,
+            rounded.pmsg_size,
+        ];
+        if rounded.mem_size == 0 || sizes == [0; 4] {
+            return Err(LayoutError::Nothing);
+        }
+        // A region's size is 31 bits in a device tree, and an offset in a zone 32.
+        if rounded.mem_size > i32::MAX as usize {
+            return Err(LayoutError::TooLarge);
+        }
+        if rounded.ecc > MAX_PARITY {
+            return Err(LayoutError::Ecc(rounded.ecc));
+        }
+        let per_cpu = rounded.flags & FTRACE_PER_CPU != 0;
+        if rounded.ftrace_size > 0 && per_cpu && rounded.cpus == 0 {
+            return Err(LayoutError::NoCpus);
+        }
+
+        let others = sizes[1..]
+            .iter()
+            .try_fold(0usize, |sum, &n| sum.checked_add(n));
+        let dmesg = others.and_then(|others| rounded.mem_size.checked_sub(others));
+        let dmesg = match (dmesg, rounded.record_size) {
+            (_, 0) | (Some(0), _) => (0, 0),
+            (None, _) => return Err(LayoutError::NoRoom(Kind::Dmesg)),
+            (Some(room), size) if size > room => return Err(LayoutError::NoRecord { room, size }),
+            (Some(room), size) => (room, room / size),
+        };
+        let traces = if per_cpu { rounded.cpus } else { 1 };
+
+        let mut at = 0;
+        let mut row = |kind, (bytes, count)| -> Result<Row, LayoutError> {
+            let mut row = Row {
+                kind,
+                offset: at,
+                count,
+                division: None,
+            };
+            if bytes == 0 {
+                row.count = 0;
+                return Ok(row);
+            }
+            if bytes > rounded.mem_size - at {
+                return Err(LayoutError::NoRoom(kind));
+            }
+            // A zone that is alone is as large as was asked for, odd or not; but
+            // that is a power of two. (One byte is: it holds no header.)
+            let zone = (bytes / count) & !1;
+            let division = Division::new(zone, rounded.ecc).ok_or(LayoutError::TooSmall {
+                kind,
+                zone,
+                ecc: rounded.ecc,
+            })?;
+            row.division = Some(division);
+            at += zone * count;
+            Ok(row)
+        };
+        let rows = [
+            row(Kind::Dmesg, dmesg)?,
+            row(Kind::Console, (rounded.console_size, 1))?,
+            row(Kind::Ftrace, (rounded.ftrace_size, traces))?,
+            row(Kind::Pmsg, (rounded.pmsg_size, 1))?,
+        ];
+        Ok(Self {
+            given: *given,
+            rounded,
+            rows,
+            used: at,
+        })
+    }
+
+    /// The parameters, with every size as Linux rounds it.
+    pub const fn params(&self) -> &Params {
+        &self.rounded
+    }
+
+    /// The zones, in the order of their addresses.
+    pub fn zones(&self) -> impl Iterator<Item = Place> + Clone + use<> {
+        self.rows.into_iter().flat_map(Row::places)
+    }
+
+    /// The zones of one kind.
+    pub fn zones_of(&self, kind: Kind) -> impl Iterator<Item = Place> + Clone + use<> {
+        self.zones().filter(move |zone| zone.kind == kind)
+    }
+
+    /// Whether each CPU has a trace zone of its own.
+    pub const fn traces_per_cpu(&self) -> bool {
+        self.rounded.flags & FTRACE_PER_CPU != 0
+    }
+
+    /// What is not as it was asked for.
+    pub fn notes(&self) -> impl Iterator<Item = Note> + use<> {
+        let (given, rounded) = (self.given, self.rounded);
+        let sizes = [
+            ("record_size", given.record_size, rounded.record_size),
+            ("console_size", given.console_size, rounded.console_size),
+            ("ftrace_size", given.ftrace_size, rounded.ftrace_size),
+            ("pmsg_size", given.pmsg_size, rounded.pmsg_size),
+        ];
+        let rounded_sizes = sizes
+            .into_iter()
+            .filter(|(_, from, to)| from != to)
+            .map(|(name, from, to)| Note::Rounded { name, from, to });
+        let unused = rounded.mem_size - self.used;
+        let one_zone = rounded.ftrace_size > 0 && !self.traces_per_cpu() && rounded.cpus > 1;
+        rounded_sizes
+            .chain((unused > 0).then_some(Note::Unused { bytes: unused }))
+            .chain(one_zone.then_some(Note::OneTraceZone))
+    }
+}
+
+impl Row {
+    fn places(self) -> impl Iterator<Item = Place> + Clone {
+        let zones = self.division.into_iter();
+        zones.flat_map(move |division| {
+            (0..self.count).map(move |index| Place {
+                kind: self.kind,
+                index,
+                offset: self.offset + index * division.zone(),
+                division,
+            })
+        })
+    }
+}
+
+/// The largest power of two that is not larger; 0 of 0.
+const fn round_down(size: usize) -> usize {
+    match size.checked_ilog2() {
+        Some(log) => 1 << log,
+        None => 0,
+    }
+}
+
+/// What Linux does without being asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// A size is not a power of two.
+    Rounded {
+        /// The parameter's name in Linux.
+        name: &'static str,
+        /// What was asked for.
+        from: usize,
+        /// What it is.
+        to: usize,
+    },
+    /// Bytes at the region's end are in no zone.
+    Unused {
+        /// How many.
+        bytes: usize,
+    },
+    /// All CPUs share one trace zone, and its lock.
+    OneTraceZone,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rounded { name, from, to } => write!(
+                f,
+                "{name}: {from} is not a power of two, Linux takes {to} ({to:#x})"
+            ),
+            Self::Unused { bytes } => write!(f, "{bytes} bytes at the region's end are in no zone"),
+            Self::OneTraceZone => {
+                f.write_str("all CPUs share one trace zone and its lock: set flags=1 for one each")
+            }
+        }
+    }
+}
+
+/// Parameters that give no layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// No region, or no zone in it.
+    Nothing,
+    /// The region is 2 GiB or larger.
+    TooLarge,
+    /// The zones before and of this kind are larger than the region.
+    NoRoom(Kind),
+    /// Not one dmesg record fits in what the other zones leave.
+    NoRecord {
+        /// Bytes that they leave.
+        room: usize,
+        /// Bytes of a record.
+        size: usize,
+    },
+    /// A zone has no room for any data.
+    TooSmall {
+        /// Its kind.
+        kind: Kind,
+        /// Its bytes.
+        zone: usize,
+        /// Parity bytes a block.
+        ecc: usize,
+    },
+    /// More parity bytes than a block can have.
+    Ecc(usize),
+    /// A trace zone for each of no CPUs.
+    NoCpus,
+}
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("the region's size and at least one zone's must not be 0"),
+            Self::TooLarge => f.write_str("the region must be smaller than 2 GiB"),
+            Self::NoRoom(kind) => write!(
+                f,
+                "the region has no room for the {kind} zones: make it larger, or another zone smaller"
+            ),
+            Self::NoRecord { room, size } => write!(
+                f,
+                "the other zones leave {room} bytes, too few for one dmesg record of {size}"
+            ),
+            Self::TooSmall { kind, zone, ecc } => write!(
+                f,
+                "a {kind} zone of {zone} bytes with {ecc} parity bytes a block has no room for data"
+            ),
+            Self::Ecc(ecc) => write!(
+                f,
+                "{ecc} parity bytes a block: at most {MAX_PARITY} can be read back"
+            ),
+            Self::NoCpus => f.write_str("a trace zone for each CPU, but no CPUs"),
+        }
+    }
+}
+
+impl core::error::Error for LayoutError {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const PLAIN: Params = Params {
+        record_size: 0x8000,
+        console_size: 0x8000,
+        ftrace_size: 0x8000,
+        pmsg_size: 0x2000,
+        ..Params::command_line(0x40000, 2)
+    };
+
+    #[test]
+    fn the_recorded_region_is_divided_as_linux_divided_it() {
+        let layout = Layout::new(&PLAIN).unwrap();
+        let offsets: Vec<_> = layout
+            .zones()
+            .map(|zone| (zone.kind, zone.offset))
+            .collect();
+        assert_eq!(offsets.len(), 5 + 1 + 2 + 1);
+        assert_eq!(offsets[1], (Kind::Dmesg, 0x9332));
+        assert_eq!(
+            offsets[5..],
+            [
+                (Kind::Console, 0x2dffa),
+                (Kind::Ftrace, 0x35ffa),
+                (Kind::Ftrace, 0x39ffa),
+                (Kind::Pmsg, 0x3dffa),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_linux_refuses_is_refused() {
+        let refused = |params| Layout::new(&params).unwrap_err();
+        assert_eq!(
+            refused(Params::device_tree(0x10000, 1)),
+            LayoutError::Nothing
+        );
+        assert_eq!(
+            refused(Params {
+                mem_size: 0x10000,
+                ..PLAIN
+            }),
+            LayoutError::NoRoom(Kind::Dmesg)
+        );
+        assert_eq!(
+            refused(Params {
+                mem_size: 0x13000,
+                ..PLAIN
+            }),
+            LayoutError::NoRecord {
+                room: 0x1000,
+                size: 0x8000
+            }
+        );
+        assert_eq!(refused(Params { ecc: 128, ..PLAIN }), LayoutError::Ecc(128));
+        assert_eq!(refused(Params { cpus: 0, ..PLAIN }), LayoutError::NoCpus);
+        assert!(matches!(
+            refused(Params {
+                cpus: 4096,
+                ..PLAIN
+            }),
+            LayoutError::TooSmall {
+                kind: Kind::Ftrace,
+                zone: 8,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn what_linux_rounds_is_said() {
+        let params = Params {
+            console_size: 0x7fff,
+            flags: 0,
+            ..PLAIN
+        };
+        let notes: Vec<_> = Layout::new(&params).unwrap().notes().collect();
+        assert!(notes.contains(&Note::Rounded {
+            name: "console_size",
+            from: 0x7fff,
+            to: 0x4000
+        }));
+        assert!(notes.contains(&Note::OneTraceZone));
+    }
+
+    proptest! {
+        #[test]
+        fn zones_lie_side_by_side_at_even_offsets(
+            mem_size in 0usize..1 << 22,
+            sizes in proptest::array::uniform4(0usize..1 << 18),
+            ecc in 0usize..140,
+            cpus in 0usize..70,
+            flags in 0u32..2,
+        ) {
+            let [record_size, console_size, ftrace_size, pmsg_size] = sizes;
+            let params =
+                Params { mem_size, record_size, console_size, ftrace_size, pmsg_size, ecc, cpus, flags };
+            if let Ok(layout) = Layout::new(&params) {
+                let mut at = 0;
+                for zone in layout.zones() {
+                    prop_assert_eq!(zone.offset, at);
+                    prop_assert_eq!(zone.offset % 2, 0);
+                    at += zone.division.zone();
+                }
+                prop_assert!(at <= mem_size);
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Trace records: one function entry each, in the shapes of 64-bit and 32-bit
+//! kernels (Linux 6.1, `include/linux/pstore.h`, `struct pstore_ftrace_record`).
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::format::ByteOrder;
+
+/// One function entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TraceRecord {
+    /// Where: an address in the function that was entered.
+    pub ip: u64,
+    /// From where it was called.
+    pub parent: u64,
+    /// When: a time or a count, as the writer chose. 56 bits where the CPU shares
+    /// its word.
+    pub stamp: u64,
+    /// On which CPU; its low 8 bits, fewer where they lie in the address.
+    pub cpu: u8,
+}
+
+/// How a record lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// 24 bytes: two 64-bit addresses, a word with the stamp in its upper 56 bits
+    /// and the CPU in its lower 8.
+    Bits64,
+    /// 16 bytes: two 32-bit addresses, the same word. 32-bit kernels, except ARM
+    /// with few CPUs.
+    Bits32,
+    /// 16 bytes, with the CPU in the lowest two bits of the first address and 64
+    /// bits of stamp: 32-bit ARM, built for at most four CPUs.
+    Arm32,
+    /// The same, with the CPU in the lowest bit alone: Thumb-2 kernels built for
+    /// at most two CPUs, where addresses are even but not multiples of four.
+    Thumb32,
+}
+
+/// Bytes of the longest shape.
+pub const LONGEST_TRACE: usize = 24;
+
+impl Shape {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Bits64, Self::Bits32, Self::Arm32, Self::Thumb32];
+
+    /// What a kernel for this machine writes.
+    pub const NATIVE: Self = if cfg!(target_pointer_width = "64") {
+        Self::Bits64
+    } else if cfg!(target_arch = "arm") {
+        Self::Arm32
+    } else {
+        Self::Bits32
+    };
+
+    /// Its name on nostall's command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bits64 => "64",
+            Self::Bits32 => "32",
+            Self::Arm32 => "arm32",
+            Self::Thumb32 => "thumb32",
+        }
+    }
+
+    /// Bytes of a record; so it is called there.
+    #[allow(clippy::len_without_is_empty, reason = "no record is empty")]
+    pub const fn len(self) -> usize {
+        match self {
+            Self::Bits64 => 24,
+            _ => 16,
+        }
+    }
+
+    /// The bits of the first address that are the CPU's number.
+    pub const fn cpu_bits(self) -> u64 {
+        match self {
+            Self::Bits64 | Self::Bits32 => 0,
+            Self::Arm32 => 3,
+            Self::Thumb32 => 1,
+        }
+    }
+
+    /// The record that lies there; `None` if there are not bytes enough.
+    pub fn decode(self, bytes: &[u8], order: ByteOrder) -> Option<TraceRecord> {
+        let (ip, parent, time) = match self {
+            Self::Bits64 => {
+                let (ip, rest) = bytes.split_first_chunk()?;
+                let (parent, rest) = rest.split_first_chunk()?;
+                (order.u64(*ip), order.u64(*parent), rest)
+            }
+            _ => {
+                let (ip, rest) = bytes.split_first_chunk()?;
+                let (parent, rest) = rest.split_first_chunk()?;
+                (order.u32(*ip).into(), order.u32(*parent).into(), rest)
+            }
+        };
+        let time = order.u64(*time.first_chunk()?);
+        Some(match self {
+            Self::Bits64 | Self::Bits32 => TraceRecord {
+                ip,
+                parent,
+                stamp: time >> 8,
+                cpu: time as u8,
+            },
+            Self::Arm32 | Self::Thumb32 => TraceRecord {
+                ip: ip & !self.cpu_bits(),
+                parent,
+                stamp: time,
+                cpu: (ip & self.cpu_bits()) as u8,
+            },
+        })
+    }
+
+    /// The record as it lies in memory: the first [`len`](Self::len) bytes. What
+    /// does not fit the shape is cut off.
+    #[inline]
+    pub fn encode(self, record: &TraceRecord, order: ByteOrder) -> [u8; LONGEST_TRACE] {
+        let time = match self {
+            Self::Bits64 | Self::Bits32 => record.stamp << 8 | u64::from(record.cpu),
+            Self::Arm32 | Self::Thumb32 => record.stamp,
+        };
+        let ip = self.raw_ip(record);
+        let mut bytes = [0; LONGEST_TRACE];
+        match self {
+            Self::Bits64 => {
+                bytes[..8].copy_from_slice(&order.bytes64(ip));
+                bytes[8..16].copy_from_slice(&order.bytes64(record.parent));
+                bytes[16..].copy_from_slice(&order.bytes64(time));
+            }
+            _ => {
+                bytes[..4].copy_from_slice(&order.bytes32(ip as u32));
+                bytes[4..8].copy_from_slice(&order.bytes32(record.parent as u32));
+                bytes[8..16].copy_from_slice(&order.bytes64(time));
+            }
+        }
+        bytes
+    }
+
+    /// The first address as it lies in memory, with the CPU's bits in it: what
+    /// Linux prints.
+    #[inline]
+    pub const fn raw_ip(self, record: &TraceRecord) -> u64 {
+        record.ip & !self.cpu_bits() | record.cpu as u64 & self.cpu_bits()
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Not the name of a [`Shape`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSuchShape;
+
+impl fmt::Display for NoSuchShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("must be 64, 32, arm32 or thumb32")
+    }
+}
+
+impl core::error::Error for NoSuchShape {}
+
+impl FromStr for Shape {
+    type Err = NoSuchShape;
+
+    fn from_str(name: &str) -> Result<Self, NoSuchShape> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|shape| shape.name() == name).ok_or(NoSuchShape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_fits_a_shape_comes_back_in_either_byte_order(
+            shape in prop::sample::select(&Shape::ALL[..]),
+            big in any::<bool>(),
+            ip: u64, parent: u64, stamp: u64, cpu: u8,
+        ) {
+            let order = if big { ByteOrder::Big } else { ByteOrder::Little };
+            let address = if shape == Shape::Bits64 { u64::MAX } else { u32::MAX.into() };
+            let (stamp, cpu) = match shape.cpu_bits() {
+                0 => (stamp >> 8, cpu),
+                bits => (stamp, cpu & bits as u8),
+            };
+            let ip = ip & address & !shape.cpu_bits();
+            let record = TraceRecord { ip, parent: parent & address, stamp, cpu };
+            let bytes = shape.encode(&record, order);
+            prop_assert_eq!(shape.decode(&bytes[..shape.len()], order), Some(record));
+            prop_assert_eq!(shape.decode(&bytes[..shape.len() - 1], order), None);
+        }
+    }
+}

@@ -7,8 +7,13 @@ mod format;
 #[cfg(feature = "std")]
 mod geometry;
 mod layout;
+mod locked;
 mod memory;
+mod nesting;
+mod recorder;
+mod stamp;
 mod trace;
+mod zone;
 
 pub use code::{Code, Uncorrectable};
 pub use format::{
@@ -17,5 +22,10 @@ pub use format::{
 #[cfg(feature = "std")]
 pub use geometry::Geometry;
 pub use layout::{FTRACE_PER_CPU, Layout, LayoutError, Note, Params, Place};
+pub use locked::LockedRecorder;
 pub use memory::{Flushed, Load, Memory, Ram, Uncached};
+pub use nesting::{HasParity, Nesting};
+pub use recorder::{Dropping, Masking, Recorder};
+pub use stamp::{ByClock, OwnCounter, SharedCounter, Stamp};
 pub use trace::{LONGEST_TRACE, NoSuchShape, Shape, TraceRecord};
+pub use zone::{Found, NoRoom, Zone};

@@ -1,0 +1,60 @@
+//! A recorder that many CPUs share, behind a lock: what Linux had before the seed,
+//! and has still where trace zones are not per CPU.
+
+use lock_api::{Mutex, RawMutex};
+
+use crate::memory::Memory;
+use crate::recorder::Recorder;
+use crate::stamp::Stamp;
+
+/// Recorders behind one lock.
+///
+/// With one recorder in it, this is a zone with a lock of its own; with several,
+/// one lock for all zones. `L` is any raw lock: `spin::mutex::SpinMutex<()>`, a
+/// kernel's own.
+///
+/// A handler that records while the lock is held by what it interrupted would wait
+/// for ever: mask interrupts around [`record`](Self::record), or use
+/// [`try_record`](Self::try_record).
+pub struct LockedRecorder<L: RawMutex, R>(Mutex<L, R>);
+
+impl<L: RawMutex, R> LockedRecorder<L, R> {
+    /// Around `recorders`: one, or an array of them.
+    pub const fn new(recorders: R) -> Self {
+        Self(Mutex::new(recorders))
+    }
+
+    /// The recorders back.
+    pub fn into_inner(self) -> R {
+        self.0.into_inner()
+    }
+}
+
+impl<L: RawMutex, M: Memory, S: Stamp> LockedRecorder<L, Recorder<'_, M, S>> {
+    /// Records for `cpu` that the function at `ip` was entered from `parent`.
+    /// Waits for the lock.
+    pub fn record(&self, cpu: u8, ip: u64, parent: u64) {
+        self.0.lock().record_on(cpu, ip, parent);
+    }
+
+    /// The same, or `false` if somebody has the lock: for a handler that may have
+    /// interrupted its holder.
+    pub fn try_record(&self, cpu: u8, ip: u64, parent: u64) -> bool {
+        let free = self.0.try_lock();
+        free.map(|mut recorder| recorder.record_on(cpu, ip, parent))
+            .is_some()
+    }
+}
+
+impl<L: RawMutex, M: Memory, S: Stamp, const ZONES: usize>
+    LockedRecorder<L, [Recorder<'_, M, S>; ZONES]>
+{
+    /// Records in zone number `cpu` that the function at `ip` was entered from
+    /// `parent`; nothing, if there is no such zone. Waits for the lock, whoever
+    /// has it, for whatever zone.
+    pub fn record_in(&self, cpu: u8, ip: u64, parent: u64) {
+        if let Some(recorder) = self.0.lock().get_mut(usize::from(cpu)) {
+            recorder.record(ip, parent);
+        }
+    }
+}

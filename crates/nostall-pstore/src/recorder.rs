@@ -1,0 +1,179 @@
+//! One CPU's trace: no lock, no atomic read-modify-write, no shared counter.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
+
+use nostall_io::Processor;
+
+use crate::format::ByteOrder;
+use crate::memory::Memory;
+use crate::stamp::Stamp;
+use crate::trace::{Shape, TraceRecord};
+use crate::zone::Zone;
+
+/// Records one CPU's function entries in a zone of its own.
+///
+/// It is exclusive (`&mut`): for code that nothing interrupts which records too.
+/// Where something does, one of these stands around it or beside it:
+///
+/// | | a record made by a handler | what it costs |
+/// | --- | --- | --- |
+/// | `Recorder` | cannot be | nothing |
+/// | [`Dropping`] | is dropped and counted, if it interrupted one | a flag, set and reset |
+/// | [`Masking`] | waits; an NMI's is dropped and counted | masking interrupts, and the flag |
+/// | [`Nesting`](crate::Nesting) | is kept, after the one that it interrupted; no error correction | a dozen plain loads and stores |
+#[derive(Debug)]
+pub struct Recorder<'c, M, S> {
+    zone: Zone<'c, M>,
+    stamp: S,
+    shape: Shape,
+    cpu: u8,
+}
+
+impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
+    /// For CPU `cpu`, into `zone`, in this machine's own shape.
+    pub const fn new(zone: Zone<'c, M>, cpu: u8, stamp: S) -> Self {
+        Self::with_shape(zone, cpu, stamp, Shape::NATIVE)
+    }
+
+    /// The same, in a shape of your choice.
+    pub const fn with_shape(zone: Zone<'c, M>, cpu: u8, stamp: S, shape: Shape) -> Self {
+        Self {
+            zone,
+            stamp,
+            shape,
+            cpu,
+        }
+    }
+
+    /// Records that the function at `ip` was entered from `parent`.
+    #[inline]
+    pub fn record(&mut self, ip: u64, parent: u64) {
+        self.record_on(self.cpu, ip, parent);
+    }
+
+    /// The same for another CPU than the recorder's own: where one zone serves
+    /// many ([`LockedRecorder`](crate::LockedRecorder)).
+    #[inline]
+    pub fn record_on(&mut self, cpu: u8, ip: u64, parent: u64) {
+        let record = TraceRecord {
+            ip,
+            parent,
+            stamp: self.stamp.next(),
+            cpu,
+        };
+        let bytes = self.shape.encode(&record, ByteOrder::NATIVE);
+        self.zone.append(&bytes[..self.shape.len()]);
+    }
+
+    /// The zone.
+    pub const fn zone(&self) -> &Zone<'c, M> {
+        &self.zone
+    }
+
+    /// The parts: zone, CPU, stamp, shape.
+    pub(crate) fn into_parts(self) -> (Zone<'c, M>, u8, S, Shape) {
+        (self.zone, self.cpu, self.stamp, self.shape)
+    }
+}
+
+/// A recorder that handlers may call too: what interrupts a record is dropped, and
+/// counted.
+///
+/// For one CPU, or one thread and its signal handlers; the type is not `Sync`.
+#[derive(Debug)]
+pub struct Dropping<R> {
+    busy: AtomicBool,
+    missed: AtomicUsize,
+    recorder: UnsafeCell<R>,
+}
+
+impl<R> Dropping<R> {
+    /// Around `recorder`.
+    pub const fn new(recorder: R) -> Self {
+        Self {
+            busy: AtomicBool::new(false),
+            missed: AtomicUsize::new(0),
+            recorder: UnsafeCell::new(recorder),
+        }
+    }
+
+    /// Lets `record` have the recorder, or drops the call: `None`.
+    #[inline]
+    pub fn with<T>(&self, record: impl FnOnce(&mut R) -> T) -> Option<T> {
+        if self.busy.load(Ordering::Relaxed) {
+            let missed = self.missed.load(Ordering::Relaxed);
+            self.missed.store(missed.wrapping_add(1), Ordering::Relaxed);
+            return None;
+        }
+        // A handler between this load and this store has let go again when it
+        // returns, so a plain store will do.
+        self.busy.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: not `Sync`, so only this thread and its handlers come here; while
+        // `busy` is set, they do not get as far.
+        let result = record(unsafe { &mut *self.recorder.get() });
+        compiler_fence(Ordering::SeqCst);
+        self.busy.store(false, Ordering::Relaxed);
+        Some(result)
+    }
+
+    /// Calls that were dropped; a few less, where handlers interrupt handlers.
+    pub fn missed(&self) -> usize {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    /// The recorder back.
+    pub fn into_inner(self) -> R {
+        self.recorder.into_inner()
+    }
+}
+
+impl<M: Memory, S: Stamp> Dropping<Recorder<'_, M, S>> {
+    /// Records that the function at `ip` was entered from `parent`, unless this
+    /// interrupts a record.
+    #[inline]
+    pub fn record(&self, ip: u64, parent: u64) {
+        self.with(|recorder| recorder.record(ip, parent));
+    }
+}
+
+/// A recorder that masks interrupts while it records, so that their handlers may
+/// record too. What cannot be masked (an NMI) is dropped where it interrupts a
+/// record, and counted.
+#[derive(Debug)]
+pub struct Masking<R, P> {
+    recorder: Dropping<R>,
+    processor: P,
+}
+
+impl<R, P: Processor> Masking<R, P> {
+    /// Around `recorder`, on this processor.
+    pub const fn new(recorder: R, processor: P) -> Self {
+        Self {
+            recorder: Dropping::new(recorder),
+            processor,
+        }
+    }
+
+    /// Lets `record` have the recorder with interrupts masked, or drops the call:
+    /// `None`.
+    #[inline]
+    pub fn with<T>(&self, record: impl FnOnce(&mut R) -> T) -> Option<T> {
+        self.processor
+            .without_interrupts(|| self.recorder.with(record))
+    }
+
+    /// Calls that were dropped.
+    pub fn missed(&self) -> usize {
+        self.recorder.missed()
+    }
+}
+
+impl<M: Memory, S: Stamp, P: Processor> Masking<Recorder<'_, M, S>, P> {
+    /// Records that the function at `ip` was entered from `parent`.
+    #[inline]
+    pub fn record(&self, ip: u64, parent: u64) {
+        self.with(|recorder| recorder.record(ip, parent));
+    }
+}

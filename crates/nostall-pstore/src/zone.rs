@@ -1,0 +1,366 @@
+//! A zone that is written: append with wrap, parity kept true, data before header.
+
+use core::fmt;
+
+use crate::code::Code;
+use crate::format::{BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY};
+use crate::memory::Memory;
+
+/// Where in a zone the words of its header lie that change.
+const START: usize = 4;
+const SIZE: usize = 8;
+
+/// With fewer parity bytes, noise is "corrected" too often (see [`Code`]) for what
+/// was found damaged to be mended for good.
+pub(crate) const TRUSTED_PARITY: usize = 16;
+
+/// A zone of persistent memory, and where in it the next byte goes.
+///
+/// Appending stores the data first, then (with error correction) its parity, then
+/// the header, then the header's parity. A cut at any moment leaves the zone as it
+/// was before, except that the oldest bytes of a ring that has wrapped may be
+/// overwritten in part.
+///
+/// ```
+/// use nostall_pstore::{Kind, LinuxVersion, Ram, Zone};
+///
+/// let mut memory = [0; 4096];
+/// let (mut zone, _) = Zone::attach(Ram::of(&mut memory), Kind::Console, LinuxVersion(0), None)?;
+/// zone.append(b"nothing is lost\n");
+///
+/// // After the crash:
+/// let (zone, found) = Zone::attach(Ram::of(&mut memory), Kind::Console, LinuxVersion(0), None)?;
+/// assert_eq!(found, nostall_pstore::Found::Old { bytes: 16 });
+/// # Ok::<(), nostall_pstore::NoRoom>(())
+/// ```
+#[derive(Debug)]
+pub struct Zone<'c, M> {
+    memory: M,
+    division: Division,
+    signature: u32,
+    start: usize,
+    size: usize,
+    parity: Option<Parity<'c>>,
+}
+
+/// What a zone held when it was attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Found {
+    /// Contents of an earlier life: they stay until they are overwritten or
+    /// [erased](Zone::erase).
+    Old {
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// A zone with nothing in it.
+    Empty,
+    /// No zone of this kind, or a damaged one: it starts anew.
+    Nothing {
+        /// What there was.
+        header: Header,
+    },
+}
+
+impl<'c, M: Memory> Zone<'c, M> {
+    /// The zone that is all of `memory`, of a given kind, with error correction if
+    /// a code is given. What it holds is kept if it can be: recover it
+    /// before you append.
+    ///
+    /// `linux` is the version of the kernel that is to read it, which matters to
+    /// trace zones alone.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`] if the memory holds no header and one byte of data.
+    pub fn attach(
+        memory: M,
+        kind: Kind,
+        linux: LinuxVersion,
+        code: Option<&'c Code>,
+    ) -> Result<(Self, Found), NoRoom> {
+        let parity = code.map_or(0, Code::parity);
+        let division = Division::new(memory.len(), parity).ok_or(NoRoom)?;
+        let mut bytes = [0; HEADER];
+        memory.load(0, &mut bytes);
+        if let Some(code) = code {
+            let mut parity = [0; MAX_PARITY];
+            let parity = &mut parity[..code.parity()];
+            memory.load(division.header_parity(), parity);
+            // Uncorrectable: it may be ahead of its parity, and right.
+            let _ = code.correct(&mut bytes, parity);
+        }
+        let header = Header::decode(bytes, ByteOrder::NATIVE);
+        let mut zone = Self {
+            memory,
+            division,
+            signature: kind.signature(linux),
+            start: 0,
+            size: 0,
+            parity: code.map(Parity::new),
+        };
+        let ours = header.signature == zone.signature && header.is_valid(division.data());
+        if ours {
+            zone.size = header.size as usize;
+            // A ring that has not wrapped starts where it ends; if the header says
+            // otherwise, a cut fell between its two words.
+            let full = zone.size == division.data();
+            zone.start = if full {
+                header.start as usize % zone.size
+            } else {
+                zone.size
+            };
+        }
+        let as_it_is = Header {
+            signature: zone.signature,
+            start: zone.start as u32,
+            size: zone.size as u32,
+        };
+        if header != as_it_is || code.is_some() {
+            zone.memory.store(0, &as_it_is.encode(ByteOrder::NATIVE));
+            zone.memory.persist(0, HEADER);
+            zone.store_header_parity();
+        }
+        let found = match zone.size {
+            _ if !ours => Found::Nothing { header },
+            0 => Found::Empty,
+            bytes => Found::Old { bytes },
+        };
+        Ok((zone, found))
+    }
+
+    /// Appends `bytes`, or as many of the last of them as the zone can hold. They
+    /// become visible to a reader all at once.
+    #[inline]
+    pub fn append(&mut self, bytes: &[u8]) {
+        let end = self.start + bytes.len();
+        if self.parity.is_none() && end < self.division.data() {
+            self.memory.store(HEADER + self.start, bytes);
+            self.memory.persist(HEADER + self.start, bytes.len());
+            self.publish(end, self.size.max(end));
+        } else {
+            self.append_in_pieces(bytes);
+        }
+    }
+
+    /// Appends `bytes` of a text: with error correction, block by block, so that
+    /// never more than one block is ahead of its parity; they become visible in
+    /// such pieces.
+    pub fn append_text(&mut self, bytes: &[u8]) {
+        if self.parity.is_none() {
+            return self.append(bytes);
+        }
+        let mut left = last(bytes, self.division.data());
+        while !left.is_empty() {
+            let in_block = BLOCK - self.start % BLOCK;
+            let room = in_block.min(self.division.data() - self.start);
+            let (now, later) = left.split_at(room.min(left.len()));
+            self.append_in_pieces(now);
+            left = later;
+        }
+    }
+
+    /// Makes the zone empty.
+    pub fn erase(&mut self) {
+        // The start first: a start beyond the size would be no zone at all.
+        self.memory.store(START, &0u32.to_ne_bytes());
+        self.memory.store(SIZE, &0u32.to_ne_bytes());
+        self.memory.persist(START, 8);
+        (self.start, self.size) = (0, 0);
+        self.store_header_parity();
+        if let Some(parity) = &mut self.parity {
+            parity.block = None;
+        }
+    }
+
+    /// How it is divided.
+    pub const fn division(&self) -> Division {
+        self.division
+    }
+
+    /// Bytes that it holds.
+    pub const fn len(&self) -> usize {
+        self.size
+    }
+
+    /// Whether it holds none.
+    pub const fn is_empty(&self) -> bool {
+        self.size == 0
+    }
+
+    /// Where in the data the next byte goes.
+    pub const fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Whether it has error correction.
+    pub const fn has_parity(&self) -> bool {
+        self.parity.is_some()
+    }
+
+    /// The memory it lies in.
+    pub const fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    #[inline(never)]
+    fn append_in_pieces(&mut self, bytes: &[u8]) {
+        let data = self.division.data();
+        let mut left = last(bytes, data);
+        let size = data.min(self.size + left.len());
+        let mut at = self.start;
+        while !left.is_empty() {
+            let room = match self.parity {
+                None => data - at,
+                Some(_) => (BLOCK - at % BLOCK).min(data - at),
+            };
+            let (now, later) = left.split_at(room.min(left.len()));
+            match &mut self.parity {
+                None => {
+                    self.memory.store(HEADER + at, now);
+                    self.memory.persist(HEADER + at, now.len());
+                }
+                Some(parity) => parity.store(&self.memory, self.division, self.size, at, now),
+            }
+            at = (at + now.len()) % data;
+            left = later;
+        }
+        self.publish(at, size);
+    }
+
+    /// The header, last of all.
+    #[inline]
+    fn publish(&mut self, start: usize, size: usize) {
+        (self.start, self.size) = (start, size);
+        self.store_header(start, size);
+        if self.parity.is_some() {
+            self.store_header_parity();
+        }
+    }
+
+    /// The size before the start: a start beyond the size would be no zone at all.
+    #[inline]
+    pub(crate) fn store_header(&self, start: usize, size: usize) {
+        self.memory.store(SIZE, &(size as u32).to_ne_bytes());
+        self.memory.store(START, &(start as u32).to_ne_bytes());
+        self.memory.persist(START, 8);
+    }
+
+    fn store_header_parity(&self) {
+        let Some(parity) = &self.parity else {
+            return;
+        };
+        let header = Header {
+            signature: self.signature,
+            start: self.start as u32,
+            size: self.size as u32,
+        };
+        let mut bytes = [0; MAX_PARITY];
+        let bytes = &mut bytes[..parity.code.parity()];
+        parity.code.encode(&header.encode(ByteOrder::NATIVE), bytes);
+        let at = self.division.header_parity();
+        self.memory.store(at, bytes);
+        self.memory.persist(at, bytes.len());
+    }
+}
+
+/// The last `most` bytes.
+fn last(bytes: &[u8], most: usize) -> &[u8] {
+    &bytes[bytes.len().saturating_sub(most)..]
+}
+
+/// The parity of the block that is being written.
+#[derive(Debug)]
+struct Parity<'c> {
+    code: &'c Code,
+    /// The block that `data` and `bytes` are of.
+    block: Option<usize>,
+    /// What was meant to be in the block. Never read back: parity that was updated
+    /// over a byte which flipped meanwhile would make a reader spoil good ones.
+    data: [u8; BLOCK],
+    /// Its parity.
+    bytes: [u8; MAX_PARITY],
+}
+
+impl<'c> Parity<'c> {
+    const fn new(code: &'c Code) -> Self {
+        Self {
+            code,
+            block: None,
+            data: [0; BLOCK],
+            bytes: [0; MAX_PARITY],
+        }
+    }
+
+    /// Stores `new`, which lies in one block, and then the block's parity.
+    fn store(
+        &mut self,
+        memory: &impl Memory,
+        division: Division,
+        size: usize,
+        at: usize,
+        new: &[u8],
+    ) {
+        let (block, offset) = (at / BLOCK, at % BLOCK);
+        if self.block != Some(block) {
+            self.enter(memory, division, size, block);
+        }
+        let end = offset + new.len();
+        let mut change = [0; BLOCK];
+        for ((change, old), new) in change.iter_mut().zip(&self.data[offset..end]).zip(new) {
+            *change = old ^ new;
+        }
+        self.data[offset..end].copy_from_slice(new);
+        memory.store(HEADER + at, new);
+        memory.persist(HEADER + at, new.len());
+
+        let len = division.block_len(block);
+        if self.code.updates() {
+            let difference = self.code.difference(len - end, &change[..new.len()]);
+            for (byte, change) in self.bytes.iter_mut().zip(difference) {
+                *byte ^= change;
+            }
+        } else {
+            self.code.encode(&self.data[..len], &mut self.bytes);
+        }
+        let bytes = &self.bytes[..self.code.parity()];
+        memory.store(division.block_parity(block), bytes);
+        memory.persist(division.block_parity(block), bytes.len());
+    }
+
+    /// Takes a block as it really is. If it has flipped since it was written, and
+    /// that can be mended, it is: its old contents are still to be read.
+    fn enter(&mut self, memory: &impl Memory, division: Division, size: usize, block: usize) {
+        let (len, parity) = (division.block_len(block), self.code.parity());
+        let mut stored = [0; MAX_PARITY];
+        memory.load(HEADER + block * BLOCK, &mut self.data[..len]);
+        memory.load(division.block_parity(block), &mut stored[..parity]);
+        self.code.encode(&self.data[..len], &mut self.bytes);
+        self.block = Some(block);
+
+        let holds_something = block * BLOCK < size;
+        if holds_something && parity >= TRUSTED_PARITY && stored[..parity] != self.bytes[..parity] {
+            let data = &mut self.data[..len];
+            if self.code.correct(data, &mut stored[..parity]).is_ok() {
+                self.bytes = stored;
+                memory.store(HEADER + block * BLOCK, data);
+                memory.persist(HEADER + block * BLOCK, len);
+            }
+        }
+    }
+}
+
+/// The memory holds no header and one byte of data, or the code has more parity
+/// bytes than it leaves room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "the memory is too small for a zone: it needs 12 bytes and its parity besides the data",
+        )
+    }
+}
+
+impl core::error::Error for NoRoom {}

@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Bytes that can be read.
 pub trait Load {
@@ -28,6 +29,15 @@ pub trait Memory: Load {
     /// this memory takes; stores of one thread are not reordered. What would lie
     /// outside is not stored.
     fn store(&self, at: usize, bytes: &[u8]);
+
+    /// Stores `words` side by side from `at` on, which need not be aligned, as
+    /// [`store`](Self::store) would. What would lie outside is not stored.
+    #[inline]
+    fn store_words(&self, at: usize, words: &[u64]) {
+        for (i, word) in words.iter().enumerate() {
+            self.store(at.saturating_add(8 * i), &word.to_ne_bytes());
+        }
+    }
 
     /// Makes what was stored in this range survive (flush, fence), and keeps later
     /// stores behind it. Memory that is coherent needs to do nothing: guest RAM
@@ -124,10 +134,6 @@ impl<'a> Ram<'a> {
     }
 }
 
-/// A word at any address.
-#[repr(C, packed)]
-struct Anywhere<T>(T);
-
 impl Load for Ram<'_> {
     fn len(&self) -> usize {
         self.len
@@ -135,22 +141,10 @@ impl Load for Ram<'_> {
 
     #[inline]
     fn load(&self, at: usize, into: &mut [u8]) {
-        let Some(from) = self.place(at, into.len()) else {
-            return;
-        };
-        let (words, bytes) = into.as_chunks_mut::<8>();
-        let mut from = from.cast_const();
-        for word in words {
-            // SAFETY: within (`place`), and nobody else writes there (`new`).
-            *word = unsafe { from.cast::<Anywhere<u64>>().read_volatile() }
-                .0
-                .to_ne_bytes();
-            from = from.wrapping_add(8);
-        }
-        for byte in bytes {
-            // SAFETY: as above.
-            *byte = unsafe { from.read_volatile() };
-            from = from.wrapping_add(1);
+        if let Some(from) = self.place(at, into.len()) {
+            // SAFETY: within (`place`), nobody else writes there (`new`), and
+            // `into` is other memory: it was borrowed exclusively.
+            unsafe { into.as_mut_ptr().copy_from_nonoverlapping(from, into.len()) };
         }
     }
 }
@@ -158,28 +152,25 @@ impl Load for Ram<'_> {
 impl Memory for Ram<'_> {
     #[inline]
     fn store(&self, at: usize, bytes: &[u8]) {
-        let Some(mut to) = self.place(at, bytes.len()) else {
-            return;
-        };
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            let word = Anywhere(u64::from_ne_bytes(*word));
-            // SAFETY: within (`place`), and nobody else's (`new`). Volatile: the
-            // reader is another kernel.
-            unsafe { to.cast::<Anywhere<u64>>().write_volatile(word) };
-            to = to.wrapping_add(8);
+        if let Some(to) = self.place(at, bytes.len()) {
+            // SAFETY: within (`place`), and nobody else's (`new`), so `bytes` is other
+            // memory.
+            unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+            // The next kernel reads it: the compiler may neither leave it out nor
+            // let it change places with what comes after.
+            compiler_fence(Ordering::SeqCst);
         }
-        let (words, rest) = rest.as_chunks::<4>();
-        for word in words {
-            let word = Anywhere(u32::from_ne_bytes(*word));
-            // SAFETY: as above.
-            unsafe { to.cast::<Anywhere<u32>>().write_volatile(word) };
-            to = to.wrapping_add(4);
-        }
-        for byte in rest {
-            // SAFETY: as above.
-            unsafe { to.write_volatile(*byte) };
-            to = to.wrapping_add(1);
+    }
+
+    #[inline]
+    fn store_words(&self, at: usize, words: &[u64]) {
+        if let Some(mut to) = self.place(at, size_of_val(words)) {
+            for word in words {
+                // SAFETY: as above.
+                unsafe { to.cast::<u64>().write_unaligned(*word) };
+                to = to.wrapping_add(8);
+            }
+            compiler_fence(Ordering::SeqCst);
         }
     }
 }

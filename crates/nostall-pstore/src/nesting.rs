@@ -327,7 +327,9 @@ mod tests {
         let handler = HANDLER.with_borrow_mut(Option::take);
         if let Some(mut handler) = handler {
             handler();
-            HANDLER.with_borrow_mut(|slot| drop(slot.get_or_insert(handler)));
+            HANDLER.with_borrow_mut(|slot| {
+                slot.get_or_insert(handler);
+            });
         }
     }
 

@@ -56,10 +56,41 @@ impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
     /// many ([`LockedRecorder`](crate::LockedRecorder)).
     #[inline]
     pub fn record_on(&mut self, cpu: u8, ip: u64, parent: u64) {
+        let stamp = self.stamp.next();
+        if self.shape == Shape::NATIVE {
+            // In words of a number that the compiler knows: they stay in registers.
+            let record = TraceRecord {
+                ip,
+                parent,
+                stamp,
+                cpu,
+            };
+            let bytes = Shape::NATIVE.encode(&record, ByteOrder::NATIVE);
+            let word = |i: usize| {
+                bytes
+                    .as_chunks()
+                    .0
+                    .get(i)
+                    .map(|bytes| u64::from_ne_bytes(*bytes))
+            };
+            let third = if Shape::NATIVE.len() == 24 {
+                word(2)
+            } else {
+                None
+            };
+            self.zone
+                .append_words(word(0).unwrap_or(0), word(1).unwrap_or(0), third);
+        } else {
+            self.append_in_other_shape(ip, parent, stamp, cpu);
+        }
+    }
+
+    #[cold]
+    fn append_in_other_shape(&mut self, ip: u64, parent: u64, stamp: u64, cpu: u8) {
         let record = TraceRecord {
             ip,
             parent,
-            stamp: self.stamp.next(),
+            stamp,
             cpu,
         };
         let bytes = self.shape.encode(&record, ByteOrder::NATIVE);

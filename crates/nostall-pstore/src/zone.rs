@@ -37,6 +37,11 @@ pub(crate) const TRUSTED_PARITY: usize = 16;
 pub struct Zone<'c, M> {
     memory: M,
     division: Division,
+    /// Bytes of data.
+    data: usize,
+    /// What ends before here needs no more than to be stored: the ring's end, or
+    /// nothing at all with error correction.
+    easy: usize,
     signature: u32,
     start: usize,
     size: usize,
@@ -94,6 +99,8 @@ impl<'c, M: Memory> Zone<'c, M> {
         let mut zone = Self {
             memory,
             division,
+            data: division.data(),
+            easy: if code.is_none() { division.data() } else { 0 },
             signature: kind.signature(linux),
             start: 0,
             size: 0,
@@ -134,13 +141,46 @@ impl<'c, M: Memory> Zone<'c, M> {
     #[inline]
     pub fn append(&mut self, bytes: &[u8]) {
         let end = self.start + bytes.len();
-        if self.parity.is_none() && end < self.division.data() {
+        if end < self.easy {
             self.memory.store(HEADER + self.start, bytes);
             self.memory.persist(HEADER + self.start, bytes.len());
-            self.publish(end, self.size.max(end));
+            self.advance(end, self.size.max(end));
         } else {
             self.append_in_pieces(bytes);
         }
+    }
+
+    /// As [`append`](Self::append), of two or three words; one by one, for an array
+    /// would have to lie in memory.
+    #[inline]
+    pub(crate) fn append_words(&mut self, first: u64, second: u64, third: Option<u64>) {
+        let len = if third.is_some() { 24 } else { 16 };
+        let end = self.start + len;
+        if end < self.easy {
+            match third {
+                Some(third) => self
+                    .memory
+                    .store_words(HEADER + self.start, &[first, second, third]),
+                None => self
+                    .memory
+                    .store_words(HEADER + self.start, &[first, second]),
+            }
+            self.memory.persist(HEADER + self.start, len);
+            self.advance(end, self.size.max(end));
+        } else {
+            self.append_words_in_pieces(first, second, third);
+        }
+    }
+
+    #[inline(never)]
+    fn append_words_in_pieces(&mut self, first: u64, second: u64, third: Option<u64>) {
+        let words = [first, second, third.unwrap_or(0)].map(u64::to_ne_bytes);
+        let words = if third.is_some() {
+            &words[..]
+        } else {
+            &words[..2]
+        };
+        self.append_in_pieces(words.as_flattened());
     }
 
     /// Appends `bytes` of a text: with error correction, block by block, so that
@@ -150,10 +190,10 @@ impl<'c, M: Memory> Zone<'c, M> {
         if self.parity.is_none() {
             return self.append(bytes);
         }
-        let mut left = last(bytes, self.division.data());
+        let mut left = last(bytes, self.data);
         while !left.is_empty() {
             let in_block = BLOCK - self.start % BLOCK;
-            let room = in_block.min(self.division.data() - self.start);
+            let room = in_block.min(self.data - self.start);
             let (now, later) = left.split_at(room.min(left.len()));
             self.append_in_pieces(now);
             left = later;
@@ -205,7 +245,7 @@ impl<'c, M: Memory> Zone<'c, M> {
 
     #[inline(never)]
     fn append_in_pieces(&mut self, bytes: &[u8]) {
-        let data = self.division.data();
+        let data = self.data;
         let mut left = last(bytes, data);
         let size = data.min(self.size + left.len());
         let mut at = self.start;
@@ -229,12 +269,20 @@ impl<'c, M: Memory> Zone<'c, M> {
     }
 
     /// The header, last of all.
-    #[inline]
     fn publish(&mut self, start: usize, size: usize) {
-        (self.start, self.size) = (start, size);
-        self.store_header(start, size);
-        if self.parity.is_some() {
-            self.store_header_parity();
+        self.advance(start, size);
+        self.store_header_parity();
+    }
+
+    #[inline]
+    fn advance(&mut self, start: usize, size: usize) {
+        self.start = start;
+        if size == self.size {
+            self.memory.store(START, &(start as u32).to_ne_bytes());
+            self.memory.persist(START, 4);
+        } else {
+            self.size = size;
+            self.store_header(start, size);
         }
     }
 

@@ -12,6 +12,8 @@
 
 mod correct;
 mod field;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+mod simd;
 
 use field::{EXP, LOG, double, slow_product};
 
@@ -104,20 +106,17 @@ impl Code {
     /// Bytes that no block can hold are left out; without
     /// [`updates`](Self::updates) all is 0.
     pub fn difference(&self, behind: usize, change: &[u8]) -> [u8; 16] {
-        let places = (behind..BLOCK).zip(change.iter().rev());
-        // Bit by bit of all bytes at once: a byte times a row is a sum of doubled
-        // rows, and doubling commutes with adding.
-        let mut by_bit = [0u128; 8];
-        for (place, &byte) in places {
-            let row = self.rows[place];
-            for (bit, sum) in by_bit.iter_mut().enumerate() {
-                *sum ^= row & u128::from(byte >> bit & 1).wrapping_neg();
-            }
+        self.sum(behind, change).to_be_bytes()
+    }
+
+    fn sum(&self, behind: usize, change: &[u8]) -> u128 {
+        let rows = self.rows.get(behind..).unwrap_or_default();
+        let change = &change[change.len().saturating_sub(rows.len())..];
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        if let Some(sum) = simd::sum(rows, change) {
+            return sum;
         }
-        let [first, rest @ ..] = by_bit;
-        let (lowest, highest_down) = (first, rest.into_iter().rev());
-        let sum = highest_down.fold(0, |sum, bit| double_each(sum ^ bit)) ^ lowest;
-        sum.to_be_bytes()
+        sum(rows, change)
     }
 
     /// The parity of `data`, which is a block, a short one or a header.
@@ -145,6 +144,12 @@ impl Code {
     }
 
     fn register(&self, data: &[u8]) -> u128 {
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        if data.len() <= BLOCK
+            && let Some(sum) = simd::sum(&self.rows, data)
+        {
+            return sum;
+        }
         data.iter().fold(0, |register, &byte| {
             let out = (register >> 120) as u8 ^ byte;
             register << 8 ^ self.feedback[usize::from(out)]
@@ -167,6 +172,21 @@ impl Code {
             }
         }
     }
+}
+
+/// The sum of the rows, each times its byte: the first row times the last byte, and
+/// so on.
+fn sum(rows: &[u128], change: &[u8]) -> u128 {
+    // Bit by bit of all bytes at once: a byte times a row is a sum of doubled rows,
+    // and doubling commutes with adding.
+    let mut by_bit = [0u128; 8];
+    for (row, &byte) in rows.iter().zip(change.iter().rev()) {
+        for (bit, sum) in by_bit.iter_mut().enumerate() {
+            *sum ^= row & u128::from(byte >> bit & 1).wrapping_neg();
+        }
+    }
+    let highest_down = by_bit.into_iter().rev();
+    highest_down.fold(0, |sum, bit| double_each(sum) ^ bit)
 }
 
 /// The product of (x - 2^i) for all i below `parity`, without its leading 1.
@@ -240,6 +260,17 @@ mod tests {
             let mut register = [0; MAX_PARITY];
             code.long_register(&data, &mut register);
             assert_eq!(parity_of(&code, &data), register[..parity]);
+        }
+    }
+
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    #[test]
+    fn sixteen_bytes_at_once_and_bit_by_bit_agree() {
+        let code = code(16);
+        let data: Vec<u8> = (0..=127).map(|i: u8| i.wrapping_mul(77)).collect();
+        for len in 0..=BLOCK {
+            let at_once = simd::sum(&code.rows, &data[..len]);
+            assert!(at_once.is_none_or(|it| it == sum(&code.rows, &data[..len])));
         }
     }
 

@@ -1,5 +1,5 @@
 //! Linux, as the judge of persistent memory: Debian's cloud kernel, in QEMU, is
-//! given an image where its ramoops driver expects one, and tells what it found.
+//! given images where its ramoops driver expects them, and tells what it found.
 
 // The files and the child that leave nothing behind are the library's own.
 #[path = "../../../nostall-vm/src/qemu/process.rs"]
@@ -28,11 +28,11 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 const RAM: usize = 128 << 20;
 
-/// Where the image lies. The kernel unpacks itself to 16 MiB (`nokaslr`) and
+/// Where the images lie. The kernel unpacks itself to 16 MiB (`nokaslr`) and
 /// needs 52 MiB there (`init_size` in its header); the initramfs and the
 /// firmware's tables lie at the end of RAM.
 const ADDRESS: usize = 96 << 20;
-const LARGEST: usize = 16 << 20;
+const ROOM: usize = 16 << 20;
 
 // The child's files.
 const MEMORY: i32 = 3;
@@ -40,8 +40,18 @@ const INITRAMFS: i32 = 4;
 const CONSOLE: i32 = 5;
 const FOUND: i32 = 6;
 
-/// How the region is divided: the parameters of the ramoops module, and the
-/// number of CPUs, for each has a trace zone.
+/// What Linux finds: the names and contents of the files in `/sys/fs/pstore`.
+pub type Found = BTreeMap<String, Vec<u8>>;
+
+/// A region of persistent memory.
+#[derive(Clone, Debug, Default)]
+pub struct Region {
+    pub image: Vec<u8>,
+    /// How it is divided.
+    pub geometry: Geometry,
+}
+
+/// The parameters of the ramoops module.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Geometry {
     pub record_size: u32,
@@ -49,7 +59,6 @@ pub struct Geometry {
     pub ftrace_size: u32,
     pub pmsg_size: u32,
     pub ecc: u32,
-    pub cpus: u32,
 }
 
 /// A Linux that can be asked.
@@ -73,16 +82,12 @@ pub fn linux(test: &str) -> Option<Linux> {
 }
 
 impl Linux {
-    /// The files that Linux shows in `/sys/fs/pstore` when it finds `image` in
-    /// its memory; or else why not, with what it said last.
-    pub fn read(
-        &self,
-        image: &[u8],
-        geometry: &Geometry,
-    ) -> Result<BTreeMap<String, Vec<u8>>, String> {
-        let mut files = Files::new(image, geometry).map_err(|error| error.to_string())?;
-        let failed = match files.boot(image.len(), geometry.cpus) {
-            Ok(()) => match unpack(&files.found) {
+    /// What Linux finds in each region, in one boot; or else why not, with what
+    /// it said last. It reserves a trace zone for each of its `cpus`.
+    pub fn read(&self, cpus: u32, regions: &[Region]) -> Result<Vec<Found>, String> {
+        let mut files = Files::new(regions).map_err(|error| error.to_string())?;
+        let failed = match files.boot(cpus) {
+            Ok(()) => match unpack(&files.found, regions.len()) {
                 Ok(found) => return Ok(found),
                 Err(error) => format!("it ended without sending all it found ({error})"),
             },
@@ -102,13 +107,14 @@ struct Files {
 }
 
 impl Files {
-    fn new(image: &[u8], geometry: &Geometry) -> io::Result<Self> {
-        assert!(image.len() <= LARGEST, "an image of {} bytes", image.len());
+    fn new(regions: &[Region]) -> io::Result<Self> {
         let mut memory = vec![0; RAM];
-        memory[ADDRESS..][..image.len()].copy_from_slice(image);
+        for (address, Region { image, .. }) in addresses(regions) {
+            memory[address..][..image.len()].copy_from_slice(image);
+        }
         Ok(Self {
             memory: MemoryFile::new(&memory)?,
-            initramfs: MemoryFile::new(&initramfs(image.len(), geometry)?)?,
+            initramfs: MemoryFile::new(&initramfs(regions)?)?,
             console: MemoryFile::new(&[])?,
             found: MemoryFile::new(&[])?,
             qemu: MemoryFile::new(&[])?,
@@ -116,7 +122,7 @@ impl Files {
     }
 
     /// Runs the guest to its end.
-    fn boot(&mut self, image_len: usize, cpus: u32) -> io::Result<()> {
+    fn boot(&mut self, cpus: u32) -> io::Result<()> {
         let port = |id, number| format!("file,id={id},path={}", name(number));
         let mut command = Command::new("qemu-system-x86_64");
         command
@@ -129,7 +135,7 @@ impl Files {
             .args(["-display", "none"])
             .args(["-kernel", &format!("{PEER}/vmlinuz")])
             .args(["-initrd", &name(INITRAMFS)])
-            .args(["-append", &command_line(image_len)])
+            .args(["-append", &command_line()])
             .args(["-chardev", &port("console", CONSOLE)])
             .args(["-device", "isa-serial,chardev=console"])
             .args(["-chardev", &port("found", FOUND)])
@@ -174,56 +180,76 @@ fn backend() -> String {
     format!("memory-backend-file,id=memory,size={RAM},mem-path={file},share=on")
 }
 
-fn command_line(image_len: usize) -> String {
-    // The region is reserved; self-tests are left out for the time they take; a
-    // panic ends the guest at once.
-    let region = image_len.next_multiple_of(4096);
-    format!(
-        "console=ttyS0 quiet nokaslr cryptomgr.notests panic=-1 memmap={region:#x}${ADDRESS:#x}"
-    )
+fn command_line() -> String {
+    // The images' room is reserved; self-tests are left out for the time they
+    // take; a panic ends the guest at once.
+    format!("console=ttyS0 quiet nokaslr cryptomgr.notests panic=-1 memmap={ROOM:#x}${ADDRESS:#x}")
 }
 
-/// What the guest runs: sends the files as one archive, for they are binary.
-/// What fails on the way ends the script, and that the guest, by a panic.
-fn init(image_len: usize, geometry: &Geometry) -> String {
-    let Geometry {
-        record_size,
-        console_size,
-        ftrace_size,
-        pmsg_size,
-        ecc,
-        cpus: _,
-    } = geometry;
-    format!(
+/// Where each region lies: one after the other, in whole pages.
+fn addresses(regions: &[Region]) -> Vec<(usize, &Region)> {
+    let mut next = ADDRESS;
+    let mut lie = Vec::new();
+    for region in regions {
+        lie.push((next, region));
+        next += region.image.len().next_multiple_of(4096);
+    }
+    assert!(next <= ADDRESS + ROOM, "more than {ROOM} bytes of images");
+    lie
+}
+
+/// What the guest runs: has ramoops look at each region in turn, and sends what
+/// it found in one archive, for it is binary. What fails on the way ends the
+/// script, and that the guest.
+fn init(regions: &[Region]) -> String {
+    let mut script = String::from(
         "#!/busybox sh
 set -e
+trap '/busybox poweroff -f' EXIT
 /busybox mount -t devtmpfs devtmpfs /dev
 /busybox mount -t sysfs sysfs /sys
+/busybox mount -t pstore pstore /sys/fs/pstore
 /busybox dmesg -n 7
 /busybox insmod /reed_solomon.ko
-/busybox insmod /ramoops.ko mem_address={ADDRESS} mem_size={image_len} \
+",
+    );
+    for (number, (address, Region { image, geometry })) in addresses(regions).iter().enumerate() {
+        let size = image.len();
+        let Geometry {
+            record_size,
+            console_size,
+            ftrace_size,
+            pmsg_size,
+            ecc,
+        } = geometry;
+        // A region that ramoops does not take is no error of insmod's.
+        script += &format!(
+            "/busybox insmod /ramoops.ko mem_address={address} mem_size={size} \
 record_size={record_size} console_size={console_size} ftrace_size={ftrace_size} \
 pmsg_size={pmsg_size} ecc={ecc}
-# A region that ramoops does not take is no error of insmod's.
 /busybox grep ramoops /sys/module/pstore/parameters/backend
-/busybox mount -t pstore pstore /sys/fs/pstore
-cd /sys/fs/pstore
+/busybox cp -r /sys/fs/pstore /found/{number}
+/busybox rmmod ramoops
+"
+        );
+    }
+    script
+        + "cd /found
 exec 3<>/dev/ttyS1
 /busybox stty raw <&3
-/busybox ls | /busybox cpio -o -H newc >&3
-/busybox poweroff -f
+/busybox find * -type f | /busybox cpio -o -H newc >&3
 "
-    )
 }
 
-fn initramfs(image_len: usize, geometry: &Geometry) -> io::Result<Vec<u8>> {
+fn initramfs(regions: &[Region]) -> io::Result<Vec<u8>> {
     let entry = |name: &str, kind, content| {
         let builder = NewcBuilder::new(name).mode(0o755).set_mode_file_type(kind);
         (builder, Cursor::new(content))
     };
-    let script = init(image_len, geometry).into_bytes();
+    let script = init(regions).into_bytes();
     let mut entries = vec![
         entry("dev", ModeFileType::Directory, Vec::new()),
+        entry("found", ModeFileType::Directory, Vec::new()),
         entry("sys", ModeFileType::Directory, Vec::new()),
         entry("init", ModeFileType::Regular, script),
     ];
@@ -234,9 +260,10 @@ fn initramfs(image_len: usize, geometry: &Geometry) -> io::Result<Vec<u8>> {
     write_cpio(entries.into_iter(), Vec::new())
 }
 
-fn unpack(archive: &MemoryFile) -> io::Result<BTreeMap<String, Vec<u8>>> {
+/// The files in an archive: `0/dmesg-ramoops-0` is of the first region.
+fn unpack(archive: &MemoryFile, regions: usize) -> io::Result<Vec<Found>> {
     let mut archive = Cursor::new(archive.read_from(0, u64::MAX)?);
-    let mut found = BTreeMap::new();
+    let mut found = vec![Found::new(); regions];
     loop {
         let mut file = NewcReader::new(archive)?;
         if file.entry().is_trailer() {
@@ -244,7 +271,9 @@ fn unpack(archive: &MemoryFile) -> io::Result<BTreeMap<String, Vec<u8>>> {
         }
         let mut content = Vec::new();
         file.read_to_end(&mut content)?;
-        found.insert(file.entry().name().to_owned(), content);
+        let (region, name) = file.entry().name().split_once('/').unwrap();
+        let region: usize = region.parse().unwrap();
+        found[region].insert(name.to_owned(), content);
         archive = file.finish()?;
     }
 }

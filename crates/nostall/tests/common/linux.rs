@@ -85,7 +85,7 @@ impl Linux {
     /// What Linux finds in each region, in one boot; or else why not, with what
     /// it said last. It reserves a trace zone for each of its `cpus`.
     pub fn read(&self, cpus: u32, regions: &[Region]) -> Result<Vec<Found>, String> {
-        let mut files = Files::new(regions).map_err(|error| error.to_string())?;
+        let files = Files::new(regions).map_err(|error| error.to_string())?;
         let failed = match files.boot(cpus) {
             Ok(()) => match unpack(&files.found, regions.len()) {
                 Ok(found) => return Ok(found),
@@ -122,7 +122,7 @@ impl Files {
     }
 
     /// Runs the guest to its end.
-    fn boot(&mut self, cpus: u32) -> io::Result<()> {
+    fn boot(&self, cpus: u32) -> io::Result<()> {
         let port = |id, number| format!("file,id={id},path={}", name(number));
         let mut command = Command::new("qemu-system-x86_64");
         command

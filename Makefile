@@ -31,6 +31,7 @@ run: setup
 
 test:
 	@scripts/setup run
+	@scripts/setup linux
 	cargo test --locked --all-features
 
 check:

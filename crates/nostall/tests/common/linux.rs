@@ -1,0 +1,279 @@
+//! Linux, as the judge of persistent memory: Debian's cloud kernel, in QEMU, is
+//! given images where its ramoops driver expects them, and tells what it found.
+
+// The files and the child that leave nothing behind are the library's own.
+#[path = "../../../nostall-vm/src/qemu/process.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod process;
+
+use std::collections::BTreeMap;
+use std::io::{self, Cursor, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use cpio::newc::ModeFileType;
+use cpio::{NewcBuilder, NewcReader, write_cpio};
+use process::{MemoryFile, name, spawn};
+
+use crate::common::qemu;
+
+/// What `scripts/setup linux` has put there.
+const PEER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-peer");
+
+/// A boot takes 3 s, on a busy machine many times that.
+const LIMIT: Duration = Duration::from_secs(120);
+
+const RAM: usize = 128 << 20;
+
+/// Where the images lie. The kernel unpacks itself to 16 MiB (`nokaslr`) and
+/// needs 52 MiB there (`init_size` in its header); the initramfs and the
+/// firmware's tables lie at the end of RAM.
+const ADDRESS: usize = 96 << 20;
+const ROOM: usize = 16 << 20;
+
+// The child's files.
+const MEMORY: i32 = 3;
+const INITRAMFS: i32 = 4;
+const CONSOLE: i32 = 5;
+const FOUND: i32 = 6;
+
+/// What Linux finds: the names and contents of the files in `/sys/fs/pstore`.
+pub type Found = BTreeMap<String, Vec<u8>>;
+
+/// A region of persistent memory.
+#[derive(Clone, Debug, Default)]
+pub struct Region {
+    pub image: Vec<u8>,
+    /// How it is divided.
+    pub geometry: Geometry,
+}
+
+/// The parameters of the ramoops module.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Geometry {
+    pub record_size: u32,
+    pub console_size: u32,
+    pub ftrace_size: u32,
+    pub pmsg_size: u32,
+    pub ecc: u32,
+}
+
+/// A Linux that can be asked.
+pub struct Linux(());
+
+/// Without QEMU or the kernel the test is skipped, which is said where it can be
+/// seen; with `NOSTALL_REQUIRE_QEMU` or `NOSTALL_REQUIRE_LINUX` set it fails.
+pub fn linux(test: &str) -> Option<Linux> {
+    qemu(test)?;
+    if Path::new(PEER).exists() {
+        return Some(Linux(()));
+    }
+    let error = "there is no Linux kernel to ask: run scripts/setup linux";
+    assert!(
+        env::var_os("NOSTALL_REQUIRE_LINUX").is_none(),
+        "{test}: {error}"
+    );
+    // Not by a macro of std: the test harness would swallow it.
+    let _ = writeln!(io::stderr(), "SKIPPED {test}: {error}");
+    None
+}
+
+impl Linux {
+    /// What Linux finds in each region, in one boot; or else why not, with what
+    /// it said last. It reserves a trace zone for each of its `cpus`.
+    pub fn read(&self, cpus: u32, regions: &[Region]) -> Result<Vec<Found>, String> {
+        let files = Files::new(regions).map_err(|error| error.to_string())?;
+        let failed = match files.boot(cpus) {
+            Ok(()) => match unpack(&files.found, regions.len()) {
+                Ok(found) => return Ok(found),
+                Err(error) => format!("it ended without sending all it found ({error})"),
+            },
+            Err(error) => error.to_string(),
+        };
+        Err(format!("Linux: {failed}\n{}", files.last_words()))
+    }
+}
+
+/// The guest's memory and what it is booted from; what it says and finds.
+struct Files {
+    memory: MemoryFile,
+    initramfs: MemoryFile,
+    console: MemoryFile,
+    found: MemoryFile,
+    qemu: MemoryFile,
+}
+
+impl Files {
+    fn new(regions: &[Region]) -> io::Result<Self> {
+        let mut memory = vec![0; RAM];
+        for (address, Region { image, .. }) in addresses(regions) {
+            memory[address..][..image.len()].copy_from_slice(image);
+        }
+        Ok(Self {
+            memory: MemoryFile::new(&memory)?,
+            initramfs: MemoryFile::new(&initramfs(regions)?)?,
+            console: MemoryFile::new(&[])?,
+            found: MemoryFile::new(&[])?,
+            qemu: MemoryFile::new(&[])?,
+        })
+    }
+
+    /// Runs the guest to its end.
+    fn boot(&self, cpus: u32) -> io::Result<()> {
+        let port = |id, number| format!("file,id={id},path={}", name(number));
+        let mut command = Command::new("qemu-system-x86_64");
+        command
+            // Of the host's KVM nothing is assumed.
+            .args(["-machine", "q35,memory-backend=memory", "-accel", "tcg"])
+            .args(["-smp", &cpus.to_string()])
+            .args(["-m", &format!("{}M", RAM >> 20)])
+            .args(["-object", &backend()])
+            .args(["-nodefaults", "-no-user-config", "-no-reboot"])
+            .args(["-display", "none"])
+            .args(["-kernel", &format!("{PEER}/vmlinuz")])
+            .args(["-initrd", &name(INITRAMFS)])
+            .args(["-append", &command_line()])
+            .args(["-chardev", &port("console", CONSOLE)])
+            .args(["-device", "isa-serial,chardev=console"])
+            .args(["-chardev", &port("found", FOUND)])
+            .args(["-device", "isa-serial,chardev=found"])
+            .stdin(Stdio::null())
+            .stdout(self.qemu.to_stdio()?)
+            .stderr(self.qemu.to_stdio()?);
+        let files = [
+            (&self.memory, MEMORY),
+            (&self.initramfs, INITRAMFS),
+            (&self.console, CONSOLE),
+            (&self.found, FOUND),
+        ];
+        let start = Instant::now();
+        let mut qemu = spawn(command, &files)?;
+        loop {
+            match qemu.ended()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(io::Error::other(format!("QEMU: {status}"))),
+                None if start.elapsed() > LIMIT => {
+                    let error = format!("it has not ended within {} s", LIMIT.as_secs());
+                    return Err(io::Error::other(error));
+                }
+                None => sleep(Duration::from_millis(2)),
+            }
+        }
+    }
+
+    /// The end of what QEMU and the guest said.
+    fn last_words(&self) -> String {
+        let mut words = String::new();
+        for said in [&self.qemu, &self.console] {
+            let end = said.read_last(4000).unwrap_or_default();
+            words += &String::from_utf8_lossy(&end);
+        }
+        words
+    }
+}
+
+fn backend() -> String {
+    let file = name(MEMORY);
+    format!("memory-backend-file,id=memory,size={RAM},mem-path={file},share=on")
+}
+
+fn command_line() -> String {
+    // The images' room is reserved; self-tests are left out for the time they
+    // take; a panic ends the guest at once.
+    format!("console=ttyS0 quiet nokaslr cryptomgr.notests panic=-1 memmap={ROOM:#x}${ADDRESS:#x}")
+}
+
+/// Where each region lies: one after the other, in whole pages.
+fn addresses(regions: &[Region]) -> Vec<(usize, &Region)> {
+    let mut next = ADDRESS;
+    let mut lie = Vec::new();
+    for region in regions {
+        lie.push((next, region));
+        next += region.image.len().next_multiple_of(4096);
+    }
+    assert!(next <= ADDRESS + ROOM, "more than {ROOM} bytes of images");
+    lie
+}
+
+/// What the guest runs: has ramoops look at each region in turn, and sends what
+/// it found in one archive, for it is binary. What fails on the way ends the
+/// script, and that the guest.
+fn init(regions: &[Region]) -> String {
+    let mut script = String::from(
+        "#!/busybox sh
+set -e
+trap '/busybox poweroff -f' EXIT
+/busybox mount -t devtmpfs devtmpfs /dev
+/busybox mount -t sysfs sysfs /sys
+/busybox mount -t pstore pstore /sys/fs/pstore
+/busybox dmesg -n 7
+/busybox insmod /reed_solomon.ko
+",
+    );
+    for (number, (address, Region { image, geometry })) in addresses(regions).iter().enumerate() {
+        let size = image.len();
+        let Geometry {
+            record_size,
+            console_size,
+            ftrace_size,
+            pmsg_size,
+            ecc,
+        } = geometry;
+        // A region that ramoops does not take is no error of insmod's.
+        script += &format!(
+            "/busybox insmod /ramoops.ko mem_address={address} mem_size={size} \
+record_size={record_size} console_size={console_size} ftrace_size={ftrace_size} \
+pmsg_size={pmsg_size} ecc={ecc}
+/busybox grep ramoops /sys/module/pstore/parameters/backend
+/busybox cp -r /sys/fs/pstore /found/{number}
+/busybox rmmod ramoops
+"
+        );
+    }
+    script
+        + "cd /found
+exec 3<>/dev/ttyS1
+/busybox stty raw <&3
+/busybox find * -type f | /busybox cpio -o -H newc >&3
+"
+}
+
+fn initramfs(regions: &[Region]) -> io::Result<Vec<u8>> {
+    let entry = |name: &str, kind, content| {
+        let builder = NewcBuilder::new(name).mode(0o755).set_mode_file_type(kind);
+        (builder, Cursor::new(content))
+    };
+    let script = init(regions).into_bytes();
+    let mut entries = vec![
+        entry("dev", ModeFileType::Directory, Vec::new()),
+        entry("found", ModeFileType::Directory, Vec::new()),
+        entry("sys", ModeFileType::Directory, Vec::new()),
+        entry("init", ModeFileType::Regular, script),
+    ];
+    for name in ["busybox", "reed_solomon.ko", "ramoops.ko"] {
+        let content = fs::read(format!("{PEER}/{name}"))?;
+        entries.push(entry(name, ModeFileType::Regular, content));
+    }
+    write_cpio(entries.into_iter(), Vec::new())
+}
+
+/// The files in an archive: `0/dmesg-ramoops-0` is of the first region.
+fn unpack(archive: &MemoryFile, regions: usize) -> io::Result<Vec<Found>> {
+    let mut archive = Cursor::new(archive.read_from(0, u64::MAX)?);
+    let mut found = vec![Found::new(); regions];
+    loop {
+        let mut file = NewcReader::new(archive)?;
+        if file.entry().is_trailer() {
+            return Ok(found);
+        }
+        let mut content = Vec::new();
+        file.read_to_end(&mut content)?;
+        let (region, name) = file.entry().name().split_once('/').unwrap();
+        let region: usize = region.parse().unwrap();
+        found[region].insert(name.to_owned(), content);
+        archive = file.finish()?;
+    }
+}

@@ -3,6 +3,7 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 
 mod code;
+mod dmesg_header;
 mod format;
 #[cfg(feature = "std")]
 mod geometry;
@@ -12,10 +13,13 @@ mod memory;
 mod nesting;
 mod recorder;
 mod stamp;
+mod read;
+mod recover;
 mod trace;
 mod zone;
 
 pub use code::{Code, Uncorrectable};
+pub use dmesg_header::{DMESG_HEADER, DmesgHeader};
 pub use format::{
     BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE,
 };
@@ -27,5 +31,9 @@ pub use memory::{Flushed, Load, Memory, Ram, Uncached};
 pub use nesting::{HasParity, Nesting};
 pub use recorder::{Dropping, Masking, Recorder};
 pub use stamp::{ByClock, OwnCounter, SharedCounter, Stamp};
+pub use read::{
+    Damage, Ecc, Merge, OldZone, Policy, Reader, Trace, Traces, Trust, Writer, ZoneState,
+};
+pub use recover::{AllTraces, Recovered, recover};
 pub use trace::{LONGEST_TRACE, NoSuchShape, Shape, TraceRecord};
 pub use zone::{Found, NoRoom, Zone};

@@ -11,10 +11,10 @@ mod layout;
 mod locked;
 mod memory;
 mod nesting;
-mod recorder;
-mod stamp;
 mod read;
+mod recorder;
 mod recover;
+mod stamp;
 mod trace;
 mod zone;
 
@@ -29,11 +29,11 @@ pub use layout::{FTRACE_PER_CPU, Layout, LayoutError, Note, Params, Place};
 pub use locked::LockedRecorder;
 pub use memory::{Flushed, Load, Memory, Ram, Uncached};
 pub use nesting::{HasParity, Nesting};
-pub use recorder::{Dropping, Masking, Recorder};
-pub use stamp::{ByClock, OwnCounter, SharedCounter, Stamp};
 pub use read::{
     Damage, Ecc, Merge, OldZone, Policy, Reader, Trace, Traces, Trust, Writer, ZoneState,
 };
+pub use recorder::{Dropping, Masking, Recorder};
 pub use recover::{AllTraces, Recovered, recover};
+pub use stamp::{ByClock, OwnCounter, SharedCounter, Stamp};
 pub use trace::{LONGEST_TRACE, NoSuchShape, Shape, TraceRecord};
 pub use zone::{Found, NoRoom, Zone};

@@ -1,0 +1,229 @@
+//! The line that a dmesg record starts with: when it was written, and whether the
+//! rest is compressed.
+//!
+//! Source: Linux 6.1, `fs/pstore/ram.c` (`ramoops_write_kmsg_hdr`,
+//! `ramoops_read_kmsg_hdr`) and what its `sscanf` does with the formats there.
+
+/// What a dmesg record says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DmesgHeader {
+    /// Seconds since 1970, if the clock had been set.
+    pub seconds: i64,
+    /// Microseconds of the second. Linux believes any number that it reads.
+    pub micros: u64,
+    /// Whether what follows is compressed. How is not said.
+    pub compressed: bool,
+}
+
+/// Room for any header line.
+pub const DMESG_HEADER: usize = 36;
+
+impl DmesgHeader {
+    /// The line, and its length. More than 999,999 microseconds count as so many.
+    pub fn encode(self) -> ([u8; DMESG_HEADER], usize) {
+        let mut line = Line {
+            bytes: [0; DMESG_HEADER],
+            len: 0,
+        };
+        line.push(b"====");
+        if self.seconds < 0 {
+            line.push(b"-");
+        }
+        line.number(self.seconds.unsigned_abs(), 1);
+        line.push(b".");
+        line.number(self.micros.min(999_999), 6);
+        line.push(if self.compressed { b"-C\n" } else { b"-D\n" });
+        (line.bytes, line.len)
+    }
+
+    /// Reads the line at the start of `text`, and says where what follows it
+    /// starts; `None` if there is none (Linux skips such a record).
+    ///
+    /// ```
+    /// use nostall_pstore::DmesgHeader;
+    ///
+    /// let (header, len) = DmesgHeader::decode(b"====1700000000.000042-D\nPanic#1").unwrap();
+    /// assert_eq!((header.seconds, header.micros), (1_700_000_000, 42));
+    /// assert_eq!(len, 24);
+    /// ```
+    pub fn decode(text: &[u8]) -> Option<(Self, usize)> {
+        Self::scan(|at| text.get(at).copied())
+    }
+
+    /// As [`decode`](Self::decode), of bytes that are to be had one by one;
+    /// `None` ends them.
+    ///
+    /// It is read as Linux reads it, oddities included: white space before a number
+    /// and any amount of it after the line (also at the start of the text!) is
+    /// skipped, numbers wrap, any letter but `C` means plain, the letter may be
+    /// missing (as in Linux before 3.9), and a zero byte ends all.
+    pub fn scan(byte: impl FnMut(usize) -> Option<u8>) -> Option<(Self, usize)> {
+        let mut scan = Scan { byte, at: 0 };
+        for _ in 0..4 {
+            scan.literal(b'=')?;
+        }
+        let negative = {
+            scan.spaces();
+            scan.literal(b'-').is_some()
+        };
+        let seconds = scan.digits()?.cast_signed();
+        scan.literal(b'.')?;
+        scan.spaces();
+        let micros = scan.digits()?;
+
+        let after_numbers = scan.at;
+        let letter = scan.literal(b'-').and_then(|()| scan.any());
+        if letter.is_none() {
+            scan.at = after_numbers;
+        }
+        scan.spaces();
+        let header = Self {
+            seconds: if negative {
+                seconds.wrapping_neg()
+            } else {
+                seconds
+            },
+            micros,
+            compressed: letter == Some(b'C'),
+        };
+        Some((header, scan.at))
+    }
+}
+
+struct Scan<F> {
+    byte: F,
+    at: usize,
+}
+
+impl<F: FnMut(usize) -> Option<u8>> Scan<F> {
+    fn peek(&mut self) -> Option<u8> {
+        (self.byte)(self.at).filter(|&byte| byte != 0)
+    }
+
+    fn any(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn literal(&mut self, wanted: u8) -> Option<()> {
+        (self.peek()? == wanted).then(|| self.at += 1)
+    }
+
+    /// What Linux's `isspace` calls so: in Latin-1.
+    fn spaces(&mut self) {
+        while let Some(9..=13 | 32 | 160) = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn digits(&mut self) -> Option<u64> {
+        let mut value = None::<u64>;
+        while let Some(digit @ b'0'..=b'9') = self.peek() {
+            let more = u64::from(digit - b'0');
+            value = Some(value.unwrap_or(0).wrapping_mul(10).wrapping_add(more));
+            self.at += 1;
+        }
+        value
+    }
+}
+
+struct Line {
+    bytes: [u8; DMESG_HEADER],
+    len: usize,
+}
+
+impl Line {
+    fn push(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            if let Some(to) = self.bytes.get_mut(self.len) {
+                *to = byte;
+                self.len += 1;
+            }
+        }
+    }
+
+    /// In decimal, with zeros in front up to `least` digits.
+    fn number(&mut self, mut value: u64, least: usize) {
+        let mut digits = [b'0'; 20];
+        let mut count = 0;
+        for digit in digits.iter_mut().rev() {
+            if value == 0 && count >= least {
+                break;
+            }
+            *digit = b'0' + (value % 10) as u8;
+            value /= 10;
+            count += 1;
+        }
+        self.push(&digits[20 - count..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decode(text: &[u8]) -> Option<(i64, u64, bool, usize)> {
+        let (header, len) = DmesgHeader::decode(text)?;
+        Some((header.seconds, header.micros, header.compressed, len))
+    }
+
+    #[test]
+    fn a_line_is_read_as_linux_reads_it() {
+        assert_eq!(decode(b"====1.000002-C\nx"), Some((1, 2, true, 15)));
+        assert_eq!(decode(b"====1.000002-D\nx"), Some((1, 2, false, 15)));
+        // The letter may be missing, or be any.
+        assert_eq!(decode(b"====1.2\nx"), Some((1, 2, false, 8)));
+        assert_eq!(decode(b"====1.2-"), Some((1, 2, false, 7)));
+        assert_eq!(decode(b"====1.2-\n\nx"), Some((1, 2, false, 10)));
+        assert_eq!(decode(b"====1.2-Xy"), Some((1, 2, false, 9)));
+        // White space: before numbers, and as much as there is after the line.
+        assert_eq!(
+            decode(b"==== \t1.\xa02-C\n \x0b\r x"),
+            Some((1, 2, true, 17))
+        );
+        assert_eq!(decode(b"====1.2-C"), Some((1, 2, true, 9)));
+        // Numbers: a sign in the first alone, and they wrap.
+        assert_eq!(decode(b"====-1.2-C\n"), Some((-1, 2, true, 11)));
+        assert_eq!(decode(b"====- 1.2-C\n"), None);
+        assert_eq!(decode(b"====1.-2-C\n"), None);
+        assert_eq!(
+            decode(b"====18446744073709551617.2-C\n"),
+            Some((1, 2, true, 29))
+        );
+        for none in [
+            &b""[..],
+            b"===",
+            b"====",
+            b"====1",
+            b"====1.",
+            b"===\0=1.2-C\n",
+        ] {
+            assert_eq!(decode(none), None);
+        }
+        assert_eq!(decode(b"====1.2\0-C\n"), Some((1, 2, false, 7)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(seconds: i64, micros in 0u64..1_000_000, compressed: bool) {
+            let header = DmesgHeader { seconds, micros, compressed };
+            let (line, len) = header.encode();
+            let text = std::format!(
+                "===={seconds}.{micros:06}-{}\n",
+                if compressed { 'C' } else { 'D' }
+            );
+            prop_assert_eq!(&line[..len], text.as_bytes());
+            prop_assert_eq!(DmesgHeader::decode(&line[..len]), Some((header, len)));
+        }
+
+        #[test]
+        fn no_text_is_too_odd(text in prop::collection::vec(any::<u8>(), 0..60)) {
+            if let Some((_, len)) = DmesgHeader::decode(&text) {
+                prop_assert!(len <= text.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A block of data, checked by its parity and corrected in a copy.
+
+use super::{Policy, Reader, Trust, Writer};
+use crate::code::Code;
+use crate::format::{BLOCK, HEADER, Header, Kind, MAX_PARITY};
+use crate::layout::Place;
+use crate::memory::Load;
+
+/// With so many parity bytes, a block whose data and parity the cut left apart
+/// is not taken for another one by chance.
+const ENOUGH: usize = 16;
+
+/// The copy.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub bytes: [u8; BLOCK],
+    pub len: usize,
+    pub trust: Trust,
+}
+
+impl Block {
+    pub fn load<M: Load + ?Sized>(
+        memory: &M,
+        place: &Place,
+        reader: &Reader<'_>,
+        header: (&Header, Trust),
+        index: usize,
+    ) -> Self {
+        let division = place.division;
+        let mut block = Self {
+            bytes: [0; BLOCK],
+            len: division.block_len(index),
+            trust: Trust::Unchecked,
+        };
+        let data = &mut block.bytes[..block.len];
+        memory.load(place.offset + HEADER + index * BLOCK, data);
+        let Some(code) = code_for(reader, place) else {
+            return block;
+        };
+        let mut parity = [0; MAX_PARITY];
+        let parity = &mut parity[..code.parity()];
+        memory.load(place.offset + division.block_parity(index), parity);
+        block.trust = match reader.policy {
+            Policy::Faithful => mended(code.correct_like_linux(data, parity)),
+            Policy::Careful if code.check(data, parity) => Trust::Verified,
+            Policy::Careful if !at_the_cut(place, reader.writer, header, index) => {
+                mended(code.correct(data, parity))
+            }
+            Policy::Careful => {
+                if code.parity() >= ENOUGH {
+                    let _ = code.correct(data, parity);
+                }
+                Trust::Unverified
+            }
+        };
+        block
+    }
+}
+
+/// The code, if it is this zone's.
+pub(super) fn code_for<'a>(reader: &Reader<'a>, place: &Place) -> Option<&'a Code> {
+    reader
+        .code
+        .filter(|code| code.parity() == place.division.parity())
+}
+
+/// Whether a header may be corrected at all where it could be believed as it is.
+pub(super) const fn is_enough(code: &Code) -> bool {
+    code.parity() >= ENOUGH
+}
+
+pub(super) fn mended<E>(result: Result<usize, E>) -> Trust {
+    match result {
+        Ok(0) => Trust::Verified,
+        Ok(errors) => Trust::Corrected(errors),
+        Err(_) => Trust::Unverified,
+    }
+}
+
+/// Whether the block is one that the record being written at the cut can have
+/// touched: that lies ahead of the write position, or behind it where the header is
+/// stored first.
+fn at_the_cut(
+    place: &Place,
+    writer: Writer,
+    (header, trust): (&Header, Trust),
+    index: usize,
+) -> bool {
+    let data = place.division.data();
+    let longest = match place.kind {
+        Kind::Ftrace => crate::trace::LONGEST_TRACE,
+        // Linux's longest line, CONSOLE_LOG_MAX.
+        Kind::Console => 1024,
+        // The longest that Android's logger writes.
+        Kind::Pmsg => 5 * 1024,
+        // Written once, and then its header agrees with its parity.
+        Kind::Dmesg if trust == Trust::Verified => 1,
+        Kind::Dmesg => data,
+    };
+    let ahead = longest.min(data);
+    let behind = match writer {
+        Writer::DataFirst => 0,
+        Writer::HeaderFirst => ahead,
+    };
+    let window = ahead.saturating_add(behind);
+    let from = distance(data, behind, header.start as usize % data);
+    let block = index * BLOCK;
+    window >= data
+        || distance(data, from, block) < window
+        || distance(data, block, from) < place.division.block_len(index)
+}
+
+/// How far it is around the ring, forward.
+const fn distance(data: usize, from: usize, to: usize) -> usize {
+    if to >= from {
+        to - from
+    } else {
+        data - (from - to)
+    }
+}

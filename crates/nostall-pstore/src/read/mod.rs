@@ -1,0 +1,77 @@
+//! Reading what a dead kernel left: without changing it, and without allocating.
+
+mod block;
+mod header;
+mod merge;
+mod traces;
+mod zone;
+
+pub use merge::Merge;
+pub use traces::{Trace, Traces};
+pub use zone::{Damage, Ecc, OldZone, ZoneState};
+
+use crate::code::Code;
+use crate::format::ByteOrder;
+
+/// How to read a region.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// The code of the parity bytes. Without it, or with one for another number of
+    /// bytes than the zones have, nothing is checked or corrected.
+    pub code: Option<&'a Code>,
+    /// The writer's byte order.
+    pub order: ByteOrder,
+    /// How far the parity bytes are believed.
+    pub policy: Policy,
+    /// Who wrote: what a cut can have left half done.
+    pub writer: Writer,
+}
+
+impl<'a> Reader<'a> {
+    /// With care, what a kernel of this machine's byte order wrote, by whichever
+    /// writer.
+    pub const fn careful(code: Option<&'a Code>) -> Self {
+        Self {
+            code,
+            order: ByteOrder::NATIVE,
+            policy: Policy::Careful,
+            writer: Writer::HeaderFirst,
+        }
+    }
+}
+
+/// How far the parity bytes are believed, and what an odd header means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Repairs only what the code promises to, and not where the cut can have left
+    /// data and parity apart.
+    Careful,
+    /// As Linux: repairs whatever the code finds an explanation for, counts it, and
+    /// turns a ring that is not full yet around its start.
+    Faithful,
+}
+
+/// In what order a zone was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// The header, then the data, as Linux does: of the newest record, any part may
+    /// be missing. Right for nostall's zones too, only too cautious.
+    HeaderFirst,
+    /// The data, then the header, as nostall does.
+    DataFirst,
+}
+
+/// What is known of bytes that were read. The worst is the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// They agree with their parity.
+    Verified,
+    /// They have no parity.
+    Unchecked,
+    /// So many bytes of their block did not, and were corrected: to what was
+    /// written, as far as the number of parity bytes makes that likely
+    /// ([`Code`]).
+    Corrected(usize),
+    /// They do not agree with their parity, and may be anything.
+    Unverified,
+}

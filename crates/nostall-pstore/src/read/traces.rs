@@ -1,0 +1,77 @@
+//! A zone's trace records.
+
+use super::{OldZone, Trust, Writer};
+use crate::memory::Load;
+use crate::trace::{LONGEST_TRACE, Shape, TraceRecord};
+
+/// One trace record that was read, and what it is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// What it says.
+    pub record: TraceRecord,
+    /// Whether the cut can have left it half written: the oldest of a full ring,
+    /// whose place the next one takes, and the newest, where the header is stored
+    /// first.
+    pub suspect: bool,
+    /// What its bytes are worth.
+    pub trust: Trust,
+}
+
+/// A zone's trace records, oldest first.
+///
+/// Whole records are counted from the newest end back: in a ring whose size is no
+/// multiple of theirs, the rest of the oldest is left out.
+#[derive(Clone, Debug)]
+pub struct Traces<'a, M: ?Sized> {
+    zone: OldZone<'a, M>,
+    shape: Shape,
+    at: usize,
+}
+
+impl<M: Load + ?Sized> Iterator for Traces<'_, M> {
+    type Item = Trace;
+
+    fn next(&mut self) -> Option<Trace> {
+        let mut bytes = [0; LONGEST_TRACE];
+        let bytes = &mut bytes[..self.shape.len()];
+        let trust = self.zone.read(self.at, bytes)?;
+        let record = self.shape.decode(bytes, self.zone.reader().order)?;
+        let suspect = self.is_oldest() && self.zone.is_full()
+            || self.is_newest() && self.zone.reader().writer == Writer::HeaderFirst;
+        self.at += self.shape.len();
+        Some(Trace {
+            record,
+            suspect,
+            trust,
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.zone.len().saturating_sub(self.at) / self.shape.len();
+        (left, Some(left))
+    }
+}
+
+impl<M: Load + ?Sized> ExactSizeIterator for Traces<'_, M> {}
+
+impl<'a, M: Load + ?Sized> Traces<'a, M> {
+    pub(super) fn new(zone: OldZone<'a, M>, shape: Shape) -> Self {
+        let at = zone.len() % shape.len();
+        Self { zone, shape, at }
+    }
+}
+
+impl<M: ?Sized> Traces<'_, M> {
+    /// The zone.
+    pub const fn zone(&self) -> &OldZone<'_, M> {
+        &self.zone
+    }
+
+    const fn is_oldest(&self) -> bool {
+        self.at < self.shape.len()
+    }
+
+    const fn is_newest(&self) -> bool {
+        self.at + self.shape.len() >= self.zone.len()
+    }
+}

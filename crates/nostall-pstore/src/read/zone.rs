@@ -1,0 +1,300 @@
+//! One zone as the dead kernel left it.
+
+use core::fmt;
+
+use super::block::{Block, code_for};
+use super::header;
+use super::traces::Traces;
+use super::{Policy, Reader, Trust};
+use crate::dmesg_header::DmesgHeader;
+use crate::format::{BLOCK, ByteOrder, Header, Kind, LinuxVersion};
+use crate::layout::Place;
+use crate::memory::Load;
+use crate::trace::Shape;
+
+/// A zone as the dead kernel left it, in the order in which it was written.
+///
+/// The memory is not changed: a block is corrected in a copy, one at a time.
+#[derive(Clone, Debug)]
+pub struct OldZone<'a, M: ?Sized> {
+    memory: &'a M,
+    place: Place,
+    reader: Reader<'a>,
+    header: Header,
+    header_trust: Trust,
+    state: ZoneState,
+    /// The one that was read last, and its number.
+    cached: Option<(usize, Block)>,
+}
+
+impl<M: Load + ?Sized> OldZone<'_, M> {
+    /// Some of the contents, from `at` on in the order in which they were written,
+    /// and what they are worth; `None` at their end. At most a block, at least a
+    /// byte.
+    pub fn chunk(&mut self, at: usize) -> Option<(&[u8], Trust)> {
+        let left = self.len().checked_sub(at).filter(|&left| left > 0)?;
+        let (size, oldest) = (self.len(), self.oldest());
+        // Behind the end of the ring comes its beginning.
+        let to_end = size - oldest;
+        let here = if at < to_end {
+            oldest + at
+        } else {
+            at - to_end
+        };
+        let (within, count) = (here % BLOCK, left.min(size - here));
+        let block = self.block(here / BLOCK);
+        let bytes = &block.bytes[within..block.len.min(within + count)];
+        Some((bytes, block.trust))
+    }
+
+    /// Fills `into` from `at` on, and says what the worst of it is worth; `None` if
+    /// there are not so many bytes.
+    pub fn read(&mut self, mut at: usize, mut into: &mut [u8]) -> Option<Trust> {
+        let mut worst = Trust::Verified;
+        while !into.is_empty() {
+            let (bytes, trust) = self.chunk(at)?;
+            let count = bytes.len().min(into.len());
+            let (now, later) = into.split_at_mut(count);
+            now.copy_from_slice(&bytes[..count]);
+            worst = worst.max(trust);
+            at += count;
+            into = later;
+        }
+        Some(worst)
+    }
+
+    fn block(&mut self, index: usize) -> &Block {
+        let cached = self.cached.take().filter(|(which, _)| *which == index);
+        let load = || {
+            let block = Block::load(
+                self.memory,
+                &self.place,
+                &self.reader,
+                (&self.header, self.header_trust),
+                index,
+            );
+            (index, block)
+        };
+        &self.cached.insert(cached.unwrap_or_else(load)).1
+    }
+
+    /// What the parity bytes say of the header and of every block that holds
+    /// contents; `None` if there are none.
+    pub fn ecc(&mut self) -> Option<Ecc> {
+        code_for(&self.reader, &self.place)?;
+        let mut ecc = Ecc::default();
+        ecc.count(self.header_trust);
+        for index in 0..self.len().div_ceil(BLOCK) {
+            ecc.count(self.block(index).trust);
+        }
+        Some(ecc)
+    }
+
+    /// When a dmesg record was written, and where its text starts; `None` if there
+    /// is no such line at its start.
+    pub fn dmesg_header(&mut self) -> Option<(DmesgHeader, usize)> {
+        DmesgHeader::scan(|at| self.chunk(at)?.0.first().copied())
+    }
+}
+
+impl<'a, M: Load + ?Sized> OldZone<'a, M> {
+    pub(super) fn open(reader: Reader<'a>, memory: &'a M, place: Place) -> Self {
+        let mut zone = Self {
+            memory,
+            place,
+            reader,
+            header: Header {
+                signature: 0,
+                start: 0,
+                size: 0,
+            },
+            header_trust: Trust::Unverified,
+            state: ZoneState::Damaged(Damage::Outside),
+            cached: None,
+        };
+        let end = place.offset.checked_add(place.division.zone());
+        if end.is_none_or(|end| end > memory.len()) {
+            return zone;
+        }
+        let (header, trust) = header::load(memory, &place, &reader);
+        (zone.header, zone.header_trust) = (header, trust);
+        zone.state = if !header::is_of(header, place.kind) {
+            ZoneState::Damaged(Damage::Signature(header.signature))
+        } else if !header.is_valid(place.division.data()) {
+            ZoneState::Damaged(Damage::Sizes {
+                start: header.start,
+                size: header.size,
+                data: place.division.data(),
+            })
+        } else if header.size == 0 {
+            ZoneState::Empty
+        } else {
+            ZoneState::Valid
+        };
+        zone
+    }
+
+    /// The trace records, oldest first.
+    pub fn traces(self, shape: Shape) -> Traces<'a, M> {
+        Traces::new(self, shape)
+    }
+}
+
+impl<M: ?Sized> OldZone<'_, M> {
+    /// Where it lies, and what it holds.
+    pub const fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Whether there is anything to be read.
+    pub const fn state(&self) -> ZoneState {
+        self.state
+    }
+
+    /// The header that is read by.
+    pub const fn header(&self) -> Header {
+        self.header
+    }
+
+    /// What the header is worth. `Unverified`: it does not agree with its parity, but
+    /// is a header such as there should be. So it is taken as it is; most likely the
+    /// cut fell between the two.
+    pub const fn header_trust(&self) -> Trust {
+        self.header_trust
+    }
+
+    /// The version of the kernel that wrote; trace zones carry it.
+    pub fn version(&self) -> Option<LinuxVersion> {
+        let traces = self.place.kind == Kind::Ftrace && self.state != ZoneState::OUTSIDE;
+        header::version(self.header).filter(|_| traces)
+    }
+
+    /// Bytes of contents.
+    pub const fn len(&self) -> usize {
+        match self.state {
+            ZoneState::Valid => self.header.size as usize,
+            _ => 0,
+        }
+    }
+
+    /// Whether there are no contents.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the ring is full: what was written before is overwritten, and the
+    /// oldest record that is left may be half so.
+    pub const fn is_full(&self) -> bool {
+        self.len() == self.place.division.data()
+    }
+
+    pub(super) const fn reader(&self) -> &Reader<'_> {
+        &self.reader
+    }
+
+    /// Which byte of the data comes first.
+    const fn oldest(&self) -> usize {
+        match self.reader.policy {
+            Policy::Faithful => self.header.start as usize,
+            Policy::Careful if self.is_full() => self.header.start as usize,
+            // The size is stored before the start: they differ if the cut fell
+            // between.
+            Policy::Careful => 0,
+        }
+    }
+}
+
+/// Whether there is anything to be read in a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneState {
+    /// There is.
+    Valid,
+    /// Nothing was written.
+    Empty,
+    /// It cannot be read.
+    Damaged(Damage),
+}
+
+impl ZoneState {
+    const OUTSIDE: Self = Self::Damaged(Damage::Outside);
+}
+
+/// Why a zone cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Damage {
+    /// The memory ends before it does.
+    Outside,
+    /// Its first word is not that of such a zone: never written, overwritten, or
+    /// somewhere else.
+    Signature(u32),
+    /// Its sizes contradict each other.
+    Sizes {
+        /// Where the next byte would go.
+        start: u32,
+        /// Bytes that should be valid.
+        size: u32,
+        /// Bytes that there are.
+        data: usize,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outside => f.write_str("the memory ends before the zone does"),
+            Self::Signature(word) => {
+                let swapped = ByteOrder::Little.bytes32(*word);
+                write!(f, "no signature: the zone starts with {word:#010x}")?;
+                if ByteOrder::Big.u32(swapped) == crate::format::SIGNATURE {
+                    f.write_str(", the signature in the other byte order")?;
+                }
+                Ok(())
+            }
+            Self::Sizes { start, size, data } => write!(
+                f,
+                "a header that cannot be: {size} bytes of {data} are valid, the next goes to {start}"
+            ),
+        }
+    }
+}
+
+/// What the parity bytes say of a zone, counted as Linux counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ecc {
+    /// Blocks that were looked at, the header being one.
+    pub blocks: usize,
+    /// Bytes that were corrected in data and parity.
+    pub corrected_bytes: usize,
+    /// Blocks that do not agree with their parity and were not corrected.
+    pub bad_blocks: usize,
+}
+
+impl Ecc {
+    fn count(&mut self, trust: Trust) {
+        self.blocks += 1;
+        match trust {
+            Trust::Verified | Trust::Unchecked => {}
+            Trust::Corrected(bytes) => self.corrected_bytes += bytes,
+            Trust::Unverified => self.bad_blocks += 1,
+        }
+    }
+
+    /// Both counted together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            blocks: self.blocks + other.blocks,
+            corrected_bytes: self.corrected_bytes + other.corrected_bytes,
+            bad_blocks: self.bad_blocks + other.bad_blocks,
+        }
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// Opens a zone. What is wrong with it, if anything, is its
+    /// [`state`](OldZone::state).
+    pub fn open<M: Load + ?Sized>(self, memory: &'a M, place: Place) -> OldZone<'a, M> {
+        OldZone::open(self, memory, place)
+    }
+}

@@ -1,0 +1,116 @@
+//! What the kernel before this one left, for the next kernel to look at as it boots.
+
+use core::array;
+use core::iter::Peekable;
+
+use crate::code::Code;
+use crate::format::{Division, HEADER, Kind};
+use crate::layout::{Layout, Place};
+use crate::memory::Load;
+use crate::read::{Merge, OldZone, Reader, Traces};
+use crate::trace::Shape;
+
+/// Looks at a region before this kernel writes to it. Nothing is changed, nothing
+/// allocated; a zone is opened when it is asked for.
+///
+/// `code` is that of the layout's parity bytes, if it has any.
+///
+/// ```
+/// use nostall_pstore::{Kind, Layout, Params, Shape, ZoneState, recover};
+///
+/// # fn log(_: &[u8]) {}
+/// # let memory = vec![0u8; 0x4_0000];
+/// # let memory = &memory[..];
+/// let layout = Layout::new(&Params::command_line(0x4_0000, 2)).unwrap();
+/// let recovered = recover(memory, &layout, None);
+///
+/// // The last log of a kernel that died.
+/// for mut dmesg in recovered.zones_of(Kind::Dmesg) {
+///     if let Some((header, mut at)) = dmesg.dmesg_header() {
+///         let _ = (header.seconds, header.compressed);
+///         while let Some((bytes, _trust)) = dmesg.chunk(at) {
+///             log(bytes);
+///             at += bytes.len();
+///         }
+///     }
+/// }
+/// // What its CPUs did last: the newest at the end.
+/// for trace in recovered.traces::<2>(Shape::NATIVE).unwrap() {
+///     let _ = (trace.record.cpu, trace.record.ip, trace.suspect);
+/// }
+/// # assert!(recovered.zones().all(|zone| zone.state() != ZoneState::Valid));
+/// ```
+pub const fn recover<'a, M: Load + ?Sized>(
+    memory: &'a M,
+    layout: &'a Layout,
+    code: Option<&'a Code>,
+) -> Recovered<'a, M> {
+    Recovered {
+        memory,
+        layout,
+        reader: Reader::careful(code),
+    }
+}
+
+/// The trace records of up to `ZONES` zones, by their stamps.
+pub type AllTraces<'a, M, const ZONES: usize> =
+    Merge<[Peekable<Traces<'a, M>>; ZONES], Traces<'a, M>>;
+
+/// What the kernel before this one left.
+#[derive(Debug)]
+pub struct Recovered<'a, M: ?Sized> {
+    memory: &'a M,
+    layout: &'a Layout,
+    reader: Reader<'a>,
+}
+
+impl<'a, M: Load + ?Sized> Recovered<'a, M> {
+    /// The same, read in another way: by another byte order, or knowing that nostall
+    /// wrote.
+    #[must_use]
+    pub const fn with(mut self, reader: Reader<'a>) -> Self {
+        self.reader = reader;
+        self
+    }
+
+    /// Every zone, in the order of their addresses; also those in which there is
+    /// nothing.
+    pub fn zones(&self) -> impl Iterator<Item = OldZone<'a, M>> + use<'a, M> {
+        let (reader, memory) = (self.reader, self.memory);
+        let zones = self.layout.zones();
+        zones.map(move |place| reader.open(memory, place))
+    }
+
+    /// The zones of one kind.
+    pub fn zones_of(&self, kind: Kind) -> impl Iterator<Item = OldZone<'a, M>> + use<'a, M> {
+        let (reader, memory) = (self.reader, self.memory);
+        let zones = self.layout.zones_of(kind);
+        zones.map(move |place| reader.open(memory, place))
+    }
+
+    /// The trace records of all CPUs by their stamps; `None` if there are more
+    /// trace zones than `ZONES`.
+    ///
+    /// Needs some 300 bytes of stack for each of them. Whoever wants less makes a
+    /// [`Merge`] of what he likes.
+    pub fn traces<const ZONES: usize>(&self, shape: Shape) -> Option<AllTraces<'a, M, ZONES>> {
+        let mut zones = self.zones_of(Kind::Ftrace);
+        let all = array::from_fn(|_| {
+            let zone = zones.next().unwrap_or_else(|| self.nothing());
+            zone.traces(shape).peekable()
+        });
+        zones.next().is_none().then(|| Merge::new(all))
+    }
+
+    /// A zone outside of the memory.
+    fn nothing(&self) -> OldZone<'a, M> {
+        const SMALLEST: Division = Division::new(HEADER + 1, 0).unwrap();
+        let place = Place {
+            kind: Kind::Ftrace,
+            index: 0,
+            offset: usize::MAX,
+            division: SMALLEST,
+        };
+        self.reader.open(self.memory, place)
+    }
+}

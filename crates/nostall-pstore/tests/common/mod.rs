@@ -1,0 +1,77 @@
+//! The recordings of real Linux, and what Linux itself read from them.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use nostall_pstore::{FTRACE_PER_CPU, Layout, Params, Shape};
+
+/// All of them.
+pub const FIXTURES: [&str; 8] = [
+    "plain",
+    "ecc16",
+    "zstd",
+    "lz4",
+    "nocompress",
+    "armv7",
+    "armv7-ecc",
+    "wrap",
+];
+
+/// One of them.
+pub struct Fixture {
+    pub name: &'static str,
+    pub image: Vec<u8>,
+    pub layout: Layout,
+    pub shape: Shape,
+    /// Linux's files, by name.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Fixture {
+    pub fn load(name: &'static str) -> Self {
+        let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/fixtures", name]
+            .iter()
+            .collect();
+        let given = fs::read_to_string(path.join("params.txt")).unwrap();
+        let number = |name: &str| {
+            let mut words = given.split_whitespace().filter_map(|w| w.split_once('='));
+            let (_, value) = words.find(|(key, _)| *key == name)?;
+            let hex = value.strip_prefix("0x");
+            Some(hex.map_or_else(
+                || value.parse().unwrap(),
+                |hex| usize::from_str_radix(hex, 16).unwrap(),
+            ))
+        };
+        let layout = Layout::new(&Params {
+            mem_size: number("mem_size").unwrap(),
+            record_size: number("ramoops.record_size").unwrap(),
+            console_size: number("ramoops.console_size").unwrap(),
+            ftrace_size: number("ramoops.ftrace_size").unwrap(),
+            pmsg_size: number("ramoops.pmsg_size").unwrap(),
+            ecc: Params::command_line_ecc(number("ramoops.ecc").unwrap()),
+            cpus: number("smp").unwrap(),
+            flags: FTRACE_PER_CPU,
+        });
+        let files = fs::read_dir(path.join("pstore")).unwrap().map(|file| {
+            let file = file.unwrap();
+            let name = file.file_name().into_string().unwrap();
+            (name, fs::read(file.path()).unwrap())
+        });
+        let arm = given.contains("arch=arm32");
+        Self {
+            name,
+            image: fs::read(path.join("image.bin")).unwrap(),
+            layout: layout.unwrap(),
+            shape: if arm { Shape::Arm32 } else { Shape::Bits64 },
+            files: files.collect(),
+        }
+    }
+
+    /// Every one.
+    pub fn all() -> impl Iterator<Item = Self> {
+        FIXTURES.into_iter().map(Self::load)
+    }
+}

@@ -1,0 +1,285 @@
+//! Zones as the dead kernel left them: Linux's, and broken ones.
+
+mod common;
+
+use common::Fixture;
+use nostall_pstore::{
+    BLOCK, ByteOrder, Code, Damage, Division, HEADER, Header, Kind, LinuxVersion, OldZone, Place,
+    Policy, Reader, SIGNATURE, Shape, Trust, Writer, ZoneState, recover,
+};
+
+fn contents(zone: &mut OldZone<'_, [u8]>) -> Vec<u8> {
+    let mut all = vec![];
+    while let Some((bytes, _)) = zone.chunk(all.len()) {
+        all.extend_from_slice(bytes);
+    }
+    assert_eq!(all.len(), zone.len());
+    all
+}
+
+fn code(fixture: &Fixture) -> Option<Code> {
+    Code::new(fixture.layout.params().ecc)
+}
+
+#[test]
+fn text_is_what_linux_read() {
+    for fixture in Fixture::all() {
+        let code = code(&fixture);
+        let recovered = recover(&fixture.image[..], &fixture.layout, code.as_ref());
+        for kind in [Kind::Console, Kind::Pmsg] {
+            let mut zone = recovered.zones_of(kind).next().unwrap();
+            let mut text = contents(&mut zone);
+            if code.is_some() {
+                text.extend_from_slice(b"\nECC: No errors detected\n");
+                assert_eq!(zone.ecc().unwrap().corrected_bytes, 0);
+            }
+            let file = &fixture.files[&format!("{kind}-ramoops-0")];
+            assert!(text == *file, "{} {kind}", fixture.name);
+        }
+    }
+}
+
+#[test]
+fn dmesg_records_start_with_a_time() {
+    for fixture in Fixture::all().filter(|fixture| fixture.name != "wrap") {
+        let code = code(&fixture);
+        let recovered = recover(&fixture.image[..], &fixture.layout, code.as_ref());
+        let mut dmesg = recovered.zones_of(Kind::Dmesg).next().unwrap();
+        assert_eq!(dmesg.state(), ZoneState::Valid);
+        let (header, at) = dmesg.dmesg_header().unwrap();
+        assert!(header.seconds > 0, "{header:?}");
+        assert_eq!(dmesg.chunk(0).unwrap().0[at - 1], b'\n');
+        assert_eq!(
+            header.compressed,
+            fixture.name != "nocompress",
+            "{}",
+            fixture.name
+        );
+    }
+}
+
+#[test]
+fn merged_traces_are_what_linux_printed() {
+    for fixture in Fixture::all() {
+        let recovered = recover(&fixture.image[..], &fixture.layout, None);
+        let merged = recovered.traces::<4>(fixture.shape).unwrap();
+        let merged: Vec<_> = merged.collect();
+        assert!(merged.iter().all(|trace| trace.trust == Trust::Unchecked));
+        let zones = recovered.zones_of(Kind::Ftrace);
+        let zones = zones
+            .filter(|zone| zone.state() == ZoneState::Valid)
+            .count();
+        let suspects = merged.iter().filter(|trace| trace.suspect).count();
+        assert!((zones..=2 * zones).contains(&suspects));
+        if fixture.layout.params().ecc > 0 {
+            continue; // Linux's own print is shifted there.
+        }
+        let file = &fixture.files["ftrace-ramoops-0"];
+        let lines: Vec<_> = std::str::from_utf8(file).unwrap().lines().collect();
+        assert_eq!(lines.len(), merged.len(), "{}", fixture.name);
+        for (line, trace) in lines.iter().zip(&merged) {
+            let (record, ip) = (trace.record, fixture.shape.raw_ip(&trace.record));
+            let start = format!(
+                "CPU:{} ts:{} {ip:08x}  {:08x}  ",
+                record.cpu, record.stamp, record.parent
+            );
+            assert!(line.starts_with(&start), "{}: {line} {start}", fixture.name);
+        }
+    }
+}
+
+#[test]
+fn more_trace_zones_than_there_is_room_for_are_refused() {
+    let fixture = Fixture::load("wrap");
+    let recovered = recover(&fixture.image[..], &fixture.layout, None);
+    assert!(recovered.traces::<2>(fixture.shape).is_none());
+    let three = recovered.traces::<3>(fixture.shape).unwrap().count();
+    assert_eq!(recovered.traces::<9>(fixture.shape).unwrap().count(), three);
+}
+
+#[test]
+fn a_trace_zone_tells_the_kernels_version() {
+    let fixture = Fixture::load("plain");
+    for zone in recover(&fixture.image[..], &fixture.layout, None).zones() {
+        let traces = zone.place().kind == Kind::Ftrace;
+        assert_eq!(
+            zone.version(),
+            traces.then_some(LinuxVersion::new(6, 1, 192))
+        );
+    }
+}
+
+/// A zone of one's own making.
+struct Made {
+    memory: Vec<u8>,
+    place: Place,
+    code: Code,
+}
+
+impl Made {
+    fn new(kind: Kind, parity: usize, start: u32, size: u32, data: &[u8]) -> Self {
+        let place = Place {
+            kind,
+            index: 0,
+            offset: 6,
+            division: Division::new(0x1000, parity).unwrap(),
+        };
+        let mut made = Self {
+            memory: vec![0x55; 0x1006],
+            place,
+            code: Code::new(parity).unwrap(),
+        };
+        made.header(start, size);
+        let from = 6 + HEADER;
+        made.memory[from..from + place.division.data()].fill(0);
+        made.memory[from..from + data.len()].copy_from_slice(data);
+        for block in 0..place.division.blocks() {
+            let at = from + block * BLOCK;
+            let len = place.division.block_len(block);
+            let (data, parity) = made
+                .memory
+                .split_at_mut(6 + place.division.block_parity(block));
+            made.code.encode(&data[at..at + len], parity);
+        }
+        let (header, parity) = made.memory.split_at_mut(6 + place.division.header_parity());
+        made.code.encode(&header[6..from], parity);
+        made
+    }
+
+    /// Without its parity.
+    fn header(&mut self, start: u32, size: u32) {
+        let header = Header {
+            signature: SIGNATURE,
+            start,
+            size,
+        };
+        self.memory[6..6 + HEADER].copy_from_slice(&header.encode(ByteOrder::NATIVE));
+    }
+
+    fn open(&self) -> OldZone<'_, [u8]> {
+        Reader::careful(Some(&self.code)).open(&self.memory, self.place)
+    }
+
+    fn faithful(&self) -> OldZone<'_, [u8]> {
+        let reader = Reader {
+            policy: Policy::Faithful,
+            ..Reader::careful(Some(&self.code))
+        };
+        reader.open(&self.memory, self.place)
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_corrected_and_counted_and_the_memory_is_as_it_was() {
+    let text: Vec<u8> = (0..2000).map(|i| i as u8).collect();
+    let mut made = Made::new(Kind::Console, 16, 2000, 2000, &text);
+    made.memory[6 + HEADER + 5] ^= 0x40;
+    made.memory[7] ^= 1;
+    let before = made.memory.clone();
+    for mut zone in [made.open(), made.faithful()] {
+        assert_eq!(zone.header_trust(), Trust::Corrected(1));
+        let (bytes, trust) = zone.chunk(0).unwrap();
+        assert_eq!((bytes, trust), (&text[..BLOCK], Trust::Corrected(1)));
+        assert_eq!(contents(&mut zone), text);
+        let ecc = zone.ecc().unwrap();
+        assert_eq!(
+            (ecc.blocks, ecc.corrected_bytes, ecc.bad_blocks),
+            (17, 2, 0)
+        );
+    }
+    assert_eq!(made.memory, before);
+}
+
+#[test]
+fn under_the_write_position_few_parity_bytes_repair_nothing() {
+    let text = [b'x'; 3000];
+    for (parity, repaired) in [(8, false), (16, true)] {
+        let data = Division::new(0x1000, parity).unwrap().data();
+        let mut made = Made::new(Kind::Ftrace, parity, 1400, data as u32, &text);
+        made.memory[6 + HEADER + 1410] = b'y';
+        made.memory[6 + HEADER + 100] = b'y';
+        let mut zone = made.open();
+        let mut byte = [0];
+        let trust = zone.read(data - 1400 + 100, &mut byte).unwrap();
+        assert_eq!((trust, byte), (Trust::Corrected(1), [b'x']));
+        let trust = zone.read(10, &mut byte).unwrap();
+        let expected = if repaired { b'x' } else { b'y' };
+        assert_eq!((trust, byte), (Trust::Unverified, [expected]));
+    }
+}
+
+#[test]
+fn a_header_ahead_of_its_parity_is_believed() {
+    for parity in [2, 16] {
+        let text = [b'x'; 200];
+        let mut made = Made::new(Kind::Console, parity, 100, 100, &text);
+        made.header(140, 140);
+        let zone = made.open();
+        assert_eq!(zone.len(), 140);
+        assert_eq!(zone.header_trust(), Trust::Unverified);
+    }
+    // But not one that nobody can have written.
+    let mut made = Made::new(Kind::Console, 16, 100, 100, b"x");
+    made.header(140, 100);
+    assert_eq!(made.open().len(), 100);
+}
+
+#[test]
+fn a_cut_between_size_and_start_leaves_the_order_plain_but_linux_turns_it() {
+    let made = Made::new(Kind::Console, 16, 4, 8, b"abcdefgh");
+    assert_eq!(contents(&mut made.open()), b"abcdefgh");
+    assert_eq!(contents(&mut made.faithful()), b"efghabcd");
+}
+
+#[test]
+fn a_full_ring_starts_with_its_oldest_byte() {
+    let data = Division::new(0x1000, 16).unwrap().data();
+    let bytes: Vec<u8> = (0..data).map(|i| (i / 7) as u8).collect();
+    let made = Made::new(Kind::Pmsg, 16, 1000, data as u32, &bytes);
+    let turned = [&bytes[1000..], &bytes[..1000]].concat();
+    assert_eq!(contents(&mut made.open()), turned);
+    assert_eq!(contents(&mut made.faithful()), turned);
+}
+
+#[test]
+fn the_oldest_record_of_a_full_ring_is_suspect_and_linuxs_newest() {
+    let data = Division::new(0x1000, 16).unwrap().data();
+    for (size, writer, suspects) in [
+        (240, Writer::DataFirst, vec![]),
+        (240, Writer::HeaderFirst, vec![9]),
+        (data as u32, Writer::DataFirst, vec![0]),
+        (data as u32, Writer::HeaderFirst, vec![0, data / 24 - 1]),
+    ] {
+        let made = Made::new(Kind::Ftrace, 16, 240, size, &[7; 100]);
+        let reader = Reader {
+            writer,
+            ..Reader::careful(Some(&made.code))
+        };
+        let traces = reader
+            .open(&made.memory[..], made.place)
+            .traces(Shape::Bits64);
+        assert_eq!(traces.len(), size as usize / 24);
+        let marked = traces.enumerate().filter(|(_, trace)| trace.suspect);
+        assert_eq!(marked.map(|(at, _)| at).collect::<Vec<_>>(), suspects);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_says_why() {
+    let mut made = Made::new(Kind::Console, 16, 0, 0, b"");
+    assert_eq!(made.open().state(), ZoneState::Empty);
+    made.header(9, 8);
+    made.memory.truncate(0x1005);
+    let outside = ZoneState::Damaged(Damage::Outside);
+    assert_eq!(made.open().state(), outside);
+    let noise = vec![0xff; 0x1006];
+    for kind in [Kind::Console, Kind::Ftrace] {
+        let place = Place { kind, ..made.place };
+        for code in [None, Some(&made.code)] {
+            let mut zone = Reader::careful(code).open(&noise[..], place);
+            let foreign = ZoneState::Damaged(Damage::Signature(u32::MAX));
+            assert_eq!(zone.state(), foreign);
+            assert_eq!(zone.chunk(0), None);
+        }
+    }
+}

@@ -2,6 +2,15 @@
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
+#[cfg(feature = "std")]
+pub mod compress;
+#[cfg(feature = "std")]
+pub mod decompress;
+#[cfg(feature = "std")]
+pub mod image;
+#[cfg(feature = "std")]
+pub mod symbols;
+
 mod code;
 #[cfg(feature = "std")]
 mod decode;

@@ -1,0 +1,299 @@
+//! The memory of a dead machine, from whatever file somebody managed to save.
+//!
+//! An [`Image`] is a list of [`Segment`]s by physical address. It knows raw dumps (one segment, the
+//! file's offset is the address), ELF core files (kdump's `vmcore`, QEMU's `dump-guest-memory`) and
+//! LiME dumps. What it cannot read but knows (compressed dumps and archives) it refuses with the
+//! command that makes it readable.
+//!
+//! The file is mapped, not read: a 4 GiB image costs the pages that are looked at. Holes of a sparse
+//! file are found with `SEEK_DATA` and are not in [`Image::data_ranges`], so they are never touched.
+//!
+//! # While an image is open, nobody may cut it short
+//!
+//! The mapping is the file. If another process truncates it, the next access past its new end is a
+//! SIGBUS, and if another process writes to it, what has been read may change. Work on a copy of
+//! anything that is still being written.
+//!
+//! # Example
+//!
+//! ```
+//! use nostall_pstore::image::{Image, Kind};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("memory.bin");
+//! # std::fs::write(&path, b"....DBGC....")?;
+//! let image = Image::open(&path)?;
+//! assert_eq!(image.kind(), Kind::Raw);
+//! for (physical, bytes) in image.data_ranges() {
+//!     println!("{physical:#x}: {} bytes", bytes.len());
+//! }
+//! assert_eq!(image.read(4, 4).as_deref(), Some(&b"DBGC"[..]));
+//! # Ok(())
+//! # }
+//! ```
+
+mod bytes;
+mod elf;
+mod extents;
+pub(crate) mod foreign;
+mod lime;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+pub(crate) use bytes::Bytes;
+
+/// The most segments an image may have. The largest real dumps have some thousands (QEMU's, with
+/// `-p`, one for every run of pages that is mapped alike).
+pub const MAX_SEGMENTS: usize = 1 << 20;
+
+/// The most bytes [`Image::read`] copies, where they do not lie together in the file.
+pub const MAX_COPY: usize = 64 << 20;
+
+/// A memory dump, opened.
+#[derive(Debug)]
+pub struct Image {
+    bytes: Bytes,
+    kind: Kind,
+    segments: Vec<Segment>,
+    /// The parts of the file that are not holes, in order.
+    extents: Vec<Range<u64>>,
+    missing: u64,
+}
+
+/// What sort of file an [`Image`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Memory and nothing else: the file's offset is the physical address.
+    Raw,
+    /// An ELF core file: kdump's `vmcore`, QEMU's `dump-guest-memory`.
+    ElfCore,
+    /// A dump by LiME, the Linux Memory Extractor.
+    Lime,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Raw => "raw",
+            Self::ElfCore => "ELF core",
+            Self::Lime => "LiME",
+        })
+    }
+}
+
+/// A run of physical memory that lies together in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Segment {
+    /// The physical address of its first byte.
+    pub physical: u64,
+    /// Where that byte is in the file.
+    pub file_offset: u64,
+    /// How many bytes the file has of it.
+    pub len: u64,
+}
+
+/// Why a file is no memory image to us, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file could not be opened or read.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// There is nothing in it.
+    #[error("the file is empty; was the dump cut off, or the disk full?")]
+    Empty,
+    /// A pipe or device that must be read into memory has more than 1 GiB.
+    #[error("more than {} MiB, and it cannot be mapped; copy it to a regular file first", bytes::MAX_READ >> 20)]
+    TooLarge,
+    /// A format that we know but cannot read.
+    #[error("this is {format}; {advice}")]
+    Unsupported {
+        /// What the file is.
+        format: &'static str,
+        /// What makes it, or its like, readable.
+        advice: &'static str,
+    },
+    /// Its headers make no sense.
+    #[error(
+        "a damaged {kind} file: {problem}; Image::open_raw searches it all the same, by file offset"
+    )]
+    Damaged {
+        /// What it says it is.
+        kind: Kind,
+        /// What is wrong.
+        problem: &'static str,
+    },
+}
+
+impl Image {
+    /// Opens a memory image, whatever its kind.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not memory: see [`Error`]. Segments that reach past the end
+    /// of the file are no error: what is there is there, see [`Image::missing`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let (bytes, extents) = load(path.as_ref())?;
+        if let Some(error) = foreign::refuse(&bytes) {
+            return Err(error);
+        }
+        let (kind, declared) = if let Some(segments) = elf::segments(&bytes)? {
+            (Kind::ElfCore, segments)
+        } else if let Some(segments) = lime::segments(&bytes)? {
+            (Kind::Lime, segments)
+        } else {
+            (Kind::Raw, vec![whole(&bytes)])
+        };
+        let (segments, missing) = settle(declared, bytes.len() as u64);
+        Ok(Self {
+            bytes,
+            kind,
+            segments,
+            extents,
+            missing,
+        })
+    }
+
+    /// Opens a file as raw memory, whatever it looks like: addresses are file offsets.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or is empty.
+    pub fn open_raw(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let (bytes, extents) = load(path.as_ref())?;
+        let segments = vec![whole(&bytes)];
+        Ok(Self {
+            bytes,
+            kind: Kind::Raw,
+            segments,
+            extents,
+            missing: 0,
+        })
+    }
+
+    /// What sort of file it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The memory that is in the image: by physical address, without overlaps.
+    ///
+    /// Where the file's own segments overlap (kdump stores the kernel's text a second time), an
+    /// address belongs to the one that starts lower.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// How many bytes the headers promise past the end of the file: not zero if it was cut short.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// The runs of memory that hold data, with their physical addresses: all but the file's holes.
+    pub fn data_ranges(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.segments.iter().flat_map(move |segment| {
+            let (start, end) = (segment.file_offset, segment.file_offset + segment.len);
+            let first = self.extents.partition_point(|extent| extent.end <= start);
+            let extents = self.extents[first..]
+                .iter()
+                .take_while(move |extent| extent.start < end);
+            extents.map(move |extent| {
+                let (from, to) = (extent.start.max(start), extent.end.min(end));
+                (
+                    segment.physical + (from - start),
+                    self.file(from, to - from),
+                )
+            })
+        })
+    }
+
+    /// `len` bytes at a physical address, or `None` if the image lacks any of them.
+    ///
+    /// They are copied only if they straddle segments, and then at most [`MAX_COPY`] of them.
+    pub fn read(&self, physical: u64, len: usize) -> Option<Cow<'_, [u8]>> {
+        let mut at = self
+            .segments
+            .partition_point(|segment| segment.physical <= physical);
+        at = at.checked_sub(1)?;
+        let first = self.rest(at, physical)?;
+        if let Some(together) = first.get(..len) {
+            return Some(Cow::Borrowed(together));
+        }
+        if len > MAX_COPY {
+            return None;
+        }
+        let mut copy = first.to_vec();
+        while copy.len() < len {
+            at += 1;
+            let next = self.rest(at, physical.checked_add(copy.len() as u64)?)?;
+            copy.extend_from_slice(&next[..next.len().min(len - copy.len())]);
+        }
+        Some(Cow::Owned(copy))
+    }
+
+    /// What segment number `at` has from a physical address on; `None` if the address is not in it.
+    fn rest(&self, at: usize, physical: u64) -> Option<&[u8]> {
+        let segment = self.segments.get(at)?;
+        let skip = physical
+            .checked_sub(segment.physical)
+            .filter(|skip| *skip < segment.len)?;
+        Some(self.file(segment.file_offset + skip, segment.len - skip))
+    }
+
+    /// A part of the file. Segments and extents end where the file does, so it fits in `usize`.
+    fn file(&self, offset: u64, len: u64) -> &[u8] {
+        &self.bytes[offset as usize..][..len as usize]
+    }
+}
+
+fn load(path: &Path) -> Result<(Bytes, Vec<Range<u64>>), Error> {
+    let file = File::open(path)?;
+    let bytes = Bytes::of(&file)?;
+    if bytes.is_empty() {
+        return Err(Error::Empty);
+    }
+    let extents = match bytes {
+        Bytes::Mapped(_) => extents::of(&file, bytes.len() as u64),
+        Bytes::Read(_) => extents::all(bytes.len() as u64),
+    };
+    Ok((bytes, extents))
+}
+
+fn whole(bytes: &[u8]) -> Segment {
+    Segment {
+        physical: 0,
+        file_offset: 0,
+        len: bytes.len() as u64,
+    }
+}
+
+/// Sorts segments and cuts them down to what the file has, once: no overlap, no empty one, no end
+/// past the file's or past the address space's. Also returns how many bytes the file lacks.
+fn settle(mut segments: Vec<Segment>, file_len: u64) -> (Vec<Segment>, u64) {
+    let mut missing: u64 = 0;
+    for segment in &mut segments {
+        let there = file_len.saturating_sub(segment.file_offset);
+        let fits = segment.len.min(there).min(u64::MAX - segment.physical);
+        missing = missing.saturating_add(segment.len.saturating_sub(there));
+        segment.len = fits;
+    }
+    segments.sort_by_key(|segment| (segment.physical, std::cmp::Reverse(segment.len)));
+    let mut end = 0;
+    segments.retain_mut(|segment| {
+        let known = end.max(segment.physical) - segment.physical;
+        if known >= segment.len {
+            return false;
+        }
+        segment.physical += known;
+        segment.file_offset += known;
+        segment.len -= known;
+        end = segment.physical + segment.len;
+        true
+    });
+    (segments, missing)
+}

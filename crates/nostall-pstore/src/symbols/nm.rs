@@ -1,0 +1,40 @@
+//! Tables as text: a line a symbol, `address type name`, and `[module]` if it is in one.
+
+use super::Error;
+use super::table::{MAX_SYMBOLS, Raw, Table};
+
+/// Lines that are not of that form are passed over.
+pub(super) fn table(text: &[u8]) -> Result<Table, Error> {
+    let lines = text.split(|byte| *byte == b'\n');
+    let raws: Vec<_> = lines.filter_map(raw).take(MAX_SYMBOLS + 1).collect();
+    if raws.len() > MAX_SYMBOLS {
+        return Err(Error::TooLarge);
+    }
+    if raws.len() > 1 && raws.iter().all(|raw| raw.address == 0) {
+        return Err(Error::Hidden);
+    }
+    Table::new(raws, Vec::new())
+}
+
+fn raw(line: &[u8]) -> Option<Raw<'_>> {
+    let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+    let address = words.next()?;
+    let &[kind] = words.next()?.as_bytes() else {
+        return None;
+    };
+    let name = words.next()?;
+    let module = words
+        .next()
+        .and_then(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    // from_str_radix would take a sign.
+    let address = address
+        .bytes()
+        .all(|digit| digit.is_ascii_hexdigit())
+        .then_some(address)?;
+    Some(Raw {
+        address: u64::from_str_radix(address, 16).ok()?,
+        kind,
+        name,
+        module,
+    })
+}

@@ -1,0 +1,201 @@
+//! The table: which symbols count, which of several names wins, where a symbol ends.
+//!
+//! As in Linux's kallsyms (behaviour of scripts/kallsyms.c and kernel/kallsyms.c, 6.1):
+//!
+//! - Code lies between `_stext` and `_etext` and between `_sinittext` and `_einittext`; symbols of
+//!   any type count there, and none elsewhere.
+//! - Of several names for one address the first wins: not weak before weak, then what a linker script
+//!   does not seem to have provided, then fewer leading underscores, then the order in the file.
+//! - A symbol ends where the next one at another address starts, the last one where its range does.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use super::{Error, MAX_UNPACKED, Symbol};
+
+/// The most symbols of a table; a kernel with everything in it has some 300,000.
+pub(super) const MAX_SYMBOLS: usize = 1 << 22;
+
+/// Where the last function of a module ends is not in any table: with the page it starts in, at least.
+const PAGE: u64 = 4096;
+
+/// A symbol as its file has it; `kind` is the letter that nm gives it.
+#[derive(Clone, Copy)]
+pub(super) struct Raw<'a> {
+    pub(super) address: u64,
+    pub(super) kind: u8,
+    pub(super) name: &'a str,
+    pub(super) module: Option<&'a str>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    /// In order, all different.
+    starts: Vec<u64>,
+    entries: Vec<Entry>,
+    names: String,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    end: u64,
+    name: Range<u32>,
+    module: Option<Range<u32>>,
+}
+
+impl Table {
+    /// `code` is where code lies, if the file says so; Linux's own marks are better than that.
+    pub(super) fn new(mut raws: Vec<Raw>, code: Vec<Range<u64>>) -> Result<Self, Error> {
+        let linux = linux_code(&raws);
+        let code = if linux.is_empty() {
+            code
+        } else {
+            linux.clone()
+        };
+        raws.retain(|raw| match raw.module {
+            None if !linux.is_empty() => is_kept(raw) && range_of(&code, raw.address).is_some(),
+            _ => is_text(raw),
+        });
+        // Stable: names that are equal in all this stay in the file's order.
+        raws.sort_by_key(|raw| {
+            let weak = raw.kind.eq_ignore_ascii_case(&b'w');
+            let underscores = raw.name.len() - raw.name.trim_start_matches('_').len();
+            (
+                raw.address,
+                weak,
+                may_be_linker_provided(raw.name),
+                underscores,
+            )
+        });
+        raws.dedup_by_key(|raw| raw.address);
+        Self::fill(&raws, &code)
+    }
+
+    fn fill(raws: &[Raw], code: &[Range<u64>]) -> Result<Self, Error> {
+        let mut table = Self {
+            starts: raws.iter().map(|raw| raw.address).collect(),
+            entries: Vec::with_capacity(raws.len()),
+            names: String::new(),
+        };
+        let mut module: Option<(&str, Range<u32>)> = None;
+        for (at, raw) in raws.iter().enumerate() {
+            let bound = match (raw.module, range_of(code, raw.address)) {
+                (None, Some(range)) => range.end,
+                _ => (raw.address | (PAGE - 1)).saturating_add(1),
+            };
+            let next = raws.get(at + 1);
+            let end = match next {
+                // Up to the next symbol of the same module or range of code, however far.
+                Some(next) if raw.module.is_some() && raw.module == next.module => next.address,
+                Some(next) if raw.module.is_none() && code.is_empty() && next.module.is_none() => {
+                    next.address
+                }
+                Some(next) => bound.min(next.address),
+                None => bound,
+            };
+            if module.as_ref().map(|(name, _)| *name) != raw.module {
+                module = match raw.module {
+                    Some(name) => Some((name, table.keep(name)?)),
+                    None => None,
+                };
+            }
+            let name = table.keep(raw.name)?;
+            let module = module.as_ref().map(|(_, range)| range.clone());
+            table.entries.push(Entry { end, name, module });
+        }
+        if table.entries.is_empty() {
+            return Err(Error::NoTable);
+        }
+        Ok(table)
+    }
+
+    fn keep(&mut self, name: &str) -> Result<Range<u32>, Error> {
+        if self.names.len() + name.len() > MAX_UNPACKED {
+            return Err(Error::TooLarge);
+        }
+        let start = self.names.len() as u32;
+        self.names.push_str(name);
+        Ok(start..self.names.len() as u32)
+    }
+
+    /// Addresses of symbols, in order, each once.
+    pub(super) fn starts(&self) -> &[u64] {
+        &self.starts
+    }
+
+    pub(super) fn lookup(&self, address: u64) -> Option<Symbol<'_>> {
+        let at = self
+            .starts
+            .partition_point(|start| *start <= address)
+            .checked_sub(1)?;
+        let (start, entry) = (self.starts[at], &self.entries[at]);
+        let name = |range: &Range<u32>| &self.names[range.start as usize..range.end as usize];
+        (address < entry.end).then(|| Symbol {
+            name: name(&entry.name),
+            module: entry.module.as_ref().map(name),
+            offset: address - start,
+            size: entry.end - start,
+        })
+    }
+}
+
+/// The ranges of code that Linux's linker script marks; none if this is not Linux.
+fn linux_code(raws: &[Raw]) -> Vec<Range<u64>> {
+    let mark = |name: &str| {
+        let mut kernel = raws.iter().filter(|raw| raw.module.is_none());
+        kernel.find(|raw| raw.name == name).map(|raw| raw.address)
+    };
+    [("_stext", "_etext"), ("_sinittext", "_einittext")]
+        .into_iter()
+        .filter_map(|(start, end)| Some(mark(start)?..mark(end)?))
+        .filter(|range| !range.is_empty())
+        .collect()
+}
+
+fn range_of(code: &[Range<u64>], address: u64) -> Option<&Range<u64>> {
+    // Nested ranges would be odd; the one that starts last is the closest.
+    code.iter()
+        .filter(|range| range.contains(&address))
+        .min_by_key(|range| Reverse(range.start))
+}
+
+fn is_text(raw: &Raw) -> bool {
+    matches!(raw.kind, b'T' | b't' | b'W' | b'w') && is_kept(raw)
+}
+
+/// What kallsyms keeps: not undefined, absolute or debugging symbols, and not what assemblers and
+/// linkers put between functions.
+fn is_kept(raw: &Raw) -> bool {
+    const PREFIXES: [&str; 12] = [
+        "$", // ARM mapping symbols
+        ".L",
+        "__efistub_",
+        "__kvm_nvhe_$",
+        "__kvm_nvhe_.L",
+        "__AArch64ADRPThunk_",
+        "__ARMV5PILongThunk_",
+        "__ARMV7PILongThunk_",
+        "__ThumbV7PILongThunk_",
+        "__LA25Thunk_",
+        "__microLA25Thunk_",
+        "__kcfi_typeid_",
+    ];
+    const SUFFIXES: [&str; 3] = ["_from_arm", "_from_thumb", "_veneer"];
+
+    !matches!(raw.kind, b'U' | b'u' | b'A' | b'a' | b'N' | b'n')
+        && !PREFIXES.iter().any(|prefix| raw.name.starts_with(prefix))
+        && !SUFFIXES.iter().any(|suffix| raw.name.ends_with(suffix))
+}
+
+/// Marks of sections: `__start_x`, `__stop_x`, `__end_x`, `__x_start`, `__x_end`.
+fn may_be_linker_provided(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("__").filter(|_| name.len() >= 8) else {
+        return false;
+    };
+    ["start_", "stop_", "end_"]
+        .iter()
+        .any(|prefix| rest.starts_with(prefix))
+        || ["_start", "_end"]
+            .iter()
+            .any(|suffix| name.ends_with(suffix))
+}

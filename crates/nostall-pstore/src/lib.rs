@@ -3,6 +3,8 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 
 mod code;
+#[cfg(feature = "std")]
+mod detect;
 mod format;
 #[cfg(feature = "std")]
 mod geometry;
@@ -11,6 +13,8 @@ mod memory;
 mod trace;
 
 pub use code::{Code, Uncorrectable};
+#[cfg(feature = "std")]
+pub use detect::{Found, detect, detect_runs};
 pub use format::{
     BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE,
 };

@@ -7,6 +7,8 @@ pub mod compress;
 #[cfg(feature = "std")]
 pub mod decompress;
 #[cfg(feature = "std")]
+pub mod detect;
+#[cfg(feature = "std")]
 pub mod image;
 #[cfg(feature = "std")]
 pub mod symbols;

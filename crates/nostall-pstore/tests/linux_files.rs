@@ -21,13 +21,11 @@ fn decompress(body: &[u8], most: usize) -> Option<(String, Vec<u8>)> {
 }
 
 fn files(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
-    let files = linux_files(
-        &fixture.image,
-        &geometry(fixture),
-        &decompress,
-        &|_| None,
-    );
-    files.into_iter().map(|file| (file.name, file.bytes)).collect()
+    let files = linux_files(&fixture.image, &geometry(fixture), &decompress, &|_| None);
+    files
+        .into_iter()
+        .map(|file| (file.name, file.bytes))
+        .collect()
 }
 
 #[test]
@@ -77,12 +75,15 @@ fn a_record_that_does_not_decompress_stays_as_it_is() {
 fn decoded_records_are_what_is_in_the_files_and_say_more() {
     for fixture in Fixture::all() {
         let geometry = geometry(&fixture);
-        let decoded =
-            Decoded::new(&fixture.image, &geometry, Writer::HeaderFirst, &decompress);
+        let decoded = Decoded::new(&fixture.image, &geometry, Writer::HeaderFirst, &decompress);
         assert_eq!(decoded.zones.len(), geometry.zones.len());
         let kinds: Vec<_> = decoded.records.iter().map(|record| record.kind()).collect();
         let all = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
-        let there = if fixture.name == "wrap" { &all[1..] } else { &all };
+        let there = if fixture.name == "wrap" {
+            &all[1..]
+        } else {
+            &all
+        };
         assert_eq!(kinds, there);
         let ecc = geometry.parity > 0;
         for record in &decoded.records {
@@ -102,7 +103,14 @@ fn decoded_records_are_what_is_in_the_files_and_say_more() {
             let file = &fixture.files[&format!("{}-ramoops-0", record.kind())];
             assert!(file.starts_with(&text.bytes));
             assert!(text.unverified.is_empty());
-            assert_eq!(record.trust, if ecc { Trust::Verified } else { Trust::Unchecked });
+            assert_eq!(
+                record.trust,
+                if ecc {
+                    Trust::Verified
+                } else {
+                    Trust::Unchecked
+                }
+            );
         }
     }
 }
@@ -112,14 +120,18 @@ fn in_ecc16_many_trace_blocks_never_agreed_with_their_parity_and_that_is_said() 
     let fixture = Fixture::load("ecc16");
     let geometry = geometry(&fixture);
     let decoded = Decoded::new(&fixture.image, &geometry, Writer::HeaderFirst, &decompress);
-    let traces = decoded.records.iter().find(|r| r.kind() == Kind::Ftrace).unwrap();
+    let traces = decoded
+        .records
+        .iter()
+        .find(|r| r.kind() == Kind::Ftrace)
+        .unwrap();
     assert_eq!(traces.trust, Trust::Unverified);
     let Content::Ftrace(traces) = &traces.content else {
         panic!();
     };
     // Yet the records are there: kernel addresses, two CPUs.
-    let sound = traces.iter().filter(|trace| {
-        trace.record.ip >> 40 == 0xff_ffff && trace.record.cpu < 2
-    });
+    let sound = traces
+        .iter()
+        .filter(|trace| trace.record.ip >> 40 == 0xff_ffff && trace.record.cpu < 2);
     assert!(sound.count() * 100 > traces.len() * 99);
 }

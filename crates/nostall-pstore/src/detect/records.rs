@@ -1,0 +1,108 @@
+//! What a trace zone's bytes say of the shape of the records in them.
+
+use std::vec::Vec;
+
+use crate::format::{ByteOrder, HEADER, Header};
+use crate::trace::{Shape, TraceRecord};
+
+/// Records looked at in each zone: the newest.
+const ENOUGH: usize = 128;
+
+/// What is known of a trace zone's records, if they are of one shape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Look {
+    /// The shape.
+    pub(super) shape: Shape,
+    /// The CPU nearly all are of; `None` if they are of several.
+    pub(super) cpu: Option<u8>,
+    /// The highest CPU.
+    pub(super) most: u8,
+    /// How plausible, of 1.
+    pub(super) quality: f32,
+    /// Of how many records.
+    pub(super) records: usize,
+}
+
+/// The best shape of the records of the zone that starts at `at`, whose header is
+/// `header`; `None` if there are too few to tell, or none is plausible.
+pub(super) fn look(bytes: &[u8], at: usize, header: Header, order: ByteOrder) -> Option<Look> {
+    let data = bytes.get(at.checked_add(HEADER)?..)?;
+    let data = data.get(..header.size as usize)?;
+    let (newer, older) = data.split_at_checked(header.start as usize)?;
+    let looks = Shape::ALL.map(|shape| look_as(shape, &newest(older, newer, shape.len()), order));
+    let mut looks = looks.into_iter().flatten();
+    let first = looks.next()?;
+    // Of equals the first: the narrower shapes find CPUs where there are none.
+    Some(looks.fold(first, |best, look| {
+        if look.quality > best.quality + 0.02 {
+            look
+        } else {
+            best
+        }
+    }))
+}
+
+/// The last records of a ring, the oldest of them first. Records end where the
+/// next will start; where the ring's end cuts one, it goes on at its beginning.
+fn newest(older: &[u8], newer: &[u8], len: usize) -> Vec<u8> {
+    let room = (older.len() + newer.len()) / len * len;
+    let wanted = room.min(ENOUGH * len);
+    let from_newer = wanted.min(newer.len());
+    let from_older = wanted - from_newer;
+    let mut bytes = older[older.len() - from_older..].to_vec();
+    bytes.extend_from_slice(&newer[newer.len() - from_newer..]);
+    bytes
+}
+
+fn look_as(shape: Shape, bytes: &[u8], order: ByteOrder) -> Option<Look> {
+    let records: Vec<TraceRecord> = bytes
+        .chunks_exact(shape.len())
+        .filter_map(|bytes| shape.decode(bytes, order))
+        .collect();
+    if records.len() < 4 {
+        return None;
+    }
+    let share = |hits: usize, of: usize| hits as f32 / of as f32;
+    let pairs = records.len() - 1;
+    let count = |good: fn(&TraceRecord, &TraceRecord) -> bool| {
+        let good = records.windows(2).filter(|pair| good(&pair[0], &pair[1]));
+        share(good.count(), pairs)
+    };
+    // Kernel addresses differ little from each other, and are no small numbers.
+    let addresses = if shape == Shape::Bits64 {
+        count(|a, b| {
+            a.ip >> 48 != 0 && a.ip >> 40 == b.ip >> 40 && a.parent >> 48 == b.parent >> 48
+        })
+    } else {
+        count(|a, b| a.ip >> 28 != 0 && a.ip >> 28 == b.ip >> 28 && b.parent >> 28 != 0)
+    };
+    let stamps = count(|a, b| a.stamp <= b.stamp && b.stamp - a.stamp < 1 << 44);
+
+    let mut counts = [0usize; 256];
+    for record in &records {
+        counts[usize::from(record.cpu)] += 1;
+    }
+    let (cpu, hits) = (0..=255u8)
+        .zip(counts)
+        .rev()
+        .max_by_key(|&(_, hits)| hits)?;
+    let most = (0..=255u8).zip(counts).filter(|&(_, hits)| hits > 0);
+    let most = most.map(|(cpu, _)| cpu).max()?;
+    let one = share(hits, records.len());
+    // Several CPUs in one zone are as good a sign if their numbers are small;
+    // but of one or two bits that says nothing.
+    let few = (0..16).map(|cpu| counts[cpu]).sum();
+    let cpus = match shape {
+        Shape::Bits64 | Shape::Bits32 => one.max(share(few, records.len()) * 0.95),
+        Shape::Arm32 => one.max(0.8),
+        Shape::Thumb32 => (one * 0.97).max(0.75),
+    };
+    let quality = addresses * 0.4 + stamps * 0.3 + cpus * 0.3;
+    (quality > 0.7).then_some(Look {
+        shape,
+        cpu: (one > 0.9).then_some(cpu),
+        most,
+        quality,
+        records: records.len(),
+    })
+}

@@ -1,0 +1,149 @@
+//! Every place in a dump that may be a zone's header.
+
+use std::vec::Vec;
+
+use crate::format::{ByteOrder, HEADER, Header, LinuxVersion, SIGNATURE};
+
+/// Bytes looked at together.
+const PIECE: usize = 256;
+
+/// Most candidates kept: a dump with more was made to have them.
+const MOST: usize = 1 << 20;
+
+/// Largest minor version taken for one (Linux has stayed below 21 since 3.0).
+const MOST_MINOR: u32 = 63;
+
+/// What may be a zone's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// Where it lies.
+    pub(super) at: usize,
+    /// In which byte order it is one.
+    pub(super) order: ByteOrder,
+    /// What it says.
+    pub(super) header: Header,
+}
+
+impl Candidate {
+    /// In byte order `order`, at `at`; `None` if there is none.
+    fn read(bytes: &[u8], at: usize, order: ByteOrder) -> Option<Self> {
+        let header = Header::decode(*bytes.get(at..)?.first_chunk()?, order);
+        let room = bytes.len() - at - HEADER;
+        // Cut off at the dump's end, a zone can hold more than there is of it.
+        let size = header.size as usize;
+        let fits = size <= room || (header.start == header.size && size / 4 <= room);
+        let version = header.signature ^ SIGNATURE;
+        let plausible = version == 0 || is_version(version);
+        let sound = header.start <= header.size && header.size <= i32::MAX as u32;
+        (plausible && sound && fits).then_some(Self { at, order, header })
+    }
+
+    /// The kernel's version, if it is a trace zone's header.
+    pub(super) fn version(&self) -> Option<LinuxVersion> {
+        let version = self.header.signature ^ SIGNATURE;
+        (version != 0).then_some(LinuxVersion(version))
+    }
+}
+
+/// Whether it may be the version of a Linux that has trace zones: 3 to 9.
+const fn is_version(code: u32) -> bool {
+    matches!(code >> 16, 3..=9) && code >> 8 & 0xff <= MOST_MINOR
+}
+
+/// All candidates, in the order of their offsets, which are even.
+pub(super) fn search(bytes: &[u8]) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    let (pieces, rest) = bytes.as_chunks::<PIECE>();
+    for (piece, index) in pieces.iter().zip(0..) {
+        if is_interesting(piece) {
+            look_closely(bytes, index * PIECE, piece, &mut found);
+            if found.len() >= MOST {
+                break;
+            }
+        }
+    }
+    look_closely(bytes, bytes.len() - rest.len(), rest, &mut found);
+    found.truncate(MOST);
+    // A pair of bytes is the first half of one header and the second of another.
+    found.sort_unstable_by_key(|candidate| candidate.at);
+    found
+}
+
+/// Whether any even pair of bytes may be the upper half of a signature: no
+/// branch, so that the compiler looks at a vector of them at once.
+fn is_interesting(piece: &[u8; PIECE]) -> bool {
+    let (pairs, _) = piece.as_chunks::<2>();
+    let hits = pairs.iter().fold(0, |hits, pair| {
+        hits | u16::from(is_upper_little(*pair)) | u16::from(is_upper_big(*pair))
+    });
+    hits != 0
+}
+
+/// 0x43, and 0x47 XORed with a major version below 16, little-endian.
+const fn is_upper_little(pair: [u8; 2]) -> bool {
+    u16::from_le_bytes(pair) & 0xfff0 == 0x4340
+}
+
+/// The same, big-endian.
+const fn is_upper_big(pair: [u8; 2]) -> bool {
+    u16::from_le_bytes(pair) & 0xf0ff == 0x4043
+}
+
+fn look_closely(bytes: &[u8], start: usize, piece: &[u8], found: &mut Vec<Candidate>) {
+    let (pairs, _) = piece.as_chunks::<2>();
+    for (pair, at) in pairs.iter().zip((start..).step_by(2)) {
+        if is_upper_little(*pair)
+            && let Some(at) = at.checked_sub(2)
+        {
+            found.extend(Candidate::read(bytes, at, ByteOrder::Little));
+        }
+        if is_upper_big(*pair) {
+            found.extend(Candidate::read(bytes, at, ByteOrder::Big));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+
+    proptest! {
+        #[test]
+        fn a_header_is_found_at_every_even_offset_in_either_order(
+            half in 0usize..600,
+            after in 0usize..600,
+            big in any::<bool>(),
+            version in prop::sample::select(&[0, 0x03_0000, 0x06_01c0, 0x05_0a_ff, 0x09_3f_00][..]),
+        ) {
+            let order = if big { ByteOrder::Big } else { ByteOrder::Little };
+            let header = Header { signature: SIGNATURE ^ version, start: 3, size: 5 };
+            let mut bytes = vec![0; 2 * half];
+            bytes.extend(header.encode(order));
+            bytes.extend(vec![0; 5 + after]);
+            prop_assert_eq!(search(&bytes), [Candidate { at: 2 * half, order, header }]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_header_is_none() {
+        let little = |signature, start, size| {
+            let mut bytes = vec![0; 64];
+            bytes[2..14].copy_from_slice(
+                &Header {
+                    signature,
+                    start,
+                    size,
+                }
+                .encode(ByteOrder::Little),
+            );
+            search(&bytes).len()
+        };
+        assert_eq!(little(SIGNATURE, 0, 0), 1);
+        assert_eq!(little(SIGNATURE, 9, 8), 0);
+        assert_eq!(little(SIGNATURE, 0, 2_000), 0);
+        assert_eq!(little(SIGNATURE ^ 0x0001_0203, 0, 0), 0);
+        assert_eq!(search(&[]), []);
+    }
+}

@@ -1,0 +1,461 @@
+//! From headers to regions: hypotheses from the distances between headers, judged
+//! by the bytes.
+//!
+//! A region is solved from a pivot, a header taken for the first trace zone's or
+//! for the last or last but one of all: what follows it, what precedes it. The
+//! distances between neighbouring headers are the zones' sizes or twice as much,
+//! where one is missing; Linux's arithmetic allows few of them.
+
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+use super::hypothesis::{Hypothesis, Records, Traces};
+use super::search::Candidate;
+use super::witness::{Claim, Evidence, Witness, has_parity};
+use crate::format::{ByteOrder, HEADER, Kind, MAX_PARITY, SIGNATURE};
+
+/// Questions to the bytes, about zones, in all, and for one pivot.
+const PATIENCE: usize = 1 << 21;
+const PATIENCE_EACH: usize = 1 << 16;
+
+/// Hypotheses kept, in all, and of one pivot.
+const KEPT: usize = 4096;
+const KEPT_EACH: usize = 6;
+
+/// A zone is no smaller, and a size no larger than a region.
+const SIZES: core::ops::Range<u32> = 4..31;
+
+/// The hypotheses worth a look, the best first.
+pub(super) fn solve(bytes: &[u8], candidates: &[Candidate]) -> Vec<Hypothesis> {
+    let mut all = Vec::new();
+    let mut patience = PATIENCE;
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let mut plain = Vec::new();
+        let mut traces = BTreeMap::<u32, Vec<usize>>::new();
+        for candidate in candidates
+            .iter()
+            .filter(|candidate| candidate.order == order)
+        {
+            match candidate.version() {
+                None => plain.push(candidate.at),
+                Some(_) => {
+                    let signature = candidate.header.signature;
+                    traces.entry(signature).or_default().push(candidate.at);
+                }
+            }
+        }
+        let mut solver = Solver {
+            bytes,
+            order,
+            trace: SIGNATURE,
+            plain: &plain,
+            traces: &[],
+        };
+        for at in 0..plain.len() {
+            solver.pivot(&solver.without_traces(at), &mut patience, &mut all);
+        }
+        for (signature, traces) in &traces {
+            solver.trace = *signature;
+            solver.traces = traces;
+            for at in 0..traces.len() {
+                solver.pivot(&solver.with_traces(at), &mut patience, &mut all);
+            }
+        }
+    }
+    best(&mut all, KEPT);
+    all
+}
+
+/// The best `count` hypotheses, sorted.
+fn best(all: &mut Vec<Hypothesis>, count: usize) {
+    all.sort_by_key(|hypothesis| -hypothesis.score);
+    all.truncate(count);
+}
+
+/// The headers of one byte order and one kernel version.
+struct Solver<'a> {
+    bytes: &'a [u8],
+    order: ByteOrder,
+    trace: u32,
+    plain: &'a [usize],
+    traces: &'a [usize],
+}
+
+/// The trace zones, or where there are none, the place where they would be.
+#[derive(Clone, Copy)]
+struct Middle {
+    start: usize,
+    traces: Option<Traces>,
+}
+
+impl Middle {
+    fn end(self) -> usize {
+        let traces = self.traces;
+        self.start + traces.map_or(0, |traces| traces.zone * traces.count)
+    }
+}
+
+/// What lies before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Front {
+    start: usize,
+    records: Records,
+    console: usize,
+    evidence: Evidence,
+}
+
+impl Solver<'_> {
+    /// All that may surround one of these middles.
+    fn pivot(&self, middles: &[Middle], patience: &mut usize, all: &mut Vec<Hypothesis>) {
+        let Some(first) = middles.first() else {
+            return;
+        };
+        let before = PATIENCE_EACH.min(*patience);
+        let witness = Witness::new(self.bytes, self.order, self.trace, before);
+        let mut here = Vec::new();
+        for parity in self.parities(first.start) {
+            let mut fronts: Option<(usize, Vec<Front>)> = None;
+            for &middle in middles {
+                let Some(traces) = self.hear_traces(&witness, middle, parity) else {
+                    continue;
+                };
+                let fronts = match &fronts {
+                    Some((start, fronts)) if *start == middle.start => fronts,
+                    _ => {
+                        &fronts
+                            .insert((middle.start, self.fronts(&witness, middle.start, parity)))
+                            .1
+                    }
+                };
+                for (pmsg, last) in self.pmsgs(&witness, middle.end(), parity) {
+                    for front in fronts {
+                        let evidence = front.evidence + traces + last;
+                        here.extend(self.judged(front, middle, pmsg, parity, evidence));
+                    }
+                }
+            }
+        }
+        *patience -= before - witness.patience();
+        best(&mut here, KEPT_EACH);
+        all.extend(here);
+        if all.len() > 2 * KEPT {
+            best(all, KEPT);
+        }
+    }
+
+    fn judged(
+        &self,
+        front: &Front,
+        middle: Middle,
+        pmsg: usize,
+        parity: usize,
+        evidence: Evidence,
+    ) -> Option<Hypothesis> {
+        let mut hypothesis = Hypothesis {
+            start: front.start,
+            records: front.records,
+            console: front.console,
+            traces: middle.traces,
+            pmsg,
+            parity,
+            order: self.order,
+            trace: self.trace,
+            evidence,
+            strangers: 0,
+            score: 0,
+        };
+        let used = hypothesis.used();
+        if evidence.headers == 0 || evidence.bits < 20 || used > i32::MAX as usize {
+            return None;
+        }
+        let within = |ats: &[usize]| {
+            let to = ats.partition_point(|&at| at < front.start + used);
+            to - ats.partition_point(|&at| at < front.start)
+        };
+        let headers = within(self.plain) + within(self.traces);
+        hypothesis.strangers = headers.saturating_sub(evidence.headers);
+        hypothesis.score = evidence.bits + hypothesis.usual(self.bytes.len())
+            - 14 * hypothesis.strangers.min(1000) as i32;
+        Some(hypothesis)
+    }
+
+    /// The parity sizes that headers near `at` speak for; none is always possible.
+    fn parities(&self, at: usize) -> Vec<usize> {
+        let mut counts = [0usize; MAX_PARITY + 1];
+        let near = |ats: &[usize]| {
+            let middle = ats.partition_point(|&other| other < at);
+            ats[middle.saturating_sub(4)..ats.len().min(middle + 5)].to_vec()
+        };
+        let mut headers = near(self.plain);
+        headers.extend(near(self.traces));
+        headers.sort_unstable();
+        for (i, &header) in headers.iter().enumerate() {
+            let next = headers.get(i + 1).copied();
+            if let Some(next) = next {
+                self.count_parities(header, next, &mut counts);
+            }
+            // The last one's end is not known, nor that of one before a gap.
+            if i + 1 == headers.len() || header == at {
+                for log in SIZES {
+                    self.count_parities(header, header + (1 << log), &mut counts);
+                }
+            }
+        }
+        let mut parities: Vec<usize> = (1..=MAX_PARITY).filter(|&p| counts[p] > 0).collect();
+        parities.sort_by_key(|&parity| usize::MAX - counts[parity] * parity.min(5));
+        parities.truncate(3);
+        parities.push(0);
+        parities
+    }
+
+    /// With how many parity bytes the header at `at` is right if a zone ends at
+    /// `end`: its parity comes last.
+    fn count_parities(&self, at: usize, end: usize, counts: &mut [usize; MAX_PARITY + 1]) {
+        let header = self.bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+        let (Some(header), Some(zone)) = (header, self.bytes.get(at + HEADER..end)) else {
+            return;
+        };
+        let mut sum = header.iter().fold(0, |sum, byte| sum ^ byte);
+        for (parity, byte) in (1..=MAX_PARITY).zip(zone.iter().rev()) {
+            sum ^= byte;
+            if sum == 0 && has_parity(header, &zone[zone.len() - parity..]) {
+                counts[parity] += 1;
+            }
+        }
+    }
+
+    /// A middle of trace zones, of which the first that has a header is number
+    /// `first` of the trace headers.
+    fn with_traces(&self, first: usize) -> Vec<Middle> {
+        let at = self.traces[first];
+        let is_trace = |at: usize| self.traces.binary_search(&at).is_ok();
+        let mut middles = Vec::new();
+        for zone in self.trace_sizes(first) {
+            if zone <= HEADER || at >= zone && is_trace(at - zone) {
+                continue;
+            }
+            let mut count = 1;
+            while is_trace(at + count * zone) || is_trace(at + (count + 1) * zone) {
+                count += 1;
+            }
+            for missing in 0..=1 {
+                let Some(start) = at.checked_sub(missing * zone) else {
+                    break;
+                };
+                let counts = count + missing..=2 * count + 2;
+                let traces = counts.filter_map(|count| Traces::new(zone, count));
+                middles.extend(traces.take(2).map(|traces| Middle {
+                    start,
+                    traces: Some(traces),
+                }));
+            }
+        }
+        middles
+    }
+
+    /// How large trace zones may be: as far as the next header, half as far if one
+    /// is missing; or, if nothing follows, a power of two.
+    fn trace_sizes(&self, first: usize) -> Vec<usize> {
+        let at = self.traces[first];
+        let next_plain = self.plain.partition_point(|&plain| plain < at);
+        let next_plain = self.plain.get(next_plain).map(|next| next - at);
+        let next_trace = self.traces.get(first + 1).map(|next| next - at);
+        let gaps = [next_trace, next_plain].into_iter().flatten();
+        let mut sizes: Vec<usize> = gaps.clone().chain(gaps.map(|gap| gap / 2)).collect();
+        sizes.extend(self.alone(at));
+        sizes.retain(|size| size % 2 == 0 && *size <= i32::MAX as usize);
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// The powers of two that a zone at `at` may be large, up to the next header
+    /// or a little beyond the bytes' end.
+    fn alone(&self, at: usize) -> impl Iterator<Item = usize> {
+        let next = |ats: &[usize]| {
+            let next = ats.partition_point(|&other| other <= at);
+            ats.get(next).map_or(usize::MAX, |next| next - at)
+        };
+        let room = next(self.plain).min(next(self.traces));
+        let end = (self.bytes.len() - at).saturating_mul(2);
+        SIZES
+            .map(|log| 1usize << log)
+            .take_while(move |&size| size <= room && size < end)
+    }
+
+    /// No trace zones: plain header number `last` is the zone's that would follow
+    /// them, or the last one's.
+    fn without_traces(&self, last: usize) -> Vec<Middle> {
+        let gap = |i: usize| Some(self.plain.get(i + 1)? - self.plain.get(i)?);
+        let at = self.plain[last];
+        let before = last.checked_sub(1).and_then(gap);
+        // In the midst of equal zones nothing ends.
+        if before.is_some() && before == gap(last) && before == gap(last + 1) {
+            return Vec::new();
+        }
+        let ends = before.into_iter().chain(self.alone(at));
+        let mut starts: Vec<usize> = ends.map(|size| at + size).collect();
+        starts.push(at);
+        starts.sort_unstable();
+        starts.dedup();
+        let middle = |start| Middle {
+            start,
+            traces: None,
+        };
+        starts.into_iter().map(middle).collect()
+    }
+
+    fn hear_traces(
+        &self,
+        witness: &Witness<'_>,
+        middle: Middle,
+        parity: usize,
+    ) -> Option<Evidence> {
+        let Some(traces) = middle.traces else {
+            return Some(Evidence::default());
+        };
+        let mut sum = Evidence::default();
+        for index in 0..traces.count {
+            let claim = Claim {
+                at: middle.start + index * traces.zone,
+                size: traces.zone,
+                kind: Kind::Ftrace,
+                cpu: (traces.count > 1).then_some(index),
+            };
+            sum = sum + witness.hear(claim, parity)?;
+        }
+        Some(sum)
+    }
+
+    /// The zone for user space's messages that may start at `at`, or none.
+    fn pmsgs(&self, witness: &Witness<'_>, at: usize, parity: usize) -> Vec<(usize, Evidence)> {
+        let mut pmsgs = Vec::from([(0, Evidence::default())]);
+        if at >= self.bytes.len() || (!self.is_plain(at) && parity == 0) {
+            return pmsgs;
+        }
+        let end = (self.bytes.len() - at).saturating_mul(2);
+        let sizes = SIZES.map(|log| 1usize << log);
+        for size in sizes.take_while(|&size| size < end) {
+            let claim = Claim {
+                at,
+                size,
+                kind: Kind::Pmsg,
+                cpu: None,
+            };
+            let evidence = witness.hear(claim, parity);
+            pmsgs.extend(evidence.filter(|e| e.bits > 0).map(|e| (size, e)));
+        }
+        pmsgs
+    }
+
+    /// The best of what may lie before `end`: dmesg zones, then the console's.
+    fn fronts(&self, witness: &Witness<'_>, end: usize, parity: usize) -> Vec<Front> {
+        let mut fronts = Vec::new();
+        for (console, evidence) in self.consoles(witness, end, parity) {
+            let front = Front {
+                start: end - console,
+                records: Records::default(),
+                console,
+                evidence,
+            };
+            fronts.push(front);
+            for zone in self.record_sizes(front.start) {
+                fronts.extend(self.with_records(witness, front, zone, parity));
+            }
+        }
+        fronts.sort_by_key(|front| -front.evidence.bits);
+        fronts.dedup();
+        fronts.truncate(8);
+        fronts
+    }
+
+    /// The console zones that may end at `end`, and none.
+    fn consoles(&self, witness: &Witness<'_>, end: usize, parity: usize) -> Vec<(usize, Evidence)> {
+        let mut consoles = Vec::from([(0, Evidence::default())]);
+        let before = self.before(end);
+        // Its header may be missing: it lies after the last dmesg zone.
+        let behind_records = |console: usize| match before {
+            [.., a, b] => {
+                [1, 2].contains(&((end - b - console.min(end - b)) / (b - a)))
+                    && (end - b - console.min(end - b)).is_multiple_of(b - a)
+            }
+            _ => false,
+        };
+        for size in SIZES.map(|log| 1usize << log) {
+            let Some(at) = end.checked_sub(size) else {
+                break;
+            };
+            if at >= self.bytes.len() || !(self.is_plain(at) || parity > 0 || behind_records(size))
+            {
+                continue;
+            }
+            let claim = Claim {
+                at,
+                size,
+                kind: Kind::Console,
+                cpu: None,
+            };
+            let evidence = witness.hear(claim, parity);
+            let likely = |e: &Evidence| e.bits > 0 || behind_records(size);
+            consoles.extend(evidence.filter(likely).map(|e| (size, e)));
+        }
+        consoles
+    }
+
+    /// How large dmesg zones that end at `end` may be.
+    fn record_sizes(&self, end: usize) -> Vec<usize> {
+        let before = self.before(end);
+        let last = &before[before.len().saturating_sub(3)..];
+        let gaps = last.iter().map(|at| end - at);
+        let mut sizes: Vec<usize> = gaps.clone().chain(gaps.map(|gap| gap / 2)).collect();
+        sizes.extend(last.windows(2).map(|pair| pair[1] - pair[0]));
+        sizes.retain(|&size| size % 2 == 0 && size > HEADER && size <= i32::MAX as usize);
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// Dmesg zones of `zone` bytes before the others: as many as have headers, and
+    /// one more if there is something to be said for it.
+    fn with_records(
+        &self,
+        witness: &Witness<'_>,
+        others: Front,
+        zone: usize,
+        parity: usize,
+    ) -> Option<Front> {
+        let at = |count: usize| others.start.checked_sub(count * zone);
+        let is_header = |count| at(count).is_some_and(|at| self.is_plain(at));
+        let most = Records::most(zone).min(others.start / zone);
+        let mut front = others;
+        let mut pending = Evidence::default();
+        for count in 1..=most {
+            let claim = Claim {
+                at: at(count)?,
+                size: zone,
+                kind: Kind::Dmesg,
+                cpu: None,
+            };
+            let evidence = witness.hear(claim, parity)?;
+            pending = pending + evidence;
+            if pending.bits > 0 || is_header(count) {
+                front.start = claim.at;
+                front.records = Records { zone, count };
+                front.evidence = front.evidence + pending;
+                pending = Evidence::default();
+            } else if !is_header(count + 1) {
+                break;
+            }
+        }
+        (front.records.count > 0).then_some(front)
+    }
+
+    fn is_plain(&self, at: usize) -> bool {
+        self.plain.binary_search(&at).is_ok()
+    }
+
+    /// The plain headers before `end`.
+    fn before(&self, end: usize) -> &[usize] {
+        &self.plain[..self.plain.partition_point(|&at| at < end)]
+    }
+}

@@ -114,6 +114,10 @@ fn the_table_of_another_kernel_solves_nothing() {
     let symbols = Symbols::parse(other.as_bytes()).unwrap();
     assert_eq!(symbols.solve_offset(ips("plain")), None);
     assert_eq!(symbols.solve_offset([]), None);
+    let symbols = Symbols::load(fixture("System.map.gz")).unwrap();
+    assert_eq!(symbols.solve_offset(ips("armv7")), None);
+    let elsewhere = ips("plain").into_iter().map(|ip| ip + 16);
+    assert_eq!(symbols.solve_offset(elsewhere), None);
 }
 
 /// As many functions in as much code as the real one has, elsewhere.

@@ -58,7 +58,7 @@ fn of<Elf: FileHeader<Endian = Endianness>>(file: &[u8]) -> Result<Vec<Segment>,
     if segments.len() > 1 && segments.iter().all(|segment| segment.physical == 0) {
         return Err(Error::Unsupported {
             format: "the core file of a process, which has no physical addresses",
-            advice: "give the dump of a machine, or search it by file offset with Image::open_raw",
+            advice: "give the dump of a machine, or read it as raw memory, by file offset",
         });
     }
     Ok(segments)

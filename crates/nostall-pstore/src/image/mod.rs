@@ -120,7 +120,7 @@ pub enum Error {
     },
     /// Its headers make no sense.
     #[error(
-        "a damaged {kind} file: {problem}; Image::open_raw searches it all the same, by file offset"
+        "a damaged {kind} file: {problem}; copy it again, or read it as raw memory, by file offset"
     )]
     Damaged {
         /// What it says it is.

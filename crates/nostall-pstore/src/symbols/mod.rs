@@ -24,6 +24,7 @@ mod offset;
 mod solve;
 mod table;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
@@ -117,19 +118,13 @@ impl Symbols {
     ///
     /// If there are none: see [`Error`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        let table = if bytes.starts_with(b"\x1f\x8b") {
-            let gzip = &mut Inflate::new(true, 16 + 15);
-            let (_, text) = drain(gzip, bytes, MAX_UNPACKED).map_err(|error| match error {
-                Some(_) => Error::TooLarge,
-                None => Error::Damaged("its gzip stream is cut off or invalid"),
-            })?;
-            nm::table(&text)
-        } else if bytes.starts_with(&object::elf::ELFMAG) {
-            elf::table(bytes)
-        } else if let Some(error) = foreign::refuse(bytes) {
+        let bytes = unpack(bytes)?;
+        let table = if bytes.starts_with(&object::elf::ELFMAG) {
+            elf::table(&bytes)
+        } else if let Some(error) = foreign::refuse(&bytes) {
             Err(error.into())
         } else {
-            nm::table(bytes)
+            nm::table(&bytes)
         }?;
         Ok(Self { table, offset: 0 })
     }
@@ -157,5 +152,20 @@ impl Symbols {
     /// Whether there are none. Tables that are [parsed](Self::parse) have some.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// What a gzipped file holds; any other file as it is.
+fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Error> {
+    /// zlib's way to say "gzip, with any window".
+    const GZIP: u8 = 16 + 15;
+
+    if !bytes.starts_with(b"\x1f\x8b") {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    match drain(&mut Inflate::new(true, GZIP), bytes, MAX_UNPACKED) {
+        Ok((_, unpacked)) => Ok(Cow::Owned(unpacked)),
+        Err(Some(_)) => Err(Error::TooLarge),
+        Err(None) => Err(Error::Damaged("its gzip stream is cut off or invalid")),
     }
 }

@@ -33,8 +33,9 @@ impl Symbols {
     ///
     /// Every offset that KASLR can choose, including none, is tried: a multiple of 2 MiB below
     /// 1 GiB. An offset is good if it puts traced addresses on starts of functions; `None` means that
-    /// none is clearly better than all others (at least 8 different functions, and twice as many as
-    /// the runner-up), or that this is another kernel's table. Any [offset](Self::with_offset) that
+    /// none is clearly better than all others (at least 8 different functions, twice as many as the
+    /// runner-up, and half of the addresses that are in the kernel's code at all: the rest may be
+    /// modules), or that this is another kernel's table. Any [offset](Self::with_offset) that
     /// is already set does not matter.
     pub fn solve_offset(&self, addresses: impl IntoIterator<Item = u64>) -> Option<Solved> {
         let addresses = distinct(addresses);
@@ -53,7 +54,8 @@ impl Symbols {
             }
         }
         let (score, offset) = best;
-        let clear = score >= MIN_SCORE && score >= 2 * runner_up;
+        let code = within(starts, offset, &addresses);
+        let clear = score >= MIN_SCORE && score >= 2 * runner_up && 2 * score >= code.len();
         clear.then_some(Solved {
             offset,
             score,
@@ -76,15 +78,21 @@ fn distinct(addresses: impl IntoIterator<Item = u64>) -> Vec<u64> {
     distinct.into_iter().collect()
 }
 
+/// The addresses from the first start to the last, if `offset` is added to those.
+fn within<'a>(starts: &[u64], offset: u64, addresses: &'a [u64]) -> &'a [u64] {
+    let (Some(first), Some(last)) = (starts.first(), starts.last()) else {
+        return &[];
+    };
+    let (first, last) = (first.saturating_add(offset), last.saturating_add(offset));
+    let from = addresses.partition_point(|address| *address < first);
+    let to = addresses.partition_point(|address| *address <= last);
+    &addresses[from..to]
+}
+
 /// How many addresses are a start if `offset` is taken off. Both are in order, and stay so.
 fn hits(starts: &[u64], addresses: &[u64], offset: u64) -> usize {
-    // No address can be a start before the first one that reaches it.
-    let first = starts.first().map_or(0, |start| {
-        let moved = start.saturating_add(offset);
-        addresses.partition_point(|address| *address < moved)
-    });
     let mut starts = starts;
-    addresses[first..]
+    within(starts, offset, addresses)
         .iter()
         .filter(|address| {
             let linked = **address - offset;

@@ -16,6 +16,8 @@ pub mod symbols;
 mod code;
 #[cfg(feature = "std")]
 mod decode;
+mod deflate;
+mod dmesg;
 mod dmesg_header;
 mod format;
 #[cfg(feature = "std")]
@@ -36,6 +38,8 @@ mod zone;
 pub use code::{Code, Uncorrectable};
 #[cfg(feature = "std")]
 pub use decode::{Content, Decoded, Decompress, Dmesg, Packing, Record, Text, ZoneReport};
+pub use deflate::Matches;
+pub use dmesg::{LastWords, LeadingSpace, longest_deflated};
 pub use dmesg_header::{DMESG_HEADER, DmesgHeader};
 pub use format::{
     BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE,

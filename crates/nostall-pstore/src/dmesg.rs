@@ -1,0 +1,260 @@
+//! The last words of a kernel: one dmesg record in a zone of its own.
+
+use core::fmt::{self, Write};
+
+use crate::deflate::{Matches, deflate};
+use crate::dmesg_header::DmesgHeader;
+use crate::memory::Memory;
+use crate::zone::Zone;
+
+/// When and why a kernel log was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastWords<'a> {
+    /// Seconds since 1970, if the clock is set.
+    pub seconds: i64,
+    /// Microseconds of the second.
+    pub micros: u32,
+    /// Why, in Linux's words: `Panic`, `Oops`, `Emergency`, `Shutdown`.
+    pub reason: &'a str,
+    /// How many such records this kernel has written, from 1 on.
+    pub count: u32,
+}
+
+impl<'a> LastWords<'a> {
+    /// Of a panic, the first, by a clock that was never set.
+    pub const PANIC: LastWords<'static> = LastWords {
+        seconds: 0,
+        micros: 0,
+        reason: "Panic",
+        count: 1,
+    };
+
+    /// `Panic#1 Part1`, the record's first line: readers know by it that they have
+    /// decompressed it rightly.
+    fn title(&self) -> Title {
+        let mut title = Title {
+            bytes: [0; 64],
+            len: 0,
+        };
+        // A reason that is too long is cut off.
+        let _ = writeln!(title, "{:.32}#{} Part1", self.reason, self.count);
+        title
+    }
+}
+
+struct Title {
+    bytes: [u8; 64],
+    len: usize,
+}
+
+impl Write for Title {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.len + text.len();
+        self.bytes
+            .get_mut(self.len..end)
+            .ok_or(fmt::Error)?
+            .copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+/// Bytes of text that Linux can decompress from a zone with `data` bytes of data: it
+/// has a buffer of this size, and shows a record that is longer as it is
+/// (`.enc.z`). Source: Linux 6.1, `fs/pstore/platform.c`, `zbufsize_deflate`.
+pub const fn longest_deflated(data: usize) -> usize {
+    let percent = match data {
+        1_000..=2_000 => 56,
+        2_001..=3_000 => 54,
+        3_001..=3_999 => 52,
+        4_000..=10_000 => 45,
+        _ => 60,
+    };
+    data.saturating_mul(100) / percent
+}
+
+impl<M: Memory> Zone<'_, M> {
+    /// Replaces what the zone holds by the end of `log`, as much of it as fits, as
+    /// plain text. Lines are kept whole.
+    ///
+    /// ```
+    /// use nostall_pstore::{Kind, LastWords, LinuxVersion, Ram, Zone};
+    ///
+    /// let mut memory = [0; 4096];
+    /// let (mut zone, _) = Zone::attach(Ram::of(&mut memory), Kind::Dmesg, LinuxVersion(0), None)?;
+    /// zone.write_dmesg(&LastWords::PANIC, b"out of coffee\n");
+    /// assert_eq!(&memory[12..], b"====0.000000-D\nPanic#1 Part1\nout of coffee\n");
+    /// # Ok::<(), nostall_pstore::NoRoom>(())
+    /// ```
+    pub fn write_dmesg(&mut self, words: &LastWords<'_>, log: &[u8]) {
+        let (header, header_len) = header(words, false);
+        let title = words.title();
+        let room = self
+            .division()
+            .data()
+            .saturating_sub(header_len + title.len);
+        self.erase();
+        // In pieces: if this is cut short too, the beginning is there.
+        self.append(&header[..header_len]);
+        self.append(&title.bytes[..title.len]);
+        self.append_text(last_lines(log, room));
+    }
+
+    /// The same, deflated: about three times as much fits. `room` is where it is
+    /// compressed, best as large as the zone's data.
+    ///
+    /// Never more than Linux can decompress. If not even the last line can be
+    /// compressed into `room`, it is written as plain text.
+    pub fn write_dmesg_deflated(
+        &mut self,
+        words: &LastWords<'_>,
+        log: &[u8],
+        matches: &mut Matches,
+        room: &mut [u8],
+    ) {
+        let (_, header_len) = header(words, true);
+        let title = words.title();
+        let title = &title.bytes[..title.len];
+        let data = self.division().data();
+        let most = data.saturating_sub(header_len).min(room.len());
+        let room = &mut room[..most];
+        let mut text = last_lines(log, longest_deflated(data).saturating_sub(title.len()));
+        // A log that compresses badly: three quarters of it, and so on.
+        while !text.is_empty() {
+            if let Some(len) = deflate(title, text, matches, room)
+                && self.write_dmesg_packed(words, &room[..len]).is_ok()
+            {
+                return;
+            }
+            text = last_lines(text, text.len() / 4 * 3);
+        }
+        self.write_dmesg(words, log);
+    }
+
+    /// Replaces what the zone holds by a body that is already compressed: the title
+    /// line (`Panic#1 Part1`) and the log, by whichever means the next kernel's
+    /// `pstore.compress` names.
+    ///
+    /// # Errors
+    ///
+    /// [`LeadingSpace`]: Linux would not find its start. Nothing is written.
+    pub fn write_dmesg_packed(
+        &mut self,
+        words: &LastWords<'_>,
+        body: &[u8],
+    ) -> Result<(), LeadingSpace> {
+        if let Some(9..=13 | 32 | 160) = body.first() {
+            return Err(LeadingSpace);
+        }
+        let (header, len) = header(words, true);
+        self.erase();
+        self.append(&header[..len]);
+        self.append(body);
+        Ok(())
+    }
+}
+
+/// A compressed body starts with what Linux takes for white space (bytes 9 to 13, 32
+/// and 160) and skips with the end of the line before it. Of a deflate stream, an
+/// empty stored block before it (`00 00 00 ff ff`) helps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeadingSpace;
+
+impl fmt::Display for LeadingSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the compressed text starts with white space, which Linux would skip")
+    }
+}
+
+impl core::error::Error for LeadingSpace {}
+
+fn header(words: &LastWords<'_>, compressed: bool) -> ([u8; crate::DMESG_HEADER], usize) {
+    let header = DmesgHeader {
+        seconds: words.seconds,
+        micros: words.micros.into(),
+        compressed,
+    };
+    header.encode()
+}
+
+/// The last lines of `log` that have at most `most` bytes together; of a line that
+/// is longer, its end.
+fn last_lines(log: &[u8], most: usize) -> &[u8] {
+    let start = log.len().saturating_sub(most);
+    if start == 0 {
+        return log;
+    }
+    let tail = &log[start..];
+    if log[start - 1] == b'\n' {
+        return tail;
+    }
+    match tail.iter().position(|&byte| byte == b'\n') {
+        Some(end) if end + 1 < tail.len() => &tail[end + 1..],
+        _ => tail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::{Kind, LinuxVersion, Ram};
+    use miniz_oxide::inflate::decompress_to_vec;
+    use proptest::prelude::*;
+    use std::vec;
+
+    fn written(size: usize, write: impl FnOnce(&mut Zone<'_, Ram<'_>>)) -> std::vec::Vec<u8> {
+        let mut memory = vec![0; size];
+        let memory = Ram::of(&mut memory);
+        let (mut zone, _) = Zone::attach(memory, Kind::Dmesg, LinuxVersion(0), None).unwrap();
+        write(&mut zone);
+        let mut contents = vec![0; zone.len()];
+        crate::Load::load(zone.memory(), crate::HEADER, &mut contents);
+        contents
+    }
+
+    #[test]
+    fn what_does_not_fit_is_the_oldest_and_lines_stay_whole() {
+        let log = b"one\ntwo\nthree\nfour\n";
+        let words = LastWords {
+            seconds: 7,
+            micros: 5,
+            reason: "Oops",
+            count: 2,
+        };
+        let text = written(12 + 28 + 11, |zone| zone.write_dmesg(&words, log));
+        assert_eq!(
+            text,
+            b"====7.000005-D\nOops#2 Part1\nthree\nfour\n"[..text.len()]
+        );
+        assert!(text.ends_with(b"four\n"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn linux_has_room_for_what_was_deflated(
+            zone in 200usize..12_000,
+            line in "[a-z ]{0,80}",
+            lines in 0usize..600,
+        ) {
+            let log = (0..lines).map(|n| std::format!("[{n:12}] {line}\n"));
+            let log = log.collect::<std::string::String>();
+            let mut room = vec![0; zone];
+            let record = written(zone, |zone| {
+                let mut matches = Matches::new();
+                zone.write_dmesg_deflated(&LastWords::PANIC, log.as_bytes(), &mut matches, &mut room);
+            });
+            let (header, len) = DmesgHeader::decode(&record).unwrap();
+            let text = if header.compressed {
+                decompress_to_vec(&record[len..]).unwrap()
+            } else {
+                record[len..].to_vec()
+            };
+            prop_assert!(text.len() <= longest_deflated(zone - 12));
+            let text = std::string::String::from_utf8(text).unwrap();
+            let body = text.strip_prefix("Panic#1 Part1\n").unwrap();
+            prop_assert!(log.ends_with(body));
+        }
+    }
+}

@@ -204,7 +204,7 @@ mod tests {
         let log = include_bytes!("../tests/fixtures/nocompress/pstore/dmesg-ramoops-0");
         let packed = deflated(b"Panic#1 Part1\n", log);
         assert!(
-            3 * packed.len() < log.len(),
+            2 * packed.len() < log.len(),
             "{} of {}",
             packed.len(),
             log.len()
@@ -212,13 +212,16 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
         #[test]
         fn what_is_deflated_is_inflated(
             title in "[A-Z][a-z]{0,9}#1 Part1\n",
-            text in prop::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), any::<u8>()], 0..6_000),
+            text in "[ab\u{0}-\u{ff}]{0,40}([a-d]{5}[ab]{9}){0,400}",
         ) {
-            let both = [title.as_bytes(), &text].concat();
-            prop_assert_eq!(decompress_to_vec(&deflated(title.as_bytes(), &text)).unwrap(), both);
+            let (title, text) = (title.as_bytes(), text.as_bytes());
+            let both = [title, text].concat();
+            prop_assert_eq!(decompress_to_vec(&deflated(title, text)).unwrap(), both);
         }
 
         #[test]

@@ -286,11 +286,20 @@ impl<'c, M: Memory> Zone<'c, M> {
         }
     }
 
-    /// The size before the start: a start beyond the size would be no zone at all.
+    /// In an order in which a cut between the two leaves a header by which nothing
+    /// is lost: a start beyond the size would be no zone at all, and a ring that is
+    /// full already but starts where it ended would be turned the wrong way round.
     #[inline]
     pub(crate) fn store_header(&self, start: usize, size: usize) {
-        self.memory.store(SIZE, &(size as u32).to_ne_bytes());
-        self.memory.store(START, &(start as u32).to_ne_bytes());
+        let is_full = size == self.data;
+        let (start, size) = ((start as u32).to_ne_bytes(), (size as u32).to_ne_bytes());
+        if is_full {
+            self.memory.store(START, &start);
+            self.memory.store(SIZE, &size);
+        } else {
+            self.memory.store(SIZE, &size);
+            self.memory.store(START, &start);
+        }
         self.memory.persist(START, 8);
     }
 

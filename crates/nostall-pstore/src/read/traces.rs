@@ -9,9 +9,9 @@ use crate::trace::{LONGEST_TRACE, Shape, TraceRecord};
 pub struct Trace {
     /// What it says.
     pub record: TraceRecord,
-    /// Whether the cut can have left it half written: the oldest of a full ring,
-    /// whose place the next one takes, and the newest, where the header is stored
-    /// first.
+    /// Whether the cut can have left it half written: the oldest of a ring that is
+    /// full, or that the next one fills, for it takes its place; and the newest,
+    /// where the header is stored first.
     pub suspect: bool,
     /// What its bytes are worth.
     pub trust: Trust,
@@ -36,7 +36,7 @@ impl<M: Load + ?Sized> Iterator for Traces<'_, M> {
         let bytes = &mut bytes[..self.shape.len()];
         let trust = self.zone.read(self.at, bytes)?;
         let record = self.shape.decode(bytes, self.zone.reader().order)?;
-        let suspect = self.is_oldest() && self.zone.is_full()
+        let suspect = self.is_oldest() && self.wraps_next()
             || self.is_newest() && self.zone.reader().writer == Writer::HeaderFirst;
         self.at += self.shape.len();
         Some(Trace {
@@ -69,6 +69,11 @@ impl<M: ?Sized> Traces<'_, M> {
 
     const fn is_oldest(&self) -> bool {
         self.at < self.shape.len()
+    }
+
+    /// Whether the next record takes the place of the oldest, or of a part of it.
+    const fn wraps_next(&self) -> bool {
+        self.zone.len() + self.shape.len() > self.zone.place().division.data()
     }
 
     const fn is_newest(&self) -> bool {

@@ -1,0 +1,292 @@
+//! The power is cut after every single byte that is stored: whatever was left is
+//! read, and nothing is read that was not written, unless it is marked.
+
+use std::cell::RefCell;
+
+use nostall_pstore::{
+    Code, Division, HEADER, Kind, LinuxVersion, Load, Memory, OldZone, OwnCounter, Place, Policy,
+    Reader, Recorder, Shape, Trust, Writer, Zone,
+};
+use proptest::prelude::*;
+
+/// Memory that remembers every byte that was stored, in order.
+struct Journal {
+    now: RefCell<Vec<u8>>,
+    stored: RefCell<Vec<Stored>>,
+    header: Header,
+}
+
+/// Bytes that get there together or not at all.
+type Stored = (usize, Vec<u8>);
+
+/// How a header's word is stored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Header {
+    /// At once: what memory that takes words promises.
+    Whole,
+    /// Byte by byte.
+    InPieces,
+}
+
+impl Journal {
+    fn new(bytes: Vec<u8>, header: Header) -> Self {
+        Self {
+            now: bytes.into(),
+            stored: RefCell::default(),
+            header,
+        }
+    }
+}
+
+impl Load for Journal {
+    fn len(&self) -> usize {
+        self.now.borrow().len()
+    }
+
+    fn load(&self, at: usize, into: &mut [u8]) {
+        self.now.borrow()[..].load(at, into);
+    }
+}
+
+impl Memory for Journal {
+    fn store(&self, at: usize, bytes: &[u8]) {
+        self.now.borrow_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        let mut stored = self.stored.borrow_mut();
+        if at + bytes.len() <= HEADER && self.header == Header::Whole {
+            stored.push((at, bytes.to_vec()));
+        } else {
+            let each = bytes.iter().enumerate();
+            stored.extend(each.map(|(i, &byte)| (at + i, vec![byte])));
+        }
+    }
+}
+
+/// Calls `look` with the memory as it was before anything of `journal` was stored,
+/// and after every piece of it; and with the number of pieces.
+fn at_every_cut(before: &[u8], journal: &Journal, mut look: impl FnMut(&[u8], usize)) {
+    let mut image = before.to_vec();
+    look(&image, 0);
+    for (count, (at, bytes)) in journal.stored.borrow().iter().enumerate() {
+        image[*at..at + bytes.len()].copy_from_slice(bytes);
+        look(&image, count + 1);
+    }
+}
+
+fn open<'a>(image: &'a [u8], kind: Kind, code: Option<&'a Code>) -> OldZone<'a, [u8]> {
+    let division = Division::new(image.len(), code.map_or(0, Code::parity)).unwrap();
+    let reader = Reader {
+        policy: Policy::Careful,
+        writer: Writer::DataFirst,
+        ..Reader::careful(code)
+    };
+    reader.open(
+        image,
+        Place {
+            kind,
+            index: 0,
+            offset: 0,
+            division,
+        },
+    )
+}
+
+const LEN: usize = 24;
+
+/// What record number `n` says.
+const fn ip(n: u64) -> u64 {
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Records of one life of a kernel: numbers from `first` on, and how many pieces
+/// had been stored when each was complete.
+struct Life {
+    before: Vec<u8>,
+    journal: Journal,
+    first: u64,
+    complete: Vec<usize>,
+}
+
+impl Life {
+    fn record(
+        before: Vec<u8>,
+        code: Option<&Code>,
+        header: Header,
+        first: u64,
+        count: u64,
+    ) -> Self {
+        let journal = Journal::new(before.clone(), header);
+        let mut complete = Vec::new();
+        {
+            let (zone, _) = Zone::attach(&journal, Kind::Ftrace, LinuxVersion(0), code).unwrap();
+            let mut recorder = Recorder::with_shape(zone, 0, OwnCounter::new(), Shape::Bits64);
+            for n in first..first + count {
+                recorder.record(ip(n), !ip(n));
+                complete.push(journal.stored.borrow().len());
+            }
+        }
+        Self {
+            before,
+            journal,
+            first,
+            complete,
+        }
+    }
+
+    /// Number of the first record that is not complete after `pieces`.
+    fn next(&self, pieces: usize) -> u64 {
+        self.first + self.complete.iter().filter(|&&at| at <= pieces).count() as u64
+    }
+
+    fn check_every_cut(&self, code: Option<&Code>) {
+        at_every_cut(&self.before, &self.journal, |image, pieces| {
+            check(image, code, self.next(pieces), pieces);
+        });
+    }
+}
+
+/// Whether what is read of `image` is right if record number `next` was being
+/// written: see the module's first line.
+fn check(image: &[u8], code: Option<&Code>, next: u64, pieces: usize) {
+    let zone = open(image, Kind::Ftrace, code);
+    let data = zone.place().division.data();
+    let traces: Vec<_> = zone.traces(Shape::Bits64).collect();
+    let say = || format!("after {pieces} pieces, record {next}: {traces:x?}");
+
+    let number = |ip: u64| (0..=next).find(|&n| self::ip(n) == ip);
+    let sure = traces
+        .iter()
+        .filter(|it| !it.suspect && it.trust != Trust::Unverified);
+    let numbers: Vec<_> = sure
+        .map(|it| {
+            assert_eq!(it.record.parent, !it.record.ip, "{}", say());
+            number(it.record.ip).unwrap_or_else(|| panic!("{}", say()))
+        })
+        .collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{}", say());
+
+    // Nothing is lost but what makes place for the next, and the marks.
+    let room = (data / LEN) as u64;
+    let unverified = traces
+        .iter()
+        .filter(|it| it.trust == Trust::Unverified)
+        .count() as u64;
+    let least = next.min(room - 1).saturating_sub(1 + unverified);
+    assert!(
+        numbers.len() as u64 >= least,
+        "{} of {least}; {}",
+        numbers.len(),
+        say()
+    );
+    // A cut at the end of a block's worth of parity hides a few records at most.
+    assert!(unverified <= 2 * 128 / LEN as u64 + 3, "{}", say());
+    if unverified == 0 && next > 0 {
+        let newest = numbers.last().copied();
+        assert!(
+            newest == Some(next - 1) || newest == Some(next) || next == 1,
+            "{}",
+            say()
+        );
+    }
+}
+
+fn code(parity: usize) -> Option<Box<Code>> {
+    Code::new(parity).map(Box::new)
+}
+
+#[test]
+fn a_trace_without_error_correction_survives_a_cut_after_every_byte() {
+    for size in [HEADER + LEN * 5, HEADER + LEN * 12 + 10] {
+        let life = Life::record(vec![0; size], None, Header::Whole, 0, 100);
+        life.check_every_cut(None);
+    }
+}
+
+#[test]
+fn a_trace_with_error_correction_survives_a_cut_after_every_byte() {
+    for (parity, header) in [
+        (2, Header::Whole),
+        (4, Header::Whole),
+        (16, Header::Whole),
+        (16, Header::InPieces),
+        (32, Header::InPieces),
+    ] {
+        let code = code(parity);
+        let life = Life::record(vec![0x5a; 700], code.as_deref(), header, 0, 60);
+        life.check_every_cut(code.as_deref());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn a_second_life_goes_on_where_the_first_was_cut(
+        parity in prop::sample::select(vec![0usize, 8, 16]),
+        size in 600usize..1_500,
+        cut in any::<prop::sample::Index>(),
+        garbage: u8,
+    ) {
+        let code = code(parity);
+        let first = Life::record(vec![garbage; size], code.as_deref(), Header::Whole, 0, 70);
+        let cut = cut.index(first.journal.stored.borrow().len());
+        let mut left = Vec::new();
+        at_every_cut(&first.before, &first.journal, |image, pieces| {
+            if pieces == cut {
+                left = image.to_vec();
+            }
+        });
+        // The record that was being written may be there, or not.
+        let next = first.next(cut);
+        let second = Life::record(left, code.as_deref(), Header::Whole, next + 1, 60);
+        at_every_cut(&second.before, &second.journal, |image, _| {
+            let traces = open(image, Kind::Ftrace, code.as_deref()).traces(Shape::Bits64);
+            for trace in traces.filter(|it| !it.suspect && it.trust != Trust::Unverified) {
+                assert_eq!(trace.record.parent, !trace.record.ip);
+            }
+        });
+    }
+
+    #[test]
+    fn a_text_survives_a_cut_after_every_byte(
+        parity in prop::sample::select(vec![0usize, 4, 16]),
+        lines in prop::collection::vec(1usize..200, 1..30),
+        size in 600usize..1_500,
+    ) {
+        let code = code(parity);
+        let journal = Journal::new(vec![0; size], Header::Whole);
+        // Every three bytes tell where in the text they are.
+        let byte = |at: usize| b'0' + (at / 3 % 64) as u8;
+        let (mut written, mut complete) = (0, vec![(0, 0)]);
+        let data = {
+            let (mut zone, _) =
+                Zone::attach(&journal, Kind::Console, LinuxVersion(0), code.as_deref()).unwrap();
+            for len in &lines {
+                let line: Vec<u8> = (written..written + len).map(byte).collect();
+                zone.append_text(&line);
+                written += len;
+                complete.push((journal.stored.borrow().len(), written));
+            }
+            zone.division().data()
+        };
+        at_every_cut(&vec![0; size], &journal, |image, pieces| {
+            let done = complete.iter().rfind(|(at, _)| *at <= pieces).unwrap().1;
+            let doing = complete.iter().find(|(at, _)| *at > pieces).map_or(done, |it| it.1);
+            let mut zone = open(image, Kind::Console, code.as_deref());
+            let (len, mut at, mut read) = (zone.len(), 0, Vec::new());
+            while let Some((bytes, trust)) = zone.chunk(at) {
+                read.extend(bytes.iter().map(|&byte| (byte, trust)));
+                at += bytes.len();
+            }
+            // Of the line that is being written, whole blocks may be there already.
+            let fits = |end: usize| {
+                let from = end - len;
+                let overwritten = if end > data || doing > data { doing - done } else { 0 };
+                read.iter().enumerate().skip(overwritten).all(|(i, &(it, trust))| {
+                    it == byte(from + i) || trust == Trust::Unverified
+                })
+            };
+            let end = (done..=doing).find(|&end| end >= len && len == end.min(data) && fits(end));
+            assert!(end.is_some(), "after {pieces} pieces: {done} to {doing} of {data}, {len} read");
+        });
+    }
+}

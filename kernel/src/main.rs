@@ -8,6 +8,7 @@
 #![no_std]
 #![no_main]
 
+mod crew;
 mod example;
 mod fail;
 mod jobs;

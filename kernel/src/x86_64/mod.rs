@@ -11,8 +11,9 @@ mod traps;
 use nostall_io::{Ports, Registers};
 use nostall_work::Report;
 
+pub use boot::MAX_CPUS;
 pub use clock::Tsc;
-pub use cpus::{Cpu, start_cpus};
+pub use cpus::{Cpu, sleep_unless, start_cpus, wake_others};
 
 /// A machine with all its CPUs up.
 pub struct Machine {
@@ -22,6 +23,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// How many they are.
+    pub const fn cpus(&self) -> u16 {
+        self.cpus
+    }
+
     /// The clock that all CPUs share.
     pub const fn clock(&self) -> &Tsc {
         &self.clock

@@ -9,9 +9,9 @@ use spin::Mutex;
 use crate::arch::{self, Cpu, MAX_CPUS};
 
 /// What a CPU is to do; it is told its number.
-type Errand = dyn Fn(usize) + Sync;
+type Errand<'a> = &'a (dyn Fn(usize) + Sync);
 
-static ERRANDS: [Mutex<Option<&Errand>>; MAX_CPUS] = [const { Mutex::new(None) }; MAX_CPUS];
+static ERRANDS: [Mutex<Option<Errand<'static>>>; MAX_CPUS] = [const { Mutex::new(None) }; MAX_CPUS];
 
 /// Those that have not done theirs.
 static BUSY: AtomicU16 = AtomicU16::new(0);
@@ -20,11 +20,11 @@ static BUSY: AtomicU16 = AtomicU16::new(0);
 /// which must be the first.
 ///
 /// Panics if the others take longer than this one and `bound`.
-pub fn together(cpus: u16, errand: &Errand, clock: &impl Clock, bound: Nanos) {
+pub fn together(cpus: u16, errand: Errand<'_>, clock: &impl Clock, bound: Nanos) {
     // SAFETY: only the lifetime is changed. The others are done with it when BUSY
     // is 0; until then this does not return. If they never are, it panics, which
     // ends the machine and leaves our caller's stack as it is.
-    let errand = unsafe { mem::transmute::<&Errand, &'static Errand>(errand) };
+    let errand = unsafe { mem::transmute::<Errand<'_>, Errand<'static>>(errand) };
     BUSY.store(cpus - 1, Ordering::Relaxed);
     for other in &ERRANDS[1..cpus.into()] {
         *other.lock() = Some(errand);

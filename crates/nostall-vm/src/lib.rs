@@ -35,5 +35,7 @@
 //! errors carry what QEMU or the guest said last.
 
 pub mod model;
+pub mod pstore;
 pub mod qemu;
+pub mod threads;
 pub mod uart;

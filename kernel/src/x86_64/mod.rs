@@ -11,7 +11,7 @@ mod traps;
 use nostall_io::{Ports, Registers};
 use nostall_work::Report;
 
-pub use boot::MAX_CPUS;
+pub use boot::{MAX_CPUS, persistent_ram};
 pub use clock::Tsc;
 pub use cpus::{Cpu, sleep_unless, start_cpus, wake_others};
 
@@ -23,11 +23,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// How many they are.
-    pub const fn cpus(&self) -> u16 {
-        self.cpus
-    }
-
     /// The clock that all CPUs share.
     pub const fn clock(&self) -> &Tsc {
         &self.clock

@@ -1,7 +1,7 @@
 //! What stands for the kernel under the stages: every function says first that
 //! it has been entered, by whom.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use nostall_io::{Clock, Nanos};
 
@@ -9,27 +9,54 @@ use super::pipe::{BLOCK, Block, Pipe};
 
 /// Is told of every function's entry.
 pub trait Tracer {
+    /// Whether it keeps what it is told.
+    const TRACES: bool = true;
+
     /// The function at `ip` was entered from the one at `parent`.
-    fn record(&self, ip: u64, parent: u64);
+    fn record(&mut self, ip: u64, parent: u64);
 }
 
-impl<T: Tracer + ?Sized> Tracer for &T {
-    fn record(&self, ip: u64, parent: u64) {
+impl<T: Tracer> Tracer for &mut T {
+    const TRACES: bool = T::TRACES;
+
+    #[inline]
+    fn record(&mut self, ip: u64, parent: u64) {
         (**self).record(ip, parent);
     }
 }
 
 /// Nobody is told.
 impl Tracer for () {
-    fn record(&self, _: u64, _: u64) {}
+    const TRACES: bool = false;
+
+    #[inline]
+    fn record(&mut self, _: u64, _: u64) {}
 }
 
 /// How long a stage waits for its neighbour to move one block. It takes
 /// microseconds; a machine that is busy elsewhere may stop for seconds.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(5);
 
-/// Between two looks at a pipe.
-const LOOK: Nanos = Nanos::from_micros(10);
+/// How a stage sleeps until a neighbour has moved some blocks.
+pub trait Sleep {
+    /// Gives the CPU away unless `ready`, which may be so at any time, until
+    /// [`wake_others`](Self::wake_others) or for some milliseconds. May return
+    /// earlier: the caller looks again.
+    fn sleep(&self, ready: &dyn Fn() -> bool);
+
+    /// Ends the others' sleep.
+    fn wake_others(&self);
+}
+
+impl<S: Sleep + ?Sized> Sleep for &S {
+    fn sleep(&self, ready: &dyn Fn() -> bool) {
+        (**self).sleep(ready);
+    }
+
+    fn wake_others(&self) {
+        (**self).wake_others();
+    }
+}
 
 /// What can be read or written.
 #[derive(Clone, Copy)]
@@ -47,9 +74,10 @@ pub(super) enum File<'a> {
 pub(super) struct GaveUp;
 
 /// One that reads and writes files.
-pub(super) struct Task<T, C> {
+pub(super) struct Task<T, C, S> {
     trace: T,
     clock: C,
+    sleep: S,
     /// Bytes read, and bytes written.
     pub read: u64,
     pub written: u64,
@@ -58,11 +86,12 @@ pub(super) struct Task<T, C> {
 /// Where a function lies.
 type Address = *const ();
 
-impl<T: Tracer, C: Clock> Task<T, C> {
-    pub(super) const fn new(trace: T, clock: C) -> Self {
+impl<T: Tracer, C: Clock, S: Sleep> Task<T, C, S> {
+    pub(super) const fn new(trace: T, clock: C, sleep: S) -> Self {
         Self {
             trace,
             clock,
+            sleep,
             read: 0,
             written: 0,
         }
@@ -124,7 +153,7 @@ impl<T: Tracer, C: Clock> Task<T, C> {
     }
 
     #[inline(never)]
-    fn verify_area(&self, parent: Address, position: u64) -> Result<(), GaveUp> {
+    fn verify_area(&mut self, parent: Address, position: u64) -> Result<(), GaveUp> {
         let me = self.enter(Self::verify_area as Address, parent);
         position.checked_add(BLOCK as u64).ok_or(GaveUp)?;
         self.permission(me);
@@ -132,53 +161,53 @@ impl<T: Tracer, C: Clock> Task<T, C> {
     }
 
     #[inline(never)]
-    fn permission(&self, parent: Address) {
+    fn permission(&mut self, parent: Address) {
         self.enter(Self::permission as Address, parent);
     }
 
     #[inline(never)]
-    fn account(&self, parent: Address) -> u64 {
+    fn account(&mut self, parent: Address) -> u64 {
         self.enter(Self::account as Address, parent);
         BLOCK as u64
     }
 
     #[inline(never)]
-    fn read_zero(&self, parent: Address, block: &mut Block) {
+    fn read_zero(&mut self, parent: Address, block: &mut Block) {
         let me = self.enter(Self::read_zero as Address, parent);
         self.clear_block(me, block);
     }
 
     #[inline(never)]
-    fn clear_block(&self, parent: Address, block: &mut Block) {
+    fn clear_block(&mut self, parent: Address, block: &mut Block) {
         self.enter(Self::clear_block as Address, parent);
         block.fill(0);
     }
 
     #[inline(never)]
-    fn write_null(&self, parent: Address) {
+    fn write_null(&mut self, parent: Address) {
         self.enter(Self::write_null as Address, parent);
     }
 
     #[inline(never)]
-    fn pipe_read(&self, parent: Address, pipe: &Pipe, block: &mut Block) -> Result<(), GaveUp> {
+    fn pipe_read(&mut self, parent: Address, pipe: &Pipe, block: &mut Block) -> Result<(), GaveUp> {
         let me = self.enter(Self::pipe_read as Address, parent);
-        let slot = self.wait_for(|| pipe.next())?;
+        let slot = self.wait_for(&pipe.reader_sleeps, || pipe.next())?;
         self.copy_out(me, slot, block);
         self.wake_writer(me, pipe);
         Ok(())
     }
 
     #[inline(never)]
-    fn pipe_write(&self, parent: Address, pipe: &Pipe, block: &Block) -> Result<(), GaveUp> {
+    fn pipe_write(&mut self, parent: Address, pipe: &Pipe, block: &Block) -> Result<(), GaveUp> {
         let me = self.enter(Self::pipe_write as Address, parent);
-        let slot = self.wait_for(|| pipe.room())?;
+        let slot = self.wait_for(&pipe.writer_sleeps, || pipe.room())?;
         self.copy_in(me, slot, block);
         self.wake_reader(me, pipe);
         Ok(())
     }
 
     #[inline(never)]
-    fn copy_out(&self, parent: Address, slot: &[AtomicUsize], block: &mut Block) {
+    fn copy_out(&mut self, parent: Address, slot: &[AtomicUsize], block: &mut Block) {
         self.enter(Self::copy_out as Address, parent);
         for (word, slot) in block.iter_mut().zip(slot) {
             *word = slot.load(Ordering::Relaxed);
@@ -186,7 +215,7 @@ impl<T: Tracer, C: Clock> Task<T, C> {
     }
 
     #[inline(never)]
-    fn copy_in(&self, parent: Address, slot: &[AtomicUsize], block: &Block) {
+    fn copy_in(&mut self, parent: Address, slot: &[AtomicUsize], block: &Block) {
         self.enter(Self::copy_in as Address, parent);
         for (word, slot) in block.iter().zip(slot) {
             slot.store(*word, Ordering::Relaxed);
@@ -194,35 +223,43 @@ impl<T: Tracer, C: Clock> Task<T, C> {
     }
 
     #[inline(never)]
-    fn wake_writer(&self, parent: Address, pipe: &Pipe) {
+    fn wake_writer(&mut self, parent: Address, pipe: &Pipe) {
         self.enter(Self::wake_writer as Address, parent);
-        pipe.take();
+        if pipe.take() {
+            self.sleep.wake_others();
+        }
     }
 
     #[inline(never)]
-    fn wake_reader(&self, parent: Address, pipe: &Pipe) {
+    fn wake_reader(&mut self, parent: Address, pipe: &Pipe) {
         self.enter(Self::wake_reader as Address, parent);
-        pipe.put();
+        if pipe.put() {
+            self.sleep.wake_others();
+        }
     }
 
-    fn enter(&self, ip: Address, parent: Address) -> Address {
+    #[inline]
+    fn enter(&mut self, ip: Address, parent: Address) -> Address {
         self.trace.record(ip.addr() as u64, parent.addr() as u64);
         ip
     }
 
     /// Not traced: how often it looks depends on the neighbour.
-    fn wait_for<S>(&self, ready: impl Fn() -> Option<S>) -> Result<S, GaveUp> {
+    fn wait_for<P>(&self, sleeps: &AtomicBool, ready: impl Fn() -> Option<P>) -> Result<P, GaveUp> {
         if let Some(slot) = ready() {
             return Ok(slot);
         }
         let deadline = self.clock.now() + LONGEST_WAIT;
         loop {
-            let now = self.clock.now();
-            self.clock.sleep_until(now + LOOK);
+            sleeps.store(true, Ordering::Relaxed);
+            // See `Pipe::put`.
+            fence(Ordering::SeqCst);
+            self.sleep.sleep(&|| ready().is_some());
+            sleeps.store(false, Ordering::Relaxed);
             if let Some(slot) = ready() {
                 return Ok(slot);
             }
-            if now > deadline {
+            if self.clock.now() > deadline {
                 return Err(GaveUp);
             }
         }

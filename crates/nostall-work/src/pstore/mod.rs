@@ -10,16 +10,24 @@
 //! one writer, lock-free; Linux's are pages under a mutex.
 
 mod calls;
+mod last_words;
+mod measure;
 mod pipe;
+mod recover;
 mod recovered;
+mod region;
 mod stage;
 mod strategy;
 
-pub use calls::Tracer;
+pub use calls::{Sleep, Tracer};
+pub use last_words::LastWords;
+pub use measure::measure;
 pub use pipe::{BLOCK, Pipe};
+pub use recover::recover;
 pub use recovered::{Checksum, Kind, Recovered, Trace};
-pub use stage::{ENTRIES_PER_BLOCK, Moved, Pipes, Ran, Stage};
+pub use region::{FEWEST_CPUS, LINUX, MOST_CPUS, REGION, Traces, params};
+pub use stage::{Crew, ENTRIES_PER_BLOCK, Moved, Pipes, Ran, Stage};
 pub use strategy::{Job, Strategy};
 
-/// Blocks of one measurement: 4 MiB.
-pub const BLOCKS: u32 = 8_192;
+/// Blocks of one measurement: 8 MiB.
+pub const BLOCKS: u32 = 16_384;

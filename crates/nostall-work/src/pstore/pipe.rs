@@ -1,6 +1,6 @@
 //! A pipe: a ring of blocks with one reader and one writer.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 /// Bytes of a block: what `dd` moves at a time.
 pub const BLOCK: usize = 512;
@@ -19,6 +19,9 @@ pub struct Pipe {
     put: AtomicUsize,
     /// Blocks ever taken out, counted by the reader alone.
     taken: AtomicUsize,
+    /// Who sleeps until the other one has moved some blocks.
+    pub(super) reader_sleeps: AtomicBool,
+    pub(super) writer_sleeps: AtomicBool,
     slots: [[AtomicUsize; WORDS]; SLOTS],
 }
 
@@ -29,6 +32,8 @@ impl Pipe {
         Self {
             put: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
+            reader_sleeps: AtomicBool::new(false),
+            writer_sleeps: AtomicBool::new(false),
             slots: [const { [const { AtomicUsize::new(0) }; WORDS] }; SLOTS],
         }
     }
@@ -40,10 +45,16 @@ impl Pipe {
         (!full).then(|| &self.slots[put % SLOTS])
     }
 
-    /// Gives the filled slot to the reader.
-    pub(super) fn put(&self) {
-        let put = self.put.load(Ordering::Relaxed);
-        self.put.store(put.wrapping_add(1), Ordering::Release);
+    /// Gives the filled slot to the reader, and tells whether to wake it: it
+    /// sleeps, and there is work for a while.
+    pub(super) fn put(&self) -> bool {
+        let put = self.put.load(Ordering::Relaxed).wrapping_add(1);
+        self.put.store(put, Ordering::Release);
+        // Either the sleeper sees the block before it sleeps, or we see that it
+        // does.
+        fence(Ordering::SeqCst);
+        self.reader_sleeps.load(Ordering::Relaxed)
+            && put.wrapping_sub(self.taken.load(Ordering::Relaxed)) >= SLOTS / 2
     }
 
     /// The slot that is the reader's to empty; `None` while the pipe is empty.
@@ -53,10 +64,13 @@ impl Pipe {
         (!empty).then(|| &self.slots[taken % SLOTS])
     }
 
-    /// Gives the emptied slot back to the writer.
-    pub(super) fn take(&self) {
-        let taken = self.taken.load(Ordering::Relaxed);
-        self.taken.store(taken.wrapping_add(1), Ordering::Release);
+    /// Gives the emptied slot back to the writer, and tells whether to wake it.
+    pub(super) fn take(&self) -> bool {
+        let taken = self.taken.load(Ordering::Relaxed).wrapping_add(1);
+        self.taken.store(taken, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.writer_sleeps.load(Ordering::Relaxed)
+            && self.put.load(Ordering::Relaxed).wrapping_sub(taken) <= SLOTS / 2
     }
 
     /// Forgets what is in it. Not while somebody reads or writes.
@@ -71,18 +85,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_sleeper_is_woken_for_half_a_pipe() {
+        let pipe = Pipe::new();
+        pipe.reader_sleeps.store(true, Ordering::Relaxed);
+        assert_eq!((0..SLOTS).position(|_| pipe.put()), Some(SLOTS / 2 - 1));
+        for _ in SLOTS / 2..SLOTS {
+            pipe.put();
+        }
+        pipe.writer_sleeps.store(true, Ordering::Relaxed);
+        assert_eq!((0..SLOTS).position(|_| pipe.take()), Some(SLOTS / 2 - 1));
+    }
+
+    #[test]
     fn a_full_pipe_takes_no_more_and_an_empty_one_gives_none() {
         let pipe = Pipe::new();
         for _ in 0..2 {
             assert!(pipe.next().is_none());
             for n in 0..SLOTS {
                 pipe.room().unwrap()[0].store(n, Ordering::Relaxed);
-                pipe.put();
+                assert!(!pipe.put());
             }
             assert!(pipe.room().is_none());
             for n in 0..SLOTS {
                 assert_eq!(pipe.next().unwrap()[0].load(Ordering::Relaxed), n);
-                pipe.take();
+                assert!(!pipe.take());
             }
         }
         pipe.put();

@@ -1,9 +1,10 @@
 //! The three stages, and what they come to.
 
+use lock_api::RawMutex;
 use nostall_io::{Clock, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::calls::{File, GaveUp, Task, Tracer};
+use super::calls::{File, GaveUp, Sleep, Task, Tracer};
 use super::pipe::{BLOCK, Pipe};
 
 /// Function entries for one block on its whole way.
@@ -32,6 +33,16 @@ impl Stage {
             Self::Writer => 14,
         }
     }
+}
+
+/// CPUs to run the stages on.
+pub trait Crew: Sleep + Sync {
+    /// What one CPU holds while the others wait.
+    type Lock: RawMutex + Send + Sync;
+
+    /// Does `run` with each part at once, each on a CPU of its own, and returns
+    /// when all are done.
+    fn each<T: Send, R: Send>(&self, parts: [T; 3], run: impl Fn(T) -> R + Sync) -> [R; 3];
 }
 
 /// What connects the stages.
@@ -87,7 +98,14 @@ impl Pipes {
 
     /// Runs one stage on the calling CPU until it has moved `blocks` blocks, or
     /// a neighbour has not moved for five seconds.
-    pub fn run(&self, stage: Stage, blocks: u32, trace: impl Tracer, clock: impl Clock) -> Ran {
+    pub fn run(
+        &self,
+        stage: Stage,
+        blocks: u32,
+        trace: impl Tracer,
+        clock: impl Clock,
+        sleep: impl Sleep,
+    ) -> Ran {
         let [first, second] = &self.0;
         let (from, to) = match stage {
             Stage::Reader => (File::Zero, File::Pipe(first)),
@@ -95,9 +113,11 @@ impl Pipes {
             Stage::Writer => (File::Pipe(second), File::Null),
         };
         let start = clock.now();
-        let mut task = Task::new(trace, &clock);
+        let mut task = Task::new(trace, &clock, &sleep);
         // What was passed on is told by the bytes.
         let _ = pass_on(&mut task, from, to, blocks);
+        // The last blocks may be fewer than a sleeper is woken for.
+        sleep.wake_others();
         Ran {
             start,
             end: clock.now(),
@@ -108,13 +128,13 @@ impl Pipes {
 
 /// The user's program.
 #[inline(never)]
-fn pass_on<T: Tracer, C: Clock>(
-    task: &mut Task<T, C>,
+fn pass_on<T: Tracer, C: Clock, S: Sleep>(
+    task: &mut Task<T, C, S>,
     from: File<'_>,
     to: File<'_>,
     blocks: u32,
 ) -> Result<(), GaveUp> {
-    let me = pass_on::<T, C> as *const ();
+    let me = pass_on::<T, C, S> as *const ();
     // Something to be overwritten.
     let mut block = [usize::MAX; BLOCK / size_of::<usize>()];
     for _ in 0..blocks {
@@ -128,20 +148,32 @@ fn pass_on<T: Tracer, C: Clock>(
 mod tests {
     extern crate std;
     use super::*;
-    use core::cell::Cell;
     use nostall_devices::VirtualClock;
     use nostall_io::HostClock;
     use std::boxed::Box;
     use std::thread;
 
     #[derive(Default)]
-    struct Count(Cell<u64>);
+    struct Count(u64);
 
     impl Tracer for Count {
-        fn record(&self, ip: u64, parent: u64) {
+        fn record(&mut self, ip: u64, parent: u64) {
             assert!(ip != 0 && parent != 0 && ip != parent);
-            self.0.set(self.0.get() + 1);
+            self.0 += 1;
         }
+    }
+
+    /// Looks again after a while.
+    struct Looking<C>(C);
+
+    impl<C: Clock> Sleep for Looking<C> {
+        fn sleep(&self, ready: &dyn Fn() -> bool) {
+            if !ready() {
+                self.0.sleep_until(self.0.now() + Nanos::from_millis(1));
+            }
+        }
+
+        fn wake_others(&self) {}
     }
 
     #[test]
@@ -153,10 +185,10 @@ mod tests {
             let threads = Stage::ALL.map(|stage| {
                 let pipes = &pipes;
                 scope.spawn(move || {
-                    let count = Count::default();
-                    let ran = pipes.run(stage, BLOCKS, &count, clock);
+                    let mut count = Count::default();
+                    let ran = pipes.run(stage, BLOCKS, &mut count, clock, Looking(clock));
                     let expected = u64::from(BLOCKS) * stage.entries_per_block();
-                    assert_eq!(count.0.get(), expected, "{stage:?}");
+                    assert_eq!(count.0, expected, "{stage:?}");
                     ran
                 })
             });
@@ -173,7 +205,7 @@ mod tests {
     fn a_stage_whose_neighbour_does_not_come_gives_up() {
         let pipes = Box::new(Pipes::new());
         let clock = VirtualClock::default();
-        let alone = |stage| pipes.run(stage, 1_000, (), &clock).bytes;
+        let alone = |stage| pipes.run(stage, 1_000, (), &clock, Looking(&clock)).bytes;
         assert_eq!(alone(Stage::Writer), 0);
         assert_eq!(alone(Stage::Reader), 64 << 10, "a pipe's fill");
         pipes.clear();

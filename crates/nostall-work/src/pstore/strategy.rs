@@ -8,9 +8,10 @@ use core::str::FromStr;
 pub enum Strategy {
     /// They are not recorded.
     Untraced,
-    /// One zone for all CPUs, under one lock for all zones: as before the seed.
+    /// A zone for each CPU, but one lock for all of them.
     OneLockForAll,
-    /// One zone for all CPUs, under a lock of its own: the seed's first step.
+    /// One zone for all CPUs, under its lock: Linux before the seed, whose one lock
+    /// for all zones only this one contended for.
     OneZoneLocked,
     /// A zone for each CPU, no lock, each record with the time.
     PerCpuClock,
@@ -20,7 +21,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// Every one, in the order of the seed's steps.
+    /// Every one, the slowest in theory first, but for the untraced.
     pub const ALL: [Self; 5] = [
         Self::Untraced,
         Self::OneLockForAll,

@@ -4,7 +4,7 @@ use nostall_io::Nanos;
 use nostall_pstore::Ram;
 use nostall_work::Report;
 use nostall_work::pstore::{
-    Crew, FEWEST_CPUS, Job, LastWords, MOST_CPUS, Moved, Pipes, Sleep, Strategy, measure, recover,
+    Crew, FEWEST_CPUS, Job, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, measure, recover,
 };
 use spin::Mutex;
 use spin::mutex::SpinMutex;
@@ -17,9 +17,9 @@ const BOUND: Nanos = Nanos::from_secs(15);
 
 static PIPES: Pipes = Pipes::new();
 
-/// Where this kernel writes what it prints, and its log when it dies, once it has
-/// been told to.
-static LAST_WORDS: Mutex<Option<LastWords<'static>>> = Mutex::new(None);
+/// Where this kernel writes what it has printed, and its log, when it dies; once it
+/// has been told to.
+static LOGS: Mutex<Option<Logs<'static>>> = Mutex::new(None);
 
 /// The CPUs whose functions are recorded, and their clock.
 pub struct Machine<'a> {
@@ -38,7 +38,7 @@ impl Machine<'_> {
             Job::Crash => {
                 self.move_blocks(Strategy::PerCpuClock);
                 self.recover();
-                *LAST_WORDS.lock() = LastWords::open(region(), self.cpus);
+                *LOGS.lock() = Logs::open(region(), self.cpus);
                 panic!("on purpose, with the traces of {} CPUs", self.cpus);
             }
             Job::Recover => self.recover(),
@@ -70,18 +70,18 @@ impl Machine<'_> {
 /// What a dying kernel does first of all. Not twice: who dies in here keeps what
 /// there is.
 pub fn last_words() {
-    let Some(mut last_words) = LAST_WORDS.try_lock() else {
+    let Some(mut logs) = LOGS.try_lock() else {
         return;
     };
-    if let Some(last_words) = &mut *last_words {
+    if let Some(logs) = &mut *logs {
         log::with(|now, log| {
-            last_words.print(log);
-            last_words.panic(now, log);
+            logs.print(log);
+            logs.panic(now, log);
         });
     }
 }
 
-/// All of it. Not while [`LAST_WORDS`] has a part: there is only one job after which
+/// All of it. Not while [`LOGS`] has a part: there is only one job after which
 /// it does, and that one ends.
 fn region() -> Ram<'static> {
     let (start, len) = arch::persistent_ram();

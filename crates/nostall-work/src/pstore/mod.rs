@@ -10,7 +10,7 @@
 //! one writer, lock-free; Linux's are pages under a mutex.
 
 mod calls;
-mod last_words;
+mod logs;
 mod measure;
 mod pipe;
 mod recover;
@@ -20,7 +20,7 @@ mod stage;
 mod strategy;
 
 pub use calls::{Sleep, Tracer};
-pub use last_words::LastWords;
+pub use logs::Logs;
 pub use measure::measure;
 pub use pipe::{BLOCK, Pipe};
 pub use recover::recover;

@@ -16,6 +16,8 @@ pub struct Outcome {
     /// What is in persistent RAM, by whom it is asked. All agree, or something
     /// is wrong.
     pub found: Vec<(Finder, Vec<Recovered>)>,
+    /// All of persistent RAM, as it was left.
+    pub image: Vec<u8>,
     /// What the guest said when it panicked, if there was one.
     pub panic: Option<String>,
 }
@@ -75,6 +77,7 @@ impl Qemu {
         let outcome = Outcome {
             moved,
             found,
+            image,
             panic,
         };
         Ok((outcome, ran))

@@ -75,6 +75,7 @@ pub fn pstore(rounds: u16) -> Outcome {
     Outcome {
         moved,
         found: vec![(Finder::Host, found)],
+        image: region,
         panic: None,
     }
 }

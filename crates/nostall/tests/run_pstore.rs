@@ -37,15 +37,16 @@ fn run(args: &[&str], dir: &Path) -> Output {
         .unwrap()
 }
 
-/// What it prints when it succeeds, leaving nothing behind but its figures.
+/// What it prints when it succeeds, leaving nothing behind but what it is to.
 fn succeed(args: &[&str], on: &str) -> String {
     let dir = TempDir::new().unwrap();
-    let args = [args, &["--json", "figures"]].concat();
+    let args = [args, &["--json", "figures", "--capture", "."]].concat();
     let output = run(&args, dir.path());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {stderr}");
     assert_eq!(stderr, "", "nothing but the answer");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    check_image(&fs::read(dir.path().join("pstore.bin")).unwrap());
     check_figures(&dir.path().join("figures"), on);
     let out = String::from_utf8(output.stdout).unwrap();
     for line in out.lines() {
@@ -89,6 +90,21 @@ fn check_figures(file: &Path, on: &str) {
     assert_eq!(figure("per-cpu-clock", "records_recovered"), Some(&KEPT));
 }
 
+/// What three stages left, whole and in order.
+fn check_image(image: &[u8]) {
+    let layout = Layout::new(&params(4, Traces::PerCpu)).unwrap();
+    let left = nostall_pstore::recover(image, &layout, None);
+    let mut records = 0;
+    for zone in left.zones_of(Kind::Ftrace) {
+        let cpu = zone.place().index;
+        let traces: Vec<_> = zone.traces(Shape::NATIVE).collect();
+        assert!(traces.iter().all(|t| usize::from(t.record.cpu) == cpu));
+        assert!(traces.is_sorted_by_key(|t| t.record.stamp));
+        records += traces.len();
+    }
+    assert_eq!(records as f64, KEPT);
+}
+
 #[test]
 fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
     if qemu("what_a_dead_guest_recorded").is_none() {
@@ -124,7 +140,6 @@ fn a_mistake_is_one_clear_line() {
     for (args, says) in [
         (&["--bytes", "100"][..], "--bytes goes with the path uart"),
         (&["--input", "log"], "--input goes with the path uart"),
-        (&["--capture", "dir"], "--capture goes with the path uart"),
         (
             &["--on", "model", "--profile", "pc-16550a"],
             "--profile pc-16550a goes with the path uart",

@@ -79,7 +79,8 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(1..=input::LONGEST))]
     bytes: Option<u64>,
 
-    /// Write what arrived to `DIR/<strategy>.bin`
+    /// Write what arrived to `DIR/<strategy>.bin`, or what was left in persistent RAM
+    /// to `DIR/pstore.bin`
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 
@@ -171,7 +172,11 @@ pub fn run(mut args: Args) -> Result<()> {
         answers.push(uart(&args, &on, &text)?);
     }
     if wanted(IoPath::Pstore) {
-        answers.push(pstore::measure(&on, &args)?.answer());
+        let measured = pstore::measure(&on, &args)?;
+        if let Some(dir) = &args.capture {
+            capture(dir, [("pstore", measured.image())])?;
+        }
+        answers.push(measured.answer());
     }
 
     // Files first: whoever reads our output may stop reading.
@@ -189,7 +194,7 @@ pub fn run(mut args: Args) -> Result<()> {
 fn uart(args: &Args, on: &On, text: &input::Text) -> Result<Answer> {
     let measured = uart::measure(on, args.cpus.unwrap_or(1), &args.qemu_arg, text)?;
     if let Some(dir) = &args.capture {
-        capture(dir, &measured)?;
+        capture(dir, measured.captures())?;
     }
     let faults = measured.faults();
     let mut parts = vec![
@@ -220,7 +225,6 @@ fn uart(args: &Args, on: &On, text: &input::Text) -> Result<Answer> {
 fn for_uart_only(args: &Args) -> Result<()> {
     ensure!(args.input.is_none(), "--input goes with the path uart");
     ensure!(args.bytes.is_none(), "--bytes goes with the path uart");
-    ensure!(args.capture.is_none(), "--capture goes with the path uart");
     ensure!(args.fault.is_none(), "--fault goes with the path uart");
     let profile = args.profile.name;
     ensure!(
@@ -240,11 +244,14 @@ fn print(text: &str) -> Result<()> {
     }
 }
 
-fn capture(dir: &Path, measured: &uart::Measured) -> Result<()> {
+fn capture<'a>(
+    dir: &Path,
+    captures: impl IntoIterator<Item = (&'static str, &'a [u8])>,
+) -> Result<()> {
     let write = || -> std::io::Result<()> {
         fs::create_dir_all(dir)?;
-        for (strategy, arrived) in measured.captures() {
-            fs::write(dir.join(format!("{strategy}.bin")), arrived)?;
+        for (name, bytes) in captures {
+            fs::write(dir.join(format!("{name}.bin")), bytes)?;
         }
         Ok(())
     };

@@ -119,6 +119,11 @@ impl Measured {
         }
     }
 
+    /// All of persistent RAM, as it was left.
+    pub fn image(&self) -> &[u8] {
+        &self.outcome.image
+    }
+
     fn of(&self, strategy: Strategy) -> impl Iterator<Item = &Moved> {
         let moved = self.outcome.moved.iter();
         moved.filter_map(move |(s, moved)| (*s == strategy).then_some(moved))

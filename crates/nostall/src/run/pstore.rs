@@ -64,9 +64,10 @@ pub fn measure(on: &On, args: &Args) -> Result<Measured> {
             }
         }
         On::Model { .. } => Measured {
-            headline: "pstore on threads of this host, one for each stage; nothing modelled, \
-                       no crash"
-                .to_owned(),
+            headline: format!(
+                "pstore on threads of this host, 3 on {} CPUs; nothing modelled, no crash",
+                host_cpus()
+            ),
             on: "host-threads",
             outcome: threads::pstore(ROUNDS),
         },
@@ -75,11 +76,16 @@ pub fn measure(on: &On, args: &Args) -> Result<Measured> {
 
 fn on_qemu(qemu: &Qemu, cpus: u16, ran: &Ran) -> String {
     format!(
-        "pstore on qemu {}, {}, {cpus} CPUs; up after {:.2} s",
+        "pstore on qemu {}, {}, {cpus} CPUs on {} of the host; up after {:.2} s",
         qemu.version(),
         qemu.machine(),
+        host_cpus(),
         ran.first_report.as_secs_f64(),
     )
+}
+
+fn host_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// What the seed measured, in MB/s. Before its patches Linux had one lock for all

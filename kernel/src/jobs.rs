@@ -5,7 +5,7 @@ use nostall_uart::{Console, LineSettings};
 use nostall_work::{Report, Work, WorkList, uart};
 
 use crate::second::SecondTask;
-use crate::{arch, example, fail, report, script};
+use crate::{arch, example, fail, pstore, report, script};
 
 /// Does the whole list, as often as it says.
 pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::Tsc) {
@@ -21,6 +21,10 @@ pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::Tsc) {
                         item: item as u16,
                         sent,
                     });
+                }
+                Work::Pstore(job) => {
+                    let cpus = list.cpus;
+                    pstore::Machine { cpus, clock }.run(job, item as u16);
                 }
                 Work::UartScript => script::run(input, &second),
                 Work::BusCheck => arch::bus_check::run(),

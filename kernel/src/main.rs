@@ -8,9 +8,12 @@
 #![no_std]
 #![no_main]
 
+mod crew;
 mod example;
 mod fail;
 mod jobs;
+mod log;
+mod pstore;
 mod report;
 mod script;
 mod second;
@@ -40,6 +43,11 @@ fn main(boot: &Boot) -> ! {
         Err(bad) => panic!("{bad}"),
     };
     let machine = arch::start_cpus(list.cpus);
+    log::start(*machine.clock());
+    log::line(format_args!(
+        "nostall's reference kernel, {} CPUs",
+        list.cpus
+    ));
     report::send(&machine.ready());
     jobs::run(&list, boot.input, machine.clock());
     report::send(&Report::Done);
@@ -50,6 +58,8 @@ fn main(boot: &Boot) -> ! {
 fn panic(info: &PanicInfo<'_>) -> ! {
     let place = info.location().map_or(("?", 0), |l| (l.file(), l.line()));
     let message = Report::text(format_args!("{} ({}:{})", info.message(), place.0, place.1));
+    log::line(format_args!("Kernel panic: {message}"));
+    pstore::last_words();
     report::last_words(&Report::Panic {
         cpu: Cpu.id() as u16,
         message,

@@ -7,7 +7,10 @@
 //! - [`model`]: no guest; nostall's drivers on the host, against device models
 //!   in virtual time.
 //!
-//! [`uart`] runs one experiment on either.
+//! - [`threads`]: no guest and no model; the recorders on threads of the host.
+//!
+//! [`uart`] and [`pstore`] run one experiment each on QEMU, and on the model or on
+//! threads.
 //!
 //! When not to use it: it boots kernels that speak nostall's
 //! [reports](nostall_work::Report), not operating systems in general. Linux only.
@@ -35,5 +38,7 @@
 //! errors carry what QEMU or the guest said last.
 
 pub mod model;
+pub mod pstore;
 pub mod qemu;
+pub mod threads;
 pub mod uart;

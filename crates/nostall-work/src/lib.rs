@@ -37,6 +37,7 @@
 
 mod list;
 mod peer;
+pub mod pstore;
 mod report;
 pub mod script;
 pub mod uart;

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::uart::Job;
+use crate::{pstore, uart::Job};
 
 /// One piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,9 @@ pub enum Work {
     /// Run the access script that is the input on the serial port, and report
     /// what it reads: `uart-script`.
     UartScript,
+    /// Record function entries in persistent RAM, or recover them:
+    /// `pstore:per-cpu-clock`, `pstore:crash`, `pstore:recover`.
+    Pstore(pstore::Job),
     /// Print as the driver's example does: `example:console`.
     Example,
     /// Try every instruction of the port window, there and back; panics if one
@@ -71,6 +74,7 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uart(job) => write!(f, "uart:{job}"),
+            Self::Pstore(job) => write!(f, "pstore:{job}"),
             Self::UartScript => f.write_str("uart-script"),
             Self::Example => f.write_str("example:console"),
             Self::BusCheck => f.write_str("bus-check"),
@@ -92,6 +96,7 @@ impl FromStr for Work {
         match word.split_once(':').ok_or(())? {
             ("example", "console") => Ok(Self::Example),
             ("uart", job) => Ok(Self::Uart(job.parse()?)),
+            ("pstore", job) => Ok(Self::Pstore(job.parse()?)),
             ("fail", name) => Failure::ALL
                 .into_iter()
                 .find(|failure| failure.name() == name)
@@ -170,6 +175,7 @@ mod tests {
         let work: Vec<Work> = Job::ours()
             .map(Work::Uart)
             .chain([Work::UartScript, Work::Example, Work::BusCheck])
+            .chain(pstore::Job::all().map(Work::Pstore))
             .chain(Failure::ALL.map(Work::Fail))
             .collect();
         let words: Vec<_> = work.iter().map(Work::to_string).collect();
@@ -190,6 +196,8 @@ mod tests {
             "fail:",
             "uart-script:",
             "example:",
+            "pstore:",
+            "pstore:fifo-burst",
         ] {
             let line = format!("cpus=1 {word} uart:fifo-burst:whole");
             assert_eq!(WorkList::parse(&line), Err(BadWord(word)));

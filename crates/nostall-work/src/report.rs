@@ -4,6 +4,7 @@ use core::fmt::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
+use crate::pstore::{Moved, Recovered};
 use crate::uart::Sent;
 
 /// A text of bounded length.
@@ -33,6 +34,15 @@ pub enum Report {
         /// What it came to.
         sent: Sent,
     },
+    /// One piece of work of the list was a moving of bytes, and is done.
+    Moved {
+        /// Which, counted from 0 in the list.
+        item: u16,
+        /// What it came to.
+        moved: Moved,
+    },
+    /// Something that is in persistent RAM.
+    Recovered(Recovered),
     /// What an access script read, a piece of it.
     Read {
         /// Which read the first value is of, counted from 0 in the script.
@@ -109,6 +119,7 @@ impl Write for Cut {
 mod tests {
     extern crate std;
     use super::*;
+    use crate::pstore::{Kind, Trace};
     use proptest::prelude::*;
 
     fn decode(line: &[u8]) -> Report {
@@ -119,7 +130,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_report_survives_its_line(
-            what in 0..6,
+            what in 0..9,
             number: u64,
             message in "\\PC{0,300}|[\"\\\\\\x00-\\x1f]{0,300}",
         ) {
@@ -141,6 +152,17 @@ mod tests {
                     cpu: small, vector: 14, name: text,
                     error: number, rip: number, rsp: number, cr2: number,
                 },
+                5 => Report::Moved {
+                    item: small,
+                    moved: Moved { bytes: number, records: number, ns: number },
+                },
+                6 => Report::Recovered(Recovered::Trace {
+                    cpu: (number % 2 == 0).then_some(small),
+                    trace: Trace { records: number, first: number, last: number, checksum: number },
+                }),
+                7 => Report::Recovered(Recovered::Text {
+                    kind: Kind::Console, bytes: number, checksum: number, text,
+                }),
                 _ => Report::Done,
             };
             let mut line = [0; Report::LONGEST];

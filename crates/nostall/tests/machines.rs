@@ -33,6 +33,7 @@ fn guest<'a>(kernel: &'a [u8], work: &'a [Work]) -> Guest<'a> {
         work,
         repeat: 1,
         input: b"input",
+        ram: None,
         qemu_args: &[],
     }
 }

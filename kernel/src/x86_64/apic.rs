@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use nostall_io::{Clock, Mmio, MmioLayout, Nanos, Ports, Registers};
 
-use super::traps::{SPURIOUS_VECTOR, TIMER_VECTOR};
+use super::traps::{SPURIOUS_VECTOR, TIMER_VECTOR, WAKE_VECTOR};
 
 /// Where it lies after reset, on every CPU its own.
 const BASE: usize = 0xfee0_0000;
@@ -19,6 +19,10 @@ const TIMER: usize = 0x32;
 const TIMER_INITIAL: usize = 0x38;
 const TIMER_CURRENT: usize = 0x39;
 const TIMER_DIVIDE: usize = 0x3e;
+
+// Of the interrupt command (SDM, figure "Interrupt Command Register").
+const ALL_BUT_ME: u32 = 0b11 << 18;
+const ASSERT: u32 = 1 << 14;
 
 /// Ticks a second of every CPU's timer.
 const TICK_HZ: u64 = 100;
@@ -70,11 +74,16 @@ impl LocalApic {
         self.0.write32(TIMER_INITIAL, count as u32);
     }
 
+    /// Interrupts all other CPUs, for no more than to wake them.
+    pub fn wake_others(&self) {
+        self.0.write32(COMMAND_HIGH, 0);
+        let command = ALL_BUT_ME | ASSERT | u32::from(WAKE_VECTOR);
+        self.0.write32(COMMAND_LOW, command);
+    }
+
     /// Starts all other CPUs at `page`, a page below 1 MiB: INIT, and a start-up
     /// message (SDM, "MP Initialization Protocol Algorithm").
     pub fn start_others(&self, page: usize, clock: &impl Clock) {
-        const ALL_BUT_ME: u32 = 0b11 << 18;
-        const ASSERT: u32 = 1 << 14;
         const INIT: u32 = 0b101 << 8;
         const START_UP: u32 = 0b110 << 8;
         let wait = |span| clock.wait_until(clock.now() + span);

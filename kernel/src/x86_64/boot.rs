@@ -1,7 +1,12 @@
 //! What the PVH boot protocol hands over.
 
 use core::arch::global_asm;
+use core::ops::Range;
+use core::ptr::NonNull;
 use core::slice;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use nostall_work::pstore::REGION;
 
 use super::{apic, cpus, paging, traps};
 use crate::Boot;
@@ -57,6 +62,10 @@ pub struct MemoryRange {
 }
 
 impl MemoryRange {
+    const fn holds(&self, range: &Range<u64>) -> bool {
+        self.start <= range.start && range.end <= self.start.saturating_add(self.size)
+    }
+
     pub const fn is_ram(&self) -> bool {
         self.kind == 1
     }
@@ -80,13 +89,33 @@ extern "C" fn rust_entry(number: u32, start_info: usize) -> ! {
         "not booted by PVH version 1"
     );
     // SAFETY: as above; the count is the table's own.
-    let memory = unsafe { array(info.memory_map, info.memory_map_entries as usize) };
+    let memory: &[MemoryRange] =
+        unsafe { array(info.memory_map, info.memory_map_entries as usize) };
+    let persistent = memory
+        .iter()
+        .any(|range| range.is_ram() && range.holds(&REGION));
+    PERSISTENT.store(persistent, Ordering::Relaxed);
     paging::init(memory);
     paging::activate();
     crate::main(&Boot {
         command_line: command_line(info.command_line),
         input: input(info),
     })
+}
+
+/// Whether [`REGION`] is RAM.
+static PERSISTENT: AtomicBool = AtomicBool::new(false);
+
+/// The RAM that outlives the kernel if the machine keeps it: start and length.
+///
+/// Panics if this machine has none there.
+pub fn persistent_ram() -> (NonNull<u8>, usize) {
+    assert!(
+        PERSISTENT.load(Ordering::Relaxed),
+        "no RAM at {REGION:#x?} to keep records in"
+    );
+    let start = NonNull::new(REGION.start as *mut u8).expect("not null");
+    (start, (REGION.end - REGION.start) as usize)
 }
 
 /// Copied, because the boot protocol's text lies in low memory, which the other

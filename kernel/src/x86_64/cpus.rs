@@ -17,6 +17,7 @@ use x86_64::structures::tss::TaskStateSegment;
 use super::apic::LocalApic;
 use super::boot::{MAX_CPUS, TRAMPOLINE};
 use super::{Machine, Tsc};
+use crate::crew;
 
 /// Where the double fault and the NMI find a stack that is sure to be good.
 pub const EMERGENCY_STACK: u16 = 0;
@@ -100,15 +101,32 @@ pub fn tick() {
 static TIMER_HZ: AtomicU64 = AtomicU64::new(0);
 static TIMER_KNOWN: AtomicBool = AtomicBool::new(false);
 
-/// What every other CPU does: keep its timer ticking.
+/// What every other CPU does: keep its timer ticking, and its errands.
 pub fn idle() -> ! {
     while !TIMER_KNOWN.load(Ordering::Acquire) {
         Cpu.relax();
     }
     start_ticking();
-    loop {
-        hlt();
+    crew::idle()
+}
+
+/// Sleeps until the next interrupt, unless there is something to do already.
+/// What is there to do is looked for with interrupts masked: a wake-up in
+/// between is not lost.
+pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
+    interrupts::disable();
+    let something = something();
+    if something.is_none() {
+        interrupts::enable_and_hlt();
+    } else {
+        interrupts::enable();
     }
+    something
+}
+
+/// Ends the sleep of all other CPUs.
+pub fn wake_others() {
+    LocalApic::of_this_cpu().wake_others();
 }
 
 fn start_ticking() {

@@ -11,8 +11,9 @@ mod traps;
 use nostall_io::{Ports, Registers};
 use nostall_work::Report;
 
+pub use boot::{MAX_CPUS, persistent_ram};
 pub use clock::Tsc;
-pub use cpus::{Cpu, start_cpus};
+pub use cpus::{Cpu, sleep_unless, start_cpus, wake_others};
 
 /// A machine with all its CPUs up.
 pub struct Machine {

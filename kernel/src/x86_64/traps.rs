@@ -17,6 +17,8 @@ use crate::report;
 
 /// Exceptions have the first 32 vectors, the timer the next.
 pub const TIMER_VECTOR: u8 = 32;
+/// From one CPU to others: look whether there is something to do.
+pub const WAKE_VECTOR: u8 = 33;
 /// What the local APIC sends when an interrupt has gone away in between.
 pub const SPURIOUS_VECTOR: u8 = 47;
 
@@ -49,6 +51,7 @@ extern "C" fn rust_trap(frame: &Frame) {
             cpus::tick();
             LocalApic::of_this_cpu().end_of_interrupt();
         }
+        WAKE_VECTOR => LocalApic::of_this_cpu().end_of_interrupt(),
         SPURIOUS_VECTOR => {}
         vector => exception(vector, frame),
     }

@@ -44,6 +44,9 @@ pub enum Error {
     /// The guest ended itself without having done all of its work.
     #[error("the guest ended with its work undone")]
     Undone,
+    /// It was to panic, and did all of its work.
+    #[error("the guest was to panic, and did not")]
+    Unbroken,
     /// No report came in time.
     #[error(
         "the guest said nothing within {0:?} of its start: \

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use nostall_work::{Report, Work};
 
-use super::Error;
 use super::process::{MemoryFile, Running, name, spawn};
+use super::{Error, GuestRam};
 use crate::uart::{Experiment, Outcome, cut};
 
 /// How often a run is looked at.
@@ -70,7 +70,7 @@ pub struct Qemu {
 }
 
 /// What is to be run in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Guest<'a> {
     /// The kernel, an ELF file with a PVH entry.
     pub kernel: &'a [u8],
@@ -82,6 +82,9 @@ pub struct Guest<'a> {
     pub repeat: u16,
     /// What the work is about: the text to send.
     pub input: &'a [u8],
+    /// Its RAM, if that is to outlive it; else it has its own, of as much as the
+    /// input needs.
+    pub ram: Option<&'a GuestRam>,
     /// Further arguments for QEMU. With an accelerator among them, ours is left
     /// out.
     pub qemu_args: &'a [OsString],
@@ -169,15 +172,44 @@ impl Qemu {
         limits: &Limits,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Ran, Error> {
+        self.run_to(Ending::Done, guest, limits, progress)
+    }
+
+    /// Runs `guest` until it panics, as it is told to by its work; the last of
+    /// its reports says so.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]: whatever kept it from getting there; [`Error::Unbroken`] if it
+    /// did all of its work instead.
+    pub fn run_to_panic(
+        &self,
+        guest: &Guest<'_>,
+        limits: &Limits,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Ran, Error> {
+        self.run_to(Ending::Panic, guest, limits, progress)
+    }
+
+    fn run_to(
+        &self,
+        ending: Ending,
+        guest: &Guest<'_>,
+        limits: &Limits,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Ran, Error> {
         if daemonizes(guest.qemu_args) {
             return Err(Error::Daemonize);
         }
         let files = Files::new(guest)?;
-        let qemu = spawn(self.command(guest, &files)?, &files.for_child())?;
+        let mut for_child = files.for_child().to_vec();
+        for_child.extend(guest.ram.map(|ram| (&ram.file, PERSISTENT)));
+        let qemu = spawn(self.command(guest, &files)?, &for_child)?;
         let run = Run {
             qemu,
             files,
             limits,
+            ending,
             start: Instant::now(),
         };
         run.watch(progress)
@@ -230,12 +262,19 @@ impl Qemu {
             format!("repeat={}", guest.repeat),
         ];
         words.extend(guest.work.iter().map(Work::to_string));
-        let ram = (RAM + guest.input.len() as u64).div_ceil(1 << 20);
+        let ram = guest
+            .ram
+            .map_or(RAM + guest.input.len() as u64, GuestRam::size);
+        let ram = ram.div_ceil(1 << 20);
         let file = |id, number| format!("file,id={id},path={}", name(number));
 
+        let mut machine = self.machine.name().to_owned();
+        if guest.ram.is_some() {
+            machine += ",memory-backend=ram";
+        }
         let mut command = Command::new(self.machine.program());
         command
-            .args(["-machine", self.machine.name()])
+            .args(["-machine", &machine])
             .args(["-smp", &guest.cpus.to_string()])
             .args(["-m", &format!("{ram}M")])
             // Nothing but what is named here, and no restart.
@@ -248,6 +287,10 @@ impl Qemu {
             .args(["-chardev", &file("reports", REPORTS)])
             .args(["-device", "isa-debugcon,chardev=reports,iobase=0xe9"])
             .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
+        if guest.ram.is_some() {
+            let file = format!("share=on,size={ram}M,mem-path={}", name(PERSISTENT));
+            command.args(["-object", &format!("memory-backend-file,id=ram,{file}")]);
+        }
         if !guest.input.is_empty() {
             command.args(["-initrd", &name(INPUT)]);
         }
@@ -329,6 +372,7 @@ const KERNEL: RawFd = 10;
 const INPUT: RawFd = 11;
 const SERIAL: RawFd = 12;
 const REPORTS: RawFd = 13;
+const PERSISTENT: RawFd = 14;
 
 /// All that goes in and comes out. Files, and not pipes: a full pipe would slow
 /// the guest down, or make QEMU drop bytes.
@@ -366,7 +410,15 @@ struct Run<'a> {
     qemu: Running,
     files: Files,
     limits: &'a Limits,
+    ending: Ending,
     start: Instant,
+}
+
+/// How a guest is to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Done,
+    Panic,
 }
 
 impl Run<'_> {
@@ -421,8 +473,14 @@ impl Run<'_> {
     /// What a run came to that ended by itself.
     fn judge(&self, status: ExitStatus, first_report: Option<Duration>) -> Result<Ran, Error> {
         let reports = self.reports()?;
+        let as_told = match (self.ending, status.code(), reports.last()) {
+            (Ending::Done, Some(SUCCESS), Some(Report::Done)) => true,
+            (Ending::Panic, Some(FAILURE), Some(Report::Panic { .. })) => true,
+            (Ending::Panic, Some(SUCCESS), Some(Report::Done)) => return Err(Error::Unbroken),
+            _ => false,
+        };
         match (status.code(), first_report) {
-            (Some(SUCCESS), Some(first_report)) if reports.last() == Some(&Report::Done) => {
+            (_, Some(first_report)) if as_told => {
                 let serial = self
                     .files
                     .serial

@@ -3,6 +3,8 @@
 mod error;
 mod machine;
 mod process;
+mod ram;
 
 pub use error::Error;
 pub use machine::{Guest, Limits, Machine, Qemu, Ran};
+pub use ram::GuestRam;

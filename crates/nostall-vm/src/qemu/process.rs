@@ -29,6 +29,11 @@ impl MemoryFile {
         Ok(self.0.metadata()?.len())
     }
 
+    /// Makes it `len` bytes long; what is new is zeros.
+    pub fn resize(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
     /// What lies from `start` to its end, but at most `limit` bytes.
     pub fn read_from(&self, start: u64, limit: u64) -> io::Result<Vec<u8>> {
         let len = self.len()?.saturating_sub(start).min(limit);

@@ -11,7 +11,7 @@ use super::uart::{Measured, Way};
 struct Document<'a> {
     schema: u32,
     host: Host<'a>,
-    results: Vec<Figure<'a>>,
+    results: Vec<&'a Figure>,
 }
 
 #[derive(Serialize)]
@@ -24,19 +24,41 @@ struct Host<'a> {
     qemu: Option<&'a str>,
 }
 
+/// One figure.
 #[derive(Serialize)]
-struct Figure<'a> {
-    path: &'a str,
-    strategy: &'a str,
-    on: &'a str,
-    metric: String,
-    value: f64,
-    unit: &'a str,
-    n: usize,
+pub struct Figure {
+    pub path: &'static str,
+    pub strategy: &'static str,
+    pub on: &'static str,
+    pub metric: String,
+    pub value: f64,
+    pub unit: &'static str,
+    /// What it is the median of.
+    pub n: usize,
 }
 
 /// The document, with a line's end.
-pub fn document(on: &On, measured: &Measured) -> Result<String> {
+pub fn document(on: &On, results: Vec<&Figure>) -> Result<String> {
+    let document = Document {
+        schema: 1,
+        host: Host {
+            nostall: env!("CARGO_PKG_VERSION"),
+            os: std::env::consts::OS,
+            arch: std::env::consts::ARCH,
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            cpu: cpu_name(),
+            qemu: match on {
+                On::Qemu { qemu, .. } => Some(Qemu::version(qemu)),
+                On::Model { .. } => None,
+            },
+        },
+        results,
+    };
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+/// The figures of the serial path.
+pub fn uart(on: &On, measured: &Measured) -> Vec<Figure> {
     let ways = measured.ways.iter().flat_map(|way| {
         metrics(measured, way).map(|(metric, value, unit)| Figure {
             path: "uart",
@@ -67,22 +89,7 @@ pub fn document(on: &On, measured: &Measured) -> Result<String> {
             n: write.rounds(),
         })
     });
-    let document = Document {
-        schema: 1,
-        host: Host {
-            nostall: env!("CARGO_PKG_VERSION"),
-            os: std::env::consts::OS,
-            arch: std::env::consts::ARCH,
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            cpu: cpu_name(),
-            qemu: match on {
-                On::Qemu { qemu, .. } => Some(Qemu::version(qemu)),
-                On::Model { .. } => None,
-            },
-        },
-        results: ways.chain(beside).collect(),
-    };
-    Ok(serde_json::to_string_pretty(&document)? + "\n")
+    ways.chain(beside).collect()
 }
 
 /// What no machine here can count (exits) is left out.

@@ -5,6 +5,7 @@ mod input;
 mod json;
 mod on;
 mod progress;
+mod pstore;
 mod table;
 mod uart;
 mod verdict;
@@ -14,24 +15,33 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
+use nostall_devices::uart::Profile;
+use on::On;
 
 /// Measure how a path of I/O performs, each way of doing it beside the others
 ///
-/// Boots a virtual PC with nostall's reference kernel, which sends a real Linux
-/// boot log over its serial port in each way there is. Compares byte for byte
-/// what arrives at the other end, and prints what each way cost. Succeeds only if
-/// every byte arrived.
+/// Boots a virtual PC with nostall's reference kernel.
+///
+/// For `uart` it sends a real Linux boot log over its serial port in each way there
+/// is. Compares byte for byte what arrives at the other end, and prints what each
+/// way cost. Succeeds only if every byte arrived.
+///
+/// For `pstore` it moves bytes through pipes while every function that is entered
+/// is recorded in persistent RAM, in each way there is, and panics. The records are
+/// then read from the dead machine's RAM, and again by a second boot on the same
+/// RAM. Succeeds only if all find the same.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// What to measure; everything, if not given
+    /// What to measure; uart, if not given
     #[arg(value_name = "PATH")]
     paths: Vec<IoPath>,
 
     /// The machine: an emulated PC, or a model of the device in virtual time
     ///
+    /// For pstore, where there is no device, `model` is threads of the host instead.
     /// `auto` takes QEMU where it is installed, else the model, and says which.
     #[arg(long, value_enum, default_value_t = OnArg::Auto)]
     on: OnArg,
@@ -40,10 +50,10 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = MachineArg::Q35)]
     machine: MachineArg,
 
-    /// CPUs of the machine
-    #[arg(long, value_name = "N", default_value_t = 1,
+    /// CPUs of the machine; 1 for uart, and 4 for pstore, if not given
+    #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=64))]
-    cpus: u16,
+    cpus: Option<u16>,
 
     /// The model's serial port (with --on model)
     ///
@@ -51,7 +61,7 @@ pub struct Args {
     /// `fast-16550a` is another one of that kind with a published figure;
     /// `hp-dl380-gen9` is the slow port of a management controller.
     #[arg(long, value_name = "NAME", value_parser = on::profile, default_value = "vm")]
-    profile: nostall_devices::uart::Profile,
+    profile: Profile,
 
     /// Have the model's port fail after N accesses (with --on model)
     ///
@@ -69,7 +79,8 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(1..=input::LONGEST))]
     bytes: Option<u64>,
 
-    /// Write what arrived to `DIR/<strategy>.bin`
+    /// Write what arrived to `DIR/<strategy>.bin`, or what was left in persistent RAM
+    /// to `DIR/pstore.bin`
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 
@@ -88,19 +99,25 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  nostall run                              everything, on the best machine there is
+  nostall run                              the serial port, on the best machine there is
   nostall run uart --input dmesg.txt       send your own log
   nostall run uart --bytes 2500            as the test program of the seed article does
   nostall run uart --on model --profile pc-16550a
                                            a real line's 115,200 baud, in virtual time
   nostall run uart --qemu-arg=-accel --qemu-arg=kvm
-                                           with hardware virtualization";
+                                           with hardware virtualization
+  nostall run pstore                       trace, crash, read the records, boot again
+  nostall run pstore --on model            the same recorders on threads of the host
+  nostall run pstore --json figures.json   the figures for programs
+  nostall run uart pstore                  both, one after the other";
 
 /// A path of I/O.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum IoPath {
     /// The serial console
     Uart,
+    /// Records that survive a crash
+    Pstore,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -119,24 +136,65 @@ enum MachineArg {
     Q35,
 }
 
+/// What measuring a path came to.
+struct Answer {
+    /// For people.
+    text: String,
+    /// For programs.
+    figures: Vec<json::Figure>,
+    /// In one line, if it is not as it should be.
+    failure: Option<String>,
+}
+
 /// Does what the arguments say.
 ///
 /// # Errors
 ///
-/// Whatever kept every byte from arriving, in one line for a person.
-pub fn run(args: Args) -> Result<()> {
-    // There is one path; more will be taken in turn.
-    let text = input::read(&args)?;
+/// Whatever is not as it should be, in one line for a person.
+pub fn run(mut args: Args) -> Result<()> {
+    if args.paths.is_empty() {
+        args.paths.push(IoPath::Uart);
+    }
+    let wanted = |path| args.paths.contains(&path);
+    // First the arguments' mistakes, then the system's.
+    if !wanted(IoPath::Uart) {
+        for_uart_only(&args)?;
+    }
+    if wanted(IoPath::Pstore) {
+        pstore::check(&args)?;
+    }
+    let text = wanted(IoPath::Uart)
+        .then(|| input::read(&args))
+        .transpose()?;
     let on = on::choose(&args)?;
-    let measured = uart::measure(&on, args.cpus, &args.qemu_arg, &text)?;
+    let mut answers = Vec::new();
+    if let Some(text) = text {
+        answers.push(uart(&args, &on, &text)?);
+    }
+    if wanted(IoPath::Pstore) {
+        let measured = pstore::measure(&on, &args)?;
+        if let Some(dir) = &args.capture {
+            capture(dir, [("pstore", measured.image())])?;
+        }
+        answers.push(measured.answer());
+    }
 
     // Files first: whoever reads our output may stop reading.
-    if let Some(dir) = &args.capture {
-        capture(dir, &measured)?;
-    }
     if let Some(file) = &args.json {
-        let json = json::document(&on, &measured)?;
+        let figures = answers.iter().flat_map(|answer| &answer.figures).collect();
+        let json = json::document(&on, figures)?;
         fs::write(file, json).with_context(|| format!("--json {}", file.display()))?;
+    }
+    let texts: Vec<_> = answers.iter().map(|answer| answer.text.as_str()).collect();
+    print(&texts.join("\n\n\n"))?;
+    let mut failures = answers.into_iter().filter_map(|answer| answer.failure);
+    failures.next().map_or(Ok(()), |failure| bail!(failure))
+}
+
+fn uart(args: &Args, on: &On, text: &input::Text) -> Result<Answer> {
+    let measured = uart::measure(on, args.cpus.unwrap_or(1), &args.qemu_arg, text)?;
+    if let Some(dir) = &args.capture {
+        capture(dir, measured.captures())?;
     }
     let faults = measured.faults();
     let mut parts = vec![
@@ -156,8 +214,24 @@ pub fn run(args: Args) -> Result<()> {
     } else {
         format!("Not every byte arrived:\n  {}", faults.join("\n  "))
     });
-    print(&parts.join("\n\n"))?;
-    measured.failure().map_or(Ok(()), |failure| bail!(failure))
+    Ok(Answer {
+        text: parts.join("\n\n"),
+        figures: json::uart(on, &measured),
+        failure: measured.failure(),
+    })
+}
+
+/// Nothing that was asked for is dropped in silence.
+fn for_uart_only(args: &Args) -> Result<()> {
+    ensure!(args.input.is_none(), "--input goes with the path uart");
+    ensure!(args.bytes.is_none(), "--bytes goes with the path uart");
+    ensure!(args.fault.is_none(), "--fault goes with the path uart");
+    let profile = args.profile.name;
+    ensure!(
+        profile == Profile::VM.name,
+        "--profile {profile} goes with the path uart"
+    );
+    Ok(())
 }
 
 /// To stdout. A reader that has gone away has seen enough.
@@ -170,11 +244,14 @@ fn print(text: &str) -> Result<()> {
     }
 }
 
-fn capture(dir: &Path, measured: &uart::Measured) -> Result<()> {
+fn capture<'a>(
+    dir: &Path,
+    captures: impl IntoIterator<Item = (&'static str, &'a [u8])>,
+) -> Result<()> {
     let write = || -> std::io::Result<()> {
         fs::create_dir_all(dir)?;
-        for (strategy, arrived) in measured.captures() {
-            fs::write(dir.join(format!("{strategy}.bin")), arrived)?;
+        for (name, bytes) in captures {
+            fs::write(dir.join(format!("{name}.bin")), bytes)?;
         }
         Ok(())
     };

@@ -87,7 +87,7 @@ fn for_qemu_only(args: &Args, on: &str) -> Result<()> {
         args.qemu_arg.is_empty(),
         "--qemu-arg has no meaning with {on}"
     );
-    ensure!(args.cpus == 1, "--cpus has no meaning with {on}");
+    ensure!(args.cpus.is_none(), "--cpus has no meaning with {on}");
     Ok(())
 }
 

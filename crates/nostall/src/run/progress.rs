@@ -1,5 +1,7 @@
 //! A bar on the terminal, nothing elsewhere.
 
+use std::time::Duration;
+
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar for `bytes` bytes to come. Not drawn unless stderr is a terminal; gone
@@ -22,6 +24,23 @@ impl Bar {
 }
 
 impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// A word on the terminal while something is done whose end cannot be foreseen.
+pub struct Busy(ProgressBar);
+
+impl Busy {
+    pub fn new(with: &'static str) -> Self {
+        let spinner = ProgressBar::new_spinner().with_message(with);
+        spinner.enable_steady_tick(Duration::from_millis(100));
+        Self(spinner)
+    }
+}
+
+impl Drop for Busy {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

@@ -111,6 +111,7 @@ const fn guest<'a>(kernel: &'a [u8], cpus: u16, qemu_args: &'a [OsString]) -> Gu
         work: &[],
         repeat: 1,
         input: &[],
+        ram: None,
         qemu_args,
     }
 }

@@ -1,0 +1,113 @@
+//! Recording function entries in persistent RAM, in several ways, and the crash.
+
+use nostall_work::pstore::{Job, Moved, REGION, Recovered, Strategy, recover};
+use nostall_work::{Report, Work};
+
+use crate::qemu::{Error, Guest, GuestRam, Limits, Qemu, Ran};
+
+/// MiB of the guest's RAM.
+const RAM: u32 = 128;
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What each moving came to, round after round.
+    pub moved: Vec<(Strategy, Moved)>,
+    /// What is in persistent RAM, by whom it is asked. All agree, or something
+    /// is wrong.
+    pub found: Vec<(Finder, Vec<Recovered>)>,
+    /// All of persistent RAM, as it was left.
+    pub image: Vec<u8>,
+    /// What the guest said when it panicked, if there was one.
+    pub panic: Option<String>,
+}
+
+/// One that looks into persistent RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finder {
+    /// The one that wrote it, before it died: it knows the traces, but not yet
+    /// its last words.
+    Writer,
+    /// The host, in the RAM of the dead guest.
+    Host,
+    /// The next kernel that boots on this RAM.
+    NextBoot,
+}
+
+impl Qemu {
+    /// Runs the experiment in `guest`, whose work and RAM are then those of the
+    /// experiment: all strategies in turn, `rounds` times; a crash; the host's look
+    /// into the dead guest's RAM; and a second boot on it.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), of either boot.
+    pub fn pstore(&self, guest: &Guest<'_>, rounds: u16) -> Result<(Outcome, Ran), Error> {
+        let strategies = (0..rounds).flat_map(|_| Strategy::ALL);
+        let mut work: Vec<_> = strategies.map(|s| Work::Pstore(Job::Move(s))).collect();
+        work.push(Work::Pstore(Job::Crash));
+        let ram = GuestRam::new(RAM)?;
+        let first = Guest {
+            work: &work,
+            repeat: 1,
+            ram: Some(&ram),
+            ..*guest
+        };
+        let limits = Limits::of(work.len() as u64 + 16, 0);
+        let ran = self.run_to_panic(&first, &limits, &mut |_| {})?;
+        let image = ram.read(REGION)?;
+        let second = Guest {
+            work: &[Work::Pstore(Job::Recover)],
+            ..first
+        };
+        let next = self.run(&second, &limits, &mut |_| {})?;
+
+        let mut host = Vec::new();
+        recover(&image[..], guest.cpus, |found| host.push(found));
+        let found = vec![
+            (Finder::Writer, recovered(&ran)),
+            (Finder::Host, host),
+            (Finder::NextBoot, recovered(&next)),
+        ];
+        let moved = moved(&work, &ran)?;
+        let panic = ran.reports.last().and_then(|report| match report {
+            Report::Panic { message, .. } => Some(message.as_str().to_owned()),
+            _ => None,
+        });
+        let outcome = Outcome {
+            moved,
+            found,
+            image,
+            panic,
+        };
+        Ok((outcome, ran))
+    }
+}
+
+fn recovered(ran: &Ran) -> Vec<Recovered> {
+    let found = ran.reports.iter().filter_map(|report| match report {
+        Report::Recovered(found) => Some(found.clone()),
+        _ => None,
+    });
+    found.collect()
+}
+
+/// One result for each moving of the list, in its order.
+fn moved(work: &[Work], ran: &Ran) -> Result<Vec<(Strategy, Moved)>, Error> {
+    let mut reported = ran.reports.iter().filter_map(|report| match report {
+        Report::Moved { item, moved } => Some((usize::from(*item), *moved)),
+        _ => None,
+    });
+    let mut all = Vec::new();
+    for (item, work) in work.iter().enumerate() {
+        let Work::Pstore(Job::Move(strategy)) = work else {
+            continue;
+        };
+        match reported.next() {
+            Some((n, moved)) if n == item => all.push((*strategy, moved)),
+            Some((n, _)) => return Err(Error::NotAReport(format!("item {n} out of turn"))),
+            None => return Err(Error::Undone),
+        }
+    }
+    Ok(all)
+}

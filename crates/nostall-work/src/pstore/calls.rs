@@ -1,0 +1,267 @@
+//! What stands for the kernel under the stages: every function says first that
+//! it has been entered, by whom.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+use nostall_io::{Clock, Nanos};
+
+use super::pipe::{BLOCK, Block, Pipe};
+
+/// Is told of every function's entry.
+pub trait Tracer {
+    /// Whether it keeps what it is told.
+    const TRACES: bool = true;
+
+    /// The function at `ip` was entered from the one at `parent`.
+    fn record(&mut self, ip: u64, parent: u64);
+}
+
+impl<T: Tracer> Tracer for &mut T {
+    const TRACES: bool = T::TRACES;
+
+    #[inline]
+    fn record(&mut self, ip: u64, parent: u64) {
+        (**self).record(ip, parent);
+    }
+}
+
+/// Nobody is told.
+impl Tracer for () {
+    const TRACES: bool = false;
+
+    #[inline]
+    fn record(&mut self, _: u64, _: u64) {}
+}
+
+/// How long a stage waits for its neighbour to move one block. It takes
+/// microseconds; a machine that is busy elsewhere may stop for seconds.
+const LONGEST_WAIT: Nanos = Nanos::from_secs(5);
+
+/// How a stage sleeps until a neighbour has moved some blocks.
+pub trait Sleep {
+    /// Gives the CPU away unless `ready`, which may be so at any time, until
+    /// [`wake_others`](Self::wake_others) or for some milliseconds. May return
+    /// earlier: the caller looks again.
+    fn sleep(&self, ready: &dyn Fn() -> bool);
+
+    /// Ends the others' sleep.
+    fn wake_others(&self);
+}
+
+impl<S: Sleep + ?Sized> Sleep for &S {
+    fn sleep(&self, ready: &dyn Fn() -> bool) {
+        (**self).sleep(ready);
+    }
+
+    fn wake_others(&self) {
+        (**self).wake_others();
+    }
+}
+
+/// What can be read or written.
+#[derive(Clone, Copy)]
+pub(super) enum File<'a> {
+    /// Zeros without end.
+    Zero,
+    /// Takes everything.
+    Null,
+    /// Both, block by block.
+    Pipe(&'a Pipe),
+}
+
+/// The neighbour did not come.
+#[derive(Debug)]
+pub(super) struct GaveUp;
+
+/// One that reads and writes files.
+pub(super) struct Task<T, C, S> {
+    trace: T,
+    clock: C,
+    sleep: S,
+    /// Bytes read, and bytes written.
+    pub read: u64,
+    pub written: u64,
+}
+
+/// Where a function lies.
+type Address = *const ();
+
+impl<T: Tracer, C: Clock, S: Sleep> Task<T, C, S> {
+    pub(super) const fn new(trace: T, clock: C, sleep: S) -> Self {
+        Self {
+            trace,
+            clock,
+            sleep,
+            read: 0,
+            written: 0,
+        }
+    }
+
+    /// Seven entries for zeros, eight for a pipe.
+    #[inline(never)]
+    pub(super) fn sys_read(
+        &mut self,
+        parent: Address,
+        file: File<'_>,
+        block: &mut Block,
+    ) -> Result<(), GaveUp> {
+        let me = self.enter(Self::sys_read as Address, parent);
+        self.vfs_read(me, file, block)
+    }
+
+    #[inline(never)]
+    fn vfs_read(
+        &mut self,
+        parent: Address,
+        file: File<'_>,
+        block: &mut Block,
+    ) -> Result<(), GaveUp> {
+        let me = self.enter(Self::vfs_read as Address, parent);
+        self.verify_area(me, self.read)?;
+        match file {
+            File::Zero => self.read_zero(me, block),
+            File::Pipe(pipe) => self.pipe_read(me, pipe, block)?,
+            File::Null => return Err(GaveUp),
+        }
+        self.read += self.account(me);
+        Ok(())
+    }
+
+    /// Six entries for nothing, eight for a pipe.
+    #[inline(never)]
+    pub(super) fn sys_write(
+        &mut self,
+        parent: Address,
+        file: File<'_>,
+        block: &Block,
+    ) -> Result<(), GaveUp> {
+        let me = self.enter(Self::sys_write as Address, parent);
+        self.vfs_write(me, file, block)
+    }
+
+    #[inline(never)]
+    fn vfs_write(&mut self, parent: Address, file: File<'_>, block: &Block) -> Result<(), GaveUp> {
+        let me = self.enter(Self::vfs_write as Address, parent);
+        self.verify_area(me, self.written)?;
+        match file {
+            File::Null => self.write_null(me),
+            File::Pipe(pipe) => self.pipe_write(me, pipe, block)?,
+            File::Zero => return Err(GaveUp),
+        }
+        self.written += self.account(me);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn verify_area(&mut self, parent: Address, position: u64) -> Result<(), GaveUp> {
+        let me = self.enter(Self::verify_area as Address, parent);
+        position.checked_add(BLOCK as u64).ok_or(GaveUp)?;
+        self.permission(me);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn permission(&mut self, parent: Address) {
+        self.enter(Self::permission as Address, parent);
+    }
+
+    #[inline(never)]
+    fn account(&mut self, parent: Address) -> u64 {
+        self.enter(Self::account as Address, parent);
+        BLOCK as u64
+    }
+
+    #[inline(never)]
+    fn read_zero(&mut self, parent: Address, block: &mut Block) {
+        let me = self.enter(Self::read_zero as Address, parent);
+        self.clear_block(me, block);
+    }
+
+    #[inline(never)]
+    fn clear_block(&mut self, parent: Address, block: &mut Block) {
+        self.enter(Self::clear_block as Address, parent);
+        block.fill(0);
+    }
+
+    #[inline(never)]
+    fn write_null(&mut self, parent: Address) {
+        self.enter(Self::write_null as Address, parent);
+    }
+
+    #[inline(never)]
+    fn pipe_read(&mut self, parent: Address, pipe: &Pipe, block: &mut Block) -> Result<(), GaveUp> {
+        let me = self.enter(Self::pipe_read as Address, parent);
+        let slot = self.wait_for(&pipe.reader_sleeps, || pipe.next())?;
+        self.copy_out(me, slot, block);
+        self.wake_writer(me, pipe);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn pipe_write(&mut self, parent: Address, pipe: &Pipe, block: &Block) -> Result<(), GaveUp> {
+        let me = self.enter(Self::pipe_write as Address, parent);
+        let slot = self.wait_for(&pipe.writer_sleeps, || pipe.room())?;
+        self.copy_in(me, slot, block);
+        self.wake_reader(me, pipe);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn copy_out(&mut self, parent: Address, slot: &[AtomicUsize], block: &mut Block) {
+        self.enter(Self::copy_out as Address, parent);
+        for (word, slot) in block.iter_mut().zip(slot) {
+            *word = slot.load(Ordering::Relaxed);
+        }
+    }
+
+    #[inline(never)]
+    fn copy_in(&mut self, parent: Address, slot: &[AtomicUsize], block: &Block) {
+        self.enter(Self::copy_in as Address, parent);
+        for (word, slot) in block.iter().zip(slot) {
+            slot.store(*word, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(never)]
+    fn wake_writer(&mut self, parent: Address, pipe: &Pipe) {
+        self.enter(Self::wake_writer as Address, parent);
+        if pipe.take() {
+            self.sleep.wake_others();
+        }
+    }
+
+    #[inline(never)]
+    fn wake_reader(&mut self, parent: Address, pipe: &Pipe) {
+        self.enter(Self::wake_reader as Address, parent);
+        if pipe.put() {
+            self.sleep.wake_others();
+        }
+    }
+
+    #[inline]
+    fn enter(&mut self, ip: Address, parent: Address) -> Address {
+        self.trace.record(ip.addr() as u64, parent.addr() as u64);
+        ip
+    }
+
+    /// Not traced: how often it looks depends on the neighbour.
+    fn wait_for<P>(&self, sleeps: &AtomicBool, ready: impl Fn() -> Option<P>) -> Result<P, GaveUp> {
+        if let Some(slot) = ready() {
+            return Ok(slot);
+        }
+        let deadline = self.clock.now() + LONGEST_WAIT;
+        loop {
+            sleeps.store(true, Ordering::Relaxed);
+            // See `Pipe::put`.
+            fence(Ordering::SeqCst);
+            self.sleep.sleep(&|| ready().is_some());
+            sleeps.store(false, Ordering::Relaxed);
+            if let Some(slot) = ready() {
+                return Ok(slot);
+            }
+            if self.clock.now() > deadline {
+                return Err(GaveUp);
+            }
+        }
+    }
+}

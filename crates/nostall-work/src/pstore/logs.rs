@@ -1,0 +1,97 @@
+//! The logs of a kernel that may die at any moment.
+
+use nostall_io::Nanos;
+use nostall_pstore::{Kind, LastWords, Ram, Zone};
+
+use super::region::{LINUX, Traces, carve};
+
+/// A console, and room for one last log, in persistent RAM.
+pub struct Logs<'a> {
+    console: Zone<'static, Ram<'a>>,
+    dmesg: Zone<'static, Ram<'a>>,
+}
+
+impl<'a> Logs<'a> {
+    /// In the region of a machine of so many CPUs; both are empty then. `None` for
+    /// as many CPUs as [`measure`](super::measure) refuses.
+    pub fn open(region: Ram<'a>, cpus: u16) -> Option<Self> {
+        let (mut console, mut dmesg) = (None, None);
+        for (place, memory) in carve(region, cpus, Traces::PerCpu)? {
+            let wanted = match place.kind {
+                Kind::Console => &mut console,
+                Kind::Dmesg if place.index == 0 => &mut dmesg,
+                _ => continue,
+            };
+            let (mut zone, _) = Zone::attach(memory, place.kind, LINUX, None).ok()?;
+            zone.erase();
+            *wanted = Some(zone);
+        }
+        Some(Self {
+            console: console?,
+            dmesg: dmesg?,
+        })
+    }
+
+    /// What is printed.
+    pub fn print(&mut self, text: &[u8]) {
+        self.console.append_text(text);
+    }
+
+    /// The kernel's log, because it dies.
+    pub fn panic(&mut self, now: Nanos, log: &[u8]) {
+        let words = LastWords {
+            seconds: (now.0 / 1_000_000_000).cast_signed(),
+            micros: (now.0 / 1_000 % 1_000_000) as u32,
+            ..LastWords::PANIC
+        };
+        self.dmesg.write_dmesg(&words, log);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::super::recovered::{Kind, Recovered};
+    use super::super::{REGION, Trace, recover};
+    use super::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    #[test]
+    fn what_was_logged_is_recovered_and_nothing_else() {
+        let mut region = vec![0x5a; (REGION.end - REGION.start) as usize];
+        assert!(Logs::open(Ram::of(&mut region), 2).is_none());
+        let mut logs = Logs::open(Ram::of(&mut region), 4).unwrap();
+        for _ in 0..100 {
+            logs.print(b"a line\tof text\n");
+        }
+        logs.panic(Nanos::from_millis(1_500), b"one\ntwo\n");
+
+        let mut found = Vec::new();
+        recover(&region[..], 4, |one| found.push(one));
+        let (traces, texts) = found.split_at(5);
+        for one in traces {
+            assert!(matches!(one, Recovered::Trace { trace, .. } if *trace == Trace::default()));
+        }
+        let [
+            Recovered::Text {
+                kind: Kind::Dmesg,
+                bytes: 22,
+                text: dmesg,
+                ..
+            },
+            Recovered::Text {
+                kind: Kind::Console,
+                bytes: 1_500,
+                text: console,
+                ..
+            },
+        ] = texts
+        else {
+            panic!("{texts:?}");
+        };
+        assert_eq!(dmesg, "Panic#1 Part1\none\ntwo\n");
+        assert_eq!(console.len(), 200);
+        assert!(console.ends_with("\na line?of text\n"));
+    }
+}

@@ -1,0 +1,147 @@
+//! One measurement: the stages, with a recorder for each or one for all.
+
+use core::sync::atomic::AtomicUsize;
+
+use lock_api::RawMutex;
+use nostall_io::Clock;
+use nostall_pstore::{
+    ByClock, Kind, LockedRecorder, Memory, Ram, Recorder, SharedCounter, Stamp, Zone,
+};
+
+use super::region::{LINUX, Traces, carve};
+use super::stage::{Crew, Moved, Pipes, Stage};
+use super::{BLOCKS, Strategy, Tracer};
+
+/// Moves [`BLOCKS`] blocks through `pipes` on the CPUs of `crew`, and records by
+/// `strategy` in the trace zones of `region`, which are emptied first.
+///
+/// A record is made where nothing that records too can interrupt it, so that no
+/// strategy masks interrupts. Those with a lock stamp their records by a counter
+/// under it.
+///
+/// `None` if there are less than [`FEWEST_CPUS`](super::FEWEST_CPUS) or more than
+/// [`MOST_CPUS`](super::MOST_CPUS).
+pub fn measure<C: Crew>(
+    strategy: Strategy,
+    region: Ram<'_>,
+    cpus: u16,
+    pipes: &Pipes,
+    crew: &C,
+    clock: impl Clock + Clone + Send + Sync,
+) -> Option<Moved> {
+    pipes.clear();
+    let counter = AtomicUsize::new(0);
+    let count = || SharedCounter(&counter);
+    let traces = match strategy {
+        Strategy::OneZoneLocked => Traces::Together,
+        _ => Traces::PerCpu,
+    };
+    let mut zones = carve(region, cpus, traces)?
+        .filter(|(place, _)| place.kind == Kind::Ftrace)
+        .filter_map(|(_, memory)| empty(memory));
+    let moving = Moving { pipes, crew, clock };
+    if strategy == Strategy::OneZoneLocked {
+        let lock: LockedRecorder<C::Lock, _> =
+            LockedRecorder::new(Recorder::new(zones.next()?, 0, count()));
+        return Some(moving.run([0, 1, 2].map(|cpu| Shared { cpu, lock: &lock })));
+    }
+    let mine = [(0, zones.next()?), (1, zones.next()?), (2, zones.next()?)];
+    // Emptied, as they are looked at.
+    zones.for_each(drop);
+    Some(match strategy {
+        Strategy::Untraced => moving.run([(); 3]),
+        Strategy::OneLockForAll => {
+            let recorders = mine.map(|(cpu, zone)| Recorder::new(zone, cpu, count()));
+            let lock: LockedRecorder<C::Lock, _> = LockedRecorder::new(recorders);
+            moving.run([0, 1, 2].map(|cpu| Shared { cpu, lock: &lock }))
+        }
+        Strategy::PerCpuClock => {
+            let by_clock = || ByClock(moving.clock.clone());
+            moving.run(mine.map(|(cpu, zone)| Recorder::new(zone, cpu, by_clock())))
+        }
+        Strategy::OneZoneLocked | Strategy::PerCpuCounter => {
+            moving.run(mine.map(|(cpu, zone)| Recorder::new(zone, cpu, count())))
+        }
+    })
+}
+
+/// An empty trace zone.
+fn empty(memory: Ram<'_>) -> Option<Zone<'static, Ram<'_>>> {
+    let (mut zone, _) = Zone::attach(memory, Kind::Ftrace, LINUX, None).ok()?;
+    zone.erase();
+    Some(zone)
+}
+
+struct Moving<'a, C, K> {
+    pipes: &'a Pipes,
+    crew: &'a C,
+    clock: K,
+}
+
+impl<C: Crew, K: Clock + Sync> Moving<'_, C, K> {
+    /// All stages at once, each with its tracer.
+    fn run<T: Tracer + Send>(&self, tracers: [T; 3]) -> Moved {
+        let [first, second, third] = tracers;
+        let parts = [
+            (Stage::Reader, first),
+            (Stage::Passer, second),
+            (Stage::Writer, third),
+        ];
+        let done = self.crew.each(parts, |(stage, trace)| {
+            let mut trace = Counted { trace, records: 0 };
+            let ran = self
+                .pipes
+                .run(stage, BLOCKS, &mut trace, &self.clock, self.crew);
+            (ran, trace.records)
+        });
+        Moved::by(
+            &done.map(|(ran, _)| ran),
+            done.map(|(_, records)| records).iter().sum(),
+        )
+    }
+}
+
+/// Counts what is recorded.
+struct Counted<T> {
+    trace: T,
+    records: u64,
+}
+
+impl<T: Tracer> Tracer for Counted<T> {
+    const TRACES: bool = T::TRACES;
+
+    #[inline]
+    fn record(&mut self, ip: u64, parent: u64) {
+        self.trace.record(ip, parent);
+        self.records += u64::from(T::TRACES);
+    }
+}
+
+impl<M: Memory, S: Stamp> Tracer for Recorder<'_, M, S> {
+    #[inline]
+    fn record(&mut self, ip: u64, parent: u64) {
+        Self::record(self, ip, parent);
+    }
+}
+
+/// One CPU's access to what all share.
+struct Shared<'a, L: RawMutex, R> {
+    cpu: u8,
+    lock: &'a LockedRecorder<L, R>,
+}
+
+impl<L: RawMutex, M: Memory, S: Stamp> Tracer for Shared<'_, L, Recorder<'_, M, S>> {
+    #[inline]
+    fn record(&mut self, ip: u64, parent: u64) {
+        self.lock.record(self.cpu, ip, parent);
+    }
+}
+
+impl<L: RawMutex, M: Memory, S: Stamp, const ZONES: usize> Tracer
+    for Shared<'_, L, [Recorder<'_, M, S>; ZONES]>
+{
+    #[inline]
+    fn record(&mut self, ip: u64, parent: u64) {
+        self.lock.record_in(self.cpu, ip, parent);
+    }
+}

@@ -1,0 +1,82 @@
+//! What a kernel left in persistent RAM, in short.
+
+use nostall_pstore::{Kind, Layout, Load, OldZone, Reader, Shape, Trace as Entry, Writer};
+
+use super::recovered::{self, Checksum, Recovered, Trace};
+use super::region::{MOST_CPUS, Traces, params};
+use crate::Text;
+
+/// Tells `found` what is there: each CPU's trace, all merged by their stamps, logs
+/// and console. Nothing is changed.
+pub fn recover<M: Load + ?Sized>(region: &M, cpus: u16, mut found: impl FnMut(Recovered)) {
+    let Ok(layout) = Layout::new(&params(cpus, Traces::PerCpu)) else {
+        return;
+    };
+    let left = nostall_pstore::recover(region, &layout, None).with(Reader {
+        writer: Writer::DataFirst,
+        ..Reader::careful(None)
+    });
+    for zone in left.zones_of(Kind::Ftrace) {
+        let cpu = Some(zone.place().index as u16);
+        let trace = in_short(zone.traces(Shape::NATIVE));
+        found(Recovered::Trace { cpu, trace });
+    }
+    if let Some(merged) = left.traces::<{ MOST_CPUS as usize }>(Shape::NATIVE) {
+        let trace = in_short(merged);
+        found(Recovered::Trace { cpu: None, trace });
+    }
+    for mut zone in left.zones_of(Kind::Dmesg) {
+        if let Some((_, start)) = zone.dmesg_header() {
+            found(text(&mut zone, start, recovered::Kind::Dmesg));
+        }
+    }
+    for mut zone in left.zones_of(Kind::Console) {
+        if !zone.is_empty() {
+            found(text(&mut zone, 0, recovered::Kind::Console));
+        }
+    }
+}
+
+fn in_short(entries: impl Iterator<Item = Entry>) -> Trace {
+    let mut trace = Trace::default();
+    for Entry { record, .. } in entries {
+        trace.add(record.ip, record.parent, record.stamp, record.cpu.into());
+    }
+    trace
+}
+
+fn text<M: Load + ?Sized>(
+    zone: &mut OldZone<'_, M>,
+    start: usize,
+    kind: recovered::Kind,
+) -> Recovered {
+    let mut checksum = Checksum::new();
+    let mut end = start;
+    while let Some((bytes, _)) = zone.chunk(end) {
+        checksum.add(bytes);
+        end += bytes.len();
+    }
+    let most = Text::new().capacity();
+    let mut at = match kind {
+        recovered::Kind::Dmesg => start,
+        recovered::Kind::Console => end.saturating_sub(most).max(start),
+    };
+    let mut excerpt = Text::new();
+    while let Some((bytes, _)) = zone.chunk(at).filter(|_| excerpt.len() < most) {
+        let printable = bytes.iter().map(|&byte| match byte {
+            b'\n' | b' '..=b'~' => byte.into(),
+            _ => '?',
+        });
+        // As many as there is room for.
+        let _ = printable
+            .take(most - excerpt.len())
+            .try_for_each(|c| excerpt.push(c));
+        at += bytes.len();
+    }
+    Recovered::Text {
+        kind,
+        bytes: (end - start) as u64,
+        checksum: checksum.0,
+        text: excerpt,
+    }
+}

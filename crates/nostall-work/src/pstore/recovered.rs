@@ -1,0 +1,120 @@
+//! What was found in persistent RAM, in figures that can be compared.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Text;
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Recovered {
+    /// The function trace of one CPU, or all merged into one.
+    Trace {
+        /// The CPU; none for the merge.
+        cpu: Option<u16>,
+        /// The trace.
+        trace: Trace,
+    },
+    /// A text.
+    Text {
+        /// Which.
+        kind: Kind,
+        /// Bytes of it.
+        bytes: u64,
+        /// [`Checksum`] of them.
+        checksum: u64,
+        /// As much of it as a report holds: the beginning of a log, the end of a
+        /// console.
+        text: Text,
+    },
+}
+
+/// The kind of a text in persistent RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// The log that a dying kernel wrote.
+    Dmesg,
+    /// What it had printed.
+    Console,
+}
+
+/// A function trace, in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// How many records.
+    pub records: u64,
+    /// The first one's stamp.
+    pub first: u64,
+    /// The last one's stamp.
+    pub last: u64,
+    /// [`Checksum`] of all, in order.
+    pub checksum: u64,
+}
+
+impl Trace {
+    /// The next record.
+    pub fn add(&mut self, ip: u64, parent: u64, stamp: u64, cpu: u16) {
+        if self.records == 0 {
+            self.first = stamp;
+            self.checksum = Checksum::new().0;
+        }
+        self.records += 1;
+        self.last = stamp;
+        let mut sum = Checksum(self.checksum);
+        for word in [ip, parent, stamp, cpu.into()] {
+            sum.add(&word.to_le_bytes());
+        }
+        self.checksum = sum.0;
+    }
+}
+
+/// FNV-1a of 64 bits (draft-eastlake-fnv, section 2 and 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checksum(pub u64);
+
+impl Checksum {
+    /// Of nothing.
+    pub const fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    /// Of what it was of, and `bytes`.
+    pub fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}
+
+impl Default for Checksum {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_fnv_1a() {
+        // draft-eastlake-fnv, appendix C.
+        let mut sum = Checksum::default();
+        sum.add(b"foobar");
+        assert_eq!(sum.0, 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn a_trace_tells_two_orders_apart() {
+        let (mut one, mut other) = (Trace::default(), Trace::default());
+        one.add(1, 2, 3, 0);
+        one.add(4, 5, 6, 1);
+        other.add(4, 5, 6, 1);
+        other.add(1, 2, 3, 0);
+        assert_eq!((one.records, one.first, one.last), (2, 3, 6));
+        assert_ne!(one.checksum, other.checksum);
+    }
+}

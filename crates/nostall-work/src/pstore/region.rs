@@ -1,0 +1,72 @@
+//! Where persistent RAM is, how it is divided, and what is found there.
+
+use core::ops::Range;
+
+use nostall_pstore::{FTRACE_PER_CPU, Layout, LinuxVersion, Params, Place, Ram};
+
+/// Physical addresses of the reference kernel's persistent RAM on a PC: 1 MiB at
+/// 64 MiB, in the middle of the machine's 128 MiB.
+///
+/// Nothing that runs before the kernel, on this boot or the next, writes there:
+/// the kernel's image ends below 8 MiB (checked where it is mapped), the firmware
+/// uses the first MiB and takes its own memory from the top of RAM, and QEMU puts
+/// the input just below that.
+pub const REGION: Range<u64> = 64 << 20..65 << 20;
+
+/// The Linux that could read the traces: it takes only those of its own version.
+pub const LINUX: LinuxVersion = LinuxVersion::new(6, 1, 0);
+
+/// CPUs that the experiment needs, one for each stage.
+pub const FEWEST_CPUS: u16 = 3;
+
+/// CPUs whose traces are merged when they are recovered: what fits on a kernel's
+/// stack.
+pub const MOST_CPUS: u16 = 8;
+
+/// How traces are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traces {
+    /// In one zone.
+    Together,
+    /// In a zone for each CPU.
+    PerCpu,
+}
+
+/// How the region is divided: 11 dmesg records and a console of 64 KiB each, and
+/// 256 KiB of traces.
+pub const fn params(cpus: u16, traces: Traces) -> Params {
+    Params {
+        mem_size: (REGION.end - REGION.start) as usize,
+        record_size: 64 << 10,
+        console_size: 64 << 10,
+        ftrace_size: 256 << 10,
+        pmsg_size: 0,
+        ecc: 0,
+        cpus: cpus as usize,
+        flags: match traces {
+            Traces::Together => 0,
+            Traces::PerCpu => FTRACE_PER_CPU,
+        },
+    }
+}
+
+/// The zones of a region, each with its memory; `None` if it is not made for so
+/// many CPUs.
+pub(super) fn carve(
+    region: Ram<'_>,
+    cpus: u16,
+    traces: Traces,
+) -> Option<impl Iterator<Item = (Place, Ram<'_>)>> {
+    if !(FEWEST_CPUS..=MOST_CPUS).contains(&cpus) {
+        return None;
+    }
+    let layout = Layout::new(&params(cpus, traces)).ok()?;
+    let (mut at, mut rest) = (0, Some(region));
+    Some(layout.zones().filter_map(move |place| {
+        let (_, from_here) = rest.take()?.split_at(place.offset - at);
+        let (memory, behind) = from_here.split_at(place.division.zone());
+        at = place.offset + place.division.zone();
+        rest = Some(behind);
+        Some((place, memory))
+    }))
+}

@@ -1,0 +1,214 @@
+//! The three stages, and what they come to.
+
+use lock_api::RawMutex;
+use nostall_io::{Clock, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::calls::{File, GaveUp, Sleep, Task, Tracer};
+use super::pipe::{BLOCK, Pipe};
+
+/// Function entries for one block on its whole way.
+pub const ENTRIES_PER_BLOCK: u64 = 15 + 16 + 14;
+
+/// One end of the way, its middle, or its other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// `dd if=/dev/zero`
+    Reader,
+    /// `pv`
+    Passer,
+    /// `dd of=/dev/null`
+    Writer,
+}
+
+impl Stage {
+    /// All, in the order in which a block meets them.
+    pub const ALL: [Self; 3] = [Self::Reader, Self::Passer, Self::Writer];
+
+    /// Function entries for one block here.
+    pub const fn entries_per_block(self) -> u64 {
+        match self {
+            Self::Reader => 15,
+            Self::Passer => 16,
+            Self::Writer => 14,
+        }
+    }
+}
+
+/// CPUs to run the stages on.
+pub trait Crew: Sleep + Sync {
+    /// What one CPU holds while the others wait.
+    type Lock: RawMutex + Send + Sync;
+
+    /// Does `run` with each part at once, each on a CPU of its own, and returns
+    /// when all are done.
+    fn each<T: Send, R: Send>(&self, parts: [T; 3], run: impl Fn(T) -> R + Sync) -> [R; 3];
+}
+
+/// What connects the stages.
+pub struct Pipes([Pipe; 2]);
+
+/// What one stage did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// When it began, by the clock it was given.
+    pub start: Nanos,
+    /// When it was done.
+    pub end: Nanos,
+    /// Bytes it has passed on.
+    pub bytes: u64,
+}
+
+/// What all of them came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Bytes that went all the way.
+    pub bytes: u64,
+    /// Records that were written.
+    pub records: u64,
+    /// Nanoseconds from the first stage's start to the last one's end.
+    pub ns: u64,
+}
+
+impl Moved {
+    /// All stages' together, which have written so many `records`.
+    pub fn by(stages: &[Ran], records: u64) -> Self {
+        let start = stages.iter().map(|ran| ran.start).min();
+        let end = stages.iter().map(|ran| ran.end).max();
+        let bytes = stages.iter().map(|ran| ran.bytes).min();
+        Self {
+            bytes: bytes.unwrap_or(0),
+            records,
+            ns: (end.unwrap_or_default() - start.unwrap_or_default()).0,
+        }
+    }
+}
+
+impl Pipes {
+    /// Two, both empty.
+    #[expect(clippy::new_without_default, reason = "128 KiB belong in a static")]
+    pub const fn new() -> Self {
+        Self([const { Pipe::new() }; 2])
+    }
+
+    /// Empties both. Not while a stage runs.
+    pub fn clear(&self) {
+        self.0.iter().for_each(Pipe::clear);
+    }
+
+    /// Runs one stage on the calling CPU until it has moved `blocks` blocks, or
+    /// a neighbour has not moved for five seconds.
+    pub fn run(
+        &self,
+        stage: Stage,
+        blocks: u32,
+        trace: impl Tracer,
+        clock: impl Clock,
+        sleep: impl Sleep,
+    ) -> Ran {
+        let [first, second] = &self.0;
+        let (from, to) = match stage {
+            Stage::Reader => (File::Zero, File::Pipe(first)),
+            Stage::Passer => (File::Pipe(first), File::Pipe(second)),
+            Stage::Writer => (File::Pipe(second), File::Null),
+        };
+        let start = clock.now();
+        let mut task = Task::new(trace, &clock, &sleep);
+        // What was passed on is told by the bytes.
+        let _ = pass_on(&mut task, from, to, blocks);
+        // The last blocks may be fewer than a sleeper is woken for.
+        sleep.wake_others();
+        Ran {
+            start,
+            end: clock.now(),
+            bytes: task.written,
+        }
+    }
+}
+
+/// The user's program.
+#[inline(never)]
+fn pass_on<T: Tracer, C: Clock, S: Sleep>(
+    task: &mut Task<T, C, S>,
+    from: File<'_>,
+    to: File<'_>,
+    blocks: u32,
+) -> Result<(), GaveUp> {
+    let me = pass_on::<T, C, S> as *const ();
+    // Something to be overwritten.
+    let mut block = [usize::MAX; BLOCK / size_of::<usize>()];
+    for _ in 0..blocks {
+        task.sys_read(me, from, &mut block)?;
+        task.sys_write(me, to, &block)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use nostall_devices::VirtualClock;
+    use nostall_io::HostClock;
+    use std::boxed::Box;
+    use std::thread;
+
+    #[derive(Default)]
+    struct Count(u64);
+
+    impl Tracer for Count {
+        fn record(&mut self, ip: u64, parent: u64) {
+            assert!(ip != 0 && parent != 0 && ip != parent);
+            self.0 += 1;
+        }
+    }
+
+    /// Looks again after a while.
+    struct Looking<C>(C);
+
+    impl<C: Clock> Sleep for Looking<C> {
+        fn sleep(&self, ready: &dyn Fn() -> bool) {
+            if !ready() {
+                self.0.sleep_until(self.0.now() + Nanos::from_millis(1));
+            }
+        }
+
+        fn wake_others(&self) {}
+    }
+
+    #[test]
+    fn every_block_goes_all_the_way_and_every_entry_is_told() {
+        const BLOCKS: u32 = 1_000;
+        let pipes = Box::new(Pipes::new());
+        let clock = HostClock::new();
+        let ran = thread::scope(|scope| {
+            let threads = Stage::ALL.map(|stage| {
+                let pipes = &pipes;
+                scope.spawn(move || {
+                    let mut count = Count::default();
+                    let ran = pipes.run(stage, BLOCKS, &mut count, clock, Looking(clock));
+                    let expected = u64::from(BLOCKS) * stage.entries_per_block();
+                    assert_eq!(count.0, expected, "{stage:?}");
+                    ran
+                })
+            });
+            threads.map(|thread| thread.join().unwrap())
+        });
+        let entries: u64 = Stage::ALL.map(Stage::entries_per_block).iter().sum();
+        assert_eq!(entries, ENTRIES_PER_BLOCK);
+        let moved = Moved::by(&ran, 45_000);
+        assert_eq!((moved.bytes, moved.records), (512_000, 45_000));
+        assert!(moved.ns > 0);
+    }
+
+    #[test]
+    fn a_stage_whose_neighbour_does_not_come_gives_up() {
+        let pipes = Box::new(Pipes::new());
+        let clock = VirtualClock::default();
+        let alone = |stage| pipes.run(stage, 1_000, (), &clock, Looking(&clock)).bytes;
+        assert_eq!(alone(Stage::Writer), 0);
+        assert_eq!(alone(Stage::Reader), 64 << 10, "a pipe's fill");
+        pipes.clear();
+        assert_eq!(alone(Stage::Passer), 0);
+    }
+}

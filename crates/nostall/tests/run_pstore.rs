@@ -1,0 +1,277 @@
+//! `nostall run pstore`: what recording costs, and what is left after a crash.
+
+mod common;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use assert_cmd::cargo::cargo_bin;
+use common::qemu;
+use nostall_pstore::{Kind, Layout, Shape};
+use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};
+use nostall_work::pstore::{Job, REGION, Recovered, Strategy, Trace, Traces, params, recover};
+use nostall_work::{Report, Work};
+use tempfile::TempDir;
+
+static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
+
+/// 16,384 blocks of 512 bytes.
+const BYTES: f64 = 8_388_608.0;
+/// 45 for each block.
+const RECORDS: f64 = 737_280.0;
+/// What the trace zones of three CPUs hold: 64 KiB less a header, by 24 bytes.
+const KEPT: f64 = 3.0 * 2_730.0;
+
+fn run(args: &[&str], dir: &Path) -> Output {
+    Command::new(cargo_bin("nostall"))
+        .args(["run", "pstore"])
+        .args(args)
+        .current_dir(dir)
+        .env("TMPDIR", dir)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// What it prints when it succeeds, leaving nothing behind but what it is to.
+fn succeed(args: &[&str], on: &str) -> String {
+    let dir = TempDir::new().unwrap();
+    let args = [args, &["--json", "figures", "--capture", "."]].concat();
+    let output = run(&args, dir.path());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    assert_eq!(stderr, "", "nothing but the answer");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    check_image(&fs::read(dir.path().join("pstore.bin")).unwrap());
+    check_figures(&dir.path().join("figures"), on);
+    let out = String::from_utf8(output.stdout).unwrap();
+    for line in out.lines() {
+        assert!(line.len() <= 80 && line == line.trim_end(), "{line}");
+    }
+    out
+}
+
+fn check_figures(file: &Path, on: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["schema"], 1);
+    let mut figures = HashMap::new();
+    for result in document["results"].as_array().unwrap() {
+        assert_eq!(result["path"], "pstore");
+        assert_eq!(result["on"], on);
+        assert!(result["unit"].is_string() && result["n"].as_u64() >= Some(1));
+        let key = |name: &str| result[name].as_str().unwrap().to_owned();
+        let value = result["value"].as_f64().unwrap();
+        let known = figures.insert((key("strategy"), key("metric")), value);
+        assert_eq!(known, None, "one figure a name");
+    }
+    let figure = |strategy: &str, metric: &str| figures.get(&(strategy.into(), metric.into()));
+    for strategy in [
+        "untraced",
+        "one-lock-for-all",
+        "one-zone-locked",
+        "per-cpu-clock",
+        "per-cpu-counter",
+    ] {
+        assert_eq!(figure(strategy, "bytes"), Some(&BYTES));
+        assert!(figure(strategy, "mb_per_s").unwrap() > &0.0);
+        if strategy == "untraced" {
+            assert_eq!(figure(strategy, "records"), Some(&0.0));
+            assert_eq!(figure(strategy, "ns_per_record"), None);
+        } else {
+            assert_eq!(figure(strategy, "records"), Some(&RECORDS));
+            assert!(figure(strategy, "ns_per_record").unwrap() > &0.0);
+        }
+    }
+    assert_eq!(figure("per-cpu-clock", "records_recovered"), Some(&KEPT));
+}
+
+/// What three stages left, whole and in order.
+fn check_image(image: &[u8]) {
+    let layout = Layout::new(&params(4, Traces::PerCpu)).unwrap();
+    let left = nostall_pstore::recover(image, &layout, None);
+    let mut records = 0;
+    for zone in left.zones_of(Kind::Ftrace) {
+        let cpu = zone.place().index;
+        let traces: Vec<_> = zone.traces(Shape::NATIVE).collect();
+        assert!(traces.iter().all(|t| usize::from(t.record.cpu) == cpu));
+        assert!(traces.is_sorted_by_key(|t| t.record.stamp));
+        records += traces.len();
+    }
+    assert_eq!(records as f64, KEPT);
+}
+
+#[test]
+fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
+    if qemu("what_a_dead_guest_recorded").is_none() {
+        return;
+    }
+    let out = succeed(&["--on", "qemu"], "qemu");
+    assert!(out.starts_with("pstore on qemu "), "{out}");
+    assert!(out.contains("dmesg    Panic#1 Part1\n"), "{out}");
+    assert!(out.contains("Kernel panic: on purpose"), "{out}");
+    assert!(out.contains("a second boot on that RAM recovered, is the same."));
+}
+
+#[test]
+fn threads_of_the_host_record_too() {
+    let out = succeed(&["--on", "model"], "host-threads");
+    assert!(out.starts_with("pstore on threads of this host"), "{out}");
+    assert!(out.contains("every record was written"), "{out}");
+}
+
+#[test]
+fn both_paths_are_measured_one_after_the_other() {
+    let dir = TempDir::new().unwrap();
+    let output = run(&["uart", "--on", "model", "--bytes", "100"], dir.path());
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    assert!(out.starts_with("uart on model"), "{out}");
+    assert!(out.contains("\n\npstore on threads of this host"), "{out}");
+}
+
+#[test]
+fn a_mistake_is_one_clear_line() {
+    let dir = TempDir::new().unwrap();
+    for (args, says) in [
+        (&["--bytes", "100"][..], "--bytes goes with the path uart"),
+        (&["--input", "log"], "--input goes with the path uart"),
+        (
+            &["--on", "model", "--profile", "pc-16550a"],
+            "--profile pc-16550a goes with the path uart",
+        ),
+        (&["--on", "model", "--fault", "no-cts"], "--fault goes with"),
+        (&["--cpus", "2"], "--cpus 2: pstore runs on 3 to 8"),
+        (&["--cpus", "9"], "--cpus 9: pstore runs on 3 to 8"),
+    ] {
+        let output = run(args, dir.path());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+    }
+}
+
+const LIMITS: Limits = Limits {
+    start: Duration::from_secs(30),
+    silence: Duration::from_secs(20),
+    total: Duration::from_secs(60),
+    serial_bytes: 0,
+    report_bytes: 100_000,
+    qemu_bytes: 1 << 20,
+};
+
+fn guest<'a>(work: &'a [Work], ram: Option<&'a GuestRam>) -> Guest<'a> {
+    Guest {
+        kernel: KERNEL,
+        cpus: 4,
+        work,
+        repeat: 1,
+        input: &[],
+        ram,
+        qemu_args: &[],
+    }
+}
+
+fn found(reports: &[Report]) -> Vec<Recovered> {
+    let found = reports.iter().filter_map(|report| match report {
+        Report::Recovered(found) => Some(found.clone()),
+        _ => None,
+    });
+    found.collect()
+}
+
+#[test]
+fn in_new_ram_there_is_nothing() {
+    let Some(qemu) = qemu("in_new_ram_there_is_nothing") else {
+        return;
+    };
+    let ram = GuestRam::new(128).unwrap();
+    let work = [Work::Pstore(Job::Recover)];
+    let ran = qemu.run(&guest(&work, Some(&ram)), &LIMITS, &mut |_| {});
+    let found = found(&ran.unwrap().reports);
+    assert_eq!(found.len(), 4 + 1, "four CPUs and the merge: {found:?}");
+    for found in found {
+        let Recovered::Trace { trace, .. } = found else {
+            panic!("{found:?}");
+        };
+        assert_eq!(trace, Trace::default());
+    }
+}
+
+#[test]
+fn a_guest_that_is_killed_while_it_records_leaves_whole_records() {
+    let Some(qemu) = qemu("a_guest_that_is_killed_while_it_records") else {
+        return;
+    };
+    let ram = GuestRam::new(128).unwrap();
+    let endless = [Work::Pstore(Job::Move(Strategy::PerCpuClock)); 100];
+    // Killed in the middle of the tenth or so.
+    let limits = Limits {
+        report_bytes: 1_000,
+        ..LIMITS
+    };
+    let killed = qemu.run(&guest(&endless, Some(&ram)), &limits, &mut |_| {});
+    assert!(matches!(killed, Err(Error::ReportFlood(_))), "{killed:?}");
+
+    let image = ram.read(REGION).unwrap();
+    let layout = Layout::new(&params(4, Traces::PerCpu)).unwrap();
+    let left = nostall_pstore::recover(&image[..], &layout, None);
+    let mut all = 0;
+    for zone in left.zones_of(Kind::Ftrace) {
+        let cpu = zone.place().index;
+        let traces: Vec<_> = zone.traces(Shape::NATIVE).collect();
+        all += traces.len();
+        // The oldest may be half overwritten.
+        let whole = traces.iter().filter(|trace| !trace.suspect);
+        for record in whole.map(|trace| trace.record) {
+            assert_eq!(usize::from(record.cpu), cpu);
+            for address in [record.ip, record.parent] {
+                assert!((0x10_0000..0x80_0000).contains(&address), "{record:x?}");
+            }
+        }
+        let stamps = traces.iter().filter(|trace| !trace.suspect);
+        assert!(stamps.is_sorted_by_key(|trace| trace.record.stamp));
+    }
+    assert!(all > 0, "killed before the first record");
+
+    let mut host = Vec::new();
+    recover(&image[..], 4, |one| host.push(one));
+    let again = [Work::Pstore(Job::Recover)];
+    let next = qemu.run(&guest(&again, Some(&ram)), &LIMITS, &mut |_| {});
+    assert_eq!(found(&next.unwrap().reports), host);
+}
+
+#[test]
+fn a_machine_that_is_not_made_for_it_is_refused_by_the_guest() {
+    let Some(qemu) = qemu("a_machine_that_is_not_made_for_it") else {
+        return;
+    };
+    let work = [Work::Pstore(Job::Move(Strategy::PerCpuClock))];
+    let lonely = Guest {
+        cpus: 2,
+        ..guest(&work, None)
+    };
+    let error = qemu.run(&lonely, &LIMITS, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("pstore runs on 3 to 8"));
+    let args = ["-m", "32M"].map(OsString::from);
+    let small = Guest {
+        qemu_args: &args,
+        ..guest(&work, None)
+    };
+    let error = qemu.run(&small, &LIMITS, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("no RAM at"), "{error}");
+}
+
+#[test]
+fn a_guest_that_was_to_panic_and_did_not_is_told() {
+    let Some(qemu) = qemu("a_guest_that_was_to_panic") else {
+        return;
+    };
+    let error = qemu.run_to_panic(&guest(&[], None), &LIMITS, &mut |_| {});
+    assert!(matches!(error, Err(Error::Unbroken)));
+}

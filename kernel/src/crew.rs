@@ -1,0 +1,53 @@
+//! Errands for the other CPUs: each is given one, does it, and idles again.
+
+use core::mem;
+use core::sync::atomic::{AtomicU16, Ordering};
+
+use nostall_io::{Clock, Nanos, Processor};
+use spin::Mutex;
+
+use crate::arch::{self, Cpu, MAX_CPUS};
+
+/// What a CPU is to do; it is told its number.
+type Errand<'a> = &'a (dyn Fn(usize) + Sync);
+
+static ERRANDS: [Mutex<Option<Errand<'static>>>; MAX_CPUS] = [const { Mutex::new(None) }; MAX_CPUS];
+
+/// Those that have not done theirs.
+static BUSY: AtomicU16 = AtomicU16::new(0);
+
+/// Has the first `cpus` CPUs do `errand`, all at once, this one among them,
+/// which must be the first.
+///
+/// Panics if the others take longer than this one and `bound`.
+pub fn together(cpus: u16, errand: Errand<'_>, clock: &impl Clock, bound: Nanos) {
+    // SAFETY: only the lifetime is changed. The others are done with it when BUSY
+    // is 0; until then this does not return. If they never are, it panics, which
+    // ends the machine and leaves our caller's stack as it is.
+    let errand = unsafe { mem::transmute::<Errand<'_>, Errand<'static>>(errand) };
+    BUSY.store(cpus - 1, Ordering::Relaxed);
+    for other in &ERRANDS[1..cpus.into()] {
+        *other.lock() = Some(errand);
+    }
+    arch::wake_others();
+    errand(0);
+    let deadline = clock.now() + bound;
+    loop {
+        match BUSY.load(Ordering::Acquire) {
+            0 => return,
+            busy => assert!(clock.now() < deadline, "{busy} CPUs are busy for {bound}"),
+        }
+        Cpu.relax();
+    }
+}
+
+/// Does this CPU's errand, if it has one, each time that it is woken.
+pub fn idle() -> ! {
+    loop {
+        let errand = arch::sleep_unless(|| ERRANDS[Cpu.id()].lock().take());
+        if let Some(errand) = errand {
+            errand(Cpu.id());
+            BUSY.fetch_sub(1, Ordering::Release);
+        }
+    }
+}

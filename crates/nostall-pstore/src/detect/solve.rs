@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::vec::Vec;
 
 use super::hypothesis::{Hypothesis, Records, Traces};
-use super::search::Candidate;
+use super::search::{CUT, Candidate};
 use super::witness::{Claim, Evidence, Witness, has_parity};
-use crate::format::{ByteOrder, HEADER, Kind, MAX_PARITY, SIGNATURE};
+use crate::format::{ByteOrder, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
 
 /// Questions to the bytes, about zones, in all, and for one pivot.
 const PATIENCE: usize = 1 << 21;
@@ -270,17 +270,26 @@ impl Solver<'_> {
     }
 
     /// The powers of two that a zone at `at` may be large, up to the next header
-    /// or a little beyond the bytes' end.
+    /// or some way beyond the bytes' end.
     fn alone(&self, at: usize) -> impl Iterator<Item = usize> {
         let next = |ats: &[usize]| {
             let next = ats.partition_point(|&other| other <= at);
             ats.get(next).map_or(usize::MAX, |next| next - at)
         };
         let room = next(self.plain).min(next(self.traces));
-        let end = (self.bytes.len() - at).saturating_mul(2);
+        let reach = self.reach(at);
         SIZES
             .map(|log| 1usize << log)
-            .take_while(move |&size| size <= room && size < end)
+            .take_while(move |&size| size <= room && size < reach)
+    }
+
+    /// How large a zone at `at` is at most: the dump may have been cut off.
+    fn reach(&self, at: usize) -> usize {
+        let here = self.bytes.get(at..).unwrap_or_default();
+        let says = here.first_chunk().map_or(0, |header| {
+            HEADER + Header::decode(*header, self.order).size as usize
+        });
+        says.max(here.len()).min(1 << 31).saturating_mul(CUT)
     }
 
     /// No trace zones: plain header number `last` is the zone's that would follow
@@ -333,9 +342,9 @@ impl Solver<'_> {
         if at >= self.bytes.len() || (!self.is_plain(at) && parity == 0) {
             return pmsgs;
         }
-        let end = (self.bytes.len() - at).saturating_mul(2);
+        let reach = self.reach(at);
         let sizes = SIZES.map(|log| 1usize << log);
-        for size in sizes.take_while(|&size| size < end) {
+        for size in sizes.take_while(|&size| size < reach) {
             let claim = Claim {
                 at,
                 size,

@@ -2,8 +2,9 @@
 #![cfg(feature = "std")]
 
 use nostall_pstore::detect::{Found, detect, detect_runs};
-use nostall_pstore::{ByteOrder, Geometry, Kind, Layout, Params, Shape};
+use nostall_pstore::{ByteOrder, Geometry, Header, Kind, Layout, Params, SIGNATURE, Shape};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 const FIXTURES: [&str; 8] = [
     "plain",
@@ -219,5 +220,70 @@ fn nothing_is_found_in_nothing() {
         assert_eq!(detect(&vec![0; len]), []);
         assert_eq!(detect(&vec![0xff; len]), []);
         assert_eq!(detect(&noise(len, 5)), []);
+    }
+}
+
+/// Headers made to cost time, 64 KiB of them, each as `header` says and `gap` bytes
+/// after the one before.
+fn hostile(header: impl Fn(usize) -> Header, gap: impl Fn(usize) -> usize) -> Vec<u8> {
+    let mut bytes = vec![0; 64 << 10];
+    let (mut at, mut i) = (0, 0);
+    while at + 12 <= bytes.len() {
+        bytes[at..at + 12].copy_from_slice(&header(i).encode(ByteOrder::Little));
+        at += gap(i).max(2);
+        i += 1;
+    }
+    bytes
+}
+
+#[test]
+fn hostile_dumps_take_bounded_time() {
+    let empty = |signature| Header {
+        signature,
+        start: 0,
+        size: 0,
+    };
+    let plain = |_| empty(SIGNATURE);
+    let trace = |_| empty(SIGNATURE ^ 0x0601c0);
+    let mixed = |i: usize| match i % 7 {
+        0..3 => empty(SIGNATURE),
+        3 => empty(SIGNATURE ^ 0x0601c0),
+        i => Header {
+            signature: SIGNATURE,
+            start: 1 << i,
+            size: (1 << (i + 2)) - 12,
+        },
+    };
+    let versions = |i: usize| empty(SIGNATURE ^ (0x03_0000 + i as u32 % 0x1f00));
+    let scattered = noise(1 << 16, 11);
+    let scattered = |i: usize| 12 + usize::from(scattered[i]) / 16 * 2;
+    let dumps = [
+        ("back to back", hostile(plain, |_| 12)),
+        ("alternating", hostile(plain, |i| 12 + i % 2 * 2)),
+        ("overlapping", hostile(plain, |_| 4)),
+        ("scattered", hostile(plain, scattered)),
+        ("powers of two", hostile(plain, |i| 16 << (i % 5))),
+        ("traces", hostile(trace, |_| 12)),
+        ("scattered traces", hostile(trace, scattered)),
+        ("traces of powers of two", hostile(trace, |i| 16 << (i % 3))),
+        ("mixed", hostile(mixed, |_| 16)),
+        ("mixed and scattered", hostile(mixed, scattered)),
+        ("mixed powers of two", hostile(mixed, |i| 16 << (i % 4))),
+        ("versions", hostile(versions, |_| 12)),
+        ("far apart", hostile(plain, |_| 16).repeat(16)),
+    ];
+    for (name, dump) in dumps {
+        let start = Instant::now();
+        let found = detect(&dump);
+        let took = start.elapsed();
+        println!("{name}: {} regions in {took:?}", found.len());
+        assert!(took < Duration::from_secs(30), "{name}: {took:?}");
+        for (i, one) in found.iter().enumerate() {
+            assert!(one.start + one.len <= dump.len());
+            assert!(one.geometry.len() <= one.params.mem_size);
+            let end = one.start + one.geometry.len();
+            let mut others = found[..i].iter();
+            assert!(others.all(|o| end <= o.start || o.start + o.geometry.len() <= one.start));
+        }
     }
 }

@@ -28,6 +28,9 @@ const KEPT_EACH: usize = 6;
 /// passes by chance, and more only where bytes are all the same.
 const CHECKS: usize = 6;
 
+/// Bits by which trace zones are too bad to be looked at further.
+const MUCH: i32 = 40;
+
 /// Headers farther apart than this are no company: 64 MiB.
 const NEAR: usize = 1 << 26;
 
@@ -127,16 +130,12 @@ impl Solver<'_> {
         let mut here = Vec::new();
         for parity in self.parities(&witness, first.start) {
             let mut fronts: Option<(usize, Vec<Front>)> = None;
-            for &middle in middles {
-                let Some(traces) = self.hear_traces(&witness, middle, parity) else {
-                    continue;
-                };
+            for (middle, traces) in self.likely(&witness, middles, parity) {
                 let fronts = match &fronts {
                     Some((start, fronts)) if *start == middle.start => fronts,
                     _ => {
-                        &fronts
-                            .insert((middle.start, self.fronts(&witness, middle.start, parity)))
-                            .1
+                        let new = self.fronts(&witness, middle.start, parity);
+                        &fronts.insert((middle.start, new)).1
                     }
                 };
                 for (pmsg, last) in self.pmsgs(&witness, middle.end(), parity) {
@@ -255,7 +254,7 @@ impl Solver<'_> {
         }
         let is_trace = |at: usize| self.traces.binary_search(&at).is_ok();
         let mut middles = Vec::new();
-        for zone in self.trace_sizes(first) {
+        for (zone, is_gap) in self.trace_sizes(first) {
             if zone <= HEADER || at >= zone && is_trace(at - zone) {
                 continue;
             }
@@ -263,7 +262,7 @@ impl Solver<'_> {
             while is_trace(at + count * zone) || is_trace(at + (count + 1) * zone) {
                 count += 1;
             }
-            for missing in 0..=1 {
+            for missing in 0..=usize::from(is_gap) {
                 let Some(start) = at.checked_sub(missing * zone) else {
                     break;
                 };
@@ -297,18 +296,19 @@ impl Solver<'_> {
     }
 
     /// How large trace zones may be: as far as the next header, half as far if one
-    /// is missing; or, if nothing follows, a power of two.
-    fn trace_sizes(&self, first: usize) -> Vec<usize> {
+    /// is missing (these are gaps); or, if nothing follows, a power of two.
+    fn trace_sizes(&self, first: usize) -> Vec<(usize, bool)> {
         let at = self.traces[first];
         let next_plain = self.plain.partition_point(|&plain| plain < at);
         let next_plain = self.plain.get(next_plain).map(|next| next - at);
         let next_trace = self.traces.get(first + 1).map(|next| next - at);
         let gaps = [next_trace, next_plain].into_iter().flatten();
-        let mut sizes: Vec<usize> = gaps.clone().chain(gaps.map(|gap| gap / 2)).collect();
-        sizes.extend(self.alone(at));
-        sizes.retain(|size| size % 2 == 0 && *size <= i32::MAX as usize);
-        sizes.sort_unstable();
-        sizes.dedup();
+        let gaps = gaps.clone().chain(gaps.map(|gap| gap / 2));
+        let mut sizes: Vec<(usize, bool)> = gaps.map(|gap| (gap, true)).collect();
+        sizes.extend(self.alone(at).map(|size| (size, false)));
+        sizes.retain(|(size, _)| size % 2 == 0 && *size <= i32::MAX as usize);
+        sizes.sort_unstable_by_key(|&(size, is_gap)| (size, !is_gap));
+        sizes.dedup_by_key(|(size, _)| *size);
         sizes
     }
 
@@ -355,6 +355,24 @@ impl Solver<'_> {
             traces: None,
         };
         starts.into_iter().map(middle).collect()
+    }
+
+    /// The middles that are not much worse than the best, by their starts.
+    fn likely(
+        &self,
+        witness: &Witness<'_>,
+        middles: &[Middle],
+        parity: usize,
+    ) -> Vec<(Middle, Evidence)> {
+        let heard = middles.iter().filter_map(|&middle| {
+            let traces = self.hear_traces(witness, middle, parity)?;
+            Some((middle, traces))
+        });
+        let mut heard: Vec<(Middle, Evidence)> = heard.collect();
+        let best = heard.iter().map(|(_, traces)| traces.bits).max();
+        heard.retain(|(_, traces)| best.is_some_and(|best| traces.bits >= best - MUCH));
+        heard.sort_by_key(|(middle, _)| middle.start);
+        heard
     }
 
     fn hear_traces(
@@ -495,7 +513,7 @@ impl Solver<'_> {
                 front.records = Records { zone, count };
                 front.evidence = front.evidence + pending;
                 pending = Evidence::default();
-            } else if !is_header(count + 1) {
+            } else if !is_header(count + 1) || front.evidence.missing * 2 > count + 4 {
                 break;
             }
         }

@@ -29,7 +29,8 @@ fn print(file: &str, found: &Found) {
 }
 
 fn race() {
-    let text = b"[    1.234567] CONFIG_CGROUPS: Command line: COLD CACHE DBGC CALL\n";
+    let log = include_bytes!("../tests/fixtures/plain/pstore/console-ramoops-0");
+    let worst = b"[    1.234567] CONFIG_CGROUPS: Command line: COLD CACHE DBGC CALL\n";
     let mut state = 1u64;
     let noise = |_| {
         state ^= state << 13;
@@ -41,7 +42,8 @@ fn race() {
     let dumps = [
         ("zeros", vec![0; LEN]),
         ("noise", (0..LEN / 8).flat_map(noise).collect()),
-        ("text", text.iter().copied().cycle().take(LEN).collect()),
+        ("log", log.iter().copied().cycle().take(LEN).collect()),
+        ("worst", worst.iter().copied().cycle().take(LEN).collect()),
     ];
     for (name, dump) in &dumps {
         let mut best = [0f64; 2];

@@ -122,8 +122,9 @@ impl Hypothesis {
             start if start.is_multiple_of(4096) => 2,
             _ => 0,
         };
-        let kinds = [self.console, self.pmsg, self.records.count];
-        let kinds = kinds.into_iter().filter(|&bytes| bytes > 0).count() as i32 * 2;
+        let kinds = [(self.console, 3), (self.pmsg, 2), (self.records.count, 2)];
+        let kinds = kinds.iter().filter(|(bytes, _)| *bytes > 0);
+        let kinds: i32 = kinds.map(|(_, bits)| bits).sum();
         let parity = match self.parity {
             0 | 16 => 0,
             parity if parity.is_power_of_two() => -4,

@@ -6,21 +6,33 @@
 //! distances between neighbouring headers are the zones' sizes or twice as much,
 //! where one is missing; Linux's arithmetic allows few of them.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
 use super::hypothesis::{Hypothesis, Records, Traces};
-use super::search::Candidate;
+use super::records;
+use super::search::{CUT, Candidate};
 use super::witness::{Claim, Evidence, Witness, has_parity};
-use crate::format::{ByteOrder, HEADER, Kind, MAX_PARITY, SIGNATURE};
+use crate::format::{ByteOrder, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
 
 /// Questions to the bytes, about zones, in all, and for one pivot.
-const PATIENCE: usize = 1 << 21;
+const PATIENCE: usize = 1 << 22;
 const PATIENCE_EACH: usize = 1 << 16;
 
 /// Hypotheses kept, in all, and of one pivot.
 const KEPT: usize = 4096;
 const KEPT_EACH: usize = 6;
+
+/// Parity sizes tried in one place, of those that may be: among 127, one half
+/// passes by chance, and more only where bytes are all the same.
+const CHECKS: usize = 6;
+
+/// Bits by which trace zones are too bad to be looked at further.
+const MUCH: i32 = 40;
+
+/// Headers farther apart than this are no company: 64 MiB.
+const NEAR: usize = 1 << 26;
 
 /// A zone is no smaller, and a size no larger than a region.
 const SIZES: core::ops::Range<u32> = 4..31;
@@ -54,6 +66,9 @@ pub(super) fn solve(bytes: &[u8], candidates: &[Candidate]) -> Vec<Hypothesis> {
         for at in 0..plain.len() {
             solver.pivot(&solver.without_traces(at), &mut patience, &mut all);
         }
+        // One alone is most often none: first those with company.
+        let mut traces: Vec<(u32, Vec<usize>)> = traces.into_iter().collect();
+        traces.sort_by_key(|(_, traces)| Reverse(traces.len()));
         for (signature, traces) in &traces {
             solver.trace = *signature;
             solver.traces = traces;
@@ -113,21 +128,20 @@ impl Solver<'_> {
         let before = PATIENCE_EACH.min(*patience);
         let witness = Witness::new(self.bytes, self.order, self.trace, before);
         let mut here = Vec::new();
-        for parity in self.parities(first.start) {
+        for parity in self.parities(&witness, first.start) {
             let mut fronts: Option<(usize, Vec<Front>)> = None;
-            for &middle in middles {
-                let Some(traces) = self.hear_traces(&witness, middle, parity) else {
-                    continue;
-                };
+            for (middle, traces) in self.likely(&witness, middles, parity) {
                 let fronts = match &fronts {
                     Some((start, fronts)) if *start == middle.start => fronts,
                     _ => {
-                        &fronts
-                            .insert((middle.start, self.fronts(&witness, middle.start, parity)))
-                            .1
+                        let new = self.fronts(&witness, middle.start, parity);
+                        &fronts.insert((middle.start, new)).1
                     }
                 };
                 for (pmsg, last) in self.pmsgs(&witness, middle.end(), parity) {
+                    if witness.spend(fronts.len()).is_none() {
+                        break;
+                    }
                     for front in fronts {
                         let evidence = front.evidence + traces + last;
                         here.extend(self.judged(front, middle, pmsg, parity, evidence));
@@ -180,7 +194,7 @@ impl Solver<'_> {
     }
 
     /// The parity sizes that headers near `at` speak for; none is always possible.
-    fn parities(&self, at: usize) -> Vec<usize> {
+    fn parities(&self, witness: &Witness<'_>, at: usize) -> Vec<usize> {
         let mut counts = [0usize; MAX_PARITY + 1];
         let near = |ats: &[usize]| {
             let middle = ats.partition_point(|&other| other < at);
@@ -191,12 +205,16 @@ impl Solver<'_> {
         headers.sort_unstable();
         for (i, &header) in headers.iter().enumerate() {
             let next = headers.get(i + 1).copied();
+            if witness.spend(2).is_none() {
+                break;
+            }
             if let Some(next) = next {
                 self.count_parities(header, next, &mut counts);
             }
             // The last one's end is not known, nor that of one before a gap.
             if i + 1 == headers.len() || header == at {
                 for log in SIZES {
+                    let _ = witness.spend(1);
                     self.count_parities(header, header + (1 << log), &mut counts);
                 }
             }
@@ -216,10 +234,13 @@ impl Solver<'_> {
             return;
         };
         let mut sum = header.iter().fold(0, |sum, byte| sum ^ byte);
+        let mut checks = 0;
         for (parity, byte) in (1..=MAX_PARITY).zip(zone.iter().rev()) {
             sum ^= byte;
-            if sum == 0 && has_parity(header, &zone[zone.len() - parity..]) {
-                counts[parity] += 1;
+            // All bytes of a codeword sum to 0, one being a root.
+            if sum == 0 && checks < CHECKS {
+                checks += 1;
+                counts[parity] += usize::from(has_parity(header, &zone[zone.len() - parity..]));
             }
         }
     }
@@ -228,9 +249,12 @@ impl Solver<'_> {
     /// `first` of the trace headers.
     fn with_traces(&self, first: usize) -> Vec<Middle> {
         let at = self.traces[first];
+        if self.is_lonely(first) {
+            return Vec::new();
+        }
         let is_trace = |at: usize| self.traces.binary_search(&at).is_ok();
         let mut middles = Vec::new();
-        for zone in self.trace_sizes(first) {
+        for (zone, is_gap) in self.trace_sizes(first) {
             if zone <= HEADER || at >= zone && is_trace(at - zone) {
                 continue;
             }
@@ -238,7 +262,7 @@ impl Solver<'_> {
             while is_trace(at + count * zone) || is_trace(at + (count + 1) * zone) {
                 count += 1;
             }
-            for missing in 0..=1 {
+            for missing in 0..=usize::from(is_gap) {
                 let Some(start) = at.checked_sub(missing * zone) else {
                     break;
                 };
@@ -253,34 +277,62 @@ impl Solver<'_> {
         middles
     }
 
+    /// Whether nothing speaks for trace header number `first`: neither another one,
+    /// nor one before it where the console's would be, nor what follows it.
+    fn is_lonely(&self, first: usize) -> bool {
+        let at = self.traces[first];
+        let next = self.traces.get(first + 1);
+        let last = first.checked_sub(1).map(|last| self.traces[last]);
+        let near = |a: usize, b: usize| b - a <= NEAR;
+        let company =
+            next.is_some_and(|&next| near(at, next)) || last.is_some_and(|last| near(last, at));
+        let plain = self.before(at).last().is_some_and(|&plain| near(plain, at));
+        let records = || {
+            let header = self.bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+            let header = header.map(|header| Header::decode(*header, self.order));
+            header.is_some_and(|header| records::look(self.bytes, at, header, self.order).is_some())
+        };
+        !(company || plain || records())
+    }
+
     /// How large trace zones may be: as far as the next header, half as far if one
-    /// is missing; or, if nothing follows, a power of two.
-    fn trace_sizes(&self, first: usize) -> Vec<usize> {
+    /// is missing (these are gaps); or, if nothing follows, a power of two.
+    fn trace_sizes(&self, first: usize) -> Vec<(usize, bool)> {
         let at = self.traces[first];
         let next_plain = self.plain.partition_point(|&plain| plain < at);
         let next_plain = self.plain.get(next_plain).map(|next| next - at);
         let next_trace = self.traces.get(first + 1).map(|next| next - at);
         let gaps = [next_trace, next_plain].into_iter().flatten();
-        let mut sizes: Vec<usize> = gaps.clone().chain(gaps.map(|gap| gap / 2)).collect();
-        sizes.extend(self.alone(at));
-        sizes.retain(|size| size % 2 == 0 && *size <= i32::MAX as usize);
-        sizes.sort_unstable();
-        sizes.dedup();
+        let gaps = gaps.clone().chain(gaps.map(|gap| gap / 2));
+        let mut sizes: Vec<(usize, bool)> = gaps.map(|gap| (gap, true)).collect();
+        sizes.extend(self.alone(at).map(|size| (size, false)));
+        sizes.retain(|(size, _)| size % 2 == 0 && *size <= i32::MAX as usize);
+        sizes.sort_unstable_by_key(|&(size, is_gap)| (size, !is_gap));
+        sizes.dedup_by_key(|(size, _)| *size);
         sizes
     }
 
     /// The powers of two that a zone at `at` may be large, up to the next header
-    /// or a little beyond the bytes' end.
+    /// or some way beyond the bytes' end.
     fn alone(&self, at: usize) -> impl Iterator<Item = usize> {
         let next = |ats: &[usize]| {
             let next = ats.partition_point(|&other| other <= at);
             ats.get(next).map_or(usize::MAX, |next| next - at)
         };
         let room = next(self.plain).min(next(self.traces));
-        let end = (self.bytes.len() - at).saturating_mul(2);
+        let reach = self.reach(at);
         SIZES
             .map(|log| 1usize << log)
-            .take_while(move |&size| size <= room && size < end)
+            .take_while(move |&size| size <= room && size < reach)
+    }
+
+    /// How large a zone at `at` is at most: the dump may have been cut off.
+    fn reach(&self, at: usize) -> usize {
+        let here = self.bytes.get(at..).unwrap_or_default();
+        let says = here.first_chunk().map_or(0, |header| {
+            HEADER + Header::decode(*header, self.order).size as usize
+        });
+        says.max(here.len()).min(1 << 31).saturating_mul(CUT)
     }
 
     /// No trace zones: plain header number `last` is the zone's that would follow
@@ -303,6 +355,24 @@ impl Solver<'_> {
             traces: None,
         };
         starts.into_iter().map(middle).collect()
+    }
+
+    /// The middles that are not much worse than the best, by their starts.
+    fn likely(
+        &self,
+        witness: &Witness<'_>,
+        middles: &[Middle],
+        parity: usize,
+    ) -> Vec<(Middle, Evidence)> {
+        let heard = middles.iter().filter_map(|&middle| {
+            let traces = self.hear_traces(witness, middle, parity)?;
+            Some((middle, traces))
+        });
+        let mut heard: Vec<(Middle, Evidence)> = heard.collect();
+        let best = heard.iter().map(|(_, traces)| traces.bits).max();
+        heard.retain(|(_, traces)| best.is_some_and(|best| traces.bits >= best - MUCH));
+        heard.sort_by_key(|(middle, _)| middle.start);
+        heard
     }
 
     fn hear_traces(
@@ -333,9 +403,9 @@ impl Solver<'_> {
         if at >= self.bytes.len() || (!self.is_plain(at) && parity == 0) {
             return pmsgs;
         }
-        let end = (self.bytes.len() - at).saturating_mul(2);
+        let reach = self.reach(at);
         let sizes = SIZES.map(|log| 1usize << log);
-        for size in sizes.take_while(|&size| size < end) {
+        for size in sizes.take_while(|&size| size < reach) {
             let claim = Claim {
                 at,
                 size,
@@ -443,7 +513,7 @@ impl Solver<'_> {
                 front.records = Records { zone, count };
                 front.evidence = front.evidence + pending;
                 pending = Evidence::default();
-            } else if !is_header(count + 1) {
+            } else if !is_header(count + 1) || front.evidence.missing * 2 > count + 4 {
                 break;
             }
         }

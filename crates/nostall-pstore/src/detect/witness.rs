@@ -67,6 +67,9 @@ impl core::ops::Add for Evidence {
     }
 }
 
+/// What it costs to correct a header, where a look at one costs 1.
+const CORRECTION: usize = 16;
+
 /// The bytes, heard in one byte order and with one signature for trace zones. It
 /// can be asked so often and no more.
 #[derive(Debug)]
@@ -94,10 +97,17 @@ impl<'a> Witness<'a> {
         self.patience.get()
     }
 
+    /// Takes `cost` of it; `None` if there is no more.
+    pub(super) fn spend(&self, cost: usize) -> Option<()> {
+        let left = self.patience.get().checked_sub(cost);
+        self.patience.set(left.unwrap_or(0));
+        left.map(drop)
+    }
+
     /// What the bytes say of this zone, with `parity` parity bytes; `None` if it
     /// cannot be, or if too much was asked already.
     pub(super) fn hear(&self, claim: Claim, parity: usize) -> Option<Evidence> {
-        self.patience.set(self.patience.get().checked_sub(1)?);
+        self.spend(1)?;
         let division = Division::new(claim.size, parity)?;
         let Some(bytes) = self.header(claim.at) else {
             // Beyond the dump's end.
@@ -113,6 +123,9 @@ impl<'a> Witness<'a> {
             let whole = whole.map_or(Evidence::default(), |zone| parities(zone, division, header));
             Some(self.sound(claim, header, division) + self.contents(claim, header) + whole)
         } else {
+            if parity > 0 {
+                self.spend(CORRECTION)?;
+            }
             Some(corrected(
                 whole, division, signature, self.order, claim.kind,
             ))
@@ -265,11 +278,9 @@ pub(super) fn correct(zone: &[u8], division: Division, order: ByteOrder) -> Opti
     Some(Header::decode(bytes, order))
 }
 
-/// Whether the 12 bytes `header` may have this parity: its code's first root is
-/// 1, so that all bytes' sum is 0. A look at the code's tables decides.
+/// Whether the 12 bytes `header` have this parity.
 pub(super) fn has_parity(header: &[u8; HEADER], parity: &[u8]) -> bool {
-    let sum = header.iter().chain(parity).fold(0, |sum, byte| sum ^ byte);
-    sum == 0 && code(parity.len()).is_some_and(|code| code.check(header, parity))
+    code(parity.len()).is_some_and(|code| code.check(header, parity))
 }
 
 /// The code with so many parity bytes; made once, when it is first asked for.

@@ -118,12 +118,13 @@ pub fn run(args: &Args) -> Result<()> {
     ensure!(!args.image.is_dir(), "{path} is a directory, not an image");
     // Not as context: these errors tell their cause themselves.
     let image = Image::open(&args.image).map_err(|error| anyhow!("{path}: {error}"))?;
+    let symbols = args.symbols.as_deref().map(names::load).transpose()?;
     let region = region::find(&image, &args.region).with_context(|| path.to_string())?;
     let unpack = args.compress.unwrap_or_default();
     let decoded = Decoded::new(&region.bytes, &region.geometry, Writer::HeaderFirst, unpack);
     complain(&image, &region, &decoded)?;
-    let names = match &args.symbols {
-        Some(file) => names::load(file, args.kernel_offset, &decoded)?,
+    let names = match symbols {
+        Some(symbols) => names::moved(symbols, args.kernel_offset, &decoded),
         None => Names::none(),
     };
 

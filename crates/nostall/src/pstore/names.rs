@@ -37,14 +37,18 @@ impl Names {
     }
 }
 
-/// The symbols in a file, moved to where the kernel ran: by what is given, what its log
-/// says, or what its trace fits.
-pub fn load(file: &Path, given: Option<u64>, decoded: &Decoded) -> Result<Names> {
-    let symbols = Symbols::load(file).map_err(|error| anyhow!("{}: {error}", file.display()))?;
+/// The symbols in a file.
+pub fn load(file: &Path) -> Result<Symbols> {
+    Symbols::load(file).map_err(|error| anyhow!("{}: {error}", file.display()))
+}
+
+/// The symbols where the kernel ran: by what is given, what its log says, or what its
+/// trace fits.
+pub fn moved(symbols: Symbols, given: Option<u64>, decoded: &Decoded) -> Names {
     let offset = given
         .or_else(|| said(decoded))
         .or_else(|| fits(&symbols, decoded));
-    Ok(Names(Some(symbols.with_offset(offset.unwrap_or(0)))))
+    Names(Some(symbols.with_offset(offset.unwrap_or(0))))
 }
 
 /// What the kernel said in its last words.

@@ -128,13 +128,14 @@ pub fn run(args: &Args) -> Result<()> {
         None => Names::none(),
     };
 
+    let style = text::Style::of(&io::stdout());
     if args.format == Format::Linux {
         let (region, symbols) = (&region, names.symbols());
         let all = linux_files(&region.bytes, &region.geometry, unpack, symbols);
         let all: Vec<File> = all.into_iter().map(File::from).collect();
         return match &args.out {
             Some(folder) => files::write(folder, &all, args.force),
-            None => to_stdout(|out| files::print(&all, out)),
+            None => to_stdout(|out| files::print(&all, style, out)),
         };
     }
     let shape = region.geometry.shape;
@@ -143,13 +144,10 @@ pub fn run(args: &Args) -> Result<()> {
             let mut records = decoded.records.iter();
             records.try_for_each(|record| json::write(record, &names, shape, out))
         }),
-        (None, _) => {
-            let style = text::Style::of(&io::stdout());
-            to_stdout(|out| {
-                let mut records = decoded.records.iter();
-                records.try_for_each(|record| text::write(record, &names, style, out))
-            })
-        }
+        (None, _) => to_stdout(|out| {
+            let mut records = decoded.records.iter();
+            records.try_for_each(|record| text::write(record, &names, style, out))
+        }),
         (Some(folder), format) => {
             let to_file = |record| -> Result<File> {
                 let (mut name, mut bytes) = (files::name(record), Vec::new());
@@ -168,7 +166,6 @@ pub fn run(args: &Args) -> Result<()> {
             let all: Result<Vec<_>> = decoded.records.iter().map(to_file).collect();
             files::write(folder, &all?, args.force)?;
             if format == Format::Text {
-                let style = text::Style::of(&io::stdout());
                 to_stdout(|out| {
                     let mut records = decoded.records.iter();
                     records.try_for_each(|record| text::summary(record, style, out))

@@ -35,6 +35,22 @@ fn push(safe: &mut String, code: u32) {
     };
 }
 
+/// The same of JSON, where all of it that is harmful lies in strings.
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    if !json.contains(is_harmful) {
+        return Cow::Borrowed(json);
+    }
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_harmful(c) {
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
+}
+
 /// Control characters; and those that turn the direction of what follows.
 fn is_harmful(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t'
@@ -52,5 +68,7 @@ mod tests {
         assert_eq!(escape("ä\u{9b}1m".as_bytes()), "ä\\x9b1m");
         assert_eq!(escape(b"\xff\xc3\xa4\xc3"), "\\xffä\\xc3");
         assert_eq!(escape("\u{202e}".as_bytes()), "\\u{202e}");
+        let json = escape_json("{\"\u{9b}\":\"\u{7f}ä\"}");
+        assert_eq!(json, "{\"\\u009b\":\"\\u007fä\"}");
     }
 }

@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, bail};
 use nostall_pstore::{Content, LinuxFile, Packing, Record};
 
+use super::text::{self, Style};
+
 /// A file that is to be.
 pub struct File {
     /// Its name; ours, not the dead machine's.
@@ -77,12 +79,12 @@ fn write_one(path: &Path, file: &File, force: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// All files, as `tail` prints several.
-pub fn print(files: &[File], out: &mut dyn Write) -> io::Result<()> {
+/// All files, as `tail` prints several; to a terminal without what it would obey.
+pub fn print(files: &[File], style: Style, out: &mut dyn Write) -> io::Result<()> {
     for (nth, file) in files.iter().enumerate() {
         let between = if nth > 0 { "\n" } else { "" };
         writeln!(out, "{between}==> {} <==", file.name)?;
-        out.write_all(&file.bytes)?;
+        text::passage(&file.bytes, style, out)?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use nostall_pstore::{Content, Packing, Record, Shape, Text, Trace, Trust};
 use serde::Serialize;
 
+use super::escape::escape_json;
 use super::files;
 use super::names::Names;
 
@@ -117,7 +118,8 @@ pub fn write(
             },
         },
     };
-    serde_json::to_writer(&mut *out, &object)?;
+    let json = serde_json::to_string(&object)?;
+    out.write_all(escape_json(&json).as_bytes())?;
     out.write_all(b"\n")
 }
 

@@ -171,7 +171,8 @@ fn words(text: &Text, style: Style, out: &mut (impl Write + ?Sized)) -> io::Resu
     passage(&text.bytes[at..], style, out)
 }
 
-fn passage(bytes: &[u8], style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+/// Bytes of the dead machine.
+pub fn passage(bytes: &[u8], style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     match style {
         Style::Plain => out.write_all(bytes),
         Style::Safe | Style::Colour => out.write_all(escape(bytes).as_bytes()),

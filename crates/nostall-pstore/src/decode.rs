@@ -2,19 +2,42 @@
 
 use std::boxed::Box;
 use std::ops::Range;
-use std::string::String;
 use std::vec::Vec;
 
 use crate::code::Code;
+use crate::decompress::{self, Compression};
 use crate::dmesg_header::DmesgHeader;
 use crate::format::{Header, Kind, LinuxVersion};
 use crate::geometry::Geometry;
 use crate::layout::Place;
 use crate::read::{Ecc, Merge, OldZone, Policy, Reader, Trace, Trust, Writer, ZoneState};
 
-/// Decompresses a dmesg body to at most so many bytes, and says by which method;
-/// `None` if it cannot.
-pub type Decompress<'a> = dyn Fn(&[u8], usize) -> Option<(String, Vec<u8>)> + 'a;
+/// How to decompress dmesg records: they do not say how they were compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unpack {
+    /// By trying ([`decompress::find`]).
+    #[default]
+    ByTrying,
+    /// As this.
+    As(Compression),
+    /// Not at all.
+    Not,
+}
+
+impl Unpack {
+    /// The text, of at most `most` bytes, and how it was compressed; `None` if it cannot
+    /// be had.
+    pub fn unpack(self, body: &[u8], most: usize) -> Option<(Compression, Vec<u8>)> {
+        match self {
+            Self::ByTrying => decompress::find(body, most),
+            Self::As(method) => {
+                let text = decompress::decompress(method, body, most).ok()?;
+                Some((method, text))
+            }
+            Self::Not => None,
+        }
+    }
+}
 
 /// How many times the size of its zone a text may have, decompressed. Linux fills a
 /// buffer of less than three times the size.
@@ -96,7 +119,7 @@ pub enum Packing {
     /// It was not compressed.
     Plain,
     /// It was compressed, by this method.
-    Unpacked(String),
+    Unpacked(Compression),
     /// It is still compressed.
     Packed,
 }
@@ -126,12 +149,7 @@ impl Record {
 impl Decoded {
     /// Decodes all of `region`, with care ([`Policy::Careful`]). Of what lies outside
     /// of it, it says so.
-    pub fn new(
-        region: &[u8],
-        geometry: &Geometry,
-        writer: Writer,
-        decompress: &Decompress<'_>,
-    ) -> Self {
+    pub fn new(region: &[u8], geometry: &Geometry, writer: Writer, unpack: Unpack) -> Self {
         let code = Code::new(geometry.parity).map(Box::new);
         let reader = Reader {
             code: code.as_deref(),
@@ -145,7 +163,7 @@ impl Decoded {
             zones.filter(|zone| !zone.is_empty())
         };
         let mut records = Vec::new();
-        records.extend(records_of(Kind::Dmesg).map(|zone| dmesg(zone, decompress)));
+        records.extend(records_of(Kind::Dmesg).map(|zone| dmesg(zone, unpack)));
         records.extend(records_of(Kind::Console).map(|zone| text(zone, Content::Console)));
         records.extend(traces(records_of(Kind::Ftrace), geometry));
         records.extend(records_of(Kind::Pmsg).map(|zone| text(zone, Content::Pmsg)));
@@ -168,7 +186,7 @@ fn report(mut zone: OldZone<'_, [u8]>) -> ZoneReport {
     }
 }
 
-fn dmesg(mut zone: OldZone<'_, [u8]>, decompress: &Decompress<'_>) -> Record {
+fn dmesg(mut zone: OldZone<'_, [u8]>, unpack: Unpack) -> Record {
     let (header, at) = match zone.dmesg_header() {
         Some((header, at)) => (Some(header), at),
         None => (None, 0),
@@ -178,7 +196,7 @@ fn dmesg(mut zone: OldZone<'_, [u8]>, decompress: &Decompress<'_>) -> Record {
         let (mut text, mut packing) = (whole.without_first(at), Packing::Plain);
         if header.is_some_and(|header| header.compressed) {
             packing = Packing::Packed;
-            if let Some((method, bytes)) = decompress(&text.bytes, most) {
+            if let Some((method, bytes)) = unpack.unpack(&text.bytes, most) {
                 packing = Packing::Unpacked(method);
                 text = Text {
                     bytes,

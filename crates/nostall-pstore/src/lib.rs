@@ -37,9 +37,9 @@ mod zone;
 
 pub use code::{Code, Uncorrectable};
 #[cfg(feature = "std")]
-pub use decode::{Content, Decoded, Decompress, Dmesg, Packing, Record, Text, ZoneReport};
 pub use deflate::Matches;
 pub use dmesg::{LastWords, LeadingSpace, longest_deflated};
+pub use decode::{Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
 pub use dmesg_header::{DMESG_HEADER, DmesgHeader};
 pub use format::{
     BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE,
@@ -48,7 +48,7 @@ pub use format::{
 pub use geometry::Geometry;
 pub use layout::{FTRACE_PER_CPU, Layout, LayoutError, Note, Params, Place};
 #[cfg(feature = "std")]
-pub use linux::{LinuxFile, Names, line as linux_line, linux_files};
+pub use linux::{LinuxFile, line as linux_line, linux_files};
 pub use locked::LockedRecorder;
 pub use memory::{Flushed, Load, Memory, Ram, Uncached};
 pub use nesting::{HasParity, Nesting};

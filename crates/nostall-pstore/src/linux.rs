@@ -6,15 +6,17 @@
 use std::boxed::Box;
 use std::format;
 use std::io::Write;
-use std::string::String;
+use std::string::{String, ToString};
 use std::vec::Vec;
 
 use crate::code::Code;
-use crate::decode::Decompress;
+use crate::decode::Unpack;
+use crate::decompress::Compression;
 use crate::format::Kind;
 use crate::geometry::Geometry;
 use crate::layout::Place;
 use crate::read::{Ecc, Merge, OldZone, Policy, Reader, Writer};
+use crate::symbols::{Symbol, Symbols};
 use crate::trace::{Shape, TraceRecord};
 
 /// A file as Linux would show it.
@@ -28,12 +30,10 @@ pub struct LinuxFile {
     pub bytes: Vec<u8>,
 }
 
-/// A name for an address: the function, how far into it, and how long that is.
-pub type Names<'a> = dyn Fn(u64) -> Option<(String, u64, u64)> + 'a;
-
 /// The files that Linux 6.1 shows of a region: the next boot's kernel being of the
-/// version that wrote, with the same parameters, and able to decompress what
-/// `decompress` can.
+/// version that wrote, with the same parameters, and the compression that `unpack`
+/// says. It knows the names of functions if it is the very same kernel, loaded at the
+/// same address: `symbols`.
 ///
 /// That includes what Linux does not do well. Zones with parity have a notice at the
 /// end, the trace's as well: its records are then read from total size modulo record
@@ -43,8 +43,8 @@ pub type Names<'a> = dyn Fn(u64) -> Option<(String, u64, u64)> + 'a;
 pub fn linux_files(
     region: &[u8],
     geometry: &Geometry,
-    decompress: &Decompress<'_>,
-    names: &Names<'_>,
+    unpack: Unpack,
+    symbols: Option<&Symbols>,
 ) -> Vec<LinuxFile> {
     let code = Code::new(geometry.parity).map(Box::new);
     let reader = Reader {
@@ -74,7 +74,7 @@ pub fn linux_files(
         }
         let mut extension = "";
         if header.compressed {
-            match unpacked(&bytes, record_size, decompress) {
+            match unpacked(&bytes, record_size, unpack) {
                 Some(text) => bytes = text,
                 None => extension = ".enc.z",
             }
@@ -93,7 +93,7 @@ pub fn linux_files(
             file(kind, bytes)
         }));
     }
-    files.extend(trace(zones_of(Kind::Ftrace).collect(), geometry, names));
+    files.extend(trace(zones_of(Kind::Ftrace).collect(), geometry, symbols));
     files
 }
 
@@ -134,23 +134,21 @@ fn notice(ecc: Option<Ecc>) -> Vec<u8> {
 }
 
 /// The text, if Linux's buffer for it is large enough.
-fn unpacked(body: &[u8], record_size: usize, decompress: &Decompress<'_>) -> Option<Vec<u8>> {
-    let largest = METHODS.iter().map(|method| buffer(method, record_size));
-    let (method, text) = decompress(body, largest.max()?)?;
-    (text.len() <= buffer(&method, record_size)).then_some(text)
+fn unpacked(body: &[u8], record_size: usize, unpack: Unpack) -> Option<Vec<u8>> {
+    let all = Compression::ALL.map(|method| buffer(method, record_size));
+    let (method, text) = unpack.unpack(body, all.into_iter().max()?)?;
+    (text.len() <= buffer(method, record_size)).then_some(text)
 }
-
-const METHODS: [&str; 4] = ["deflate", "lz4", "lzo", "zstd"];
 
 /// Bytes of the buffer that Linux decompresses to, by the size of a record:
 /// `zbufsize` in `fs/pstore/platform.c`.
-fn buffer(method: &str, record_size: usize) -> usize {
+fn buffer(method: Compression, record_size: usize) -> usize {
     let n = record_size as u64;
     let bytes = match method {
-        "lz4" | "lz4hc" => n + n / 255 + 16,
-        "lzo" => n + n / 16 + 64 + 3 + 2,
-        "zstd" => n + n / 256 + (128 * 1024_u64).saturating_sub(n) / 2048,
-        _ => {
+        Compression::Lz4 => n + n / 255 + 16,
+        Compression::Lzo => n + n / 16 + 64 + 3 + 2,
+        Compression::Zstd => n + n / 256 + (128 * 1024_u64).saturating_sub(n) / 2048,
+        Compression::Deflate => {
             let percent = match n {
                 1000..=2000 => 56,
                 2001..=3000 => 54,
@@ -168,7 +166,7 @@ fn buffer(method: &str, record_size: usize) -> usize {
 fn trace(
     zones: Vec<OldZone<'_, [u8]>>,
     geometry: &Geometry,
-    names: &Names<'_>,
+    symbols: Option<&Symbols>,
 ) -> Option<LinuxFile> {
     let shape = geometry.shape;
     let mut ecc = None;
@@ -197,25 +195,27 @@ fn trace(
     for bytes in aligned.chunks_exact(shape.len()) {
         let record = shape.decode(bytes, geometry.order)?;
         // Memory takes all.
-        let _ = writeln!(lines, "{}", line(shape, &record, names));
+        let _ = writeln!(lines, "{}", line(shape, &record, symbols));
     }
     Some(file(Kind::Ftrace, lines))
 }
 
 /// A trace record as Linux prints it.
-pub fn line(shape: Shape, record: &TraceRecord, names: &Names<'_>) -> String {
+pub fn line(shape: Shape, record: &TraceRecord, symbols: Option<&Symbols>) -> String {
     let (cpu, stamp, parent) = (record.cpu, record.stamp, record.parent);
     let ip = shape.raw_ip(record);
-    let function = match names(ip) {
-        Some((name, ..)) => name,
+    let symbol = |address| symbols.and_then(|symbols| symbols.lookup(address));
+    let function = match symbol(ip) {
+        Some(Symbol {
+            name,
+            module: Some(module),
+            ..
+        }) => format!("{name} [{module}]"),
+        Some(symbol) => symbol.name.into(),
         None => format!("{ip:#x}"),
     };
-    let caller = match names(parent) {
-        Some((name, offset, size)) => match name.split_once(' ') {
-            // A module's name comes last.
-            Some((name, module)) => format!("{name}+{offset:#x}/{size:#x} {module}"),
-            None => format!("{name}+{offset:#x}/{size:#x}"),
-        },
+    let caller = match symbol(parent) {
+        Some(symbol) => symbol.to_string(),
         None => format!("{parent:#x}"),
     };
     format!("CPU:{cpu} ts:{stamp} {ip:08x}  {parent:08x}  {function} <- {caller}")
@@ -224,15 +224,30 @@ pub fn line(shape: Shape, record: &TraceRecord, names: &Names<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compress::deflate_raw;
 
     #[test]
     fn the_buffer_has_the_size_that_linux_gives_it() {
-        assert_eq!(buffer("deflate", 0x9326), 62_783);
-        assert_eq!(buffer("deflate", 4084), 9075);
-        assert_eq!(buffer("deflate", 1), 1);
-        assert_eq!(buffer("lz4", 510), 528);
-        assert_eq!(buffer("zstd", 131_072), 131_584);
-        assert_eq!(buffer("zstd", 0), 64);
-        assert_eq!(buffer("lzo", 32), 103);
+        for (method, record, size) in [
+            (Compression::Deflate, 0x9326, 62_783),
+            (Compression::Deflate, 4084, 9075),
+            (Compression::Deflate, 1, 1),
+            (Compression::Lz4, 510, 528),
+            (Compression::Zstd, 131_072, 131_584),
+            (Compression::Zstd, 0, 64),
+            (Compression::Lzo, 32, 103),
+        ] {
+            assert_eq!(buffer(method, record), size);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_linuxs_buffer_stays_compressed() {
+        let mut text = b"Panic#1 Part1\n".to_vec();
+        text.resize(9075, b'x');
+        let unpack = |text: &[u8]| unpacked(&deflate_raw(text), 4084, Unpack::ByTrying);
+        assert_eq!(unpack(&text), Some(text.clone()));
+        text.push(b'x');
+        assert_eq!(unpack(&text), None);
     }
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod kernel;
+mod pstore;
 mod run;
 // By Linux's /dev/port.
 #[cfg(target_os = "linux")]
@@ -23,6 +24,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Pstore(pstore::Args),
     Run(Box<run::Args>),
     #[cfg(target_os = "linux")]
     Uart(uart::Args),
@@ -30,6 +32,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Pstore(args) => pstore::run(&args),
         Command::Run(args) => run::run(*args),
         #[cfg(target_os = "linux")]
         Command::Uart(args) => uart::run(&args),

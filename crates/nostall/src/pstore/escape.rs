@@ -1,0 +1,56 @@
+//! A dead machine's bytes, for a terminal that is to survive them.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// The text with every control character but tab and line end, and every byte that is
+/// no UTF-8, as an escape: `\x1b`.
+pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && !text.contains(is_harmful)
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if is_harmful(c) {
+                push(&mut safe, u32::from(c));
+            } else {
+                safe.push(c);
+            }
+        }
+        for &byte in chunk.invalid() {
+            push(&mut safe, byte.into());
+        }
+    }
+    Cow::Owned(safe)
+}
+
+fn push(safe: &mut String, code: u32) {
+    let _ = if code < 0x100 {
+        write!(safe, "\\x{code:02x}")
+    } else {
+        write!(safe, "\\u{{{code:x}}}")
+    };
+}
+
+/// Control characters; and those that turn the direction of what follows.
+fn is_harmful(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_reaches_a_terminal_that_it_would_obey() {
+        assert_eq!(escape(b"a\tb\n"), "a\tb\n");
+        assert_eq!(escape(b"\x1b[2J\r\0\x7f"), "\\x1b[2J\\x0d\\x00\\x7f");
+        assert_eq!(escape("ä\u{9b}1m".as_bytes()), "ä\\x9b1m");
+        assert_eq!(escape(b"\xff\xc3\xa4\xc3"), "\\xffä\\xc3");
+        assert_eq!(escape("\u{202e}".as_bytes()), "\\u{202e}");
+    }
+}

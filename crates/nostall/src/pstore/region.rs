@@ -1,0 +1,304 @@
+//! Which bytes of an image are the region, and how it is divided: by what is given, or
+//! found out.
+
+use std::borrow::Cow;
+
+use anyhow::{Context, Result, bail};
+use nostall_pstore::detect::{self, Found};
+use nostall_pstore::image::{Image, Segment};
+use nostall_pstore::{
+    ByteOrder, FTRACE_PER_CPU, Geometry, Kind, Layout, Params, Reader, Shape, ZoneState,
+};
+
+use super::decode::note;
+use super::number;
+
+/// Holes of a file up to this size may lie in a region: zeros that were not copied.
+const HOLE: u64 = 16 << 20;
+
+/// More CPUs than any Linux reckons with.
+const MOST_CPUS: usize = 8192;
+
+/// Sizes that are not given are these.
+const LINUX_SIZE: usize = 4096;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Region")]
+pub struct Args {
+    /// Where it starts: a physical address in an ELF core or LiME dump, an offset in a
+    /// raw file; where the image starts unless given
+    #[arg(long, value_name = "N", value_parser = number::parse)]
+    offset: Option<u64>,
+
+    /// Its size (mem_size); unless given, all that follows in the image
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    size: Option<usize>,
+
+    /// ramoops.record_size
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    record_size: Option<usize>,
+
+    /// ramoops.console_size
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    console_size: Option<usize>,
+
+    /// ramoops.ftrace_size, all CPUs together
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    ftrace_size: Option<usize>,
+
+    /// ramoops.pmsg_size
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    pmsg_size: Option<usize>,
+
+    /// ramoops.ecc: parity bytes for each 128 bytes of data, where 1 means 16
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    ecc: Option<usize>,
+
+    /// CPUs that the kernel reckoned with (possible ones); unless given, as many as
+    /// there are trace zones
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    cpus: Option<usize>,
+
+    /// Flags: 1 (a trace zone for each CPU) unless given; in a device tree 0 unless set
+    #[arg(long, value_name = "N", value_parser = flags)]
+    flags: Option<u32>,
+
+    /// The trace records' shape: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2); 64
+    /// unless given or found out
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<Shape>,
+
+    /// The dead machine's byte order; little unless given or found out
+    #[arg(long, value_name = "ORDER", value_parser = order)]
+    order: Option<ByteOrder>,
+}
+
+fn flags(text: &str) -> Result<u32, String> {
+    let number = number::parse(text)?;
+    number.try_into().map_err(|_| format!("too large: {text}"))
+}
+
+fn order(name: &str) -> Result<ByteOrder, &'static str> {
+    match name {
+        "little" => Ok(ByteOrder::Little),
+        "big" => Ok(ByteOrder::Big),
+        _ => Err("must be little or big"),
+    }
+}
+
+/// The bytes of a region, and how to read them.
+pub struct Region<'a> {
+    /// As many of its bytes as the image has.
+    pub bytes: Cow<'a, [u8]>,
+    /// How it is divided.
+    pub geometry: Geometry,
+    start: u64,
+}
+
+impl Region<'_> {
+    /// Where a place in the region is in the image.
+    pub fn at(&self, offset: usize) -> u64 {
+        self.start.saturating_add(offset as u64)
+    }
+}
+
+/// The region that is meant.
+pub fn find<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
+    let numbers = [
+        args.record_size,
+        args.console_size,
+        args.ftrace_size,
+        args.pmsg_size,
+        args.ecc,
+        args.cpus,
+    ];
+    if args.flags.is_some() || numbers.iter().any(Option::is_some) {
+        given(image, args)
+    } else {
+        found(image, args)
+    }
+}
+
+fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
+    let (start, there) = window(image, args)?;
+    let size = match args.size {
+        Some(size) => size,
+        None => usize::try_from(there).context("the image is too large")?,
+    };
+    let len = size.min(usize::try_from(there).unwrap_or(usize::MAX));
+    let bytes = image.read(start, len).unwrap_or_default();
+    if len < size {
+        note(format_args!(
+            "the image has only {len} of the {size} bytes at {start:#x}"
+        ));
+    }
+    let order = args.order.unwrap_or(ByteOrder::Little);
+    let params = Params {
+        mem_size: size,
+        record_size: args.record_size.unwrap_or(LINUX_SIZE),
+        console_size: args.console_size.unwrap_or(LINUX_SIZE),
+        ftrace_size: args.ftrace_size.unwrap_or(LINUX_SIZE),
+        pmsg_size: args.pmsg_size.unwrap_or(LINUX_SIZE),
+        ecc: Params::command_line_ecc(args.ecc.unwrap_or(0)),
+        cpus: 1,
+        flags: args.flags.unwrap_or(FTRACE_PER_CPU),
+    };
+    let cpus = args.cpus.unwrap_or_else(|| cpus(&params, &bytes, order));
+    let layout = Layout::new(&Params { cpus, ..params })?;
+    for line in layout.notes() {
+        note(format_args!("{line}"));
+    }
+    let shape = args.arch.unwrap_or(Shape::Bits64);
+    Ok(Region {
+        bytes,
+        geometry: Geometry::of(&layout, order, shape),
+        start,
+    })
+}
+
+/// The greatest number of CPUs with which each of the trace zones has a signature.
+fn cpus(params: &Params, bytes: &[u8], order: ByteOrder) -> usize {
+    let reader = Reader {
+        order,
+        ..Reader::careful(None)
+    };
+    let fits = |&cpus: &usize| {
+        let layout = Layout::new(&Params { cpus, ..*params });
+        layout.is_ok_and(|layout| {
+            layout.zones_of(Kind::Ftrace).all(|place| {
+                let state = reader.open(bytes, place).state();
+                !matches!(state, ZoneState::Damaged(_))
+            })
+        })
+    };
+    if params.flags & FTRACE_PER_CPU == 0 || params.ftrace_size == 0 {
+        return 1;
+    }
+    let cpus = (1..=MOST_CPUS).rev().find(fits).unwrap_or(1);
+    note(format_args!(
+        "--cpus {cpus}, by the trace zones that there are"
+    ));
+    cpus
+}
+
+/// Where to look, and how much there is.
+fn window(image: &Image, args: &Args) -> Result<(u64, u64)> {
+    let segments = image.segments();
+    let first = segments.first().map_or(0, |segment| segment.physical);
+    let start = args.offset.unwrap_or(first);
+    let end_of = |segment: &Segment| segment.physical.saturating_add(segment.len);
+    let holds = |segment: &&Segment| segment.physical <= start && start < end_of(segment);
+    let Some(segment) = segments.iter().find(holds) else {
+        let last = segments.last().map_or(0, end_of);
+        bail!("there is nothing at {start:#x}: the image has memory from {first:#x} to {last:#x}");
+    };
+    let mut end = end_of(segment);
+    for next in segments {
+        if next.physical == end {
+            end = end_of(next);
+        }
+    }
+    Ok((start, end - start))
+}
+
+fn found<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
+    let mut all = if args.offset.is_some() || args.size.is_some() {
+        let (start, there) = window(image, args)?;
+        let len = there.min(args.size.map_or(u64::MAX, |size| size as u64));
+        let bytes = usize::try_from(len)
+            .ok()
+            .and_then(|len| image.read(start, len));
+        let bytes =
+            bytes.context("too large a part of the image to copy: give a smaller --size")?;
+        detect::detect_runs([(start, &*bytes)])
+    } else {
+        let runs = runs(image);
+        detect::detect_runs(runs.iter().map(|(start, bytes)| (*start, &**bytes)))
+    }
+    .into_iter();
+    let Some((start, best)) = all.next() else {
+        bail!(
+            "no ramoops region in it; if you know where one is, give its sizes: \
+             --offset, --record-size and so on (see --help)"
+        );
+    };
+    explain(start, &best, &all.collect::<Vec<_>>());
+    let mut geometry = best.geometry;
+    geometry.shape = args.arch.unwrap_or(geometry.shape);
+    geometry.order = args.order.unwrap_or(geometry.order);
+    // What lies behind the run in which it was found is in the image perhaps.
+    let bytes = image.read(start, geometry.len());
+    Ok(Region {
+        bytes: bytes
+            .or_else(|| image.read(start, best.len))
+            .unwrap_or_default(),
+        geometry,
+        start,
+    })
+}
+
+/// What to search: memory that holds data, over small holes.
+fn runs(image: &Image) -> Vec<(u64, Cow<'_, [u8]>)> {
+    let mut spans: Vec<(u64, u64)> = Vec::new();
+    for (start, bytes) in image.data_ranges() {
+        let end = start.saturating_add(bytes.len() as u64);
+        match spans.last_mut() {
+            Some(last) if start - last.1 <= HOLE && is_one_run(image, last.0, end) => last.1 = end,
+            _ => spans.push((start, end)),
+        }
+    }
+    let spans = spans.into_iter();
+    spans
+        .filter_map(|(start, end)| {
+            let len = usize::try_from(end - start).ok()?;
+            Some((start, image.read(start, len)?))
+        })
+        .collect()
+}
+
+/// Whether the file has all of it, side by side.
+fn is_one_run(image: &Image, start: u64, end: u64) -> bool {
+    let segments = image.segments();
+    let at = segments.partition_point(|segment| segment.physical <= start);
+    let segment = at.checked_sub(1).and_then(|at| segments.get(at));
+    segment.is_some_and(|segment| end - segment.physical <= segment.len)
+}
+
+fn explain(start: u64, best: &Found, others: &[(u64, Found)]) {
+    let params = best.params;
+    let written = match best.version {
+        Some(version) => format!(", written by Linux {version} or for it"),
+        None => String::new(),
+    };
+    note(format_args!("a region at {start:#x}{written}"));
+    for line in &best.why {
+        note(format_args!("  {line}"));
+    }
+    for line in &best.doubts {
+        note(format_args!("  in doubt: {line}"));
+    }
+    note(format_args!(
+        "  the same by hand: --offset {start:#x} --size {:#x} --record-size {:#x} \
+         --console-size {:#x} --ftrace-size {:#x} --pmsg-size {:#x} --ecc {} --cpus {} --flags {} \
+         --arch {} --order {}",
+        params.mem_size,
+        params.record_size,
+        params.console_size,
+        params.ftrace_size,
+        params.pmsg_size,
+        params.ecc,
+        params.cpus,
+        params.flags,
+        best.geometry.shape,
+        match best.geometry.order {
+            ByteOrder::Little => "little",
+            ByteOrder::Big => "big",
+        },
+    ));
+    for (start, other) in others {
+        note(format_args!(
+            "another region at {start:#x}: --offset {start:#x} --size {:#x} decodes it",
+            other.params.mem_size
+        ));
+    }
+}

@@ -24,6 +24,7 @@ const LINUX_SIZE: usize = 4096;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Region")]
+#[group(id = "region")]
 pub struct Args {
     /// Where it starts: a physical address in an ELF core or LiME dump, an offset in a
     /// raw file; where the image starts unless given

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::ValueEnum;
 use nostall_pstore::image::Image;
 use nostall_pstore::{Decoded, Unpack, Writer, ZoneState, linux_files};
@@ -116,17 +116,12 @@ fn packing(name: &str) -> Result<Unpack, String> {
 pub fn run(args: &Args) -> Result<()> {
     let path = args.image.display();
     ensure!(!args.image.is_dir(), "{path} is a directory, not an image");
-    let image = Image::open(&args.image).with_context(|| path.to_string())?;
-    if image.missing() > 0 {
-        note(format_args!(
-            "{path} is cut short: {} bytes that it promises are missing",
-            image.missing()
-        ));
-    }
+    // Not as context: these errors tell their cause themselves.
+    let image = Image::open(&args.image).map_err(|error| anyhow!("{path}: {error}"))?;
     let region = region::find(&image, &args.region).with_context(|| path.to_string())?;
     let unpack = args.compress.unwrap_or_default();
     let decoded = Decoded::new(&region.bytes, &region.geometry, Writer::HeaderFirst, unpack);
-    complain(&region, &decoded)?;
+    complain(&image, &region, &decoded)?;
     let names = match &args.symbols {
         Some(file) => names::load(file, args.kernel_offset, &decoded)?,
         None => Names::none(),
@@ -183,8 +178,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Says which zones cannot be read; if all are so, that is an error.
-fn complain(region: &Region<'_>, decoded: &Decoded) -> Result<()> {
+/// Says what a person should know of the region. If no zone can be read, that is an
+/// error.
+fn complain(image: &Image, region: &Region<'_>, decoded: &Decoded) -> Result<()> {
     let damaged = decoded.zones.iter().filter_map(|zone| match zone.state {
         ZoneState::Damaged(why) => Some((zone.place, why)),
         _ => None,
@@ -200,6 +196,15 @@ fn complain(region: &Region<'_>, decoded: &Decoded) -> Result<()> {
             place.index,
             region.at(place.offset),
         );
+    }
+    if image.missing() > 0 {
+        let missing = image.missing();
+        note(format_args!(
+            "the image is cut short: {missing} bytes that it promises are missing"
+        ));
+    }
+    for line in &region.notes {
+        note(format_args!("{line}"));
     }
     for (place, why) in &damaged {
         note(format_args!(

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use nostall_pstore::symbols::{Symbols, kernel_offset};
 use nostall_pstore::{Content, Decoded};
 
@@ -40,7 +40,7 @@ impl Names {
 /// The symbols in a file, moved to where the kernel ran: by what is given, what its log
 /// says, or what its trace fits.
 pub fn load(file: &Path, given: Option<u64>, decoded: &Decoded) -> Result<Names> {
-    let symbols = Symbols::load(file).with_context(|| file.display().to_string())?;
+    let symbols = Symbols::load(file).map_err(|error| anyhow!("{}: {error}", file.display()))?;
     let offset = given
         .or_else(|| said(decoded))
         .or_else(|| fits(&symbols, decoded));

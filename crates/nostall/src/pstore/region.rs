@@ -10,7 +10,6 @@ use nostall_pstore::{
     ByteOrder, FTRACE_PER_CPU, Geometry, Kind, Layout, Params, Reader, Shape, ZoneState,
 };
 
-use super::decode::note;
 use super::number;
 
 /// Holes of a file up to this size may lie in a region: zeros that were not copied.
@@ -93,6 +92,8 @@ pub struct Region<'a> {
     pub bytes: Cow<'a, [u8]>,
     /// How it is divided.
     pub geometry: Geometry,
+    /// What a person should know of it, a line each.
+    pub notes: Vec<String>,
     start: u64,
 }
 
@@ -128,8 +129,9 @@ fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
     };
     let len = size.min(usize::try_from(there).unwrap_or(usize::MAX));
     let bytes = image.read(start, len).unwrap_or_default();
+    let mut notes = Vec::new();
     if len < size {
-        note(format_args!(
+        notes.push(format!(
             "the image has only {len} of the {size} bytes at {start:#x}"
         ));
     }
@@ -144,15 +146,18 @@ fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
         cpus: 1,
         flags: args.flags.unwrap_or(FTRACE_PER_CPU),
     };
-    let cpus = args.cpus.unwrap_or_else(|| cpus(&params, &bytes, order));
+    let cpus = args.cpus.unwrap_or_else(|| {
+        let cpus = cpus(&params, &bytes, order);
+        notes.push(format!("--cpus {cpus}, by the trace zones that there are"));
+        cpus
+    });
     let layout = Layout::new(&Params { cpus, ..params })?;
-    for line in layout.notes() {
-        note(format_args!("{line}"));
-    }
+    notes.extend(layout.notes().map(|line| line.to_string()));
     let shape = args.arch.unwrap_or(Shape::Bits64);
     Ok(Region {
         bytes,
         geometry: Geometry::of(&layout, order, shape),
+        notes,
         start,
     })
 }
@@ -175,11 +180,7 @@ fn cpus(params: &Params, bytes: &[u8], order: ByteOrder) -> usize {
     if params.flags & FTRACE_PER_CPU == 0 || params.ftrace_size == 0 {
         return 1;
     }
-    let cpus = (1..=MOST_CPUS).rev().find(fits).unwrap_or(1);
-    note(format_args!(
-        "--cpus {cpus}, by the trace zones that there are"
-    ));
-    cpus
+    (1..=MOST_CPUS).rev().find(fits).unwrap_or(1)
 }
 
 /// Where to look, and how much there is.
@@ -223,7 +224,7 @@ fn found<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
              --offset, --record-size and so on (see --help)"
         );
     };
-    explain(start, &best, &all.collect::<Vec<_>>());
+    let notes = explain(start, &best, &all.collect::<Vec<_>>());
     let mut geometry = best.geometry;
     geometry.shape = args.arch.unwrap_or(geometry.shape);
     geometry.order = args.order.unwrap_or(geometry.order);
@@ -234,6 +235,7 @@ fn found<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
             .or_else(|| image.read(start, best.len))
             .unwrap_or_default(),
         geometry,
+        notes,
         start,
     })
 }
@@ -265,23 +267,23 @@ fn is_one_run(image: &Image, start: u64, end: u64) -> bool {
     segment.is_some_and(|segment| end - segment.physical <= segment.len)
 }
 
-fn explain(start: u64, best: &Found, others: &[(u64, Found)]) {
+fn explain(start: u64, best: &Found, others: &[(u64, Found)]) -> Vec<String> {
     let params = best.params;
     let written = match best.version {
         Some(version) => format!(", written by Linux {version} or for it"),
         None => String::new(),
     };
-    note(format_args!("a region at {start:#x}{written}"));
-    for line in &best.why {
-        note(format_args!("  {line}"));
-    }
-    for line in &best.doubts {
-        note(format_args!("  in doubt: {line}"));
-    }
-    note(format_args!(
+    let mut notes = vec![format!("a region at {start:#x}{written}")];
+    notes.extend(best.why.iter().map(|line| format!("  {line}")));
+    notes.extend(best.doubts.iter().map(|line| format!("  in doubt: {line}")));
+    let order = match best.geometry.order {
+        ByteOrder::Little => "little",
+        ByteOrder::Big => "big",
+    };
+    notes.push(format!(
         "  the same by hand: --offset {start:#x} --size {:#x} --record-size {:#x} \
          --console-size {:#x} --ftrace-size {:#x} --pmsg-size {:#x} --ecc {} --cpus {} --flags {} \
-         --arch {} --order {}",
+         --arch {} --order {order}",
         params.mem_size,
         params.record_size,
         params.console_size,
@@ -291,15 +293,10 @@ fn explain(start: u64, best: &Found, others: &[(u64, Found)]) {
         params.cpus,
         params.flags,
         best.geometry.shape,
-        match best.geometry.order {
-            ByteOrder::Little => "little",
-            ByteOrder::Big => "big",
-        },
     ));
-    for (start, other) in others {
-        note(format_args!(
-            "another region at {start:#x}: --offset {start:#x} --size {:#x} decodes it",
-            other.params.mem_size
-        ));
-    }
+    notes.extend(others.iter().map(|(start, other)| {
+        let size = other.params.mem_size;
+        format!("another region at {start:#x}: --offset {start:#x} --size {size:#x} decodes it")
+    }));
+    notes
 }

@@ -59,7 +59,14 @@ pub fn write(
 ) -> io::Result<()> {
     summary(record, style, out)?;
     contents(record, names, style, out)?;
-    writeln!(out)
+    // A ring ends where it ends, in the middle of a line perhaps.
+    let ends_open = match &record.content {
+        Content::Dmesg(Dmesg { text, .. }) | Content::Console(text) | Content::Pmsg(text) => {
+            text.bytes.last().is_some_and(|&byte| byte != b'\n')
+        }
+        Content::Ftrace(_) => false,
+    };
+    out.write_all(if ends_open { b"\n\n" } else { b"\n" })
 }
 
 /// What it is, in a line.
@@ -137,8 +144,7 @@ pub fn contents(
 ) -> io::Result<()> {
     match &record.content {
         Content::Dmesg(dmesg) if dmesg.packing == Packing::Packed && style != Style::Plain => {
-            // Nothing that anybody could read.
-            Ok(())
+            writeln!(out, "(not shown on a terminal)")
         }
         Content::Dmesg(Dmesg { text, .. }) | Content::Console(text) | Content::Pmsg(text) => {
             words(text, style, out)
@@ -162,11 +168,7 @@ fn words(text: &Text, style: Style, out: &mut (impl Write + ?Sized)) -> io::Resu
         write!(out, "{doubt:#}")?;
         at = range.end;
     }
-    passage(&text.bytes[at..], style, out)?;
-    if style != Style::Plain && text.bytes.last().is_some_and(|&byte| byte != b'\n') {
-        writeln!(out)?;
-    }
-    Ok(())
+    passage(&text.bytes[at..], style, out)
 }
 
 fn passage(bytes: &[u8], style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {

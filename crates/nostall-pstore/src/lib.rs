@@ -37,9 +37,9 @@ mod zone;
 
 pub use code::{Code, Uncorrectable};
 #[cfg(feature = "std")]
+pub use decode::{Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
 pub use deflate::Matches;
 pub use dmesg::{LastWords, LeadingSpace, longest_deflated};
-pub use decode::{Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
 pub use dmesg_header::{DMESG_HEADER, DmesgHeader};
 pub use format::{
     BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE,

@@ -368,3 +368,121 @@ const fn name(kind: Kind) -> &'static str {
         _ => "other",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nostall_work::pstore::Trace;
+
+    fn left(records: u64, console: &str) -> Vec<Recovered> {
+        let mut trace = Trace::default();
+        (0..records).for_each(|n| trace.add(n, n, n, 0));
+        let mut text = nostall_work::Text::new();
+        text.push_str(console).unwrap();
+        vec![
+            Recovered::Trace { cpu: None, trace },
+            Recovered::Text {
+                kind: Kind::Console,
+                bytes: console.len() as u64,
+                checksum: 0,
+                text,
+            },
+        ]
+    }
+
+    /// Two rounds after which all is well.
+    fn measured() -> Measured {
+        let moved = |strategy| Moved {
+            bytes: 8_388_608,
+            records: match strategy {
+                Strategy::Untraced => 0,
+                _ => 737_280,
+            },
+            ns: match strategy {
+                Strategy::OneZoneLocked => 838_860_800,
+                _ => 83_886_080,
+            },
+        };
+        let round = Strategy::ALL.map(|strategy| (strategy, moved(strategy)));
+        let host = left(7, "[0.1] Kernel panic: why\n");
+        Measured {
+            headline: "pstore".to_owned(),
+            on: "qemu",
+            outcome: Outcome {
+                moved: [round, round].concat(),
+                found: vec![
+                    (Finder::Writer, host[..1].to_vec()),
+                    (Finder::Host, host.clone()),
+                    (Finder::NextBoot, host),
+                ],
+                image: Vec::new(),
+                panic: Some("why".to_owned()),
+            },
+        }
+    }
+
+    fn fault(change: impl FnOnce(&mut Outcome)) -> String {
+        let mut measured = measured();
+        change(&mut measured.outcome);
+        let answer = measured.answer();
+        let fault = answer.failure.unwrap();
+        let told = format!("Not as it should be:\n  {fault}");
+        assert!(answer.text.ends_with(&told), "{}", answer.text);
+        fault
+    }
+
+    #[test]
+    fn what_agrees_is_a_success_and_speeds_are_compared_with_the_locked_zone() {
+        let answer = measured().answer();
+        assert_eq!(answer.failure, None);
+        assert!(answer.text.contains("medians of 2 rounds"));
+        let row = |strategy| {
+            let rows = answer.text.lines();
+            let mut rows = rows.filter(|line| line.starts_with(strategy));
+            let words: Vec<_> = rows.next().unwrap().split_whitespace().collect();
+            words[1..].join(" ")
+        };
+        assert_eq!(row("untraced"), "0 - 100.0 10.00 - -");
+        assert_eq!(row("one-zone-locked"), "737280 1138 10.0 1.00 24.0 1.00");
+        assert_eq!(row("per-cpu-counter"), "737280 114 100.0 10.00 91.5 3.81");
+    }
+
+    #[test]
+    fn what_was_lost_or_not_written_is_told() {
+        let fault_of = |change: fn(&mut Moved)| fault(|outcome| change(&mut outcome.moved[6].1));
+        assert_eq!(
+            fault_of(|moved| moved.bytes -= 512),
+            "one-lock-for-all: only 8388096 of 8388608 bytes arrived"
+        );
+        assert_eq!(
+            fault_of(|moved| moved.records += 1),
+            "one-lock-for-all: 737281 records, not 737280"
+        );
+    }
+
+    #[test]
+    fn whoever_finds_something_else_is_named() {
+        let other = || left(8, "[0.1] Kernel panic: why\n");
+        for (change, says) in [
+            (
+                (|outcome, other| outcome.found[2].1 = other) as fn(&mut Outcome, _),
+                "the second boot recovered something else",
+            ),
+            (
+                |outcome, other| outcome.found[0].1 = other[..1].to_vec(),
+                "the host read other traces",
+            ),
+            (
+                |outcome, _| outcome.panic = Some("another".to_owned()),
+                "does not end with the panic",
+            ),
+        ] {
+            let fault = fault(|outcome| change(outcome, other()));
+            assert!(fault.contains(says), "{fault}");
+        }
+        let mut nothing = measured();
+        nothing.outcome.found.clear();
+        let failure = nothing.answer().failure.unwrap();
+        assert_eq!(failure, "the host read no records");
+    }
+}

@@ -83,7 +83,7 @@ impl<M: Memory> Zone<'_, M> {
     /// let mut memory = [0; 4096];
     /// let (mut zone, _) = Zone::attach(Ram::of(&mut memory), Kind::Dmesg, LinuxVersion(0), None)?;
     /// zone.write_dmesg(&LastWords::PANIC, b"out of coffee\n");
-    /// assert_eq!(&memory[12..], b"====0.000000-D\nPanic#1 Part1\nout of coffee\n");
+    /// assert!(memory[12..].starts_with(b"====0.000000-D\nPanic#1 Part1\nout of coffee\n"));
     /// # Ok::<(), nostall_pstore::NoRoom>(())
     /// ```
     pub fn write_dmesg(&mut self, words: &LastWords<'_>, log: &[u8]) {

@@ -1,4 +1,91 @@
-//! Records that survive a crash, in the memory format of Linux's ramoops.
+//! Records that survive a crash, in the memory format of Linux's ramoops: traces,
+//! logs and last words, written without a lock, and read by the next kernel, by
+//! Linux, or from a dump of the dead machine's memory.
+//!
+//! - **Writing**: no_std, no allocation, no panic. A [`Layout`] divides a region as
+//!   Linux divides it; a [`Zone`] is appended to, its parity kept true, data before
+//!   header. One [`Recorder`] a CPU takes function entries: no lock, no atomic
+//!   read-modify-write, no shared counter. Handlers that record while they interrupt
+//!   a record are [dropped](Dropping), [masked](Masking) or [nested](Nesting).
+//! - **Reading**, no_std too: [`recover`] hands the next kernel what is left, merged
+//!   over all CPUs, and says of each record what it is worth.
+//! - **Whole dumps** (feature `std`): [`image`] files, [`detect`](mod@detect)ion of regions
+//!   of which nothing is known, [`decompress`]ion, [`symbols`], and the very files that
+//!   Linux's `/sys/fs/pstore` would show ([`linux_files`]).
+//!
+//! When not to use it: where what was recorded must be found after a *planned*
+//! restart as well, a file is simpler; and where the records need not be Linux's,
+//! a tracer with events of its own (LTTng) tells more of each.
+//!
+//! # Example
+//!
+//! Two CPUs record in a region of memory; the machine dies; the next kernel asks
+//! what they were doing.
+//!
+//! ```
+//! use nostall_pstore::{
+//!     ByClock, Kind, LastWords, Layout, LinuxVersion, Params, Ram, Recorder, Shape, Zone, recover,
+//! };
+//! use nostall_io::HostClock;
+//!
+//! // ramoops.mem_size=0x40000, and 4096 bytes for each kind of zone.
+//! let layout = Layout::new(&Params::command_line(0x4_0000, 2))?;
+//! let linux = LinuxVersion::new(6, 1, 0); // who is to read the traces
+//! # let mut region = vec![0; 0x4_0000];
+//!
+//! // The kernel that will die: each zone to its owner.
+//! {
+//!     let mut rest = Ram::of(&mut region); // or Ram::new, over reserved physical memory
+//!     let mut traces = Vec::new();
+//!     let mut last_words = None;
+//!     for place in layout.zones() {
+//!         let (memory, others) = rest.split_at(place.division.zone());
+//!         rest = others;
+//!         let (zone, _) = Zone::attach(memory, place.kind, linux, None)?;
+//!         match place.kind {
+//!             Kind::Ftrace => {
+//!                 let clock = ByClock(HostClock::default());
+//!                 traces.push(Recorder::with_shape(zone, place.index as u8, clock, Shape::Bits64));
+//!             }
+//!             Kind::Dmesg if place.index == 0 => last_words = Some(zone),
+//!             _ => {}
+//!         }
+//!     }
+//!     traces[0].record(0xffff_ffff_8100_1000, 0xffff_ffff_8100_2000);
+//!     traces[1].record(0xffff_ffff_8100_3000, 0xffff_ffff_8100_4000);
+//!     traces[0].record(0xffff_ffff_8100_5000, 0xffff_ffff_8100_6000);
+//!     last_words.unwrap().write_dmesg(&LastWords::PANIC, b"[    1.000000] out of coffee\n");
+//! }
+//!
+//! // The next one, on the same memory.
+//! let left = recover(&region[..], &layout, None);
+//! let calls: Vec<_> = left.traces::<2>(Shape::Bits64).unwrap().map(|trace| trace.record).collect();
+//! assert_eq!(calls.iter().map(|call| call.cpu).collect::<Vec<_>>(), [0, 1, 0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What a cut leaves behind
+//!
+//! Data is stored before the header that makes it visible, so a cut at any moment
+//! loses nothing but the record that was being written. Two marks say the rest:
+//! *suspect* is the oldest record of a ring that is full, whose place the next one
+//! takes; *unverified* is what does not agree with its parity, as the block under
+//! the write position may not. Nothing is "repaired" there into what was never
+//! written.
+//!
+//! That is promised for memory that is coherent: guest RAM that outlives the guest,
+//! a mapped file, RAM over a reset that keeps its contents and flushes the caches.
+//! Memory behind a cache that a cut empties needs a [`Flushed`] that really flushes,
+//! and takes as long. Write-combining memory over a power cut keeps what has left the
+//! CPU's buffers, in no particular order: then only error correction tells. The two
+//! words of the header are each stored at once, as memory that takes 32-bit stores
+//! does; a header that memory tears in half is found out by 16 or more parity bytes,
+//! and by nothing else.
+//!
+//! # Looking inside
+//!
+//! The region is its own best witness: dump it, and `nostall pstore decode FILE`
+//! tells where the zones lie and what is in them.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 

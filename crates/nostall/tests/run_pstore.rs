@@ -48,6 +48,7 @@ fn succeed(args: &[&str], on: &str) -> String {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     check_image(&fs::read(dir.path().join("pstore.bin")).unwrap());
     check_figures(&dir.path().join("figures"), on);
+    decode(&dir.path().join("pstore.bin"), on == "qemu");
     let out = String::from_utf8(output.stdout).unwrap();
     for line in out.lines() {
         assert!(line.len() <= 80 && line == line.trim_end(), "{line}");
@@ -103,6 +104,22 @@ fn check_image(image: &[u8]) {
         records += traces.len();
     }
     assert_eq!(records as f64, KEPT);
+}
+
+/// Whoever is given the region alone finds its way.
+fn decode(region: &Path, died: bool) {
+    let output = Command::new(cargo_bin("nostall"))
+        .args(["pstore", "decode", "--format", "json"])
+        .arg(region)
+        .output()
+        .unwrap();
+    let records = String::from_utf8(output.stdout).unwrap();
+    let of = |kind| {
+        let kind = format!("\"kind\":\"{kind}\"");
+        records.lines().filter(|line| line.contains(&kind)).count()
+    };
+    assert!(of("ftrace") > 0, "{records}");
+    assert_eq!((of("dmesg"), of("console")), (died.into(), died.into()));
 }
 
 #[test]

@@ -19,12 +19,13 @@ impl<'a> Logs<'a> {
         for (place, memory) in carve(region, cpus, Traces::PerCpu)? {
             let wanted = match place.kind {
                 Kind::Console => &mut console,
-                Kind::Dmesg if place.index == 0 => &mut dmesg,
+                Kind::Dmesg => &mut dmesg,
                 _ => continue,
             };
             let (mut zone, _) = Zone::attach(memory, place.kind, LINUX, None).ok()?;
             zone.erase();
-            *wanted = Some(zone);
+            // The first of a kind; the others stay empty.
+            wanted.get_or_insert(zone);
         }
         Some(Self {
             console: console?,

@@ -30,8 +30,8 @@ pub fn measure<C: Crew>(
     clock: impl Clock + Clone + Send + Sync,
 ) -> Option<Moved> {
     pipes.clear();
-    let counter = AtomicUsize::new(0);
-    let count = || SharedCounter(&counter);
+    let counter = Counter::default();
+    let count = || SharedCounter(&counter.0);
     let traces = match strategy {
         Strategy::OneZoneLocked => Traces::Together,
         _ => Traces::PerCpu,
@@ -40,36 +40,46 @@ pub fn measure<C: Crew>(
         .filter(|(place, _)| place.kind == Kind::Ftrace)
         .filter_map(|(_, memory)| empty(memory));
     let moving = Moving { pipes, crew, clock };
-    if strategy == Strategy::OneZoneLocked {
-        let lock: LockedRecorder<C::Lock, _> =
-            LockedRecorder::new(Recorder::new(zones.next()?, 0, count()));
-        return Some(moving.run([0, 1, 2].map(|cpu| Shared { cpu, lock: &lock })));
-    }
-    let mine = [(0, zones.next()?), (1, zones.next()?), (2, zones.next()?)];
-    // Emptied, as they are looked at.
-    zones.for_each(drop);
     Some(match strategy {
-        Strategy::Untraced => moving.run([(); 3]),
+        Strategy::Untraced => {
+            zones.for_each(drop);
+            moving.run([(); 3])
+        }
         Strategy::OneLockForAll => {
-            let recorders = mine.map(|(cpu, zone)| Recorder::new(zone, cpu, count()));
-            let lock: LockedRecorder<C::Lock, _> = LockedRecorder::new(recorders);
-            moving.run([0, 1, 2].map(|cpu| Shared { cpu, lock: &lock }))
+            let recorders = one_each(zones)?.map(|(cpu, zone)| Recorder::new(zone, cpu, count()));
+            moving.run_locked::<C::Lock, _>(recorders)
+        }
+        Strategy::OneZoneLocked => {
+            moving.run_locked::<C::Lock, _>(Recorder::new(zones.next()?, 0, count()))
         }
         Strategy::PerCpuClock => {
             let by_clock = || ByClock(moving.clock.clone());
-            moving.run(mine.map(|(cpu, zone)| Recorder::new(zone, cpu, by_clock())))
+            moving.run(one_each(zones)?.map(|(cpu, zone)| Recorder::new(zone, cpu, by_clock())))
         }
-        Strategy::OneZoneLocked | Strategy::PerCpuCounter => {
-            moving.run(mine.map(|(cpu, zone)| Recorder::new(zone, cpu, count())))
+        Strategy::PerCpuCounter => {
+            moving.run(one_each(zones)?.map(|(cpu, zone)| Recorder::new(zone, cpu, count())))
         }
     })
 }
+
+/// In a cache line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Counter(AtomicUsize);
 
 /// An empty trace zone.
 fn empty(memory: Ram<'_>) -> Option<Zone<'static, Ram<'_>>> {
     let (mut zone, _) = Zone::attach(memory, Kind::Ftrace, LINUX, None).ok()?;
     zone.erase();
     Some(zone)
+}
+
+/// The zones of the first three CPUs, with their numbers. The others' are emptied,
+/// as they are looked at.
+fn one_each<Z>(mut zones: impl Iterator<Item = Z>) -> Option<[(u8, Z); 3]> {
+    let three = [(0, zones.next()?), (1, zones.next()?), (2, zones.next()?)];
+    zones.for_each(drop);
+    Some(three)
 }
 
 struct Moving<'a, C, K> {
@@ -98,6 +108,15 @@ impl<C: Crew, K: Clock + Sync> Moving<'_, C, K> {
             &done.map(|(ran, _)| ran),
             done.map(|(_, records)| records).iter().sum(),
         )
+    }
+
+    /// All stages at once, with `recorders` behind one lock.
+    fn run_locked<L: RawMutex + Send + Sync, R: Send>(&self, recorders: R) -> Moved
+    where
+        for<'l> Shared<'l, L, R>: Tracer,
+    {
+        let lock = LockedRecorder::new(recorders);
+        self.run([0, 1, 2].map(|cpu| Shared { cpu, lock: &lock }))
     }
 }
 

@@ -108,7 +108,8 @@ Examples:
                                            with hardware virtualization
   nostall run pstore                       trace, crash, read the records, boot again
   nostall run pstore --on model            the same recorders on threads of the host
-  nostall run pstore --json figures.json   the figures for programs
+  nostall run pstore --capture DIR         and keep the region: nostall pstore decode
+                                           DIR/pstore.bin shows every record
   nostall run uart pstore                  both, one after the other";
 
 /// A path of I/O.

@@ -325,6 +325,49 @@ fn a_region_in_the_middle_of_a_dump_is_found_there() {
 }
 
 #[test]
+fn in_an_elf_core_offsets_are_physical_addresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vmcore");
+    let region = fs::read(image("plain")).unwrap();
+    // Elf64_Ehdr of a core for x86-64 with one Elf64_Phdr behind it: PT_LOAD.
+    let mut core = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    let half = |core: &mut Vec<u8>, word: u16| core.extend(word.to_le_bytes());
+    let word = |core: &mut Vec<u8>, word: u32| core.extend(word.to_le_bytes());
+    let long = |core: &mut Vec<u8>, word: u64| core.extend(word.to_le_bytes());
+    half(&mut core, 4);
+    half(&mut core, 62);
+    word(&mut core, 1);
+    for value in [0, 64, 0] {
+        long(&mut core, value);
+    }
+    word(&mut core, 0);
+    for value in [64, 56, 1, 0, 0, 0] {
+        half(&mut core, value);
+    }
+    let (at, before) = (0x1c00_0000, 0x3000);
+    let len = before + region.len() as u64;
+    word(&mut core, 1);
+    word(&mut core, 7);
+    for value in [120, 0, at - before, len, len, 0] {
+        long(&mut core, value);
+    }
+    core.resize(core.len() + before as usize, 0);
+    core.extend(&region);
+    fs::write(&path, core).unwrap();
+
+    let expected = decode(&image("plain"), &["--format", "json"]);
+    let found = decode(&path, &["--format", "json"]);
+    assert!(stdout(&found) == stdout(&expected));
+    let said = String::from_utf8(found.stderr).unwrap();
+    assert!(said.contains("--offset 0x1c000000"), "{said}");
+    let options = options("plain");
+    let options: Vec<_> = options.iter().map(String::as_str).collect();
+    let given = [&options[..], &["--format", "json", "--offset", "448M"]].concat();
+    assert!(stdout(&decode(&path, &given)) == stdout(&expected));
+    assert!(error(&path, &["--offset", "1M"]).contains("0x1bffd000"));
+}
+
+#[test]
 fn whoever_stops_reading_has_read_enough() {
     let mut command = Command::new(cargo_bin("nostall"));
     command.args(["pstore", "decode"]).arg(image("plain"));

@@ -2,7 +2,9 @@
 #![cfg(feature = "std")]
 
 use nostall_pstore::detect::{Found, detect, detect_runs};
-use nostall_pstore::{ByteOrder, Geometry, Header, Kind, Layout, Params, SIGNATURE, Shape};
+use nostall_pstore::{
+    ByteOrder, Code, Geometry, Header, Kind, Layout, LinuxVersion, Params, SIGNATURE, Shape,
+};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -286,4 +288,46 @@ fn hostile_dumps_take_bounded_time() {
             assert!(others.all(|o| end <= o.start || o.start + o.geometry.len() <= one.start));
         }
     }
+}
+
+#[test]
+fn thousands_of_zones_are_no_burden() {
+    let params = Params {
+        record_size: 4096,
+        console_size: 0x4_0000,
+        ftrace_size: 0x10_0000,
+        pmsg_size: 0x1_0000,
+        ecc: 16,
+        ..Params::command_line(8 << 20, 256)
+    };
+    let layout = Layout::new(&params).unwrap();
+    let code = Code::new(16).unwrap();
+    let mut dump = noise(0x10_0000, 4);
+    let start = dump.len();
+    dump.resize(start + params.mem_size, 0);
+    for zone in layout.zones() {
+        let bytes = &mut dump[start + zone.offset..][..zone.division.zone()];
+        let header = Header {
+            signature: zone.kind.signature(LinuxVersion::new(6, 12, 3)),
+            start: 0,
+            size: 0,
+        };
+        let (data, parity) = bytes.split_at_mut(zone.division.header_parity());
+        data[..12].copy_from_slice(&header.encode(ByteOrder::Big));
+        code.encode(&data[..12], parity);
+    }
+    dump.extend(noise(0x10_0000, 5));
+    let began = Instant::now();
+    let found = detect(&dump);
+    println!("{:?}", began.elapsed());
+    assert_eq!(found[0].params, params);
+    assert_eq!(found[0].start, start);
+    let geometry = Geometry::of(&layout, ByteOrder::Big, Shape::Bits64);
+    assert_eq!(found[0].geometry, geometry);
+    assert!(
+        found[0]
+            .doubts
+            .iter()
+            .any(|doubt| doubt.contains("64 assumed"))
+    );
 }

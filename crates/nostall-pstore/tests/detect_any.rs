@@ -3,8 +3,8 @@
 
 use nostall_pstore::detect::{Found, detect};
 use nostall_pstore::{
-    BLOCK, ByteOrder, Code, FTRACE_PER_CPU, Geometry, HEADER, Header, Kind, Layout, LinuxVersion,
-    Params, Place, Shape, TraceRecord,
+    BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Header, Kind, Layout, LinuxVersion, Params,
+    Place, Shape, TraceRecord,
 };
 use proptest::prelude::*;
 
@@ -51,10 +51,6 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
 }
 
 impl Region {
-    fn geometry(&self) -> Geometry {
-        Geometry::of(&self.layout, self.order, self.shape)
-    }
-
     fn image(&self) -> Vec<u8> {
         let len = self.layout.params().mem_size;
         let mut bytes = match self.before {
@@ -188,7 +184,7 @@ fn wrong(found: &Found, region: &Region) -> Vec<Place> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_zone_is_found_as_it_is_or_the_other_way_to_see_it_is_said(

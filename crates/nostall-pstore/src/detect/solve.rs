@@ -18,7 +18,7 @@ use crate::format::{ByteOrder, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
 
 /// Questions to the bytes, about zones, in all, and for one pivot.
 const PATIENCE: usize = 1 << 22;
-const PATIENCE_EACH: usize = 1 << 16;
+const PATIENCE_EACH: usize = 1 << 17;
 
 /// Hypotheses kept, in all, and of one pivot.
 const KEPT: usize = 4096;
@@ -30,6 +30,9 @@ const CHECKS: usize = 6;
 
 /// Bits by which trace zones are too bad to be looked at further.
 const MUCH: i32 = 40;
+
+/// So many headers lie within no zone's data by chance.
+const CROWD: usize = 3;
 
 /// Headers farther apart than this are no company: 64 MiB.
 const NEAR: usize = 1 << 26;
@@ -277,22 +280,22 @@ impl Solver<'_> {
         middles
     }
 
-    /// Whether nothing speaks for trace header number `first`: neither another one,
-    /// nor one before it where the console's would be, nor what follows it.
+    /// Whether nothing speaks for trace header number `first`: neither another
+    /// header anywhere near, nor what follows it.
     fn is_lonely(&self, first: usize) -> bool {
         let at = self.traces[first];
-        let next = self.traces.get(first + 1);
-        let last = first.checked_sub(1).map(|last| self.traces[last]);
-        let near = |a: usize, b: usize| b - a <= NEAR;
-        let company =
-            next.is_some_and(|&next| near(at, next)) || last.is_some_and(|last| near(last, at));
-        let plain = self.before(at).last().is_some_and(|&plain| near(plain, at));
+        let company = |others: &[usize]| {
+            let next = others.partition_point(|&other| other <= at);
+            let after = others.get(next).is_some_and(|&next| next - at <= NEAR);
+            let before = others[..next].iter().rev().find(|&&other| other < at);
+            after || before.is_some_and(|before| at - before <= NEAR)
+        };
         let records = || {
             let header = self.bytes.get(at..).and_then(|bytes| bytes.first_chunk());
             let header = header.map(|header| Header::decode(*header, self.order));
             header.is_some_and(|header| records::look(self.bytes, at, header, self.order).is_some())
         };
-        !(company || plain || records())
+        !(company(self.traces) || company(self.plain) || records())
     }
 
     /// How large trace zones may be: as far as the next header, half as far if one
@@ -405,7 +408,7 @@ impl Solver<'_> {
         }
         let reach = self.reach(at);
         let sizes = SIZES.map(|log| 1usize << log);
-        for size in sizes.take_while(|&size| size < reach) {
+        for size in sizes.take_while(|&size| size < reach && !self.is_crowded(at, at + size)) {
             let claim = Claim {
                 at,
                 size,
@@ -455,6 +458,9 @@ impl Solver<'_> {
             let Some(at) = end.checked_sub(size) else {
                 break;
             };
+            if self.is_crowded(at, end) {
+                break;
+            }
             if at >= self.bytes.len() || !(self.is_plain(at) || parity > 0 || behind_records(size))
             {
                 continue;
@@ -475,7 +481,7 @@ impl Solver<'_> {
     /// How large dmesg zones that end at `end` may be.
     fn record_sizes(&self, end: usize) -> Vec<usize> {
         let before = self.before(end);
-        let last = &before[before.len().saturating_sub(3)..];
+        let last = &before[before.len().saturating_sub(CROWD)..];
         let gaps = last.iter().map(|at| end - at);
         let mut sizes: Vec<usize> = gaps.clone().chain(gaps.map(|gap| gap / 2)).collect();
         sizes.extend(last.windows(2).map(|pair| pair[1] - pair[0]));
@@ -518,6 +524,14 @@ impl Solver<'_> {
             }
         }
         (front.records.count > 0).then_some(front)
+    }
+
+    /// Whether one zone from `at` to `end` would hold too many headers.
+    fn is_crowded(&self, at: usize, end: usize) -> bool {
+        let first = self.plain.partition_point(|&plain| plain <= at);
+        self.plain
+            .get(first + CROWD - 1)
+            .is_some_and(|&other| other < end)
     }
 
     fn is_plain(&self, at: usize) -> bool {

@@ -1,10 +1,7 @@
-//! Compression of dmesg bodies, for writers: what comes out, Linux reads back.
-//!
-//! Linux reads only what the *reading* kernel is set to (`pstore.compress=`, deflate if nothing is
-//! said, and deflate alone since 6.6), so [`deflate_raw`] is the one to use where nothing is known
-//! of the next kernel. And it must fit: see the crate's documentation for how large a text may be.
+//! Deflate by zlib.
 
-use ruzstd::encoding::CompressionLevel;
+use alloc::vec::Vec;
+
 use zlib_rs::{Deflate, DeflateFlush, Status};
 
 /// log2 of deflate's window in Linux before 6.6 (`DEFLATE_DEF_WINBITS`, crypto/deflate.c).
@@ -41,19 +38,6 @@ fn deflate(text: &[u8], window_bits: u8) -> Vec<u8> {
             return out;
         }
     }
-}
-
-/// One LZ4 block, without a frame or a size: Linux's `lz4`.
-pub fn lz4(text: &[u8]) -> Vec<u8> {
-    lz4_flex::block::compress(text)
-}
-
-/// One Zstandard frame: Linux's `zstd`.
-///
-/// The encoder is pure Rust and has one level, about zstd's level 1; Linux uses level 3 and gets
-/// smaller records.
-pub fn zstd(text: &[u8]) -> Vec<u8> {
-    ruzstd::encoding::compress_to_vec(text, CompressionLevel::Fastest)
 }
 
 #[cfg(test)]

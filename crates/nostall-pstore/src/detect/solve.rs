@@ -18,7 +18,7 @@ use crate::format::{ByteOrder, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
 
 /// Questions to the bytes, about zones, in all, and for one pivot.
 const PATIENCE: usize = 1 << 22;
-const PATIENCE_EACH: usize = 1 << 17;
+const PATIENCE_EACH: usize = 1 << 19;
 
 /// Hypotheses kept, in all, and of one pivot.
 const KEPT: usize = 4096;
@@ -252,7 +252,10 @@ impl Solver<'_> {
     /// `first` of the trace headers.
     fn with_traces(&self, first: usize) -> Vec<Middle> {
         let at = self.traces[first];
-        if self.is_lonely(first) {
+        let gap = |i: usize| Some(self.traces.get(i + 1)? - self.traces.get(i)?);
+        let before = first.checked_sub(1).and_then(gap);
+        // In the midst of equal zones nothing starts.
+        if before.is_some() && before == gap(first) || self.is_lonely(first) {
             return Vec::new();
         }
         let is_trace = |at: usize| self.traces.binary_search(&at).is_ok();
@@ -432,8 +435,19 @@ impl Solver<'_> {
                 evidence,
             };
             fronts.push(front);
+            let mut good = None;
             for zone in self.record_sizes(front.start) {
-                fronts.extend(self.with_records(witness, front, zone, parity));
+                // Where zones follow each other, every second one does too.
+                if good.is_some_and(|good| zone % good == 0) {
+                    continue;
+                }
+                if let Some(front) = self.with_records(witness, front, zone, parity) {
+                    let missing = front.evidence.missing * 4;
+                    if front.records.count >= 3 && missing <= front.records.count {
+                        good = good.or(Some(zone));
+                    }
+                    fronts.push(front);
+                }
             }
         }
         fronts.sort_by_key(|front| -front.evidence.bits);
@@ -519,7 +533,10 @@ impl Solver<'_> {
                 front.records = Records { zone, count };
                 front.evidence = front.evidence + pending;
                 pending = Evidence::default();
-            } else if !is_header(count + 1) || front.evidence.missing * 2 > count + 4 {
+            } else if !is_header(count + 1) {
+                break;
+            }
+            if front.evidence.missing * 4 > count + 8 {
                 break;
             }
         }

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use linux::{Found, Geometry, Linux, Region, linux};
+use nostall_pstore::Division;
 
 /// What Linux appends where there is parity.
 const CLEAN: &str = "\nECC: No errors detected\n";
@@ -88,14 +89,48 @@ fn linux_finds_what_linux_wrote() {
 }
 
 /// What is written, and is to come back.
+#[derive(Clone)]
 struct Text {
     dmesg: Vec<u8>,
     console: Vec<u8>,
     pmsg: Vec<u8>,
 }
 
-/// The image that `nostall pstore inject` makes of `text`.
-fn inject(text: &Text, compress: &str, cpus: u32, geometry: &Geometry) -> Vec<u8> {
+impl Text {
+    /// The files that Linux is to show, each with a notice at its end.
+    fn found(&self, notices: [&str; 3]) -> Found {
+        let files = [
+            ("dmesg-ramoops-0", &self.dmesg),
+            ("console-ramoops-0", &self.console),
+            ("pmsg-ramoops-0", &self.pmsg),
+        ];
+        let with_notice = files.into_iter().zip(notices).map(|((name, text), notice)| {
+            let content = [text, notice.as_bytes()].concat();
+            (name.to_owned(), content)
+        });
+        with_notice.collect()
+    }
+}
+
+const CPUS: u32 = 2;
+
+const fn divided(ecc: u32) -> Geometry {
+    Geometry {
+        record_size: 32 << 10,
+        console_size: 16 << 10,
+        ftrace_size: 16 << 10,
+        pmsg_size: 4 << 10,
+        ecc,
+    }
+}
+
+/// The image that `nostall pstore inject` makes of such files, or puts them into.
+fn inject(
+    files: &[(&str, &[u8])],
+    into: Option<&[u8]>,
+    compress: &str,
+    geometry: &Geometry,
+) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
     let mut command = Command::cargo_bin("nostall").unwrap();
@@ -107,21 +142,27 @@ fn inject(text: &Text, compress: &str, cpus: u32, geometry: &Geometry) -> Vec<u8
         ("--ftrace-size", geometry.ftrace_size),
         ("--pmsg-size", geometry.pmsg_size),
         ("--ecc", geometry.ecc),
-        ("--cpus", cpus),
+        ("--cpus", CPUS),
     ] {
         command.arg(option).arg(number.to_string());
     }
-    for (option, content) in [
-        ("--dmesg", &text.dmesg),
-        ("--console", &text.console),
-        ("--pmsg", &text.pmsg),
-    ] {
+    for (option, content) in into.iter().map(|image| ("--into", *image)).chain(files.iter().copied()) {
         let file = folder.path().join(option);
         fs::write(&file, content).unwrap();
         command.arg(option).arg(file);
     }
     command.args(["--compress", compress]).assert().success();
     fs::read(image).unwrap()
+}
+
+fn inject_all(text: &Text, compress: &str, geometry: Geometry) -> Region {
+    let files = [
+        ("--dmesg", &*text.dmesg),
+        ("--console", &*text.console),
+        ("--pmsg", &*text.pmsg),
+    ];
+    let image = inject(&files, None, compress, &geometry);
+    Region { image, geometry }
 }
 
 /// Inverts one byte of the only copy of `text` in `image`.
@@ -135,47 +176,61 @@ fn linux_finds_what_we_wrote() {
     let Some(linux) = linux("linux_finds_what_we_wrote") else {
         return;
     };
-    let cpus = 2;
     let text = Text {
         dmesg: [b"Panic#1 Part1\n", &BOOT_LOG[..20_000]].concat(),
         console: BOOT_LOG[..10_000].to_vec(),
         pmsg: (0..=255).cycle().take(3_000).collect(),
     };
-    let mut regions = Vec::new();
-    // After dmesg, console and user messages.
-    let mut notices = Vec::new();
-    for (ecc, notice) in [(0, ""), (16, CLEAN)] {
+    let (mut regions, mut expected) = (Vec::new(), Vec::new());
+    let mut expect = |region: Region, found: Found| {
+        regions.push(region);
+        expected.push(found);
+    };
+    // 16 is what everybody has; the others leave other remainders.
+    for (ecc, notice) in [(0, ""), (5, CLEAN), (16, CLEAN), (32, CLEAN)] {
         for compress in ["none", "deflate"] {
-            let geometry = Geometry {
-                record_size: 32 << 10,
-                console_size: 16 << 10,
-                ftrace_size: 16 << 10,
-                pmsg_size: 4 << 10,
-                ecc,
-            };
-            let image = inject(&text, compress, cpus, &geometry);
-            regions.push(Region { image, geometry });
-            notices.push([notice; 3]);
+            let region = inject_all(&text, compress, divided(ecc));
+            expect(region, text.found([notice; 3]));
         }
     }
-    let mut damaged = regions.last().unwrap().clone();
-    damage(&mut damaged.image, &text.pmsg);
-    regions.push(damaged);
-    notices.push([CLEAN, CLEAN, REPAIRED]);
 
-    let found = read(&linux, cpus, &regions);
-    for (number, (mut found, notices)) in found.into_iter().zip(notices).enumerate() {
-        let written = [
-            ("dmesg-ramoops-0", &text.dmesg),
-            ("console-ramoops-0", &text.console),
-            ("pmsg-ramoops-0", &text.pmsg),
+    let mut damaged = inject_all(&text, "deflate", divided(16));
+    damage(&mut damaged.image, &text.pmsg);
+    expect(damaged, text.found([CLEAN, CLEAN, REPAIRED]));
+
+    for (ecc, notice) in [(0, ""), (16, CLEAN)] {
+        let wrapped = Text {
+            console: BOOT_LOG.repeat(2),
+            ..text.clone()
+        };
+        let geometry = divided(ecc);
+        let zone = Division::new(geometry.console_size as usize, ecc as usize).unwrap();
+        let kept = Text {
+            console: wrapped.console[wrapped.console.len() - zone.data()..].to_vec(),
+            ..text.clone()
+        };
+        let region = inject_all(&wrapped, "none", geometry);
+        expect(region, kept.found([notice; 3]));
+
+        let (first, second) = (&BOOT_LOG[..5_000], &BOOT_LOG[..22_000]);
+        let image = inject(&[("--dmesg", first)], None, "none", &geometry);
+        let image = inject(&[("--dmesg", second)], Some(&image), "deflate", &geometry);
+        let record = |log: &[u8]| [b"Panic#1 Part1\n", log, notice.as_bytes()].concat();
+        let found = [
+            ("dmesg-ramoops-0".to_owned(), record(first)),
+            ("dmesg-ramoops-1".to_owned(), record(second)),
         ];
-        for ((name, content), notice) in written.into_iter().zip(notices) {
-            let read = found.remove(name).unwrap_or_default();
-            let same = read.strip_suffix(notice.as_bytes()) == Some(content);
-            assert!(same, "region {number}, {name}: {}", read.escape_ascii());
+        expect(Region { image, geometry }, Found::from(found));
+    }
+
+    let found = read(&linux, CPUS, &regions);
+    for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        let names = || found.keys().collect::<Vec<_>>();
+        assert!(found.keys().eq(expected.keys()), "region {number}: {:?}", names());
+        for (name, content) in found {
+            let same = content == &expected[name];
+            assert!(same, "region {number}, {name}: {}", content.escape_ascii());
         }
-        assert!(found.is_empty(), "region {number}: {:?}", found.keys());
     }
 }
 

@@ -3,10 +3,13 @@
 mod decode;
 mod escape;
 mod files;
+mod inject;
 mod json;
 mod names;
 mod number;
+mod plan;
 mod region;
+mod sizes;
 mod text;
 mod time;
 
@@ -22,6 +25,8 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     Decode(Box<decode::Args>),
+    Inject(Box<inject::Args>),
+    Plan(plan::Args),
 }
 
 /// Does what the arguments say.
@@ -32,5 +37,7 @@ enum Command {
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Decode(args) => decode::run(args),
+        Command::Inject(args) => inject::run(args),
+        Command::Plan(args) => plan::run(args),
     }
 }

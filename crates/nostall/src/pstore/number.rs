@@ -26,6 +26,12 @@ pub fn size(text: &str) -> Result<usize, String> {
     number.try_into().map_err(|_| format!("too large: {text}"))
 }
 
+/// The same, of something that has 32 bits.
+pub fn flags(text: &str) -> Result<u32, String> {
+    let number = parse(text)?;
+    number.try_into().map_err(|_| format!("too large: {text}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -60,7 +60,7 @@ pub struct Args {
     cpus: Option<usize>,
 
     /// Flags: 1 (a trace zone for each CPU) unless given; in a device tree 0 unless set
-    #[arg(long, value_name = "N", value_parser = flags)]
+    #[arg(long, value_name = "N", value_parser = number::flags)]
     flags: Option<u32>,
 
     /// The trace records' shape: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2); 64
@@ -71,11 +71,6 @@ pub struct Args {
     /// The dead machine's byte order; little unless given or found out
     #[arg(long, value_name = "ORDER", value_parser = order)]
     order: Option<ByteOrder>,
-}
-
-fn flags(text: &str) -> Result<u32, String> {
-    let number = number::parse(text)?;
-    number.try_into().map_err(|_| format!("too large: {text}"))
 }
 
 fn order(name: &str) -> Result<ByteOrder, &'static str> {

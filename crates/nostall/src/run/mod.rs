@@ -6,7 +6,7 @@ mod json;
 mod on;
 mod progress;
 mod pstore;
-mod table;
+pub mod table;
 mod uart;
 mod verdict;
 

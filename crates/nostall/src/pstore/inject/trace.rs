@@ -1,0 +1,114 @@
+//! Trace records, made from Linux's lines.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use nostall_pstore::{ByteOrder, Kind, Place, Recorder, Shape, TraceRecord};
+
+use super::{Region, attach};
+
+/// The longest line: names of functions and modules are at most 512 bytes in Linux.
+const LONGEST: u64 = 4096;
+
+/// Records have eight bits for the CPU.
+const CPUS: usize = 256;
+
+/// Records each line of the file in its CPU's zone. How many that were.
+pub fn record(region: &mut Region, file: &Path, shape: Shape) -> Result<u64> {
+    let places: Vec<Place> = region.layout.zones_of(Kind::Ftrace).take(CPUS).collect();
+    let Some(first) = places.first() else {
+        return Ok(0);
+    };
+    let per_cpu = region.layout.traces_per_cpu();
+    let stamp = Cell::new(0);
+    let zones = region.bytes[first.offset..].chunks_exact_mut(first.division.zone());
+    let mut recorders = Vec::with_capacity(places.len());
+    for (place, bytes) in places.iter().zip(zones) {
+        let (zone, _) = attach(bytes, *place, region.version, region.code.as_deref())?;
+        let next = || stamp.get();
+        recorders.push(Recorder::with_shape(zone, place.index as u8, next, shape));
+    }
+
+    let mut from = BufReader::new(File::open(file)?);
+    let (mut line, mut number, mut calls) = (Vec::new(), 0u64, 0);
+    loop {
+        line.clear();
+        number += 1;
+        if from.by_ref().take(LONGEST).read_until(b'\n', &mut line)? == 0 {
+            return Ok(calls);
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let record = parse(&line).with_context(|| {
+            format!("line {number} is not like CPU:0 ts:57 ffffffff81000010  ffffffff81a00000")
+        })?;
+        let record = TraceRecord {
+            ip: record.ip & !shape.cpu_bits(),
+            ..record
+        };
+        let bytes = shape.encode(&record, ByteOrder::NATIVE);
+        ensure!(
+            shape.decode(&bytes, ByteOrder::NATIVE) == Some(record),
+            "line {number}: a number is too large for --arch {shape}"
+        );
+        let zone = if per_cpu { usize::from(record.cpu) } else { 0 };
+        let recorder = recorders
+            .get_mut(zone)
+            .with_context(|| format!("line {number}: CPU {zone} has no zone: give --cpus"))?;
+        stamp.set(record.stamp);
+        recorder.record_on(record.cpu, record.ip, record.parent);
+        calls += 1;
+    }
+}
+
+/// `CPU:0 ts:57 ffffffff81000010  ffffffff81a00000`, and more that is ignored.
+fn parse(line: &[u8]) -> Option<TraceRecord> {
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_ascii_whitespace();
+    let mut word = || words.next();
+    let address = |word: &str| {
+        let digits = word.strip_prefix("0x").unwrap_or(word);
+        u64::from_str_radix(digits, 16).ok()
+    };
+    Some(TraceRecord {
+        cpu: word()?.strip_prefix("CPU:")?.parse().ok()?,
+        stamp: word()?.strip_prefix("ts:")?.parse().ok()?,
+        ip: address(word()?)?,
+        parent: address(word()?)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_linux_prints_it() {
+        let record = TraceRecord {
+            cpu: 1,
+            stamp: 57,
+            ip: 0xffff_ffff_8100_0010,
+            parent: 0xff,
+        };
+        for line in [
+            "CPU:1 ts:57 ffffffff81000010  000000ff",
+            "CPU:1 ts:57 ffffffff81000010  000000ff  f <- g+0x1/0x2\n",
+            "CPU:1 ts:57 0xffffffff81000010 0xff\r\n",
+        ] {
+            assert_eq!(parse(line.as_bytes()), Some(record), "{line}");
+        }
+        for line in [
+            "CPU:256 ts:1 1 1",
+            "CPU:1 ts:-1 1 1",
+            "CPU:1 ts:1 1",
+            "1 1 1 1",
+            "\u{e4}",
+        ] {
+            assert_eq!(parse(line.as_bytes()), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The plan for a person.
+
+use comfy_table::Table;
+use nostall_pstore::{Kind, Params, Place, Shape, longest_deflated};
+
+use super::{Plan, boot};
+use crate::run::table::{aligned, time};
+
+/// Bytes of a line on the console, about.
+pub const LINE: usize = 70;
+
+const KINDS: [Kind; 4] = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
+
+/// Zones of one kind: they are equal, and lie side by side.
+pub struct Row {
+    pub first: Place,
+    pub count: usize,
+}
+
+/// The zones, one row a kind.
+pub fn rows(plan: &Plan) -> impl Iterator<Item = Row> {
+    KINDS.into_iter().filter_map(|kind| {
+        let mut zones = plan.layout.zones_of(kind);
+        let first = zones.next()?;
+        Some(Row {
+            first,
+            count: 1 + zones.count(),
+        })
+    })
+}
+
+/// Everything.
+pub fn all(plan: &Plan) -> String {
+    let Params { mem_size, cpus, .. } = *plan.params();
+    let mut parts = vec![
+        format!(
+            "A region of {} for {cpus} CPU{}, as Linux divides it:",
+            size(mem_size),
+            if cpus == 1 { "" } else { "s" }
+        ),
+        table(plan),
+    ];
+    parts.extend(history(plan));
+    if !plan.suggested.is_empty() {
+        parts.push(format!(
+            "Suggested by nostall: {}.",
+            plan.suggested.join(", ")
+        ));
+    }
+    parts.extend(boot_text(plan));
+    if !plan.notes.is_empty() {
+        parts.push(format!("Note:\n  {}", plan.notes.join("\n  ")));
+    }
+    parts.join("\n\n") + "\n"
+}
+
+fn table(plan: &Plan) -> String {
+    let mut table = Table::new();
+    table.set_header(["zone", "each holds", "from", "size", "data", "ECC"]);
+    for row in rows(plan) {
+        let Place {
+            kind,
+            offset,
+            division,
+            ..
+        } = row.first;
+        let name = match row.count {
+            1 => kind.to_string(),
+            count => format!("{kind} 0-{}", count - 1),
+        };
+        let (zone, data) = (division.zone(), division.data());
+        table.add_row([
+            name,
+            holds(kind, data),
+            format!("{offset:#x}"),
+            grouped(zone),
+            grouped(data),
+            grouped(parity(&row.first)),
+        ]);
+    }
+    aligned(table, 2)
+}
+
+/// Bytes of a zone that are parity.
+pub const fn parity(zone: &Place) -> usize {
+    zone.division.zone() - zone.division.data() - nostall_pstore::HEADER
+}
+
+fn holds(kind: Kind, data: usize) -> String {
+    match kind {
+        Kind::Dmesg => format!("log, {} deflated", grouped(longest_deflated(data))),
+        Kind::Console => format!("{} lines of {LINE}", grouped(data / LINE)),
+        Kind::Ftrace => format!("{} calls", grouped(data / Shape::Bits64.len())),
+        Kind::Pmsg => "what /dev/pmsg0 is sent".to_owned(),
+    }
+}
+
+/// What the table's figures mean.
+fn history(plan: &Plan) -> Option<String> {
+    let mut lines = Vec::new();
+    for Row { first, .. } in rows(plan) {
+        let data = first.division.data();
+        match first.kind {
+            Kind::Dmesg => lines.push(
+                "log: bytes of text; deflated, at most as many as Linux can inflate again."
+                    .to_owned(),
+            ),
+            Kind::Ftrace => {
+                let calls = |shape: Shape| data / shape.len();
+                let (long, short) = (calls(Shape::Bits64), calls(Shape::Bits32));
+                let whose = match plan.layout.traces_per_cpu() {
+                    true => "a CPU that makes",
+                    false => "all CPUs, that together make",
+                };
+                lines.push(format!(
+                    "calls: function entries, 24 bytes each; of {whose} a million\n\
+                     a second, the last {}. (On 32-bit kernels 16 bytes, {} calls.)",
+                    time(long as f64 * 1e3),
+                    grouped(short)
+                ));
+            }
+            _ => {}
+        }
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+fn boot_text(plan: &Plan) -> Vec<String> {
+    let Some(line) = boot::command_line(plan) else {
+        return vec![
+            "No kernel command line says flags=0 (there a CPU always has its own trace\n\
+             zone): use a device tree, with --address N --device-tree."
+                .to_owned(),
+        ];
+    };
+    let place = match plan.address {
+        Some(_) => {
+            "memmap= keeps x86 Linux off that memory; GRUB's configuration wants \\\\\\$ for its $.\n\
+             On other machines leave it out, and reserve the memory in the device tree:\n\
+             --device-tree prints a node that does, in place of this command line."
+        }
+        None => {
+            "Linux 6.11 and newer find room themselves (reserve_mem=), mostly the same at the\n\
+             next boot of the same kernel; to say where, or for an older one: --address N."
+        }
+    };
+    let mut needs = vec!["PSTORE_RAM"];
+    needs.extend(rows(plan).filter_map(|row| match row.first.kind {
+        Kind::Dmesg => None,
+        Kind::Console => Some("PSTORE_CONSOLE"),
+        Kind::Ftrace => Some("PSTORE_FTRACE"),
+        Kind::Pmsg => Some("PSTORE_PMSG"),
+    }));
+    let mut rest = format!("The kernel needs {}.", needs.join(", "));
+    if needs.contains(&"PSTORE_FTRACE") {
+        rest += "\nTo trace: echo 1 > /sys/kernel/debug/pstore/record_ftrace";
+    }
+    vec![
+        "Kernel command line:".to_owned(),
+        line,
+        place.to_owned(),
+        rest,
+    ]
+}
+
+/// As the options take it.
+fn size(bytes: usize) -> String {
+    match bytes {
+        n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{}M", n >> 20),
+        n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{}K", n >> 10),
+        n => format!("{n} bytes"),
+    }
+}
+
+/// 1234567 as 1,234,567.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_in_threes() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

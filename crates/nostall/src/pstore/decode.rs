@@ -30,9 +30,6 @@ pub struct Args {
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
 
-    #[command(flatten)]
-    region: region::Args,
-
     /// How dmesg records are compressed: deflate, lz4, lz4hc, lzo, zstd or none; tried
     /// out unless given
     #[arg(long, value_name = "NAME", value_parser = packing)]
@@ -62,6 +59,10 @@ pub struct Args {
     /// Overwrite files in DIR
     #[arg(long, requires = "out")]
     force: bool,
+
+    // Last, for its heading is that of all that follows.
+    #[command(flatten)]
+    region: region::Args,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

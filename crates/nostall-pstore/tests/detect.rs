@@ -5,6 +5,7 @@ use nostall_pstore::detect::{Found, detect, detect_runs};
 use nostall_pstore::{
     ByteOrder, Code, Geometry, Header, Kind, Layout, LinuxVersion, Params, SIGNATURE, Shape,
 };
+use proptest::prelude::*;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -330,4 +331,32 @@ fn thousands_of_zones_are_no_burden() {
             .iter()
             .any(|doubt| doubt.contains("64 assumed"))
     );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_was_overwritten_nothing_panics_and_all_is_within(
+        name in prop::sample::select(&FIXTURES[..]),
+        hits in prop::collection::vec((any::<prop::sample::Index>(), any::<[u8; 6]>()), 0..40),
+        headers in prop::collection::vec((any::<prop::sample::Index>(), 0u32..300_000, 0u32..300_000), 0..10),
+        len in any::<prop::sample::Index>(),
+    ) {
+        let mut dump = fixture(name).image;
+        for (at, bytes) in hits {
+            let at = at.index(dump.len() - 6);
+            dump[at..at + 6].copy_from_slice(&bytes);
+        }
+        for (at, start, size) in headers {
+            let at = at.index(dump.len() - 12) & !1;
+            let header = Header { signature: SIGNATURE, start, size };
+            dump[at..at + 12].copy_from_slice(&header.encode(ByteOrder::Little));
+        }
+        dump.truncate(len.index(2 * dump.len()).max(1));
+        for found in detect(&dump) {
+            prop_assert!(found.start + found.len <= dump.len());
+            prop_assert!(found.geometry.len() <= found.params.mem_size);
+        }
+    }
 }

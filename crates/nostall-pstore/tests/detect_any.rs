@@ -184,7 +184,7 @@ fn wrong(found: &Found, region: &Region) -> Vec<Place> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_zone_is_found_as_it_is_or_the_other_way_to_see_it_is_said(

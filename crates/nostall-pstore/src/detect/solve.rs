@@ -17,7 +17,7 @@ use super::witness::{Claim, Evidence, Witness, has_parity};
 use crate::format::{ByteOrder, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
 
 /// Questions to the bytes, about zones, in all, and for one pivot.
-const PATIENCE: usize = 1 << 22;
+const PATIENCE: usize = 1 << 21;
 const PATIENCE_EACH: usize = 1 << 19;
 
 /// Hypotheses kept, in all, and of one pivot.

@@ -195,7 +195,7 @@ fn code(parity: usize) -> Option<Box<Code>> {
 
 #[test]
 fn a_trace_without_error_correction_survives_a_cut_after_every_byte() {
-    for size in [HEADER + LEN * 5, HEADER + LEN * 12 + 10] {
+    for size in [HEADER + LEN * 5, HEADER + LEN * 12 + 10, 1_000] {
         let life = Life::record(vec![0; size], None, Header::Whole, 0, 100);
         life.check_every_cut(None);
     }
@@ -206,6 +206,7 @@ fn a_trace_with_error_correction_survives_a_cut_after_every_byte() {
     for (parity, header) in [
         (2, Header::Whole),
         (4, Header::Whole),
+        (8, Header::Whole),
         (16, Header::Whole),
         (16, Header::InPieces),
         (32, Header::InPieces),
@@ -217,7 +218,7 @@ fn a_trace_with_error_correction_survives_a_cut_after_every_byte() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn a_second_life_goes_on_where_the_first_was_cut(

@@ -1,0 +1,77 @@
+//! Whatever lies in a region, and however it is said to be divided: it is decoded,
+//! without a panic, a hang or growth.
+
+#![no_main]
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use nostall_pstore::{
+    ByteOrder, Content, Decoded, FTRACE_PER_CPU, Geometry, Layout, Params, Shape, Unpack, Writer,
+    linux_files,
+};
+
+#[derive(Arbitrary, Debug)]
+struct Input<'a> {
+    sizes: [u16; 4],
+    more: u16,
+    ecc: u8,
+    cpus: u8,
+    per_cpu: bool,
+    big_endian: bool,
+    data_first: bool,
+    shape: u8,
+    /// Headers, put where the zones are: start, size, whether the signature is right.
+    headers: Vec<(u16, u16, bool)>,
+    region: &'a [u8],
+}
+
+fuzz_target!(|input: Input<'_>| {
+    let [record_size, console_size, ftrace_size, pmsg_size] = input.sizes.map(usize::from);
+    let params = Params {
+        mem_size: input.region.len() + usize::from(input.more),
+        record_size,
+        console_size,
+        ftrace_size,
+        pmsg_size,
+        ecc: input.ecc.into(),
+        cpus: input.cpus.into(),
+        flags: if input.per_cpu { FTRACE_PER_CPU } else { 0 },
+    };
+    let Ok(layout) = Layout::new(&params) else {
+        return;
+    };
+    let order = if input.big_endian {
+        ByteOrder::Big
+    } else {
+        ByteOrder::Little
+    };
+    let shape = Shape::ALL[usize::from(input.shape) % Shape::ALL.len()];
+    let geometry = Geometry::of(&layout, order, shape);
+
+    let mut region = input.region.to_vec();
+    for (place, (start, size, signed)) in geometry.zones.iter().zip(input.headers) {
+        let header = nostall_pstore::Header {
+            signature: nostall_pstore::SIGNATURE ^ u32::from(!signed),
+            start: start.into(),
+            size: size.into(),
+        };
+        if let Some(to) = region.get_mut(place.offset..place.offset + nostall_pstore::HEADER) {
+            to.copy_from_slice(&header.encode(order));
+        }
+    }
+    let writer = if input.data_first {
+        Writer::DataFirst
+    } else {
+        Writer::HeaderFirst
+    };
+    let decoded = Decoded::new(&region, &geometry, writer, Unpack::ByTrying);
+    assert_eq!(decoded.zones.len(), geometry.zones.len());
+    let bytes = decoded.records.iter().map(|record| match &record.content {
+        Content::Dmesg(dmesg) => dmesg.text.bytes.len(),
+        Content::Console(text) | Content::Pmsg(text) => text.bytes.len(),
+        Content::Ftrace(traces) => traces.len() * shape.len(),
+    });
+    assert!(bytes.sum::<usize>() <= 16 * region.len());
+    let files = linux_files(&region, &geometry, Unpack::ByTrying, None);
+    assert!(files.len() <= geometry.zones.len());
+});

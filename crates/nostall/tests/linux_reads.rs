@@ -104,10 +104,13 @@ impl Text {
             ("console-ramoops-0", &self.console),
             ("pmsg-ramoops-0", &self.pmsg),
         ];
-        let with_notice = files.into_iter().zip(notices).map(|((name, text), notice)| {
-            let content = [text, notice.as_bytes()].concat();
-            (name.to_owned(), content)
-        });
+        let with_notice = files
+            .into_iter()
+            .zip(notices)
+            .map(|((name, text), notice)| {
+                let content = [text, notice.as_bytes()].concat();
+                (name.to_owned(), content)
+            });
         with_notice.collect()
     }
 }
@@ -146,7 +149,11 @@ fn inject(
     ] {
         command.arg(option).arg(number.to_string());
     }
-    for (option, content) in into.iter().map(|image| ("--into", *image)).chain(files.iter().copied()) {
+    for (option, content) in into
+        .iter()
+        .map(|image| ("--into", *image))
+        .chain(files.iter().copied())
+    {
         let file = folder.path().join(option);
         fs::write(&file, content).unwrap();
         command.arg(option).arg(file);
@@ -226,7 +233,11 @@ fn linux_finds_what_we_wrote() {
     let found = read(&linux, CPUS, &regions);
     for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
         let names = || found.keys().collect::<Vec<_>>();
-        assert!(found.keys().eq(expected.keys()), "region {number}: {:?}", names());
+        assert!(
+            found.keys().eq(expected.keys()),
+            "region {number}: {:?}",
+            names()
+        );
         for (name, content) in found {
             let same = content == &expected[name];
             assert!(same, "region {number}, {name}: {}", content.escape_ascii());

@@ -159,9 +159,10 @@ pub fn run(args: &Args) -> Result<()> {
         ),
     };
     let layout = Layout::new(&args.sizes.params(params))?;
-    for line in layout.notes() {
-        note(format_args!("{line}"));
-    }
+    let mut report = Report {
+        notes: layout.notes().map(|note| note.to_string()).collect(),
+        ..Report::default()
+    };
     let version = args.contents.linux_version.or_else(running);
     let code = Code::new(layout.params().ecc).map(Box::new);
     let mut region = match bytes {
@@ -173,10 +174,33 @@ pub fn run(args: &Args) -> Result<()> {
         },
         None => Region::blank(layout, version, code)?,
     };
-    let mut said = String::new();
-    region.fill(&args.contents, &mut said)?;
+    region.fill(&args.contents, &mut report)?;
     image::write(args, &region.bytes)?;
-    to_stdout(|out| out.write_all(summary(args, &region, &said).as_bytes()))
+    for line in &report.notes {
+        note(format_args!("{line}"));
+    }
+    let summary = summary(args, &region, &report.written);
+    to_stdout(|out| out.write_all(summary.as_bytes()))
+}
+
+/// What a person is told when all is done.
+#[derive(Default)]
+struct Report {
+    /// A line for each record.
+    written: String,
+    /// What is not as it was given.
+    notes: Vec<String>,
+}
+
+impl Report {
+    /// Of a text, if there was more of it than could be kept.
+    fn left_out(&mut self, kind: Kind, index: usize, bytes: u64, kept: usize) {
+        if bytes > kept as u64 {
+            self.notes.push(format!(
+                "{kind} {index}: only the last {kept} of {bytes} bytes fit"
+            ));
+        }
+    }
 }
 
 /// A region in this process's memory.
@@ -215,8 +239,8 @@ impl Region {
         attach(bytes, place, self.version, self.code.as_deref())
     }
 
-    fn fill(&mut self, contents: &Contents, said: &mut String) -> Result<()> {
-        self.fill_dmesg(contents, said)?;
+    fn fill(&mut self, contents: &Contents, report: &mut Report) -> Result<()> {
+        self.fill_dmesg(contents, report)?;
         for (kind, file) in [
             (Kind::Console, &contents.console),
             (Kind::Pmsg, &contents.pmsg),
@@ -225,8 +249,8 @@ impl Region {
                 let place = self.only(kind)?;
                 let (mut zone, _) = self.zone(place)?;
                 let bytes = append(&mut zone, file).with_context(|| file.display().to_string())?;
-                left_out(kind, 0, bytes, zone.division().data());
-                let _ = writeln!(said, "  {kind} 0: {} bytes", zone.len());
+                report.left_out(kind, 0, bytes, zone.division().data());
+                let _ = writeln!(report.written, "  {kind} 0: {} bytes", zone.len());
             }
         }
         if let Some(file) = &contents.ftrace {
@@ -237,12 +261,12 @@ impl Region {
             );
             let calls = trace::record(self, file, contents.arch)
                 .with_context(|| file.display().to_string())?;
-            let _ = writeln!(said, "  ftrace: {calls} calls");
+            let _ = writeln!(report.written, "  ftrace: {calls} calls");
         }
         Ok(())
     }
 
-    fn fill_dmesg(&mut self, contents: &Contents, said: &mut String) -> Result<()> {
+    fn fill_dmesg(&mut self, contents: &Contents, report: &mut Report) -> Result<()> {
         let mut places = self.layout.zones_of(Kind::Dmesg);
         for file in &contents.dmesg {
             let (mut zone, place) = loop {
@@ -258,10 +282,10 @@ impl Region {
             };
             let text = dmesg::write(&mut zone, file, contents.compress, contents.time)
                 .with_context(|| file.display().to_string())?;
-            left_out(Kind::Dmesg, place.index, text.found, text.kept);
+            report.left_out(Kind::Dmesg, place.index, text.found, text.kept);
             let stored = zone.len();
             let _ = writeln!(
-                said,
+                report.written,
                 "  dmesg {}: {} bytes of text, {stored} stored",
                 place.index, text.kept
             );
@@ -331,20 +355,11 @@ fn append(zone: &mut Zone<'_, Ram<'_>>, file: &Path) -> io::Result<u64> {
     }
 }
 
-/// Says so if not all that there was could be kept.
-fn left_out(kind: Kind, index: usize, bytes: u64, kept: usize) {
-    if bytes > kept as u64 {
-        note(format_args!(
-            "{kind} {index}: only the last {kept} of {bytes} bytes fit"
-        ));
-    }
-}
-
-fn summary(args: &Args, region: &Region, said: &str) -> String {
+fn summary(args: &Args, region: &Region, written: &str) -> String {
     let params = region.layout.params();
     let (out, offset) = (args.out.display(), args.offset);
     format!(
-        "{out}: a region of {} bytes at {offset:#x}\n{said}\
+        "{out}: a region of {} bytes at {offset:#x}\n{written}\
          To read it:\n  nostall pstore decode {out} --offset {offset:#x} --size {:#x} \
          --record-size {:#x} --console-size {:#x} --ftrace-size {:#x} --pmsg-size {:#x} \
          --ecc {} --cpus {} --flags {} --arch {}\n",

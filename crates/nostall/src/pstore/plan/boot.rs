@@ -30,7 +30,7 @@ pub fn command_line(plan: &Plan) -> Option<String> {
     Some(format!(
         "{place} ramoops.mem_size={size:#x} ramoops.record_size={:#x} \
          ramoops.console_size={:#x} ramoops.ftrace_size={:#x} ramoops.pmsg_size={:#x} \
-         ramoops.ecc={}",
+         ramoops.ecc={} pstore.backend=ramoops",
         params.record_size, params.console_size, params.ftrace_size, params.pmsg_size, params.ecc
     ))
 }

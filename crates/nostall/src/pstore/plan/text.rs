@@ -88,10 +88,10 @@ pub const fn parity(zone: &Place) -> usize {
 
 fn holds(kind: Kind, data: usize) -> String {
     match kind {
-        Kind::Dmesg => format!("log, {} deflated", grouped(longest_deflated(data))),
-        Kind::Console => format!("{} lines of {LINE}", grouped(data / LINE)),
+        Kind::Dmesg => format!("{} deflated", grouped(longest_deflated(data))),
+        Kind::Console => format!("{} lines", grouped(data / LINE)),
         Kind::Ftrace => format!("{} calls", grouped(data / Shape::Bits64.len())),
-        Kind::Pmsg => "what /dev/pmsg0 is sent".to_owned(),
+        Kind::Pmsg => "from /dev/pmsg0".to_owned(),
     }
 }
 
@@ -102,9 +102,9 @@ fn history(plan: &Plan) -> Option<String> {
         let data = first.division.data();
         match first.kind {
             Kind::Dmesg => lines.push(
-                "log: bytes of text; deflated, at most as many as Linux can inflate again."
-                    .to_owned(),
+                "deflated: bytes of log, at most as many as Linux can inflate again.".to_owned(),
             ),
+            Kind::Console => lines.push(format!("lines: of {LINE} bytes.")),
             Kind::Ftrace => {
                 let calls = |shape: Shape| data / shape.len();
                 let (long, short) = (calls(Shape::Bits64), calls(Shape::Bits32));
@@ -119,7 +119,7 @@ fn history(plan: &Plan) -> Option<String> {
                     grouped(short)
                 ));
             }
-            _ => {}
+            Kind::Pmsg => {}
         }
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
@@ -135,7 +135,7 @@ fn boot_text(plan: &Plan) -> Vec<String> {
     };
     let place = match plan.address {
         Some(_) => {
-            "memmap= keeps x86 Linux off that memory; GRUB's configuration wants \\\\\\$ for its $.\n\
+            "memmap= keeps x86 Linux off that memory; for its $, GRUB's files want \\\\\\$.\n\
              On other machines leave it out, and reserve the memory in the device tree:\n\
              --device-tree prints a node that does, in place of this command line."
         }
@@ -151,7 +151,8 @@ fn boot_text(plan: &Plan) -> Vec<String> {
         Kind::Ftrace => Some("PSTORE_FTRACE"),
         Kind::Pmsg => Some("PSTORE_PMSG"),
     }));
-    let mut rest = format!("The kernel needs {}.", needs.join(", "));
+    let mut rest = "pstore.backend= keeps EFI from taking its place.\n".to_owned();
+    rest += &format!("The kernel needs {}.", needs.join(", "));
     if needs.contains(&"PSTORE_FTRACE") {
         rest += "\nTo trace: echo 1 > /sys/kernel/debug/pstore/record_ftrace";
     }

@@ -262,7 +262,10 @@ impl<'c, M: Memory> Zone<'c, M> {
                 }
                 Some(parity) => parity.store(&self.memory, self.division, self.size, at, now),
             }
-            at = (at + now.len()) % data;
+            at += now.len();
+            if at == data {
+                at = 0;
+            }
             left = later;
         }
         self.publish(at, size);
@@ -363,21 +366,22 @@ impl<'c> Parity<'c> {
             self.enter(memory, division, size, block);
         }
         let end = offset + new.len();
-        let mut change = [0; BLOCK];
-        for ((change, old), new) in change.iter_mut().zip(&self.data[offset..end]).zip(new) {
-            *change = old ^ new;
-        }
-        self.data[offset..end].copy_from_slice(new);
         memory.store(HEADER + at, new);
         memory.persist(HEADER + at, new.len());
 
         let len = division.block_len(block);
+        let data = &mut self.data[offset..end];
         if self.code.updates() {
-            let difference = self.code.difference(len - end, &change[..new.len()]);
+            for (byte, new) in data.iter_mut().zip(new) {
+                *byte ^= new;
+            }
+            let difference = self.code.difference(len - end, data);
+            data.copy_from_slice(new);
             for (byte, change) in self.bytes.iter_mut().zip(difference) {
                 *byte ^= change;
             }
         } else {
+            data.copy_from_slice(new);
             self.code.encode(&self.data[..len], &mut self.bytes);
         }
         let bytes = &self.bytes[..self.code.parity()];

@@ -11,15 +11,16 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy)]
 pub struct Effort {
     rounds: usize,
-    /// How long a row is run in a round, about.
+    /// How long a row is run in a round, about: less than what a busy system lets a
+    /// thread run at once.
     round: Duration,
 }
 
 impl Effort {
     /// For figures.
     pub const FULL: Self = Self {
-        rounds: 41,
-        round: Duration::from_millis(6),
+        rounds: 201,
+        round: Duration::from_millis(1),
     };
 
     /// To see that it runs at all.

@@ -8,6 +8,7 @@
 //! Without `--bench`, which cargo gives, every row is run once and briefly.
 
 mod ecc;
+mod lttng;
 mod peers;
 mod reading;
 mod record;

@@ -111,9 +111,8 @@ impl Code {
     pub fn encode(&self, data: &[u8], parity: &mut [u8]) {
         if self.updates() && data.len() <= BLOCK {
             let bytes = self.difference(0, data);
-            for (to, from) in parity.iter_mut().zip(&bytes[..self.parity]) {
-                *to = *from;
-            }
+            let len = parity.len().min(self.parity);
+            parity[..len].copy_from_slice(&bytes[..len]);
         } else {
             let mut register = [0; MAX_PARITY];
             self.register(data, &mut register);
@@ -154,23 +153,26 @@ fn sum(rows: &[u128], change: &[u8]) -> u128 {
     // The rows whose bytes have the same upper half are added first, and those with
     // the same lower half; then, bit by bit, the sums whose halves have that bit:
     // doubling commutes with adding.
-    let mut by_half = [[0u128; 16]; 2];
-    let [upper, lower] = &mut by_half;
+    let (mut upper, mut lower) = ([0; 16], [0; 16]);
     for (row, &byte) in rows.iter().zip(change.iter().rev()) {
         upper[usize::from(byte >> 4)] ^= row;
         lower[usize::from(byte & 15)] ^= row;
     }
+    let upper = each_times_its_number(&mut upper);
+    sixteen_times_each(upper) ^ each_times_its_number(&mut lower)
+}
+
+#[inline]
+fn each_times_its_number(sums: &mut [u128; 16]) -> u128 {
     let mut sum = 0;
-    for mut sums in by_half {
-        for bit in (0..4).rev() {
-            let (without, with) = sums[..2 << bit].split_at_mut(1 << bit);
-            let mut of_bit = 0;
-            for (without, with) in without.iter_mut().zip(with) {
-                *without ^= *with;
-                of_bit ^= *with;
-            }
-            sum = double_each(sum) ^ of_bit;
+    for bit in (0..4).rev() {
+        let (without, with) = sums[..2 << bit].split_at_mut(1 << bit);
+        let mut of_bit = 0;
+        for (without, with) in without.iter_mut().zip(with) {
+            *without ^= *with;
+            of_bit ^= *with;
         }
+        sum = double_each(sum) ^ of_bit;
     }
     sum
 }
@@ -220,6 +222,14 @@ const fn double_eight(bytes: u64) -> u64 {
     const LOWEST: u64 = u64::MAX / 255;
     let carries = bytes >> 7 & LOWEST;
     (bytes & !(LOWEST << 7)) << 1 ^ carries * field::POLYNOMIAL as u64
+}
+
+/// Each of sixteen bytes times 16, the element to the power of 4.
+const fn sixteen_times_each(bytes: u128) -> u128 {
+    const LOWER: u128 = u128::MAX / 17;
+    let carries = bytes >> 4 & LOWER;
+    // The polynomial's bits: none of these products is longer than a byte.
+    (bytes & LOWER) << 4 ^ carries ^ carries << 2 ^ carries << 3 ^ carries << 4
 }
 
 #[cfg(test)]

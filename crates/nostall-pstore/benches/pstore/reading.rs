@@ -56,7 +56,8 @@ fn check(effort: Effort) {
     table.print(effort);
 }
 
-/// Memory without a region in it: nothing, noise, or a log without end.
+/// Memory without a region in it: nothing, noise, or a log without end that is full
+/// of what a signature starts or ends with.
 #[cfg(feature = "std")]
 fn search(effort: Effort) {
     use nostall_pstore::detect::detect;
@@ -64,7 +65,9 @@ fn search(effort: Effort) {
     let len = if effort.is_test() { 1 << 20 } else { 256 << 20 };
     let log = b"[    1.234567] CONFIG_CGROUPS: Command line: COLD CACHE DBGC CALL\n";
     let dumps = [
-        ("zeros", vec![0; len]),
+        // Copied, for memory of its own: a page that was never written is the
+        // system's one page of zeros, and stays in the cache.
+        ("zeros", black_box(&vec![0; len]).to_vec()),
         ("noise", noise(len)),
         ("a log", log.iter().copied().cycle().take(len).collect()),
     ];
@@ -92,25 +95,21 @@ fn search(effort: Effort) {
 fn dumps(effort: Effort) {
     use nostall_pstore::detect::detect_runs;
     use nostall_pstore::image::Image;
-    use std::os::unix::fs::FileExt;
+    use std::io::{Seek, SeekFrom, Write};
 
     let region = include_bytes!("../../tests/fixtures/ecc16/image.bin");
     let folder = tempfile::tempdir().unwrap();
     let (sparse, full) = (folder.path().join("sparse"), folder.path().join("full"));
     const SPARSE: u64 = 4 << 30;
-    let file = std::fs::File::create(&sparse).unwrap();
+    let mut file = std::fs::File::create(&sparse).unwrap();
     file.set_len(SPARSE).unwrap();
-    file.write_all_at(region, SPARSE - (1 << 20)).unwrap();
+    file.seek(SeekFrom::Start(SPARSE - (1 << 20))).unwrap();
+    file.write_all(region).unwrap();
 
-    let piece = noise(1 << 20);
-    let pieces = if effort.is_test() { 1 } else { 1 << 10 };
-    let end = pieces * piece.len() as u64;
-    let file = std::fs::File::create(&full).unwrap();
-    for at in 0..pieces {
-        file.write_all_at(&piece, at * piece.len() as u64).unwrap();
-    }
-    file.write_all_at(region, end - region.len() as u64)
-        .unwrap();
+    let mut bytes = noise(if effort.is_test() { 1 << 20 } else { 1 << 30 });
+    let end = bytes.len();
+    bytes[end - region.len()..].copy_from_slice(region);
+    std::fs::write(&full, bytes).unwrap();
 
     let mut table = Table::new("From Image::open to the region's geometry", Unit::Seconds);
     let mut row = |name: String, path| {

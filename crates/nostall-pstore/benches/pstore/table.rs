@@ -30,11 +30,13 @@ impl Effort {
     };
 
     /// Whether there is no time for figures.
+    #[cfg(feature = "std")]
     pub fn is_test(self) -> bool {
         self.rounds == 1
     }
 
     /// The same with so many rounds: for rows that cannot be short.
+    #[cfg(feature = "std")]
     pub fn rounds(self, rounds: usize) -> Self {
         Self {
             rounds: rounds.min(self.rounds),
@@ -51,6 +53,7 @@ pub enum Unit {
     /// Of so many bytes that are gone through at once.
     MegabytesPerSecond(usize),
     /// Of what is done once: a search.
+    #[cfg(feature = "std")]
     Seconds,
 }
 
@@ -60,6 +63,7 @@ impl Unit {
         match self {
             Self::Nanoseconds => nanoseconds,
             Self::MegabytesPerSecond(bytes) => bytes as f64 * 1e3 / nanoseconds,
+            #[cfg(feature = "std")]
             Self::Seconds => nanoseconds / 1e9,
         }
     }
@@ -70,6 +74,7 @@ impl fmt::Display for Unit {
         f.pad(match self {
             Self::Nanoseconds => "ns",
             Self::MegabytesPerSecond(_) => "MB/s",
+            #[cfg(feature = "std")]
             Self::Seconds => "s",
         })
     }

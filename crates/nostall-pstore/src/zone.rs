@@ -262,7 +262,10 @@ impl<'c, M: Memory> Zone<'c, M> {
                 }
                 Some(parity) => parity.store(&self.memory, self.division, self.size, at, now),
             }
-            at = (at + now.len()) % data;
+            at += now.len();
+            if at == data {
+                at = 0;
+            }
             left = later;
         }
         self.publish(at, size);
@@ -303,8 +306,8 @@ impl<'c, M: Memory> Zone<'c, M> {
         self.memory.persist(START, 8);
     }
 
-    fn store_header_parity(&self) {
-        let Some(parity) = &self.parity else {
+    fn store_header_parity(&mut self) {
+        let Some(parity) = &mut self.parity else {
             return;
         };
         let header = Header {
@@ -312,9 +315,16 @@ impl<'c, M: Memory> Zone<'c, M> {
             start: self.start as u32,
             size: self.size as u32,
         };
-        let mut bytes = [0; MAX_PARITY];
-        let bytes = &mut bytes[..parity.code.parity()];
-        parity.code.encode(&header.encode(ByteOrder::NATIVE), bytes);
+        let header = header.encode(ByteOrder::NATIVE);
+        let old = &parity.header.data;
+        // In a ring that has wrapped, the start is all that changes.
+        let start_alone = old[..START] == header[..START] && old[SIZE..] == header[SIZE..];
+        let bytes = if start_alone {
+            let new = &header[START..SIZE];
+            parity.header.change(parity.code, HEADER, START, new)
+        } else {
+            parity.header.change(parity.code, HEADER, 0, &header)
+        };
         let at = self.division.header_parity();
         self.memory.store(at, bytes);
         self.memory.persist(at, bytes.len());
@@ -326,17 +336,14 @@ fn last(bytes: &[u8], most: usize) -> &[u8] {
     &bytes[bytes.len().saturating_sub(most)..]
 }
 
-/// The parity of the block that is being written.
+/// The parity of the block that is being written, and of the header.
 #[derive(Debug)]
 struct Parity<'c> {
     code: &'c Code,
-    /// The block that `data` and `bytes` are of.
+    /// Which block.
     block: Option<usize>,
-    /// What was meant to be in the block. Never read back: parity that was updated
-    /// over a byte which flipped meanwhile would make a reader spoil good ones.
-    data: [u8; BLOCK],
-    /// Its parity.
-    bytes: [u8; MAX_PARITY],
+    group: Group<BLOCK>,
+    header: Group<HEADER>,
 }
 
 impl<'c> Parity<'c> {
@@ -344,12 +351,13 @@ impl<'c> Parity<'c> {
         Self {
             code,
             block: None,
-            data: [0; BLOCK],
-            bytes: [0; MAX_PARITY],
+            group: Group::ZERO,
+            header: Group::ZERO,
         }
     }
 
     /// Stores `new`, which lies in one block, and then the block's parity.
+    #[inline]
     fn store(
         &mut self,
         memory: &impl Memory,
@@ -362,48 +370,75 @@ impl<'c> Parity<'c> {
         if self.block != Some(block) {
             self.enter(memory, division, size, block);
         }
-        let end = offset + new.len();
-        let mut change = [0; BLOCK];
-        for ((change, old), new) in change.iter_mut().zip(&self.data[offset..end]).zip(new) {
-            *change = old ^ new;
-        }
-        self.data[offset..end].copy_from_slice(new);
         memory.store(HEADER + at, new);
         memory.persist(HEADER + at, new.len());
-
         let len = division.block_len(block);
-        if self.code.updates() {
-            let difference = self.code.difference(len - end, &change[..new.len()]);
-            for (byte, change) in self.bytes.iter_mut().zip(difference) {
-                *byte ^= change;
-            }
-        } else {
-            self.code.encode(&self.data[..len], &mut self.bytes);
-        }
-        let bytes = &self.bytes[..self.code.parity()];
-        memory.store(division.block_parity(block), bytes);
-        memory.persist(division.block_parity(block), bytes.len());
+        let parity = self.group.change(self.code, len, offset, new);
+        memory.store(division.block_parity(block), parity);
+        memory.persist(division.block_parity(block), parity.len());
     }
 
     /// Takes a block as it really is. If it has flipped since it was written, and
     /// that can be mended, it is: its old contents are still to be read.
+    #[inline(never)]
     fn enter(&mut self, memory: &impl Memory, division: Division, size: usize, block: usize) {
         let (len, parity) = (division.block_len(block), self.code.parity());
+        let Group { data, bytes } = &mut self.group;
+        let data = &mut data[..len];
         let mut stored = [0; MAX_PARITY];
-        memory.load(HEADER + block * BLOCK, &mut self.data[..len]);
+        memory.load(HEADER + block * BLOCK, data);
         memory.load(division.block_parity(block), &mut stored[..parity]);
-        self.code.encode(&self.data[..len], &mut self.bytes);
+        self.code.encode(data, bytes);
         self.block = Some(block);
 
         let holds_something = block * BLOCK < size;
-        if holds_something && parity >= TRUSTED_PARITY && stored[..parity] != self.bytes[..parity] {
-            let data = &mut self.data[..len];
-            if self.code.correct(data, &mut stored[..parity]).is_ok() {
-                self.bytes = stored;
-                memory.store(HEADER + block * BLOCK, data);
-                memory.persist(HEADER + block * BLOCK, len);
-            }
+        if holds_something
+            && parity >= TRUSTED_PARITY
+            && stored[..parity] != bytes[..parity]
+            && self.code.correct(data, &mut stored[..parity]).is_ok()
+        {
+            *bytes = stored;
+            memory.store(HEADER + block * BLOCK, data);
+            memory.persist(HEADER + block * BLOCK, len);
         }
+    }
+}
+
+/// Bytes and their parity, as they were meant to be. Never read back: parity that
+/// was updated over a byte which flipped meanwhile would make a reader spoil good
+/// ones.
+#[derive(Debug)]
+struct Group<const LEN: usize> {
+    data: [u8; LEN],
+    bytes: [u8; MAX_PARITY],
+}
+
+impl<const LEN: usize> Group<LEN> {
+    /// Zeros; so is their parity.
+    const ZERO: Self = Self {
+        data: [0; LEN],
+        bytes: [0; MAX_PARITY],
+    };
+
+    /// Puts `new` at `offset`, and returns the parity of the first `len` bytes.
+    #[inline]
+    fn change(&mut self, code: &Code, len: usize, offset: usize, new: &[u8]) -> &[u8] {
+        let end = offset + new.len();
+        let data = &mut self.data[offset..end];
+        if code.updates() {
+            for (byte, new) in data.iter_mut().zip(new) {
+                *byte ^= new;
+            }
+            let change = u128::from_ne_bytes(code.difference(len - end, data));
+            data.copy_from_slice(new);
+            if let Some(bytes) = self.bytes.first_chunk_mut() {
+                *bytes = (u128::from_ne_bytes(*bytes) ^ change).to_ne_bytes();
+            }
+        } else {
+            data.copy_from_slice(new);
+            code.encode(&self.data[..len], &mut self.bytes);
+        }
+        &self.bytes[..code.parity()]
     }
 }
 

@@ -26,7 +26,7 @@ const FAST: usize = 16;
 
 /// The code with a given number of parity bytes.
 ///
-/// 6 KiB of tables; made in a constant, it costs a kernel no time at boot:
+/// 2 KiB of tables; made in a constant, it costs a kernel no time at boot:
 ///
 /// ```
 /// use nostall_pstore::Code;
@@ -45,10 +45,8 @@ pub struct Code {
     parity: usize,
     /// The generator without its leading 1, highest power first.
     generator: [u8; MAX_PARITY],
-    /// What a feedback byte adds to the register: the generator times the byte.
-    /// The register is the parity's bytes from the highest bits down.
-    feedback: [u128; 256],
-    /// What bit 0 of the byte that has so many behind it in a block adds.
+    /// What bit 0 of the byte that has so many behind it in a block adds to the
+    /// parity, whose bytes lie from the highest bits down.
     rows: [u128; BLOCK],
 }
 
@@ -63,24 +61,13 @@ impl Code {
         let mut code = Self {
             parity,
             generator,
-            feedback: [0; 256],
             rows: [0; BLOCK],
         };
         if parity <= FAST {
-            let mut byte = 0;
-            while byte < 256 {
-                let mut i = 0;
-                while i < parity {
-                    let term = slow_product(generator[i], byte as u8);
-                    code.feedback[byte] |= (term as u128) << (120 - 8 * i);
-                    i += 1;
-                }
-                byte += 1;
-            }
-            let (mut behind, mut row) = (0, code.feedback[1]);
+            let (mut behind, mut row) = (0, times(&generator, 1));
             while behind < BLOCK {
                 code.rows[behind] = row;
-                row = row << 8 ^ code.feedback[(row >> 120) as usize];
+                row = row << 8 ^ times(&generator, (row >> 120) as u8);
                 behind += 1;
             }
         }
@@ -122,14 +109,13 @@ impl Code {
     /// The parity of `data`, which is a block, a short one or a header.
     /// Fills the first [`parity`](Self::parity) bytes of `parity`.
     pub fn encode(&self, data: &[u8], parity: &mut [u8]) {
-        if self.parity <= FAST {
-            let bytes = self.register(data).to_be_bytes();
-            for (to, from) in parity.iter_mut().zip(&bytes[..self.parity]) {
-                *to = *from;
-            }
+        if self.updates() && data.len() <= BLOCK {
+            let bytes = self.difference(0, data);
+            let len = parity.len().min(self.parity);
+            parity[..len].copy_from_slice(&bytes[..len]);
         } else {
             let mut register = [0; MAX_PARITY];
-            self.long_register(data, &mut register);
+            self.register(data, &mut register);
             for (to, from) in parity.iter_mut().zip(&register[..self.parity]) {
                 *to = *from;
             }
@@ -143,20 +129,7 @@ impl Code {
         parity.len() >= self.parity && right[..self.parity] == parity[..self.parity]
     }
 
-    fn register(&self, data: &[u8]) -> u128 {
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-        if data.len() <= BLOCK
-            && let Some(sum) = simd::sum(&self.rows, data)
-        {
-            return sum;
-        }
-        data.iter().fold(0, |register, &byte| {
-            let out = (register >> 120) as u8 ^ byte;
-            register << 8 ^ self.feedback[usize::from(out)]
-        })
-    }
-
-    fn long_register(&self, data: &[u8], register: &mut [u8; MAX_PARITY]) {
+    fn register(&self, data: &[u8], register: &mut [u8; MAX_PARITY]) {
         let register = &mut register[..self.parity];
         for &byte in data {
             let out = register[0] ^ byte;
@@ -177,16 +150,41 @@ impl Code {
 /// The sum of the rows, each times its byte: the first row times the last byte, and
 /// so on.
 fn sum(rows: &[u128], change: &[u8]) -> u128 {
-    // Bit by bit of all bytes at once: a byte times a row is a sum of doubled rows,
-    // and doubling commutes with adding.
-    let mut by_bit = [0u128; 8];
+    // The rows whose bytes have the same upper half are added first, and those with
+    // the same lower half; then, bit by bit, the sums whose halves have that bit:
+    // doubling commutes with adding.
+    let (mut upper, mut lower) = ([0; 16], [0; 16]);
     for (row, &byte) in rows.iter().zip(change.iter().rev()) {
-        for (bit, sum) in by_bit.iter_mut().enumerate() {
-            *sum ^= row & u128::from(byte >> bit & 1).wrapping_neg();
-        }
+        upper[usize::from(byte >> 4)] ^= row;
+        lower[usize::from(byte & 15)] ^= row;
     }
-    let highest_down = by_bit.into_iter().rev();
-    highest_down.fold(0, |sum, bit| double_each(sum) ^ bit)
+    let upper = each_times_its_number(&mut upper);
+    sixteen_times_each(upper) ^ each_times_its_number(&mut lower)
+}
+
+#[inline]
+fn each_times_its_number(sums: &mut [u128; 16]) -> u128 {
+    let mut sum = 0;
+    for bit in (0..4).rev() {
+        let (without, with) = sums[..2 << bit].split_at_mut(1 << bit);
+        let mut of_bit = 0;
+        for (without, with) in without.iter_mut().zip(with) {
+            *without ^= *with;
+            of_bit ^= *with;
+        }
+        sum = double_each(sum) ^ of_bit;
+    }
+    sum
+}
+
+/// The first bytes of the generator, from the highest bits down, each times `byte`.
+const fn times(generator: &[u8; MAX_PARITY], byte: u8) -> u128 {
+    let (mut product, mut i) = (0, 0);
+    while i < FAST {
+        product = product << 8 | slow_product(generator[i], byte) as u128;
+        i += 1;
+    }
+    product
 }
 
 /// The product of (x - 2^i) for all i below `parity`, without its leading 1.
@@ -216,10 +214,22 @@ const fn generator(parity: usize) -> [u8; MAX_PARITY] {
 
 /// Each of sixteen bytes times the primitive element.
 const fn double_each(bytes: u128) -> u128 {
-    const LOW: u128 = u128::MAX / 255;
-    let carries = bytes >> 7 & LOW;
-    // 0x1d for each carry, which is 0 or 1: no carry between bytes.
-    (bytes & !(LOW << 7)) << 1 ^ carries ^ carries << 2 ^ carries << 3 ^ carries << 4
+    let (upper, lower) = ((bytes >> 64) as u64, bytes as u64);
+    (double_eight(upper) as u128) << 64 | double_eight(lower) as u128
+}
+
+const fn double_eight(bytes: u64) -> u64 {
+    const LOWEST: u64 = u64::MAX / 255;
+    let carries = bytes >> 7 & LOWEST;
+    (bytes & !(LOWEST << 7)) << 1 ^ carries * field::POLYNOMIAL as u64
+}
+
+/// Each of sixteen bytes times 16, the element to the power of 4.
+const fn sixteen_times_each(bytes: u128) -> u128 {
+    const LOWER: u128 = u128::MAX / 17;
+    let carries = bytes >> 4 & LOWER;
+    // The polynomial's bits: none of these products is longer than a byte.
+    (bytes & LOWER) << 4 ^ carries ^ carries << 2 ^ carries << 3 ^ carries << 4
 }
 
 #[cfg(test)]
@@ -258,7 +268,7 @@ mod tests {
         for parity in 1..=FAST {
             let code = code(parity);
             let mut register = [0; MAX_PARITY];
-            code.long_register(&data, &mut register);
+            code.register(&data, &mut register);
             assert_eq!(parity_of(&code, &data), register[..parity]);
         }
     }

@@ -1,0 +1,60 @@
+//! Others that append to a ring which survives the program: in a mapped file, each
+//! record with its time.
+
+use crate::lttng::Lttng;
+use crate::record::{IP, PARENT, ZONE, recorder};
+use crate::table::{Effort, Table, Unit};
+use faultbox::breadcrumbs::Level;
+use faultbox::shared_ring::SharedRing;
+use nostall_io::HostClock;
+use nostall_pstore::{ByClock, Ram};
+use std::hint::black_box;
+
+pub fn tables(effort: Effort) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(folder.path().join("zone"))
+        .unwrap();
+    file.set_len(ZONE as u64).unwrap();
+    // SAFETY: nobody else knows the file, which is new.
+    let mut map = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
+    // SAFETY: mapped until after `table` is gone, and used by this alone.
+    let memory = unsafe { Ram::new(std::ptr::NonNull::from(&mut map[..]).cast(), ZONE) };
+    // A slot of 256 bytes each, so as many as fit in as many bytes.
+    let ring = SharedRing::open(folder.path().join("ring"), ZONE / 256).unwrap();
+
+    let title = "One record with its time, in a ring in a mapped file, beside others' such rings";
+    let mut table = Table::new(title, Unit::Nanoseconds);
+    let mut recorder = recorder(memory, ByClock(HostClock::new()));
+    table.row("Recorder, ByClock<HostClock>: 24 bytes", None, |n| {
+        for _ in 0..n {
+            recorder.record(black_box(IP), PARENT);
+        }
+    });
+
+    table.row(
+        "faultbox 0.1.2, SharedRing::record: a text of 16 bytes",
+        None,
+        |n| {
+            for _ in 0..n {
+                ring.record(Level::Info, "trace", black_box("0123456789abcdef"));
+            }
+        },
+    );
+
+    let mut without = None;
+    match Lttng::start() {
+        Ok(mut lttng) => {
+            let name = "LTTng-UST, overwriting, --shm-path: two words";
+            table.timed(name, None, move |n| lttng.events(n));
+        }
+        Err(why) => without = Some(why),
+    }
+    table.print(effort);
+    if let Some(why) = without {
+        println!("  LTTng-UST: {why}");
+    }
+}

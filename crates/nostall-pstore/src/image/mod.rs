@@ -139,6 +139,34 @@ impl Image {
     /// of the file are no error: what is there is there, see [`Image::missing`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let (bytes, extents) = load(path.as_ref())?;
+        Self::of(bytes, extents)
+    }
+
+    /// A memory image, whatever its kind, that is in memory already: from a network, or out of an
+    /// archive.
+    ///
+    /// ```
+    /// use nostall_pstore::image::{Image, Kind};
+    ///
+    /// let dump = [&0x4C69_4D45_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0; 24], b"!"].concat();
+    /// let image = Image::from_bytes(dump)?;
+    /// assert_eq!(image.kind(), Kind::Lime);
+    /// assert_eq!(image.read(0, 1).as_deref(), Some(&b"!"[..]));
+    /// # Ok::<(), nostall_pstore::image::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, Error> {
+        if bytes.is_empty() {
+            return Err(Error::Empty);
+        }
+        let extents = extents::all(bytes.len() as u64);
+        Self::of(Bytes::Read(bytes), extents)
+    }
+
+    fn of(bytes: Bytes, extents: Vec<Range<u64>>) -> Result<Self, Error> {
         if let Some(error) = foreign::refuse(&bytes) {
             return Err(error);
         }

@@ -1,0 +1,44 @@
+//! A memory dump from anybody: what is said of it agrees with itself, and no
+//! address leads outside of the file.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nostall_pstore::image::{Image, Segment};
+
+fuzz_target!(|file: &[u8]| {
+    let Ok(image) = Image::from_bytes(file.to_vec()) else {
+        return;
+    };
+    let segments = image.segments();
+    assert!(segments.iter().all(|it| it.len > 0));
+    assert!(
+        segments
+            .iter()
+            .all(|it| it.file_offset + it.len <= file.len() as u64)
+    );
+    let apart = |a: &Segment, b: &Segment| a.physical + a.len <= b.physical;
+    assert!(segments.is_sorted_by(apart), "{segments:x?}");
+
+    // There are no holes: all that is in a segment is data.
+    let ranges: Vec<_> = image.data_ranges().collect();
+    assert_eq!(ranges.len(), segments.len());
+    for (segment, (physical, bytes)) in segments.iter().zip(ranges) {
+        assert_eq!(physical, segment.physical);
+        assert_eq!(
+            bytes,
+            &file[segment.file_offset as usize..][..segment.len as usize]
+        );
+        assert_eq!(image.read(physical, bytes.len()).as_deref(), Some(bytes));
+        read_around(&image, segment);
+    }
+});
+
+/// From the last byte of a segment on there is one byte, and a second one if the
+/// next segment has it.
+fn read_around(image: &Image, segment: &Segment) {
+    let end = segment.physical + segment.len;
+    let next = image.read(end, 1);
+    let two = image.read(end - 1, 2);
+    assert_eq!(two.map(|two| two[1]), next.map(|next| next[0]));
+}

@@ -1,0 +1,281 @@
+//! The memory of a dead machine, read by what was found out of it, or by whatever
+//! somebody said: no panic, no hang, no more text than there is room for.
+
+#![no_main]
+
+use std::ops::Range;
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use nostall_pstore::decompress::Compression;
+use nostall_pstore::detect::{Found, detect};
+use nostall_pstore::{
+    ByteOrder, Code, Content, Decoded, Division, Geometry, Kind, Layout, OldZone, Place, Policy,
+    Reader, Record, Shape, Text, Unpack, Writer, ZoneState, linux_files,
+};
+
+/// What Linux wrote, to start from: nobody finds a region by chance.
+const RECORDED: [&[u8]; 8] = [
+    include_bytes!("../../crates/nostall-pstore/tests/fixtures/plain/image.bin"),
+    include_bytes!("../../crates/nostall-pstore/tests/fixtures/ecc16/image.bin"),
+    include_bytes!("../../crates/nostall-pstore/tests/fixtures/zstd/image.bin"),
+    include_bytes!("../../crates/nostall-pstore/tests/fixtures/lz4/image.bin"),
+    include_bytes!("../../crates/nostall-pstore/tests/fixtures/nocompress/image.bin"),
+    include_bytes!("../../crates/nostall-pstore/tests/fixtures/armv7/image.bin"),
+    include_bytes!("../../crates/nostall-pstore/tests/fixtures/armv7-ecc/image.bin"),
+    include_bytes!("../../crates/nostall-pstore/tests/fixtures/wrap/image.bin"),
+];
+
+#[derive(Arbitrary, Debug)]
+struct Input {
+    memory: Memory,
+    headers: Vec<AnyHeader>,
+    patches: Vec<(u32, Vec<u8>)>,
+    how: How,
+    /// A region that nobody found: its zones.
+    zones: Vec<AnyZone>,
+    parity: u8,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Memory {
+    Recorded { which: u8, from: u16, len: u32 },
+    Zeroes(u16),
+}
+
+/// What a zone may start with.
+#[derive(Arbitrary, Debug)]
+struct AnyHeader {
+    at: u32,
+    version: Option<u32>,
+    start: u32,
+    size: u32,
+    big: bool,
+}
+
+#[derive(Arbitrary, Debug)]
+struct AnyZone {
+    kind: u8,
+    index: usize,
+    offset: AnySize,
+    size: AnySize,
+    parity: Option<u8>,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum AnySize {
+    Small(u16),
+    Any(usize),
+}
+
+#[derive(Arbitrary, Debug)]
+struct How {
+    big: bool,
+    shape: u8,
+    traces_per_cpu: bool,
+    data_first: bool,
+    unpack: Option<u8>,
+}
+
+fuzz_target!(|input: Input| {
+    let memory = input.memory();
+    let regions = detect(&memory);
+    are_apart(&memory, &regions);
+    for found in &regions {
+        let Ok(layout) = Layout::new(&found.params) else {
+            panic!("{:?}", found.params);
+        };
+        let zones: Vec<_> = layout.zones().collect();
+        assert_eq!(found.geometry.zones, zones);
+        let region = &memory[found.start..][..found.len];
+        read(region, &found.geometry, &input.how);
+    }
+    read(&memory, &input.geometry(), &input.how);
+});
+
+fn are_apart(memory: &[u8], regions: &[Found]) {
+    assert!(regions.len() <= 256);
+    assert!(regions.is_sorted_by_key(|found| -found.bits));
+    let mut used: Vec<Range<usize>> = Vec::new();
+    for found in regions {
+        assert!(found.len <= memory.len() - found.start, "{found:?}");
+        used.push(found.start..found.start + found.geometry.len());
+    }
+    used.sort_by_key(|used| used.start);
+    assert!(used.is_sorted_by(|a, b| a.end <= b.start), "{regions:?}");
+}
+
+/// Reads a region by every means, each with its bounds.
+fn read(region: &[u8], geometry: &Geometry, how: &How) {
+    let decoded = Decoded::new(region, geometry, how.writer(), how.unpack());
+    assert_eq!(decoded.zones.len(), geometry.zones.len());
+    let largest = geometry.zones.iter().map(|zone| zone.division.zone());
+    let largest = largest.max().unwrap_or(0).min(region.len());
+    for record in &decoded.records {
+        is_bounded(record, largest, geometry);
+    }
+
+    let files = linux_files(region, geometry, how.unpack(), None);
+    assert!(files.len() <= geometry.zones.len());
+    let dmesg = files.iter().filter(|file| file.name.starts_with("dmesg"));
+    for file in dmesg {
+        assert!(
+            file.bytes.len() <= largest.saturating_mul(16) + 1_000,
+            "{}",
+            file.name
+        );
+    }
+
+    let code = Code::new(geometry.parity).map(Box::new);
+    for policy in [Policy::Careful, Policy::Faithful] {
+        let reader = Reader {
+            code: code.as_deref(),
+            order: geometry.order,
+            policy,
+            writer: how.writer(),
+        };
+        for place in &geometry.zones {
+            is_all_there(reader.open(region, *place));
+        }
+    }
+}
+
+fn is_bounded(record: &Record, largest: usize, geometry: &Geometry) {
+    match &record.content {
+        Content::Dmesg(dmesg) => is_marked(&dmesg.text, largest * 16),
+        Content::Console(text) | Content::Pmsg(text) => is_marked(text, largest),
+        Content::Ftrace(traces) => {
+            assert!(traces.len() * geometry.shape.len() <= record.stored);
+        }
+    }
+}
+
+/// It is as long as can be, and what is unverified are parts of it, in order.
+fn is_marked(text: &Text, most: usize) {
+    assert!(text.bytes.len() <= most);
+    assert!(text.unverified.iter().all(|range| range.start < range.end));
+    assert!(text.unverified.is_sorted_by(|a, b| a.end < b.start));
+    let end = text.unverified.last().map_or(0, |range| range.end);
+    assert!(end <= text.bytes.len());
+}
+
+/// Chunk by chunk as at once, and so much as it says.
+fn is_all_there(mut zone: OldZone<'_, [u8]>) {
+    let mut chunks = Vec::new();
+    let mut worst = None;
+    while let Some((bytes, trust)) = zone.chunk(chunks.len()) {
+        assert!(!bytes.is_empty());
+        chunks.extend_from_slice(bytes);
+        worst = worst.max(Some(trust));
+    }
+    assert_eq!(chunks.len(), zone.len());
+    assert_eq!(zone.is_empty(), zone.state() != ZoneState::Valid);
+    let mut whole = vec![0; zone.len()];
+    let trust = zone.read(0, &mut whole);
+    assert!(worst.is_none() || trust == worst);
+    assert_eq!(whole, chunks);
+}
+
+impl Input {
+    fn memory(&self) -> Vec<u8> {
+        let mut memory = match self.memory {
+            Memory::Recorded { which, from, len } => {
+                let image = RECORDED[usize::from(which) % RECORDED.len()];
+                let rest = &image[from.into()..];
+                rest[..rest.len().min(len as usize)].to_vec()
+            }
+            Memory::Zeroes(len) => vec![0; len.into()],
+        };
+        for (at, bytes) in &self.patches {
+            put(&mut memory, *at, bytes);
+        }
+        for header in &self.headers {
+            header.put(&mut memory);
+        }
+        memory
+    }
+
+    fn geometry(&self) -> Geometry {
+        let parity = self.parity.into();
+        Geometry {
+            zones: self
+                .zones
+                .iter()
+                .filter_map(|zone| zone.place(parity))
+                .collect(),
+            parity,
+            order: order(self.how.big),
+            shape: Shape::ALL[usize::from(self.how.shape) % Shape::ALL.len()],
+            traces_per_cpu: self.how.traces_per_cpu,
+        }
+    }
+}
+
+fn put(memory: &mut [u8], at: u32, bytes: &[u8]) {
+    let at = at as usize % memory.len().max(1);
+    memory[at..]
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(to, from)| *to = *from);
+}
+
+fn order(big: bool) -> ByteOrder {
+    if big {
+        ByteOrder::Big
+    } else {
+        ByteOrder::Little
+    }
+}
+
+impl AnyHeader {
+    fn put(&self, memory: &mut [u8]) {
+        let header = nostall_pstore::Header {
+            signature: nostall_pstore::SIGNATURE ^ self.version.unwrap_or(0),
+            start: self.start,
+            size: self.size,
+        };
+        put(memory, self.at, &header.encode(order(self.big)));
+    }
+}
+
+impl AnyZone {
+    fn place(&self, parity: usize) -> Option<Place> {
+        let kinds = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
+        let parity = self.parity.map_or(parity, usize::from);
+        Some(Place {
+            kind: kinds[usize::from(self.kind) % kinds.len()],
+            index: self.index,
+            offset: self.offset.into(),
+            division: Division::new(self.size.into(), parity)?,
+        })
+    }
+}
+
+impl From<AnySize> for usize {
+    fn from(size: AnySize) -> Self {
+        match size {
+            AnySize::Small(size) => size.into(),
+            AnySize::Any(size) => size,
+        }
+    }
+}
+
+impl How {
+    fn writer(&self) -> Writer {
+        if self.data_first {
+            Writer::DataFirst
+        } else {
+            Writer::HeaderFirst
+        }
+    }
+
+    fn unpack(&self) -> Unpack {
+        let all = Compression::ALL;
+        match self.unpack {
+            None => Unpack::ByTrying,
+            Some(which) => all
+                .get(usize::from(which))
+                .map_or(Unpack::Not, |it| Unpack::As(*it)),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What a zone is given comes back, in order and complete, over any number of
+//! lives and whatever it held before. And if as many bytes flip as the code mends,
+//! nothing else is read, unless it is marked.
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use nostall_pstore::decompress::{Compression, decompress};
+use nostall_pstore::{
+    BLOCK, Code, Division, HEADER, Kind, LastWords, LinuxVersion, MAX_PARITY, Matches, Memory,
+    Place, Policy, Ram, Reader, Trust, Uncached, Writer, Zone, longest_deflated,
+};
+
+const LINUX: LinuxVersion = LinuxVersion::new(6, 1, 192);
+
+#[derive(Arbitrary, Debug)]
+struct Input {
+    size: u16,
+    parity: u8,
+    kind: u8,
+    uncached: bool,
+    before: Vec<u8>,
+    lives: Vec<Vec<Event>>,
+    /// Where a byte flips, and how.
+    flips: Vec<(u16, u8)>,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Event {
+    Append(Vec<u8>),
+    AppendText(Vec<u8>),
+    AppendMany { byte: u8, count: u16 },
+    Erase,
+    Dmesg(Vec<u8>),
+    DmesgDeflated { log: Vec<u8>, times: u8, room: u16 },
+}
+
+/// By their parity bytes; that without is `None`.
+static CODES: LazyLock<Vec<Option<Code>>> =
+    LazyLock::new(|| (0..=MAX_PARITY).map(Code::new).collect());
+
+fuzz_target!(|input: Input| {
+    let mut memory = input.before.clone();
+    memory.resize(usize::from(input.size) % 5_000, 0);
+    let kinds = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
+    let kind = kinds[usize::from(input.kind) % kinds.len()];
+    let code = CODES[usize::from(input.parity) % CODES.len()].as_ref();
+
+    let Ok((mut zone, _)) = Zone::attach(Ram::of(&mut memory), kind, LINUX, code) else {
+        return;
+    };
+    // Of what was there before nothing is promised but that it has an end.
+    let division = zone.division();
+    assert!(zone.len() <= division.data());
+    zone.erase();
+
+    let place = Place {
+        kind,
+        index: 0,
+        offset: 0,
+        division,
+    };
+    let careful = Reader {
+        writer: Writer::DataFirst,
+        ..Reader::careful(code)
+    };
+    let mut model = Vec::new();
+    for events in &input.lives {
+        let ram = Ram::of(&mut memory);
+        if input.uncached {
+            live(Uncached::new(ram), place, code, events, &mut model);
+        } else {
+            live(ram, place, code, events, &mut model);
+        }
+        for policy in [Policy::Careful, Policy::Faithful] {
+            comes_back(&memory, Reader { policy, ..careful }, place, &model);
+        }
+    }
+    flip(&mut memory, division, &input.flips);
+    is_mended_or_marked(&memory, careful, place, &model);
+
+    let (mut zone, _) = Zone::attach(Ram::of(&mut memory), kind, LINUX, code).unwrap();
+    zone.append(b"!");
+    let mut old = careful.open(&memory[..], place);
+    let mut last = [0];
+    assert!(old.read(old.len() - 1, &mut last).is_some());
+    assert_eq!(&last, b"!");
+});
+
+fn live(
+    memory: impl Memory,
+    place: Place,
+    code: Option<&Code>,
+    events: &[Event],
+    model: &mut Vec<u8>,
+) {
+    let (mut zone, _) = Zone::attach(memory, place.kind, LINUX, code).unwrap();
+    assert_eq!(zone.len(), model.len());
+    for event in events {
+        match event {
+            Event::Append(bytes) => {
+                zone.append(bytes);
+                model.extend(bytes);
+            }
+            Event::AppendText(bytes) => {
+                zone.append_text(bytes);
+                model.extend(bytes);
+            }
+            Event::AppendMany { byte, count } => {
+                let bytes = vec![*byte; (*count).into()];
+                zone.append(&bytes);
+                model.extend(bytes);
+            }
+            Event::Erase => {
+                zone.erase();
+                model.clear();
+            }
+            Event::Dmesg(log) => {
+                zone.write_dmesg(&LastWords::PANIC, log);
+                *model = plain(log, zone.len());
+            }
+            Event::DmesgDeflated { log, times, room } => {
+                let log = log.repeat((*times).into());
+                let mut room = vec![0; (*room).into()];
+                let mut matches = Matches::new();
+                zone.write_dmesg_deflated(&LastWords::PANIC, &log, &mut matches, &mut room);
+                *model = deflated(&zone, &log).unwrap_or_else(|| plain(&log, zone.len()));
+            }
+        }
+        model.drain(..model.len().saturating_sub(place.division.data()));
+        assert_eq!(zone.len(), model.len(), "{event:?}");
+    }
+}
+
+/// A plain record of `len` bytes: as much of the end of `log` as there is room for.
+fn plain(log: &[u8], len: usize) -> Vec<u8> {
+    const START: &[u8] = b"====0.000000-D\nPanic#1 Part1\n";
+    let end = len.saturating_sub(START.len()).min(log.len());
+    [START, &log[log.len() - end..]].concat()
+}
+
+/// The deflated record in a zone, if it is one: of the end of `log`, and such as
+/// Linux has room for.
+fn deflated(zone: &Zone<'_, impl Memory>, log: &[u8]) -> Option<Vec<u8>> {
+    let mut record = vec![0; zone.len()];
+    zone.memory().load(HEADER, &mut record);
+    let body = record.strip_prefix(b"====0.000000-C\n")?;
+    let text = decompress(
+        Compression::Deflate,
+        body,
+        longest_deflated(zone.division().data()),
+    );
+    let text = text.unwrap();
+    assert!(log.ends_with(text.strip_prefix(b"Panic#1 Part1\n").unwrap()));
+    Some(record)
+}
+
+fn comes_back(memory: &[u8], reader: Reader<'_>, place: Place, model: &[u8]) {
+    let mut old = reader.open(memory, place);
+    let mut read = vec![0; old.len()];
+    let trust = old.read(0, &mut read);
+    assert_eq!(read, model);
+    assert!(trust <= Some(Trust::Unchecked), "{trust:?}");
+    assert!(old.header_trust() <= Trust::Unchecked);
+}
+
+/// Flips bytes, in each codeword no more than can be mended.
+fn flip(memory: &mut [u8], division: Division, flips: &[(u16, u8)]) {
+    let mut left = vec![division.parity() / 2; division.blocks() + 1];
+    for (at, change) in flips {
+        let at = usize::from(*at) % memory.len();
+        if let Some(left @ 1..) = codeword(division, at).map(|which| &mut left[which]) {
+            *left -= 1;
+            memory[at] ^= change;
+        }
+    }
+}
+
+/// Of which block a byte is, or of the header, which comes last; `None` of neither.
+fn codeword(division: Division, at: usize) -> Option<usize> {
+    let header = division.blocks();
+    match at.checked_sub(HEADER) {
+        None => Some(header),
+        Some(at) if at < division.data() => Some(at / BLOCK),
+        _ if at >= division.header_parity() => Some(header),
+        Some(at) => {
+            let which = (at - division.data()) / division.parity();
+            (which < division.blocks()).then_some(which)
+        }
+    }
+}
+
+fn is_mended_or_marked(memory: &[u8], reader: Reader<'_>, place: Place, model: &[u8]) {
+    let mut old = reader.open(memory, place);
+    if old.header_trust() == Trust::Unverified {
+        return;
+    }
+    assert_eq!(old.len(), model.len());
+    let mut at = 0;
+    while let Some((bytes, trust)) = old.chunk(at) {
+        let is_right = model[at..].starts_with(bytes);
+        assert!(is_right || trust == Trust::Unverified, "{at} {trust:?}");
+        at += bytes.len();
+    }
+}

@@ -4,6 +4,7 @@
 use core::fmt;
 
 use crate::format::{Division, Kind, MAX_PARITY};
+use crate::memory::{Load, Ram};
 
 /// Bit 0 of the flags: a trace zone for each CPU instead of one for all.
 pub const FTRACE_PER_CPU: u32 = 1;
@@ -202,6 +203,18 @@ impl Layout {
     /// The zones of one kind.
     pub fn zones_of(&self, kind: Kind) -> impl Iterator<Item = Place> + Clone + use<> {
         self.zones().filter(move |zone| zone.kind == kind)
+    }
+
+    /// The zones, each with its part of the region, `memory`. Zones that would not
+    /// lie in it are left out.
+    pub fn split<'a>(&self, memory: Ram<'a>) -> impl Iterator<Item = (Place, Ram<'a>)> + use<'a> {
+        // They lie side by side, from the start on.
+        let mut rest = Some(memory);
+        self.zones().map_while(move |place| {
+            let (zone, others) = rest.take()?.split_at(place.division.zone());
+            rest = Some(others);
+            (zone.len() == place.division.zone()).then_some((place, zone))
+        })
     }
 
     /// Whether each CPU has a trace zone of its own.
@@ -453,6 +466,12 @@ mod tests {
                 Params { mem_size, record_size, console_size, ftrace_size, pmsg_size, ecc, cpus, flags };
             if let Ok(layout) = Layout::new(&params) {
                 let mut at = 0;
+                let mut memory = std::vec![0; mem_size.min(1 << 16)];
+                let parts = layout.split(Ram::of(&mut memory)).map(|(place, part)| {
+                    assert_eq!(part.len(), place.division.zone());
+                    place
+                });
+                prop_assert!(layout.zones().zip(parts).all(|(zone, part)| zone == part));
                 for zone in layout.zones() {
                     prop_assert_eq!(zone.offset, at);
                     prop_assert_eq!(zone.offset % 2, 0);

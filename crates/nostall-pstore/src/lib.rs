@@ -35,12 +35,10 @@
 //!
 //! // The kernel that will die: each zone to its owner.
 //! {
-//!     let mut rest = Ram::of(&mut region); // or Ram::new, over reserved physical memory
+//!     let region = Ram::of(&mut region); // or Ram::new, over reserved physical memory
 //!     let mut traces = Vec::new();
 //!     let mut last_words = None;
-//!     for place in layout.zones() {
-//!         let (memory, others) = rest.split_at(place.division.zone());
-//!         rest = others;
+//!     for (place, memory) in layout.split(region) {
 //!         let (zone, _) = Zone::attach(memory, place.kind, linux, None)?;
 //!         match place.kind {
 //!             Kind::Ftrace => {

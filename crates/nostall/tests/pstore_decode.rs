@@ -172,6 +172,42 @@ fn text_has_a_summary_contents_and_marks_and_no_escapes_in_a_pipe() {
 }
 
 #[test]
+fn cpus_can_be_shown_side_by_side_and_the_writer_be_named() {
+    let trace = |args: &[&str]| -> Vec<String> {
+        let output = decode(&image("wrap"), args);
+        let text = String::from_utf8_lossy(stdout(&output));
+        let lines = text.lines().filter(|line| line.contains(" CPU "));
+        lines.map(str::to_owned).collect()
+    };
+    let cpu = |line: &str| line.split_whitespace().nth(2).unwrap().to_owned();
+    let of = |lines: &[String], wanted: &str| -> Vec<String> {
+        lines
+            .iter()
+            .filter(|line| cpu(line) == wanted)
+            .cloned()
+            .collect()
+    };
+    let merged = trace(&[]);
+    let side_by_side = trace(&["--per-cpu"]);
+    assert!(!merged.is_sorted_by_key(|line| cpu(line)));
+    assert!(side_by_side.is_sorted_by_key(|line| cpu(line)));
+    for wanted in ["0", "1", "2"] {
+        assert_eq!(of(&merged, wanted), of(&side_by_side, wanted));
+    }
+    assert!(error(&image("wrap"), &["--per-cpu", "--format", "linux"]).contains("--per-cpu"));
+
+    // Three full rings: the oldest of each; and where Linux wrote, the newest too.
+    let suspect = |lines: &[String]| {
+        lines
+            .iter()
+            .filter(|line| line.contains("(suspect)"))
+            .count()
+    };
+    assert_eq!(suspect(&merged), 6);
+    assert_eq!(suspect(&trace(&["--writer", "nostall"])), 3);
+}
+
+#[test]
 fn names_come_with_the_offset_that_the_log_says() {
     let table = fixtures().join("System.map.gz");
     let table = table.to_str().unwrap();

@@ -61,12 +61,5 @@ pub(super) fn carve(
         return None;
     }
     let layout = Layout::new(&params(cpus, traces)).ok()?;
-    let (mut at, mut rest) = (0, Some(region));
-    Some(layout.zones().filter_map(move |place| {
-        let (_, from_here) = rest.take()?.split_at(place.offset - at);
-        let (memory, behind) = from_here.split_at(place.division.zone());
-        at = place.offset + place.division.zone();
-        rest = Some(behind);
-        Some((place, memory))
-    }))
+    Some(layout.split(region))
 }

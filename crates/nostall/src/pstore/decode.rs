@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::ValueEnum;
 use nostall_pstore::image::Image;
-use nostall_pstore::{Decoded, Unpack, Writer, ZoneState, linux_files};
+use nostall_pstore::{Content, Decoded, Unpack, Writer, ZoneState, linux_files};
 
 use super::files::{self, File};
 use super::names::{self, Names};
@@ -45,6 +45,16 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = number::parse, requires = "symbols")]
     kernel_offset: Option<u64>,
 
+    /// Show each CPU's trace by itself, in the order of its writing: for stamps that
+    /// are a count of each CPU's own, which tell nothing of the order between CPUs
+    #[arg(long)]
+    per_cpu: bool,
+
+    /// Who wrote: linux stores a record's header before the record, so its newest trace
+    /// records may be half written; nostall stores it after
+    #[arg(long, value_enum, default_value_t)]
+    writer: By,
+
     /// What to write
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -74,6 +84,22 @@ enum Format {
     Json,
     /// The files of Linux's /sys/fs/pstore, byte for byte
     Linux,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum By {
+    #[default]
+    Linux,
+    Nostall,
+}
+
+impl From<By> for Writer {
+    fn from(by: By) -> Self {
+        match by {
+            By::Linux => Self::HeaderFirst,
+            By::Nostall => Self::DataFirst,
+        }
+    }
 }
 
 const AFTER: &str = "\
@@ -122,7 +148,15 @@ pub fn run(args: &Args) -> Result<()> {
     let symbols = args.symbols.as_deref().map(names::load).transpose()?;
     let region = region::find(&image, &args.region).with_context(|| path.to_string())?;
     let unpack = args.compress.unwrap_or_default();
-    let decoded = Decoded::new(&region.bytes, &region.geometry, Writer::HeaderFirst, unpack);
+    let writer = args.writer.into();
+    let mut decoded = Decoded::new(&region.bytes, &region.geometry, writer, unpack);
+    if args.per_cpu {
+        ensure!(
+            args.format != Format::Linux,
+            "--per-cpu: Linux's files are merged, whatever the stamps are"
+        );
+        side_by_side(&mut decoded);
+    }
     complain(&image, &region, &decoded)?;
     let names = match symbols {
         Some(symbols) => names::moved(symbols, args.kernel_offset, &decoded),
@@ -173,6 +207,16 @@ pub fn run(args: &Args) -> Result<()> {
                 })?;
             }
             Ok(())
+        }
+    }
+}
+
+/// Puts the traces of one CPU after those of another.
+fn side_by_side(decoded: &mut Decoded) {
+    for record in &mut decoded.records {
+        if let Content::Ftrace(traces) = &mut record.content {
+            // Stable: of one CPU, they stay in the order of writing.
+            traces.sort_by_key(|trace| trace.record.cpu);
         }
     }
 }

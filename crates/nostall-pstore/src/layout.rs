@@ -202,7 +202,14 @@ impl Layout {
 
     /// The zones of one kind.
     pub fn zones_of(&self, kind: Kind) -> impl Iterator<Item = Place> + Clone + use<> {
-        self.zones().filter(move |zone| zone.kind == kind)
+        let row = self.rows.into_iter().filter(move |row| row.kind == kind);
+        row.flat_map(Row::places)
+    }
+
+    /// The first zone of one kind, and how many there are, all equal and side by side.
+    pub fn row_of(&self, kind: Kind) -> Option<(Place, usize)> {
+        let row = self.rows.into_iter().find(|row| row.kind == kind)?;
+        Some((row.places().next()?, row.count))
     }
 
     /// The zones, each with its part of the region, `memory`. Zones that would not

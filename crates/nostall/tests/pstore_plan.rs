@@ -241,6 +241,12 @@ fn no_numbers_make_it_fail_otherwise() {
     }
 }
 
+#[test]
+fn a_great_many_zones_are_not_counted_one_by_one() {
+    let plan = json("--size 0x7fffffff --cpus 1 --record-size 16 --ftrace-size 0");
+    assert!(plan["zones"][0]["count"].as_u64() > Some(10_000_000));
+}
+
 /// The words between `name = <` and `>`.
 fn cells<'a>(node: &'a str, name: &str) -> Vec<&'a str> {
     let start = node.find(&format!("\t{name} = <")).unwrap();

@@ -1,4 +1,4 @@
-//! `nostall pstore`: what a dead kernel left in persistent memory.
+//! `nostall pstore`: persistent memory, planned, made and read.
 
 mod decode;
 mod escape;
@@ -15,7 +15,7 @@ mod time;
 
 use anyhow::Result;
 
-/// What a dead kernel left in persistent memory
+/// Plan, make and read persistent memory: what a dead kernel leaves (Linux's ramoops)
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -33,7 +33,7 @@ enum Command {
 ///
 /// # Errors
 ///
-/// Whatever kept the records from being shown, in one line for a person.
+/// Whatever kept it from being done, in one line for a person.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Decode(args) => decode::run(args),

@@ -7,6 +7,7 @@
 use nostall_pstore::{FTRACE_PER_CPU, Layout, Params};
 
 use super::Plan;
+use super::text::KINDS;
 
 /// The parameters of the kernel command line, in one line. Without an address, Linux
 /// 6.11 and newer find one by themselves. `None` if it cannot be said there: there is no
@@ -17,7 +18,11 @@ pub fn command_line(plan: &Plan) -> Option<String> {
         flags: FTRACE_PER_CPU,
         ..*params
     });
-    if !per_cpu.is_ok_and(|layout| layout.zones().eq(plan.layout.zones())) {
+    let same = |layout: Layout| {
+        let mut kinds = KINDS.into_iter();
+        kinds.all(|kind| layout.row_of(kind) == plan.layout.row_of(kind))
+    };
+    if !per_cpu.is_ok_and(same) {
         return None;
     }
     let size = params.mem_size;

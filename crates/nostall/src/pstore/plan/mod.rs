@@ -37,9 +37,6 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = number::parse)]
     address: Option<u64>,
 
-    #[command(flatten)]
-    sizes: Sizes,
-
     /// Print the device-tree node alone
     #[arg(long, requires = "address", conflicts_with = "json")]
     device_tree: bool,
@@ -47,6 +44,9 @@ pub struct Args {
     /// Print all of it as one JSON object
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    sizes: Sizes,
 }
 
 const EXAMPLES: &str = "\

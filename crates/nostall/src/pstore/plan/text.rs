@@ -9,7 +9,8 @@ use crate::run::table::{aligned, time};
 /// Bytes of a line on the console, about.
 pub const LINE: usize = 70;
 
-const KINDS: [Kind; 4] = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
+/// As they lie.
+pub const KINDS: [Kind; 4] = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
 
 /// Zones of one kind: they are equal, and lie side by side.
 pub struct Row {
@@ -19,14 +20,10 @@ pub struct Row {
 
 /// The zones, one row a kind.
 pub fn rows(plan: &Plan) -> impl Iterator<Item = Row> {
-    KINDS.into_iter().filter_map(|kind| {
-        let mut zones = plan.layout.zones_of(kind);
-        let first = zones.next()?;
-        Some(Row {
-            first,
-            count: 1 + zones.count(),
-        })
-    })
+    let rows = KINDS
+        .into_iter()
+        .filter_map(|kind| plan.layout.row_of(kind));
+    rows.map(|(first, count)| Row { first, count })
 }
 
 /// Everything.

@@ -67,7 +67,7 @@ impl<'a> Ways<'a> {
     }
 
     fn print(mut self, effort: Effort) {
-        let medians = self.table.measure(effort);
+        let medians = self.table.measure(effort.for_threads());
         let medians: Vec<_> = medians
             .chunks(2)
             .map(|both| [both[0][1], both[1][1]])

@@ -23,15 +23,6 @@ impl Effort {
         round: Duration::from_millis(1),
     };
 
-    /// The same with rounds long enough for the system to put threads that start
-    /// together on CPUs of their own.
-    pub fn for_threads(self) -> Self {
-        Self {
-            rounds: self.rounds.min(41),
-            round: self.round * 10,
-        }
-    }
-
     /// To see that it runs at all.
     pub const TEST: Self = Self {
         rounds: 1,

@@ -5,8 +5,7 @@ use crate::table::{Effort, Limit, Table, Unit};
 use nostall_pstore::{LockedRecorder, OwnCounter, SharedCounter};
 use spin::mutex::SpinMutex;
 use std::hint::black_box;
-use std::sync::Barrier;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Not on a cache line, nor on a pair of lines, with its neighbours.
@@ -20,14 +19,18 @@ fn race<T: Send>(
     workers: &mut [Apart<T>],
     record: impl Fn(&mut T, u8, u64) + Sync,
 ) -> Duration {
-    let together = Barrier::new(workers.len());
+    // Not a `Barrier`: whoever sleeps in one wakes on the CPU of the one that came last.
+    let (all, ready) = (workers.len(), AtomicUsize::new(0));
     let each = records / workers.len() as u64 + 1;
     let ran: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
         let mut running = Vec::new();
         for (number, Apart(worker)) in workers.iter_mut().enumerate() {
-            let (together, record) = (&together, &record);
+            let (ready, record) = (&ready, &record);
             running.push(scope.spawn(move || {
-                together.wait();
+                ready.fetch_add(1, Ordering::AcqRel);
+                while ready.load(Ordering::Acquire) < all {
+                    std::hint::spin_loop();
+                }
                 let start = Instant::now();
                 record(worker, number as u8, each);
                 (start, Instant::now())

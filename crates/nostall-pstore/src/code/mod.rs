@@ -221,7 +221,7 @@ const fn double_each(bytes: u128) -> u128 {
 const fn double_eight(bytes: u64) -> u64 {
     const LOWEST: u64 = u64::MAX / 255;
     let carries = bytes >> 7 & LOWEST;
-    ((bytes & !(LOWEST << 7)) << 1) ^ (carries * field::POLYNOMIAL as u64)
+    (bytes & !(LOWEST << 7)) << 1 ^ (carries * field::POLYNOMIAL as u64)
 }
 
 /// Each of sixteen bytes times 16, the element to the power of 4.

@@ -30,7 +30,8 @@ fn main() {
         .iter()
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let parts: [(&str, fn(Effort)); 5] = [
+    type Tables = fn(Effort);
+    let parts: [(&str, Tables); 5] = [
         ("record", record::tables),
         ("threads", threads::tables),
         ("ecc", ecc::tables),

@@ -17,6 +17,9 @@ mod threads;
 
 use table::Effort;
 
+/// Prints the tables of one part.
+type Tables = fn(Effort);
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let bench = arguments.iter().any(|argument| argument == "--bench");
@@ -30,7 +33,7 @@ fn main() {
         .iter()
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let parts: [(&str, fn(Effort)); 5] = [
+    let parts: [(&str, Tables); 5] = [
         ("record", record::tables),
         ("threads", threads::tables),
         ("ecc", ecc::tables),

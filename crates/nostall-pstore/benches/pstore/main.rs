@@ -17,6 +17,9 @@ mod threads;
 
 use table::Effort;
 
+/// Prints the tables of one part.
+type Tables = fn(Effort);
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let bench = arguments.iter().any(|argument| argument == "--bench");
@@ -30,7 +33,6 @@ fn main() {
         .iter()
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    type Tables = fn(Effort);
     let parts: [(&str, Tables); 5] = [
         ("record", record::tables),
         ("threads", threads::tables),

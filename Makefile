@@ -65,6 +65,13 @@ miri:
 	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
 	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-uart \
 		--lib --all-features --target-dir target/miri
+	@# Its shuffle instruction, or what needs it would not run.
+	@for features in '' '--features std'; do \
+		echo "miri: nostall-pstore $$features"; \
+		PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation RUSTFLAGS=-Ctarget-feature=+ssse3 \
+		cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-pstore \
+			--lib --test locked $$features --target-dir target/miri || exit 1; \
+	done
 
 FUZZ_TARGETS := uart_model
 FUZZ_SECONDS ?= 10

@@ -39,7 +39,8 @@ struct Input {
 
 #[derive(Arbitrary, Debug)]
 enum Memory {
-    Recorded { which: u8, from: u16, len: u32 },
+    /// A part of a region, for speed: at most 64 of its 256 KiB.
+    Recorded { which: u8, from: u32, len: u16 },
     Zeroes(u16),
 }
 
@@ -181,8 +182,8 @@ impl Input {
         let mut memory = match self.memory {
             Memory::Recorded { which, from, len } => {
                 let image = RECORDED[usize::from(which) % RECORDED.len()];
-                let rest = &image[from.into()..];
-                rest[..rest.len().min(len as usize)].to_vec()
+                let rest = &image[from as usize % image.len()..];
+                rest[..rest.len().min(len.into())].to_vec()
             }
             Memory::Zeroes(len) => vec![0; len.into()],
         };

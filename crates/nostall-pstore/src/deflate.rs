@@ -179,6 +179,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
     fn every_length_and_distance_has_its_code() {
         let edges = (0..=11).flat_map(|bits| [0, 1, 2, 3].map(|part| (4 + part) << bits >> 2));
         for distance in edges.flat_map(|edge| [edge, edge + 1, edge + 2]) {
@@ -200,6 +201,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
     fn a_log_becomes_less_than_half() {
         let log = include_bytes!("../tests/fixtures/nocompress/pstore/dmesg-ramoops-0");
         let packed = deflated(b"Panic#1 Part1\n", log);
@@ -215,6 +217,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]
+        #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
         fn what_is_deflated_is_inflated(
             title in "[A-Z][a-z]{0,9}#1 Part1\n",
             text in "[ab\u{0}-\u{ff}]{0,40}([a-d]{5}[ab]{9}){0,400}",

@@ -233,6 +233,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
+        #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
         fn linux_has_room_for_what_was_deflated(
             zone in 200usize..12_000,
             line in "[a-z ]{0,80}",

@@ -58,3 +58,59 @@ impl<L: RawMutex, M: Memory, S: Stamp, const ZONES: usize>
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::{HEADER, Kind, LinuxVersion, OwnCounter, Ram, Shape, Zone};
+    use core::sync::atomic::{AtomicBool, Ordering};
+
+    struct Spin(AtomicBool);
+
+    // SAFETY: whoever changes it from false to true has the lock, and nobody else.
+    unsafe impl RawMutex for Spin {
+        const INIT: Self = Self(AtomicBool::new(false));
+        type GuardMarker = lock_api::GuardSend;
+
+        fn lock(&self) {
+            while !self.try_lock() {
+                std::thread::yield_now();
+            }
+        }
+
+        fn try_lock(&self) -> bool {
+            !self.0.swap(true, Ordering::Acquire)
+        }
+
+        unsafe fn unlock(&self) {
+            self.0.store(false, Ordering::Release);
+        }
+    }
+
+    /// tests/locked.rs has every order, of memory that it watches; this is real
+    /// memory, which Miri watches.
+    #[test]
+    fn two_threads_share_a_zone() {
+        let mut memory = [0; HEADER + 24 * 40];
+        let (zone, _) =
+            Zone::attach(Ram::of(&mut memory), Kind::Ftrace, LinuxVersion(0), None).unwrap();
+        let recorder = Recorder::with_shape(zone, 0, OwnCounter::new(), Shape::Bits64);
+        let shared = LockedRecorder::<Spin, _>::new(recorder);
+        std::thread::scope(|scope| {
+            for cpu in 0..2 {
+                let shared = &shared;
+                scope.spawn(move || (0..20).for_each(|ip| shared.record(cpu, ip, !ip)));
+            }
+        });
+        assert_eq!(shared.into_inner().zone().len(), 24 * 40);
+        let stamps = memory[HEADER..].chunks_exact(24).map(|bytes| {
+            let record = Shape::Bits64
+                .decode(bytes, crate::ByteOrder::NATIVE)
+                .unwrap();
+            assert_eq!(record.parent, !record.ip);
+            record.stamp
+        });
+        assert!(stamps.eq(0..40));
+    }
+}

@@ -208,3 +208,90 @@ impl<M: Memory, S: Stamp, P: Processor> Masking<Recorder<'_, M, S>, P> {
         self.with(|recorder| recorder.record(ip, parent));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::{HEADER, Kind, LinuxVersion, OwnCounter, Place, Ram, Reader};
+    use std::vec::Vec;
+
+    const DATA: usize = 24 * 4;
+
+    fn recorder(memory: &mut [u8]) -> Recorder<'static, Ram<'_>, OwnCounter> {
+        let (zone, _) = Zone::attach(Ram::of(memory), Kind::Ftrace, LinuxVersion(0), None).unwrap();
+        Recorder::with_shape(zone, 3, OwnCounter::new(), Shape::Bits64)
+    }
+
+    /// The functions that were entered.
+    fn read(memory: &[u8]) -> Vec<u64> {
+        let place = Place {
+            kind: Kind::Ftrace,
+            index: 0,
+            offset: 0,
+            division: crate::Division::new(memory.len(), 0).unwrap(),
+        };
+        let traces = Reader::careful(None)
+            .open(memory, place)
+            .traces(Shape::Bits64);
+        let ip = traces.map(|trace| {
+            assert_eq!(
+                (trace.record.parent, trace.record.cpu),
+                (!trace.record.ip, 3)
+            );
+            trace.record.ip
+        });
+        ip.collect()
+    }
+
+    /// Masks nothing, and counts.
+    struct Cpu<'a>(&'a AtomicUsize);
+
+    impl Processor for Cpu<'_> {
+        fn id(&self) -> usize {
+            3
+        }
+
+        fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            critical()
+        }
+    }
+
+    #[test]
+    fn a_full_zone_holds_the_newest() {
+        let mut memory = [0; HEADER + DATA];
+        let mut recorder = recorder(&mut memory);
+        (0..9).for_each(|ip| recorder.record(ip, !ip));
+        assert_eq!(read(&memory), [5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn what_interrupts_a_record_is_dropped_and_counted() {
+        let mut memory = [0; HEADER + DATA];
+        let dropping = Dropping::new(recorder(&mut memory));
+        dropping.with(|recorder| {
+            dropping.record(7, !7);
+            recorder.record(1, !1);
+        });
+        dropping.record(2, !2);
+        assert_eq!(dropping.missed(), 1);
+        drop(dropping);
+        assert_eq!(read(&memory), [1, 2]);
+    }
+
+    #[test]
+    fn every_record_is_masked_and_an_nmi_s_is_dropped() {
+        let mut memory = [0; HEADER + DATA];
+        let masked = AtomicUsize::new(0);
+        let masking = Masking::new(recorder(&mut memory), Cpu(&masked));
+        masking.with(|recorder| {
+            masking.record(7, !7);
+            recorder.record(1, !1);
+        });
+        masking.record(2, !2);
+        assert_eq!((masking.missed(), masked.load(Ordering::Relaxed)), (1, 3));
+        drop(masking);
+        assert_eq!(read(&memory), [1, 2]);
+    }
+}

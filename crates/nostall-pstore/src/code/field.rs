@@ -73,6 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
     fn tables_and_shifts_agree() {
         for a in 0..=255 {
             for b in 0..=255 {

@@ -263,6 +263,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
     fn tables_and_no_tables_agree() {
         let data: Vec<u8> = (0..=127).collect();
         for parity in 1..=FAST {
@@ -278,8 +279,9 @@ mod tests {
     fn sixteen_bytes_at_once_and_bit_by_bit_agree() {
         let code = code(16);
         let data: Vec<u8> = (0..=127).map(|i: u8| i.wrapping_mul(77)).collect();
-        for len in 0..=BLOCK {
+        for len in (0..=BLOCK).step_by(if cfg!(miri) { 16 } else { 1 }) {
             let at_once = simd::sum(&code.rows, &data[..len]);
+            assert!(at_once.is_some() || !cfg!(target_feature = "ssse3"));
             assert!(at_once.is_none_or(|it| it == sum(&code.rows, &data[..len])));
         }
     }

@@ -319,15 +319,16 @@ impl<'c, M: Memory> Zone<'c, M> {
         let old = &parity.header.data;
         // In a ring that has wrapped, the start is all that changes.
         let start_alone = old[..START] == header[..START] && old[SIZE..] == header[SIZE..];
-        let bytes = if start_alone {
-            let new = &header[START..SIZE];
-            parity.header.change(parity.code, HEADER, START, new)
-        } else {
-            parity.header.change(parity.code, HEADER, 0, &header)
+        let (offset, new) = match start_alone {
+            true => (START, &header[START..SIZE]),
+            false => (0, &header[..]),
         };
         let at = self.division.header_parity();
-        self.memory.store(at, bytes);
-        self.memory.persist(at, bytes.len());
+        let Parity { code, header, .. } = parity;
+        header.change(code, HEADER, offset, new, |parity| {
+            self.memory.store(at, parity);
+            self.memory.persist(at, parity.len());
+        });
     }
 }
 
@@ -373,9 +374,10 @@ impl<'c> Parity<'c> {
         memory.store(HEADER + at, new);
         memory.persist(HEADER + at, new.len());
         let len = division.block_len(block);
-        let parity = self.group.change(self.code, len, offset, new);
-        memory.store(division.block_parity(block), parity);
-        memory.persist(division.block_parity(block), parity.len());
+        self.group.change(self.code, len, offset, new, |parity| {
+            memory.store(division.block_parity(block), parity);
+            memory.persist(division.block_parity(block), parity.len());
+        });
     }
 
     /// Takes a block as it really is. If it has flipped since it was written, and
@@ -383,24 +385,24 @@ impl<'c> Parity<'c> {
     #[inline(never)]
     fn enter(&mut self, memory: &impl Memory, division: Division, size: usize, block: usize) {
         let (len, parity) = (division.block_len(block), self.code.parity());
-        let Group { data, bytes } = &mut self.group;
-        let data = &mut data[..len];
-        let mut stored = [0; MAX_PARITY];
+        let data = &mut self.group.data[..len];
+        let (mut right, mut stored) = ([0; MAX_PARITY], [0; MAX_PARITY]);
         memory.load(HEADER + block * BLOCK, data);
         memory.load(division.block_parity(block), &mut stored[..parity]);
-        self.code.encode(data, bytes);
+        self.code.encode(data, &mut right);
         self.block = Some(block);
 
         let holds_something = block * BLOCK < size;
         if holds_something
             && parity >= TRUSTED_PARITY
-            && stored[..parity] != bytes[..parity]
+            && stored[..parity] != right[..parity]
             && self.code.correct(data, &mut stored[..parity]).is_ok()
         {
-            *bytes = stored;
+            right = stored;
             memory.store(HEADER + block * BLOCK, data);
             memory.persist(HEADER + block * BLOCK, len);
         }
+        self.group.parity = first(&right);
     }
 }
 
@@ -410,19 +412,30 @@ impl<'c> Parity<'c> {
 #[derive(Debug)]
 struct Group<const LEN: usize> {
     data: [u8; LEN],
-    bytes: [u8; MAX_PARITY],
+    /// As many as can be updated. Where there are more, they are encoded anew.
+    parity: [u8; UPDATED],
 }
+
+/// Parity bytes that [`Code::difference`] gives.
+const UPDATED: usize = 16;
 
 impl<const LEN: usize> Group<LEN> {
     /// Zeros; so is their parity.
     const ZERO: Self = Self {
         data: [0; LEN],
-        bytes: [0; MAX_PARITY],
+        parity: [0; UPDATED],
     };
 
-    /// Puts `new` at `offset`, and returns the parity of the first `len` bytes.
+    /// Puts `new` at `offset`, and gives `store` the parity of the first `len` bytes.
     #[inline]
-    fn change(&mut self, code: &Code, len: usize, offset: usize, new: &[u8]) -> &[u8] {
+    fn change(
+        &mut self,
+        code: &Code,
+        len: usize,
+        offset: usize,
+        new: &[u8],
+        store: impl FnOnce(&[u8]),
+    ) {
         let end = offset + new.len();
         let data = &mut self.data[offset..end];
         if code.updates() {
@@ -431,15 +444,20 @@ impl<const LEN: usize> Group<LEN> {
             }
             let change = u128::from_ne_bytes(code.difference(len - end, data));
             data.copy_from_slice(new);
-            if let Some(bytes) = self.bytes.first_chunk_mut() {
-                *bytes = (u128::from_ne_bytes(*bytes) ^ change).to_ne_bytes();
-            }
+            self.parity = (u128::from_ne_bytes(self.parity) ^ change).to_ne_bytes();
+            store(&self.parity[..code.parity()]);
         } else {
             data.copy_from_slice(new);
-            code.encode(&self.data[..len], &mut self.bytes);
+            let mut parity = [0; MAX_PARITY];
+            code.encode(&self.data[..len], &mut parity);
+            store(&parity[..code.parity()]);
         }
-        &self.bytes[..code.parity()]
     }
+}
+
+/// The first of so many bytes.
+const fn first(bytes: &[u8; MAX_PARITY]) -> [u8; UPDATED] {
+    *bytes.first_chunk().unwrap()
 }
 
 /// The memory holds no header and one byte of data, or the code has more parity

@@ -14,7 +14,7 @@ use crate::Boot;
 /// CPUs that there are stacks for.
 pub const MAX_CPUS: usize = 64;
 /// Bytes from one CPU's stack to the next, the guard page below it included.
-pub const STACK_STRIDE: usize = 5 * 4096;
+pub const STACK_STRIDE: usize = 9 * 4096;
 /// Where the other CPUs start: a page below 1 MiB.
 pub const TRAMPOLINE: usize = 0x8000;
 

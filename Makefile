@@ -75,7 +75,7 @@ miri:
 			--lib $$features --target-dir target/miri || exit 1; \
 	done
 
-FUZZ_TARGETS := pstore_decompress pstore_format pstore_image pstore_region \
+FUZZ_TARGETS := pstore_decode pstore_decompress pstore_format pstore_image pstore_region \
 	pstore_symbols pstore_zone uart_model
 FUZZ_SECONDS ?= 10
 

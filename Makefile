@@ -65,12 +65,12 @@ miri:
 	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
 	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-uart \
 		--lib --all-features --target-dir target/miri
-	@# Without its shuffle instruction, what needs it would not run. It does not
+	@# Without AVX2, what needs it would not run. It does not
 	@# allocate where it is unsafe; its tests do, and leak.
 	@for features in '' '--features std'; do \
 		echo "miri: nostall-pstore $$features"; \
 		PROPTEST_CASES=2 MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-ignore-leaks' \
-		RUSTFLAGS=-Ctarget-feature=+ssse3 \
+		RUSTFLAGS=-Ctarget-feature=+avx2 \
 		cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-pstore \
 			--lib $$features --target-dir target/miri || exit 1; \
 	done

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -358,6 +359,21 @@ fn a_region_in_the_middle_of_a_dump_is_found_there() {
         let found = decode(&path, &[args, &["--format", "linux"]].concat());
         assert!(stdout(&found) == stdout(&expected));
     }
+}
+
+#[test]
+fn a_hole_at_the_end_of_a_file_is_memory_too() {
+    // Nothing was written behind the last record: a file system may leave it out.
+    let bytes = fs::read(image("plain")).unwrap();
+    let data = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sparse");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
+    (&file).write_all(&bytes[..data]).unwrap();
+    let output = decode(&path, &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--size 0x40000 "), "{said}");
 }
 
 #[test]

@@ -235,7 +235,8 @@ fn found<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
     })
 }
 
-/// What to search: memory that holds data, over small holes.
+/// What to search: memory that holds data, over small holes, and some way into large
+/// ones: a region's end may be one.
 fn runs(image: &Image) -> Vec<(u64, Cow<'_, [u8]>)> {
     let mut spans: Vec<(u64, u64)> = Vec::new();
     for (start, bytes) in image.data_ranges() {
@@ -248,6 +249,7 @@ fn runs(image: &Image) -> Vec<(u64, Cow<'_, [u8]>)> {
     let spans = spans.into_iter();
     spans
         .filter_map(|(start, end)| {
+            let end = end.saturating_add(HOLE).min(end_of_segment(image, start)?);
             let len = usize::try_from(end - start).ok()?;
             Some((start, image.read(start, len)?))
         })
@@ -256,10 +258,15 @@ fn runs(image: &Image) -> Vec<(u64, Cow<'_, [u8]>)> {
 
 /// Whether the file has all of it, side by side.
 fn is_one_run(image: &Image, start: u64, end: u64) -> bool {
+    end_of_segment(image, start).is_some_and(|segment| end <= segment)
+}
+
+/// Where the file's segment ends that holds `address`.
+fn end_of_segment(image: &Image, address: u64) -> Option<u64> {
     let segments = image.segments();
-    let at = segments.partition_point(|segment| segment.physical <= start);
-    let segment = at.checked_sub(1).and_then(|at| segments.get(at));
-    segment.is_some_and(|segment| end - segment.physical <= segment.len)
+    let behind = segments.partition_point(|segment| segment.physical <= address);
+    let segment = segments.get(behind.checked_sub(1)?)?;
+    Some(segment.physical.saturating_add(segment.len))
 }
 
 fn explain(start: u64, best: &Found, others: &[(u64, Found)]) -> Vec<String> {

@@ -40,6 +40,9 @@ check:
 	cargo clippy --locked --all-targets --all-features -- -D warnings
 	cargo clippy --locked --package nostall-kernel --target x86_64-unknown-none -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features
+	@# What has features, also without them.
+	cargo clippy --locked --all-targets --package nostall-pstore -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore
 
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf

@@ -9,9 +9,9 @@
 //!   a record are [dropped](Dropping), [masked](Masking) or [nested](Nesting).
 //! - **Reading**, no_std too: [`recover`] hands the next kernel what is left, merged
 //!   over all CPUs, and says of each record what it is worth.
-//! - **Whole dumps** (feature `std`): [`image`] files, [`detect`](mod@detect)ion of regions
-//!   of which nothing is known, [`decompress`]ion, [`symbols`], and the very files that
-//!   Linux's `/sys/fs/pstore` would show ([`linux_files`]).
+//! - **Whole dumps** (feature `std`): `image` files, `detect`ion of regions
+//!   of which nothing is known, `decompress`ion, `symbols`, and the very files that
+//!   Linux's `/sys/fs/pstore` would show (`linux_files`).
 //!
 //! When not to use it: where what was recorded must be found after a *planned*
 //! restart as well, a file is simpler; and where the records need not be Linux's,

@@ -79,6 +79,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow, and no unsafe code of ours")]
     fn the_check_of_the_window_sees_a_match_too_far_back() {
         let text = repeats_after(3000);
         assert!(inflate_in_window(&deflate(&text, 15)).as_ref() != Some(&text));
@@ -107,6 +108,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
+        #[cfg_attr(miri, ignore = "slow, and no unsafe code of ours")]
         fn no_match_is_further_back_than_two_kibibytes(text in text()) {
             prop_assert_eq!(inflate_in_window(&deflate_raw(&text)), Some(text));
         }

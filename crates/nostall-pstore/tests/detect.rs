@@ -1,24 +1,15 @@
 //! Regions found in dumps of which nothing is known.
 #![cfg(feature = "std")]
 
+mod common;
+
+use common::{FIXTURES, noise};
 use nostall_pstore::detect::{Found, detect, detect_runs};
 use nostall_pstore::{
     ByteOrder, Code, Geometry, Header, Kind, Layout, LinuxVersion, Params, SIGNATURE, Shape,
 };
 use proptest::prelude::*;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
-
-const FIXTURES: [&str; 8] = [
-    "plain",
-    "ecc16",
-    "zstd",
-    "lz4",
-    "nocompress",
-    "armv7",
-    "armv7-ecc",
-    "wrap",
-];
 
 /// A recorded image, and what is to be found out about it.
 struct Fixture {
@@ -27,37 +18,12 @@ struct Fixture {
     geometry: Geometry,
 }
 
-fn fixture(name: &str) -> Fixture {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let image = std::fs::read(folder.join(name).join("image.bin")).unwrap();
-    let text = std::fs::read_to_string(folder.join(name).join("params.txt")).unwrap();
-    let value = |name: &str| {
-        let words = text.split_whitespace();
-        let value = words.filter_map(|word| word.trim_start_matches("ramoops.").split_once('='));
-        let (_, value) = value.into_iter().find(|(key, _)| *key == name)?;
-        Some(match value.strip_prefix("0x") {
-            Some(hex) => usize::from_str_radix(hex, 16).unwrap(),
-            None => value.parse().unwrap_or(0),
-        })
-    };
-    let params = Params {
-        record_size: value("record_size").unwrap(),
-        console_size: value("console_size").unwrap(),
-        ftrace_size: value("ftrace_size").unwrap(),
-        pmsg_size: value("pmsg_size").unwrap(),
-        ecc: Params::command_line_ecc(value("ecc").unwrap()),
-        ..Params::command_line(value("mem_size").unwrap(), value("smp").unwrap())
-    };
-    let shape = if text.contains("arm32") {
-        Shape::Arm32
-    } else {
-        Shape::Bits64
-    };
-    let layout = Layout::new(&params).unwrap();
+fn fixture(name: &'static str) -> Fixture {
+    let recorded = common::Fixture::load(name);
     Fixture {
-        image,
-        params,
-        geometry: Geometry::of(&layout, ByteOrder::Little, shape),
+        image: recorded.image,
+        params: *recorded.layout.params(),
+        geometry: Geometry::of(&recorded.layout, ByteOrder::Little, recorded.shape),
     }
 }
 
@@ -70,18 +36,6 @@ fn assert_found(found: &[Found], start: usize, fixture: &Fixture, what: &str) {
     assert_eq!(first.start, start, "{what}: {first:#x?}");
     assert_eq!(first.geometry, fixture.geometry, "{what}: {first:#x?}");
     assert_eq!(first.params, fixture.params, "{what}: {first:#x?}");
-}
-
-/// Bytes that are the same in every run of the tests.
-fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    (0..len).map(next).collect()
 }
 
 fn text(len: usize) -> Vec<u8> {

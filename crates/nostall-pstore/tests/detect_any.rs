@@ -1,6 +1,9 @@
 //! Regions of any parameters, filled as Linux fills them, are found as they are.
 #![cfg(feature = "std")]
 
+mod common;
+
+use common::noise;
 use nostall_pstore::detect::{Found, detect};
 use nostall_pstore::{
     BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Header, Kind, Layout, LinuxVersion, Params,
@@ -38,17 +41,6 @@ struct Region {
 }
 
 const VERSION: LinuxVersion = LinuxVersion::new(5, 10, 226);
-
-fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    (0..len).map(next).collect()
-}
 
 impl Region {
     fn image(&self) -> Vec<u8> {

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod grouped;
 mod kernel;
 mod pstore;
 mod run;

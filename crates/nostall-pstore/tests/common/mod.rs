@@ -75,3 +75,15 @@ impl Fixture {
         FIXTURES.into_iter().map(Self::load)
     }
 }
+
+/// Bytes that are the same in every run of the tests.
+pub fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..len).map(next).collect()
+}

@@ -11,6 +11,7 @@ use nostall_pstore::{
 };
 
 use super::number;
+use super::sizes::options;
 
 /// Holes of a file up to this size may lie in a region: zeros that were not copied.
 const HOLE: u64 = 16 << 20;
@@ -282,20 +283,8 @@ fn explain(start: u64, best: &Found, others: &[(u64, Found)]) -> Vec<String> {
         ByteOrder::Little => "little",
         ByteOrder::Big => "big",
     };
-    notes.push(format!(
-        "  the same by hand: --offset {start:#x} --size {:#x} --record-size {:#x} \
-         --console-size {:#x} --ftrace-size {:#x} --pmsg-size {:#x} --ecc {} --cpus {} --flags {} \
-         --arch {} --order {order}",
-        params.mem_size,
-        params.record_size,
-        params.console_size,
-        params.ftrace_size,
-        params.pmsg_size,
-        params.ecc,
-        params.cpus,
-        params.flags,
-        best.geometry.shape,
-    ));
+    let options = options(start, &params, best.geometry.shape);
+    notes.push(format!("  the same by hand: {options} --order {order}"));
     notes.extend(others.iter().map(|(start, other)| {
         let size = other.params.mem_size;
         format!("another region at {start:#x}: --offset {start:#x} --size {size:#x} decodes it")

@@ -6,6 +6,8 @@ use nostall_io::Nanos;
 use nostall_uart::registers::iir;
 use nostall_uart::{LineSettings, Parity, Probed, StopBits};
 
+use crate::grouped::grouped;
+
 /// The texts whose cost is told: a boot's log, and what a kernel in trouble says.
 const BOOT_LOG: u64 = 25_000;
 const FLOOD: u64 = 720_000;
@@ -303,17 +305,4 @@ impl fmt::Display for Shown {
         }
         Ok(())
     }
-}
-
-/// With a comma at every thousand.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }

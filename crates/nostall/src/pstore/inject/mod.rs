@@ -16,7 +16,7 @@ use nostall_pstore::{
 
 use super::decode::{note, to_stdout};
 use super::number;
-use super::sizes::Sizes;
+use super::sizes::{Sizes, options};
 use dmesg::{Packing, Time};
 
 /// Make an image of persistent memory (Linux's ramoops) from files
@@ -358,21 +358,11 @@ fn append(zone: &mut Zone<'_, Ram<'_>>, file: &Path) -> io::Result<u64> {
 fn summary(args: &Args, region: &Region, written: &str) -> String {
     let params = region.layout.params();
     let (out, offset) = (args.out.display(), args.offset);
+    let options = options(offset, params, args.contents.arch);
     format!(
         "{out}: a region of {} bytes at {offset:#x}\n{written}\
-         To read it:\n  nostall pstore decode {out} --offset {offset:#x} --size {:#x} \
-         --record-size {:#x} --console-size {:#x} --ftrace-size {:#x} --pmsg-size {:#x} \
-         --ecc {} --cpus {} --flags {} --arch {}\n",
+         To read it:\n  nostall pstore decode {out} {options}\n",
         params.mem_size,
-        params.mem_size,
-        params.record_size,
-        params.console_size,
-        params.ftrace_size,
-        params.pmsg_size,
-        params.ecc,
-        params.cpus,
-        params.flags,
-        args.contents.arch,
     )
 }
 

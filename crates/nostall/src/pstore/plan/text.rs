@@ -4,6 +4,7 @@ use comfy_table::Table;
 use nostall_pstore::{Kind, Params, Place, Shape, longest_deflated};
 
 use super::{Plan, boot};
+use crate::grouped::grouped;
 use crate::run::table::{aligned, time};
 
 /// Bytes of a line on the console, about.
@@ -167,35 +168,5 @@ fn size(bytes: usize) -> String {
         n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{}M", n >> 20),
         n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{}K", n >> 10),
         n => format!("{n} bytes"),
-    }
-}
-
-/// 1234567 as 1,234,567.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_are_in_threes() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
-            assert_eq!(grouped(number), text);
-        }
     }
 }

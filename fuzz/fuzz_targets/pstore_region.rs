@@ -40,7 +40,11 @@ struct Input {
 #[derive(Arbitrary, Debug)]
 enum Memory {
     /// A part of a region, for speed: at most 64 of its 256 KiB.
-    Recorded { which: u8, from: u32, len: u16 },
+    Recorded {
+        which: u8,
+        from: u32,
+        len: u16,
+    },
     Zeroes(u16),
 }
 

@@ -169,6 +169,9 @@ impl Header {
     }
 }
 
+/// Bytes of the largest zone: Linux's numbers in the header are signed.
+const LARGEST_ZONE: usize = i32::MAX as usize;
+
 /// How a zone of a given size is divided: header, data, a group of parity bytes
 /// for each block, and one for the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,10 +183,10 @@ pub struct Division {
 
 impl Division {
     /// Of a zone of `zone` bytes with `parity` bytes a group (0: no error
-    /// correction); `None` if there is no room for any data, or if a block and
-    /// its parity are no codeword ([`MAX_PARITY`]).
+    /// correction); `None` if there is no room for any data, if a block and its
+    /// parity are no codeword ([`MAX_PARITY`]), or from 2 GiB on.
     pub const fn new(zone: usize, parity: usize) -> Option<Self> {
-        if parity > MAX_PARITY || zone <= HEADER {
+        if parity > MAX_PARITY || zone <= HEADER || zone > LARGEST_ZONE {
             return None;
         }
         if parity == 0 {

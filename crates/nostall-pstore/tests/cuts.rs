@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 
 use nostall_pstore::{
-    Code, Division, HEADER, Kind, LinuxVersion, Load, Memory, OldZone, OwnCounter, Place, Policy,
-    Reader, Recorder, Shape, Trust, Writer, Zone,
+    Code, Division, HEADER, Kind, LastWords, LinuxVersion, Load, Matches, Memory, OldZone,
+    OwnCounter, Place, Policy, Reader, Recorder, Shape, Trust, Writer, Zone,
 };
 use proptest::prelude::*;
 
@@ -189,6 +189,12 @@ fn check(image: &[u8], code: Option<&Code>, next: u64, pieces: usize) {
     }
 }
 
+fn attach_dmesg<'a>(journal: &'a Journal, code: Option<&'a Code>) -> Zone<'a, &'a Journal> {
+    Zone::attach(journal, Kind::Dmesg, LinuxVersion(0), code)
+        .unwrap()
+        .0
+}
+
 fn code(parity: usize) -> Option<Box<Code>> {
     Code::new(parity).map(Box::new)
 }
@@ -288,6 +294,40 @@ proptest! {
             };
             let end = (done..=doing).find(|&end| end >= len && len == end.min(data) && fits(end));
             assert!(end.is_some(), "after {pieces} pieces: {done} to {doing} of {data}, {len} read");
+        });
+    }
+
+    #[test]
+    fn of_a_last_log_there_is_the_old_one_or_as_much_of_the_new_one_as_was_written(
+        parity in prop::sample::select(vec![0usize, 16]),
+        old in "[a-z ]{1,40}\n{1,20}",
+        new in "([A-Z]{1,50}\n){1,30}",
+        deflated: bool,
+    ) {
+        let code = code(parity);
+        let size = 1_200;
+        let before = Journal::new(vec![0; size], Header::Whole);
+        attach_dmesg(&before, code.as_deref()).write_dmesg(&LastWords::PANIC, old.as_bytes());
+        let before = before.now.borrow().clone();
+        let journal = Journal::new(before.clone(), Header::Whole);
+        let words = LastWords { reason: "Oops", ..LastWords::PANIC };
+        if deflated {
+            let (mut matches, mut room) = (Matches::new(), vec![0; size]);
+            attach_dmesg(&journal, code.as_deref()).write_dmesg_deflated(&words, new.as_bytes(), &mut matches, &mut room);
+        } else {
+            attach_dmesg(&journal, code.as_deref()).write_dmesg(&words, new.as_bytes());
+        }
+        let read = |image: &[u8]| {
+            let mut zone = open(image, Kind::Dmesg, code.as_deref());
+            let mut bytes = vec![0; zone.len()];
+            let trust = zone.read(0, &mut bytes);
+            (bytes, trust == Some(Trust::Unverified))
+        };
+        let (old, new) = (read(&before).0, read(&journal.now.borrow()).0);
+        at_every_cut(&before, &journal, |image, pieces| {
+            let (read, unverified) = read(image);
+            let right = read == old || new.starts_with(&read);
+            assert!(right || unverified, "after {pieces} pieces: {}", read.escape_ascii());
         });
     }
 }

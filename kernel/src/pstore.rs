@@ -38,7 +38,9 @@ impl Machine<'_> {
             Job::Crash => {
                 self.move_blocks(Strategy::PerCpuClock);
                 self.recover();
-                *LOGS.lock() = Logs::open(region(), self.cpus);
+                // SAFETY: the last job; the two above are done with it.
+                let region = unsafe { region() };
+                *LOGS.lock() = Logs::open(region, self.cpus);
                 panic!("on purpose, with the traces of {} CPUs", self.cpus);
             }
             Job::Recover => self.recover(),
@@ -46,7 +48,9 @@ impl Machine<'_> {
     }
 
     fn move_blocks(&self, strategy: Strategy) -> Moved {
-        let moved = measure(strategy, region(), self.cpus, &PIPES, self, self.clock);
+        // SAFETY: the jobs before this one are done with it.
+        let region = unsafe { region() };
+        let moved = measure(strategy, region, self.cpus, &PIPES, self, self.clock);
         let Some(moved) = moved else {
             panic!(
                 "{} CPUs: pstore runs on {FEWEST_CPUS} to {MOST_CPUS}",
@@ -61,7 +65,9 @@ impl Machine<'_> {
     }
 
     fn recover(&self) {
-        recover(&region(), self.cpus, |found| {
+        // SAFETY: as in `move_blocks`.
+        let region = unsafe { region() };
+        recover(&region, self.cpus, |found| {
             report::send(&Report::Recovered(found));
         });
     }
@@ -81,12 +87,15 @@ pub fn last_words() {
     }
 }
 
-/// All of it. Not while [`LOGS`] has a part: there is only one job after which
-/// it does, and that one ends.
-fn region() -> Ram<'static> {
+/// All of it.
+///
+/// # Safety
+///
+/// Nothing else has any of it any more: jobs run one after the other, and only the
+/// last one, which ends the machine, leaves a part in [`LOGS`].
+unsafe fn region() -> Ram<'static> {
     let (start, len) = arch::persistent_ram();
-    // SAFETY: mapped RAM in which nothing else lies (`REGION`); jobs run one after
-    // the other, and none keeps it but the last.
+    // SAFETY: mapped RAM in which nothing else lies (`REGION`), and the caller's.
     unsafe { Ram::new(start, len) }
 }
 

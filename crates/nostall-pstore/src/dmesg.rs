@@ -36,8 +36,9 @@ impl<'a> LastWords<'a> {
             bytes: [0; 64],
             len: 0,
         };
-        // A reason that is too long is cut off.
-        let _ = writeln!(title, "{:.32}#{} Part1", self.reason, self.count);
+        // A reason that is too long is cut off; the rest always fits.
+        let end = self.reason.floor_char_boundary(32);
+        let _ = writeln!(title, "{}#{} Part1", &self.reason[..end], self.count);
         title
     }
 }
@@ -94,7 +95,7 @@ impl<M: Memory> Zone<'_, M> {
             .data()
             .saturating_sub(header_len + title.len);
         self.erase();
-        // In pieces: if this is cut short too, the beginning is there.
+        // The beginning is there even if this is cut short too.
         self.append(&header[..header_len]);
         self.append(&title.bytes[..title.len]);
         self.append_text(last_lines(log, room));
@@ -137,16 +138,20 @@ impl<M: Memory> Zone<'_, M> {
     ///
     /// # Errors
     ///
-    /// [`LeadingSpace`]: Linux would not find its start. Nothing is written.
+    /// [`PackedError`]: nothing is written.
     pub fn write_dmesg_packed(
         &mut self,
         words: &LastWords<'_>,
         body: &[u8],
-    ) -> Result<(), LeadingSpace> {
+    ) -> Result<(), PackedError> {
         if let Some(9..=13 | 32 | 160) = body.first() {
-            return Err(LeadingSpace);
+            return Err(PackedError::LeadingSpace);
         }
         let (header, len) = header(words, true);
+        let room = self.division().data().saturating_sub(len);
+        if body.len() > room {
+            return Err(PackedError::TooLong { room });
+        }
         self.erase();
         self.append(&header[..len]);
         self.append(body);
@@ -154,19 +159,38 @@ impl<M: Memory> Zone<'_, M> {
     }
 }
 
-/// A compressed body starts with what Linux takes for white space (bytes 9 to 13, 32
-/// and 160) and skips with the end of the line before it. Of a deflate stream, an
-/// empty stored block before it (`00 00 00 ff ff`) helps.
+/// A compressed body that cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeadingSpace;
+#[non_exhaustive]
+pub enum PackedError {
+    /// It starts with what Linux takes for white space (bytes 9 to 13, 32 and 160) and
+    /// skips with the end of the line before it. Of a deflate stream, an empty stored
+    /// block before it (`00 00 00 ff ff`) helps.
+    LeadingSpace,
+    /// It is longer than the zone's room, and nobody could decompress a part of it.
+    TooLong {
+        /// Bytes that fit.
+        room: usize,
+    },
+}
 
-impl fmt::Display for LeadingSpace {
+impl fmt::Display for PackedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the compressed text starts with white space, which Linux would skip")
+        match self {
+            Self::LeadingSpace => {
+                f.write_str("the compressed text starts with white space, which Linux would skip")
+            }
+            Self::TooLong { room } => {
+                write!(
+                    f,
+                    "the compressed text is too long: the zone has room for {room} bytes"
+                )
+            }
+        }
     }
 }
 
-impl core::error::Error for LeadingSpace {}
+impl core::error::Error for PackedError {}
 
 fn header(words: &LastWords<'_>, compressed: bool) -> ([u8; crate::DMESG_HEADER], usize) {
     let header = DmesgHeader {

@@ -235,9 +235,9 @@ impl Division {
         self.data().div_ceil(BLOCK)
     }
 
-    /// Bytes of data in block `block`, the last of which may be short.
+    /// Bytes of data in block `block`, the last of which may be short; 0 behind it.
     pub const fn block_len(self, block: usize) -> usize {
-        let rest = self.data() - block * BLOCK;
+        let rest = self.data().saturating_sub(block.saturating_mul(BLOCK));
         if rest < BLOCK { rest } else { BLOCK }
     }
 

@@ -44,7 +44,7 @@ impl Geometry {
         let ends = self
             .zones
             .iter()
-            .map(|zone| zone.offset + zone.division.zone());
+            .map(|zone| zone.offset.saturating_add(zone.division.zone()));
         ends.max().unwrap_or(0)
     }
 

@@ -69,7 +69,8 @@
 //! *suspect* is the oldest record of a ring that is full, whose place the next one
 //! takes; *unverified* is what does not agree with its parity, as the block under
 //! the write position may not. Nothing is "repaired" there into what was never
-//! written.
+//! written. (A text has no records to be marked: of a full ring of text, the oldest
+//! bytes, as many as were being written, may be of the newest line.)
 //!
 //! That is promised for memory that is coherent: guest RAM that outlives the guest,
 //! a mapped file, RAM over a reset that keeps its contents and flushes the caches.
@@ -115,6 +116,7 @@ mod layout;
 mod linux;
 mod locked;
 mod memory;
+#[cfg(target_pointer_width = "64")]
 mod nesting;
 mod read;
 mod recorder;
@@ -127,7 +129,7 @@ pub use code::{Code, Uncorrectable};
 #[cfg(feature = "std")]
 pub use decode::{Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
 pub use deflate::Matches;
-pub use dmesg::{LastWords, LeadingSpace, longest_deflated};
+pub use dmesg::{LastWords, PackedError, longest_deflated};
 pub use dmesg_header::{DMESG_HEADER, DmesgHeader};
 pub use format::{
     BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE,
@@ -139,6 +141,7 @@ pub use layout::{FTRACE_PER_CPU, Layout, LayoutError, Note, Params, Place};
 pub use linux::{LinuxFile, line as linux_line, linux_files};
 pub use locked::LockedRecorder;
 pub use memory::{Flushed, Load, Memory, Ram, Uncached};
+#[cfg(target_pointer_width = "64")]
 pub use nesting::{HasParity, Nesting};
 pub use read::{
     Damage, Ecc, Merge, OldZone, Policy, Reader, Trace, Traces, Trust, Writer, ZoneState,

@@ -12,6 +12,7 @@ use std::vec::Vec;
 use crate::code::Code;
 use crate::decode::Unpack;
 use crate::decompress::Compression;
+use crate::dmesg::longest_deflated;
 use crate::format::Kind;
 use crate::geometry::Geometry;
 use crate::layout::Place;
@@ -148,16 +149,7 @@ fn buffer(method: Compression, record_size: usize) -> usize {
         Compression::Lz4 => n + n / 255 + 16,
         Compression::Lzo => n + n / 16 + 64 + 3 + 2,
         Compression::Zstd => n + n / 256 + (128 * 1024_u64).saturating_sub(n) / 2048,
-        Compression::Deflate => {
-            let percent = match n {
-                1000..=2000 => 56,
-                2001..=3000 => 54,
-                3001..=3999 => 52,
-                4000..=10_000 => 45,
-                _ => 60,
-            };
-            n * 100 / percent
-        }
+        Compression::Deflate => return longest_deflated(record_size),
     };
     bytes.try_into().unwrap_or(usize::MAX)
 }

@@ -74,6 +74,11 @@ impl<T: Memory + ?Sized> Memory for &T {
         (**self).store(at, bytes);
     }
 
+    #[inline]
+    fn store_words(&self, at: usize, words: &[u64]) {
+        (**self).store_words(at, words);
+    }
+
     fn persist(&self, at: usize, len: usize) {
         (**self).persist(at, len);
     }
@@ -97,8 +102,8 @@ impl<'a> Ram<'a> {
     ///
     /// # Safety
     ///
-    /// They are mapped, readable and writable, for all of `'a`, and nothing in
-    /// this program but this `Ram` accesses them meanwhile.
+    /// They are one mapping of at most `isize::MAX` bytes, readable and writable, for
+    /// all of `'a`, and nothing in this program but this `Ram` accesses them meanwhile.
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self {
             start,
@@ -292,6 +297,11 @@ impl<M: Load, F> Load for Flushed<M, F> {
 impl<M: Memory, F: Fn(usize, usize)> Memory for Flushed<M, F> {
     fn store(&self, at: usize, bytes: &[u8]) {
         self.memory.store(at, bytes);
+    }
+
+    #[inline]
+    fn store_words(&self, at: usize, words: &[u64]) {
+        self.memory.store_words(at, words);
     }
 
     fn persist(&self, at: usize, len: usize) {

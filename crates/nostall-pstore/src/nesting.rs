@@ -4,9 +4,15 @@
 //! Handlers come in last and leave first. So before a handler records, it finishes
 //! whatever record it interrupted on that record's behalf (each frame announces
 //! its record and its place before it stores them), and whoever was interrupted
-//! finds out, or stores the same bytes at the same place once more. Nothing is
-//! ever taken back, nobody waits, and no read-modify-write is needed: every word
-//! has one writer at a time.
+//! finds out, or stores the same bytes at the same place once more. Nobody waits,
+//! and no read-modify-write is needed: every word has one writer at a time.
+//!
+//! But the header's, which all have to write: a frame that was interrupted at the very
+//! store of its header puts an older one there, sees it, and puts the newest there
+//! with its next stores. A cut between the two loses what the handler recorded.
+//!
+//! Places are counted on and on, so a machine word of 64 bits is needed: with 32 the
+//! laps of a ring would come round.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -32,7 +38,8 @@ const NOWHERE: usize = usize::MAX;
 ///
 /// A record that interrupts another is kept, after it, and is in the zone when its
 /// own call returns; a crash in a handler loses nothing but what was in the middle
-/// of being stored. With more than four frames deep the record is dropped, and
+/// of being stored. (A cut just after the handler's return can: the frame that was
+/// interrupted may put an older header there for the time of two stores.) With more than four frames deep the record is dropped, and
 /// counted. A handler must not record a whole zone full while it interrupts a
 /// record.
 ///
@@ -120,6 +127,11 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
         set(&self.depth, depth + 1);
         for below in &self.levels[..depth] {
             self.help(below, mine);
+        }
+        if depth > 0 {
+            // So that never more than one record is stored and not in the header: a
+            // reader doubts no more than one.
+            self.publish();
         }
 
         let stamp = self.stamp.next();
@@ -320,6 +332,7 @@ mod tests {
 
     std::thread_local! {
         static HANDLER: RefCell<Option<Handler>> = const { RefCell::new(None) };
+        static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
     }
 
     /// Every place where an interrupt can come.
@@ -351,9 +364,23 @@ mod tests {
             for (i, word) in bytes.chunks(4).enumerate() {
                 step();
                 self.0.store(at + 4 * i, word);
+                // A cut here, in a handler: all is whole but what may be doubted. And
+                // anywhere there is a header to read by.
+                match IN_HANDLER.get() {
+                    true => drop(seen(self)),
+                    false => drop(contents(self)),
+                }
             }
             step();
         }
+    }
+
+    /// Runs what a handler does.
+    fn handle<T>(handler: impl FnOnce() -> T) -> T {
+        let before = IN_HANDLER.replace(true);
+        let result = handler();
+        IN_HANDLER.set(before);
+        result
     }
 
     const DATA: usize = 24 * 9 + 10;
@@ -373,31 +400,38 @@ mod tests {
         Rc::new(recorder)
     }
 
-    /// The addresses of the records that a reader sees, newest first; every one
-    /// whole but perhaps the oldest.
-    fn seen(memory: &impl Load) -> Vec<u64> {
+    /// What a reader takes for the ring's contents, in their order.
+    fn contents(memory: &impl Load) -> Vec<u8> {
         let mut image = std::vec![0; HEADER + DATA];
         memory.load(0, &mut image);
         let (header, data) = image.split_first_chunk().unwrap();
         let header = Header::decode(*header, ByteOrder::NATIVE);
-        assert!(header.is_valid(DATA), "{header:?}");
-        let (start, size) = (header.start as usize, header.size as usize);
+        let (start, mut size) = (header.start as usize, header.size as usize);
+        if size < start {
+            // Put back by the frame that was interrupted: it can be told.
+            size = start;
+        }
+        assert!(size <= DATA && start <= DATA, "{header:?}");
         let mut ring = data.to_vec();
         if size == DATA {
-            ring.rotate_left(start);
-        } else {
-            // Between the two words of the header, the size is ahead.
-            ring.truncate(size);
+            ring.rotate_left(start % DATA);
         }
+        ring.truncate(size);
+        ring
+    }
+
+    /// The addresses of the records that a reader sees, newest first; every one
+    /// whole but the oldest, if the next record takes its place.
+    fn seen(memory: &impl Load) -> Vec<u64> {
+        let ring = contents(memory);
         let records = ring.rchunks_exact(24);
         let records: Vec<_> = records
             .map(|bytes| Shape::Bits64.decode(bytes, ByteOrder::NATIVE).unwrap())
             .collect();
-        // Between the two words of the header when the ring becomes full, the end
-        // of the ring is not the end of a record yet.
         let whole = |record: &TraceRecord| record.parent == !record.ip;
-        let oldest = records.len() - usize::from(size == DATA);
-        assert!(records[..oldest].iter().all(whole), "{records:?}");
+        let doubted = usize::from(ring.len() + 24 > DATA);
+        let sure = records.len().saturating_sub(doubted);
+        assert!(records[..sure].iter().all(whole), "{records:?}");
         records.iter().map(|record| record.ip).collect()
     }
 
@@ -448,7 +482,7 @@ mod tests {
                 let recorder = recorder(before);
                 let handler = recorder.clone();
                 let came = interrupt_at(when, move || {
-                    (1_001..1_004).for_each(|ip| handler.record(ip, !ip));
+                    handle(|| (1_001..1_004).for_each(|ip| handler.record(ip, !ip)));
                     // A crash here and now loses nothing that a handler recorded.
                     assert!(seen(handler.memory()).starts_with(&[1_003, 1_002, 1_001]));
                 });
@@ -473,9 +507,9 @@ mod tests {
                     let told = inner_came.clone();
                     let came = interrupt_at(when, move || {
                         let came = interrupt_at(later, move || {
-                            handlers_handler.record(1_002, !1_002);
+                            handle(|| handlers_handler.record(1_002, !1_002));
                         });
-                        handler.record(1_001, !1_001);
+                        handle(|| handler.record(1_001, !1_001));
                         HANDLER.set(None);
                         told.set(came.get());
                     });

@@ -141,11 +141,11 @@ impl<R> Dropping<R> {
         // returns, so a plain store will do.
         self.busy.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
+        // Also if `record` panics.
+        let _free = Free(&self.busy);
         // SAFETY: not `Sync`, so only this thread and its handlers come here; while
         // `busy` is set, they do not get as far.
         let result = record(unsafe { &mut *self.recorder.get() });
-        compiler_fence(Ordering::SeqCst);
-        self.busy.store(false, Ordering::Relaxed);
         Some(result)
     }
 
@@ -157,6 +157,15 @@ impl<R> Dropping<R> {
     /// The recorder back.
     pub fn into_inner(self) -> R {
         self.recorder.into_inner()
+    }
+}
+
+struct Free<'a>(&'a AtomicBool);
+
+impl Drop for Free<'_> {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,5 @@
 //! What a trace record is stamped with.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use nostall_io::Clock;
@@ -51,20 +50,18 @@ impl Stamp for SharedCounter<'_> {
 /// A count of this recorder's own: cheapest, and says nothing of the order between
 /// CPUs. A machine word wide.
 #[derive(Debug, Default)]
-pub struct OwnCounter(Cell<usize>);
+pub struct OwnCounter(AtomicUsize);
 
 impl OwnCounter {
     /// From 0 on.
     pub const fn new() -> Self {
-        Self(Cell::new(0))
+        Self(AtomicUsize::new(0))
     }
 }
 
 impl Stamp for OwnCounter {
     #[inline]
     fn next(&self) -> u64 {
-        let stamp = self.0.get();
-        self.0.set(stamp.wrapping_add(1));
-        stamp as u64
+        SharedCounter(&self.0).next()
     }
 }

@@ -4,7 +4,9 @@ use core::fmt;
 
 use crate::code::Code;
 use crate::format::{BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY};
+use crate::layout::Place;
 use crate::memory::Memory;
+use crate::read::{Reader, header};
 
 /// Where in a zone the words of its header lie that change.
 const START: usize = 4;
@@ -86,16 +88,13 @@ impl<'c, M: Memory> Zone<'c, M> {
     ) -> Result<(Self, Found), NoRoom> {
         let parity = code.map_or(0, Code::parity);
         let division = Division::new(memory.len(), parity).ok_or(NoRoom)?;
-        let mut bytes = [0; HEADER];
-        memory.load(0, &mut bytes);
-        if let Some(code) = code {
-            let mut parity = [0; MAX_PARITY];
-            let parity = &mut parity[..code.parity()];
-            memory.load(division.header_parity(), parity);
-            // Uncorrectable: it may be ahead of its parity, and right.
-            let _ = code.correct(&mut bytes, parity);
-        }
-        let header = Header::decode(bytes, ByteOrder::NATIVE);
+        let place = Place {
+            kind,
+            index: 0,
+            offset: 0,
+            division,
+        };
+        let header = header::load(&memory, &place, &Reader::careful(code)).header;
         let mut zone = Self {
             memory,
             division,
@@ -118,22 +117,32 @@ impl<'c, M: Memory> Zone<'c, M> {
                 zone.size
             };
         }
-        let as_it_is = Header {
-            signature: zone.signature,
-            start: zone.start as u32,
-            size: zone.size as u32,
-        };
-        if header != as_it_is || code.is_some() {
-            zone.memory.store(0, &as_it_is.encode(ByteOrder::NATIVE));
-            zone.memory.persist(0, HEADER);
-            zone.store_header_parity();
-        }
+        zone.make_header_true(ours);
         let found = match zone.size {
             _ if !ours => Found::Nothing { header },
             0 => Found::Empty,
             bytes => Found::Old { bytes },
         };
         Ok((zone, found))
+    }
+
+    /// Stores the header as it is to be, if it is not so; `ours`: what lies there is one
+    /// already, or nearly.
+    fn make_header_true(&mut self, ours: bool) {
+        let mut bytes = [0; HEADER];
+        self.memory.load(0, &mut bytes);
+        let stored = Header::decode(bytes, ByteOrder::NATIVE);
+        if !ours {
+            // Before the signature: never what somebody else left there under it.
+            self.store_nothing();
+        } else if (stored.start, stored.size) != (self.start as u32, self.size as u32) {
+            self.store_header(self.start, self.size);
+        }
+        if stored.signature != self.signature {
+            self.memory.store(0, &self.signature.to_ne_bytes());
+            self.memory.persist(0, START);
+        }
+        self.store_header_parity();
     }
 
     /// Appends `bytes`, or as many of the last of them as the zone can hold. They
@@ -202,10 +211,7 @@ impl<'c, M: Memory> Zone<'c, M> {
 
     /// Makes the zone empty.
     pub fn erase(&mut self) {
-        // The start first: a start beyond the size would be no zone at all.
-        self.memory.store(START, &0u32.to_ne_bytes());
-        self.memory.store(SIZE, &0u32.to_ne_bytes());
-        self.memory.persist(START, 8);
+        self.store_nothing();
         (self.start, self.size) = (0, 0);
         self.store_header_parity();
         if let Some(parity) = &mut self.parity {
@@ -296,14 +302,27 @@ impl<'c, M: Memory> Zone<'c, M> {
     pub(crate) fn store_header(&self, start: usize, size: usize) {
         let is_full = size == self.data;
         let (start, size) = ((start as u32).to_ne_bytes(), (size as u32).to_ne_bytes());
-        if is_full {
-            self.memory.store(START, &start);
-            self.memory.store(SIZE, &size);
-        } else {
-            self.memory.store(SIZE, &size);
-            self.memory.store(START, &start);
+        let (first, second) = match is_full {
+            true => ((START, start), (SIZE, size)),
+            false => ((SIZE, size), (START, start)),
+        };
+        self.store_in_order(first, second);
+    }
+
+    /// The header of an empty zone, over whatever there is. The size first: a ring
+    /// that is full would be turned, but a start beyond the size is no zone.
+    fn store_nothing(&self) {
+        self.store_in_order((SIZE, [0; 4]), (START, [0; 4]));
+    }
+
+    /// Each has arrived before the next is on its way: they may lie in two cache
+    /// lines.
+    #[inline]
+    fn store_in_order(&self, first: (usize, [u8; 4]), second: (usize, [u8; 4])) {
+        for (at, word) in [first, second] {
+            self.memory.store(at, &word);
+            self.memory.persist(at, word.len());
         }
-        self.memory.persist(START, 8);
     }
 
     fn store_header_parity(&mut self) {

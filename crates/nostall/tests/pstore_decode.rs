@@ -1,9 +1,12 @@
 //! `nostall pstore decode`, as a user meets it: on the recordings of real Linux, and on
 //! what is no recording.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -374,6 +377,67 @@ fn a_hole_at_the_end_of_a_file_is_memory_too() {
     let output = decode(&path, &[]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("--size 0x40000 "), "{said}");
+}
+
+/// As somebody does who dumps a guest's memory with QEMU's own command.
+#[test]
+fn qemus_dump_of_a_guests_memory_is_read() {
+    if common::qemu("qemus_dump_of_a_guests_memory_is_read").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (ram, dump) = (folder.path().join("ram"), folder.path().join("dump"));
+    let file = fs::File::create(&ram).unwrap();
+    file.set_len(32 << 20).unwrap();
+    file.write_all_at(&fs::read(image("ecc16")).unwrap(), 16 << 20)
+        .unwrap();
+    let backend = format!(
+        "memory-backend-file,id=ram,share=on,size=32M,mem-path={}",
+        ram.display()
+    );
+    // A machine that never starts to run.
+    let mut qemu = Command::new("timeout");
+    qemu.args([
+        "60",
+        "qemu-system-x86_64",
+        "-S",
+        "-accel",
+        "tcg",
+        "-m",
+        "32M",
+    ])
+    .args(["-M", "q35,memory-backend=ram", "-object", &backend])
+    .args([
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-monitor",
+        "stdio",
+    ])
+    .stdin(Stdio::piped())
+    .stdout(Stdio::piped());
+    let mut qemu = qemu.spawn().unwrap();
+    let commands = format!("dump-guest-memory {}\nquit\n", dump.display());
+    qemu.stdin
+        .take()
+        .unwrap()
+        .write_all(commands.as_bytes())
+        .unwrap();
+    let said = qemu.wait_with_output().unwrap();
+    assert!(
+        said.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said.stdout)
+    );
+
+    let found = decode(&dump, &["--format", "linux"]);
+    assert!(stdout(&found) == stdout(&decode(&image("ecc16"), &["--format", "linux"])));
+    let said = String::from_utf8(found.stderr).unwrap();
+    assert!(
+        said.contains("--offset 0x1000000 --size 0x40000 "),
+        "{said}"
+    );
 }
 
 #[test]

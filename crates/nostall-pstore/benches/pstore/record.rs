@@ -227,9 +227,11 @@ fn other_memory(effort: Effort) {
 
 /// CPUID leaf 7, EBX bit 24 (Intel SDM volume 2A, CPUID).
 #[cfg(target_arch = "x86_64")]
+#[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]
 fn has_clwb() -> bool {
     use core::arch::x86_64::{__cpuid, __cpuid_count};
-    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & 1 << 24 != 0
+    // SAFETY: every x86-64 CPU has the instruction.
+    unsafe { __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & 1 << 24 != 0 }
 }
 
 #[cfg(target_arch = "x86_64")]

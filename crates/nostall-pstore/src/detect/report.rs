@@ -84,8 +84,8 @@ fn why(hypothesis: &Hypothesis, found: &Found, looks: &[Look]) -> Vec<String> {
     let evidence = hypothesis.evidence;
     let zones = found.geometry.zones.len();
     let mut why = Vec::from([format!(
-        "region: starts at {:#x} with the first of {zones} zones; {} of them have a header where it should be",
-        hypothesis.start, evidence.headers
+        "region: starts with the first of {zones} zones; {} of them have a header where it should be",
+        evidence.headers
     )]);
     let records = hypothesis.records;
     if records.count > 0 {

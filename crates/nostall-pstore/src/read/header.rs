@@ -2,21 +2,53 @@
 
 use super::block::{code_for, is_enough, mended};
 use super::{Policy, Reader, Trust};
-use crate::format::{HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE};
+use crate::code::Code;
+use crate::format::{ByteOrder, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE};
 use crate::layout::Place;
 use crate::memory::Load;
 
-/// The header to read by. `place` lies within the memory.
-pub(super) fn load<M: Load + ?Sized>(
-    memory: &M,
-    place: &Place,
-    reader: &Reader<'_>,
-) -> (Header, Trust) {
+/// The header to read by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loaded {
+    pub header: Header,
+    pub trust: Trust,
+    pub framing: Framing,
+}
+
+/// Whether the contents lie as the header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// They do.
+    Sure,
+    /// They do if so many bytes are a record: then the cut fell between the header
+    /// and its parity, and nothing is wrong with it. Otherwise they lie as the header
+    /// says that the parity knows.
+    Ahead { by: usize, parity: Header },
+    /// Nothing tells.
+    Doubtful,
+}
+
+/// With fewer parity bytes, a header that was cut off is corrected to something else
+/// too often.
+const SOME: usize = 8;
+
+/// `place` lies within the memory.
+pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<'_>) -> Loaded {
     let mut bytes = [0; HEADER];
     memory.load(place.offset, &mut bytes);
     let found = Header::decode(bytes, reader.order);
+    let careful = reader.policy == Policy::Careful;
+    let data = place.division.data();
+    let loaded = |header, trust, framing| Loaded {
+        header,
+        trust,
+        framing,
+    };
     let Some(code) = code_for(reader, place) else {
-        return (found, Trust::Unchecked);
+        return match halved(found, data) {
+            Some(header) if careful => loaded(header, Trust::Unverified, Framing::Doubtful),
+            _ => loaded(found, Trust::Unchecked, Framing::Sure),
+        };
     };
     let mut parity = [0; MAX_PARITY];
     let parity = &mut parity[..code.parity()];
@@ -27,17 +59,39 @@ pub(super) fn load<M: Load + ?Sized>(
         Policy::Careful => mended(code.correct(&mut bytes, parity)),
     };
     let corrected = Header::decode(bytes, reader.order);
-    if reader.policy == Policy::Faithful || trust <= Trust::Unchecked {
-        return (corrected, trust);
+    if !careful || trust <= Trust::Unchecked || trust != Trust::Unverified && corrected == found {
+        return loaded(corrected, trust, Framing::Sure);
     }
     // The header is always where the cut was: it may be ahead of its parity.
-    let good = |header| is_of(header, place.kind) && header.is_valid(place.division.data());
-    let as_found = (found, Trust::Unverified);
-    match (good(found), good(corrected)) {
-        (true, true) if !is_enough(code) || is_ahead(found, corrected, place) => as_found,
-        (_, true) => (corrected, trust),
-        _ => as_found,
+    let good = |header| is_of(header, place.kind) && header.is_valid(data);
+    let mut stored = [0; MAX_PARITY];
+    let stored = &mut stored[..code.parity()];
+    memory.load(place.offset + place.division.header_parity(), stored);
+    if good(found)
+        && let Some((by, parity)) = cut(found, stored, place, code, reader.order)
+    {
+        return loaded(found, Trust::Unverified, Framing::Ahead { by, parity });
     }
+    let is_corrected = trust != Trust::Unverified && good(corrected);
+    if is_corrected && is_enough(code) {
+        loaded(corrected, trust, Framing::Sure)
+    } else if is_corrected && (code.parity() >= SOME || !good(found)) {
+        loaded(corrected, trust, Framing::Doubtful)
+    } else {
+        let header = halved(found, data).unwrap_or(found);
+        loaded(header, Trust::Unverified, Framing::Doubtful)
+    }
+}
+
+/// What is left of a ring that has not wrapped if a cut fell between the two words of
+/// its header, or an interrupted store put one of them back: the start is beyond the
+/// size, and right.
+fn halved(found: Header, data: usize) -> Option<Header> {
+    let torn = found.size < found.start && found.start as usize <= data;
+    torn.then_some(Header {
+        size: found.start,
+        ..found
+    })
 }
 
 /// Whether the signature is right for what the zone should hold, by any kernel.
@@ -55,21 +109,61 @@ pub(super) fn version(header: Header) -> Option<LinuxVersion> {
     (code < 1 << 24).then_some(LinuxVersion(code))
 }
 
-/// Whether `found` is what `before` becomes when something is written: then the
-/// cut fell between the header and its parity, and nothing is wrong with it.
-fn is_ahead(found: Header, before: Header, place: &Place) -> bool {
-    let data = place.division.data();
-    let (from, to) = (before.start as usize % data, found.start as usize % data);
-    let written = if to >= from {
-        to - from
+/// If the cut fell anywhere between the first word of the header and the last byte of
+/// its parity, `stored`: how many bytes were being written, and the header before.
+fn cut(
+    found: Header,
+    stored: &[u8],
+    place: &Place,
+    code: &Code,
+    order: ByteOrder,
+) -> Option<(usize, Header)> {
+    let parity = |header: Header| {
+        let mut parity = [0; MAX_PARITY];
+        code.encode(&header.encode(order), &mut parity);
+        parity
+    };
+    let is_between = |(before, after): &(Header, Header)| {
+        let (before, after) = (parity(*before), parity(*after));
+        (0..=stored.len()).any(|count| {
+            let (new, old) = stored.split_at(count);
+            new == &after[..count] && old == &before[count..stored.len()]
+        })
+    };
+    let lengths = match place.kind {
+        Kind::Ftrace => 16..=24,
+        // Linux's longest line, CONSOLE_LOG_MAX.
+        _ => 1..=1024,
+    };
+    let step = if place.kind == Kind::Ftrace { 8 } else { 1 };
+    lengths.step_by(step).find_map(|by| {
+        let writes = writes(found, by, place.division.data());
+        let (before, _) = writes.into_iter().flatten().find(is_between)?;
+        Some((by, before))
+    })
+}
+
+/// The headers before and after a write of `by` bytes in the course of which the
+/// header is `found`.
+fn writes(found: Header, by: usize, data: usize) -> [Option<(Header, Header)>; 2] {
+    let (start, size) = (found.start as usize, found.size as usize);
+    let header = |start: usize, size: usize| Header {
+        start: start as u32,
+        size: size as u32,
+        ..found
+    };
+    let at = |end: usize| header(end, end);
+    if size == data {
+        let before = (start + data).checked_sub(by).map(|start| start % data);
+        let full = before.map(|start| (header(start, data), found));
+        let filled = before.filter(|start| start + by >= data);
+        [full, filled.map(|start| (at(start), found))]
+    } else if start == size {
+        [size.checked_sub(by).map(|before| (at(before), found)), None]
     } else {
-        data - (from - to)
-    };
-    let size = (before.size as usize).saturating_add(written).min(data);
-    let plausible = match place.kind {
-        // In a full ring only the start changes, as a flipped bit would change it.
-        Kind::Ftrace => matches!(written, 16 | 24),
-        _ => (before.size as usize) < data,
-    };
-    found.signature == before.signature && found.size as usize == size && plausible
+        // One of the words is there, and not the other.
+        let grown = (start + by == size).then(|| (at(start), at(size)));
+        let filled = (size + by == data + start).then(|| (at(size), header(start, data)));
+        [grown, filled]
+    }
 }

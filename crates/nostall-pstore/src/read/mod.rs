@@ -1,7 +1,7 @@
 //! Reading what a dead kernel left: without changing it, and without allocating.
 
 mod block;
-mod header;
+pub(crate) mod header;
 mod merge;
 mod traces;
 mod zone;

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::block::{Block, code_for};
-use super::header;
+use super::header::{self, Framing, Loaded};
 use super::traces::Traces;
 use super::{Policy, Reader, Trust};
 use crate::dmesg_header::DmesgHeader;
@@ -22,6 +22,7 @@ pub struct OldZone<'a, M: ?Sized> {
     reader: Reader<'a>,
     header: Header,
     header_trust: Trust,
+    framing: Framing,
     state: ZoneState,
     /// The one that was read last, and its number.
     cached: Option<(usize, Block)>,
@@ -42,9 +43,15 @@ impl<M: Load + ?Sized> OldZone<'_, M> {
             at - to_end
         };
         let (within, count) = (here % BLOCK, left.min(size - here));
+        let doubtful = self.framing == Framing::Doubtful;
         let block = self.block(here / BLOCK);
         let bytes = &block.bytes[within..block.len.min(within + count)];
-        Some((bytes, block.trust))
+        let trust = if doubtful {
+            Trust::Unverified
+        } else {
+            block.trust
+        };
+        Some((bytes, trust))
     }
 
     /// Fills `into` from `at` on, and says what the worst of it is worth; `None` if
@@ -109,6 +116,7 @@ impl<'a, M: Load + ?Sized> OldZone<'a, M> {
                 size: 0,
             },
             header_trust: Trust::Unverified,
+            framing: Framing::Doubtful,
             state: ZoneState::Damaged(Damage::Outside),
             cached: None,
         };
@@ -116,8 +124,12 @@ impl<'a, M: Load + ?Sized> OldZone<'a, M> {
         if end.is_none_or(|end| end > memory.len()) {
             return zone;
         }
-        let (header, trust) = header::load(memory, &place, &reader);
-        (zone.header, zone.header_trust) = (header, trust);
+        let Loaded {
+            header,
+            trust,
+            framing,
+        } = header::load(memory, &place, &reader);
+        (zone.header, zone.header_trust, zone.framing) = (header, trust, framing);
         zone.state = if !header::is_of(header, place.kind) {
             ZoneState::Damaged(Damage::Signature(header.signature))
         } else if !header.is_valid(place.division.data()) {
@@ -135,7 +147,12 @@ impl<'a, M: Load + ?Sized> OldZone<'a, M> {
     }
 
     /// The trace records, oldest first.
-    pub fn traces(self, shape: Shape) -> Traces<'a, M> {
+    pub fn traces(mut self, shape: Shape) -> Traces<'a, M> {
+        if let Framing::Ahead { by, parity } = self.framing
+            && by != shape.len()
+        {
+            self.header = parity;
+        }
         Traces::new(self, shape)
     }
 }
@@ -156,9 +173,10 @@ impl<M: ?Sized> OldZone<'_, M> {
         self.header
     }
 
-    /// What the header is worth. `Unverified`: it does not agree with its parity, but
-    /// is a header such as there should be. So it is taken as it is; most likely the
-    /// cut fell between the two.
+    /// What the header is worth. `Unverified`: it does not agree with its parity, or its
+    /// two words not with one another, but contents can be read by it. If it is what
+    /// the header that the parity knows becomes by one more write, the cut fell
+    /// between the two and nothing is wrong; else all contents are `Unverified` too.
     pub const fn header_trust(&self) -> Trust {
         self.header_trust
     }

@@ -17,10 +17,19 @@ use anyhow::Result;
 
 /// Plan, make and read persistent memory: what a dead kernel leaves (Linux's ramoops)
 #[derive(clap::Args)]
+#[command(after_long_help = AFTER)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
 }
+
+const AFTER: &str = "\
+Examples:
+  nostall pstore decode memory.elf --symbols System.map
+  nostall pstore plan --size 1M --cpus 4
+  nostall pstore inject --out region.bin --size 64K --dmesg dmesg.txt
+
+`nostall pstore COMMAND --help` has more.";
 
 #[derive(clap::Subcommand)]
 enum Command {

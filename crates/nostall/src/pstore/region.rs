@@ -124,7 +124,9 @@ fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
         None => usize::try_from(there).context("the image is too large")?,
     };
     let len = size.min(usize::try_from(there).unwrap_or(usize::MAX));
-    let bytes = image.read(start, len).unwrap_or_default();
+    let bytes = image.read(start, len).with_context(|| {
+        format!("the {len} bytes at {start:#x} are scattered over the image: give --size")
+    })?;
     let mut notes = Vec::new();
     if len < size {
         notes.push(format!(

@@ -14,6 +14,10 @@ const PIECE: usize = 64 << 10;
 /// Before anything is done: whether the file may be written at the end.
 pub fn may_be_written(args: &Args) -> Result<()> {
     let out = args.out.display();
+    ensure!(
+        args.out.as_os_str() != "-",
+        "an image is a file, and not standard output: for a file of this name give ./-"
+    );
     let Ok(there) = args.out.symlink_metadata() else {
         return Ok(());
     };

@@ -13,6 +13,13 @@ const MOST: usize = 1 << 20;
 /// Of a zone that the dump's end cuts off, at least this part must be there.
 pub(super) const CUT: usize = 16;
 
+/// Bytes behind a pair that the look at it takes in: as far as the size's upper byte.
+const BEHIND: usize = 8;
+
+/// Contents of a zone are smaller. No text has a size below this where a header has
+/// it, and memory is full of text.
+const LARGEST: u32 = 128 << 20;
+
 /// Largest minor version taken for one (Linux has stayed below 21 since 3.0).
 const MOST_MINOR: u32 = 31;
 
@@ -35,7 +42,7 @@ impl Candidate {
         let fits = header.size as usize / CUT <= room;
         let version = header.signature ^ SIGNATURE;
         let plausible = version == 0 || is_version(version);
-        let sound = header.start <= header.size && header.size <= i32::MAX as u32;
+        let sound = header.start <= header.size && header.size < LARGEST;
         (plausible && sound && fits).then_some(Self { at, order, header })
     }
 
@@ -54,28 +61,33 @@ const fn is_version(code: u32) -> bool {
 /// All candidates, in the order of their offsets, which are even.
 pub(super) fn search(bytes: &[u8]) -> Vec<Candidate> {
     let mut found = Vec::new();
-    let (pieces, rest) = bytes.as_chunks::<PIECE>();
-    for (piece, index) in pieces.iter().zip(0..) {
+    let mut at = 0;
+    while let Some(piece) = bytes.get(at..).and_then(<[u8]>::first_chunk)
+        && found.len() < MOST
+    {
         if is_interesting(piece) {
-            look_closely(bytes, index * PIECE, piece, &mut found);
-            if found.len() >= MOST {
-                break;
-            }
+            look_closely(bytes, at, &piece[..PIECE], &mut found);
         }
+        at += PIECE;
     }
-    look_closely(bytes, bytes.len() - rest.len(), rest, &mut found);
+    look_closely(bytes, at, bytes.get(at..).unwrap_or_default(), &mut found);
     found.truncate(MOST);
     // A pair of bytes is the first half of one header and the second of another.
     found.sort_unstable_by_key(|candidate| candidate.at);
     found
 }
 
-/// Whether any even pair of bytes may be the upper half of a signature: no
-/// branch, so that the compiler looks at a vector of them at once.
-fn is_interesting(piece: &[u8; PIECE]) -> bool {
+/// Whether any even pair of bytes may be the upper half of a signature, before a size
+/// that is not too large: no branch, so that the compiler looks at a vector of them at
+/// once.
+fn is_interesting(piece: &[u8; PIECE + BEHIND]) -> bool {
     let (pairs, _) = piece.as_chunks::<2>();
-    let hits = pairs.iter().fold(0, |hits, pair| {
-        hits | u16::from(is_upper_little(*pair)) | u16::from(is_upper_big(*pair))
+    let sizes = pairs[BEHIND / 2..].iter();
+    let hits = pairs.iter().zip(sizes).fold(0, |hits, (pair, size)| {
+        let size = u16::from_le_bytes(*size);
+        let little = is_upper_little(*pair) & (size & 0xf800 == 0);
+        let big = is_upper_big(*pair) & (size & 0x00f8 == 0);
+        hits | u16::from(little) | u16::from(big)
     });
     hits != 0
 }

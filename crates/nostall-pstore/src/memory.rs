@@ -134,8 +134,8 @@ impl<'a> Ram<'a> {
     /// Where `count` bytes from `at` on lie, if they are all within.
     #[inline]
     fn place(&self, at: usize, count: usize) -> Option<*mut u8> {
-        let within = at <= self.len && count <= self.len - at;
-        within.then(|| self.start.as_ptr().wrapping_add(at))
+        let end = at.checked_add(count)?;
+        (end <= self.len).then(|| self.start.as_ptr().wrapping_add(at))
     }
 }
 

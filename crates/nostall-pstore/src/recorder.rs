@@ -23,6 +23,8 @@ use crate::zone::Zone;
 /// | [`Masking`] | waits; an NMI's is dropped and counted | masking interrupts, and the flag |
 /// | [`Nesting`](crate::Nesting) | is kept, after the one that it interrupted; no error correction | a dozen plain loads and stores |
 #[derive(Debug)]
+// Side by side in an array, two CPUs' recorders share no cache line.
+#[repr(align(64))]
 pub struct Recorder<'c, M, S> {
     zone: Zone<'c, M>,
     stamp: S,

@@ -38,6 +38,7 @@
 //! errors carry what QEMU or the guest said last.
 
 pub mod model;
+pub mod process;
 pub mod pstore;
 pub mod qemu;
 pub mod threads;

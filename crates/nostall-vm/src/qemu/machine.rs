@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use nostall_work::{Report, Work};
 
-use super::process::{MemoryFile, Running, name, spawn};
 use super::{Error, GuestRam};
+use crate::process::{MemoryFile, Running, name, spawn};
 use crate::uart::{Experiment, Outcome, cut};
 
 /// How often a run is looked at.

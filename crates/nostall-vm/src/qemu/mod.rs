@@ -2,7 +2,6 @@
 
 mod error;
 mod machine;
-mod process;
 mod ram;
 
 pub use error::Error;

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use super::process::MemoryFile;
+use crate::process::MemoryFile;
 
 /// Guest RAM in a file that QEMU and we share: what one guest leaves in it, the
 /// next one finds, and the host reads once the guest is dead. It starts as

@@ -1,11 +1,6 @@
 //! Linux, as the judge of persistent memory: Debian's cloud kernel, in QEMU, is
 //! given images where its ramoops driver expects them, and tells what it found.
 
-// The files and the child that leave nothing behind are the library's own.
-#[path = "../../../nostall-vm/src/qemu/process.rs"]
-#[allow(dead_code, reason = "not all of it is needed here")]
-mod process;
-
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Write};
 use std::path::Path;
@@ -16,7 +11,7 @@ use std::{env, fs};
 
 use cpio::newc::ModeFileType;
 use cpio::{NewcBuilder, NewcReader, write_cpio};
-use process::{MemoryFile, name, spawn};
+use nostall_vm::process::{MemoryFile, name, spawn};
 
 use crate::common::qemu;
 

@@ -14,10 +14,15 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 /// A file in memory that a child can open by name. It is gone with the last
 /// process that holds it, however that one ends.
+#[derive(Debug)]
 pub struct MemoryFile(File);
 
 impl MemoryFile {
     /// One that holds `content`.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
     pub fn new(content: &[u8]) -> io::Result<Self> {
         let mut file = File::from(rustix::fs::memfd_create("nostall", MemfdFlags::CLOEXEC)?);
         file.write_all(content)?;
@@ -25,16 +30,29 @@ impl MemoryFile {
     }
 
     /// How many bytes are in it.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
     pub fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
 
     /// Makes it `len` bytes long; what is new is zeros.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
     pub fn resize(&self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
     }
 
     /// What lies from `start` to its end, but at most `limit` bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
     pub fn read_from(&self, start: u64, limit: u64) -> io::Result<Vec<u8>> {
         let len = self.len()?.saturating_sub(start).min(limit);
         let mut content = vec![0; usize::try_from(len).map_err(io::Error::other)?];
@@ -43,21 +61,34 @@ impl MemoryFile {
     }
 
     /// What lies before its end, but at most `limit` bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
     pub fn read_last(&self, limit: u64) -> io::Result<Vec<u8>> {
         self.read_from(self.len()?.saturating_sub(limit), limit)
     }
 
     /// The same file, for a child's standard streams.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
     pub fn to_stdio(&self) -> io::Result<Stdio> {
         Ok(self.0.try_clone()?.into())
     }
 }
 
 /// A running child; killed when dropped.
+#[derive(Debug)]
 pub struct Running(Child);
 
 impl Running {
     /// How it ended, if it has.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.0.try_wait()
     }
@@ -78,6 +109,10 @@ pub fn name(number: RawFd) -> String {
 
 /// Starts `command`, gives it `files` under the numbers beside them, and has the
 /// kernel kill it when the calling thread ends, in whatever way.
+///
+/// # Errors
+///
+/// What the system says, `NotFound` if there is no such program.
 pub fn spawn(mut command: Command, files: &[(&MemoryFile, RawFd)]) -> io::Result<Running> {
     let mut mappings = Vec::new();
     for &(MemoryFile(file), child_fd) in files {

@@ -6,8 +6,9 @@
 //!   process and no file behind.
 //! - [`model`]: no guest; nostall's drivers on the host, against device models
 //!   in virtual time.
-//!
 //! - [`threads`]: no guest and no model; the recorders on threads of the host.
+//! - [`process`]: for whoever else runs a child: one that cannot outlive us, and files
+//!   that leave no trace.
 //!
 //! [`uart`] and [`pstore`] run one experiment each on QEMU, and on the model or on
 //! threads.

@@ -65,7 +65,8 @@
 //! # What a cut leaves behind
 //!
 //! Data is stored before the header that makes it visible, so a cut at any moment
-//! loses nothing but the record that was being written. Two marks say the rest:
+//! loses nothing but the record that was being written ([`Nesting`] has one moment in
+//! which it can lose more). Two marks say the rest:
 //! *suspect* is the oldest record of a ring that is full, whose place the next one
 //! takes; *unverified* is what does not agree with its parity, as the block under
 //! the write position may not. Nothing is "repaired" there into what was never

@@ -9,7 +9,8 @@
 //!
 //! But the header's, which all have to write: a frame that was interrupted at the very
 //! store of its header puts an older one there, sees it, and puts the newest there
-//! with its next stores. A cut between the two loses what the handler recorded.
+//! with its next stores. A cut between the two loses what the handler recorded; and in
+//! a full ring that lies where the oldest records were, of which a reader doubts one.
 //!
 //! Places are counted on and on, so a machine word of 64 bits is needed: with 32 the
 //! laps of a ring would come round.
@@ -38,8 +39,9 @@ const NOWHERE: usize = usize::MAX;
 ///
 /// A record that interrupts another is kept, after it, and is in the zone when its
 /// own call returns; a crash in a handler loses nothing but what was in the middle
-/// of being stored. (A cut just after the handler's return can: the frame that was
-/// interrupted may put an older header there for the time of two stores.) With more than four frames deep the record is dropped, and
+/// of being stored. (A cut just after the handler's return can lose what it recorded,
+/// and spoil as many of a full ring's oldest: the frame that was interrupted may put
+/// an older header there for the time of two stores.) With more than four frames deep the record is dropped, and
 /// counted. A handler must not record a whole zone full while it interrupts a
 /// record.
 ///

@@ -105,6 +105,7 @@ impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
     }
 
     /// The parts: zone, CPU, stamp, shape.
+    #[cfg(target_pointer_width = "64")]
     pub(crate) fn into_parts(self) -> (Zone<'c, M>, u8, S, Shape) {
         (self.zone, self.cpu, self.stamp, self.shape)
     }

@@ -12,10 +12,6 @@ use crate::read::{Reader, header};
 const START: usize = 4;
 const SIZE: usize = 8;
 
-/// With fewer parity bytes, noise is "corrected" too often (see [`Code`]) for what
-/// was found damaged to be mended for good.
-pub(crate) const TRUSTED_PARITY: usize = 16;
-
 /// A zone of persistent memory, and where in it the next byte goes.
 ///
 /// Appending stores the data first, then (with error correction) its parity, then
@@ -413,7 +409,7 @@ impl<'c> Parity<'c> {
 
         let holds_something = block * BLOCK < size;
         if holds_something
-            && parity >= TRUSTED_PARITY
+            && self.code.is_trusted()
             && stored[..parity] != right[..parity]
             && self.code.correct(data, &mut stored[..parity]).is_ok()
         {

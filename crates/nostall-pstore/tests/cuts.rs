@@ -1,11 +1,15 @@
 //! The power is cut after every single byte that is stored: whatever was left is
 //! read, and nothing is read that was not written, unless it is marked.
 
+mod common;
+
 use std::cell::RefCell;
 
+use common::open;
+
 use nostall_pstore::{
-    Code, Division, HEADER, Kind, LastWords, LinuxVersion, Load, Matches, Memory, OldZone,
-    OwnCounter, Place, Policy, Reader, Recorder, Shape, Trust, Writer, Zone,
+    Code, HEADER, Kind, LastWords, LinuxVersion, Load, Matches, Memory, OwnCounter, Recorder,
+    Shape, Trust, Zone,
 };
 use proptest::prelude::*;
 
@@ -70,24 +74,6 @@ fn at_every_cut(before: &[u8], journal: &Journal, mut look: impl FnMut(&[u8], us
         image[*at..at + bytes.len()].copy_from_slice(bytes);
         look(&image, count + 1);
     }
-}
-
-fn open<'a>(image: &'a [u8], kind: Kind, code: Option<&'a Code>) -> OldZone<'a, [u8]> {
-    let division = Division::new(image.len(), code.map_or(0, Code::parity)).unwrap();
-    let reader = Reader {
-        policy: Policy::Careful,
-        writer: Writer::DataFirst,
-        ..Reader::careful(code)
-    };
-    reader.open(
-        image,
-        Place {
-            kind,
-            index: 0,
-            offset: 0,
-            division,
-        },
-    )
 }
 
 const LEN: usize = 24;

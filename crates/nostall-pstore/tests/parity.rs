@@ -3,32 +3,14 @@
 
 mod common;
 
-use common::Fixture;
+use common::{Fixture, open};
 use nostall_pstore::{
-    Code, Division, HEADER, Kind, LinuxVersion, Load, OldZone, OwnCounter, Place, Ram, Reader,
-    Recorder, Shape, Trust, Writer, Zone,
+    Code, Division, HEADER, Kind, LinuxVersion, Load, OwnCounter, Ram, Recorder, Shape, Trust, Zone,
 };
 use proptest::prelude::*;
 
 fn code(parity: usize) -> Box<Code> {
     Box::new(Code::new(parity).unwrap())
-}
-
-fn open<'a>(image: &'a [u8], kind: Kind, code: &'a Code) -> OldZone<'a, [u8]> {
-    let division = Division::new(image.len(), code.parity()).unwrap();
-    let reader = Reader {
-        writer: Writer::DataFirst,
-        ..Reader::careful(Some(code))
-    };
-    reader.open(
-        image,
-        Place {
-            kind,
-            index: 0,
-            offset: 0,
-            division,
-        },
-    )
 }
 
 /// Checks the parity of the header and of all blocks but those from `skip` on.
@@ -108,7 +90,7 @@ proptest! {
             let blocks = zone.len().div_ceil(128);
             prop_assert!(all_agree(&image, &code, blocks));
         }
-        let mut zone = open(&image, Kind::Pmsg, &code);
+        let mut zone = open(&image, Kind::Pmsg, Some(&code));
         let mut read = vec![0; zone.len()];
         zone.read(0, &mut read);
         prop_assert_eq!(&read, &written[written.len() - read.len()..]);
@@ -145,7 +127,7 @@ proptest! {
             let first = HEADER + trace_at;
             (first..first + 24).contains(&flipped)
         };
-        let zone = open(&image, Kind::Ftrace, &code);
+        let zone = open(&image, Kind::Ftrace, Some(&code));
         let (len, oldest) = (zone.len(), if zone.is_full() { zone.header().start as usize } else { 0 });
         prop_assert_ne!(zone.header_trust(), Trust::Unverified);
         for (i, trace) in zone.traces(Shape::Bits64).enumerate() {
@@ -177,7 +159,7 @@ proptest! {
             image[HEADER + block * 128 + at] ^= mask;
         }
         let wrong = image.iter().zip(&before).filter(|(a, b)| a != b).count();
-        let mut zone = open(&image, Kind::Dmesg, &code);
+        let mut zone = open(&image, Kind::Dmesg, Some(&code));
         let mut read = vec![0; zone.len()];
         let trust = zone.read(0, &mut read).unwrap();
         if wrong <= parity / 2 {

@@ -79,6 +79,13 @@ impl Code {
         self.parity
     }
 
+    /// Whether noise is "corrected" so seldom that what was found damaged may be mended
+    /// for good, and a block whose data and parity a cut left apart is not taken for
+    /// another one: with 16 parity bytes or more.
+    pub(crate) const fn is_trusted(&self) -> bool {
+        self.parity >= 16
+    }
+
     /// Whether [`difference`](Self::difference) is to be had: up to 16 parity
     /// bytes. With more, a block is encoded anew.
     pub const fn updates(&self) -> bool {

@@ -6,10 +6,6 @@ use crate::format::{BLOCK, HEADER, Header, Kind, MAX_PARITY};
 use crate::layout::Place;
 use crate::memory::Load;
 
-/// With so many parity bytes, a block whose data and parity the cut left apart
-/// is not taken for another one by chance.
-const ENOUGH: usize = 16;
-
 /// The copy.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
@@ -47,7 +43,7 @@ impl Block {
                 mended(code.correct(data, parity))
             }
             Policy::Careful => {
-                if code.parity() >= ENOUGH {
+                if code.is_trusted() {
                     let _ = code.correct(data, parity);
                 }
                 Trust::Unverified
@@ -62,11 +58,6 @@ pub(super) fn code_for<'a>(reader: &Reader<'a>, place: &Place) -> Option<&'a Cod
     reader
         .code
         .filter(|code| code.parity() == place.division.parity())
-}
-
-/// Whether a header may be corrected at all where it could be believed as it is.
-pub(super) const fn is_enough(code: &Code) -> bool {
-    code.parity() >= ENOUGH
 }
 
 pub(super) fn mended<E>(result: Result<usize, E>) -> Trust {

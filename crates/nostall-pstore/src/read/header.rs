@@ -1,6 +1,6 @@
 //! A zone's header, checked by its parity, and what to believe if they disagree.
 
-use super::block::{code_for, is_enough, mended};
+use super::block::{code_for, mended};
 use super::{Policy, Reader, Trust};
 use crate::code::Code;
 use crate::format::{ByteOrder, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE};
@@ -53,6 +53,9 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
     let mut parity = [0; MAX_PARITY];
     let parity = &mut parity[..code.parity()];
     memory.load(place.offset + place.division.header_parity(), parity);
+    let mut stored = [0; MAX_PARITY];
+    let stored = &mut stored[..code.parity()];
+    stored.copy_from_slice(parity);
 
     let trust = match reader.policy {
         Policy::Faithful => mended(code.correct_like_linux(&mut bytes, parity)),
@@ -64,16 +67,13 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
     }
     // The header is always where the cut was: it may be ahead of its parity.
     let good = |header| is_of(header, place.kind) && header.is_valid(data);
-    let mut stored = [0; MAX_PARITY];
-    let stored = &mut stored[..code.parity()];
-    memory.load(place.offset + place.division.header_parity(), stored);
     if good(found)
         && let Some((by, parity)) = cut(found, stored, place, code, reader.order)
     {
         return loaded(found, Trust::Unverified, Framing::Ahead { by, parity });
     }
     let is_corrected = trust != Trust::Unverified && good(corrected);
-    if is_corrected && is_enough(code) {
+    if is_corrected && code.is_trusted() {
         loaded(corrected, trust, Framing::Sure)
     } else if is_corrected && (code.parity() >= SOME || !good(found)) {
         loaded(corrected, trust, Framing::Doubtful)

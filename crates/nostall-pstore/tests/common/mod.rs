@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use nostall_pstore::{FTRACE_PER_CPU, Layout, Params, Shape};
+use nostall_pstore::{
+    Code, Division, FTRACE_PER_CPU, Kind, Layout, OldZone, Params, Place, Reader, Shape, Writer,
+};
 
 /// All of them.
 pub const FIXTURES: [&str; 8] = [
@@ -86,4 +88,20 @@ pub fn noise(len: usize, seed: u64) -> Vec<u8> {
         (state >> 32) as u8
     };
     (0..len).map(next).collect()
+}
+
+/// The zone that is all of `image`, which nostall wrote.
+pub fn open<'a>(image: &'a [u8], kind: Kind, code: Option<&'a Code>) -> OldZone<'a, [u8]> {
+    let division = Division::new(image.len(), code.map_or(0, Code::parity)).unwrap();
+    let reader = Reader {
+        writer: Writer::DataFirst,
+        ..Reader::careful(code)
+    };
+    let place = Place {
+        kind,
+        index: 0,
+        offset: 0,
+        division,
+    };
+    reader.open(image, place)
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use comfy_table::Table;
 use nostall_vm::pstore::{Finder, Outcome};
-use nostall_vm::qemu::{Guest, Qemu, Ran};
+use nostall_vm::qemu::{Qemu, Ran};
 use nostall_vm::threads;
 use nostall_work::pstore::{
     BLOCK, BLOCKS, ENTRIES_PER_BLOCK, FEWEST_CPUS, Kind, MOST_CPUS, Moved, Recovered, Strategy,
@@ -13,6 +13,7 @@ use super::json::Figure;
 use super::on::On;
 use super::progress::Busy;
 use super::table::aligned;
+use super::uart::guest;
 use super::verdict::median;
 use super::{Answer, Args};
 
@@ -47,15 +48,7 @@ pub fn measure(on: &On, args: &Args) -> Result<Measured> {
     let cpus = args.cpus.unwrap_or(CPUS);
     Ok(match on {
         On::Qemu { qemu, kernel } => {
-            let guest = Guest {
-                kernel,
-                cpus,
-                work: &[],
-                repeat: 1,
-                input: &[],
-                ram: None,
-                qemu_args: &args.qemu_arg,
-            };
+            let guest = guest(kernel, cpus, &args.qemu_arg);
             let (outcome, ran) = qemu.pstore(&guest, ROUNDS)?;
             Measured {
                 headline: on_qemu(qemu, cpus, &ran),

@@ -104,7 +104,7 @@ pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString], text: &Text) -> Resul
 }
 
 /// A guest whose work and input the experiment gives.
-const fn guest<'a>(kernel: &'a [u8], cpus: u16, qemu_args: &'a [OsString]) -> Guest<'a> {
+pub const fn guest<'a>(kernel: &'a [u8], cpus: u16, qemu_args: &'a [OsString]) -> Guest<'a> {
     Guest {
         kernel,
         cpus,

@@ -47,6 +47,8 @@
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
+#[cfg(target_arch = "x86_64")]
+mod accumulator;
 mod counting;
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod dev_port;
@@ -59,6 +61,8 @@ mod processor;
 mod registers;
 mod time;
 
+#[cfg(target_arch = "x86_64")]
+pub use accumulator::Accumulator;
 pub use counting::{Counting, Counts};
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub use dev_port::DevPort;

@@ -1,0 +1,245 @@
+//! Reading and writing a function's registers, by whatever method.
+
+use core::fmt;
+
+use crate::Address;
+
+/// Registers that a function has at most, in bytes (PCI Express Base, 7.2); a conventional
+/// one has the first 256.
+pub const REGISTERS: u16 = 4096;
+
+/// How wide an access is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Width {
+    /// 8 bits.
+    Byte,
+    /// 16 bits, at an even register.
+    Word,
+    /// 32 bits, at a multiple of 4.
+    Dword,
+}
+
+impl Width {
+    /// Bytes.
+    pub const fn bytes(self) -> u16 {
+        match self {
+            Self::Byte => 1,
+            Self::Word => 2,
+            Self::Dword => 4,
+        }
+    }
+
+    /// What an access of this width reads where nothing answers: all ones.
+    pub const fn all_ones(self) -> u32 {
+        match self {
+            Self::Byte => 0xff,
+            Self::Word => 0xffff,
+            Self::Dword => 0xffff_ffff,
+        }
+    }
+}
+
+/// Why an access was not made.
+///
+/// That nobody answers is no error: an absent function reads all ones, as on the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// The register is not a multiple of the access's width (PCI 3.0, 3.2.2.3: an access
+    /// does not cross its own width).
+    Unaligned {
+        /// The register.
+        register: u16,
+        /// Of the access.
+        width: Width,
+    },
+    /// No function has that many registers.
+    NoSuchRegister(u16),
+    /// This method cannot get there: another segment, another bus, or a register above 255
+    /// by ports.
+    OutOfReach {
+        /// Of the function.
+        address: Address,
+        /// The register.
+        register: u16,
+    },
+    /// What is read is a record of a device, or may only be read.
+    ReadOnly,
+    /// The system refused, or could not.
+    Failed,
+}
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unaligned { register, width } => write!(
+                f,
+                "register {register:#x} is not a multiple of {} bytes",
+                width.bytes()
+            ),
+            Self::NoSuchRegister(register) => {
+                write!(
+                    f,
+                    "register {register:#x} is beyond the {REGISTERS} of a function"
+                )
+            }
+            Self::OutOfReach { address, register } => write!(
+                f,
+                "register {register:#x} of {address} cannot be reached in this way"
+            ),
+            Self::ReadOnly => f.write_str("can only be read"),
+            Self::Failed => f.write_str("the system could not make the access"),
+        }
+    }
+}
+
+impl core::error::Error for AccessError {}
+
+/// A way to reach configuration space.
+///
+/// Methods take `&self`: whoever needs a lock for an access has one. Accesses are made at
+/// their own width and are not split or merged.
+pub trait ConfigAccess {
+    /// Whether it gets to this register of this function, should there be one.
+    fn reaches(&self, address: Address, register: u16) -> bool;
+
+    /// Reads one register; all ones where no function answers.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`]; nothing was read then.
+    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError>;
+
+    /// Writes one register; the low bits of `value`, as many as are `width`.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`]; nothing was written then.
+    fn write(
+        &self,
+        address: Address,
+        register: u16,
+        width: Width,
+        value: u32,
+    ) -> Result<(), AccessError>;
+
+    /// Reads 8 bits.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    fn read8(&self, address: Address, register: u16) -> Result<u8, AccessError> {
+        Ok(self.read(address, register, Width::Byte)? as u8)
+    }
+
+    /// Reads 16 bits at an even register.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    fn read16(&self, address: Address, register: u16) -> Result<u16, AccessError> {
+        Ok(self.read(address, register, Width::Word)? as u16)
+    }
+
+    /// Reads 32 bits at a multiple of 4.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    fn read32(&self, address: Address, register: u16) -> Result<u32, AccessError> {
+        self.read(address, register, Width::Dword)
+    }
+
+    /// Writes 8 bits.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    fn write8(&self, address: Address, register: u16, value: u8) -> Result<(), AccessError> {
+        self.write(address, register, Width::Byte, value.into())
+    }
+
+    /// Writes 16 bits at an even register.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    fn write16(&self, address: Address, register: u16, value: u16) -> Result<(), AccessError> {
+        self.write(address, register, Width::Word, value.into())
+    }
+
+    /// Writes 32 bits at a multiple of 4.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    fn write32(&self, address: Address, register: u16, value: u32) -> Result<(), AccessError> {
+        self.write(address, register, Width::Dword, value)
+    }
+}
+
+impl<A: ConfigAccess + ?Sized> ConfigAccess for &A {
+    fn reaches(&self, address: Address, register: u16) -> bool {
+        (**self).reaches(address, register)
+    }
+
+    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+        (**self).read(address, register, width)
+    }
+
+    fn write(
+        &self,
+        address: Address,
+        register: u16,
+        width: Width,
+        value: u32,
+    ) -> Result<(), AccessError> {
+        (**self).write(address, register, width, value)
+    }
+}
+
+/// Several of a kind, as one: a machine's ECAM windows, one a segment. The first that
+/// reaches a register is used for it.
+impl<A: ConfigAccess> ConfigAccess for [A] {
+    fn reaches(&self, address: Address, register: u16) -> bool {
+        self.iter().any(|one| one.reaches(address, register))
+    }
+
+    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+        self.iter()
+            .find(|one| one.reaches(address, register))
+            .ok_or(AccessError::OutOfReach { address, register })?
+            .read(address, register, width)
+    }
+
+    fn write(
+        &self,
+        address: Address,
+        register: u16,
+        width: Width,
+        value: u32,
+    ) -> Result<(), AccessError> {
+        self.iter()
+            .find(|one| one.reaches(address, register))
+            .ok_or(AccessError::OutOfReach { address, register })?
+            .write(address, register, width, value)
+    }
+}
+
+/// What every method asks first.
+pub(crate) fn check<A: ConfigAccess + ?Sized>(
+    access: &A,
+    address: Address,
+    register: u16,
+    width: Width,
+) -> Result<(), AccessError> {
+    if !register.is_multiple_of(width.bytes()) {
+        Err(AccessError::Unaligned { register, width })
+    } else if register >= REGISTERS {
+        Err(AccessError::NoSuchRegister(register))
+    } else if !access.reaches(address, register) {
+        Err(AccessError::OutOfReach { address, register })
+    } else {
+        Ok(())
+    }
+}

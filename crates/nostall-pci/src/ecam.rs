@@ -1,0 +1,87 @@
+//! By memory: every register at an address of its own.
+
+use core::ops::RangeInclusive;
+
+use nostall_io::Registers;
+
+use crate::access::{AccessError, ConfigAccess, Width, check};
+use crate::{Address, window};
+
+/// Bytes of an ECAM window that one bus takes.
+pub const BUS: usize = 1 << 20;
+
+/// Configuration space by PCI Express's Enhanced Configuration Access Mechanism (PCI
+/// Express Base, 7.2.2): the buses of one segment, or some of them, in memory.
+///
+/// One bus access each; in a virtual machine one exit, or none where the hypervisor maps
+/// the registers. No lock: an access is one load or store. As many CPUs may use it at once
+/// as its window allows.
+#[derive(Clone, Copy, Debug)]
+pub struct Ecam<R> {
+    window: R,
+    segment: u16,
+    first_bus: u8,
+    last_bus: u8,
+}
+
+impl<R: Registers> Ecam<R> {
+    /// By `window`, which begins with the first of `buses` and has [`BUS`] bytes for each.
+    ///
+    /// It must make each access at its own width, at the very byte that it is given
+    /// (`MmioLayout::BYTES`, or `nostall_io::Accumulator`, which old AMD processors need).
+    pub fn new(window: R, segment: u16, buses: RangeInclusive<u8>) -> Self {
+        Self {
+            window,
+            segment,
+            first_bus: *buses.start(),
+            last_bus: *buses.end(),
+        }
+    }
+
+    /// The segment whose buses these are.
+    pub const fn segment(&self) -> u16 {
+        self.segment
+    }
+
+    /// The buses it gets to.
+    pub fn buses(&self) -> RangeInclusive<u8> {
+        self.first_bus..=self.last_bus
+    }
+
+    /// The window.
+    pub const fn window(&self) -> &R {
+        &self.window
+    }
+
+    fn offset(&self, address: Address, register: u16) -> usize {
+        address.ecam_offset() - usize::from(self.first_bus) * BUS + usize::from(register)
+    }
+}
+
+impl<R: Registers> ConfigAccess for Ecam<R> {
+    fn reaches(&self, address: Address, register: u16) -> bool {
+        let _ = register; // all of them
+        address.segment() == self.segment && self.buses().contains(&address.bus())
+    }
+
+    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+        check(self, address, register, width)?;
+        Ok(window::read(
+            &self.window,
+            self.offset(address, register),
+            width,
+        ))
+    }
+
+    fn write(
+        &self,
+        address: Address,
+        register: u16,
+        width: Width,
+        value: u32,
+    ) -> Result<(), AccessError> {
+        check(self, address, register, width)?;
+        window::write(&self.window, self.offset(address, register), width, value);
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! By ports: an index, then the data.
+
+use lock_api::{Mutex, RawMutex};
+use nostall_io::{Processor, Registers};
+
+use crate::access::{AccessError, ConfigAccess, Width, check};
+use crate::{Address, window};
+
+/// The first of the eight ports (PCI 3.0, 3.2.2.3.2, "Software Generation of Configuration
+/// Transactions").
+pub const PORT: u16 = 0xcf8;
+
+/// How many there are.
+pub const PORTS: u16 = 8;
+
+/// Offsets of CONFIG_ADDRESS and CONFIG_DATA from [`PORT`].
+const INDEX: usize = 0;
+const DATA: usize = 4;
+
+/// Of CONFIG_ADDRESS: make a configuration cycle of accesses to CONFIG_DATA.
+const ENABLE: u32 = 1 << 31;
+
+/// Configuration space by the port pair 0xCF8 and 0xCFC of a PC.
+///
+/// An access takes two bus accesses, and in a virtual machine two exits; and since the
+/// first says what the second is about, nothing may come between them: they are made under
+/// one lock with interrupts masked. What interrupts all the same (an NMI) must not use it.
+///
+/// It gets to the first 256 registers of segment 0 and to no others.
+#[derive(Debug)]
+pub struct Ports<L: RawMutex, R, P> {
+    window: Mutex<L, R>,
+    processor: P,
+}
+
+impl<L: RawMutex, R: Registers, P: Processor> Ports<L, R, P> {
+    /// By `window`, the [`PORTS`] ports from [`PORT`], which nobody else uses.
+    pub const fn new(window: R, processor: P) -> Self {
+        Self {
+            window: Mutex::new(window),
+            processor,
+        }
+    }
+
+    /// The window again.
+    pub fn into_window(self) -> R {
+        self.window.into_inner()
+    }
+
+    fn pair<T>(&self, address: Address, register: u16, data: impl FnOnce(&R, usize) -> T) -> T {
+        let register = usize::from(register);
+        let index = ENABLE
+            | u32::from(address.bus()) << 16
+            | u32::from(address.devfn()) << 8
+            | (register & 0xfc) as u32;
+        self.processor.without_interrupts(|| {
+            let window = self.window.lock();
+            window.write32(INDEX, index);
+            data(&window, DATA + (register & 3))
+        })
+    }
+}
+
+impl<L: RawMutex, R: Registers, P: Processor> ConfigAccess for Ports<L, R, P> {
+    fn reaches(&self, address: Address, register: u16) -> bool {
+        address.segment() == 0 && register < 256
+    }
+
+    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+        check(self, address, register, width)?;
+        Ok(self.pair(address, register, |ports, data| {
+            window::read(ports, data, width)
+        }))
+    }
+
+    fn write(
+        &self,
+        address: Address,
+        register: u16,
+        width: Width,
+        value: u32,
+    ) -> Result<(), AccessError> {
+        check(self, address, register, width)?;
+        self.pair(address, register, |ports, data| {
+            window::write(ports, data, width, value);
+        });
+        Ok(())
+    }
+}

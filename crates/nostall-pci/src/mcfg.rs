@@ -214,3 +214,173 @@ impl fmt::Display for BadMcfg {
 }
 
 impl core::error::Error for BadMcfg {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::Signature;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const MIB: u64 = 1 << 20;
+    const VM: Environment = Environment::Hypervisor(Signature::KVM);
+
+    /// A table of these entries (base, segment, first bus, last bus), its sum right.
+    fn table(entries: &[(u64, u16, u8, u8)]) -> Vec<u8> {
+        let mut table = [0; HEADER].to_vec();
+        for (base, number, first, last) in entries {
+            table.extend(base.to_le_bytes());
+            table.extend(number.to_le_bytes());
+            table.extend([*first, *last, 0, 0, 0, 0]);
+        }
+        sealed(table)
+    }
+
+    fn sealed(mut table: Vec<u8>) -> Vec<u8> {
+        let len = table.len() as u32;
+        table[..4].copy_from_slice(b"MCFG");
+        table[4..8].copy_from_slice(&len.to_le_bytes());
+        table[9] = 0;
+        table[9] = table.iter().fold(0u8, |sum, byte| sum.wrapping_sub(*byte));
+        table
+    }
+
+    fn bad(entries: &[(u64, u16, u8, u8)]) -> Option<BadMcfg> {
+        Mcfg::parse(&table(entries)).err()
+    }
+
+    #[test]
+    fn the_base_is_that_of_bus_0_whichever_is_the_first() {
+        let table = table(&[(0xb000_0000, 0, 0, 255), (0x1_0000_0000, 7, 16, 31)]);
+        let segments: Vec<_> = Mcfg::parse(&table).unwrap().segments().collect();
+        assert_eq!(segments[0].window(), 0xb000_0000..0xc000_0000);
+        assert_eq!(
+            (segments[1].number, segments[1].buses.clone()),
+            (7, 16..=31)
+        );
+        assert_eq!(segments[1].window(), 0x1_0100_0000..0x1_0200_0000);
+        let longer = [&table[..], b"rest"].concat();
+        assert_eq!(Mcfg::parse(&longer).unwrap().segments().count(), 2);
+    }
+
+    #[test]
+    fn a_table_that_is_cut_off_at_any_byte_is_refused() {
+        let table = table(&[(0xb000_0000, 0, 0, 255)]);
+        for len in 0..table.len() {
+            let expected = if len < 8 {
+                BadMcfg::NotOne
+            } else {
+                BadMcfg::Truncated
+            };
+            assert_eq!(Mcfg::parse(&table[..len]), Err(expected), "{len}");
+            if len > 9 {
+                let shorter = sealed(table[..len].to_vec());
+                let expected = if len == HEADER {
+                    BadMcfg::Empty
+                } else {
+                    BadMcfg::Truncated
+                };
+                assert_eq!(Mcfg::parse(&shorter), Err(expected), "said to have {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_byte_that_has_flipped_is_noticed() {
+        let table = table(&[(0xb000_0000, 0, 0, 255)]);
+        for at in 0..table.len() {
+            let mut flipped = table.clone();
+            flipped[at] ^= 0x10;
+            assert!(Mcfg::parse(&flipped).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn entries_that_make_no_sense_are_refused() {
+        assert_eq!(bad(&[]), Some(BadMcfg::Empty));
+        let good = (0xb000_0000, 0, 0, 15);
+        let impossible = |entry| assert_eq!(bad(&[good, entry]), Some(BadMcfg::Impossible(1)));
+        impossible((0xe000_0000, 1, 5, 4)); // backwards
+        impossible((0xe000_1000, 1, 0, 0)); // between two buses
+        impossible((0, 1, 0, 255)); // not set up
+        impossible((u64::MAX - MIB + 1, 1, 0, 1)); // beyond 64 bits
+        impossible((u64::MAX - MIB + 1, 1, 1, 1));
+        let overlapping = |entry| assert_eq!(bad(&[good, entry]), Some(BadMcfg::Overlapping(1)));
+        overlapping((0xe000_0000, 0, 15, 20)); // one bus twice
+        overlapping((0xb000_0000, 1, 15, 20)); // one address twice
+        assert_eq!(bad(&[good, (0xb000_0000, 0, 16, 20)]), None);
+        let many: Vec<_> = (0..=256)
+            .map(|n| (0xb000_0000, 0, n as u8, n as u8))
+            .collect();
+        assert_eq!(bad(&many), Some(BadMcfg::TooMany));
+    }
+
+    #[test]
+    fn bare_metal_believes_only_what_its_memory_map_reserves() {
+        let segment = Segment {
+            number: 0,
+            buses: 0..=1,
+            start: 0xb000_0000,
+        };
+        let (start, end) = (0xb000_0000u64, 0xb020_0000);
+        let metal = |reserved: &[(u64, u64)]| {
+            let reserved = reserved.iter().map(|(start, end)| *start..*end);
+            segment.believe(Environment::BareMetal, 36, reserved)
+        };
+        assert_eq!(metal(&[(0, start), (start, end)]), Ok(()));
+        assert_eq!(
+            metal(&[(start - 4096, start + MIB), (start + MIB, end)]),
+            Ok(())
+        );
+        assert_eq!(metal(&[]), Err(Doubt::NotReserved(start)));
+        assert_eq!(
+            metal(&[(start, start + MIB)]),
+            Err(Doubt::NotReserved(start + MIB))
+        );
+        assert_eq!(metal(&[(start + 1, end)]), Err(Doubt::NotReserved(start)));
+        assert_eq!(segment.believe(VM, 36, []), Ok(()));
+    }
+
+    #[test]
+    fn a_window_beyond_the_cpus_addresses_is_not_believed() {
+        let top = Segment {
+            number: 0,
+            buses: 0..=0,
+            start: (1 << 36) - MIB,
+        };
+        assert_eq!(top.believe(VM, 36, []), Ok(()));
+        assert_eq!(top.believe(VM, 35, []), Err(Doubt::BeyondAddressSpace(35)));
+        assert_eq!(top.believe(VM, 64, []), Ok(()));
+        assert_eq!(top.believe(VM, 255, []), Ok(()));
+        let wide = Segment {
+            buses: 0..=1,
+            ..top
+        };
+        assert_eq!(wide.believe(VM, 36, []), Err(Doubt::BeyondAddressSpace(36)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_is_apart(
+            entries in prop::collection::vec((0..40u64, 0..3u16, 0..20u8, 0..20u8), 1..6)
+        ) {
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(at, number, first, last)| (at * MIB, *number, *first, *last))
+                .collect();
+            let table = table(&entries);
+            let Ok(mcfg) = Mcfg::parse(&table) else { return Ok(()) };
+            let segments: Vec<_> = mcfg.segments().collect();
+            prop_assert_eq!(segments.len(), entries.len());
+            for (n, one) in segments.iter().enumerate() {
+                for other in &segments[..n] {
+                    let (a, b) = (one.window(), other.window());
+                    prop_assert!(a.end <= b.start || b.end <= a.start);
+                    let both = |bus: &u8| one.buses.contains(bus) && other.buses.contains(bus);
+                    prop_assert!(one.number != other.number || !(0..=255).any(|bus| both(&bus)));
+                }
+            }
+        }
+    }
+}

@@ -8,16 +8,30 @@ extern crate std;
 
 mod access;
 mod address;
+mod ari;
+mod bar;
+mod bus_set;
+mod capability;
 mod ecam;
 mod environment;
+mod function;
 pub mod mcfg;
 mod ports;
+pub mod registers;
+mod scan;
 mod selector;
 mod window;
 
 pub use access::{AccessError, ConfigAccess, REGISTERS, Width};
 pub use address::{Address, BadAddress};
+pub use bar::{Bar, BarFault, BarKind, Bars, bars, bars_as_set};
+pub use capability::{
+    Capabilities, Capability, CapabilityFault, Express, ExtendedCapabilities, ExtendedCapability,
+    PortType,
+};
 pub use ecam::{BUS, Ecam};
 pub use environment::{Environment, Signature};
+pub use function::{Buses, Class, Function, Header, Interrupt, Subsystem, Unread};
 pub use ports::{PORT, PORTS, Ports};
+pub use scan::{BusFault, Scan, ScanFault};
 pub use selector::{Choice, Known, Policy, Selector};

@@ -1,0 +1,87 @@
+//! Alternative Routing-ID Interpretation: one device with up to 256 functions.
+
+use crate::capability::{Capabilities, CapabilityFault, ExtendedCapabilities, ExtendedCapability};
+use crate::registers::{
+    ARI_CAPABILITY, EXPRESS_ARI_ENABLE, EXPRESS_ARI_SUPPORTED, EXPRESS_DEVICE_CAPABILITIES_2,
+    EXPRESS_DEVICE_CONTROL_2,
+};
+use crate::{Address, ConfigAccess, Express, Function};
+
+/// What a scan does about ports that could forward it and do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ari {
+    /// Leaves them as they are.
+    AsFound,
+    /// Turns it on where the device below has use for it.
+    Enable,
+}
+
+/// The next function of its device as `function` names it, 0 for none; `None` if it has no
+/// ARI.
+pub(crate) fn next_function<A: ConfigAccess + ?Sized>(
+    access: &A,
+    function: &Function,
+) -> Result<Option<u8>, CapabilityFault> {
+    for capability in ExtendedCapabilities::new(access, function) {
+        let capability = capability?;
+        if capability.id == ExtendedCapability::ARI {
+            let at = capability.register + ARI_CAPABILITY;
+            let word = access.read16(function.address, at)?;
+            return Ok(Some((word >> 8) as u8));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether `port`, which is `express`, passes all function numbers on to the bus
+/// `secondary`.
+pub(crate) fn forwarding<A: ConfigAccess + ?Sized>(
+    access: &A,
+    port: &Function,
+    express: &Express,
+    secondary: u8,
+    ari: Ari,
+) -> Result<bool, CapabilityFault> {
+    // The second set of registers came with it; it must lie within the first 256.
+    let control = express.register + EXPRESS_DEVICE_CONTROL_2;
+    if express.version < 2 || control > 0xfe {
+        return Ok(false);
+    }
+    let set = access.read16(port.address, control)?;
+    if set == 0xffff {
+        return Err(CapabilityFault::Vanished);
+    }
+    if set & EXPRESS_ARI_ENABLE != 0 || ari == Ari::AsFound {
+        return Ok(set & EXPRESS_ARI_ENABLE != 0);
+    }
+    let can = access.read32(
+        port.address,
+        express.register + EXPRESS_DEVICE_CAPABILITIES_2,
+    )?;
+    if can & EXPRESS_ARI_SUPPORTED == 0 || !wanted(access, port, secondary)? {
+        return Ok(false);
+    }
+    access.write16(port.address, control, set | EXPRESS_ARI_ENABLE)?;
+    Ok(true)
+}
+
+/// Whether function 0 below `port` has the capability. It may only be turned on where it
+/// has (PCI Express Base, 6.13).
+fn wanted<A: ConfigAccess + ?Sized>(
+    access: &A,
+    port: &Function,
+    secondary: u8,
+) -> Result<bool, CapabilityFault> {
+    let below = Address::from_devfn(port.address.segment(), secondary, 0);
+    if !access.reaches(below, 0) {
+        return Ok(false);
+    }
+    match Function::read(access, below) {
+        // What is wrong with it is reported when the scan comes to it.
+        Ok(None) | Err(_) => Ok(false),
+        Ok(Some(device)) => {
+            let express = Capabilities::new(access, &device).find(crate::Capability::PCIE);
+            Ok(express.is_some() && matches!(next_function(access, &device), Ok(Some(_))))
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! Base Address Registers: where a function's own registers and memory are.
+
+use core::fmt;
+
+use crate::registers::{
+    BAR_IO, BAR_IO_FLAGS, BAR_MEMORY_FLAGS, BAR_MEMORY_TYPE, BAR_PREFETCHABLE, BASE_ADDRESS,
+    BRIDGE_EXPANSION_ROM, COMMAND, COMMAND_IO, COMMAND_MEMORY, EXPANSION_ROM, ROM_ADDRESS,
+    ROM_ENABLE,
+};
+use crate::{AccessError, Address, ConfigAccess, Function, Header};
+
+/// A Base Address Register, or two that make one of 64 bits, or that of an expansion ROM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bar {
+    /// The first register.
+    pub register: u16,
+    /// What is behind it.
+    pub kind: BarKind,
+    /// How many address bits it decodes: 16 or 32 for I/O, 20, 32 or 64 for memory. As set,
+    /// I/O is taken for 32.
+    pub bits: u8,
+    /// Where it is; 0 where nobody has assigned it.
+    pub address: u64,
+    /// How many bytes, a power of two; `None` if it was not sized ([`bars_as_set`]).
+    pub size: Option<u64>,
+}
+
+/// What is behind a BAR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BarKind {
+    /// I/O space.
+    Io,
+    /// Memory whose reads may have side effects.
+    Memory,
+    /// Memory that may be read ahead and written together.
+    Prefetchable,
+    /// An expansion ROM, which answers only if its lowest bit is set, too.
+    Rom,
+}
+
+/// The BARs of a function in the order of their registers, the ROM last; or what is wrong
+/// with one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bars {
+    list: [Option<Result<Bar, BarFault>>; MOST],
+}
+
+/// Six and a ROM.
+const MOST: usize = 7;
+
+impl Bars {
+    /// Each, or what is wrong with it.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Bar, BarFault>> + '_ {
+        self.list.iter().flatten().copied()
+    }
+
+    /// Those with nothing wrong.
+    pub fn good(&self) -> impl Iterator<Item = Bar> + '_ {
+        self.iter().flatten()
+    }
+}
+
+impl IntoIterator for Bars {
+    type Item = Result<Bar, BarFault>;
+    type IntoIter = core::iter::Flatten<core::array::IntoIter<Option<Self::Item>, MOST>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter().flatten()
+    }
+}
+
+/// Finds out where the BARs of `function` are and how large, by writing ones to them
+/// (PCI 3.0, 6.2.5.1) with its decoding of I/O and memory turned off meanwhile; then all is
+/// put back, also where something goes wrong on the way.
+///
+/// Four accesses a BAR, and three to turn decoding off and on where it is on. Whether the
+/// function is a bus master is left alone: that has nothing to do with what it decodes.
+///
+/// Nobody may use the function meanwhile. That includes what prints to a display on it; and
+/// a bridge does not pass on accesses to what is below it. A host bridge's decoding is left
+/// on, as Linux leaves it: on some boards memory or the interrupt controller is behind it.
+///
+/// # Errors
+///
+/// [`AccessError`] if an access could not be made; what could be put back has been.
+pub fn bars<A: ConfigAccess + ?Sized>(
+    access: &A,
+    function: &Function,
+) -> Result<Bars, AccessError> {
+    let address = function.address;
+    let command = match Layout::of(function) {
+        Layout {
+            slots: 0,
+            rom: None,
+        } => return Ok(Bars::default()),
+        _ if function.class.is_host_bridge() => None,
+        _ => Some(access.read16(address, COMMAND)?),
+    };
+    let decoding = COMMAND_IO | COMMAND_MEMORY;
+    // All ones: it is gone, and its BARs will say so.
+    let command = command.filter(|on| *on != 0xffff && on & decoding != 0);
+    let Some(on) = command else {
+        return walk(access, function, size_word);
+    };
+    access.write16(address, COMMAND, on & !decoding)?;
+    let sized = walk(access, function, size_word);
+    access.write16(address, COMMAND, on)?;
+    sized
+}
+
+/// The BARs of `function` as they are set, without their sizes, and without writing: for
+/// dumps, and for devices in use. One access a BAR.
+///
+/// A BAR that is not assigned looks as if it were not there, unless its type says more.
+///
+/// # Errors
+///
+/// [`AccessError`] if an access could not be made.
+pub fn bars_as_set<A: ConfigAccess + ?Sized>(
+    access: &A,
+    function: &Function,
+) -> Result<Bars, AccessError> {
+    walk(access, function, |access, address, register, _| {
+        let set = access.read32(address, register)?;
+        Ok(Word { set, mask: None })
+    })
+}
+
+/// Which BARs a kind of header has.
+#[derive(Clone, Copy)]
+struct Layout {
+    slots: u8,
+    rom: Option<u16>,
+}
+
+impl Layout {
+    const fn of(function: &Function) -> Self {
+        match function.header {
+            Header::Endpoint(_) => Self {
+                slots: 6,
+                rom: Some(EXPANSION_ROM),
+            },
+            Header::Bridge(_) => Self {
+                slots: 2,
+                rom: Some(BRIDGE_EXPANSION_ROM),
+            },
+            Header::CardBus { .. } => Self {
+                slots: 1,
+                rom: None,
+            },
+            Header::Unknown(_) => Self {
+                slots: 0,
+                rom: None,
+            },
+        }
+    }
+}
+
+/// A register as it is set, and as it reads after ones were written.
+#[derive(Clone, Copy)]
+struct Word {
+    set: u32,
+    mask: Option<u32>,
+}
+
+/// Writes `ones`, reads what is left of them, puts back what was set.
+fn size_word<A: ConfigAccess + ?Sized>(
+    access: &A,
+    address: Address,
+    register: u16,
+    ones: u32,
+) -> Result<Word, AccessError> {
+    let set = access.read32(address, register)?;
+    access.write32(address, register, ones)?;
+    let mask = access.read32(address, register);
+    access.write32(address, register, set)?;
+    Ok(Word {
+        set,
+        mask: Some(mask?),
+    })
+}
+
+fn walk<A: ConfigAccess + ?Sized>(
+    access: &A,
+    function: &Function,
+    word: impl Fn(&A, Address, u16, u32) -> Result<Word, AccessError>,
+) -> Result<Bars, AccessError> {
+    let mut bars = Bars::default();
+    let layout = Layout::of(function);
+    let mut slot = 0;
+    while slot < layout.slots {
+        let register = BASE_ADDRESS + 4 * u16::from(slot);
+        let place = &mut bars.list[usize::from(slot)];
+        let low = word(access, function.address, register, !0)?;
+        slot += 1;
+        *place = match Type::of(low) {
+            Type::Absent => None,
+            Type::Gone => Some(Err(BarFault::DoesNotSize { register })),
+            Type::Reserved => Some(Err(BarFault::ReservedType { register })),
+            Type::Io => Some(io(register, low)),
+            Type::Memory { bits: 64, .. } if slot == layout.slots => {
+                Some(Err(BarFault::NoUpperHalf { register }))
+            }
+            Type::Memory { kind, bits: 64 } => {
+                let high = word(access, function.address, register + 4, !0)?;
+                slot += 1;
+                Some(memory(register, kind, 64, low, Some(high)))
+            }
+            Type::Memory { kind, bits } => Some(memory(register, kind, bits, low, None)),
+        };
+    }
+    if let Some(register) = layout.rom {
+        let found = word(access, function.address, register, ROM_ADDRESS)?;
+        bars.list[MOST - 1] = rom(register, found);
+    }
+    Ok(bars)
+}
+
+/// What the bits of a BAR that are no address say.
+enum Type {
+    Absent,
+    Gone,
+    Reserved,
+    Io,
+    Memory { kind: BarKind, bits: u8 },
+}
+
+impl Type {
+    fn of(word: Word) -> Self {
+        let Word { set, mask } = word;
+        if set == 0 && mask.is_none_or(|mask| mask == 0) {
+            return Self::Absent;
+        }
+        // They are wired: where they change, something else or nobody answered.
+        let flags = if set & BAR_IO != 0 {
+            BAR_IO_FLAGS
+        } else {
+            BAR_MEMORY_FLAGS
+        };
+        if set == !0 || mask.is_some_and(|mask| (mask ^ set) & flags != 0) {
+            return Self::Gone;
+        }
+        if set & BAR_IO != 0 {
+            return Self::Io;
+        }
+        let bits = match set & BAR_MEMORY_TYPE {
+            0x0 => 32,
+            0x2 => 20, // before PCI 3.0: below 1 MiB
+            0x4 => 64,
+            _ => return Self::Reserved,
+        };
+        let kind = if set & BAR_PREFETCHABLE != 0 {
+            BarKind::Prefetchable
+        } else {
+            BarKind::Memory
+        };
+        Self::Memory { kind, bits }
+    }
+}
+
+fn io(register: u16, word: Word) -> Result<Bar, BarFault> {
+    let mut bar = Bar {
+        register,
+        kind: BarKind::Io,
+        bits: 32,
+        address: (word.set & !BAR_IO_FLAGS).into(),
+        size: None,
+    };
+    if let Some(mask) = word.mask {
+        let mut mask = mask & !BAR_IO_FLAGS;
+        // A PC has no more, and a device may save itself the rest (PCI 3.0, 6.2.5.1).
+        if mask != 0 && mask >> 16 == 0 {
+            bar.bits = 16;
+            mask |= 0xffff_0000;
+        }
+        bar.size = Some(size32(register, mask)?);
+    }
+    Ok(bar)
+}
+
+fn memory(
+    register: u16,
+    kind: BarKind,
+    bits: u8,
+    low: Word,
+    high: Option<Word>,
+) -> Result<Bar, BarFault> {
+    let join = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low & !BAR_MEMORY_FLAGS);
+    if high.is_some_and(|high| high.set == !0) {
+        return Err(BarFault::DoesNotSize { register });
+    }
+    let size = match (low.mask, high) {
+        (None, _) => None,
+        (Some(mask), None) => Some(size32(register, mask & !BAR_MEMORY_FLAGS)?),
+        (Some(mask), Some(high)) => match high.mask {
+            Some(high) => Some(size(register, join(mask, high))?),
+            None => None,
+        },
+    };
+    Ok(Bar {
+        register,
+        kind,
+        bits,
+        address: join(low.set, high.map_or(0, |high| high.set)),
+        size,
+    })
+}
+
+fn rom(register: u16, word: Word) -> Option<Result<Bar, BarFault>> {
+    let mask = word.mask.map(|mask| (mask, mask & ROM_ADDRESS));
+    let size = match mask {
+        None if word.set & ROM_ADDRESS == 0 => return None,
+        None if word.set == !0 => return Some(Err(BarFault::DoesNotSize { register })),
+        None => None,
+        // It was not written to be enabled.
+        Some((mask, _)) if mask & ROM_ENABLE != 0 => {
+            return Some(Err(BarFault::DoesNotSize { register }));
+        }
+        Some((_, 0)) if word.set & ROM_ADDRESS == 0 => return None,
+        Some((_, mask)) => match size32(register, mask) {
+            Ok(size) => Some(size),
+            Err(fault) => return Some(Err(fault)),
+        },
+    };
+    Some(Ok(Bar {
+        register,
+        kind: BarKind::Rom,
+        bits: 32,
+        address: (word.set & ROM_ADDRESS).into(),
+        size,
+    }))
+}
+
+/// The size that `mask` says: the address bits that could be set are those above it.
+fn size(register: u16, mask: u64) -> Result<u64, BarFault> {
+    let size = mask & mask.wrapping_neg();
+    if mask == 0 {
+        Err(BarFault::DoesNotSize { register })
+    } else if mask != size.wrapping_neg() {
+        Err(BarFault::NotAPowerOfTwo { register, mask })
+    } else {
+        Ok(size)
+    }
+}
+
+/// The same of a mask that has no upper half.
+fn size32(register: u16, mask: u32) -> Result<u64, BarFault> {
+    match mask {
+        0 => Err(BarFault::DoesNotSize { register }),
+        _ => size(register, u64::from(mask) | 0xffff_ffff_0000_0000),
+    }
+}
+
+/// What is wrong with a BAR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BarFault {
+    /// It does not take an address, or does not keep its type: hard-wired, or the function
+    /// is gone.
+    DoesNotSize {
+        /// Where it is.
+        register: u16,
+    },
+    /// The address bits that could be set have gaps.
+    NotAPowerOfTwo {
+        /// Where it is.
+        register: u16,
+        /// The bits that could be set.
+        mask: u64,
+    },
+    /// It says that it has 64 bits but is the last one.
+    NoUpperHalf {
+        /// Where it is.
+        register: u16,
+    },
+    /// It is of a type that no specification has.
+    ReservedType {
+        /// Where it is.
+        register: u16,
+    },
+}
+
+impl fmt::Display for BarFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DoesNotSize { register } => {
+                write!(f, "BAR at {register:#x} does not take an address")
+            }
+            Self::NotAPowerOfTwo { register, mask } => write!(
+                f,
+                "BAR at {register:#x} keeps the address bits {mask:#x}, which make no size"
+            ),
+            Self::NoUpperHalf { register } => write!(
+                f,
+                "BAR at {register:#x} has 64 bits, but no register is left for the upper half"
+            ),
+            Self::ReservedType { register } => {
+                write!(f, "BAR at {register:#x} is of a reserved type")
+            }
+        }
+    }
+}
+
+impl core::error::Error for BarFault {}

@@ -1,0 +1,414 @@
+//! Lists of capabilities.
+
+use core::fmt;
+
+use crate::registers::{
+    CAPABILITIES_POINTER, CARDBUS_CAPABILITIES_POINTER, FIRST_CAPABILITY,
+    FIRST_EXTENDED_CAPABILITY, STATUS, STATUS_CAPABILITIES,
+};
+use crate::{AccessError, Address, ConfigAccess, Function, Header};
+
+/// A capability: something that a function can do, by registers of its own (PCI 3.0, 6.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// Which one (PCI Code and ID Assignment Specification 1.11, 2).
+    pub id: u8,
+    /// Its first register.
+    pub register: u16,
+    /// The 16 bits after ID and pointer; for most capabilities their main register.
+    pub word: u16,
+}
+
+impl Capability {
+    /// The ID of the PCI Express capability.
+    pub const PCIE: u8 = 0x10;
+
+    /// A short word for it, which stays the same: `msi`, `pcie`; `None` for an ID that is
+    /// not assigned.
+    pub const fn name(&self) -> Option<&'static str> {
+        // PCI Code and ID Assignment Specification 1.11, 2.
+        Some(match self.id {
+            0x00 => "null",
+            0x01 => "pm",
+            0x02 => "agp",
+            0x03 => "vpd",
+            0x04 => "slot-id",
+            0x05 => "msi",
+            0x06 => "compact-pci-hot-swap",
+            0x07 => "pci-x",
+            0x08 => "hypertransport",
+            0x09 => "vendor",
+            0x0a => "debug-port",
+            0x0b => "compact-pci-control",
+            0x0c => "hot-plug",
+            0x0d => "bridge-subsystem",
+            0x0e => "agp-8x",
+            0x0f => "secure-device",
+            0x10 => "pcie",
+            0x11 => "msi-x",
+            0x12 => "sata",
+            0x13 => "advanced-features",
+            0x14 => "enhanced-allocation",
+            0x15 => "flattening-portal-bridge",
+            _ => return None,
+        })
+    }
+}
+
+/// A function's capabilities, in the order of its list.
+///
+/// Two accesses, and one more a capability. A list that cannot be followed ends with the
+/// reason.
+#[derive(Clone, Debug)]
+pub struct Capabilities<'a, A: ?Sized> {
+    access: &'a A,
+    address: Address,
+    next: Next,
+    /// Bit n: register 4n was visited.
+    visited: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// The list's head is in this register.
+    Head(u16),
+    At(u16),
+    End,
+}
+
+impl<'a, A: ConfigAccess + ?Sized> Capabilities<'a, A> {
+    /// Those of `function`; nothing is read yet.
+    pub fn new(access: &'a A, function: &Function) -> Self {
+        let next = match function.header {
+            Header::Endpoint(_) | Header::Bridge(_) => Next::Head(CAPABILITIES_POINTER),
+            Header::CardBus { .. } => Next::Head(CARDBUS_CAPABILITIES_POINTER),
+            Header::Unknown(_) => Next::End,
+        };
+        Self {
+            access,
+            address: function.address,
+            next,
+            visited: 0,
+        }
+    }
+
+    /// The first with this ID, of those before whatever is wrong with the list.
+    pub fn find(mut self, id: u8) -> Option<Capability> {
+        self.find_map(|one| one.ok().filter(|one| one.id == id))
+    }
+
+    fn head(&self, pointer: u16) -> Result<u16, CapabilityFault> {
+        let status = self.access.read16(self.address, STATUS)?;
+        if status == 0xffff {
+            return Err(CapabilityFault::Vanished);
+        }
+        if status & STATUS_CAPABILITIES == 0 {
+            return Ok(0);
+        }
+        // The lower two bits are reserved (PCI 3.0, 6.7).
+        Ok((self.access.read8(self.address, pointer)? & 0xfc).into())
+    }
+
+    fn step(&mut self) -> Result<Option<Capability>, CapabilityFault> {
+        let at = match core::mem::replace(&mut self.next, Next::End) {
+            Next::Head(pointer) => self.head(pointer)?,
+            Next::At(at) => at,
+            Next::End => 0,
+        };
+        if at == 0 {
+            return Ok(None);
+        }
+        if at < FIRST_CAPABILITY {
+            return Err(CapabilityFault::InHeader(at));
+        }
+        let bit = 1 << (at / 4);
+        if self.visited & bit != 0 {
+            return Err(CapabilityFault::Loop(at));
+        }
+        self.visited |= bit;
+        let word = self.access.read32(self.address, at)?;
+        if word == !0 {
+            return Err(CapabilityFault::Vanished);
+        }
+        let [id, next, ..] = word.to_le_bytes();
+        self.next = Next::At((next & 0xfc).into());
+        Ok(Some(Capability {
+            id,
+            register: at,
+            word: (word >> 16) as u16,
+        }))
+    }
+}
+
+impl<A: ConfigAccess + ?Sized> Iterator for Capabilities<'_, A> {
+    type Item = Result<Capability, CapabilityFault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+/// An extended capability: one of those above register 255 (PCI Express Base, 7.6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtendedCapability {
+    /// Which one (PCI Code and ID Assignment Specification 1.11, 3).
+    pub id: u16,
+    /// Of which version, 0 to 15.
+    pub version: u8,
+    /// Its first register.
+    pub register: u16,
+}
+
+impl ExtendedCapability {
+    /// The ID of Alternative Routing-ID Interpretation.
+    pub const ARI: u16 = 0x000e;
+
+    /// A short word for it, which stays the same; `None` for an ID that is not assigned.
+    pub const fn name(&self) -> Option<&'static str> {
+        // PCI Code and ID Assignment Specification 1.11, 3.
+        Some(match self.id {
+            0x0000 => "null",
+            0x0001 => "aer",
+            0x0002 => "virtual-channel",
+            0x0003 => "serial-number",
+            0x0004 => "power-budget",
+            0x0005 => "root-complex-link",
+            0x0006 => "root-complex-internal-link",
+            0x0007 => "root-complex-event-collector",
+            0x0008 => "multi-function-virtual-channel",
+            0x0009 => "virtual-channel-9",
+            0x000a => "root-complex-registers",
+            0x000b => "vendor",
+            0x000c => "configuration-access",
+            0x000d => "acs",
+            0x000e => "ari",
+            0x000f => "ats",
+            0x0010 => "sr-iov",
+            0x0011 => "mr-iov",
+            0x0012 => "multicast",
+            0x0013 => "page-request",
+            0x0014 => "amd",
+            0x0015 => "resizable-bar",
+            0x0016 => "dynamic-power",
+            0x0017 => "tph",
+            0x0018 => "ltr",
+            0x0019 => "secondary-pcie",
+            0x001a => "protocol-multiplexing",
+            0x001b => "pasid",
+            0x001c => "ln-requester",
+            0x001d => "dpc",
+            0x001e => "l1-pm",
+            0x001f => "ptm",
+            0x0020 => "m-pcie",
+            0x0021 => "frs-queueing",
+            0x0022 => "readiness-time",
+            0x0023 => "designated-vendor",
+            0x0024 => "vf-resizable-bar",
+            0x0025 => "data-link-feature",
+            0x0026 => "physical-layer-16",
+            0x0027 => "lane-margining",
+            0x0028 => "hierarchy-id",
+            0x0029 => "native-pcie-enclosure",
+            0x002a => "physical-layer-32",
+            0x002b => "alternate-protocol",
+            0x002c => "system-firmware-intermediary",
+            0x002d => "shadow-functions",
+            0x002e => "data-object-exchange",
+            0x002f => "device-3",
+            0x0030 => "ide",
+            _ => return None,
+        })
+    }
+}
+
+/// A function's extended capabilities, in the order of their list: one access each.
+///
+/// There are none where the method does not reach register 256, where nothing is behind
+/// it, and where an old bridge shows the header there once more.
+#[derive(Clone, Debug)]
+pub struct ExtendedCapabilities<'a, A: ?Sized> {
+    access: &'a A,
+    address: Address,
+    /// What register 0 reads, to know an old bridge by.
+    id: u32,
+    /// 0: the end.
+    next: u16,
+    /// A bit for each word of the 1024: visited.
+    visited: [u32; 32],
+}
+
+impl<'a, A: ConfigAccess + ?Sized> ExtendedCapabilities<'a, A> {
+    /// Those of `function`; nothing is read yet.
+    pub fn new(access: &'a A, function: &Function) -> Self {
+        let first = FIRST_EXTENDED_CAPABILITY;
+        Self {
+            access,
+            address: function.address,
+            id: u32::from(function.device) << 16 | u32::from(function.vendor),
+            next: if access.reaches(function.address, first) {
+                first
+            } else {
+                0
+            },
+            visited: [0; 32],
+        }
+    }
+
+    /// The first with this ID, of those before whatever is wrong with the list.
+    pub fn find(mut self, id: u16) -> Option<ExtendedCapability> {
+        self.find_map(|one| one.ok().filter(|one| one.id == id))
+    }
+
+    fn step(&mut self) -> Result<Option<ExtendedCapability>, CapabilityFault> {
+        let at = core::mem::take(&mut self.next);
+        if at == 0 {
+            return Ok(None);
+        }
+        if at < FIRST_EXTENDED_CAPABILITY {
+            return Err(CapabilityFault::InHeader(at));
+        }
+        let (word, bit) = (usize::from(at / 128), 1 << (at / 4 % 32));
+        if self.visited[word] & bit != 0 {
+            return Err(CapabilityFault::Loop(at));
+        }
+        self.visited[word] |= bit;
+        let header = self.access.read32(self.address, at)?;
+        if at == FIRST_EXTENDED_CAPABILITY && (header == 0 || header == !0 || header == self.id) {
+            return Ok(None);
+        }
+        if header == !0 {
+            return Err(CapabilityFault::Vanished);
+        }
+        // The lower two bits of the pointer are reserved (PCI Express Base, 7.6.3).
+        self.next = (header >> 20) as u16 & 0xffc;
+        Ok(Some(ExtendedCapability {
+            id: header as u16,
+            version: (header >> 16) as u8 & 0xf,
+            register: at,
+        }))
+    }
+}
+
+impl<A: ConfigAccess + ?Sized> Iterator for ExtendedCapabilities<'_, A> {
+    type Item = Result<ExtendedCapability, CapabilityFault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+/// What is wrong with a list; it ends there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CapabilityFault {
+    /// It comes back to this register.
+    Loop(u16),
+    /// It points to this register, where there can be no capability of its kind.
+    InHeader(u16),
+    /// The function is not there any more.
+    Vanished,
+    /// The access could not be made.
+    Access(AccessError),
+}
+
+impl From<AccessError> for CapabilityFault {
+    fn from(error: AccessError) -> Self {
+        Self::Access(error)
+    }
+}
+
+impl fmt::Display for CapabilityFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Loop(at) => write!(f, "the list of capabilities loops to {at:#x}"),
+            Self::InHeader(at) => write!(
+                f,
+                "the list of capabilities points to {at:#x}, where there is none"
+            ),
+            Self::Vanished => f.write_str("vanished while its capabilities were read"),
+            Self::Access(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for CapabilityFault {}
+
+/// The PCI Express capability's main register, decoded (PCI Express Base, 7.5.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Express {
+    /// The capability's first register.
+    pub register: u16,
+    /// Its version: from 2 on it has the second set of registers.
+    pub version: u8,
+    /// What it is in the tree of PCI Express.
+    pub port: PortType,
+    /// Whether a port leads to a slot (rather than to something soldered).
+    pub slot: bool,
+}
+
+impl Express {
+    /// Decodes `capability`; `None` if it is another one. Makes no access.
+    pub const fn of(capability: &Capability) -> Option<Self> {
+        if capability.id != Capability::PCIE {
+            return None;
+        }
+        let port = PortType::of((capability.word >> 4) as u8 & 0xf);
+        Some(Self {
+            register: capability.register,
+            version: capability.word as u8 & 0xf,
+            port,
+            slot: capability.word & 1 << 8 != 0
+                && matches!(port, PortType::RootPort | PortType::DownstreamPort),
+        })
+    }
+}
+
+/// What a function is in the tree of PCI Express (PCI Express Base, 7.5.3.2, "Device/Port
+/// Type").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PortType {
+    /// A device on a link.
+    Endpoint,
+    /// The same, with habits of older times.
+    LegacyEndpoint,
+    /// Where a link begins.
+    RootPort,
+    /// A switch's port towards the root.
+    UpstreamPort,
+    /// A switch's ports away from it.
+    DownstreamPort,
+    /// A bridge from PCI Express to PCI or PCI-X.
+    ToPci,
+    /// A bridge from PCI or PCI-X to PCI Express.
+    FromPci,
+    /// A device within the root complex.
+    RootComplexEndpoint,
+    /// What collects the errors of those.
+    EventCollector,
+    /// A number that is not assigned.
+    Unknown(u8),
+}
+
+impl PortType {
+    const fn of(number: u8) -> Self {
+        match number {
+            0 => Self::Endpoint,
+            1 => Self::LegacyEndpoint,
+            4 => Self::RootPort,
+            5 => Self::UpstreamPort,
+            6 => Self::DownstreamPort,
+            7 => Self::ToPci,
+            8 => Self::FromPci,
+            9 => Self::RootComplexEndpoint,
+            10 => Self::EventCollector,
+            _ => Self::Unknown(number),
+        }
+    }
+
+    /// Whether the bus below is a link: with one device on it, whose number is 0
+    /// (PCI Express Base, 7.3.1).
+    pub const fn leads_to_a_link(self) -> bool {
+        matches!(self, Self::RootPort | Self::DownstreamPort | Self::FromPci)
+    }
+}

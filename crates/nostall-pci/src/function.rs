@@ -1,0 +1,296 @@
+//! What a function's header tells.
+
+use core::fmt;
+
+use crate::registers::{
+    CACHE_LINE_SIZE, CARDBUS_SUBSYSTEM_VENDOR_ID, HEADER_MULTI_FUNCTION, INTERRUPT_LINE,
+    PRIMARY_BUS, REVISION_ID, SUBSYSTEM_VENDOR_ID, VENDOR_ID,
+};
+use crate::{AccessError, Address, ConfigAccess};
+
+/// A function that is there, by its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Where it is.
+    pub address: Address,
+    /// Who made it.
+    pub vendor: u16,
+    /// What it is, by its vendor's numbers.
+    pub device: u16,
+    /// The revision of that.
+    pub revision: u8,
+    /// What it is, by everybody's numbers.
+    pub class: Class,
+    /// What kind of header it has, and what only that kind tells.
+    pub header: Header,
+    /// Whether its device says that it has more functions; only function 0 need say so.
+    pub multi_function: bool,
+    /// How its interrupt line is wired.
+    pub interrupt: Interrupt,
+}
+
+impl Function {
+    /// Reads the header of the function at `address`, in five accesses; `None` after one if
+    /// there is none.
+    ///
+    /// Absent is what reads as vendor 0xffff (PCI 3.0, 6.1: nobody answered), and what
+    /// reads as 0x0000_0000 or 0xffff_0000, as broken boards do where nobody answers.
+    ///
+    /// # Errors
+    ///
+    /// [`Unread`]: there may be one, but its header is not known.
+    pub fn read<A: ConfigAccess + ?Sized>(
+        access: &A,
+        address: Address,
+    ) -> Result<Option<Self>, Unread> {
+        let id = access.read32(address, VENDOR_ID)?;
+        match id {
+            0x0000_0000 | 0xffff_0000 => return Ok(None),
+            _ if id as u16 == 0xffff => return Ok(None),
+            // The rest of the word is all ones then (PCI Express Base, 2.3.2).
+            _ if id as u16 == 0x0001 => return Err(Unread::NotReady),
+            _ => {}
+        }
+        let class = access.read32(address, REVISION_ID)?;
+        let kind = access.read32(address, CACHE_LINE_SIZE)?;
+        let interrupt = access.read32(address, INTERRUPT_LINE)?;
+        let [_, _, kind_byte, _] = kind.to_le_bytes();
+        let (header, own) = Header::read(access, address, kind_byte & !HEADER_MULTI_FUNCTION)?;
+        // It was there for the first access. All ones later may be true or may be nobody.
+        let doubtful = [class, kind, interrupt, own].contains(&!0);
+        if doubtful && access.read32(address, VENDOR_ID)? != id {
+            return Err(Unread::Vanished);
+        }
+        let [line, pin, ..] = interrupt.to_le_bytes();
+        Ok(Some(Self {
+            address,
+            vendor: id as u16,
+            device: (id >> 16) as u16,
+            revision: class as u8,
+            class: Class(class >> 8),
+            header,
+            multi_function: kind_byte & HEADER_MULTI_FUNCTION != 0,
+            interrupt: Interrupt { line, pin },
+        }))
+    }
+
+    /// The numbers of the buses that it leads to, if it is a bridge to PCI or CardBus.
+    pub const fn buses(&self) -> Option<Buses> {
+        match self.header {
+            Header::Bridge(buses) | Header::CardBus { buses, .. } => Some(buses),
+            Header::Endpoint(_) | Header::Unknown(_) => None,
+        }
+    }
+
+    /// Who made the board that it is on. A bridge may tell that in a capability instead.
+    pub const fn subsystem(&self) -> Option<Subsystem> {
+        match self.header {
+            Header::Endpoint(subsystem) | Header::CardBus { subsystem, .. } => Some(subsystem),
+            Header::Bridge(_) | Header::Unknown(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Function {
+    /// As `lspci -nD` does: address, class, vendor and device.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            address,
+            class,
+            vendor,
+            device,
+            ..
+        } = self;
+        write!(f, "{address} {class}: {vendor:04x}:{device:04x}")
+    }
+}
+
+/// The Class Code: what a function is, in 24 bits (PCI Code and ID Assignment
+/// Specification 1.11, 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Class(u32);
+
+impl Class {
+    /// Of these three numbers.
+    pub const fn new(base: u8, sub: u8, interface: u8) -> Self {
+        Self(u32::from_be_bytes([0, base, sub, interface]))
+    }
+
+    /// The base class: 0x02 is a network controller.
+    pub const fn base(self) -> u8 {
+        (self.0 >> 16) as u8
+    }
+
+    /// The sub-class: 0x00 of 0x02 is Ethernet.
+    pub const fn sub(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    /// The programming interface, where the sub-class has several.
+    pub const fn interface(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// Whether it is a host bridge: what leads from the processors to this very bus.
+    pub const fn is_host_bridge(self) -> bool {
+        self.base() == 0x06 && self.sub() == 0x00
+    }
+}
+
+impl fmt::Display for Class {
+    /// Base class and sub-class, as lspci does: `0200`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02x}{:02x}", self.base(), self.sub())
+    }
+}
+
+/// The kinds of header (PCI 3.0, 6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Header {
+    /// Type 0: whatever is no bridge, and host bridges.
+    Endpoint(Subsystem),
+    /// Type 1: a bridge to another PCI bus, a port of PCI Express.
+    Bridge(Buses),
+    /// Type 2: a bridge to CardBus.
+    CardBus {
+        /// Like a bridge's.
+        buses: Buses,
+        /// Like an endpoint's.
+        subsystem: Subsystem,
+    },
+    /// Of a type that no specification has.
+    Unknown(u8),
+}
+
+impl Header {
+    /// Reads what is a header's own, in one access; and that as it was read.
+    fn read<A: ConfigAccess + ?Sized>(
+        access: &A,
+        address: Address,
+        kind: u8,
+    ) -> Result<(Self, u32), AccessError> {
+        Ok(match kind {
+            0 => {
+                let own = access.read32(address, SUBSYSTEM_VENDOR_ID)?;
+                (Self::Endpoint(Subsystem::of(own)), own)
+            }
+            1 => {
+                let own = access.read32(address, PRIMARY_BUS)?;
+                (Self::Bridge(Buses::of(own)), own)
+            }
+            2 => {
+                let own = access.read32(address, PRIMARY_BUS)?;
+                let subsystem = access.read32(address, CARDBUS_SUBSYSTEM_VENDOR_ID)?;
+                let header = Self::CardBus {
+                    buses: Buses::of(own),
+                    subsystem: Subsystem::of(subsystem),
+                };
+                (header, own)
+            }
+            _ => (Self::Unknown(kind), 0),
+        })
+    }
+
+    /// The number of its type, 0 to 127.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Endpoint(_) => 0,
+            Self::Bridge(_) => 1,
+            Self::CardBus { .. } => 2,
+            Self::Unknown(number) => number,
+        }
+    }
+}
+
+/// The numbers of the buses on both sides of a bridge (Bridge Architecture 1.2, 3.2.5.2),
+/// as its registers have them: they may be nonsense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buses {
+    /// The bus that it is on.
+    pub primary: u8,
+    /// The bus that it leads to.
+    pub secondary: u8,
+    /// The last bus below it.
+    pub subordinate: u8,
+}
+
+impl Buses {
+    const fn of(word: u32) -> Self {
+        let [primary, secondary, subordinate, _] = word.to_le_bytes();
+        Self {
+            primary,
+            secondary,
+            subordinate,
+        }
+    }
+}
+
+impl fmt::Display for Buses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            primary,
+            secondary,
+            subordinate,
+        } = self;
+        write!(f, "{primary:02x} to {secondary:02x}-{subordinate:02x}")
+    }
+}
+
+/// Who made the board that a function is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subsystem {
+    /// The board's vendor; 0 if nobody said.
+    pub vendor: u16,
+    /// Its number.
+    pub device: u16,
+}
+
+impl Subsystem {
+    const fn of(word: u32) -> Self {
+        Self {
+            vendor: word as u16,
+            device: (word >> 16) as u16,
+        }
+    }
+}
+
+/// How a function's interrupt line is wired (PCI 3.0, 6.2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupt {
+    /// What firmware noted: on a PC the input of the interrupt controller, 255 for none.
+    pub line: u8,
+    /// The pin that it uses: 1 to 4 for INTA# to INTD#, 0 for none.
+    pub pin: u8,
+}
+
+/// Why a header was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unread {
+    /// The access could not be made.
+    Access(AccessError),
+    /// It is there but is not ready after a reset (vendor 0x0001: PCI Express Base, 2.3.2):
+    /// ask again, for up to a second.
+    NotReady,
+    /// It was there and then was not.
+    Vanished,
+}
+
+impl From<AccessError> for Unread {
+    fn from(error: AccessError) -> Self {
+        Self::Access(error)
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Access(error) => error.fmt(f),
+            Self::NotReady => f.write_str("not ready yet after a reset; ask again"),
+            Self::Vanished => f.write_str("vanished while it was looked at"),
+        }
+    }
+}
+
+impl core::error::Error for Unread {}

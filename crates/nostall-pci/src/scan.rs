@@ -1,0 +1,360 @@
+//! Which functions there are.
+
+use core::fmt;
+use core::ops::RangeInclusive;
+
+use crate::ari::{self, Ari};
+use crate::bus_set::BusSet;
+use crate::capability::{Capabilities, Express};
+use crate::{Address, Buses, CapabilityFault, ConfigAccess, Function, Unread};
+
+/// All functions of a segment, found by walking its buses.
+///
+/// It goes down through bridges: all of a bus, then the buses below it, lower numbers
+/// first. Where buses are numbered in depth first order, as all firmware does, the
+/// functions come in the order of their addresses. What is wrong on the way is reported
+/// in passing, after the function that it is about, and the scan goes on without it.
+///
+/// It asks a device for more functions only if function 0 says that there are any, and
+/// below a port of PCI Express it asks for device 0 only: a link has no other, and some
+/// devices answer for all 32. A present function takes five accesses, an absent one takes
+/// one; a bridge's capabilities are read up to that of PCI Express. Nothing is written,
+/// unless [`enabling_ari`](Self::enabling_ari) asks for it.
+///
+/// Whatever the devices say, it visits a bus at most once, and makes at most 256 steps on
+/// it.
+#[derive(Clone, Debug)]
+pub struct Scan<'a, A: ?Sized> {
+    access: &'a A,
+    segment: u16,
+    ari: Ari,
+    /// Where it is; `None` between two buses.
+    place: Option<Place>,
+    /// Buses found and not yet visited.
+    pending: BusSet,
+    /// Buses that are links, with one device.
+    links: BusSet,
+    /// Links whose port passes all function numbers on.
+    forwarding: BusSet,
+    /// For each bus the secondary bus of the innermost bridge that claims it.
+    owner: [u8; 256],
+    /// The range of the whole, and what of it nobody may claim.
+    buses: (u8, u8),
+    faults: [Option<ScanFault>; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    bus: u8,
+    /// Device and function to look at next.
+    devfn: u8,
+    /// Whether function numbers are followed from one to the next, not counted.
+    ari: bool,
+}
+
+impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
+    /// Scans `segment` from the first of `buses` down, not beyond the last.
+    ///
+    /// A machine with several root buses (host bridges) in a segment needs a scan for
+    /// each; firmware tells which they are.
+    pub fn new(access: &'a A, segment: u16, buses: RangeInclusive<u8>) -> Self {
+        let (root, last) = (*buses.start(), *buses.end());
+        let mut pending = BusSet::default();
+        if !buses.is_empty() {
+            pending.insert(root);
+        }
+        Self {
+            access,
+            segment,
+            ari: Ari::AsFound,
+            place: None,
+            pending,
+            links: BusSet::default(),
+            forwarding: BusSet::default(),
+            owner: [root; 256],
+            buses: (root, last),
+            faults: [None; 2],
+        }
+    }
+
+    /// Turns ARI forwarding on at ports that can do it, where the device below has more
+    /// functions for it. Otherwise they are found only where firmware has turned it on,
+    /// which most firmware leaves to the kernel.
+    #[must_use]
+    pub fn enabling_ari(mut self) -> Self {
+        self.ari = Ari::Enable;
+        self
+    }
+
+    fn look(&mut self, place: Place) -> Option<Result<Function, ScanFault>> {
+        let address = Address::from_devfn(self.segment, place.bus, place.devfn);
+        let read = Function::read(self.access, address);
+        self.place = match &read {
+            Ok(Some(function)) => self.after(place, function),
+            // No function 0, no device; with ARI the way on is lost.
+            _ if place.ari => None,
+            _ if place.devfn & 7 == 0 => self.next_device(place),
+            _ => self.next_function(place),
+        };
+        match read {
+            Ok(Some(function)) => {
+                if let Some(buses) = function.buses() {
+                    self.enter(&function, buses);
+                }
+                Some(Ok(function))
+            }
+            Ok(None) => None,
+            Err(why) => Some(Err(ScanFault::Unread { address, why })),
+        }
+    }
+
+    fn after(&mut self, mut place: Place, function: &Function) -> Option<Place> {
+        let first = place.devfn == 0 && self.forwarding.contains(place.bus);
+        if first || place.ari {
+            match ari::next_function(self.access, function) {
+                Ok(Some(0)) => return None,
+                Ok(Some(next)) if next > place.devfn => {
+                    place.devfn = next;
+                    place.ari = true;
+                    return Some(place);
+                }
+                Ok(Some(next)) => {
+                    let address = function.address;
+                    self.faults[0] = Some(ScanFault::NextFunction { address, next });
+                    return None;
+                }
+                // A device without ARI below a port that would pass it on.
+                Ok(None) if first => {}
+                Ok(None) => return None,
+                Err(why) => {
+                    let address = function.address;
+                    self.faults[0] = Some(ScanFault::Capabilities { address, why });
+                    if place.ari {
+                        return None;
+                    }
+                }
+            }
+        }
+        if place.devfn & 7 == 0 && !function.multi_function {
+            self.next_device(place)
+        } else {
+            self.next_function(place)
+        }
+    }
+
+    fn next_function(&self, place: Place) -> Option<Place> {
+        if place.devfn & 7 == 7 {
+            return self.next_device(place);
+        }
+        let devfn = place.devfn + 1;
+        Some(Place { devfn, ..place })
+    }
+
+    fn next_device(&self, place: Place) -> Option<Place> {
+        if self.links.contains(place.bus) {
+            return None;
+        }
+        let devfn = (place.devfn | 7).checked_add(1)?;
+        Some(Place { devfn, ..place })
+    }
+
+    /// Notes the bus below a bridge to be visited, if it can be.
+    fn enter(&mut self, bridge: &Function, buses: Buses) {
+        let address = bridge.address;
+        if let Err(why) = self.claim(address.bus(), buses) {
+            self.faults[1] = Some(ScanFault::Buses {
+                address,
+                buses,
+                why,
+            });
+            return;
+        }
+        self.pending.insert(buses.secondary);
+        match express(self.access, bridge) {
+            Ok(Some(express)) if express.port.leads_to_a_link() => {
+                self.links.insert(buses.secondary);
+                let forwarding =
+                    ari::forwarding(self.access, bridge, &express, buses.secondary, self.ari);
+                match forwarding {
+                    Ok(true) => self.forwarding.insert(buses.secondary),
+                    Ok(false) => {}
+                    Err(why) => {
+                        self.faults[1] = Some(ScanFault::Capabilities { address, why });
+                    }
+                }
+            }
+            Ok(_) => {}
+            Err(why) => self.faults[1] = Some(ScanFault::Capabilities { address, why }),
+        }
+    }
+
+    fn claim(&mut self, on: u8, buses: Buses) -> Result<(), BusFault> {
+        let Buses {
+            secondary,
+            subordinate,
+            ..
+        } = buses;
+        if secondary == 0 {
+            return Err(BusFault::NotAssigned);
+        }
+        if subordinate < secondary {
+            return Err(BusFault::Backwards);
+        }
+        let (root, last) = self.buses;
+        if secondary <= on || secondary <= root || subordinate > last {
+            return Err(BusFault::OutsideParent);
+        }
+        let range = usize::from(secondary)..=usize::from(subordinate);
+        let claimed = &mut self.owner[range];
+        if claimed.iter().any(|owner| *owner != on) {
+            // A bus of its parent that another bridge has, or none of its parent's.
+            let inside = claimed.iter().all(|owner| *owner >= on);
+            return Err(if inside {
+                BusFault::Taken
+            } else {
+                BusFault::OutsideParent
+            });
+        }
+        claimed.fill(secondary);
+        Ok(())
+    }
+
+    fn next_bus(&mut self) -> Option<Result<Place, ScanFault>> {
+        let bus = self.pending.pop_lowest()?;
+        let address = Address::from_devfn(self.segment, bus, 0);
+        if !self.access.reaches(address, 0) {
+            return Some(Err(ScanFault::OutOfReach(address)));
+        }
+        Some(Ok(Place {
+            bus,
+            devfn: 0,
+            ari: false,
+        }))
+    }
+}
+
+impl<A: ConfigAccess + ?Sized> Iterator for Scan<'_, A> {
+    type Item = Result<Function, ScanFault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(fault) = self.faults.iter_mut().find_map(Option::take) {
+            return Some(Err(fault));
+        }
+        loop {
+            let place = match self.place.take() {
+                Some(place) => place,
+                None => match self.next_bus()? {
+                    Ok(place) => place,
+                    Err(fault) => return Some(Err(fault)),
+                },
+            };
+            if let Some(found) = self.look(place) {
+                return Some(found);
+            }
+        }
+    }
+}
+
+/// The PCI Express capability of `function`, if it has one before whatever is wrong with
+/// the list.
+fn express<A: ConfigAccess + ?Sized>(
+    access: &A,
+    function: &Function,
+) -> Result<Option<Express>, CapabilityFault> {
+    for capability in Capabilities::new(access, function) {
+        if let Some(express) = Express::of(&capability?) {
+            return Ok(Some(express));
+        }
+    }
+    Ok(None)
+}
+
+/// What was wrong on the way; the scan has gone on without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScanFault {
+    /// There is or was something here whose header is not known.
+    Unread {
+        /// Where.
+        address: Address,
+        /// Why not.
+        why: Unread,
+    },
+    /// This bridge was not entered.
+    Buses {
+        /// Where it is.
+        address: Address,
+        /// What its registers say.
+        buses: Buses,
+        /// What is wrong with that.
+        why: BusFault,
+    },
+    /// Buses from this one on are below a bridge but cannot be reached by this method.
+    OutOfReach(Address),
+    /// A list of capabilities cannot be followed, so it is not known whether it has what a
+    /// scan looks for there: PCI Express, ARI.
+    Capabilities {
+        /// Whose.
+        address: Address,
+        /// Why.
+        why: CapabilityFault,
+    },
+    /// A function with ARI names a next one that is not after it; the rest of its device
+    /// was not looked for.
+    NextFunction {
+        /// Where it is.
+        address: Address,
+        /// The function number that it names.
+        next: u8,
+    },
+}
+
+impl fmt::Display for ScanFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unread { address, why } => write!(f, "{address}: {why}"),
+            Self::Buses {
+                address,
+                buses,
+                why,
+            } => write!(f, "{address}: bridge {buses} not entered: {why}"),
+            Self::OutOfReach(address) => {
+                write!(f, "{address}: bus cannot be reached in this way")
+            }
+            Self::Capabilities { address, why } => write!(f, "{address}: {why}"),
+            Self::NextFunction { address, next } => write!(
+                f,
+                "{address}: names {next} as its next function, which is not after it"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for ScanFault {}
+
+/// Why a bridge's bus numbers cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BusFault {
+    /// Nobody has given it any: its secondary bus is 0.
+    NotAssigned,
+    /// Its subordinate bus is before its secondary one.
+    Backwards,
+    /// They are not all below the bus that it is on.
+    OutsideParent,
+    /// Another bridge has some of them.
+    Taken,
+}
+
+impl fmt::Display for BusFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAssigned => "it has no bus numbers yet",
+            Self::Backwards => "its bus numbers run backwards",
+            Self::OutsideParent => "its buses are not below its own bus",
+            Self::Taken => "another bridge has some of its buses",
+        })
+    }
+}
+
+impl core::error::Error for BusFault {}

@@ -59,6 +59,7 @@
 
 mod clock;
 mod fault;
+pub mod pci;
 pub mod uart;
 
 pub use clock::VirtualClock;

@@ -7,7 +7,7 @@ use super::host_bridge::{HostBridge, Written};
 /// CONFIG_ADDRESS bit 31: the data port is one.
 const ENABLE: u32 = 1 << 31;
 /// What CONFIG_ADDRESS keeps; the rest reads 0.
-const KEPT: u32 = 0x80ff_fffc;
+pub(super) const KEPT: u32 = 0x80ff_fffc;
 const DATA: u16 = 4;
 
 impl HostBridge {

@@ -59,7 +59,10 @@
 
 mod clock;
 mod fault;
+pub mod pci;
 pub mod uart;
+#[cfg(feature = "vm-device")]
+pub mod vm_device;
 
 pub use clock::VirtualClock;
 pub use fault::{Fault, Faulty};

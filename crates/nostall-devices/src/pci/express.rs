@@ -1,0 +1,122 @@
+//! The PCI Express capability.
+
+use super::capability::Capability;
+use super::registers::id;
+
+/// What a function is in the PCI Express fabric (PCI Express Base 4.0, 7.5.3.2,
+/// device/port type).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortType {
+    /// An endpoint behind a port.
+    Endpoint,
+    /// A root port: one device behind it.
+    RootPort,
+    /// The port of a switch that looks to the root.
+    Upstream,
+    /// A port of a switch that looks away from it: one device behind it.
+    Downstream,
+    /// A bridge to a conventional bus.
+    ToConventional,
+    /// A bridge from a conventional bus to a link: one device behind it.
+    FromConventional,
+    /// An endpoint on the root's own bus.
+    RootComplexEndpoint,
+}
+
+impl PortType {
+    const fn number(self) -> u8 {
+        match self {
+            Self::Endpoint => 0,
+            Self::RootPort => 4,
+            Self::Upstream => 5,
+            Self::Downstream => 6,
+            Self::ToConventional => 7,
+            Self::FromConventional => 8,
+            Self::RootComplexEndpoint => 9,
+        }
+    }
+
+    /// Whether it needs a type 1 header.
+    pub(super) const fn is_bridge(self) -> bool {
+        !matches!(self, Self::Endpoint | Self::RootComplexEndpoint)
+    }
+
+    /// Whether behind it there is a link, and so but one device.
+    pub(super) const fn has_link_below(self) -> bool {
+        matches!(
+            self,
+            Self::RootPort | Self::Downstream | Self::FromConventional
+        )
+    }
+
+    const fn has_link(self) -> bool {
+        !matches!(self, Self::RootComplexEndpoint)
+    }
+
+    /// The capability of version 2, 60 bytes: a link of one lane at 2.5 GT/s that
+    /// is up; a port that looks away from the root forwards to ARI devices, if it
+    /// is told to. No slots.
+    pub(super) fn capability(self) -> Capability {
+        let mut r = Registers::default();
+        r.set(0x02, 2 | u16::from(self.number()) << 4, 0);
+        if matches!(self, Self::Endpoint | Self::RootComplexEndpoint) {
+            const ROLE_BASED_ERRORS: u16 = 1 << 15;
+            r.set(0x04, ROLE_BASED_ERRORS, 0);
+        }
+        // Device control: error reports, relaxed ordering, payload, no snoop,
+        // request size. A reset of one function is not offered.
+        r.set(0x08, 0x2810, 0x78ff);
+        r.clears(0x0a, 0x000f);
+        if self.has_link() {
+            const UP: u16 = 1 << 13;
+            let number_of_port = 1 << 8;
+            let reports_link = u16::from(self.has_link_below()) << 4;
+            r.set(0x0c, 0x0011, 0);
+            r.set(0x0e, number_of_port | reports_link, 0);
+            r.set(0x10, 0, 0x00cb);
+            let up = if self.has_link_below() { UP } else { 0 };
+            r.set(0x12, 0x0011 | up, 0);
+            r.set(0x2c, 1 << 1, 0);
+            r.set(0x30, 1, 0x000f);
+        }
+        if self == Self::RootPort {
+            r.set(0x1c, 0, 0x000f);
+        }
+        if matches!(self, Self::RootPort | Self::Downstream) {
+            const ARI_FORWARDING: u16 = 1 << 5;
+            r.set(0x24, ARI_FORWARDING, 0);
+            r.set(0x28, 0, ARI_FORWARDING);
+        }
+        Capability::new(id::EXPRESS, &r.bytes[2..])
+            .writable(&r.writable[2..])
+            .cleared_by_1(&r.clears[2..])
+    }
+}
+
+/// The capability's registers, by their offsets in the specification.
+struct Registers {
+    bytes: [u8; 0x3c],
+    writable: [u8; 0x3c],
+    clears: [u8; 0x3c],
+}
+
+impl Default for Registers {
+    fn default() -> Self {
+        Self {
+            bytes: [0; 0x3c],
+            writable: [0; 0x3c],
+            clears: [0; 0x3c],
+        }
+    }
+}
+
+impl Registers {
+    fn set(&mut self, at: usize, value: u16, writable: u16) {
+        self.bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        self.writable[at..at + 2].copy_from_slice(&writable.to_le_bytes());
+    }
+
+    fn clears(&mut self, at: usize, bits: u16) {
+        self.clears[at..at + 2].copy_from_slice(&bits.to_le_bytes());
+    }
+}

@@ -1,0 +1,78 @@
+//! Keeping what a guest has written, and putting it back.
+
+use serde::{Deserialize, Serialize};
+
+use super::function::Function;
+use super::host_bridge::HostBridge;
+use super::ports::KEPT;
+use super::tree::FunctionId;
+
+/// What a guest has made of a [`HostBridge`] by its writes.
+///
+/// Functions are not part of it: they are how the bridge is built. Nor is what a
+/// device stored into bits that no guest can change, or holds itself: that is the
+/// device's to put back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    index: u32,
+    /// By place: registers that are not as after a reset; `None` if it is empty.
+    functions: Vec<Option<Vec<(u16, u8)>>>,
+}
+
+impl HostBridge {
+    /// What the guest has written so far.
+    pub fn save(&self) -> State {
+        State {
+            index: self.index,
+            functions: self
+                .functions()
+                .map(|(_, function)| function.map(Function::changed))
+                .collect(),
+        }
+    }
+
+    /// Puts back what was saved of a bridge that was built alike, with functions
+    /// in the same places.
+    ///
+    /// The state may come from anywhere. What no guest could have written is left
+    /// out: other bits, other registers, other places.
+    pub fn restore(&mut self, state: &State) {
+        self.index = state.index & KEPT;
+        let places = self.functions().count();
+        for (n, saved) in state.functions.iter().take(places).enumerate() {
+            if let Some(saved) = saved {
+                self.tree
+                    .change(FunctionId(n), |function| function.restore(saved));
+            }
+        }
+    }
+}
+
+impl Function {
+    fn changeable(&self, at: usize) -> u8 {
+        self.writable[at] | self.clears[at]
+    }
+
+    fn changed(&self) -> Vec<(u16, u8)> {
+        let both = self.bytes.iter().zip(self.after_reset.iter()).enumerate();
+        both.filter(|&(at, (is, was))| (is ^ was) & self.changeable(at) != 0)
+            .map(|(at, (is, _))| (at as u16, is & self.changeable(at)))
+            .collect()
+    }
+
+    fn restore(&mut self, saved: &[(u16, u8)]) {
+        for at in 0..self.bytes.len() {
+            self.take(at, self.after_reset[at]);
+        }
+        for &(at, value) in saved {
+            if usize::from(at) < self.bytes.len() {
+                self.take(at.into(), value);
+            }
+        }
+    }
+
+    fn take(&mut self, at: usize, value: u8) {
+        let changeable = self.changeable(at);
+        self.bytes[at] = self.bytes[at] & !changeable | value & changeable;
+    }
+}

@@ -1,0 +1,325 @@
+//! Functions, and the buses between them.
+
+use std::error::Error;
+use std::fmt;
+
+use super::address::Address;
+use super::function::{Below, Function, Routing};
+use super::registers::{EXTENDED, SIZE};
+
+/// A function's place in a [`HostBridge`](super::HostBridge): the same as long as
+/// the bridge is, whatever the guest does and whatever sits in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub(super) usize);
+
+/// Where a function cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// There are 32 devices a bus and eight functions a device, from 0.
+    Number,
+    /// Behind a root or downstream port there is device 0 alone; functions of
+    /// ARI devices count through.
+    OneDevice,
+    /// A function is there already: remove it first.
+    Occupied,
+    /// No bridge is there for it to be behind.
+    NoBridge,
+    /// No such place: the id is another host bridge's.
+    NoPlace,
+}
+
+/// A tree of places. Children come after their parents, so that no walk up or
+/// down can go in circles, whatever numbers a guest gives its buses.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    places: Vec<Place>,
+    /// The places on the root's bus, by device and function.
+    on_root: Vec<usize>,
+    /// Counts what changes; see `Place::version`.
+    pub(super) version: u64,
+    /// The version at which functions last moved, came or went.
+    pub(super) moved: u64,
+}
+
+#[derive(Debug)]
+struct Place {
+    function: Option<Function>,
+    parent: Option<usize>,
+    devfn: u8,
+    /// The places behind it, by device and function.
+    behind: Vec<usize>,
+    /// The tree's version when the function last changed.
+    version: u64,
+}
+
+/// A bus that an address leads to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bus {
+    parent: Option<usize>,
+    below: Below,
+    /// Whether registers from 0x100 on get through.
+    extended: bool,
+}
+
+/// A function that can be reached, and the bytes of it that can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reached {
+    pub(super) id: FunctionId,
+    pub(super) size: usize,
+}
+
+impl Tree {
+    /// Which function answers at `address`, by the bus numbers as they are now.
+    pub(super) fn route(&self, first: u8, address: Address) -> Option<Reached> {
+        let bus = self.bus(first, address.bus())?;
+        let on_it = self.on(bus.parent);
+        let found = on_it
+            .binary_search_by_key(&address.devfn(), |&at| self.places[at].devfn)
+            .ok()?;
+        self.reached(bus, on_it[found])
+    }
+
+    /// All that answer on a bus, by device and function.
+    pub(super) fn functions_on(
+        &self,
+        first: u8,
+        number: u8,
+    ) -> impl Iterator<Item = (u8, Reached)> {
+        let bus = self.bus(first, number);
+        bus.into_iter().flat_map(move |bus| {
+            let reached = move |at: usize| Some((self.places[at].devfn, self.reached(bus, at)?));
+            self.on(bus.parent).iter().copied().filter_map(reached)
+        })
+    }
+
+    /// Follows the bridges down to a bus: each passes on what lies between its
+    /// secondary and its subordinate number (PCI-to-PCI Bridge Architecture 1.2,
+    /// 3.1). Where several would, the first does.
+    fn bus(&self, first: u8, number: u8) -> Option<Bus> {
+        let mut bus = Bus {
+            parent: None,
+            below: Below::Internal,
+            extended: true,
+        };
+        let mut current = first;
+        while current != number {
+            let (bridge, routing) = self.on(bus.parent).iter().find_map(|&at| {
+                self.reached(bus, at)?;
+                let routing = self.routing(at)?;
+                let passes = (routing.secondary..=routing.subordinate).contains(&number);
+                (passes && !routing.resets).then_some((at, routing))
+            })?;
+            current = routing.secondary;
+            bus = Bus {
+                parent: Some(bridge),
+                below: routing.below,
+                extended: bus.extended && routing.below != Below::Conventional,
+            };
+        }
+        Some(bus)
+    }
+
+    fn reached(&self, bus: Bus, at: usize) -> Option<Reached> {
+        let place = &self.places[at];
+        let function = place.function.as_ref()?;
+        let limit = if bus.extended { SIZE } else { EXTENDED };
+        bus.below.has(place.devfn).then(|| Reached {
+            id: FunctionId(at),
+            size: function.size().min(limit),
+        })
+    }
+
+    fn on(&self, parent: Option<usize>) -> &[usize] {
+        parent.map_or(&self.on_root, |at| &self.places[at].behind)
+    }
+
+    fn routing(&self, at: usize) -> Option<Routing> {
+        self.places[at].function.as_ref()?.routing()
+    }
+
+    pub(super) fn function(&self, id: FunctionId) -> Option<&Function> {
+        self.places.get(id.0)?.function.as_ref()
+    }
+
+    /// For reads, which change nothing that is stored.
+    pub(super) fn function_mut(&mut self, id: FunctionId) -> Option<&mut Function> {
+        self.places.get_mut(id.0)?.function.as_mut()
+    }
+
+    /// When a function last changed.
+    pub(super) fn version_of(&self, id: FunctionId) -> u64 {
+        self.places.get(id.0).map_or(0, |place| place.version)
+    }
+
+    /// Every place, with what is in it.
+    pub(super) fn all(&self) -> impl Iterator<Item = (FunctionId, Option<&Function>)> {
+        self.places
+            .iter()
+            .enumerate()
+            .map(|(at, place)| (FunctionId(at), place.function.as_ref()))
+    }
+
+    /// Changes a function, and whatever hangs on it.
+    pub(super) fn change<T>(
+        &mut self,
+        id: FunctionId,
+        change: impl FnOnce(&mut Function) -> T,
+    ) -> Option<T> {
+        let function = self.function_mut(id)?;
+        let before = function.routing();
+        let result = change(function);
+        let after = function.routing();
+        self.touch(id.0);
+        if before != after {
+            self.moved = self.version;
+        }
+        let resets = |routing: Option<Routing>| routing.is_some_and(|routing| routing.resets);
+        if resets(after) && !resets(before) {
+            self.reset_behind(id.0);
+        }
+        Some(result)
+    }
+
+    fn touch(&mut self, at: usize) {
+        self.version += 1;
+        self.places[at].version = self.version;
+    }
+
+    /// The reset of a secondary bus reaches all that is behind the bridge.
+    fn reset_behind(&mut self, bridge: usize) {
+        let mut behind = vec![false; self.places.len()];
+        for at in bridge + 1..self.places.len() {
+            let parent = self.places[at].parent;
+            behind[at] = parent.is_some_and(|parent| parent == bridge || behind[parent]);
+            if behind[at] {
+                self.reset(at);
+            }
+        }
+        self.moved = self.version;
+    }
+
+    pub(super) fn reset_all(&mut self) {
+        (0..self.places.len()).for_each(|at| self.reset(at));
+        self.moved = self.version;
+    }
+
+    fn reset(&mut self, at: usize) {
+        if let Some(function) = &mut self.places[at].function {
+            function.reset();
+        }
+        self.touch(at);
+    }
+
+    pub(super) fn add(
+        &mut self,
+        parent: Option<FunctionId>,
+        devfn: u8,
+        function: Function,
+    ) -> Result<FunctionId, TopologyError> {
+        let parent = parent.map(|id| id.0);
+        if let Some(bridge) = parent {
+            let below = self.below(bridge).ok_or(TopologyError::NoBridge)?;
+            if below.is_link() && devfn >= 8 && function.ari.is_none() {
+                return Err(TopologyError::OneDevice);
+            }
+        }
+        let search = self
+            .on(parent)
+            .binary_search_by_key(&devfn, |&at| self.places[at].devfn);
+        let Err(position) = search else {
+            return Err(TopologyError::Occupied);
+        };
+        let at = self.places.len();
+        self.places.push(Place {
+            function: Some(function),
+            parent,
+            devfn,
+            behind: Vec::new(),
+            version: 0,
+        });
+        match parent {
+            Some(bridge) => self.places[bridge].behind.insert(position, at),
+            None => self.on_root.insert(position, at),
+        }
+        self.arrived(at);
+        Ok(FunctionId(at))
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        id: FunctionId,
+        function: Function,
+    ) -> Result<(), TopologyError> {
+        let place = self.places.get_mut(id.0).ok_or(TopologyError::NoPlace)?;
+        if place.function.is_some() {
+            return Err(TopologyError::Occupied);
+        }
+        place.function = Some(function);
+        self.arrived(id.0);
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, id: FunctionId) -> Option<Function> {
+        let function = self.places.get_mut(id.0)?.function.take()?;
+        self.touch(id.0);
+        self.moved = self.version;
+        Some(function)
+    }
+
+    fn below(&self, bridge: usize) -> Option<Below> {
+        let function = self.places.get(bridge)?.function.as_ref()?;
+        function.routing().map(|routing| routing.below)
+    }
+
+    fn arrived(&mut self, at: usize) {
+        self.touch(at);
+        self.moved = self.version;
+        self.introduce(at);
+    }
+
+    /// Tells the functions of one device of one another. A function that was
+    /// taken away still counts: its device's other registers do not change.
+    fn introduce(&mut self, newcomer: usize) {
+        let parent = self.places[newcomer].parent;
+        let link = parent
+            .and_then(|at| self.below(at))
+            .is_some_and(Below::is_link);
+        let device = self.places[newcomer].devfn >> 3;
+        let of_device: Vec<usize> = self
+            .on(parent)
+            .iter()
+            .copied()
+            .filter(|&at| link || self.places[at].devfn >> 3 == device)
+            .collect();
+        let several = of_device.len() > 1;
+        for (n, &at) in of_device.iter().enumerate() {
+            let next = of_device.get(n + 1).map_or(0, |&at| self.places[at].devfn);
+            let first = if link {
+                n == 0
+            } else {
+                self.places[at].devfn & 7 == 0
+            };
+            if let Some(function) = &mut self.places[at].function {
+                function.set_siblings(several && first, next);
+            }
+            self.touch(at);
+        }
+    }
+}
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Number => "devices are numbered 0 to 31, functions 0 to 7",
+            Self::OneDevice => {
+                "behind a port there is device 0 alone; give the function the ARI capability"
+            }
+            Self::Occupied => "a function is there already: remove it first",
+            Self::NoBridge => "no bridge is there to be behind",
+            Self::NoPlace => "the id is another host bridge's",
+        })
+    }
+}
+
+impl Error for TopologyError {}

@@ -1,0 +1,257 @@
+//! What a VMM is told to map, unmap and change, and what it saves.
+
+use nostall_devices::pci::{
+    Address, Change, Class, Contents, Function, HostBridge, MAX_RUNS, Run, Shadow, ShadowMemory,
+    Topology, VirtualBus, Volatile,
+};
+use nostall_io::{Counting, Registers};
+
+const MIB: u64 = 1 << 20;
+
+/// One that answers nothing of its own.
+#[derive(Debug)]
+struct Silent;
+
+impl Volatile for Silent {
+    fn read(&mut self, _: u16, _: &mut [u8]) {}
+    fn write(&mut self, _: u16, _: &[u8]) {}
+}
+
+fn function(volatile: bool) -> Function {
+    let builder = Function::endpoint(0x1af4, 0x10f5, Class::new(0x12, 0, 0));
+    let range = 0x40..0x44;
+    match volatile {
+        true => builder.volatile([range], Silent).build().unwrap(),
+        false => builder.build().unwrap(),
+    }
+}
+
+fn run(offset: u64, length: u64) -> Run {
+    Run { offset, length }
+}
+
+#[test]
+fn one_mapping_a_bus_and_those_without_functions_are_all_ones() {
+    let bridge = Topology::new(0..=3).unwrap().bridge;
+    let changes = Shadow::new(&bridge, 0..=255).follow(&bridge);
+    let empty = |bus| Change::Map(run(bus * MIB, MIB), Contents::AllOnes);
+    assert_eq!(
+        changes,
+        [
+            Change::Map(run(0, MIB), Contents::Functions),
+            empty(1),
+            empty(2),
+            empty(3)
+        ]
+    );
+}
+
+#[test]
+fn only_the_buses_asked_for_are_shadowed() {
+    let mut bridge = HostBridge::new(16..=31);
+    bridge.add(0, 0, function(false)).unwrap();
+    let mut shadow = Shadow::new(&bridge, 18..=19);
+    shadow.follow(&bridge);
+    let runs: Vec<Run> = shadow.runs().collect();
+    assert_eq!(runs, [run(2 * MIB, MIB), run(3 * MIB, MIB)]);
+    assert_eq!(Shadow::new(&bridge, 0..=15).follow(&bridge), []);
+    assert_eq!(Shadow::new(&bridge, 32..=255).follow(&bridge), []);
+    assert_eq!(Shadow::new(&bridge, 0..=16).follow(&bridge).len(), 1);
+}
+
+#[test]
+fn a_write_updates_the_words_that_changed() {
+    let mut bridge = HostBridge::new(0..=0);
+    bridge.add(2, 0, function(false)).unwrap();
+    let mut shadow = Shadow::new(&bridge, 0..=0);
+    shadow.follow(&bridge);
+    let page = 0x1_0000;
+    bridge.ecam_write(page | 0x3c, &[5]).unwrap();
+    let update = Change::Update {
+        offset: page | 0x3c,
+        bytes: vec![5, 0, 0, 0],
+    };
+    assert_eq!(shadow.follow(&bridge), [update]);
+    bridge.ecam_write(page | 0x3c, &[5]).unwrap();
+    assert_eq!(shadow.follow(&bridge), [], "the same again");
+    bridge.ecam_write(page, &[1, 2, 3, 4]).unwrap();
+    assert_eq!(shadow.follow(&bridge), [], "it is read-only");
+}
+
+#[test]
+fn a_page_that_traps_splits_its_bus_into_the_runs_around_it() {
+    let mut bridge = HostBridge::new(0..=0);
+    bridge.add(0, 0, function(false)).unwrap();
+    let id = bridge.add(2, 0, function(true)).unwrap();
+    let mut shadow = Shadow::new(&bridge, 0..=0);
+    let split = [run(0, 0x1_0000), run(0x1_1000, MIB - 0x1_1000)];
+    assert_eq!(
+        shadow.follow(&bridge),
+        split.map(|run| Change::Map(run, Contents::Functions))
+    );
+    bridge.store(id, 0x44, &[1, 2, 3, 4]).unwrap();
+    assert_eq!(shadow.follow(&bridge), [], "nobody can see it there");
+    // Pulled out, it is all ones and need not trap.
+    bridge.remove(id).unwrap();
+    assert_eq!(
+        shadow.follow(&bridge),
+        [
+            Change::Unmap(split[0]),
+            Change::Unmap(split[1]),
+            Change::Map(run(0, MIB), Contents::Functions)
+        ]
+    );
+}
+
+#[test]
+fn a_bus_with_too_many_runs_traps_as_a_whole() {
+    let mut bridge = HostBridge::new(0..=0);
+    let mut shadow = Shadow::new(&bridge, 0..=0);
+    for device in 0..MAX_RUNS as u8 - 1 {
+        bridge.add(2 * device, 0, function(true)).unwrap();
+    }
+    shadow.follow(&bridge);
+    assert_eq!(shadow.runs().count(), MAX_RUNS - 1);
+    let id = bridge.add(31, 0, function(true)).unwrap();
+    shadow.follow(&bridge);
+    assert_eq!(shadow.runs().count(), MAX_RUNS);
+    bridge.add(31, 2, function(true)).unwrap();
+    shadow.follow(&bridge);
+    assert_eq!(shadow.runs().count(), 0);
+    bridge.store(id, 0x3c, &[1]).unwrap();
+    assert_eq!(shadow.follow(&bridge), []);
+}
+
+#[test]
+fn new_bus_numbers_move_what_a_bus_shows() {
+    let topology = Topology::new(0..=7).unwrap();
+    let mut bridge = topology.bridge;
+    let mut shadow = Shadow::new(&bridge, 0..=7);
+    let mut memory = ShadowMemory::new();
+    let mut follow = |bridge: &HostBridge| {
+        let changes = shadow.follow(bridge);
+        memory.apply(&changes, &shadow).unwrap();
+        let seen = |bus: u64| {
+            let mut ids = [0; 4];
+            assert!(memory.read(bus * MIB, &mut ids));
+            u32::from_le_bytes(ids)
+        };
+        (seen(1), seen(5), changes.len())
+    };
+    assert_eq!(follow(&bridge), (!0, !0, 8));
+    bridge.store(topology.root_ports[1], 0x18, &[0, 5, 5]);
+    // The port's own register; the bus was empty, and is no longer.
+    assert_eq!(follow(&bridge), (!0, 0x1041_1af4, 3));
+    bridge.store(topology.root_ports[1], 0x18, &[0, 1, 1]);
+    assert_eq!(follow(&bridge), (0x1041_1af4, !0, 5));
+    bridge.store(topology.root_ports[0], 0x18, &[0, 5, 5]);
+    assert_eq!(follow(&bridge), (0x1041_1af4, 0x10f2_1af4, 3));
+    bridge.store(topology.root_ports[1], 0x18, &[0, 5, 5]);
+    bridge.store(topology.root_ports[0], 0x18, &[0, 1, 1]);
+    // Both buses keep their mappings; one word of each port, and the pages.
+    let (on_1, on_5, changes) = follow(&bridge);
+    assert_eq!((on_1, on_5), (0x10f2_1af4, 0x1041_1af4));
+    assert!(changes > 4);
+    assert_eq!(memory.counts().mappings, 8 + 2 + 4 + 2);
+}
+
+#[test]
+fn memory_never_changes_under_a_function_that_traps() {
+    let memory = ShadowMemory::new();
+    let mut data = [0; 4];
+    assert!(!memory.read(0, &mut data));
+    let bridge = HostBridge::new(0..=0);
+    let mut shadow = Shadow::new(&bridge, 0..=0);
+    let mut memory = ShadowMemory::new();
+    let map = shadow.follow(&bridge);
+    memory.apply(&map, &shadow).unwrap();
+    assert!(memory.apply(&map, &shadow).is_err(), "mapped twice");
+    let update = Change::Update {
+        offset: 0,
+        bytes: vec![0; 4],
+    };
+    assert!(
+        memory.apply(&[update], &shadow).is_err(),
+        "all ones for good"
+    );
+    assert!(memory.read(MIB - 4, &mut data));
+    assert!(!memory.read(MIB - 3, &mut data), "over the end");
+    let unmap = Change::Unmap(run(0, MIB / 2));
+    assert!(memory.apply(&[unmap], &shadow).is_err(), "half of it");
+}
+
+/// Reads vendor and device of every function of eight buses.
+fn scan(read: impl Fn(u16) -> u32) -> usize {
+    (0..0x800).filter(|&address| read(address) != !0).count()
+}
+
+fn numbered() -> HostBridge {
+    let topology = Topology::new(0..=7).unwrap();
+    let mut bridge = topology.bridge;
+    bridge
+        .store(topology.root_ports[0], 0x18, &[0, 1, 4])
+        .unwrap();
+    bridge.store(topology.upstream, 0x18, &[1, 2, 4]).unwrap();
+    bridge.store(topology.pci_bridge, 0x18, &[0, 6, 6]).unwrap();
+    bridge
+}
+
+#[test]
+fn a_scan_by_memory_takes_no_exit() {
+    let bus = VirtualBus::new(numbered());
+    let ports = Counting::new(bus.ports());
+    let by_ports = scan(|address| {
+        ports.write32(0, 1 << 31 | u32::from(address) << 8);
+        ports.read32(4)
+    });
+    assert_eq!((by_ports, bus.exits()), (11, 2 * 0x800));
+    assert_eq!(ports.counts().bus_accesses(), 2 * 0x800);
+
+    let bus = VirtualBus::new(numbered());
+    let ecam = bus.ecam();
+    let by_ecam = scan(|address| ecam.read32(usize::from(address) << 12));
+    assert_eq!((by_ecam, bus.exits()), (11, 0x800));
+
+    let bus = VirtualBus::shadowed(numbered());
+    let ecam = bus.ecam();
+    assert_eq!(ecam.size(), 8 << 20);
+    let by_memory = scan(|address| ecam.read32(usize::from(address) << 12));
+    assert_eq!((by_memory, bus.exits()), (11, 0));
+    assert_eq!(bus.shadow_counts().mappings, 8);
+}
+
+#[test]
+fn a_write_is_an_exit_and_its_answer_is_in_memory() {
+    let bus = VirtualBus::shadowed(numbered());
+    let bar = 1 << 15 | 0x10;
+    bus.ecam().write32(bar, !0);
+    assert_eq!(bus.ecam().read32(bar), 0xffff_f000);
+    assert_eq!(bus.ecam().read16(bar + 2), 0xffff);
+    assert_eq!(bus.ecam().read8(bar + 1), 0xf0);
+    assert_eq!(bus.exits(), 1);
+    assert_eq!(bus.shadow_counts().updates, 1);
+    let ports = bus.ports();
+    ports.write32(0, 1 << 31 | 0x083c);
+    ports.write8(4, 11);
+    assert_eq!(ports.read16(4) & 0xff, 11);
+    assert_eq!(bus.exits(), 4);
+    assert_eq!(bus.ecam().read8(1 << 15 | 0x3c), 11);
+    assert_eq!(bus.exits(), 4);
+}
+
+#[test]
+fn a_function_vanishes_in_the_middle_of_a_scan() {
+    for shadowed in [false, true] {
+        let bridge = numbered();
+        let id = bridge.at(Address::new(0, 1, 1).unwrap()).unwrap();
+        let bus = match shadowed {
+            true => VirtualBus::shadowed(bridge),
+            false => VirtualBus::new(bridge),
+        };
+        bus.vanish_after(2, id);
+        let ecam = bus.ecam();
+        let seen = [(); 4].map(|()| ecam.read32(9 << 12));
+        assert_eq!(seen, [0x10f5_1af4, 0x10f5_1af4, !0, !0]);
+        assert_eq!(ecam.read32(8 << 12), 0x10f5_1af4, "its neighbour stays");
+    }
+}

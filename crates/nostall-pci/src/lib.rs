@@ -16,6 +16,7 @@ mod ecam;
 mod environment;
 mod function;
 pub mod mcfg;
+mod one_bus;
 mod ports;
 pub mod registers;
 mod scan;

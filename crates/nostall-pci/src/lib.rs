@@ -9,7 +9,9 @@ extern crate std;
 mod access;
 mod address;
 mod ari;
+mod assign;
 mod bar;
+mod bridge;
 mod bus_set;
 mod capability;
 mod ecam;
@@ -25,6 +27,7 @@ mod window;
 
 pub use access::{AccessError, ConfigAccess, REGISTERS, Width};
 pub use address::{Address, BadAddress};
+pub use assign::{AssignFault, Assigned, BadRanges, Decoding, Ranges, assign};
 pub use bar::{Bar, BarFault, BarKind, Bars, bars, bars_as_set};
 pub use capability::{
     Capabilities, Capability, CapabilityFault, Express, ExtendedCapabilities, ExtendedCapability,

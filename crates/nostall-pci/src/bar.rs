@@ -38,6 +38,18 @@ pub enum BarKind {
     Rom,
 }
 
+impl BarKind {
+    /// The bit of Command that makes it answer where it is; none for a ROM, which stays
+    /// silent by a bit of its own.
+    pub(crate) const fn command(self) -> u16 {
+        match self {
+            Self::Io => COMMAND_IO,
+            Self::Memory | Self::Prefetchable => COMMAND_MEMORY,
+            Self::Rom => 0,
+        }
+    }
+}
+
 /// The BARs of a function in the order of their registers, the ROM last; or what is wrong
 /// with one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,6 +136,53 @@ pub fn bars_as_set<A: ConfigAccess + ?Sized>(
         let set = access.read32(address, register)?;
         Ok(Word { set, mask: None })
     })
+}
+
+/// Sizes the BARs of `function`, whose decoding is off, and leaves the ones in them: from
+/// then on [`bars_left`] knows the sizes by reading alone.
+pub(crate) fn size_and_leave<A: ConfigAccess + ?Sized>(
+    access: &A,
+    function: &Function,
+) -> Result<Bars, AccessError> {
+    walk(access, function, |access, address, register, ones| {
+        access.write32(address, register, ones)?;
+        left(access, address, register)
+    })
+}
+
+/// The BARs of `function` as [`size_and_leave`] has left them. Their addresses mean nothing.
+pub(crate) fn bars_left<A: ConfigAccess + ?Sized>(
+    access: &A,
+    function: &Function,
+) -> Result<Bars, AccessError> {
+    walk(access, function, |access, address, register, _| {
+        left(access, address, register)
+    })
+}
+
+fn left<A: ConfigAccess + ?Sized>(
+    access: &A,
+    address: Address,
+    register: u16,
+) -> Result<Word, AccessError> {
+    let mask = access.read32(address, register)?;
+    Ok(Word {
+        set: mask & BAR_MEMORY_FLAGS, // which are wired
+        mask: Some(mask),
+    })
+}
+
+/// Takes all places away from `function`.
+pub(crate) fn clear<A: ConfigAccess + ?Sized>(
+    access: &A,
+    function: &Function,
+) -> Result<(), AccessError> {
+    let layout = Layout::of(function);
+    let slots = (0..layout.slots).map(|slot| BASE_ADDRESS + 4 * u16::from(slot));
+    for register in slots.chain(layout.rom) {
+        access.write32(function.address, register, 0)?;
+    }
+    Ok(())
 }
 
 /// Which BARs a kind of header has.
@@ -237,7 +296,8 @@ impl Type {
         } else {
             BAR_MEMORY_FLAGS
         };
-        if set == !0 || mask.is_some_and(|mask| (mask ^ set) & flags != 0) {
+        let changed = mask.is_some_and(|mask| (mask ^ set) & flags != 0);
+        if set == !0 || mask == Some(!0) || changed {
             return Self::Gone;
         }
         if set & BAR_IO != 0 {
@@ -378,6 +438,26 @@ pub enum BarFault {
         /// Where it is.
         register: u16,
     },
+}
+
+impl BarFault {
+    /// Where it is.
+    pub const fn register(self) -> u16 {
+        match self {
+            Self::DoesNotSize { register }
+            | Self::NotAPowerOfTwo { register, .. }
+            | Self::NoUpperHalf { register }
+            | Self::ReservedType { register } => register,
+        }
+    }
+
+    /// The bits of Command that could make it answer.
+    pub(crate) const fn command(self) -> u16 {
+        match self.register() {
+            EXPANSION_ROM | BRIDGE_EXPANSION_ROM => 0,
+            _ => COMMAND_IO | COMMAND_MEMORY,
+        }
+    }
 }
 
 impl fmt::Display for BarFault {

@@ -9,13 +9,16 @@ extern crate std;
 mod access;
 mod address;
 mod ari;
+mod assign;
 mod bar;
+mod bridge;
 mod bus_set;
 mod capability;
 mod ecam;
 mod environment;
 mod function;
 pub mod mcfg;
+mod one_bus;
 mod ports;
 pub mod registers;
 mod scan;
@@ -24,6 +27,7 @@ mod window;
 
 pub use access::{AccessError, ConfigAccess, REGISTERS, Width};
 pub use address::{Address, BadAddress};
+pub use assign::{AssignFault, Assigned, BadRanges, Decoding, Ranges, assign};
 pub use bar::{Bar, BarFault, BarKind, Bars, bars, bars_as_set};
 pub use capability::{
     Capabilities, Capability, CapabilityFault, Express, ExtendedCapabilities, ExtendedCapability,

@@ -3,9 +3,9 @@
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use crate::ari::{self, Ari};
+use crate::ari::Ari;
 use crate::bus_set::BusSet;
-use crate::capability::{Capabilities, Express};
+use crate::one_bus::{Link, Links, OneBus};
 use crate::{Address, Buses, CapabilityFault, ConfigAccess, Function, Unread};
 
 /// All functions of a segment, found by walking its buses.
@@ -28,28 +28,16 @@ pub struct Scan<'a, A: ?Sized> {
     access: &'a A,
     segment: u16,
     ari: Ari,
-    /// Where it is; `None` between two buses.
-    place: Option<Place>,
+    /// The bus it is on; `None` between two.
+    place: Option<OneBus>,
     /// Buses found and not yet visited.
     pending: BusSet,
-    /// Buses that are links, with one device.
-    links: BusSet,
-    /// Links whose port passes all function numbers on.
-    forwarding: BusSet,
+    links: Links,
     /// For each bus the secondary bus of the innermost bridge that claims it.
     owner: [u8; 256],
     /// The range of the whole, and what of it nobody may claim.
     buses: (u8, u8),
     faults: [Option<ScanFault>; 2],
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    bus: u8,
-    /// Device and function to look at next.
-    devfn: u8,
-    /// Whether function numbers are followed from one to the next, not counted.
-    ari: bool,
 }
 
 impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
@@ -69,8 +57,7 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
             ari: Ari::AsFound,
             place: None,
             pending,
-            links: BusSet::default(),
-            forwarding: BusSet::default(),
+            links: Links::default(),
             owner: [root; 256],
             buses: (root, last),
             faults: [None; 2],
@@ -86,76 +73,16 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
         self
     }
 
-    fn look(&mut self, place: Place) -> Option<Result<Function, ScanFault>> {
-        let address = Address::from_devfn(self.segment, place.bus, place.devfn);
-        let read = Function::read(self.access, address);
-        self.place = match &read {
-            Ok(Some(function)) => self.after(place, function),
-            // No function 0, no device; with ARI the way on is lost.
-            _ if place.ari => None,
-            _ if place.devfn & 7 == 0 => self.next_device(place),
-            _ => self.next_function(place),
-        };
-        match read {
-            Ok(Some(function)) => {
-                if let Some(buses) = function.buses() {
-                    self.enter(&function, buses);
-                }
-                Some(Ok(function))
-            }
-            Ok(None) => None,
-            Err(why) => Some(Err(ScanFault::Unread { address, why })),
+    fn look(&mut self, mut place: OneBus) -> Option<Result<Function, ScanFault>> {
+        let (found, fault) = place.next(self.access)?;
+        self.place = Some(place);
+        self.faults[0] = fault;
+        if let Ok(function) = &found
+            && let Some(buses) = function.buses()
+        {
+            self.enter(function, buses);
         }
-    }
-
-    fn after(&mut self, mut place: Place, function: &Function) -> Option<Place> {
-        let first = place.devfn == 0 && self.forwarding.contains(place.bus);
-        if first || place.ari {
-            match ari::next_function(self.access, function) {
-                Ok(Some(0)) => return None,
-                Ok(Some(next)) if next > place.devfn => {
-                    place.devfn = next;
-                    place.ari = true;
-                    return Some(place);
-                }
-                Ok(Some(next)) => {
-                    let address = function.address;
-                    self.faults[0] = Some(ScanFault::NextFunction { address, next });
-                    return None;
-                }
-                // A device without ARI below a port that would pass it on.
-                Ok(None) if first => {}
-                Ok(None) => return None,
-                Err(why) => {
-                    let address = function.address;
-                    self.faults[0] = Some(ScanFault::Capabilities { address, why });
-                    if place.ari {
-                        return None;
-                    }
-                }
-            }
-        }
-        if place.devfn & 7 == 0 && !function.multi_function {
-            self.next_device(place)
-        } else {
-            self.next_function(place)
-        }
-    }
-
-    fn next_function(&self, place: Place) -> Option<Place> {
-        if place.devfn & 7 == 7 {
-            return self.next_device(place);
-        }
-        let devfn = place.devfn + 1;
-        Some(Place { devfn, ..place })
-    }
-
-    fn next_device(&self, place: Place) -> Option<Place> {
-        if self.links.contains(place.bus) {
-            return None;
-        }
-        let devfn = (place.devfn | 7).checked_add(1)?;
-        Some(Place { devfn, ..place })
+        Some(found)
     }
 
     /// Notes the bus below a bridge to be visited, if it can be.
@@ -170,20 +97,8 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
             return;
         }
         self.pending.insert(buses.secondary);
-        match express(self.access, bridge) {
-            Ok(Some(express)) if express.port.leads_to_a_link() => {
-                self.links.insert(buses.secondary);
-                let forwarding =
-                    ari::forwarding(self.access, bridge, &express, buses.secondary, self.ari);
-                match forwarding {
-                    Ok(true) => self.forwarding.insert(buses.secondary),
-                    Ok(false) => {}
-                    Err(why) => {
-                        self.faults[1] = Some(ScanFault::Capabilities { address, why });
-                    }
-                }
-            }
-            Ok(_) => {}
+        match Link::below(self.access, bridge, buses.secondary, self.ari) {
+            Ok(link) => self.links.note(buses.secondary, link),
             Err(why) => self.faults[1] = Some(ScanFault::Capabilities { address, why }),
         }
     }
@@ -219,17 +134,13 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
         Ok(())
     }
 
-    fn next_bus(&mut self) -> Option<Result<Place, ScanFault>> {
+    fn next_bus(&mut self) -> Option<Result<OneBus, ScanFault>> {
         let bus = self.pending.pop_lowest()?;
-        let address = Address::from_devfn(self.segment, bus, 0);
-        if !self.access.reaches(address, 0) {
-            return Some(Err(ScanFault::OutOfReach(address)));
+        let first = Address::from_devfn(self.segment, bus, 0);
+        if !self.access.reaches(first, 0) {
+            return Some(Err(ScanFault::OutOfReach(first)));
         }
-        Some(Ok(Place {
-            bus,
-            devfn: 0,
-            ari: false,
-        }))
+        Some(Ok(OneBus::new(first, self.links.of(bus))))
     }
 }
 
@@ -253,20 +164,6 @@ impl<A: ConfigAccess + ?Sized> Iterator for Scan<'_, A> {
             }
         }
     }
-}
-
-/// The PCI Express capability of `function`, if it has one before whatever is wrong with
-/// the list.
-fn express<A: ConfigAccess + ?Sized>(
-    access: &A,
-    function: &Function,
-) -> Result<Option<Express>, CapabilityFault> {
-    for capability in Capabilities::new(access, function) {
-        if let Some(express) = Express::of(&capability?) {
-            return Ok(Some(express));
-        }
-    }
-    Ok(None)
 }
 
 /// What was wrong on the way; the scan has gone on without it.

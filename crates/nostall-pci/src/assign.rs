@@ -1,0 +1,633 @@
+//! Bus numbers, bridge windows and BARs, where no firmware has given them out.
+//!
+//! Numbers are given depth first. Then, from the last bus to the first, it is reckoned how
+//! much address space each bus needs; and from the first to the last it is given out:
+//! the largest alignment first, so that nothing is lost between.
+
+use core::fmt;
+use core::ops::{Range, RangeInclusive};
+
+use crate::ari::Ari;
+use crate::bar::{bars_left, clear, size_and_leave};
+use crate::bridge::{self, Window};
+use crate::bus_set::BusSet;
+use crate::one_bus::{Link, Links, OneBus};
+use crate::registers::{COMMAND_BUS_MASTER, COMMAND_IO, COMMAND_MEMORY};
+use crate::{
+    AccessError, Address, Bar, BarFault, BarKind, Bars, ConfigAccess, Function, Header, ScanFault,
+};
+
+/// What a root bus has to give. A range that is empty is not there.
+///
+/// The addresses are those on the bus. Where the processors see them elsewhere (a device
+/// tree says so), that is the caller's to reckon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranges {
+    /// Bus numbers; the first is the root bus's own.
+    pub buses: RangeInclusive<u8>,
+    /// I/O space.
+    pub io: Range<u64>,
+    /// Memory below 4 GiB, for all that is not prefetchable or has only 32 bits.
+    pub memory: Range<u64>,
+    /// Memory, above 4 GiB or below, for prefetchable BARs of 64 bits. Where this is empty,
+    /// or a bridge on the way cannot pass it on, they go to `memory`.
+    pub prefetchable: Range<u64>,
+}
+
+/// Whether functions may answer at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decoding {
+    /// They stay silent; each driver turns its own on.
+    Off,
+    /// A function whose BARs of a space (I/O, memory) all have their places answers there.
+    /// A bridge also passes on what those below it do as bus masters.
+    On,
+}
+
+/// What was given out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Assigned {
+    /// The last bus number in use.
+    pub last_bus: u8,
+    /// BARs that have a place.
+    pub placed: u32,
+    /// BARs that have none, each of which was reported.
+    pub left: u32,
+}
+
+/// Gives out bus numbers, bridge windows and BARs on all buses of `segment` below the first
+/// of `ranges.buses`, whatever was there before: so that a second run changes nothing. ARI
+/// forwarding is turned on where a device has use for it.
+///
+/// What has no place, or cannot have one, goes to `report`: it is left at 0, and its
+/// function's decoding of that space off. A host bridge is left as it is, its BARs too.
+/// ROMs get addresses but are not enabled. Nothing gets the address 0.
+///
+/// Nobody may use a device meanwhile: its decoding is off and its place changes.
+///
+/// It takes some 10 KiB of stack, and no memory else.
+///
+/// # Errors
+///
+/// [`BadRanges`], before anything was touched.
+pub fn assign<A: ConfigAccess + ?Sized>(
+    access: &A,
+    segment: u16,
+    ranges: &Ranges,
+    decoding: Decoding,
+    report: impl FnMut(AssignFault),
+) -> Result<Assigned, BadRanges> {
+    let spaces = ranges.spaces()?;
+    let (root, last) = (*ranges.buses.start(), *ranges.buses.end());
+    let mut work = Work {
+        access,
+        segment,
+        report,
+        spaces: spaces.clone(),
+        decoding,
+        links: Links::default(),
+        passes: [BusSet::default(); SPACES],
+        above: [NOBODY; 256],
+        needs: [[Need::NOTHING; SPACES]; 256],
+        starts: [[0; SPACES]; 256],
+        done: Assigned::default(),
+    };
+    for (space, range) in spaces.iter().enumerate() {
+        if !range.is_empty() {
+            work.passes[space].insert(root);
+        }
+    }
+    let used = work.number(root, last);
+    work.done.last_bus = used;
+    for bus in (root..=used).rev() {
+        work.measure(bus);
+    }
+    work.starts[usize::from(root)] = spaces.map(|range| range.start);
+    for bus in root..=used {
+        work.place(bus, root);
+    }
+    Ok(work.done)
+}
+
+/// The spaces, as indices.
+const IO: usize = 0;
+const MEMORY: usize = 1;
+const PREFETCHABLE: usize = 2;
+const SPACES: usize = 3;
+
+/// The granules of bridge windows in them, as powers of two (Bridge Architecture 1.2,
+/// 3.2.5.6, 3.2.5.8, 3.2.5.9).
+const GRANULES: [u8; SPACES] = [12, 20, 20];
+
+/// No bridge can be there: no bus is below the last one.
+const NOBODY: (u8, u8) = (0xff, 0xff);
+
+const FOUR_GIB: u64 = 1 << 32;
+
+impl Ranges {
+    fn spaces(&self) -> Result<[Range<u64>; SPACES], BadRanges> {
+        let Self {
+            buses,
+            io,
+            memory,
+            prefetchable,
+        } = self;
+        if buses.is_empty() {
+            return Err(BadRanges::NoBus);
+        }
+        let high = |range: &Range<u64>| !range.is_empty() && range.end > FOUR_GIB;
+        if high(io) || high(memory) {
+            return Err(BadRanges::Above4Gib);
+        }
+        let overlap = !memory.is_empty()
+            && !prefetchable.is_empty()
+            && memory.start < prefetchable.end
+            && prefetchable.start < memory.end;
+        if overlap {
+            return Err(BadRanges::Overlapping);
+        }
+        let mut spaces = [io, memory, prefetchable].map(Range::clone);
+        for (space, granule) in spaces.iter_mut().zip(GRANULES) {
+            // A BAR at 0 counts as one that has no place.
+            space.start = space.start.max(1 << granule);
+            // A window's registers have no room for more.
+            space.end = space.end.min(1 << (32 + granule));
+            if space.is_empty() {
+                *space = 0..0;
+            }
+        }
+        Ok(spaces)
+    }
+}
+
+/// How much a bus needs of a space, and at a multiple of which power of two.
+#[derive(Clone, Copy)]
+struct Need {
+    /// In granules.
+    granules: u32,
+    align: u8,
+}
+
+impl Need {
+    const NOTHING: Self = Self {
+        granules: 0,
+        align: 0,
+    };
+
+    const fn bytes(self, space: usize) -> u64 {
+        (self.granules as u64) << GRANULES[space]
+    }
+}
+
+/// Something that needs a place.
+#[derive(Clone, Copy)]
+struct Item {
+    space: usize,
+    size: u64,
+    /// The power of two that it is aligned to.
+    align: u8,
+    /// Where it must end at the latest.
+    before: u64,
+}
+
+/// Where the items of each alignment begin, in one space of one bus.
+#[derive(Clone, Copy)]
+struct Places {
+    next: [u64; 64],
+    /// Alignments that there are.
+    classes: u64,
+    /// Where the last one ends.
+    used: u64,
+    largest: u8,
+    end: u64,
+}
+
+impl Places {
+    /// Puts an item after the last of its alignment; `None` if there is no room.
+    fn put(&mut self, item: &Item) -> Option<u64> {
+        let next = self.next.get_mut(usize::from(item.align))?;
+        let start = next.checked_next_multiple_of(1 << item.align)?;
+        let end = start.checked_add(item.size)?;
+        if self.classes & 1 << item.align == 0 || end > self.end.min(item.before) {
+            return None;
+        }
+        *next = end;
+        Some(start)
+    }
+}
+
+struct Work<'a, A: ?Sized, F> {
+    access: &'a A,
+    segment: u16,
+    report: F,
+    spaces: [Range<u64>; SPACES],
+    decoding: Decoding,
+    links: Links,
+    /// For each space the buses that it gets to.
+    passes: [BusSet; SPACES],
+    /// For each bus the bridge that leads to it: bus, device and function.
+    above: [(u8, u8); 256],
+    needs: [[Need; SPACES]; 256],
+    /// For each bus where its windows begin; 0: closed.
+    starts: [[u64; SPACES]; 256],
+    done: Assigned,
+}
+
+impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
+    fn first(&self, bus: u8) -> Address {
+        Address::from_devfn(self.segment, bus, 0)
+    }
+
+    fn walk(&self, bus: u8) -> OneBus {
+        OneBus::new(self.first(bus), self.links.of(bus))
+    }
+
+    /// Gives out bus numbers below `root`, depth first; returns the last one given.
+    fn number(&mut self, root: u8, last: u8) -> u8 {
+        let mut walks = [OneBus::END; 256];
+        walks[usize::from(root)] = self.walk(root);
+        let (mut bus, mut used) = (root, root);
+        loop {
+            let Some((found, fault)) = walks[usize::from(bus)].next(self.access) else {
+                if bus == root {
+                    return used;
+                }
+                // All below this bridge is known: on with the bus above.
+                let (above, devfn) = self.above[usize::from(bus)];
+                let bridge = Address::from_devfn(self.segment, above, devfn);
+                self.note(
+                    bridge,
+                    bridge::number(self.access, bridge, above, bus, used),
+                );
+                bus = above;
+                continue;
+            };
+            if let Some(fault) = found.as_ref().err().copied().or(fault) {
+                (self.report)(AssignFault::Scan(fault));
+            }
+            let Ok(function) = found else { continue };
+            let secondary = used.checked_add(1).filter(|next| *next <= last);
+            match self.meet(&function, secondary, last) {
+                Ok(Some(below)) => {
+                    used = below;
+                    walks[usize::from(below)] = self.walk(below);
+                    bus = below;
+                }
+                Ok(None) => {}
+                Err(error) => self.note(function.address, Err(error)),
+            }
+        }
+    }
+
+    /// Silences a function; numbers it if it is a bridge, and says which bus is below.
+    fn meet(
+        &mut self,
+        function: &Function,
+        secondary: Option<u8>,
+        last: u8,
+    ) -> Result<Option<u8>, AccessError> {
+        let address = function.address;
+        if function.class.is_host_bridge() {
+            return Ok(None);
+        }
+        bridge::command(self.access, address, COMMAND_IO | COMMAND_MEMORY, 0)?;
+        if function.buses().is_none() {
+            return Ok(None);
+        }
+        let secondary = match function.header {
+            Header::Bridge(_) => secondary,
+            _ => None, // CardBus has windows of another kind
+        };
+        let Some(below) = secondary.filter(|bus| self.access.reaches(self.first(*bus), 0)) else {
+            (self.report)(AssignFault::NoBus(address));
+            bridge::number(self.access, address, 0, 0, 0)?;
+            return Ok(None);
+        };
+        bridge::number(self.access, address, address.bus(), below, last)?;
+        self.above[usize::from(below)] = (address.bus(), address.devfn());
+        let can = bridge::windows(self.access, address, self.limits())?;
+        for (space, can) in can.into_iter().enumerate() {
+            if can && self.passes[space].contains(address.bus()) {
+                self.passes[space].insert(below);
+            }
+        }
+        match Link::below(self.access, function, below, Ari::Enable) {
+            Ok(link) => self.links.note(below, link),
+            Err(why) => (self.report)(AssignFault::Scan(ScanFault::Capabilities { address, why })),
+        }
+        Ok(Some(below))
+    }
+
+    fn limits(&self) -> [u64; SPACES] {
+        [IO, MEMORY, PREFETCHABLE].map(|space| self.spaces[space].end)
+    }
+
+    /// Sizes all BARs on `bus` and reckons what it needs.
+    fn measure(&mut self, bus: u8) {
+        let mut walk = self.walk(bus);
+        while let Some((found, _)) = walk.next(self.access) {
+            if let Ok(function) = found
+                && !function.class.is_host_bridge()
+                && let Err(error) = size_and_leave(self.access, &function)
+            {
+                self.note(function.address, Err(error));
+            }
+        }
+        for space in 0..SPACES {
+            let range = &self.spaces[space];
+            let places = self.plan(bus, space, 0, range.end - range.start);
+            let granules = places.used.div_ceil(1 << GRANULES[space]);
+            self.needs[usize::from(bus)][space] = Need {
+                granules: granules.try_into().unwrap_or(u32::MAX),
+                align: places.largest.max(GRANULES[space]),
+            };
+        }
+    }
+
+    /// Where the items of each alignment go, if those of `bus` lie from `start` to `end`.
+    fn plan(&self, bus: u8, space: usize, start: u64, end: u64) -> Places {
+        let mut places = Places {
+            next: [0; 64],
+            classes: 0,
+            used: start,
+            largest: 0,
+            end,
+        };
+        if start == end {
+            return places;
+        }
+        self.each_item(bus, space, |item| {
+            if item.size <= end - start {
+                places.classes |= 1 << item.align;
+            }
+        });
+        places.largest = places.classes.checked_ilog2().unwrap_or(0) as u8;
+        for align in (0..64)
+            .rev()
+            .filter(|align| places.classes & 1 << align != 0)
+        {
+            let mut trial = places;
+            trial.next[align] = places.used;
+            self.each_item(bus, space, |item| {
+                if usize::from(item.align) == align {
+                    trial.put(&item);
+                }
+            });
+            places.next[align] = places.used;
+            places.used = trial.next[align];
+        }
+        places
+    }
+
+    fn each_item(&self, bus: u8, space: usize, mut take: impl FnMut(Item)) {
+        let mut walk = self.walk(bus);
+        while let Some((found, _)) = walk.next(self.access) {
+            let Ok(function) = found else { continue };
+            if function.class.is_host_bridge() {
+                continue;
+            }
+            let bars = bars_left(self.access, &function).unwrap_or_default();
+            let bars = bars.good().filter_map(|bar| self.bar_item(bus, bar));
+            let windows = self.windows(&function);
+            let items = bars.chain(windows.into_iter().flatten());
+            items.filter(|item| item.space == space).for_each(&mut take);
+        }
+    }
+
+    /// A BAR as something that needs a place.
+    fn bar_item(&self, bus: u8, bar: Bar) -> Option<Item> {
+        let wide = bar.kind == BarKind::Prefetchable
+            && bar.bits == 64
+            && self.passes[PREFETCHABLE].contains(bus);
+        let space = match bar.kind {
+            BarKind::Io => IO,
+            _ if wide => PREFETCHABLE,
+            _ => MEMORY,
+        };
+        if !self.passes[space].contains(bus) {
+            return None;
+        }
+        let size = bar.size?;
+        Some(Item {
+            space,
+            size,
+            align: size.checked_ilog2()? as u8,
+            before: 1u64.checked_shl(bar.bits.into()).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// The windows of a bridge that was numbered, as far as they are needed.
+    fn windows(&self, function: &Function) -> [Option<Item>; SPACES] {
+        let Some(below) = self.below(function) else {
+            return [None; SPACES];
+        };
+        [IO, MEMORY, PREFETCHABLE].map(|space| {
+            let need = self.needs[usize::from(below)][space];
+            let item = Item {
+                space,
+                size: need.bytes(space),
+                align: need.align,
+                before: u64::MAX,
+            };
+            (need.granules != 0).then_some(item)
+        })
+    }
+
+    /// The bus below a bridge, if it is as we have numbered it.
+    fn below(&self, function: &Function) -> Option<u8> {
+        let secondary = function.buses()?.secondary;
+        let address = function.address;
+        let ours = (address.bus(), address.devfn());
+        (self.above[usize::from(secondary)] == ours).then_some(secondary)
+    }
+
+    /// Gives out what `bus` has.
+    fn place(&mut self, bus: u8, root: u8) {
+        let mut places = [IO, MEMORY, PREFETCHABLE].map(|space| {
+            let start = self.starts[usize::from(bus)][space];
+            let end = match start {
+                0 => 0,
+                _ if bus == root => self.spaces[space].end,
+                _ => start + self.needs[usize::from(bus)][space].bytes(space),
+            };
+            self.plan(bus, space, start, end)
+        });
+        let mut walk = self.walk(bus);
+        while let Some((found, _)) = walk.next(self.access) {
+            if let Ok(function) = found
+                && !function.class.is_host_bridge()
+            {
+                let placed = self.place_function(&function, &mut places);
+                self.note(function.address, placed);
+            }
+        }
+    }
+
+    fn place_function(
+        &mut self,
+        function: &Function,
+        places: &mut [Places; SPACES],
+    ) -> Result<(), AccessError> {
+        let address = function.address;
+        let bars = bars_left(self.access, function)?;
+        let (mut has, lacks) = self.place_bars(function, bars, places)?;
+        if let Header::Bridge(_) = function.header {
+            let windows = self.place_windows(function, places);
+            bridge::open(self.access, address, &windows)?;
+            has |= match windows[IO].size {
+                0 => COMMAND_MEMORY | COMMAND_BUS_MASTER,
+                _ => COMMAND_IO | COMMAND_MEMORY | COMMAND_BUS_MASTER,
+            };
+        }
+        if self.decoding == Decoding::On {
+            bridge::command(self.access, address, 0, has & !lacks)?;
+        }
+        Ok(())
+    }
+
+    fn place_windows(
+        &mut self,
+        bridge: &Function,
+        places: &mut [Places; SPACES],
+    ) -> [Window; SPACES] {
+        let mut windows = [Window::CLOSED; SPACES];
+        let Some(below) = self.below(bridge) else {
+            return windows;
+        };
+        for item in self.windows(bridge).into_iter().flatten() {
+            if let Some(start) = places[item.space].put(&item) {
+                self.starts[usize::from(below)][item.space] = start;
+                windows[item.space] = Window {
+                    start,
+                    size: item.size,
+                };
+            }
+        }
+        windows
+    }
+
+    /// Places the BARs of a function; returns, as bits of Command, the spaces in which it
+    /// has something to answer for and those in which it must not answer.
+    fn place_bars(
+        &mut self,
+        function: &Function,
+        bars: Bars,
+        places: &mut [Places; SPACES],
+    ) -> Result<(u16, u16), AccessError> {
+        let address = function.address;
+        if bars.iter().any(|bar| bar.is_err()) {
+            clear(self.access, function)?;
+        }
+        let (mut has, mut lacks) = (0, 0);
+        for bar in bars {
+            let bar = match bar {
+                Ok(bar) => bar,
+                Err(fault) => {
+                    (self.report)(AssignFault::Bar { address, fault });
+                    self.done.left += 1;
+                    lacks |= fault.command();
+                    continue;
+                }
+            };
+            let item = self.bar_item(address.bus(), bar);
+            let start = item.and_then(|item| places[item.space].put(&item));
+            let at = start.unwrap_or(0);
+            self.access.write32(address, bar.register, at as u32)?;
+            if bar.bits == 64 {
+                let high = (at >> 32) as u32;
+                self.access.write32(address, bar.register + 4, high)?;
+            }
+            if start.is_some() {
+                self.done.placed += 1;
+                has |= bar.kind.command();
+            } else {
+                (self.report)(AssignFault::NoRoom { address, bar });
+                self.done.left += 1;
+                lacks |= bar.kind.command();
+            }
+        }
+        Ok((has, lacks))
+    }
+
+    fn note(&mut self, address: Address, result: Result<(), AccessError>) {
+        if let Err(error) = result {
+            (self.report)(AssignFault::Access { address, error });
+        }
+    }
+}
+
+/// What got nothing, or was wrong on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AssignFault {
+    /// No bus number is left for what is below this bridge, or it cannot be reached, or it
+    /// is a bridge to CardBus. Nothing below it can be used.
+    NoBus(Address),
+    /// There is no room for this BAR where it could go.
+    NoRoom {
+        /// Whose it is.
+        address: Address,
+        /// Its register and size.
+        bar: Bar,
+    },
+    /// This BAR cannot be given a place.
+    Bar {
+        /// Whose it is.
+        address: Address,
+        /// Why not.
+        fault: BarFault,
+    },
+    /// An access to this function could not be made; it may be set up by half.
+    Access {
+        /// Which.
+        address: Address,
+        /// Why not.
+        error: AccessError,
+    },
+    /// What a scan would tell.
+    Scan(ScanFault),
+}
+
+impl fmt::Display for AssignFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoBus(address) => write!(f, "{address}: there is no bus number for it"),
+            Self::NoRoom { address, bar } => write!(
+                f,
+                "{address}: there is no room for the {:#x} bytes of BAR {:#x}",
+                bar.size.unwrap_or(0),
+                bar.register
+            ),
+            Self::Bar { address, fault } => write!(f, "{address}: {fault}"),
+            Self::Access { address, error } => write!(f, "{address}: {error}"),
+            Self::Scan(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for AssignFault {}
+
+/// Why nothing was given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadRanges {
+    /// There is not even a root bus.
+    NoBus,
+    /// The ranges of I/O and of memory must end below 4 GiB.
+    Above4Gib,
+    /// Memory and prefetchable memory overlap.
+    Overlapping,
+}
+
+impl fmt::Display for BadRanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoBus => "there is no bus to assign from",
+            Self::Above4Gib => "the ranges of I/O and 32-bit memory must end below 4 GiB",
+            Self::Overlapping => "the ranges of memory and prefetchable memory overlap",
+        })
+    }
+}
+
+impl core::error::Error for BadRanges {}

@@ -1,0 +1,180 @@
+//! The functions of one bus.
+
+use crate::ari::{self, Ari};
+use crate::bus_set::BusSet;
+use crate::capability::{Capabilities, CapabilityFault, Express};
+use crate::{Address, ConfigAccess, Function, ScanFault};
+
+/// A walk along one bus. At most 256 steps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OneBus {
+    /// What to look at next; `None` at the end.
+    next: Option<Address>,
+    link: Link,
+    /// Whether function numbers are followed from one to the next, not counted.
+    ari: bool,
+}
+
+impl OneBus {
+    /// From `first`, the first function that there can be on the bus.
+    pub(crate) const fn new(first: Address, link: Link) -> Self {
+        Self {
+            next: Some(first),
+            link,
+            ari: false,
+        }
+    }
+
+    /// One that is over.
+    pub(crate) const END: Self = Self {
+        next: None,
+        link: Link::None,
+        ari: false,
+    };
+
+    /// The next function that is there, or what is wrong with it; and what is wrong with
+    /// the way on from it.
+    pub(crate) fn next<A: ConfigAccess + ?Sized>(
+        &mut self,
+        access: &A,
+    ) -> Option<(Result<Function, ScanFault>, Option<ScanFault>)> {
+        loop {
+            let address = self.next.take()?;
+            match Function::read(access, address) {
+                Ok(Some(function)) => {
+                    let fault = self.pass(access, &function);
+                    return Some((Ok(function), fault));
+                }
+                Ok(None) => self.pass_absent(address),
+                Err(why) => {
+                    self.pass_absent(address);
+                    return Some((Err(ScanFault::Unread { address, why }), None));
+                }
+            }
+        }
+    }
+
+    fn pass<A: ConfigAccess + ?Sized>(
+        &mut self,
+        access: &A,
+        function: &Function,
+    ) -> Option<ScanFault> {
+        let address = function.address;
+        let mut fault = None;
+        if self.ari || address.devfn() == 0 && self.link == Link::Forwarding {
+            match ari::next_function(access, function) {
+                Ok(Some(next)) => return self.pass_to(address, next),
+                // A device without ARI below a port that would pass it on.
+                Ok(None) => {}
+                Err(why) => fault = Some(ScanFault::Capabilities { address, why }),
+            }
+        }
+        let more = address.function() != 0 || function.multi_function;
+        match more {
+            _ if self.ari => {} // the way on is lost
+            true => self.pass_function(address),
+            false => self.pass_device(address),
+        }
+        fault
+    }
+
+    /// On to the function that an ARI function names.
+    fn pass_to(&mut self, address: Address, next: u8) -> Option<ScanFault> {
+        if next > address.devfn() {
+            self.ari = true;
+            self.go(address, next);
+        }
+        let wrong = next != 0 && next <= address.devfn();
+        wrong.then_some(ScanFault::NextFunction { address, next })
+    }
+
+    fn pass_absent(&mut self, address: Address) {
+        match address.function() {
+            _ if self.ari => {}
+            // No function 0, no device (PCI 3.0, 3.2.2.3.4).
+            0 => self.pass_device(address),
+            _ => self.pass_function(address),
+        }
+    }
+
+    fn pass_function(&mut self, address: Address) {
+        match address.function() {
+            7 => self.pass_device(address),
+            _ => self.go(address, address.devfn() + 1),
+        }
+    }
+
+    fn pass_device(&mut self, address: Address) {
+        if self.link == Link::None
+            && let Some(devfn) = (address.devfn() | 7).checked_add(1)
+        {
+            self.go(address, devfn);
+        }
+    }
+
+    fn go(&mut self, address: Address, devfn: u8) {
+        self.next = Some(Address::from_devfn(address.segment(), address.bus(), devfn));
+    }
+}
+
+/// Whether a bus is a link of PCI Express, which has one device, number 0 (PCI Express
+/// Base, 7.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// It is a bus with 32 devices.
+    None,
+    /// It is one.
+    Plain,
+    /// It is one, whose port passes all 256 function numbers on.
+    Forwarding,
+}
+
+impl Link {
+    /// What is below `bridge`, at the bus `secondary`.
+    pub(crate) fn below<A: ConfigAccess + ?Sized>(
+        access: &A,
+        bridge: &Function,
+        secondary: u8,
+        ari: Ari,
+    ) -> Result<Self, CapabilityFault> {
+        for capability in Capabilities::new(access, bridge) {
+            let Some(express) = Express::of(&capability?) else {
+                continue;
+            };
+            return Ok(if !express.port.leads_to_a_link() {
+                Self::None
+            } else if ari::forwarding(access, bridge, &express, secondary, ari)? {
+                Self::Forwarding
+            } else {
+                Self::Plain
+            });
+        }
+        Ok(Self::None)
+    }
+}
+
+/// Which buses are links.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Links {
+    links: BusSet,
+    forwarding: BusSet,
+}
+
+impl Links {
+    pub(crate) fn note(&mut self, bus: u8, link: Link) {
+        if link != Link::None {
+            self.links.insert(bus);
+        }
+        if link == Link::Forwarding {
+            self.forwarding.insert(bus);
+        }
+    }
+
+    pub(crate) fn of(&self, bus: u8) -> Link {
+        match (self.links.contains(bus), self.forwarding.contains(bus)) {
+            (false, _) => Link::None,
+            (true, false) => Link::Plain,
+            (true, true) => Link::Forwarding,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Ports and ECAM, access by access, on the model of a host bridge.
+
+use std::cell::RefCell;
+
+use nostall_devices::pci::{Topology, VirtualBus};
+use nostall_io::{Counting, Processor, Registers};
+use nostall_pci::{AccessError, Address, BUS, ConfigAccess, Ecam, Ports, Width};
+use proptest::prelude::*;
+use spin::mutex::SpinMutex;
+
+/// A CPU that notes when its interrupts are masked.
+struct Cpu<'a>(&'a RefCell<Vec<Event>>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Mask,
+    Unmask,
+    Write(usize, u32),
+    Read(usize),
+}
+
+impl Processor for Cpu<'_> {
+    fn id(&self) -> usize {
+        0
+    }
+
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        self.0.borrow_mut().push(Event::Mask);
+        let result = critical();
+        self.0.borrow_mut().push(Event::Unmask);
+        result
+    }
+}
+
+/// Ports that note what is done to them, and have nothing behind them.
+struct Noting<'a>(&'a RefCell<Vec<Event>>);
+
+impl Registers for Noting<'_> {
+    fn read8(&self, offset: usize) -> u8 {
+        self.0.borrow_mut().push(Event::Read(offset));
+        !0
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.write32(offset, value.into());
+    }
+
+    fn read32(&self, offset: usize) -> u32 {
+        self.read8(offset);
+        !0
+    }
+
+    fn write32(&self, offset: usize, value: u32) {
+        self.0.borrow_mut().push(Event::Write(offset, value));
+    }
+}
+
+fn at(bus: u8, device: u8, function: u8) -> Address {
+    Address::new(bus, device, function).unwrap()
+}
+
+#[test]
+fn index_and_data_are_one_critical_section() {
+    let events = RefCell::new(Vec::new());
+    let ports = Ports::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
+    ports.read32(at(0x12, 0x1f, 7), 0xfc).unwrap();
+    ports.write8(at(0, 0, 1), 0x3d, 0xaa).unwrap();
+    let expected = [
+        Event::Mask,
+        Event::Write(0, 0x8012_fffc),
+        Event::Read(4),
+        Event::Unmask,
+        Event::Mask,
+        Event::Write(0, 0x8000_013c),
+        Event::Write(5, 0xaa),
+        Event::Unmask,
+    ];
+    assert_eq!(events.into_inner(), expected);
+}
+
+#[test]
+fn what_a_method_does_not_reach_it_does_not_touch() {
+    let events = RefCell::new(Vec::new());
+    let ports = Ports::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
+    let there = at(0, 0, 0);
+    let elsewhere = there.in_segment(1);
+    let out = |address, register| Err(AccessError::OutOfReach { address, register });
+    assert_eq!(ports.read32(there, 0x100), out(there, 0x100));
+    assert_eq!(ports.read32(elsewhere, 0), out(elsewhere, 0));
+    assert_eq!(ports.write32(elsewhere, 0, 1), out(elsewhere, 0).map(drop));
+    let ecam = Ecam::new(Noting(&events), 1, 2..=3);
+    for address in [
+        at(2, 0, 0),
+        at(1, 0, 0).in_segment(1),
+        at(4, 0, 0).in_segment(1),
+    ] {
+        assert_eq!(ecam.read8(address, 0), out(address, 0).map(|_: u32| 0));
+    }
+    for method in [&ports as &dyn ConfigAccess, &ecam] {
+        for address in [there, at(2, 0, 0).in_segment(1)] {
+            let (word, dword) = (Width::Word, Width::Dword);
+            let unaligned = |register, width| Err(AccessError::Unaligned { register, width });
+            assert_eq!(method.read(address, 1, word), unaligned(1, word));
+            assert_eq!(method.read(address, 2, dword), unaligned(2, dword));
+            assert_eq!(
+                method.write(address, 3, dword, 0),
+                unaligned(3, dword).map(|_: u32| ())
+            );
+            let beyond = AccessError::NoSuchRegister(4096);
+            assert_eq!(method.read8(address, 4096), Err(beyond));
+            assert_eq!(
+                method.read32(address, u16::MAX - 3),
+                Err(AccessError::NoSuchRegister(65532))
+            );
+        }
+    }
+    assert_eq!(events.into_inner(), []);
+}
+
+#[test]
+fn a_window_begins_with_its_first_bus() {
+    let events = RefCell::new(Vec::new());
+    let ecam = Ecam::new(Noting(&events), 1, 2..=3);
+    ecam.read8(at(2, 0, 0).in_segment(1), 0).unwrap();
+    ecam.read32(at(3, 31, 7).in_segment(1), 4092).unwrap();
+    let expected = [Event::Read(0), Event::Read(2 * BUS - 4)];
+    assert_eq!(events.into_inner(), expected);
+}
+
+#[test]
+fn an_access_is_two_by_ports_one_by_ecam_and_none_that_exits_when_shadowed() {
+    let events = RefCell::new(Vec::new());
+    let bus = VirtualBus::shadowed(Topology::new(0..=3).unwrap().bridge);
+    let ports = Counting::new(bus.ports());
+    let by_ports = Ports::<SpinMutex<()>, _, _>::new(&ports, Cpu(&events));
+    let ecam = Counting::new(bus.ecam());
+    let by_ecam = Ecam::new(&ecam, 0, 0..=3);
+    let before = bus.exits();
+    for register in (0..256).step_by(4) {
+        let (a, b) = (
+            by_ports.read32(at(0, 1, 0), register),
+            by_ecam.read32(at(0, 1, 0), register),
+        );
+        assert_eq!(a, b, "{register:#x}");
+    }
+    assert_eq!(ports.counts().bus_accesses(), 2 * 64);
+    assert_eq!(ecam.counts().bus_accesses(), 64);
+    assert_eq!(bus.exits() - before, 2 * 64, "those by ports");
+}
+
+proptest! {
+    /// Every width at every place, by both methods, in any order.
+    #[test]
+    fn both_methods_do_the_same(
+        accesses in prop::collection::vec(
+            (0..4u8, 0..5u8, 0..4u8, 0..256u16, 0..3usize, prop::option::of(any::<u32>())), 1..100)
+    ) {
+        let events = RefCell::new(Vec::new());
+        let buses = [(); 2].map(|()| VirtualBus::new(Topology::new(0..=3).unwrap().bridge));
+        let by_ports = Ports::<SpinMutex<()>, _, _>::new(buses[0].ports(), Cpu(&events));
+        let by_ecam = Ecam::new(buses[1].ecam(), 0, 0..=3);
+        for (bus, device, function, register, width, value) in accesses {
+            let width = [Width::Byte, Width::Word, Width::Dword][width];
+            let register = register - register % width.bytes();
+            let address = at(bus, device, function);
+            match value {
+                None => prop_assert_eq!(
+                    by_ports.read(address, register, width),
+                    by_ecam.read(address, register, width)
+                ),
+                Some(value) => prop_assert_eq!(
+                    by_ports.write(address, register, width, value),
+                    by_ecam.write(address, register, width, value)
+                ),
+            }
+        }
+    }
+}

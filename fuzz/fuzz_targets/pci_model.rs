@@ -193,8 +193,7 @@ fn machine(volatile: u32) -> (HostBridge, Vec<FunctionId>) {
             .express(PortType::Endpoint)
             .extended_capability(ExtendedCapability::ari());
         if volatile & 1 << n != 0 {
-            let range = 0x200..0x204;
-            function = function.volatile([range], Counter(0));
+            function = function.volatile(0x200..0x204, Counter(0));
         }
         let function = function.build().unwrap();
         // On the link, on the conventional bus, on the root's.

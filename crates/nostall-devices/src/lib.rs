@@ -7,8 +7,14 @@
 //! repeatable; in a VMM it runs by the host's clock, and can be saved and
 //! restored.
 //!
+//! - [`uart`]: the 16550 and its family;
+//! - [`pci`]: a host bridge with configuration functions behind it, and its ECAM
+//!   window as memory, which takes the exits out of reading it;
+//! - `vm_device` (feature `vm-device`): both behind rust-vmm's device manager.
+//!
 //! When not to use it: [`uart`] is for drivers and guests that print and read. It
 //! has no DMA, and the enhanced models' automatic flow control does nothing.
+//! [`pci`] is configuration space, without devices behind its BARs.
 //!
 //! # Example
 //!
@@ -48,6 +54,25 @@
 //! # let mut elsewhere = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
 //! elsewhere.restore(&state);
 //! assert_eq!(elsewhere.read(RBR), b'y');
+//! ```
+//!
+//! A driver for PCI finds its devices through the same register windows as on a
+//! real bus, and every access that would be an exit of a virtual machine is
+//! counted:
+//!
+//! ```
+//! use nostall_devices::pci::{Topology, VirtualBus};
+//! use nostall_io::Registers;
+//!
+//! let bus = VirtualBus::shadowed(Topology::new(0..=7)?.bridge);
+//! let ecam = bus.ecam();
+//! let found = (0..256).filter(|devfn| ecam.read32(devfn << 12) != !0).count();
+//! assert_eq!(found, 7); // on the first bus
+//! assert_eq!(bus.exits(), 0); // read from memory
+//! ecam.write32(1 << 15 | 0x10, !0); // how large is its first BAR?
+//! assert_eq!(ecam.read32(1 << 15 | 0x10), 0xffff_f000);
+//! assert_eq!(bus.exits(), 1); // the write
+//! # Ok::<(), nostall_devices::pci::TopologyFailure>(())
 //! ```
 //!
 //! # Looking inside

@@ -566,15 +566,15 @@ impl Volatile for Mailbox {
 
 #[test]
 fn a_volatile_register_is_the_devices_to_answer() {
-    let mut bridge = with(endpoint().volatile([0x80..0x82], Mailbox::default()));
+    let mut bridge = with(endpoint().volatile(0x80..0x82, Mailbox::default()));
     assert_eq!(read32(&mut bridge, at(0, 0, 0), 0x80), 1);
     bridge.write(at(0, 0, 0), 0x80, &[9, 0]).unwrap();
     assert_eq!(read32(&mut bridge, at(0, 0, 0), 0x80), 0x0902);
     assert_eq!(read32(&mut bridge, at(0, 0, 0), 0x7c), 0, "beside it");
     assert_eq!(read32(&mut bridge, at(0, 0, 0), 0x80), 0x0903);
-    let outside = endpoint().volatile([0xff..0x101], Mailbox::default());
+    let outside = endpoint().volatile(0xff..0x101, Mailbox::default());
     assert_eq!(outside.build().map(drop), Err(BuildError::Volatile));
-    let nowhere = endpoint().volatile([], Mailbox::default());
+    let nowhere = endpoint().volatile(0x80..0x80, Mailbox::default());
     assert_eq!(nowhere.build().map(drop), Err(BuildError::Volatile));
 }
 

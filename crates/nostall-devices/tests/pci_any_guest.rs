@@ -86,9 +86,8 @@ fn endpoint() -> nostall_devices::pci::FunctionBuilder {
 }
 
 fn volatile() -> Function {
-    let range = 0x200..0x204;
     endpoint()
-        .volatile([range], Counter::default())
+        .volatile(0x200..0x204, Counter::default())
         .build()
         .unwrap()
 }

@@ -19,9 +19,8 @@ impl Volatile for Silent {
 
 fn function(volatile: bool) -> Function {
     let builder = Function::endpoint(0x1af4, 0x10f5, Class::new(0x12, 0, 0));
-    let range = 0x40..0x44;
     match volatile {
-        true => builder.volatile([range], Silent).build().unwrap(),
+        true => builder.volatile(0x40..0x44, Silent).build().unwrap(),
         false => builder.build().unwrap(),
     }
 }

@@ -33,8 +33,7 @@ pub struct FunctionBuilder {
     express: Option<PortType>,
     capabilities: Vec<Capability>,
     extended: Vec<ExtendedCapability>,
-    volatile: Vec<Range<usize>>,
-    device: Option<Box<dyn Volatile>>,
+    volatile: Option<(Range<usize>, Box<dyn Volatile>)>,
 }
 
 /// What a function is for (PCI Code and ID Assignment 1.11, 1).
@@ -108,8 +107,8 @@ pub enum BuildError {
     /// This kind of port needs the other header: see [`Function::endpoint`] and
     /// [`Function::bridge`].
     Header(PortType),
-    /// A volatile range is empty or outside of the space, or nobody answers for
-    /// it: see [`FunctionBuilder::volatile`].
+    /// A volatile range is empty, or leaves the space (256 bytes, without the PCI
+    /// Express capability).
     Volatile,
 }
 
@@ -141,8 +140,7 @@ impl FunctionBuilder {
             express: None,
             capabilities: Vec::new(),
             extended: Vec::new(),
-            volatile: Vec::new(),
-            device: None,
+            volatile: None,
         }
     }
 
@@ -217,15 +215,13 @@ impl FunctionBuilder {
 
     /// Registers that no memory can stand for, and the device that answers for
     /// them. The shadow never shows the function's page then: every access traps.
+    ///
+    /// There is one such range, that of the last call. Where it holds other
+    /// registers too, the device leaves them as they are stored.
     #[must_use]
-    pub fn volatile(
-        mut self,
-        registers: impl IntoIterator<Item = Range<u16>>,
-        device: impl Volatile + 'static,
-    ) -> Self {
-        let wide = |r: Range<u16>| usize::from(r.start)..usize::from(r.end);
-        self.volatile = registers.into_iter().map(wide).collect();
-        self.device = Some(Box::new(device));
+    pub fn volatile(mut self, registers: Range<u16>, device: impl Volatile + 'static) -> Self {
+        let range = usize::from(registers.start)..usize::from(registers.end);
+        self.volatile = Some((range, Box::new(device)));
         self
     }
 
@@ -250,9 +246,8 @@ impl FunctionBuilder {
         let express = self.lay_capabilities(&mut space)?;
         let ari = self.lay_extended(&mut space)?;
         let end = if port.is_some() { SIZE } else { EXTENDED };
-        if self.volatile.iter().any(|r| r.is_empty() || r.end > end)
-            || self.volatile.is_empty() != self.device.is_none()
-        {
+        let range = self.volatile.as_ref().map(|(range, _)| range);
+        if range.is_some_and(|range| range.is_empty() || range.end > end) {
             return Err(BuildError::Volatile);
         }
         space.bytes[end..].fill(0xff);
@@ -266,7 +261,6 @@ impl FunctionBuilder {
             express,
             ari,
             volatile: self.volatile,
-            device: self.device,
         })
     }
 
@@ -303,7 +297,7 @@ impl FunctionBuilder {
         if self.express.is_none() { bits } else { 0 }
     }
 
-    fn type_0(&mut self, space: &mut Space) {
+    fn type_0(&self, space: &mut Space) {
         if let Some([vendor, device]) = self.subsystem {
             space.set16(SUBSYSTEM_VENDOR, vendor, 0);
             space.set16(SUBSYSTEM, device, 0);
@@ -556,9 +550,7 @@ impl fmt::Display for BuildError {
                 f.write_str("extended capabilities need the PCI Express one: call express()")
             }
             Self::Header(port) => write!(f, "{port:?} needs the other kind of header"),
-            Self::Volatile => f.write_str(
-                "volatile registers: give ranges inside the space, and the device behind them",
-            ),
+            Self::Volatile => f.write_str("volatile registers: give a range inside the space"),
         }
     }
 }

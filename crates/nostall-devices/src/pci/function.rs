@@ -26,8 +26,7 @@ pub struct Function {
     /// Where the capabilities are that the tree looks at.
     pub(super) express: Option<usize>,
     pub(super) ari: Option<usize>,
-    pub(super) volatile: Vec<Range<usize>>,
-    pub(super) device: Option<Box<dyn Volatile>>,
+    pub(super) volatile: Option<(Range<usize>, Box<dyn Volatile>)>,
 }
 
 /// The device behind registers that memory cannot stand for: a read of them has
@@ -87,9 +86,7 @@ impl Function {
     /// A guest's read; `data` lies in the space, whole and aligned.
     pub(super) fn read(&mut self, register: usize, data: &mut [u8]) {
         data.copy_from_slice(&self.bytes[register..register + data.len()]);
-        if self.is_volatile(register, data.len())
-            && let Some(device) = &mut self.device
-        {
+        if let Some(device) = self.device(register, data.len()) {
             device.read(register as u16, data);
         }
     }
@@ -100,9 +97,7 @@ impl Function {
             let kept = self.bytes[at] & !self.writable[at];
             self.bytes[at] = (kept | new & self.writable[at]) & !(new & self.clears[at]);
         }
-        if self.is_volatile(register, data.len())
-            && let Some(device) = &mut self.device
-        {
+        if let Some(device) = self.device(register, data.len()) {
             device.write(register as u16, data);
         }
     }
@@ -128,8 +123,8 @@ impl Function {
         bytes
     }
 
-    /// Puts every register to what it was when the function was built. The
-    /// address of volatile registers' device is its own business.
+    /// Puts every register to what it was when the function was built. What the
+    /// device of volatile registers holds is its own business.
     pub fn reset(&mut self) {
         self.bytes.copy_from_slice(&*self.after_reset);
     }
@@ -152,14 +147,18 @@ impl Function {
         }
     }
 
-    fn is_volatile(&self, register: usize, length: usize) -> bool {
-        let touched = |r: &Range<usize>| r.start < register + length && register < r.end;
-        self.volatile.iter().any(touched)
+    /// Who answers for some of these registers beside what is stored.
+    fn device(&mut self, register: usize, length: usize) -> Option<&mut dyn Volatile> {
+        let (range, device) = self.volatile.as_mut()?;
+        let touched = range.start < register + length && register < range.end;
+        touched.then_some(&mut **device)
     }
 
     /// Whether memory cannot stand for the first `size` bytes.
     pub(super) fn is_volatile_below(&self, size: usize) -> bool {
-        self.volatile.iter().any(|range| range.start < size)
+        self.volatile
+            .as_ref()
+            .is_some_and(|(range, _)| range.start < size)
     }
 
     /// How it routes; `None` if it is no bridge.

@@ -41,8 +41,10 @@ check:
 	cargo clippy --locked --package nostall-kernel --target x86_64-unknown-none -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features
 	@# What has features, also without them.
-	cargo clippy --locked --all-targets --package nostall-pstore -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore
+	cargo clippy --locked --all-targets --package nostall-pstore --package nostall-devices \
+		-- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore \
+		--package nostall-devices
 
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf

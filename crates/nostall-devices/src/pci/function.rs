@@ -123,8 +123,9 @@ impl Function {
         bytes
     }
 
-    /// Puts every register to what it was when the function was built. What the
-    /// device of volatile registers holds is its own business.
+    /// Puts every register to what it was when the function was built: what was
+    /// stored since is gone too. What the device of volatile registers holds is its
+    /// own business.
     pub fn reset(&mut self) {
         self.bytes.copy_from_slice(&*self.after_reset);
     }

@@ -55,8 +55,8 @@ impl HostBridge {
         self.first..=self.last
     }
 
-    /// How many bytes its ECAM window has. It starts with the first bus; an
-    /// ACPI MCFG entry or a device tree for bus 0 counts from bus 0.
+    /// How many bytes its ECAM window has. It starts with the first bus; ACPI's
+    /// MCFG table tells where bus 0 would be, even if that is before the window.
     pub fn ecam_size(&self) -> u64 {
         (u64::from(self.last - self.first) + 1) << 20
     }

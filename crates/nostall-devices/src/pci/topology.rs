@@ -80,7 +80,7 @@ pub enum TopologyFailure {
 }
 
 impl Topology {
-    /// That machine, with a host bridge that decodes these buses. It needs eight.
+    /// That machine, with a host bridge that decodes these buses. It needs seven.
     ///
     /// # Errors
     ///

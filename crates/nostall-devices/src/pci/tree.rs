@@ -294,7 +294,9 @@ impl Tree {
             .collect();
         let several = of_device.len() > 1;
         for (n, &at) in of_device.iter().enumerate() {
-            let next = of_device.get(n + 1).map_or(0, |&at| self.places[at].devfn);
+            // Where functions are numbered through.
+            let next = of_device.get(n + 1).filter(|_| link);
+            let next = next.map_or(0, |&at| self.places[at].devfn);
             let first = if link {
                 n == 0
             } else {

@@ -334,13 +334,13 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 self.note(function.address, Err(error));
             }
         }
-        for space in 0..SPACES {
+        for (space, granule) in GRANULES.into_iter().enumerate() {
             let range = &self.spaces[space];
             let places = self.plan(bus, space, 0, range.end - range.start);
-            let granules = places.used.div_ceil(1 << GRANULES[space]);
+            let granules = places.used.div_ceil(1 << granule);
             self.needs[usize::from(bus)][space] = Need {
                 granules: granules.try_into().unwrap_or(u32::MAX),
-                align: places.largest.max(GRANULES[space]),
+                align: places.largest.max(granule),
             };
         }
     }

@@ -222,6 +222,18 @@ struct Word {
     mask: Option<u32>,
 }
 
+impl Word {
+    /// A mask with gaps that reads as what was set is no mask: nothing could be written.
+    fn judge(self, fault: BarFault) -> BarFault {
+        match fault {
+            BarFault::NotAPowerOfTwo { register, .. } if self.mask == Some(self.set) => {
+                BarFault::DoesNotSize { register }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Writes `ones`, reads what is left of them, puts back what was set.
 fn size_word<A: ConfigAccess + ?Sized>(
     access: &A,
@@ -333,7 +345,7 @@ fn io(register: u16, word: Word) -> Result<Bar, BarFault> {
             bar.bits = 16;
             mask |= 0xffff_0000;
         }
-        bar.size = Some(size32(register, mask)?);
+        bar.size = Some(size32(register, mask).map_err(|fault| word.judge(fault))?);
     }
     Ok(bar)
 }
@@ -351,9 +363,16 @@ fn memory(
     }
     let size = match (low.mask, high) {
         (None, _) => None,
-        (Some(mask), None) => Some(size32(register, mask & !BAR_MEMORY_FLAGS)?),
+        (Some(mask), None) => {
+            // Of one below 1 MiB the upper bits are wired to 0.
+            let beyond = if bits == 20 { 0xfff0_0000 } else { 0 };
+            Some(
+                size32(register, mask & !BAR_MEMORY_FLAGS | beyond)
+                    .map_err(|fault| low.judge(fault))?,
+            )
+        }
         (Some(mask), Some(high)) => match high.mask {
-            Some(high) => Some(size(register, join(mask, high))?),
+            Some(high) => Some(size(register, join(mask, high)).map_err(|fault| low.judge(fault))?),
             None => None,
         },
     };
@@ -379,7 +398,7 @@ fn rom(register: u16, word: Word) -> Option<Result<Bar, BarFault>> {
         Some((_, 0)) if word.set & ROM_ADDRESS == 0 => return None,
         Some((_, mask)) => match size32(register, mask) {
             Ok(size) => Some(size),
-            Err(fault) => return Some(Err(fault)),
+            Err(fault) => return Some(Err(word.judge(fault))),
         },
     };
     Some(Ok(Bar {

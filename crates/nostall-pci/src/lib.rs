@@ -1,7 +1,8 @@
 //! PCI configuration space without stalls.
 
 #![no_std]
-#![forbid(unsafe_code)]
+// Two adapters implement traits that have unsafe methods.
+#![deny(unsafe_code)]
 
 #[cfg(feature = "std")]
 extern crate std;
@@ -14,15 +15,20 @@ mod bar;
 mod bridge;
 mod bus_set;
 mod capability;
+pub mod device_tree;
 mod ecam;
 mod environment;
 mod function;
 pub mod mcfg;
 mod one_bus;
+#[cfg(feature = "pci_types")]
+mod pci_types;
 mod ports;
 pub mod registers;
 mod scan;
 mod selector;
+#[cfg(feature = "virtio-drivers")]
+mod virtio;
 mod window;
 
 pub use access::{AccessError, ConfigAccess, REGISTERS, Width};
@@ -39,3 +45,8 @@ pub use function::{Buses, Class, Function, Header, Interrupt, Subsystem, Unread}
 pub use ports::{PORT, PORTS, Ports};
 pub use scan::{BusFault, Scan, ScanFault};
 pub use selector::{Choice, Known, Policy, Selector};
+
+#[cfg(feature = "pci_types")]
+pub use self::pci_types::PciTypes;
+#[cfg(feature = "virtio-drivers")]
+pub use self::virtio::VirtioDrivers;

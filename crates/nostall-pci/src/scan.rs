@@ -35,8 +35,8 @@ pub struct Scan<'a, A: ?Sized> {
     links: Links,
     /// For each bus the secondary bus of the innermost bridge that claims it.
     owner: [u8; 256],
-    /// The range of the whole, and what of it nobody may claim.
-    buses: (u8, u8),
+    /// For each bus found the last one that may be below it.
+    last: [u8; 256],
     faults: [Option<ScanFault>; 2],
 }
 
@@ -59,7 +59,7 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
             pending,
             links: Links::default(),
             owner: [root; 256],
-            buses: (root, last),
+            last: [last; 256],
             faults: [None; 2],
         }
     }
@@ -115,21 +115,14 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
         if subordinate < secondary {
             return Err(BusFault::Backwards);
         }
-        let (root, last) = self.buses;
-        if secondary <= on || secondary <= root || subordinate > last {
+        if secondary <= on || subordinate > self.last[usize::from(on)] {
             return Err(BusFault::OutsideParent);
         }
-        let range = usize::from(secondary)..=usize::from(subordinate);
-        let claimed = &mut self.owner[range];
+        let claimed = &mut self.owner[usize::from(secondary)..=usize::from(subordinate)];
         if claimed.iter().any(|owner| *owner != on) {
-            // A bus of its parent that another bridge has, or none of its parent's.
-            let inside = claimed.iter().all(|owner| *owner >= on);
-            return Err(if inside {
-                BusFault::Taken
-            } else {
-                BusFault::OutsideParent
-            });
+            return Err(BusFault::Taken);
         }
+        self.last[usize::from(secondary)] = subordinate;
         claimed.fill(secondary);
         Ok(())
     }

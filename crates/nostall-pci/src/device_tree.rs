@@ -1,0 +1,309 @@
+//! ECAM windows and hypervisors as a flattened device tree tells of them.
+
+use core::fmt;
+use core::ops::{Range, RangeInclusive};
+
+use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::standard::{NodeStandard, Status};
+use dtoolkit::{Node, Property};
+
+use crate::mcfg::Segment;
+use crate::{BUS, Environment, Ranges, Signature};
+
+/// How deep host bridges are looked for; below the root and a bus or two in practice.
+const DEPTH: usize = 8;
+
+/// Ranges that a host bridge has at most; more are ignored.
+const MOST_RANGES: usize = 8;
+
+/// A host bridge: an ECAM window, and the addresses that are below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its segment, buses and window.
+    pub segment: Segment,
+    windows: [Option<Window>; MOST_RANGES],
+}
+
+/// Addresses that a host bridge passes on (IEEE 1275, PCI Bus Binding 2.1, 2.2.1.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// What they are of.
+    pub space: Space,
+    /// As functions see them.
+    pub bus: Range<u64>,
+    /// Where the processors see the first of them.
+    pub cpu: u64,
+}
+
+/// What addresses on a PCI bus can be of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// I/O space.
+    Io,
+    /// Memory that is told with 32 bits.
+    Memory32,
+    /// Memory that is told with 64 bits.
+    Memory64,
+}
+
+impl Host {
+    /// All host bridges in `tree` that are ready for ECAM accesses (compatible with
+    /// `pci-host-ecam-generic`) and not disabled; or what is wrong with one.
+    pub fn all<'a>(tree: &Fdt<'a>) -> impl Iterator<Item = Result<Self, BadHost>> + use<'a> {
+        let nodes = Nodes::new(tree.root());
+        let ready = nodes.filter(|path| {
+            let node = path.node();
+            node.is_compatible("pci-host-ecam-generic") && node.status() == Ok(Status::Okay)
+        });
+        ready
+            .enumerate()
+            .map(|(n, path)| path.host(n).ok_or(BadHost(n)))
+    }
+
+    /// Its windows, in the tree's order.
+    pub fn windows(&self) -> impl Iterator<Item = &Window> {
+        self.windows.iter().flatten()
+    }
+
+    /// What [`assign`](crate::assign) may give out below it: of each space the largest
+    /// window.
+    pub fn ranges(&self) -> Ranges {
+        let largest = |space| {
+            self.windows()
+                .filter(|window| window.space == space)
+                .map(|window| window.bus.clone())
+                .max_by_key(|range| range.end - range.start)
+                .unwrap_or(0..0)
+        };
+        Ranges {
+            buses: self.segment.buses.clone(),
+            io: largest(Space::Io),
+            memory: largest(Space::Memory32),
+            prefetchable: largest(Space::Memory64),
+        }
+    }
+
+    /// Where the processors see an address of `space` that functions see at `address`;
+    /// `None` if no window has it.
+    pub fn cpu_address(&self, space: Space, address: u64) -> Option<u64> {
+        let io = space == Space::Io;
+        self.windows()
+            .find(|window| (window.space == Space::Io) == io && window.bus.contains(&address))
+            .and_then(|window| window.cpu.checked_add(address - window.bus.start))
+    }
+}
+
+impl Environment {
+    /// As the device tree tells: `/hypervisor` is there if there is one that wants to be
+    /// known. Not all do: QEMU, for one, tells nothing.
+    pub fn of_device_tree(tree: &Fdt<'_>) -> Self {
+        let Some(node) = tree
+            .root()
+            .children()
+            .find(|node| node.name() == "hypervisor")
+        else {
+            return Self::BareMetal;
+        };
+        let known = [
+            ("xen,xen", Signature::XEN),
+            ("linux,kvm", Signature::KVM),
+            ("microsoft,hyperv", Signature::HYPER_V),
+        ];
+        let name = known.iter().find(|(name, _)| node.is_compatible(name));
+        Self::Hypervisor(name.map_or(Signature::NONE, |(_, signature)| *signature))
+    }
+}
+
+/// A node and those above it.
+#[derive(Clone, Copy)]
+struct Path<'a> {
+    nodes: [Option<FdtNode<'a>>; DEPTH],
+    len: usize,
+    root: FdtNode<'a>,
+}
+
+impl<'a> Path<'a> {
+    fn node(&self) -> FdtNode<'a> {
+        self.above(0).unwrap_or(self.root)
+    }
+
+    /// The node itself (0) or its `n`th parent.
+    fn above(&self, n: usize) -> Option<FdtNode<'a>> {
+        *self.nodes.get(self.len.checked_sub(1 + n)?)?
+    }
+
+    /// `n` counts the bridges, for those that have no number.
+    fn host(&self, n: usize) -> Option<Host> {
+        let node = self.node();
+        let cells = cells(self.above(1).unwrap_or(self.root))?;
+        let [start, size] = words(property(&node, "reg")?, cells)?;
+        let first = property(&node, "bus-range");
+        let buses = match first.map(|bytes| words::<2>(bytes, [1, 1])) {
+            None => 0..=255,
+            Some(range) => {
+                let [first, last] = range?;
+                u8::try_from(first).ok()?..=u8::try_from(last).ok()?
+            }
+        };
+        let number = match node.property("linux,pci-domain") {
+            None => u16::try_from(n).ok()?,
+            Some(domain) => u16::try_from(domain.value_as::<u32>().ok()?).ok()?,
+        };
+        let segment = Segment {
+            number,
+            buses: clip(buses, size)?,
+            start: self.translate(1, start)?,
+        };
+        segment
+            .start
+            .checked_add(segment.window().end - segment.start)?;
+        let windows = self.windows(property(&node, "ranges").unwrap_or_default(), cells)?;
+        Some(Host { segment, windows })
+    }
+
+    fn windows(
+        &self,
+        ranges: &[u8],
+        [parent, _]: [usize; 2],
+    ) -> Option<[Option<Window>; MOST_RANGES]> {
+        // Of a PCI bus, three cells and two (PCI Bus Binding 2.1, 2.2.1.1).
+        let entry = [1, 2, parent, 2];
+        let bytes = entry.iter().sum::<usize>() * 4;
+        let mut windows = [const { None }; MOST_RANGES];
+        for (window, entry_bytes) in windows.iter_mut().zip(ranges.chunks_exact(bytes)) {
+            let [kind, bus, cpu, size] = words(entry_bytes, entry)?;
+            let space = match kind >> 24 & 0x3 {
+                1 => Space::Io,
+                2 => Space::Memory32,
+                3 => Space::Memory64,
+                _ => continue, // configuration space, which `reg` is for
+            };
+            *window = Some(Window {
+                space,
+                bus: bus..bus.checked_add(size)?,
+                cpu: self.translate(1, cpu)?,
+            });
+        }
+        ranges.len().is_multiple_of(bytes).then_some(windows)
+    }
+
+    /// Brings an address on the bus that is the `n`th parent up to the processors.
+    fn translate(&self, n: usize, mut address: u64) -> Option<u64> {
+        for above in n..self.len {
+            let bus = self.above(above)?;
+            let ranges = property(&bus, "ranges")?;
+            if ranges.is_empty() {
+                continue; // the same addresses on both sides
+            }
+            let [child, size] = cells(bus)?;
+            let [parent, _] = cells(self.above(above + 1).unwrap_or(self.root))?;
+            let entry = [child, parent, size];
+            let bytes = entry.iter().sum::<usize>() * 4;
+            address = ranges.chunks_exact(bytes).find_map(|range| {
+                let [from, to, size] = words(range, entry)?;
+                let offset = address.checked_sub(from).filter(|offset| *offset < size)?;
+                to.checked_add(offset)
+            })?;
+        }
+        Some(address)
+    }
+}
+
+/// The buses of `wanted` that an ECAM window of so many bytes has.
+fn clip(wanted: RangeInclusive<u8>, size: u64) -> Option<RangeInclusive<u8>> {
+    let room = (size / BUS as u64).checked_sub(1)?;
+    let room = u8::try_from(room).unwrap_or(u8::MAX);
+    let (first, last) = (*wanted.start(), *wanted.end());
+    let last = last.min(first.saturating_add(room));
+    (first <= last).then_some(first..=last)
+}
+
+fn property<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a [u8]> {
+    node.property(name)?.value_as::<&'a [u8]>().ok()
+}
+
+/// How many cells an address has on the bus that is `node`, and a size; `None` for what no
+/// address of 64 bits can be.
+fn cells(node: FdtNode<'_>) -> Option<[usize; 2]> {
+    let space = node.address_space();
+    let both = [space.address_cells, space.size_cells];
+    both.iter()
+        .all(|cells| (1..=2).contains(cells))
+        .then_some(both.map(|cells| cells as usize))
+}
+
+/// Numbers of so many cells each, from the start of `bytes`; big-endian, as all of a device
+/// tree.
+fn words<const N: usize>(bytes: &[u8], cells: [usize; N]) -> Option<[u64; N]> {
+    let mut rest = bytes;
+    let mut words = [0; N];
+    for (word, cells) in words.iter_mut().zip(cells) {
+        let (number, after) = rest.split_at_checked(cells * 4)?;
+        *word = number
+            .iter()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte));
+        rest = after;
+    }
+    Some(words)
+}
+
+/// All nodes below a root, each after the one that it is in.
+struct Nodes<'a> {
+    path: Path<'a>,
+    children: [Option<<FdtNode<'a> as Node>::Children<'a>>; DEPTH],
+}
+
+impl<'a> Nodes<'a> {
+    fn new(root: FdtNode<'a>) -> Self {
+        let mut children = [const { None }; DEPTH];
+        children[0] = Some(root.children());
+        let path = Path {
+            nodes: [None; DEPTH],
+            len: 0,
+            root,
+        };
+        Self { path, children }
+    }
+}
+
+impl<'a> Iterator for Nodes<'a> {
+    type Item = Path<'a>;
+
+    fn next(&mut self) -> Option<Path<'a>> {
+        // `len` is the depth of the node told last; its children are looked at first.
+        let mut depth = self.path.len;
+        loop {
+            let next = match self.children.get_mut(depth) {
+                Some(Some(children)) => children.next(),
+                _ => None, // too deep
+            };
+            if let Some(node) = next {
+                self.path.nodes[depth] = Some(node);
+                self.path.len = depth + 1;
+                if let Some(below) = self.children.get_mut(depth + 1) {
+                    *below = Some(node.children());
+                }
+                return Some(self.path);
+            }
+            depth = depth.checked_sub(1)?;
+        }
+    }
+}
+
+/// The device tree's `n`th host bridge (from 0) is described by properties that are
+/// missing, too short, or name what cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadHost(pub usize);
+
+impl fmt::Display for BadHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the device tree's PCI host bridge {} cannot be used: look at its reg, bus-range, \
+             linux,pci-domain and ranges",
+            self.0
+        )
+    }
+}
+
+impl core::error::Error for BadHost {}

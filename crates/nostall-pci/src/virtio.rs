@@ -1,0 +1,61 @@
+//! Configuration space for the drivers of the crate `virtio-drivers`.
+
+use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction};
+
+use crate::{Address, ConfigAccess};
+
+/// One segment of any [`ConfigAccess`] as `virtio-drivers` has it.
+///
+/// Its accesses are of 32 bits, to the first 256 registers, and cannot fail: what cannot
+/// be read reads all ones, what cannot be written is not. `A` is cloned for every device:
+/// give a reference.
+#[derive(Clone, Copy, Debug)]
+pub struct VirtioDrivers<A> {
+    access: A,
+    segment: u16,
+}
+
+impl<A: ConfigAccess> VirtioDrivers<A> {
+    /// The functions of `segment`, by `access`.
+    pub const fn new(access: A, segment: u16) -> Self {
+        Self { access, segment }
+    }
+
+    fn here(&self, function: DeviceFunction) -> Address {
+        let devfn = function.device << 3 | function.function & 7;
+        Address::from_devfn(self.segment, function.bus, devfn)
+    }
+}
+
+#[expect(
+    unsafe_code,
+    reason = "a method of the trait is unsafe; nothing here is"
+)]
+impl<A: ConfigAccess + Clone> ConfigurationAccess for VirtioDrivers<A> {
+    fn read_word(&self, function: DeviceFunction, register: u8) -> u32 {
+        let address = self.here(function);
+        self.access.read32(address, register.into()).unwrap_or(!0)
+    }
+
+    fn write_word(&mut self, function: DeviceFunction, register: u8, value: u32) {
+        // It has no way to tell.
+        let _ = self
+            .access
+            .write32(self.here(function), register.into(), value);
+    }
+
+    unsafe fn unsafe_clone(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl From<Address> for DeviceFunction {
+    /// Without the segment.
+    fn from(address: Address) -> Self {
+        Self {
+            bus: address.bus(),
+            device: address.device(),
+            function: address.function(),
+        }
+    }
+}

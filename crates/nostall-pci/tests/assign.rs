@@ -1,0 +1,486 @@
+//! What is given out where no firmware was.
+
+mod common;
+
+use std::ops::Range;
+
+use common::{Fake, Tree, at, function};
+use nostall_pci::registers::*;
+use nostall_pci::{
+    Address, AssignFault, Assigned, BadRanges, Bar, BarKind, ConfigAccess, Decoding, Function,
+    Header, Ranges, Scan, assign, bars,
+};
+use proptest::prelude::*;
+
+const MEMORY: u32 = 0x0;
+const IO: u32 = 0x1;
+const WIDE: u32 = 0x4;
+const PREFETCHABLE: u32 = 0x8;
+
+/// As QEMU's riscv64 `virt` machine has them.
+fn ranges() -> Ranges {
+    Ranges {
+        buses: 0..=255,
+        io: 0..0x1_0000,
+        memory: 0x4000_0000..0x8000_0000,
+        prefetchable: 0x4_0000_0000..0x8_0000_0000,
+    }
+}
+
+fn run(tree: &Tree, ranges: &Ranges, decoding: Decoding) -> (Assigned, Vec<AssignFault>) {
+    let mut faults = Vec::new();
+    let done = assign(&tree.ecam(), 0, ranges, decoding, |fault| {
+        faults.push(fault)
+    });
+    (done.unwrap(), faults)
+}
+
+/// A bridge as it is after reset.
+fn fresh() -> Fake {
+    Fake::bridge(0xb, 0, 0, 0)
+}
+
+fn nic() -> Fake {
+    Fake::new(0x1041, 0x02_0000)
+        .bar(0, IO, 0x20)
+        .bar(1, MEMORY, 0x1000)
+        .bar(4, WIDE | PREFETCHABLE, 0x4000)
+        .rom(0x4_0000)
+}
+
+/// A root port with a NIC, one with a switch of two ports with a NIC each, a bridge's own
+/// BAR, a NIC on the root bus.
+fn nested() -> Tree {
+    let tree = Tree::default();
+    tree.put(None, 0, 0, Fake::host_bridge());
+    let port = tree.put(None, 1, 0, fresh().express(4).bar(0, MEMORY, 0x1000));
+    tree.put(Some(port), 0, 0, nic());
+    let port = tree.put(None, 2, 0, fresh().express(4));
+    let up = tree.put(Some(port), 0, 0, fresh().express(5));
+    for device in 0..2 {
+        let down = tree.put(Some(up), device, 0, fresh().express(6));
+        tree.put(Some(down), 0, 0, nic());
+    }
+    tree.put(None, 3, 0, nic());
+    tree
+}
+
+#[test]
+fn buses_are_numbered_depth_first() {
+    let tree = nested();
+    let (done, faults) = run(&tree, &ranges(), Decoding::Off);
+    assert_eq!(faults, []);
+    assert_eq!(done.last_bus, 5);
+    assert_eq!((done.placed, done.left), (4 * 4 + 1, 0));
+    let ecam = tree.ecam();
+    let buses: Vec<_> = Scan::new(&ecam, 0, 0..=255)
+        .map(Result::unwrap)
+        .filter_map(|function| Some(format!("{} {}", function.address, function.buses()?)))
+        .collect();
+    let expected = [
+        "0000:00:01.0 00 to 01-01",
+        "0000:00:02.0 00 to 02-05",
+        "0000:02:00.0 02 to 03-05",
+        "0000:03:00.0 03 to 04-04",
+        "0000:03:01.0 03 to 05-05",
+    ];
+    assert_eq!(buses, expected);
+    // What shares a word with the numbers is left alone.
+    assert_eq!(ecam.read8(at(0, 1, 0), 0x1b), Ok(0x40));
+}
+
+#[test]
+fn windows_hold_what_is_below_and_no_more() {
+    let tree = nested();
+    run(&tree, &ranges(), Decoding::Off);
+    let ecam = tree.ecam();
+    // Of the root bus's I/O the largest alignment comes first, and 0 is no place.
+    assert_eq!(windows(&ecam, at(0, 1, 0))[0], 0x1000..0x2000);
+    assert_eq!(windows(&ecam, at(0, 2, 0))[0], 0x2000..0x4000);
+    assert_eq!(windows(&ecam, at(0, 1, 0))[1], 0x4000_0000..0x4010_0000);
+    assert_eq!(windows(&ecam, at(0, 2, 0))[1], 0x4010_0000..0x4030_0000);
+    assert_eq!(windows(&ecam, at(0, 1, 0))[2], 0x4_0000_0000..0x4_0010_0000);
+    check(&tree, &ranges());
+}
+
+#[test]
+fn functions_answer_only_if_the_caller_says_so() {
+    let tree = nested();
+    tree.functions.borrow_mut()[0].fake.set16(COMMAND, 7);
+    tree.functions.borrow_mut()[2].fake.set16(COMMAND, 7);
+    let command = |address| tree.ecam().read16(address, COMMAND).unwrap();
+    run(&tree, &ranges(), Decoding::Off);
+    assert_eq!(command(at(0, 0, 0)), 7); // the host bridge's is its own
+    assert_eq!(command(at(1, 0, 0)), COMMAND_BUS_MASTER); // as it was
+    assert_eq!(command(at(0, 1, 0)), 0);
+    run(&tree, &ranges(), Decoding::On);
+    assert_eq!(command(at(0, 0, 0)), 7);
+    assert_eq!(command(at(0, 1, 0)), 7);
+    assert_eq!(command(at(0, 3, 0)), COMMAND_IO | COMMAND_MEMORY);
+    // ROMs stay silent in any case.
+    assert_eq!(
+        tree.ecam().read32(at(1, 0, 0), EXPANSION_ROM).unwrap() & 1,
+        0
+    );
+}
+
+#[test]
+fn a_second_run_changes_nothing() {
+    let tree = nested();
+    let first = run(&tree, &ranges(), Decoding::On);
+    let contents = tree.contents();
+    assert_eq!(run(&tree, &ranges(), Decoding::On), first);
+    assert_eq!(tree.contents(), contents);
+}
+
+#[test]
+fn a_host_bridges_own_bars_are_left_alone() {
+    let tree = nested();
+    {
+        let host = &mut tree.functions.borrow_mut()[0].fake;
+        *host = host.clone().bar(0, WIDE | PREFETCHABLE, 0x1000_0000);
+        host.set32(0x10, 0xe000_000c);
+        host.set16(COMMAND, 6);
+    }
+    let before = tree.contents()[0].clone();
+    run(&tree, &ranges(), Decoding::On);
+    assert_eq!(tree.contents()[0], before);
+}
+
+#[test]
+fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
+    let tree = Tree::default();
+    let giant = Fake::new(1, 0x03_0000).bar(0, MEMORY, 0x8000_0000);
+    tree.put(None, 1, 0, giant);
+    for device in 2..7 {
+        let big = Fake::new(2, 0x03_0000).bar(0, MEMORY, 0x1000_0000);
+        tree.put(None, device, 0, big.bar(1, IO, 8));
+    }
+    tree.put(None, 7, 0, Fake::new(3, 0x02_0000).bar(0, MEMORY, 0x100));
+    let ranges = Ranges {
+        memory: 0x4000_0000..0x7fff_f000,
+        ..ranges()
+    };
+    let (done, faults) = run(&tree, &ranges, Decoding::On);
+    assert_eq!((done.placed, done.left), (3 + 5 + 1, 3));
+    let at_fault: Vec<_> = faults
+        .iter()
+        .map(|fault| match fault {
+            AssignFault::NoRoom { address, bar } => (address.device(), bar.register),
+            other => panic!("{other}"),
+        })
+        .collect();
+    assert_eq!(at_fault, [(1, 0x10), (5, 0x10), (6, 0x10)]);
+    assert_eq!(
+        faults[0].to_string(),
+        "0000:00:01.0: there is no room for the 0x80000000 bytes of BAR 0x10"
+    );
+    // Left at 0, with decoding of memory off, of I/O on.
+    let ecam = tree.ecam();
+    assert_eq!(ecam.read32(at(0, 5, 0), BASE_ADDRESS), Ok(0));
+    assert_eq!(ecam.read16(at(0, 5, 0), COMMAND), Ok(COMMAND_IO));
+    assert_eq!(
+        ecam.read16(at(0, 4, 0), COMMAND),
+        Ok(COMMAND_IO | COMMAND_MEMORY)
+    );
+    check(&tree, &ranges);
+}
+
+#[test]
+fn what_a_bridge_cannot_pass_on_goes_elsewhere_or_nowhere() {
+    let tree = Tree::default();
+    let mut narrow = fresh();
+    narrow.set16(IO_BASE, 0);
+    narrow.mask16(IO_BASE, 0);
+    narrow.set32(PREFETCHABLE_BASE, 0);
+    narrow.mask32(PREFETCHABLE_BASE_UPPER, 0);
+    narrow.mask32(PREFETCHABLE_LIMIT_UPPER, 0);
+    let bridge = tree.put(None, 1, 0, narrow);
+    let inner = tree.put(Some(bridge), 0, 0, fresh());
+    tree.put(Some(inner), 0, 0, nic());
+    let (done, faults) = run(&tree, &ranges(), Decoding::On);
+    assert_eq!((done.placed, done.left), (3, 1));
+    let [AssignFault::NoRoom { bar, .. }] = faults[..] else {
+        panic!("{faults:?}");
+    };
+    assert_eq!(bar.kind, BarKind::Io);
+    let prefetchable = bars(&tree.ecam(), &function(&tree.ecam(), at(2, 0, 0)))
+        .unwrap()
+        .good()
+        .find(|bar| bar.kind == BarKind::Prefetchable);
+    assert!((0x4000_0000..0x8000_0000).contains(&prefetchable.unwrap().address));
+    check(&tree, &ranges());
+}
+
+#[test]
+fn a_bar_that_cannot_be_placed_is_reported_and_its_function_silent() {
+    let tree = Tree::default();
+    let mut fake = nic();
+    fake.mask32(0x14, 0x0f0f_0000);
+    tree.put(None, 1, 0, fake);
+    let (done, faults) = run(&tree, &ranges(), Decoding::On);
+    assert_eq!((done.placed, done.left), (3, 1));
+    assert!(matches!(faults[..], [AssignFault::Bar { .. }]));
+    assert_eq!(tree.ecam().read16(at(0, 1, 0), COMMAND), Ok(0));
+    assert_eq!(tree.ecam().read32(at(0, 1, 0), 0x14), Ok(0));
+}
+
+#[test]
+fn when_bus_numbers_run_out_the_bridge_is_reported_and_leads_nowhere() {
+    let tree = nested();
+    let ranges = Ranges {
+        buses: 0..=3,
+        ..ranges()
+    };
+    let (done, faults) = run(&tree, &ranges, Decoding::On);
+    assert_eq!(done.last_bus, 3);
+    let expected = [
+        AssignFault::NoBus(at(3, 0, 0)),
+        AssignFault::NoBus(at(3, 1, 0)),
+    ];
+    assert_eq!(faults, expected);
+    assert_eq!(
+        tree.ecam().read32(at(3, 0, 0), PRIMARY_BUS),
+        Ok(0x4000_0000)
+    );
+    for window in windows(&tree.ecam(), at(3, 0, 0)) {
+        assert!(window.is_empty());
+    }
+}
+
+#[test]
+fn ari_functions_get_places_too() {
+    let tree = Tree::default();
+    let port = tree.put(None, 1, 0, fresh().express(4).ari_port(false));
+    let first = Fake::new(1, 0x02_0000).ari(9).multi();
+    tree.put(Some(port), 0, 0, first.bar(0, MEMORY, 0x1000));
+    let second = Fake::new(1, 0x02_0000).ari(0).bar(0, MEMORY, 0x1000);
+    tree.put(Some(port), 1, 1, second);
+    let (done, faults) = run(&tree, &ranges(), Decoding::On);
+    assert_eq!((done.placed, faults), (2, vec![]));
+    check(&tree, &ranges());
+}
+
+#[test]
+fn ranges_that_cannot_be_are_refused_before_anything_is_touched() {
+    let refused = |ranges| {
+        let tree = nested();
+        let ecam = tree.ecam();
+        let error = assign(&ecam, 0, &ranges, Decoding::On, |_| {}).unwrap_err();
+        assert_eq!(ecam.window().counts().bus_accesses(), 0);
+        error
+    };
+    let memory = 0x4000_0000..0x1_0000_0001;
+    assert_eq!(refused(Ranges { memory, ..ranges() }), BadRanges::Above4Gib);
+    let io = 0x1_0000_0000..0x1_0001_0000;
+    assert_eq!(refused(Ranges { io, ..ranges() }), BadRanges::Above4Gib);
+    let prefetchable = 0x7fff_0000..0x8000_0000;
+    let overlapping = Ranges {
+        prefetchable,
+        ..ranges()
+    };
+    assert_eq!(refused(overlapping), BadRanges::Overlapping);
+    #[expect(clippy::reversed_empty_ranges)]
+    let none = Ranges {
+        buses: 1..=0,
+        ..ranges()
+    };
+    assert_eq!(refused(none), BadRanges::NoBus);
+}
+
+/// A bridge's windows for I/O, memory and prefetchable memory, as its registers have them.
+fn windows(access: &impl ConfigAccess, bridge: Address) -> [Range<u64>; 3] {
+    let word = |register| u64::from(access.read32(bridge, register).unwrap());
+    let range = |base, limit, granule| match base > limit {
+        true => 0..0,
+        false => base..limit + granule,
+    };
+    let io = word(IO_BASE);
+    let upper = word(IO_BASE_UPPER);
+    let memory = word(MEMORY_BASE);
+    let prefetchable = word(PREFETCHABLE_BASE);
+    [
+        range(
+            (io & 0xf0) << 8 | (upper & 0xffff) << 16,
+            (io >> 8 & 0xf0) << 8 | upper >> 16 << 16,
+            0x1000,
+        ),
+        range((memory & 0xfff0) << 16, memory & 0xfff0_0000, 0x10_0000),
+        range(
+            (prefetchable & 0xfff0) << 16 | word(PREFETCHABLE_BASE_UPPER) << 32,
+            prefetchable & 0xfff0_0000 | word(PREFETCHABLE_LIMIT_UPPER) << 32,
+            0x10_0000,
+        ),
+    ]
+}
+
+/// No two places overlap, all are aligned, and all lie in their parents' windows.
+fn check(tree: &Tree, ranges: &Ranges) {
+    let ecam = tree.ecam();
+    let functions: Vec<Function> = Scan::new(&ecam, 0, 0..=255).flatten().collect();
+    for function in &functions {
+        let bus = function.address.bus();
+        let outer = functions
+            .iter()
+            .filter(|_| bus != 0)
+            .find(|bridge| bridge.buses().is_some_and(|buses| buses.secondary == bus));
+        let outer = match outer {
+            Some(bridge) => windows(&ecam, bridge.address),
+            None => [
+                ranges.io.clone(),
+                ranges.memory.clone(),
+                ranges.prefetchable.clone(),
+            ],
+        };
+        let bars: Vec<Bar> = bars(&ecam, function).unwrap().good().collect();
+        for bar in bars.iter().filter(|bar| bar.address != 0) {
+            let size = bar.size.unwrap();
+            let (start, end) = (bar.address, bar.address + size);
+            assert!(start.is_multiple_of(size), "{function} {bar:x?}");
+            let spaces = match bar.kind {
+                BarKind::Io => &outer[..1],
+                _ => &outer[1..],
+            };
+            let within = spaces
+                .iter()
+                .any(|one| one.start <= start && end <= one.end);
+            assert!(within, "{function} {bar:x?} {outer:x?}");
+        }
+        if let Header::Bridge(_) = function.header {
+            for (inner, outer) in windows(&ecam, function.address).iter().zip(&outer) {
+                let within = outer.start <= inner.start && inner.end <= outer.end;
+                assert!(
+                    inner.is_empty() || within,
+                    "{function} {inner:x?} {outer:x?}"
+                );
+            }
+        }
+    }
+    for bus in 0..=255 {
+        let on: Vec<_> = functions
+            .iter()
+            .filter(|function| function.address.bus() == bus)
+            .collect();
+        let (mut io, mut memory) = (Vec::new(), Vec::new());
+        for function in on {
+            for bar in bars(&ecam, function).unwrap().good() {
+                let range = bar.address..bar.address + bar.size.unwrap();
+                match bar.kind {
+                    _ if bar.address == 0 => {}
+                    BarKind::Io => io.push(range),
+                    _ => memory.push(range),
+                }
+            }
+            if let Header::Bridge(_) = function.header {
+                let [first, second, third] = windows(&ecam, function.address);
+                io.push(first);
+                memory.extend([second, third]);
+            }
+        }
+        for mut space in [io, memory] {
+            space.retain(|range| !range.is_empty());
+            space.sort_by_key(|range| range.start);
+            let apart = space.windows(2).all(|pair| pair[0].end <= pair[1].start);
+            assert!(apart, "bus {bus}: {space:x?}");
+        }
+    }
+}
+
+/// A function to be put somewhere: which of the bridges before it leads there, where
+/// there, and what it has.
+#[derive(Clone, Debug)]
+struct Plan {
+    parent: prop::sample::Index,
+    device: u8,
+    bridge: bool,
+    port: Option<u32>,
+    bars: Vec<(u32, u32)>,
+    rom: Option<u32>,
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let bars = prop::collection::vec((0u32..4, 4u32..31), 0..3);
+    let port = prop::option::of(prop::sample::select(vec![4u32, 5, 6, 7]));
+    (
+        any::<prop::sample::Index>(),
+        0u8..32,
+        any::<bool>(),
+        port,
+        bars,
+        prop::option::of(11u32..20),
+    )
+        .prop_map(|(parent, device, bridge, port, bars, rom)| Plan {
+            parent,
+            device,
+            bridge,
+            port,
+            bars,
+            rom,
+        })
+}
+
+fn build(plans: &[Plan]) -> Tree {
+    let tree = Tree::default();
+    let mut parents = vec![None];
+    let mut taken = vec![];
+    for plan in plans {
+        let parent = parents[plan.parent.index(parents.len())];
+        if taken.contains(&(parent, plan.device)) {
+            continue;
+        }
+        taken.push((parent, plan.device));
+        let mut fake = if plan.bridge {
+            fresh()
+        } else {
+            Fake::new(1, 0x02_0000)
+        };
+        for (slot, (kind, shift)) in plan.bars.iter().enumerate() {
+            let slot = 2 * slot as u16;
+            if plan.bridge && slot > 0 {
+                break;
+            }
+            fake = match kind {
+                0 => fake.bar(slot, IO, 1 << (*shift % 9 + 2)),
+                1 => fake.bar(slot, MEMORY, 1 << shift),
+                2 => fake.bar(slot, WIDE, 1 << shift),
+                _ => fake.bar(slot, WIDE | PREFETCHABLE, 1 << (shift + 3)),
+            };
+        }
+        if let Some(shift) = plan.rom {
+            fake = fake.rom(1 << shift);
+        }
+        if let Some(port) = plan.port.filter(|_| plan.bridge) {
+            fake = fake.express(port);
+        }
+        let index = tree.put(parent, plan.device, 0, fake);
+        if plan.bridge {
+            parents.push(Some(index));
+        }
+    }
+    tree
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_tree_places_are_apart_aligned_and_within_their_windows(
+        plans in prop::collection::vec(plan(), 1..40), megabytes in 1u64..1024,
+        wide: bool, last in 3u8..=255,
+    ) {
+        let tree = build(&plans);
+        let ranges = Ranges {
+            buses: 0..=last,
+            memory: 0x4000_0000..0x4000_0000 + (megabytes << 20),
+            prefetchable: if wide { 0x4_0000_0000..0x8_0000_0000 } else { 0..0 },
+            ..ranges()
+        };
+        let (done, faults) = run(&tree, &ranges, Decoding::On);
+        check(&tree, &ranges);
+        prop_assert_eq!(done.left as usize, faults
+            .iter()
+            .filter(|fault| matches!(fault, AssignFault::NoRoom { .. }))
+            .count());
+        let contents = tree.contents();
+        prop_assert_eq!(run(&tree, &ranges, Decoding::On), (done, faults));
+        prop_assert_eq!(tree.contents(), contents);
+    }
+}

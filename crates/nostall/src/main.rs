@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod escape;
 mod grouped;
 mod kernel;
+mod output;
 mod pstore;
 mod run;
 // By Linux's /dev/port.

@@ -1,6 +1,6 @@
 //! `nostall pstore decode`: an image of a region, as records or as Linux's files.
 
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -12,6 +12,7 @@ use super::files::{self, File};
 use super::names::{self, Names};
 use super::region::{self, Region};
 use super::{json, number, text};
+use crate::output::{Style, note, to_stdout};
 
 /// Show what a dead kernel left in persistent memory (Linux's ramoops)
 ///
@@ -163,7 +164,7 @@ pub fn run(args: &Args) -> Result<()> {
         None => Names::none(),
     };
 
-    let style = text::Style::of(&io::stdout());
+    let style = Style::of(&io::stdout());
     if args.format == Format::Linux {
         let (region, symbols) = (&region, names.symbols());
         let all = linux_files(&region.bytes, &region.geometry, unpack, symbols);
@@ -190,7 +191,7 @@ pub fn run(args: &Args) -> Result<()> {
                     name += ".json";
                     json::write(record, &names, shape, &mut bytes)?;
                 } else {
-                    text::contents(record, &names, text::Style::Plain, &mut bytes)?;
+                    text::contents(record, &names, Style::Plain, &mut bytes)?;
                 }
                 Ok(File {
                     name,
@@ -261,24 +262,4 @@ fn complain(image: &Image, region: &Region<'_>, decoded: &Decoded) -> Result<()>
         note(format_args!("the region is there, and empty"));
     }
     Ok(())
-}
-
-/// One line beside the records.
-pub fn note(line: std::fmt::Arguments<'_>) {
-    // Nowhere to complain to is no reason to stop.
-    let _ = writeln!(io::stderr(), "nostall: {line}");
-}
-
-/// Whoever stops reading has read enough.
-pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("standard output"),
-    }
-}
-
-/// Whether somebody reads this as it is written.
-pub fn is_terminal() -> bool {
-    io::stdout().is_terminal()
 }

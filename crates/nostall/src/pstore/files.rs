@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, bail};
 use nostall_pstore::{Content, LinuxFile, Packing, Record};
 
-use super::text::{self, Style};
+use super::text;
+use crate::output::Style;
 
 /// A file that is to be.
 pub struct File {

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use nostall_pstore::{Content, Packing, Record, Shape, Text, Trace, Trust};
 use serde::Serialize;
 
-use super::escape::escape_json;
 use super::files;
 use super::names::Names;
+use crate::escape::escape_json;
 
 #[derive(Serialize)]
 struct Object<'a> {

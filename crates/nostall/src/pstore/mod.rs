@@ -1,7 +1,6 @@
 //! `nostall pstore`: persistent memory, planned, made and read.
 
 mod decode;
-mod escape;
 mod files;
 mod inject;
 mod json;

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use nostall_pstore::symbols::{Symbols, kernel_offset};
 use nostall_pstore::{Content, Decoded};
 
-use super::decode::note;
+use crate::output::note;
 
 /// Symbols, if there are any.
 pub struct Names(Option<Symbols>);

@@ -3,52 +3,13 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use anstream::{AutoStream, ColorChoice};
-use anstyle::{AnsiColor, Style as Ansi};
+use anstyle::Style as Ansi;
 use nostall_pstore::{Content, Dmesg, Packing, Record, Text, Trace, Trust};
 
-use super::decode::is_terminal;
-use super::escape::escape;
 use super::names::Names;
 use super::time::Utc;
-
-/// For whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    /// A pipe or file: every byte as it was.
-    Plain,
-    /// A terminal: nothing that it would obey.
-    Safe,
-    /// A terminal that takes colours.
-    Colour,
-}
-
-impl Style {
-    /// What suits standard output, and `NO_COLOR` and its like.
-    pub fn of(out: &io::Stdout) -> Self {
-        match (is_terminal(), AutoStream::choice(out)) {
-            (false, _) => Self::Plain,
-            (true, ColorChoice::Never) => Self::Safe,
-            (true, _) => Self::Colour,
-        }
-    }
-
-    fn heading(self) -> Ansi {
-        self.ansi(Ansi::new().bold())
-    }
-
-    fn doubt(self) -> Ansi {
-        self.ansi(AnsiColor::Yellow.on_default())
-    }
-
-    fn ansi(self, style: Ansi) -> Ansi {
-        if self == Self::Colour {
-            style
-        } else {
-            Ansi::new()
-        }
-    }
-}
+use crate::escape::escape;
+use crate::output::Style;
 
 /// A record: its summary, what is in it, an empty line.
 pub fn write(

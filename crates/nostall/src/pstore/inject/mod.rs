@@ -14,9 +14,9 @@ use nostall_pstore::{
     Code, Found, Header, Kind, Layout, LinuxVersion, Params, Place, Ram, SIGNATURE, Shape, Zone,
 };
 
-use super::decode::{note, to_stdout};
 use super::number;
 use super::sizes::{Sizes, options};
+use crate::output::{note, to_stdout};
 use dmesg::{Packing, Time};
 
 /// Make an image of persistent memory (Linux's ramoops) from files

@@ -8,9 +8,9 @@ mod text;
 use anyhow::{Context, Result};
 use nostall_pstore::{Layout, Params};
 
-use super::decode::to_stdout;
 use super::number;
 use super::sizes::Sizes;
+use crate::output::to_stdout;
 
 /// Plan a region of persistent memory (Linux's ramoops) before you reserve it
 ///

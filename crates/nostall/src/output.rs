@@ -1,0 +1,62 @@
+//! What is written, and for whom.
+
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style as Ansi};
+use anyhow::{Context, Result};
+
+/// One line beside what was asked for.
+pub fn note(line: std::fmt::Arguments<'_>) {
+    // Nowhere to complain to is no reason to stop.
+    let _ = writeln!(io::stderr(), "nostall: {line}");
+}
+
+/// Whoever stops reading has read enough.
+pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("standard output"),
+    }
+}
+
+/// For whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// A pipe or file: every byte as it was.
+    Plain,
+    /// A terminal: nothing that it would obey.
+    Safe,
+    /// A terminal that takes colours.
+    Colour,
+}
+
+impl Style {
+    /// What suits standard output, and `NO_COLOR` and its like.
+    pub fn of(out: &io::Stdout) -> Self {
+        match (out.is_terminal(), AutoStream::choice(out)) {
+            (false, _) => Self::Plain,
+            (true, ColorChoice::Never) => Self::Safe,
+            (true, _) => Self::Colour,
+        }
+    }
+
+    /// What stands out.
+    pub fn heading(self) -> Ansi {
+        self.ansi(Ansi::new().bold())
+    }
+
+    /// What is not to be relied on.
+    pub fn doubt(self) -> Ansi {
+        self.ansi(AnsiColor::Yellow.on_default())
+    }
+
+    fn ansi(self, style: Ansi) -> Ansi {
+        if self == Self::Colour {
+            style
+        } else {
+            Ansi::new()
+        }
+    }
+}

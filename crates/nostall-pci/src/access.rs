@@ -63,6 +63,9 @@ pub enum AccessError {
         /// The register.
         register: u16,
     },
+    /// The record does not have this register: whoever made it did not ask for it, or was
+    /// not allowed to.
+    NotRecorded(u16),
     /// What is read is a record of a device, or may only be read.
     ReadOnly,
     /// The system refused, or could not.
@@ -87,6 +90,9 @@ impl fmt::Display for AccessError {
                 f,
                 "register {register:#x} of {address} cannot be reached in this way"
             ),
+            Self::NotRecorded(register) => {
+                write!(f, "register {register:#x} is not in this record")
+            }
             Self::ReadOnly => f.write_str("can only be read"),
             Self::Failed => f.write_str("the system could not make the access"),
         }

@@ -16,20 +16,29 @@ mod bridge;
 mod bus_set;
 mod capability;
 pub mod device_tree;
+#[cfg(feature = "std")]
+pub mod dump;
 mod ecam;
 mod environment;
 mod function;
 pub mod mcfg;
+#[cfg(feature = "std")]
+mod names;
 mod one_bus;
 #[cfg(feature = "pci_types")]
 mod pci_types;
 mod ports;
+#[cfg(feature = "std")]
+mod recorded;
 pub mod registers;
 mod scan;
 mod selector;
+#[cfg(all(feature = "std", unix))]
+pub mod sysfs;
 #[cfg(feature = "virtio-drivers")]
 mod virtio;
 mod window;
+mod windows;
 
 pub use access::{AccessError, ConfigAccess, REGISTERS, Width};
 pub use address::{Address, BadAddress};
@@ -39,12 +48,19 @@ pub use capability::{
     Capabilities, Capability, CapabilityFault, Express, ExtendedCapabilities, ExtendedCapability,
     PortType,
 };
+#[cfg(feature = "std")]
+pub use dump::Dump;
 pub use ecam::{BUS, Ecam};
 pub use environment::{Environment, Signature};
 pub use function::{Buses, Class, Function, Header, Interrupt, Subsystem, Unread};
+#[cfg(feature = "std")]
+pub use names::Names;
 pub use ports::{PORT, PORTS, Ports};
 pub use scan::{BusFault, Scan, ScanFault};
 pub use selector::{Choice, Known, Policy, Selector};
+#[cfg(all(feature = "std", unix))]
+pub use sysfs::Sysfs;
+pub use windows::Windows;
 
 #[cfg(feature = "pci_types")]
 pub use self::pci_types::PciTypes;

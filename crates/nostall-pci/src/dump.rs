@@ -1,0 +1,292 @@
+//! What lspci wrote down of somebody's machine.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, BufRead};
+use std::vec::Vec;
+
+use crate::access::{AccessError, ConfigAccess, REGISTERS, Width};
+use crate::recorded;
+use crate::{Address, BadAddress};
+
+/// Bytes of text that are read at most: a machine of a thousand functions, all of whose
+/// registers are shown, takes 14 MB.
+pub const LONGEST: u64 = 64 << 20;
+
+/// Registers in a line of lspci's.
+const LINE: u16 = 16;
+
+/// The functions of a machine as `lspci -x`, `-xxx` or `-xxxx` printed them, with and
+/// without `-D` and `-v`.
+///
+/// A line that begins with an address begins a function, an empty line ends it, and lines
+/// of hexadecimal numbers between them are its registers, in any order. All other text is
+/// passed over. Registers can only be read; a function that the dump does not have reads
+/// all ones; one that it has reads [`AccessError::NotRecorded`] where it has no register.
+///
+/// Memory is a few times that of the text, and of that there are at most [`LONGEST`] bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Dump {
+    functions: Vec<Address>,
+    lines: BTreeMap<(Address, u16), Registers>,
+    oddities: Oddities,
+}
+
+/// Sixteen registers, and which of them are known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Registers {
+    values: [u8; LINE as usize],
+    known: u16,
+}
+
+/// What is odd about a [`Dump`], counted. What could be read was read all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oddities {
+    /// Functions that have an address here, but no register: they are left out.
+    pub without_registers: usize,
+    /// Lines of registers that end in something else; what is before it counts.
+    pub cut_lines: usize,
+    /// Functions that come again: the last one counts.
+    pub repeated: usize,
+    /// Functions in segments that need more than 16 bits, as Linux numbers those that its
+    /// drivers make up: they are left out.
+    pub beyond_segments: usize,
+    /// Lines of registers of no function, or with numbers that no function has: they are
+    /// left out.
+    pub stray_lines: usize,
+}
+
+impl Dump {
+    /// Reads a dump.
+    ///
+    /// # Errors
+    ///
+    /// If there are no registers of any function in it, if it is longer than [`LONGEST`],
+    /// or what the reader says.
+    pub fn read(text: impl BufRead) -> Result<Self, BadDump> {
+        let mut text = text.take(LONGEST + 1);
+        let mut reader = Reader::default();
+        let mut line = Vec::new();
+        while text.read_until(b'\n', &mut line)? > 0 {
+            reader.line(line.trim_ascii_end());
+            line.clear();
+        }
+        if text.limit() == 0 {
+            return Err(BadDump::TooLong);
+        }
+        reader.finish()
+    }
+
+    /// The functions of which it has registers, in order.
+    pub fn functions(&self) -> &[Address] {
+        &self.functions
+    }
+
+    /// What is odd about it.
+    pub const fn oddities(&self) -> &Oddities {
+        &self.oddities
+    }
+
+    fn byte(&self, address: Address, register: u16) -> Option<u8> {
+        let line = self.lines.get(&(address, register / LINE))?;
+        let at = register % LINE;
+        (line.known & 1 << at != 0).then(|| line.values[usize::from(at)])
+    }
+
+    fn has(&self, address: Address) -> bool {
+        self.functions.binary_search(&address).is_ok()
+    }
+}
+
+impl ConfigAccess for Dump {
+    fn reaches(&self, address: Address, register: u16) -> bool {
+        register < REGISTERS && (!self.has(address) || self.byte(address, register).is_some())
+    }
+
+    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+        recorded::check(register, width)?;
+        if !self.has(address) {
+            return Ok(width.all_ones());
+        }
+        let mut bytes = [0; 4];
+        for (byte, register) in bytes.iter_mut().zip(register..register + width.bytes()) {
+            *byte = self
+                .byte(address, register)
+                .ok_or(AccessError::NotRecorded(register))?;
+        }
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn write(&self, _: Address, register: u16, width: Width, _: u32) -> Result<(), AccessError> {
+        recorded::check(register, width)?;
+        Err(AccessError::ReadOnly)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    dump: Dump,
+    /// The function whose registers come next.
+    current: Option<Address>,
+    /// Functions that had their line, registers or not.
+    named: BTreeMap<Address, bool>,
+}
+
+impl Reader {
+    fn line(&mut self, line: &[u8]) {
+        if line.is_empty() {
+            self.current = None;
+            return;
+        }
+        let (word, rest) = match line.iter().position(|byte| *byte == b' ') {
+            Some(at) => (&line[..at], &line[at..]),
+            None => (line, &line[line.len()..]),
+        };
+        if let Some(offset) = offset(word) {
+            self.registers(offset, rest);
+        } else if let Ok(address) = address(word) {
+            self.function(address);
+        }
+    }
+
+    fn function(&mut self, address: Option<Address>) {
+        self.current = address;
+        let Some(address) = address else {
+            self.dump.oddities.beyond_segments += 1;
+            return;
+        };
+        if self.named.insert(address, false).is_some() {
+            self.dump.oddities.repeated += 1;
+            let lines = self.dump.lines.range((address, 0)..=(address, u16::MAX));
+            let lines: Vec<_> = lines.map(|(line, _)| *line).collect();
+            for line in lines {
+                self.dump.lines.remove(&line);
+            }
+        }
+    }
+
+    fn registers(&mut self, offset: u16, numbers: &[u8]) {
+        let Some(address) = self.current else {
+            self.dump.oddities.stray_lines += 1;
+            return;
+        };
+        let numbers = numbers.split(|byte| *byte == b' ').skip(1);
+        for (register, number) in (offset..).zip(numbers) {
+            let Some(value) = byte(number) else {
+                self.dump.oddities.cut_lines += 1;
+                return;
+            };
+            if register >= REGISTERS {
+                self.dump.oddities.stray_lines += 1;
+                return;
+            }
+            let line = self.dump.lines.entry((address, register / LINE));
+            let line = line.or_default();
+            line.values[usize::from(register % LINE)] = value;
+            line.known |= 1 << (register % LINE);
+            self.named.insert(address, true);
+        }
+    }
+
+    fn finish(mut self) -> Result<Dump, BadDump> {
+        let with_registers = self.named.iter().filter(|(_, has)| **has);
+        self.dump.functions = with_registers.map(|(address, _)| *address).collect();
+        self.dump.oddities.without_registers = self.named.len() - self.dump.functions.len();
+        match (self.named.len(), self.dump.functions.len()) {
+            (0, _) if self.dump.oddities.beyond_segments > 0 => Err(BadDump::BeyondSegments),
+            (0, _) => Err(BadDump::NotOne),
+            (_, 0) => Err(BadDump::NoRegisters),
+            _ => Ok(self.dump),
+        }
+    }
+}
+
+/// `00:` to `ff:`, `100:` to `fff:`.
+fn offset(word: &[u8]) -> Option<u16> {
+    let digits = word.strip_suffix(b":")?;
+    matches!(digits.len(), 2 | 3).then(|| hex(digits)).flatten()
+}
+
+fn byte(word: &[u8]) -> Option<u8> {
+    (word.len() == 2)
+        .then(|| hex(word))
+        .flatten()?
+        .try_into()
+        .ok()
+}
+
+/// Up to four digits.
+fn hex(digits: &[u8]) -> Option<u16> {
+    let mut digits = digits.iter();
+    digits.try_fold(0u16, |number, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        Some(number << 4 | digit as u16)
+    })
+}
+
+/// `00:1f.2` or `0000:00:1f.2`; `None` if the segment is beyond 16 bits.
+fn address(word: &[u8]) -> Result<Option<Address>, BadAddress> {
+    let text = str::from_utf8(word).map_err(|_| BadAddress)?;
+    if let Some((segment, rest)) = text.split_once(':')
+        && segment.len() > 4
+        && segment.len() <= 8
+        && segment.bytes().all(|digit| digit.is_ascii_hexdigit())
+        && rest.parse::<Address>().is_ok()
+    {
+        let significant = segment.trim_start_matches('0').len();
+        if significant > 4 {
+            return Ok(None);
+        }
+        return text[segment.len() - 4..].parse().map(Some);
+    }
+    text.parse().map(Some)
+}
+
+/// Why there is no [`Dump`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BadDump {
+    /// It could not be read.
+    Io(io::Error),
+    /// It is longer than [`LONGEST`].
+    TooLong,
+    /// No line begins with a function's address.
+    NotOne,
+    /// All its functions are in segments that need more than 16 bits.
+    BeyondSegments,
+    /// It names functions, but has no registers of them.
+    NoRegisters,
+}
+
+impl fmt::Display for BadDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::TooLong => write!(f, "longer than {} MiB: no dump of lspci's", LONGEST >> 20),
+            Self::NotOne => {
+                f.write_str("not a dump of lspci's: no line begins with an address such as 00:1f.2")
+            }
+            Self::BeyondSegments => {
+                f.write_str("all functions are in segments above ffff, which are not supported")
+            }
+            Self::NoRegisters => {
+                f.write_str("functions are named, but without registers: use lspci -xxxx")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadDump {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for BadDump {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

@@ -1,0 +1,281 @@
+//! The devices of a Linux host.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::string::{String, ToString};
+use std::vec::Vec;
+
+use crate::access::{AccessError, ConfigAccess, REGISTERS, Width};
+use crate::{Address, recorded};
+
+/// Where Linux shows its devices.
+pub const DEVICES: &str = "/sys/bus/pci/devices";
+
+/// Registers that Linux shows to everyone (its `pci-sysfs.c`; a CardBus bridge has twice as
+/// many).
+const UNPRIVILEGED: u16 = 64;
+
+/// The functions that Linux knows, by the `config` files of its sysfs.
+///
+/// Nothing is written: what is there is at work. Each read is one of the device itself, of
+/// the width that is asked for. A function that is not there, or vanishes, reads all ones.
+/// Users other than root get the first 64 registers; the others are
+/// [`AccessError::NotRecorded`].
+///
+/// A virtual function's vendor and device read all ones from itself (PCI Express Base,
+/// 9.3.4.1.1), which is not to mean that it is absent: they are read as Linux has them.
+#[derive(Clone, Debug)]
+pub struct Sysfs {
+    devices: PathBuf,
+    functions: Vec<Address>,
+    strangers: usize,
+    restricted: bool,
+}
+
+impl Sysfs {
+    /// The functions in `root`: [`DEVICES`], a copy of it, or a folder in which such a one is
+    /// `bus/pci/devices` or `devices`, as in a copy of `/sys`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such folder, or nothing in it has the name of a function.
+    pub fn open(root: &Path) -> Result<Self, NoDevices> {
+        let inside = ["bus/pci/devices", "devices"].map(|folder| root.join(folder));
+        let devices = inside.into_iter().find(|folder| folder.is_dir());
+        let devices = devices.unwrap_or_else(|| root.to_path_buf());
+        let failed = |error| NoDevices::Io(devices.clone(), error);
+        let (mut functions, mut strangers) = (Vec::new(), 0);
+        for entry in fs::read_dir(&devices).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            match name.to_str().and_then(|name| name.parse().ok()) {
+                Some(address) => functions.push(address),
+                None => strangers += 1,
+            }
+        }
+        if functions.is_empty() {
+            return Err(NoDevices::Empty(devices));
+        }
+        functions.sort_unstable();
+        // A copy could hold the same one twice: with and without its segment.
+        functions.dedup();
+        let mut sysfs = Self {
+            devices,
+            functions,
+            strangers,
+            restricted: false,
+        };
+        sysfs.restricted = sysfs.functions.iter().any(|at| sysfs.is_kept_from_us(*at));
+        Ok(sysfs)
+    }
+
+    /// The functions, in order.
+    pub fn functions(&self) -> &[Address] {
+        &self.functions
+    }
+
+    /// Where they were found.
+    pub fn folder(&self) -> &Path {
+        &self.devices
+    }
+
+    /// Entries that have no function's name: those in segments that need more than 16 bits
+    /// are among them.
+    pub const fn strangers(&self) -> usize {
+        self.strangers
+    }
+
+    /// Whether the system keeps registers from this user, as Linux does from all but root.
+    pub const fn is_restricted(&self) -> bool {
+        self.restricted
+    }
+
+    /// The ranges that Linux has for a function, from its `resource` file: [`Resources`].
+    ///
+    /// # Errors
+    ///
+    /// What the system says, and [`ErrorKind::InvalidData`] if it is something else.
+    pub fn resources(&self, address: Address) -> io::Result<Resources> {
+        /// Linux's have 57 bytes a line, and a line for each of up to 17 ranges.
+        const LONGEST: u64 = 16 << 10;
+        let mut text = String::new();
+        let file = File::open(self.file(address, "resource"))?;
+        file.take(LONGEST).read_to_string(&mut text)?;
+        let invalid = || io::Error::new(ErrorKind::InvalidData, "not a list of ranges");
+        Resources::parse(&text).ok_or_else(invalid)
+    }
+
+    fn file(&self, address: Address, name: &str) -> PathBuf {
+        let mut folder = self.devices.join(address.to_string());
+        if address.segment() == 0 && !folder.exists() {
+            folder = self.devices.join(&address.to_string()["0000:".len()..]);
+        }
+        folder.join(name)
+    }
+
+    fn config(&self, address: Address) -> Result<Option<File>, AccessError> {
+        // A function's name may lead anywhere: to a pipe, in a folder that is no sysfs.
+        let path = self.file(address, "config");
+        match fs::metadata(&path) {
+            Ok(file) if file.is_file() => {}
+            Ok(_) => return Err(AccessError::Failed),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(_) => return Err(AccessError::Failed),
+        }
+        match File::open(path) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(_) => Err(AccessError::Failed),
+        }
+    }
+
+    /// Vendor and device of a virtual function, by Linux's files.
+    fn virtual_id(&self, address: Address) -> Option<[u8; 4]> {
+        fs::symlink_metadata(self.file(address, "physfn")).ok()?;
+        let number = |name| {
+            let mut text = String::new();
+            let file = File::open(self.file(address, name)).ok()?;
+            file.take(16).read_to_string(&mut text).ok()?;
+            u16::from_str_radix(text.trim_end().strip_prefix("0x")?, 16).ok()
+        };
+        let (vendor, device) = (number("vendor")?, number("device")?);
+        Some((u32::from(device) << 16 | u32::from(vendor)).to_le_bytes())
+    }
+
+    /// Whether there are more registers than may be read. Of a device that is looked at for
+    /// this, one byte is read.
+    fn is_kept_from_us(&self, address: Address) -> bool {
+        let Ok(Some(file)) = self.config(address) else {
+            return false;
+        };
+        let more = file
+            .metadata()
+            .is_ok_and(|file| file.len() > UNPRIVILEGED.into());
+        more && matches!(file.read_at(&mut [0], UNPRIVILEGED.into()), Ok(0))
+    }
+}
+
+impl ConfigAccess for Sysfs {
+    fn reaches(&self, address: Address, register: u16) -> bool {
+        let has = |file: File| file.metadata().is_ok_and(|it| it.len() > register.into());
+        let allowed = register < UNPRIVILEGED || !self.restricted;
+        match self.config(address) {
+            Ok(Some(file)) => allowed && has(file),
+            Ok(None) => register < REGISTERS,
+            Err(_) => false,
+        }
+    }
+
+    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+        recorded::check(register, width)?;
+        let Some(file) = self.config(address)? else {
+            return Ok(width.all_ones());
+        };
+        let mut bytes = [0; 4];
+        let wanted = &mut bytes[..usize::from(width.bytes())];
+        match file.read_exact_at(wanted, register.into()) {
+            Ok(()) if register < 4 && wanted.iter().all(|byte| *byte == 0xff) => {
+                let id = self.virtual_id(address).unwrap_or([0xff; 4]);
+                wanted.copy_from_slice(&id[register.into()..][..width.bytes().into()]);
+                Ok(u32::from_le_bytes(bytes))
+            }
+            Ok(()) => Ok(u32::from_le_bytes(bytes)),
+            Err(error) => match error.kind() {
+                ErrorKind::UnexpectedEof => Err(AccessError::NotRecorded(register)),
+                // Linux's answer for a device that has vanished since the file was opened.
+                ErrorKind::NotFound => Ok(width.all_ones()),
+                _ if error.raw_os_error() == Some(NO_DEVICE) => Ok(width.all_ones()),
+                _ => Err(AccessError::Failed),
+            },
+        }
+    }
+
+    fn write(&self, _: Address, register: u16, width: Width, _: u32) -> Result<(), AccessError> {
+        recorded::check(register, width)?;
+        Err(AccessError::ReadOnly)
+    }
+}
+
+/// Linux's ENODEV (`errno-base.h`).
+const NO_DEVICE: i32 = 19;
+
+/// The ranges of a function: BARs 0 to 5, the ROM, and what drivers or bridges have beside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resources(Vec<Resource>);
+
+/// A range of addresses, as Linux has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Resource {
+    first: u64,
+    last: u64,
+    flags: u64,
+}
+
+impl Resources {
+    /// Of its text: a line for each, of first and last address and flags.
+    fn parse(text: &str) -> Option<Self> {
+        let line = |line: &str| {
+            let mut numbers = line
+                .split_ascii_whitespace()
+                .map(|number| u64::from_str_radix(number.strip_prefix("0x")?, 16).ok());
+            let resource = Resource {
+                first: numbers.next()??,
+                last: numbers.next()??,
+                flags: numbers.next()??,
+            };
+            numbers.next().is_none().then_some(resource)
+        };
+        text.lines().map(line).collect::<Option<_>>().map(Self)
+    }
+
+    /// Bytes of a BAR, 0 to 5; `None` if Linux does not know.
+    pub fn bar(&self, index: u8) -> Option<u64> {
+        (index < 6).then(|| self.size(index.into()))?
+    }
+
+    /// Bytes of the expansion ROM.
+    pub fn rom(&self) -> Option<u64> {
+        self.size(6)
+    }
+
+    fn size(&self, index: usize) -> Option<u64> {
+        let range = self.0.get(index).filter(|range| range.flags != 0)?;
+        // Linux has the empty range as last = first - 1.
+        let size = range.last.checked_sub(range.first)?.checked_add(1)?;
+        // An upper half is no BAR, and has no flags; what begins and ends at 0 is nothing.
+        (range.last != 0).then_some(size)
+    }
+}
+
+/// Why there is no [`Sysfs`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NoDevices {
+    /// This folder could not be read.
+    Io(PathBuf, io::Error),
+    /// In this folder nothing has the name of a function.
+    Empty(PathBuf),
+}
+
+impl fmt::Display for NoDevices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(folder, error) => write!(f, "{}: {error}", folder.display()),
+            Self::Empty(folder) => {
+                let folder = folder.display();
+                write!(f, "{folder}: no PCI devices here, such as 0000:00:1f.2")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NoDevices {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(_, error) => Some(error),
+            Self::Empty(_) => None,
+        }
+    }
+}

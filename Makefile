@@ -32,6 +32,7 @@ run: setup
 test:
 	@scripts/setup run
 	@scripts/setup linux
+	@scripts/setup lspci
 	cargo test --locked --all-features
 
 check:
@@ -80,8 +81,8 @@ miri:
 			--lib $$features --target-dir target/miri || exit 1; \
 	done
 
-FUZZ_TARGETS := pci_model pstore_decode pstore_decompress pstore_format pstore_image \
-	pstore_region pstore_symbols pstore_zone uart_model
+FUZZ_TARGETS := pci_dump pci_model pstore_decode pstore_decompress pstore_format \
+	pstore_image pstore_region pstore_symbols pstore_zone uart_model
 FUZZ_SECONDS ?= 10
 
 # All are built at once; what is found goes to the first folder.

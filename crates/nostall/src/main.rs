@@ -6,6 +6,8 @@ mod escape;
 mod grouped;
 mod kernel;
 mod output;
+#[cfg(unix)]
+mod pci;
 mod pstore;
 mod run;
 // By Linux's /dev/port.
@@ -27,6 +29,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    #[cfg(unix)]
+    Pci(pci::Args),
     Pstore(pstore::Args),
     Run(Box<run::Args>),
     #[cfg(target_os = "linux")]
@@ -35,6 +39,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        #[cfg(unix)]
+        Command::Pci(args) => pci::run(&args),
         Command::Pstore(args) => pstore::run(&args),
         Command::Run(args) => run::run(*args),
         #[cfg(target_os = "linux")]

@@ -1,0 +1,41 @@
+//! `nostall pci`: PCI devices.
+
+pub mod json;
+mod list;
+mod source;
+mod text;
+mod tree;
+
+use anyhow::Result;
+
+/// List PCI devices: this host's, or those in a dump of another's
+#[derive(clap::Args)]
+#[command(after_long_help = AFTER)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER: &str = "\
+Examples:
+  nostall pci list
+  nostall pci list --tree
+  nostall pci list --dump lspci.txt --json
+
+`nostall pci COMMAND --help` has more.";
+
+#[derive(clap::Subcommand)]
+enum Command {
+    List(list::Args),
+}
+
+/// Does what the arguments say.
+///
+/// # Errors
+///
+/// Whatever kept it from being done, in one line for a person.
+pub fn run(args: &Args) -> Result<()> {
+    match &args.command {
+        Command::List(args) => list::run(args),
+    }
+}

@@ -1,0 +1,154 @@
+//! Where devices are read from.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use nostall_pci::sysfs::{DEVICES, NoDevices, Resources};
+use nostall_pci::{Address, ConfigAccess, Dump, Sysfs};
+
+use crate::output::note;
+
+/// A host, or a record of one.
+pub enum Source {
+    Sysfs(Sysfs),
+    Dump(String, Dump),
+}
+
+impl Source {
+    /// This host's devices.
+    pub fn host() -> Result<Self> {
+        match Sysfs::open(Path::new(DEVICES)) {
+            Ok(sysfs) => Ok(Self::of_sysfs(sysfs)),
+            Err(error @ NoDevices::Empty(_)) => Err(anyhow!(
+                "{error}: there is no PCI on this host, or it is kept from this container"
+            )),
+            Err(error) => Err(anyhow!(
+                "{error}: this system has no PCI, or hides it (a container does); to look at \
+                 another's, see --dump and --sysfs"
+            )),
+        }
+    }
+
+    /// Those of which `folder` has the files.
+    pub fn sysfs(folder: &Path) -> Result<Self> {
+        match Sysfs::open(folder) {
+            Ok(sysfs) => Ok(Self::of_sysfs(sysfs)),
+            Err(NoDevices::Io(_, error)) if error.kind() == io::ErrorKind::NotADirectory => bail!(
+                "{} is a file: for what lspci -xxxx prints, use --dump",
+                folder.display()
+            ),
+            Err(error) => Err(anyhow!("{error}")),
+        }
+    }
+
+    fn of_sysfs(sysfs: Sysfs) -> Self {
+        if sysfs.strangers() > 0 {
+            let (strangers, folder) = (sysfs.strangers(), sysfs.folder().display());
+            note(format_args!(
+                "{folder}: entries that are left out, for their names are no addresses of up \
+                 to ffff:ff:1f.7: {strangers}"
+            ));
+        }
+        Self::Sysfs(sysfs)
+    }
+
+    /// What lspci printed into `file`.
+    pub fn dump(file: &Path) -> Result<Self> {
+        let (name, dump) = if file.as_os_str() == "-" {
+            ("standard input".into(), Dump::read(io::stdin().lock()))
+        } else {
+            let name = file.display().to_string();
+            if file.is_dir() {
+                bail!("{name} is a directory: for a copy of sysfs, use --sysfs");
+            }
+            let opened = File::open(file).with_context(|| name.clone())?;
+            (name, Dump::read(BufReader::new(opened)))
+        };
+        // Not as context: these errors tell their cause themselves.
+        let dump = dump.map_err(|error| anyhow!("{name}: {error}"))?;
+        let oddities = dump.oddities();
+        for (count, what) in [
+            (
+                oddities.cut_lines,
+                "lines of registers that are cut off, or go on as something else; what is \
+                 before that counts",
+            ),
+            (
+                oddities.stray_lines,
+                "lines of registers that are left out, for they belong to no function, or to \
+                 no register",
+            ),
+            (
+                oddities.repeated,
+                "functions that come again; of each, the last counts",
+            ),
+            (
+                oddities.without_registers,
+                "functions that are left out, for they have no registers here (lspci -xxxx \
+                 prints them)",
+            ),
+            (
+                oddities.beyond_segments,
+                "functions that are left out, for their segments are above ffff",
+            ),
+        ] {
+            if count > 0 {
+                note(format_args!("{name}: {what}: {count}"));
+            }
+        }
+        Ok(Self::Dump(name, dump))
+    }
+
+    /// What a person calls it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Sysfs(sysfs) => sysfs.folder().display().to_string(),
+            Self::Dump(name, _) => name.clone(),
+        }
+    }
+
+    /// A word for it that stays the same.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Sysfs(_) => "sysfs",
+            Self::Dump(..) => "dump",
+        }
+    }
+
+    /// The functions that it lists, in order.
+    pub fn functions(&self) -> &[Address] {
+        match self {
+            Self::Sysfs(sysfs) => sysfs.functions(),
+            Self::Dump(_, dump) => dump.functions(),
+        }
+    }
+
+    /// Their registers.
+    pub fn access(&self) -> &dyn ConfigAccess {
+        match self {
+            Self::Sysfs(sysfs) => sysfs,
+            Self::Dump(_, dump) => dump,
+        }
+    }
+
+    /// What the system says of a function's address ranges. A copy may do without.
+    pub fn resources(&self, address: Address) -> Option<Resources> {
+        match self {
+            Self::Sysfs(sysfs) => sysfs.resources(address).ok(),
+            Self::Dump(..) => None,
+        }
+    }
+
+    /// One line of it, if it concerns all functions.
+    pub fn say_what_is_missing(&self) {
+        if let Self::Sysfs(sysfs) = self
+            && sysfs.is_restricted()
+        {
+            note(format_args!(
+                "only root may read registers above 0x3f, where capabilities are"
+            ));
+        }
+    }
+}

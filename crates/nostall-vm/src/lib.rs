@@ -38,9 +38,18 @@
 //! [`qemu::Ran`] keeps every report and every byte of the serial line, and the
 //! errors carry what QEMU or the guest said last.
 
+mod error;
+mod exits;
+mod guest;
 pub mod model;
 pub mod process;
 pub mod pstore;
 pub mod qemu;
+mod ram;
 pub mod threads;
 pub mod uart;
+
+pub use error::Error;
+pub use exits::Exits;
+pub use guest::{Guest, Limits, Ran};
+pub use ram::GuestRam;

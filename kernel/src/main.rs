@@ -42,7 +42,8 @@ fn main(boot: &Boot) -> ! {
         Ok(list) => list,
         Err(bad) => panic!("{bad}"),
     };
-    let machine = arch::start_cpus(list.cpus);
+    arch::set_serial_port(list.window);
+    let machine = arch::start_cpus(list.cpus, list.timer);
     log::start(*machine.clock());
     log::line(format_args!(
         "nostall's reference kernel, {} CPUs",

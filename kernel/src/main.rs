@@ -49,8 +49,9 @@ fn main(boot: &Boot) -> ! {
         "nostall's reference kernel, {} CPUs",
         list.cpus
     ));
-    report::send(&machine.ready());
-    jobs::run(&list, boot.input, machine.clock());
+    jobs::run(&list, boot.input, machine.clock(), || {
+        report::send(&machine.ready());
+    });
     report::send(&Report::Done);
     arch::end(arch::Ending::Success)
 }

@@ -21,9 +21,9 @@ pub struct Exits {
     pub uart: u64,
     /// Writes to the serial port that the host's kernel collected: without an exit.
     pub collected: u64,
-    /// Exits that the host's kernel dealt with by itself, its own interrupts not
-    /// counted. `None` if it keeps no such statistics.
-    pub light: Option<u64>,
+    /// All exits of the hardware but those for the host's own interrupts, as the
+    /// host's kernel counts them; `None` if it does not.
+    pub hardware: Option<u64>,
 }
 
 impl Exits {
@@ -36,6 +36,22 @@ impl Exits {
             + self.halts
             + self.others
     }
+
+    /// Exits that the host's kernel dealt with by itself, if that is known. Of a
+    /// string instruction whose every byte went to user space there is none.
+    pub fn light(&self) -> Option<u64> {
+        Some(self.hardware?.saturating_sub(self.to_user_space()))
+    }
+}
+
+/// The exits of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExitLog {
+    /// All of them.
+    pub total: Exits,
+    /// For each report those since the report before it, or since the start: what
+    /// the guest did that is reported, and not the reporting itself.
+    pub before_report: Vec<Exits>,
 }
 
 impl Sub for Exits {
@@ -53,7 +69,38 @@ impl Sub for Exits {
             others: since(self.others, before.others),
             uart: since(self.uart, before.uart),
             collected: since(self.collected, before.collected),
-            light: self.light.zip(before.light).map(|(a, b)| since(a, b)),
+            hardware: self
+                .hardware
+                .zip(before.hardware)
+                .map(|(now, before)| since(now, before)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn light_exits_are_what_user_space_did_not_see() {
+        let before = Exits {
+            port_reads: 10,
+            hardware: Some(100),
+            ..Exits::default()
+        };
+        let after = Exits {
+            port_reads: 14,
+            hardware: Some(107),
+            ..before
+        };
+        assert_eq!((after - before).light(), Some(3));
+        // A string instruction: one exit of the hardware, many to user space.
+        let string = Exits {
+            port_writes: 16,
+            hardware: Some(108),
+            ..after
+        };
+        assert_eq!((string - after).light(), Some(0));
+        assert_eq!(Exits::default().light(), None);
     }
 }

@@ -1,11 +1,11 @@
 //! What is run in a machine, when it has failed, and what it came to.
 
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nostall_work::{Report, Work};
 
-use crate::exits::Exits;
+use crate::exits::ExitLog;
 use crate::{Error, GuestRam};
 
 /// Bytes that QEMU may say itself: a warning or two, or a short trace.
@@ -91,6 +91,36 @@ impl Limits {
             qemu_bytes: QEMU_BYTES,
         }
     }
+
+    /// Whether so much may have come over the serial line and the report channel.
+    pub(crate) fn check_bytes(&self, (serial, reports): (u64, u64)) -> Result<(), Error> {
+        if serial > self.serial_bytes {
+            Err(Error::Flood(self.serial_bytes))
+        } else if reports > self.report_bytes {
+            Err(Error::ReportFlood(self.report_bytes))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether a run may go on that began at `start` and from which something came
+    /// last at `changed`.
+    pub(crate) fn check_time(
+        &self,
+        start: Instant,
+        changed: Instant,
+        started: bool,
+    ) -> Result<(), Error> {
+        if !started && start.elapsed() > self.start {
+            Err(Error::NeverStarted(self.start))
+        } else if started && changed.elapsed() > self.silence {
+            Err(Error::Hung(self.silence))
+        } else if start.elapsed() > self.total {
+            Err(Error::TooLong(self.total))
+        } else {
+            Ok(())
+        }
+    }
 }
 
 /// A run that came to its end.
@@ -102,9 +132,8 @@ pub struct Ran {
     pub serial: Vec<u8>,
     /// From the machine's start to the first report.
     pub first_report: Duration,
-    /// VM exits so far as each report was complete; empty if the machine cannot
-    /// count them.
-    pub exits: Vec<Exits>,
+    /// VM exits; `None` if the machine cannot count them.
+    pub exits: Option<ExitLog>,
 }
 
 /// How a guest is to end.

@@ -71,10 +71,8 @@ impl Experiment<'_> {
                 return Err(Error::NotAReport(format!("item {item} out of turn")));
             }
             sent.push((self.jobs[item], *result));
-            // From the report before it: the guest's own first one, at least.
-            if let [before, after] = ran.exits[..].get(n.wrapping_sub(1)..=n).unwrap_or(&[]) {
-                exits.push(*after - *before);
-            }
+            let log = ran.exits.as_ref();
+            exits.extend(log.and_then(|log| log.before_report.get(n)));
         }
         if sent.len() != self.sendings().count() {
             return Err(Error::Undone);

@@ -338,22 +338,11 @@ impl Run<'_> {
         changed: Instant,
         started: bool,
     ) -> Result<(), Error> {
-        let limits = self.limits;
-        if serial > limits.serial_bytes {
-            Err(Error::Flood(limits.serial_bytes))
-        } else if reports > limits.report_bytes {
-            Err(Error::ReportFlood(limits.report_bytes))
-        } else if self.files.said.len()? > limits.qemu_bytes {
-            Err(Error::QemuFlood(limits.qemu_bytes))
-        } else if !started && self.start.elapsed() > limits.start {
-            Err(Error::NeverStarted(limits.start))
-        } else if started && changed.elapsed() > limits.silence {
-            Err(Error::Hung(limits.silence))
-        } else if self.start.elapsed() > limits.total {
-            Err(Error::TooLong(limits.total))
-        } else {
-            Ok(())
+        self.limits.check_bytes((serial, reports))?;
+        if self.files.said.len()? > self.limits.qemu_bytes {
+            return Err(Error::QemuFlood(self.limits.qemu_bytes));
         }
+        self.limits.check_time(self.start, changed, started)
     }
 
     /// What a run came to that ended by itself.
@@ -373,7 +362,7 @@ impl Run<'_> {
                     reports,
                     serial,
                     first_report: first_report.unwrap_or_default(),
-                    exits: Vec::new(),
+                    exits: None,
                 })
             }
             // Without either, QEMU may only have been asked for help.

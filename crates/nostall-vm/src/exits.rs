@@ -19,7 +19,9 @@ pub struct Exits {
     pub others: u64,
     /// Of all of these, those that were accesses to the serial port.
     pub uart: u64,
-    /// Writes to the serial port that the host's kernel collected: without an exit.
+    /// And those that were accesses to PCI configuration space.
+    pub pci: u64,
+    /// Writes that the host's kernel collected: without an exit.
     pub collected: u64,
     /// All exits of the hardware but those for the host's own interrupts, as the
     /// host's kernel counts them; `None` if it does not.
@@ -68,6 +70,7 @@ impl Sub for Exits {
             halts: since(self.halts, before.halts),
             others: since(self.others, before.others),
             uart: since(self.uart, before.uart),
+            pci: since(self.pci, before.pci),
             collected: since(self.collected, before.collected),
             hardware: self
                 .hardware

@@ -4,10 +4,13 @@ use acpi_tables::fadt::{FADTBuilder, Flags};
 use acpi_tables::madt::{
     EnabledStatus, IoApic, LocalInterruptController, MADT, ProcessorLocalApic,
 };
+use acpi_tables::mcfg::MCFG;
 use acpi_tables::rsdp::Rsdp;
 use acpi_tables::sdt::Sdt;
 use acpi_tables::xsdt::XSDT;
 use acpi_tables::{Aml, AmlSink};
+
+use super::pci::{BUSES, ECAM};
 
 const OEM: [u8; 6] = *b"NOSTAL";
 const TABLE: [u8; 8] = *b"NOSTALLK";
@@ -60,8 +63,10 @@ pub fn tables(start: u64) -> (Vec<u8>, u64) {
     );
     madt.add_structure(ProcessorLocalApic::new(0, 0, EnabledStatus::Enabled));
     madt.add_structure(IoApic::new(1, IO_APIC, 0));
+    let mut mcfg = MCFG::new(OEM, TABLE, REVISION);
+    mcfg.add_ecam(ECAM, 0, *BUSES.start(), *BUSES.end());
     let mut xsdt = XSDT::new(OEM, TABLE, REVISION);
-    for table in [&fadt as &dyn Aml, &madt] {
+    for table in [&fadt as &dyn Aml, &madt, &mcfg] {
         let address = tables.add(table);
         xsdt.add_entry(address);
     }
@@ -109,6 +114,6 @@ mod tests {
                 assert_eq!(&dsdt[..4], b"DSDT");
             }
         }
-        assert_eq!(names, [b"FACP", b"APIC"]);
+        assert_eq!(names, [b"FACP", b"APIC", b"MCFG"]);
     }
 }

@@ -13,6 +13,7 @@ use linux_loader::loader::{KernelLoader, KernelLoaderResult};
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 
 use super::acpi;
+use super::pci::{BUSES, ECAM};
 use crate::Error;
 use crate::guest::Guest;
 
@@ -34,6 +35,8 @@ const HIGH: u64 = 0x10_0000;
 /// RAM ends below this: above are devices.
 const DEVICES: u64 = 0xc000_0000;
 
+const ECAM_SIZE: u64 = (*BUSES.end() as u64 + 1) << 20;
+
 /// A page at least, NUL included.
 const LONGEST_COMMAND_LINE: usize = 4096;
 
@@ -42,6 +45,7 @@ const MAGIC: u32 = 0x336e_c578;
 
 // Of the memory map.
 const RAM: u32 = 1;
+const RESERVED: u32 = 2;
 const ACPI_TABLES: u32 = 3;
 
 /// The guest's RAM: its own, or that which is to outlive it.
@@ -104,6 +108,8 @@ pub fn load(memory: &Memory, guest: &Guest<'_>, command_line: &str) -> Result<u6
         range(0, LOW, RAM),
         range(TABLES, HIGH, ACPI_TABLES),
         range(HIGH, size, RAM),
+        // A kernel believes in ECAM only where it is reserved (PCI Firmware 3.0, 4.1.2).
+        range(ECAM, ECAM + ECAM_SIZE, RESERVED),
     ];
     let start_info = hvm_start_info {
         magic: MAGIC,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kvm_ioctls::VmFd;
 
+use super::pci::PciBus;
 use super::ring::{Place, Ring};
 use super::serial::Serial;
 use super::statistics::Statistics;
@@ -32,6 +33,7 @@ pub struct Bus {
     ring: Option<Ring>,
     statistics: Option<Statistics>,
     pub serial: Serial,
+    pci: PciBus,
     pub reports: Vec<u8>,
     /// Bytes that are kept of each channel: one more than allowed.
     keep: (usize, usize),
@@ -44,7 +46,7 @@ impl Bus {
         vm: Arc<VmFd>,
         ring: Option<Ring>,
         statistics: Option<Statistics>,
-        serial: Serial,
+        (serial, pci): (Serial, PciBus),
         limits: &Limits,
     ) -> Self {
         let keep = |limit: u64| {
@@ -57,6 +59,7 @@ impl Bus {
             ring,
             statistics,
             serial,
+            pci,
             reports: Vec::new(),
             keep: (keep(limits.serial_bytes), keep(limits.report_bytes)),
             exits: Exits::default(),
@@ -70,9 +73,12 @@ impl Bus {
             return;
         };
         for write in ring.drain() {
+            self.exits.collected += 1;
             if let Some(register) = self.serial.register(write.place) {
-                self.exits.collected += 1;
                 self.serial.write(register, write.bytes());
+            } else if let Some(at) = self.pci.find(write.place) {
+                // The index alone: no memory has to follow.
+                self.pci.write(at, write.bytes());
             }
         }
         self.serial.sent().truncate(self.keep.0);
@@ -102,6 +108,11 @@ impl Bus {
                 self.serial.read(register, item);
             }
             self.serial.settle(&self.vm)?;
+        } else if let Some(at) = self.pci.find(place) {
+            self.exits.pci += 1;
+            for item in data.chunks_mut(size.max(1)) {
+                self.pci.read(at, item);
+            }
         } else {
             data.fill(match place {
                 Place::Port(REPORTS) => REPORTS as u8,
@@ -125,6 +136,14 @@ impl Bus {
             }
             self.serial.sent().truncate(self.keep.0);
             self.serial.settle(&self.vm)?;
+            return Ok(Next::GoOn);
+        }
+        if let Some(at) = self.pci.find(place) {
+            self.exits.pci += 1;
+            for item in data.chunks(size.max(1)) {
+                self.pci.write(at, item);
+            }
+            self.pci.follow(&self.vm)?;
             return Ok(Next::GoOn);
         }
         match place {

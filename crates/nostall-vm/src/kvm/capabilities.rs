@@ -3,7 +3,7 @@
 use kvm_bindings::{KVM_CAP_BINARY_STATS_FD, KVM_CAP_COALESCED_PIO};
 use kvm_ioctls::{Cap, Kvm};
 
-use super::{Options, Uart};
+use super::{Options, Pci, Uart};
 
 /// What matters here of what a KVM can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,10 @@ pub struct Capabilities {
     pub statistics: bool,
 }
 
+const READ_ONLY_MEMORY: &str = "read-only memory (KVM_CAP_READONLY_MEM)";
+const COALESCED_MMIO: &str = "coalesced MMIO (KVM_CAP_COALESCED_MMIO)";
+const COALESCED_PORTS: &str = "coalesced ports (KVM_CAP_COALESCED_PIO)";
+
 impl Capabilities {
     pub(super) fn of(kvm: &Kvm) -> Self {
         let number = |cap: u32| kvm.check_extension_raw(cap.into()) > 0;
@@ -39,27 +43,35 @@ impl Capabilities {
     /// What comes closest to `options`, and a line for each thing that is missing.
     pub(super) fn settle(self, options: Options) -> (Options, Vec<String>) {
         let mut notes = Vec::new();
-        let mut missing = |what: &str, asked: Uart, instead: Uart| {
-            let (asked, instead) = (asked.name(), instead.name());
+        let mut missing = |what: &str, option: &str, asked: &str, instead: &str| {
             notes.push(format!(
-                "this KVM has no {what}: --uart {asked} is {instead}"
+                "this KVM has no {what}: {option} {asked} is {instead}"
             ));
         };
         let mut uart = options.uart;
-        if uart == Uart::MmioReadonly {
+        if uart == Uart::MmioReadonly && !(self.read_only_memory && self.coalesced_mmio) {
+            let what = if self.read_only_memory {
+                COALESCED_MMIO
+            } else {
+                READ_ONLY_MEMORY
+            };
             let instead = Uart::PortsCoalesced;
-            if !self.read_only_memory {
-                missing("read-only memory (KVM_CAP_READONLY_MEM)", uart, instead);
-                uart = instead;
-            } else if !self.coalesced_mmio {
-                missing("coalesced MMIO (KVM_CAP_COALESCED_MMIO)", uart, instead);
-                uart = instead;
-            }
+            missing(what, "--uart", uart.name(), instead.name());
+            uart = instead;
         }
         if uart == Uart::PortsCoalesced && !self.coalesced_ports {
             let instead = Uart::Ports;
-            missing("coalesced ports (KVM_CAP_COALESCED_PIO)", uart, instead);
+            missing(COALESCED_PORTS, "--uart", uart.name(), instead.name());
             uart = instead;
+        }
+        let (what, there) = match options.pci {
+            Pci::Trap => ("", true),
+            Pci::PortsCoalesced => (COALESCED_PORTS, self.coalesced_ports),
+            Pci::EcamShadow => (READ_ONLY_MEMORY, self.read_only_memory),
+        };
+        let pci = if there { options.pci } else { Pci::Trap };
+        if !there {
+            missing(what, "PCI by", options.pci.name(), pci.name());
         }
         if !self.statistics {
             notes.push(
@@ -68,7 +80,7 @@ impl Capabilities {
                     .to_owned(),
             );
         }
-        (Options { uart }, notes)
+        (Options { uart, pci }, notes)
     }
 }
 
@@ -86,7 +98,8 @@ mod tests {
     };
 
     fn settled(capabilities: Capabilities, uart: Uart) -> (Uart, Vec<String>) {
-        let (options, notes) = capabilities.settle(Options { uart });
+        let pci = Pci::Trap;
+        let (options, notes) = capabilities.settle(Options { uart, pci });
         (options.uart, notes)
     }
 
@@ -124,6 +137,17 @@ mod tests {
             settled(nothing_coalesced, Uart::Ports),
             (Uart::Ports, vec![])
         );
+
+        let pci = |capabilities: Capabilities, pci| {
+            let uart = Uart::Ports;
+            let (options, notes) = capabilities.settle(Options { uart, pci });
+            (options.pci, notes.len())
+        };
+        for way in Pci::ALL {
+            assert_eq!(pci(ALL, way), (way, 0));
+        }
+        assert_eq!(pci(no_read_only, Pci::EcamShadow), (Pci::Trap, 1));
+        assert_eq!(pci(nothing_coalesced, Pci::PortsCoalesced), (Pci::Trap, 1));
 
         let no_statistics = Capabilities {
             statistics: false,

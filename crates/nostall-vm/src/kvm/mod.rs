@@ -4,6 +4,7 @@
 //! | at | what |
 //! | --- | --- |
 //! | 0x3f8, or 0xd0000000 one register a page | a 16550A of [`nostall_devices::uart`], its line taking everything at once |
+//! | ports 0xcf8 to 0xcff, and 0xe0000000 by ECAM, 16 buses | a PCI host bridge with the devices of [`Topology`], none of which does anything |
 //! | port 0xe9 | the report channel, as QEMU's `isa-debugcon` |
 //! | port 0xf4 | the end, as QEMU's `isa-debug-exit` |
 //! | 0xfee00000, 0xfec00000, 0x20, 0x40 | KVM's own interrupt controllers and timer, where it has them |
@@ -11,6 +12,8 @@
 //! Every other port and address reads all ones and ignores what is written. The
 //! kernel is entered by PVH; the start info has a memory map, a command line, the
 //! input as a module, and ACPI tables.
+//!
+//! [`Topology`]: nostall_devices::pci::Topology
 //!
 //! # Some KVMs interpret
 //!
@@ -34,6 +37,7 @@ mod bus;
 mod capabilities;
 mod cpu;
 mod mapping;
+mod pci;
 mod ring;
 mod run;
 mod serial;
@@ -43,6 +47,7 @@ mod statistics;
 use std::io;
 
 pub use capabilities::Capabilities;
+pub use pci::Pci;
 pub use serial::Uart;
 pub use speed::Speed;
 
@@ -58,6 +63,8 @@ const PATH: &str = "/dev/kvm";
 pub struct Options {
     /// How the serial port is offered.
     pub uart: Uart,
+    /// How PCI configuration space is offered.
+    pub pci: Pci,
 }
 
 /// The host's KVM.

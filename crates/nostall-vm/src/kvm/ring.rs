@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use kvm_bindings::{KVM_COALESCED_MMIO_PAGE_OFFSET, kvm_coalesced_mmio};
 
-use super::mapping::{PAGE, SharedPage};
+use super::mapping::{PAGE, SharedMemory};
 
 const FIRST: usize = 0;
 const LAST: usize = 4;
@@ -45,14 +45,14 @@ impl Write {
 }
 
 /// The ring of one virtual CPU.
-pub struct Ring(SharedPage);
+pub struct Ring(SharedMemory);
 
 impl Ring {
     /// Of this virtual CPU.
     pub fn of(cpu: &impl AsRawFd) -> io::Result<Self> {
         // SAFETY: open as long as `cpu` is, which we borrow.
         let cpu = unsafe { BorrowedFd::borrow_raw(cpu.as_raw_fd()) };
-        SharedPage::of(&cpu, KVM_COALESCED_MMIO_PAGE_OFFSET.into()).map(Self)
+        SharedMemory::of(&cpu, KVM_COALESCED_MMIO_PAGE_OFFSET.into()).map(Self)
     }
 
     /// All that is in it now, oldest first; taken out. What comes in meanwhile is
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn entries_come_out_in_order_and_once_across_the_rings_end() {
-        let mut ring = Ring(SharedPage::filled(0).unwrap());
+        let mut ring = Ring(SharedMemory::filled(PAGE, 0).unwrap());
         for n in 0..3 * SIZE {
             put(&ring, n % SIZE, n as u8);
             if n % 2 == 1 {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn nonsense_in_the_page_ends() {
-        let mut ring = Ring(SharedPage::filled(0xff).unwrap());
+        let mut ring = Ring(SharedMemory::filled(PAGE, 0xff).unwrap());
         assert!(ring.drain().all(|write| write.bytes().len() <= 8));
         assert_eq!(ring.drain().count(), 0);
     }

@@ -15,6 +15,7 @@ use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 use super::boot::{self, Memory};
 use super::bus::Bus;
 use super::cpu::{self, End, lock};
+use super::pci::PciBus;
 use super::ring::Ring;
 use super::serial::Serial;
 use super::statistics::Statistics;
@@ -83,7 +84,9 @@ impl Machine {
         let ring = collects.then(|| Ring::of(&cpu)).transpose()?;
         let statistics = capabilities.statistics.then(|| Statistics::of(&cpu));
         let serial = Serial::new(kvm.options.uart, has_interrupts)?;
-        let mut bus = Bus::new(vm.clone(), ring, statistics.flatten(), serial, limits);
+        let pci = PciBus::new(kvm.options.pci, &vm)?;
+        let devices = (serial, pci);
+        let mut bus = Bus::new(vm.clone(), ring, statistics.flatten(), devices, limits);
         bus.settle()?;
         Ok(Self {
             cpu,

@@ -13,7 +13,7 @@ use nostall_uart::registers::{LSR, MCR, THR, mcr};
 use nostall_work::Window;
 
 use super::failed;
-use super::mapping::{PAGE, SharedPage};
+use super::mapping::{PAGE, SharedMemory};
 use super::ring::Place;
 use crate::Error;
 
@@ -96,7 +96,7 @@ pub struct Serial {
     /// Transmit writes are being collected.
     collecting: bool,
     /// The line status register's page, and whether the guest has it.
-    page: SharedPage,
+    page: SharedMemory,
     mapped: bool,
     /// The interrupt line, if there is something at its other end.
     interrupt: Option<bool>,
@@ -109,7 +109,7 @@ impl Serial {
             model: Model::new(HostClock::new(), Line::AtOnce, Vec::new()),
             collecting: false,
             // What the guest reads beside a register of one byte.
-            page: SharedPage::filled(!0)?,
+            page: SharedMemory::filled(PAGE, !0)?,
             mapped: false,
             interrupt: has_interrupts.then_some(false),
         })

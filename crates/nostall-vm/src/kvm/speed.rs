@@ -8,7 +8,7 @@ use kvm_ioctls::VcpuExit;
 use nostall_io::Nanos;
 
 use super::failed;
-use super::mapping::{PAGE, SharedPage};
+use super::mapping::{PAGE, SharedMemory};
 use crate::Error;
 
 /// What one instruction of a short loop takes.
@@ -65,7 +65,7 @@ fn run_loop(kvm: &kvm_ioctls::Kvm) -> Result<Nanos, Error> {
     const START: u64 = 0x1000;
     let [low, high] = ROUNDS.to_le_bytes();
     let code = [0xb9, low, high, 0x49, 0x75, 0xfd, 0xf4];
-    let page = SharedPage::filled(0xf4)?;
+    let page = SharedMemory::filled(PAGE, 0xf4)?;
     for (i, value) in code.into_iter().enumerate() {
         if let Some(byte) = page.byte(i) {
             byte.store(value, std::sync::atomic::Ordering::Relaxed);

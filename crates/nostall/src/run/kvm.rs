@@ -25,6 +25,7 @@ pub fn choose(args: &Args) -> Result<On> {
     };
     let kvm = Kvm::find(Options {
         uart: args.uart.unwrap_or_default(),
+        ..Options::default()
     })?;
     let speed = kvm.speed()?;
     Ok(On::Kvm(OnKvm { kvm, speed, kernel }))

@@ -13,6 +13,29 @@
 //! kernel is entered by PVH; the start info has a memory map, a command line, the
 //! input as a module, and ACPI tables.
 //!
+//! # Example
+//!
+//! ```no_run
+//! # fn example(kernel: &[u8], text: &[u8]) -> Result<(), nostall_vm::Error> {
+//! use nostall_vm::Guest;
+//! use nostall_vm::kvm::{Kvm, Options, Uart};
+//! use nostall_vm::uart::Experiment;
+//! use nostall_work::uart::Job;
+//!
+//! let kvm = Kvm::find(Options { uart: Uart::MmioReadonly, ..Options::default() })?;
+//! kvm.notes().iter().for_each(|note| eprintln!("{note}"));
+//! let guest =
+//!     Guest { kernel, cpus: 1, work: &[], repeat: 1, input: &[], ram: None, qemu_args: &[] };
+//! let jobs: Vec<Job> = Job::ours().collect();
+//! let experiment = Experiment { jobs: &jobs, repeat: 1, text };
+//! let (outcome, _) = kvm.uart(&guest, &experiment, &mut |_| {})?;
+//! for ((job, _), exits) in outcome.sent.iter().zip(&outcome.exits) {
+//!     println!("{job}: {} exits, {} writes collected", exits.uart, exits.collected);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! [`Topology`]: nostall_devices::pci::Topology
 //!
 //! # Some KVMs interpret

@@ -30,17 +30,17 @@ const BUS: usize = 1 << 20;
 /// The first memory slot that is free for runs of the window.
 const FIRST_SLOT: u32 = 2;
 
-/// How PCI configuration space is offered to the guest: always by ports and by
-/// ECAM, and
+/// How PCI configuration space is offered to the guest. It is always there by ports
+/// and by ECAM; the rest differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pci {
-    /// every access is an exit.
+    /// Every access is an exit.
     #[default]
     Trap,
-    /// writes to the index port are collected by the host's kernel, as in QEMU, so
+    /// Writes to the index port are collected by the host's kernel, as in QEMU, so
     /// that an access by ports is one exit and not two.
     PortsCoalesced,
-    /// the ECAM window is memory that the guest can read. Writes are exits, and what
+    /// The ECAM window is memory that the guest can read. Writes are exits, and what
     /// they change is in that memory before the guest goes on.
     EcamShadow,
 }

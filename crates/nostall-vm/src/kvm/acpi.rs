@@ -77,6 +77,8 @@ pub fn tables(start: u64) -> (Vec<u8>, u64) {
 
 #[cfg(test)]
 mod tests {
+    use nostall_pci::mcfg::Mcfg;
+
     use super::*;
 
     fn number(bytes: &[u8]) -> usize {
@@ -109,6 +111,15 @@ mod tests {
             let table = table(number(entry));
             assert_eq!(sum(table), 0);
             names.push(table[..4].to_vec());
+            if table[..4] == *b"MCFG" {
+                let mcfg = Mcfg::parse(table).unwrap();
+                let segments: Vec<_> = mcfg.segments().collect();
+                let [segment] = &segments[..] else {
+                    panic!("{segments:?}");
+                };
+                assert_eq!((segment.number, segment.start), (0, ECAM));
+                assert_eq!(segment.buses, BUSES);
+            }
             if table[..4] == *b"FACP" {
                 let dsdt = at(number(&table[140..148]));
                 assert_eq!(&dsdt[..4], b"DSDT");

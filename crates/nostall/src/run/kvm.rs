@@ -33,16 +33,14 @@ pub fn choose(args: &Args) -> Result<On> {
 
 /// The machine if it is the best that there is for what is asked, or else a line
 /// that says why it is not, if there is something to say.
-pub fn choose_if_good(args: &Args) -> Result<On, Option<String>> {
-    if check(args).is_err() {
-        return Err(None);
-    }
+pub fn choose_if_good(args: &Args) -> (Option<On>, Option<String>) {
     // What is wrong with arguments or kernel, the next machine tells as well.
-    match choose(args).map_err(|_| None)? {
-        On::Kvm(OnKvm { speed, .. }) if speed.is_interpreted() => {
-            Err(Some(format!("KVM here {speed}: not used (--on kvm does)")))
+    match choose(args) {
+        Ok(On::Kvm(OnKvm { speed, .. })) if speed.is_interpreted() => {
+            let note = format!("KVM here {speed}: not used (--on kvm does)");
+            (None, Some(note))
         }
-        on => Ok(on),
+        chosen => (chosen.ok(), None),
     }
 }
 

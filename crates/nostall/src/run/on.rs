@@ -54,10 +54,10 @@ pub fn choose(args: &Args) -> Result<(On, Option<String>)> {
 }
 
 fn best(args: &Args) -> Result<(On, Option<String>)> {
-    let note = match kvm(args)? {
-        Ok(on) => return Ok((on, None)),
-        Err(note) => note,
-    };
+    let (kvm, note) = kvm(args)?;
+    if let Some(kvm) = kvm {
+        return Ok((kvm, note));
+    }
     let on = qemu(args).or_else(|error| {
         // What was asked of either is not to be dropped in silence.
         if for_guests_only(args, "").is_err() || for_model_only(args).is_err() {
@@ -70,19 +70,20 @@ fn best(args: &Args) -> Result<(On, Option<String>)> {
     Ok((on, note))
 }
 
-/// KVM, if it is the best that there is; else why it is not, if there is something
-/// to say. What only KVM can do is not to be dropped in silence.
+/// KVM, if it is the best that there is; else a line that says why it is not, if there
+/// is something to say.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn kvm(args: &Args) -> Result<Result<On, Option<String>>> {
+fn kvm(args: &Args) -> Result<(Option<On>, Option<String>)> {
+    // What only KVM can do is not dropped in silence.
     if args.uart.is_some() {
-        return super::kvm::choose(args).map(Ok);
+        return Ok((Some(super::kvm::choose(args)?), None));
     }
     Ok(super::kvm::choose_if_good(args))
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-fn kvm(_: &Args) -> Result<Result<On, Option<String>>> {
-    Ok(Err(None))
+fn kvm(_: &Args) -> Result<(Option<On>, Option<String>)> {
+    Ok((None, None))
 }
 
 fn qemu(args: &Args) -> Result<On> {

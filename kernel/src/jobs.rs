@@ -7,10 +7,14 @@ use nostall_work::{Report, Work, WorkList, uart};
 use crate::second::SecondTask;
 use crate::{arch, example, fail, pstore, report, script};
 
-/// Does the whole list, as often as it says.
-pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::Tsc) {
+/// Does the whole list, as often as it says, and calls `ready` before it begins. If
+/// it begins with a sending, the console is open by then: whoever counts exits
+/// between reports counts the sending's alone.
+pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::Tsc, ready: impl FnOnce()) {
     let second = SecondTask::new(clock);
-    let mut console = None;
+    let sends_first = matches!(list.iter().next(), Some(Work::Uart(_)));
+    let mut console = sends_first.then(|| open_console(&second));
+    ready();
     for _ in 0..list.repeat {
         for (item, work) in list.iter().enumerate() {
             match work {

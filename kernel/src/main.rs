@@ -42,14 +42,16 @@ fn main(boot: &Boot) -> ! {
         Ok(list) => list,
         Err(bad) => panic!("{bad}"),
     };
-    let machine = arch::start_cpus(list.cpus);
+    arch::set_serial_port(list.window);
+    let machine = arch::start_cpus(list.cpus, list.timer);
     log::start(*machine.clock());
     log::line(format_args!(
         "nostall's reference kernel, {} CPUs",
         list.cpus
     ));
-    report::send(&machine.ready());
-    jobs::run(&list, boot.input, machine.clock());
+    jobs::run(&list, boot.input, machine.clock(), || {
+        report::send(&machine.ready());
+    });
     report::send(&Report::Done);
     arch::end(arch::Ending::Success)
 }

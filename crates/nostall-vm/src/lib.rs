@@ -4,6 +4,9 @@
 //!   the guest does (never starts, dies, hangs, floods its serial line), a run
 //!   ends in bounded time, with an error that says what happened, and leaves no
 //!   process and no file behind.
+//! - [`kvm`] (x86-64 Linux): a machine of our own in this process, by the host's
+//!   KVM, with the device models of [`nostall_devices`]. Exits are counted, and the
+//!   serial port can be offered without most of them.
 //! - [`model`]: no guest; nostall's drivers on the host, against device models
 //!   in virtual time.
 //! - [`threads`]: no guest and no model; the recorders on threads of the host.
@@ -38,9 +41,20 @@
 //! [`qemu::Ran`] keeps every report and every byte of the serial line, and the
 //! errors carry what QEMU or the guest said last.
 
+mod error;
+mod exits;
+mod guest;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod kvm;
 pub mod model;
 pub mod process;
 pub mod pstore;
 pub mod qemu;
+mod ram;
 pub mod threads;
 pub mod uart;
+
+pub use error::Error;
+pub use exits::{ExitLog, Exits};
+pub use guest::{Guest, Limits, Ran};
+pub use ram::GuestRam;

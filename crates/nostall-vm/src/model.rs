@@ -34,6 +34,7 @@ pub fn uart(
     let mut outcome = Outcome {
         sent: Vec::new(),
         arrived: Vec::new(),
+        exits: Vec::new(),
     };
     let mut bytes = 0;
     for job in experiment.sendings() {

@@ -69,6 +69,15 @@ impl MemoryFile {
         self.read_from(self.len()?.saturating_sub(limit), limit)
     }
 
+    /// The same file, to be mapped.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn share(&self) -> io::Result<File> {
+        self.0.try_clone()
+    }
+
     /// The same file, for a child's standard streams.
     ///
     /// # Errors

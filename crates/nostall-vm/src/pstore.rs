@@ -3,7 +3,9 @@
 use nostall_work::pstore::{Job, Moved, REGION, Recovered, Strategy, recover};
 use nostall_work::{Report, Work};
 
-use crate::qemu::{Error, Guest, GuestRam, Limits, Qemu, Ran};
+use crate::guest::{Guest, Limits, Ran};
+use crate::qemu::Qemu;
+use crate::{Error, GuestRam};
 
 /// MiB of the guest's RAM.
 const RAM: u32 = 128;

@@ -1,6 +1,11 @@
 //! Sending a text over a serial port, in several ways, one after the other.
 
 use nostall_work::uart::{Job, Sent};
+use nostall_work::{Report, Work};
+
+use crate::Error;
+use crate::exits::Exits;
+use crate::guest::{Guest, Limits, Ran};
 
 /// What is to be sent, and how.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +37,54 @@ impl Experiment<'_> {
         }
         line
     }
+
+    /// The work of a guest, once through.
+    pub(crate) fn work(&self) -> Vec<Work> {
+        self.jobs.iter().copied().map(Work::Uart).collect()
+    }
+
+    /// `guest`, with this work.
+    pub(crate) fn guest<'g>(&'g self, work: &'g [Work], guest: &Guest<'g>) -> Guest<'g> {
+        Guest {
+            work,
+            repeat: self.repeat,
+            input: self.text,
+            ..*guest
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        let sendings = self.sendings().count() as u64;
+        Limits::of(sendings, sendings * self.on_the_line().len() as u64)
+    }
+
+    /// What came of it in a guest. The serial line's bytes are taken out of `ran`.
+    pub(crate) fn outcome(&self, ran: &mut Ran) -> Result<Outcome, Error> {
+        let mut sent = Vec::new();
+        let mut exits = Vec::new();
+        for (n, report) in ran.reports.iter().enumerate() {
+            let Report::Sent { item, sent: result } = report else {
+                continue;
+            };
+            let item = usize::from(*item);
+            if sent.len() % self.jobs.len().max(1) != item {
+                return Err(Error::NotAReport(format!("item {item} out of turn")));
+            }
+            sent.push((self.jobs[item], *result));
+            let log = ran.exits.as_ref();
+            exits.extend(log.and_then(|log| log.before_report.get(n)));
+        }
+        if sent.len() != self.sendings().count() {
+            return Err(Error::Undone);
+        }
+        let serial = std::mem::take(&mut ran.serial);
+        let arrived = cut(&serial, self.on_the_line().len(), sent.len());
+        Ok(Outcome {
+            sent,
+            arrived,
+            exits,
+        })
+    }
 }
 
 /// `len` bytes of a repeating alphabet, as the seed article's test program sends.
@@ -46,6 +99,8 @@ pub struct Outcome {
     pub sent: Vec<(Job, Sent)>,
     /// What arrived of each at the line's other end.
     pub arrived: Vec<Vec<u8>>,
+    /// The VM exits of each; empty if the machine cannot count them.
+    pub exits: Vec<Exits>,
 }
 
 /// Cuts what arrived of several sendings, each of which should be `len` bytes.

@@ -42,5 +42,5 @@ mod report;
 pub mod script;
 pub mod uart;
 
-pub use list::{BadWord, Failure, Work, WorkList};
+pub use list::{BadWord, Failure, Timer, Window, Work, WorkList};
 pub use report::{Report, Text, Values};

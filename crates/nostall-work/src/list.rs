@@ -117,6 +117,77 @@ impl fmt::Display for BadWord<'_> {
     }
 }
 
+/// How the guest reaches its serial port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Window {
+    /// By the ports that a PC has it at: `uart=ports`.
+    #[default]
+    Ports,
+    /// In memory: `uart=mmio:0xd0000000:4096`.
+    Mmio {
+        /// Where the first register lies.
+        base: u64,
+        /// Bytes from one register to the next.
+        stride: u16,
+    },
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ports => f.write_str("ports"),
+            Self::Mmio { base, stride } => write!(f, "mmio:{base:#x}:{stride}"),
+        }
+    }
+}
+
+impl FromStr for Window {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<Self, ()> {
+        if word == "ports" {
+            return Ok(Self::Ports);
+        }
+        let layout = word.strip_prefix("mmio:0x").ok_or(())?;
+        let (base, stride) = layout.split_once(':').ok_or(())?;
+        Ok(Self::Mmio {
+            base: u64::from_str_radix(base, 16).map_err(drop)?,
+            stride: stride.parse().map_err(drop)?,
+        })
+    }
+}
+
+/// Whether the guest's CPUs have a timer that interrupts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timer {
+    /// Each its local APIC's, which is to tick: `timer=apic`.
+    #[default]
+    Apic,
+    /// None, or none that is to be used; only one CPU can be run so: `timer=none`.
+    None,
+}
+
+impl fmt::Display for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Apic => "apic",
+            Self::None => "none",
+        })
+    }
+}
+
+impl FromStr for Timer {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<Self, ()> {
+        match word {
+            "apic" => Ok(Self::Apic),
+            "none" => Ok(Self::None),
+            _ => Err(()),
+        }
+    }
+}
+
 /// What a guest is to do: `cpus=2 repeat=5 uart:byte-polled:whole ...`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkList<'a> {
@@ -124,6 +195,10 @@ pub struct WorkList<'a> {
     pub cpus: u16,
     /// How often the whole list is to be done. 1 if not given.
     pub repeat: u16,
+    /// Where the serial port is. A PC's, if not given.
+    pub window: Window,
+    /// What interrupts a CPU. Its APIC's timer, if not given.
+    pub timer: Timer,
     words: &'a str,
 }
 
@@ -137,12 +212,16 @@ impl<'a> WorkList<'a> {
         let mut list = Self {
             cpus: 1,
             repeat: 1,
+            window: Window::Ports,
+            timer: Timer::Apic,
             words,
         };
         for word in words.split_ascii_whitespace() {
             let understood = match word.split_once('=') {
                 Some(("cpus", n)) => n.parse().map(|n| list.cpus = n).is_ok(),
                 Some(("repeat", n)) => n.parse().map(|n| list.repeat = n).is_ok(),
+                Some(("uart", w)) => w.parse().map(|w| list.window = w).is_ok(),
+                Some(("timer", t)) => t.parse().map(|t| list.timer = t).is_ok(),
                 Some(_) => false,
                 None => word.parse::<Work>().is_ok(),
             };
@@ -186,6 +265,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_machine_has_survives_the_command_line() {
+        let (base, stride) = (0xd000_0000, 4096);
+        for window in [Window::Ports, Window::Mmio { base, stride }] {
+            for timer in [Timer::Apic, Timer::None] {
+                let line = format!("uart={window} timer={timer}");
+                let list = WorkList::parse(&line).unwrap();
+                assert_eq!((list.window, list.timer), (window, timer));
+            }
+        }
+        let list = WorkList::parse("").unwrap();
+        assert_eq!((list.window, list.timer), (Window::Ports, Timer::Apic));
+    }
+
+    #[test]
     fn a_word_that_is_wrong_is_named() {
         for word in [
             "uart",
@@ -194,6 +287,11 @@ mod tests {
             "cpus=",
             "x=1",
             "fail:",
+            "uart=mmio",
+            "uart=mmio:d0000000:4096",
+            "uart=mmio:0xd0000000",
+            "uart=mmio:0xd0000000:65536",
+            "timer=pit",
             "uart-script:",
             "example:",
             "pstore:",

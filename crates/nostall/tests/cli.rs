@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
@@ -336,6 +337,70 @@ fn a_mistake_is_one_clear_line() {
     }
 }
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn what_kvm_cannot_do_is_refused_and_so_is_what_only_kvm_can() {
+    for (args, says) in [
+        (
+            &["--on", "kvm", "--cpus", "2"][..],
+            "--cpus with --on kvm must be 1",
+        ),
+        (
+            &["--on", "kvm", "--qemu-arg=-S"],
+            "--qemu-arg has no meaning",
+        ),
+        (
+            &["--on", "kvm", "--profile", "pc-16550a"],
+            "goes with --on model",
+        ),
+        (&["--on", "kvm", "pstore"], "for the path uart"),
+        (
+            &["--on", "qemu", "--uart", "ports"],
+            "--uart has no meaning",
+        ),
+        (
+            &["--on", "model", "--uart", "ports"],
+            "--uart has no meaning",
+        ),
+        (
+            &["--uart", "ports", "--cpus", "2"],
+            "--cpus with --on kvm must be 1",
+        ),
+    ] {
+        let error = error(&run(&[&["run"], args].concat()));
+        assert!(error.contains(says), "{error}");
+    }
+    let output = run(&["run", "--uart", "x"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let ways = "the ways are ports, ports-coalesced, mmio-readonly";
+    assert!(stderr.contains(ways), "{stderr}");
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn kvm_gives_exits_for_every_byte() {
+    let options = nostall_vm::kvm::Options::default();
+    if let Err(error) = nostall_vm::kvm::Kvm::find(options) {
+        let _ = writeln!(std::io::stderr(), "SKIPPED kvm_gives_exits: {error}");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let json = dir.path().join("figures.json");
+    let file = json.to_str().unwrap();
+    let out = succeed(&["run", "--on", "kvm", "--bytes", "1600", "--json", file]);
+    assert!(
+        out.starts_with("uart on kvm, ports, 1 CPU; up after "),
+        "{out}"
+    );
+    assert!(out.lines().all(|line| line.len() <= 80), "{out}");
+    assert!(out.contains("sendings of 1600 bytes."), "{out}");
+    let figures = figures(&json, "kvm");
+    let figure = |metric: &str| figures[&("fifo-burst".to_owned(), metric.to_owned())];
+    // By ports every access is one, and nothing else is.
+    assert_eq!(figure("exits_per_byte"), figure("bus_accesses_per_byte"));
+    assert_eq!(figure("collected_writes_per_byte"), 0.0);
+}
+
 #[test]
 fn arguments_out_of_range_are_refused_with_the_range() {
     for (args, says) in [
@@ -343,7 +408,7 @@ fn arguments_out_of_range_are_refused_with_the_range() {
         (["--bytes", "16777217"], "1..=16777216"),
         (["--cpus", "0"], "1..=64"),
         (["--profile", "x"], "the profiles are vm, pc-16550a"),
-        (["--on", "x"], "auto, qemu, model"),
+        (["--on", "x"], "auto, qemu, "),
     ] {
         let output = run(&[&["run"], &args[..]].concat());
         assert_eq!(output.status.code(), Some(2));
@@ -352,8 +417,21 @@ fn arguments_out_of_range_are_refused_with_the_range() {
     }
 }
 
+/// Whether `auto` takes KVM here.
+fn kvm_runs_guests() -> bool {
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    if let Ok(kvm) = nostall_vm::kvm::Kvm::find(nostall_vm::kvm::Options::default()) {
+        return kvm.speed().is_ok_and(|speed| !speed.is_interpreted());
+    }
+    false
+}
+
 #[test]
 fn without_qemu_auto_says_so_and_goes_on_with_the_model() {
+    if kvm_runs_guests() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED without_qemu_auto: there is KVM");
+        return;
+    }
     let output = nostall(&["run", "--bytes", "100"])
         .env("PATH", "/nonexistent")
         .output()

@@ -1,6 +1,6 @@
 //! The time stamp counter as a clock.
 
-use core::arch::x86_64::_rdtsc;
+use core::arch::x86_64::{__cpuid, _rdtsc};
 
 use nostall_io::{Clock, Nanos, Ports, Registers};
 
@@ -16,12 +16,30 @@ pub struct Tsc {
 /// The 8253's input clock, in hertz.
 const PIT_HZ: u64 = 1_193_182;
 
+/// Says the rates of the clocks, in EAX that of the time stamp counter in kHz. VMware's,
+/// and QEMU's where it is asked for (`vmware-cpuid-freq`).
+const TIMING_LEAF: u32 = 0x4000_0010;
+
 impl Tsc {
+    /// Its rate as the hypervisor tells it, or else measured.
+    pub fn find() -> Self {
+        told_by_hypervisor().map_or_else(Self::calibrate, Self::of_rate)
+    }
+
+    fn of_rate(hz: u64) -> Self {
+        assert!(hz > 1_000_000, "the time stamp counter runs at {hz} Hz");
+        Self {
+            start: read(),
+            hz,
+            scale: ((1_000_000_000u128 << 32) / u128::from(hz)) as u64,
+        }
+    }
+
     /// Measures the counter's rate against the programmable interval timer, in
     /// stretches of 5 ms: on a shared machine one may be interrupted just when it
     /// begins or ends. One whose ends are sure is enough; of 40 that are not, the
     /// best.
-    pub fn calibrate() -> Self {
+    fn calibrate() -> Self {
         const SURE: u64 = 1_000;
         const TRIES: usize = 40;
         let mut best: Option<Stretch> = None;
@@ -36,19 +54,26 @@ impl Tsc {
         let Some(stretch) = best else {
             panic!("no clock to go by: the interval timer (8254) is missing");
         };
-        let hz = stretch.cycles * PIT_HZ / u64::from(COUNT);
-        assert!(hz > 1_000_000, "the time stamp counter runs at {hz} Hz");
-        Self {
-            start: read(),
-            hz,
-            scale: ((1_000_000_000u128 << 32) / u128::from(hz)) as u64,
-        }
+        Self::of_rate(stretch.cycles * PIT_HZ / u64::from(COUNT))
     }
 
     /// Cycles a second.
     pub const fn hz(&self) -> u64 {
         self.hz
     }
+}
+
+/// The rate, in hertz, if there is a hypervisor that tells it.
+fn told_by_hypervisor() -> Option<u64> {
+    /// SDM volume 2, CPUID: the bit is 0 on every real CPU.
+    const HYPERVISOR: u32 = 1 << 31;
+    /// The first of a hypervisor's leaves, which says which is the last.
+    const LEAVES: u32 = 0x4000_0000;
+    let leaf = |number| __cpuid(number);
+    if leaf(1).ecx & HYPERVISOR == 0 || leaf(LEAVES).eax < TIMING_LEAF {
+        return None;
+    }
+    Some(u64::from(leaf(TIMING_LEAF).eax) * 1_000).filter(|&hz| hz > 0)
 }
 
 fn read() -> u64 {

@@ -6,6 +6,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nostall_io::{Clock, Nanos, Processor};
+use nostall_work::Timer;
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, SS, Segment};
 use x86_64::instructions::tables::load_tss;
@@ -136,15 +137,31 @@ fn start_ticking() {
     interrupts::enable();
 }
 
-/// Calibrates the clocks and starts all `cpus` CPUs.
+/// Calibrates the clocks and starts all `cpus` CPUs, each with its timer, if there
+/// is one.
 ///
 /// Panics if they do not all run and tick within five seconds.
-pub fn start_cpus(cpus: u16) -> Machine {
+pub fn start_cpus(cpus: u16, timer: Timer) -> Machine {
     assert!(
         (1..=MAX_CPUS).contains(&cpus.into()),
         "{cpus} CPUs: must be 1 to {MAX_CPUS}"
     );
-    let clock = Tsc::calibrate();
+    let clock = Tsc::find();
+    match timer {
+        Timer::Apic => start_with_timers(cpus, clock),
+        // Whoever sleeps would not be woken: this CPU never does, and is alone.
+        Timer::None => {
+            assert!(cpus == 1, "{cpus} CPUs without a timer: must be 1");
+            Machine {
+                cpus,
+                clock,
+                apic_timer_hz: 0,
+            }
+        }
+    }
+}
+
+fn start_with_timers(cpus: u16, clock: Tsc) -> Machine {
     let apic = LocalApic::of_this_cpu();
     apic.enable();
     let apic_timer_hz = apic.measure_timer(&clock);

@@ -6,6 +6,7 @@ pub mod bus_check;
 mod clock;
 mod cpus;
 mod paging;
+mod serial;
 mod traps;
 
 use nostall_io::{Ports, Registers};
@@ -14,11 +15,13 @@ use nostall_work::Report;
 pub use boot::{MAX_CPUS, persistent_ram};
 pub use clock::Tsc;
 pub use cpus::{Cpu, sleep_unless, start_cpus, wake_others};
+pub use serial::{SerialPort, serial_port, set_serial_port};
 
 /// A machine with all its CPUs up.
 pub struct Machine {
     cpus: u16,
     clock: Tsc,
+    /// 0 if it is not used.
     apic_timer_hz: u64,
 }
 
@@ -36,15 +39,6 @@ impl Machine {
             apic_timer_hz: self.apic_timer_hz,
         }
     }
-}
-
-/// How the port under test is reached.
-pub type SerialPort = Ports;
-
-/// The port under test, COM1.
-pub fn serial_port() -> SerialPort {
-    // SAFETY: ring 0; a 16550 does no DMA.
-    unsafe { Ports::new(0x3f8, 8) }
 }
 
 /// QEMU's `isa-debugcon`: what is written to its one port arrives at the host.

@@ -8,11 +8,10 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nostall_work::{Report, Work};
-
-use super::{Error, GuestRam};
+use crate::Error;
+use crate::guest::{self, Ending, FAILURE, Guest, Limits, QEMU_BYTES, Ran, SUCCESS};
 use crate::process::{MemoryFile, Running, name, spawn};
-use crate::uart::{Experiment, Outcome, cut};
+use crate::uart::{Experiment, Outcome};
 
 /// How often a run is looked at.
 const LOOK: Duration = Duration::from_millis(2);
@@ -22,16 +21,6 @@ const VERSION: Duration = Duration::from_secs(10);
 
 /// Bytes of QEMU's own words that are read for the last line.
 const LAST_WORDS: u64 = 64 << 10;
-
-/// Bytes that QEMU may say itself: a warning or two, or a short trace.
-const QEMU_BYTES: u64 = 16 << 20;
-
-/// Bytes of RAM besides the input's.
-const RAM: u64 = 128 << 20;
-
-/// What the guest writes to `isa-debug-exit` comes out as 2n + 1.
-const SUCCESS: i32 = 2 * 0x10 + 1;
-const FAILURE: i32 = 2 * 0x11 + 1;
 
 /// A machine that QEMU emulates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,72 +56,6 @@ impl fmt::Display for Machine {
 pub struct Qemu {
     machine: Machine,
     version: String,
-}
-
-/// What is to be run in it.
-#[derive(Clone, Copy)]
-pub struct Guest<'a> {
-    /// The kernel, an ELF file with a PVH entry.
-    pub kernel: &'a [u8],
-    /// CPUs, 1 to 64.
-    pub cpus: u16,
-    /// The work, in order.
-    pub work: &'a [Work],
-    /// How often all of it is to be done.
-    pub repeat: u16,
-    /// What the work is about: the text to send.
-    pub input: &'a [u8],
-    /// Its RAM, if that is to outlive it; else it has its own, of as much as the
-    /// input needs.
-    pub ram: Option<&'a GuestRam>,
-    /// Further arguments for QEMU. With an accelerator among them, ours is left
-    /// out.
-    pub qemu_args: &'a [OsString],
-}
-
-/// When a run has failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Until the first report. Our kernel takes a fraction of a second, a busy
-    /// machine many times that.
-    pub start: Duration,
-    /// Without a byte on any channel, after that.
-    pub silence: Duration,
-    /// In all.
-    pub total: Duration,
-    /// Bytes on the serial line.
-    pub serial_bytes: u64,
-    /// Bytes of reports.
-    pub report_bytes: u64,
-    /// Bytes that QEMU says itself.
-    pub qemu_bytes: u64,
-}
-
-impl Limits {
-    /// For a guest that does `pieces` pieces of work and sends `serial_bytes` in
-    /// all.
-    pub fn of(pieces: u64, serial_bytes: u64) -> Self {
-        Self {
-            start: Duration::from_secs(20),
-            silence: Duration::from_secs(20),
-            // An emulated port takes about 1 us a byte; a slow one has 50.
-            total: Duration::from_secs(60) + Duration::from_micros(serial_bytes.saturating_mul(50)),
-            serial_bytes,
-            report_bytes: (pieces + 4) * Report::LONGEST as u64,
-            qemu_bytes: QEMU_BYTES,
-        }
-    }
-}
-
-/// A run that came to its end.
-#[derive(Clone, Debug)]
-pub struct Ran {
-    /// What the guest reported, in order.
-    pub reports: Vec<Report>,
-    /// What arrived at the serial line's other end.
-    pub serial: Vec<u8>,
-    /// From QEMU's start to the first report.
-    pub first_report: Duration,
 }
 
 impl Qemu {
@@ -227,45 +150,15 @@ impl Qemu {
         experiment: &Experiment<'_>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(Outcome, Ran), Error> {
-        let work: Vec<Work> = experiment.jobs.iter().copied().map(Work::Uart).collect();
-        let guest = Guest {
-            work: &work,
-            repeat: experiment.repeat,
-            input: experiment.text,
-            ..*guest
-        };
-        let sendings = experiment.sendings().count() as u64;
-        let line = experiment.on_the_line().len();
-        let bytes = sendings * line as u64;
-        let mut ran = self.run(&guest, &Limits::of(sendings, bytes), progress)?;
-        let reported = ran.reports.iter().filter_map(|report| match report {
-            Report::Sent { item, sent } => Some((*item, *sent)),
-            _ => None,
-        });
-        let mut sent = Vec::new();
-        for (n, (item, result)) in reported.enumerate() {
-            if n % work.len() != usize::from(item) {
-                return Err(Error::NotAReport(format!("item {item} out of turn")));
-            }
-            sent.push((experiment.jobs[usize::from(item)], result));
-        }
-        if sent.len() as u64 != sendings {
-            return Err(Error::Undone);
-        }
-        let arrived = cut(&std::mem::take(&mut ran.serial), line, sent.len());
-        Ok((Outcome { sent, arrived }, ran))
+        let work = experiment.work();
+        let guest = experiment.guest(&work, guest);
+        let mut ran = self.run(&guest, &experiment.limits(), progress)?;
+        Ok((experiment.outcome(&mut ran)?, ran))
     }
 
     fn command(&self, guest: &Guest<'_>, files: &Files) -> io::Result<Command> {
-        let mut words = vec![
-            format!("cpus={}", guest.cpus),
-            format!("repeat={}", guest.repeat),
-        ];
-        words.extend(guest.work.iter().map(Work::to_string));
-        let ram = guest
-            .ram
-            .map_or(RAM + guest.input.len() as u64, GuestRam::size);
-        let ram = ram.div_ceil(1 << 20);
+        let words = guest.words();
+        let ram = guest.mebibytes();
         let file = |id, number| format!("file,id={id},path={}", name(number));
 
         let mut machine = self.machine.name().to_owned();
@@ -414,13 +307,6 @@ struct Run<'a> {
     start: Instant,
 }
 
-/// How a guest is to end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Done,
-    Panic,
-}
-
 impl Run<'_> {
     /// Until it ends, or has to.
     fn watch(mut self, progress: &mut dyn FnMut(u64)) -> Result<Ran, Error> {
@@ -452,35 +338,19 @@ impl Run<'_> {
         changed: Instant,
         started: bool,
     ) -> Result<(), Error> {
-        let limits = self.limits;
-        if serial > limits.serial_bytes {
-            Err(Error::Flood(limits.serial_bytes))
-        } else if reports > limits.report_bytes {
-            Err(Error::ReportFlood(limits.report_bytes))
-        } else if self.files.said.len()? > limits.qemu_bytes {
-            Err(Error::QemuFlood(limits.qemu_bytes))
-        } else if !started && self.start.elapsed() > limits.start {
-            Err(Error::NeverStarted(limits.start))
-        } else if started && changed.elapsed() > limits.silence {
-            Err(Error::Hung(limits.silence))
-        } else if self.start.elapsed() > limits.total {
-            Err(Error::TooLong(limits.total))
-        } else {
-            Ok(())
+        self.limits.check_bytes((serial, reports))?;
+        if self.files.said.len()? > self.limits.qemu_bytes {
+            return Err(Error::QemuFlood(self.limits.qemu_bytes));
         }
+        self.limits.check_time(self.start, changed, started)
     }
 
     /// What a run came to that ended by itself.
     fn judge(&self, status: ExitStatus, first_report: Option<Duration>) -> Result<Ran, Error> {
-        let reports = self.reports()?;
-        let as_told = match (self.ending, status.code(), reports.last()) {
-            (Ending::Done, Some(SUCCESS), Some(Report::Done)) => true,
-            (Ending::Panic, Some(FAILURE), Some(Report::Panic { .. })) => true,
-            (Ending::Panic, Some(SUCCESS), Some(Report::Done)) => return Err(Error::Unbroken),
-            _ => false,
-        };
+        let reports = guest::reports(&self.files.reports.read_from(0, self.limits.report_bytes)?)?;
         match (status.code(), first_report) {
-            (_, Some(first_report)) if as_told => {
+            (Some(code @ (SUCCESS | FAILURE)), first_report) => {
+                self.ending.judge(code, &reports)?;
                 let serial = self
                     .files
                     .serial
@@ -491,13 +361,10 @@ impl Run<'_> {
                 Ok(Ran {
                     reports,
                     serial,
-                    first_report,
+                    first_report: first_report.unwrap_or_default(),
+                    exits: None,
                 })
             }
-            (Some(SUCCESS | FAILURE), _) => Err(reports
-                .last()
-                .and_then(failure)
-                .map_or(Error::Undone, Error::Guest)),
             // Without either, QEMU may only have been asked for help.
             (Some(0), first_report) if first_report.is_some() || self.files.said.len()? == 0 => {
                 Err(Error::Reset)
@@ -507,39 +374,6 @@ impl Run<'_> {
                 said: last_words(&self.files.said)?,
             }),
         }
-    }
-
-    fn reports(&self) -> Result<Vec<Report>, Error> {
-        let lines = self.files.reports.read_from(0, self.limits.report_bytes)?;
-        lines
-            .split(|&byte| byte == b'\n')
-            .filter(|line| !line.is_empty())
-            .map(|line| {
-                serde_json::from_slice(line).map_err(|_| {
-                    Error::NotAReport(String::from_utf8_lossy(line).chars().take(200).collect())
-                })
-            })
-            .collect()
-    }
-}
-
-/// What the guest says of its own end, for a person.
-fn failure(report: &Report) -> Option<String> {
-    match report {
-        Report::Panic { cpu, message } => Some(format!("panic on CPU {cpu}: {message}")),
-        Report::Exception {
-            cpu,
-            vector,
-            name,
-            error,
-            rip,
-            rsp,
-            cr2,
-        } => Some(format!(
-            "exception {vector} on CPU {cpu}: {name} \
-             (rip {rip:#x}, rsp {rsp:#x}, cr2 {cr2:#x}, error {error:#x})"
-        )),
-        _ => None,
     }
 }
 

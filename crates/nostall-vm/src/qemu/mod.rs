@@ -1,9 +1,8 @@
 //! QEMU as a child process.
 
-mod error;
 mod machine;
-mod ram;
 
-pub use error::Error;
-pub use machine::{Guest, Limits, Machine, Qemu, Ran};
-pub use ram::GuestRam;
+pub use crate::error::Error;
+pub use crate::guest::{Guest, Limits, Ran};
+pub use crate::ram::GuestRam;
+pub use machine::{Machine, Qemu};

@@ -22,6 +22,15 @@ struct Host<'a> {
     cpus: usize,
     cpu: Option<String>,
     qemu: Option<&'a str>,
+    kvm: Option<Kvm>,
+}
+
+/// Times on a KVM that interprets guest code tell of it alone.
+#[derive(Serialize)]
+struct Kvm {
+    ns_per_instruction: u64,
+    interprets: bool,
+    uart: &'static str,
 }
 
 /// One figure.
@@ -49,26 +58,44 @@ pub fn document(on: &On, results: Vec<&Figure>) -> Result<String> {
             cpu: cpu_name(),
             qemu: match on {
                 On::Qemu { qemu, .. } => Some(Qemu::version(qemu)),
-                On::Model { .. } => None,
+                _ => None,
             },
+            kvm: kvm(on),
         },
         results,
     };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn kvm(on: &On) -> Option<Kvm> {
+    let On::Kvm(on) = on else { return None };
+    Some(Kvm {
+        ns_per_instruction: on.speed.per_instruction().0,
+        interprets: on.speed.is_interpreted(),
+        uart: on.kvm.options().uart.name(),
+    })
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+const fn kvm(_: &On) -> Option<Kvm> {
+    None
+}
+
 /// The figures of the serial path.
 pub fn uart(on: &On, measured: &Measured) -> Vec<Figure> {
     let ways = measured.ways.iter().flat_map(|way| {
-        metrics(measured, way).map(|(metric, value, unit)| Figure {
-            path: "uart",
-            strategy: way.job.driver.name(),
-            on: on.name(),
-            metric: format!("{metric}{}", way.suffix()),
-            value,
-            unit,
-            n: way.rounds(),
-        })
+        metrics(measured, way)
+            .into_iter()
+            .map(|(metric, value, unit)| Figure {
+                path: "uart",
+                strategy: way.job.driver.name(),
+                on: on.name(),
+                metric: format!("{metric}{}", way.suffix()),
+                value,
+                unit,
+                n: way.rounds(),
+            })
     });
     let beside = measured.beside.iter().flat_map(|write| {
         [
@@ -92,10 +119,19 @@ pub fn uart(on: &On, measured: &Measured) -> Vec<Figure> {
     ways.chain(beside).collect()
 }
 
-/// What no machine here can count (exits) is left out.
-fn metrics(measured: &Measured, way: &Way) -> [(&'static str, f64, &'static str); 6] {
+/// What the machine cannot count (exits) is left out.
+fn metrics(measured: &Measured, way: &Way) -> Vec<(&'static str, f64, &'static str)> {
     let per_byte = |value: fn(&nostall_work::uart::Sent) -> u64| measured.per_byte(way, value);
-    [
+    let exits = [
+        ("exits_per_byte", measured.exits_per_byte(way)),
+        ("light_exits_per_byte", measured.light_exits_per_byte(way)),
+        (
+            "collected_writes_per_byte",
+            measured.collected_per_byte(way),
+        ),
+    ];
+    let exits = exits.map(|(metric, value)| Some((metric, value?, "1/B")));
+    let always = [
         ("bytes", way.bytes() as f64, "B"),
         (
             "register_instructions_per_byte",
@@ -106,7 +142,11 @@ fn metrics(measured: &Measured, way: &Way) -> [(&'static str, f64, &'static str)
         ("ns_per_byte", per_byte(|s| s.ns), "ns/B"),
         ("stalled_ns_per_byte", per_byte(|s| s.stalled_ns), "ns/B"),
         ("time_ratio_to_slowest", measured.ratio(way), "1"),
-    ]
+    ];
+    always
+        .into_iter()
+        .chain(exits.into_iter().flatten())
+        .collect()
 }
 
 fn cpu_name() -> Option<String> {

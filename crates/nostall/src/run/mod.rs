@@ -3,6 +3,8 @@
 mod beside;
 mod input;
 mod json;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod kvm;
 mod on;
 mod progress;
 mod pstore;
@@ -39,12 +41,25 @@ pub struct Args {
     #[arg(value_name = "PATH")]
     paths: Vec<IoPath>,
 
-    /// The machine: an emulated PC, or a model of the device in virtual time
+    /// The machine: an emulated PC, a machine of our own on the host's KVM, or a model
+    /// of the device in virtual time
     ///
     /// For pstore, where there is no device, `model` is threads of the host instead.
-    /// `auto` takes QEMU where it is installed, else the model, and says which.
+    /// `auto` takes KVM for the serial port where the hardware runs the guest (some
+    /// KVMs interpret it), else QEMU where it is installed, else the model, and says
+    /// which.
     #[arg(long, value_enum, default_value_t = OnArg::Auto)]
     on: OnArg,
+
+    /// How KVM's guest is offered the serial port (with --on kvm)
+    ///
+    /// `ports`: every access is an exit, as in other machines. `ports-coalesced`:
+    /// transmit writes are collected by the host's kernel, while nobody waits for an
+    /// interrupt. `mmio-readonly`: in memory, the line status on a page that the guest
+    /// can read without an exit, transmit writes likewise. `ports` if not given.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[arg(long, value_name = "WAY", value_parser = kvm::uart)]
+    uart: Option<nostall_vm::kvm::Uart>,
 
     /// The PC that QEMU emulates
     #[arg(long, value_enum, default_value_t = MachineArg::Q35)]
@@ -102,10 +117,12 @@ Examples:
   nostall run                              the serial port, on the best machine there is
   nostall run uart --input dmesg.txt       send your own log
   nostall run uart --bytes 2500            as the test program of the seed article does
+  nostall run uart --on kvm --uart mmio-readonly
+                                           with almost no exits
   nostall run uart --on model --profile pc-16550a
                                            a real line's 115,200 baud, in virtual time
   nostall run uart --qemu-arg=-accel --qemu-arg=kvm
-                                           with hardware virtualization
+                                           QEMU with hardware virtualization
   nostall run pstore                       trace, crash, read the records, boot again
   nostall run pstore --on model            the same recorders on threads of the host
   nostall run pstore --capture DIR         and keep the region: nostall pstore decode
@@ -127,6 +144,9 @@ enum OnArg {
     Auto,
     /// QEMU, in a process of its own
     Qemu,
+    /// A small machine of our own, in this process, by the host's KVM
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    Kvm,
     /// No guest: the drivers against device models in virtual time
     Model,
 }
@@ -167,10 +187,10 @@ pub fn run(mut args: Args) -> Result<()> {
     let text = wanted(IoPath::Uart)
         .then(|| input::read(&args))
         .transpose()?;
-    let on = on::choose(&args)?;
+    let (on, note) = on::choose(&args)?;
     let mut answers = Vec::new();
     if let Some(text) = text {
-        answers.push(uart(&args, &on, &text)?);
+        answers.push(uart(&args, &on, note.as_deref(), &text)?);
     }
     if wanted(IoPath::Pstore) {
         let measured = pstore::measure(&on, &args)?;
@@ -192,20 +212,17 @@ pub fn run(mut args: Args) -> Result<()> {
     failures.next().map_or(Ok(()), |failure| bail!(failure))
 }
 
-fn uart(args: &Args, on: &On, text: &input::Text) -> Result<Answer> {
+fn uart(args: &Args, on: &On, note: Option<&str>, text: &input::Text) -> Result<Answer> {
     let measured = uart::measure(on, args.cpus.unwrap_or(1), &args.qemu_arg, text)?;
     if let Some(dir) = &args.capture {
         capture(dir, measured.captures())?;
     }
     let faults = measured.faults();
-    let mut parts = vec![
-        format!(
-            "{}\n{}",
-            measured.headline,
-            text.describe(measured.line.len(), measured.rounds)
-        ),
-        measured.table(),
-    ];
+    let mut heading = vec![measured.headline.as_str()];
+    heading.extend(note);
+    let text = text.describe(measured.line.len(), measured.rounds);
+    heading.push(&text);
+    let mut parts = vec![heading.join("\n"), measured.table()];
     if !measured.beside.is_empty() {
         parts.push(beside::table(&measured.beside));
     }

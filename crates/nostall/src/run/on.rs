@@ -17,6 +17,8 @@ pub enum On {
         qemu: Qemu,
         kernel: Cow<'static, [u8]>,
     },
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    Kvm(super::kvm::OnKvm),
     Model {
         profile: Profile,
         fault: Option<Planned>,
@@ -28,34 +30,65 @@ impl On {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Qemu { .. } => "qemu",
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            Self::Kvm(_) => "kvm",
             Self::Model { .. } => "model",
         }
     }
 }
 
-/// The machine that the arguments ask for. `auto` says on stderr if it is less
-/// than the best, and why.
-pub fn choose(args: &Args) -> Result<On> {
-    match args.on {
-        OnArg::Qemu => qemu(args),
+/// The machine that the arguments ask for, and a line about it if there is something
+/// to say. `auto` says on stderr if it is less than the best, and why.
+pub fn choose(args: &Args) -> Result<(On, Option<String>)> {
+    let on = match args.on {
+        OnArg::Qemu => qemu(args)?,
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        OnArg::Kvm => super::kvm::choose(args)?,
         OnArg::Model => {
-            for_qemu_only(args, "--on model")?;
-            Ok(model(args))
+            for_guests_only(args, "--on model")?;
+            model(args)
         }
-        OnArg::Auto => qemu(args).or_else(|error| {
-            // What was asked of either is not to be dropped in silence.
-            if for_qemu_only(args, "").is_err() || for_model_only(args).is_err() {
-                return Err(error);
-            }
-            eprintln!("nostall: {error}");
-            eprintln!("nostall: going on with --on model");
-            Ok(model(args))
-        }),
+        OnArg::Auto => return best(args),
+    };
+    Ok((on, None))
+}
+
+fn best(args: &Args) -> Result<(On, Option<String>)> {
+    let (kvm, note) = kvm(args)?;
+    if let Some(kvm) = kvm {
+        return Ok((kvm, note));
     }
+    let on = qemu(args).or_else(|error| {
+        // What was asked of either is not to be dropped in silence.
+        if for_guests_only(args, "").is_err() || for_model_only(args).is_err() {
+            return Err(error);
+        }
+        eprintln!("nostall: {error}");
+        eprintln!("nostall: going on with --on model");
+        Ok(model(args))
+    })?;
+    Ok((on, note))
+}
+
+/// KVM, if it is the best that there is; else a line that says why it is not, if there
+/// is something to say.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn kvm(args: &Args) -> Result<(Option<On>, Option<String>)> {
+    // What only KVM can do is not dropped in silence.
+    if args.uart.is_some() {
+        return Ok((Some(super::kvm::choose(args)?), None));
+    }
+    Ok(super::kvm::choose_if_good(args))
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn kvm(_: &Args) -> Result<(Option<On>, Option<String>)> {
+    Ok((None, None))
 }
 
 fn qemu(args: &Args) -> Result<On> {
     for_model_only(args)?;
+    for_kvm_only(args, "--on qemu")?;
     let machine = match args.machine {
         MachineArg::Q35 => Machine::Q35,
     };
@@ -74,20 +107,33 @@ const fn model(args: &Args) -> On {
     }
 }
 
-fn for_model_only(args: &Args) -> Result<()> {
+pub fn for_model_only(args: &Args) -> Result<()> {
     let (name, vm) = (args.profile.name, Profile::VM.name);
     ensure!(name == vm, "--profile {name} goes with --on model");
     ensure!(args.fault.is_none(), "--fault goes with --on model");
     Ok(())
 }
 
-fn for_qemu_only(args: &Args, on: &str) -> Result<()> {
+/// What needs a guest.
+fn for_guests_only(args: &Args, on: &str) -> Result<()> {
+    for_kvm_only(args, on)?;
     ensure!(args.kernel.is_none(), "--kernel has no meaning with {on}");
     ensure!(
         args.qemu_arg.is_empty(),
         "--qemu-arg has no meaning with {on}"
     );
     ensure!(args.cpus.is_none(), "--cpus has no meaning with {on}");
+    Ok(())
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn for_kvm_only(args: &Args, on: &str) -> Result<()> {
+    ensure!(args.uart.is_none(), "--uart has no meaning with {on}");
+    Ok(())
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn for_kvm_only(_: &Args, _: &str) -> Result<()> {
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use comfy_table::Table;
 use nostall_devices::uart::{Profile, Published};
 use nostall_io::Nanos;
 use nostall_uart::Strategy;
+use nostall_vm::Exits;
 use nostall_vm::model::Planned;
 use nostall_vm::qemu::{Guest, Ran};
 use nostall_vm::uart::{Experiment, Outcome};
@@ -45,6 +46,8 @@ pub struct Measured {
 pub struct Way {
     pub job: Job,
     sent: Vec<Sent>,
+    /// Where they are counted.
+    exits: Vec<Exits>,
     /// What arrived: of the first sending that was not whole, else of the first.
     arrived: Vec<u8>,
     difference: Option<Difference>,
@@ -58,6 +61,10 @@ pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString], text: &Text) -> Resul
         jobs: &jobs,
         repeat: match on {
             On::Qemu { .. } if text.bytes.len() < LONG => ROUNDS,
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            On::Kvm(on) if text.bytes.len() < LONG => on.rounds(ROUNDS),
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            On::Kvm(_) => 1,
             On::Qemu { .. } => 1,
             // Virtual time is the same every time.
             On::Model { .. } => 1,
@@ -73,6 +80,12 @@ pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString], text: &Text) -> Resul
             let (outcome, ran) = qemu.uart(&guest, &experiment, progress)?;
             (outcome, on_qemu(qemu, cpus, &ran))
         }
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        On::Kvm(on) => {
+            let guest = guest(&on.kernel, cpus, &[]);
+            let (outcome, ran) = on.kvm.uart(&guest, &experiment, progress)?;
+            (outcome, on.headline(&ran))
+        }
         On::Model { profile, fault } => {
             let outcome = model::uart(*profile, *fault, &experiment, progress)?;
             (outcome, on_model(profile, *fault))
@@ -86,6 +99,13 @@ pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString], text: &Text) -> Resul
             let guest = guest(kernel, cpus, qemu_args);
             measured.beside = beside::measure(ROUNDS, |experiment| {
                 Ok(qemu.uart(&guest, experiment, &mut |_| {})?.0)
+            })?;
+        }
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        On::Kvm(on) => {
+            let guest = guest(&on.kernel, cpus, &[]);
+            measured.beside = beside::measure(on.rounds(ROUNDS), |experiment| {
+                Ok(on.kvm.uart(&guest, experiment, &mut |_| {})?.0)
             })?;
         }
         On::Model {
@@ -142,6 +162,7 @@ fn on_qemu(qemu: &qemu::Qemu, cpus: u16, ran: &Ran) -> String {
 impl Measured {
     fn new(headline: String, line: Vec<u8>, rounds: u16, outcome: Outcome) -> Self {
         let mut ways: Vec<Way> = Vec::new();
+        let mut exits = outcome.exits.into_iter();
         for ((job, sent), arrived) in outcome.sent.into_iter().zip(outcome.arrived) {
             let difference = compare(&line, &arrived);
             let known = ways.iter().position(|way| way.job == job);
@@ -149,6 +170,7 @@ impl Measured {
                 ways.push(Way {
                     job,
                     sent: Vec::new(),
+                    exits: Vec::new(),
                     arrived: arrived.clone(),
                     difference: None,
                     whole: 0,
@@ -157,6 +179,7 @@ impl Measured {
             });
             let way = &mut ways[way];
             way.sent.push(sent);
+            way.exits.extend(exits.next());
             if difference.is_none() {
                 way.whole += 1;
             } else if way.difference.is_none() {
@@ -176,28 +199,41 @@ impl Measured {
 
     /// The table for people.
     pub fn table(&self) -> String {
+        let light = self
+            .ways
+            .iter()
+            .any(|way| self.light_exits_per_byte(way).is_some());
+        let counted = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.4}"));
         let mut table = Table::new();
-        table.set_header([
-            "strategy", "writes", "bytes", "instr/B", "bus/B", "exits/B", "time/B", "ratio",
-            "stalled",
-        ]);
+        let mut header = vec!["strategy", "writes", "bytes", "instr/B", "bus/B", "exits/B"];
+        header.extend(light.then_some("light/B"));
+        header.extend(["time/B", "ratio", "stalled"]);
+        table.set_header(header);
         for way in &self.ways {
-            table.add_row([
+            let mut row = vec![
                 way.job.driver.name().to_owned(),
                 way.job.writes.name().to_owned(),
                 way.arrived.len().to_string(),
                 format!("{:.4}", self.per_byte(way, |s| s.register_instructions)),
                 format!("{:.4}", self.per_byte(way, |s| s.bus_accesses)),
-                "-".to_owned(),
+                counted(self.exits_per_byte(way)),
+            ];
+            row.extend(light.then(|| counted(self.light_exits_per_byte(way))));
+            row.extend([
                 time(self.per_byte(way, |s| s.ns)),
                 format!("{:.2}", self.ratio(way)),
                 percent(self.stalled(way)),
             ]);
+            table.add_row(row);
         }
-        let legend = "\
+        let mut legend = "\
             instr, bus, exits: register instructions, bus accesses, VM exits for each byte\n\
             sent (- where this machine cannot count them); ratio: time to the slowest's;\n\
-            stalled: of the time, what a second task on the same CPU did not get.";
+            stalled: of the time, what a second task on the same CPU did not get."
+            .to_owned();
+        if light {
+            legend += "\nlight: exits that the host's kernel dealt with by itself.";
+        }
         format!("{}\n\n{legend}", aligned(table, 2))
     }
 
@@ -238,6 +274,26 @@ impl Measured {
     /// The median over all rounds, for each byte that was to go over the line.
     pub fn per_byte(&self, way: &Way, value: impl Fn(&Sent) -> u64) -> f64 {
         median(way.sent.iter().map(value).collect()) as f64 / self.line.len() as f64
+    }
+
+    /// Exits to user space that were accesses to the port; `None` if not counted.
+    pub fn exits_per_byte(&self, way: &Way) -> Option<f64> {
+        self.counted_per_byte(way, |exits| Some(exits.uart))
+    }
+
+    /// Exits that the host's kernel dealt with by itself, likewise.
+    pub fn light_exits_per_byte(&self, way: &Way) -> Option<f64> {
+        self.counted_per_byte(way, Exits::light)
+    }
+
+    /// Writes to the port that the host's kernel collected, likewise.
+    pub fn collected_per_byte(&self, way: &Way) -> Option<f64> {
+        self.counted_per_byte(way, |exits| Some(exits.collected))
+    }
+
+    fn counted_per_byte(&self, way: &Way, value: impl Fn(&Exits) -> Option<u64>) -> Option<f64> {
+        let values: Vec<u64> = way.exits.iter().filter_map(value).collect();
+        (!values.is_empty()).then(|| median(values) as f64 / self.line.len() as f64)
     }
 
     /// A way's time to that of the slowest with the same writes.
@@ -357,6 +413,7 @@ mod tests {
         let outcome = Outcome {
             sent: [WHOLE, LINES, WHOLE, LINES].map(|job| (job, sent)).into(),
             arrived: (0..4).map(|_| arrived.next().unwrap_or_default()).collect(),
+            exits: Vec::new(),
         };
         Measured::new(String::new(), b"abcd".to_vec(), 2, outcome)
     }

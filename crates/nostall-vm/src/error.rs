@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Why a run in QEMU failed. In every case QEMU is gone when you see it.
+/// Why a run failed. In every case the machine is gone when you see it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,8 +16,33 @@ pub enum Error {
     )]
     NotInstalled(&'static str),
     /// The system would not do what a run needs.
-    #[error("cannot run QEMU: {0}")]
+    #[error("cannot run the machine: {0}")]
     System(#[from] io::Error),
+    /// There is no KVM, or none for this user.
+    #[error(
+        "no KVM: {path}: {source}: load the module kvm_intel or kvm_amd and let this user \
+         write to it (group kvm), or use `--on qemu`"
+    )]
+    NoKvm {
+        /// Where it should be.
+        path: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// KVM would not do what a run needs.
+    #[error("KVM failed to {doing}: {source}")]
+    Kvm {
+        /// What it was asked for.
+        doing: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The guest cannot be put into this machine.
+    #[error("cannot boot this guest on KVM: {0}")]
+    Unbootable(String),
+    /// The virtual CPU stopped where it cannot go on.
+    #[error("the virtual CPU stopped: {0}")]
+    Cpu(String),
     /// QEMU ended by itself, and not at the guest's word.
     #[error("QEMU ended with {status}: {}", Printable(.said))]
     Qemu {

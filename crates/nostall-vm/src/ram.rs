@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use crate::process::MemoryFile;
 
-/// Guest RAM in a file that QEMU and we share: what one guest leaves in it, the
+/// Guest RAM in a file that the machine and we share: what one guest leaves in it, the
 /// next one finds, and the host reads once the guest is dead. It starts as
 /// zeros, takes no room where nobody has written, and is gone when dropped.
 pub struct GuestRam {
-    pub(super) file: MemoryFile,
+    pub(crate) file: MemoryFile,
     size: u64,
 }
 

@@ -1,0 +1,192 @@
+//! What is run in a machine, when it has failed, and what it came to.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use nostall_work::{Report, Work};
+
+use crate::exits::ExitLog;
+use crate::{Error, GuestRam};
+
+/// Bytes that QEMU may say itself: a warning or two, or a short trace.
+pub(crate) const QEMU_BYTES: u64 = 16 << 20;
+
+/// Bytes of RAM besides the input's.
+const RAM_BESIDES_INPUT: u64 = 128 << 20;
+
+/// What the guest writes to QEMU's `isa-debug-exit`, or to what stands for it
+/// elsewhere, comes out as 2n + 1.
+pub(crate) const SUCCESS: i32 = 2 * 0x10 + 1;
+pub(crate) const FAILURE: i32 = 2 * 0x11 + 1;
+
+/// What is to be run in a machine.
+#[derive(Clone, Copy)]
+pub struct Guest<'a> {
+    /// The kernel, an ELF file with a PVH entry.
+    pub kernel: &'a [u8],
+    /// CPUs, 1 to 64.
+    pub cpus: u16,
+    /// The work, in order.
+    pub work: &'a [Work],
+    /// How often all of it is to be done.
+    pub repeat: u16,
+    /// What the work is about: the text to send.
+    pub input: &'a [u8],
+    /// Its RAM, if that is to outlive it; else it has its own, of as much as the
+    /// input needs.
+    pub ram: Option<&'a GuestRam>,
+    /// Further arguments for QEMU; no other machine looks at them. With an accelerator among them, ours is left
+    /// out.
+    pub qemu_args: &'a [OsString],
+}
+
+impl Guest<'_> {
+    /// The words of its command line: CPUs, repetitions, work.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = vec![
+            format!("cpus={}", self.cpus),
+            format!("repeat={}", self.repeat),
+        ];
+        words.extend(self.work.iter().map(Work::to_string));
+        words
+    }
+
+    /// MiB of its RAM.
+    pub(crate) fn mebibytes(&self) -> u64 {
+        self.ram
+            .map_or(RAM_BESIDES_INPUT + self.input.len() as u64, GuestRam::size)
+            .div_ceil(1 << 20)
+    }
+}
+
+/// When a run has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Until the first report. Our kernel takes a fraction of a second, a busy
+    /// machine many times that.
+    pub start: Duration,
+    /// Without a byte on any channel, after that.
+    pub silence: Duration,
+    /// In all.
+    pub total: Duration,
+    /// Bytes on the serial line.
+    pub serial_bytes: u64,
+    /// Bytes of reports.
+    pub report_bytes: u64,
+    /// Bytes that QEMU says itself; no other machine does.
+    pub qemu_bytes: u64,
+}
+
+impl Limits {
+    /// For a guest that does `pieces` pieces of work and sends `serial_bytes` in
+    /// all.
+    pub fn of(pieces: u64, serial_bytes: u64) -> Self {
+        Self {
+            start: Duration::from_secs(20),
+            silence: Duration::from_secs(20),
+            // An emulated port takes about 1 us a byte; a slow one has 50.
+            total: Duration::from_secs(60) + Duration::from_micros(serial_bytes.saturating_mul(50)),
+            serial_bytes,
+            report_bytes: (pieces + 4) * Report::LONGEST as u64,
+            qemu_bytes: QEMU_BYTES,
+        }
+    }
+
+    /// Whether so much may have come over the serial line and the report channel.
+    pub(crate) fn check_bytes(&self, (serial, reports): (u64, u64)) -> Result<(), Error> {
+        if serial > self.serial_bytes {
+            Err(Error::Flood(self.serial_bytes))
+        } else if reports > self.report_bytes {
+            Err(Error::ReportFlood(self.report_bytes))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether a run may go on that began at `start` and from which something came
+    /// last at `changed`.
+    pub(crate) fn check_time(
+        &self,
+        start: Instant,
+        changed: Instant,
+        started: bool,
+    ) -> Result<(), Error> {
+        if !started && start.elapsed() > self.start {
+            Err(Error::NeverStarted(self.start))
+        } else if started && changed.elapsed() > self.silence {
+            Err(Error::Hung(self.silence))
+        } else if start.elapsed() > self.total {
+            Err(Error::TooLong(self.total))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A run that came to its end.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// What the guest reported, in order.
+    pub reports: Vec<Report>,
+    /// What arrived at the serial line's other end.
+    pub serial: Vec<u8>,
+    /// From the machine's start to the first report.
+    pub first_report: Duration,
+    /// VM exits; `None` if the machine cannot count them.
+    pub exits: Option<ExitLog>,
+}
+
+/// How a guest is to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// With all of its work done.
+    Done,
+    /// With a panic.
+    Panic,
+}
+
+impl Ending {
+    /// Whether a guest that left with `status` (see [`SUCCESS`]) and these reports
+    /// ended so.
+    pub(crate) fn judge(self, status: i32, reports: &[Report]) -> Result<(), Error> {
+        match (self, status, reports.last()) {
+            (Self::Done, SUCCESS, Some(Report::Done))
+            | (Self::Panic, FAILURE, Some(Report::Panic { .. })) => Ok(()),
+            (Self::Panic, SUCCESS, Some(Report::Done)) => Err(Error::Unbroken),
+            (_, _, last) => Err(last.and_then(failure).map_or(Error::Undone, Error::Guest)),
+        }
+    }
+}
+
+/// The reports of `lines`.
+pub(crate) fn reports(lines: &[u8]) -> Result<Vec<Report>, Error> {
+    lines
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| {
+            serde_json::from_slice(line).map_err(|_| {
+                Error::NotAReport(String::from_utf8_lossy(line).chars().take(200).collect())
+            })
+        })
+        .collect()
+}
+
+/// What the guest says of its own end, for a person.
+fn failure(report: &Report) -> Option<String> {
+    match report {
+        Report::Panic { cpu, message } => Some(format!("panic on CPU {cpu}: {message}")),
+        Report::Exception {
+            cpu,
+            vector,
+            name,
+            error,
+            rip,
+            rsp,
+            cr2,
+        } => Some(format!(
+            "exception {vector} on CPU {cpu}: {name} \
+             (rip {rip:#x}, rsp {rsp:#x}, cr2 {cr2:#x}, error {error:#x})"
+        )),
+        _ => None,
+    }
+}

@@ -1,0 +1,169 @@
+//! The guest's RAM, and what is in it when the guest starts (PVH: Xen's
+//! docs/misc/pvh.pandoc).
+
+use std::io::Cursor;
+
+use linux_loader::configurator::pvh::PvhBootConfigurator;
+use linux_loader::configurator::{BootConfigurator, BootParams};
+use linux_loader::loader::elf::start_info::{
+    hvm_memmap_table_entry, hvm_modlist_entry, hvm_start_info,
+};
+use linux_loader::loader::elf::{Elf, PvhBootCapability};
+use linux_loader::loader::{KernelLoader, KernelLoaderResult};
+use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
+
+use super::acpi;
+use super::pci::{BUSES, ECAM};
+use crate::Error;
+use crate::guest::Guest;
+
+/// The guest's RAM.
+pub type Memory = GuestMemoryMmap<()>;
+
+// Below 1 MiB. The kernel's start of other CPUs has 0x8000.
+pub const START_INFO: u64 = 0x6000;
+const MODULES: u64 = 0x6100;
+const MEMORY_MAP: u64 = 0x7000;
+const COMMAND_LINE: u64 = 0x2_0000;
+/// Where a PC's firmware has tables.
+const TABLES: u64 = 0xe_0000;
+
+/// Where a PC's low memory ends, and where the rest begins.
+const LOW: u64 = 0xa_0000;
+const HIGH: u64 = 0x10_0000;
+
+/// RAM ends below this: above are devices.
+const DEVICES: u64 = 0xc000_0000;
+
+const ECAM_SIZE: u64 = (*BUSES.end() as u64 + 1) << 20;
+
+/// A page at least, NUL included.
+const LONGEST_COMMAND_LINE: usize = 4096;
+
+/// From Xen's include/public/arch-x86/hvm/start_info.h.
+const MAGIC: u32 = 0x336e_c578;
+
+// Of the memory map.
+const RAM: u32 = 1;
+const RESERVED: u32 = 2;
+const ACPI_TABLES: u32 = 3;
+
+/// The guest's RAM: its own, or that which is to outlive it.
+pub fn memory(guest: &Guest<'_>) -> Result<Memory, Error> {
+    let size = guest.mebibytes() << 20;
+    if size > DEVICES {
+        return Err(unbootable(format!(
+            "{} MiB of RAM: there is room for {}",
+            size >> 20,
+            DEVICES >> 20
+        )));
+    }
+    let file = guest.ram.map(|ram| ram.file.share()).transpose()?;
+    let range = (
+        GuestAddress(0),
+        size as usize,
+        file.map(|file| FileOffset::new(file, 0)),
+    );
+    Memory::from_ranges_with_files([range]).map_err(|error| unbootable(format!("no RAM: {error}")))
+}
+
+/// Puts everything there, and tells where the kernel is to be entered.
+pub fn load(memory: &Memory, guest: &Guest<'_>, command_line: &str) -> Result<u64, Error> {
+    let size = guest.mebibytes() << 20;
+    let kernel = load_kernel(memory, guest)?;
+    let PvhBootCapability::PvhEntryPresent(entry) = kernel.pvh_boot_cap else {
+        return Err(unbootable("the kernel has no PVH entry"));
+    };
+    let put = |bytes: &[u8], at| {
+        memory
+            .write_slice(bytes, GuestAddress(at))
+            .map_err(|error| unbootable(format!("no room in its RAM: {error}")))
+    };
+    if command_line.len() >= LONGEST_COMMAND_LINE {
+        let len = command_line.len();
+        return Err(unbootable(format!("a command line of {len} bytes")));
+    }
+    put(command_line.as_bytes(), COMMAND_LINE)?;
+    put(&[0], COMMAND_LINE + command_line.len() as u64)?;
+    let (tables, rsdp) = acpi::tables(TABLES);
+    put(&tables, TABLES)?;
+    let modules = match place(guest.input, kernel.kernel_end, size)? {
+        None => vec![],
+        Some(paddr) => {
+            put(guest.input, paddr)?;
+            vec![hvm_modlist_entry {
+                paddr,
+                size: guest.input.len() as u64,
+                ..Default::default()
+            }]
+        }
+    };
+    let range = |addr, end, type_| hvm_memmap_table_entry {
+        addr,
+        size: end - addr,
+        type_,
+        reserved: 0,
+    };
+    let memory_map = [
+        range(0, LOW, RAM),
+        range(TABLES, HIGH, ACPI_TABLES),
+        range(HIGH, size, RAM),
+        // A kernel believes in ECAM only where it is reserved (PCI Firmware 3.0, 4.1.2).
+        range(ECAM, ECAM + ECAM_SIZE, RESERVED),
+    ];
+    let start_info = hvm_start_info {
+        magic: MAGIC,
+        version: 1,
+        nr_modules: modules.len() as u32,
+        modlist_paddr: if modules.is_empty() { 0 } else { MODULES },
+        cmdline_paddr: COMMAND_LINE,
+        rsdp_paddr: rsdp,
+        memmap_paddr: MEMORY_MAP,
+        memmap_entries: memory_map.len() as u32,
+        ..Default::default()
+    };
+    let mut parameters = BootParams::new(&start_info, GuestAddress(START_INFO));
+    parameters.set_sections(&memory_map, GuestAddress(MEMORY_MAP));
+    if !modules.is_empty() {
+        parameters.set_modules(&modules, GuestAddress(MODULES));
+    }
+    PvhBootConfigurator::write_bootparams(&parameters, memory)
+        .map_err(|error| unbootable(error.to_string()))?;
+    Ok(entry.0)
+}
+
+fn load_kernel(memory: &Memory, guest: &Guest<'_>) -> Result<KernelLoaderResult, Error> {
+    let load = || {
+        let above = Some(GuestAddress(HIGH));
+        Elf::load(memory, None, &mut Cursor::new(guest.kernel), above)
+            .map_err(|error| unbootable(format!("not a kernel: {error}")))
+    };
+    let loaded = load()?;
+    if guest.ram.is_none() {
+        return Ok(loaded);
+    }
+    // Another guest may have left something where this one expects zeros, and the
+    // loader brings none.
+    let end = loaded.kernel_end.min(guest.mebibytes() << 20);
+    let zeros = vec![0; end.saturating_sub(HIGH) as usize];
+    memory
+        .write_slice(&zeros, GuestAddress(HIGH))
+        .map_err(|error| unbootable(error.to_string()))?;
+    load()
+}
+
+/// Where `input` goes, if there is any: as high as it can.
+fn place(input: &[u8], kernel_end: u64, size: u64) -> Result<Option<u64>, Error> {
+    if input.is_empty() {
+        return Ok(None);
+    }
+    let start = size.checked_sub(input.len() as u64).map(|at| at & !0xfff);
+    match start.filter(|&start| start >= kernel_end.max(HIGH)) {
+        Some(start) => Ok(Some(start)),
+        None => Err(unbootable("kernel and input do not fit into its RAM")),
+    }
+}
+
+fn unbootable(why: impl Into<String>) -> Error {
+    Error::Unbootable(why.into())
+}

@@ -1,0 +1,215 @@
+//! Everything that the guest can reach but RAM.
+
+use std::sync::Arc;
+
+use kvm_ioctls::VmFd;
+
+use super::pci::PciBus;
+use super::ring::{Place, Ring};
+use super::serial::Serial;
+use super::statistics::Statistics;
+use crate::Error;
+use crate::exits::{ExitLog, Exits};
+use crate::guest::Limits;
+
+/// QEMU's `isa-debugcon`, which says so when it is read.
+const REPORTS: u16 = 0xe9;
+
+/// QEMU's `isa-debug-exit`.
+const END: u16 = 0xf4;
+
+/// What to do after an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Let the guest go on.
+    GoOn,
+    /// The guest has ended itself, with this status.
+    End(i32),
+}
+
+/// The devices, and what KVM has collected for them.
+pub struct Bus {
+    vm: Arc<VmFd>,
+    ring: Option<Ring>,
+    statistics: Option<Statistics>,
+    pub serial: Serial,
+    pci: PciBus,
+    pub reports: Vec<u8>,
+    /// Bytes that are kept of each channel: one more than allowed.
+    keep: (usize, usize),
+    pub exits: Exits,
+    log: Log,
+}
+
+impl Bus {
+    pub fn new(
+        vm: Arc<VmFd>,
+        ring: Option<Ring>,
+        statistics: Option<Statistics>,
+        (serial, pci): (Serial, PciBus),
+        limits: &Limits,
+    ) -> Self {
+        let keep = |limit: u64| {
+            usize::try_from(limit)
+                .unwrap_or(usize::MAX)
+                .saturating_add(1)
+        };
+        Self {
+            vm,
+            ring,
+            statistics,
+            serial,
+            pci,
+            reports: Vec::new(),
+            keep: (keep(limits.serial_bytes), keep(limits.report_bytes)),
+            exits: Exits::default(),
+            log: Log::default(),
+        }
+    }
+
+    /// Hands over what was collected.
+    pub fn drain(&mut self) {
+        let Some(ring) = &mut self.ring else {
+            return;
+        };
+        for write in ring.drain() {
+            self.exits.collected += 1;
+            if let Some(register) = self.serial.register(write.place) {
+                self.serial.write(register, write.bytes());
+            } else if let Some(at) = self.pci.find(write.place) {
+                // The index alone: no memory has to follow.
+                self.pci.write(at, write.bytes());
+            }
+        }
+        self.serial.sent().truncate(self.keep.0);
+    }
+
+    /// Does what is due without an access.
+    pub fn tend(&mut self) -> Result<(), Error> {
+        self.drain();
+        self.serial.settle_interrupt(&self.vm)
+    }
+
+    /// Makes what is offered true for the first time.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        self.serial.settle(&self.vm)
+    }
+
+    /// An exit: a read of `data` at `place`, item by item of `size` bytes.
+    pub fn read(&mut self, place: Place, size: usize, data: &mut [u8]) -> Result<Next, Error> {
+        self.drain();
+        match place {
+            Place::Port(_) => self.exits.port_reads += 1,
+            Place::Memory(_) => self.exits.mmio_reads += 1,
+        }
+        if let Some(register) = self.serial.register(place) {
+            self.exits.uart += 1;
+            for item in data.chunks_mut(size.max(1)) {
+                self.serial.read(register, item);
+            }
+            self.serial.settle(&self.vm)?;
+        } else if let Some(at) = self.pci.find(place) {
+            self.exits.pci += 1;
+            for item in data.chunks_mut(size.max(1)) {
+                self.pci.read(at, item);
+            }
+        } else {
+            data.fill(match place {
+                Place::Port(REPORTS) => REPORTS as u8,
+                _ => !0,
+            });
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// An exit: a write, likewise.
+    pub fn write(&mut self, place: Place, size: usize, data: &[u8]) -> Result<Next, Error> {
+        self.drain();
+        match place {
+            Place::Port(_) => self.exits.port_writes += 1,
+            Place::Memory(_) => self.exits.mmio_writes += 1,
+        }
+        if let Some(register) = self.serial.register(place) {
+            self.exits.uart += 1;
+            for item in data.chunks(size.max(1)) {
+                self.serial.write(register, item);
+            }
+            self.serial.sent().truncate(self.keep.0);
+            self.serial.settle(&self.vm)?;
+            return Ok(Next::GoOn);
+        }
+        if let Some(at) = self.pci.find(place) {
+            self.exits.pci += 1;
+            for item in data.chunks(size.max(1)) {
+                self.pci.write(at, item);
+            }
+            self.pci.follow(&self.vm)?;
+            return Ok(Next::GoOn);
+        }
+        match place {
+            Place::Port(REPORTS) => self.report(data),
+            Place::Port(END) => {
+                let value = data
+                    .iter()
+                    .take(4)
+                    .rev()
+                    .fold(0, |n, &b| n << 8 | i32::from(b));
+                return Ok(Next::End(value.wrapping_mul(2).wrapping_add(1)));
+            }
+            _ => {}
+        }
+        Ok(Next::GoOn)
+    }
+
+    fn report(&mut self, data: &[u8]) {
+        for &byte in data {
+            if self.reports.len() >= self.keep.1 {
+                return;
+            }
+            if self.reports.last().is_none_or(|&last| last == b'\n') {
+                self.log.report_begins(self.count());
+            }
+            self.reports.push(byte);
+            if byte == b'\n' {
+                self.log.reported = self.count();
+            }
+        }
+    }
+
+    /// The exits so far.
+    fn count(&self) -> Exits {
+        let ports = self.exits.port_reads + self.exits.port_writes;
+        let statistics = self.statistics.as_ref();
+        Exits {
+            hardware: statistics.and_then(|statistics| statistics.exits(ports)),
+            ..self.exits
+        }
+    }
+
+    /// The exits of the run.
+    pub fn exit_log(&mut self) -> ExitLog {
+        ExitLog {
+            total: self.count(),
+            before_report: std::mem::take(&mut self.log.before_report),
+        }
+    }
+}
+
+/// Exits between reports.
+#[derive(Default)]
+struct Log {
+    before_report: Vec<Exits>,
+    /// The exits as the last report was complete.
+    reported: Exits,
+}
+
+impl Log {
+    /// The first byte of a report has come. If it is the first report of all, what
+    /// the hardware counted before it counts from 0.
+    fn report_begins(&mut self, now: Exits) {
+        if self.before_report.is_empty() {
+            self.reported.hardware = now.hardware.map(|_| 0);
+        }
+        self.before_report.push(now - self.reported);
+    }
+}

@@ -1,0 +1,159 @@
+//! What a KVM can do, asked one by one, and what to do where it cannot.
+
+use kvm_bindings::{KVM_CAP_BINARY_STATS_FD, KVM_CAP_COALESCED_PIO};
+use kvm_ioctls::{Cap, Kvm};
+
+use super::{Options, Pci, Uart};
+
+/// What matters here of what a KVM can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Memory that the guest can read without an exit, and whose writes exit.
+    pub read_only_memory: bool,
+    /// Collecting writes to memory-mapped registers.
+    pub coalesced_mmio: bool,
+    /// Collecting writes to ports.
+    pub coalesced_ports: bool,
+    /// Interrupt controllers and a timer of its own.
+    pub interrupts: bool,
+    /// Telling the time stamp counter's rate.
+    pub tsc_rate: bool,
+    /// Statistics in binary form.
+    pub statistics: bool,
+}
+
+const READ_ONLY_MEMORY: &str = "read-only memory (KVM_CAP_READONLY_MEM)";
+const COALESCED_MMIO: &str = "coalesced MMIO (KVM_CAP_COALESCED_MMIO)";
+const COALESCED_PORTS: &str = "coalesced ports (KVM_CAP_COALESCED_PIO)";
+
+impl Capabilities {
+    pub(super) fn of(kvm: &Kvm) -> Self {
+        let number = |cap: u32| kvm.check_extension_raw(cap.into()) > 0;
+        Self {
+            read_only_memory: kvm.check_extension(Cap::ReadonlyMem),
+            coalesced_mmio: kvm.check_extension(Cap::CoalescedMmio),
+            coalesced_ports: kvm.check_extension(Cap::CoalescedMmio)
+                && number(KVM_CAP_COALESCED_PIO),
+            interrupts: kvm.check_extension(Cap::Irqchip) && kvm.check_extension(Cap::Pit2),
+            tsc_rate: kvm.check_extension(Cap::GetTscKhz),
+            statistics: number(KVM_CAP_BINARY_STATS_FD),
+        }
+    }
+
+    /// What comes closest to `options`, and a line for each thing that is missing.
+    pub(super) fn settle(self, options: Options) -> (Options, Vec<String>) {
+        let mut notes = Vec::new();
+        let mut missing = |what: &str, option: &str, asked: &str, instead: &str| {
+            notes.push(format!(
+                "this KVM has no {what}: {option} {asked} is {instead}"
+            ));
+        };
+        let mut uart = options.uart;
+        if uart == Uart::MmioReadonly && !(self.read_only_memory && self.coalesced_mmio) {
+            let what = if self.read_only_memory {
+                COALESCED_MMIO
+            } else {
+                READ_ONLY_MEMORY
+            };
+            let instead = Uart::PortsCoalesced;
+            missing(what, "--uart", uart.name(), instead.name());
+            uart = instead;
+        }
+        if uart == Uart::PortsCoalesced && !self.coalesced_ports {
+            let instead = Uart::Ports;
+            missing(COALESCED_PORTS, "--uart", uart.name(), instead.name());
+            uart = instead;
+        }
+        let (what, there) = match options.pci {
+            Pci::Trap => ("", true),
+            Pci::PortsCoalesced => (COALESCED_PORTS, self.coalesced_ports),
+            Pci::EcamShadow => (READ_ONLY_MEMORY, self.read_only_memory),
+        };
+        let pci = if there { options.pci } else { Pci::Trap };
+        if !there {
+            missing(what, "PCI by", options.pci.name(), pci.name());
+        }
+        if !self.statistics {
+            notes.push(
+                "this KVM has no statistics (KVM_CAP_BINARY_STATS_FD): light exits are not \
+                 counted"
+                    .to_owned(),
+            );
+        }
+        (Options { uart, pci }, notes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Capabilities = Capabilities {
+        read_only_memory: true,
+        coalesced_mmio: true,
+        coalesced_ports: true,
+        interrupts: true,
+        tsc_rate: true,
+        statistics: true,
+    };
+
+    fn settled(capabilities: Capabilities, uart: Uart) -> (Uart, Vec<String>) {
+        let pci = Pci::Trap;
+        let (options, notes) = capabilities.settle(Options { uart, pci });
+        (options.uart, notes)
+    }
+
+    #[test]
+    fn what_is_there_is_used_without_a_word() {
+        for uart in Uart::ALL {
+            assert_eq!(settled(ALL, uart), (uart, vec![]));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_and_the_next_best_is_used() {
+        let no_read_only = Capabilities {
+            read_only_memory: false,
+            ..ALL
+        };
+        let (uart, notes) = settled(no_read_only, Uart::MmioReadonly);
+        assert_eq!(uart, Uart::PortsCoalesced);
+        assert_eq!(
+            notes,
+            ["this KVM has no read-only memory (KVM_CAP_READONLY_MEM): \
+              --uart mmio-readonly is ports-coalesced"]
+        );
+
+        let nothing_coalesced = Capabilities {
+            coalesced_mmio: false,
+            coalesced_ports: false,
+            ..ALL
+        };
+        let (uart, notes) = settled(nothing_coalesced, Uart::MmioReadonly);
+        assert_eq!((uart, notes.len()), (Uart::Ports, 2));
+        let (uart, notes) = settled(nothing_coalesced, Uart::PortsCoalesced);
+        assert_eq!((uart, notes.len()), (Uart::Ports, 1));
+        assert_eq!(
+            settled(nothing_coalesced, Uart::Ports),
+            (Uart::Ports, vec![])
+        );
+
+        let pci = |capabilities: Capabilities, pci| {
+            let uart = Uart::Ports;
+            let (options, notes) = capabilities.settle(Options { uart, pci });
+            (options.pci, notes.len())
+        };
+        for way in Pci::ALL {
+            assert_eq!(pci(ALL, way), (way, 0));
+        }
+        assert_eq!(pci(no_read_only, Pci::EcamShadow), (Pci::Trap, 1));
+        assert_eq!(pci(nothing_coalesced, Pci::PortsCoalesced), (Pci::Trap, 1));
+
+        let no_statistics = Capabilities {
+            statistics: false,
+            ..ALL
+        };
+        let (uart, notes) = settled(no_statistics, Uart::Ports);
+        assert_eq!((uart, notes.len()), (Uart::Ports, 1));
+    }
+}

@@ -1,0 +1,180 @@
+//! The virtual CPU: how it starts, and how it runs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::Duration;
+
+use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2, kvm_segment};
+use kvm_ioctls::{Kvm, VcpuExit, VcpuFd};
+
+use super::boot::START_INFO;
+use super::bus::{Bus, Next};
+use super::failed;
+use super::ring::Place;
+use crate::Error;
+
+/// The first of a hypervisor's CPUID leaves, which says which is the last.
+const HYPERVISOR: u32 = 0x4000_0000;
+
+/// In EAX the rate of the time stamp counter in kHz: as VMware has it.
+const TIMING: u32 = 0x4000_0010;
+
+/// How a guest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// At its own word, with this status.
+    Status(i32),
+    /// By a reset.
+    Reset,
+    /// It was told to.
+    Stopped,
+}
+
+/// Makes it what PVH says: 32-bit protected mode, paging off, flat segments,
+/// interrupts off, EBX the start info.
+pub fn set_up(cpu: &VcpuFd, entry: u64) -> Result<(), Error> {
+    let segment = |selector, type_, limit, is_system: bool| kvm_segment {
+        limit,
+        selector,
+        type_,
+        present: 1,
+        // A system segment is neither code nor data, and counts in bytes.
+        s: u8::from(!is_system),
+        db: u8::from(!is_system),
+        g: u8::from(!is_system),
+        ..Default::default()
+    };
+    const CODE: u8 = 0xb;
+    const DATA: u8 = 0x3;
+    const TASK: u8 = 0xb;
+    const PROTECTED_MODE: u64 = 1 << 0;
+    const EXTENSION_TYPE: u64 = 1 << 4;
+    let mut special = cpu.get_sregs().map_err(failed("tell registers"))?;
+    special.cs = segment(0x08, CODE, !0, false);
+    let data = segment(0x10, DATA, !0, false);
+    (special.ds, special.es, special.ss) = (data, data, data);
+    (special.fs, special.gs) = (data, data);
+    special.tr = segment(0x18, TASK, 0x67, true);
+    special.cr0 = PROTECTED_MODE | EXTENSION_TYPE;
+    special.cr4 = 0;
+    special.efer = 0;
+    cpu.set_sregs(&special).map_err(failed("set registers"))?;
+    let mut registers = cpu.get_regs().map_err(failed("tell registers"))?;
+    registers.rip = entry;
+    registers.rbx = START_INFO;
+    registers.rflags = 1 << 1; // always set
+    cpu.set_regs(&registers).map_err(failed("set registers"))
+}
+
+/// Tells the guest what this CPU is: all that KVM supports, and how fast its clock
+/// is, where that is known.
+pub fn identify(kvm: &Kvm, cpu: &VcpuFd, tsc_khz: Option<u32>) -> Result<(), Error> {
+    let mut leaves = kvm
+        .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
+        .map_err(failed("tell what CPUs it supports"))?;
+    for leaf in leaves.as_mut_slice() {
+        match leaf.function {
+            // One CPU, with the number 0 (SDM volume 2, CPUID).
+            1 => leaf.ebx = leaf.ebx & 0xffff | 1 << 16,
+            HYPERVISOR if tsc_khz.is_some() => leaf.eax = leaf.eax.max(TIMING),
+            _ => {}
+        }
+    }
+    if let Some(khz) = tsc_khz {
+        let timing = kvm_cpuid_entry2 {
+            function: TIMING,
+            eax: khz,
+            ..Default::default()
+        };
+        leaves
+            .push(timing)
+            .map_err(|error| Error::Cpu(format!("too many CPUID leaves: {error:?}")))?;
+    }
+    cpu.set_cpuid2(&leaves).map_err(failed("take CPUID leaves"))
+}
+
+/// The bus, whoever has died with it.
+pub fn lock(bus: &Mutex<Bus>) -> MutexGuard<'_, Bus> {
+    bus.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs the guest until it ends, or is to. A signal that interrupts the thread
+/// makes it look at `stop`.
+pub fn run(cpu: &mut VcpuFd, bus: &Mutex<Bus>, stop: &AtomicBool) -> Result<End, Error> {
+    while !stop.load(Ordering::Acquire) {
+        match step(cpu, bus)? {
+            Step::Bus(Next::GoOn) | Step::Nothing => {}
+            Step::Bus(Next::End(status)) => return Ok(End::Status(status)),
+            Step::Reset => return Ok(End::Reset),
+            // No interrupt can come: as if it hung.
+            Step::Halted => sleep(Duration::from_millis(1)),
+        }
+    }
+    Ok(End::Stopped)
+}
+
+/// What one exit came to.
+enum Step {
+    Bus(Next),
+    /// It was none of the guest's doing.
+    Nothing,
+    Halted,
+    Reset,
+}
+
+fn step(cpu: &mut VcpuFd, bus: &Mutex<Bus>) -> Result<Step, Error> {
+    match cpu.run() {
+        Ok(VcpuExit::IoIn(port, data)) => {
+            let data: *mut [u8] = data;
+            let size = item_size(cpu);
+            // SAFETY: KVM's page beside the CPU, which stays mapped with it, and where
+            // nobody else looks until it runs again.
+            let data = unsafe { &mut *data };
+            lock(bus).read(Place::Port(port), size, data).map(Step::Bus)
+        }
+        Ok(VcpuExit::IoOut(port, data)) => {
+            let data: *const [u8] = data;
+            let size = item_size(cpu);
+            // SAFETY: as above.
+            let data = unsafe { &*data };
+            lock(bus)
+                .write(Place::Port(port), size, data)
+                .map(Step::Bus)
+        }
+        Ok(VcpuExit::MmioRead(address, data)) => {
+            let size = data.len();
+            let place = Place::Memory(address);
+            lock(bus).read(place, size, data).map(Step::Bus)
+        }
+        Ok(VcpuExit::MmioWrite(address, data)) => {
+            let place = Place::Memory(address);
+            lock(bus).write(place, data.len(), data).map(Step::Bus)
+        }
+        Ok(VcpuExit::Hlt) => {
+            lock(bus).exits.halts += 1;
+            Ok(Step::Halted)
+        }
+        Ok(VcpuExit::Shutdown | VcpuExit::SystemEvent(..)) => Ok(Step::Reset),
+        Ok(VcpuExit::Intr | VcpuExit::IrqWindowOpen | VcpuExit::SetTpr) => {
+            lock(bus).exits.others += 1;
+            Ok(Step::Nothing)
+        }
+        Err(error) if matches!(error.errno(), libc::EINTR | libc::EAGAIN) => {
+            lock(bus).exits.others += 1;
+            Ok(Step::Nothing)
+        }
+        Ok(other) => {
+            let why = format!("{other:?}");
+            let at = cpu.get_regs().map_or(0, |registers| registers.rip);
+            Err(Error::Cpu(format!("{why} at {at:#x}")))
+        }
+        Err(error) => Err(failed("run the CPU")(error)),
+    }
+}
+
+/// Bytes of one item, of which a string instruction moves several by one exit.
+fn item_size(cpu: &mut VcpuFd) -> usize {
+    // SAFETY: the exit was one for a port, which is told in this part.
+    usize::from(unsafe { cpu.get_kvm_run().__bindgen_anon_1.io.size })
+}

@@ -1,0 +1,201 @@
+//! A machine of our own, by the host's KVM: a PC with one CPU, whose serial port is
+//! offered as DESIGN's "The other end of the wire" has it.
+//!
+//! | at | what |
+//! | --- | --- |
+//! | 0x3f8, or 0xd0000000 one register a page | a 16550A of [`nostall_devices::uart`], its line taking everything at once |
+//! | ports 0xcf8 to 0xcff, and 0xe0000000 by ECAM, 16 buses | a PCI host bridge with the devices of [`Topology`], none of which does anything |
+//! | port 0xe9 | the report channel, as QEMU's `isa-debugcon` |
+//! | port 0xf4 | the end, as QEMU's `isa-debug-exit` |
+//! | 0xfee00000, 0xfec00000, 0x20, 0x40 | KVM's own interrupt controllers and timer, where it has them |
+//!
+//! Every other port and address reads all ones and ignores what is written. The
+//! kernel is entered by PVH; the start info has a memory map, a command line, the
+//! input as a module, and ACPI tables.
+//!
+//! # Example
+//!
+//! ```no_run
+//! # fn example(kernel: &[u8], text: &[u8]) -> Result<(), nostall_vm::Error> {
+//! use nostall_vm::Guest;
+//! use nostall_vm::kvm::{Kvm, Options, Uart};
+//! use nostall_vm::uart::Experiment;
+//! use nostall_work::uart::Job;
+//!
+//! let kvm = Kvm::find(Options { uart: Uart::MmioReadonly, ..Options::default() })?;
+//! kvm.notes().iter().for_each(|note| eprintln!("{note}"));
+//! let guest =
+//!     Guest { kernel, cpus: 1, work: &[], repeat: 1, input: &[], ram: None, qemu_args: &[] };
+//! let jobs: Vec<Job> = Job::ours().collect();
+//! let experiment = Experiment { jobs: &jobs, repeat: 1, text };
+//! let (outcome, _) = kvm.uart(&guest, &experiment, &mut |_| {})?;
+//! for ((job, _), exits) in outcome.sent.iter().zip(&outcome.exits) {
+//!     println!("{job}: {} exits, {} writes collected", exits.uart, exits.collected);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Topology`]: nostall_devices::pci::Topology
+//!
+//! # Some KVMs interpret
+//!
+//! `/dev/kvm` may be there and be no hardware virtualization: where a host's kernel
+//! has to interpret guest code, an instruction takes about half a microsecond. Exits
+//! are counted there as anywhere, but a time tells only of the interpreter.
+//! [`Kvm::speed`] measures which it is.
+//!
+//! # Who drains what was collected
+//!
+//! Writes that KVM collects lie in a ring until somebody looks. The CPU's thread
+//! looks at every exit, before the exit is handled; and the thread that watches the
+//! run looks every 2 ms, whatever the CPU does. Both hold the lock on the ring and
+//! the devices behind it, so that order is kept. A timer that stops the CPU
+//! instead would need no lock, but cost an exit each time, and an exit is what is
+//! to be saved.
+
+mod acpi;
+mod boot;
+mod bus;
+mod capabilities;
+mod cpu;
+mod mapping;
+mod pci;
+mod ring;
+mod run;
+mod serial;
+mod speed;
+mod statistics;
+
+use std::io;
+
+pub use capabilities::Capabilities;
+pub use pci::Pci;
+pub use serial::Uart;
+pub use speed::Speed;
+
+use crate::Error;
+use crate::guest::{Ending, Guest, Limits, Ran};
+use crate::uart::{Experiment, Outcome};
+
+/// Where it is.
+const PATH: &str = "/dev/kvm";
+
+/// What the machine is to have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How the serial port is offered.
+    pub uart: Uart,
+    /// How PCI configuration space is offered.
+    pub pci: Pci,
+}
+
+/// The host's KVM.
+#[derive(Debug)]
+pub struct Kvm {
+    system: kvm_ioctls::Kvm,
+    capabilities: Capabilities,
+    options: Options,
+    notes: Vec<String>,
+}
+
+impl Kvm {
+    /// The host's KVM, to run machines with `options`, or what comes closest to
+    /// them: [`notes`](Self::notes) says what is missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoKvm`] if it is not there or may not be used; [`Error::Kvm`] if it
+    /// is not as it should be.
+    pub fn find(options: Options) -> Result<Self, Error> {
+        let no_kvm = |errno: kvm_ioctls::Error| Error::NoKvm {
+            path: PATH,
+            source: errno.into(),
+        };
+        let system = kvm_ioctls::Kvm::new().map_err(no_kvm)?;
+        if system.get_api_version() != kvm_bindings::KVM_API_VERSION as i32 {
+            let source = io::Error::other("another version of its interface");
+            return Err(Error::NoKvm { path: PATH, source });
+        }
+        let capabilities = Capabilities::of(&system);
+        let (options, notes) = capabilities.settle(options);
+        Ok(Self {
+            system,
+            capabilities,
+            options,
+            notes,
+        })
+    }
+
+    /// What it can do.
+    pub const fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// What its machines have.
+    pub const fn options(&self) -> Options {
+        self.options
+    }
+
+    /// A line for each thing that was asked for and that this KVM cannot do, with
+    /// what is done instead.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// How fast it runs guest code: measured, in some milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Kvm`], or [`Error::Cpu`] if it does not even run a loop.
+    pub fn speed(&self) -> Result<Speed, Error> {
+        Speed::measure(&self.system)
+    }
+
+    /// Runs `guest` to its end.
+    ///
+    /// `progress` is told now and then how many bytes have come over the serial
+    /// line so far.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]: whatever kept the guest from doing all of its work. The machine
+    /// is gone by then.
+    pub fn run(
+        &self,
+        guest: &Guest<'_>,
+        limits: &Limits,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Ran, Error> {
+        run::run(self, Ending::Done, guest, limits, progress)
+    }
+
+    /// Runs the experiment of sending a text in `guest`, whose work and input
+    /// are then those of the experiment.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn uart(
+        &self,
+        guest: &Guest<'_>,
+        experiment: &Experiment<'_>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(Outcome, Ran), Error> {
+        let work = experiment.work();
+        let guest = experiment.guest(&work, guest);
+        // An interpreter takes some 100 us a byte where it sends byte by byte.
+        let mut limits = experiment.limits();
+        limits.total *= 10;
+        let mut ran = self.run(&guest, &limits, progress)?;
+        Ok((experiment.outcome(&mut ran)?, ran))
+    }
+}
+
+/// KVM failed at something.
+fn failed(doing: &'static str) -> impl Fn(kvm_ioctls::Error) -> Error {
+    move |errno| Error::Kvm {
+        doing,
+        source: errno.into(),
+    }
+}

@@ -1,0 +1,258 @@
+//! One run of a guest, watched.
+
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use kvm_bindings::{KVM_PIT_SPEAKER_DUMMY, kvm_pit_config, kvm_userspace_memory_region};
+use kvm_ioctls::{VcpuFd, VmFd};
+use nostall_work::Timer;
+use vm_memory::{GuestAddress, GuestMemoryBackend};
+use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
+
+use super::boot::{self, Memory};
+use super::bus::Bus;
+use super::cpu::{self, End, lock};
+use super::pci::PciBus;
+use super::ring::Ring;
+use super::serial::Serial;
+use super::statistics::Statistics;
+use super::{Kvm, failed};
+use crate::Error;
+use crate::guest::{self, Ending, Guest, Limits, Ran};
+
+/// How often a run is looked at, and what was collected is handed over: well within
+/// the 10 ms that are promised.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// How long a CPU may take to notice that it is to stop. It takes microseconds.
+const STOPPING: Duration = Duration::from_secs(10);
+
+/// Where Intel's KVM keeps three pages of its own: below the firmware's end.
+const TASK_STATE: usize = 0xfffb_d000;
+
+/// Runs `guest` to its `ending`.
+pub fn run(
+    kvm: &Kvm,
+    ending: Ending,
+    guest: &Guest<'_>,
+    limits: &Limits,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Ran, Error> {
+    if guest.cpus != 1 {
+        let cpus = guest.cpus;
+        return Err(Error::Unbootable(format!("{cpus} CPUs: it has one")));
+    }
+    let start = Instant::now();
+    let machine = Machine::new(kvm, guest, limits)?;
+    let run = Run {
+        running: Running::start(machine)?,
+        limits,
+        ending,
+        start,
+    };
+    run.watch(progress)
+}
+
+/// A machine that is ready to run.
+struct Machine {
+    // In this order they are dropped.
+    cpu: VcpuFd,
+    bus: Arc<Mutex<Bus>>,
+    _vm: Arc<VmFd>,
+    _memory: Memory,
+}
+
+impl Machine {
+    fn new(kvm: &Kvm, guest: &Guest<'_>, limits: &Limits) -> Result<Self, Error> {
+        let memory = boot::memory(guest)?;
+        let entry = boot::load(&memory, guest, &command_line(kvm, guest))?;
+        let vm = Arc::new(kvm.system.create_vm().map_err(failed("create a machine"))?);
+        give_memory(&vm, &memory, guest)?;
+        let has_interrupts = kvm.capabilities.interrupts;
+        if has_interrupts {
+            give_interrupts(&vm)?;
+        }
+        let cpu = vm.create_vcpu(0).map_err(failed("create a CPU"))?;
+        let told = kvm.capabilities.tsc_rate.then(|| cpu.get_tsc_khz().ok());
+        cpu::identify(&kvm.system, &cpu, told.flatten())?;
+        cpu::set_up(&cpu, entry)?;
+        let capabilities = kvm.capabilities;
+        let collects = capabilities.coalesced_ports || capabilities.coalesced_mmio;
+        let ring = collects.then(|| Ring::of(&cpu)).transpose()?;
+        let statistics = capabilities.statistics.then(|| Statistics::of(&cpu));
+        let serial = Serial::new(kvm.options.uart, has_interrupts)?;
+        let pci = PciBus::new(kvm.options.pci, &vm)?;
+        let devices = (serial, pci);
+        let mut bus = Bus::new(vm.clone(), ring, statistics.flatten(), devices, limits);
+        bus.settle()?;
+        Ok(Self {
+            cpu,
+            bus: Arc::new(Mutex::new(bus)),
+            _vm: vm,
+            _memory: memory,
+        })
+    }
+}
+
+/// What the work needs, and what is particular to this machine. There is a timer,
+/// but each of its ticks would be an exit of nobody's making.
+fn command_line(kvm: &Kvm, guest: &Guest<'_>) -> String {
+    let mut words = guest.words();
+    words.push(format!("uart={}", kvm.options.uart.window()));
+    words.push(format!("timer={}", Timer::None));
+    words.join(" ")
+}
+
+fn give_memory(vm: &VmFd, memory: &Memory, guest: &Guest<'_>) -> Result<(), Error> {
+    let host = memory
+        .get_host_address(GuestAddress(0))
+        .map_err(|error| Error::Unbootable(error.to_string()))?;
+    let region = kvm_userspace_memory_region {
+        slot: 0,
+        flags: 0,
+        guest_phys_addr: 0,
+        memory_size: guest.mebibytes() << 20,
+        userspace_addr: host.addr() as u64,
+    };
+    // SAFETY: the memory lives as long as the machine (`Machine`), and nobody in this
+    // process has a reference into it.
+    unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))
+}
+
+fn give_interrupts(vm: &VmFd) -> Result<(), Error> {
+    vm.set_tss_address(TASK_STATE)
+        .map_err(failed("place its own pages"))?;
+    vm.create_irq_chip()
+        .map_err(failed("create interrupt controllers"))?;
+    let config = kvm_pit_config {
+        flags: KVM_PIT_SPEAKER_DUMMY,
+        ..Default::default()
+    };
+    vm.create_pit2(config).map_err(failed("create a timer"))
+}
+
+/// A machine whose CPU runs, on a thread of its own; stopped when dropped.
+struct Running {
+    bus: Arc<Mutex<Bus>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<End, Error>>>,
+}
+
+impl Running {
+    fn start(machine: Machine) -> Result<Self, Error> {
+        heed_signals()?;
+        let (bus, stop) = (machine.bus.clone(), Arc::new(AtomicBool::new(false)));
+        let told = stop.clone();
+        let on_thread = move || {
+            let mut machine = machine;
+            cpu::run(&mut machine.cpu, &machine.bus, &told)
+        };
+        let thread = thread::Builder::new()
+            .name("vcpu".to_owned())
+            .spawn(on_thread)?;
+        Ok(Self {
+            bus,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// How it ended, if it has.
+    fn ended(&mut self) -> Option<Result<End, Error>> {
+        let thread = self.thread.take_if(|thread| thread.is_finished())?;
+        Some(
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        )
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let start = Instant::now();
+        // A signal that comes just before the guest is entered is lost, therefore
+        // again and again.
+        while let Some(thread) = self.thread.as_ref().filter(|thread| !thread.is_finished()) {
+            // SAFETY: the thread has not been joined: its handle is good. The signal
+            // has a handler (`heed_signals`).
+            unsafe { libc::pthread_kill(thread.as_pthread_t(), SIGRTMIN()) };
+            if start.elapsed() > STOPPING {
+                // It has all that it needs to end some day.
+                return;
+            }
+            sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Has the signal that stops a CPU do no more than that.
+fn heed_signals() -> Result<(), Error> {
+    extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+    static ONCE: Once = Once::new();
+    let mut result = Ok(());
+    ONCE.call_once(|| result = register_signal_handler(SIGRTMIN(), nothing));
+    result.map_err(failed("be interrupted"))
+}
+
+struct Run<'a> {
+    running: Running,
+    limits: &'a Limits,
+    ending: Ending,
+    start: Instant,
+}
+
+impl Run<'_> {
+    /// Until it ends, or has to.
+    fn watch(mut self, progress: &mut dyn FnMut(u64)) -> Result<Ran, Error> {
+        let mut first_report = None;
+        let mut seen = (0, 0);
+        let mut changed = self.start;
+        loop {
+            // In this order: what came before the end is seen.
+            let ended = self.running.ended();
+            let now = self.look()?;
+            if now != seen {
+                (seen, changed) = (now, Instant::now());
+                progress(now.0);
+            }
+            if now.1 > 0 && first_report.is_none() {
+                first_report = Some(self.start.elapsed());
+            }
+            self.limits.check_bytes(now)?;
+            if let Some(end) = ended {
+                return self.judge(end?, first_report);
+            }
+            self.limits
+                .check_time(self.start, changed, first_report.is_some())?;
+            sleep(LOOK);
+        }
+    }
+
+    /// Hands over what was collected, and tells the bytes of both channels.
+    fn look(&self) -> Result<(u64, u64), Error> {
+        let mut bus = lock(&self.running.bus);
+        bus.tend()?;
+        Ok((bus.serial.sent().len() as u64, bus.reports.len() as u64))
+    }
+
+    fn judge(&self, end: End, first_report: Option<Duration>) -> Result<Ran, Error> {
+        let mut bus = lock(&self.running.bus);
+        let reports = guest::reports(&bus.reports)?;
+        match end {
+            End::Status(status) => self.ending.judge(status, &reports)?,
+            End::Reset => return Err(Error::Reset),
+            End::Stopped => return Err(Error::Undone),
+        }
+        Ok(Ran {
+            reports,
+            serial: std::mem::take(bus.serial.sent()),
+            first_report: first_report.unwrap_or_default(),
+            exits: Some(bus.exit_log()),
+        })
+    }
+}

@@ -1,0 +1,241 @@
+//! The serial port, offered with as few exits as was asked for.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::atomic::Ordering;
+
+use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
+use kvm_ioctls::{IoEventAddress, VmFd};
+use nostall_devices::uart::{Line, LineStatus, Transmit, Uart as Model};
+use nostall_io::HostClock;
+use nostall_uart::registers::{LSR, MCR, THR, mcr};
+use nostall_work::Window;
+
+use super::failed;
+use super::mapping::{PAGE, SharedMemory};
+use super::ring::Place;
+use crate::Error;
+
+/// Where a PC has its first serial port, and its interrupt.
+const COM1: u16 = 0x3f8;
+const IRQ: u32 = 4;
+
+const REGISTERS: u16 = 8;
+
+/// In memory: above the RAM, below the interrupt controllers.
+const BASE: u64 = 0xd000_0000;
+
+/// One register a page: mapping one leaves the others as they are.
+const STRIDE: u64 = PAGE as u64;
+
+/// The memory slot of the line status register's page.
+const SLOT: u32 = 1;
+
+/// How the serial port is offered to the guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Uart {
+    /// By ports; every access is an exit.
+    #[default]
+    Ports,
+    /// By ports; while nobody waits for an answer to them, transmit writes are
+    /// collected by the host's kernel.
+    PortsCoalesced,
+    /// In memory, one register a page. Transmit writes are collected likewise; the
+    /// line status register's page is memory that the guest can read, unless it
+    /// has an error to show.
+    MmioReadonly,
+}
+
+impl Uart {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::Ports, Self::PortsCoalesced, Self::MmioReadonly];
+
+    /// The stable word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ports => "ports",
+            Self::PortsCoalesced => "ports-coalesced",
+            Self::MmioReadonly => "mmio-readonly",
+        }
+    }
+
+    /// Where the guest finds it.
+    pub(super) const fn window(self) -> Window {
+        match self {
+            Self::Ports | Self::PortsCoalesced => Window::Ports,
+            Self::MmioReadonly => Window::Mmio {
+                base: BASE,
+                stride: STRIDE as u16,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Uart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Uart {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL
+            .into_iter()
+            .find(|way| way.name() == name)
+            .ok_or(())
+    }
+}
+
+/// The port, and what KVM does of it.
+pub struct Serial {
+    way: Uart,
+    model: Model<HostClock, Vec<u8>>,
+    /// Transmit writes are being collected.
+    collecting: bool,
+    /// The line status register's page, and whether the guest has it.
+    page: SharedMemory,
+    mapped: bool,
+    /// The interrupt line, if there is something at its other end.
+    interrupt: Option<bool>,
+}
+
+impl Serial {
+    pub fn new(way: Uart, has_interrupts: bool) -> io::Result<Self> {
+        Ok(Self {
+            way,
+            model: Model::new(HostClock::new(), Line::AtOnce, Vec::new()),
+            collecting: false,
+            // What the guest reads beside a register of one byte.
+            page: SharedMemory::filled(PAGE, !0)?,
+            mapped: false,
+            interrupt: has_interrupts.then_some(false),
+        })
+    }
+
+    /// All that has been sent.
+    pub fn sent(&mut self) -> &mut Vec<u8> {
+        self.model.sink_mut()
+    }
+
+    /// The register that lies at `place`, or `None` if this port is not there.
+    pub fn register(&self, place: Place) -> Option<usize> {
+        match (self.way, place) {
+            (Uart::Ports | Uart::PortsCoalesced, Place::Port(port)) => {
+                let offset = port.checked_sub(COM1)?;
+                (offset < REGISTERS).then_some(offset.into())
+            }
+            (Uart::MmioReadonly, Place::Memory(address)) => {
+                let offset = address.checked_sub(BASE)?;
+                // Between two registers there is nothing.
+                let register = usize::try_from(offset / STRIDE).ok()?;
+                (offset < STRIDE * u64::from(REGISTERS)).then_some(if offset % STRIDE == 0 {
+                    register
+                } else {
+                    usize::MAX
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// A guest's read at `register`. By ports the bytes of a wider one are
+    /// registers side by side; in memory there is one byte, and nothing beside it.
+    pub fn read(&mut self, register: usize, data: &mut [u8]) {
+        for (i, byte) in data.iter_mut().enumerate() {
+            *byte = self.at(register, i).map_or(!0, |at| self.model.read(at));
+        }
+    }
+
+    /// A guest's write at `register`, likewise.
+    pub fn write(&mut self, register: usize, data: &[u8]) {
+        for (i, &byte) in data.iter().enumerate() {
+            if let Some(at) = self.at(register, i) {
+                self.model.write(at, byte);
+            }
+        }
+    }
+
+    fn at(&self, register: usize, byte: usize) -> Option<usize> {
+        match self.way {
+            Uart::MmioReadonly => (byte == 0).then_some(register),
+            _ => register.checked_add(byte),
+        }
+    }
+
+    /// Brings KVM in line with what the model offers now. To be done after each
+    /// access that was handled, before the guest goes on.
+    pub fn settle(&mut self, vm: &VmFd) -> Result<(), Error> {
+        let offer = self.model.offer();
+        if self.way != Uart::Ports {
+            self.collect(offer.transmit == Transmit::Collect, vm)?;
+        }
+        if self.way == Uart::MmioReadonly {
+            match offer.line_status {
+                LineStatus::Memory(value) => {
+                    if let Some(byte) = self.page.byte(0) {
+                        byte.store(value, Ordering::Release);
+                    }
+                    self.map(true, vm)?;
+                }
+                LineStatus::Trap => self.map(false, vm)?,
+            }
+        }
+        self.settle_interrupt(vm)
+    }
+
+    fn collect(&mut self, collect: bool, vm: &VmFd) -> Result<(), Error> {
+        if collect == self.collecting {
+            return Ok(());
+        }
+        let thr = match self.way {
+            Uart::MmioReadonly => IoEventAddress::Mmio(BASE + THR as u64 * STRIDE),
+            _ => IoEventAddress::Pio(u64::from(COM1) + THR as u64),
+        };
+        if collect {
+            vm.register_coalesced_mmio(thr, 1)
+        } else {
+            vm.unregister_coalesced_mmio(thr, 1)
+        }
+        .map_err(failed("collect writes"))?;
+        self.collecting = collect;
+        Ok(())
+    }
+
+    fn map(&mut self, map: bool, vm: &VmFd) -> Result<(), Error> {
+        if map == self.mapped {
+            return Ok(());
+        }
+        let region = kvm_userspace_memory_region {
+            slot: SLOT,
+            flags: KVM_MEM_READONLY,
+            guest_phys_addr: BASE + LSR as u64 * STRIDE,
+            // Without a size it is taken away.
+            memory_size: if map { STRIDE } else { 0 },
+            userspace_addr: self.page.address(),
+        };
+        // SAFETY: the page lives as long as this, which outlives the machine's runs;
+        // the guest can only read it, and we touch it by atomics.
+        unsafe { vm.set_user_memory_region(region) }
+            .map_err(failed("map the line status register"))?;
+        self.mapped = map;
+        Ok(())
+    }
+
+    /// Also to be done now and then: a character timeout comes without an access.
+    pub fn settle_interrupt(&mut self, vm: &VmFd) -> Result<(), Error> {
+        let Some(before) = self.interrupt else {
+            return Ok(());
+        };
+        // On a PC, OUT2 is the line's gate.
+        let high = self.model.interrupt().is_some() && self.model.read(MCR) & mcr::OUT2 != 0;
+        if high != before {
+            vm.set_irq_line(IRQ, high)
+                .map_err(failed("set an interrupt line"))?;
+            self.interrupt = Some(high);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,365 @@
+//! Guests of a few instructions on the KVM machine: what it does with each access, and
+//! with guests that are no good.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use nostall_devices::pci::{HostBridge, Topology};
+use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
+use nostall_vm::{Error, Guest, GuestRam, Limits};
+use nostall_work::Work;
+
+/// For guests that are to fail: the start as ever, the rest short.
+const LIMITS: Limits = Limits {
+    start: Duration::from_secs(30),
+    silence: Duration::from_secs(5),
+    total: Duration::from_secs(120),
+    serial_bytes: 10_000,
+    report_bytes: 1_000_000,
+    qemu_bytes: 0,
+};
+
+/// The host's KVM. Without one the test is skipped, which is said where it can be
+/// seen; with `NOSTALL_REQUIRE_KVM` set it fails.
+fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
+    let pci = Pci::Trap;
+    kvm_with(test, Options { uart, pci })
+}
+
+fn kvm_with(test: &str, options: Options) -> Option<Kvm> {
+    let missing = match Kvm::find(options) {
+        Ok(kvm) if kvm.options() == options => return Some(kvm),
+        Ok(kvm) => kvm.notes().join("; "),
+        Err(error) => error.to_string(),
+    };
+    let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
+    assert!(!required, "{test}: {missing}");
+    // Not by a macro of std: the test harness would swallow it.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {missing}");
+    None
+}
+
+fn guest<'a>(kernel: &'a [u8], work: &'a [Work], input: &'a [u8]) -> Guest<'a> {
+    Guest {
+        kernel,
+        cpus: 1,
+        work,
+        repeat: 1,
+        input,
+        ram: None,
+        qemu_args: &[],
+    }
+}
+
+/// An ELF file with a PVH entry, whose code is `code`, 32-bit.
+fn tiny_kernel(code: &[u8]) -> Vec<u8> {
+    const BASE: u64 = 0x10_0000;
+    const HEADERS: u64 = 64 + 2 * 56;
+    let note_len = 20;
+    let entry = BASE + HEADERS + note_len;
+    let len = HEADERS + note_len + code.len() as u64;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    let halves = |elf: &mut Vec<u8>, values: &[u16]| {
+        values.iter().for_each(|v| elf.extend(v.to_le_bytes()));
+    };
+    let words = |elf: &mut Vec<u8>, values: &[u32]| {
+        values.iter().for_each(|v| elf.extend(v.to_le_bytes()));
+    };
+    let longs = |elf: &mut Vec<u8>, values: &[u64]| {
+        values.iter().for_each(|v| elf.extend(v.to_le_bytes()));
+    };
+    halves(&mut elf, &[2, 62]); // executable, x86-64
+    words(&mut elf, &[1]);
+    longs(&mut elf, &[entry, 64, 0]);
+    words(&mut elf, &[0]);
+    halves(&mut elf, &[64, 56, 2, 64, 0, 0]);
+    words(&mut elf, &[1, 7]); // to be loaded
+    longs(&mut elf, &[0, BASE, BASE, len, len, 0x1000]);
+    words(&mut elf, &[4, 4]); // notes
+    let note = BASE + HEADERS;
+    longs(&mut elf, &[HEADERS, note, note, note_len, note_len, 4]);
+    words(&mut elf, &[4, 4, 18]);
+    elf.extend(b"Xen\0");
+    words(&mut elf, &[entry as u32]);
+    elf.extend(code);
+    elf
+}
+
+fn run_tiny(kvm: &Kvm, code: &[u8], limits: &Limits) -> Error {
+    let kernel = tiny_kernel(code);
+    let guest = guest(&kernel, &[], b"input");
+    kvm.run(&guest, limits, &mut |_| {}).unwrap_err()
+}
+
+/// `mov dx, port; mov al, value; out dx, al`.
+fn out(port: u16, value: u8) -> Vec<u8> {
+    let [low, high] = port.to_le_bytes();
+    vec![0x66, 0xba, low, high, 0xb0, value, 0xee]
+}
+
+#[test]
+fn a_guest_that_is_no_kernel_of_ours_is_told_from_one() {
+    let Some(kvm) = kvm("a_guest_that_is_no_kernel", Uart::Ports) else {
+        return;
+    };
+    let undefined = [0x0f, 0x0b]; // and no handler: a triple fault
+    assert!(matches!(run_tiny(&kvm, &undefined, &LIMITS), Error::Reset));
+    for status in [0x10, 0x11] {
+        let error = run_tiny(&kvm, &out(0xf4, status), &LIMITS);
+        assert!(matches!(error, Error::Undone), "{error}");
+    }
+    let nonsense = [out(0xe9, b'x'), out(0xe9, 0xff), out(0xf4, 0x10)].concat();
+    let error = run_tiny(&kvm, &nonsense, &LIMITS);
+    assert!(matches!(&error, Error::NotAReport(line) if line == "x\u{fffd}"));
+
+    // It never says a word: a loop without an exit, and one that is halted.
+    let limits = Limits {
+        start: Duration::from_secs(1),
+        ..LIMITS
+    };
+    for silent in [&[0xeb, 0xfe][..], &[0xfa, 0xf4]] {
+        let start = Instant::now();
+        let error = run_tiny(&kvm, silent, &limits);
+        assert!(matches!(error, Error::NeverStarted(_)), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+}
+
+/// `mov esi, text; mov ecx, len; mov dx, port; cld; rep outsb`.
+fn rep_outsb(text: u32, len: u32, port: u16) -> Vec<u8> {
+    let [low, high] = port.to_le_bytes();
+    let mut code = vec![0xbe];
+    code.extend(text.to_le_bytes());
+    code.push(0xb9);
+    code.extend(len.to_le_bytes());
+    code.extend([0x66, 0xba, low, high, 0xfc, 0xf3, 0x6e]);
+    code
+}
+
+/// Says that all is done, and ends.
+fn done() -> Vec<u8> {
+    let mut code: Vec<u8> = b"\"done\"\n".iter().flat_map(|&b| out(0xe9, b)).collect();
+    code.extend(out(0xf4, 0x10));
+    code
+}
+
+/// Where [`copy`] puts what it reads.
+const COPY: u32 = 0x20_0000;
+
+/// `mov esi, from; mov edi, COPY + at; mov ecx, words; cld; 1: lodsd; stosd; loop 1b`.
+fn copy(from: u32, at: u32, words: u32) -> Vec<u8> {
+    let mut code = Vec::new();
+    for (opcode, value) in [(0xbe, from), (0xbf, COPY + at), (0xb9, words)] {
+        code.push(opcode);
+        code.extend(value.to_le_bytes());
+    }
+    code.extend([0xfc, 0xad, 0xab, 0xe2, 0xfc]);
+    code
+}
+
+/// `mov dword [to], value`.
+fn store(to: u32, value: u32) -> Vec<u8> {
+    let mut code = vec![0xc7, 0x05];
+    code.extend(to.to_le_bytes());
+    code.extend(value.to_le_bytes());
+    code
+}
+
+#[test]
+fn configuration_space_reads_the_same_from_memory_and_by_exits() {
+    const ECAM: u32 = 0xe000_0000;
+    const FUNCTION: u32 = 0x1000;
+    const WORDS: u32 = FUNCTION / 4;
+    let slot = |device: u32, function: u32| device << 15 | function << 12;
+    // The host bridge, one with BARs, a root port, nobody; behind the root port, before
+    // and after it has its bus numbers; a BAR being sized.
+    let reads = [slot(0, 0), slot(1, 0), slot(2, 0), slot(9, 0), 1 << 20];
+    let (bar, buses) = (slot(1, 0) + 0x10, slot(2, 0) + 0x18);
+    let writes = [(bar, u32::MAX), (buses, 0x0007_0100)];
+    let mut bridge = Topology::new(0..=15).unwrap().bridge;
+    let mut code = Vec::new();
+    let mut expected = Vec::new();
+    let mut read_all = |bridge: &mut HostBridge, code: &mut Vec<u8>| {
+        for offset in reads {
+            code.extend(copy(ECAM + offset, expected.len() as u32, WORDS));
+            let mut bytes = vec![0; FUNCTION as usize];
+            for (n, word) in bytes.chunks_mut(4).enumerate() {
+                bridge.ecam_read(u64::from(offset) + 4 * n as u64, word);
+            }
+            expected.extend(bytes);
+        }
+    };
+    read_all(&mut bridge, &mut code);
+    for (to, value) in writes {
+        code.extend(store(ECAM + to, value));
+        bridge.ecam_write(to.into(), &value.to_le_bytes());
+        read_all(&mut bridge, &mut code);
+    }
+    code.extend(done());
+    let kernel = tiny_kernel(&code);
+    let all = expected.len() as u64 / 4;
+    for (pci, exits) in [(Pci::Trap, all + 2), (Pci::EcamShadow, 2)] {
+        let uart = Uart::Ports;
+        let Some(kvm) = kvm_with("configuration_space_reads_the_same", Options { uart, pci })
+        else {
+            continue;
+        };
+        let ram = GuestRam::new(8).unwrap();
+        let guest = Guest {
+            ram: Some(&ram),
+            ..guest(&kernel, &[], &[])
+        };
+        let ran = kvm.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+        let (start, len) = (u64::from(COPY), expected.len() as u64);
+        let read = ram.read(start..start + len).unwrap();
+        let differs = read.iter().zip(&expected).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "{pci}");
+        assert_eq!(ran.exits.unwrap().total.pci, exits, "{pci}");
+    }
+}
+
+#[test]
+fn an_index_that_is_collected_is_there_when_the_data_port_is_read() {
+    // Registers 0 to 15 of the host bridge, of one with BARs, and of nobody: `mov eax,
+    // index; mov dx, 0xcf8; out dx, eax; mov dl, 0xfc; in eax, dx; mov [to], eax`.
+    let mut bridge = Topology::new(0..=15).unwrap().bridge;
+    let mut code = Vec::new();
+    let mut expected = Vec::new();
+    for device in [0, 1, 9] {
+        for register in (0..64).step_by(4) {
+            let index: u32 = 1 << 31 | device << 11 | register;
+            code.push(0xb8);
+            code.extend(index.to_le_bytes());
+            code.extend([0x66, 0xba, 0xf8, 0x0c, 0xef, 0xb2, 0xfc, 0xed, 0xa3]);
+            code.extend((COPY + expected.len() as u32).to_le_bytes());
+            let mut word = [0; 4];
+            bridge.ecam_read(u64::from(device << 15 | register), &mut word);
+            expected.extend(word);
+        }
+    }
+    code.extend(done());
+    let kernel = tiny_kernel(&code);
+    let reads = expected.len() as u64 / 4;
+    let by = [
+        (Pci::Trap, 2 * reads, 0),
+        (Pci::PortsCoalesced, reads, reads),
+    ];
+    for (pci, exits, collected) in by {
+        let uart = Uart::Ports;
+        let Some(kvm) = kvm_with("an_index_that_is_collected", Options { uart, pci }) else {
+            continue;
+        };
+        let ram = GuestRam::new(8).unwrap();
+        let guest = Guest {
+            ram: Some(&ram),
+            ..guest(&kernel, &[], &[])
+        };
+        let ran = kvm.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+        let (start, len) = (u64::from(COPY), expected.len() as u64);
+        assert_eq!(ram.read(start..start + len).unwrap(), expected, "{pci}");
+        let total = ran.exits.unwrap().total;
+        assert_eq!((total.pci, total.collected), (exits, collected), "{pci}");
+    }
+}
+
+#[test]
+fn the_ports_interrupt_reaches_the_interrupt_controller_through_its_gate() {
+    let Some(kvm) = kvm("the_ports_interrupt_reaches", Uart::Ports) else {
+        return;
+    };
+    if !kvm.capabilities().interrupts {
+        return;
+    }
+    // What the 8259 has seen, at its command port after reset: `in al, 0x20; mov [to],
+    // al`. The transmit interrupt is enabled behind the closed gate, which then opens.
+    let look = |at: u32| [&[0xe4, 0x20, 0xa2][..], &(COPY + at).to_le_bytes()].concat();
+    let code = [
+        look(0),
+        out(0x3f9, 2),
+        look(1),
+        out(0x3fc, 8),
+        look(2),
+        done(),
+    ];
+    let kernel = tiny_kernel(&code.concat());
+    let ram = GuestRam::new(8).unwrap();
+    let guest = Guest {
+        ram: Some(&ram),
+        ..guest(&kernel, &[], &[])
+    };
+    kvm.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+    let start = u64::from(COPY);
+    let seen = ram.read(start..start + 3).unwrap();
+    let irq4: Vec<_> = seen.iter().map(|seen| seen >> 4 & 1).collect();
+    assert_eq!(irq4, [0, 0, 1]);
+}
+
+#[test]
+fn more_than_can_be_collected_arrives_in_order_all_the_same() {
+    // Memory that counts, as the guest itself makes it: `mov edi, at; xor eax, eax;
+    // mov ecx, len; 1: stosb; inc eax; loop 1b`.
+    const AT: u32 = 0x20_0000;
+    const LEN: u32 = 9_000;
+    let mut code = vec![0xbf];
+    code.extend(AT.to_le_bytes());
+    code.extend([0x31, 0xc0, 0xb9]);
+    code.extend(LEN.to_le_bytes());
+    code.extend([0xaa, 0x40, 0xe2, 0xfc]);
+    code.extend(rep_outsb(AT, LEN, 0x3f8));
+    code.extend(done());
+    let kernel = tiny_kernel(&code);
+    let expected: Vec<u8> = (0..LEN).map(|n| n as u8).collect();
+    for uart in [Uart::Ports, Uart::PortsCoalesced] {
+        let Some(kvm) = kvm("more_than_can_be_collected", uart) else {
+            continue;
+        };
+        let ran = kvm
+            .run(&guest(&kernel, &[], &[]), &LIMITS, &mut |_| {})
+            .unwrap();
+        assert!(ran.serial == expected, "{uart}: not as sent");
+        let exits = ran.exits.unwrap().total;
+        assert_eq!(exits.uart + exits.collected, u64::from(LEN), "{exits:?}");
+
+        assert_eq!(exits.collected > 0, uart != Uart::Ports, "{exits:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_booted_is_refused_with_the_reason() {
+    let Some(kvm) = kvm("what_cannot_be_booted", Uart::Ports) else {
+        return;
+    };
+    let refused = |guest: &Guest<'_>| {
+        let error = kvm.run(guest, &LIMITS, &mut |_| {}).unwrap_err();
+        assert!(matches!(error, Error::Unbootable(_)), "{error}");
+        error.to_string()
+    };
+    let tiny = tiny_kernel(&done());
+    let usual = guest(&tiny, &[], &[]);
+    for kernel in [
+        &b""[..],
+        b"no kernel",
+        &tiny[..100],
+        &tiny[..tiny.len() - 1],
+    ] {
+        assert!(refused(&Guest { kernel, ..usual }).contains("not a kernel"));
+    }
+    let told = refused(&Guest { cpus: 2, ..usual });
+    assert!(told.contains("2 CPUs: it has one"), "{told}");
+    let ram = GuestRam::new(4).unwrap();
+    let input = vec![0; 4 << 20];
+    let told = refused(&Guest {
+        ram: Some(&ram),
+        input: &input,
+        ..usual
+    });
+    assert!(told.contains("do not fit"), "{told}");
+    let work = vec![Work::UartScript; 1_000];
+    let told = refused(&Guest {
+        work: &work,
+        ..usual
+    });
+    assert!(told.contains("a command line of"), "{told}");
+}

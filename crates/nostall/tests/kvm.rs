@@ -1,0 +1,334 @@
+//! Guests on our own KVM machine: exits counted, nothing lost, every run bounded.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::io::Write;
+use std::time::Duration;
+
+use nostall_devices::uart::{Profile, Uart as Model};
+use nostall_uart::Strategy;
+use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
+use nostall_vm::uart::{Experiment, Outcome};
+use nostall_vm::{Error, Exits, Guest, GuestRam, Limits, Ran};
+use nostall_work::script;
+use nostall_work::uart::{Driver, Job, Writes};
+use nostall_work::{Failure, Report, Work};
+
+static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
+static BOOT_LOG: &[u8] = include_bytes!("../fixtures/console/linux-boot.log");
+static UART_SCRIPT: &[u8] = include_bytes!("../fixtures/uart-script.txt");
+
+/// For guests that are to fail: the start as ever, the rest short.
+const LIMITS: Limits = Limits {
+    start: Duration::from_secs(30),
+    silence: Duration::from_secs(5),
+    total: Duration::from_secs(120),
+    serial_bytes: 10_000,
+    report_bytes: 1_000_000,
+    qemu_bytes: 0,
+};
+
+/// The host's KVM. Without one the test is skipped, which is said where it can be
+/// seen; with `NOSTALL_REQUIRE_KVM` set it fails.
+fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
+    let pci = Pci::Trap;
+    kvm_with(test, Options { uart, pci })
+}
+
+fn kvm_with(test: &str, options: Options) -> Option<Kvm> {
+    let missing = match Kvm::find(options) {
+        Ok(kvm) if kvm.options() == options => return Some(kvm),
+        Ok(kvm) => kvm.notes().join("; "),
+        Err(error) => error.to_string(),
+    };
+    let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
+    assert!(!required, "{test}: {missing}");
+    // Not by a macro of std: the test harness would swallow it.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {missing}");
+    None
+}
+
+fn guest<'a>(kernel: &'a [u8], work: &'a [Work], input: &'a [u8]) -> Guest<'a> {
+    Guest {
+        kernel,
+        cpus: 1,
+        work,
+        repeat: 1,
+        input,
+        ram: None,
+        qemu_args: &[],
+    }
+}
+
+/// Sends `text` once by each of `strategies`; all of it must arrive.
+fn send(kvm: &Kvm, strategies: &[Strategy], writes: Writes, text: &[u8]) -> Outcome {
+    let job = |&strategy| Job {
+        driver: Driver::Ours(strategy),
+        writes,
+    };
+    let jobs: Vec<_> = strategies.iter().map(job).collect();
+    let experiment = Experiment {
+        jobs: &jobs,
+        repeat: 1,
+        text,
+    };
+    let (outcome, _) = kvm
+        .uart(&guest(KERNEL, &[], &[]), &experiment, &mut |_| {})
+        .unwrap();
+    for (arrived, job) in outcome.arrived.iter().zip(&jobs) {
+        assert!(*arrived == experiment.on_the_line(), "{job}: not as sent");
+    }
+    assert_eq!(outcome.exits.len(), jobs.len());
+    outcome
+}
+
+const FIFO: [Strategy; 3] = [
+    Strategy::FifoPolled,
+    Strategy::FifoBurst,
+    Strategy::FifoPaced,
+];
+
+/// The boot log, and its exits a byte by each of the strategies.
+fn boot_log(kvm: &Kvm, strategies: &[Strategy]) -> Vec<(f64, Exits)> {
+    let outcome = send(kvm, strategies, Writes::Whole, BOOT_LOG);
+    let of =
+        |(exits, arrived): (&Exits, &Vec<u8>)| (exits.uart as f64 / arrived.len() as f64, *exits);
+    outcome.exits.iter().zip(&outcome.arrived).map(of).collect()
+}
+
+#[test]
+fn by_ports_every_access_is_an_exit() {
+    let Some(kvm) = kvm("by_ports_every_access", Uart::Ports) else {
+        return;
+    };
+    let outcome = send(&kvm, &FIFO[..2], Writes::Whole, BOOT_LOG);
+    for ((_, sent), exits) in outcome.sent.iter().zip(&outcome.exits) {
+        assert_eq!(exits.uart, sent.bus_accesses);
+        assert!(exits.uart as f64 / 22_454.0 <= 1.07, "{exits:?}");
+        assert_eq!(exits.collected, 0);
+    }
+}
+
+#[test]
+fn coalesced_ports_leave_an_exit_a_burst() {
+    let Some(kvm) = kvm("coalesced_ports", Uart::PortsCoalesced) else {
+        return;
+    };
+    let measured = boot_log(&kvm, &FIFO[..2]);
+    for (per_byte, exits) in &measured {
+        assert!(*per_byte <= 0.07, "{exits:?}");
+        assert_eq!(exits.collected, 22_454, "{exits:?}");
+    }
+    // Where the host's kernel counts them: one a burst, and a few of its own.
+    let bursts = 22_454u64.div_ceil(16);
+    let light = measured[1].1.light();
+    let few = bursts + bursts / 10;
+    assert!(light.is_none_or(|light| light <= few), "{light:?}");
+}
+
+#[test]
+fn with_the_line_status_in_memory_hardly_an_exit_is_left() {
+    let Some(kvm) = kvm("with_the_line_status_in_memory", Uart::MmioReadonly) else {
+        return;
+    };
+    for (per_byte, exits) in boot_log(&kvm, &FIFO) {
+        assert!(per_byte <= 0.01, "{exits:?}");
+    }
+}
+
+#[test]
+fn nothing_is_lost_line_by_line_and_byte_by_byte() {
+    let text = &BOOT_LOG[..2_000];
+    for uart in Uart::ALL {
+        let Some(kvm) = kvm("nothing_is_lost", uart) else {
+            continue;
+        };
+        send(&kvm, &Strategy::ALL, Writes::Lines, text);
+    }
+}
+
+/// What an access script reads, and its exits at the port.
+fn run_script(kvm: &Kvm, script: &[u8]) -> (Vec<u8>, Exits, Vec<u8>) {
+    let work = [Work::UartScript];
+    let ran = kvm
+        .run(&guest(KERNEL, &work, script), &LIMITS, &mut |_| {})
+        .unwrap();
+    let mut read = Vec::new();
+    for report in &ran.reports {
+        if let Report::Read { first, values } = report {
+            assert_eq!(*first as usize, read.len());
+            read.extend_from_slice(values);
+        }
+    }
+    (read, ran.exits.unwrap().total, ran.serial)
+}
+
+#[test]
+fn every_register_reads_the_same_however_it_is_offered() {
+    let (port, clock) = Model::in_virtual_time(Profile::VM, Vec::new());
+    let mut expected = Vec::new();
+    script::run(UART_SCRIPT, &port, &clock, |value| expected.push(value)).unwrap();
+    let sent = port.into_sink();
+    assert!(expected.len() > 150 && !sent.is_empty());
+    for uart in Uart::ALL {
+        let Some(kvm) = kvm("every_register_reads_the_same", uart) else {
+            continue;
+        };
+        let (read, _, serial) = run_script(&kvm, UART_SCRIPT);
+        assert_eq!(read, expected, "{uart}");
+        assert_eq!(serial, sent, "{uart}");
+    }
+}
+
+#[test]
+fn a_line_status_with_an_error_is_an_exit_and_the_next_look_is_none() {
+    let Some(kvm) = kvm("a_line_status_with_an_error", Uart::MmioReadonly) else {
+        return;
+    };
+    // One byte too many for the FIFO, in loopback.
+    let overrun = "w 0 41\n".repeat(17);
+    let script = format!("w 2 7\nw 4 10\n{overrun}r 5\nr 5\nr 5\nw 2 7\nr 5\nw 4 0\n");
+    let (read, exits, serial) = run_script(&kvm, script.as_bytes());
+    assert_eq!(read, [0x63, 0x61, 0x61, 0x60]);
+    assert_eq!(serial, b"");
+    // All but three looks.
+    assert_eq!(exits.uart, script.lines().count() as u64 - 3);
+    assert_eq!((exits.mmio_reads, exits.collected), (1, 0));
+}
+
+#[test]
+fn a_guest_that_waits_for_transmit_interrupts_makes_no_more_exits_than_by_ports() {
+    // As an interrupt handler does: enable, look why, look at the line status, fill
+    // the FIFO; at last disable.
+    let handler = format!("r 2\nr 5\n{}r 2\n", "w 0 2a\n".repeat(16));
+    let script = format!("w 2 7\nw 1 2\n{}w 1 0\nw 0 2e\n", handler.repeat(20));
+    let exits = Uart::ALL.map(|uart| {
+        let kvm = kvm("a_guest_that_waits_for_transmit_interrupts", uart)?;
+        let (read, exits, serial) = run_script(&kvm, script.as_bytes());
+        // The transmitter is empty and says so.
+        assert_eq!(read[..3], [0xc2, 0x60, 0xc2], "{uart}");
+        assert_eq!(serial.len(), 20 * 16 + 1);
+        Some(exits)
+    });
+    let accesses = script.lines().count() as u64;
+    let [ports, others @ ..] = exits;
+    if let Some(ports) = ports {
+        assert_eq!(ports.uart, accesses);
+        for exits in others.into_iter().flatten() {
+            assert!(exits.uart <= ports.uart, "{exits:?}");
+            // But for the last byte, whose answer nobody waits for, all trapped.
+            assert!(exits.collected <= 1, "{exits:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_collected_is_seen_while_the_guest_goes_on_without_an_exit() {
+    // Two bytes, then over an hour of looking at the clock.
+    let script = b"w 0 6f\nw 0 6b\np ffffffff\n";
+    let limits = Limits {
+        silence: Duration::from_secs(3),
+        ..LIMITS
+    };
+    for uart in [Uart::PortsCoalesced, Uart::MmioReadonly] {
+        let Some(kvm) = kvm("what_was_collected_is_seen", uart) else {
+            continue;
+        };
+        let work = [Work::UartScript];
+        let mut seen = 0;
+        let error = kvm
+            .run(&guest(KERNEL, &work, script), &limits, &mut |bytes| {
+                seen = bytes;
+            })
+            .unwrap_err();
+        assert!(matches!(error, Error::Hung(_)), "{error}");
+        assert_eq!(seen, 2, "{uart}");
+    }
+}
+
+fn failing(kvm: &Kvm, failure: Failure) -> Error {
+    let work = [Work::Fail(failure)];
+    let limits = Limits {
+        report_bytes: 10_000,
+        ..LIMITS
+    };
+    kvm.run(&guest(KERNEL, &work, b"input"), &limits, &mut |_| {})
+        .unwrap_err()
+}
+
+#[test]
+fn a_guest_that_dies_is_quoted() {
+    let Some(kvm) = kvm("a_guest_that_dies_is_quoted", Uart::MmioReadonly) else {
+        return;
+    };
+    for (failure, told) in [
+        (
+            Failure::Panic,
+            "panic on CPU 0: on purpose (kernel/src/fail.rs:",
+        ),
+        (Failure::NullRead, "page fault on read, not mapped (rip 0x1"),
+        (
+            Failure::CodeWrite,
+            "page fault on write, read-only (rip 0x1",
+        ),
+        (
+            Failure::StackOverflow,
+            "double fault, the stack is full (rip 0x1",
+        ),
+    ] {
+        let error = failing(&kvm, failure);
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
+
+#[test]
+fn a_guest_that_hangs_or_floods_is_ended() {
+    for uart in Uart::ALL {
+        let Some(kvm) = kvm("a_guest_that_hangs_or_floods", uart) else {
+            continue;
+        };
+        let error = failing(&kvm, Failure::Flood);
+        assert!(matches!(error, Error::Flood(10_000)), "{uart}: {error}");
+    }
+    let Some(kvm) = kvm("a_guest_that_hangs_or_floods", Uart::Ports) else {
+        return;
+    };
+    let error = failing(&kvm, Failure::ReportFlood);
+    assert!(matches!(error, Error::ReportFlood(10_000)), "{error}");
+    let error = failing(&kvm, Failure::Hang);
+    assert!(matches!(error, Error::Hung(after) if after == LIMITS.silence));
+}
+
+#[test]
+fn every_port_instruction_does_what_it_should() {
+    for pci in Pci::ALL {
+        let uart = Uart::PortsCoalesced;
+        let Some(kvm) = kvm_with("every_port_instruction", Options { uart, pci }) else {
+            continue;
+        };
+        let work = [Work::BusCheck];
+        let ran = kvm.run(&guest(KERNEL, &work, &[]), &LIMITS, &mut |_| {});
+        assert_eq!(ran.unwrap().reports.last(), Some(&Report::Done), "{pci}");
+    }
+}
+
+#[test]
+fn ram_outlives_the_guest_and_the_next_one_finds_its_own_memory_clean() {
+    let Some(kvm) = kvm("ram_outlives_the_guest", Uart::Ports) else {
+        return;
+    };
+    let ram = GuestRam::new(128).unwrap();
+    for _ in 0..2 {
+        let guest = Guest {
+            ram: Some(&ram),
+            ..guest(KERNEL, &[], &[])
+        };
+        let Ran { reports, .. } = kvm.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+        assert!(matches!(
+            reports[..],
+            [Report::Ready { cpus: 1, .. }, Report::Done]
+        ));
+        let image = ram.read(0x10_0000..0x10_1000).unwrap();
+        assert!(image.iter().any(|&byte| byte != 0), "the kernel is there");
+    }
+}

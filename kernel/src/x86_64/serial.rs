@@ -1,0 +1,90 @@
+//! The port under test, wherever the machine has it.
+
+use core::ptr::NonNull;
+
+use nostall_io::{Mmio, MmioLayout, Ports, Registers};
+use nostall_work::Window;
+use spin::Once;
+
+/// Registers of a 16550.
+const REGISTERS: u16 = 8;
+
+static WINDOW: Once<Window> = Once::new();
+
+/// From now on the port is reached so. The first word counts.
+pub fn set_serial_port(window: Window) {
+    WINDOW.call_once(|| window);
+}
+
+/// How the port under test is reached.
+pub enum SerialPort {
+    Ports(Ports),
+    Mmio(Mmio),
+}
+
+/// The port under test: COM1, unless the machine says something else.
+///
+/// Panics if it is where nothing is mapped.
+pub fn serial_port() -> SerialPort {
+    match WINDOW.get() {
+        // SAFETY: ring 0; a 16550 does no DMA.
+        None | Some(Window::Ports) => SerialPort::Ports(unsafe { Ports::new(0x3f8, REGISTERS) }),
+        Some(&Window::Mmio { base, stride }) => SerialPort::Mmio(in_memory(base, stride)),
+    }
+}
+
+fn in_memory(base: u64, stride: u16) -> Mmio {
+    let layout = MmioLayout {
+        stride,
+        ..MmioLayout::BYTES
+    };
+    let len = u64::from(stride) * u64::from(REGISTERS);
+    let start = NonNull::new(base as *mut u8);
+    let Some(start) = start.filter(|_| base.saturating_add(len) <= 1 << 32) else {
+        panic!("no serial port can be at {base:#x}");
+    };
+    // SAFETY: the machine says that a 16550 is there, and paging.rs maps it, below
+    // 4 GiB, as device memory. A 16550 does no DMA. One piece of work at a time
+    // uses it.
+    match unsafe { Mmio::new(start, len as usize, layout) } {
+        Ok(window) => window,
+        Err(error) => panic!("serial port: {error}"),
+    }
+}
+
+impl Registers for SerialPort {
+    fn read8(&self, offset: usize) -> u8 {
+        match self {
+            Self::Ports(ports) => ports.read8(offset),
+            Self::Mmio(mmio) => mmio.read8(offset),
+        }
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        match self {
+            Self::Ports(ports) => ports.write8(offset, value),
+            Self::Mmio(mmio) => mmio.write8(offset, value),
+        }
+    }
+
+    fn write_burst(&self, offset: usize, values: &[u8]) {
+        match self {
+            Self::Ports(ports) => ports.write_burst(offset, values),
+            Self::Mmio(mmio) => mmio.write_burst(offset, values),
+        }
+    }
+
+    fn read_burst(&self, offset: usize, values: &mut [u8]) {
+        match self {
+            Self::Ports(ports) => ports.read_burst(offset, values),
+            Self::Mmio(mmio) => mmio.read_burst(offset, values),
+        }
+    }
+
+    fn burst_instructions(&self, values: usize) -> usize {
+        match self {
+            Self::Ports(ports) => ports.burst_instructions(values),
+            Self::Mmio(mmio) => mmio.burst_instructions(values),
+        }
+    }
+}

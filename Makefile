@@ -49,14 +49,15 @@ check:
 
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
-NO_STD_CRATES := nostall-io nostall-pstore nostall-uart nostall-work
+NO_STD_CRATES := nostall-io nostall-pci nostall-pstore nostall-uart nostall-work
 
 no_std:
 	@scripts/setup no_std $(SMALL_TARGETS)
 	@for target in $(SMALL_TARGETS); do \
 		echo "no_std: $$target"; \
 		cargo build --quiet --locked $(NO_STD_CRATES:%=--package %) \
-			--features nostall-uart/embedded-io-async --target $$target || exit 1; \
+			--features nostall-uart/embedded-io-async \
+			--features nostall-pci/pci_types,nostall-pci/virtio-drivers --target $$target || exit 1; \
 	done
 
 msrv:

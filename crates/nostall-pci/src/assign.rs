@@ -89,8 +89,11 @@ pub fn assign<A: ConfigAccess + ?Sized>(
         links: Links::default(),
         passes: [BusSet::default(); SPACES],
         above: [NOBODY; 256],
-        needs: [[Need::NOTHING; SPACES]; 256],
-        starts: [[0; SPACES]; 256],
+        given: Windows {
+            sizes: [[0; SPACES]; 256],
+            aligns: [[0; SPACES]; 256],
+            starts: [[0; SPACES]; 256],
+        },
         done: Assigned::default(),
     };
     for (space, range) in spaces.iter().enumerate() {
@@ -103,7 +106,6 @@ pub fn assign<A: ConfigAccess + ?Sized>(
     for bus in (root..=used).rev() {
         work.measure(bus);
     }
-    work.starts[usize::from(root)] = spaces.map(|range| range.start);
     for bus in root..=used {
         work.place(bus, root);
     }
@@ -161,22 +163,22 @@ impl Ranges {
     }
 }
 
-/// How much a bus needs of a space, and at a multiple of which power of two.
-#[derive(Clone, Copy)]
-struct Need {
-    /// In granules.
-    granules: u32,
-    align: u8,
+/// What each bus needs of each space, and what it got; in granules.
+struct Windows {
+    sizes: [[u32; SPACES]; 256],
+    /// As powers of two, in bytes.
+    aligns: [[u8; SPACES]; 256],
+    /// 0: nothing.
+    starts: [[u32; SPACES]; 256],
 }
 
-impl Need {
-    const NOTHING: Self = Self {
-        granules: 0,
-        align: 0,
-    };
+impl Windows {
+    fn size(&self, bus: u8, space: usize) -> u64 {
+        u64::from(self.sizes[usize::from(bus)][space]) << GRANULES[space]
+    }
 
-    const fn bytes(self, space: usize) -> u64 {
-        (self.granules as u64) << GRANULES[space]
+    fn start(&self, bus: u8, space: usize) -> u64 {
+        u64::from(self.starts[usize::from(bus)][space]) << GRANULES[space]
     }
 }
 
@@ -206,13 +208,26 @@ struct Places {
 impl Places {
     /// Puts an item after the last of its alignment; `None` if there is no room.
     fn put(&mut self, item: &Item) -> Option<u64> {
+        let known = self.classes & 1 << item.align != 0;
         let next = self.next.get_mut(usize::from(item.align))?;
-        let start = next.checked_next_multiple_of(1 << item.align)?;
-        let end = start.checked_add(item.size)?;
-        if self.classes & 1 << item.align == 0 || end > self.end.min(item.before) {
+        if known {
+            item.put(next, self.end)
+        } else {
+            None
+        }
+    }
+}
+
+impl Item {
+    /// Puts it at `next` or as soon after as it is aligned, and moves that on; `None` if it
+    /// would not end in time.
+    fn put(&self, next: &mut u64, end: u64) -> Option<u64> {
+        let start = next.checked_next_multiple_of(1 << self.align)?;
+        let after = start.checked_add(self.size)?;
+        if after > end.min(self.before) {
             return None;
         }
-        *next = end;
+        *next = after;
         Some(start)
     }
 }
@@ -228,9 +243,7 @@ struct Work<'a, A: ?Sized, F> {
     passes: [BusSet; SPACES],
     /// For each bus the bridge that leads to it: bus, device and function.
     above: [(u8, u8); 256],
-    needs: [[Need; SPACES]; 256],
-    /// For each bus where its windows begin; 0: closed.
-    starts: [[u64; SPACES]; 256],
+    given: Windows,
     done: Assigned,
 }
 
@@ -338,10 +351,9 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
             let range = &self.spaces[space];
             let places = self.plan(bus, space, 0, range.end - range.start);
             let granules = places.used.div_ceil(1 << granule);
-            self.needs[usize::from(bus)][space] = Need {
-                granules: granules.try_into().unwrap_or(u32::MAX),
-                align: places.largest.max(granule),
-            };
+            let bus = usize::from(bus);
+            self.given.sizes[bus][space] = granules.try_into().unwrap_or(u32::MAX);
+            self.given.aligns[bus][space] = places.largest.max(granule);
         }
     }
 
@@ -367,15 +379,12 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
             .rev()
             .filter(|align| places.classes & 1 << align != 0)
         {
-            let mut trial = places;
-            trial.next[align] = places.used;
+            places.next[align] = places.used;
             self.each_item(bus, space, |item| {
                 if usize::from(item.align) == align {
-                    trial.put(&item);
+                    item.put(&mut places.used, end);
                 }
             });
-            places.next[align] = places.used;
-            places.used = trial.next[align];
         }
         places
     }
@@ -423,14 +432,14 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
             return [None; SPACES];
         };
         [IO, MEMORY, PREFETCHABLE].map(|space| {
-            let need = self.needs[usize::from(below)][space];
+            let size = self.given.size(below, space);
             let item = Item {
                 space,
-                size: need.bytes(space),
-                align: need.align,
+                size,
+                align: self.given.aligns[usize::from(below)][space],
                 before: u64::MAX,
             };
-            (need.granules != 0).then_some(item)
+            (size != 0).then_some(item)
         })
     }
 
@@ -445,11 +454,14 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
     /// Gives out what `bus` has.
     fn place(&mut self, bus: u8, root: u8) {
         let mut places = [IO, MEMORY, PREFETCHABLE].map(|space| {
-            let start = self.starts[usize::from(bus)][space];
-            let end = match start {
-                0 => 0,
-                _ if bus == root => self.spaces[space].end,
-                _ => start + self.needs[usize::from(bus)][space].bytes(space),
+            let Range { start, end } = if bus == root {
+                self.spaces[space].clone()
+            } else {
+                let start = self.given.start(bus, space);
+                match start {
+                    0 => 0..0,
+                    _ => start..start + self.given.size(bus, space),
+                }
             };
             self.plan(bus, space, start, end)
         });
@@ -497,7 +509,8 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         };
         for item in self.windows(bridge).into_iter().flatten() {
             if let Some(start) = places[item.space].put(&item) {
-                self.starts[usize::from(below)][item.space] = start;
+                let granules = start >> GRANULES[item.space];
+                self.given.starts[usize::from(below)][item.space] = granules as u32;
                 windows[item.space] = Window {
                     start,
                     size: item.size,
@@ -631,3 +644,17 @@ impl fmt::Display for BadRanges {
 }
 
 impl core::error::Error for BadRanges {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_the_stack_is_as_much_as_is_said() {
+        type AsUsed = Work<'static, dyn ConfigAccess, fn(AssignFault)>;
+        let numbering = size_of::<[OneBus; 256]>();
+        let placing = (SPACES + 1) * size_of::<Places>();
+        let most = size_of::<AsUsed>() + numbering.max(placing);
+        assert!(most <= 10 << 10, "{most}");
+    }
+}

@@ -170,7 +170,12 @@ fn a_card_that_is_pulled_out_at_any_moment_leaves_the_rest() {
         }
         let reported = match faults[..] {
             [] => 0,
-            [ScanFault::Unread { why, .. }] if why == Unread::Vanished => 1,
+            [
+                ScanFault::Unread {
+                    why: Unread::Vanished,
+                    ..
+                },
+            ] => 1,
             _ => panic!("{faults:?}"),
         };
         assert!(there == 13 || there == 14 && reported == 0, "{accesses}");

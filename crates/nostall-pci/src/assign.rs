@@ -325,9 +325,10 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 self.passes[space].insert(below);
             }
         }
-        match Link::below(self.access, function, below, Ari::Enable) {
-            Ok(link) => self.links.note(below, link),
-            Err(why) => (self.report)(AssignFault::Scan(ScanFault::Capabilities { address, why })),
+        let (link, why) = Link::below(self.access, function, below, Ari::Enable);
+        self.links.note(below, link);
+        if let Some(why) = why {
+            (self.report)(AssignFault::Scan(ScanFault::Capabilities { address, why }));
         }
         Ok(Some(below))
     }

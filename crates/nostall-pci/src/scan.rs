@@ -97,10 +97,9 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
             return;
         }
         self.pending.insert(buses.secondary);
-        match Link::below(self.access, bridge, buses.secondary, self.ari) {
-            Ok(link) => self.links.note(buses.secondary, link),
-            Err(why) => self.faults[1] = Some(ScanFault::Capabilities { address, why }),
-        }
+        let (link, why) = Link::below(self.access, bridge, buses.secondary, self.ari);
+        self.links.note(buses.secondary, link);
+        self.faults[1] = why.map(|why| ScanFault::Capabilities { address, why });
     }
 
     fn claim(&mut self, on: u8, buses: Buses) -> Result<(), BusFault> {

@@ -83,7 +83,7 @@ mod ari;
 mod assign;
 mod bar;
 mod bridge;
-mod bus_set;
+mod byte_set;
 mod capability;
 pub mod device_tree;
 #[cfg(feature = "std")]

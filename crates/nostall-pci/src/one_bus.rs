@@ -1,7 +1,7 @@
 //! The functions of one bus.
 
 use crate::ari::{self, Ari};
-use crate::bus_set::BusSet;
+use crate::byte_set::ByteSet;
 use crate::capability::{Capabilities, CapabilityFault, Express};
 use crate::{Address, ConfigAccess, Function, ScanFault};
 
@@ -159,8 +159,8 @@ impl Link {
 /// Which buses are links.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Links {
-    links: BusSet,
-    forwarding: BusSet,
+    links: ByteSet,
+    forwarding: ByteSet,
 }
 
 impl Links {

@@ -76,6 +76,23 @@ fn a_scan_of_a_shadowed_machine_takes_no_exits() {
 }
 
 #[test]
+fn what_it_takes_to_set_a_machine_up_and_to_look_at_it_is_known() {
+    let bus = VirtualBus::new(Topology::new(0..=255).unwrap().bridge);
+    let ecam = ecam(&bus);
+    assign(&ecam, 0, &ranges(), Decoding::On, |_| {}).unwrap();
+    let counts = ecam.window().counts();
+    // Three walks along the buses; then the BARs once for each alignment that a bus has.
+    assert_eq!((counts.reads, counts.writes), (1262, 180));
+    let before = ecam.window().counts();
+    for function in functions(&ecam) {
+        bars(&ecam, &function).unwrap();
+    }
+    let counts = ecam.window().counts() - before;
+    // A scan, two reads and two writes a register, and decoding off and on.
+    assert_eq!((counts.reads, counts.writes), (344, 174));
+}
+
+#[test]
 fn before_it_is_set_up_its_bridges_are_reported() {
     let bus = VirtualBus::new(Topology::new(0..=255).unwrap().bridge);
     let ecam = ecam(&bus);

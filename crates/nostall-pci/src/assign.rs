@@ -8,13 +8,13 @@ use core::fmt;
 use core::ops::{Range, RangeInclusive};
 
 use crate::ari::Ari;
-use crate::bar::{bars_left, clear, size_and_leave};
+use crate::bar::{Layout, bars_left, clear, fill};
 use crate::bridge::{self, Window};
-use crate::bus_set::BusSet;
+use crate::byte_set::ByteSet;
 use crate::one_bus::{Link, Links, OneBus};
 use crate::registers::{COMMAND_BUS_MASTER, COMMAND_IO, COMMAND_MEMORY};
 use crate::{
-    AccessError, Address, Bar, BarFault, BarKind, Bars, ConfigAccess, Function, Header, ScanFault,
+    AccessError, Address, Bar, BarFault, BarKind, ConfigAccess, Function, Header, ScanFault,
 };
 
 /// What a root bus has to give. A range that is empty is not there.
@@ -87,10 +87,13 @@ pub fn assign<A: ConfigAccess + ?Sized>(
         spaces: spaces.clone(),
         decoding,
         links: Links::default(),
-        passes: [BusSet::default(); SPACES],
+        passes: [ByteSet::default(); SPACES],
         above: [NOBODY; 256],
-        needs: [[Need::NOTHING; SPACES]; 256],
-        starts: [[0; SPACES]; 256],
+        given: Windows {
+            sizes: [[0; SPACES]; 256],
+            aligns: [[0; SPACES]; 256],
+            starts: [[0; SPACES]; 256],
+        },
         done: Assigned::default(),
     };
     for (space, range) in spaces.iter().enumerate() {
@@ -103,7 +106,6 @@ pub fn assign<A: ConfigAccess + ?Sized>(
     for bus in (root..=used).rev() {
         work.measure(bus);
     }
-    work.starts[usize::from(root)] = spaces.map(|range| range.start);
     for bus in root..=used {
         work.place(bus, root);
     }
@@ -161,22 +163,22 @@ impl Ranges {
     }
 }
 
-/// How much a bus needs of a space, and at a multiple of which power of two.
-#[derive(Clone, Copy)]
-struct Need {
-    /// In granules.
-    granules: u32,
-    align: u8,
+/// What each bus needs of each space, and what it got; in granules.
+struct Windows {
+    sizes: [[u32; SPACES]; 256],
+    /// As powers of two, in bytes.
+    aligns: [[u8; SPACES]; 256],
+    /// 0: nothing.
+    starts: [[u32; SPACES]; 256],
 }
 
-impl Need {
-    const NOTHING: Self = Self {
-        granules: 0,
-        align: 0,
-    };
+impl Windows {
+    fn size(&self, bus: u8, space: usize) -> u64 {
+        u64::from(self.sizes[usize::from(bus)][space]) << GRANULES[space]
+    }
 
-    const fn bytes(self, space: usize) -> u64 {
-        (self.granules as u64) << GRANULES[space]
+    fn start(&self, bus: u8, space: usize) -> u64 {
+        u64::from(self.starts[usize::from(bus)][space]) << GRANULES[space]
     }
 }
 
@@ -199,20 +201,85 @@ struct Places {
     classes: u64,
     /// Where the last one ends.
     used: u64,
-    largest: u8,
+    start: u64,
     end: u64,
 }
 
 impl Places {
+    const fn new(range: Range<u64>) -> Self {
+        Self {
+            next: [0; 64],
+            classes: 0,
+            used: range.start,
+            start: range.start,
+            end: range.end,
+        }
+    }
+
+    /// Notes an item that might fit.
+    fn note(&mut self, item: &Item) {
+        if item.size <= self.end - self.start {
+            self.classes |= 1 << item.align;
+        }
+    }
+
+    fn has(&self, item: &Item) -> bool {
+        self.classes & 1 << item.align != 0
+    }
+
     /// Puts an item after the last of its alignment; `None` if there is no room.
     fn put(&mut self, item: &Item) -> Option<u64> {
-        let next = self.next.get_mut(usize::from(item.align))?;
-        let start = next.checked_next_multiple_of(1 << item.align)?;
-        let end = start.checked_add(item.size)?;
-        if self.classes & 1 << item.align == 0 || end > self.end.min(item.before) {
+        if !self.has(item) {
             return None;
         }
-        *next = end;
+        let next = self.next.get_mut(usize::from(item.align))?;
+        item.put(next, self.end)
+    }
+}
+
+/// The functions of a bus that need places.
+#[derive(Default)]
+struct Devices {
+    endpoints: ByteSet,
+    bridges: ByteSet,
+}
+
+impl Devices {
+    fn iter(&self, first: Address) -> impl Iterator<Item = (Address, Kind)> + use<> {
+        let endpoints = self.endpoints.iter().map(|devfn| (devfn, Kind::Endpoint));
+        let bridges = self.bridges.iter().map(|devfn| (devfn, Kind::Bridge));
+        endpoints.chain(bridges).map(move |(devfn, kind)| {
+            let address = Address::from_devfn(first.segment(), first.bus(), devfn);
+            (address, kind)
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Endpoint,
+    Bridge,
+}
+
+impl Kind {
+    const fn layout(self) -> Layout {
+        match self {
+            Self::Endpoint => Layout::ENDPOINT,
+            Self::Bridge => Layout::BRIDGE,
+        }
+    }
+}
+
+impl Item {
+    /// Puts it at `next` or as soon after as it is aligned, and moves that on; `None` if it
+    /// would not end in time.
+    fn put(&self, next: &mut u64, end: u64) -> Option<u64> {
+        let start = next.checked_next_multiple_of(1 << self.align)?;
+        let after = start.checked_add(self.size)?;
+        if after > end.min(self.before) {
+            return None;
+        }
+        *next = after;
         Some(start)
     }
 }
@@ -225,12 +292,10 @@ struct Work<'a, A: ?Sized, F> {
     decoding: Decoding,
     links: Links,
     /// For each space the buses that it gets to.
-    passes: [BusSet; SPACES],
+    passes: [ByteSet; SPACES],
     /// For each bus the bridge that leads to it: bus, device and function.
     above: [(u8, u8); 256],
-    needs: [[Need; SPACES]; 256],
-    /// For each bus where its windows begin; 0: closed.
-    starts: [[u64; SPACES]; 256],
+    given: Windows,
     done: Assigned,
 }
 
@@ -312,9 +377,10 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 self.passes[space].insert(below);
             }
         }
-        match Link::below(self.access, function, below, Ari::Enable) {
-            Ok(link) => self.links.note(below, link),
-            Err(why) => (self.report)(AssignFault::Scan(ScanFault::Capabilities { address, why })),
+        let (link, why) = Link::below(self.access, function, below, Ari::Enable);
+        self.links.note(below, link);
+        if let Some(why) = why {
+            (self.report)(AssignFault::Scan(ScanFault::Capabilities { address, why }));
         }
         Ok(Some(below))
     }
@@ -323,75 +389,76 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         [IO, MEMORY, PREFETCHABLE].map(|space| self.spaces[space].end)
     }
 
-    /// Sizes all BARs on `bus` and reckons what it needs.
+    /// Fills all BARs on `bus` with ones and reckons what it needs.
     fn measure(&mut self, bus: u8) {
-        let mut walk = self.walk(bus);
-        while let Some((found, _)) = walk.next(self.access) {
-            if let Ok(function) = found
-                && !function.class.is_host_bridge()
-                && let Err(error) = size_and_leave(self.access, &function)
-            {
-                self.note(function.address, Err(error));
-            }
-        }
-        for (space, granule) in GRANULES.into_iter().enumerate() {
-            let range = &self.spaces[space];
-            let places = self.plan(bus, space, 0, range.end - range.start);
-            let granules = places.used.div_ceil(1 << granule);
-            self.needs[usize::from(bus)][space] = Need {
-                granules: granules.try_into().unwrap_or(u32::MAX),
-                align: places.largest.max(granule),
-            };
-        }
-    }
-
-    /// Where the items of each alignment go, if those of `bus` lie from `start` to `end`.
-    fn plan(&self, bus: u8, space: usize, start: u64, end: u64) -> Places {
-        let mut places = Places {
-            next: [0; 64],
-            classes: 0,
-            used: start,
-            largest: 0,
-            end,
-        };
-        if start == end {
-            return places;
-        }
-        self.each_item(bus, space, |item| {
-            if item.size <= end - start {
-                places.classes |= 1 << item.align;
+        let devices = self.survey(bus, |access, function| {
+            let (address, layout) = (function.address, Layout::of(function));
+            match function.header {
+                Header::Endpoint(_) | Header::Bridge(_) => fill(access, address, layout),
+                _ => clear(access, address, layout),
             }
         });
-        places.largest = places.classes.checked_ilog2().unwrap_or(0) as u8;
-        for align in (0..64)
-            .rev()
-            .filter(|align| places.classes & 1 << align != 0)
-        {
-            let mut trial = places;
-            trial.next[align] = places.used;
-            self.each_item(bus, space, |item| {
-                if usize::from(item.align) == align {
-                    trial.put(&item);
-                }
-            });
-            places.next[align] = places.used;
-            places.used = trial.next[align];
+        let sizes = self.spaces.clone().map(|range| 0..range.end - range.start);
+        let places = self.plan(bus, &devices, sizes);
+        for (space, granule) in GRANULES.into_iter().enumerate() {
+            let granules = places[space].used.div_ceil(1 << granule);
+            let largest = places[space].classes.checked_ilog2().unwrap_or(0) as u8;
+            let bus = usize::from(bus);
+            self.given.sizes[bus][space] = granules.try_into().unwrap_or(u32::MAX);
+            self.given.aligns[bus][space] = largest.max(granule);
         }
-        places
     }
 
-    fn each_item(&self, bus: u8, space: usize, mut take: impl FnMut(Item)) {
+    /// What there is on `bus` to give places to; `meet` is called for all that is there.
+    fn survey(
+        &mut self,
+        bus: u8,
+        meet: impl Fn(&A, &Function) -> Result<(), AccessError>,
+    ) -> Devices {
+        let mut devices = Devices::default();
         let mut walk = self.walk(bus);
         while let Some((found, _)) = walk.next(self.access) {
             let Ok(function) = found else { continue };
             if function.class.is_host_bridge() {
                 continue;
             }
-            let bars = bars_left(self.access, &function).unwrap_or_default();
+            let devfn = function.address.devfn();
+            match function.header {
+                Header::Endpoint(_) => devices.endpoints.insert(devfn),
+                Header::Bridge(_) => devices.bridges.insert(devfn),
+                _ => {}
+            }
+            self.note(function.address, meet(self.access, &function));
+        }
+        devices
+    }
+
+    /// Where the items of each alignment go, if those of `bus` lie in these ranges.
+    fn plan(&self, bus: u8, devices: &Devices, ranges: [Range<u64>; SPACES]) -> [Places; SPACES] {
+        let mut places = ranges.map(Places::new);
+        self.each_item(bus, devices, |item| places[item.space].note(&item));
+        let classes = places.iter().fold(0, |all, one| all | one.classes);
+        for align in (0..64).rev().filter(|align| classes & 1 << align != 0) {
+            for one in &mut places {
+                one.next[align] = one.used;
+            }
+            self.each_item(bus, devices, |item| {
+                let place = &mut places[item.space];
+                if usize::from(item.align) == align && place.has(&item) {
+                    item.put(&mut place.used, place.end);
+                }
+            });
+        }
+        places
+    }
+
+    fn each_item(&self, bus: u8, devices: &Devices, mut take: impl FnMut(Item)) {
+        for (address, kind) in devices.iter(self.first(bus)) {
+            let bars = bars_left(self.access, address, kind.layout()).unwrap_or_default();
             let bars = bars.good().filter_map(|bar| self.bar_item(bus, bar));
-            let windows = self.windows(&function);
-            let items = bars.chain(windows.into_iter().flatten());
-            items.filter(|item| item.space == space).for_each(&mut take);
+            let windows = self.windows(address);
+            bars.chain(windows.into_iter().flatten())
+                .for_each(&mut take);
         }
     }
 
@@ -418,62 +485,56 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
     }
 
     /// The windows of a bridge that was numbered, as far as they are needed.
-    fn windows(&self, function: &Function) -> [Option<Item>; SPACES] {
-        let Some(below) = self.below(function) else {
+    fn windows(&self, bridge: Address) -> [Option<Item>; SPACES] {
+        let Some(below) = self.below(bridge) else {
             return [None; SPACES];
         };
         [IO, MEMORY, PREFETCHABLE].map(|space| {
-            let need = self.needs[usize::from(below)][space];
+            let size = self.given.size(below, space);
             let item = Item {
                 space,
-                size: need.bytes(space),
-                align: need.align,
+                size,
+                align: self.given.aligns[usize::from(below)][space],
                 before: u64::MAX,
             };
-            (need.granules != 0).then_some(item)
+            (size != 0).then_some(item)
         })
     }
 
-    /// The bus below a bridge, if it is as we have numbered it.
-    fn below(&self, function: &Function) -> Option<u8> {
-        let secondary = function.buses()?.secondary;
-        let address = function.address;
-        let ours = (address.bus(), address.devfn());
-        (self.above[usize::from(secondary)] == ours).then_some(secondary)
+    /// The bus below a bridge, if there is one.
+    fn below(&self, bridge: Address) -> Option<u8> {
+        let ours = (bridge.bus(), bridge.devfn());
+        let at = self.above.iter().position(|above| *above == ours)?;
+        u8::try_from(at).ok()
     }
 
     /// Gives out what `bus` has.
     fn place(&mut self, bus: u8, root: u8) {
-        let mut places = [IO, MEMORY, PREFETCHABLE].map(|space| {
-            let start = self.starts[usize::from(bus)][space];
-            let end = match start {
-                0 => 0,
-                _ if bus == root => self.spaces[space].end,
-                _ => start + self.needs[usize::from(bus)][space].bytes(space),
-            };
-            self.plan(bus, space, start, end)
-        });
-        let mut walk = self.walk(bus);
-        while let Some((found, _)) = walk.next(self.access) {
-            if let Ok(function) = found
-                && !function.class.is_host_bridge()
-            {
-                let placed = self.place_function(&function, &mut places);
-                self.note(function.address, placed);
+        let devices = self.survey(bus, |_, _| Ok(()));
+        let ranges = [IO, MEMORY, PREFETCHABLE].map(|space| {
+            let start = self.given.start(bus, space);
+            match start {
+                _ if bus == root => self.spaces[space].clone(),
+                0 => 0..0,
+                _ => start..start + self.given.size(bus, space),
             }
+        });
+        let mut places = self.plan(bus, &devices, ranges);
+        for (address, kind) in devices.iter(self.first(bus)) {
+            let placed = self.place_function(address, kind, &mut places);
+            self.note(address, placed);
         }
     }
 
     fn place_function(
         &mut self,
-        function: &Function,
+        address: Address,
+        kind: Kind,
         places: &mut [Places; SPACES],
     ) -> Result<(), AccessError> {
-        let address = function.address;
-        let bars = bars_left(self.access, function)?;
-        let (mut has, lacks) = self.place_bars(function, bars, places)?;
-        if let Header::Bridge(_) = function.header {
-            let windows = self.place_windows(function, places);
+        let (mut has, lacks) = self.place_bars(address, kind.layout(), places)?;
+        if kind == Kind::Bridge {
+            let windows = self.place_windows(address, places);
             bridge::open(self.access, address, &windows)?;
             has |= match windows[IO].size {
                 0 => COMMAND_MEMORY | COMMAND_BUS_MASTER,
@@ -488,7 +549,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
 
     fn place_windows(
         &mut self,
-        bridge: &Function,
+        bridge: Address,
         places: &mut [Places; SPACES],
     ) -> [Window; SPACES] {
         let mut windows = [Window::CLOSED; SPACES];
@@ -497,7 +558,8 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         };
         for item in self.windows(bridge).into_iter().flatten() {
             if let Some(start) = places[item.space].put(&item) {
-                self.starts[usize::from(below)][item.space] = start;
+                let granules = start >> GRANULES[item.space];
+                self.given.starts[usize::from(below)][item.space] = granules as u32;
                 windows[item.space] = Window {
                     start,
                     size: item.size,
@@ -511,13 +573,13 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
     /// has something to answer for and those in which it must not answer.
     fn place_bars(
         &mut self,
-        function: &Function,
-        bars: Bars,
+        address: Address,
+        layout: Layout,
         places: &mut [Places; SPACES],
     ) -> Result<(u16, u16), AccessError> {
-        let address = function.address;
+        let bars = bars_left(self.access, address, layout)?;
         if bars.iter().any(|bar| bar.is_err()) {
-            clear(self.access, function)?;
+            clear(self.access, address, layout)?;
         }
         let (mut has, mut lacks) = (0, 0);
         for bar in bars {
@@ -631,3 +693,17 @@ impl fmt::Display for BadRanges {
 }
 
 impl core::error::Error for BadRanges {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_the_stack_is_as_much_as_is_said() {
+        type AsUsed = Work<'static, dyn ConfigAccess, fn(AssignFault)>;
+        let numbering = size_of::<[OneBus; 256]>();
+        let placing = SPACES * size_of::<Places>();
+        let most = size_of::<AsUsed>() + numbering.max(placing);
+        assert!(most <= 10 << 10, "{most}");
+    }
+}

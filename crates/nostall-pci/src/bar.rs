@@ -100,11 +100,9 @@ pub fn bars<A: ConfigAccess + ?Sized>(
     function: &Function,
 ) -> Result<Bars, AccessError> {
     let address = function.address;
-    let command = match Layout::of(function) {
-        Layout {
-            slots: 0,
-            rom: None,
-        } => return Ok(Bars::default()),
+    let layout = Layout::of(function);
+    let command = match layout {
+        Layout { slots: 0, .. } => return Ok(Bars::default()),
         _ if function.class.is_host_bridge() => None,
         _ => Some(access.read16(address, COMMAND)?),
     };
@@ -112,10 +110,10 @@ pub fn bars<A: ConfigAccess + ?Sized>(
     // All ones: it is gone, and its BARs will say so.
     let command = command.filter(|on| *on != 0xffff && on & decoding != 0);
     let Some(on) = command else {
-        return walk(access, function, size_word);
+        return walk(access, address, layout, size_word);
     };
     access.write16(address, COMMAND, on & !decoding)?;
-    let sized = walk(access, function, size_word);
+    let sized = walk(access, address, layout, size_word);
     access.write16(address, COMMAND, on)?;
     sized
 }
@@ -132,30 +130,42 @@ pub fn bars_as_set<A: ConfigAccess + ?Sized>(
     access: &A,
     function: &Function,
 ) -> Result<Bars, AccessError> {
-    walk(access, function, |access, address, register, _| {
-        let set = access.read32(address, register)?;
-        Ok(Word { set, mask: None })
-    })
+    walk(
+        access,
+        function.address,
+        Layout::of(function),
+        |access, address, register, _| {
+            let set = access.read32(address, register)?;
+            Ok(Word { set, mask: None })
+        },
+    )
 }
 
-/// Sizes the BARs of `function`, whose decoding is off, and leaves the ones in them: from
-/// then on [`bars_left`] knows the sizes by reading alone.
-pub(crate) fn size_and_leave<A: ConfigAccess + ?Sized>(
+/// Writes ones to the BARs at `address`, where decoding is off, and leaves them in: from then
+/// on [`bars_left`] knows the sizes by reading alone.
+pub(crate) fn fill<A: ConfigAccess + ?Sized>(
     access: &A,
-    function: &Function,
-) -> Result<Bars, AccessError> {
-    walk(access, function, |access, address, register, ones| {
+    address: Address,
+    layout: Layout,
+) -> Result<(), AccessError> {
+    for register in layout.registers() {
+        let ones = if layout.rom == Some(register) {
+            ROM_ADDRESS
+        } else {
+            !0
+        };
         access.write32(address, register, ones)?;
-        left(access, address, register)
-    })
+    }
+    Ok(())
 }
 
-/// The BARs of `function` as [`size_and_leave`] has left them. Their addresses mean nothing.
+/// The BARs as [`fill`] has left them. Their addresses mean nothing.
 pub(crate) fn bars_left<A: ConfigAccess + ?Sized>(
     access: &A,
-    function: &Function,
+    address: Address,
+    layout: Layout,
 ) -> Result<Bars, AccessError> {
-    walk(access, function, |access, address, register, _| {
+    walk(access, address, layout, |access, address, register, _| {
         left(access, address, register)
     })
 }
@@ -172,46 +182,48 @@ fn left<A: ConfigAccess + ?Sized>(
     })
 }
 
-/// Takes all places away from `function`.
+/// Takes all places away.
 pub(crate) fn clear<A: ConfigAccess + ?Sized>(
     access: &A,
-    function: &Function,
+    address: Address,
+    layout: Layout,
 ) -> Result<(), AccessError> {
-    let layout = Layout::of(function);
-    let slots = (0..layout.slots).map(|slot| BASE_ADDRESS + 4 * u16::from(slot));
-    for register in slots.chain(layout.rom) {
-        access.write32(function.address, register, 0)?;
+    for register in layout.registers() {
+        access.write32(address, register, 0)?;
     }
     Ok(())
 }
 
 /// Which BARs a kind of header has.
 #[derive(Clone, Copy)]
-struct Layout {
+pub(crate) struct Layout {
     slots: u8,
     rom: Option<u16>,
 }
 
 impl Layout {
-    const fn of(function: &Function) -> Self {
-        match function.header {
-            Header::Endpoint(_) => Self {
-                slots: 6,
-                rom: Some(EXPANSION_ROM),
-            },
-            Header::Bridge(_) => Self {
-                slots: 2,
-                rom: Some(BRIDGE_EXPANSION_ROM),
-            },
-            Header::CardBus { .. } => Self {
-                slots: 1,
-                rom: None,
-            },
-            Header::Unknown(_) => Self {
-                slots: 0,
-                rom: None,
-            },
-        }
+    pub(crate) const ENDPOINT: Self = Self {
+        slots: 6,
+        rom: Some(EXPANSION_ROM),
+    };
+    pub(crate) const BRIDGE: Self = Self {
+        slots: 2,
+        rom: Some(BRIDGE_EXPANSION_ROM),
+    };
+
+    pub(crate) const fn of(function: &Function) -> Self {
+        let (slots, rom) = match function.header {
+            Header::Endpoint(_) => return Self::ENDPOINT,
+            Header::Bridge(_) => return Self::BRIDGE,
+            Header::CardBus { .. } => (1, None),
+            Header::Unknown(_) => (0, None),
+        };
+        Self { slots, rom }
+    }
+
+    fn registers(self) -> impl Iterator<Item = u16> {
+        let slots = (0..self.slots).map(|slot| BASE_ADDRESS + 4 * u16::from(slot));
+        slots.chain(self.rom)
     }
 }
 
@@ -253,16 +265,16 @@ fn size_word<A: ConfigAccess + ?Sized>(
 
 fn walk<A: ConfigAccess + ?Sized>(
     access: &A,
-    function: &Function,
+    address: Address,
+    layout: Layout,
     word: impl Fn(&A, Address, u16, u32) -> Result<Word, AccessError>,
 ) -> Result<Bars, AccessError> {
     let mut bars = Bars::default();
-    let layout = Layout::of(function);
     let mut slot = 0;
     while slot < layout.slots {
         let register = BASE_ADDRESS + 4 * u16::from(slot);
         let place = &mut bars.list[usize::from(slot)];
-        let low = word(access, function.address, register, !0)?;
+        let low = word(access, address, register, !0)?;
         slot += 1;
         *place = match Type::of(low) {
             Type::Absent => None,
@@ -273,7 +285,7 @@ fn walk<A: ConfigAccess + ?Sized>(
                 Some(Err(BarFault::NoUpperHalf { register }))
             }
             Type::Memory { kind, bits: 64 } => {
-                let high = word(access, function.address, register + 4, !0)?;
+                let high = word(access, address, register + 4, !0)?;
                 slot += 1;
                 Some(memory(register, kind, 64, low, Some(high)))
             }
@@ -281,7 +293,7 @@ fn walk<A: ConfigAccess + ?Sized>(
         };
     }
     if let Some(register) = layout.rom {
-        let found = word(access, function.address, register, ROM_ADDRESS)?;
+        let found = word(access, address, register, ROM_ADDRESS)?;
         bars.list[MOST - 1] = rom(register, found);
     }
     Ok(bars)

@@ -156,7 +156,7 @@ impl<'a> Path<'a> {
         };
         segment
             .start
-            .checked_add(segment.window().end - segment.start)?;
+            .checked_add((segment.buses.len() * BUS) as u64)?;
         let windows = self.windows(property(&node, "ranges").unwrap_or_default(), cells)?;
         Some(Host { segment, windows })
     }
@@ -178,6 +178,7 @@ impl<'a> Path<'a> {
                 3 => Space::Memory64,
                 _ => continue, // configuration space, which `reg` is for
             };
+            cpu.checked_add(size)?;
             *window = Some(Window {
                 space,
                 bus: bus..bus.checked_add(size)?,

@@ -1,4 +1,74 @@
-//! PCI configuration space without stalls.
+//! PCI configuration space without stalls: which way to take to a function's registers, what
+//! is on the buses, and who gives out their addresses where no firmware has.
+//!
+//! By a PC's ports a register takes two accesses and a lock, and in a virtual machine two
+//! trips to the hypervisor; by memory (ECAM) it takes one, or none where the hypervisor maps
+//! the registers. [`Selector`] takes memory where that is known to be safe, and leaves bare
+//! metal as it always was. What walks the buses makes few accesses by either way: five a
+//! function that is there, one for one that is not.
+//!
+//! Nothing here allocates, panics or recurses, and no answer of a device, however wrong, makes
+//! a walk longer than the bus numbers allow. What is wrong is told in passing.
+//!
+//! - Ways to the registers: [`ConfigAccess`]; [`Ports`], [`Ecam`]; both by [`Selector`]. Where
+//!   ECAM windows are: [`mcfg`] from ACPI, [`device_tree`] elsewhere.
+//! - What is there: [`Scan`], [`Function`], [`bars`], [`Capabilities`],
+//!   [`ExtendedCapabilities`].
+//! - Giving out bus numbers, bridge windows and BARs: [`assign`].
+//! - With `std`: a Linux host's devices, lspci's dumps, names.
+//! - For others' code: `PciTypes` and `VirtioDrivers`, by features of the crates' names.
+//!
+//! When not to use it: if all you need is one device at a fixed place on a machine with ports,
+//! `pci_types` and two `out` instructions serve you; and on Linux, processes have libpci.
+//!
+//! # Example
+//!
+//! A kernel that finds its network card. Here a model of a machine stands in for the ECAM
+//! window:
+//!
+//! ```
+//! use nostall_devices::pci::{Topology, VirtualBus};
+//! use nostall_pci::{Capabilities, Decoding, Ecam, Ranges, Scan, assign, bars};
+//!
+//! let machine = VirtualBus::new(Topology::new(0..=255)?.bridge);
+//! // In a kernel: unsafe { nostall_io::Mmio::new(window, size, MmioLayout::BYTES) }
+//! let access = Ecam::new(machine.ecam(), 0, 0..=255);
+//!
+//! // Only where no firmware has done it: all devices change their places.
+//! let ranges = Ranges {
+//!     buses: 0..=255,
+//!     io: 0x1000..0x1_0000,
+//!     memory: 0xc000_0000..0xe000_0000,
+//!     prefetchable: 0x80_0000_0000..0x90_0000_0000,
+//! };
+//! let done = assign(&access, 0, &ranges, Decoding::Off, |fault| println!("{fault}"))?;
+//! assert_eq!(done.left, 0);
+//!
+//! let mut cards = Vec::new();
+//! for found in Scan::new(&access, 0, 0..=255) {
+//!     match found {
+//!         Ok(function) if function.class.base() == 0x02 => cards.push(function),
+//!         Ok(_) => {}
+//!         Err(fault) => println!("{fault}"),
+//!     }
+//! }
+//! let card = &cards[0];
+//! assert_eq!(card.to_string(), "0000:05:00.0 0200: 1af4:1041");
+//!
+//! for bar in bars(&access, card)?.good() {
+//!     println!("{:?} at {:#x}, {:#x} bytes", bar.kind, bar.address, bar.size.unwrap_or(0));
+//! }
+//! let names = Capabilities::new(&access, card).filter_map(|one| one.ok()?.name());
+//! assert!(names.collect::<Vec<_>>().contains(&"msi-x"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Looking inside
+//!
+//! Wrap the window in `nostall_io::Counting` to see what a scan, or whatever you do, costs: the
+//! counts of a fixed machine are asserted in this crate's tests. Print the [`Choice`] that
+//! [`Selector::choose`] made, and every [`ScanFault`] and [`AssignFault`]: each names the
+//! function and says what is wrong with it.
 
 #![no_std]
 // Two adapters implement traits that have unsafe methods.
@@ -13,7 +83,7 @@ mod ari;
 mod assign;
 mod bar;
 mod bridge;
-mod bus_set;
+mod byte_set;
 mod capability;
 pub mod device_tree;
 #[cfg(feature = "std")]

@@ -1,7 +1,7 @@
 //! The functions of one bus.
 
 use crate::ari::{self, Ari};
-use crate::bus_set::BusSet;
+use crate::byte_set::ByteSet;
 use crate::capability::{Capabilities, CapabilityFault, Express};
 use crate::{Address, ConfigAccess, Function, ScanFault};
 
@@ -130,34 +130,37 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// What is below `bridge`, at the bus `secondary`.
+    /// What is below `bridge`, at the bus `secondary`; and why not more is known of it.
     pub(crate) fn below<A: ConfigAccess + ?Sized>(
         access: &A,
         bridge: &Function,
         secondary: u8,
         ari: Ari,
-    ) -> Result<Self, CapabilityFault> {
+    ) -> (Self, Option<CapabilityFault>) {
         for capability in Capabilities::new(access, bridge) {
-            let Some(express) = Express::of(&capability?) else {
-                continue;
+            let express = match capability {
+                Ok(capability) => Express::of(&capability),
+                Err(why) => return (Self::None, Some(why)),
             };
-            return Ok(if !express.port.leads_to_a_link() {
-                Self::None
-            } else if ari::forwarding(access, bridge, &express, secondary, ari)? {
-                Self::Forwarding
-            } else {
-                Self::Plain
-            });
+            let Some(express) = express else { continue };
+            if !express.port.leads_to_a_link() {
+                return (Self::None, None);
+            }
+            return match ari::forwarding(access, bridge, &express, secondary, ari) {
+                Ok(true) => (Self::Forwarding, None),
+                Ok(false) => (Self::Plain, None),
+                Err(why) => (Self::Plain, Some(why)),
+            };
         }
-        Ok(Self::None)
+        (Self::None, None)
     }
 }
 
 /// Which buses are links.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Links {
-    links: BusSet,
-    forwarding: BusSet,
+    links: ByteSet,
+    forwarding: ByteSet,
 }
 
 impl Links {

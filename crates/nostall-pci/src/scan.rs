@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::RangeInclusive;
 
 use crate::ari::Ari;
-use crate::bus_set::BusSet;
+use crate::byte_set::ByteSet;
 use crate::one_bus::{Link, Links, OneBus};
 use crate::{Address, Buses, CapabilityFault, ConfigAccess, Function, Unread};
 
@@ -31,7 +31,7 @@ pub struct Scan<'a, A: ?Sized> {
     /// The bus it is on; `None` between two.
     place: Option<OneBus>,
     /// Buses found and not yet visited.
-    pending: BusSet,
+    pending: ByteSet,
     links: Links,
     /// For each bus the secondary bus of the innermost bridge that claims it.
     owner: [u8; 256],
@@ -47,7 +47,7 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
     /// each; firmware tells which they are.
     pub fn new(access: &'a A, segment: u16, buses: RangeInclusive<u8>) -> Self {
         let (root, last) = (*buses.start(), *buses.end());
-        let mut pending = BusSet::default();
+        let mut pending = ByteSet::default();
         if !buses.is_empty() {
             pending.insert(root);
         }
@@ -97,10 +97,9 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
             return;
         }
         self.pending.insert(buses.secondary);
-        match Link::below(self.access, bridge, buses.secondary, self.ari) {
-            Ok(link) => self.links.note(buses.secondary, link),
-            Err(why) => self.faults[1] = Some(ScanFault::Capabilities { address, why }),
-        }
+        let (link, why) = Link::below(self.access, bridge, buses.secondary, self.ari);
+        self.links.note(buses.secondary, link);
+        self.faults[1] = why.map(|why| ScanFault::Capabilities { address, why });
     }
 
     fn claim(&mut self, on: u8, buses: Buses) -> Result<(), BusFault> {

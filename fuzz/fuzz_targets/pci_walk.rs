@@ -1,0 +1,184 @@
+//! Whatever devices answer: the walk of configuration space ends, in a bounded number of
+//! accesses, and puts back what it should.
+
+#![no_main]
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use nostall_pci::{
+    AccessError, Address, Capabilities, ConfigAccess, Decoding, ExtendedCapabilities, Function,
+    Ranges, Scan, Width, assign, bars, bars_as_set,
+};
+
+#[derive(Arbitrary, Debug)]
+struct Input {
+    functions: Vec<Description>,
+    /// After so many accesses all devices are gone.
+    vanish: Option<u16>,
+    last_bus: u8,
+    io: (u16, u16),
+    memory: (u32, u32),
+    prefetchable: (u64, u64),
+}
+
+#[derive(Arbitrary, Debug)]
+struct Description {
+    bus: u8,
+    devfn: u8,
+    header: [u8; 64],
+    /// Which bits of the header can be written.
+    writable: [u8; 64],
+    capabilities: Vec<u8>,
+    extended: Vec<u8>,
+}
+
+const LAST_BUS: u8 = 3;
+const MOST: usize = 48;
+
+struct Device {
+    at: (u8, u8),
+    bytes: Vec<u8>,
+    writable: [u8; 64],
+}
+
+struct Space {
+    devices: RefCell<Vec<Device>>,
+    accesses: Cell<u64>,
+    vanish: u64,
+}
+
+impl Space {
+    fn new(input: &Input) -> Self {
+        let device = |description: &Description| {
+            let mut bytes = vec![0; 4096];
+            bytes[..64].copy_from_slice(&description.header);
+            let n = description.capabilities.len().min(192);
+            bytes[64..][..n].copy_from_slice(&description.capabilities[..n]);
+            let n = description.extended.len().min(3840);
+            bytes[256..][..n].copy_from_slice(&description.extended[..n]);
+            Device {
+                at: (description.bus & LAST_BUS, description.devfn),
+                bytes,
+                writable: description.writable,
+            }
+        };
+        Self {
+            devices: RefCell::new(input.functions.iter().take(MOST).map(device).collect()),
+            accesses: Cell::new(0),
+            vanish: input.vanish.map_or(u64::MAX, u64::from),
+        }
+    }
+
+    fn with<T>(&self, address: Address, act: impl FnOnce(&mut Device) -> T) -> Option<T> {
+        self.accesses.set(self.accesses.get() + 1);
+        let there = self.accesses.get() <= self.vanish && address.segment() == 0;
+        let at = (address.bus(), address.devfn());
+        let mut devices = self.devices.borrow_mut();
+        let device = devices.iter_mut().find(|device| there && device.at == at)?;
+        Some(act(device))
+    }
+
+    fn contents(&self) -> Vec<Vec<u8>> {
+        let devices = self.devices.borrow();
+        devices.iter().map(|device| device.bytes.clone()).collect()
+    }
+}
+
+impl ConfigAccess for Space {
+    fn reaches(&self, address: Address, register: u16) -> bool {
+        address.bus() <= LAST_BUS && register < 4096
+    }
+
+    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+        assert!(self.reaches(address, register));
+        assert!(register.is_multiple_of(width.bytes()));
+        let (at, len) = (usize::from(register), usize::from(width.bytes()));
+        let value = self.with(address, |device| {
+            let mut word = [0; 4];
+            word[..len].copy_from_slice(&device.bytes[at..at + len]);
+            u32::from_le_bytes(word)
+        });
+        Ok(value.unwrap_or(width.all_ones()))
+    }
+
+    fn write(&self, address: Address, at: u16, width: Width, v: u32) -> Result<(), AccessError> {
+        assert!(self.reaches(address, at));
+        assert!(at.is_multiple_of(width.bytes()));
+        self.with(address, |device| {
+            let bytes = v.to_le_bytes();
+            for (n, byte) in bytes[..usize::from(width.bytes())].iter().enumerate() {
+                let at = usize::from(at) + n;
+                let mask = device.writable.get(at).copied().unwrap_or(0);
+                device.bytes[at] = device.bytes[at] & !mask | byte & mask;
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Accesses to a function at most: header, two lists, and a little.
+const A_FUNCTION: u64 = 8 + (2 + 48) + 962 + 8;
+
+fuzz_target!(|input: Input| {
+    let space = Space::new(&input);
+    let functions = space.devices.borrow().len() as u64;
+    let whole = 4 * (256 + functions * A_FUNCTION);
+
+    let mut found: Vec<Function> = Vec::new();
+    for one in Scan::new(&space, 0, 0..=255) {
+        match one {
+            Ok(function) => found.push(function),
+            Err(fault) => drop(fault.to_string()),
+        }
+    }
+    assert!(space.accesses.get() <= whole);
+    let places: BTreeSet<_> = found.iter().map(|function| function.address).collect();
+    assert_eq!(places.len(), found.len());
+
+    for function in &found {
+        assert!(Capabilities::new(&space, function).count() <= 49);
+        assert!(ExtendedCapabilities::new(&space, function).count() <= 961);
+        let before = space.contents();
+        let accesses = space.accesses.get();
+        let sized = bars(&space, function).unwrap();
+        assert!(space.accesses.get() - accesses <= 3 + 7 * 4);
+        if space.vanish == u64::MAX {
+            // What is set while bits change that cannot be changed back stays changed.
+            assert_eq!(space.contents(), before);
+        }
+        for bar in sized.good() {
+            assert!(bar.size.unwrap().is_power_of_two());
+        }
+        bars_as_set(&space, function).unwrap();
+    }
+    let scan = Scan::new(&space, 0, 0..=255).enabling_ari();
+    assert!(scan.count() <= 4 * 256 * 3);
+
+    let range = |(start, size): (u64, u64)| start..start.saturating_add(size);
+    let ranges = Ranges {
+        buses: 0..=input.last_bus,
+        io: range((input.io.0.into(), input.io.1.into())),
+        memory: range((input.memory.0.into(), input.memory.1.into())),
+        prefetchable: range(input.prefetchable),
+    };
+    let run = || {
+        let before = space.accesses.get();
+        let mut left = 0;
+        let done = assign(&space, 0, &ranges, Decoding::On, |fault| {
+            left += 1;
+            drop(fault.to_string());
+        });
+        // Each bus is walked to number it, to size it and to place it; the BARs of what is
+        // there are read for each alignment, twice; and a little is written.
+        let most = 3 * whole + functions * 4 * (2 * (1 + 64) * 7 + 64);
+        assert!(space.accesses.get() - before <= most);
+        (done, left)
+    };
+    let first = run();
+    if let Ok(done) = first.0 {
+        assert!(first.1 >= done.left);
+    }
+});

@@ -187,6 +187,28 @@ fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
 }
 
 #[test]
+fn a_window_is_aligned_to_the_largest_below_it() {
+    let tree = Tree::default();
+    for sizes in [&[0x10_0000][..], &[0x100_0000, 0x10_0000]] {
+        let device = sizes.len() as u8;
+        let outer = tree.put(None, device, 0, fresh());
+        let inner = tree.put(Some(outer), 0, 0, fresh());
+        for (device, size) in sizes.iter().enumerate() {
+            let fake = Fake::new(1, 0x02_0000).bar(0, MEMORY, *size);
+            tree.put(Some(inner), device as u8, 0, fake);
+        }
+    }
+    // Room for all, but not for a gap more.
+    let ranges = Ranges {
+        memory: 0x4000_0000..0x4120_0000,
+        ..ranges()
+    };
+    let (done, faults) = run(&tree, &ranges, Decoding::On);
+    assert_eq!((done.placed, faults), (3, vec![]));
+    check(&tree, &ranges);
+}
+
+#[test]
 fn what_a_bridge_cannot_pass_on_goes_elsewhere_or_nowhere() {
     let tree = Tree::default();
     let mut narrow = fresh();

@@ -20,14 +20,17 @@ fn list(fake: Fake) -> Vec<Result<Capability, CapabilityFault>> {
     let tree = tree(fake);
     let ecam = tree.ecam();
     let function = function(&ecam, at(0, 1, 0));
-    Capabilities::new(&ecam, &function).collect()
+    // More than there can be, should the list not end.
+    Capabilities::new(&ecam, &function).take(100).collect()
 }
 
 fn extended(fake: Fake) -> Vec<Result<ExtendedCapability, CapabilityFault>> {
     let tree = tree(fake);
     let ecam = tree.ecam();
     let function = function(&ecam, at(0, 1, 0));
-    ExtendedCapabilities::new(&ecam, &function).collect()
+    ExtendedCapabilities::new(&ecam, &function)
+        .take(2000)
+        .collect()
 }
 
 fn endpoint() -> Fake {

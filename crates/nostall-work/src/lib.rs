@@ -36,6 +36,7 @@
 #![deny(unsafe_code)]
 
 mod list;
+pub mod pci;
 mod peer;
 pub mod pstore;
 mod report;

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::{pstore, uart::Job};
+use crate::{pci, pstore, uart::Job};
 
 /// One piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,9 @@ pub enum Work {
     /// Record function entries in persistent RAM, or recover them:
     /// `pstore:per-cpu-clock`, `pstore:crash`, `pstore:recover`.
     Pstore(pstore::Job),
+    /// Look at the devices in PCI configuration space, or measure how it is
+    /// reached: `pci:enumerate`, `pci:read:ecam:1000`.
+    Pci(pci::Job),
     /// Print as the driver's example does: `example:console`.
     Example,
     /// Try every instruction of the port window, there and back; panics if one
@@ -75,6 +78,7 @@ impl fmt::Display for Work {
         match self {
             Self::Uart(job) => write!(f, "uart:{job}"),
             Self::Pstore(job) => write!(f, "pstore:{job}"),
+            Self::Pci(job) => write!(f, "pci:{job}"),
             Self::UartScript => f.write_str("uart-script"),
             Self::Example => f.write_str("example:console"),
             Self::BusCheck => f.write_str("bus-check"),
@@ -97,6 +101,7 @@ impl FromStr for Work {
             ("example", "console") => Ok(Self::Example),
             ("uart", job) => Ok(Self::Uart(job.parse()?)),
             ("pstore", job) => Ok(Self::Pstore(job.parse()?)),
+            ("pci", job) => Ok(Self::Pci(job.parse()?)),
             ("fail", name) => Failure::ALL
                 .into_iter()
                 .find(|failure| failure.name() == name)
@@ -249,12 +254,42 @@ mod tests {
     use std::string::ToString;
     use std::vec::Vec;
 
+    fn pci_jobs() -> impl Iterator<Item = pci::Job> {
+        use pci::{Job, Method, Operation, Room};
+        let measured = Method::ALL.into_iter().flat_map(|method| {
+            let counted = [
+                Operation::Read(0),
+                Operation::Read(1000),
+                Operation::Write(7),
+            ];
+            let walks = [Operation::Scan, Operation::Init].into_iter();
+            let walks = walks.filter(move |_| method != Method::Ram);
+            let all = counted.into_iter().chain(walks);
+            all.map(move |operation| Job::Measure(operation, method))
+        });
+        let room = Room {
+            memory: (0xc000_0000, 0xe000_0000),
+            prefetchable: (0, u64::MAX),
+        };
+        [Job::Enumerate, Job::VirtioDrivers, Job::Assign(room)]
+            .into_iter()
+            .chain(measured)
+    }
+
+    #[test]
+    fn a_count_of_accesses_need_not_be_given() {
+        let list = WorkList::parse("pci:read:ports pci:write:ram").unwrap();
+        let words: Vec<_> = list.iter().map(|work| work.to_string()).collect();
+        assert_eq!(words, ["pci:read:ports:100000", "pci:write:ram:10000"]);
+    }
+
     #[test]
     fn every_piece_of_work_survives_the_command_line() {
         let work: Vec<Work> = Job::ours()
             .map(Work::Uart)
             .chain([Work::UartScript, Work::Example, Work::BusCheck])
             .chain(pstore::Job::all().map(Work::Pstore))
+            .chain(pci_jobs().map(Work::Pci))
             .chain(Failure::ALL.map(Work::Fail))
             .collect();
         let words: Vec<_> = work.iter().map(Work::to_string).collect();
@@ -296,6 +331,19 @@ mod tests {
             "example:",
             "pstore:",
             "pstore:fifo-burst",
+            "pci",
+            "pci:read",
+            "pci:read:x",
+            "pci:read:ports:",
+            "pci:read:ports:4294967296",
+            "pci:scan:ports:1",
+            "pci:assign:",
+            "pci:assign:0:1:2",
+            "pci:assign:0:1:2:3:4",
+            "pci:assign:0:1:2:g",
+            "pci:scan:ram",
+            "pci:init:ram",
+            "pci:enumerate:ports",
         ] {
             let line = format!("cpus=1 {word} uart:fifo-burst:whole");
             assert_eq!(WorkList::parse(&line), Err(BadWord(word)));

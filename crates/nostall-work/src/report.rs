@@ -4,6 +4,7 @@ use core::fmt::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
+use crate::pci;
 use crate::pstore::{Moved, Recovered};
 use crate::uart::Sent;
 
@@ -43,6 +44,13 @@ pub enum Report {
     },
     /// Something that is in persistent RAM.
     Recovered(Recovered),
+    /// One piece of work of the list was about PCI, and tells this of it.
+    Pci {
+        /// Which, counted from 0 in the list.
+        item: u16,
+        /// What it tells.
+        told: pci::Told,
+    },
     /// What an access script read, a piece of it.
     Read {
         /// Which read the first value is of, counted from 0 in the script.
@@ -168,6 +176,101 @@ mod tests {
             let mut line = [0; Report::LONGEST];
             prop_assert_eq!(decode(report.encode(&mut line)), report);
         }
+    }
+
+    /// The longest that a function can come to.
+    fn largest() -> pci::Found {
+        let bar = pci::FoundBar {
+            register: u16::MAX,
+            kind: pci::Kind::Prefetchable,
+            bits: u8::MAX,
+            address: u64::MAX,
+            size: u64::MAX,
+        };
+        pci::Found {
+            segment: u16::MAX,
+            bus: u8::MAX,
+            devfn: u8::MAX,
+            vendor: u16::MAX,
+            device: u16::MAX,
+            revision: u8::MAX,
+            class: 0xff_ffff,
+            header: 2,
+            multi_function: false,
+            subsystem: Some((u16::MAX, u16::MAX)),
+            buses: Some((u8::MAX, u8::MAX, u8::MAX)),
+            windows: [Some((u64::MAX, u64::MAX)); 3],
+            interrupt: (u8::MAX, u8::MAX),
+            bars: core::iter::repeat_n(bar, 7).collect(),
+        }
+    }
+
+    #[test]
+    fn whatever_there_is_to_tell_of_pci_fits_its_line() {
+        let text = Report::text(format_args!("{:200}", "\u{1}"));
+        let capability = pci::FoundCapability {
+            register: u16::MAX,
+            id: u16::MAX,
+            word: u16::MAX,
+        };
+        let measured = pci::Measured {
+            operations: u32::MAX,
+            bus_accesses: u64::MAX,
+            ns: u64::MAX,
+            faults: u32::MAX,
+            value: u32::MAX,
+            buses: u32::MAX,
+        };
+        let method = pci::Method::Ports;
+        for told in [
+            pci::Told::Machine {
+                environment: text.clone(),
+                ecam_first: false,
+                chosen: Some(method),
+                why: text.clone(),
+            },
+            pci::Told::Window {
+                segment: u16::MAX,
+                buses: (u8::MAX, u8::MAX),
+                start: u64::MAX,
+                doubt: Some(text.clone()),
+            },
+            pci::Told::NoWindows(text.clone()),
+            pci::Told::Function {
+                method,
+                found: largest(),
+            },
+            pci::Told::Capabilities(core::iter::repeat_n(capability, 16).collect()),
+            pci::Told::Fault { method, what: text },
+            pci::Told::Tree(pci::Tree {
+                method,
+                functions: u32::MAX,
+                buses: u32::MAX,
+                faults: u32::MAX,
+                digest: u64::MAX,
+            }),
+            pci::Told::Compared { equal: false },
+            pci::Told::Measured(Some(measured)),
+            pci::Told::Measured(None),
+        ] {
+            let item = u16::MAX;
+            let report = Report::Pci { item, told };
+            let mut line = [0; Report::LONGEST];
+            assert_eq!(decode(report.encode(&mut line)), report);
+        }
+    }
+
+    #[test]
+    fn a_function_is_what_it_was_before_it_was_reported() {
+        let found = largest();
+        let function = found.function();
+        let bars = nostall_pci::Bars::default();
+        let again = pci::Found::new(&function, &found.windows(), &bars);
+        let without_bars = pci::Found {
+            bars: heapless::Vec::new(),
+            ..found
+        };
+        assert_eq!(again, without_bars);
     }
 
     #[test]

@@ -1,0 +1,235 @@
+//! A function, as a report carries it.
+
+use core::hash::Hash;
+
+use nostall_pci::registers::FIRST_EXTENDED_CAPABILITY;
+use nostall_pci::{
+    Address, Bar, BarKind, Bars, Buses, Capability, Class, ExtendedCapability, Function, Header,
+    Interrupt, Subsystem, Windows,
+};
+use serde::{Deserialize, Serialize};
+
+/// A function that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Found {
+    /// Its segment.
+    pub segment: u16,
+    /// Its bus.
+    pub bus: u8,
+    /// Device and function.
+    pub devfn: u8,
+    /// Who made it.
+    pub vendor: u16,
+    /// What it is, by its vendor's numbers.
+    pub device: u16,
+    /// The revision of that.
+    pub revision: u8,
+    /// Base class, sub-class and interface.
+    pub class: u32,
+    /// The type of its header.
+    pub header: u8,
+    /// Whether its device says that it has more functions.
+    pub multi_function: bool,
+    /// Vendor and device of the board it is on.
+    pub subsystem: Option<(u16, u16)>,
+    /// Of a bridge: primary, secondary and subordinate bus.
+    pub buses: Option<(u8, u8, u8)>,
+    /// Of a bridge: the first and the last address that it passes on, of I/O, of memory
+    /// and of prefetchable memory.
+    pub windows: [Option<(u64, u64)>; 3],
+    /// The interrupt's line and pin.
+    pub interrupt: (u8, u8),
+    /// Its BARs, those that could be sized.
+    pub bars: heapless::Vec<FoundBar, 7>,
+}
+
+/// One of its BARs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FoundBar {
+    /// The first register.
+    pub register: u16,
+    /// What is behind it.
+    pub kind: Kind,
+    /// How many address bits it decodes.
+    pub bits: u8,
+    /// Where it is.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// What is behind a BAR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// I/O space.
+    Io,
+    /// Memory.
+    Memory,
+    /// Memory that may be prefetched from.
+    Prefetchable,
+    /// An expansion ROM.
+    Rom,
+}
+
+/// A capability, or an extended one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FoundCapability {
+    /// Its first register; that of an extended one is above 255.
+    pub register: u16,
+    /// Which one.
+    pub id: u16,
+    /// The 16 bits after ID and pointer, or an extended one's version.
+    pub word: u16,
+}
+
+impl Found {
+    /// Of what its header, its windows and its BARs tell.
+    pub fn new(function: &Function, windows: &Windows, bars: &Bars) -> Self {
+        let windows = [&windows.io, &windows.memory, &windows.prefetchable];
+        let Function { address, .. } = function;
+        Self {
+            segment: address.segment(),
+            bus: address.bus(),
+            devfn: address.devfn(),
+            vendor: function.vendor,
+            device: function.device,
+            revision: function.revision,
+            class: u32::from_be_bytes([
+                0,
+                function.class.base(),
+                function.class.sub(),
+                function.class.interface(),
+            ]),
+            header: function.header.number(),
+            multi_function: function.multi_function,
+            subsystem: function.subsystem().map(|s| (s.vendor, s.device)),
+            buses: function
+                .buses()
+                .map(|b| (b.primary, b.secondary, b.subordinate)),
+            windows: windows.map(|range| Some((*range.as_ref()?.start(), *range.as_ref()?.end()))),
+            interrupt: (function.interrupt.line, function.interrupt.pin),
+            bars: bars.good().map(FoundBar::from).collect(),
+        }
+    }
+
+    /// Its header.
+    pub fn function(&self) -> Function {
+        let [_, base, sub, interface] = self.class.to_be_bytes();
+        let (line, pin) = self.interrupt;
+        let (vendor, device) = self.subsystem.unwrap_or_default();
+        let subsystem = Subsystem { vendor, device };
+        let (primary, secondary, subordinate) = self.buses.unwrap_or_default();
+        let buses = Buses {
+            primary,
+            secondary,
+            subordinate,
+        };
+        Function {
+            address: self.address(),
+            vendor: self.vendor,
+            device: self.device,
+            revision: self.revision,
+            class: Class::new(base, sub, interface),
+            header: match self.header {
+                0 => Header::Endpoint(subsystem),
+                1 => Header::Bridge(buses),
+                2 => Header::CardBus { buses, subsystem },
+                other => Header::Unknown(other),
+            },
+            multi_function: self.multi_function,
+            interrupt: Interrupt { line, pin },
+        }
+    }
+
+    /// Its windows.
+    pub fn windows(&self) -> Windows {
+        let [io, memory, prefetchable] = self
+            .windows
+            .map(|range| range.map(|(first, last)| first..=last));
+        Windows {
+            io,
+            memory,
+            prefetchable,
+        }
+    }
+
+    /// Where it is.
+    pub const fn address(&self) -> Address {
+        Address::from_devfn(self.segment, self.bus, self.devfn)
+    }
+}
+
+impl From<Bar> for FoundBar {
+    fn from(bar: Bar) -> Self {
+        Self {
+            register: bar.register,
+            kind: match bar.kind {
+                BarKind::Io => Kind::Io,
+                BarKind::Memory => Kind::Memory,
+                BarKind::Prefetchable => Kind::Prefetchable,
+                BarKind::Rom => Kind::Rom,
+            },
+            bits: bar.bits,
+            address: bar.address,
+            size: bar.size.unwrap_or(0),
+        }
+    }
+}
+
+impl From<FoundBar> for Bar {
+    fn from(bar: FoundBar) -> Self {
+        Self {
+            register: bar.register,
+            kind: match bar.kind {
+                Kind::Io => BarKind::Io,
+                Kind::Memory => BarKind::Memory,
+                Kind::Prefetchable => BarKind::Prefetchable,
+                Kind::Rom => BarKind::Rom,
+            },
+            bits: bar.bits,
+            address: bar.address,
+            size: Some(bar.size),
+        }
+    }
+}
+
+impl FoundCapability {
+    /// The capability, if it is not an extended one.
+    pub fn capability(&self) -> Option<Capability> {
+        (self.register < FIRST_EXTENDED_CAPABILITY).then_some(Capability {
+            id: self.id as u8,
+            register: self.register,
+            word: self.word,
+        })
+    }
+
+    /// The capability, if it is an extended one.
+    pub fn extended(&self) -> Option<ExtendedCapability> {
+        (self.register >= FIRST_EXTENDED_CAPABILITY).then_some(ExtendedCapability {
+            id: self.id,
+            version: self.word as u8,
+            register: self.register,
+        })
+    }
+}
+
+impl From<Capability> for FoundCapability {
+    fn from(capability: Capability) -> Self {
+        Self {
+            register: capability.register,
+            id: capability.id.into(),
+            word: capability.word,
+        }
+    }
+}
+
+impl From<ExtendedCapability> for FoundCapability {
+    fn from(capability: ExtendedCapability) -> Self {
+        Self {
+            register: capability.register,
+            id: capability.id,
+            word: capability.version.into(),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! PCI configuration space: reading, writing and walking it by each method.
+
+mod found;
+mod job;
+mod space;
+mod told;
+
+pub use found::{Found, FoundBar, FoundCapability, Kind};
+pub use job::{Job, Method, Operation, READS, Room, WRITES};
+pub use space::{Counted, RAM_AT, Space};
+pub use told::{Capabilities, Measured, Told, Tree};

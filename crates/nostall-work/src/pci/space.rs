@@ -1,0 +1,431 @@
+//! The jobs at work on a machine's configuration space.
+
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::hint::black_box;
+use core::ops::Range;
+
+use nostall_io::{Clock, Counts};
+use nostall_pci::registers::{INTERRUPT_LINE, VENDOR_ID};
+use nostall_pci::{
+    Address, ConfigAccess, Decoding, ExtendedCapabilities, Function, Ranges, Scan, ScanFault,
+    Selector, VirtioDrivers, Windows, assign, bars,
+};
+
+use virtio_drivers::transport::pci::bus::PciRoot;
+
+use super::found::{Found, FoundCapability};
+use super::job::{Method, Operation, Room};
+use super::told::{Capabilities, Measured, Told, Tree};
+use crate::Report;
+
+/// Where the function is that the copy in memory is taken for.
+pub const RAM_AT: Address = Address::from_devfn(0, 0, 0);
+
+/// Registers that ports reach.
+const FIRST_OUT_OF_REACH: u16 = 256;
+
+/// Ports that a PC has for its devices: below are those of the board itself.
+const IO: Range<u64> = 0x1000..0x1_0000;
+
+/// Faults of a walk that are told; the rest is counted.
+const FAULTS: u32 = 32;
+
+/// A machine's configuration space by every method that there is.
+pub struct Space<'a, P, E, M, C> {
+    ports: Option<P>,
+    ecam: Option<E>,
+    auto: Selector<P, E>,
+    /// A function's registers in plain memory, at [`RAM_AT`].
+    ram: M,
+    /// The function that is read and written.
+    at: Address,
+    /// What its interrupt line was.
+    line: u8,
+    segments: &'a [u16],
+    clock: C,
+    counts: &'a dyn Counted,
+}
+
+/// Windows that count what passes through them.
+pub trait Counted {
+    /// All of it so far.
+    fn counts(&self) -> Counts;
+}
+
+impl<'a, P, E, M, C> Space<'a, P, E, M, C>
+where
+    P: ConfigAccess + Clone,
+    E: ConfigAccess + Clone,
+    M: ConfigAccess,
+    C: Clock,
+{
+    /// By ports, by memory (both as far as they were chosen to be used), and by what was
+    /// chosen of both. `ram` is a function's registers in plain memory, at [`RAM_AT`];
+    /// `segments` are those to walk; `counts` counts what passes through all of these.
+    ///
+    /// Reads and writes will be to the first function of segment 0, which is copied to
+    /// `ram`. `None` if there is no function.
+    pub fn new(
+        auto: Selector<P, E>,
+        ram: M,
+        segments: &'a [u16],
+        clock: C,
+        counts: &'a dyn Counted,
+    ) -> Option<Self> {
+        let first = Scan::new(&auto, 0, 0..=255).find_map(Result::ok)?;
+        let at = first.address;
+        for register in (0..FIRST_OUT_OF_REACH).step_by(4) {
+            let value = auto.read32(at, register).unwrap_or(!0);
+            let _ = ram.write32(RAM_AT, register, value); // reads all ones then
+        }
+        let (ports, ecam) = auto.methods();
+        Some(Self {
+            ports: ports.cloned(),
+            ecam: ecam.cloned(),
+            auto,
+            ram,
+            at,
+            line: first.interrupt.line,
+            segments,
+            clock,
+            counts,
+        })
+    }
+
+    /// Does this by this method; `None` if it is not there.
+    pub fn measure(&self, operation: Operation, method: Method) -> Option<Measured> {
+        let (at, from) = (self.at, RAM_AT);
+        Some(match method {
+            Method::Ports => self.timed(operation, self.ports.as_ref()?, at),
+            Method::Ecam => self.timed(operation, self.ecam.as_ref()?, at),
+            Method::Ram => self.timed(operation, &self.ram, from),
+            Method::Auto => self.timed(operation, &self.auto, at),
+        })
+    }
+
+    fn timed<A: ConfigAccess>(&self, operation: Operation, access: &A, at: Address) -> Measured {
+        let before = self.counts.counts();
+        let start = self.clock.now();
+        let done = match operation {
+            Operation::Read(n) => read(access, at, n),
+            Operation::Write(n) => write(access, at, n, self.line),
+            Operation::Scan => self.scan(access),
+            Operation::Init => self.init(access),
+        };
+        Measured {
+            ns: (self.clock.now() - start).0,
+            bus_accesses: (self.counts.counts() - before).bus_accesses(),
+            ..done
+        }
+    }
+
+    fn scan<A: ConfigAccess>(&self, access: &A) -> Measured {
+        self.walk(access, |_| 0)
+    }
+
+    fn init<A: ConfigAccess>(&self, access: &A) -> Measured {
+        self.walk(access, |function| {
+            let sized = bars(access, function).map_or(1, |bars| {
+                bars.iter().filter(|bar| black_box(bar).is_err()).count()
+            });
+            let list = nostall_pci::Capabilities::new(access, function);
+            sized + list.filter(|one| black_box(one).is_err()).count()
+        })
+    }
+
+    /// Walks all segments that `access` reaches; `look` says how many faults a function has.
+    fn walk<A: ConfigAccess>(&self, access: &A, look: impl Fn(&Function) -> usize) -> Measured {
+        let mut sum = Measured {
+            operations: 1,
+            ..Measured::default()
+        };
+        for segment in self.reached(access) {
+            sum.buses += 1;
+            for found in Scan::new(access, segment, 0..=255) {
+                match found {
+                    Ok(function) => {
+                        sum.value += 1;
+                        sum.buses += u32::from(function.buses().is_some());
+                        sum.faults += look(&function) as u32;
+                    }
+                    Err(fault) => {
+                        sum.faults += 1;
+                        sum.buses = sum.buses.saturating_sub(is_unentered(&fault).into());
+                    }
+                }
+            }
+        }
+        sum
+    }
+
+    fn reached<A: ConfigAccess>(&self, access: &A) -> impl Iterator<Item = u16> {
+        let root = |segment| Address::from_devfn(segment, 0, 0);
+        let segments = self.segments.iter().copied();
+        segments.filter(move |segment| access.reaches(root(*segment), 0))
+    }
+
+    /// Gives out bus numbers, windows and BARs in segment 0, whatever was there before, and
+    /// has the functions answer where they have a place.
+    ///
+    /// By itself, because it takes some 10 KiB of stack that the others need not have.
+    #[inline(never)]
+    pub fn assign(&self, room: Room, tell: &mut impl FnMut(Told)) {
+        let (memory, prefetchable) = (room.memory, room.prefetchable);
+        let ranges = Ranges {
+            buses: 0..=self.last_bus(),
+            io: IO,
+            memory: memory.0..memory.1,
+            prefetchable: prefetchable.0..prefetchable.1,
+        };
+        let method = Method::Auto;
+        let mut fault = |what: fmt::Arguments<'_>| {
+            let what = Report::text(what);
+            tell(Told::Fault { method, what });
+        };
+        let assigned = assign(&self.auto, 0, &ranges, Decoding::On, |why| {
+            fault(format_args!("{why}"));
+        });
+        match assigned {
+            Ok(assigned) => tell(Told::Assigned {
+                last_bus: assigned.last_bus,
+                placed: assigned.placed,
+                left: assigned.left,
+            }),
+            Err(bad) => fault(format_args!("{bad}")),
+        }
+    }
+
+    /// The last bus of segment 0 that ECAM gets to, where it is there: ports tell of no end.
+    fn last_bus(&self) -> u8 {
+        let reached = |bus: &u8| {
+            let address = Address::from_devfn(0, *bus, 0);
+            self.ecam
+                .as_ref()
+                .is_none_or(|ecam| ecam.reaches(address, 0))
+        };
+        (0..=255).take_while(reached).last().unwrap_or(0)
+    }
+
+    /// Tells of every function by each method there is, and whether all found the same in
+    /// segment 0.
+    pub fn enumerate(&self, tell: &mut impl FnMut(Told)) {
+        let trees = [
+            self.ports
+                .as_ref()
+                .map(|ports| self.tree(Method::Ports, ports, tell)),
+            self.ecam
+                .as_ref()
+                .map(|ecam| self.tree(Method::Ecam, ecam, tell)),
+            Some(self.tree(Method::Auto, &self.auto, tell)),
+        ];
+        let mut trees = trees
+            .iter()
+            .flatten()
+            .map(|tree| (tree.functions, tree.digest));
+        let first = trees.next();
+        tell(Told::Compared {
+            equal: trees.all(|tree| Some(tree) == first),
+        });
+    }
+
+    /// Tells of every function of segment 0 that the `virtio-drivers` crate's enumeration
+    /// finds by the chosen method, on each bus that there is.
+    pub fn virtio_drivers(&self, tell: &mut impl FnMut(Told)) {
+        let mut buses = [false; 256];
+        buses[0] = true;
+        for function in Scan::new(&self.auto, 0, 0..=255).filter_map(Result::ok) {
+            if let Some(behind) = function.buses() {
+                buses[usize::from(behind.secondary)] = true;
+            }
+        }
+        let mut functions = 0;
+        let root = PciRoot::new(VirtioDrivers::new(&self.auto, 0));
+        for (bus, _) in (0..=255).zip(buses).filter(|(_, is_there)| *is_there) {
+            for (place, function) in root.enumerate_bus(bus) {
+                functions += 1;
+                tell(Told::VirtioDrivers {
+                    bus: place.bus,
+                    devfn: place.device << 3 | place.function,
+                    vendor: function.vendor_id,
+                    device: function.device_id,
+                    class: u32::from_be_bytes([
+                        0,
+                        function.class,
+                        function.subclass,
+                        function.prog_if,
+                    ]),
+                });
+            }
+        }
+        tell(Told::VirtioDriversDone { functions });
+    }
+
+    fn tree<A: ConfigAccess>(
+        &self,
+        method: Method,
+        access: &A,
+        tell: &mut impl FnMut(Told),
+    ) -> Tree {
+        let mut walk = Walk {
+            method,
+            sum: Tree {
+                method,
+                functions: 0,
+                buses: 0,
+                faults: 0,
+                digest: 0,
+            },
+            digest: Digest::default(),
+            tell,
+        };
+        for segment in self.reached(access) {
+            walk.sum.buses += 1;
+            for found in Scan::new(access, segment, 0..=255) {
+                match found {
+                    Ok(function) => walk.function(access, &function),
+                    Err(fault) => {
+                        let unentered = is_unentered(&fault).into();
+                        walk.sum.buses = walk.sum.buses.saturating_sub(unentered);
+                        walk.fault(format_args!("{fault}"));
+                    }
+                }
+            }
+        }
+        let tree = Tree {
+            digest: walk.digest.finish(),
+            ..walk.sum
+        };
+        tell(Told::Tree(tree));
+        tree
+    }
+}
+
+/// One method's walk, told as it goes.
+struct Walk<'a, T> {
+    method: Method,
+    sum: Tree,
+    digest: Digest,
+    tell: &'a mut T,
+}
+
+impl<T: FnMut(Told)> Walk<'_, T> {
+    fn function<A: ConfigAccess>(&mut self, access: &A, function: &Function) {
+        let address = function.address;
+        let bars = bars(access, function);
+        let sized = bars.unwrap_or_default();
+        let windows = Windows::read(access, function);
+        let found = Found::new(
+            function,
+            windows.as_ref().unwrap_or(&Windows::default()),
+            &sized,
+        );
+        self.sum.buses += u32::from(function.buses().is_some());
+        // Ports reach nothing else, and so the others are not to be compared.
+        if address.segment() == 0 {
+            found.hash(&mut self.digest);
+        }
+        self.sum.functions += 1;
+        let method = self.method;
+        (self.tell)(Told::Function { method, found });
+        for error in [bars.err(), windows.err()].into_iter().flatten() {
+            self.fault(format_args!("{address}: {error}"));
+        }
+        for wrong in sized.iter().filter_map(Result::err) {
+            self.fault(format_args!("{address}: {wrong}"));
+        }
+        let mut some = Capabilities::new();
+        for one in nostall_pci::Capabilities::new(access, function) {
+            match one {
+                Ok(one) => {
+                    let one = FoundCapability::from(one);
+                    if address.segment() == 0 {
+                        one.hash(&mut self.digest);
+                    }
+                    self.collect(&mut some, one);
+                }
+                Err(wrong) => self.fault(format_args!("{address}: {wrong}")),
+            }
+        }
+        for one in ExtendedCapabilities::new(access, function) {
+            match one {
+                Ok(one) => self.collect(&mut some, one.into()),
+                Err(wrong) => self.fault(format_args!("{address}: {wrong}")),
+            }
+        }
+        if !some.is_empty() {
+            (self.tell)(Told::Capabilities(some));
+        }
+    }
+
+    /// Adds `one` to `some`, which are told when there is no more room.
+    fn collect(&mut self, some: &mut Capabilities, one: FoundCapability) {
+        if some.is_full() {
+            (self.tell)(Told::Capabilities(core::mem::take(some)));
+        }
+        let _ = some.push(one); // there is room now
+    }
+
+    fn fault(&mut self, what: fmt::Arguments<'_>) {
+        self.sum.faults += 1;
+        if self.sum.faults <= FAULTS {
+            let (method, what) = (self.method, Report::text(what));
+            (self.tell)(Told::Fault { method, what });
+        }
+    }
+}
+
+fn read<A: ConfigAccess>(access: &A, at: Address, n: u32) -> Measured {
+    let mut done = Measured {
+        operations: n,
+        ..Measured::default()
+    };
+    for _ in 0..n {
+        match access.read32(at, VENDOR_ID) {
+            Ok(value) => done.value = black_box(value),
+            Err(_) => done.faults += 1,
+        }
+    }
+    done
+}
+
+/// The last of them puts the register back.
+fn write<A: ConfigAccess>(access: &A, at: Address, n: u32, before: u8) -> Measured {
+    let mut done = Measured {
+        operations: n,
+        ..Measured::default()
+    };
+    for left in (0..n).rev() {
+        let value = if left == 0 { before } else { left as u8 };
+        if access.write8(at, INTERRUPT_LINE, value).is_err() {
+            done.faults += 1;
+        }
+    }
+    done
+}
+
+/// Whether the bus below a bridge was counted and then not visited.
+const fn is_unentered(fault: &ScanFault) -> bool {
+    matches!(fault, ScanFault::Buses { .. } | ScanFault::OutOfReach(_))
+}
+
+/// FNV-1a, 64 bits: two trees that differ by accident differ in it.
+struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,125 @@
+//! What there is to tell.
+
+use serde::{Deserialize, Serialize};
+
+use super::found::{Found, FoundCapability};
+use super::job::Method;
+use crate::Text;
+
+/// One thing that a job tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Told {
+    /// What it runs on, and which method is chosen for that.
+    Machine {
+        /// Bare metal, or a hypervisor and its name.
+        environment: Text,
+        /// Whether the policy for that is ECAM first.
+        ecam_first: bool,
+        /// The method that is used where both reach; `None` if there is none.
+        chosen: Option<Method>,
+        /// Why, in words.
+        why: Text,
+    },
+    /// A range of buses that the firmware's table has an ECAM window for.
+    Window {
+        /// Their segment.
+        segment: u16,
+        /// The first and the last of them.
+        buses: (u8, u8),
+        /// The window's physical address.
+        start: u64,
+        /// Why it is not used, if it is not.
+        doubt: Option<Text>,
+    },
+    /// Why there is no table of such windows.
+    NoWindows(Text),
+    /// A function.
+    Function {
+        /// The method that found it.
+        method: Method,
+        /// What it is.
+        found: Found,
+    },
+    /// Capabilities of the function last told of; there may be more to come.
+    Capabilities(Capabilities),
+    /// Something that was wrong on the way.
+    Fault {
+        /// The method that found it.
+        method: Method,
+        /// What it is.
+        what: Text,
+    },
+    /// All functions have been told of that this method finds.
+    Tree(Tree),
+    /// Whether all methods there are have found the same.
+    Compared {
+        /// They have.
+        equal: bool,
+    },
+    /// Bus numbers, windows and BARs have been given out.
+    Assigned {
+        /// The last bus.
+        last_bus: u8,
+        /// BARs that have a place.
+        placed: u32,
+        /// BARs that have none; a fault was told of each.
+        left: u32,
+    },
+    /// What was measured; `None` if there is no such method here.
+    Measured(Option<Measured>),
+    /// A function as the `virtio-drivers` crate found it.
+    VirtioDrivers {
+        /// Its bus.
+        bus: u8,
+        /// Device and function.
+        devfn: u8,
+        /// Who made it.
+        vendor: u16,
+        /// What it is, by its vendor's numbers.
+        device: u16,
+        /// Base class, sub-class and interface.
+        class: u32,
+    },
+    /// It has found no more than these.
+    VirtioDriversDone {
+        /// How many.
+        functions: u32,
+    },
+}
+
+/// A few capabilities.
+pub type Capabilities = heapless::Vec<FoundCapability, 16>;
+
+/// What one method found, in sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tree {
+    /// Which.
+    pub method: Method,
+    /// How many functions.
+    pub functions: u32,
+    /// On how many buses, counted with those that are empty.
+    pub buses: u32,
+    /// How many things were wrong on the way. Not all of them are told.
+    pub faults: u32,
+    /// Of all that every method can find out about the functions.
+    pub digest: u64,
+}
+
+/// What doing it came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// How often it was done.
+    pub operations: u32,
+    /// Accesses on the bus, in all.
+    pub bus_accesses: u64,
+    /// Nanoseconds, in all.
+    pub ns: u64,
+    /// Accesses that were not made, and faults of a walk.
+    pub faults: u32,
+    /// Of a walk: how many functions. Of reads: what was read last.
+    pub value: u32,
+    /// Of a walk: on how many buses.
+    pub buses: u32,
+}

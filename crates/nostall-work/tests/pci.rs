@@ -1,0 +1,278 @@
+//! The PCI jobs on a model: what they count, and what they tell of a machine that is not
+//! as it should be.
+
+use nostall_devices::VirtualClock;
+use nostall_devices::pci::{EcamWindow, PortWindow, Topology, VirtualBus};
+use nostall_io::{Counting, Counts, Processor, Registers};
+use nostall_pci::{Ecam, Policy, Ports, Selector};
+use nostall_work::pci::{Counted, Found, Measured, Method, Operation, Room, Space, Told, Tree};
+use spin::mutex::SpinMutex;
+
+/// Memory below 4 GiB, and enough above it.
+const ROOM: Room = Room {
+    memory: (0xc000_0000, 0xe000_0000),
+    prefetchable: (0x4_0000_0000, 0x10_0000_0000),
+};
+
+struct Windows {
+    ports: Counting<PortWindow>,
+    ecam: Counting<EcamWindow>,
+}
+
+impl Counted for Windows {
+    fn counts(&self) -> Counts {
+        let (ports, ecam) = (self.ports.counts(), self.ecam.counts());
+        Counts {
+            reads: ports.reads + ecam.reads,
+            writes: ports.writes + ecam.writes,
+            ..Counts::default()
+        }
+    }
+}
+
+struct Cpu;
+
+impl Processor for Cpu {
+    fn id(&self) -> usize {
+        0
+    }
+
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        critical()
+    }
+}
+
+/// What is in memory is not looked at here.
+struct Nothing;
+
+impl Registers for Nothing {
+    fn read8(&self, _: usize) -> u8 {
+        !0
+    }
+
+    fn write8(&self, _: usize, _: u8) {}
+}
+
+type ByPorts<'a> = Ports<SpinMutex<()>, &'a Counting<PortWindow>, Cpu>;
+type ByMemory<'a> = Ecam<&'a Counting<EcamWindow>>;
+type OnModel<'a> = Space<'a, &'a ByPorts<'a>, ByMemory<'a>, Ecam<Nothing>, VirtualClock>;
+
+/// Has `work` done on `bus`, by ports, by ECAM or by both.
+fn on<T>(bus: &VirtualBus, by: &[Method], work: impl FnOnce(&OnModel<'_>) -> T) -> Option<T> {
+    let windows = Windows {
+        ports: Counting::new(bus.ports()),
+        ecam: Counting::new(bus.ecam()),
+    };
+    let ports = Ports::new(&windows.ports, Cpu);
+    let ecam = Ecam::new(&windows.ecam, 0, 0..=255);
+    let has = |method| by.contains(&method);
+    let ports = has(Method::Ports).then_some(&ports);
+    let (auto, _) = Selector::choose(ports, has(Method::Ecam).then_some(ecam), Policy::EcamFirst);
+    let ram = Ecam::new(Nothing, 0, 0..=0);
+    let space = Space::new(auto, ram, &[0], VirtualClock::new(), &windows)?;
+    Some(work(&space))
+}
+
+const BOTH: &[Method] = &[Method::Ports, Method::Ecam];
+
+fn enumerate(space: &OnModel<'_>) -> Vec<Told> {
+    let mut all = Vec::new();
+    space.enumerate(&mut |told| all.push(told));
+    all
+}
+
+fn trees(told: &[Told]) -> Vec<Tree> {
+    let trees = told.iter().filter_map(|told| match told {
+        Told::Tree(tree) => Some(*tree),
+        _ => None,
+    });
+    trees.collect()
+}
+
+fn functions(told: &[Told], by: Method) -> Vec<&Found> {
+    let functions = told.iter().filter_map(|told| match told {
+        Told::Function { method, found } if *method == by => Some(found),
+        _ => None,
+    });
+    functions.collect()
+}
+
+fn bus() -> VirtualBus {
+    VirtualBus::new(Topology::new(0..=255).unwrap().bridge)
+}
+
+#[test]
+fn before_numbers_are_given_out_a_bridge_is_a_fault_and_after_it_is_not() {
+    let bus = bus();
+    on(&bus, BOTH, |space| {
+        let told = enumerate(space);
+        for tree in trees(&told) {
+            assert_eq!((tree.functions, tree.buses, tree.faults), (7, 1, 3));
+        }
+        let faults = told.iter().filter_map(|told| match told {
+            Told::Fault { what, .. } => Some(what.as_str()),
+            _ => None,
+        });
+        let faults: Vec<_> = faults.take(1).collect();
+        let expected = "0000:00:02.0: bridge 00 to 00-00 not entered: it has no bus numbers yet";
+        assert_eq!(faults, [expected]);
+
+        let mut assigned = Vec::new();
+        space.assign(ROOM, &mut |told| assigned.push(told));
+        let [
+            Told::Assigned {
+                last_bus: 6,
+                placed,
+                left: 0,
+            },
+        ] = assigned[..]
+        else {
+            panic!("{assigned:?}");
+        };
+        let told = enumerate(space);
+        for tree in trees(&told) {
+            assert_eq!((tree.functions, tree.buses, tree.faults), (14, 7, 0));
+        }
+        // What a host bridge has is its own.
+        let bars = functions(&told, Method::Auto)
+            .into_iter()
+            .flat_map(|found| &found.bars);
+        assert_eq!(bars.count(), placed as usize);
+        assert!(told.contains(&Told::Compared { equal: true }));
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_has_no_room_is_told_and_left() {
+    on(&bus(), BOTH, |space| {
+        let mut told = Vec::new();
+        // The largest BAR has 8 GiB.
+        let room = Room {
+            prefetchable: (0x4_0000_0000, 0x5_0000_0000),
+            ..ROOM
+        };
+        space.assign(room, &mut |one| told.push(one));
+        let [Told::Fault { what, .. }, Told::Assigned { left: 1, .. }] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert!(
+            what.ends_with("no room for the 0x200000000 bytes of BAR 0x10"),
+            "{what}"
+        );
+        told.clear();
+        let upside_down = Room {
+            memory: (0xc000_0000, 0x2_0000_0000),
+            ..ROOM
+        };
+        space.assign(upside_down, &mut |one| told.push(one));
+        assert!(matches!(&told[..], [Told::Fault { .. }]), "{told:?}");
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_method_that_is_not_there_is_not_measured() {
+    for (there, missing) in [(Method::Ports, Method::Ecam), (Method::Ecam, Method::Ports)] {
+        on(&bus(), &[there], |space| {
+            let read = Operation::Read(10);
+            assert_eq!(space.measure(read, missing), None);
+            let measured = space.measure(read, there).unwrap();
+            let accesses = if there == Method::Ports { 20 } else { 10 };
+            let expected = Measured {
+                operations: 10,
+                bus_accesses: accesses,
+                value: 0x10f0_1af4,
+                ..Measured::default()
+            };
+            assert_eq!(measured, expected);
+            assert_eq!(space.measure(read, Method::Auto), Some(expected));
+            assert_eq!(trees(&enumerate(space)).len(), 2);
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_register_that_was_written_is_as_it_was() {
+    let bus = bus();
+    on(&bus, BOTH, |space| {
+        for n in [0, 1, 2, 300] {
+            let before = bus.exits();
+            let measured = space.measure(Operation::Write(n), Method::Ecam).unwrap();
+            assert_eq!((measured.operations, measured.faults), (n, 0));
+            assert_eq!(measured.bus_accesses, u64::from(n));
+            assert_eq!(bus.exits() - before, u64::from(n), "and nothing besides");
+            assert_eq!(
+                functions(&enumerate(space), Method::Ports)[0].interrupt.0,
+                0
+            );
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn virtio_drivers_sees_what_we_see() {
+    on(&bus(), BOTH, |space| {
+        space.assign(ROOM, &mut |_| {});
+        let told = enumerate(space);
+        let mut ours: Vec<_> = functions(&told, Method::Auto)
+            .iter()
+            .map(|found| {
+                (
+                    found.bus,
+                    found.devfn,
+                    found.vendor,
+                    found.device,
+                    found.class,
+                )
+            })
+            .collect();
+        ours.sort_unstable();
+        let (mut theirs, mut done) = (Vec::new(), None);
+        space.virtio_drivers(&mut |told| match told {
+            Told::VirtioDrivers {
+                bus,
+                devfn,
+                vendor,
+                device,
+                class,
+            } => theirs.push((bus, devfn, vendor, device, class)),
+            Told::VirtioDriversDone { functions } => done = Some(functions),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!((ours, Some(14)), (theirs, done));
+    })
+    .unwrap();
+}
+
+#[test]
+fn functions_that_vanish_in_a_walk_end_it_in_time_and_make_trees_differ() {
+    for accesses in 0..300 {
+        let topology = Topology::new(0..=255).unwrap();
+        let (switch, card) = (topology.upstream, topology.virtio_net);
+        let bus = VirtualBus::new(topology.bridge);
+        on(&bus, BOTH, |space| {
+            space.assign(ROOM, &mut |_| {});
+            bus.vanish_after(accesses, switch);
+            bus.vanish_after(accesses, card);
+            let told = enumerate(space);
+            let trees = trees(&told);
+            let equal = told.contains(&Told::Compared { equal: true });
+            // It vanished while the first looked; the others agree that it is gone.
+            let first = (trees[0].functions, trees[0].digest);
+            assert_eq!(equal, first == (trees[1].functions, trees[1].digest));
+            assert_eq!(trees[1].functions, trees[2].functions);
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_machine_without_functions_has_nothing_to_work_on() {
+    let bridge = nostall_devices::pci::HostBridge::new(0..=255);
+    let bus = VirtualBus::new(bridge);
+    assert!(on(&bus, BOTH, |_| ()).is_none());
+    assert!(on(&bus, &[], |_| ()).is_none());
+}

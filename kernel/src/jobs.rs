@@ -5,15 +5,21 @@ use nostall_uart::{Console, LineSettings};
 use nostall_work::{Report, Work, WorkList, uart};
 
 use crate::second::SecondTask;
-use crate::{arch, example, fail, pstore, report, script};
+use crate::{arch, example, fail, pci, pstore, report, script};
 
 /// Does the whole list, as often as it says, and calls `ready` before it begins. If
-/// it begins with a sending, the console is open by then: whoever counts exits
-/// between reports counts the sending's alone.
+/// it begins with a sending, the console is open by then, and the ways to configuration
+/// space are chosen: whoever counts exits between reports counts the work's alone.
 pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::Tsc, ready: impl FnOnce()) {
     let second = SecondTask::new(clock);
     let sends_first = matches!(list.iter().next(), Some(Work::Uart(_)));
     let mut console = sends_first.then(|| open_console(&second));
+    let windows = list
+        .iter()
+        .any(|work| matches!(work, Work::Pci(_)))
+        .then(pci::Windows::find);
+    let methods = windows.as_ref().map(pci::Windows::methods);
+    let machine = methods.as_ref().map(|methods| methods.choose(clock));
     ready();
     for _ in 0..list.repeat {
         for (item, work) in list.iter().enumerate() {
@@ -29,6 +35,10 @@ pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::Tsc, ready: impl FnO
                 Work::Pstore(job) => {
                     let cpus = list.cpus;
                     pstore::Machine { cpus, clock }.run(job, item as u16);
+                }
+                Work::Pci(job) => {
+                    let machine = machine.as_ref().expect("looked at, for there is work");
+                    machine.run(job, item as u16);
                 }
                 Work::UartScript => script::run(input, &second),
                 Work::BusCheck => arch::bus_check::run(),

@@ -13,6 +13,7 @@ mod example;
 mod fail;
 mod jobs;
 mod log;
+mod pci;
 mod pstore;
 mod report;
 mod script;

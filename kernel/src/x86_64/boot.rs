@@ -69,6 +69,11 @@ impl MemoryRange {
     pub const fn is_ram(&self) -> bool {
         self.kind == 1
     }
+
+    /// For something that is not RAM and never will be (ACPI 6.5, 15.1, table 15.4).
+    const fn is_reserved(&self) -> bool {
+        self.kind == 2
+    }
 }
 
 /// Every CPU comes here from boot.s, with its number.
@@ -95,12 +100,55 @@ extern "C" fn rust_entry(number: u32, start_info: usize) -> ! {
         .iter()
         .any(|range| range.is_ram() && range.holds(&REGION));
     PERSISTENT.store(persistent, Ordering::Relaxed);
+    FIRMWARE.call_once(|| Firmware::new(info.rsdp, memory));
     paging::init(memory);
     paging::activate();
     crate::main(&Boot {
         command_line: command_line(info.command_line),
         input: input(info),
     })
+}
+
+/// What is needed of the firmware after the start, when its own copy may be gone.
+pub struct Firmware {
+    /// Where ACPI's root pointer is; 0 if the boot protocol does not say.
+    pub rsdp: u64,
+    reserved: [Range<u64>; Firmware::MOST],
+    count: usize,
+}
+
+static FIRMWARE: spin::Once<Firmware> = spin::Once::new();
+
+impl Firmware {
+    /// Reserved ranges of memory that are kept; what is not kept counts as not reserved.
+    const MOST: usize = 64;
+
+    /// What the boot protocol told.
+    pub fn get() -> &'static Self {
+        FIRMWARE
+            .get()
+            .expect("the first CPU has been at `rust_entry`")
+    }
+
+    fn new(rsdp: u64, memory: &[MemoryRange]) -> Self {
+        let mut reserved = [const { 0..0 }; Self::MOST];
+        let ranges = memory.iter().filter(|range| range.is_reserved());
+        let kept = reserved.iter_mut().zip(ranges);
+        let count = kept
+            .map(|(kept, range)| *kept = range.start..range.start.saturating_add(range.size))
+            .count();
+        reserved[..count].sort_unstable_by_key(|range| range.start);
+        Self {
+            rsdp,
+            reserved,
+            count,
+        }
+    }
+
+    /// The ranges of memory that are in use by something that is not RAM, in order.
+    pub fn reserved(&self) -> impl Iterator<Item = Range<u64>> {
+        self.reserved[..self.count].iter().cloned()
+    }
 }
 
 /// Whether [`REGION`] is RAM.

@@ -1,11 +1,13 @@
 //! A PC: x86-64 with a local APIC, a 16550 and QEMU's debug devices.
 
+mod acpi;
 mod apic;
 mod boot;
 pub mod bus_check;
 mod clock;
 mod cpus;
 mod paging;
+pub mod pci;
 mod serial;
 mod traps;
 

@@ -15,6 +15,9 @@ use super::boot::{MAX_CPUS, MemoryRange, STACK_STRIDE, TRAMPOLINE};
 const PAGE: usize = 4096;
 const LARGE: usize = 2 << 20;
 
+/// How much is mapped in all.
+const MAPPED: usize = 4 << 30;
+
 /// How much is mapped by small pages: low memory and the image.
 const SMALL: usize = 4 * LARGE;
 
@@ -127,6 +130,33 @@ pub fn activate() {
     let frame = PhysFrame::containing_address(PhysAddr::new(level4.addr() as u64));
     // SAFETY: as above.
     unsafe { Cr3::write(frame, Cr3Flags::empty()) };
+}
+
+/// Whether all of `size` bytes at `address` are there, for reading at least.
+pub fn is_mapped(address: usize, size: usize) -> bool {
+    let Some(end) = address.checked_add(size).filter(|&end| end <= MAPPED) else {
+        return false;
+    };
+    // A page that is not there is a small one.
+    let mut pages = address / PAGE..end.min(SMALL).div_ceil(PAGE);
+    size > 0 && pages.all(|page| rights(page * PAGE).is_some())
+}
+
+/// Whether all of `size` bytes at `address` are there, for reading and writing, and nothing
+/// of them is RAM.
+pub fn is_device_memory(address: usize, size: usize) -> bool {
+    let Some(end) = address.checked_add(size).filter(|&end| end <= MAPPED) else {
+        return false;
+    };
+    // SAFETY: not written since `init`.
+    let tables = unsafe { &*TABLES.0.get() };
+    let mut pages = address / LARGE..end.div_ceil(LARGE);
+    size > 0
+        && address >= SMALL
+        && pages.all(|page| {
+            let entry = &tables.directories[page / 512][page % 512];
+            entry.flags().contains(Flags::NO_CACHE)
+        })
 }
 
 /// Whether `address` is in the guard page of a stack: the stack is full.

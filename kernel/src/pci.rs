@@ -1,0 +1,216 @@
+//! PCI configuration space: which ways there are, and the jobs on them.
+
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+
+use heapless::Vec;
+use nostall_io::{Accumulator, Counting, Counts, Registers};
+use nostall_pci::mcfg::{Mcfg, Segment};
+use nostall_pci::{Choice, Ecam, Environment, Known, Policy, Ports, REGISTERS, Selector};
+use nostall_work::pci::{Counted, Job, Method, RAM_AT, Space, Told};
+use nostall_work::{Report, Text};
+use spin::mutex::SpinMutex;
+
+use crate::arch::pci as machine;
+use crate::arch::{Cpu, Tsc};
+use crate::report;
+
+/// ECAM windows that are used; of a machine with more, the first.
+const MOST: usize = 16;
+
+/// The ports, under their lock.
+type ByPorts<'a> = Ports<SpinMutex<()>, &'a Counting<nostall_io::Ports>, Cpu>;
+
+/// One ECAM window.
+type Window<'a> = Ecam<&'a Counting<Accumulator>>;
+
+/// Where registers are reached, and counted.
+pub struct Windows {
+    ports: Option<Counting<nostall_io::Ports>>,
+    ecam: Vec<(Segment, Counting<Accumulator>), MOST>,
+    ram: Counting<Accumulator>,
+}
+
+impl Windows {
+    /// What this machine has. To be done once: all use one page for a function in memory.
+    pub fn find() -> Self {
+        let mut ecam = Vec::new();
+        each_window(|segment, window| {
+            if let Ok(window) = window {
+                let _ = ecam.push((segment, Counting::new(window))); // the first
+            }
+        });
+        Self {
+            ports: ports_if_any().map(Counting::new),
+            ecam,
+            ram: Counting::new(ram()),
+        }
+    }
+
+    /// By each of them.
+    pub fn methods(&self) -> Methods<'_> {
+        let ecam = self.ecam.iter();
+        Methods {
+            windows: self,
+            ports: self.ports.as_ref().map(|ports| Ports::new(ports, Cpu)),
+            ecam: ecam
+                .map(|(segment, window)| Ecam::new(window, segment.number, segment.buses.clone()))
+                .collect(),
+            ram: Ecam::new(&self.ram, RAM_AT.segment(), RAM_AT.bus()..=RAM_AT.bus()),
+            segments: self.segments(),
+        }
+    }
+
+    /// Segment 0, and others that there is an ECAM window for.
+    fn segments(&self) -> Vec<u16, { MOST + 1 }> {
+        let mut segments = Vec::new();
+        let others = self.ecam.iter().map(|(segment, _)| segment.number);
+        for number in [0].into_iter().chain(others) {
+            if !segments.contains(&number) {
+                let _ = segments.push(number); // there is room for all
+            }
+        }
+        segments
+    }
+}
+
+impl Counted for Windows {
+    fn counts(&self) -> Counts {
+        let ports = self.ports.iter().map(Counting::counts);
+        let ecam = self.ecam.iter().map(|(_, window)| window.counts());
+        let all = ports.chain(ecam).chain([self.ram.counts()]);
+        all.fold(Counts::default(), |sum, one| Counts {
+            reads: sum.reads + one.reads,
+            writes: sum.writes + one.writes,
+            ..sum
+        })
+    }
+}
+
+/// The ports, if their index register keeps what it is given, as it must (PCI 3.0,
+/// 3.2.2.3.2): what nobody answers reads all ones.
+fn ports_if_any() -> Option<nostall_io::Ports> {
+    const ENABLE: u32 = 1 << 31;
+    let ports = machine::ports();
+    let before = ports.read32(0);
+    ports.write32(0, ENABLE);
+    let kept = ports.read32(0) == ENABLE;
+    ports.write32(0, before);
+    kept.then_some(ports)
+}
+
+/// Shows `look` every ECAM window of the firmware's table, or why it is not used.
+///
+/// Returns why there is no such table, if there is none.
+fn each_window(mut look: impl FnMut(Segment, Result<Accumulator, Text>)) -> Option<Text> {
+    let Some(table) = machine::mcfg() else {
+        return Some(Report::text(format_args!("ACPI has no MCFG table")));
+    };
+    let table = match Mcfg::parse(table) {
+        Ok(table) => table,
+        Err(bad) => return Some(Report::text(format_args!("{bad}"))),
+    };
+    let (environment, bits) = (Environment::detect(), machine::address_bits());
+    for segment in table.segments() {
+        let window = match segment.believe(environment, bits, machine::reserved()) {
+            Ok(()) => machine::window(&segment.window()).ok_or_else(|| {
+                Report::text(format_args!(
+                    "the ECAM window is in RAM, or beyond the 4 GiB that this kernel maps"
+                ))
+            }),
+            Err(doubt) => Err(Report::text(format_args!("{doubt}"))),
+        };
+        look(segment, window);
+    }
+    None
+}
+
+/// The methods of a machine.
+pub struct Methods<'a> {
+    windows: &'a Windows,
+    ports: Option<ByPorts<'a>>,
+    ecam: Vec<Window<'a>, MOST>,
+    ram: Window<'a>,
+    /// That there are functions in, as far as is known.
+    segments: Vec<u16, { MOST + 1 }>,
+}
+
+impl<'w> Methods<'w> {
+    /// Chooses among them.
+    ///
+    /// Panics if there is none, or no function to be found by it.
+    pub fn choose<'a>(&'a self, clock: &'a Tsc) -> Machine<'a, 'w> {
+        let ports = self.ports.as_ref();
+        let ecam = (!self.ecam.is_empty()).then_some(&self.ecam[..]);
+        let policy = Policy::of(Environment::detect(), Known::TABLE);
+        let (auto, choice) = Selector::choose(ports, ecam, policy);
+        let space = Space::new(auto, self.ram, &self.segments, clock, self.windows);
+        let Some(space) = space else {
+            panic!("no PCI device: {choice}");
+        };
+        Machine {
+            space,
+            policy,
+            choice,
+        }
+    }
+}
+
+/// A machine whose configuration space can be worked on.
+pub struct Machine<'a, 'w> {
+    space: Space<'a, &'a ByPorts<'w>, &'a [Window<'w>], Window<'w>, &'a Tsc>,
+    policy: Policy,
+    choice: Choice,
+}
+
+impl Machine<'_, '_> {
+    /// Does one job of the list, the `item`th.
+    pub fn run(&self, job: Job, item: u16) {
+        let mut tell = |told| report::send(&Report::Pci { item, told });
+        match job {
+            Job::Enumerate => {
+                self.describe(&mut tell);
+                self.space.enumerate(&mut tell);
+            }
+            Job::Assign(room) => self.space.assign(room, &mut tell),
+            Job::VirtioDrivers => self.space.virtio_drivers(&mut tell),
+            Job::Measure(operation, method) => {
+                tell(Told::Measured(self.space.measure(operation, method)));
+            }
+        }
+    }
+
+    fn describe(&self, tell: &mut impl FnMut(Told)) {
+        let environment = Environment::detect();
+        tell(Told::Machine {
+            environment: Report::text(format_args!("{environment}")),
+            ecam_first: self.policy == Policy::EcamFirst,
+            chosen: Method::chosen(self.choice),
+            why: Report::text(format_args!("{}", self.choice)),
+        });
+        let none = each_window(|segment, window| {
+            tell(Told::Window {
+                segment: segment.number,
+                buses: (*segment.buses.start(), *segment.buses.end()),
+                start: segment.start,
+                doubt: window.err(),
+            });
+        });
+        if let Some(why) = none {
+            tell(Told::NoWindows(why));
+        }
+    }
+}
+
+/// A page in memory, as a function's registers.
+fn ram() -> Accumulator {
+    #[repr(align(4096))]
+    struct Page(UnsafeCell<[u8; REGISTERS as usize]>);
+    // SAFETY: used through the window alone.
+    unsafe impl Sync for Page {}
+    static PAGE: Page = Page(UnsafeCell::new([0; REGISTERS as usize]));
+
+    let base = NonNull::from(&PAGE.0).cast();
+    // SAFETY: of plain memory, and nothing else uses it.
+    unsafe { Accumulator::new(base, REGISTERS.into()) }
+}

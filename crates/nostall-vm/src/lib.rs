@@ -13,8 +13,8 @@
 //! - [`process`]: for whoever else runs a child: one that cannot outlive us, and files
 //!   that leave no trace.
 //!
-//! [`uart`] and [`pstore`] run one experiment each on QEMU, and on the model or on
-//! threads.
+//! [`uart`], [`pci`] and [`pstore`] run one experiment each on QEMU; the first two on
+//! KVM and on the model as well, the last on threads.
 //!
 //! When not to use it: it boots kernels that speak nostall's
 //! [reports](nostall_work::Report), not operating systems in general. Linux only.
@@ -47,6 +47,7 @@ mod guest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod kvm;
 pub mod model;
+pub mod pci;
 pub mod process;
 pub mod pstore;
 pub mod qemu;

@@ -1,0 +1,100 @@
+//! On our own machine, whose configuration space is offered in several ways.
+
+use nostall_work::pci::{Job, Room};
+
+use super::{Experiment, Outcome, Strategy};
+use crate::Error;
+use crate::guest::{Guest, Ran};
+use crate::kvm::{Kvm, Options, Pci};
+
+/// What the machine has free: below its serial port and its ECAM window, and above any
+/// RAM, where 36 bits still reach.
+const ROOM: Room = Room {
+    memory: (0xc000_0000, 0xd000_0000),
+    prefetchable: (0x4_0000_0000, 0x10_0000_0000),
+};
+
+impl Strategy {
+    /// What the machine offers for it.
+    const fn offer(self) -> Pci {
+        match self {
+            Self::PortsCoalesced => Pci::PortsCoalesced,
+            Self::EcamShadow => Pci::EcamShadow,
+            Self::Ports | Self::Ecam | Self::Ram | Self::Auto => Pci::Trap,
+        }
+    }
+}
+
+impl Kvm {
+    /// Runs the experiment in `guest`, whose work is then that of the experiment: one boot
+    /// a round for each way in which the machine can offer configuration space. What a KVM
+    /// cannot offer is left out, and a line says so.
+    ///
+    /// The functions are told of in the first boot; all others must find the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn pci(
+        &self,
+        guest: &Guest<'_>,
+        experiment: &Experiment<'_>,
+    ) -> Result<(Outcome, Ran, Vec<String>), Error> {
+        let mut notes = Vec::new();
+        let mut first: Option<(Outcome, Ran)> = None;
+        for round in 0..experiment.repeat {
+            for pci in Pci::ALL {
+                let all = experiment.measure.iter().copied();
+                let here: Vec<_> = all.filter(|(_, by)| by.offer() == pci).collect();
+                if here.is_empty() {
+                    continue;
+                }
+                let kvm = Self::find(Options {
+                    pci,
+                    ..self.options()
+                })?;
+                if kvm.options().pci != pci {
+                    if round == 0 {
+                        notes.extend_from_slice(kvm.notes());
+                    }
+                    continue;
+                }
+                let here = Experiment {
+                    measure: &here,
+                    repeat: 1,
+                };
+                let (outcome, ran) = kvm.pci_once(guest, &here)?;
+                match &mut first {
+                    None => first = Some((outcome, ran)),
+                    Some((first, _)) => {
+                        first.equal &= outcome.equal && outcome.trees == first.trees;
+                        first.measurings.extend(outcome.measurings);
+                    }
+                }
+            }
+        }
+        let (outcome, ran) = first.ok_or(Error::Undone)?;
+        Ok((outcome, ran, notes))
+    }
+
+    fn pci_once(
+        &self,
+        guest: &Guest<'_>,
+        experiment: &Experiment<'_>,
+    ) -> Result<(Outcome, Ran), Error> {
+        // There is no firmware to do it.
+        let work = experiment.work(Some(Job::Assign(ROOM)));
+        let guest = Guest {
+            work: &work,
+            repeat: 1,
+            ..*guest
+        };
+        // An interpreter takes some 100 us a read.
+        let mut limits = experiment.limits(&work);
+        limits.silence *= 3;
+        limits.total *= 10;
+        let ran = self.run(&guest, &limits, &mut |_| {})?;
+        let outcome = experiment.outcome(&work, &ran).ok_or(Error::Undone)?;
+        Ok((outcome, ran))
+    }
+}

@@ -56,6 +56,7 @@ fn build(out: &Path) -> Option<PathBuf> {
     for source in [
         "kernel",
         "crates/nostall-io",
+        "crates/nostall-pci",
         "crates/nostall-pstore",
         "crates/nostall-uart",
         "crates/nostall-work",

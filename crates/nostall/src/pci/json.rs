@@ -6,8 +6,9 @@ use std::ops::RangeInclusive;
 use anyhow::Result;
 use nostall_pci::sysfs::Resources;
 use nostall_pci::{
-    Address, Bar, BarKind, Buses, Capabilities, Class, ConfigAccess, Express, ExtendedCapabilities,
-    Function, Header, Names, PortType, Windows, bars_as_set, registers,
+    Address, Bar, BarKind, Buses, Capabilities, Capability, Class, ConfigAccess, Express,
+    ExtendedCapabilities, ExtendedCapability, Function, Header, Names, PortType, Windows,
+    bars_as_set, registers,
 };
 use serde::{Serialize, Serializer};
 
@@ -202,10 +203,14 @@ impl Device {
     }
 
     fn add_windows<A: ConfigAccess + ?Sized>(&mut self, access: &A, function: &Function) {
-        let windows = match Windows::read(access, function) {
-            Ok(windows) => windows,
-            Err(error) => return self.problems.push(format!("windows: {error}")),
-        };
+        match Windows::read(access, function) {
+            Ok(windows) => self.set_windows(windows),
+            Err(error) => self.problems.push(format!("windows: {error}")),
+        }
+    }
+
+    /// What a bridge passes on.
+    pub fn set_windows(&mut self, windows: Windows) {
         let named = [
             ("io", windows.io),
             ("memory", windows.memory),
@@ -222,6 +227,31 @@ impl Device {
         self.windows.extend(open);
     }
 
+    /// One capability, and what it alone tells.
+    pub fn add_capability(&mut self, one: &Capability) {
+        self.capabilities.push(Listed {
+            id: Id(one.id.into()),
+            extended: false,
+            name: one.name(),
+            register: At(one.register.into()),
+            version: None,
+        });
+        if let Some(express) = Express::of(one) {
+            self.port = port(express.port);
+        }
+    }
+
+    /// One extended capability.
+    pub fn add_extended(&mut self, one: &ExtendedCapability) {
+        self.capabilities.push(Listed {
+            id: Id(one.id),
+            extended: true,
+            name: one.name(),
+            register: At(one.register.into()),
+            version: Some(one.version),
+        });
+    }
+
     fn add_capabilities<A: ConfigAccess + ?Sized>(
         &mut self,
         access: &A,
@@ -231,16 +261,7 @@ impl Device {
         for one in Capabilities::new(access, function) {
             match one {
                 Ok(one) => {
-                    self.capabilities.push(Listed {
-                        id: Id(one.id.into()),
-                        extended: false,
-                        name: one.name(),
-                        register: At(one.register.into()),
-                        version: None,
-                    });
-                    if let Some(express) = Express::of(&one) {
-                        self.port = port(express.port);
-                    }
+                    self.add_capability(&one);
                     if one.id == BRIDGE_SUBSYSTEM
                         && let Header::Bridge(_) = function.header
                         && let Ok(word) = access.read32(function.address, one.register + 4)
@@ -255,13 +276,7 @@ impl Device {
         }
         for one in ExtendedCapabilities::new(access, function) {
             match one {
-                Ok(one) => self.capabilities.push(Listed {
-                    id: Id(one.id),
-                    extended: true,
-                    name: one.name(),
-                    register: At(one.register.into()),
-                    version: Some(one.version),
-                }),
+                Ok(one) => self.add_extended(&one),
                 Err(fault) => self
                     .problems
                     .push(format!("extended capabilities: {fault}")),

@@ -4,7 +4,7 @@ pub mod json;
 mod list;
 mod source;
 mod text;
-mod tree;
+pub mod tree;
 
 use anyhow::Result;
 

@@ -6,12 +6,17 @@ use serde::Serialize;
 
 use super::on::On;
 use super::uart::{Measured, Way};
+use crate::escape::escape_json;
+use crate::pci::json::Device;
 
 #[derive(Serialize)]
 struct Document<'a> {
     schema: u32,
     host: Host<'a>,
     results: Vec<&'a Figure>,
+    /// What the path pci found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    devices: Option<&'a [Device]>,
 }
 
 #[derive(Serialize)]
@@ -47,7 +52,7 @@ pub struct Figure {
 }
 
 /// The document, with a line's end.
-pub fn document(on: &On, results: Vec<&Figure>) -> Result<String> {
+pub fn document(on: &On, results: Vec<&Figure>, devices: Option<&[Device]>) -> Result<String> {
     let document = Document {
         schema: 1,
         host: Host {
@@ -63,8 +68,10 @@ pub fn document(on: &On, results: Vec<&Figure>) -> Result<String> {
             kvm: kvm(on),
         },
         results,
+        devices,
     };
-    Ok(serde_json::to_string_pretty(&document)? + "\n")
+    let json = serde_json::to_string_pretty(&document)? + "\n";
+    Ok(escape_json(&json).into_owned())
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -47,8 +47,8 @@ pub fn choose_if_good(args: &Args) -> (Option<On>, Option<String>) {
 fn check(args: &Args) -> Result<()> {
     on::for_model_only(args)?;
     ensure!(
-        args.paths.iter().all(|&path| path == IoPath::Uart),
-        "--on kvm is for the path uart"
+        !args.paths.contains(&IoPath::Pstore),
+        "--on kvm is for the paths uart and pci"
     );
     ensure!(
         args.qemu_arg.is_empty(),
@@ -78,17 +78,20 @@ impl OnKvm {
         }
     }
 
-    /// What it was measured on.
+    /// What the serial port was measured on.
     pub fn headline(&self, ran: &Ran) -> String {
-        let mut lines = vec![format!(
-            "uart on kvm, {}, 1 CPU; up after {:.2} s",
-            self.kvm.options().uart,
-            ran.first_report.as_secs_f64(),
-        )];
+        let what = format!("uart on kvm, {}", self.kvm.options().uart);
+        self.headline_of(&what, ran, self.kvm.notes())
+    }
+
+    /// What `what` was measured on, and `notes` on that.
+    pub fn headline_of(&self, what: &str, ran: &Ran, notes: &[String]) -> String {
+        let up = ran.first_report.as_secs_f64();
+        let mut lines = vec![format!("{what}, 1 CPU; up after {up:.2} s")];
         if self.speed.is_interpreted() {
             lines.push(format!("this KVM {}: trust counts, not times", self.speed));
         }
-        lines.extend_from_slice(self.kvm.notes());
+        lines.extend_from_slice(notes);
         lines.join("\n")
     }
 }

@@ -6,6 +6,7 @@ mod json;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kvm;
 mod on;
+mod pci;
 mod progress;
 mod pstore;
 pub mod table;
@@ -22,6 +23,8 @@ use clap::ValueEnum;
 use nostall_devices::uart::Profile;
 use on::On;
 
+use crate::pci::json::Device;
+
 /// Measure how a path of I/O performs, each way of doing it beside the others
 ///
 /// Boots a virtual PC with nostall's reference kernel.
@@ -34,6 +37,10 @@ use on::On;
 /// is recorded in persistent RAM, in each way there is, and panics. The records are
 /// then read from the dead machine's RAM, and again by a second boot on the same
 /// RAM. Succeeds only if all find the same.
+///
+/// For `pci` it lists the PCI devices by each method there is (ports, ECAM, and what is
+/// chosen of them), and measures reads, writes, a scan, and a scan that sizes BARs and
+/// follows capabilities. Succeeds only if all methods show the same.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -45,7 +52,7 @@ pub struct Args {
     /// of the device in virtual time
     ///
     /// For pstore, where there is no device, `model` is threads of the host instead.
-    /// `auto` takes KVM for the serial port where the hardware runs the guest (some
+    /// `auto` takes KVM for the serial port and for PCI where the hardware runs the guest (some
     /// KVMs interpret it), else QEMU where it is installed, else the model, and says
     /// which.
     #[arg(long, value_enum, default_value_t = OnArg::Auto)]
@@ -65,7 +72,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = MachineArg::Q35)]
     machine: MachineArg,
 
-    /// CPUs of the machine; 1 for uart, and 4 for pstore, if not given
+    /// CPUs of the machine; 1 for uart and pci, and 4 for pstore, if not given
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     cpus: Option<u16>,
@@ -127,6 +134,12 @@ Examples:
   nostall run pstore --on model            the same recorders on threads of the host
   nostall run pstore --capture DIR         and keep the region: nostall pstore decode
                                            DIR/pstore.bin shows every record
+  nostall run pci                          list PCI devices by ports and by ECAM
+  nostall run pci --qemu-arg=-device --qemu-arg=virtio-rng-pci
+                                           with one more device
+  nostall run pci --qemu-arg=-cpu --qemu-arg=max,-hypervisor
+                                           as if it were bare metal
+  nostall run pci --on kvm                 and from memory that the guest can read
   nostall run uart pstore                  both, one after the other";
 
 /// A path of I/O.
@@ -136,6 +149,8 @@ enum IoPath {
     Uart,
     /// Records that survive a crash
     Pstore,
+    /// PCI configuration space
+    Pci,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -163,6 +178,8 @@ struct Answer {
     text: String,
     /// For programs.
     figures: Vec<json::Figure>,
+    /// PCI devices, if it is about those.
+    devices: Option<Vec<Device>>,
     /// In one line, if it is not as it should be.
     failure: Option<String>,
 }
@@ -184,6 +201,10 @@ pub fn run(mut args: Args) -> Result<()> {
     if wanted(IoPath::Pstore) {
         pstore::check(&args)?;
     }
+    if !wanted(IoPath::Uart) && !wanted(IoPath::Pstore) {
+        let capture = args.capture.is_none();
+        ensure!(capture, "--capture goes with the paths uart and pstore");
+    }
     let text = wanted(IoPath::Uart)
         .then(|| input::read(&args))
         .transpose()?;
@@ -199,11 +220,15 @@ pub fn run(mut args: Args) -> Result<()> {
         }
         answers.push(measured.answer());
     }
+    if wanted(IoPath::Pci) {
+        answers.push(pci::measure(&on, note.as_deref(), &args)?.answer());
+    }
 
     // Files first: whoever reads our output may stop reading.
     if let Some(file) = &args.json {
         let figures = answers.iter().flat_map(|answer| &answer.figures).collect();
-        let json = json::document(&on, figures)?;
+        let devices = answers.iter().find_map(|answer| answer.devices.as_deref());
+        let json = json::document(&on, figures, devices)?;
         fs::write(file, json).with_context(|| format!("--json {}", file.display()))?;
     }
     let texts: Vec<_> = answers.iter().map(|answer| answer.text.as_str()).collect();
@@ -235,6 +260,7 @@ fn uart(args: &Args, on: &On, note: Option<&str>, text: &input::Text) -> Result<
     Ok(Answer {
         text: parts.join("\n\n"),
         figures: json::uart(on, &measured),
+        devices: None,
         failure: measured.failure(),
     })
 }
@@ -244,6 +270,8 @@ fn for_uart_only(args: &Args) -> Result<()> {
     ensure!(args.input.is_none(), "--input goes with the path uart");
     ensure!(args.bytes.is_none(), "--bytes goes with the path uart");
     ensure!(args.fault.is_none(), "--fault goes with the path uart");
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    ensure!(args.uart.is_none(), "--uart goes with the path uart");
     let profile = args.profile.name;
     ensure!(
         profile == Profile::VM.name,

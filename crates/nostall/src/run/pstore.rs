@@ -115,6 +115,7 @@ impl Measured {
         Answer {
             text: parts.join("\n\n"),
             figures: self.figures(),
+            devices: None,
             failure: faults.into_iter().next(),
         }
     }

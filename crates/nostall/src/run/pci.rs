@@ -1,0 +1,759 @@
+//! PCI configuration space: what each way to it costs, and whether all show the same.
+
+use std::io;
+
+use anyhow::Result;
+use comfy_table::Table;
+use nostall_pci::{Bar, Names};
+use nostall_vm::Ran;
+use nostall_vm::pci::{self as vm, Experiment, Finds, Outcome, Strategy, Window, model};
+use nostall_vm::qemu::Qemu;
+use nostall_work::pci::{
+    Found, FoundCapability, Measured as Once, Method, Operation, READS, WRITES,
+};
+
+use super::json::Figure;
+use super::on::On;
+use super::progress::Busy;
+use super::table::{aligned, time};
+use super::uart::guest;
+use super::verdict::median;
+use super::{Answer, Args};
+use crate::output::Style;
+use crate::pci::json::{BaseAddress, Device};
+use crate::pci::tree;
+
+/// How often everything is measured.
+const ROUNDS: u16 = 5;
+
+/// What is measured: as much as in the seed, unless an interpreter has to do it.
+fn operations(on: &On) -> [Operation; 4] {
+    let less = match on {
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        On::Kvm(on) if on.speed.is_interpreted() => 10,
+        _ => 1,
+    };
+    [
+        Operation::Read(READS / less),
+        Operation::Write(WRITES / less),
+        Operation::Scan,
+        Operation::Init,
+    ]
+}
+
+/// The ways that a machine has.
+const fn strategies(on: &On) -> &'static [Strategy] {
+    match on {
+        On::Qemu { .. } => &[
+            Strategy::Ports,
+            Strategy::Ecam,
+            Strategy::Ram,
+            Strategy::Auto,
+        ],
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        On::Kvm(_) => &[
+            Strategy::Ports,
+            Strategy::PortsCoalesced,
+            Strategy::Ecam,
+            Strategy::EcamShadow,
+            Strategy::Ram,
+            Strategy::Auto,
+        ],
+        // Plain memory is measured in time, which does not pass there.
+        On::Model { .. } => &[Strategy::Ports, Strategy::Ecam, Strategy::EcamShadow],
+    }
+}
+
+/// Everything that is measured on such a machine, once.
+fn measurings(on: &On) -> Vec<(Operation, Strategy)> {
+    let each = |operation| {
+        let all = strategies(on).iter().copied();
+        let can = all.filter(move |strategy| match operation {
+            Operation::Read(_) | Operation::Write(_) => true,
+            // One function in plain memory is nothing to walk.
+            Operation::Scan | Operation::Init => *strategy != Strategy::Ram,
+        });
+        can.map(move |strategy| (operation, strategy))
+    };
+    operations(on).into_iter().flat_map(each).collect()
+}
+
+/// What was measured.
+pub struct Measured {
+    /// Where.
+    headline: String,
+    /// The stable word for that.
+    on: &'static str,
+    rounds: u16,
+    outcome: Outcome,
+    ways: Vec<Way>,
+}
+
+/// One operation in one way, over all rounds.
+struct Way {
+    operation: Operation,
+    strategy: Strategy,
+    rounds: Vec<Once>,
+    /// VM exits of each round; empty if the machine cannot count them.
+    exits: Vec<u64>,
+}
+
+/// Runs the experiment on `on`.
+pub fn measure(on: &On, note: Option<&str>, args: &Args) -> Result<Measured> {
+    let _busy = Busy::new("reading configuration space");
+    let cpus = args.cpus.unwrap_or(1);
+    let experiment = Experiment {
+        measure: &measurings(on),
+        repeat: match on {
+            On::Qemu { .. } => ROUNDS,
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            On::Kvm(on) => on.rounds(ROUNDS),
+            // What is counted there is the same every time.
+            On::Model { .. } => 1,
+        },
+    };
+    let (outcome, headline) = match on {
+        On::Qemu { qemu, kernel } => {
+            let guest = guest(kernel, cpus, &args.qemu_arg);
+            let (outcome, ran) = qemu.pci(&guest, &experiment)?;
+            (outcome, on_qemu(qemu, cpus, &ran))
+        }
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        On::Kvm(on) => {
+            let guest = guest(&on.kernel, cpus, &[]);
+            let (outcome, ran, notes) = on.kvm.pci(&guest, &experiment)?;
+            (outcome, on.headline_of("pci on kvm", &ran, &notes))
+        }
+        On::Model { .. } => {
+            let headline = "pci on model: access counts, no times".to_owned();
+            (model(&experiment)?, headline)
+        }
+    };
+    let headline = [Some(headline.as_str()), note].into_iter().flatten();
+    Ok(Measured {
+        headline: headline.collect::<Vec<_>>().join("\n"),
+        on: on.name(),
+        rounds: experiment.repeat,
+        ways: ways(&outcome, experiment.measure),
+        outcome,
+    })
+}
+
+fn on_qemu(qemu: &Qemu, cpus: u16, ran: &Ran) -> String {
+    let cpus = match cpus {
+        1 => "1 CPU".to_owned(),
+        n => format!("{n} CPUs"),
+    };
+    format!(
+        "pci on qemu {}, {}, {cpus}; up after {:.2} s",
+        qemu.version(),
+        qemu.machine(),
+        ran.first_report.as_secs_f64(),
+    )
+}
+
+/// What was measured, in this order.
+fn ways(outcome: &Outcome, measure: &[(Operation, Strategy)]) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
+    for (operation, strategy) in measure {
+        ways.push(Way {
+            operation: *operation,
+            strategy: *strategy,
+            rounds: Vec::new(),
+            exits: Vec::new(),
+        });
+    }
+    for one in &outcome.measurings {
+        let Some(measured) = one.measured else {
+            continue;
+        };
+        let (operation, strategy) = (one.operation, one.strategy);
+        let same = |way: &Way| (way.operation, way.strategy) == (operation, strategy);
+        if let Some(way) = ways.iter_mut().find(|way| same(way)) {
+            way.rounds.push(measured);
+            way.exits.extend(one.exits);
+        }
+    }
+    // What the machine turned out not to have.
+    ways.retain(|way| !way.rounds.is_empty());
+    ways
+}
+
+/// What the seed measured for one operation, in nanoseconds.
+fn published(way: &Way) -> Option<f64> {
+    match (way.operation, way.strategy) {
+        (Operation::Read(_), Strategy::Ports) => Some(12.809e9 / 1e5),
+        (Operation::Read(_), Strategy::Ecam) => Some(8.517e9 / 1e5),
+        (Operation::Read(_), Strategy::EcamShadow) => Some(0.010e9 / 1e5),
+        (Operation::Init, Strategy::Ports) => Some(55e6),
+        (Operation::Init, Strategy::EcamShadow) => Some(18e6),
+        _ => None,
+    }
+}
+
+/// The stable word for what is done, once.
+const fn word(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Read(_) => "read",
+        Operation::Write(_) => "write",
+        Operation::Scan => "scan",
+        Operation::Init => "init",
+    }
+}
+
+impl Way {
+    /// The median for one operation.
+    fn each(&self, value: impl Fn(&Once) -> u64) -> f64 {
+        let operations = self.rounds.first().map_or(1, |once| once.operations.max(1));
+        median(self.rounds.iter().map(value).collect()) as f64 / f64::from(operations)
+    }
+
+    /// `None` where no time passes.
+    fn ns(&self) -> Option<f64> {
+        Some(self.each(|once| once.ns)).filter(|ns| *ns > 0.0)
+    }
+
+    fn exits(&self) -> Option<f64> {
+        let operations = self.rounds.first()?.operations.max(1);
+        let exits = (!self.exits.is_empty()).then(|| median(self.exits.clone()))?;
+        Some(exits as f64 / f64::from(operations))
+    }
+}
+
+impl Measured {
+    /// For people and for programs.
+    pub fn answer(&self) -> Answer {
+        let faults = self.faults();
+        let devices = self.devices();
+        let mut drawn = Vec::new();
+        // A vector takes all that is written to it.
+        let _ = tree::write(&devices, Style::of(&io::stdout()), &mut drawn);
+        let drawn = String::from_utf8_lossy(&drawn);
+        let mut parts = vec![
+            format!("{}\n{}", self.headline, self.machine()),
+            self.table(),
+            drawn.trim_end().to_owned(),
+        ];
+        let doubts = self.doubts();
+        if !doubts.is_empty() {
+            parts.push(format!("Wrong with it:\n  {}", doubts.join("\n  ")));
+        }
+        parts.push(if faults.is_empty() {
+            self.success()
+        } else {
+            format!("Not as it should be:\n  {}", faults.join("\n  "))
+        });
+        Answer {
+            text: parts.join("\n\n"),
+            figures: self.figures(),
+            devices: Some(devices),
+            failure: faults.into_iter().next(),
+        }
+    }
+
+    /// What the guest says of its machine.
+    fn machine(&self) -> String {
+        let machine = &self.outcome.machine;
+        let first = if machine.ecam_first { "ECAM" } else { "ports" };
+        let mut lines = vec![
+            format!("{}: {first} first, if it is there", machine.environment),
+            format!("chosen: {}", machine.why),
+        ];
+        for window in &self.outcome.windows {
+            let Window { segment, start, .. } = window;
+            let (from, to) = window.buses;
+            lines.push(format!(
+                "ECAM: segment {segment:04x}, buses {from:02x} to {to:02x}, at {start:#x}"
+            ));
+            if let Some(doubt) = &window.doubt {
+                lines.push(format!("  not used: {doubt}"));
+            }
+        }
+        if let Some(why) = &self.outcome.no_windows {
+            lines.push(format!("ECAM: none: {why}"));
+        }
+        lines.join("\n")
+    }
+
+    fn table(&self) -> String {
+        let mut table = Table::new();
+        table.set_header([
+            "operation",
+            "by",
+            "bus",
+            "exits",
+            "time",
+            "to ports",
+            "to ram",
+            "| seed",
+            "to ports",
+        ]);
+        let dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        let mut before = None;
+        for way in &self.ways {
+            let name = Some(word(way.operation)).filter(|word| before != Some(*word));
+            before = Some(word(way.operation));
+            let to = |other| {
+                let other = self.way(way.operation, other)?.ns();
+                ratio(way.ns(), other)
+            };
+            let seed = published(way);
+            let seed_ports = self.way(way.operation, Strategy::Ports).and_then(published);
+            table.add_row([
+                name.unwrap_or_default().to_owned(),
+                way.strategy.name().to_owned(),
+                count(way.each(|once| once.bus_accesses)),
+                dash(way.exits().map(count)),
+                dash(way.ns().map(time)),
+                dash(to(Strategy::Ports)),
+                dash(to(Strategy::Ram)),
+                dash(seed.map(time)),
+                dash(ratio(seed, seed_ports)),
+            ]);
+        }
+        let legend = format!(
+            "\
+            {} reads of 32 bits, {} writes of 8; scan: every function found;\n\
+            init: and its BARs sized, its capabilities followed. bus, exits, time: of one,\n\
+            {} (exits: VM exits, - where this machine cannot count\n\
+            them). ram: the same code on plain memory, the limit. auto: what was chosen.\n\
+            seed: Linux on VMware in 2022: 100,000 reads took 12.809 s by ports, 8.517 s by\n\
+            ECAM, 0.010 s by ECAM that is mapped; scan and initialisation took 55 ms by\n\
+            ports, 18 ms by that: compare ratios, and not times.",
+            self.operations("read"),
+            self.operations("write"),
+            match self.rounds {
+                1 => "measured once".to_owned(),
+                n => format!("medians of {n} rounds"),
+            },
+        );
+        format!("{}\n\n{legend}", aligned(table, 2))
+    }
+
+    /// How many are measured at once.
+    fn operations(&self, what: &str) -> u32 {
+        let mut ways = self.ways.iter();
+        let way = ways.find(|way| word(way.operation) == what);
+        way.and_then(|way| way.rounds.first())
+            .map_or(0, |once| once.operations)
+    }
+
+    fn way(&self, operation: Operation, strategy: Strategy) -> Option<&Way> {
+        let mut ways = self.ways.iter();
+        ways.find(|way| way.operation == operation && way.strategy == strategy)
+    }
+
+    /// By the chosen method, which shows more than ports do.
+    fn finds(&self) -> Option<&Finds> {
+        self.outcome.by(Method::Auto)
+    }
+
+    /// As `nostall pci list` has them.
+    fn devices(&self) -> Vec<Device> {
+        let names = Names::of_the_system();
+        let devices = self.finds().map_or(&[][..], |finds| &finds.devices);
+        devices.iter().map(|device| shown(device, &names)).collect()
+    }
+
+    fn success(&self) -> String {
+        let functions = self.finds().map_or(0, |finds| finds.devices.len());
+        let functions = match functions {
+            1 => "1 function".to_owned(),
+            n => format!("{n} functions"),
+        };
+        match self.outcome.by(Method::Ecam) {
+            Some(_) => format!(
+                "Ports, ECAM and what was chosen of them show the same {functions}; the\n\
+                 virtio-drivers crate finds the same by our access."
+            ),
+            None => format!(
+                "There is no ECAM to compare: ports show {functions}; the virtio-drivers crate\n\
+                 finds the same by our access."
+            ),
+        }
+    }
+
+    /// What was wrong with the devices on the way: no failure of ours, as long as every
+    /// method shows the same.
+    fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        for finds in &self.outcome.trees {
+            let method = finds.method.name();
+            doubts.extend(finds.faults.iter().map(|what| format!("{method}: {what}")));
+            let more = u64::from(finds.sum.faults).saturating_sub(finds.faults.len() as u64);
+            if more > 0 {
+                doubts.push(format!("{method}: and {more} more"));
+            }
+        }
+        doubts
+    }
+
+    /// What is not as it should be; empty if all is.
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let outcome = &self.outcome;
+        for finds in &outcome.trees {
+            if finds.sum.functions as usize != finds.devices.len() {
+                let method = finds.method.name();
+                faults.push(format!("{method}: the guest has not told of all functions"));
+            }
+        }
+        if let Some(chosen) = self.finds() {
+            let others = outcome
+                .trees
+                .iter()
+                .filter(|finds| finds.method != chosen.method);
+            faults.extend(others.filter_map(|other| difference(chosen, other)));
+            let briefs = chosen
+                .devices
+                .iter()
+                .filter(|device| device.found.segment == 0);
+            let mut briefs: Vec<_> = briefs.map(vm::Device::brief).collect();
+            // It goes from bus to bus; we go down at each bridge.
+            briefs.sort_unstable_by_key(|brief| (brief.bus, brief.devfn));
+            if briefs != outcome.virtio_drivers {
+                faults.push("the virtio-drivers crate finds other functions".to_owned());
+            }
+        }
+        if faults.is_empty() && !outcome.equal {
+            faults.push("the guest says that its trees differ".to_owned());
+        }
+        for way in &self.ways {
+            let (word, strategy) = (word(way.operation), way.strategy.name());
+            let accesses = matches!(way.operation, Operation::Read(_) | Operation::Write(_));
+            if accesses && way.rounds.iter().any(|once| once.faults > 0) {
+                faults.push(format!("{word} by {strategy}: not every access was made"));
+            }
+            let first = self
+                .ways
+                .iter()
+                .find(|other| other.operation == way.operation);
+            let values = |way: &Way| {
+                way.rounds
+                    .iter()
+                    .all(|once| once.value == way.rounds[0].value)
+            };
+            let same = first.is_some_and(|first| first.rounds[0].value == way.rounds[0].value);
+            if !values(way) || !same {
+                faults.push(format!("{word} by {strategy}: it does not read the same"));
+            }
+        }
+        faults
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        for way in &self.ways {
+            let word = word(way.operation);
+            let figure = |metric: String, value, unit| Figure {
+                path: "pci",
+                strategy: way.strategy.name(),
+                on: self.on,
+                metric,
+                value,
+                unit,
+                n: way.rounds.len(),
+            };
+            let accesses = way.each(|once| once.bus_accesses);
+            figures.push(figure(format!("bus_accesses_per_{word}"), accesses, "1"));
+            if let Some(exits) = way.exits() {
+                figures.push(figure(format!("exits_per_{word}"), exits, "1"));
+            }
+            let Some(ns) = way.ns() else { continue };
+            figures.push(figure(format!("ns_per_{word}"), ns, "ns"));
+            for other in [Strategy::Ports, Strategy::Ram] {
+                let other_ns = self.way(way.operation, other).and_then(Way::ns);
+                if let Some(other_ns) = other_ns {
+                    let metric = format!("{word}_time_ratio_to_{}", other.name());
+                    figures.push(figure(metric, ns / other_ns, "1"));
+                }
+            }
+        }
+        for finds in &self.outcome.trees {
+            let figure = |metric: &str, value: u32| Figure {
+                path: "pci",
+                strategy: finds.method.name(),
+                on: self.on,
+                metric: metric.to_owned(),
+                value: value.into(),
+                unit: "1",
+                n: 1,
+            };
+            let sum = &finds.sum;
+            figures.push(figure("functions", sum.functions));
+            figures.push(figure("buses", sum.buses));
+            figures.push(figure("faults", sum.faults));
+        }
+        figures
+    }
+}
+
+/// Where two methods show something else in segment 0, in words.
+fn difference(one: &Finds, other: &Finds) -> Option<String> {
+    let (a, b) = (by_ports(one), by_ports(other));
+    let differs = a.iter().zip(&b).find(|(a, b)| a != b);
+    let at = match differs {
+        Some((a, _)) => a.0.address(),
+        None if a.len() == b.len() => return None,
+        None => {
+            let longer = if a.len() > b.len() { &a } else { &b };
+            longer[a.len().min(b.len())].0.address()
+        }
+    };
+    let (one, other) = (one.method.name(), other.method.name());
+    Some(format!("{one} and {other} do not show the same at {at}"))
+}
+
+/// A function as it is listed, with the sizes of its BARs.
+fn shown(device: &vm::Device, names: &Names) -> Device {
+    let found = &device.found;
+    let mut shown = Device::new(&found.function(), names);
+    shown.set_windows(found.windows());
+    let bars = found.bars.iter().map(|bar| Bar::from(*bar));
+    shown.bars.extend(bars.map(|bar| BaseAddress::of(&bar)));
+    for one in &device.capabilities {
+        if let Some(one) = one.capability() {
+            shown.add_capability(&one);
+        }
+        if let Some(one) = one.extended() {
+            shown.add_extended(&one);
+        }
+    }
+    shown
+}
+
+/// Each function, and its capabilities, without what ports do not reach.
+fn by_ports(finds: &Finds) -> Vec<(&Found, Vec<FoundCapability>)> {
+    let devices = finds.devices.iter();
+    let near = devices.filter(|device| device.found.segment == 0);
+    near.map(|device| {
+        let capabilities = device.capabilities.iter();
+        let near = capabilities.filter(|one| one.register < 256).copied();
+        (&device.found, near.collect())
+    })
+    .collect()
+}
+
+/// To the other's, if there is one.
+fn ratio(ns: Option<f64>, other: Option<f64>) -> Option<String> {
+    let ratio = ns? / other?;
+    Some(if ratio < 0.0995 {
+        format!("{ratio:.4}")
+    } else {
+        format!("{ratio:.2}")
+    })
+}
+
+/// Whole, where it is.
+fn count(value: f64) -> String {
+    if value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.4}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nostall_work::pci::Tree;
+    use vm::Measuring;
+
+    use super::*;
+
+    fn device(devfn: u8) -> vm::Device {
+        let found = Found {
+            segment: 0,
+            bus: 0,
+            devfn,
+            vendor: 0x1af4,
+            device: 0x10f5,
+            revision: 0,
+            class: 0x12_0000,
+            header: 0,
+            multi_function: false,
+            subsystem: None,
+            buses: None,
+            windows: [None; 3],
+            interrupt: (0, 0),
+            bars: Default::default(),
+        };
+        vm::Device {
+            found,
+            capabilities: Vec::new(),
+        }
+    }
+
+    fn finds(method: Method, devices: &[vm::Device]) -> Finds {
+        let sum = Tree {
+            method,
+            functions: devices.len() as u32,
+            buses: 1,
+            faults: 0,
+            digest: 0,
+        };
+        Finds {
+            method,
+            devices: devices.to_vec(),
+            faults: Vec::new(),
+            sum,
+        }
+    }
+
+    /// Two devices, found by each of three methods; two reads by each of two.
+    fn measured(change: impl FnOnce(&mut Outcome)) -> Measured {
+        let devices = [device(0), device(8)];
+        let methods = [Method::Ports, Method::Ecam, Method::Auto];
+        let measure = [Strategy::Ports, Strategy::Ecam].map(|by| (Operation::Read(10), by));
+        let measurings = measure.iter().chain(&measure).zip(1..);
+        let mut outcome = Outcome {
+            trees: methods.map(|method| finds(method, &devices)).to_vec(),
+            equal: true,
+            virtio_drivers: devices.iter().map(vm::Device::brief).collect(),
+            measurings: measurings
+                .map(|((operation, strategy), n)| Measuring {
+                    operation: *operation,
+                    strategy: *strategy,
+                    measured: Some(Once {
+                        operations: 10,
+                        bus_accesses: 20,
+                        ns: n * 100,
+                        value: 7,
+                        ..Once::default()
+                    }),
+                    exits: Some(5),
+                })
+                .collect(),
+            ..Outcome::default()
+        };
+        change(&mut outcome);
+        Measured {
+            headline: String::new(),
+            on: "qemu",
+            rounds: 2,
+            ways: ways(&outcome, &measure),
+            outcome,
+        }
+    }
+
+    fn failure(change: impl FnOnce(&mut Outcome)) -> Option<String> {
+        measured(change).answer().failure
+    }
+
+    #[test]
+    fn what_is_the_same_by_every_method_is_a_success() {
+        let answer = measured(|_| {}).answer();
+        assert_eq!(answer.failure, None);
+        assert!(
+            answer.text.contains("the same 2 functions"),
+            "{}",
+            answer.text
+        );
+        let of = |strategy, metric| {
+            let mut figures = answer.figures.iter();
+            let found = figures.find(|f| (f.strategy, f.metric.as_str()) == (strategy, metric));
+            found.map(|figure| figure.value)
+        };
+        assert_eq!(of("ports", "ns_per_read"), Some(10.0));
+        assert_eq!(of("ecam", "ns_per_read"), Some(20.0));
+        assert_eq!(of("ecam", "exits_per_read"), Some(0.5));
+        assert_eq!(of("ecam", "read_time_ratio_to_ports"), Some(2.0));
+        assert_eq!(of("ecam", "read_time_ratio_to_ram"), None);
+        assert_eq!(of("ecam", "functions"), Some(2.0));
+        assert_eq!(answer.devices.map(|devices| devices.len()), Some(2));
+    }
+
+    #[test]
+    fn a_method_that_shows_something_else_is_named() {
+        let why = failure(|outcome| outcome.trees[0].devices[1].found.revision = 1);
+        assert_eq!(
+            why.unwrap(),
+            "auto and ports do not show the same at 0000:00:01.0"
+        );
+        let why = failure(|outcome| {
+            outcome.trees[1].devices.pop();
+            outcome.trees[1].sum.functions = 1;
+        });
+        assert_eq!(
+            why.unwrap(),
+            "auto and ecam do not show the same at 0000:00:01.0"
+        );
+        let why = failure(|outcome| outcome.equal = false);
+        assert_eq!(why.unwrap(), "the guest says that its trees differ");
+        let why = failure(|outcome| {
+            outcome.virtio_drivers.pop();
+        });
+        assert_eq!(
+            why.unwrap(),
+            "the virtio-drivers crate finds other functions"
+        );
+        let why = failure(|outcome| {
+            outcome.measurings[2].measured = Some(Once::default());
+        });
+        assert_eq!(why.unwrap(), "read by ports: it does not read the same");
+        let why = failure(|outcome| outcome.trees[2].sum.functions = 3);
+        assert_eq!(
+            why.unwrap(),
+            "auto: the guest has not told of all functions"
+        );
+    }
+
+    #[test]
+    fn what_ports_do_not_reach_is_no_difference() {
+        let far = FoundCapability {
+            register: 256,
+            id: 1,
+            word: 1,
+        };
+        let by_memory = |outcome: &mut Outcome| {
+            for finds in &mut outcome.trees[1..] {
+                finds.devices[0].capabilities.push(far);
+            }
+        };
+        assert_eq!(failure(by_memory), None);
+        let why = failure(|outcome| {
+            let near = FoundCapability {
+                register: 64,
+                ..far
+            };
+            outcome.trees[1].devices[0].capabilities.push(near);
+        });
+        assert!(why.is_some());
+    }
+
+    #[test]
+    fn a_device_that_is_not_as_it_should_be_is_told_of_and_no_failure() {
+        let answer = measured(|outcome| {
+            outcome.trees[0].faults.push("0000:00:01.0: odd".to_owned());
+            outcome.trees[0].sum.faults = 3;
+        })
+        .answer();
+        assert_eq!(answer.failure, None);
+        let told = "Wrong with it:\n  ports: 0000:00:01.0: odd\n  ports: and 2 more\n";
+        assert!(answer.text.contains(told), "{}", answer.text);
+    }
+
+    #[test]
+    fn a_method_that_is_not_there_has_no_row() {
+        let answer = measured(|outcome| {
+            outcome.trees.remove(1);
+            for one in &mut outcome.measurings {
+                if one.strategy == Strategy::Ecam {
+                    one.measured = None;
+                }
+            }
+        })
+        .answer();
+        assert_eq!(answer.failure, None);
+        assert!(
+            answer
+                .text
+                .contains("There is no ECAM to compare: ports show 2 functions")
+        );
+        assert!(
+            !answer
+                .figures
+                .iter()
+                .any(|figure| figure.strategy == "ecam")
+        );
+    }
+}

@@ -1,0 +1,916 @@
+//! `nostall run pci`: the guest sees what the machine has, by every method, and what that
+//! costs is counted.
+
+mod common;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use assert_cmd::cargo::cargo_bin;
+use common::qemu;
+use nostall_vm::Guest;
+use nostall_vm::pci::{Device, Experiment, Outcome, Strategy, model};
+use nostall_work::Report;
+use nostall_work::pci::{Found, Kind, Method, Operation, Told};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
+
+/// For a guest that enumerates, and for the monitor's answer.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The four functions that a Q35 PC has of itself.
+const Q35: [(u8, u16); 4] = [
+    (0x00, 0x29c0),
+    (0xf8, 0x2918),
+    (0xfa, 0x2922),
+    (0xfb, 0x2930),
+];
+
+/// Ports of the root complex, two in one device; behind them and beside them virtio; a
+/// device of three functions with a gap.
+const ROOT_PORTS: &[&str] = &[
+    "pcie-root-port,id=port0,chassis=1,addr=5.0,multifunction=on",
+    "pcie-root-port,id=port1,chassis=2,addr=5.1",
+    "virtio-net-pci,id=net,bus=port0",
+    "virtio-rng-pci,id=rng,addr=6.0,multifunction=on",
+    "virtio-balloon-pci,id=balloon,addr=6.2",
+    "qemu-xhci,id=usb,addr=6.7",
+];
+
+/// A switch with three ports, one of them empty, behind a root port.
+const SWITCH: &[&str] = &[
+    "pcie-root-port,id=root,chassis=1",
+    "x3130-upstream,id=up,bus=root",
+    "xio3130-downstream,id=down0,bus=up,chassis=2,addr=0",
+    "xio3130-downstream,id=down1,bus=up,chassis=3,addr=1",
+    "xio3130-downstream,id=down2,bus=up,chassis=4,addr=2",
+    "e1000e,id=e1000e,bus=down0",
+    "virtio-rng-pci,id=rng,bus=down2",
+];
+
+/// Conventional buses: behind a bridge from PCI Express, behind one of the chipset's, and
+/// behind those another one.
+const CONVENTIONAL: &[&str] = &[
+    "pcie-root-port,id=root,chassis=1",
+    "pcie-pci-bridge,id=pci,bus=root",
+    "e1000,id=e1000,bus=pci,addr=3",
+    "pci-bridge,id=below,bus=pci,chassis_nr=2,addr=4",
+    "rtl8139,id=rtl,bus=below,addr=1f.0",
+    "i82801b11-bridge,id=dmi",
+    "pci-bridge,id=further,bus=dmi,chassis_nr=3,addr=1",
+    "virtio-rng-pci,id=rng,bus=further,addr=2",
+    "bochs-display,id=display",
+];
+
+/// A QEMU that ends with us, whatever happens.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the guest told, and what QEMU's monitor says of its devices then.
+fn both(devices: &[&str], more: &[&str], work: &str) -> (Vec<Told>, Vec<Value>) {
+    let dir = TempDir::new().unwrap();
+    let (kernel, reports) = (dir.path().join("kernel"), dir.path().join("reports"));
+    fs::write(&kernel, KERNEL).unwrap();
+    let mut command = Command::new("qemu-system-x86_64");
+    command
+        .args(["-machine", "q35", "-accel", "tcg", "-m", "128M"])
+        .args([
+            "-nodefaults",
+            "-no-user-config",
+            "-no-reboot",
+            "-display",
+            "none",
+        ])
+        .args(["-append", &format!("{work} fail:hang"), "-kernel"])
+        .arg(&kernel)
+        .args([
+            "-chardev",
+            &format!("file,id=reports,path={}", reports.display()),
+        ])
+        .args(["-device", "isa-debugcon,chardev=reports,iobase=0xe9"])
+        .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"])
+        .args(["-qmp", "stdio"]);
+    for device in devices {
+        command.args(["-device", device]);
+    }
+    let qemu = command
+        .args(more)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut qemu = Running(qemu.unwrap());
+    let start = Instant::now();
+    let told = loop {
+        let so_far = fs::read_to_string(&reports).unwrap_or_default();
+        if so_far.contains("compared") && so_far.ends_with('\n') {
+            break told(&so_far);
+        }
+        let ended = qemu.0.try_wait().unwrap();
+        assert!(ended.is_none(), "QEMU ended with {ended:?}: {so_far}");
+        assert!(start.elapsed() < LIMIT, "no end after {LIMIT:?}: {so_far}");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    (told, query_pci(&mut qemu.0))
+}
+
+fn told(reports: &str) -> Vec<Told> {
+    let reports = reports
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let told = reports.filter_map(|report| match report {
+        Report::Pci { told, .. } => Some(told),
+        Report::Ready { .. } => None,
+        other => panic!("{other:?}"),
+    });
+    told.collect()
+}
+
+/// The monitor's `query-pci`: the devices of all root buses.
+fn query_pci(qemu: &mut Child) -> Vec<Value> {
+    let mut to = qemu.stdin.take().unwrap();
+    for command in ["qmp_capabilities", "query-pci"] {
+        writeln!(to, "{}", json!({ "execute": command })).unwrap();
+    }
+    let lines = BufReader::new(qemu.stdout.take().unwrap()).lines();
+    let answers = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let mut answers = answers.filter(|answer| answer["return"].is_array());
+    let buses = answers.next().unwrap();
+    let buses = buses["return"].as_array().unwrap().iter();
+    buses
+        .flat_map(|bus| bus["devices"].as_array().unwrap().clone())
+        .collect()
+}
+
+/// A function, as far as the monitor shows it.
+#[derive(Debug, PartialEq, Eq)]
+struct Shown {
+    vendor: u64,
+    device: u64,
+    class: u64,
+    subsystem: Option<(u64, u64)>,
+    /// Primary, secondary, subordinate.
+    buses: Option<[u64; 3]>,
+    /// What a bridge passes on: I/O, memory, prefetchable memory.
+    windows: Option<[Option<(u64, u64)>; 3]>,
+    /// The address is `None` if the function does not answer there.
+    bars: BTreeMap<u64, Region>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Region {
+    io: bool,
+    prefetch: bool,
+    wide: bool,
+    size: u64,
+    address: Option<u64>,
+}
+
+type Place = (u64, u64);
+
+/// Each function of the monitor's tree, by bus and by device and function.
+fn shown(devices: &[Value], all: &mut BTreeMap<Place, Shown>, names: &mut Vec<String>) {
+    for device in devices {
+        let number = |value: &Value| value.as_u64().unwrap();
+        let devfn = number(&device["slot"]) << 3 | number(&device["function"]);
+        let place = (number(&device["bus"]), devfn);
+        let bridge = device.get("pci_bridge");
+        let id = &device["id"];
+        let bars = device["regions"].as_array().unwrap().iter().map(|region| {
+            let io = region["type"] == "io";
+            let place = match (number(&region["bar"]), bridge) {
+                (6, Some(_)) => 0x38,
+                (6, None) => 0x30,
+                (n, _) => 0x10 + 4 * n,
+            };
+            let shown = Region {
+                io,
+                prefetch: region["prefetch"] == true,
+                wide: region["mem_type_64"] == true,
+                size: number(&region["size"]),
+                address: region["address"]
+                    .as_i64()
+                    .filter(|at| *at > 0)
+                    .map(|at| at as u64),
+            };
+            (place, shown)
+        });
+        let shown_here = Shown {
+            vendor: number(&id["vendor"]),
+            device: number(&id["device"]),
+            class: number(&device["class_info"]["class"]),
+            subsystem: id
+                .get("subsystem")
+                .map(|subsystem| (number(&id["subsystem-vendor"]), number(subsystem))),
+            buses: bridge.map(|bridge| {
+                ["number", "secondary", "subordinate"].map(|name| number(&bridge["bus"][name]))
+            }),
+            windows: bridge.map(|bridge| {
+                ["io_range", "memory_range", "prefetchable_range"].map(|name| {
+                    let range = &bridge["bus"][name];
+                    let (base, limit) = (number(&range["base"]), number(&range["limit"]));
+                    (base <= limit).then_some((base, limit))
+                })
+            }),
+            bars: bars.collect(),
+        };
+        assert!(all.insert(place, shown_here).is_none(), "{place:?} twice");
+        names.push(device["qdev_id"].as_str().unwrap().to_owned());
+        if let Some(below) = bridge.and_then(|bridge| bridge["devices"].as_array()) {
+            shown(below, all, names);
+        }
+    }
+}
+
+/// The same of what the guest found, as far as `monitor` shows it.
+fn as_shown(found: &Found, monitor: &Shown) -> Shown {
+    let bars = found.bars.iter().map(|bar| {
+        let register = u64::from(bar.register);
+        // What does not answer, the monitor shows at no address.
+        let answers = monitor
+            .bars
+            .get(&register)
+            .is_some_and(|bar| bar.address.is_some());
+        let region = Region {
+            io: bar.kind == Kind::Io,
+            prefetch: bar.kind == Kind::Prefetchable,
+            wide: bar.bits == 64,
+            size: bar.size,
+            address: answers.then_some(bar.address),
+        };
+        (register, region)
+    });
+    Shown {
+        vendor: found.vendor.into(),
+        device: found.device.into(),
+        class: u64::from(found.class >> 8),
+        subsystem: found
+            .subsystem
+            .filter(|_| monitor.subsystem.is_some())
+            .map(|(vendor, device)| (vendor.into(), device.into())),
+        buses: found.buses.map(|(primary, secondary, subordinate)| {
+            [primary, secondary, subordinate].map(u64::from)
+        }),
+        windows: found.buses.map(|_| found.windows),
+        bars: bars.collect(),
+    }
+}
+
+fn functions(told: &[Told], by: Method) -> Vec<&Found> {
+    let functions = told.iter().filter_map(|told| match told {
+        Told::Function { method, found } if *method == by => Some(found),
+        _ => None,
+    });
+    functions.collect()
+}
+
+/// The guest's tree is the monitor's, by each method, and has every device that was given.
+fn check(told: &[Told], monitor: &[Value], devices: &[&str]) {
+    let (mut all, mut names) = (BTreeMap::new(), Vec::new());
+    shown(monitor, &mut all, &mut names);
+    for device in devices {
+        let id = device
+            .split(',')
+            .find_map(|word| word.strip_prefix("id="))
+            .unwrap();
+        assert!(
+            names.iter().any(|name| name == id),
+            "{id} is not in {names:?}"
+        );
+    }
+    assert_eq!(all.len(), Q35.len() + devices.len());
+    for method in [Method::Ports, Method::Ecam, Method::Auto] {
+        let found = functions(told, method);
+        let places = |found: &Found| (u64::from(found.bus), u64::from(found.devfn));
+        let found: BTreeMap<_, _> = found
+            .into_iter()
+            .map(|found| (places(found), found))
+            .collect();
+        assert!(
+            found.keys().eq(all.keys()),
+            "{method:?}: {found:x?} and {all:x?}"
+        );
+        for (place, found) in found {
+            let monitor = &all[&place];
+            assert_eq!(as_shown(found, monitor), *monitor, "{method:?} {place:x?}");
+        }
+    }
+    assert!(
+        told.iter()
+            .any(|told| matches!(told, Told::Compared { equal: true }))
+    );
+    assert!(!told.iter().any(|told| matches!(told, Told::Fault { .. })));
+}
+
+#[test]
+fn root_ports_and_many_functions_are_found_as_the_monitor_shows_them() {
+    if qemu("root_ports").is_none() {
+        return;
+    }
+    let (told, monitor) = both(ROOT_PORTS, &[], "pci:enumerate");
+    check(&told, &monitor, ROOT_PORTS);
+}
+
+#[test]
+fn a_switch_is_found_as_the_monitor_shows_it() {
+    if qemu("a_switch").is_none() {
+        return;
+    }
+    let (told, monitor) = both(SWITCH, &[], "pci:enumerate");
+    check(&told, &monitor, SWITCH);
+}
+
+#[test]
+fn conventional_buses_are_found_as_the_monitor_shows_them() {
+    if qemu("conventional_buses").is_none() {
+        return;
+    }
+    let (told, monitor) = both(CONVENTIONAL, &[], "pci:enumerate");
+    check(&told, &monitor, CONVENTIONAL);
+}
+
+/// What the guest says of its machine.
+fn choice(told: &[Told]) -> (&str, bool, Option<Method>, &str) {
+    let machine = told.iter().find_map(|told| match told {
+        Told::Machine {
+            environment,
+            ecam_first,
+            chosen,
+            why,
+        } => Some((environment.as_str(), *ecam_first, *chosen, why.as_str())),
+        _ => None,
+    });
+    machine.unwrap()
+}
+
+#[test]
+fn under_a_hypervisor_ecam_comes_first() {
+    if qemu("under_a_hypervisor").is_none() {
+        return;
+    }
+    let (told, _) = both(&[], &[], "pci:enumerate");
+    let why = "ECAM first, ports for the rest; they agree about 0000:00:00.0";
+    let expected = ("hypervisor TCGTCGTCGTCG", true, Some(Method::Ecam), why);
+    assert_eq!(choice(&told), expected);
+    let found = functions(&told, Method::Auto);
+    let found: Vec<_> = found
+        .iter()
+        .map(|found| (found.devfn, found.device))
+        .collect();
+    assert_eq!(found, Q35);
+}
+
+#[test]
+fn on_bare_metal_ports_come_first_and_a_reserved_window_is_believed() {
+    if qemu("on_bare_metal").is_none() {
+        return;
+    }
+    let cpu = ["-cpu", "qemu64,-hypervisor"];
+    let (told, monitor) = both(SWITCH, &cpu, "pci:enumerate");
+    let why = "ports first, ECAM for the rest; they agree about 0000:00:00.0";
+    assert_eq!(
+        choice(&told),
+        ("bare metal", false, Some(Method::Ports), why)
+    );
+    check(&told, &monitor, SWITCH);
+    let windows: Vec<_> = told
+        .iter()
+        .filter(|told| matches!(told, Told::Window { doubt: None, .. }))
+        .collect();
+    assert_eq!(windows.len(), 1, "{windows:?}");
+}
+
+/// A PC of 1996, which has no ECAM, and an MCFG table that says `entries`.
+fn lie(entries: &[u8], more: &[&str]) -> Vec<Told> {
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("mcfg");
+    fs::write(&data, [&[0; 8], entries].concat()).unwrap();
+    let table = format!("sig=MCFG,rev=1,data={}", data.display());
+    let old = ["-machine", "pc", "-acpitable", &table];
+    both(&[], &[&old[..], more].concat(), "pci:enumerate").0
+}
+
+/// An entry for all buses of segment 0.
+fn entry(base: u64) -> Vec<u8> {
+    [&base.to_le_bytes()[..], &[0, 0, 0, 255, 0, 0, 0, 0]].concat()
+}
+
+fn falls_back(told: &[Told], why: &str) {
+    let (_, _, chosen, said) = choice(told);
+    assert_eq!((chosen, said), (Some(Method::Ports), why));
+    assert!(!functions(told, Method::Ports).is_empty());
+    assert!(functions(told, Method::Ecam).is_empty());
+    let (ports, auto) = (
+        functions(told, Method::Ports),
+        functions(told, Method::Auto),
+    );
+    assert_eq!(ports, auto);
+}
+
+#[test]
+fn a_machine_without_ecam_is_read_by_ports() {
+    if qemu("a_machine_without_ecam").is_none() {
+        return;
+    }
+    let (told, _) = both(&[], &["-machine", "pc"], "pci:enumerate");
+    falls_back(&told, "ports: there is no ECAM");
+    assert!(told.contains(&Told::NoWindows(Report::text(format_args!(
+        "ACPI has no MCFG table"
+    )))));
+}
+
+#[test]
+fn a_table_that_lies_is_found_out_and_ports_are_used() {
+    if qemu("a_table_that_lies").is_none() {
+        return;
+    }
+    let told = lie(&entry(0xc000_0000), &[]);
+    falls_back(&told, "ports: ECAM tells something else about 0000:00:00.0");
+}
+
+#[test]
+fn a_damaged_table_is_said_to_be_damaged_and_ports_are_used() {
+    if qemu("a_damaged_table").is_none() {
+        return;
+    }
+    let twice = [entry(0xc000_0000), entry(0xd000_0000)].concat();
+    for (entries, why) in [
+        (&entry(0xc000_0000)[..15], "ACPI's MCFG table is cut off"),
+        (&[], "ACPI's MCFG table has no entries"),
+        (&entry(1), "ACPI's MCFG table has an impossible entry 0"),
+        (
+            &twice,
+            "ACPI's MCFG table has an entry 1 that overlaps an earlier one",
+        ),
+    ] {
+        let told = lie(entries, &[]);
+        falls_back(&told, "ports: there is no ECAM");
+        assert!(told.contains(&Told::NoWindows(Report::text(format_args!("{why}")))));
+    }
+}
+
+#[test]
+fn a_window_that_cannot_be_is_doubted_and_ports_are_used() {
+    if qemu("a_window_that_cannot_be").is_none() {
+        return;
+    }
+    let bare = ["-cpu", "qemu64,-hypervisor"];
+    for (base, more, why) in [
+        (
+            0xc000_0000,
+            &bare[..],
+            "the ECAM window is not reserved by the firmware's memory map from 0xc0000000 on",
+        ),
+        (
+            1 << 60,
+            &[],
+            "the ECAM window is beyond addresses of 40 bits",
+        ),
+        (
+            1 << 36,
+            &[],
+            "the ECAM window is in RAM, or beyond the 4 GiB that this kernel maps",
+        ),
+        (
+            1 << 20,
+            &[],
+            "the ECAM window is in RAM, or beyond the 4 GiB that this kernel maps",
+        ),
+    ] {
+        let told = lie(&entry(base), more);
+        falls_back(&told, "ports: there is no ECAM");
+        let doubt = told.iter().find_map(|told| match told {
+            Told::Window { doubt, .. } => doubt.as_deref(),
+            _ => None,
+        });
+        assert_eq!(doubt, Some(why));
+    }
+}
+
+#[test]
+fn what_we_assign_anew_is_where_the_monitor_shows_it() {
+    if qemu("what_we_assign_anew").is_none() {
+        return;
+    }
+    // Elsewhere than the firmware does; the second time changes nothing.
+    let assign = "pci:assign:c0000000:f0000000:4000000000:8000000000";
+    for devices in [ROOT_PORTS, SWITCH, CONVENTIONAL] {
+        let (told, monitor) = both(devices, &[], &format!("{assign} {assign} pci:enumerate"));
+        check(&told, &monitor, devices);
+        let assigned: Vec<_> = told
+            .iter()
+            .filter(|told| matches!(told, Told::Assigned { left: 0, .. }))
+            .collect();
+        assert_eq!(assigned.len(), 2);
+        assert_eq!(assigned[0], assigned[1]);
+        let places = |kind| {
+            let found = functions(&told, Method::Ecam);
+            let bars = found.into_iter().flat_map(|found| &found.bars);
+            let bars = bars.filter(move |bar| bar.kind == kind);
+            bars.map(|bar| bar.address).collect::<Vec<_>>()
+        };
+        assert!(
+            places(Kind::Memory)
+                .iter()
+                .all(|at| (0xc000_0000..0xf000_0000).contains(at))
+        );
+        assert!(
+            places(Kind::Io)
+                .iter()
+                .all(|at| (0x1000..0x1_0000).contains(at))
+        );
+    }
+}
+
+#[test]
+fn virtio_drivers_finds_the_same_by_our_access() {
+    if qemu("virtio_drivers").is_none() {
+        return;
+    }
+    for devices in [ROOT_PORTS, SWITCH, CONVENTIONAL] {
+        let (told, _) = both(devices, &[], "pci:virtio-drivers pci:enumerate");
+        let theirs: Vec<_> = told
+            .iter()
+            .filter_map(|told| match told {
+                Told::VirtioDrivers {
+                    bus,
+                    devfn,
+                    vendor,
+                    device,
+                    class,
+                } => Some((*bus, *devfn, *vendor, *device, *class)),
+                _ => None,
+            })
+            .collect();
+        let mut ours: Vec<_> = functions(&told, Method::Auto)
+            .iter()
+            .map(|found| {
+                (
+                    found.bus,
+                    found.devfn,
+                    found.vendor,
+                    found.device,
+                    found.class,
+                )
+            })
+            .collect();
+        ours.sort_unstable();
+        assert_eq!(theirs, ours);
+        assert_eq!(ours.len(), Q35.len() + devices.len());
+    }
+}
+
+/// Reads and writes of one round, and rounds, as the command has them.
+const READ: Operation = Operation::Read(1_000);
+const WRITE: Operation = Operation::Write(500);
+
+/// Every operation in each of these ways, once.
+fn all(strategies: &[Strategy]) -> Vec<(Operation, Strategy)> {
+    let operations = [READ, WRITE, Operation::Scan, Operation::Init];
+    operations
+        .into_iter()
+        .flat_map(|operation| strategies.iter().map(move |by| (operation, *by)))
+        .filter(|(operation, by)| {
+            matches!(operation, Operation::Read(_) | Operation::Write(_)) || *by != Strategy::Ram
+        })
+        .collect()
+}
+
+/// Bus accesses, and exits where they are counted, of one measuring.
+fn counts(outcome: &Outcome, operation: Operation, strategy: Strategy) -> (u64, Option<u64>) {
+    let mut measurings = outcome.measurings.iter();
+    let one = measurings.find(|one| (one.operation, one.strategy) == (operation, strategy));
+    let one = one.unwrap();
+    let measured = one.measured.unwrap();
+    assert_eq!(measured.faults, 0);
+    (measured.bus_accesses, one.exits)
+}
+
+/// One bus access by memory, two by ports, whatever is done.
+fn check_counts(outcome: &Outcome) {
+    use Strategy::{Ecam, Ports};
+    assert_eq!(counts(outcome, READ, Ports).0, 2_000);
+    assert_eq!(counts(outcome, READ, Ecam).0, 1_000);
+    assert_eq!(counts(outcome, WRITE, Ports).0, 1_000);
+    assert_eq!(counts(outcome, WRITE, Ecam).0, 500);
+    for walk in [Operation::Scan, Operation::Init] {
+        let ecam = counts(outcome, walk, Ecam).0;
+        assert_eq!(counts(outcome, walk, Ports).0, 2 * ecam);
+    }
+    // A function that is there takes five accesses, one that is not takes one; a bus has 32
+    // devices, and three of the chipset's functions share one.
+    let functions = outcome.by(Method::Auto).unwrap().devices.len() as u64;
+    assert!(counts(outcome, Operation::Scan, Ecam).0 >= 5 * functions + 32 - functions);
+}
+
+#[test]
+fn a_read_is_two_bus_accesses_by_ports_and_one_by_memory() {
+    let Some(qemu) = qemu("a_read_is_two_bus_accesses") else {
+        return;
+    };
+    let strategies = [
+        Strategy::Ports,
+        Strategy::Ecam,
+        Strategy::Ram,
+        Strategy::Auto,
+    ];
+    let measure = all(&strategies);
+    let experiment = Experiment {
+        measure: &measure,
+        repeat: 2,
+    };
+    for (cpu, auto) in [("qemu64", 1_000), ("qemu64,-hypervisor", 2_000)] {
+        let qemu_args = ["-cpu", cpu].map(OsString::from);
+        let guest = Guest {
+            qemu_args: &qemu_args,
+            ..GUEST
+        };
+        let (outcome, _) = qemu.pci(&guest, &experiment).unwrap();
+        assert!(outcome.equal);
+        assert_eq!(outcome.measurings.len(), 2 * measure.len());
+        check_counts(&outcome);
+        // What is chosen is what is used.
+        assert_eq!(counts(&outcome, READ, Strategy::Auto), (auto, None));
+        assert_eq!(counts(&outcome, READ, Strategy::Ram).0, 1_000);
+    }
+}
+
+const GUEST: Guest<'_> = Guest {
+    kernel: KERNEL,
+    cpus: 1,
+    work: &[],
+    repeat: 1,
+    input: &[],
+    ram: None,
+    qemu_args: &[],
+};
+
+#[test]
+fn in_the_model_a_shadow_leaves_exits_to_writes_alone() {
+    let measure = all(&[Strategy::Ports, Strategy::Ecam, Strategy::EcamShadow]);
+    let experiment = Experiment {
+        measure: &measure,
+        repeat: 1,
+    };
+    let outcome = model(&experiment).unwrap();
+    assert!(outcome.equal);
+    check_counts(&outcome);
+    check_exits(&outcome);
+}
+
+/// Every access is an exit, unless the machine shows what there is to read.
+fn check_exits(outcome: &Outcome) {
+    use Strategy::{Ecam, EcamShadow, Ports};
+    for operation in [READ, WRITE, Operation::Scan, Operation::Init] {
+        for strategy in [Ports, Ecam] {
+            let (accesses, exits) = counts(outcome, operation, strategy);
+            assert_eq!(exits, Some(accesses), "{operation:?} by {strategy:?}");
+        }
+    }
+    assert_eq!(counts(outcome, READ, EcamShadow).1, Some(0));
+    assert_eq!(counts(outcome, WRITE, EcamShadow).1, Some(500));
+    assert_eq!(counts(outcome, Operation::Scan, EcamShadow).1, Some(0));
+    // Two writes for each BAR, or half of one, and two for each command register; no more.
+    let devices = &outcome.by(Method::Auto).unwrap().devices;
+    let bars = devices.iter().map(|device| match device.found.header {
+        _ if device.found.class >> 8 == 0x0600 => 7,
+        1 => 3,
+        _ => 7,
+    });
+    let bars = bars.sum::<u64>();
+    let commands = 2 * devices.len() as u64;
+    let writes = counts(outcome, Operation::Init, EcamShadow).1.unwrap();
+    assert!(
+        writes <= 2 * bars + commands,
+        "{writes} for {bars} registers"
+    );
+    assert!(writes > commands);
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn on_kvm_a_read_that_is_mapped_takes_no_exit() {
+    use nostall_vm::kvm::{Kvm, Options};
+    let kvm = match Kvm::find(Options::default()) {
+        Ok(kvm) => kvm,
+        Err(error) => {
+            assert!(std::env::var_os("NOSTALL_REQUIRE_KVM").is_none(), "{error}");
+            let _ = writeln!(std::io::stderr(), "SKIPPED on_kvm_a_read: {error}");
+            return;
+        }
+    };
+    use Strategy::{Auto, Ecam, EcamShadow, Ports, PortsCoalesced, Ram};
+    let measure = all(&[Ports, PortsCoalesced, Ecam, EcamShadow, Ram, Auto]);
+    let experiment = Experiment {
+        measure: &measure,
+        repeat: 1,
+    };
+    let (outcome, _, notes) = kvm.pci(&GUEST, &experiment).unwrap();
+    if !notes.is_empty() {
+        assert!(
+            std::env::var_os("NOSTALL_REQUIRE_KVM").is_none(),
+            "{notes:?}"
+        );
+        let _ = writeln!(std::io::stderr(), "SKIPPED on_kvm_a_read: {notes:?}");
+        return;
+    }
+    assert!(outcome.equal);
+    check_counts(&outcome);
+    check_exits(&outcome);
+    for operation in [READ, WRITE, Operation::Scan, Operation::Init] {
+        // The index is collected, the data is not.
+        let (accesses, exits) = counts(&outcome, operation, PortsCoalesced);
+        assert_eq!(exits, Some(accesses / 2), "{operation:?}");
+    }
+    assert_eq!(counts(&outcome, READ, Ram), (1_000, Some(0)));
+    assert_eq!(counts(&outcome, READ, Auto), (1_000, Some(1_000)));
+    let found = outcome.by(Method::Ecam).unwrap();
+    let briefs: Vec<_> = found.devices.iter().map(Device::brief).collect();
+    assert_eq!(briefs, outcome.virtio_drivers);
+    assert_eq!((found.sum.functions, found.sum.buses), (14, 7));
+}
+
+fn run(args: &[&str], dir: &Path) -> Output {
+    Command::new(cargo_bin("nostall"))
+        .args(["run", "pci"])
+        .args(args)
+        .current_dir(dir)
+        .env("TMPDIR", dir)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// What it prints when it succeeds, and what it writes.
+fn succeed(args: &[&str]) -> (String, Value) {
+    let dir = TempDir::new().unwrap();
+    let args = [args, &["--json", "figures"]].concat();
+    let output = run(&args, dir.path());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    assert_eq!(stderr, "", "nothing but the answer");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    let out = String::from_utf8(output.stdout).unwrap();
+    for line in out.lines() {
+        // Names of devices are as long as they are.
+        let device = line.contains("- 0");
+        assert!(
+            (device || line.len() <= 80) && line == line.trim_end(),
+            "{line}"
+        );
+    }
+    let document = fs::read_to_string(dir.path().join("figures")).unwrap();
+    (out, serde_json::from_str(&document).unwrap())
+}
+
+/// Figures by strategy and metric.
+fn figures(document: &Value, on: &str) -> HashMap<(String, String), f64> {
+    assert_eq!(document["schema"], 1);
+    let mut figures = HashMap::new();
+    for result in document["results"].as_array().unwrap() {
+        assert_eq!(
+            (&result["path"], &result["on"]),
+            (&json!("pci"), &json!(on))
+        );
+        assert!(result["unit"].is_string() && result["n"].as_u64() >= Some(1));
+        let key = |name: &str| result[name].as_str().unwrap().to_owned();
+        let value = result["value"].as_f64().unwrap();
+        let known = figures.insert((key("strategy"), key("metric")), value);
+        assert_eq!(known, None, "one figure a name");
+    }
+    figures
+}
+
+#[test]
+fn the_command_lists_what_it_was_given_and_tells_what_it_costs() {
+    if qemu("the_command_lists").is_none() {
+        return;
+    }
+    let args = SWITCH
+        .iter()
+        .flat_map(|device| [DEVICE.to_owned(), format!("--qemu-arg={device}")]);
+    let args: Vec<String> = args.chain(["--on=qemu".to_owned()]).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let (out, document) = succeed(&args);
+    assert!(out.contains("show the same 11 functions"), "{out}");
+    let figures = figures(&document, "qemu");
+    let figure = |strategy: &str, metric: &str| figures.get(&(strategy.into(), metric.into()));
+    for (strategy, accesses) in [("ports", 2.0), ("ecam", 1.0), ("ram", 1.0), ("auto", 1.0)] {
+        for what in ["read", "write"] {
+            let metric = format!("bus_accesses_per_{what}");
+            assert_eq!(figure(strategy, &metric), Some(&accesses), "{strategy}");
+            assert!(figure(strategy, &format!("ns_per_{what}")) > Some(&0.0));
+            assert!(figure(strategy, &format!("{what}_time_ratio_to_ports")) > Some(&0.0));
+            assert_eq!(figure(strategy, &format!("exits_per_{what}")), None);
+        }
+    }
+    let devices = document["devices"].as_array().unwrap();
+    assert_eq!(devices.len(), 11);
+    let network = devices
+        .iter()
+        .find(|device| device["device"] == "10d3")
+        .unwrap();
+    assert_eq!(network["vendor"], "8086");
+    assert_eq!(
+        (&network["class"], &network["header"]),
+        (&json!("020000"), &json!("endpoint"))
+    );
+    let sizes: Vec<_> = network["bars"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|bar| &bar["size"])
+        .collect();
+    assert_eq!(sizes, [0x2_0000, 0x2_0000, 0x20, 0x4000, 0x4_0000]);
+    let capabilities = network["capabilities"].as_array().unwrap().iter();
+    let names: Vec<_> = capabilities
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["pm", "msi", "pcie", "msi-x", "aer", "serial-number"]
+    );
+    let ports = devices
+        .iter()
+        .filter(|device| device["port"] == "downstream-port");
+    let behind: Vec<_> = ports
+        .map(|port| port["buses"]["secondary"].as_str().unwrap())
+        .collect();
+    assert_eq!(behind, ["03", "04", "05"]);
+    assert!(out.contains("03:00.0"), "{out}");
+    for strategy in ["ports", "ecam", "auto"] {
+        assert_eq!(figure(strategy, "functions"), Some(&11.0));
+        assert_eq!(figure(strategy, "buses"), Some(&6.0));
+        assert_eq!(figure(strategy, "faults"), Some(&0.0));
+        assert!(figure(strategy, "ns_per_init") > figure(strategy, "ns_per_scan"));
+    }
+}
+
+const DEVICE: &str = "--qemu-arg=-device";
+
+#[test]
+fn the_command_says_that_bare_metal_is_read_by_ports() {
+    if qemu("the_command_says").is_none() {
+        return;
+    }
+    let (out, _) = succeed(&[
+        "--on=qemu",
+        "--qemu-arg=-cpu",
+        "--qemu-arg=qemu64,-hypervisor",
+    ]);
+    assert!(
+        out.contains("\nbare metal: ports first, if it is there\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("\nchosen: ports first, ECAM for the rest;"),
+        "{out}"
+    );
+}
+
+#[test]
+fn the_command_needs_no_machine_for_counts() {
+    let (out, document) = succeed(&["--on=model"]);
+    assert!(out.contains("show the same 14 functions"), "{out}");
+    let figures = figures(&document, "model");
+    let figure = |strategy: &str, metric: &str| figures[&(strategy.into(), metric.into())];
+    assert_eq!(figure("ports", "exits_per_read"), 2.0);
+    assert_eq!(figure("ecam", "exits_per_read"), 1.0);
+    assert_eq!(figure("ecam-shadow", "exits_per_read"), 0.0);
+    assert_eq!(figure("ecam-shadow", "exits_per_scan"), 0.0);
+    assert!(!figures.keys().any(|(_, metric)| metric.contains("ns_per")));
+}
+
+#[test]
+fn what_belongs_to_other_paths_is_refused() {
+    let dir = TempDir::new().unwrap();
+    for (args, says) in [
+        (
+            &["--capture", "x"][..],
+            "--capture goes with the paths uart and pstore",
+        ),
+        (&["--bytes", "1"], "--bytes goes with the path uart"),
+        (
+            &["--on", "model", "--qemu-arg", "x"],
+            "--qemu-arg has no meaning with --on model",
+        ),
+    ] {
+        let output = run(args, dir.path());
+        assert!(!output.status.success());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains(says), "{stderr}");
+    }
+}

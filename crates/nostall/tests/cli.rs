@@ -353,7 +353,11 @@ fn what_kvm_cannot_do_is_refused_and_so_is_what_only_kvm_can() {
             &["--on", "kvm", "--profile", "pc-16550a"],
             "goes with --on model",
         ),
-        (&["--on", "kvm", "pstore"], "for the path uart"),
+        (&["--on", "kvm", "pstore"], "for the paths uart and pci"),
+        (
+            &["--on", "kvm", "pci", "--uart", "ports"],
+            "--uart goes with the path uart",
+        ),
         (
             &["--on", "qemu", "--uart", "ports"],
             "--uart has no meaning",

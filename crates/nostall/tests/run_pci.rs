@@ -872,7 +872,7 @@ fn the_command_says_that_bare_metal_is_read_by_ports() {
         "--qemu-arg=qemu64,-hypervisor",
     ]);
     assert!(
-        out.contains("\nbare metal: ports first, if it is there\n"),
+        out.contains("\nbare metal: the policy is ports first\n"),
         "{out}"
     );
     assert!(
@@ -892,6 +892,46 @@ fn the_command_needs_no_machine_for_counts() {
     assert_eq!(figure("ecam-shadow", "exits_per_read"), 0.0);
     assert_eq!(figure("ecam-shadow", "exits_per_scan"), 0.0);
     assert!(!figures.keys().any(|(_, metric)| metric.contains("ns_per")));
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn the_command_counts_exits_on_kvm() {
+    use nostall_vm::kvm::{Kvm, Options, Pci};
+    let all = Pci::ALL.map(|pci| {
+        let options = Options {
+            pci,
+            ..Options::default()
+        };
+        Kvm::find(options).map(|kvm| kvm.notes().to_vec())
+    });
+    if let Some(missing) = all
+        .iter()
+        .find(|kvm| !matches!(kvm, Ok(notes) if notes.is_empty()))
+    {
+        let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
+        assert!(!required, "{missing:?}");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED the_command_counts_exits_on_kvm: {missing:?}"
+        );
+        return;
+    }
+    let (out, document) = succeed(&["--on=kvm"]);
+    assert!(out.contains("show the same 14 functions"), "{out}");
+    let figures = figures(&document, "kvm");
+    for (strategy, exits) in [
+        ("ports", 2.0),
+        ("ports-coalesced", 1.0),
+        ("ecam", 1.0),
+        ("ecam-shadow", 0.0),
+        ("ram", 0.0),
+        ("auto", 1.0),
+    ] {
+        let figure = &figures[&(strategy.to_owned(), "exits_per_read".to_owned())];
+        assert_eq!(*figure, exits, "{strategy}");
+    }
+    assert_eq!(document["devices"].as_array().unwrap().len(), 14);
 }
 
 #[test]

@@ -256,7 +256,7 @@ impl Measured {
         let machine = &self.outcome.machine;
         let first = if machine.ecam_first { "ECAM" } else { "ports" };
         let mut lines = vec![
-            format!("{}: {first} first, if it is there", machine.environment),
+            format!("{}: the policy is {first} first", machine.environment),
             format!("chosen: {}", machine.why),
         ];
         for window in &self.outcome.windows {
@@ -278,15 +278,7 @@ impl Measured {
     fn table(&self) -> String {
         let mut table = Table::new();
         table.set_header([
-            "operation",
-            "by",
-            "bus",
-            "exits",
-            "time",
-            "to ports",
-            "to ram",
-            "| seed",
-            "to ports",
+            "what", "by", "bus", "exits", "time", "/ports", "/ram", "| seed", "/ports",
         ]);
         let dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         let mut before = None;
@@ -315,11 +307,12 @@ impl Measured {
             "\
             {} reads of 32 bits, {} writes of 8; scan: every function found;\n\
             init: and its BARs sized, its capabilities followed. bus, exits, time: of one,\n\
-            {} (exits: VM exits, - where this machine cannot count\n\
-            them). ram: the same code on plain memory, the limit. auto: what was chosen.\n\
-            seed: Linux on VMware in 2022: 100,000 reads took 12.809 s by ports, 8.517 s by\n\
-            ECAM, 0.010 s by ECAM that is mapped; scan and initialisation took 55 ms by\n\
-            ports, 18 ms by that: compare ratios, and not times.",
+            {}; exits to user space, - where this machine cannot count\n\
+            them. /ports, /ram: time to that by ports, and to that of the same code on plain\n\
+            memory, the limit. auto: by what was chosen. seed: Linux on VMware in 2022:\n\
+            100,000 reads took 12.809 s by ports, 8.517 s by ECAM, 0.010 s by ECAM that is\n\
+            mapped; scan and initialisation took 55 ms by ports, 18 ms by that: compare\n\
+            ratios, and not times.",
             self.operations("read"),
             self.operations("write"),
             match self.rounds {

@@ -1,21 +1,20 @@
 //! PCI configuration space: what each way to it costs, and whether all show the same.
 
+mod figures;
+mod table;
+mod verdict;
+
 use std::io;
 
 use anyhow::Result;
-use comfy_table::Table;
 use nostall_pci::{Bar, Names};
 use nostall_vm::Ran;
 use nostall_vm::pci::{self as vm, Experiment, Finds, Outcome, Strategy, Window, model};
 use nostall_vm::qemu::Qemu;
-use nostall_work::pci::{
-    Found, FoundCapability, Measured as Once, Method, Operation, READS, WRITES,
-};
+use nostall_work::pci::{Measured as Once, Method, Operation, READS, WRITES};
 
-use super::json::Figure;
 use super::on::On;
 use super::progress::Busy;
-use super::table::{aligned, time};
 use super::uart::guest;
 use super::verdict::median;
 use super::{Answer, Args};
@@ -179,18 +178,6 @@ fn ways(outcome: &Outcome, measure: &[(Operation, Strategy)]) -> Vec<Way> {
     ways
 }
 
-/// What the seed measured for one operation, in nanoseconds.
-fn published(way: &Way) -> Option<f64> {
-    match (way.operation, way.strategy) {
-        (Operation::Read(_), Strategy::Ports) => Some(12.809e9 / 1e5),
-        (Operation::Read(_), Strategy::Ecam) => Some(8.517e9 / 1e5),
-        (Operation::Read(_), Strategy::EcamShadow) => Some(0.010e9 / 1e5),
-        (Operation::Init, Strategy::Ports) => Some(55e6),
-        (Operation::Init, Strategy::EcamShadow) => Some(18e6),
-        _ => None,
-    }
-}
-
 /// The stable word for what is done, once.
 const fn word(operation: Operation) -> &'static str {
     match operation {
@@ -275,62 +262,6 @@ impl Measured {
         lines.join("\n")
     }
 
-    fn table(&self) -> String {
-        let mut table = Table::new();
-        table.set_header([
-            "what", "by", "bus", "exits", "time", "/ports", "/ram", "| seed", "/ports",
-        ]);
-        let dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-        let mut before = None;
-        for way in &self.ways {
-            let name = Some(word(way.operation)).filter(|word| before != Some(*word));
-            before = Some(word(way.operation));
-            let to = |other| {
-                let other = self.way(way.operation, other)?.ns();
-                ratio(way.ns(), other)
-            };
-            let seed = published(way);
-            let seed_ports = self.way(way.operation, Strategy::Ports).and_then(published);
-            table.add_row([
-                name.unwrap_or_default().to_owned(),
-                way.strategy.name().to_owned(),
-                count(way.each(|once| once.bus_accesses)),
-                dash(way.exits().map(count)),
-                dash(way.ns().map(time)),
-                dash(to(Strategy::Ports)),
-                dash(to(Strategy::Ram)),
-                dash(seed.map(time)),
-                dash(ratio(seed, seed_ports)),
-            ]);
-        }
-        let legend = format!(
-            "\
-            {} reads of 32 bits, {} writes of 8; scan: every function found;\n\
-            init: and its BARs sized, its capabilities followed. bus, exits, time: of one,\n\
-            {}; exits to user space, - where this machine cannot count\n\
-            them. /ports, /ram: time to that by ports, and to that of the same code on plain\n\
-            memory, the limit. auto: by what was chosen. seed: Linux on VMware in 2022:\n\
-            100,000 reads took 12.809 s by ports, 8.517 s by ECAM, 0.010 s by ECAM that is\n\
-            mapped; scan and initialisation took 55 ms by ports, 18 ms by that: compare\n\
-            ratios, and not times.",
-            self.operations("read"),
-            self.operations("write"),
-            match self.rounds {
-                1 => "measured once".to_owned(),
-                n => format!("medians of {n} rounds"),
-            },
-        );
-        format!("{}\n\n{legend}", aligned(table, 2))
-    }
-
-    /// How many are measured at once.
-    fn operations(&self, what: &str) -> u32 {
-        let mut ways = self.ways.iter();
-        let way = ways.find(|way| word(way.operation) == what);
-        way.and_then(|way| way.rounds.first())
-            .map_or(0, |once| once.operations)
-    }
-
     fn way(&self, operation: Operation, strategy: Strategy) -> Option<&Way> {
         let mut ways = self.ways.iter();
         ways.find(|way| way.operation == operation && way.strategy == strategy)
@@ -347,154 +278,6 @@ impl Measured {
         let devices = self.finds().map_or(&[][..], |finds| &finds.devices);
         devices.iter().map(|device| shown(device, &names)).collect()
     }
-
-    fn success(&self) -> String {
-        let functions = self.finds().map_or(0, |finds| finds.devices.len());
-        let functions = match functions {
-            1 => "1 function".to_owned(),
-            n => format!("{n} functions"),
-        };
-        match self.outcome.by(Method::Ecam) {
-            Some(_) => format!(
-                "Ports, ECAM and what was chosen of them show the same {functions}; the\n\
-                 virtio-drivers crate finds the same by our access."
-            ),
-            None => format!(
-                "There is no ECAM to compare: ports show {functions}; the virtio-drivers crate\n\
-                 finds the same by our access."
-            ),
-        }
-    }
-
-    /// What was wrong with the devices on the way: no failure of ours, as long as every
-    /// method shows the same.
-    fn doubts(&self) -> Vec<String> {
-        let mut doubts = Vec::new();
-        for finds in &self.outcome.trees {
-            let method = finds.method.name();
-            doubts.extend(finds.faults.iter().map(|what| format!("{method}: {what}")));
-            let more = u64::from(finds.sum.faults).saturating_sub(finds.faults.len() as u64);
-            if more > 0 {
-                doubts.push(format!("{method}: and {more} more"));
-            }
-        }
-        doubts
-    }
-
-    /// What is not as it should be; empty if all is.
-    fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        let outcome = &self.outcome;
-        for finds in &outcome.trees {
-            if finds.sum.functions as usize != finds.devices.len() {
-                let method = finds.method.name();
-                faults.push(format!("{method}: the guest has not told of all functions"));
-            }
-        }
-        if let Some(chosen) = self.finds() {
-            let others = outcome
-                .trees
-                .iter()
-                .filter(|finds| finds.method != chosen.method);
-            faults.extend(others.filter_map(|other| difference(chosen, other)));
-            let briefs = chosen
-                .devices
-                .iter()
-                .filter(|device| device.found.segment == 0);
-            let mut briefs: Vec<_> = briefs.map(vm::Device::brief).collect();
-            // It goes from bus to bus; we go down at each bridge.
-            briefs.sort_unstable_by_key(|brief| (brief.bus, brief.devfn));
-            if briefs != outcome.virtio_drivers {
-                faults.push("the virtio-drivers crate finds other functions".to_owned());
-            }
-        }
-        if faults.is_empty() && !outcome.equal {
-            faults.push("the guest says that its trees differ".to_owned());
-        }
-        for way in &self.ways {
-            let (word, strategy) = (word(way.operation), way.strategy.name());
-            let accesses = matches!(way.operation, Operation::Read(_) | Operation::Write(_));
-            if accesses && way.rounds.iter().any(|once| once.faults > 0) {
-                faults.push(format!("{word} by {strategy}: not every access was made"));
-            }
-            let first = self
-                .ways
-                .iter()
-                .find(|other| other.operation == way.operation);
-            let values = |way: &Way| {
-                way.rounds
-                    .iter()
-                    .all(|once| once.value == way.rounds[0].value)
-            };
-            let same = first.is_some_and(|first| first.rounds[0].value == way.rounds[0].value);
-            if !values(way) || !same {
-                faults.push(format!("{word} by {strategy}: it does not read the same"));
-            }
-        }
-        faults
-    }
-
-    fn figures(&self) -> Vec<Figure> {
-        let mut figures = Vec::new();
-        for way in &self.ways {
-            let word = word(way.operation);
-            let figure = |metric: String, value, unit| Figure {
-                path: "pci",
-                strategy: way.strategy.name(),
-                on: self.on,
-                metric,
-                value,
-                unit,
-                n: way.rounds.len(),
-            };
-            let accesses = way.each(|once| once.bus_accesses);
-            figures.push(figure(format!("bus_accesses_per_{word}"), accesses, "1"));
-            if let Some(exits) = way.exits() {
-                figures.push(figure(format!("exits_per_{word}"), exits, "1"));
-            }
-            let Some(ns) = way.ns() else { continue };
-            figures.push(figure(format!("ns_per_{word}"), ns, "ns"));
-            for other in [Strategy::Ports, Strategy::Ram] {
-                let other_ns = self.way(way.operation, other).and_then(Way::ns);
-                if let Some(other_ns) = other_ns {
-                    let metric = format!("{word}_time_ratio_to_{}", other.name());
-                    figures.push(figure(metric, ns / other_ns, "1"));
-                }
-            }
-        }
-        for finds in &self.outcome.trees {
-            let figure = |metric: &str, value: u32| Figure {
-                path: "pci",
-                strategy: finds.method.name(),
-                on: self.on,
-                metric: metric.to_owned(),
-                value: value.into(),
-                unit: "1",
-                n: 1,
-            };
-            let sum = &finds.sum;
-            figures.push(figure("functions", sum.functions));
-            figures.push(figure("buses", sum.buses));
-            figures.push(figure("faults", sum.faults));
-        }
-        figures
-    }
-}
-
-/// Where two methods show something else in segment 0, in words.
-fn difference(one: &Finds, other: &Finds) -> Option<String> {
-    let (a, b) = (by_ports(one), by_ports(other));
-    let differs = a.iter().zip(&b).find(|(a, b)| a != b);
-    let at = match differs {
-        Some((a, _)) => a.0.address(),
-        None if a.len() == b.len() => return None,
-        None => {
-            let longer = if a.len() > b.len() { &a } else { &b };
-            longer[a.len().min(b.len())].0.address()
-        }
-    };
-    let (one, other) = (one.method.name(), other.method.name());
-    Some(format!("{one} and {other} do not show the same at {at}"))
 }
 
 /// A function as it is listed, with the sizes of its BARs.
@@ -515,40 +298,9 @@ fn shown(device: &vm::Device, names: &Names) -> Device {
     shown
 }
 
-/// Each function, and its capabilities, without what ports do not reach.
-fn by_ports(finds: &Finds) -> Vec<(&Found, Vec<FoundCapability>)> {
-    let devices = finds.devices.iter();
-    let near = devices.filter(|device| device.found.segment == 0);
-    near.map(|device| {
-        let capabilities = device.capabilities.iter();
-        let near = capabilities.filter(|one| one.register < 256).copied();
-        (&device.found, near.collect())
-    })
-    .collect()
-}
-
-/// To the other's, if there is one.
-fn ratio(ns: Option<f64>, other: Option<f64>) -> Option<String> {
-    let ratio = ns? / other?;
-    Some(if ratio < 0.0995 {
-        format!("{ratio:.4}")
-    } else {
-        format!("{ratio:.2}")
-    })
-}
-
-/// Whole, where it is.
-fn count(value: f64) -> String {
-    if value.fract() == 0.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.4}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use nostall_work::pci::Tree;
+    use nostall_work::pci::{Found, FoundCapability, Tree};
     use vm::Measuring;
 
     use super::*;

@@ -1,0 +1,54 @@
+//! The figures, for programs.
+
+use nostall_vm::pci::Strategy;
+
+use super::{Measured, Way, word};
+use crate::run::json::Figure;
+
+impl Measured {
+    pub(super) fn figures(&self) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        for way in &self.ways {
+            let word = word(way.operation);
+            let figure = |metric: String, value, unit| Figure {
+                path: "pci",
+                strategy: way.strategy.name(),
+                on: self.on,
+                metric,
+                value,
+                unit,
+                n: way.rounds.len(),
+            };
+            let accesses = way.each(|once| once.bus_accesses);
+            figures.push(figure(format!("bus_accesses_per_{word}"), accesses, "1"));
+            if let Some(exits) = way.exits() {
+                figures.push(figure(format!("exits_per_{word}"), exits, "1"));
+            }
+            let Some(ns) = way.ns() else { continue };
+            figures.push(figure(format!("ns_per_{word}"), ns, "ns"));
+            for other in [Strategy::Ports, Strategy::Ram] {
+                let other_ns = self.way(way.operation, other).and_then(Way::ns);
+                if let Some(other_ns) = other_ns {
+                    let metric = format!("{word}_time_ratio_to_{}", other.name());
+                    figures.push(figure(metric, ns / other_ns, "1"));
+                }
+            }
+        }
+        for finds in &self.outcome.trees {
+            let figure = |metric: &str, value: u32| Figure {
+                path: "pci",
+                strategy: finds.method.name(),
+                on: self.on,
+                metric: metric.to_owned(),
+                value: value.into(),
+                unit: "1",
+                n: 1,
+            };
+            let sum = &finds.sum;
+            figures.push(figure("functions", sum.functions));
+            figures.push(figure("buses", sum.buses));
+            figures.push(figure("faults", sum.faults));
+        }
+        figures
+    }
+}

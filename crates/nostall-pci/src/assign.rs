@@ -452,6 +452,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         };
         bridge::number(self.access, address, address.bus(), below, last)?;
         self.above[usize::from(below)] = (address.bus(), address.devfn());
+        bridge::pass_all_io(self.access, address)?;
         let can = bridge::windows(self.access, address, self.limits())?;
         for (space, can) in can.into_iter().enumerate() {
             if can && self.passes[space].contains(address.bus()) {

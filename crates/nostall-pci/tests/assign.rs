@@ -113,6 +113,19 @@ fn no_two_bridges_ever_claim_one_bus_whatever_numbers_they_had() {
 }
 
 #[test]
+fn a_bridge_passes_on_all_of_its_io_window_and_keeps_its_other_controls() {
+    const VGA: u16 = 1 << 3;
+    let tree = nested();
+    {
+        let port = &mut tree.functions.borrow_mut()[1].fake;
+        port.set16(BRIDGE_CONTROL, VGA | BRIDGE_CONTROL_ISA);
+        port.mask16(BRIDGE_CONTROL, VGA | BRIDGE_CONTROL_ISA);
+    }
+    run(&tree, &ranges(), Decoding::On);
+    assert_eq!(tree.ecam().read16(at(0, 1, 0), BRIDGE_CONTROL), Ok(VGA));
+}
+
+#[test]
 fn windows_hold_what_is_below_and_no_more() {
     let tree = nested();
     run(&tree, &ranges(), Decoding::Off);

@@ -14,7 +14,8 @@ use crate::byte_set::ByteSet;
 use crate::one_bus::{Link, Links, OneBus};
 use crate::registers::{COMMAND_BUS_MASTER, COMMAND_IO, COMMAND_MEMORY};
 use crate::{
-    AccessError, Address, Bar, BarFault, BarKind, ConfigAccess, Function, Header, ScanFault,
+    AccessError, Address, Bar, BarFault, BarKind, Buses, ConfigAccess, Function, Header, ScanFault,
+    Unread,
 };
 
 /// What a root bus has to give. A range that is empty is not there.
@@ -35,12 +36,14 @@ pub struct Ranges {
 }
 
 /// Whether functions may answer at once.
+///
+/// Bridges pass accesses on in both cases, and what those below them do as bus masters:
+/// no driver turns on a bridge above its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoding {
     /// They stay silent; each driver turns its own on.
     Off,
     /// A function whose BARs of a space (I/O, memory) all have their places answers there.
-    /// A bridge also passes on what those below it do as bus masters.
     On,
 }
 
@@ -237,6 +240,52 @@ impl Places {
     }
 }
 
+/// Bridges that were met and have no numbers yet, by bus and device and function; the next
+/// one last.
+struct Unnumbered {
+    list: [(u8, u8); 256],
+    len: usize,
+}
+
+impl Default for Unnumbered {
+    fn default() -> Self {
+        Self {
+            list: [NOBODY; 256],
+            len: 0,
+        }
+    }
+}
+
+impl Unnumbered {
+    /// `false` if it is full: there are not so many bus numbers.
+    fn push(&mut self, bus: u8, devfn: u8) -> bool {
+        let Some(place) = self.list.get_mut(self.len) else {
+            return false;
+        };
+        *place = (bus, devfn);
+        self.len += 1;
+        true
+    }
+
+    /// Brings those from the `first` on into the order in which they are taken out.
+    fn reverse_from(&mut self, first: usize) {
+        if let Some(new) = self.list.get_mut(first..self.len) {
+            new.reverse();
+        }
+    }
+
+    /// Takes out the next one, if it is on `bus`.
+    fn next_on(&mut self, bus: u8) -> Option<u8> {
+        let at = self.len.checked_sub(1)?;
+        let (on, devfn) = *self.list.get(at)?;
+        if on != bus {
+            return None;
+        }
+        self.len = at;
+        Some(devfn)
+    }
+}
+
 /// The functions of a bus that need places.
 #[derive(Default)]
 struct Devices {
@@ -310,11 +359,11 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
 
     /// Gives out bus numbers below `root`, depth first; returns the last one given.
     fn number(&mut self, root: u8, last: u8) -> u8 {
-        let mut walks = [OneBus::END; 256];
-        walks[usize::from(root)] = self.walk(root);
+        let mut unnumbered = Unnumbered::default();
+        self.meet(root, &mut unnumbered);
         let (mut bus, mut used) = (root, root);
         loop {
-            let Some((found, fault)) = walks[usize::from(bus)].next(self.access) else {
+            let Some(devfn) = unnumbered.next_on(bus) else {
                 if bus == root {
                     return used;
                 }
@@ -328,56 +377,89 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 bus = above;
                 continue;
             };
-            if let Some(fault) = found.as_ref().err().copied().or(fault) {
-                (self.report)(AssignFault::Scan(fault));
-            }
-            let Ok(function) = found else { continue };
+            let address = Address::from_devfn(self.segment, bus, devfn);
             let secondary = used.checked_add(1).filter(|next| *next <= last);
-            match self.meet(&function, secondary, last) {
+            match self.enter(address, secondary, last) {
                 Ok(Some(below)) => {
-                    used = below;
-                    walks[usize::from(below)] = self.walk(below);
-                    bus = below;
+                    (bus, used) = (below, below);
+                    self.meet(below, &mut unnumbered);
                 }
                 Ok(None) => {}
-                Err(error) => self.note(function.address, Err(error)),
+                Err(error) => self.note(address, Err(error)),
             }
         }
     }
 
-    /// Silences a function; numbers it if it is a bridge, and says which bus is below.
-    fn meet(
+    /// Silences the functions of a bus, and takes its bridges' numbers away before any of
+    /// them gets new ones: else two could claim one bus.
+    fn meet(&mut self, bus: u8, unnumbered: &mut Unnumbered) {
+        let before = unnumbered.len;
+        let mut walk = self.walk(bus);
+        while let Some((found, fault)) = walk.next(self.access) {
+            if let Some(fault) = found.as_ref().err().copied().or(fault) {
+                (self.report)(AssignFault::Scan(fault));
+            }
+            let Ok(function) = found else { continue };
+            if function.class.is_host_bridge() {
+                continue;
+            }
+            let address = function.address;
+            self.note(address, self.silence(&function));
+            let known = match function.header {
+                Header::Bridge(_) => unnumbered.push(bus, address.devfn()),
+                Header::CardBus { .. } => false, // it has windows of another kind
+                _ => true,
+            };
+            if !known {
+                (self.report)(AssignFault::NoBus(address));
+            }
+        }
+        unnumbered.reverse_from(before);
+    }
+
+    fn silence(&self, function: &Function) -> Result<(), AccessError> {
+        let address = function.address;
+        bridge::command(self.access, address, COMMAND_IO | COMMAND_MEMORY, 0)?;
+        match function.buses() {
+            None
+            | Some(Buses {
+                primary: 0,
+                secondary: 0,
+                subordinate: 0,
+            }) => Ok(()),
+            Some(_) => bridge::number(self.access, address, 0, 0, 0),
+        }
+    }
+
+    /// Numbers a bridge and closes its windows; says which bus is below.
+    fn enter(
         &mut self,
-        function: &Function,
+        address: Address,
         secondary: Option<u8>,
         last: u8,
     ) -> Result<Option<u8>, AccessError> {
-        let address = function.address;
-        if function.class.is_host_bridge() {
-            return Ok(None);
-        }
-        bridge::command(self.access, address, COMMAND_IO | COMMAND_MEMORY, 0)?;
-        if function.buses().is_none() {
-            return Ok(None);
-        }
-        let secondary = match function.header {
-            Header::Bridge(_) => secondary,
-            _ => None, // CardBus has windows of another kind
+        let function = match Function::read(self.access, address) {
+            Ok(Some(function)) => function,
+            other => {
+                let why = other.err().unwrap_or(Unread::Vanished);
+                (self.report)(AssignFault::Scan(ScanFault::Unread { address, why }));
+                return Ok(None);
+            }
         };
         let Some(below) = secondary.filter(|bus| self.access.reaches(self.first(*bus), 0)) else {
             (self.report)(AssignFault::NoBus(address));
-            bridge::number(self.access, address, 0, 0, 0)?;
             return Ok(None);
         };
         bridge::number(self.access, address, address.bus(), below, last)?;
         self.above[usize::from(below)] = (address.bus(), address.devfn());
+        bridge::pass_all_io(self.access, address)?;
         let can = bridge::windows(self.access, address, self.limits())?;
         for (space, can) in can.into_iter().enumerate() {
             if can && self.passes[space].contains(address.bus()) {
                 self.passes[space].insert(below);
             }
         }
-        let (link, why) = Link::below(self.access, function, below, Ari::Enable);
+        let (link, why) = Link::below(self.access, &function, below, Ari::Enable);
         self.links.note(below, link);
         if let Some(why) = why {
             (self.report)(AssignFault::Scan(ScanFault::Capabilities { address, why }));
@@ -541,7 +623,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 _ => COMMAND_IO | COMMAND_MEMORY | COMMAND_BUS_MASTER,
             };
         }
-        if self.decoding == Decoding::On {
+        if kind == Kind::Bridge || self.decoding == Decoding::On {
             bridge::command(self.access, address, 0, has & !lacks)?;
         }
         Ok(())
@@ -701,7 +783,7 @@ mod tests {
     #[test]
     fn what_is_on_the_stack_is_as_much_as_is_said() {
         type AsUsed = Work<'static, dyn ConfigAccess, fn(AssignFault)>;
-        let numbering = size_of::<[OneBus; 256]>();
+        let numbering = size_of::<Unnumbered>();
         let placing = SPACES * size_of::<Places>();
         let most = size_of::<AsUsed>() + numbering.max(placing);
         assert!(most <= 10 << 10, "{most}");

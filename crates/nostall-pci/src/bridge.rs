@@ -1,8 +1,8 @@
 //! A bridge's numbers and windows.
 
 use crate::registers::{
-    COMMAND, IO_BASE, IO_BASE_UPPER, MEMORY_BASE, PREFETCHABLE_BASE, PREFETCHABLE_BASE_UPPER,
-    PREFETCHABLE_LIMIT_UPPER, PRIMARY_BUS,
+    BRIDGE_CONTROL, BRIDGE_CONTROL_ISA, COMMAND, IO_BASE, IO_BASE_UPPER, MEMORY_BASE,
+    PREFETCHABLE_BASE, PREFETCHABLE_BASE_UPPER, PREFETCHABLE_LIMIT_UPPER, PRIMARY_BUS,
 };
 use crate::{AccessError, Address, ConfigAccess};
 
@@ -26,19 +26,37 @@ impl Window {
     }
 }
 
-/// Turns bits of the Command register off and on. No access if nothing is asked for.
+/// Turns bits of the Command register off and on. It is not written for nothing.
 pub(crate) fn command<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
     off: u16,
     on: u16,
 ) -> Result<(), AccessError> {
-    let was = access.read16(address, COMMAND)?;
+    switch(access, address, COMMAND, off, on)
+}
+
+/// Lets it pass on all of its I/O window: nobody knows of holes in it here.
+pub(crate) fn pass_all_io<A: ConfigAccess + ?Sized>(
+    access: &A,
+    address: Address,
+) -> Result<(), AccessError> {
+    switch(access, address, BRIDGE_CONTROL, BRIDGE_CONTROL_ISA, 0)
+}
+
+fn switch<A: ConfigAccess + ?Sized>(
+    access: &A,
+    address: Address,
+    register: u16,
+    off: u16,
+    on: u16,
+) -> Result<(), AccessError> {
+    let was = access.read16(address, register)?;
     let new = was & !off | on;
     if new == was {
         return Ok(());
     }
-    access.write16(address, COMMAND, new)
+    access.write16(address, register, new)
 }
 
 /// Gives a bridge its bus numbers; its latency timer, in the same word, stays.

@@ -44,12 +44,12 @@ impl Function {
         address: Address,
     ) -> Result<Option<Self>, Unread> {
         let id = access.read32(address, VENDOR_ID)?;
-        match id {
-            0x0000_0000 | 0xffff_0000 => return Ok(None),
-            _ if id as u16 == 0xffff => return Ok(None),
-            // The rest of the word is all ones then (PCI Express Base, 2.3.2).
-            _ if id as u16 == 0x0001 => return Err(Unread::NotReady),
-            _ => {}
+        if !Self::is_there(id) {
+            return Ok(None);
+        }
+        // The rest of the word is all ones then (PCI Express Base, 2.3.2).
+        if id as u16 == 0x0001 {
+            return Err(Unread::NotReady);
         }
         let class = access.read32(address, REVISION_ID)?;
         let kind = access.read32(address, CACHE_LINE_SIZE)?;
@@ -72,6 +72,11 @@ impl Function {
             multi_function: kind_byte & HEADER_MULTI_FUNCTION != 0,
             interrupt: Interrupt { line, pin },
         }))
+    }
+
+    /// Whether this is the first word of a function.
+    pub(crate) const fn is_there(id: u32) -> bool {
+        id as u16 != 0xffff && !matches!(id, 0x0000_0000 | 0xffff_0000)
     }
 
     /// The numbers of the buses that it leads to, if it is a bridge to PCI or CardBus.

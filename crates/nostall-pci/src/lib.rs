@@ -23,18 +23,40 @@
 //!
 //! # Example
 //!
-//! A kernel that finds its network card. Here a model of a machine stands in for the ECAM
-//! window:
+//! A kernel that finds its network card. Here a model of a machine stands in for the ports
+//! and the ECAM window:
 //!
 //! ```
 //! use nostall_devices::pci::{Topology, VirtualBus};
-//! use nostall_pci::{Capabilities, Decoding, Ecam, Ranges, Scan, assign, bars};
+//! use nostall_pci::{
+//!     Capabilities, Decoding, Ecam, Environment, Known, Policy, Ports, Ranges, Scan, Selector,
+//!     Signature, assign, bars,
+//! };
+//! use spin::mutex::SpinMutex;
+//! # struct Cpu;
+//! # impl nostall_io::Processor for Cpu {
+//! #     fn id(&self) -> usize { 0 }
+//! #     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T { critical() }
+//! # }
 //!
 //! let machine = VirtualBus::new(Topology::new(0..=255)?.bridge);
-//! // In a kernel: unsafe { nostall_io::Mmio::new(window, size, MmioLayout::BYTES) }
-//! let access = Ecam::new(machine.ecam(), 0, 0..=255);
+//! // In a kernel: unsafe { nostall_io::Ports::new(PORT, PORTS) }, and its own `Processor`.
+//! let ports = Ports::<SpinMutex<()>, _, _>::new(machine.ports(), Cpu);
+//! // In a kernel: unsafe { nostall_io::Mmio::new(window, size, MmioLayout::BYTES) }, of a
+//! // window that `mcfg` or `device_tree` found and `Segment::believe` accepts.
+//! let ecam = Ecam::new(machine.ecam(), 0, 0..=255);
 //!
-//! // Only where no firmware has done it: all devices change their places.
+//! // In a kernel on x86_64: Environment::detect()
+//! let here = Environment::Hypervisor(Signature::KVM);
+//! let ports = ports.exist().then_some(ports);
+//! let (access, why) = Selector::choose(ports, Some(ecam), Policy::of(here, Known::TABLE));
+//! assert_eq!(
+//!     why.to_string(),
+//!     "ECAM first, ports for the rest; they agree about 0000:00:00.0"
+//! );
+//!
+//! // Only where no firmware has done it: all devices change their places. A driver turns
+//! // its device's decoding on when it is ready; bridges pass on from now on.
 //! let ranges = Ranges {
 //!     buses: 0..=255,
 //!     io: 0x1000..0x1_0000,

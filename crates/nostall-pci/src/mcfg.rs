@@ -28,19 +28,20 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Its physical addresses.
+    /// Its physical addresses; none if it has no bus.
     pub const fn window(&self) -> Range<u64> {
-        let buses = *self.buses.end() as u64 - *self.buses.start() as u64 + 1;
+        let buses = (*self.buses.end() as u64 + 1).saturating_sub(*self.buses.start() as u64);
         self.start..self.start.saturating_add(buses * BUS as u64)
     }
 
     /// Whether it may be used, on a machine with physical addresses of `address_bits` bits
-    /// whose firmware reserves the ranges `reserved` (those of E820 or UEFI that are
-    /// neither RAM nor ACPI's to reclaim).
+    /// whose firmware reserves the ranges `reserved`, in any order (those of E820 or UEFI
+    /// that are neither RAM nor ACPI's to reclaim; and who can read ACPI's namespace adds
+    /// those of its motherboard resources, PNP0C02, where some firmware lists the window
+    /// alone: PCI Firmware Specification 3.3, 4.1.2).
     ///
-    /// On bare metal, a window that the firmware's own memory map does not reserve is not
-    /// to be believed: old firmware listed windows that were not there. Ranges that touch
-    /// count as one if they come in order.
+    /// On bare metal, a window that the firmware does not reserve is not to be believed:
+    /// old firmware listed windows that were not there. Ranges that touch count as one.
     ///
     /// # Errors
     ///
@@ -49,7 +50,7 @@ impl Segment {
         &self,
         environment: Environment,
         address_bits: u8,
-        reserved: impl IntoIterator<Item = Range<u64>>,
+        reserved: impl IntoIterator<Item = Range<u64>> + Clone,
     ) -> Result<(), Doubt> {
         let window = self.window();
         let beyond = |bits: u8| {
@@ -62,9 +63,12 @@ impl Segment {
             return Err(Doubt::BeyondAddressSpace(address_bits));
         }
         let mut missing = window.start;
-        for range in reserved {
-            if range.contains(&missing) {
-                missing = range.end;
+        // Each round passes the end of a range, so that there are no more than those.
+        while missing < window.end {
+            let mut on_it = reserved.clone().into_iter();
+            match on_it.find(|range| range.contains(&missing)) {
+                Some(range) => missing = range.end,
+                None => break,
             }
         }
         if environment == Environment::BareMetal && missing < window.end {
@@ -333,6 +337,15 @@ mod tests {
             metal(&[(start - 4096, start + MIB), (start + MIB, end)]),
             Ok(())
         );
+        // A memory map need not be sorted, and its ranges may overlap.
+        let jumbled = [
+            (start + MIB, end),
+            (start + 4096, start + MIB + 4096),
+            (0, 4096),
+            (start, start + 8192),
+        ];
+        assert_eq!(metal(&jumbled), Ok(()));
+        assert_eq!(metal(&jumbled[..3]), Err(Doubt::NotReserved(start)));
         assert_eq!(metal(&[]), Err(Doubt::NotReserved(start)));
         assert_eq!(
             metal(&[(start, start + MIB)]),
@@ -340,6 +353,17 @@ mod tests {
         );
         assert_eq!(metal(&[(start + 1, end)]), Err(Doubt::NotReserved(start)));
         assert_eq!(segment.believe(VM, 36, []), Ok(()));
+    }
+
+    #[test]
+    fn a_segment_without_buses_has_no_window() {
+        #[expect(clippy::reversed_empty_ranges)]
+        let none = Segment {
+            number: 0,
+            buses: 5..=3,
+            start: MIB,
+        };
+        assert_eq!(none.window(), MIB..MIB);
     }
 
     #[test]

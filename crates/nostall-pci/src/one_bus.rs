@@ -25,13 +25,6 @@ impl OneBus {
         }
     }
 
-    /// One that is over.
-    pub(crate) const END: Self = Self {
-        next: None,
-        link: Link::None,
-        ari: false,
-    };
-
     /// The next function that is there, or what is wrong with it; and what is wrong with
     /// the way on from it.
     pub(crate) fn next<A: ConfigAccess + ?Sized>(

@@ -42,6 +42,21 @@ impl<L: RawMutex, R: Registers, P: Processor> Ports<L, R, P> {
         }
     }
 
+    /// Whether there are such ports: their index reads as it was written, and is put back.
+    ///
+    /// Some virtual machines have ECAM alone (QEMU's `microvm`, for one). Their ports read
+    /// all ones, as if no device were there.
+    pub fn exist(&self) -> bool {
+        self.processor.without_interrupts(|| {
+            let window = self.window.lock();
+            let before = window.read32(INDEX);
+            window.write32(INDEX, ENABLE);
+            let found = window.read32(INDEX) == ENABLE;
+            window.write32(INDEX, before);
+            found
+        })
+    }
+
     /// The window again.
     pub fn into_window(self) -> R {
         self.window.into_inner()

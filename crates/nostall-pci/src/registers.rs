@@ -49,6 +49,8 @@ pub const PREFETCHABLE_LIMIT_UPPER: u16 = 0x2c;
 pub const IO_BASE_UPPER: u16 = 0x30;
 /// Of a bridge: Expansion ROM Base Address (Bridge 3.2.5.14).
 pub const BRIDGE_EXPANSION_ROM: u16 = 0x38;
+/// Of a bridge: Bridge Control, 16 bits (Bridge 3.2.5.18).
+pub const BRIDGE_CONTROL: u16 = 0x3e;
 
 /// Of a CardBus bridge: Capabilities Pointer, 8 bits (PC Card, volume 7, 4.5.2).
 pub const CARDBUS_CAPABILITIES_POINTER: u16 = 0x14;
@@ -68,6 +70,10 @@ pub const COMMAND_MEMORY: u16 = 1 << 1;
 /// Of [`COMMAND`]: may be a bus master; of a bridge: passes on what those below it do
 /// (PCI 6.2.2, Bridge 3.2.4.3).
 pub const COMMAND_BUS_MASTER: u16 = 1 << 2;
+
+/// Of [`BRIDGE_CONTROL`], ISA Enable: of the I/O window's first 64 KiB the upper 768 bytes of
+/// each KiB are not passed on (Bridge 3.2.5.18).
+pub const BRIDGE_CONTROL_ISA: u16 = 1 << 2;
 
 /// Of [`STATUS`]: there is a list of capabilities (PCI 6.2.3).
 pub const STATUS_CAPABILITIES: u16 = 1 << 4;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{AccessError, Address, ConfigAccess, Environment, Signature, Width};
+use crate::{AccessError, Address, ConfigAccess, Environment, Function, Signature, Width};
 
 /// Which method comes first, for reads and writes alike. The other is used for what the
 /// first does not reach.
@@ -111,6 +111,9 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
     /// Takes what is there, and says why. Where both are there, ECAM is believed only if it
     /// tells the same as ports about a function of segment 0 that both reach: firmware's
     /// tables have been wrong.
+    ///
+    /// Ports that do not [`exist`](crate::Ports::exist) must not be given: they would show
+    /// no function where ECAM shows one, and be believed.
     pub fn choose(ports: Option<P>, ecam: Option<E>, policy: Policy) -> (Self, Choice) {
         let choice = match (&ports, &ecam) {
             (None, None) => Choice::Nothing,
@@ -200,7 +203,8 @@ fn compare<P: ConfigAccess, E: ConfigAccess>(ports: &P, ecam: &E, policy: Policy
         if by_ports != by_ecam {
             return Choice::Disagree(address);
         }
-        if by_ports[0] != Ok(!0) {
+        // That neither could read it, or that both read nothing, proves nothing.
+        if by_ports[0].is_ok_and(Function::is_there) {
             return Choice::Agreed(policy, address);
         }
     }

@@ -48,7 +48,8 @@ impl Windows {
 
         let word = read(MEMORY_BASE)?;
         let (base, limit) = halves(word & 0xfff0_fff0);
-        let memory = (word != 0).then_some(base << 16..=limit << 16 | 0xf_ffff);
+        // Every bridge has this one: zeros are its first MiB.
+        let memory = Some(base << 16..=limit << 16 | 0xf_ffff);
 
         let word = read(PREFETCHABLE_BASE)?;
         let (base, limit) = halves(word & 0xfff0_fff0);

@@ -90,6 +90,42 @@ fn buses_are_numbered_depth_first() {
 }
 
 #[test]
+fn no_two_bridges_ever_claim_one_bus_whatever_numbers_they_had() {
+    let fresh = nested();
+    run(&fresh, &ranges(), Decoding::On);
+    let tree = nested();
+    // Firmware that left room behind the first port, and a switch that was moved.
+    let bridges = [
+        (1, 0x04_0100),
+        (3, 0xff_0100),
+        (4, 0x08_0303),
+        (5, 0x07_0100),
+        (7, 0x01_0203),
+    ];
+    for (index, numbers) in bridges {
+        let fake = &mut tree.functions.borrow_mut()[index].fake;
+        assert_eq!(fake.bytes[usize::from(HEADER_TYPE)], 1, "{index}");
+        fake.set32(PRIMARY_BUS, 0x4000_0000 | numbers);
+    }
+    run(&tree, &ranges(), Decoding::On);
+    assert_eq!(tree.disputed.get(), 0);
+    assert_eq!(tree.contents(), fresh.contents());
+}
+
+#[test]
+fn a_bridge_passes_on_all_of_its_io_window_and_keeps_its_other_controls() {
+    const VGA: u16 = 1 << 3;
+    let tree = nested();
+    {
+        let port = &mut tree.functions.borrow_mut()[1].fake;
+        port.set16(BRIDGE_CONTROL, VGA | BRIDGE_CONTROL_ISA);
+        port.mask16(BRIDGE_CONTROL, VGA | BRIDGE_CONTROL_ISA);
+    }
+    run(&tree, &ranges(), Decoding::On);
+    assert_eq!(tree.ecam().read16(at(0, 1, 0), BRIDGE_CONTROL), Ok(VGA));
+}
+
+#[test]
 fn windows_hold_what_is_below_and_no_more() {
     let tree = nested();
     run(&tree, &ranges(), Decoding::Off);
@@ -112,7 +148,9 @@ fn functions_answer_only_if_the_caller_says_so() {
     run(&tree, &ranges(), Decoding::Off);
     assert_eq!(command(at(0, 0, 0)), 7); // the host bridge's is its own
     assert_eq!(command(at(1, 0, 0)), COMMAND_BUS_MASTER); // as it was
-    assert_eq!(command(at(0, 1, 0)), 0);
+    // A driver below turns on its own device, not what is above it.
+    assert_eq!(command(at(0, 1, 0)), 7);
+    assert_eq!(command(at(0, 3, 0)), 0);
     run(&tree, &ranges(), Decoding::On);
     assert_eq!(command(at(0, 0, 0)), 7);
     assert_eq!(command(at(0, 1, 0)), 7);
@@ -504,5 +542,6 @@ proptest! {
         let contents = tree.contents();
         prop_assert_eq!(run(&tree, &ranges, Decoding::On), (done, faults));
         prop_assert_eq!(tree.contents(), contents);
+        prop_assert_eq!(tree.disputed.get(), 0);
     }
 }

@@ -79,6 +79,24 @@ fn index_and_data_are_one_critical_section() {
 }
 
 #[test]
+fn ports_that_are_not_there_are_known_by_their_index() {
+    let events = RefCell::new(Vec::new());
+    let none = Ports::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
+    assert!(!none.exist());
+    let bus = VirtualBus::new(Topology::new(0..=0).unwrap().bridge);
+    let window = bus.ports();
+    window.write32(0, 0x8000_0910);
+    let some = Ports::<SpinMutex<()>, _, _>::new(bus.ports(), Cpu(&events));
+    assert!(some.exist());
+    assert_eq!(window.read32(0), 0x8000_0910, "put back");
+    let events = events.into_inner();
+    assert_eq!(
+        (events[0], events.last()),
+        (Event::Mask, Some(&Event::Unmask))
+    );
+}
+
+#[test]
 fn what_a_method_does_not_reach_it_does_not_touch() {
     let events = RefCell::new(Vec::new());
     let ports = Ports::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));

@@ -129,10 +129,31 @@ fn ecam_that_tells_something_else_is_not_used() {
 
 #[test]
 fn without_a_function_to_compare_ecam_is_not_used() {
-    let (ports, ecam) = (Way::ports(!0), Way::ecam(!0));
-    let (selector, choice) = Selector::choose(Some(&ports), Some(&ecam), Policy::EcamFirst);
+    // Nothing, and what broken boards read where there is nothing.
+    for identity in [!0, 0, 0xffff_0000] {
+        let (ports, ecam) = (Way::ports(identity), Way::ecam(identity));
+        let (selector, choice) = Selector::choose(Some(&ports), Some(&ecam), Policy::EcamFirst);
+        assert_eq!(choice, Choice::NothingToCompare, "{identity:#x}");
+        assert_eq!(used(&selector, at(), 0), [Some("ports"); 2]);
+    }
+}
+
+#[test]
+fn to_fail_alike_is_not_to_agree() {
+    struct Failing;
+    impl ConfigAccess for Failing {
+        fn reaches(&self, _: Address, _: u16) -> bool {
+            true
+        }
+        fn read(&self, _: Address, _: u16, _: Width) -> Result<u32, AccessError> {
+            Err(AccessError::Failed)
+        }
+        fn write(&self, _: Address, _: u16, _: Width, _: u32) -> Result<(), AccessError> {
+            Err(AccessError::Failed)
+        }
+    }
+    let (_, choice) = Selector::choose(Some(Failing), Some(Failing), Policy::EcamFirst);
     assert_eq!(choice, Choice::NothingToCompare);
-    assert_eq!(used(&selector, at(), 0), [Some("ports"); 2]);
 }
 
 #[test]

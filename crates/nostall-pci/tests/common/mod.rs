@@ -168,6 +168,9 @@ impl Fake {
 #[derive(Default)]
 pub struct Tree {
     pub functions: RefCell<Vec<Node>>,
+    /// Accesses that two bridges on one bus would pass on. The first got them here; on a
+    /// machine it may be the other, or both.
+    pub disputed: Cell<u32>,
 }
 
 pub struct Node {
@@ -193,11 +196,15 @@ impl Tree {
         let functions = self.functions.borrow();
         let (mut at, mut on) = (None, 0);
         while on != bus {
-            let (index, secondary) = functions.iter().enumerate().find_map(|(index, node)| {
+            let mut leading = functions.iter().enumerate().filter_map(|(index, node)| {
                 let (secondary, subordinate) = node.fake.buses()?;
                 let leads = node.parent == at && (secondary..=subordinate).contains(&bus);
                 (leads && secondary > on).then_some((index, secondary))
-            })?;
+            });
+            let (index, secondary) = leading.next()?;
+            if leading.next().is_some() {
+                self.disputed.set(self.disputed.get() + 1);
+            }
             (at, on) = (Some(index), secondary);
         }
         functions.iter().position(|node| {

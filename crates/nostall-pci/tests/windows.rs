@@ -1,0 +1,65 @@
+//! What a bridge passes on, as its registers have it.
+
+mod common;
+
+use common::{Fake, Tree, at, function};
+use nostall_pci::Windows;
+use nostall_pci::registers::*;
+
+fn windows(prepare: impl FnOnce(&mut Fake)) -> Windows {
+    let mut bridge = Fake::bridge(1, 0, 1, 1);
+    prepare(&mut bridge);
+    let tree = Tree::default();
+    tree.put(None, 1, 0, bridge);
+    let ecam = tree.ecam();
+    Windows::read(&ecam, &function(&ecam, at(0, 1, 0))).unwrap()
+}
+
+#[test]
+fn a_limit_names_the_last_granule_and_upper_halves_count_where_there_are_any() {
+    let wide = windows(|bridge| {
+        bridge.set16(IO_BASE, 0x2111);
+        bridge.set32(IO_BASE_UPPER, 0x0003_0002);
+        bridge.set32(MEMORY_BASE, 0xc010_c000);
+        bridge.set32(PREFETCHABLE_BASE, 0x0011_0001);
+        bridge.set32(PREFETCHABLE_BASE_UPPER, 0x80);
+        bridge.set32(PREFETCHABLE_LIMIT_UPPER, 0x81);
+    });
+    assert_eq!(wide.io, Some(0x2_1000..=0x3_2fff));
+    assert_eq!(wide.memory, Some(0xc000_0000..=0xc01f_ffff));
+    assert_eq!(wide.prefetchable, Some(0x80_0000_0000..=0x81_001f_ffff));
+    // The same without the bits that say so: what is there is no upper half.
+    let narrow = windows(|bridge| {
+        bridge.set16(IO_BASE, 0x2010);
+        bridge.set32(IO_BASE_UPPER, 0x0003_0002);
+        bridge.set32(PREFETCHABLE_BASE, 0xd010_d000);
+        bridge.set32(PREFETCHABLE_BASE_UPPER, 0x80);
+        bridge.set32(PREFETCHABLE_LIMIT_UPPER, 0x81);
+    });
+    assert_eq!(narrow.io, Some(0x1000..=0x2fff));
+    assert_eq!(narrow.prefetchable, Some(0xd000_0000..=0xd01f_ffff));
+}
+
+#[test]
+fn a_base_above_its_limit_closes_a_window() {
+    let closed = windows(|bridge| {
+        bridge.set16(IO_BASE, 0x01f1);
+        bridge.set32(MEMORY_BASE, 0x0000_fff0);
+        bridge.set32(PREFETCHABLE_BASE, 0x0001_0001);
+        bridge.set32(PREFETCHABLE_BASE_UPPER, 1); // by the upper half alone
+    });
+    assert_eq!(closed, Windows::default());
+}
+
+#[test]
+fn zeros_are_no_window_but_for_memory_which_every_bridge_has() {
+    let zeros = windows(|bridge| {
+        bridge.set16(IO_BASE, 0);
+        bridge.set32(PREFETCHABLE_BASE, 0);
+    });
+    let expected = Windows {
+        memory: Some(0..=0xf_ffff),
+        ..Windows::default()
+    };
+    assert_eq!(zeros, expected);
+}

@@ -143,13 +143,19 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         with_ports: impl FnOnce(&P) -> Result<T, AccessError>,
         with_ecam: impl FnOnce(&E) -> Result<T, AccessError>,
     ) -> Result<T, AccessError> {
-        let ports = self.ports.as_ref().filter(|p| p.reaches(address, register));
-        let ecam = self.ecam.as_ref().filter(|e| e.reaches(address, register));
-        match (ports, ecam, self.policy) {
-            (_, Some(ecam), Policy::EcamFirst) | (None, Some(ecam), _) => with_ecam(ecam),
-            (Some(ports), _, _) => with_ports(ports),
-            (None, None, _) => Err(AccessError::OutOfReach { address, register }),
+        let by_ports = || {
+            let ports = self.ports.as_ref()?;
+            ports.reaches(address, register).then(|| with_ports(ports))
+        };
+        let by_ecam = || {
+            let ecam = self.ecam.as_ref()?;
+            ecam.reaches(address, register).then(|| with_ecam(ecam))
+        };
+        match self.policy {
+            Policy::PortsFirst => by_ports().or_else(by_ecam),
+            Policy::EcamFirst => by_ecam().or_else(by_ports),
         }
+        .unwrap_or(Err(AccessError::OutOfReach { address, register }))
     }
 }
 

@@ -4,7 +4,7 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
 use heapless::Vec;
-use nostall_io::{Accumulator, Counting, Counts, Registers};
+use nostall_io::{Accumulator, Counting, Counts};
 use nostall_pci::mcfg::{Mcfg, Segment};
 use nostall_pci::{Choice, Ecam, Environment, Known, Policy, Ports, REGISTERS, Selector};
 use nostall_work::pci::{Counted, Job, Method, RAM_AT, Space, Told};
@@ -87,16 +87,10 @@ impl Counted for Windows {
     }
 }
 
-/// The ports, if their index register keeps what it is given, as it must (PCI 3.0,
-/// 3.2.2.3.2): what nobody answers reads all ones.
+/// The ports, if this machine has them.
 fn ports_if_any() -> Option<nostall_io::Ports> {
-    const ENABLE: u32 = 1 << 31;
-    let ports = machine::ports();
-    let before = ports.read32(0);
-    ports.write32(0, ENABLE);
-    let kept = ports.read32(0) == ENABLE;
-    ports.write32(0, before);
-    kept.then_some(ports)
+    let ports: Ports<SpinMutex<()>, _, _> = Ports::new(machine::ports(), Cpu);
+    ports.exist().then(|| ports.into_window())
 }
 
 /// Shows `look` every ECAM window of the firmware's table, or why it is not used.

@@ -137,7 +137,6 @@ impl Firmware {
         let count = kept
             .map(|(kept, range)| *kept = range.start..range.start.saturating_add(range.size))
             .count();
-        reserved[..count].sort_unstable_by_key(|range| range.start);
         Self {
             rsdp,
             reserved,
@@ -145,8 +144,8 @@ impl Firmware {
         }
     }
 
-    /// The ranges of memory that are in use by something that is not RAM, in order.
-    pub fn reserved(&self) -> impl Iterator<Item = Range<u64>> {
+    /// The ranges of memory that are in use by something that is not RAM.
+    pub fn reserved(&self) -> impl Iterator<Item = Range<u64>> + Clone {
         self.reserved[..self.count].iter().cloned()
     }
 }

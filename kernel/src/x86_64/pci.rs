@@ -11,8 +11,7 @@ use super::acpi;
 use super::boot::Firmware;
 use super::paging;
 
-/// The ports. There is no way to know whether a machine has them but to use them; every PC
-/// does.
+/// The ports, if there are any: every PC has them, not every virtual machine.
 pub fn ports() -> Ports {
     // SAFETY: ring 0; configuration space does no DMA, and no driver here lets a device do
     // any.
@@ -24,8 +23,8 @@ pub fn mcfg() -> Option<&'static [u8]> {
     acpi::mcfg(Firmware::get().rsdp)
 }
 
-/// What the firmware's memory map reserves, in order.
-pub fn reserved() -> impl Iterator<Item = Range<u64>> {
+/// What the firmware's memory map reserves.
+pub fn reserved() -> impl Iterator<Item = Range<u64>> + Clone {
     Firmware::get().reserved()
 }
 

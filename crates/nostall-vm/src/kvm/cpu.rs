@@ -74,12 +74,7 @@ pub fn identify(kvm: &Kvm, cpu: &VcpuFd, tsc_khz: Option<u32>) -> Result<(), Err
         .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
         .map_err(failed("tell what CPUs it supports"))?;
     for leaf in leaves.as_mut_slice() {
-        match leaf.function {
-            // One CPU, with the number 0 (SDM volume 2, CPUID).
-            1 => leaf.ebx = leaf.ebx & 0xffff | 1 << 16,
-            HYPERVISOR if tsc_khz.is_some() => leaf.eax = leaf.eax.max(TIMING),
-            _ => {}
-        }
+        describe(leaf, tsc_khz.is_some());
     }
     if let Some(khz) = tsc_khz {
         let timing = kvm_cpuid_entry2 {
@@ -92,6 +87,21 @@ pub fn identify(kvm: &Kvm, cpu: &VcpuFd, tsc_khz: Option<u32>) -> Result<(), Err
             .map_err(|error| Error::Cpu(format!("too many CPUID leaves: {error:?}")))?;
     }
     cpu.set_cpuid2(&leaves).map_err(failed("take CPUID leaves"))
+}
+
+/// Makes true of the guest's CPU what KVM says of those that it supports.
+fn describe(leaf: &mut kvm_cpuid_entry2, is_timing_told: bool) {
+    /// By which a guest knows where it is. Not every KVM says so itself.
+    const IN_A_MACHINE: u32 = 1 << 31;
+    match leaf.function {
+        // One CPU, with the number 0 (SDM volume 2, CPUID).
+        1 => {
+            leaf.ebx = leaf.ebx & 0xffff | 1 << 16;
+            leaf.ecx |= IN_A_MACHINE;
+        }
+        HYPERVISOR if is_timing_told => leaf.eax = leaf.eax.max(TIMING),
+        _ => {}
+    }
 }
 
 /// The bus, whoever has died with it.
@@ -177,4 +187,29 @@ fn step(cpu: &mut VcpuFd, bus: &Mutex<Bus>) -> Result<Step, Error> {
 fn item_size(cpu: &mut VcpuFd) -> usize {
     // SAFETY: the exit was one for a port, which is told in this part.
     usize::from(unsafe { cpu.get_kvm_run().__bindgen_anon_1.io.size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_knows_that_it_is_one_even_if_the_hosts_kernel_does_not_say_so() {
+        let leaf = |function| kvm_cpuid_entry2 {
+            function,
+            eax: HYPERVISOR + 1,
+            ebx: 0xaabb_ccdd,
+            ..Default::default()
+        };
+        let described = |function, is_timing_told| {
+            let mut leaf = leaf(function);
+            describe(&mut leaf, is_timing_told);
+            leaf
+        };
+        let basic = described(1, false);
+        assert_eq!((basic.ebx, basic.ecx), (0x0001_ccdd, 1 << 31));
+        assert_eq!(described(HYPERVISOR, false), leaf(HYPERVISOR));
+        assert_eq!(described(HYPERVISOR, true).eax, TIMING);
+        assert_eq!(described(7, true), leaf(7));
+    }
 }

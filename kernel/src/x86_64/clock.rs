@@ -64,12 +64,14 @@ impl Tsc {
 }
 
 /// The rate, in hertz, if there is a hypervisor that tells it.
+#[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]
 fn told_by_hypervisor() -> Option<u64> {
     /// SDM volume 2, CPUID: the bit is 0 on every real CPU.
     const HYPERVISOR: u32 = 1 << 31;
     /// The first of a hypervisor's leaves, which says which is the last.
     const LEAVES: u32 = 0x4000_0000;
-    let leaf = |number| __cpuid(number);
+    // SAFETY: every x86-64 CPU has the instruction.
+    let leaf = |number| unsafe { __cpuid(number) };
     if leaf(1).ecx & HYPERVISOR == 0 || leaf(LEAVES).eax < TIMING_LEAF {
         return None;
     }
@@ -113,7 +115,6 @@ fn measure() -> Option<Stretch> {
     let before = read();
     control.write8(0, gate_off | 1);
     let start = read();
-    // It was low at some time after `asked`, when the last look was taken that
     // It was low at some time after the last look that found it so was begun (a look
     // may be interrupted, too), and high before the next one was done.
     let (mut asked, mut looked) = (start, start);

@@ -4,12 +4,14 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::io::Write;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nostall_devices::pci::{HostBridge, Topology};
 use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
 use nostall_vm::{Error, Guest, GuestRam, Limits};
 use nostall_work::Work;
+use vmm_sys_util::signal::{SIGRTMIN, block_signal};
 
 /// For guests that are to fail: the start as ever, the rest short.
 const LIMITS: Limits = Limits {
@@ -125,6 +127,39 @@ fn a_guest_that_is_no_kernel_of_ours_is_told_from_one() {
         assert!(matches!(error, Error::NeverStarted(_)), "{error}");
         assert!(start.elapsed() < Duration::from_secs(30));
     }
+}
+
+#[test]
+fn a_guest_is_ended_even_by_a_caller_that_has_blocked_every_signal() {
+    let Some(kvm) = kvm("a_guest_is_ended_even_by_a_caller", Uart::Ports) else {
+        return;
+    };
+    let limits = Limits {
+        start: Duration::from_secs(1),
+        ..LIMITS
+    };
+    // `1: inc dword [COPY]; jmp 1b`
+    let mut code = vec![0xff, 0x05];
+    code.extend(COPY.to_le_bytes());
+    code.extend([0xeb, 0xf8]);
+    let kernel = tiny_kernel(&code);
+    let ram = GuestRam::new(8).unwrap();
+    let run = || {
+        // Of this thread alone, and of those that it starts.
+        block_signal(SIGRTMIN()).unwrap();
+        let guest = Guest {
+            ram: Some(&ram),
+            ..guest(&kernel, &[], &[])
+        };
+        kvm.run(&guest, &limits, &mut |_| {}).unwrap_err()
+    };
+    let error = thread::scope(|scope| scope.spawn(run).join().unwrap());
+    assert!(matches!(error, Error::NeverStarted(_)), "{error}");
+    let counted = || ram.read(COPY.into()..u64::from(COPY) + 4).unwrap();
+    let then = counted();
+    assert_ne!(then, [0; 4]);
+    thread::sleep(Duration::from_millis(20));
+    assert_eq!(counted(), then, "it still runs");
 }
 
 /// `mov esi, text; mov ecx, len; mov dx, port; cld; rep outsb`.

@@ -155,7 +155,10 @@ impl Kvm {
     /// Runs `guest` to its end.
     ///
     /// `progress` is told now and then how many bytes have come over the serial
-    /// line so far.
+    /// line so far. While it is at it, nobody looks at what was collected.
+    ///
+    /// The signal SIGRTMIN is taken for stopping the CPU, in the whole process, and
+    /// for good: its handler does nothing.
     ///
     /// # Errors
     ///

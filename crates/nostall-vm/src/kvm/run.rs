@@ -1,8 +1,9 @@
 //! One run of a guest, watched.
 
+use std::io;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use kvm_bindings::{KVM_PIT_SPEAKER_DUMMY, kvm_pit_config, kvm_userspace_memory_r
 use kvm_ioctls::{VcpuFd, VmFd};
 use nostall_work::Timer;
 use vm_memory::{GuestAddress, GuestMemoryBackend};
-use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
+use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler, unblock_signal};
 
 use super::boot::{self, Memory};
 use super::bus::Bus;
@@ -148,6 +149,8 @@ impl Running {
         let told = stop.clone();
         let on_thread = move || {
             let mut machine = machine;
+            // Whoever started us may have blocked it, and with it every way to stop.
+            unblock_signal(SIGRTMIN()).map_err(|error| io::Error::other(error.to_string()))?;
             cpu::run(&mut machine.cpu, &machine.bus, &told)
         };
         let thread = thread::Builder::new()
@@ -193,10 +196,10 @@ impl Drop for Running {
 /// Has the signal that stops a CPU do no more than that.
 fn heed_signals() -> Result<(), Error> {
     extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
-    static ONCE: Once = Once::new();
-    let mut result = Ok(());
-    ONCE.call_once(|| result = register_signal_handler(SIGRTMIN(), nothing));
-    result.map_err(failed("be interrupted"))
+    static RESULT: OnceLock<Result<(), kvm_ioctls::Error>> = OnceLock::new();
+    RESULT
+        .get_or_init(|| register_signal_handler(SIGRTMIN(), nothing))
+        .map_err(failed("be interrupted"))
 }
 
 struct Run<'a> {

@@ -166,11 +166,13 @@ impl Bus {
             if self.reports.len() >= self.keep.1 {
                 return;
             }
-            if self.reports.last().is_none_or(|&last| last == b'\n') {
+            // An empty line is no report.
+            let begins = self.reports.last().is_none_or(|&last| last == b'\n');
+            if begins && byte != b'\n' {
                 self.log.report_begins(self.count());
             }
             self.reports.push(byte);
-            if byte == b'\n' {
+            if byte == b'\n' && !begins {
                 self.log.reported = self.count();
             }
         }

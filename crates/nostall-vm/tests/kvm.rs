@@ -180,6 +180,34 @@ fn done() -> Vec<u8> {
     code
 }
 
+#[test]
+fn exits_belong_to_their_report_whatever_empty_lines_there_are() {
+    let Some(kvm) = kvm("exits_belong_to_their_report", Uart::Ports) else {
+        return;
+    };
+    let scratch = || out(0x3ff, 0);
+    let empty_lines = [out(0xe9, b'\n'), scratch(), out(0xe9, b'\n')].concat();
+    let code = [scratch(), empty_lines, scratch(), done()].concat();
+    let kernel = tiny_kernel(&code);
+    let ran = kvm
+        .run(&guest(&kernel, &[], &[]), &LIMITS, &mut |_| {})
+        .unwrap();
+    let exits = ran.exits.unwrap();
+    let uart: Vec<_> = exits.before_report.iter().map(|exits| exits.uart).collect();
+    assert_eq!((ran.reports.len(), uart), (1, vec![3]));
+}
+
+#[test]
+fn a_cpu_that_cannot_go_on_is_told_with_the_reason() {
+    let Some(kvm) = kvm("a_cpu_that_cannot_go_on", Uart::Ports) else {
+        return;
+    };
+    // `mov eax, nowhere; jmp eax`: no memory is there to take instructions from.
+    let error = run_tiny(&kvm, &[0xb8, 0, 0, 0, 0xd8, 0xff, 0xe0], &LIMITS);
+    let told = "can neither run nor interpret the instruction at 0xd8000000";
+    assert!(error.to_string().ends_with(told), "{error}");
+}
+
 /// Where [`copy`] puts what it reads.
 const COPY: u32 = 0x20_0000;
 

@@ -5,7 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2, kvm_segment};
+use kvm_bindings::{
+    KVM_INTERNAL_ERROR_EMULATION, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2, kvm_segment,
+};
 use kvm_ioctls::{Kvm, VcpuExit, VcpuFd};
 
 use super::boot::START_INFO;
@@ -174,12 +176,30 @@ fn step(cpu: &mut VcpuFd, bus: &Mutex<Bus>) -> Result<Step, Error> {
             lock(bus).exits.others += 1;
             Ok(Step::Nothing)
         }
+        Ok(VcpuExit::InternalError) => {
+            let why = internal_error(cpu);
+            Err(stopped(cpu, &why))
+        }
         Ok(other) => {
             let why = format!("{other:?}");
-            let at = cpu.get_regs().map_or(0, |registers| registers.rip);
-            Err(Error::Cpu(format!("{why} at {at:#x}")))
+            Err(stopped(cpu, &why))
         }
         Err(error) => Err(failed("run the CPU")(error)),
+    }
+}
+
+fn stopped(cpu: &VcpuFd, why: &str) -> Error {
+    let at = cpu.get_regs().map_or(0, |registers| registers.rip);
+    Error::Cpu(format!("{why} at {at:#x}"))
+}
+
+fn internal_error(cpu: &mut VcpuFd) -> String {
+    // SAFETY: the exit was an internal error, which is told in this part.
+    match unsafe { cpu.get_kvm_run().__bindgen_anon_1.internal.suberror } {
+        KVM_INTERNAL_ERROR_EMULATION => {
+            "this KVM can neither run nor interpret the instruction".to_owned()
+        }
+        number => format!("KVM's internal error {number}"),
     }
 }
 

@@ -365,26 +365,36 @@ fn more_than_can_be_collected_arrives_in_order_all_the_same() {
     // mov ecx, len; 1: stosb; inc eax; loop 1b`.
     const AT: u32 = 0x20_0000;
     const LEN: u32 = 9_000;
-    let mut code = vec![0xbf];
-    code.extend(AT.to_le_bytes());
-    code.extend([0x31, 0xc0, 0xb9]);
-    code.extend(LEN.to_le_bytes());
-    code.extend([0xaa, 0x40, 0xe2, 0xfc]);
-    code.extend(rep_outsb(AT, LEN, 0x3f8));
-    code.extend(done());
-    let kernel = tiny_kernel(&code);
+    let mut by_ports = vec![0xbf];
+    by_ports.extend(AT.to_le_bytes());
+    by_ports.extend([0x31, 0xc0, 0xb9]);
+    by_ports.extend(LEN.to_le_bytes());
+    by_ports.extend([0xaa, 0x40, 0xe2, 0xfc]);
+    by_ports.extend(rep_outsb(AT, LEN, 0x3f8));
+    by_ports.extend(done());
+    // The same count, at once: `xor eax, eax; mov ecx, len; 1: mov [THR], al; inc eax;
+    // loop 1b`.
+    let mut in_memory = vec![0x31, 0xc0, 0xb9];
+    in_memory.extend(LEN.to_le_bytes());
+    in_memory.push(0xa2);
+    in_memory.extend(0xd000_0000u32.to_le_bytes());
+    in_memory.extend([0x40, 0xe2, 0xf8]);
+    in_memory.extend(done());
     let expected: Vec<u8> = (0..LEN).map(|n| n as u8).collect();
-    for uart in [Uart::Ports, Uart::PortsCoalesced] {
+    for uart in Uart::ALL {
         let Some(kvm) = kvm("more_than_can_be_collected", uart) else {
             continue;
         };
+        let kernel = tiny_kernel(match uart {
+            Uart::MmioReadonly => &in_memory,
+            _ => &by_ports,
+        });
         let ran = kvm
             .run(&guest(&kernel, &[], &[]), &LIMITS, &mut |_| {})
             .unwrap();
         assert!(ran.serial == expected, "{uart}: not as sent");
         let exits = ran.exits.unwrap().total;
         assert_eq!(exits.uart + exits.collected, u64::from(LEN), "{exits:?}");
-
         assert_eq!(exits.collected > 0, uart != Uart::Ports, "{exits:?}");
     }
 }

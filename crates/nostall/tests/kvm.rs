@@ -223,6 +223,25 @@ fn a_guest_that_waits_for_transmit_interrupts_makes_no_more_exits_than_by_ports(
 }
 
 #[test]
+fn a_terminal_does_not_make_the_hosts_kernel_change_its_mind_with_every_write() {
+    // As a terminal writes: the interrupt is enabled, and disabled once all is sent.
+    // Then messages of a kernel, which waits for no interrupt.
+    let terminal = "w 1 2\nw 0 61\nw 1 0\nw 0 62\n".repeat(20);
+    let messages = "w 0 63\n".repeat(1_100);
+    let script = format!("{terminal}{messages}w 1 2\nw 1 0\n{messages}");
+    for uart in [Uart::PortsCoalesced, Uart::MmioReadonly] {
+        let Some(kvm) = kvm("a_terminal_does_not_make", uart) else {
+            continue;
+        };
+        let (_, exits, serial) = run_script(&kvm, script.as_bytes());
+        assert_eq!(serial.len(), 2 * 20 + 2 * 1_100);
+        // It is begun at the start, and for the first three bytes `b`. Then a thousand
+        // writes pay for it: 40 of the terminal and 960 messages; 140 more and 860.
+        assert_eq!(exits.collected, 3 + 140 + 240, "{uart}");
+    }
+}
+
+#[test]
 fn what_was_collected_is_seen_while_the_guest_goes_on_without_an_exit() {
     // Two bytes, then over an hour of looking at the clock.
     let script = b"w 0 6f\nw 0 6b\np ffffffff\n";

@@ -32,6 +32,19 @@ const STRIDE: u64 = PAGE as u64;
 /// The memory slot of the line status register's page.
 const SLOT: u32 = 1;
 
+/// Transmit writes that pay for collecting being begun once more, and ended.
+///
+/// For each of these the host's kernel waits until nobody looks at its list of devices
+/// any more (Linux: `synchronize_srcu` in `kvm_io_bus_unregister_dev`): as long as
+/// hundreds of exits take, some milliseconds on some hosts. A terminal enables and
+/// disables the transmit interrupt for every write to it, and must not wait for that
+/// each time.
+const PRICE: u32 = 1_000;
+
+/// So many may be begun at once, before any writes: a driver looks at its port, by
+/// loopback and by interrupts, when it opens it.
+const MOST_CREDIT: u32 = 4 * PRICE;
+
 /// How the serial port is offered to the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Uart {
@@ -39,7 +52,8 @@ pub enum Uart {
     #[default]
     Ports,
     /// By ports; while nobody waits for an answer to them, transmit writes are
-    /// collected by the host's kernel.
+    /// collected by the host's kernel. If that changes more often than with every
+    /// 1,000th, they are exits for a while.
     PortsCoalesced,
     /// In memory, one register a page. Transmit writes are collected likewise; the
     /// line status register's page is memory that the guest can read, unless it
@@ -95,6 +109,8 @@ pub struct Serial {
     model: Model<HostClock, Vec<u8>>,
     /// Transmit writes are being collected.
     collecting: bool,
+    /// Transmit writes that have paid for nothing yet.
+    credit: u32,
     /// The line status register's page, and whether the guest has it.
     page: SharedMemory,
     mapped: bool,
@@ -108,6 +124,7 @@ impl Serial {
             way,
             model: Model::new(HostClock::new(), Line::AtOnce, Vec::new()),
             collecting: false,
+            credit: MOST_CREDIT,
             // What the guest reads beside a register of one byte.
             page: SharedMemory::filled(PAGE, !0)?,
             mapped: false,
@@ -153,6 +170,7 @@ impl Serial {
     pub fn write(&mut self, register: usize, data: &[u8]) {
         for (i, &byte) in data.iter().enumerate() {
             if let Some(at) = self.at(register, i) {
+                self.credit = (self.credit + u32::from(at == THR)).min(MOST_CREDIT);
                 self.model.write(at, byte);
             }
         }
@@ -187,7 +205,7 @@ impl Serial {
     }
 
     fn collect(&mut self, collect: bool, vm: &VmFd) -> Result<(), Error> {
-        if collect == self.collecting {
+        if collect == self.collecting || collect && self.credit < PRICE {
             return Ok(());
         }
         let thr = match self.way {
@@ -195,6 +213,7 @@ impl Serial {
             _ => IoEventAddress::Pio(u64::from(COM1) + THR as u64),
         };
         if collect {
+            self.credit -= PRICE;
             vm.register_coalesced_mmio(thr, 1)
         } else {
             vm.unregister_coalesced_mmio(thr, 1)

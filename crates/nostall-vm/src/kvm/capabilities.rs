@@ -26,6 +26,12 @@ const READ_ONLY_MEMORY: &str = "read-only memory (KVM_CAP_READONLY_MEM)";
 const COALESCED_MMIO: &str = "coalesced MMIO (KVM_CAP_COALESCED_MMIO)";
 const COALESCED_PORTS: &str = "coalesced ports (KVM_CAP_COALESCED_PIO)";
 
+const NO_INTERRUPTS: &str = "interrupt controllers and timer (KVM_CAP_IRQCHIP, \
+                             KVM_CAP_PIT2): no interrupt reaches the guest";
+const NO_TSC_RATE: &str =
+    "clock rate to tell (KVM_CAP_GET_TSC_KHZ): the guest measures it by its timer";
+const NO_STATISTICS: &str = "statistics (KVM_CAP_BINARY_STATS_FD): light exits are not counted";
+
 impl Capabilities {
     pub(super) fn of(kvm: &Kvm) -> Self {
         let number = |cap: u32| kvm.check_extension_raw(cap.into()) > 0;
@@ -73,13 +79,13 @@ impl Capabilities {
         if !there {
             missing(what, "PCI by", options.pci.name(), pci.name());
         }
-        if !self.statistics {
-            notes.push(
-                "this KVM has no statistics (KVM_CAP_BINARY_STATS_FD): light exits are not \
-                 counted"
-                    .to_owned(),
-            );
-        }
+        let others = [
+            (self.interrupts, NO_INTERRUPTS),
+            (self.tsc_rate, NO_TSC_RATE),
+            (self.statistics, NO_STATISTICS),
+        ];
+        let missing = others.iter().filter(|(there, _)| !there);
+        notes.extend(missing.map(|(_, note)| format!("this KVM has no {note}")));
         (Options { uart, pci }, notes)
     }
 }
@@ -149,11 +155,19 @@ mod tests {
         assert_eq!(pci(no_read_only, Pci::EcamShadow), (Pci::Trap, 1));
         assert_eq!(pci(nothing_coalesced, Pci::PortsCoalesced), (Pci::Trap, 1));
 
-        let no_statistics = Capabilities {
+        let bare = Capabilities {
+            interrupts: false,
+            tsc_rate: false,
             statistics: false,
             ..ALL
         };
-        let (uart, notes) = settled(no_statistics, Uart::Ports);
-        assert_eq!((uart, notes.len()), (Uart::Ports, 1));
+        let (uart, notes) = settled(bare, Uart::Ports);
+        assert_eq!(uart, Uart::Ports);
+        let [interrupts, clock, statistics] = &notes[..] else {
+            panic!("{notes:?}");
+        };
+        assert!(interrupts.ends_with("no interrupt reaches the guest"));
+        assert!(clock.ends_with("the guest measures it by its timer"));
+        assert!(statistics.ends_with("light exits are not counted"));
     }
 }

@@ -52,7 +52,8 @@ pub struct ExitLog {
     /// All of them.
     pub total: Exits,
     /// For each report those since the report before it, or since the start: what
-    /// the guest did that is reported, and not the reporting itself.
+    /// the guest did that is reported, and not the reporting itself. Of the first
+    /// 65,536 reports.
     pub before_report: Vec<Exits>,
 }
 

@@ -231,9 +231,21 @@ impl Measured {
             sent (- where this machine cannot count them); ratio: time to the slowest's;\n\
             stalled: of the time, what a second task on the same CPU did not get."
             .to_owned();
-        if light {
-            legend += "\nlight: exits that the host's kernel dealt with by itself.";
-        }
+        let exits = self
+            .ways
+            .iter()
+            .any(|way| self.exits_per_byte(way).is_some());
+        legend += match (exits, light) {
+            (false, _) => "",
+            (true, true) => {
+                "\nexits are those to user space, by accesses to the port; light: those that\n\
+                 the host's kernel dealt with by itself."
+            }
+            (true, false) => {
+                "\nexits are those to user space, by accesses to the port; those that the\n\
+                 host's kernel dealt with by itself are not known here."
+            }
+        };
         format!("{}\n\n{legend}", aligned(table, 2))
     }
 
@@ -416,6 +428,26 @@ mod tests {
             exits: Vec::new(),
         };
         Measured::new(String::new(), b"abcd".to_vec(), 2, outcome)
+    }
+
+    #[test]
+    fn the_table_says_which_exits_it_counts() {
+        let mut measured = measured(b"abcdabcdabcdabcd");
+        assert!(!measured.table().contains("user space"));
+        let exits = Exits {
+            port_writes: 4,
+            uart: 4,
+            ..Exits::default()
+        };
+        measured.ways[0].exits = vec![exits; 2];
+        let table = measured.table();
+        assert!(table.contains("are not known here"), "{table}");
+        measured.ways[0].exits[0].hardware = Some(6);
+        let table = measured.table();
+        let header = table.lines().next().unwrap_or_default();
+        assert!(header.contains("exits/B  light/B"), "{table}");
+        assert!(table.contains("light: those that"), "{table}");
+        assert!(!table.contains("are not known here"), "{table}");
     }
 
     #[test]

@@ -42,7 +42,9 @@ impl Exits {
     /// Exits that the host's kernel dealt with by itself, if that is known. Of a
     /// string instruction whose every byte went to user space there is none.
     pub fn light(&self) -> Option<u64> {
-        Some(self.hardware?.saturating_sub(self.to_user_space()))
+        // A signal comes by an interrupt of the host, which is not counted.
+        let accesses = self.to_user_space() - self.others;
+        Some(self.hardware?.saturating_sub(accesses))
     }
 }
 
@@ -98,6 +100,8 @@ mod tests {
             ..before
         };
         assert_eq!((after - before).light(), Some(3));
+        let signalled = Exits { others: 2, ..after };
+        assert_eq!((signalled - before).light(), Some(3));
         // A string instruction: one exit of the hardware, many to user space.
         let string = Exits {
             port_writes: 16,

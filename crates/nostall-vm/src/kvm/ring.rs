@@ -44,11 +44,11 @@ impl Write {
     }
 }
 
-/// The ring of one virtual CPU.
+/// The ring of a machine.
 pub struct Ring(SharedMemory);
 
 impl Ring {
-    /// Of this virtual CPU.
+    /// Of the machine of this virtual CPU: it is mapped beside each of them.
     pub fn of(cpu: &impl AsRawFd) -> io::Result<Self> {
         // SAFETY: open as long as `cpu` is, which we borrow.
         let cpu = unsafe { BorrowedFd::borrow_raw(cpu.as_raw_fd()) };

@@ -1,8 +1,10 @@
 //! The time stamp counter as a clock.
 
-use core::arch::x86_64::{__cpuid, _rdtsc};
+use core::arch::x86_64::_rdtsc;
 
 use nostall_io::{Clock, Nanos, Ports, Registers};
+
+use super::cpuid;
 
 /// The time stamp counter, of known rate.
 #[derive(Clone, Copy)]
@@ -64,18 +66,15 @@ impl Tsc {
 }
 
 /// The rate, in hertz, if there is a hypervisor that tells it.
-#[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]
 fn told_by_hypervisor() -> Option<u64> {
     /// SDM volume 2, CPUID: the bit is 0 on every real CPU.
     const HYPERVISOR: u32 = 1 << 31;
     /// The first of a hypervisor's leaves, which says which is the last.
     const LEAVES: u32 = 0x4000_0000;
-    // SAFETY: every x86-64 CPU has the instruction.
-    let leaf = |number| unsafe { __cpuid(number) };
-    if leaf(1).ecx & HYPERVISOR == 0 || leaf(LEAVES).eax < TIMING_LEAF {
+    if cpuid(1).ecx & HYPERVISOR == 0 || cpuid(LEAVES).eax < TIMING_LEAF {
         return None;
     }
-    Some(u64::from(leaf(TIMING_LEAF).eax) * 1_000).filter(|&hz| hz > 0)
+    Some(u64::from(cpuid(TIMING_LEAF).eax) * 1_000).filter(|&hz| hz > 0)
 }
 
 fn read() -> u64 {

@@ -11,6 +11,8 @@ pub mod pci;
 mod serial;
 mod traps;
 
+use core::arch::x86_64::{__cpuid, CpuidResult};
+
 use nostall_io::{Ports, Registers};
 use nostall_work::Report;
 
@@ -71,4 +73,11 @@ pub fn hang() -> ! {
         x86_64::instructions::interrupts::disable();
         x86_64::instructions::hlt();
     }
+}
+
+/// What this CPU says of itself (Intel SDM volume 2, CPUID).
+#[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]
+fn cpuid(leaf: u32) -> CpuidResult {
+    // SAFETY: every x86-64 CPU has the instruction.
+    unsafe { __cpuid(leaf) }
 }

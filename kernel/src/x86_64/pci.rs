@@ -1,6 +1,5 @@
 //! Ways to PCI configuration space on a PC.
 
-use core::arch::x86_64::__cpuid;
 use core::ops::Range;
 use core::ptr::{self, NonNull};
 
@@ -9,7 +8,7 @@ use nostall_pci::{PORT, PORTS};
 
 use super::acpi;
 use super::boot::Firmware;
-use super::paging;
+use super::{cpuid, paging};
 
 /// The ports, if there are any: every PC has them, not every virtual machine.
 pub fn ports() -> Ports {
@@ -32,10 +31,10 @@ pub fn reserved() -> impl Iterator<Item = Range<u64>> + Clone {
 pub fn address_bits() -> u8 {
     const LEAVES: u32 = 0x8000_0000;
     const ADDRESS_SIZES: u32 = 0x8000_0008;
-    if __cpuid(LEAVES).eax < ADDRESS_SIZES {
+    if cpuid(LEAVES).eax < ADDRESS_SIZES {
         return 36; // what every CPU with long mode has
     }
-    __cpuid(ADDRESS_SIZES).eax as u8
+    cpuid(ADDRESS_SIZES).eax as u8
 }
 
 /// Registers at `range`, which a table of the firmware names; `None` if they are beyond

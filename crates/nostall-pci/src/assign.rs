@@ -405,13 +405,12 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
             }
             let address = function.address;
             self.note(address, self.silence(&function));
-            let known = match function.header {
-                Header::Bridge(_) => unnumbered.push(bus, address.devfn()),
-                Header::CardBus { .. } => false, // it has windows of another kind
-                _ => true,
-            };
-            if !known {
-                (self.report)(AssignFault::NoBus(address));
+            match function.header {
+                Header::CardBus { .. } => (self.report)(AssignFault::CardBus(address)),
+                Header::Bridge(_) if !unnumbered.push(bus, address.devfn()) => {
+                    (self.report)(AssignFault::NoBus(address));
+                }
+                _ => {}
             }
         }
         unnumbered.reverse_from(before);
@@ -705,9 +704,12 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AssignFault {
-    /// No bus number is left for what is below this bridge, or it cannot be reached, or it
-    /// is a bridge to CardBus. Nothing below it can be used.
+    /// No bus number is left for what is below this bridge, or it cannot be reached.
+    /// Nothing below it can be used.
     NoBus(Address),
+    /// This is a bridge to CardBus, which has windows of another kind. Nothing below it can
+    /// be used.
+    CardBus(Address),
     /// There is no room for this BAR where it could go.
     NoRoom {
         /// Whose it is.
@@ -736,7 +738,13 @@ pub enum AssignFault {
 impl fmt::Display for AssignFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoBus(address) => write!(f, "{address}: there is no bus number for it"),
+            Self::NoBus(address) => write!(
+                f,
+                "{address}: bridge not entered: no bus number is left that can be reached"
+            ),
+            Self::CardBus(address) => {
+                write!(f, "{address}: bridge to CardBus not entered: not supported")
+            }
             Self::NoRoom { address, bar } => write!(
                 f,
                 "{address}: there is no room for the {:#x} bytes of BAR {:#x}",

@@ -322,6 +322,21 @@ fn ari_functions_get_places_too() {
 }
 
 #[test]
+fn a_bridge_to_cardbus_is_silenced_reported_and_leads_nowhere() {
+    let tree = nested();
+    let mut cardbus = Fake::bridge(0xc, 0, 1, 4);
+    cardbus.bytes[usize::from(HEADER_TYPE)] = 2;
+    cardbus.set16(COMMAND, 3);
+    tree.put(None, 4, 0, cardbus);
+    let (done, faults) = run(&tree, &ranges(), Decoding::On);
+    assert_eq!(faults, [AssignFault::CardBus(at(0, 4, 0))]);
+    assert_eq!((done.last_bus, tree.disputed.get()), (5, 0));
+    let ecam = tree.ecam();
+    assert_eq!(ecam.read16(at(0, 4, 0), COMMAND), Ok(0));
+    assert_eq!(ecam.read32(at(0, 4, 0), PRIMARY_BUS), Ok(0x4000_0000));
+}
+
+#[test]
 fn ranges_that_cannot_be_are_refused_before_anything_is_touched() {
     let refused = |ranges| {
         let tree = nested();

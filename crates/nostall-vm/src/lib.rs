@@ -6,7 +6,8 @@
 //!   process and no file behind.
 //! - [`kvm`] (x86-64 Linux): a machine of our own in this process, by the host's
 //!   KVM, with the device models of [`nostall_devices`]. Exits are counted, and the
-//!   serial port can be offered without most of them.
+//!   serial port can be offered without most of them. It boots stock Linux kernels too
+//!   (`kvm::linux`), as far as could be tested.
 //! - [`model`]: no guest; nostall's drivers on the host, against device models
 //!   in virtual time.
 //! - [`threads`]: no guest and no model; the recorders on threads of the host.
@@ -16,7 +17,7 @@
 //! [`uart`], [`pci`] and [`pstore`] run one experiment each on QEMU; the first two on
 //! KVM and on the model as well, the last on threads.
 //!
-//! When not to use it: it boots kernels that speak nostall's
+//! When not to use it: but for `kvm::linux` it boots kernels that speak nostall's
 //! [reports](nostall_work::Report), not operating systems in general. Linux only.
 //!
 //! # Example

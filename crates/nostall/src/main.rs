@@ -13,6 +13,8 @@ mod run;
 // By Linux's /dev/port.
 #[cfg(target_os = "linux")]
 mod uart;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod vm;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -35,6 +37,8 @@ enum Command {
     Run(Box<run::Args>),
     #[cfg(target_os = "linux")]
     Uart(uart::Args),
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    Vm(Box<vm::Args>),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +49,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(*args),
         #[cfg(target_os = "linux")]
         Command::Uart(args) => uart::run(&args),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Command::Vm(args) => vm::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,16 +12,16 @@ use acpi_tables::{Aml, AmlSink};
 
 use super::pci::{BUSES, ECAM};
 
-const OEM: [u8; 6] = *b"NOSTAL";
-const TABLE: [u8; 8] = *b"NOSTALLK";
-const REVISION: u32 = 1;
+pub const OEM: [u8; 6] = *b"NOSTAL";
+pub const TABLE: [u8; 8] = *b"NOSTALLK";
+pub const REVISION: u32 = 1;
 
 /// Where KVM has its interrupt controllers.
-const LOCAL_APIC: u32 = 0xfee0_0000;
-const IO_APIC: u32 = 0xfec0_0000;
+pub const LOCAL_APIC: u32 = 0xfee0_0000;
+pub const IO_APIC: u32 = 0xfec0_0000;
 
 /// Tables, one after the other.
-struct Tables {
+pub struct Tables {
     start: u64,
     bytes: Vec<u8>,
 }
@@ -33,8 +33,21 @@ impl AmlSink for Tables {
 }
 
 impl Tables {
+    /// None yet; the first will lie at `start`.
+    pub fn at(start: u64) -> Self {
+        Self {
+            start,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// All of them.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// Adds a table and tells its address.
-    fn add(&mut self, table: &dyn Aml) -> u64 {
+    pub fn add(&mut self, table: &dyn Aml) -> u64 {
         self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
         let address = self.start + self.bytes.len() as u64;
         table.to_aml_bytes(self);
@@ -45,10 +58,7 @@ impl Tables {
 /// All tables of a machine with one CPU, to lie at `start`: their bytes, and where
 /// the RSDP, the first to look for, is.
 pub fn tables(start: u64) -> (Vec<u8>, u64) {
-    let mut tables = Tables {
-        start,
-        bytes: Vec::new(),
-    };
+    let mut tables = Tables::at(start);
     // Nothing is described by AML: the header alone.
     let dsdt = tables.add(&Sdt::new(*b"DSDT", 36, 2, OEM, TABLE, REVISION));
     let fadt = FADTBuilder::new(OEM, TABLE, REVISION)

@@ -5,11 +5,11 @@ use std::io::Cursor;
 
 use linux_loader::configurator::pvh::PvhBootConfigurator;
 use linux_loader::configurator::{BootConfigurator, BootParams};
+use linux_loader::loader::KernelLoader;
 use linux_loader::loader::elf::start_info::{
     hvm_memmap_table_entry, hvm_modlist_entry, hvm_start_info,
 };
 use linux_loader::loader::elf::{Elf, PvhBootCapability};
-use linux_loader::loader::{KernelLoader, KernelLoaderResult};
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 
 use super::acpi;
@@ -26,14 +26,14 @@ const MODULES: u64 = 0x6100;
 const MEMORY_MAP: u64 = 0x7000;
 const COMMAND_LINE: u64 = 0x2_0000;
 /// Where a PC's firmware has tables.
-const TABLES: u64 = 0xe_0000;
+pub const TABLES: u64 = 0xe_0000;
 
 /// Where a PC's low memory ends, and where the rest begins.
-const LOW: u64 = 0xa_0000;
-const HIGH: u64 = 0x10_0000;
+pub const LOW: u64 = 0xa_0000;
+pub const HIGH: u64 = 0x10_0000;
 
 /// RAM ends below this: above are devices.
-const DEVICES: u64 = 0xc000_0000;
+pub const DEVICES: u64 = 0xc000_0000;
 
 const ECAM_SIZE: u64 = (*BUSES.end() as u64 + 1) << 20;
 
@@ -70,34 +70,13 @@ pub fn memory(guest: &Guest<'_>) -> Result<Memory, Error> {
 /// Puts everything there, and tells where the kernel is to be entered.
 pub fn load(memory: &Memory, guest: &Guest<'_>, command_line: &str) -> Result<u64, Error> {
     let size = guest.mebibytes() << 20;
-    let kernel = load_kernel(memory, guest)?;
-    let PvhBootCapability::PvhEntryPresent(entry) = kernel.pvh_boot_cap else {
-        return Err(unbootable("the kernel has no PVH entry"));
-    };
-    let put = |bytes: &[u8], at| {
-        memory
-            .write_slice(bytes, GuestAddress(at))
-            .map_err(|error| unbootable(format!("no room in its RAM: {error}")))
-    };
-    if command_line.len() >= LONGEST_COMMAND_LINE {
-        let len = command_line.len();
-        return Err(unbootable(format!("a command line of {len} bytes")));
-    }
-    put(command_line.as_bytes(), COMMAND_LINE)?;
-    put(&[0], COMMAND_LINE + command_line.len() as u64)?;
+    let (entry, end) = load_kernel(memory, guest)?;
     let (tables, rsdp) = acpi::tables(TABLES);
-    put(&tables, TABLES)?;
-    let modules = match place(guest.input, kernel.kernel_end, size)? {
-        None => vec![],
-        Some(paddr) => {
-            put(guest.input, paddr)?;
-            vec![hvm_modlist_entry {
-                paddr,
-                size: guest.input.len() as u64,
-                ..Default::default()
-            }]
-        }
-    };
+    put(memory, &tables, TABLES)?;
+    let module = place(guest.input, end, size)?;
+    if let Some(at) = module {
+        put(memory, guest.input, at)?;
+    }
     let range = |addr, end, type_| hvm_memmap_table_entry {
         addr,
         size: end - addr,
@@ -111,6 +90,40 @@ pub fn load(memory: &Memory, guest: &Guest<'_>, command_line: &str) -> Result<u6
         // A kernel believes in ECAM only where it is reserved (PCI Firmware 3.0, 4.1.2).
         range(ECAM, ECAM + ECAM_SIZE, RESERVED),
     ];
+    let module = module.map(|at| (at, guest.input.len() as u64));
+    start_info(memory, command_line, module, &memory_map, rsdp)?;
+    Ok(entry)
+}
+
+fn put(memory: &Memory, bytes: &[u8], at: u64) -> Result<(), Error> {
+    memory
+        .write_slice(bytes, GuestAddress(at))
+        .map_err(|error| unbootable(format!("no room in its RAM: {error}")))
+}
+
+/// Puts the start info there, and what it points to; a module is an address and a
+/// size.
+pub fn start_info(
+    memory: &Memory,
+    command_line: &str,
+    module: Option<(u64, u64)>,
+    memory_map: &[hvm_memmap_table_entry],
+    rsdp: u64,
+) -> Result<(), Error> {
+    if command_line.len() >= LONGEST_COMMAND_LINE {
+        let len = command_line.len();
+        return Err(unbootable(format!("a command line of {len} bytes")));
+    }
+    put(memory, command_line.as_bytes(), COMMAND_LINE)?;
+    put(memory, &[0], COMMAND_LINE + command_line.len() as u64)?;
+    let modules: Vec<_> = module
+        .iter()
+        .map(|&(paddr, size)| hvm_modlist_entry {
+            paddr,
+            size,
+            ..Default::default()
+        })
+        .collect();
     let start_info = hvm_start_info {
         magic: MAGIC,
         version: 1,
@@ -123,37 +136,43 @@ pub fn load(memory: &Memory, guest: &Guest<'_>, command_line: &str) -> Result<u6
         ..Default::default()
     };
     let mut parameters = BootParams::new(&start_info, GuestAddress(START_INFO));
-    parameters.set_sections(&memory_map, GuestAddress(MEMORY_MAP));
+    parameters.set_sections(memory_map, GuestAddress(MEMORY_MAP));
     if !modules.is_empty() {
         parameters.set_modules(&modules, GuestAddress(MODULES));
     }
     PvhBootConfigurator::write_bootparams(&parameters, memory)
-        .map_err(|error| unbootable(error.to_string()))?;
-    Ok(entry.0)
+        .map_err(|error| unbootable(error.to_string()))
 }
 
-fn load_kernel(memory: &Memory, guest: &Guest<'_>) -> Result<KernelLoaderResult, Error> {
-    let load = || {
-        let above = Some(GuestAddress(HIGH));
-        Elf::load(memory, None, &mut Cursor::new(guest.kernel), above)
-            .map_err(|error| unbootable(format!("not a kernel: {error}")))
-    };
-    let loaded = load()?;
+/// The kernel's PVH entry, and its end.
+fn load_kernel(memory: &Memory, guest: &Guest<'_>) -> Result<(u64, u64), Error> {
+    let loaded = load_elf(memory, guest.kernel)?;
     if guest.ram.is_none() {
         return Ok(loaded);
     }
     // Another guest may have left something where this one expects zeros, and the
     // loader brings none.
-    let end = loaded.kernel_end.min(guest.mebibytes() << 20);
+    let end = loaded.1.min(guest.mebibytes() << 20);
     let zeros = vec![0; end.saturating_sub(HIGH) as usize];
     memory
         .write_slice(&zeros, GuestAddress(HIGH))
         .map_err(|error| unbootable(error.to_string()))?;
-    load()
+    load_elf(memory, guest.kernel)
+}
+
+/// Loads an ELF file, and tells its PVH entry and its end.
+pub fn load_elf(memory: &Memory, kernel: &[u8]) -> Result<(u64, u64), Error> {
+    let above = Some(GuestAddress(HIGH));
+    let loaded = Elf::load(memory, None, &mut Cursor::new(kernel), above)
+        .map_err(|error| unbootable(format!("not a kernel: {error}")))?;
+    match loaded.pvh_boot_cap {
+        PvhBootCapability::PvhEntryPresent(entry) => Ok((entry.0, loaded.kernel_end)),
+        _ => Err(unbootable("the kernel has no PVH entry")),
+    }
 }
 
 /// Where `input` goes, if there is any: as high as it can.
-fn place(input: &[u8], kernel_end: u64, size: u64) -> Result<Option<u64>, Error> {
+pub fn place(input: &[u8], kernel_end: u64, size: u64) -> Result<Option<u64>, Error> {
     if input.is_empty() {
         return Ok(None);
     }
@@ -164,6 +183,6 @@ fn place(input: &[u8], kernel_end: u64, size: u64) -> Result<Option<u64>, Error>
     }
 }
 
-fn unbootable(why: impl Into<String>) -> Error {
+pub fn unbootable(why: impl Into<String>) -> Error {
     Error::Unbootable(why.into())
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use kvm_ioctls::VmFd;
 
+use super::cpu::End;
+use super::linux::{Board, Read};
 use super::pci::PciBus;
 use super::ring::{Place, Ring};
 use super::serial::Serial;
@@ -18,13 +20,18 @@ const REPORTS: u16 = 0xe9;
 /// QEMU's `isa-debug-exit`.
 const END: u16 = 0xf4;
 
+/// Bytes that a guest may send before it waits until they are taken away.
+const MOST_UNTAKEN: usize = 1 << 20;
+
 /// What to do after an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Let the guest go on.
     GoOn,
-    /// The guest has ended itself, with this status.
-    End(i32),
+    /// The same, but not before [`Bus::is_full`] says no.
+    Wait,
+    /// The guest has ended itself.
+    End(End),
 }
 
 /// The devices, and what KVM has collected for them.
@@ -39,6 +46,8 @@ pub struct Bus {
     keep: (usize, usize),
     pub exits: Exits,
     log: Log,
+    /// What Linux needs besides.
+    pub board: Option<Board>,
 }
 
 impl Bus {
@@ -64,7 +73,20 @@ impl Bus {
             keep: (keep(limits.serial_bytes), keep(limits.report_bytes)),
             exits: Exits::default(),
             log: Log::default(),
+            board: None,
         }
+    }
+
+    /// The same with what Linux needs besides. Somebody takes away what is sent; until
+    /// then the guest waits.
+    pub fn with_board(mut self, board: Board) -> Self {
+        self.board = Some(board);
+        self
+    }
+
+    /// Whether more has been sent than is to be kept until it is taken away.
+    pub fn is_full(&mut self) -> bool {
+        self.board.is_some() && self.serial.sent().len() > MOST_UNTAKEN
     }
 
     /// Hands over what was collected.
@@ -95,6 +117,15 @@ impl Bus {
         self.serial.settle(&self.vm)
     }
 
+    /// Hands over as much of what came from outside as there is room for; tells how
+    /// much.
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+        self.drain();
+        let taken = self.serial.receive(bytes);
+        self.serial.settle(&self.vm)?;
+        Ok(taken)
+    }
+
     /// An exit: a read of `data` at `place`, item by item of `size` bytes.
     pub fn read(&mut self, place: Place, size: usize, data: &mut [u8]) -> Result<Next, Error> {
         self.drain();
@@ -102,7 +133,11 @@ impl Bus {
             Place::Port(_) => self.exits.port_reads += 1,
             Place::Memory(_) => self.exits.mmio_reads += 1,
         }
-        if let Some(register) = self.serial.register(place) {
+        if let Some(board) = &mut self.board
+            && let Some(read) = board.read(place, data)
+        {
+            self.exits.uart += u64::from(read == Read::Serial);
+        } else if let Some(register) = self.serial.register(place) {
             self.exits.uart += 1;
             for item in data.chunks_mut(size.max(1)) {
                 self.serial.read(register, item);
@@ -129,6 +164,11 @@ impl Bus {
             Place::Port(_) => self.exits.port_writes += 1,
             Place::Memory(_) => self.exits.mmio_writes += 1,
         }
+        if let Some(board) = &mut self.board
+            && let Some(next) = board.write(place, data)
+        {
+            return Ok(next);
+        }
         if let Some(register) = self.serial.register(place) {
             self.exits.uart += 1;
             for item in data.chunks(size.max(1)) {
@@ -136,7 +176,11 @@ impl Bus {
             }
             self.serial.sent().truncate(self.keep.0);
             self.serial.settle(&self.vm)?;
-            return Ok(Next::GoOn);
+            return Ok(if self.is_full() {
+                Next::Wait
+            } else {
+                Next::GoOn
+            });
         }
         if let Some(at) = self.pci.find(place) {
             self.exits.pci += 1;
@@ -154,7 +198,8 @@ impl Bus {
                     .take(4)
                     .rev()
                     .fold(0, |n, &b| n << 8 | i32::from(b));
-                return Ok(Next::End(value.wrapping_mul(2).wrapping_add(1)));
+                let status = value.wrapping_mul(2).wrapping_add(1);
+                return Ok(Next::End(End::Status(status)));
             }
             _ => {}
         }

@@ -29,6 +29,8 @@ pub enum End {
     Status(i32),
     /// By a reset.
     Reset,
+    /// By turning itself off.
+    Off,
     /// It was told to.
     Stopped,
 }
@@ -71,10 +73,18 @@ pub fn set_up(cpu: &VcpuFd, entry: u64) -> Result<(), Error> {
 
 /// Tells the guest what this CPU is: all that KVM supports, and how fast its clock
 /// is, where that is known.
-pub fn identify(kvm: &Kvm, cpu: &VcpuFd, tsc_khz: Option<u32>) -> Result<(), Error> {
+///
+/// `more` makes further changes.
+pub fn identify(
+    kvm: &Kvm,
+    cpu: &VcpuFd,
+    tsc_khz: Option<u32>,
+    more: impl FnOnce(&mut [kvm_cpuid_entry2]),
+) -> Result<(), Error> {
     let mut leaves = kvm
         .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
         .map_err(failed("tell what CPUs it supports"))?;
+    more(leaves.as_mut_slice());
     for leaf in leaves.as_mut_slice() {
         describe(leaf, tsc_khz.is_some());
     }
@@ -117,7 +127,12 @@ pub fn run(cpu: &mut VcpuFd, bus: &Mutex<Bus>, stop: &AtomicBool) -> Result<End,
     while !stop.load(Ordering::Acquire) {
         match step(cpu, bus)? {
             Step::Bus(Next::GoOn) | Step::Nothing => {}
-            Step::Bus(Next::End(status)) => return Ok(End::Status(status)),
+            Step::Bus(Next::End(end)) => return Ok(end),
+            Step::Bus(Next::Wait) => {
+                while !stop.load(Ordering::Acquire) && lock(bus).is_full() {
+                    sleep(Duration::from_millis(1));
+                }
+            }
             Step::Reset => return Ok(End::Reset),
             // No interrupt can come: as if it hung.
             Step::Halted => sleep(Duration::from_millis(1)),

@@ -59,6 +59,7 @@ mod boot;
 mod bus;
 mod capabilities;
 mod cpu;
+pub mod linux;
 mod mapping;
 mod pci;
 mod ring;

@@ -16,7 +16,7 @@ use super::ring::Place;
 use crate::Error;
 
 /// The index and the data port (PCI Local Bus 3.0, 3.2.2.3.2).
-const PORTS: RangeInclusive<u16> = 0xcf8..=0xcff;
+pub const PORTS: RangeInclusive<u16> = 0xcf8..=0xcff;
 
 /// Where all of configuration space lies in memory.
 pub const ECAM: u64 = 0xe000_0000;
@@ -91,12 +91,14 @@ pub struct PciBus {
     shadow: Option<Mapped>,
 }
 
+/// Ready made devices.
+pub fn devices() -> Result<Topology, Error> {
+    Topology::new(BUSES).map_err(|error| Error::Unbootable(format!("no PCI devices: {error}")))
+}
+
 impl PciBus {
-    /// Ready made devices, and `way` put into effect.
-    pub fn new(way: Pci, vm: &VmFd) -> Result<Self, Error> {
-        let topology = Topology::new(BUSES)
-            .map_err(|error| Error::Unbootable(format!("no PCI devices: {error}")))?;
-        let bridge = topology.bridge;
+    /// The devices behind `bridge`, and `way` put into effect.
+    pub fn new(bridge: HostBridge, way: Pci, vm: &VmFd) -> Result<Self, Error> {
         if way == Pci::PortsCoalesced {
             let index = IoEventAddress::Pio((*PORTS.start()).into());
             vm.register_coalesced_mmio(index, 4)

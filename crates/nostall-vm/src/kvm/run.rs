@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 
 use kvm_bindings::{KVM_PIT_SPEAKER_DUMMY, kvm_pit_config, kvm_userspace_memory_region};
 use kvm_ioctls::{VcpuFd, VmFd};
+use nostall_devices::pci::HostBridge;
 use nostall_work::Timer;
-use vm_memory::{GuestAddress, GuestMemoryBackend};
+use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler, unblock_signal};
 
 use super::boot::{self, Memory};
 use super::bus::Bus;
 use super::cpu::{self, End, lock};
-use super::pci::PciBus;
+use super::pci::{self, PciBus};
 use super::ring::Ring;
 use super::serial::Serial;
 use super::statistics::Statistics;
@@ -26,10 +27,14 @@ use crate::guest::{self, Ending, Guest, Limits, Ran};
 
 /// How often a run is looked at, and what was collected is handed over: well within
 /// the 10 ms that are promised.
-const LOOK: Duration = Duration::from_millis(2);
+pub const LOOK: Duration = Duration::from_millis(2);
 
 /// How long a CPU may take to notice that it is to stop. It takes microseconds.
 const STOPPING: Duration = Duration::from_secs(10);
+
+/// The memory slots of RAM, which is one range or two: beyond those of PCI
+/// configuration space, and below the 509 that every KVM has.
+const RAM_SLOTS: [u32; 2] = [0, 500];
 
 /// Where Intel's KVM keeps three pages of its own: below the firmware's end.
 const TASK_STATE: usize = 0xfffb_d000;
@@ -58,7 +63,7 @@ pub fn run(
 }
 
 /// A machine that is ready to run.
-struct Machine {
+pub struct Machine {
     // In this order they are dropped.
     cpu: VcpuFd,
     bus: Arc<Mutex<Bus>>,
@@ -70,24 +75,42 @@ impl Machine {
     fn new(kvm: &Kvm, guest: &Guest<'_>, limits: &Limits) -> Result<Self, Error> {
         let memory = boot::memory(guest)?;
         let entry = boot::load(&memory, guest, &command_line(kvm, guest))?;
+        let set_up = |cpu: &VcpuFd, tsc_khz| {
+            cpu::identify(&kvm.system, cpu, tsc_khz, |_| {})?;
+            cpu::set_up(cpu, entry)
+        };
+        let bridge = pci::devices()?.bridge;
+        Self::with(kvm, (memory, bridge), limits, set_up, |bus| bus)
+    }
+
+    /// A machine with this memory and these PCI devices, whose CPU is made ready by
+    /// `set_up` (which is told the time stamp counter's rate, if that is known), and its
+    /// bus by `equip`.
+    pub fn with(
+        kvm: &Kvm,
+        (memory, bridge): (Memory, HostBridge),
+        limits: &Limits,
+        set_up: impl FnOnce(&VcpuFd, Option<u32>) -> Result<(), Error>,
+        equip: impl FnOnce(Bus) -> Bus,
+    ) -> Result<Self, Error> {
         let vm = Arc::new(kvm.system.create_vm().map_err(failed("create a machine"))?);
-        give_memory(&vm, &memory, guest)?;
+        give_memory(&vm, &memory)?;
         let has_interrupts = kvm.capabilities.interrupts;
         if has_interrupts {
             give_interrupts(&vm)?;
         }
         let cpu = vm.create_vcpu(0).map_err(failed("create a CPU"))?;
         let told = kvm.capabilities.tsc_rate.then(|| cpu.get_tsc_khz().ok());
-        cpu::identify(&kvm.system, &cpu, told.flatten())?;
-        cpu::set_up(&cpu, entry)?;
+        set_up(&cpu, told.flatten())?;
         let capabilities = kvm.capabilities;
         let collects = capabilities.coalesced_ports || capabilities.coalesced_mmio;
         let ring = collects.then(|| Ring::of(&cpu)).transpose()?;
         let statistics = capabilities.statistics.then(|| Statistics::of(&cpu));
         let serial = Serial::new(kvm.options.uart, has_interrupts)?;
-        let pci = PciBus::new(kvm.options.pci, &vm)?;
+        let pci = PciBus::new(bridge, kvm.options.pci, &vm)?;
         let devices = (serial, pci);
-        let mut bus = Bus::new(vm.clone(), ring, statistics.flatten(), devices, limits);
+        let bus = Bus::new(vm.clone(), ring, statistics.flatten(), devices, limits);
+        let mut bus = equip(bus);
         bus.settle()?;
         Ok(Self {
             cpu,
@@ -107,20 +130,23 @@ fn command_line(kvm: &Kvm, guest: &Guest<'_>) -> String {
     words.join(" ")
 }
 
-fn give_memory(vm: &VmFd, memory: &Memory, guest: &Guest<'_>) -> Result<(), Error> {
-    let host = memory
-        .get_host_address(GuestAddress(0))
-        .map_err(|error| Error::Unbootable(error.to_string()))?;
-    let region = kvm_userspace_memory_region {
-        slot: 0,
-        flags: 0,
-        guest_phys_addr: 0,
-        memory_size: guest.mebibytes() << 20,
-        userspace_addr: host.addr() as u64,
-    };
-    // SAFETY: the memory lives as long as the machine (`Machine`), and nobody in this
-    // process has a reference into it.
-    unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))
+fn give_memory(vm: &VmFd, memory: &Memory) -> Result<(), Error> {
+    for (slot, range) in memory.iter().enumerate() {
+        let host = memory
+            .get_host_address(range.start_addr())
+            .map_err(|error| Error::Unbootable(error.to_string()))?;
+        let region = kvm_userspace_memory_region {
+            slot: RAM_SLOTS[slot.min(1)],
+            flags: 0,
+            guest_phys_addr: range.start_addr().0,
+            memory_size: range.len(),
+            userspace_addr: host.addr() as u64,
+        };
+        // SAFETY: the memory lives as long as the machine (`Machine`), and nobody in
+        // this process has a reference into it.
+        unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))?;
+    }
+    Ok(())
 }
 
 fn give_interrupts(vm: &VmFd) -> Result<(), Error> {
@@ -136,14 +162,15 @@ fn give_interrupts(vm: &VmFd) -> Result<(), Error> {
 }
 
 /// A machine whose CPU runs, on a thread of its own; stopped when dropped.
-struct Running {
-    bus: Arc<Mutex<Bus>>,
+pub struct Running {
+    pub bus: Arc<Mutex<Bus>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<End, Error>>>,
 }
 
 impl Running {
-    fn start(machine: Machine) -> Result<Self, Error> {
+    /// Starts it.
+    pub fn start(machine: Machine) -> Result<Self, Error> {
         heed_signals()?;
         let (bus, stop) = (machine.bus.clone(), Arc::new(AtomicBool::new(false)));
         let told = stop.clone();
@@ -164,7 +191,7 @@ impl Running {
     }
 
     /// How it ended, if it has.
-    fn ended(&mut self) -> Option<Result<End, Error>> {
+    pub fn ended(&mut self) -> Option<Result<End, Error>> {
         let thread = self.thread.take_if(|thread| thread.is_finished())?;
         Some(
             thread
@@ -176,6 +203,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Running {
+    /// Stops the CPU.
+    pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         let start = Instant::now();
         // A signal that comes just before the guest is entered is lost, therefore
@@ -249,7 +283,7 @@ impl Run<'_> {
         match end {
             End::Status(status) => self.ending.judge(status, &reports)?,
             End::Reset => return Err(Error::Reset),
-            End::Stopped => return Err(Error::Undone),
+            End::Stopped | End::Off => return Err(Error::Undone),
         }
         Ok(Ran {
             reports,

@@ -18,16 +18,16 @@ use super::ring::Place;
 use crate::Error;
 
 /// Where a PC has its first serial port, and its interrupt.
-const COM1: u16 = 0x3f8;
-const IRQ: u32 = 4;
+pub const COM1: u16 = 0x3f8;
+pub const IRQ: u32 = 4;
 
-const REGISTERS: u16 = 8;
+pub const REGISTERS: u16 = 8;
 
 /// In memory: above the RAM, below the interrupt controllers.
-const BASE: u64 = 0xd000_0000;
+pub const BASE: u64 = 0xd000_0000;
 
 /// One register a page: mapping one leaves the others as they are.
-const STRIDE: u64 = PAGE as u64;
+pub const STRIDE: u64 = PAGE as u64;
 
 /// The memory slot of the line status register's page.
 const SLOT: u32 = 1;
@@ -156,6 +156,19 @@ impl Serial {
             }
             _ => None,
         }
+    }
+
+    /// As many of these bytes come in from the line as there is room for, in order;
+    /// tells how many. In loopback the line is not connected: they wait.
+    pub fn receive(&mut self, bytes: &[u8]) -> usize {
+        if self.model.read(MCR) & mcr::LOOP != 0 {
+            return 0;
+        }
+        let now = bytes.len().min(self.model.receive_room());
+        bytes[..now]
+            .iter()
+            .for_each(|&byte| self.model.receive(byte));
+        now
     }
 
     /// A guest's read at `register`. By ports the bytes of a wider one are

@@ -5,7 +5,7 @@ mod files;
 mod inject;
 mod json;
 mod names;
-mod number;
+pub mod number;
 mod plan;
 mod region;
 mod sizes;

@@ -16,7 +16,7 @@ use nostall_vm::process::{MemoryFile, name, spawn};
 use crate::common::qemu;
 
 /// What `scripts/setup linux` has put there.
-const PEER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-peer");
+pub const PEER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-peer");
 
 /// A boot takes 3 s, on a busy machine many times that.
 const LIMIT: Duration = Duration::from_secs(120);

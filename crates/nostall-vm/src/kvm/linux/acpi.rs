@@ -1,0 +1,355 @@
+//! The tables by which Linux finds what its machine has (ACPI 6.5, section 5).
+//!
+//! Not hardware-reduced: KVM's interrupt controllers and timer are a PC's, and a
+//! kernel that is told of a reduced machine would not use them.
+
+use acpi_tables::aml::{
+    AddressSpace, AddressSpaceCacheable, Device, EISAName, IO, Interrupt, Memory32Fixed, Name,
+    Package, Path, ResourceTemplate, Scope, Uuid, ZERO,
+};
+use acpi_tables::facs::FACS;
+use acpi_tables::fadt::{FADTBuilder, Flags};
+use acpi_tables::gas::{AccessSize, AddressSpace as Space, GAS};
+use acpi_tables::madt::{EnabledStatus, IoApic, ProcessorLocalApic};
+use acpi_tables::mcfg::MCFG;
+use acpi_tables::rsdp::Rsdp;
+use acpi_tables::sdt::Sdt;
+use acpi_tables::xsdt::XSDT;
+use acpi_tables::{Aml, AmlSink};
+
+use crate::kvm::acpi::{IO_APIC, LOCAL_APIC, OEM, REVISION, TABLE, Tables};
+use crate::kvm::serial::{COM1, IRQ, STRIDE};
+
+/// Registers that Linux's 8250_dw may reach: it has the one before the last for a
+/// DesignWare's status (DW_apb_uart databook, USR: 0x7c, four bytes a register).
+pub const UART_PAGES: u64 = 0x20;
+
+/// The power management registers, where QEMU has them too: status and enable, and
+/// control (ACPI 6.5, 4.8.3.1 and 4.8.3.2).
+pub const PM_EVENT: u16 = 0x600;
+pub const PM_CONTROL: u16 = 0x604;
+
+/// What `\_S5` has written to SLP_TYP for "off". Any would do.
+pub const OFF: u8 = 5;
+
+/// A PC's reset control register, and what resets it (ICH9 data sheet, 13.7.5).
+pub const RESET: u16 = 0xcf9;
+pub const RESET_VALUE: u8 = 6;
+
+/// The interrupt of ACPI's own events, as on every PC. None ever comes.
+const SCI: u16 = 9;
+
+/// Memory below and above 4 GiB for what BARs want.
+pub const PCI_MEMORY: (u32, u32) = (0xc000_0000, 0xcfff_ffff);
+const PCI_MEMORY_64: (u64, u64) = (0x40_0000_0000, 0x4f_ffff_ffff);
+
+/// A table's header (5.2.6).
+const HEADER: u32 = 36;
+
+/// How the serial port is described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serial {
+    /// A PC's first: PNP0501, ports, an edge-triggered interrupt.
+    Ports,
+    /// From this address on, one register a page.
+    Memory(u32),
+}
+
+/// Where PCI configuration space is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Configuration {
+    /// At the ports 0xcf8 to 0xcff.
+    Ports,
+    /// From this address on.
+    Ecam(u32),
+}
+
+/// What the tables tell of a machine with one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The serial port.
+    pub serial: Serial,
+    /// PCI configuration space.
+    pub configuration: Configuration,
+    /// Buses from 0 to this one.
+    pub last_bus: u8,
+    /// Where the timer comes in at the I/O APIC.
+    pub timer: TimerPin,
+}
+
+/// An input of the I/O APIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerPin {
+    /// As KVM has it unless it is told otherwise: no interrupt is moved.
+    Zero,
+    /// As PCs and QEMU have it.
+    Two,
+}
+
+/// All tables, to lie at `start`: their bytes, and where the RSDP, the first to look
+/// for, is.
+pub fn tables(description: &Description, start: u64) -> (Vec<u8>, u64) {
+    let mut tables = Tables::at(start);
+    let facs = tables.add(&FACS::new());
+    let dsdt = tables.add(&dsdt(description));
+    let mut all = vec![
+        tables.add(&fadt(dsdt, facs)),
+        tables.add(&madt(description.timer)),
+    ];
+    if let Configuration::Ecam(base) = description.configuration {
+        let mut mcfg = MCFG::new(OEM, TABLE, REVISION);
+        mcfg.add_ecam(base.into(), 0, 0, description.last_bus);
+        all.push(tables.add(&mcfg));
+    }
+    let mut xsdt = XSDT::new(OEM, TABLE, REVISION);
+    all.into_iter().for_each(|table| xsdt.add_entry(table));
+    let xsdt = tables.add(&xsdt);
+    let rsdp = tables.add(&Rsdp::new(OEM, xsdt));
+    (tables.into_bytes(), rsdp)
+}
+
+fn fadt(dsdt: u64, facs: u64) -> impl Aml {
+    /// IA-PC boot architecture (table 5.11): there are devices of the ISA bus, but no
+    /// keyboard controller (its absence is a cleared bit), no VGA, no CMOS clock; and
+    /// nobody delivers message-signalled interrupts, nor has link power states.
+    const BOOT: u16 = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5;
+    let mut fadt = FADTBuilder::new(OEM, TABLE, REVISION)
+        .dsdt_64(dsdt)
+        .firmware_ctrl_64(facs)
+        .flag(Flags::Wbinvd)
+        .flag(Flags::ProcC1)
+        // These mean: no such button, no such clock.
+        .flag(Flags::PwrButton)
+        .flag(Flags::SlpButton)
+        .flag(Flags::FixRtc)
+        .flag(Flags::ResetRegSup);
+    fadt.sci_int = SCI.into();
+    fadt.pm1a_evt_blk = u32::from(PM_EVENT).into();
+    fadt.pm1_evt_len = 4;
+    fadt.pm1a_cnt_blk = u32::from(PM_CONTROL).into();
+    fadt.pm1_cnt_len = 2;
+    // More than these latencies may be: no such states.
+    fadt.p_lvl2_lat = 101.into();
+    fadt.p_lvl3_lat = 1001.into();
+    fadt.iapc_boot_arch = BOOT.into();
+    fadt.reset_reg = GAS::new(Space::SystemIo, 8, 0, AccessSize::ByteAccess, RESET.into());
+    fadt.reset_value = RESET_VALUE;
+    fadt.finalize()
+}
+
+fn madt(timer: TimerPin) -> Sdt {
+    /// There are 8259s too.
+    const PCAT_COMPAT: u32 = 1 << 0;
+    let mut madt = Sdt::new(*b"APIC", HEADER, 1, OEM, TABLE, REVISION);
+    madt.append_slice(&LOCAL_APIC.to_le_bytes());
+    madt.append_slice(&PCAT_COMPAT.to_le_bytes());
+    let mut controllers = Vec::new();
+    ProcessorLocalApic::new(0, 0, EnabledStatus::Enabled).to_aml_bytes(&mut controllers);
+    IoApic::new(1, IO_APIC, 0).to_aml_bytes(&mut controllers);
+    if timer == TimerPin::Two {
+        // 5.2.12.5: bus ISA, interrupt 0, global interrupt 2, as the bus has it.
+        controllers.extend([2, 10, 0, 0, 2, 0, 0, 0, 0, 0]);
+    }
+    madt.append_slice(&controllers);
+    madt
+}
+
+fn dsdt(description: &Description) -> Sdt {
+    let mut aml = Vec::new();
+    let root = pci_root(description);
+    let board = board(description);
+    let serial = match description.serial {
+        Serial::Ports => serial_by_ports(),
+        Serial::Memory(base) => serial_in_memory(base),
+    };
+    let devices = [root, board, serial].map(Raw);
+    let children = devices.iter().map(|device| device as &dyn Aml).collect();
+    Scope::new(Path::new("\\_SB_"), children).to_aml_bytes(&mut aml);
+    // 7.4.2: what is written for "off" to both control registers.
+    let off = Package::new(vec![&OFF, &OFF, &ZERO, &ZERO]);
+    Name::new(Path::new("_S5_"), &off).to_aml_bytes(&mut aml);
+    let mut dsdt = Sdt::new(*b"DSDT", HEADER, 2, OEM, TABLE, REVISION);
+    dsdt.append_slice(&aml);
+    dsdt
+}
+
+/// AML that is made already.
+struct Raw(Vec<u8>);
+
+impl Aml for Raw {
+    fn to_aml_bytes(&self, sink: &mut dyn AmlSink) {
+        sink.vec(&self.0);
+    }
+}
+
+fn device(name: &str, children: Vec<&dyn Aml>) -> Vec<u8> {
+    let mut aml = Vec::new();
+    Device::new(Path::new(name), children).to_aml_bytes(&mut aml);
+    aml
+}
+
+fn named(name: &str, what: &dyn Aml) -> Name {
+    Name::new(Path::new(name), what)
+}
+
+fn pci_root(description: &Description) -> Vec<u8> {
+    let buses = AddressSpace::new_bus_number(0u16, description.last_bus.into());
+    // The index and data ports are the bridge's own, and passed on to nobody.
+    let index = IO::new(0xcf8, 0xcf8, 1, 8);
+    let low_ports = AddressSpace::new_io(0u16, 0xcf7, None);
+    let ports = AddressSpace::new_io(0x1000u16, 0xffff, None);
+    let uncached = AddressSpaceCacheable::NotCacheable;
+    let (min, max) = PCI_MEMORY;
+    let memory = AddressSpace::new_memory(uncached, true, min, max, None);
+    let (min, max) = PCI_MEMORY_64;
+    let more = AddressSpace::new_memory(uncached, true, min, max, None);
+    let resources = ResourceTemplate::new(vec![&buses, &index, &low_ports, &ports, &memory, &more]);
+    device(
+        "PCI0",
+        vec![
+            &named("_HID", &EISAName::new("PNP0A08")),
+            &named("_CID", &EISAName::new("PNP0A03")),
+            &named("_SEG", &ZERO),
+            &named("_BBN", &ZERO),
+            &named("_UID", &ZERO),
+            &named("_CRS", &resources),
+        ],
+    )
+}
+
+/// What is nobody else's: the registers of the machine itself. A kernel believes in
+/// ECAM only where it is reserved (PCI Firmware 3.3, 4.1.2).
+fn board(description: &Description) -> Vec<u8> {
+    let power = IO::new(PM_EVENT, PM_EVENT, 1, 6);
+    let mut resources: Vec<&dyn Aml> = vec![&power];
+    let ecam;
+    if let Configuration::Ecam(base) = description.configuration {
+        let size = (u32::from(description.last_bus) + 1) << 20;
+        ecam = Memory32Fixed::new(true, base, size);
+        resources.push(&ecam);
+    }
+    let resources = ResourceTemplate::new(resources);
+    device(
+        "BORD",
+        vec![
+            &named("_HID", &EISAName::new("PNP0C02")),
+            &named("_UID", &ZERO),
+            &named("_CRS", &resources),
+        ],
+    )
+}
+
+fn serial_by_ports() -> Vec<u8> {
+    let ports = IO::new(COM1, COM1, 1, 8);
+    let interrupt = Interrupt::new(true, true, false, false, IRQ);
+    let resources = ResourceTemplate::new(vec![&ports, &interrupt]);
+    device(
+        "COM1",
+        vec![
+            &named("_HID", &EISAName::new("PNP0501")),
+            &named("_UID", &ZERO),
+            &named("_CRS", &resources),
+        ],
+    )
+}
+
+/// As Linux's 8250_dw wants it: the one driver for a serial port in memory that takes
+/// the distance of its registers from ACPI.
+fn serial_in_memory(base: u32) -> Vec<u8> {
+    let shift = STRIDE.trailing_zeros();
+    let registers = Memory32Fixed::new(true, base, (UART_PAGES * STRIDE) as u32);
+    let interrupt = Interrupt::new(true, false, false, false, IRQ);
+    let resources = ResourceTemplate::new(vec![&registers, &interrupt]);
+    // "Device Properties UUID For _DSD", version 2.0.
+    let uuid = Uuid::new("daffd814-6eba-4d8c-8a91-bc9bbf4aa301");
+    let shift = Package::new(vec![&"reg-shift", &shift]);
+    let width = Package::new(vec![&"reg-io-width", &1u8]);
+    let clock = Package::new(vec![&"clock-frequency", &1_843_200u32]);
+    // It has none of a DesignWare's own registers.
+    let compatible = Package::new(vec![&"snps,uart-16550-compatible", &1u8]);
+    let list = Package::new(vec![&shift, &width, &clock, &compatible]);
+    let properties = Package::new(vec![&uuid, &list]);
+    device(
+        "UAR0",
+        vec![
+            &named("_HID", &"HISI0031"),
+            &named("_UID", &ZERO),
+            &named("_CRS", &resources),
+            &named("_DSD", &properties),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(bytes: &[u8]) -> usize {
+        let digits = bytes.iter().rev();
+        digits.fold(0, |n, &byte| n << 8 | usize::from(byte))
+    }
+
+    fn sum(bytes: &[u8]) -> u8 {
+        bytes.iter().fold(0, |sum, &byte| sum.wrapping_add(byte))
+    }
+
+    const START: u64 = 0xe_0000;
+
+    /// Each table that is reached from the RSDP, by its name.
+    fn reached(description: &Description) -> Vec<(String, Vec<u8>)> {
+        let (bytes, rsdp) = tables(description, START);
+        assert!(bytes.len() < 0x2_0000, "below 1 MiB");
+        let at = |address: usize| &bytes[address - START as usize..];
+        let table = |address| {
+            let table = at(address);
+            let table = &table[..number(&table[4..8])];
+            let name = String::from_utf8(table[..4].to_vec()).unwrap();
+            (name, table.to_vec())
+        };
+        let rsdp = &at(rsdp as usize)[..36];
+        assert_eq!((&rsdp[..8], sum(rsdp)), (&b"RSD PTR "[..], 0));
+        let (_, xsdt) = table(number(&rsdp[24..32]));
+        let mut all: Vec<_> = xsdt[36..].chunks(8).map(|at| table(number(at))).collect();
+        let fadt = all[0].1.clone();
+        all.push(table(number(&fadt[132..140])));
+        all.push(table(number(&fadt[140..148])));
+        all.push(("XSDT".to_owned(), xsdt));
+        for (name, table) in all.iter().filter(|(name, _)| name != "FACS") {
+            assert_eq!(sum(table), 0, "{name}");
+        }
+        all
+    }
+
+    fn names(description: &Description) -> Vec<String> {
+        reached(description)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    #[test]
+    fn every_table_is_reached_and_sums_to_zero() {
+        let by_ports = Description {
+            serial: Serial::Ports,
+            configuration: Configuration::Ports,
+            last_bus: 15,
+            timer: TimerPin::Zero,
+        };
+        assert_eq!(names(&by_ports), ["FACP", "APIC", "FACS", "DSDT", "XSDT"]);
+        let in_memory = Description {
+            serial: Serial::Memory(0xd000_0000),
+            configuration: Configuration::Ecam(0xe000_0000),
+            ..by_ports
+        };
+        assert_eq!(
+            names(&in_memory),
+            ["FACP", "APIC", "MCFG", "FACS", "DSDT", "XSDT"]
+        );
+        let mcfg = &reached(&in_memory)[2].1;
+        assert_eq!(number(&mcfg[44..52]), 0xe000_0000);
+        assert_eq!(mcfg[54..56], [0, 15]);
+        // ACPI wants it at a multiple of 64.
+        let (bytes, _) = tables(&in_memory, START);
+        assert_eq!(&bytes[..4], b"FACS");
+    }
+}

@@ -1,0 +1,223 @@
+//! What Linux needs of a PC besides memory, interrupts and the serial port.
+
+use super::acpi::{Configuration, OFF, PM_CONTROL, PM_EVENT, RESET, RESET_VALUE, UART_PAGES};
+use crate::kvm::bus::Next;
+use crate::kvm::cpu::End;
+use crate::kvm::pci::PORTS;
+use crate::kvm::ring::Place;
+use crate::kvm::serial::{BASE, REGISTERS, STRIDE, Uart};
+
+/// The keyboard controller's command and status port, and its command that resets a
+/// PC. There is none, but kernels reset by it where nothing else helps.
+const KEYBOARD: u16 = 0x64;
+const KEYBOARD_RESET: u8 = 0xfe;
+
+// PM1 control (ACPI 6.5, 4.8.3.2.1).
+const SCI_EN: u16 = 1 << 0;
+const SLP_TYP: u16 = 10;
+const SLP_EN: u16 = 1 << 13;
+
+/// Whose a read was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The serial port's, beside its eight registers.
+    Serial,
+    /// Another device's.
+    Other,
+}
+
+/// The devices.
+pub struct Board {
+    uart: Uart,
+    configuration: Configuration,
+    power: Power,
+}
+
+/// Power management: it can turn the machine off, and nothing ever happens by itself.
+#[derive(Debug, Default)]
+struct Power {
+    /// PM1 enable; its status is 0.
+    enable: u16,
+    control: u16,
+}
+
+impl Board {
+    pub fn new(uart: Uart, configuration: Configuration) -> Self {
+        Self {
+            uart,
+            configuration,
+            power: Power::default(),
+        }
+    }
+
+    /// A guest's read; `None` if nothing here has it.
+    pub fn read(&mut self, place: Place, data: &mut [u8]) -> Option<Read> {
+        if self.is_beside_the_uart(place) {
+            // A DesignWare without its own registers (8250_dw asks for them at 0xb4 and
+            // 0xf8 of the first page): all ones would be one with everything.
+            data.fill(0);
+            return Some(Read::Serial);
+        }
+        match place {
+            _ if self.is_hidden(place) => data.fill(!0),
+            Place::Port(port @ PM_EVENT..PM_END) => self.power.read(port, data),
+            // Nothing in its buffers: nobody waits for it to take a command.
+            Place::Port(KEYBOARD) => data.fill(0),
+            _ => return None,
+        }
+        Some(Read::Other)
+    }
+
+    /// A guest's write, likewise.
+    pub fn write(&mut self, place: Place, data: &[u8]) -> Option<Next> {
+        if self.is_beside_the_uart(place) {
+            return Some(Next::GoOn);
+        }
+        // First the reset: its port lies among the bridge's, which take words there.
+        match (place, data) {
+            (Place::Port(RESET), [value]) if value & RESET_VALUE == RESET_VALUE => {
+                return Some(Next::End(End::Reset));
+            }
+            (Place::Port(KEYBOARD), [KEYBOARD_RESET]) => return Some(Next::End(End::Reset)),
+            (Place::Port(port @ PM_EVENT..PM_END), _) => return Some(self.power.write(port, data)),
+            _ => {}
+        }
+        self.is_hidden(place).then_some(Next::GoOn)
+    }
+
+    /// Linux goes by ports, for all that they reach, wherever there are any: where it
+    /// is to go by ECAM there are none.
+    fn is_hidden(&self, place: Place) -> bool {
+        let by_ports = self.configuration == Configuration::Ports;
+        !by_ports && matches!(place, Place::Port(port) if PORTS.contains(&port))
+    }
+
+    /// Inside what the tables say is the serial port's, and no register.
+    fn is_beside_the_uart(&self, place: Place) -> bool {
+        let Place::Memory(address) = place else {
+            return false;
+        };
+        let is_register =
+            |offset: u64| offset.is_multiple_of(STRIDE) && offset < STRIDE * u64::from(REGISTERS);
+        self.uart == Uart::MmioReadonly
+            && address
+                .checked_sub(BASE)
+                .is_some_and(|offset| offset < UART_PAGES * STRIDE && !is_register(offset))
+    }
+}
+
+/// After the last of the power management registers.
+const PM_END: u16 = PM_CONTROL + 2;
+
+impl Power {
+    fn read(&self, port: u16, data: &mut [u8]) {
+        let mut registers = [0; (PM_END - PM_EVENT) as usize];
+        registers[2..4].copy_from_slice(&self.enable.to_le_bytes());
+        // There is no other mode than ACPI's.
+        registers[4..6].copy_from_slice(&(self.control | SCI_EN).to_le_bytes());
+        let from = usize::from(port - PM_EVENT);
+        for (byte, value) in data.iter_mut().zip(registers[from..].iter().chain([&0; 8])) {
+            *byte = *value;
+        }
+    }
+
+    fn write(&mut self, port: u16, data: &[u8]) -> Next {
+        let value = match *data {
+            [low, high] => u16::from_le_bytes([low, high]),
+            // ACPI has both registers written whole.
+            _ => return Next::GoOn,
+        };
+        if port == PM_EVENT + 2 {
+            self.enable = value;
+        } else if port == PM_CONTROL {
+            self.control = value & !SLP_EN;
+            if value & SLP_EN != 0 && value >> SLP_TYP & 0b111 == u16::from(OFF) {
+                return Next::End(End::Off);
+            }
+        }
+        Next::GoOn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board(uart: Uart) -> Board {
+        Board::new(uart, Configuration::Ports)
+    }
+
+    #[test]
+    fn it_ends_by_each_of_the_ways_that_linux_knows() {
+        let mut board = board(Uart::Ports);
+        let off = (SLP_EN | u16::from(OFF) << SLP_TYP).to_le_bytes();
+        for (port, data, end) in [
+            (PM_CONTROL, &off[..], End::Off),
+            (RESET, &[RESET_VALUE], End::Reset),
+            (RESET, &[0xe], End::Reset),
+            (KEYBOARD, &[KEYBOARD_RESET], End::Reset),
+        ] {
+            let next = board.write(Place::Port(port), data);
+            assert_eq!(next, Some(Next::End(end)), "{port:#x}");
+        }
+        let sleep = (SLP_EN | 1 << SLP_TYP).to_le_bytes();
+        for (port, data) in [
+            (PM_CONTROL, &sleep[..]),
+            (PM_CONTROL, &[0]),
+            (PM_EVENT, &[!0, !0]),
+            (KEYBOARD, &[0xaa]),
+            (RESET, &[2]),
+        ] {
+            let next = board.write(Place::Port(port), data);
+            assert!(!matches!(next, Some(Next::End(_))), "{port:#x}: {next:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_in_acpi_mode_from_the_start_and_nothing_is_pending() {
+        let mut board = board(Uart::Ports);
+        let mut registers = [!0; 8];
+        assert!(board.read(Place::Port(PM_EVENT), &mut registers).is_some());
+        assert_eq!(registers, [0, 0, 0, 0, 1, 0, 0, 0]);
+        board.write(Place::Port(PM_EVENT + 2), &[0x20, 1]);
+        let mut enable = [0; 2];
+        board.read(Place::Port(PM_EVENT + 2), &mut enable);
+        assert_eq!(enable, [0x20, 1]);
+    }
+
+    #[test]
+    fn beside_the_registers_in_memory_there_is_a_designware_without_its_own() {
+        let mut in_memory = board(Uart::MmioReadonly);
+        // The driver's probe: is there an RS-485 enable, a version?
+        for offset in [0xac, 0xb4, 0xc0, 0xf4, 0xf8, 0x1f * STRIDE] {
+            let place = Place::Memory(BASE + offset);
+            in_memory.write(place, &1u32.to_le_bytes());
+            let mut word = [!0; 4];
+            assert_eq!(in_memory.read(place, &mut word), Some(Read::Serial));
+            assert_eq!(word, [0; 4], "{offset:#x}");
+        }
+        let beyond = Place::Memory(BASE + UART_PAGES * STRIDE);
+        assert_eq!(in_memory.read(beyond, &mut [0]), None);
+        let register = Place::Memory(BASE + STRIDE);
+        assert_eq!(in_memory.read(register, &mut [0]), None);
+        let inside = Place::Memory(BASE + 0xf8);
+        assert_eq!(board(Uart::Ports).read(inside, &mut [0]), None);
+    }
+
+    #[test]
+    fn where_there_is_ecam_there_are_no_ports_but_the_reset_control_among_them() {
+        let index = 0x8000_0000u32.to_le_bytes();
+        let place = Place::Port(0xcf8);
+        let mut by_ports = board(Uart::Ports);
+        // The bridge's own business.
+        assert_eq!(by_ports.write(place, &index), None);
+        assert_eq!(by_ports.read(place, &mut [0; 4]), None);
+        let mut by_ecam = Board::new(Uart::Ports, Configuration::Ecam(0xe000_0000));
+        assert_eq!(by_ecam.write(place, &index), Some(Next::GoOn));
+        let mut read = [0; 4];
+        assert_eq!(by_ecam.read(place, &mut read), Some(Read::Other));
+        assert_eq!(read, [!0; 4]);
+        let reset = by_ecam.write(Place::Port(RESET), &[RESET_VALUE]);
+        assert_eq!(reset, Some(Next::End(End::Reset)));
+    }
+}

@@ -1,0 +1,547 @@
+//! What is in the guest's RAM when Linux starts, by its own 64-bit boot protocol
+//! (Linux: Documentation/arch/x86/boot.rst; section names below are its).
+
+use std::io::Cursor;
+
+use linux_loader::loader::KernelLoader;
+use linux_loader::loader::bootparam::{boot_e820_entry, boot_params, setup_header};
+use linux_loader::loader::bzimage::BzImage;
+use linux_loader::loader::elf::start_info::hvm_memmap_table_entry;
+use vm_memory::{ByteValued, Bytes, GuestAddress, GuestMemoryMmap};
+
+use super::acpi::{self, Description};
+use crate::Error;
+use crate::kvm::boot::{self, DEVICES, HIGH, LOW, Memory, TABLES, unbootable};
+
+// Below 1 MiB.
+const DESCRIPTORS: u64 = 0x500;
+pub const ZERO_PAGE: u64 = 0x1_0000;
+/// The table of the highest level, followed by the next, and one for each GiB.
+const PAGE_TABLES: u64 = 0x1_1000;
+const COMMAND_LINE: u64 = 0x2_0000;
+
+/// RAM goes on here where it does not fit below the devices.
+const FOUR_GIB: u64 = 1 << 32;
+
+/// The most: PCI's 64-bit window begins at twice as much.
+const MOST_MEMORY: u64 = 1 << 37;
+
+/// Linux itself needs some tens of MiB.
+const LEAST_MEMORY: u64 = 16 << 20;
+
+/// What is wrong with a bzImage is said once, here.
+const PROTOCOL_2_12: u16 = 0x020c;
+const KERNEL_64: u16 = 1 << 0;
+/// "Real-mode code: loader type", one that has no number.
+const UNKNOWN_LOADER: u8 = 0xff;
+
+// Of the memory map (ACPI 6.5, table 15.4).
+const RAM: u32 = 1;
+const RESERVED: u32 = 2;
+const ACPI_TABLES: u32 = 3;
+
+/// What is to be booted.
+#[derive(Clone, Copy, Debug)]
+pub struct Image<'a> {
+    pub kernel: &'a [u8],
+    pub initrd: &'a [u8],
+    pub command_line: &'a str,
+    /// Bytes of RAM.
+    pub memory: u64,
+}
+
+/// Where and how the CPU starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// In long mode, with RSI at the zero page.
+    Long(LongMode),
+    /// By PVH, as in [`boot`].
+    Pvh(u64),
+}
+
+/// Long mode, as the protocol wants it: memory mapped as it is, flat segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongMode {
+    pub entry: u64,
+    pub page_tables: u64,
+    pub descriptors: u64,
+    pub descriptors_limit: u16,
+}
+
+/// The guest's RAM: below the devices, and what is left above 4 GiB.
+pub fn memory(size: u64) -> Result<Memory, Error> {
+    if !(LEAST_MEMORY..=MOST_MEMORY).contains(&size) || !size.is_multiple_of(4096) {
+        let [least, most] = [LEAST_MEMORY, MOST_MEMORY].map(|bytes| bytes >> 20);
+        return Err(unbootable(format!(
+            "{size} bytes of RAM: whole pages, from {least} to {most} MiB, are possible"
+        )));
+    }
+    let ranges: Vec<_> = ranges(size)
+        .into_iter()
+        .map(|(start, length)| (GuestAddress(start), length as usize))
+        .collect();
+    GuestMemoryMmap::from_ranges(&ranges).map_err(|error| unbootable(format!("no RAM: {error}")))
+}
+
+/// Start and length of each range of RAM.
+fn ranges(size: u64) -> Vec<(u64, u64)> {
+    let low = size.min(DEVICES);
+    let mut ranges = vec![(0, low)];
+    if size > low {
+        ranges.push((FOUR_GIB, size - low));
+    }
+    ranges
+}
+
+/// Puts everything there.
+pub fn load(memory: &Memory, image: &Image<'_>, description: &Description) -> Result<Entry, Error> {
+    let (tables, rsdp) = acpi::tables(description, TABLES);
+    put(memory, &tables, TABLES)?;
+    let map = memory_map(image.memory, description);
+    if image.kernel.starts_with(b"\x7fELF") {
+        return load_elf(memory, image, &map, rsdp);
+    }
+    let header = load_bzimage(memory, image)?;
+    put_command_line(memory, image.command_line, header.cmdline_size)?;
+    let at = kernel_address(&header, image)?;
+    let initrd = initrd_address(&header, at, image)?;
+    put(memory, image.initrd, initrd)?;
+    let zero_page = zero_page(header, (initrd, image.initrd.len() as u64), &map, rsdp)?;
+    put(memory, zero_page.as_slice(), ZERO_PAGE)?;
+    put(memory, &page_tables(), PAGE_TABLES)?;
+    let descriptors: Vec<u8> = DESCRIPTOR_TABLE
+        .iter()
+        .flat_map(|d| d.to_le_bytes())
+        .collect();
+    put(memory, &descriptors, DESCRIPTORS)?;
+    Ok(Entry::Long(LongMode {
+        entry: at + ENTRY_64,
+        page_tables: PAGE_TABLES,
+        descriptors: DESCRIPTORS,
+        descriptors_limit: descriptors.len() as u16 - 1,
+    }))
+}
+
+/// "64-bit Boot Protocol": the entry's distance from where the kernel was loaded.
+const ENTRY_64: u64 = 0x200;
+
+/// Null, nothing, `__BOOT_CS` (64 bits), `__BOOT_DS`: the latter two as the protocol
+/// numbers them (Intel SDM volume 3, 3.4.5: the bits).
+const DESCRIPTOR_TABLE: [u64; 4] = [0, 0, 0x00af_9b00_0000_ffff, 0x00cf_9300_0000_ffff];
+
+fn put(memory: &Memory, bytes: &[u8], at: u64) -> Result<(), Error> {
+    memory
+        .write_slice(bytes, GuestAddress(at))
+        .map_err(|error| unbootable(format!("no room in its RAM: {error}")))
+}
+
+fn put_command_line(memory: &Memory, text: &str, most: u32) -> Result<(), Error> {
+    // What a kernel says that it takes does not count the NUL; below 1 MiB there is
+    // room for that much.
+    let most = (most as usize).min(0x1_0000);
+    if text.len() > most || text.contains('\0') {
+        let len = text.len();
+        return Err(unbootable(format!(
+            "a command line of {len} bytes; this kernel takes {most}, and no NUL"
+        )));
+    }
+    put(memory, text.as_bytes(), COMMAND_LINE)?;
+    put(memory, &[0], COMMAND_LINE + text.len() as u64)
+}
+
+/// Loads the kernel where it wants to be, and tells its header.
+fn load_bzimage(memory: &Memory, image: &Image<'_>) -> Result<setup_header, Error> {
+    let header = header(image.kernel)?;
+    let at = kernel_address(&header, image)?;
+    let mut file = Cursor::new(image.kernel);
+    BzImage::load(memory, Some(GuestAddress(at)), &mut file, None)
+        .map_err(|error| unbootable(format!("not a whole bzImage: {error}")))?;
+    Ok(header)
+}
+
+/// A bzImage's header: as much of it as there is ("Details of Header Fields": it ends
+/// where the jump at 0x200 goes), for the zero page must not have more.
+pub fn header(kernel: &[u8]) -> Result<setup_header, Error> {
+    const START: usize = 0x1f1;
+    const JUMP: usize = 0x201;
+    let not = |why: &str| unbootable(format!("not a bzImage for this machine: {why}"));
+    let end = kernel
+        .get(JUMP)
+        .map_or(0, |&jump| JUMP + 1 + usize::from(jump));
+    let Some(bytes) = kernel.get(START..end) else {
+        return Err(not("it is too short"));
+    };
+    let mut header = setup_header::default();
+    let size = size_of::<setup_header>();
+    let bytes = &bytes[..bytes.len().min(size)];
+    header.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
+    if { header.header } != u32::from_le_bytes(*b"HdrS") || { header.boot_flag } != 0xaa55 {
+        return Err(not("it has no header"));
+    }
+    if { header.version } < PROTOCOL_2_12 || { header.xloadflags } & KERNEL_64 == 0 {
+        return Err(not(
+            "it has no 64-bit entry (Linux 3.8 or newer, x86-64, has)",
+        ));
+    }
+    Ok(header)
+}
+
+/// Where the kernel goes: where it likes best, if there is room, or else as low as it
+/// may.
+fn kernel_address(header: &setup_header, image: &Image<'_>) -> Result<u64, Error> {
+    let (likes, needs) = ({ header.pref_address }, room(header, image));
+    let low = image.memory.min(DEVICES);
+    let fits = |at: u64| at >= HIGH && at.checked_add(needs).is_some_and(|end| end <= low);
+    if fits(likes) {
+        return Ok(likes);
+    }
+    let alignment = u64::from(header.kernel_alignment).max(1);
+    let lowest = HIGH.next_multiple_of(alignment);
+    if header.relocatable_kernel != 0 && fits(lowest) {
+        return Ok(lowest);
+    }
+    let lowest = if header.relocatable_kernel != 0 {
+        lowest
+    } else {
+        likes
+    };
+    let least = lowest.saturating_add(needs).div_ceil(1 << 20);
+    Err(unbootable(format!(
+        "the kernel does not fit into {} MiB of RAM: it needs {least}",
+        low >> 20
+    )))
+}
+
+/// What the kernel takes up before it looks at the memory map.
+fn room(header: &setup_header, image: &Image<'_>) -> u64 {
+    u64::from(header.init_size).max(image.kernel.len() as u64)
+}
+
+/// Where the initial RAM disk goes: as high as it may. 0 if there is none.
+fn initrd_address(header: &setup_header, kernel: u64, image: &Image<'_>) -> Result<u64, Error> {
+    if image.initrd.is_empty() {
+        return Ok(0);
+    }
+    let end = (u64::from(header.initrd_addr_max) + 1).min(image.memory.min(DEVICES));
+    let start = end
+        .checked_sub(image.initrd.len() as u64)
+        .map(|at| at & !0xfff);
+    let lowest = kernel + room(header, image);
+    start.filter(|&start| start >= lowest).ok_or_else(|| {
+        let needs = (lowest + image.initrd.len() as u64).div_ceil(1 << 20);
+        unbootable(format!(
+            "kernel and initrd do not fit below {} MiB: they need {needs}",
+            end >> 20
+        ))
+    })
+}
+
+/// What is where: start, end, kind.
+fn memory_map(size: u64, description: &Description) -> Vec<(u64, u64, u32)> {
+    let mut map = vec![
+        (0, LOW, RAM),
+        (TABLES, HIGH, ACPI_TABLES),
+        (HIGH, size.min(DEVICES), RAM),
+    ];
+    if let acpi::Configuration::Ecam(base) = description.configuration {
+        let size = (u64::from(description.last_bus) + 1) << 20;
+        map.push((base.into(), u64::from(base) + size, RESERVED));
+    }
+    let above = ranges(size).into_iter().skip(1);
+    map.extend(above.map(|(start, length)| (start, start + length, RAM)));
+    map
+}
+
+/// "Zero page".
+fn zero_page(
+    header: setup_header,
+    (initrd, initrd_len): (u64, u64),
+    map: &[(u64, u64, u32)],
+    rsdp: u64,
+) -> Result<boot_params, Error> {
+    // Below 3 GiB, both of them.
+    let word = |value: u64| u32::try_from(value).map_err(|_| unbootable("an initrd too large"));
+    let mut page = boot_params {
+        hdr: header,
+        acpi_rsdp_addr: rsdp,
+        ..Default::default()
+    };
+    page.hdr.type_of_loader = UNKNOWN_LOADER;
+    page.hdr.cmd_line_ptr = COMMAND_LINE as u32;
+    page.hdr.ramdisk_image = word(initrd)?;
+    page.hdr.ramdisk_size = word(initrd_len)?;
+    page.e820_entries = map.len() as u8;
+    let mut table = page.e820_table;
+    for (entry, &(addr, end, kind)) in table.iter_mut().zip(map) {
+        *entry = boot_e820_entry {
+            addr,
+            size: end - addr,
+            r#type: kind,
+        };
+    }
+    page.e820_table = table;
+    Ok(page)
+}
+
+/// The first 4 GiB as they are, by pages of 2 MiB (Intel SDM volume 3, 4.5).
+fn page_tables() -> Vec<u8> {
+    const GIBS: u64 = 4;
+    const ENTRIES: u64 = 512;
+    const TABLE: u64 = 0x1000;
+    const PRESENT_WRITABLE: u64 = 0b11;
+    const LARGE: u64 = 1 << 7;
+    let pointers = PAGE_TABLES + TABLE;
+    let directories = pointers + TABLE;
+    let top = [pointers | PRESENT_WRITABLE];
+    let middle = (0..GIBS).map(|n| (directories + n * TABLE) | PRESENT_WRITABLE);
+    let pages = (0..GIBS * ENTRIES).map(|n| n << 21 | LARGE | PRESENT_WRITABLE);
+    let padded = |entries: Vec<u64>| {
+        let empty = ENTRIES as usize - entries.len();
+        entries.into_iter().chain(std::iter::repeat_n(0, empty))
+    };
+    padded(top.to_vec())
+        .chain(padded(middle.collect()))
+        .chain(pages)
+        .flat_map(u64::to_le_bytes)
+        .collect()
+}
+
+/// A vmlinux, by PVH.
+fn load_elf(
+    memory: &Memory,
+    image: &Image<'_>,
+    map: &[(u64, u64, u32)],
+    rsdp: u64,
+) -> Result<Entry, Error> {
+    let (entry, end) = boot::load_elf(memory, image.kernel)?;
+    let low = image.memory.min(DEVICES);
+    let initrd = boot::place(image.initrd, end, low)?;
+    if let Some(at) = initrd {
+        put(memory, image.initrd, at)?;
+    }
+    let ranges: Vec<_> = map
+        .iter()
+        .map(|&(addr, end, type_)| hvm_memmap_table_entry {
+            addr,
+            size: end - addr,
+            type_,
+            reserved: 0,
+        })
+        .collect();
+    let module = initrd.map(|at| (at, image.initrd.len() as u64));
+    boot::start_info(memory, image.command_line, module, &ranges, rsdp)?;
+    Ok(Entry::Pvh(entry))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kvm::linux::{Configuration, Serial, TimerPin};
+
+    const DESCRIPTION: Description = Description {
+        serial: Serial::Memory(0xd000_0000),
+        configuration: Configuration::Ecam(0xe000_0000),
+        last_bus: 15,
+        timer: TimerPin::Zero,
+    };
+    const MIB: u64 = 1 << 20;
+
+    /// A bzImage with `code` at its 64-bit entry, that wants what Debian's wants.
+    fn bzimage(code: &[u8]) -> Vec<u8> {
+        let mut header = setup_header {
+            setup_sects: 1,
+            boot_flag: 0xaa55,
+            jump: 0x66eb,
+            header: u32::from_le_bytes(*b"HdrS"),
+            version: 0x020f,
+            loadflags: 1,
+            initrd_addr_max: 0x7fff_ffff,
+            kernel_alignment: 0x20_0000,
+            relocatable_kernel: 1,
+            xloadflags: KERNEL_64,
+            cmdline_size: 2047,
+            pref_address: 0x100_0000,
+            init_size: 0x200_0000,
+            ..Default::default()
+        };
+        let mut image = vec![0; 2 * 512 + ENTRY_64 as usize];
+        image[0x1f1..][..size_of::<setup_header>()].copy_from_slice(header.as_mut_slice());
+        image.extend(code);
+        image
+    }
+
+    fn image<'a>(kernel: &'a [u8], initrd: &'a [u8], memory: u64) -> Image<'a> {
+        Image {
+            kernel,
+            initrd,
+            command_line: "console=ttyS0",
+            memory,
+        }
+    }
+
+    fn loaded(image: &Image<'_>) -> Result<(Memory, Entry), Error> {
+        let memory = memory(image.memory)?;
+        let entry = load(&memory, image, &DESCRIPTION)?;
+        Ok((memory, entry))
+    }
+
+    fn read<T: ByteValued>(memory: &Memory, at: u64) -> T {
+        memory.read_obj(GuestAddress(at)).unwrap()
+    }
+
+    #[test]
+    fn linux_finds_in_the_zero_page_what_was_put_elsewhere() {
+        let kernel = bzimage(&[0xf4]);
+        let initrd = vec![0x5a; 5000];
+        let (memory, entry) = loaded(&image(&kernel, &initrd, 256 * MIB)).unwrap();
+        let Entry::Long(long) = entry else {
+            panic!("{entry:?}");
+        };
+        assert_eq!(long.entry, 0x100_0200);
+        assert_eq!(read::<u8>(&memory, long.entry), 0xf4);
+        let page: boot_params = read(&memory, ZERO_PAGE);
+        let header = page.hdr;
+        assert_eq!({ header.header }.to_le_bytes(), *b"HdrS");
+        assert_eq!(header.type_of_loader, 0xff);
+        let mut line = [0; 14];
+        let at = GuestAddress(u64::from(header.cmd_line_ptr));
+        memory.read_slice(&mut line, at).unwrap();
+        assert_eq!(&line, b"console=ttyS0\0");
+        let (start, size) = (header.ramdisk_image, header.ramdisk_size);
+        assert_eq!((start, size), (0x0fff_e000, 5000));
+        let mut disk = vec![0; 5000];
+        memory
+            .read_slice(&mut disk, GuestAddress(start.into()))
+            .unwrap();
+        assert_eq!(disk, initrd);
+        let rsdp: [u8; 8] = read(&memory, page.acpi_rsdp_addr);
+        assert_eq!(&rsdp, b"RSD PTR ");
+    }
+
+    #[test]
+    fn memory_is_mapped_as_it_is_by_tables_that_the_cpu_can_follow() {
+        let (memory, entry) = loaded(&image(&bzimage(&[]), &[], 64 * MIB)).unwrap();
+        let Entry::Long(long) = entry else {
+            panic!("{entry:?}");
+        };
+        // As the manual says: nine bits of the address a level.
+        let follow = |address: u64| {
+            let entry = |table: u64, shift: u32| -> u64 {
+                read(&memory, (table & !0xfff) + (address >> shift & 0x1ff) * 8)
+            };
+            let page = [39, 30, 21].into_iter().fold(long.page_tables, entry);
+            assert_eq!(page & 0x83, 0x83, "present, writable, large");
+            (page & !0x1f_ffff) + (address & 0x1f_ffff)
+        };
+        for address in [
+            0,
+            0x1234_5678,
+            0x3fff_ffff,
+            0x4000_0000,
+            0xfee0_0000,
+            0xffff_ffff,
+        ] {
+            assert_eq!(follow(address), address);
+        }
+        let limit = u64::from(long.descriptors_limit);
+        assert_eq!(limit, 31);
+        let code: u64 = read(&memory, long.descriptors + 0x10);
+        let data: u64 = read(&memory, long.descriptors + 0x18);
+        // Present, ring 0, code of 64 bits; present, ring 0, data that can be written.
+        assert_eq!(code >> 40 & 0xff | code >> 45 & 0x300, 0x19b);
+        assert_eq!(data >> 40 & 0xff, 0x93);
+    }
+
+    #[test]
+    fn ram_goes_on_above_the_devices() {
+        let map = memory_map(5 << 30, &DESCRIPTION);
+        let ram: u64 = map.iter().filter(|r| r.2 == RAM).map(|r| r.1 - r.0).sum();
+        assert_eq!(ram, (5 << 30) - (HIGH - LOW));
+        assert_eq!(map.last(), Some(&(1 << 32, (1 << 32) + (2 << 30), RAM)));
+        assert!(map.contains(&(0xe000_0000, 0xe100_0000, RESERVED)));
+        assert!(map.contains(&(TABLES, HIGH, ACPI_TABLES)));
+        let by_ports = Description {
+            configuration: Configuration::Ports,
+            ..DESCRIPTION
+        };
+        let map = memory_map(64 * MIB, &by_ports);
+        assert_eq!(map.last(), Some(&(HIGH, 64 * MIB, RAM)));
+    }
+
+    fn refused(image: &Image<'_>) -> String {
+        loaded(image).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_what_it_needs() {
+        let kernel = bzimage(&[]);
+        let told = refused(&image(&kernel, &[], 32 * MIB));
+        assert!(told.contains("32 MiB of RAM: it needs 34"), "{told}");
+        let told = refused(&image(&kernel, &vec![1; 20 << 20], 64 * MIB));
+        assert!(told.contains("below 64 MiB: they need 68"), "{told}");
+        for memory in [0, MIB, (64 << 20) + 1, u64::MAX] {
+            assert!(refused(&image(&kernel, &[], memory)).contains("MiB, are possible"));
+        }
+        let long = "x".repeat(2048);
+        let told = refused(&Image {
+            command_line: &long,
+            ..image(&kernel, &[], 64 * MIB)
+        });
+        assert!(
+            told.contains("2048 bytes; this kernel takes 2047"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_kernel_is_refused_with_the_reason() {
+        let whole = bzimage(&[]);
+        let changed = |at: usize, value: u8| {
+            let mut kernel = whole.clone();
+            kernel[at] = value;
+            kernel
+        };
+        for (kernel, why) in [
+            (vec![], "too short"),
+            (whole[..0x220].to_vec(), "too short"),
+            (changed(0x202, b'h'), "no header"),
+            (changed(0x206, 0x0b), "no 64-bit entry"),
+            (changed(0x236, 0), "no 64-bit entry"),
+            (changed(0x1f1, 200), "not a whole bzImage"),
+            (b"\x7fELF".to_vec(), "not a kernel"),
+        ] {
+            let told = refused(&image(&kernel, &[], 64 * MIB));
+            assert!(told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_may_move_goes_lower_where_ram_is_short() {
+        let (_, entry) = loaded(&image(&bzimage(&[]), &[], 40 * MIB)).unwrap();
+        assert!(matches!(entry, Entry::Long(long) if long.entry == 0x20_0200));
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_loaded_inside_ram_or_refused(
+            bytes in prop::collection::vec(any::<u8>(), 0x7b),
+            memory in (16..200u64).prop_map(|mib| mib * MIB),
+        ) {
+            let mut kernel = bzimage(&[]);
+            // All that says where something goes; not what makes it a kernel at all.
+            kernel[0x21c..0x236].copy_from_slice(&bytes[..0x1a]);
+            kernel[0x238..0x23c].copy_from_slice(&bytes[0x20..0x24]);
+            kernel[0x258..0x264].copy_from_slice(&bytes[0x40..0x4c]);
+            if let Ok((_, Entry::Long(long))) = loaded(&image(&kernel, b"disk", memory)) {
+                prop_assert!(long.entry >= HIGH && long.entry < memory);
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+            let _ = header(&bytes);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A stock Linux kernel in our own machine.
+//!
+//! **It has not been run on hardware virtualization by its authors**, whose KVM
+//! interprets guest code. There Debian's kernel (6.1) is entered, unpacks itself, and
+//! prints over the serial port what it reads in its command line, memory map and ACPI
+//! tables; after 4 minutes it stops at an instruction that the interpreter does not know
+//! (`cmpxchg16b`; without it, by `clearcpuid=141`, it sets up memory and interrupt
+//! controllers and stops at the floating point unit). Besides, what is tested: every
+//! table, by Linux in QEMU, which boots on them; the start and each device, by small
+//! kernels of our own on KVM. Interrupts are not tested.
+//!
+//! | at | what | Linux's driver |
+//! | --- | --- | --- |
+//! | 0x3f8, interrupt 4 | the 16550A, by ports | 8250_pnp |
+//! | 0xd0000000, one register a page, interrupt 4 | the same in memory | 8250_dw (ACPI HISI0031) |
+//! | 0xcf8, or 0xe0000000 | a PCI host bridge with devices that do nothing | |
+//! | 0x600 | ACPI power management: it turns the machine off | |
+//! | 0xcf9, 0x64 | reset | |
+//! | port 0xf4 | the end, with a status, as QEMU's `isa-debug-exit` | |
+//! | 0xfee00000, 0xfec00000, 0x20, 0x40 | KVM's own interrupt controllers and timer | |
+//!
+//! Everything is in ACPI tables. There is one CPU, no disk and no network: the kernel's
+//! root is its initrd.
+//!
+//! # Example
+//!
+//! ```no_run
+//! # fn example(kernel: &[u8], initrd: &[u8]) -> Result<(), nostall_vm::Error> {
+//! use nostall_vm::kvm::linux::{Console, Linux, Pci};
+//! use nostall_vm::kvm::{Kvm, Options, Uart};
+//!
+//! let kvm = Kvm::find(Options { uart: Uart::PortsCoalesced, ..Options::default() })?;
+//! let command_line = "console=ttyS0 panic=-1";
+//! let linux = Linux { kernel, initrd, command_line, memory: 256 << 20, pci: Pci::Ports };
+//! let console = Console {
+//!     output: &mut std::io::stdout(),
+//!     input: None,
+//!     escape: false,
+//!     limit: None,
+//!     signals: None,
+//! };
+//! let finished = kvm.linux(&linux, console)?;
+//! println!("{:?} after {:?}, {} bytes", finished.ended, finished.took, finished.bytes);
+//! # Ok(())
+//! # }
+//! ```
+
+mod acpi;
+mod board;
+mod boot;
+mod cpu;
+mod escape;
+mod run;
+mod signals;
+mod terminal;
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+pub use acpi::{Configuration, Description, Serial, TimerPin, tables};
+pub(super) use board::{Board, Read};
+pub use run::{Ended, Finished};
+pub use signals::Signals;
+pub use terminal::Terminal;
+
+use super::Kvm;
+use crate::Error;
+
+/// What is to be booted.
+#[derive(Clone, Copy, Debug)]
+pub struct Linux<'a> {
+    /// A bzImage of 64 bits (Linux 3.8 or newer), or a vmlinux with a PVH entry
+    /// (`CONFIG_PVH`).
+    pub kernel: &'a [u8],
+    /// The initial RAM disk; empty for none.
+    pub initrd: &'a [u8],
+    /// The kernel's command line.
+    pub command_line: &'a str,
+    /// Bytes of RAM.
+    pub memory: u64,
+    /// Where it finds PCI configuration space.
+    pub pci: Pci,
+}
+
+/// Where Linux is to find PCI configuration space. How much that costs is
+/// [`Options`](super::Options)' business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pci {
+    /// By ports alone.
+    Ports,
+    /// By ECAM alone: where there are ports, Linux uses them for the registers below
+    /// 256, which are all that matter.
+    Ecam,
+}
+
+/// The other end of the guest's serial line, and when it is to end.
+pub struct Console<'a> {
+    /// Where goes what it sends, as soon as it does.
+    pub output: &'a mut dyn std::io::Write,
+    /// Where it reads from, if from anywhere.
+    pub input: Option<BorrowedFd<'a>>,
+    /// Whether Ctrl-A and x in the input ends the run.
+    pub escape: bool,
+    /// The longest that it may run. (While `output` takes nothing, nobody looks.)
+    pub limit: Option<Duration>,
+    /// Signals that end the run.
+    pub signals: Option<&'a Signals>,
+}
+
+impl Kvm {
+    /// Boots Linux, and runs it until it ends, or has to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]: whatever kept it from running. The machine is gone by then.
+    pub fn linux(&self, linux: &Linux<'_>, console: Console<'_>) -> Result<Finished, Error> {
+        run::run(self, linux, console)
+    }
+}

@@ -1,0 +1,279 @@
+//! One run of Linux, its serial line connected.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use kvm_ioctls::{Cap, VcpuFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::acpi::{Configuration, Description, Serial, TimerPin};
+use super::board::Board;
+use super::boot::{self, Image};
+use super::cpu;
+use super::escape::{Escape, Typed};
+use super::{Console, Linux, Pci, Signals};
+use crate::Error;
+use crate::exits::Exits;
+use crate::guest::Limits;
+use crate::kvm::bus::Bus;
+use crate::kvm::cpu::{End, identify, lock};
+use crate::kvm::pci::{self, BUSES, ECAM};
+use crate::kvm::run::{LOOK, Machine, Running};
+use crate::kvm::serial::BASE;
+use crate::kvm::{Kvm, Uart};
+
+/// Bytes typed that wait for the guest: as many as a terminal keeps.
+const MOST_TYPED: usize = 4096;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Linux turned the machine off.
+    Off,
+    /// Linux reset it, or died by a triple fault.
+    Reset,
+    /// A guest wrote this to port 0xf4, times two and one more.
+    Status(i32),
+    /// Ctrl-A and x were typed.
+    Left,
+    /// A signal came.
+    Signal,
+    /// The time was over.
+    TooLong,
+}
+
+/// A run that came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// How.
+    pub ended: Ended,
+    /// From the machine's start to its end.
+    pub took: Duration,
+    /// From the machine's start to the first byte over the serial line.
+    pub first_byte: Option<Duration>,
+    /// Bytes over the serial line.
+    pub bytes: u64,
+    /// VM exits, and what needed none.
+    pub exits: Exits,
+}
+
+pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Finished, Error> {
+    let machine = machine(kvm, linux)?;
+    let start = Instant::now();
+    let mut line = Line::new(&mut console, start);
+    let mut running = Running::start(machine)?;
+    let ended = loop {
+        // In this order: what was sent before the end is seen.
+        let ended = running.ended();
+        let sent = {
+            let mut bus = lock(&running.bus);
+            bus.tend()?;
+            line.give(&mut bus)?;
+            std::mem::take(bus.serial.sent())
+        };
+        line.put(&sent)?;
+        if let Some(end) = ended {
+            break end?.into();
+        }
+        if let Some(end) = line.wait(LOOK)? {
+            break end;
+        }
+    };
+    let took = start.elapsed();
+    running.stop();
+    let mut bus = lock(&running.bus);
+    bus.tend()?;
+    let rest = std::mem::take(bus.serial.sent());
+    let exits = bus.exit_log().total;
+    drop(bus);
+    line.put(&rest)?;
+    Ok(Finished {
+        ended,
+        took,
+        first_byte: line.first_byte,
+        bytes: line.bytes,
+        exits,
+    })
+}
+
+fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<Machine, Error> {
+    if !kvm.capabilities().interrupts {
+        let none = "this KVM has no interrupt controllers and timer, and Linux needs them";
+        return Err(Error::Unbootable(none.to_owned()));
+    }
+    let description = description(kvm.options().uart, linux);
+    let memory = boot::memory(linux.memory)?;
+    let image = Image {
+        kernel: linux.kernel,
+        initrd: linux.initrd,
+        command_line: linux.command_line,
+        memory: linux.memory,
+    };
+    let entry = boot::load(&memory, &image, &description)?;
+    let mut topology = pci::devices()?;
+    // A driver would wait for the card's answers.
+    topology.bridge.remove(topology.virtio_net);
+    let set_up = |vcpu: &VcpuFd, tsc_khz| {
+        let deadline = kvm.system.check_extension(Cap::TscDeadlineTimer);
+        identify(&kvm.system, vcpu, tsc_khz, |leaves| {
+            cpu::be_alone(leaves, deadline);
+        })?;
+        cpu::set_up(vcpu, entry)
+    };
+    // What is sent is taken away all the time.
+    let limits = Limits {
+        serial_bytes: u64::MAX,
+        ..Limits::of(0, 0)
+    };
+    let board = Board::new(kvm.options().uart, description.configuration);
+    let equip = |bus: Bus| bus.with_board(board);
+    Machine::with(kvm, (memory, topology.bridge), &limits, set_up, equip)
+}
+
+fn description(uart: Uart, linux: &Linux<'_>) -> Description {
+    Description {
+        serial: match uart {
+            Uart::Ports | Uart::PortsCoalesced => Serial::Ports,
+            Uart::MmioReadonly => Serial::Memory(BASE as u32),
+        },
+        configuration: match linux.pci {
+            Pci::Ports => Configuration::Ports,
+            Pci::Ecam => Configuration::Ecam(ECAM as u32),
+        },
+        last_bus: *BUSES.end(),
+        timer: TimerPin::Zero,
+    }
+}
+
+impl From<End> for Ended {
+    fn from(end: End) -> Self {
+        match end {
+            End::Off => Self::Off,
+            End::Reset => Self::Reset,
+            End::Status(status) => Self::Status(status),
+            // Nobody stops it but us, and then we know why.
+            End::Stopped => Self::Signal,
+        }
+    }
+}
+
+/// The line's other end.
+struct Line<'a, 'b> {
+    console: &'a mut Console<'b>,
+    start: Instant,
+    escape: Escape,
+    /// What has been typed and not been taken.
+    typed: VecDeque<u8>,
+    left: bool,
+    first_byte: Option<Duration>,
+    bytes: u64,
+}
+
+impl<'a, 'b> Line<'a, 'b> {
+    fn new(console: &'a mut Console<'b>, start: Instant) -> Self {
+        Self {
+            console,
+            start,
+            escape: Escape::default(),
+            typed: VecDeque::new(),
+            left: false,
+            first_byte: None,
+            bytes: 0,
+        }
+    }
+
+    /// What the guest has sent goes out.
+    fn put(&mut self, sent: &[u8]) -> io::Result<()> {
+        if sent.is_empty() {
+            return Ok(());
+        }
+        self.first_byte.get_or_insert(self.start.elapsed());
+        self.bytes += sent.len() as u64;
+        let mut rest = sent;
+        while !rest.is_empty() {
+            match self.console.output.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => rest = &rest[count..],
+                // Who ends the run need not wait until somebody reads.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    if self.signal_came() {
+                        return Ok(());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.console.output.flush()
+    }
+
+    fn signal_came(&self) -> bool {
+        self.console.signals.is_some_and(Signals::came)
+    }
+
+    /// The guest gets what was typed, as far as it takes it.
+    fn give(&mut self, bus: &mut Bus) -> Result<(), Error> {
+        if !self.typed.is_empty() {
+            let taken = bus.receive(self.typed.make_contiguous())?;
+            self.typed.drain(..taken);
+        }
+        Ok(())
+    }
+
+    /// Waits for input, but no longer than `span`. Tells if the run has to end.
+    fn wait(&mut self, span: Duration) -> Result<Option<Ended>, Error> {
+        // A file waits where it is while the guest takes none; of what is typed
+        // meanwhile, only the wish to leave counts.
+        let reads = self.console.escape || self.typed.is_empty();
+        match self.console.input.filter(|_| reads) {
+            Some(input) => self.read_within(input, span)?,
+            None => sleep(span),
+        }
+        let limit = self.console.limit;
+        let over = limit.is_some_and(|limit| self.start.elapsed() >= limit);
+        Ok(match () {
+            () if self.left => Some(Ended::Left),
+            () if self.signal_came() => Some(Ended::Signal),
+            () if over => Some(Ended::TooLong),
+            () => None,
+        })
+    }
+
+    fn read_within(&mut self, input: BorrowedFd<'_>, span: Duration) -> io::Result<()> {
+        let mut ready = [PollFd::from_borrowed_fd(input, PollFlags::IN)];
+        let span = Timespec {
+            tv_sec: 0,
+            tv_nsec: span.subsec_nanos().into(),
+        };
+        match poll(&mut ready, Some(&span)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut bytes = [0; 256];
+        match rustix::io::read(input, &mut bytes) {
+            // Its end, or a terminal that is gone: there will be no more.
+            Ok(0) | Err(rustix::io::Errno::IO) => self.console.input = None,
+            Ok(count) => self.take(&bytes[..count]),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        if !self.console.escape {
+            self.typed.extend(bytes);
+            return;
+        }
+        match self.escape.typed(bytes) {
+            Typed::Bytes(bytes) => {
+                let room = MOST_TYPED.saturating_sub(self.typed.len());
+                self.typed.extend(bytes.into_iter().take(room));
+            }
+            Typed::Leave => self.left = true,
+        }
+    }
+}

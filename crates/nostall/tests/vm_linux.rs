@@ -1,0 +1,659 @@
+//! A stock kernel's way into our own machine, as far as it can be gone here: a small
+//! kernel of our own in Linux's format, on KVM; our tables, read by Linux in QEMU.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nostall_vm::kvm::linux::{Console, Ended, Finished, Linux, Pci};
+use nostall_vm::kvm::{self, Kvm, Options, Uart};
+use nostall_vm::{Error, Exits};
+
+/// The host's KVM. Without one the test is skipped, which is said where it can be
+/// seen; with `NOSTALL_REQUIRE_KVM` set it fails.
+fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
+    let options = Options {
+        uart,
+        ..Options::default()
+    };
+    find(test, options)
+}
+
+fn find(test: &str, options: Options) -> Option<Kvm> {
+    let missing = match Kvm::find(options) {
+        Ok(kvm) if kvm.options() != options => kvm.notes().join("; "),
+        Ok(kvm) if !kvm.capabilities().interrupts => "no interrupt controllers".to_owned(),
+        Ok(kvm) => return Some(kvm),
+        Err(error) => error.to_string(),
+    };
+    let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
+    assert!(!required, "{test}: {missing}");
+    // Not by a macro of std: the test harness would swallow it.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {missing}");
+    None
+}
+
+/// A bzImage (Linux: Documentation/arch/x86/boot.rst) whose 64-bit entry is `code`.
+fn bzimage(code: &[u8]) -> Vec<u8> {
+    let mut image = vec![0; 0x600];
+    let mut put = |at: usize, bytes: &[u8]| image[at..][..bytes.len()].copy_from_slice(bytes);
+    put(0x1f1, &[1]); // sectors of set-up code
+    put(0x1fe, &[0x55, 0xaa, 0xeb, 0x6a]);
+    put(0x202, b"HdrS\x0f\x02");
+    put(0x211, &[1]); // loaded high
+    put(0x22c, &0x7fff_ffffu32.to_le_bytes()); // highest address of an initrd
+    put(0x230, &0x20_0000u32.to_le_bytes()); // alignment
+    put(0x234, &[1, 21, 1]); // may be moved; has a 64-bit entry
+    put(0x238, &2047u32.to_le_bytes()); // longest command line
+    put(0x258, &0x100_0000u64.to_le_bytes()); // where it likes to be
+    put(0x260, &0x10_0000u32.to_le_bytes()); // what it needs there
+    // The entry is 0x200 after the set-up code.
+    image.extend(code);
+    image
+}
+
+/// `mov edx, port; mov al, value; out dx, al`.
+fn out(port: u32, value: u8) -> Vec<u8> {
+    let mut code = vec![0xba];
+    code.extend(port.to_le_bytes());
+    code.extend([0xb0, value, 0xee]);
+    code
+}
+
+/// `mov eax, address; mov byte [rax], value`.
+fn store(address: u32, value: u8) -> Vec<u8> {
+    let mut code = vec![0xb8];
+    code.extend(address.to_le_bytes());
+    code.extend([0xc6, 0x00, value]);
+    code
+}
+
+/// If the 32 bits at `RSI + offset` are not these, ends with the status 2 * `error` + 1:
+/// `cmp dword [rsi + offset], expected; je past`.
+fn expect(offset: u32, expected: u32, error: u8) -> Vec<u8> {
+    let mut code = vec![0x81, 0xbe];
+    code.extend(offset.to_le_bytes());
+    code.extend(expected.to_le_bytes());
+    let end = out(0xf4, error);
+    code.extend([0x74, end.len() as u8]);
+    code.extend(end);
+    code
+}
+
+const END: u8 = 0x10;
+const ENDED: Ended = Ended::Status(2 * END as i32 + 1);
+
+fn run(kvm: &Kvm, code: &[u8], linux: Linux<'_>, limit: u64) -> (Finished, Vec<u8>) {
+    let kernel = bzimage(code);
+    let mut output = Vec::new();
+    let console = Console {
+        output: &mut output,
+        input: None,
+        escape: false,
+        limit: Some(Duration::from_secs(limit)),
+        signals: None,
+    };
+    let linux = Linux {
+        kernel: &kernel,
+        ..linux
+    };
+    let finished = kvm.linux(&linux, console).unwrap();
+    (finished, output)
+}
+
+const LINUX: Linux<'_> = Linux {
+    kernel: &[],
+    initrd: &[],
+    command_line: "console=ttyS0",
+    memory: 64 << 20,
+    pci: Pci::Ports,
+};
+
+#[test]
+fn a_kernel_is_entered_as_the_64_bit_protocol_has_it() {
+    let magic = u32::from_le_bytes(*b"HdrS");
+    let code = [
+        expect(0x202, magic, 0x21),
+        expect(0x218, 0x3ff_f000, 0x22), // the initrd, at the end of RAM
+        expect(0x21c, 4, 0x23),
+        out(0x3f8, b'h'),
+        // In long mode alone: `mov rax, 'i' << 32; shr rax, 32`.
+        vec![0x48, 0xb8, 0, 0, 0, 0, b'i', 0, 0, 0],
+        vec![0x48, 0xc1, 0xe8, 0x20],
+        vec![0xba, 0xf8, 0x03, 0, 0, 0xee],
+        out(0xf4, END),
+    ];
+    let code = code.concat();
+    for uart in [Uart::Ports, Uart::PortsCoalesced] {
+        let Some(kvm) = kvm("a_kernel_is_entered", uart) else {
+            continue;
+        };
+        let linux = Linux {
+            initrd: b"disk",
+            ..LINUX
+        };
+        let (finished, output) = run(&kvm, &code, linux, 60);
+        assert_eq!(finished.ended, ENDED, "{uart}");
+        assert_eq!((&output[..], finished.bytes), (&b"hi"[..], 2));
+        assert!(finished.first_byte.is_some_and(|at| at <= finished.took));
+        let collected = if uart == Uart::Ports { 0 } else { 2 };
+        assert_eq!(finished.exits.uart, 2 - collected);
+        assert_eq!(finished.exits.collected, collected);
+    }
+}
+
+#[test]
+fn ram_may_go_on_above_4_gib() {
+    let Some(kvm) = kvm("ram_may_go_on_above_4_gib", Uart::Ports) else {
+        return;
+    };
+    // Of the memory map in the zero page: the last range, its start and length.
+    let entry = |n: u32, word: u32| 0x2d0 + 20 * n + 4 * word;
+    let code = [
+        expect(0x1e8, 4, 0x21), // four ranges, and no other byte in the word
+        expect(entry(3, 0), 0, 0x22),
+        expect(entry(3, 1), 1, 0x23),
+        expect(entry(3, 2), 1 << 30, 0x24),
+        out(0xf4, END),
+    ];
+    let linux = Linux {
+        memory: 4 << 30,
+        ..LINUX
+    };
+    let (finished, _) = run(&kvm, &code.concat(), linux, 60);
+    assert_eq!(finished.ended, ENDED);
+}
+
+#[test]
+fn an_elf_file_is_entered_by_pvh() {
+    // Our reference kernel, which has nothing to do here, and says so to port 0xf4.
+    static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
+    let Some(kvm) = kvm("an_elf_file_is_entered_by_pvh", Uart::Ports) else {
+        return;
+    };
+    let linux = |command_line| Linux {
+        kernel: KERNEL,
+        initrd: b"input",
+        command_line,
+        ..LINUX
+    };
+    let ended = |command_line| {
+        let console = Console {
+            output: &mut std::io::sink(),
+            input: None,
+            escape: false,
+            limit: Some(Duration::from_secs(60)),
+            signals: None,
+        };
+        kvm.linux(&linux(command_line), console).unwrap().ended
+    };
+    assert_eq!(ended("cpus=1 repeat=1 uart=ports timer=none"), ENDED);
+    // One more than it can have: it panics.
+    assert_ne!(ended("cpus=2 repeat=1 uart=ports timer=none"), ENDED);
+}
+
+#[test]
+fn the_serial_port_is_in_memory_and_its_status_costs_nothing() {
+    let Some(kvm) = kvm("the_serial_port_is_in_memory", Uart::MmioReadonly) else {
+        return;
+    };
+    // A hundred times, as a console does: `1: test byte [LSR], 0x20; jz 1b`, and a byte.
+    let mut code = vec![0xb9, 100, 0, 0, 0]; // mov ecx, 100
+    code.extend([0xbb, 0x00, 0x50, 0x00, 0xd0]); // mov ebx, LSR
+    code.extend([0xf6, 0x03, 0x20, 0x74, 0xfb]);
+    code.extend(store(0xd000_0000, b'x'));
+    code.extend([0xff, 0xc9]); // dec ecx
+    let back = -(code.len() as i32 - 10 + 2);
+    code.extend([0x75, back as u8]); // jnz
+    // What a DesignWare would have at 0xf8 of the first page: `mov eax, at; cmp dword
+    // [rax], 0; je past`.
+    code.extend([0xb8, 0xf8, 0, 0, 0xd0, 0x83, 0x38, 0]);
+    let end = out(0xf4, 0x21);
+    code.extend([0x74, end.len() as u8]);
+    code.extend(end);
+    code.extend(out(0xf4, END));
+    let (finished, output) = run(&kvm, &code, LINUX, 60);
+    assert_eq!(finished.ended, ENDED);
+    assert_eq!(output, [b'x'; 100]);
+    let Exits {
+        uart, collected, ..
+    } = finished.exits;
+    assert_eq!((uart, collected), (1, 100));
+}
+
+/// Reads the first words of device 0 to 31 of bus 0, by ECAM or by ports, and sends how
+/// many are there; then `END`.
+fn scan(pci: Pci) -> Vec<u8> {
+    let mut code = vec![0x31, 0xdb, 0x31, 0xf6]; // xor ebx, ebx; xor esi, esi
+    let first = code.len();
+    match pci {
+        Pci::Ports => {
+            code.extend([0x89, 0xf0, 0xc1, 0xe0, 0x0b]); // eax = esi << 11
+            code.extend([0x0d, 0, 0, 0, 0x80]); // or eax, 1 << 31
+            code.extend([0xba, 0xf8, 0x0c, 0, 0, 0xef]); // out 0xcf8, eax
+            code.extend([0xba, 0xfc, 0x0c, 0, 0, 0xed]); // in eax, 0xcfc
+        }
+        Pci::Ecam => {
+            code.extend([0x89, 0xf0, 0xc1, 0xe0, 0x0f]); // eax = esi << 15
+            code.extend([0x0d, 0, 0, 0, 0xe0]); // or eax, ECAM
+            code.extend([0x8b, 0x00]); // mov eax, [rax]
+        }
+    }
+    code.extend([0x83, 0xf8, 0xff, 0x74, 0x02, 0xff, 0xc3]); // if it is there, inc ebx
+    code.extend([0xff, 0xc6, 0x83, 0xfe, 32]); // the next of 32
+    let back = -(code.len() as i32 + 2 - first as i32);
+    code.extend([0x72, back as u8]);
+    code.extend([0xba, 0xf8, 0x03, 0, 0, 0x88, 0xd8, 0xee]); // out 0x3f8, bl
+    code.extend(out(0xf4, END));
+    code
+}
+
+#[test]
+fn the_pci_bridge_is_found_in_each_way_by_its_number_of_exits() {
+    for (pci, way, exits) in [
+        (Pci::Ports, kvm::Pci::Trap, 64),
+        (Pci::Ports, kvm::Pci::PortsCoalesced, 32),
+        (Pci::Ecam, kvm::Pci::Trap, 32),
+        (Pci::Ecam, kvm::Pci::EcamShadow, 0),
+    ] {
+        let options = Options {
+            uart: Uart::Ports,
+            pci: way,
+        };
+        let Some(kvm) = find("the_pci_bridge_is_found", options) else {
+            continue;
+        };
+        let (finished, output) = run(&kvm, &scan(pci), Linux { pci, ..LINUX }, 60);
+        assert_eq!(finished.ended, ENDED, "{way}");
+        // Five devices on the root's bus.
+        assert_eq!(output, [5], "{way}");
+        // Besides: the byte that is sent, and the end.
+        let all = finished.exits;
+        let accesses = all.port_reads + all.port_writes + all.mmio_reads + all.mmio_writes;
+        assert_eq!(accesses, exits + 2, "{way}: {all:?}");
+    }
+}
+
+#[test]
+fn a_write_is_seen_in_the_shadow_at_once() {
+    let options = Options {
+        uart: Uart::Ports,
+        pci: kvm::Pci::EcamShadow,
+    };
+    let Some(kvm) = find("a_write_is_seen_in_the_shadow", options) else {
+        return;
+    };
+    // The interrupt line register of 01.0: written, read, sent.
+    let register = 0xe000_803c;
+    let mut code = store(register, 0x2a);
+    code.push(0xb8);
+    code.extend(register.to_le_bytes());
+    code.extend([0x8a, 0x00, 0xba, 0xf8, 0x03, 0, 0, 0xee]); // mov al, [rax]; out
+    code.extend(out(0xf4, END));
+    let linux = Linux {
+        pci: Pci::Ecam,
+        ..LINUX
+    };
+    let (finished, output) = run(&kvm, &code, linux, 60);
+    assert_eq!((finished.ended, &output[..]), (ENDED, &[0x2a][..]));
+    assert_eq!(
+        (finished.exits.mmio_reads, finished.exits.mmio_writes),
+        (0, 1)
+    );
+}
+
+#[test]
+fn it_ends_by_power_off_and_reset_and_at_the_limit() {
+    let Some(kvm) = kvm("it_ends_by_power_off", Uart::Ports) else {
+        return;
+    };
+    // `mov edx, 0x604; mov eax, SLP_EN | 5 << 10; out dx, ax`.
+    let off = [0xba, 0x04, 0x06, 0, 0, 0xb8, 0x00, 0x34, 0, 0, 0x66, 0xef];
+    let undefined = [0x0f, 0x0b]; // and no handler: a triple fault
+    for (code, ended) in [
+        (&off[..], Ended::Off),
+        (&out(0xcf9, 6), Ended::Reset),
+        (&out(0x64, 0xfe), Ended::Reset),
+        (&undefined, Ended::Reset),
+    ] {
+        let (finished, output) = run(&kvm, code, LINUX, 60);
+        assert_eq!((finished.ended, output), (ended, vec![]));
+        assert_eq!(finished.first_byte, None);
+    }
+    let start = Instant::now();
+    let (finished, _) = run(&kvm, &[0xeb, 0xfe], LINUX, 1);
+    assert_eq!(finished.ended, Ended::TooLong);
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+fn file(content: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(content).unwrap();
+    file.rewind().unwrap();
+    file
+}
+
+/// Sends back what it reads, until that is `q`.
+fn echo() -> Vec<u8> {
+    let mut code = vec![0xba, 0xfd, 0x03, 0, 0, 0xec]; // in al, LSR
+    code.extend([0xa8, 0x01, 0x74, 0xf6]); // until there is data
+    code.extend([0xba, 0xf8, 0x03, 0, 0, 0xec]); // in al, RBR
+    code.extend([0x3c, b'q', 0x74, 0x03]); // q leaves
+    let back = -(code.len() as i32 + 3);
+    code.extend([0xee, 0xeb, back as u8]); // out THR; again
+    code.extend(out(0xf4, END));
+    code
+}
+
+/// The same, where the port is in memory.
+fn echo_in_memory() -> Vec<u8> {
+    let mut code = vec![0xbb, 0x00, 0x50, 0x00, 0xd0]; // mov ebx, LSR
+    code.extend([0xb9, 0x00, 0x00, 0x00, 0xd0]); // mov ecx, RBR and THR
+    code.extend([0xf6, 0x03, 0x01, 0x74, 0xfb]); // until there is data
+    code.extend([0x8a, 0x01, 0x3c, b'q', 0x74, 0x04]); // mov al, [rcx]; q leaves
+    code.extend([0x88, 0x01, 0xeb, 0xf1]); // mov [rcx], al; again
+    code.extend(out(0xf4, END));
+    code
+}
+
+#[test]
+fn what_is_typed_arrives_in_order_however_much_at_once() {
+    for uart in Uart::ALL {
+        let Some(kvm) = kvm("what_is_typed_arrives", uart) else {
+            continue;
+        };
+        let text: Vec<u8> = (0..1000u32).map(|n| b'0' + (n % 10) as u8).collect();
+        let input = file(&[&text[..], b"q", b"not read"].concat());
+        // In memory the guest waits without an exit: what it sees there changes.
+        let code = match uart {
+            Uart::MmioReadonly => echo_in_memory(),
+            _ => echo(),
+        };
+        let kernel = bzimage(&code);
+        let mut output = Vec::new();
+        let console = Console {
+            output: &mut output,
+            input: Some(input.as_fd()),
+            escape: false,
+            limit: Some(Duration::from_secs(120)),
+            signals: None,
+        };
+        let linux = Linux {
+            kernel: &kernel,
+            ..LINUX
+        };
+        let finished = kvm.linux(&linux, console).unwrap();
+        assert_eq!(finished.ended, ENDED, "{uart}");
+        assert!(output == text, "{uart}: {} bytes", output.len());
+    }
+}
+
+#[test]
+fn control_a_and_x_leaves_a_guest_that_hangs() {
+    let Some(kvm) = kvm("control_a_and_x_leaves", Uart::Ports) else {
+        return;
+    };
+    let input = file(b"is it there?\x01x");
+    let kernel = bzimage(&[0xeb, 0xfe]);
+    let console = Console {
+        output: &mut std::io::sink(),
+        input: Some(input.as_fd()),
+        escape: true,
+        limit: Some(Duration::from_secs(60)),
+        signals: None,
+    };
+    let linux = Linux {
+        kernel: &kernel,
+        ..LINUX
+    };
+    assert_eq!(kvm.linux(&linux, console).unwrap().ended, Ended::Left);
+}
+
+#[test]
+fn a_guest_that_floods_waits_for_who_reads() {
+    /// One who takes a moment, and at last no more.
+    struct Slow(usize);
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            std::thread::sleep(Duration::from_millis(20));
+            self.0 += bytes.len();
+            if self.0 > 20_000 {
+                return Err(std::io::ErrorKind::BrokenPipe.into());
+            }
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let Some(kvm) = kvm("a_guest_that_floods", Uart::PortsCoalesced) else {
+        return;
+    };
+    // `1: out 0x3f8, al; jmp 1b`, for ever.
+    let kernel = bzimage(&[0xba, 0xf8, 0x03, 0, 0, 0xee, 0xeb, 0xfd]);
+    let console = Console {
+        output: &mut Slow(0),
+        input: None,
+        escape: false,
+        limit: Some(Duration::from_secs(60)),
+        signals: None,
+    };
+    let linux = Linux {
+        kernel: &kernel,
+        ..LINUX
+    };
+    let error = kvm.linux(&linux, console).unwrap_err();
+    assert!(matches!(error, Error::System(_)), "{error}");
+}
+
+/// The command, with a kernel that says "hi" and `end`s.
+fn command(end: &[u8]) -> (assert_cmd::Command, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = folder.path().join("bzImage");
+    let hi = [out(0x3f8, b'h'), out(0x3f8, b'i')].concat();
+    std::fs::write(&kernel, bzimage(&[&hi[..], end].concat())).unwrap();
+    let mut command = assert_cmd::Command::cargo_bin("nostall").unwrap();
+    command.args(["vm", "run"]).arg(kernel);
+    (command, folder)
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_command_shows_what_is_sent_and_then_what_it_cost() {
+    if kvm("the_command_shows_what_is_sent", Uart::PortsCoalesced).is_none() {
+        return;
+    }
+    let (mut command, _folder) = command(&out(0x64, 0xfe));
+    command.args(["--anyway", "--stats", "--timeout", "60", "--memory", "64M"]);
+    let output = command.output().unwrap();
+    let stats = said(&output.stderr);
+    assert!(output.status.success(), "{stats}");
+    assert_eq!(output.stdout, b"hi");
+    for line in [
+        "uart: ports-coalesced",
+        "ended by: reset",
+        "bytes sent: 2",
+        "exits at the UART: 0",
+        "exits at the UART per byte: 0.0000",
+        "writes collected: 2",
+        "port writes: 1",
+    ] {
+        assert!(stats.lines().any(|told| told == line), "{line}: {stats}");
+    }
+}
+
+#[test]
+fn the_command_ends_in_order_at_its_limit_and_by_a_signal() {
+    if kvm("the_command_ends_in_order", Uart::PortsCoalesced).is_none() {
+        return;
+    }
+    let for_ever = [0xeb, 0xfe];
+    let (mut limited, _folder) = command(&for_ever);
+    let output = limited
+        .args(["--anyway", "--timeout", "0.5"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.stdout, b"hi");
+    assert!(said(&output.stderr).contains("--timeout is over"));
+
+    let (command, _folder) = command(&for_ever);
+    let mut child = std::process::Command::new(command.get_program())
+        .args(command.get_args())
+        .args(["--anyway", "--stats"])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Once it has said something it runs.
+    let mut hi = [0; 2];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut hi).unwrap();
+    let kill = std::process::Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(kill.success());
+    let output = child.wait_with_output().unwrap();
+    let stats = said(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stats}");
+    assert!(stats.contains("ended by: a signal"), "{stats}");
+}
+
+#[test]
+fn the_terminal_is_the_guests_and_as_before_when_the_user_leaves() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{LocalModes, tcgetattr};
+
+    if kvm("the_terminal_is_the_guests", Uart::PortsCoalesced).is_none() {
+        return;
+    }
+    let user = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
+    grantpt(&user).unwrap();
+    unlockpt(&user).unwrap();
+    let name = ptsname(&user, Vec::new()).unwrap().into_string().unwrap();
+    let terminal = File::options().read(true).write(true).open(name).unwrap();
+    let before = tcgetattr(&terminal).unwrap().local_modes;
+    let is_raw = || {
+        !tcgetattr(&terminal)
+            .unwrap()
+            .local_modes
+            .contains(LocalModes::ISIG)
+    };
+    assert!(!is_raw());
+
+    let (command, folder) = command(&[]);
+    std::fs::write(folder.path().join("bzImage"), bzimage(&echo())).unwrap();
+    let mut child = std::process::Command::new(command.get_program())
+        .args(command.get_args())
+        .args(["--anyway", "--uart", "ports", "--timeout", "60"])
+        .stdin(terminal.try_clone().unwrap())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Ctrl-C is the guest's, which sends it back.
+    let start = Instant::now();
+    while !is_raw() {
+        assert!(start.elapsed() < Duration::from_secs(60), "never raw");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (&user).write_all(b"ab\x03").unwrap();
+    let mut sent = [0; 3];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut sent).unwrap();
+    assert_eq!(&sent, b"ab\x03");
+    (&user).write_all(b"\x01x").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(tcgetattr(&terminal).unwrap().local_modes, before);
+}
+
+#[test]
+fn the_command_refuses_what_cannot_be_in_one_line() {
+    if kvm("the_command_refuses", Uart::PortsCoalesced).is_none() {
+        return;
+    }
+    let refused = |args: &[&str]| {
+        let (mut command, _folder) = command(&[0xf4]);
+        let output = command.args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = said(&output.stderr);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    };
+    let interpreted = Kvm::find(Options::default()).unwrap().speed().unwrap();
+    if interpreted.is_interpreted() {
+        let said = refused(&[]);
+        assert!(
+            said.contains("or stop at an instruction that it does not know; --anyway"),
+            "{said}"
+        );
+    }
+    let said = refused(&["--anyway", "--memory", "1M"]);
+    assert!(said.contains("RAM: whole pages, from 16"), "{said}");
+    let said = refused(&["--initrd", "/nowhere"]);
+    assert!(said.contains("cannot read /nowhere"), "{said}");
+}
+
+#[test]
+fn the_recipe_boots_each_way_and_prints_what_to_report() {
+    let ways = Uart::ALL.map(|uart| kvm("the_recipe", uart).is_some());
+    let busybox = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-peer/busybox");
+    if ways.contains(&false) || !std::path::Path::new(busybox).exists() {
+        // Not by a macro of std: the test harness would swallow it.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED the_recipe: no KVM, or no busybox"
+        );
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = folder.path().join("bzImage");
+    // To a port that is not there nothing is sent.
+    let off = [0xba, 0x04, 0x06, 0, 0, 0xb8, 0x00, 0x34, 0, 0, 0x66, 0xef];
+    let code = [&out(0x3f8, b'p')[..], &store(0xd000_0000, b'm'), &off].concat();
+    std::fs::write(&kernel, bzimage(&code)).unwrap();
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/recipes/uart-boot.sh"
+    );
+    let run = |rounds: &str| {
+        assert_cmd::Command::new(script)
+            .arg(&kernel)
+            .arg(rounds)
+            .env("NOSTALL", env!("CARGO_BIN_EXE_nostall"))
+            .env("NOSTALL_ARGS", "--anyway")
+            .env("BUSYBOX", busybox)
+            .output()
+            .unwrap()
+    };
+    let output = run("2");
+    let (told, wrong) = (said(&output.stdout), said(&output.stderr));
+    assert!(output.status.success(), "{told}{wrong}");
+    let row = |way: &str| {
+        let row = told
+            .lines()
+            .find(|line| line.starts_with(&format!("{way} ")));
+        let row = row.unwrap_or_else(|| panic!("{way}: {told}"));
+        row.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    // Bytes; exits at the UART, and a byte.
+    for (way, figures) in [
+        ("ports", ["1", "1", "1.0000"]),
+        ("ports-coalesced", ["1", "0", "0.0000"]),
+        ("mmio-readonly", ["1", "0", "0.0000"]),
+    ] {
+        let row = row(way);
+        assert_eq!([&row[2], &row[4], &row[5]], figures, "{told}");
+    }
+    for line in ["CPU: ", "host kernel: Linux ", "KVM: ", "nostall: "] {
+        assert!(told.contains(line), "{told}");
+    }
+    assert_eq!(run("0").status.code(), Some(1));
+}

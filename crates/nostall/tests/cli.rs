@@ -382,6 +382,21 @@ fn what_kvm_cannot_do_is_refused_and_so_is_what_only_kvm_can() {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
+fn a_linux_that_cannot_be_read_is_refused_before_anything_is_asked_of_kvm() {
+    for (kernel, says) in [
+        ("/nonexistent", "cannot read /nonexistent: No such file"),
+        (
+            "/dev/zero",
+            "larger than the machine's memory; see --memory",
+        ),
+    ] {
+        let error = error(&run(&["vm", "run", kernel, "--memory", "64M"]));
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
 fn kvm_gives_exits_for_every_byte() {
     let options = nostall_vm::kvm::Options::default();
     if let Err(error) = nostall_vm::kvm::Kvm::find(options) {

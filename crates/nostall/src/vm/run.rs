@@ -1,7 +1,7 @@
 //! `nostall vm run`: boots a stock Linux kernel.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -140,8 +140,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Does what the arguments say.
 pub fn run(args: &Args) -> Result<()> {
-    let kernel = read(&args.kernel)?;
-    let initrd = args.initrd.as_deref().map_or(Ok(vec![]), read)?;
+    let kernel = read(&args.kernel, args.memory)?;
+    let initrd = args.initrd.as_deref();
+    let initrd = initrd.map_or(Ok(vec![]), |path| read(path, args.memory))?;
     let kvm = Kvm::find(Options {
         uart: args.uart,
         pci: args.pci.offered,
@@ -202,8 +203,20 @@ fn console(uart: Uart) -> &'static str {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+/// All of a file that fits the machine's memory: it may be a device without an end.
+fn read(path: &Path, memory: u64) -> Result<Vec<u8>> {
+    let name = || format!("cannot read {}", path.display());
+    let file = File::open(path).with_context(name)?;
+    let mut content = Vec::new();
+    file.take(memory.saturating_add(1))
+        .read_to_end(&mut content)
+        .with_context(name)?;
+    ensure!(
+        content.len() as u64 <= memory,
+        "{}: larger than the machine's memory; see --memory",
+        path.display()
+    );
+    Ok(content)
 }
 
 /// Says something, apart from what Linux says.

@@ -14,6 +14,7 @@ use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 
 use super::acpi;
 use super::pci::{BUSES, ECAM};
+use super::serial::{BASE, REGISTERS, STRIDE};
 use crate::Error;
 use crate::guest::Guest;
 
@@ -35,6 +36,7 @@ pub const HIGH: u64 = 0x10_0000;
 /// RAM ends below this: above are devices.
 pub const DEVICES: u64 = 0xc000_0000;
 
+const UART_SIZE: u64 = STRIDE * REGISTERS as u64;
 const ECAM_SIZE: u64 = (*BUSES.end() as u64 + 1) << 20;
 
 /// A page at least, NUL included.
@@ -87,6 +89,8 @@ pub fn load(memory: &Memory, guest: &Guest<'_>, command_line: &str) -> Result<u6
         range(0, LOW, RAM),
         range(TABLES, HIGH, ACPI_TABLES),
         range(HIGH, size, RAM),
+        // Nothing else is to be put there, also where the port is elsewhere.
+        range(BASE, BASE + UART_SIZE, RESERVED),
         // A kernel believes in ECAM only where it is reserved (PCI Firmware 3.0, 4.1.2).
         range(ECAM, ECAM + ECAM_SIZE, RESERVED),
     ];

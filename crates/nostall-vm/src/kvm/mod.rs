@@ -76,7 +76,7 @@ pub use serial::Uart;
 pub use speed::Speed;
 
 use crate::Error;
-use crate::guest::{Ending, Guest, Limits, Ran};
+use crate::guest::{Guest, Limits, Ran};
 use crate::uart::{Experiment, Outcome};
 
 /// Where it is.
@@ -171,7 +171,7 @@ impl Kvm {
         limits: &Limits,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Ran, Error> {
-        run::run(self, Ending::Done, guest, limits, progress)
+        run::run(self, guest, limits, progress)
     }
 
     /// Runs the experiment of sending a text in `guest`, whose work and input

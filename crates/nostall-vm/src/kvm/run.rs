@@ -39,10 +39,9 @@ const RAM_SLOTS: [u32; 2] = [0, 500];
 /// Where Intel's KVM keeps three pages of its own: below the firmware's end.
 const TASK_STATE: usize = 0xfffb_d000;
 
-/// Runs `guest` to its `ending`.
+/// Runs `guest` until all of its work is done.
 pub fn run(
     kvm: &Kvm,
-    ending: Ending,
     guest: &Guest<'_>,
     limits: &Limits,
     progress: &mut dyn FnMut(u64),
@@ -56,7 +55,6 @@ pub fn run(
     let run = Run {
         running: Running::start(machine)?,
         limits,
-        ending,
         start,
     };
     run.watch(progress)
@@ -239,7 +237,6 @@ fn heed_signals() -> Result<(), Error> {
 struct Run<'a> {
     running: Running,
     limits: &'a Limits,
-    ending: Ending,
     start: Instant,
 }
 
@@ -281,7 +278,7 @@ impl Run<'_> {
         let mut bus = lock(&self.running.bus);
         let reports = guest::reports(&bus.reports)?;
         match end {
-            End::Status(status) => self.ending.judge(status, &reports)?,
+            End::Status(status) => Ending::Done.judge(status, &reports)?,
             End::Reset => return Err(Error::Reset),
             End::Stopped | End::Off => return Err(Error::Undone),
         }

@@ -1,10 +1,8 @@
 //! One run of a guest, watched.
 
-use std::io;
-use std::os::unix::thread::JoinHandleExt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::{self, JoinHandle, sleep};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use kvm_bindings::{KVM_PIT_SPEAKER_DUMMY, kvm_pit_config, kvm_userspace_memory_region};
@@ -12,7 +10,6 @@ use kvm_ioctls::{VcpuFd, VmFd};
 use nostall_devices::pci::HostBridge;
 use nostall_work::Timer;
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
-use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler, unblock_signal};
 
 use super::boot::{self, Memory};
 use super::bus::Bus;
@@ -21,7 +18,8 @@ use super::pci::{self, PciBus};
 use super::ring::Ring;
 use super::serial::Serial;
 use super::statistics::Statistics;
-use super::{Kvm, failed};
+use super::thread::CpuThread;
+use super::{Kvm, create_vm, failed};
 use crate::Error;
 use crate::guest::{self, Ending, Guest, Limits, Ran};
 
@@ -29,15 +27,9 @@ use crate::guest::{self, Ending, Guest, Limits, Ran};
 /// the 10 ms that are promised.
 pub const LOOK: Duration = Duration::from_millis(2);
 
-/// How long a CPU may take to notice that it is to stop. It takes microseconds.
-const STOPPING: Duration = Duration::from_secs(10);
-
 /// The memory slots of RAM, which is one range or two: beyond those of PCI
 /// configuration space, and below the 509 that every KVM has.
 const RAM_SLOTS: [u32; 2] = [0, 500];
-
-/// Where Intel's KVM keeps three pages of its own: below the firmware's end.
-const TASK_STATE: usize = 0xfffb_d000;
 
 /// Runs `guest` until all of its work is done.
 pub fn run(
@@ -91,7 +83,7 @@ impl Machine {
         set_up: impl FnOnce(&VcpuFd, Option<u32>) -> Result<(), Error>,
         equip: impl FnOnce(Bus) -> Bus,
     ) -> Result<Self, Error> {
-        let vm = Arc::new(kvm.system.create_vm().map_err(failed("create a machine"))?);
+        let vm = Arc::new(create_vm(&kvm.system)?);
         give_memory(&vm, &memory)?;
         let has_interrupts = kvm.capabilities.interrupts;
         if has_interrupts {
@@ -116,6 +108,12 @@ impl Machine {
             _vm: vm,
             _memory: memory,
         })
+    }
+
+    /// Of the whole machine: a closure that names parts of it would drop the others, and
+    /// the memory with them.
+    fn run(&mut self, stop: &AtomicBool) -> Result<End, Error> {
+        cpu::run(&mut self.cpu, &self.bus, stop)
     }
 }
 
@@ -148,8 +146,6 @@ fn give_memory(vm: &VmFd, memory: &Memory) -> Result<(), Error> {
 }
 
 fn give_interrupts(vm: &VmFd) -> Result<(), Error> {
-    vm.set_tss_address(TASK_STATE)
-        .map_err(failed("place its own pages"))?;
     vm.create_irq_chip()
         .map_err(failed("create interrupt controllers"))?;
     let config = kvm_pit_config {
@@ -162,76 +158,17 @@ fn give_interrupts(vm: &VmFd) -> Result<(), Error> {
 /// A machine whose CPU runs, on a thread of its own; stopped when dropped.
 pub struct Running {
     pub bus: Arc<Mutex<Bus>>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<End, Error>>>,
+    pub cpu: CpuThread<End>,
 }
 
 impl Running {
     /// Starts it.
-    pub fn start(machine: Machine) -> Result<Self, Error> {
-        heed_signals()?;
-        let (bus, stop) = (machine.bus.clone(), Arc::new(AtomicBool::new(false)));
-        let told = stop.clone();
-        let on_thread = move || {
-            let mut machine = machine;
-            // Whoever started us may have blocked it, and with it every way to stop.
-            unblock_signal(SIGRTMIN()).map_err(|error| io::Error::other(error.to_string()))?;
-            cpu::run(&mut machine.cpu, &machine.bus, &told)
-        };
-        let thread = thread::Builder::new()
-            .name("vcpu".to_owned())
-            .spawn(on_thread)?;
+    pub fn start(mut machine: Machine) -> Result<Self, Error> {
         Ok(Self {
-            bus,
-            stop,
-            thread: Some(thread),
+            bus: machine.bus.clone(),
+            cpu: CpuThread::start(move |stop| machine.run(stop))?,
         })
     }
-
-    /// How it ended, if it has.
-    pub fn ended(&mut self) -> Option<Result<End, Error>> {
-        let thread = self.thread.take_if(|thread| thread.is_finished())?;
-        Some(
-            thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        )
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-impl Running {
-    /// Stops the CPU.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
-        let start = Instant::now();
-        // A signal that comes just before the guest is entered is lost, therefore
-        // again and again.
-        while let Some(thread) = self.thread.as_ref().filter(|thread| !thread.is_finished()) {
-            // SAFETY: the thread has not been joined: its handle is good. The signal
-            // has a handler (`heed_signals`).
-            unsafe { libc::pthread_kill(thread.as_pthread_t(), SIGRTMIN()) };
-            if start.elapsed() > STOPPING {
-                // It has all that it needs to end some day.
-                return;
-            }
-            sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-/// Has the signal that stops a CPU do no more than that.
-fn heed_signals() -> Result<(), Error> {
-    extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
-    static RESULT: OnceLock<Result<(), kvm_ioctls::Error>> = OnceLock::new();
-    RESULT
-        .get_or_init(|| register_signal_handler(SIGRTMIN(), nothing))
-        .map_err(failed("be interrupted"))
 }
 
 struct Run<'a> {
@@ -248,7 +185,7 @@ impl Run<'_> {
         let mut changed = self.start;
         loop {
             // In this order: what came before the end is seen.
-            let ended = self.running.ended();
+            let ended = self.running.cpu.ended();
             let now = self.look()?;
             if now != seen {
                 (seen, changed) = (now, Instant::now());

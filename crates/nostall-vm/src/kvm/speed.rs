@@ -1,14 +1,17 @@
 //! Whether a KVM runs guest code, or interprets it.
 
 use std::fmt;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use kvm_bindings::kvm_userspace_memory_region;
-use kvm_ioctls::VcpuExit;
+use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
 use nostall_io::Nanos;
 
-use super::failed;
 use super::mapping::{PAGE, SharedMemory};
+use super::thread::CpuThread;
+use super::{cpu, create_vm, failed};
 use crate::Error;
 
 /// What one instruction of a short loop takes.
@@ -20,6 +23,12 @@ pub struct Speed {
 
 /// Rounds of the loop, two instructions each.
 const ROUNDS: u16 = 10_000;
+
+/// An interpreter takes some milliseconds for it, a busy machine many times that.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether it is through.
+const LOOK: Duration = Duration::from_micros(100);
 
 /// Above so much an instruction nobody would call it hardware: the slowest CPU with
 /// VT-x takes a nanosecond, and an exit or two in between make no 50 of it.
@@ -40,7 +49,7 @@ impl Speed {
     pub(super) fn measure(kvm: &kvm_ioctls::Kvm) -> Result<Self, Error> {
         let mut best: Option<Nanos> = None;
         for _ in 0..3 {
-            let took = run_loop(kvm)?;
+            let took = run(kvm, &short_loop(), LIMIT)?;
             best = Some(best.map_or(took, |best| best.min(took)));
         }
         Ok(Self {
@@ -60,47 +69,108 @@ impl fmt::Display for Speed {
     }
 }
 
-/// In real mode, as after reset: `mov cx, ROUNDS; 1: dec cx; jnz 1b; hlt`.
-fn run_loop(kvm: &kvm_ioctls::Kvm) -> Result<Nanos, Error> {
-    const START: u64 = 0x1000;
-    let [low, high] = ROUNDS.to_le_bytes();
-    let code = [0xb9, low, high, 0x49, 0x75, 0xfd, 0xf4];
-    let page = SharedMemory::filled(PAGE, 0xf4)?;
-    for (i, value) in code.into_iter().enumerate() {
-        if let Some(byte) = page.byte(i) {
-            byte.store(value, std::sync::atomic::Ordering::Relaxed);
-        }
-    }
-    let vm = kvm.create_vm().map_err(failed("create a machine"))?;
-    let region = kvm_userspace_memory_region {
-        slot: 0,
-        flags: 0,
-        guest_phys_addr: START,
-        memory_size: PAGE as u64,
-        userspace_addr: page.address(),
-    };
-    // SAFETY: the page outlives the machine, which is dropped first.
-    unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))?;
-    let mut cpu = vm.create_vcpu(0).map_err(failed("create a CPU"))?;
-    let mut segments = cpu.get_sregs().map_err(failed("tell registers"))?;
-    segments.cs.base = 0;
-    segments.cs.selector = 0;
-    cpu.set_sregs(&segments).map_err(failed("set registers"))?;
-    let mut registers = cpu.get_regs().map_err(failed("tell registers"))?;
-    registers.rip = START;
-    registers.rflags = 2;
-    cpu.set_regs(&registers).map_err(failed("set registers"))?;
+/// `mov ecx, ROUNDS; 1: dec ecx; jnz 1b; hlt`.
+fn short_loop() -> Vec<u8> {
+    let rounds = u32::from(ROUNDS).to_le_bytes();
+    [&[0xb9][..], &rounds, &[0x49, 0x75, 0xfd, 0xf4]].concat()
+}
+
+/// Runs `code` in a machine of its own to its `hlt`, but for no longer than `limit`. It
+/// is entered as a kernel is: some hardware cannot run real mode, which its KVM
+/// interprets.
+fn run(system: &kvm_ioctls::Kvm, code: &[u8], limit: Duration) -> Result<Nanos, Error> {
+    let mut machine = Machine::new(system, code)?;
+    let mut thread = CpuThread::start(move |stop| machine.run(stop))?;
     let start = Instant::now();
-    let ended = loop {
-        match cpu.run() {
-            Ok(VcpuExit::Hlt) => break Ok(()),
-            Err(error) if error.errno() == libc::EINTR => {}
-            Ok(other) => break Err(Error::Cpu(format!("{other:?} in a loop"))),
-            Err(error) => break Err(failed("run a loop")(error)),
+    loop {
+        if let Some(took) = thread.ended() {
+            return took;
         }
-    };
-    let took = start.elapsed();
-    drop(cpu);
-    drop(vm);
-    ended.map(|()| Nanos(took.as_nanos().try_into().unwrap_or(u64::MAX)))
+        if start.elapsed() > limit {
+            return Err(Error::Cpu(format!("not through a short loop in {limit:?}")));
+        }
+        sleep(LOOK);
+    }
+}
+
+/// A machine with a page of memory.
+struct Machine {
+    // In this order they are dropped.
+    cpu: VcpuFd,
+    _vm: VmFd,
+    _page: SharedMemory,
+}
+
+impl Machine {
+    fn new(system: &kvm_ioctls::Kvm, code: &[u8]) -> Result<Self, Error> {
+        const START: u64 = 0x1000;
+        let page = SharedMemory::filled(PAGE, 0xf4)?;
+        for (i, &value) in code.iter().enumerate() {
+            if let Some(byte) = page.byte(i) {
+                byte.store(value, Ordering::Relaxed);
+            }
+        }
+        let vm = create_vm(system)?;
+        let region = kvm_userspace_memory_region {
+            slot: 0,
+            flags: 0,
+            guest_phys_addr: START,
+            memory_size: PAGE as u64,
+            userspace_addr: page.address(),
+        };
+        // SAFETY: the page outlives the machine (`Machine`), and we touch it by atomics.
+        unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))?;
+        let cpu = vm.create_vcpu(0).map_err(failed("create a CPU"))?;
+        cpu::set_up(&cpu, START)?;
+        Ok(Self {
+            cpu,
+            _vm: vm,
+            _page: page,
+        })
+    }
+
+    fn run(&mut self, stop: &AtomicBool) -> Result<Nanos, Error> {
+        let start = Instant::now();
+        while !stop.load(Ordering::Acquire) {
+            match self.cpu.run() {
+                Ok(VcpuExit::Hlt) => {
+                    let took = start.elapsed().as_nanos();
+                    return Ok(Nanos(took.try_into().unwrap_or(u64::MAX)));
+                }
+                Err(error) if matches!(error.errno(), libc::EINTR | libc::EAGAIN) => {}
+                Ok(other) => return Err(Error::Cpu(format!("{other:?} in a short loop"))),
+                Err(error) => return Err(failed("run a loop")(error)),
+            }
+        }
+        Err(Error::Undone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_kvm_that_does_not_come_to_an_end_is_given_up() {
+        let system = match kvm_ioctls::Kvm::new() {
+            Ok(system) => system,
+            Err(error) => {
+                let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
+                assert!(!required, "{error}");
+                // Not by a macro of std: the test harness would swallow it.
+                let _ = writeln!(std::io::stderr(), "SKIPPED a_kvm_that_does_not: {error}");
+                return;
+            }
+        };
+        let limit = Duration::from_millis(50);
+        let endless = [0xeb, 0xfe];
+        let error = run(&system, &endless, limit).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the virtual CPU stopped: not through a short loop in 50ms"
+        );
+        assert!(run(&system, &short_loop(), LIMIT).unwrap() > Nanos(0));
+    }
 }

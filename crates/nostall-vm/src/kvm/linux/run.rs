@@ -67,7 +67,7 @@ pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Fin
     let mut running = Running::start(machine)?;
     let ended = loop {
         // In this order: what was sent before the end is seen.
-        let ended = running.ended();
+        let ended = running.cpu.ended();
         let sent = {
             let mut bus = lock(&running.bus);
             bus.tend()?;
@@ -83,7 +83,7 @@ pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Fin
         }
     };
     let took = start.elapsed();
-    running.stop();
+    running.cpu.stop();
     let mut bus = lock(&running.bus);
     bus.tend()?;
     let rest = std::mem::take(bus.serial.sent());

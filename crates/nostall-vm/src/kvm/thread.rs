@@ -1,0 +1,91 @@
+//! A thread that runs a virtual CPU, and can be stopped.
+
+use std::io;
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler, unblock_signal};
+
+use super::failed;
+use crate::Error;
+
+/// How long a CPU may take to notice that it is to stop. It takes microseconds.
+const STOPPING: Duration = Duration::from_secs(10);
+
+/// The thread; stopped when dropped.
+pub struct CpuThread<T> {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<T, Error>>>,
+}
+
+impl<T: Send + 'static> CpuThread<T> {
+    /// Has a thread of its own do `run`, which ends soon once it is told to: a signal
+    /// then interrupts whatever the CPU does.
+    pub fn start(
+        run: impl FnOnce(&AtomicBool) -> Result<T, Error> + Send + 'static,
+    ) -> Result<Self, Error> {
+        heed_signals()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let on_thread = move || {
+            // Whoever started us may have blocked it, and with it every way to stop.
+            unblock_signal(SIGRTMIN()).map_err(|error| io::Error::other(error.to_string()))?;
+            run(&told)
+        };
+        let thread = thread::Builder::new()
+            .name("vcpu".to_owned())
+            .spawn(on_thread)?;
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// What it came to, if it has ended; told once.
+    pub fn ended(&mut self) -> Option<Result<T, Error>> {
+        let thread = self.thread.take_if(|thread| thread.is_finished())?;
+        Some(
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        )
+    }
+}
+
+impl<T> CpuThread<T> {
+    /// Stops it.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        let start = Instant::now();
+        // A signal that comes just before the guest is entered is lost, therefore
+        // again and again.
+        while let Some(thread) = self.thread.as_ref().filter(|thread| !thread.is_finished()) {
+            // SAFETY: the thread has not been joined: its handle is good. The signal
+            // has a handler (`heed_signals`).
+            unsafe { libc::pthread_kill(thread.as_pthread_t(), SIGRTMIN()) };
+            if start.elapsed() > STOPPING {
+                // It has all that it needs to end some day.
+                return;
+            }
+            sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl<T> Drop for CpuThread<T> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Has the signal that stops a CPU do no more than that.
+fn heed_signals() -> Result<(), Error> {
+    extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+    static RESULT: OnceLock<Result<(), kvm_ioctls::Error>> = OnceLock::new();
+    RESULT
+        .get_or_init(|| register_signal_handler(SIGRTMIN(), nothing))
+        .map_err(failed("be interrupted"))
+}

@@ -1,7 +1,6 @@
 //! The virtual CPU: how it starts, and how it runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use kvm_bindings::{
     KVM_INTERNAL_ERROR_EMULATION, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2, kvm_segment,
 };
 use kvm_ioctls::{Kvm, VcpuExit, VcpuFd};
+use parking_lot::FairMutex;
 
 use super::boot::START_INFO;
 use super::bus::{Bus, Next};
@@ -116,20 +116,15 @@ fn describe(leaf: &mut kvm_cpuid_entry2, is_timing_told: bool) {
     }
 }
 
-/// The bus, whoever has died with it.
-pub fn lock(bus: &Mutex<Bus>) -> MutexGuard<'_, Bus> {
-    bus.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Runs the guest until it ends, or is to. A signal that interrupts the thread
 /// makes it look at `stop`.
-pub fn run(cpu: &mut VcpuFd, bus: &Mutex<Bus>, stop: &AtomicBool) -> Result<End, Error> {
+pub fn run(cpu: &mut VcpuFd, bus: &FairMutex<Bus>, stop: &AtomicBool) -> Result<End, Error> {
     while !stop.load(Ordering::Acquire) {
         match step(cpu, bus)? {
             Step::Bus(Next::GoOn) | Step::Nothing => {}
             Step::Bus(Next::End(end)) => return Ok(end),
             Step::Bus(Next::Wait) => {
-                while !stop.load(Ordering::Acquire) && lock(bus).is_full() {
+                while !stop.load(Ordering::Acquire) && bus.lock().is_full() {
                     sleep(Duration::from_millis(1));
                 }
             }
@@ -150,7 +145,7 @@ enum Step {
     Reset,
 }
 
-fn step(cpu: &mut VcpuFd, bus: &Mutex<Bus>) -> Result<Step, Error> {
+fn step(cpu: &mut VcpuFd, bus: &FairMutex<Bus>) -> Result<Step, Error> {
     match cpu.run() {
         Ok(VcpuExit::IoIn(port, data)) => {
             let data: *mut [u8] = data;
@@ -158,37 +153,39 @@ fn step(cpu: &mut VcpuFd, bus: &Mutex<Bus>) -> Result<Step, Error> {
             // SAFETY: KVM's page beside the CPU, which stays mapped with it, and where
             // nobody else looks until it runs again.
             let data = unsafe { &mut *data };
-            lock(bus).read(Place::Port(port), size, data).map(Step::Bus)
+            bus.lock()
+                .read(Place::Port(port), size, data)
+                .map(Step::Bus)
         }
         Ok(VcpuExit::IoOut(port, data)) => {
             let data: *const [u8] = data;
             let size = item_size(cpu);
             // SAFETY: as above.
             let data = unsafe { &*data };
-            lock(bus)
+            bus.lock()
                 .write(Place::Port(port), size, data)
                 .map(Step::Bus)
         }
         Ok(VcpuExit::MmioRead(address, data)) => {
             let size = data.len();
             let place = Place::Memory(address);
-            lock(bus).read(place, size, data).map(Step::Bus)
+            bus.lock().read(place, size, data).map(Step::Bus)
         }
         Ok(VcpuExit::MmioWrite(address, data)) => {
             let place = Place::Memory(address);
-            lock(bus).write(place, data.len(), data).map(Step::Bus)
+            bus.lock().write(place, data.len(), data).map(Step::Bus)
         }
         Ok(VcpuExit::Hlt) => {
-            lock(bus).exits.halts += 1;
+            bus.lock().exits.halts += 1;
             Ok(Step::Halted)
         }
         Ok(VcpuExit::Shutdown | VcpuExit::SystemEvent(..)) => Ok(Step::Reset),
         Ok(VcpuExit::Intr | VcpuExit::IrqWindowOpen | VcpuExit::SetTpr) => {
-            lock(bus).exits.others += 1;
+            bus.lock().exits.others += 1;
             Ok(Step::Nothing)
         }
         Err(error) if matches!(error.errno(), libc::EINTR | libc::EAGAIN) => {
-            lock(bus).exits.others += 1;
+            bus.lock().exits.others += 1;
             Ok(Step::Nothing)
         }
         Ok(VcpuExit::InternalError) => {

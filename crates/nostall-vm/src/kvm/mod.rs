@@ -50,7 +50,8 @@
 //! Writes that KVM collects lie in a ring until somebody looks. The CPU's thread
 //! looks at every exit, before the exit is handled; and the thread that watches the
 //! run looks every 2 ms, whatever the CPU does. Both hold the lock on the ring and
-//! the devices behind it, so that order is kept. A timer that stops the CPU
+//! the devices behind it, so that order is kept; the lock goes to whoever waits for it,
+//! and who cannot get it still ends the run in time. A timer that stops the CPU
 //! instead would need no lock, but cost an exit each time, and an exit is what is
 //! to be saved.
 

@@ -1,7 +1,7 @@
 //! One run of a guest, watched.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,12 @@ use kvm_bindings::{KVM_PIT_SPEAKER_DUMMY, kvm_pit_config, kvm_userspace_memory_r
 use kvm_ioctls::{VcpuFd, VmFd};
 use nostall_devices::pci::HostBridge;
 use nostall_work::Timer;
+use parking_lot::{FairMutex, FairMutexGuard};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
 use super::boot::{self, Memory};
 use super::bus::Bus;
-use super::cpu::{self, End, lock};
+use super::cpu::{self, End};
 use super::pci::{self, PciBus};
 use super::ring::Ring;
 use super::serial::Serial;
@@ -30,6 +31,15 @@ pub const LOOK: Duration = Duration::from_millis(2);
 /// The memory slots of RAM, which is one range or two: beyond those of PCI
 /// configuration space, and below the 509 that every KVM has.
 const RAM_SLOTS: [u32; 2] = [0, 500];
+
+/// How long to wait for the bus, before the time limits are looked at again. The CPU's
+/// thread holds it for as long as the host's kernel takes to change what is offered:
+/// some milliseconds, on some hosts.
+const TURN: Duration = Duration::from_millis(100);
+
+/// The CPU's thread has it for each exit, and whoever watches now and then. It is a fair
+/// lock, since a guest that does nothing but exits would never leave it to others.
+type SharedBus = Arc<FairMutex<Bus>>;
 
 /// Runs `guest` until all of its work is done.
 pub fn run(
@@ -56,7 +66,7 @@ pub fn run(
 pub struct Machine {
     // In this order they are dropped.
     cpu: VcpuFd,
-    bus: Arc<Mutex<Bus>>,
+    bus: SharedBus,
     _vm: Arc<VmFd>,
     _memory: Memory,
 }
@@ -104,7 +114,7 @@ impl Machine {
         bus.settle()?;
         Ok(Self {
             cpu,
-            bus: Arc::new(Mutex::new(bus)),
+            bus: Arc::new(FairMutex::new(bus)),
             _vm: vm,
             _memory: memory,
         })
@@ -157,7 +167,7 @@ fn give_interrupts(vm: &VmFd) -> Result<(), Error> {
 
 /// A machine whose CPU runs, on a thread of its own; stopped when dropped.
 pub struct Running {
-    pub bus: Arc<Mutex<Bus>>,
+    bus: SharedBus,
     pub cpu: CpuThread<End>,
 }
 
@@ -168,6 +178,12 @@ impl Running {
             bus: machine.bus.clone(),
             cpu: CpuThread::start(move |stop| machine.run(stop))?,
         })
+    }
+
+    /// What the guest reaches, as soon as it is free; `None` if it is not for a long
+    /// time.
+    pub fn bus(&self) -> Option<FairMutexGuard<'_, Bus>> {
+        self.bus.try_lock_for(TURN)
     }
 }
 
@@ -186,7 +202,8 @@ impl Run<'_> {
         loop {
             // In this order: what came before the end is seen.
             let ended = self.running.cpu.ended();
-            let now = self.look()?;
+            // Without a turn at it nothing has come, for all that is known.
+            let now = self.look()?.unwrap_or(seen);
             if now != seen {
                 (seen, changed) = (now, Instant::now());
                 progress(now.0);
@@ -204,15 +221,19 @@ impl Run<'_> {
         }
     }
 
-    /// Hands over what was collected, and tells the bytes of both channels.
-    fn look(&self) -> Result<(u64, u64), Error> {
-        let mut bus = lock(&self.running.bus);
+    /// Hands over what was collected, and tells the bytes of both channels; `None` if
+    /// the bus was never free.
+    fn look(&self) -> Result<Option<(u64, u64)>, Error> {
+        let Some(mut bus) = self.running.bus() else {
+            return Ok(None);
+        };
         bus.tend()?;
-        Ok((bus.serial.sent().len() as u64, bus.reports.len() as u64))
+        let reports = bus.reports.len() as u64;
+        Ok(Some((bus.serial.sent().len() as u64, reports)))
     }
 
     fn judge(&self, end: End, first_report: Option<Duration>) -> Result<Ran, Error> {
-        let mut bus = lock(&self.running.bus);
+        let mut bus = self.running.bus().ok_or_else(stuck)?;
         let reports = guest::reports(&bus.reports)?;
         match end {
             End::Status(status) => Ending::Done.judge(status, &reports)?,
@@ -225,5 +246,107 @@ impl Run<'_> {
             first_report: first_report.unwrap_or_default(),
             exits: Some(bus.exit_log()),
         })
+    }
+}
+
+/// The CPU's thread does not even stop.
+pub fn stuck() -> Error {
+    Error::Cpu("the host's kernel does not let go of it".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::kvm::Options;
+
+    /// A machine's bus, without a CPU that uses it.
+    fn bus(test: &str, limits: &Limits) -> Option<SharedBus> {
+        let options = Options::default();
+        let kvm = match Kvm::find(options) {
+            Ok(kvm) => kvm,
+            Err(error) => {
+                let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
+                assert!(!required, "{test}: {error}");
+                // Not by a macro of std: the test harness would swallow it.
+                let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error}");
+                return None;
+            }
+        };
+        let vm = Arc::new(create_vm(&kvm.system).unwrap());
+        let serial = Serial::new(options.uart, false).unwrap();
+        let bridge = pci::devices().unwrap().bridge;
+        let pci = PciBus::new(bridge, options.pci, &vm).unwrap();
+        let bus = Bus::new(vm, None, None, (serial, pci), limits);
+        Some(Arc::new(FairMutex::new(bus)))
+    }
+
+    #[test]
+    fn a_cpu_that_never_leaves_the_bus_is_ended_by_the_time_limits() {
+        let limits = Limits {
+            start: Duration::from_millis(300),
+            ..Limits::of(1, 0)
+        };
+        let Some(bus) = bus("a_cpu_that_never_leaves_the_bus", &limits) else {
+            return;
+        };
+        let held = bus.clone();
+        let cpu = CpuThread::start(move |stop| {
+            let _bus = held.lock();
+            while !stop.load(Ordering::Acquire) {
+                sleep(Duration::from_millis(1));
+            }
+            Ok(End::Stopped)
+        });
+        let run = Run {
+            running: Running {
+                bus,
+                cpu: cpu.unwrap(),
+            },
+            limits: &limits,
+            start: Instant::now(),
+        };
+        let error = run.watch(&mut |_| {}).unwrap_err();
+        assert!(
+            matches!(error, Error::NeverStarted(after) if after == limits.start),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_cpu_that_takes_the_bus_again_at_once_leaves_it_to_whoever_waits() {
+        const LOOKS: usize = 50;
+        let Some(bus) = bus("a_cpu_that_takes_the_bus_again", &Limits::of(1, 0)) else {
+            return;
+        };
+        let turns = Arc::new(AtomicU32::new(0));
+        let (shared, counter) = (bus.clone(), turns.clone());
+        let _cpu = CpuThread::start(move |stop| {
+            while !stop.load(Ordering::Acquire) {
+                let _bus = shared.lock();
+                counter.fetch_add(1, Ordering::Relaxed);
+                // As long as the host's kernel may take.
+                sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        })
+        .unwrap();
+        let turns = || turns.load(Ordering::Relaxed);
+        let mut waited: Vec<_> = (0..LOOKS)
+            .map(|_| {
+                let before = turns();
+                let bus = bus.lock();
+                let after = turns();
+                drop(bus);
+                sleep(Duration::from_millis(2));
+                after - before
+            })
+            .collect();
+        // The turn that was under way and one that was asked for before: in the median,
+        // because whoever is about to ask may be held up itself.
+        waited.sort_unstable();
+        assert!(waited[LOOKS / 2] <= 2, "{waited:?}");
     }
 }

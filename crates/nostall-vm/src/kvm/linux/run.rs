@@ -19,9 +19,9 @@ use crate::Error;
 use crate::exits::Exits;
 use crate::guest::Limits;
 use crate::kvm::bus::Bus;
-use crate::kvm::cpu::{End, identify, lock};
+use crate::kvm::cpu::{End, identify};
 use crate::kvm::pci::{self, BUSES, ECAM};
-use crate::kvm::run::{LOOK, Machine, Running};
+use crate::kvm::run::{LOOK, Machine, Running, stuck};
 use crate::kvm::serial::BASE;
 use crate::kvm::{Kvm, Uart};
 
@@ -68,13 +68,14 @@ pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Fin
     let ended = loop {
         // In this order: what was sent before the end is seen.
         let ended = running.cpu.ended();
-        let sent = {
-            let mut bus = lock(&running.bus);
+        // Without a turn at it the time limit holds all the same.
+        if let Some(mut bus) = running.bus() {
             bus.tend()?;
             line.give(&mut bus)?;
-            std::mem::take(bus.serial.sent())
-        };
-        line.put(&sent)?;
+            let sent = std::mem::take(bus.serial.sent());
+            drop(bus);
+            line.put(&sent)?;
+        }
         if let Some(end) = ended {
             break end?.into();
         }
@@ -84,7 +85,7 @@ pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Fin
     };
     let took = start.elapsed();
     running.cpu.stop();
-    let mut bus = lock(&running.bus);
+    let mut bus = running.bus().ok_or_else(stuck)?;
     bus.tend()?;
     let rest = std::mem::take(bus.serial.sent());
     let exits = bus.exit_log().total;

@@ -6,8 +6,8 @@ use kvm_ioctls::VmFd;
 
 use super::cpu::End;
 use super::linux::{Board, Read};
-use super::pci::PciBus;
-use super::ring::{Place, Ring};
+use super::pci::{At, PORTS, PciBus};
+use super::ring::{Place, Ring, Write};
 use super::serial::Serial;
 use super::statistics::Statistics;
 use crate::Error;
@@ -19,6 +19,9 @@ const REPORTS: u16 = 0xe9;
 
 /// QEMU's `isa-debug-exit`.
 const END: u16 = 0xf4;
+
+/// Whose writes are collected, of PCI configuration space.
+const INDEX: Place = Place::Port(*PORTS.start());
 
 /// Bytes that a guest may send before it waits until they are taken away.
 const MOST_UNTAKEN: usize = 1 << 20;
@@ -48,6 +51,7 @@ pub struct Bus {
     log: Log,
     /// What Linux needs besides.
     pub board: Option<Board>,
+    ended: Option<End>,
 }
 
 impl Bus {
@@ -74,6 +78,7 @@ impl Bus {
             exits: Exits::default(),
             log: Log::default(),
             board: None,
+            ended: None,
         }
     }
 
@@ -90,25 +95,49 @@ impl Bus {
     }
 
     /// Hands over what was collected.
-    pub fn drain(&mut self) {
-        let Some(ring) = &mut self.ring else {
-            return;
+    fn drain(&mut self) -> Result<(), Error> {
+        let Some(mut ring) = self.ring.take() else {
+            return Ok(());
         };
-        for write in ring.drain() {
-            self.exits.collected += 1;
-            if let Some(register) = self.serial.register(write.place) {
-                self.serial.write(register, write.bytes());
-            } else if let Some(at) = self.pci.find(write.place) {
-                // The index alone: no memory has to follow.
-                self.pci.write(at, write.bytes());
+        let done = ring.drain().try_for_each(|write| self.hand_over(&write));
+        self.ring = Some(ring);
+        self.serial.sent().truncate(self.keep.0);
+        done
+    }
+
+    fn hand_over(&mut self, write: &Write) -> Result<(), Error> {
+        if self.ended.is_some() {
+            return Ok(());
+        }
+        self.exits.collected += 1;
+        let bytes = write.bytes();
+        if let Some(register) = self.serial.register(write.place) {
+            self.serial.write(register, bytes);
+        } else if write.place == INDEX && bytes.len() == 4 {
+            self.pci.write(At::Port(0), bytes);
+        } else {
+            // KVM collects all that lies within the index's four bytes, also what is
+            // somebody else's: a PC's reset control is one of them. It was no exit,
+            // whosever it was.
+            let exits = self.exits;
+            let next = self.put(write.place, bytes.len(), bytes)?;
+            self.exits = exits;
+            if let Next::End(end) = next {
+                self.ended = Some(end);
             }
         }
-        self.serial.sent().truncate(self.keep.0);
+        Ok(())
+    }
+
+    /// How the guest has ended itself, if it did by a write that was collected: its CPU
+    /// knows nothing of that.
+    pub fn ended(&self) -> Option<End> {
+        self.ended
     }
 
     /// Does what is due without an access.
     pub fn tend(&mut self) -> Result<(), Error> {
-        self.drain();
+        self.drain()?;
         self.serial.settle_interrupt(&self.vm)
     }
 
@@ -120,7 +149,7 @@ impl Bus {
     /// Hands over as much of what came from outside as there is room for; tells how
     /// much.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, Error> {
-        self.drain();
+        self.drain()?;
         let taken = self.serial.receive(bytes);
         self.serial.settle(&self.vm)?;
         Ok(taken)
@@ -128,7 +157,10 @@ impl Bus {
 
     /// An exit: a read of `data` at `place`, item by item of `size` bytes.
     pub fn read(&mut self, place: Place, size: usize, data: &mut [u8]) -> Result<Next, Error> {
-        self.drain();
+        self.drain()?;
+        if let Some(end) = self.ended {
+            return Ok(Next::End(end));
+        }
         match place {
             Place::Port(_) => self.exits.port_reads += 1,
             Place::Memory(_) => self.exits.mmio_reads += 1,
@@ -159,11 +191,19 @@ impl Bus {
 
     /// An exit: a write, likewise.
     pub fn write(&mut self, place: Place, size: usize, data: &[u8]) -> Result<Next, Error> {
-        self.drain();
+        self.drain()?;
+        if let Some(end) = self.ended {
+            return Ok(Next::End(end));
+        }
         match place {
             Place::Port(_) => self.exits.port_writes += 1,
             Place::Memory(_) => self.exits.mmio_writes += 1,
         }
+        self.put(place, size, data)
+    }
+
+    /// Has whoever is at `place` take what was written.
+    fn put(&mut self, place: Place, size: usize, data: &[u8]) -> Result<Next, Error> {
         if let Some(board) = &mut self.board
             && let Some(next) = board.write(place, data)
         {

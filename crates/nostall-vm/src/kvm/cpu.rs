@@ -133,7 +133,7 @@ pub fn run(cpu: &mut VcpuFd, bus: &FairMutex<Bus>, stop: &AtomicBool) -> Result<
             Step::Halted => sleep(Duration::from_millis(1)),
         }
     }
-    Ok(End::Stopped)
+    Ok(bus.lock().ended().unwrap_or(End::Stopped))
 }
 
 /// What one exit came to.

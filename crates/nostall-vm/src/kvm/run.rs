@@ -180,6 +180,15 @@ impl Running {
         })
     }
 
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<Result<End, Error>> {
+        let by_itself = self.bus().and_then(|bus| bus.ended());
+        if by_itself.is_some() {
+            self.cpu.stop();
+        }
+        self.cpu.ended()
+    }
+
     /// What the guest reaches, as soon as it is free; `None` if it is not for a long
     /// time.
     pub fn bus(&self) -> Option<FairMutexGuard<'_, Bus>> {
@@ -201,7 +210,7 @@ impl Run<'_> {
         let mut changed = self.start;
         loop {
             // In this order: what came before the end is seen.
-            let ended = self.running.cpu.ended();
+            let ended = self.running.ended();
             // Without a turn at it nothing has come, for all that is known.
             let now = self.look()?.unwrap_or(seen);
             if now != seen {

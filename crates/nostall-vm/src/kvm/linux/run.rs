@@ -67,7 +67,7 @@ pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Fin
     let mut running = Running::start(machine)?;
     let ended = loop {
         // In this order: what was sent before the end is seen.
-        let ended = running.cpu.ended();
+        let ended = running.ended();
         // Without a turn at it the time limit holds all the same.
         if let Some(mut bus) = running.bus() {
             bus.tend()?;

@@ -465,6 +465,43 @@ fn without_qemu_auto_says_so_and_goes_on_with_the_model() {
     assert!(stderr.contains("going on with --on model"), "{stderr}");
 }
 
+/// As a user who may not use KVM; with it, whatever the device's own rights are.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn where_kvm_is_not_permitted_auto_says_so_in_a_line_and_goes_on() {
+    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::process::CommandExt;
+
+    const NOBODY: u32 = 65_534;
+    let skip = |why: &str| {
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED where_kvm_is_not_permitted: {why}"
+        );
+    };
+    let Ok(device) = std::fs::metadata("/dev/kvm") else {
+        return skip("there is no KVM");
+    };
+    if device.mode() & 0o006 != 0 {
+        return skip("everybody may use it");
+    }
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nostall"));
+    command
+        .args(["run", "--bytes", "100"])
+        .env("PATH", "/nonexistent")
+        .current_dir("/")
+        .uid(NOBODY)
+        .gid(NOBODY);
+    let Ok(output) = command.output() else {
+        return skip("not root, or nobody else may run the command");
+    };
+    assert!(output.status.success());
+    let out = stdout(&output);
+    assert!(out.starts_with("uart on model"), "{out}");
+    let line = "KVM not used: /dev/kvm: Permission denied (os error 13); --on kvm says more";
+    assert_eq!(out.lines().filter(|said| *said == line).count(), 1, "{out}");
+}
+
 #[test]
 fn without_qemu_what_was_asked_of_it_is_not_dropped_in_silence() {
     for args in [&["run", "--on", "qemu"][..], &["run", "--cpus", "2"]] {

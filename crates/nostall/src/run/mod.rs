@@ -54,7 +54,7 @@ pub struct Args {
     /// For pstore, where there is no device, `model` is threads of the host instead.
     /// `auto` takes KVM for the serial port and for PCI where the hardware runs the guest (some
     /// KVMs interpret it), else QEMU where it is installed, else the model, and says
-    /// which.
+    /// which. Should the machine on KVM fail, it says so and goes on with the next.
     #[arg(long, value_enum, default_value_t = OnArg::Auto)]
     on: OnArg,
 
@@ -208,21 +208,10 @@ pub fn run(mut args: Args) -> Result<()> {
     let text = wanted(IoPath::Uart)
         .then(|| input::read(&args))
         .transpose()?;
-    let (on, note) = on::choose(&args)?;
-    let mut answers = Vec::new();
-    if let Some(text) = text {
-        answers.push(uart(&args, &on, note.as_deref(), &text)?);
-    }
-    if wanted(IoPath::Pstore) {
-        let measured = pstore::measure(&on, &args)?;
-        if let Some(dir) = &args.capture {
-            capture(dir, [("pstore", measured.image())])?;
-        }
-        answers.push(measured.answer());
-    }
-    if wanted(IoPath::Pci) {
-        answers.push(pci::measure(&on, note.as_deref(), &args)?.answer());
-    }
+    let chosen = on::choose(&args)?;
+    let (on, answers) = on::on_best(&args, chosen, |(on, note)| {
+        measure(&args, on, note.as_deref(), text.as_ref())
+    })?;
 
     // Files first: whoever reads our output may stop reading.
     if let Some(file) = &args.json {
@@ -235,6 +224,30 @@ pub fn run(mut args: Args) -> Result<()> {
     print(&texts.join("\n\n\n"))?;
     let mut failures = answers.into_iter().filter_map(|answer| answer.failure);
     failures.next().map_or(Ok(()), |failure| bail!(failure))
+}
+
+/// Every path that is wanted.
+fn measure(
+    args: &Args,
+    on: &On,
+    note: Option<&str>,
+    text: Option<&input::Text>,
+) -> Result<Vec<Answer>> {
+    let mut answers = Vec::new();
+    if let Some(text) = text {
+        answers.push(uart(args, on, note, text)?);
+    }
+    if args.paths.contains(&IoPath::Pstore) {
+        let measured = pstore::measure(on, args)?;
+        if let Some(dir) = &args.capture {
+            capture(dir, [("pstore", measured.image())])?;
+        }
+        answers.push(measured.answer());
+    }
+    if args.paths.contains(&IoPath::Pci) {
+        answers.push(pci::measure(on, note, args)?.answer());
+    }
+    Ok(answers)
 }
 
 fn uart(args: &Args, on: &On, note: Option<&str>, text: &input::Text) -> Result<Answer> {

@@ -53,12 +53,48 @@ pub fn choose(args: &Args) -> Result<(On, Option<String>)> {
     Ok((on, None))
 }
 
+/// Runs `measure` on what was chosen. If that was KVM, and by `auto`, a failure of its
+/// machine is no end: says so on stderr, and goes on with the next best.
+pub fn on_best<T>(
+    args: &Args,
+    chosen: (On, Option<String>),
+    measure: impl FnMut(&(On, Option<String>)) -> Result<T>,
+) -> Result<(On, T)> {
+    let is_auto = args.on == OnArg::Auto && for_kvm_only(args, "").is_ok();
+    let has_next = is_auto && chosen.0.name() == "kvm";
+    let next = has_next.then_some(|| Ok((without_kvm(args)?, None)));
+    let ((on, _), measured) = or_next(chosen, next, measure)?;
+    Ok((on, measured))
+}
+
+/// `measure` on `first`, or if that machine fails on the `next`, if there is one.
+fn or_next<M, T>(
+    first: M,
+    next: Option<impl FnOnce() -> Result<M>>,
+    mut measure: impl FnMut(&M) -> Result<T>,
+) -> Result<(M, T)> {
+    match (measure(&first), next) {
+        (Err(error), Some(next)) if error.is::<nostall_vm::Error>() => {
+            eprintln!("nostall: going on without KVM, which failed: {error}");
+            let next = next()?;
+            let measured = measure(&next)?;
+            Ok((next, measured))
+        }
+        (measured, _) => Ok((first, measured?)),
+    }
+}
+
 fn best(args: &Args) -> Result<(On, Option<String>)> {
     let (kvm, note) = kvm(args)?;
     if let Some(kvm) = kvm {
         return Ok((kvm, note));
     }
-    let on = qemu(args).or_else(|error| {
+    Ok((without_kvm(args)?, note))
+}
+
+/// QEMU, or else the model.
+fn without_kvm(args: &Args) -> Result<On> {
+    qemu(args).or_else(|error| {
         // What was asked of either is not to be dropped in silence.
         if for_guests_only(args, "").is_err() || for_model_only(args).is_err() {
             return Err(error);
@@ -66,8 +102,7 @@ fn best(args: &Args) -> Result<(On, Option<String>)> {
         eprintln!("nostall: {error}");
         eprintln!("nostall: going on with --on model");
         Ok(model(args))
-    })?;
-    Ok((on, note))
+    })
 }
 
 /// KVM, if it is the best that there is; else a line that says why it is not, if there
@@ -159,4 +194,54 @@ pub fn fault(words: &str) -> Result<Planned, String> {
         .parse()
         .map_err(|_| format!("`{after}` is not a number of accesses"))?;
     Ok(Planned { fault, after })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run on a machine that fails with `error`, and on another.
+    fn run(
+        error: anyhow::Error,
+        has_next: bool,
+    ) -> (Result<(&'static str, u8)>, Vec<&'static str>) {
+        let mut tried = Vec::new();
+        let mut error = Some(error);
+        let next = has_next.then_some(|| Ok("next"));
+        let result = or_next("first", next, |machine| {
+            tried.push(*machine);
+            error.take().map_or(Ok(1), Err)
+        });
+        (result, tried)
+    }
+
+    #[test]
+    fn a_machine_that_fails_is_not_the_end_where_there_is_another() {
+        let (result, tried) = run(nostall_vm::Error::Reset.into(), true);
+        assert_eq!(result.unwrap(), ("next", 1));
+        assert_eq!(tried, ["first", "next"]);
+
+        let (result, tried) = run(nostall_vm::Error::Reset.into(), false);
+        assert!(
+            result
+                .unwrap_err()
+                .to_string()
+                .contains("reset the machine")
+        );
+        assert_eq!(tried, ["first"]);
+    }
+
+    #[test]
+    fn what_is_not_the_machines_fault_is_not_tried_on_another() {
+        let (result, tried) = run(anyhow::anyhow!("--capture x: full"), true);
+        assert_eq!(result.unwrap_err().to_string(), "--capture x: full");
+        assert_eq!(tried, ["first"]);
+    }
+
+    #[test]
+    fn the_next_machine_may_fail_as_well() {
+        let failed = |_: &u8| -> Result<()> { Err(nostall_vm::Error::Undone.into()) };
+        let error = or_next(1, Some(|| Ok(2)), failed).unwrap_err();
+        assert!(error.is::<nostall_vm::Error>());
+    }
 }

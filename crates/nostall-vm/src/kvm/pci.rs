@@ -41,7 +41,9 @@ pub enum Pci {
     /// that an access by ports is one exit and not two.
     PortsCoalesced,
     /// The ECAM window is memory that the guest can read. Writes are exits, and what
-    /// they change is in that memory before the guest goes on.
+    /// they change is in that memory before the guest goes on. On AMD, where a guest's
+    /// uncached mapping holds for it, a read is no exit but slower than RAM; that is not
+    /// tested.
     EcamShadow,
 }
 

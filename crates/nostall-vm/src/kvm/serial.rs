@@ -58,6 +58,11 @@ pub enum Uart {
     /// In memory, one register a page. Transmit writes are collected likewise; the
     /// line status register's page is memory that the guest can read, unless it
     /// has an error to show.
+    ///
+    /// The page goes with the access that makes an error and comes back with the one
+    /// that clears the last: at most one flip an exit, of which each is the guest's own.
+    /// On AMD, where a guest's uncached mapping holds for it, such a read is no exit but
+    /// slower than RAM; that is not tested.
     MmioReadonly,
 }
 

@@ -400,7 +400,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 (self.report)(AssignFault::Scan(fault));
             }
             let Ok(function) = found else { continue };
-            if function.class.is_host_bridge() {
+            if function.is_host_bridge() {
                 continue;
             }
             let address = function.address;
@@ -500,7 +500,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         let mut walk = self.walk(bus);
         while let Some((found, _)) = walk.next(self.access) {
             let Ok(function) = found else { continue };
-            if function.class.is_host_bridge() {
+            if function.is_host_bridge() {
                 continue;
             }
             let devfn = function.address.devfn();

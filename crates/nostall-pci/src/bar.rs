@@ -103,7 +103,7 @@ pub fn bars<A: ConfigAccess + ?Sized>(
     let layout = Layout::of(function);
     let command = match layout {
         Layout { slots: 0, .. } => return Ok(Bars::default()),
-        _ if function.class.is_host_bridge() => None,
+        _ if function.is_host_bridge() => None,
         _ => Some(access.read16(address, COMMAND)?),
     };
     let decoding = COMMAND_IO | COMMAND_MEMORY;

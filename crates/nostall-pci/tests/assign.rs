@@ -186,6 +186,19 @@ fn a_host_bridges_own_bars_are_left_alone() {
 }
 
 #[test]
+fn a_port_whose_class_is_a_host_bridges_is_entered_as_a_scan_enters_it() {
+    let tree = Tree::default();
+    let mut port = fresh().express(4);
+    port.set32(REVISION_ID, 0x0600_0001);
+    let port = tree.put(None, 1, 0, port);
+    tree.put(Some(port), 0, 0, nic());
+    let (done, faults) = run(&tree, &ranges(), Decoding::On);
+    assert_eq!((done.last_bus, done.placed, faults), (1, 4, vec![]));
+    assert_eq!(Scan::new(&tree.ecam(), 0, 0..=255).flatten().count(), 2);
+    check(&tree, &ranges());
+}
+
+#[test]
 fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
     let tree = Tree::default();
     let giant = Fake::new(1, 0x03_0000).bar(0, MEMORY, 0x8000_0000);

@@ -2,13 +2,14 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use common::{Fake, Tree, at, function};
 use nostall_pci::registers::*;
 use nostall_pci::{
-    Address, AssignFault, Assigned, BadRanges, Bar, BarKind, ConfigAccess, Decoding, Function,
-    Header, Ranges, Scan, assign, bars,
+    AccessError, Address, AssignFault, Assigned, BadRanges, Bar, BarKind, ConfigAccess, Decoding,
+    Function, Header, Ranges, Scan, Width, assign, bars,
 };
 use proptest::prelude::*;
 
@@ -235,6 +236,89 @@ fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
         Ok(COMMAND_IO | COMMAND_MEMORY)
     );
     check(&tree, &ranges);
+}
+
+/// Answers for its second BAR with another mask from the `after`th read of it on.
+struct Fickle<'a> {
+    tree: &'a Tree,
+    address: Address,
+    after: u32,
+    mask: u32,
+    reads: Cell<u32>,
+}
+
+impl ConfigAccess for Fickle<'_> {
+    fn reaches(&self, _: Address, _: u16) -> bool {
+        true
+    }
+    fn read(&self, at: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+        let value = self.tree.ecam().read(at, register, width)?;
+        if (at, register) != (self.address, BASE_ADDRESS + 4) {
+            return Ok(value);
+        }
+        self.reads.set(self.reads.get() + 1);
+        Ok(match self.reads.get() > self.after {
+            true => self.mask,
+            false => value,
+        })
+    }
+    fn write(&self, at: Address, reg: u16, width: Width, v: u32) -> Result<(), AccessError> {
+        self.tree.ecam().write(at, reg, width, v)
+    }
+}
+
+#[test]
+fn a_device_that_changes_its_answers_gets_no_place_that_was_meant_for_another() {
+    // Larger, as large as others, smaller, gone.
+    for mask in [0xff00_0000, 0xfff0_0000, 0xffff_ffe0, !0] {
+        for after in 0..16 {
+            let tree = Tree::default();
+            for device in 1..4 {
+                let big = Fake::new(1, 0x02_0000).bar(0, MEMORY, 0x10_0000);
+                tree.put(None, device, 0, big.bar(1, MEMORY, 0x100));
+            }
+            let fickle = Fickle {
+                tree: &tree,
+                address: at(0, 1, 0),
+                after,
+                mask,
+                reads: Cell::new(0),
+            };
+            let range = 0x4000_0000..0x4050_0000;
+            let ranges = Ranges {
+                memory: range.clone(),
+                ..ranges()
+            };
+            let placed = assign(&fickle, 0, &ranges, Decoding::On, |_| {}).unwrap();
+            assert!(fickle.reads.get() > 0 && placed.placed + placed.left >= 5);
+            // What it has by what it answers, or in truth: the place begins where it was
+            // told, and no other's is there.
+            let ecam = tree.ecam();
+            let register = |device, slot| ecam.read32(at(0, device, 0), slot).unwrap();
+            let mut starts = Vec::new();
+            for device in 1..4 {
+                for slot in [0x10, 0x14] {
+                    starts.push(u64::from(register(device, slot)));
+                }
+            }
+            starts.retain(|start| *start != 0);
+            starts.sort();
+            let apart = starts.windows(2).all(|pair| pair[0] < pair[1]);
+            let within = starts.iter().all(|start| range.contains(start));
+            assert!(apart && within, "{mask:#x} after {after}: {starts:x?}");
+            // The honest ones lose nothing to it.
+            for device in 2..4 {
+                for (slot, size) in [(0x10, 0x10_0000), (0x14, 0x100)] {
+                    let start = u64::from(register(device, slot));
+                    let inside = |other: &&u64| (start..start + size).contains(other);
+                    assert_eq!(
+                        starts.iter().filter(inside).count(),
+                        usize::from(start != 0)
+                    );
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -369,6 +369,109 @@ fn what_a_bridge_cannot_pass_on_goes_elsewhere_or_nowhere() {
     check(&tree, &ranges());
 }
 
+fn prefetchable(tree: &Tree) -> Vec<u64> {
+    let ecam = tree.ecam();
+    let functions: Vec<_> = Scan::new(&ecam, 0, 0..=255).flatten().collect();
+    functions
+        .iter()
+        .flat_map(|function| bars(&ecam, function).unwrap().good().collect::<Vec<_>>())
+        .filter(|bar| bar.kind == BarKind::Prefetchable)
+        .map(|bar| bar.address)
+        .collect()
+}
+
+#[test]
+fn prefetchable_bars_that_find_no_room_in_their_range_go_to_memory() {
+    const SIZE: u64 = 0x100_0000;
+    let card = || nic().bar(4, WIDE | PREFETCHABLE, SIZE);
+    let behind_ports = || {
+        let tree = Tree::default();
+        for device in 1..4 {
+            let port = tree.put(None, device, 0, fresh().express(4));
+            tree.put(Some(port), 0, 0, card());
+        }
+        tree
+    };
+    let behind_one_port = || {
+        let tree = Tree::default();
+        let port = tree.put(None, 1, 0, fresh().express(4));
+        let up = tree.put(Some(port), 0, 0, fresh().express(5));
+        for device in 1..4 {
+            let down = tree.put(Some(up), device, 0, fresh().express(6));
+            tree.put(Some(down), 0, 0, card());
+        }
+        tree
+    };
+    let on_the_root_bus = || {
+        let tree = Tree::default();
+        for device in 1..4 {
+            tree.put(None, device, 0, card());
+        }
+        tree
+    };
+    let on_one_bus = || {
+        let tree = Tree::default();
+        let bridge = tree.put(None, 1, 0, fresh());
+        for device in 1..4 {
+            tree.put(Some(bridge), device, 0, card());
+        }
+        tree
+    };
+    let trees = [
+        behind_ports(),
+        behind_one_port(),
+        on_the_root_bus(),
+        on_one_bus(),
+    ];
+    for (n, tree) in trees.into_iter().enumerate() {
+        for (room, there) in [(0, 0), (SIZE / 2, 0), (2 * SIZE, 2), (3 * SIZE, 3)] {
+            let wide = 0x4_0000_0000..0x4_0000_0000 + room;
+            let ranges = Ranges {
+                prefetchable: wide.clone(),
+                ..ranges()
+            };
+            let (done, faults) = run(&tree, &ranges, Decoding::On);
+            assert_eq!((done.placed, faults), (12, vec![]), "{n} {room:#x}");
+            let places = prefetchable(&tree);
+            let (high, low): (Vec<_>, Vec<_>) = places.iter().partition(|at| wide.contains(at));
+            assert_eq!(high.len(), there, "{n} {room:#x}: {places:x?}");
+            assert!(low.iter().all(|at| ranges.memory.contains(at)));
+            check(&tree, &ranges);
+        }
+    }
+}
+
+#[test]
+fn what_is_moved_to_memory_takes_no_room_that_others_need() {
+    let tree = Tree::default();
+    for device in 1..7 {
+        let port = tree.put(None, device, 0, fresh().express(4));
+        let card = Fake::new(1, 0x03_0000).bar(0, MEMORY, 0x100_0000).bar(
+            2,
+            WIDE | PREFETCHABLE,
+            0x1000_0000,
+        );
+        tree.put(Some(port), 0, 0, card);
+    }
+    // In memory there is room for three of the large ones and all of the small ones.
+    let ranges = Ranges {
+        prefetchable: 0x4_0000_0000..0x4_1000_0000,
+        ..ranges()
+    };
+    let (done, faults) = run(&tree, &ranges, Decoding::On);
+    let large = |fault: &AssignFault| match fault {
+        AssignFault::NoRoom { bar, .. } => bar.size == Some(0x1000_0000),
+        _ => false,
+    };
+    assert!(faults.iter().all(large), "{faults:?}");
+    // One where it belongs, two or three in memory, whatever the gaps.
+    assert!(done.placed >= 6 + 1 + 2, "{done:?}");
+    check(&tree, &ranges);
+    let contents = tree.contents();
+    assert_eq!(run(&tree, &ranges, Decoding::On), (done, faults));
+    assert_eq!(tree.contents(), contents);
+}
+
 #[test]
 fn a_bar_that_cannot_be_placed_is_reported_and_its_function_silent() {
     let tree = Tree::default();
@@ -615,6 +718,7 @@ fn build(plans: &[Plan]) -> Tree {
                 0 => fake.bar(slot, IO, 1 << (*shift % 9 + 2)),
                 1 => fake.bar(slot, MEMORY, 1 << shift),
                 2 => fake.bar(slot, WIDE, 1 << shift),
+                &NO_BAR => fake,
                 _ => fake.bar(slot, WIDE | PREFETCHABLE, 1 << (shift + 3)),
             };
         }
@@ -636,13 +740,13 @@ proptest! {
     #[test]
     fn whatever_the_tree_places_are_apart_aligned_and_within_their_windows(
         plans in prop::collection::vec(plan(), 1..40), megabytes in 1u64..1024,
-        wide: bool, last in 3u8..=255,
+        wide in prop_oneof![Just(0), 1u64..2048, Just(1 << 14)], last in 3u8..=255,
     ) {
         let tree = build(&plans);
         let ranges = Ranges {
             buses: 0..=last,
             memory: 0x4000_0000..0x4000_0000 + (megabytes << 20),
-            prefetchable: if wide { 0x4_0000_0000..0x8_0000_0000 } else { 0..0 },
+            prefetchable: 0x4_0000_0000..0x4_0000_0000 + (wide << 20),
             ..ranges()
         };
         let (done, faults) = run(&tree, &ranges, Decoding::On);
@@ -656,4 +760,35 @@ proptest! {
         prop_assert_eq!(tree.contents(), contents);
         prop_assert_eq!(tree.disputed.get(), 0);
     }
+
+    #[test]
+    fn prefetchable_bars_that_find_no_room_cost_the_others_none(
+        plans in prop::collection::vec(plan(), 1..40), megabytes in 1u64..1024,
+        wide in 1u64..2048,
+    ) {
+        const MOVABLE: u32 = 3;
+        let ranges = Ranges {
+            memory: 0x4000_0000..0x4000_0000 + (megabytes << 20),
+            prefetchable: 0x4_0000_0000..0x4_0000_0000 + (wide << 20),
+            ..ranges()
+        };
+        let (_, with) = run(&build(&plans), &ranges, Decoding::On);
+        let mut others = plans;
+        for plan in &mut others {
+            for (kind, shift) in &mut plan.bars {
+                if *kind == MOVABLE {
+                    (*kind, *shift) = (NO_BAR, 0);
+                }
+            }
+        }
+        let (_, without) = run(&build(&others), &ranges, Decoding::On);
+        for fault in with {
+            let movable = matches!(fault, AssignFault::NoRoom { bar, .. }
+                if bar.kind == BarKind::Prefetchable);
+            prop_assert!(movable || without.contains(&fault), "{}", fault);
+        }
+    }
 }
+
+/// Of a plan's BAR: none.
+const NO_BAR: u32 = 4;

@@ -88,7 +88,8 @@ impl fmt::Display for AccessError {
             }
             Self::OutOfReach { address, register } => write!(
                 f,
-                "register {register:#x} of {address} cannot be reached in this way"
+                "register {register:#x} of {address} cannot be reached in this way: ports end at \
+                 register 0xff of segment 0, ECAM at the buses of its windows"
             ),
             Self::NotRecorded(register) => {
                 write!(f, "register {register:#x} is not in this record")

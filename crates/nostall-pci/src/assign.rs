@@ -882,12 +882,20 @@ impl fmt::Display for AssignFault {
             Self::CardBus(address) => {
                 write!(f, "{address}: bridge to CardBus not entered: not supported")
             }
-            Self::NoRoom { address, bar } => write!(
-                f,
-                "{address}: there is no room for the {:#x} bytes of BAR {:#x}",
-                bar.size.unwrap_or(0),
-                bar.register
-            ),
+            Self::NoRoom { address, bar } => {
+                let range = match bar.kind {
+                    BarKind::Io => "I/O",
+                    BarKind::Prefetchable if bar.bits == 64 => "prefetchable memory or memory",
+                    _ => "memory",
+                };
+                write!(
+                    f,
+                    "{address}: there is no room for the {:#x} bytes of BAR {:#x}: enlarge the \
+                     range of {range}, unless a bridge above cannot pass it on",
+                    bar.size.unwrap_or(0),
+                    bar.register
+                )
+            }
             Self::Bar { address, fault } => write!(f, "{address}: {fault}"),
             Self::Access { address, error } => write!(f, "{address}: {error}"),
             Self::Scan(fault) => fault.fmt(f),

@@ -225,7 +225,8 @@ fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
     assert_eq!(at_fault, [(1, 0x10), (5, 0x10), (6, 0x10)]);
     assert_eq!(
         faults[0].to_string(),
-        "0000:00:01.0: there is no room for the 0x80000000 bytes of BAR 0x10"
+        "0000:00:01.0: there is no room for the 0x80000000 bytes of BAR 0x10: enlarge the range \
+         of memory, unless a bridge above cannot pass it on"
     );
     // Left at 0, with decoding of memory off, of I/O on.
     let ecam = tree.ecam();

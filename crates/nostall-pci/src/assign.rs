@@ -31,8 +31,9 @@ pub struct Ranges {
     /// Memory below 4 GiB, for all that is not prefetchable or has only 32 bits.
     pub memory: Range<u64>,
     /// Memory, above 4 GiB or below, for prefetchable BARs of 64 bits. Where this is empty or
-    /// full, or a bridge on the way cannot pass it on, they go to `memory`; but those for
-    /// which it is full take no room there that others need.
+    /// full, or a bridge on the way cannot pass it on, or they do not decode as many bits as
+    /// it has, they go to `memory`; but those for which it is full take no room there that
+    /// others need.
     pub prefetchable: Range<u64>,
 }
 
@@ -676,7 +677,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
     fn bar_item(&self, bus: u8, bar: Bar) -> Option<Item> {
         let (space, what) = match bar.kind {
             BarKind::Io => (IO, What::Bar),
-            BarKind::Prefetchable if bar.bits == 64 => self.prefetchable(bus)?,
+            BarKind::Prefetchable if self.reaches_prefetchable(&bar) => self.prefetchable(bus)?,
             _ => (MEMORY, What::Bar),
         };
         if !self.passes[space].contains(bus) {
@@ -692,7 +693,12 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         })
     }
 
-    /// Where prefetchable BARs of 64 bits on `bus` go; `None`: nowhere.
+    /// Whether a BAR can have any place in prefetchable memory.
+    fn reaches_prefetchable(&self, bar: &Bar) -> bool {
+        bar.bits > 32 && (bar.bits == 64 || self.spaces[PREFETCHABLE].end <= 1 << bar.bits)
+    }
+
+    /// Where prefetchable BARs on `bus` go; `None`: nowhere.
     fn prefetchable(&self, bus: u8) -> Option<(usize, What)> {
         let passes = self.passes[PREFETCHABLE].contains(bus);
         let elsewhere = self.passes[MEMORY].contains(bus) && !self.given_up.contains(bus);
@@ -814,7 +820,8 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
             let start = item.and_then(|item| plan.put(&item));
             let at = start.unwrap_or(0);
             self.access.write32(address, bar.register, at as u32)?;
-            if bar.bits == 64 {
+            // Else the upper half, if there is one, is wired to 0.
+            if bar.bits > 32 {
                 let high = (at >> 32) as u32;
                 self.access.write32(address, bar.register + 4, high)?;
             }
@@ -885,7 +892,7 @@ impl fmt::Display for AssignFault {
             Self::NoRoom { address, bar } => {
                 let range = match bar.kind {
                     BarKind::Io => "I/O",
-                    BarKind::Prefetchable if bar.bits == 64 => "prefetchable memory or memory",
+                    BarKind::Prefetchable if bar.bits > 32 => "prefetchable memory or memory",
                     _ => "memory",
                 };
                 write!(

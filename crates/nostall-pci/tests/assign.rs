@@ -443,6 +443,29 @@ fn prefetchable_bars_that_find_no_room_in_their_range_go_to_memory() {
 }
 
 #[test]
+fn a_bar_of_fewer_than_64_bits_goes_where_it_can_decode() {
+    for (high, place) in [
+        (0xff, 0x80_0000_0000..0x100_0000_0000),
+        (0x7f, ranges().memory),
+        (0, ranges().memory),
+    ] {
+        let tree = Tree::default();
+        let port = tree.put(None, 1, 0, fresh().express(4));
+        let mut card = nic();
+        card.mask32(0x24, high);
+        tree.put(Some(port), 0, 0, card);
+        let ranges = Ranges {
+            prefetchable: 0x80_0000_0000..0x100_0000_0000,
+            ..ranges()
+        };
+        let (done, faults) = run(&tree, &ranges, Decoding::On);
+        assert_eq!((done.placed, faults), (4, vec![]));
+        assert!(place.contains(&prefetchable(&tree)[0]), "{high:#x}");
+        check(&tree, &ranges);
+    }
+}
+
+#[test]
 fn what_is_moved_to_memory_takes_no_room_that_others_need() {
     let tree = Tree::default();
     for device in 1..7 {

@@ -88,7 +88,8 @@ impl fmt::Display for AccessError {
             }
             Self::OutOfReach { address, register } => write!(
                 f,
-                "register {register:#x} of {address} cannot be reached in this way"
+                "register {register:#x} of {address} cannot be reached in this way: ports end at \
+                 register 0xff of segment 0, ECAM at the buses of its windows"
             ),
             Self::NotRecorded(register) => {
                 write!(f, "register {register:#x} is not in this record")
@@ -106,7 +107,8 @@ impl core::error::Error for AccessError {}
 /// Methods take `&self`: whoever needs a lock for an access has one. Accesses are made at
 /// their own width and are not split or merged.
 pub trait ConfigAccess {
-    /// Whether it gets to this register of this function, should there be one.
+    /// Whether it gets to this register of this function, should there be one. Where not,
+    /// reads and writes say [`AccessError::OutOfReach`].
     fn reaches(&self, address: Address, register: u16) -> bool;
 
     /// Reads one register; all ones where no function answers.
@@ -134,6 +136,7 @@ pub trait ConfigAccess {
     /// # Errors
     ///
     /// As [`read`](Self::read).
+    #[inline]
     fn read8(&self, address: Address, register: u16) -> Result<u8, AccessError> {
         Ok(self.read(address, register, Width::Byte)? as u8)
     }
@@ -143,6 +146,7 @@ pub trait ConfigAccess {
     /// # Errors
     ///
     /// As [`read`](Self::read).
+    #[inline]
     fn read16(&self, address: Address, register: u16) -> Result<u16, AccessError> {
         Ok(self.read(address, register, Width::Word)? as u16)
     }
@@ -152,6 +156,7 @@ pub trait ConfigAccess {
     /// # Errors
     ///
     /// As [`read`](Self::read).
+    #[inline]
     fn read32(&self, address: Address, register: u16) -> Result<u32, AccessError> {
         self.read(address, register, Width::Dword)
     }
@@ -161,6 +166,7 @@ pub trait ConfigAccess {
     /// # Errors
     ///
     /// As [`write`](Self::write).
+    #[inline]
     fn write8(&self, address: Address, register: u16, value: u8) -> Result<(), AccessError> {
         self.write(address, register, Width::Byte, value.into())
     }
@@ -170,6 +176,7 @@ pub trait ConfigAccess {
     /// # Errors
     ///
     /// As [`write`](Self::write).
+    #[inline]
     fn write16(&self, address: Address, register: u16, value: u16) -> Result<(), AccessError> {
         self.write(address, register, Width::Word, value.into())
     }
@@ -179,20 +186,24 @@ pub trait ConfigAccess {
     /// # Errors
     ///
     /// As [`write`](Self::write).
+    #[inline]
     fn write32(&self, address: Address, register: u16, value: u32) -> Result<(), AccessError> {
         self.write(address, register, Width::Dword, value)
     }
 }
 
 impl<A: ConfigAccess + ?Sized> ConfigAccess for &A {
+    #[inline]
     fn reaches(&self, address: Address, register: u16) -> bool {
         (**self).reaches(address, register)
     }
 
+    #[inline]
     fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
         (**self).read(address, register, width)
     }
 
+    #[inline]
     fn write(
         &self,
         address: Address,
@@ -207,10 +218,12 @@ impl<A: ConfigAccess + ?Sized> ConfigAccess for &A {
 /// Several of a kind, as one: a machine's ECAM windows, one a segment. The first that
 /// reaches a register is used for it.
 impl<A: ConfigAccess> ConfigAccess for [A] {
+    #[inline]
     fn reaches(&self, address: Address, register: u16) -> bool {
         self.iter().any(|one| one.reaches(address, register))
     }
 
+    #[inline]
     fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
         self.iter()
             .find(|one| one.reaches(address, register))
@@ -218,6 +231,7 @@ impl<A: ConfigAccess> ConfigAccess for [A] {
             .read(address, register, width)
     }
 
+    #[inline]
     fn write(
         &self,
         address: Address,
@@ -233,6 +247,7 @@ impl<A: ConfigAccess> ConfigAccess for [A] {
 }
 
 /// What every method asks first.
+#[inline]
 pub(crate) fn check<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,

@@ -16,8 +16,9 @@ pub struct Bar {
     pub register: u16,
     /// What is behind it.
     pub kind: BarKind,
-    /// How many address bits it decodes: 16 or 32 for I/O, 20, 32 or 64 for memory. As set,
-    /// I/O is taken for 32.
+    /// How many address bits it decodes: 16 or 32 for I/O, 20 or 32 for memory; 64 for that of
+    /// two registers, or less, down to 32, if the upper bits are wired to 0. As set, I/O is
+    /// taken for 32, and two registers for 64.
     pub bits: u8,
     /// Where it is; 0 where nobody has assigned it.
     pub address: u64,
@@ -103,7 +104,7 @@ pub fn bars<A: ConfigAccess + ?Sized>(
     let layout = Layout::of(function);
     let command = match layout {
         Layout { slots: 0, .. } => return Ok(Bars::default()),
-        _ if function.class.is_host_bridge() => None,
+        _ if function.is_host_bridge() => None,
         _ => Some(access.read16(address, COMMAND)?),
     };
     let decoding = COMMAND_IO | COMMAND_MEMORY;
@@ -287,9 +288,14 @@ fn walk<A: ConfigAccess + ?Sized>(
             Type::Memory { kind, bits: 64 } => {
                 let high = word(access, address, register + 4, !0)?;
                 slot += 1;
-                Some(memory(register, kind, 64, low, Some(high)))
+                // All ones can be set there. But if nobody answers there, nobody does here.
+                let gone = high.set == !0 && access.read32(address, register)? == !0;
+                Some(match gone {
+                    true => Err(BarFault::DoesNotSize { register }),
+                    false => wide(register, kind, low, high),
+                })
             }
-            Type::Memory { kind, bits } => Some(memory(register, kind, bits, low, None)),
+            Type::Memory { kind, bits } => Some(narrow(register, kind, bits, low)),
         };
     }
     if let Some(register) = layout.rom {
@@ -362,39 +368,49 @@ fn io(register: u16, word: Word) -> Result<Bar, BarFault> {
     Ok(bar)
 }
 
-fn memory(
-    register: u16,
-    kind: BarKind,
-    bits: u8,
-    low: Word,
-    high: Option<Word>,
-) -> Result<Bar, BarFault> {
-    let join = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low & !BAR_MEMORY_FLAGS);
-    if high.is_some_and(|high| high.set == !0) {
-        return Err(BarFault::DoesNotSize { register });
-    }
-    let size = match (low.mask, high) {
-        (None, _) => None,
-        (Some(mask), None) => {
-            // Of one below 1 MiB the upper bits are wired to 0.
-            let beyond = if bits == 20 { 0xfff0_0000 } else { 0 };
-            Some(
-                size32(register, mask & !BAR_MEMORY_FLAGS | beyond)
-                    .map_err(|fault| low.judge(fault))?,
-            )
-        }
-        (Some(mask), Some(high)) => match high.mask {
-            Some(high) => Some(size(register, join(mask, high)).map_err(|fault| low.judge(fault))?),
-            None => None,
-        },
-    };
+/// Memory that one register is for.
+fn narrow(register: u16, kind: BarKind, bits: u8, word: Word) -> Result<Bar, BarFault> {
+    // Of one below 1 MiB the upper bits are wired to 0.
+    let beyond = if bits == 20 { 0xfff0_0000 } else { 0 };
+    let size = word
+        .mask
+        .map(|mask| size32(register, mask & !BAR_MEMORY_FLAGS | beyond))
+        .transpose()
+        .map_err(|fault| word.judge(fault))?;
     Ok(Bar {
         register,
         kind,
         bits,
-        address: join(low.set, high.map_or(0, |high| high.set)),
+        address: (word.set & !BAR_MEMORY_FLAGS).into(),
         size,
     })
+}
+
+/// Memory that two registers are for.
+fn wide(register: u16, kind: BarKind, low: Word, high: Word) -> Result<Bar, BarFault> {
+    let join = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low & !BAR_MEMORY_FLAGS);
+    let mut bar = Bar {
+        register,
+        kind,
+        bits: 64,
+        address: join(low.set, high.set),
+        size: None,
+    };
+    if let (Some(low_mask), Some(high_mask)) = (low.mask, high.mask) {
+        let mask = join(low_mask, high_mask);
+        // A device may decode fewer bits, but all that one register has.
+        let wired = high_mask.leading_zeros();
+        let upper = !(u64::MAX >> wired);
+        let upper = if mask == 0 { 0 } else { upper };
+        bar.size = Some(size(register, mask | upper).map_err(|fault| match fault {
+            BarFault::NotAPowerOfTwo { register, .. } => {
+                low.judge(BarFault::NotAPowerOfTwo { register, mask })
+            }
+            other => other,
+        })?);
+        bar.bits -= wired as u8;
+    }
+    Ok(bar)
 }
 
 fn rom(register: u16, word: Word) -> Option<Result<Bar, BarFault>> {

@@ -9,6 +9,10 @@ impl ByteSet {
         self.0[usize::from(number >> 5)] |= 1 << (number & 31);
     }
 
+    pub(crate) fn remove(&mut self, number: u8) {
+        self.0[usize::from(number >> 5)] &= !(1 << (number & 31));
+    }
+
     pub(crate) fn contains(&self, number: u8) -> bool {
         self.0[usize::from(number >> 5)] & (1 << (number & 31)) != 0
     }

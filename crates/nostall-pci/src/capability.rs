@@ -273,7 +273,9 @@ impl<'a, A: ConfigAccess + ?Sized> ExtendedCapabilities<'a, A> {
         }
         self.visited[word] |= bit;
         let header = self.access.read32(self.address, at)?;
-        if at == FIRST_EXTENDED_CAPABILITY && (header == 0 || header == !0 || header == self.id) {
+        let none = at == FIRST_EXTENDED_CAPABILITY && (header == !0 || header == self.id);
+        // Zeros end a list wherever they are: nobody is there, and it points nowhere.
+        if none || header == 0 {
             return Ok(None);
         }
         if header == !0 {

@@ -16,6 +16,9 @@ const DEPTH: usize = 8;
 /// Ranges that a host bridge has at most; more are ignored.
 const MOST_RANGES: usize = 8;
 
+/// Of the first cell of an address (`p` of phys.hi: PCI Bus Binding 2.1, 2.2.1.1).
+const PREFETCHABLE: u64 = 1 << 30;
+
 /// A host bridge: an ECAM window, and the addresses that are below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
@@ -29,6 +32,8 @@ pub struct Host {
 pub struct Window {
     /// What they are of.
     pub space: Space,
+    /// Whether what is there may be read ahead.
+    pub prefetch: Prefetch,
     /// As functions see them.
     pub bus: Range<u64>,
     /// Where the processors see the first of them.
@@ -44,6 +49,15 @@ pub enum Space {
     Memory32,
     /// Memory that is told with 64 bits.
     Memory64,
+}
+
+/// Whether the host bridge may read ahead of what was asked for, and put writes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetch {
+    /// It does not: any BAR can be there.
+    Never,
+    /// It may: only prefetchable BARs can be there.
+    Allowed,
 }
 
 impl Host {
@@ -67,19 +81,27 @@ impl Host {
 
     /// What [`assign`](crate::assign) may give out below it: of each space the largest
     /// window.
+    ///
+    /// A window that may be read ahead is not for all of memory. For prefetchable BARs it
+    /// is the second choice, if it has 32 bits: after any window of 64.
     pub fn ranges(&self) -> Ranges {
-        let largest = |space| {
+        let largest = |suits: fn(&Window) -> bool| {
             self.windows()
-                .filter(|window| window.space == space)
+                .filter(|window| suits(window))
                 .map(|window| window.bus.clone())
                 .max_by_key(|range| range.end - range.start)
-                .unwrap_or(0..0)
         };
+        let wide = largest(|window| window.space == Space::Memory64);
+        let ahead = |window: &Window| {
+            window.space == Space::Memory32 && window.prefetch == Prefetch::Allowed
+        };
+        let plain =
+            |window: &Window| window.space == Space::Memory32 && window.prefetch == Prefetch::Never;
         Ranges {
             buses: self.segment.buses.clone(),
-            io: largest(Space::Io),
-            memory: largest(Space::Memory32),
-            prefetchable: largest(Space::Memory64),
+            io: largest(|window| window.space == Space::Io).unwrap_or_default(),
+            memory: largest(plain).unwrap_or_default(),
+            prefetchable: wide.or_else(|| largest(ahead)).unwrap_or_default(),
         }
     }
 
@@ -178,9 +200,14 @@ impl<'a> Path<'a> {
                 3 => Space::Memory64,
                 _ => continue, // configuration space, which `reg` is for
             };
+            let prefetch = match kind & PREFETCHABLE {
+                0 => Prefetch::Never,
+                _ => Prefetch::Allowed,
+            };
             cpu.checked_add(size)?;
             *window = Some(Window {
                 space,
+                prefetch,
                 bus: bus..bus.checked_add(size)?,
                 cpu: self.translate(1, cpu)?,
             });

@@ -53,17 +53,22 @@ impl<R: Registers> Ecam<R> {
         &self.window
     }
 
+    #[inline]
     fn offset(&self, address: Address, register: u16) -> usize {
         address.ecam_offset() - usize::from(self.first_bus) * BUS + usize::from(register)
     }
 }
 
 impl<R: Registers> ConfigAccess for Ecam<R> {
+    #[inline]
     fn reaches(&self, address: Address, register: u16) -> bool {
         let _ = register; // all of them
-        address.segment() == self.segment && self.buses().contains(&address.bus())
+        address.segment() == self.segment
+            && self.first_bus <= address.bus()
+            && address.bus() <= self.last_bus
     }
 
+    #[inline]
     fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
         check(self, address, register, width)?;
         Ok(window::read(
@@ -73,6 +78,7 @@ impl<R: Registers> ConfigAccess for Ecam<R> {
         ))
     }
 
+    #[inline]
     fn write(
         &self,
         address: Address,

@@ -49,6 +49,9 @@ pub enum Environment {
 impl Environment {
     /// As this CPU tells: CPUID leaf 1, bit 31 of ECX, which processors leave clear and
     /// hypervisors set; then leaf 0x4000_0000.
+    ///
+    /// Hypervisors that imitate Hyper-V for Windows' sake tell its name there, and their own
+    /// 0x100 leaves later: KVM, Xen. If that is a name that we know, it is taken.
     #[cfg(target_arch = "x86_64")]
     pub fn detect() -> Self {
         Self::of_cpuid(raw_cpuid::CpuIdReaderNative)
@@ -60,16 +63,38 @@ impl Environment {
         if cpuid.cpuid1(1).ecx & HYPERVISOR == 0 {
             return Self::BareMetal;
         }
-        let name = cpuid.cpuid1(0x4000_0000);
-        let mut signature = [0; 12];
-        for (bytes, register) in signature
-            .chunks_exact_mut(4)
-            .zip([name.ebx, name.ecx, name.edx])
-        {
-            bytes.copy_from_slice(&register.to_le_bytes());
+        let (name, _) = signature(&cpuid, FIRST_NAME);
+        if name != Signature::HYPER_V {
+            return Self::Hypervisor(name);
         }
-        Self::Hypervisor(Signature(signature))
+        let (own, last) = signature(&cpuid, SECOND_NAME);
+        // It also tells the last leaf that it has; old KVMs tell 0.
+        let true_to_form = last == 0 || (SECOND_NAME..SECOND_NAME + 0x100).contains(&last);
+        match own {
+            Signature::KVM | Signature::XEN if true_to_form => Self::Hypervisor(own),
+            _ => Self::Hypervisor(name),
+        }
     }
+}
+
+/// Leaves of CPUID that have a hypervisor's name.
+#[cfg(target_arch = "x86_64")]
+const FIRST_NAME: u32 = 0x4000_0000;
+#[cfg(target_arch = "x86_64")]
+const SECOND_NAME: u32 = 0x4000_0100;
+
+/// The name at `leaf`, and the last leaf of that hypervisor.
+#[cfg(target_arch = "x86_64")]
+fn signature(cpuid: &impl raw_cpuid::CpuIdReader, leaf: u32) -> (Signature, u32) {
+    let name = cpuid.cpuid1(leaf);
+    let mut signature = [0; 12];
+    for (bytes, register) in signature
+        .chunks_exact_mut(4)
+        .zip([name.ebx, name.ecx, name.edx])
+    {
+        bytes.copy_from_slice(&register.to_le_bytes());
+    }
+    (Signature(signature), name.eax)
 }
 
 impl fmt::Display for Environment {
@@ -90,18 +115,27 @@ mod tests {
     use std::string::ToString;
 
     fn cpuid(ecx: u32, name: &[u8; 12]) -> Environment {
-        let word = |at: usize| u32::from_le_bytes(name[at..at + 4].try_into().unwrap());
-        let reader = |leaf, _| match leaf {
-            1 => CpuIdResult {
-                ecx,
-                ..native_cpuid::cpuid_count(1, 0)
-            },
-            0x4000_0000 => CpuIdResult {
-                eax: 0,
+        two_names(ecx, name, None)
+    }
+
+    /// With what is 0x100 leaves later: a name, and the last leaf.
+    fn two_names(ecx: u32, name: &[u8; 12], other: Option<(&[u8; 12], u32)>) -> Environment {
+        let of = |name: &[u8; 12], eax| {
+            let word = |at: usize| u32::from_le_bytes(name[at..at + 4].try_into().unwrap());
+            CpuIdResult {
+                eax,
                 ebx: word(0),
                 ecx: word(4),
                 edx: word(8),
+            }
+        };
+        let reader = |leaf, _| match (leaf, other) {
+            (1, _) => CpuIdResult {
+                ecx,
+                ..native_cpuid::cpuid_count(1, 0)
             },
+            (0x4000_0000, _) => of(name, 0),
+            (0x4000_0100, Some((other, last))) => of(other, last),
             _ => panic!("leaf {leaf:#x}"),
         };
         Environment::of_cpuid(reader)
@@ -124,6 +158,22 @@ mod tests {
             cpuid(!0, b"a\x1b\0bcdefghi\0").to_string(),
             "hypervisor a\\x1b\\x00bcdefghi"
         );
+    }
+
+    #[test]
+    fn what_imitates_hyper_v_is_known_by_its_own_name() {
+        let hyper_v = Environment::Hypervisor(Signature::HYPER_V);
+        let kvm = b"KVMKVMKVM\0\0\0";
+        let second = |name, last| two_names(!0, b"Microsoft Hv", Some((name, last)));
+        for last in [0, 0x4000_0101] {
+            assert_eq!(second(kvm, last), Environment::Hypervisor(Signature::KVM));
+        }
+        let xen = second(b"XenVMMXenVMM", 0x4000_0105);
+        assert_eq!(xen, Environment::Hypervisor(Signature::XEN));
+        // Hyper-V itself, whatever it has there.
+        assert_eq!(second(&[0; 12], 0), hyper_v);
+        assert_eq!(second(b"who is this?", 0x4000_0101), hyper_v);
+        assert_eq!(second(kvm, 7), hyper_v);
     }
 
     #[test]

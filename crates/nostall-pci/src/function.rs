@@ -87,6 +87,12 @@ impl Function {
         }
     }
 
+    /// Whether it is the host bridge of its own bus. Some root ports have the same class;
+    /// their header tells that they lead on.
+    pub const fn is_host_bridge(&self) -> bool {
+        self.class.is_host_bridge() && self.buses().is_none()
+    }
+
     /// Who made the board that it is on. A bridge may tell that in a capability instead.
     pub const fn subsystem(&self) -> Option<Subsystem> {
         match self.header {
@@ -136,7 +142,8 @@ impl Class {
         self.0 as u8
     }
 
-    /// Whether it is a host bridge: what leads from the processors to this very bus.
+    /// Whether it is that of a host bridge: what leads from the processors to this very
+    /// bus. See [`Function::is_host_bridge`].
     pub const fn is_host_bridge(self) -> bool {
         self.base() == 0x06 && self.sub() == 0x00
     }

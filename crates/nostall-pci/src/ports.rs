@@ -62,6 +62,7 @@ impl<L: RawMutex, R: Registers, P: Processor> Ports<L, R, P> {
         self.window.into_inner()
     }
 
+    #[inline]
     fn pair<T>(&self, address: Address, register: u16, data: impl FnOnce(&R, usize) -> T) -> T {
         let register = usize::from(register);
         let index = ENABLE
@@ -77,10 +78,12 @@ impl<L: RawMutex, R: Registers, P: Processor> Ports<L, R, P> {
 }
 
 impl<L: RawMutex, R: Registers, P: Processor> ConfigAccess for Ports<L, R, P> {
+    #[inline]
     fn reaches(&self, address: Address, register: u16) -> bool {
         address.segment() == 0 && register < 256
     }
 
+    #[inline]
     fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
         check(self, address, register, width)?;
         Ok(self.pair(address, register, |ports, data| {
@@ -88,6 +91,7 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigAccess for Ports<L, R, P> {
         }))
     }
 
+    #[inline]
     fn write(
         &self,
         address: Address,

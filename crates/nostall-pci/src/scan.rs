@@ -37,7 +37,7 @@ pub struct Scan<'a, A: ?Sized> {
     owner: [u8; 256],
     /// For each bus found the last one that may be below it.
     last: [u8; 256],
-    faults: [Option<ScanFault>; 2],
+    faults: [Option<ScanFault>; 3],
 }
 
 impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
@@ -60,7 +60,7 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
             links: Links::default(),
             owner: [root; 256],
             last: [last; 256],
-            faults: [None; 2],
+            faults: [None; 3],
         }
     }
 
@@ -88,18 +88,19 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
     /// Notes the bus below a bridge to be visited, if it can be.
     fn enter(&mut self, bridge: &Function, buses: Buses) {
         let address = bridge.address;
-        if let Err(why) = self.claim(address.bus(), buses) {
-            self.faults[1] = Some(ScanFault::Buses {
-                address,
-                buses,
-                why,
-            });
+        let claimed = self.claim(address.bus(), buses);
+        self.faults[1] = claimed.err().map(|why| ScanFault::Buses {
+            address,
+            buses,
+            why,
+        });
+        if !matches!(claimed, Ok(()) | Err(BusFault::Beyond(_))) {
             return;
         }
         self.pending.insert(buses.secondary);
         let (link, why) = Link::below(self.access, bridge, buses.secondary, self.ari);
         self.links.note(buses.secondary, link);
-        self.faults[1] = why.map(|why| ScanFault::Capabilities { address, why });
+        self.faults[2] = why.map(|why| ScanFault::Capabilities { address, why });
     }
 
     fn claim(&mut self, on: u8, buses: Buses) -> Result<(), BusFault> {
@@ -114,15 +115,20 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
         if subordinate < secondary {
             return Err(BusFault::Backwards);
         }
-        if secondary <= on || subordinate > self.last[usize::from(on)] {
+        let most = self.last[usize::from(on)];
+        if secondary <= on || secondary > most {
             return Err(BusFault::OutsideParent);
         }
-        let claimed = &mut self.owner[usize::from(secondary)..=usize::from(subordinate)];
+        let last = subordinate.min(most);
+        let claimed = &mut self.owner[usize::from(secondary)..=usize::from(last)];
         if claimed.iter().any(|owner| *owner != on) {
             return Err(BusFault::Taken);
         }
-        self.last[usize::from(secondary)] = subordinate;
+        self.last[usize::from(secondary)] = last;
         claimed.fill(secondary);
+        if last < subordinate {
+            return Err(BusFault::Beyond(last));
+        }
         Ok(())
     }
 
@@ -169,7 +175,7 @@ pub enum ScanFault {
         /// Why not.
         why: Unread,
     },
-    /// This bridge was not entered.
+    /// This bridge was not entered, or not as far as it says ([`BusFault::Beyond`]).
     Buses {
         /// Where it is.
         address: Address,
@@ -205,6 +211,11 @@ impl fmt::Display for ScanFault {
             Self::Buses {
                 address,
                 buses,
+                why: why @ BusFault::Beyond(_),
+            } => write!(f, "{address}: bridge {buses} entered in part: {why}"),
+            Self::Buses {
+                address,
+                buses,
                 why,
             } => write!(f, "{address}: bridge {buses} not entered: {why}"),
             Self::OutOfReach(address) => {
@@ -229,8 +240,12 @@ pub enum BusFault {
     NotAssigned,
     /// Its subordinate bus is before its secondary one.
     Backwards,
-    /// They are not all below the bus that it is on.
+    /// Its secondary bus is not below the bus that it is on.
     OutsideParent,
+    /// Its subordinate bus is beyond this one, the last below the bus that it is on or the
+    /// last that is scanned: firmware writes 255 where it stops counting. It was entered;
+    /// what is below it is scanned up to there.
+    Beyond(u8),
     /// Another bridge has some of them.
     Taken,
 }
@@ -238,6 +253,9 @@ pub enum BusFault {
 impl fmt::Display for BusFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Beyond(last) => {
+                return write!(f, "no bus after {last:02x} can be below it or is scanned");
+            }
             Self::NotAssigned => "it has no bus numbers yet",
             Self::Backwards => "its bus numbers run backwards",
             Self::OutsideParent => "its buses are not below its own bus",

@@ -135,27 +135,67 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         (self.ports.as_ref(), self.ecam.as_ref())
     }
 
-    /// Hands the access to the first method that reaches the register.
-    fn by<T>(
+    const fn other(&self) -> Policy {
+        match self.policy {
+            Policy::PortsFirst => Policy::EcamFirst,
+            Policy::EcamFirst => Policy::PortsFirst,
+        }
+    }
+
+    /// What an access needs to be checked the method checks itself, once.
+    #[inline]
+    fn read_by(
+        &self,
+        first: Policy,
+        address: Address,
+        register: u16,
+        width: Width,
+    ) -> Result<u32, AccessError> {
+        match (first, &self.ports, &self.ecam) {
+            (Policy::EcamFirst, _, Some(ecam)) => ecam.read(address, register, width),
+            (Policy::PortsFirst, Some(ports), _) => ports.read(address, register, width),
+            _ => Err(AccessError::OutOfReach { address, register }),
+        }
+    }
+
+    #[inline]
+    fn write_by(
+        &self,
+        first: Policy,
+        address: Address,
+        register: u16,
+        width: Width,
+        value: u32,
+    ) -> Result<(), AccessError> {
+        match (first, &self.ports, &self.ecam) {
+            (Policy::EcamFirst, _, Some(ecam)) => ecam.write(address, register, width, value),
+            (Policy::PortsFirst, Some(ports), _) => ports.write(address, register, width, value),
+            _ => Err(AccessError::OutOfReach { address, register }),
+        }
+    }
+
+    /// Kept out of the way of the accesses that the first method makes.
+    #[cold]
+    #[inline(never)]
+    fn read_by_other(
         &self,
         address: Address,
         register: u16,
-        with_ports: impl FnOnce(&P) -> Result<T, AccessError>,
-        with_ecam: impl FnOnce(&E) -> Result<T, AccessError>,
-    ) -> Result<T, AccessError> {
-        let by_ports = || {
-            let ports = self.ports.as_ref()?;
-            ports.reaches(address, register).then(|| with_ports(ports))
-        };
-        let by_ecam = || {
-            let ecam = self.ecam.as_ref()?;
-            ecam.reaches(address, register).then(|| with_ecam(ecam))
-        };
-        match self.policy {
-            Policy::PortsFirst => by_ports().or_else(by_ecam),
-            Policy::EcamFirst => by_ecam().or_else(by_ports),
-        }
-        .unwrap_or(Err(AccessError::OutOfReach { address, register }))
+        width: Width,
+    ) -> Result<u32, AccessError> {
+        self.read_by(self.other(), address, register, width)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_by_other(
+        &self,
+        address: Address,
+        register: u16,
+        width: Width,
+        value: u32,
+    ) -> Result<(), AccessError> {
+        self.write_by(self.other(), address, register, width, value)
     }
 }
 
@@ -170,15 +210,15 @@ impl<P: ConfigAccess, E: ConfigAccess> ConfigAccess for Selector<P, E> {
                 .is_some_and(|e| e.reaches(address, register))
     }
 
+    #[inline]
     fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
-        self.by(
-            address,
-            register,
-            |ports| ports.read(address, register, width),
-            |ecam| ecam.read(address, register, width),
-        )
+        match self.read_by(self.policy, address, register, width) {
+            Err(AccessError::OutOfReach { .. }) => self.read_by_other(address, register, width),
+            done => done,
+        }
     }
 
+    #[inline]
     fn write(
         &self,
         address: Address,
@@ -186,12 +226,12 @@ impl<P: ConfigAccess, E: ConfigAccess> ConfigAccess for Selector<P, E> {
         width: Width,
         value: u32,
     ) -> Result<(), AccessError> {
-        self.by(
-            address,
-            register,
-            |ports| ports.write(address, register, width, value),
-            |ecam| ecam.write(address, register, width, value),
-        )
+        match self.write_by(self.policy, address, register, width, value) {
+            Err(AccessError::OutOfReach { .. }) => {
+                self.write_by_other(address, register, width, value)
+            }
+            done => done,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use nostall_io::Registers;
 
 use crate::Width;
 
+#[inline]
 pub(crate) fn read(window: &impl Registers, offset: usize, width: Width) -> u32 {
     match width {
         Width::Byte => window.read8(offset).into(),
@@ -12,6 +13,7 @@ pub(crate) fn read(window: &impl Registers, offset: usize, width: Width) -> u32 
     }
 }
 
+#[inline]
 pub(crate) fn write(window: &impl Registers, offset: usize, width: Width, value: u32) {
     match width {
         Width::Byte => window.write8(offset, value as u8),

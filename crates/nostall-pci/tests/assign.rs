@@ -2,13 +2,14 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use common::{Fake, Tree, at, function};
 use nostall_pci::registers::*;
 use nostall_pci::{
-    Address, AssignFault, Assigned, BadRanges, Bar, BarKind, ConfigAccess, Decoding, Function,
-    Header, Ranges, Scan, assign, bars,
+    AccessError, Address, AssignFault, Assigned, BadRanges, Bar, BarKind, ConfigAccess, Decoding,
+    Function, Header, Ranges, Scan, Width, assign, bars,
 };
 use proptest::prelude::*;
 
@@ -186,6 +187,19 @@ fn a_host_bridges_own_bars_are_left_alone() {
 }
 
 #[test]
+fn a_port_whose_class_is_a_host_bridges_is_entered_as_a_scan_enters_it() {
+    let tree = Tree::default();
+    let mut port = fresh().express(4);
+    port.set32(REVISION_ID, 0x0600_0001);
+    let port = tree.put(None, 1, 0, port);
+    tree.put(Some(port), 0, 0, nic());
+    let (done, faults) = run(&tree, &ranges(), Decoding::On);
+    assert_eq!((done.last_bus, done.placed, faults), (1, 4, vec![]));
+    assert_eq!(Scan::new(&tree.ecam(), 0, 0..=255).flatten().count(), 2);
+    check(&tree, &ranges());
+}
+
+#[test]
 fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
     let tree = Tree::default();
     let giant = Fake::new(1, 0x03_0000).bar(0, MEMORY, 0x8000_0000);
@@ -211,7 +225,8 @@ fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
     assert_eq!(at_fault, [(1, 0x10), (5, 0x10), (6, 0x10)]);
     assert_eq!(
         faults[0].to_string(),
-        "0000:00:01.0: there is no room for the 0x80000000 bytes of BAR 0x10"
+        "0000:00:01.0: there is no room for the 0x80000000 bytes of BAR 0x10: enlarge the range \
+         of memory, unless a bridge above cannot pass it on"
     );
     // Left at 0, with decoding of memory off, of I/O on.
     let ecam = tree.ecam();
@@ -222,6 +237,89 @@ fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
         Ok(COMMAND_IO | COMMAND_MEMORY)
     );
     check(&tree, &ranges);
+}
+
+/// Answers for its second BAR with another mask from the `after`th read of it on.
+struct Fickle<'a> {
+    tree: &'a Tree,
+    address: Address,
+    after: u32,
+    mask: u32,
+    reads: Cell<u32>,
+}
+
+impl ConfigAccess for Fickle<'_> {
+    fn reaches(&self, _: Address, _: u16) -> bool {
+        true
+    }
+    fn read(&self, at: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+        let value = self.tree.ecam().read(at, register, width)?;
+        if (at, register) != (self.address, BASE_ADDRESS + 4) {
+            return Ok(value);
+        }
+        self.reads.set(self.reads.get() + 1);
+        Ok(match self.reads.get() > self.after {
+            true => self.mask,
+            false => value,
+        })
+    }
+    fn write(&self, at: Address, reg: u16, width: Width, v: u32) -> Result<(), AccessError> {
+        self.tree.ecam().write(at, reg, width, v)
+    }
+}
+
+#[test]
+fn a_device_that_changes_its_answers_gets_no_place_that_was_meant_for_another() {
+    // Larger, as large as others, smaller, gone.
+    for mask in [0xff00_0000, 0xfff0_0000, 0xffff_ffe0, !0] {
+        for after in 0..16 {
+            let tree = Tree::default();
+            for device in 1..4 {
+                let big = Fake::new(1, 0x02_0000).bar(0, MEMORY, 0x10_0000);
+                tree.put(None, device, 0, big.bar(1, MEMORY, 0x100));
+            }
+            let fickle = Fickle {
+                tree: &tree,
+                address: at(0, 1, 0),
+                after,
+                mask,
+                reads: Cell::new(0),
+            };
+            let range = 0x4000_0000..0x4050_0000;
+            let ranges = Ranges {
+                memory: range.clone(),
+                ..ranges()
+            };
+            let placed = assign(&fickle, 0, &ranges, Decoding::On, |_| {}).unwrap();
+            assert!(fickle.reads.get() > 0 && placed.placed + placed.left >= 5);
+            // What it has by what it answers, or in truth: the place begins where it was
+            // told, and no other's is there.
+            let ecam = tree.ecam();
+            let register = |device, slot| ecam.read32(at(0, device, 0), slot).unwrap();
+            let mut starts = Vec::new();
+            for device in 1..4 {
+                for slot in [0x10, 0x14] {
+                    starts.push(u64::from(register(device, slot)));
+                }
+            }
+            starts.retain(|start| *start != 0);
+            starts.sort();
+            let apart = starts.windows(2).all(|pair| pair[0] < pair[1]);
+            let within = starts.iter().all(|start| range.contains(start));
+            assert!(apart && within, "{mask:#x} after {after}: {starts:x?}");
+            // The honest ones lose nothing to it.
+            for device in 2..4 {
+                for (slot, size) in [(0x10, 0x10_0000), (0x14, 0x100)] {
+                    let start = u64::from(register(device, slot));
+                    let inside = |other: &&u64| (start..start + size).contains(other);
+                    assert_eq!(
+                        starts.iter().filter(inside).count(),
+                        usize::from(start != 0)
+                    );
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -270,6 +368,132 @@ fn what_a_bridge_cannot_pass_on_goes_elsewhere_or_nowhere() {
         .find(|bar| bar.kind == BarKind::Prefetchable);
     assert!((0x4000_0000..0x8000_0000).contains(&prefetchable.unwrap().address));
     check(&tree, &ranges());
+}
+
+fn prefetchable(tree: &Tree) -> Vec<u64> {
+    let ecam = tree.ecam();
+    let functions: Vec<_> = Scan::new(&ecam, 0, 0..=255).flatten().collect();
+    functions
+        .iter()
+        .flat_map(|function| bars(&ecam, function).unwrap().good().collect::<Vec<_>>())
+        .filter(|bar| bar.kind == BarKind::Prefetchable)
+        .map(|bar| bar.address)
+        .collect()
+}
+
+#[test]
+fn prefetchable_bars_that_find_no_room_in_their_range_go_to_memory() {
+    const SIZE: u64 = 0x100_0000;
+    let card = || nic().bar(4, WIDE | PREFETCHABLE, SIZE);
+    let behind_ports = || {
+        let tree = Tree::default();
+        for device in 1..4 {
+            let port = tree.put(None, device, 0, fresh().express(4));
+            tree.put(Some(port), 0, 0, card());
+        }
+        tree
+    };
+    let behind_one_port = || {
+        let tree = Tree::default();
+        let port = tree.put(None, 1, 0, fresh().express(4));
+        let up = tree.put(Some(port), 0, 0, fresh().express(5));
+        for device in 1..4 {
+            let down = tree.put(Some(up), device, 0, fresh().express(6));
+            tree.put(Some(down), 0, 0, card());
+        }
+        tree
+    };
+    let on_the_root_bus = || {
+        let tree = Tree::default();
+        for device in 1..4 {
+            tree.put(None, device, 0, card());
+        }
+        tree
+    };
+    let on_one_bus = || {
+        let tree = Tree::default();
+        let bridge = tree.put(None, 1, 0, fresh());
+        for device in 1..4 {
+            tree.put(Some(bridge), device, 0, card());
+        }
+        tree
+    };
+    let trees = [
+        behind_ports(),
+        behind_one_port(),
+        on_the_root_bus(),
+        on_one_bus(),
+    ];
+    for (n, tree) in trees.into_iter().enumerate() {
+        for (room, there) in [(0, 0), (SIZE / 2, 0), (2 * SIZE, 2), (3 * SIZE, 3)] {
+            let wide = 0x4_0000_0000..0x4_0000_0000 + room;
+            let ranges = Ranges {
+                prefetchable: wide.clone(),
+                ..ranges()
+            };
+            let (done, faults) = run(&tree, &ranges, Decoding::On);
+            assert_eq!((done.placed, faults), (12, vec![]), "{n} {room:#x}");
+            let places = prefetchable(&tree);
+            let (high, low): (Vec<_>, Vec<_>) = places.iter().partition(|at| wide.contains(at));
+            assert_eq!(high.len(), there, "{n} {room:#x}: {places:x?}");
+            assert!(low.iter().all(|at| ranges.memory.contains(at)));
+            check(&tree, &ranges);
+        }
+    }
+}
+
+#[test]
+fn a_bar_of_fewer_than_64_bits_goes_where_it_can_decode() {
+    for (high, place) in [
+        (0xff, 0x80_0000_0000..0x100_0000_0000),
+        (0x7f, ranges().memory),
+        (0, ranges().memory),
+    ] {
+        let tree = Tree::default();
+        let port = tree.put(None, 1, 0, fresh().express(4));
+        let mut card = nic();
+        card.mask32(0x24, high);
+        tree.put(Some(port), 0, 0, card);
+        let ranges = Ranges {
+            prefetchable: 0x80_0000_0000..0x100_0000_0000,
+            ..ranges()
+        };
+        let (done, faults) = run(&tree, &ranges, Decoding::On);
+        assert_eq!((done.placed, faults), (4, vec![]));
+        assert!(place.contains(&prefetchable(&tree)[0]), "{high:#x}");
+        check(&tree, &ranges);
+    }
+}
+
+#[test]
+fn what_is_moved_to_memory_takes_no_room_that_others_need() {
+    let tree = Tree::default();
+    for device in 1..7 {
+        let port = tree.put(None, device, 0, fresh().express(4));
+        let card = Fake::new(1, 0x03_0000).bar(0, MEMORY, 0x100_0000).bar(
+            2,
+            WIDE | PREFETCHABLE,
+            0x1000_0000,
+        );
+        tree.put(Some(port), 0, 0, card);
+    }
+    // In memory there is room for three of the large ones and all of the small ones.
+    let ranges = Ranges {
+        prefetchable: 0x4_0000_0000..0x4_1000_0000,
+        ..ranges()
+    };
+    let (done, faults) = run(&tree, &ranges, Decoding::On);
+    let large = |fault: &AssignFault| match fault {
+        AssignFault::NoRoom { bar, .. } => bar.size == Some(0x1000_0000),
+        _ => false,
+    };
+    assert!(faults.iter().all(large), "{faults:?}");
+    // One where it belongs, two or three in memory, whatever the gaps.
+    assert!(done.placed >= 6 + 1 + 2, "{done:?}");
+    check(&tree, &ranges);
+    let contents = tree.contents();
+    assert_eq!(run(&tree, &ranges, Decoding::On), (done, faults));
+    assert_eq!(tree.contents(), contents);
 }
 
 #[test]
@@ -518,6 +742,7 @@ fn build(plans: &[Plan]) -> Tree {
                 0 => fake.bar(slot, IO, 1 << (*shift % 9 + 2)),
                 1 => fake.bar(slot, MEMORY, 1 << shift),
                 2 => fake.bar(slot, WIDE, 1 << shift),
+                &NO_BAR => fake,
                 _ => fake.bar(slot, WIDE | PREFETCHABLE, 1 << (shift + 3)),
             };
         }
@@ -539,13 +764,13 @@ proptest! {
     #[test]
     fn whatever_the_tree_places_are_apart_aligned_and_within_their_windows(
         plans in prop::collection::vec(plan(), 1..40), megabytes in 1u64..1024,
-        wide: bool, last in 3u8..=255,
+        wide in prop_oneof![Just(0), 1u64..2048, Just(1 << 14)], last in 3u8..=255,
     ) {
         let tree = build(&plans);
         let ranges = Ranges {
             buses: 0..=last,
             memory: 0x4000_0000..0x4000_0000 + (megabytes << 20),
-            prefetchable: if wide { 0x4_0000_0000..0x8_0000_0000 } else { 0..0 },
+            prefetchable: 0x4_0000_0000..0x4_0000_0000 + (wide << 20),
             ..ranges()
         };
         let (done, faults) = run(&tree, &ranges, Decoding::On);
@@ -559,4 +784,35 @@ proptest! {
         prop_assert_eq!(tree.contents(), contents);
         prop_assert_eq!(tree.disputed.get(), 0);
     }
+
+    #[test]
+    fn prefetchable_bars_that_find_no_room_cost_the_others_none(
+        plans in prop::collection::vec(plan(), 1..40), megabytes in 1u64..1024,
+        wide in 1u64..2048,
+    ) {
+        const MOVABLE: u32 = 3;
+        let ranges = Ranges {
+            memory: 0x4000_0000..0x4000_0000 + (megabytes << 20),
+            prefetchable: 0x4_0000_0000..0x4_0000_0000 + (wide << 20),
+            ..ranges()
+        };
+        let (_, with) = run(&build(&plans), &ranges, Decoding::On);
+        let mut others = plans;
+        for plan in &mut others {
+            for (kind, shift) in &mut plan.bars {
+                if *kind == MOVABLE {
+                    (*kind, *shift) = (NO_BAR, 0);
+                }
+            }
+        }
+        let (_, without) = run(&build(&others), &ranges, Decoding::On);
+        for fault in with {
+            let movable = matches!(fault, AssignFault::NoRoom { bar, .. }
+                if bar.kind == BarKind::Prefetchable);
+            prop_assert!(movable || without.contains(&fault), "{}", fault);
+        }
+    }
 }
+
+/// Of a plan's BAR: none.
+const NO_BAR: u32 = 4;

@@ -144,6 +144,59 @@ fn sizes_that_are_no_power_of_two_are_reported() {
 }
 
 #[test]
+fn a_device_may_decode_fewer_than_64_bits() {
+    let prefetchable = |bits, size| bar(0x10, BarKind::Prefetchable, bits, 0, size);
+    for (high, bits, size) in [
+        (0xff, 40, 0x4000),
+        (0x8000_0000 - 1, 63, 0x4000),
+        (0, 32, 0x4000),
+        (0xf0, 40, 1 << 36),
+    ] {
+        let mut fake = Fake::new(1, 0x02_0000).bar(0, WIDE | PREFETCHABLE, size);
+        fake.mask32(0x14, high);
+        assert_eq!(sized(fake), [prefetchable(bits, size)]);
+    }
+    // A gap is one still, as are bits that one register alone has.
+    for (low, high) in [(0xffff_f000, 0xf0), (0x7fff_f000, 0)] {
+        let mut fake = Fake::new(1, 0x02_0000).bar(0, WIDE, 0x1000);
+        fake.mask32(0x10, low);
+        fake.mask32(0x14, high);
+        let mask = u64::from(high) << 32 | u64::from(low);
+        let register = 0x10;
+        assert_eq!(
+            sized(fake),
+            [Err(BarFault::NotAPowerOfTwo { register, mask })]
+        );
+    }
+}
+
+#[test]
+fn an_upper_half_may_be_set_to_all_ones() {
+    let mut fake = Fake::new(1, 0x02_0000).bar(0, WIDE, 0x1000);
+    fake.set32(0x10, 0xffff_f004);
+    fake.set32(0x14, !0);
+    let address = 0xffff_ffff_ffff_f000;
+    let expected = bar(0x10, BarKind::Memory, 64, address, 0x1000);
+    assert_eq!(sized(fake.clone()), [expected]);
+    let tree = one(fake);
+    let ecam = tree.ecam();
+    let found = function(&ecam, at(0, 1, 0));
+    let as_set = bars_as_set(&ecam, &found).unwrap();
+    assert_eq!(as_set.good().next().map(|bar| bar.address), Some(address));
+    // But not where nobody is any more: whenever it vanishes before the upper half is read.
+    for accesses in 6..11 {
+        let fake = Fake::new(1, 0x02_0000).bar(0, WIDE, 0x1000);
+        let tree = one(fake.lives(accesses));
+        let ecam = tree.ecam();
+        let found = function(&ecam, at(0, 1, 0));
+        let bars = bars(&ecam, &found).unwrap();
+        let first = bars.iter().next().unwrap();
+        let register = 0x10;
+        assert_eq!(first, Err(BarFault::DoesNotSize { register }), "{accesses}");
+    }
+}
+
+#[test]
 fn bars_that_do_not_size_are_reported() {
     let mut fake = Fake::new(1, 0x02_0000);
     fake.set32(0x10, 0x1f1); // wired

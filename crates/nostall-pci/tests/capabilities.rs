@@ -147,6 +147,19 @@ fn extended_capabilities_come_in_the_order_of_the_list() {
 }
 
 #[test]
+fn zeros_end_a_list_of_extended_capabilities_wherever_they_are() {
+    let mut fake = extended_list(&[(0x100, 1), (0x200, 3), (0x300, 0xe)]);
+    fake.set32(0x200, 0);
+    let found = extended(fake);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].is_ok());
+    // One that has no ID but leads on is a capability.
+    let found = extended(extended_list(&[(0x100, 1), (0x200, 0), (0x300, 0xe)]));
+    let names: Vec<_> = found.iter().map(|one| one.unwrap().name()).collect();
+    assert_eq!(names, [Some("aer"), Some("null"), Some("ari")]);
+}
+
+#[test]
 fn a_loop_of_extended_capabilities_is_reported() {
     let mut fake = extended_list(&[(0x100, 1), (0x200, 3)]);
     fake.set32(0x200, 0x2001_0003);

@@ -2,7 +2,7 @@
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
-use nostall_pci::device_tree::{BadHost, Host, Space};
+use nostall_pci::device_tree::{BadHost, Host, Prefetch, Space};
 use nostall_pci::mcfg::Segment;
 use nostall_pci::{Environment, Ranges, Signature};
 use proptest::prelude::*;
@@ -121,6 +121,43 @@ fn qemus_riscv_machine_has_one_and_says_what_may_be_given_out() {
     assert_eq!(host.cpu_address(Space::Io, 0x1_0000), None);
     let memory = 0x4_0000_1000;
     assert_eq!(host.cpu_address(Space::Memory32, memory), Some(memory));
+}
+
+#[test]
+fn what_may_be_read_ahead_is_for_prefetchable_bars_only() {
+    const MIB: u32 = 1 << 20;
+    let host = |windows: &[[u32; 3]]| {
+        let ranges: Vec<u32> = windows
+            .iter()
+            .flat_map(|[kind, high, size]| {
+                [*kind, *high, 0x4000_0000, *high, 0x4000_0000, 0, *size]
+            })
+            .collect();
+        let properties = changed(&[("ranges", &ranges[..])]);
+        hosts(&tree([pci(&properties)])).remove(0).unwrap()
+    };
+    let at = |high: u64, size: u32| {
+        let start = high << 32 | 0x4000_0000;
+        start..start + u64::from(size)
+    };
+    const PLAIN: u32 = 0x0200_0000;
+    const AHEAD: u32 = 0x4200_0000;
+    const WIDE: u32 = 0x0300_0000;
+    const WIDE_AHEAD: u32 = 0x4300_0000;
+    // The larger one is not for all of memory.
+    let both = host(&[[AHEAD, 0, 64 * MIB], [PLAIN, 0, MIB]]);
+    assert_eq!(both.ranges().memory, at(0, MIB));
+    assert_eq!(both.ranges().prefetchable, at(0, 64 * MIB));
+    let told: Vec<_> = both.windows().map(|window| window.prefetch).collect();
+    assert_eq!(told, [Prefetch::Allowed, Prefetch::Never]);
+    // Any of 64 bits comes first.
+    for wide in [WIDE, WIDE_AHEAD] {
+        let all = host(&[[AHEAD, 0, 64 * MIB], [PLAIN, 0, MIB], [wide, 4, 2 * MIB]]);
+        assert_eq!(all.ranges().memory, at(0, MIB));
+        assert_eq!(all.ranges().prefetchable, at(4, 2 * MIB));
+    }
+    let only = host(&[[AHEAD, 0, MIB]]);
+    assert_eq!(only.ranges().memory, 0..0);
 }
 
 #[test]

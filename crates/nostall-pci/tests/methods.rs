@@ -104,6 +104,11 @@ fn what_a_method_does_not_reach_it_does_not_touch() {
     let elsewhere = there.in_segment(1);
     let out = |address, register| Err(AccessError::OutOfReach { address, register });
     assert_eq!(ports.read32(there, 0x100), out(there, 0x100));
+    assert_eq!(
+        ports.read32(there, 0x100).unwrap_err().to_string(),
+        "register 0x100 of 0000:00:00.0 cannot be reached in this way: ports end at register \
+         0xff of segment 0, ECAM at the buses of its windows"
+    );
     assert_eq!(ports.read32(elsewhere, 0), out(elsewhere, 0));
     assert_eq!(ports.write32(elsewhere, 0, 1), out(elsewhere, 0).map(drop));
     let ecam = Ecam::new(Noting(&events), 1, 2..=3);

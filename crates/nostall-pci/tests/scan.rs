@@ -197,8 +197,8 @@ fn bridges_with_impossible_bus_numbers_are_reported_and_not_entered() {
     assert_eq!(bridge(2, 5, 4), [Backwards]);
     assert_eq!(bridge(2, 2, 2), [OutsideParent]); // itself
     assert_eq!(bridge(2, 1, 3), [OutsideParent]);
-    assert_eq!(bridge(2, 3, 10), [OutsideParent]);
-    assert_eq!(bridge(2, 3, 255), [OutsideParent]);
+    assert_eq!(bridge(2, 3, 10), [Beyond(9)]); // its uncle's
+    assert_eq!(bridge(2, 3, 255), [Beyond(9)]);
     assert_eq!(bridge(2, 11, 11), [OutsideParent]); // its uncle's
 }
 
@@ -222,11 +222,17 @@ fn of_two_bridges_with_the_same_buses_the_first_is_entered() {
 fn a_scan_stays_within_the_buses_it_was_given() {
     let tree = nested();
     let (found, faults) = split(Scan::new(&tree.ecam(), 0, 0..=3));
-    assert!(found.iter().all(|address| &address[..2] <= "01"));
-    let [ScanFault::Buses { why, .. }] = faults[..] else {
-        panic!("{faults:?}");
-    };
-    assert_eq!(why, BusFault::OutsideParent);
+    assert!(found.iter().all(|address| &address[..2] <= "03"));
+    let why: Vec<_> = faults
+        .iter()
+        .map(|fault| match fault {
+            ScanFault::Buses { why, .. } => *why,
+            other => panic!("{other}"),
+        })
+        .collect();
+    use BusFault::*;
+    let expected = [Beyond(3), Beyond(3), OutsideParent, OutsideParent];
+    assert_eq!(why, expected);
     // From another root.
     let (found, _) = split(Scan::new(&tree.ecam(), 0, 3..=255));
     assert_eq!(found[0], "03:00.0");
@@ -234,6 +240,31 @@ fn a_scan_stays_within_the_buses_it_was_given() {
     #[expect(clippy::reversed_empty_ranges)]
     let none = Scan::new(&tree.ecam(), 0, 3..=2).count();
     assert_eq!(none, 0);
+}
+
+#[test]
+fn a_bridge_whose_buses_end_too_late_is_entered_as_far_as_can_be() {
+    // MCFG has buses 0 to 0x3f; firmware wrote 0xff where it stopped counting.
+    let tree = Tree::default();
+    let first = tree.put(None, 1, 0, Fake::bridge(1, 0, 1, 1));
+    tree.put(Some(first), 0, 0, Fake::new(1, 0x02_0000));
+    let last = tree.put(None, 2, 0, Fake::bridge(1, 0, 2, 0xff));
+    let inner = tree.put(Some(last), 0, 0, Fake::bridge(1, 2, 3, 0xff));
+    tree.put(Some(inner), 0, 0, Fake::new(2, 0x02_0000));
+    let ecam = Ecam::new(&tree, 0, 0..=0x3f);
+    let (found, faults) = split(Scan::new(&ecam, 0, ecam.buses()));
+    assert_eq!(
+        found,
+        ["00:01.0", "00:02.0", "01:00.0", "02:00.0", "03:00.0"]
+    );
+    let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    let expected = [
+        "0000:00:02.0: bridge 00 to 02-ff entered in part: no bus after 3f can be below it or is \
+         scanned",
+        "0000:02:00.0: bridge 02 to 03-ff entered in part: no bus after 3f can be below it or is \
+         scanned",
+    ];
+    assert_eq!(told, expected);
 }
 
 #[test]

@@ -247,7 +247,7 @@ fn as_shown(found: &Found, monitor: &Shown) -> Shown {
         let region = Region {
             io: bar.kind == Kind::Io,
             prefetch: bar.kind == Kind::Prefetchable,
-            wide: bar.bits == 64,
+            wide: bar.bits > 32,
             size: bar.size,
             address: answers.then_some(bar.address),
         };

@@ -94,6 +94,17 @@
 //!   from the guest's write until the last change is made, and the CPU that wrote
 //!   sees what it wrote.
 //!
+//! - While bus numbers change, several buses are mapped anew, one after the other. Until
+//!   the last change is made, CPUs other than the one that wrote may see moved buses
+//!   half moved: a function at its old place and at its new one, or at neither. On
+//!   hardware, too, nobody may rely on what is below a bridge whose numbers are being
+//!   written; a guest that does harms itself.
+//! - A guest can write bus numbers back and forth, and each write that moves functions
+//!   makes the VMM draw anew: a look at every bus, and `Unmap` and `Map` of each whose
+//!   functions changed. That is bounded, by the buses, for each write, and nothing
+//!   grows. But it is dearer than most exits: a VMM whose guests share a host with
+//!   others may want to limit the rate of such writes.
+//!
 //! All ones need no memory of their own: runs of [`Contents::AllOnes`] can all be
 //! mappings of one MiB. A bus takes one mapping, and one more for each function on
 //! it that traps, up to [`MAX_RUNS`]; a whole window of 256 buses without such

@@ -8,8 +8,8 @@ use core::ops::Range;
 use nostall_io::{Clock, Counts};
 use nostall_pci::registers::{INTERRUPT_LINE, VENDOR_ID};
 use nostall_pci::{
-    Address, ConfigAccess, Decoding, ExtendedCapabilities, Function, Ranges, Scan, ScanFault,
-    Selector, VirtioDrivers, Windows, assign, bars,
+    Address, BusFault, ConfigAccess, Decoding, ExtendedCapabilities, Function, Ranges, Scan,
+    ScanFault, Selector, VirtioDrivers, Windows, assign, bars,
 };
 
 use virtio_drivers::transport::pci::bus::PciRoot;
@@ -406,7 +406,11 @@ fn write<A: ConfigAccess>(access: &A, at: Address, n: u32, before: u8) -> Measur
 
 /// Whether the bus below a bridge was counted and then not visited.
 const fn is_unentered(fault: &ScanFault) -> bool {
-    matches!(fault, ScanFault::Buses { .. } | ScanFault::OutOfReach(_))
+    match fault {
+        ScanFault::Buses { why, .. } => !matches!(why, BusFault::Beyond(_)),
+        ScanFault::OutOfReach(_) => true,
+        _ => false,
+    }
 }
 
 /// FNV-1a, 64 bits: two trees that differ by accident differ in it.

@@ -2,6 +2,7 @@
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
+use core::slice;
 
 use heapless::Vec;
 use nostall_io::{Accumulator, Counting, Counts};
@@ -124,6 +125,7 @@ pub struct Methods<'a> {
     windows: &'a Windows,
     ports: Option<ByPorts<'a>>,
     ecam: Vec<Window<'a>, MOST>,
+    /// As a slice of one it is reached by the very code that ECAM is.
     ram: Window<'a>,
     /// That there are functions in, as far as is known.
     segments: Vec<u16, { MOST + 1 }>,
@@ -138,7 +140,13 @@ impl<'w> Methods<'w> {
         let ecam = (!self.ecam.is_empty()).then_some(&self.ecam[..]);
         let policy = Policy::of(Environment::detect(), Known::TABLE);
         let (auto, choice) = Selector::choose(ports, ecam, policy);
-        let space = Space::new(auto, self.ram, &self.segments, clock, self.windows);
+        let space = Space::new(
+            auto,
+            slice::from_ref(&self.ram),
+            &self.segments,
+            clock,
+            self.windows,
+        );
         let Some(space) = space else {
             panic!("no PCI device: {choice}");
         };
@@ -152,7 +160,7 @@ impl<'w> Methods<'w> {
 
 /// A machine whose configuration space can be worked on.
 pub struct Machine<'a, 'w> {
-    space: Space<'a, &'a ByPorts<'w>, &'a [Window<'w>], Window<'w>, &'a Tsc>,
+    space: Space<'a, &'a ByPorts<'w>, &'a [Window<'w>], &'a [Window<'w>], &'a Tsc>,
     policy: Policy,
     choice: Choice,
 }

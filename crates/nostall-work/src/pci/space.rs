@@ -104,6 +104,9 @@ where
         })
     }
 
+    /// Not inlined: what is known of one method's addresses must not make its code shorter
+    /// than another's.
+    #[inline(never)]
     fn timed<A: ConfigAccess>(&self, operation: Operation, access: &A, at: Address) -> Measured {
         let before = self.counts.counts();
         let start = self.clock.now();

@@ -1,0 +1,40 @@
+//! x
+#![cfg_attr(not(feature = "std"), no_std)]
+#![forbid(unsafe_code)]
+
+mod bus;
+mod capabilities;
+mod config;
+mod controller;
+mod device;
+mod error;
+mod gate;
+mod hal;
+mod locked;
+mod platform;
+mod queue;
+mod run;
+mod settings;
+mod slot;
+mod statistics;
+mod submitted;
+mod sync;
+mod transfer;
+mod words;
+
+pub use bus::Bus;
+pub use capabilities::Capabilities;
+pub use config::{Config, Strategy, Submitted};
+pub use controller::{Controller, Level, Progress};
+pub use device::Device;
+pub use error::{Error, Fault, Invalid};
+pub use locked::Locked;
+pub use platform::{Bare, HasWorker, Platform};
+#[cfg(feature = "std")]
+pub use platform::{Threads, Worker};
+pub use settings::{BitOrder, Mode, Polarity, Select, Settings, Wire, Wires, WordSize};
+pub use slot::{Callback, Completed, Received};
+pub use statistics::Statistics;
+pub use submitted::Pending;
+pub use transfer::{Buffers, Message, Options, Outline, Part, Shape, Transfer};
+pub use words::{Directions, Words};

@@ -6,6 +6,7 @@ mod bus;
 mod capabilities;
 mod config;
 mod controller;
+pub mod controllers;
 mod device;
 mod error;
 mod gate;

@@ -484,7 +484,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
                     Waits::Here => self.platform.current().map(Wake::Task),
                 };
                 let blocks = wake.is_some();
-                *self.owner.enter() = wake.map(|wake| (wake, deadline));
+                *self.owner.enter_soon() = wake.map(|wake| (wake, deadline));
                 if self.interrupted.swap(false, Ordering::AcqRel) {
                     return true;
                 }
@@ -602,10 +602,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
     /// # Errors
     ///
     /// What of its settings the controller cannot do.
-    pub fn device(
-        &self,
-        settings: Settings,
-    ) -> Result<Device<'_, C, P, SLOTS, BYTES>, Invalid> {
+    pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P, SLOTS, BYTES>, Invalid> {
         self.capabilities.check_device(&settings)?;
         let number = self.devices.fetch_add(1, Ordering::Relaxed);
         Ok(Device::new(self, settings, number))
@@ -643,7 +640,9 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
     }
 }
 
-impl<C, P: Platform, const SLOTS: usize, const BYTES: usize> fmt::Debug for Bus<C, P, SLOTS, BYTES> {
+impl<C, P: Platform, const SLOTS: usize, const BYTES: usize> fmt::Debug
+    for Bus<C, P, SLOTS, BYTES>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bus")
             .field("gate", &self.gate)
@@ -897,15 +896,23 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     fn leave(mut self, own: Option<usize>) -> bool {
         let bus = self.bus;
         self.ours = false;
+        let mut waiter = None;
+        loop {
+            bus.gate.look();
+            if bus.platform.has_worker() == HasWorker::No {
+                waiter = bus.queue.waiter(own);
+            }
+            // Each round that fails is one in which somebody queued.
+            if bus.gate.leave() {
+                break;
+            }
+        }
         match bus.platform.has_worker() {
             HasWorker::Yes => {
-                bus.gate.leave();
                 bus.call_worker();
                 true
             }
             HasWorker::No => {
-                let waiter = bus.queue.waiter(own);
-                bus.gate.leave();
                 let found = waiter.is_some();
                 if let Some(wake) = waiter {
                     bus.wake(wake);

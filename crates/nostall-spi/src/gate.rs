@@ -100,10 +100,21 @@ impl Gate {
     }
 
     /// Lets go with something queued: whoever takes the bus next has it `WithQueue`.
-    pub(crate) fn leave(&self) {
-        // The bit is set first, so that nobody finds the bus idle in between.
-        self.0.fetch_or(PENDING, Ordering::Relaxed);
-        self.0.fetch_and(!OWNED, Ordering::AcqRel);
+    /// Not if anything was queued since the caller [looked](Self::look): then the
+    /// caller is to look again who there is to be told.
+    pub(crate) fn leave(&self) -> bool {
+        let mut was = self.0.load(Ordering::Relaxed);
+        loop {
+            if was & PENDING != 0 {
+                return false;
+            }
+            let (got, not) = (Ordering::AcqRel, Ordering::Relaxed);
+            let then = was & !OWNED | PENDING;
+            match self.0.compare_exchange(was, then, got, not) {
+                Ok(_) => return true,
+                Err(is) => was = is,
+            }
+        }
     }
 
     /// The caller is about to look through the queue.

@@ -138,7 +138,7 @@ impl<T, const BYTES: usize> Slot<T, BYTES> {
     /// The same, for whoever finishes it without having the bus: for the moment that
     /// others look there, he waits.
     pub(crate) fn await_completion(&self) -> Completion<T> {
-        core::mem::replace(&mut *self.completion.enter(), Completion::Kept)
+        core::mem::replace(&mut *self.completion.enter_soon(), Completion::Kept)
     }
 
     /// Has the waiter told by `wake`; the state after that. `Finishing` says that
@@ -235,10 +235,8 @@ impl<T: Clone, const SLOTS: usize, const BYTES: usize> Queue<T, SLOTS, BYTES> {
         let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         slot.bytes.store(number(message.bytes()), Ordering::Relaxed);
         let time = time(sender.settings, message).0;
-        slot.time.store(
-            u32::try_from(time).unwrap_or(u32::MAX),
-            Ordering::Relaxed,
-        );
+        slot.time
+            .store(u32::try_from(time).unwrap_or(u32::MAX), Ordering::Relaxed);
         self.publish(index, sender, Content::Message);
         Ok(index)
     }

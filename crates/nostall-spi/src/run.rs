@@ -95,8 +95,7 @@ impl Run {
                 station.begin(&wire, settings, clock).map_err(failed)?;
                 self.begun = true;
             }
-            let mut words =
-                Words::new(transfer.buffers, wire.word, settings.fill, &mut self.moved);
+            let mut words = Words::new(transfer.buffers, wire.word, settings.fill, &mut self.moved);
             if words.total() != 0 {
                 match station.controller.transfer(&mut words).map_err(failed)? {
                     Progress::Done if words.is_complete() => {}
@@ -155,12 +154,7 @@ impl<C: Controller> Station<C> {
     }
 
     /// Sets the controller for a transfer, and selects the device if it is not.
-    fn begin(
-        &mut self,
-        wire: &Wire,
-        settings: &Settings,
-        clock: &impl Clock,
-    ) -> Result<(), Fault> {
+    fn begin(&mut self, wire: &Wire, settings: &Settings, clock: &impl Clock) -> Result<(), Fault> {
         if self.wire.as_ref() != Some(wire) {
             self.controller.set(wire)?;
             self.wire = Some(*wire);

@@ -21,6 +21,12 @@ impl<T> Lock<T> {
         self.0.lock()
     }
 
+    /// For whom another may be in the way for a few instructions, but never one that
+    /// he himself has interrupted.
+    pub(crate) fn enter_soon(&self) -> SpinMutexGuard<'_, T> {
+        self.0.lock()
+    }
+
     /// For whom nothing has let in: not if somebody is there.
     pub(crate) fn try_enter(&self) -> Option<SpinMutexGuard<'_, T>> {
         self.0.try_lock()

@@ -159,8 +159,6 @@ where
     fn abort(&mut self) {
         // Whatever comes of it: the line must move, and nobody could do more.
         let _ = self.select(Level::Released);
-        let _ = self
-            .clock
-            .set_state(PinState::from(self.mode.idles_high()));
+        let _ = self.clock.set_state(PinState::from(self.mode.idles_high()));
     }
 }

@@ -81,7 +81,10 @@ impl Spidev {
                 let shape = message.shape(index);
                 let mut sent = message.sent(index).to_vec();
                 sent.resize(shape.len(), settings.fill);
-                (sent, std::vec![0; if shape.read > 0 { shape.len() } else { 0 }])
+                (
+                    sent,
+                    std::vec![0; if shape.read > 0 { shape.len() } else { 0 }],
+                )
             })
             .collect();
         let mut given: Vec<SpidevTransfer<'_, '_>> = Vec::with_capacity(transfers);

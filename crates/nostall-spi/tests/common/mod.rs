@@ -63,7 +63,9 @@ pub struct Probe(Arc<Mutex<State>>);
 
 impl Probe {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// What it was told since this was last asked.
@@ -130,7 +132,9 @@ impl Controller for Probed {
             Select::Line(number, _) => Some(number),
             Select::None => None,
         };
-        state.told.push(Set(wire.mode, wire.clock, wire.word.bits()));
+        state
+            .told
+            .push(Set(wire.mode, wire.clock, wire.word.bits()));
         Ok(())
     }
 

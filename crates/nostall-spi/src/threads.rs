@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use nostall_io::{Clock, HostClock, Nanos};
 
-use super::{HasWorker, Platform};
 use crate::Bus;
 use crate::controller::Controller;
+use crate::platform::{HasWorker, Platform};
 use crate::sync::{AtomicBool, Ordering};
 
 /// Threads, which sleep by parking; with a worker while a thread is in

@@ -1,14 +1,6 @@
 //! What the bus needs of whatever runs it.
 
-mod bare;
-#[cfg(feature = "std")]
-mod threads;
-
 use nostall_io::{Clock, Nanos};
-
-pub use bare::Bare;
-#[cfg(feature = "std")]
-pub use threads::{Threads, Worker};
 
 /// Whether there is a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +18,8 @@ pub enum HasWorker {
 ///
 /// - threads of an operating system: `Threads` (feature `std`);
 /// - a kernel: its own tasks, its timer, a task of its own as worker;
-/// - bare metal with one thread: [`Bare`];
-/// - an async executor: [`Bare`] too, or any of the others. Futures bring their own
+/// - bare metal with one thread: `Bare`;
+/// - an async executor: `Bare` too, or any of the others. Futures bring their own
 ///   wakers and need nothing of this.
 pub trait Platform: Clock {
     /// What is needed to wake a task.

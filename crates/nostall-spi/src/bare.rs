@@ -2,7 +2,7 @@
 
 use nostall_io::{Clock, Nanos};
 
-use super::{HasWorker, Platform};
+use crate::platform::{HasWorker, Platform};
 
 /// Bare metal without tasks: nobody waits for the bus, there is no worker, and
 /// somebody calls [`Bus::poll`](crate::Bus::poll) in the main loop.

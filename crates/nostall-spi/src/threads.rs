@@ -69,6 +69,11 @@ impl Threads {
         self.unpark_worker();
     }
 
+    /// Whether a thread serves as worker.
+    pub fn serves(&self) -> bool {
+        self.serves.load(Ordering::Acquire)
+    }
+
     fn timer(&self) -> MutexGuard<'_, Option<Nanos>> {
         self.timer.lock().unwrap_or_else(PoisonError::into_inner)
     }

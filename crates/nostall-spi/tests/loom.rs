@@ -368,7 +368,7 @@ fn a_turn_is_handed_over_and_nobody_comes_between() {
 
 #[test]
 fn what_is_submitted_is_run_once_by_the_caller_or_by_the_worker() {
-    model(1, || {
+    model(2, || {
         let bus = bus(HasWorker::Yes, Config::DEFAULT);
         let worker = worker(&bus);
         let its = bus.clone();
@@ -403,7 +403,7 @@ fn what_a_caller_leaves_the_worker_runs() {
 
 #[test]
 fn messages_of_one_device_keep_their_order() {
-    model(1, || {
+    model(2, || {
         let bus = bus(HasWorker::Yes, Config::DEFAULT);
         let worker = worker(&bus);
         let its = bus.clone();

@@ -628,6 +628,11 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         &self.platform
     }
 
+    /// The controller, which nobody uses any more.
+    pub fn into_controller(self) -> C {
+        self.core.into_inner().station.controller
+    }
+
     /// Looks at the controller, if nobody has the bus just now.
     pub fn with_controller<T>(&self, look: impl FnOnce(&mut C) -> T) -> Option<T> {
         if self.gate.is_owned() || self.gate.take() == Taken::Not {

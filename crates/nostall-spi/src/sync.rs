@@ -15,6 +15,11 @@ impl<T> Lock<T> {
         Self(SpinMutex::new(value))
     }
 
+    /// For whom nobody shares it with any more.
+    pub(crate) fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+
     /// For whom the protocol has let in.
     #[inline]
     pub(crate) fn enter(&self) -> SpinMutexGuard<'_, T> {

@@ -52,6 +52,10 @@ mod sync {
             Self(Mutex::new(value))
         }
 
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner().unwrap()
+        }
+
         pub(crate) fn enter(&self) -> MutexGuard<'_, T> {
             self.0.try_lock().expect("only one is let in")
         }

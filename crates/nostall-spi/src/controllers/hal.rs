@@ -40,6 +40,11 @@ impl<B> Fixed<B> {
     pub const fn new(bus: B, settings: Settings) -> Self {
         Self { bus, settings }
     }
+
+    /// The bus.
+    pub fn release(self) -> B {
+        self.bus
+    }
 }
 
 impl<B: ErrorType> ErrorType for Fixed<B> {

@@ -93,15 +93,15 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         sender: Sender<'_>,
         message: &mut M,
     ) -> Result<(), Error> {
-        self.capabilities.check(sender.settings, message)?;
+        let bytes = self.capabilities.check(sender.settings, message)?;
         match self.gate.take() {
             Taken::Alone => {
                 let held = Held::new(self);
-                let result = held.run(sender.settings, message);
+                let result = held.run(sender.settings, message, bytes);
                 held.let_go(&mut Budget::of(&self.config));
                 result
             }
-            taken => self.sync_busy(taken, sender, message),
+            taken => self.sync_busy(taken, sender, message, bytes),
         }
     }
 
@@ -111,12 +111,13 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         taken: Taken,
         sender: Sender<'_>,
         message: &mut M,
+        bytes: usize,
     ) -> Result<(), Error> {
         let mut budget = Budget::of(&self.config);
         match self.line_up(taken, sender, Some(&*message), &mut budget)? {
             // Everything that was before us is through.
             Turn::Ours(held) => {
-                let result = held.run(sender.settings, message);
+                let result = held.run(sender.settings, message, bytes);
                 held.let_go(&mut budget);
                 result
             }
@@ -162,7 +163,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
             let held = Held::new(self);
             match held.drive(budget, None, &Waits::Here) {
                 Driven::Empty => return Ok(Turn::Ours(held)),
-                Driven::Granted => held.is_anothers(),
+                Driven::Granted => held.hand_over(),
                 Driven::Spent | Driven::Waits => {
                     held.leave(None);
                 }
@@ -194,7 +195,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
                         let held = Held::new(self);
                         match held.drive(budget, None, &Waits::Here) {
                             Driven::Empty => return Ok(Turn::Ours(held)),
-                            Driven::Granted => held.is_anothers(),
+                            Driven::Granted => held.hand_over(),
                             Driven::Spent | Driven::Waits => {
                                 held.leave(None);
                                 self.refill(budget);
@@ -258,7 +259,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         self.gate.look();
         match held.drive(budget, Some(own), &Waits::Here) {
             Driven::Empty => held.let_go(budget),
-            Driven::Granted => held.is_anothers(),
+            Driven::Granted => held.hand_over(),
             Driven::Spent | Driven::Waits => {
                 let other = held.leave(Some(own));
                 self.refill(budget);
@@ -288,7 +289,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         self.refill(&mut budget);
         match held.drive(&mut budget, Some(own), &Waits::Later(context.waker())) {
             Driven::Empty => held.let_go_soon(),
-            Driven::Granted => held.is_anothers(),
+            Driven::Granted => held.hand_over(),
             Driven::Spent => {
                 if !held.leave(Some(own)) && self.platform.has_worker() == HasWorker::No {
                     // Nobody else is there: we come again.
@@ -296,7 +297,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
                 }
             }
             Driven::Waits => {
-                held.is_anothers();
+                held.hand_over();
                 return true;
             }
         }
@@ -335,7 +336,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         let mut budget = Budget::of(&self.config).with_one();
         match held.drive(&mut budget, None, &Waits::Here) {
             Driven::Empty => held.let_go(&mut budget),
-            Driven::Granted => held.is_anothers(),
+            Driven::Granted => held.hand_over(),
             Driven::Spent | Driven::Waits => {
                 held.leave(None);
             }
@@ -394,7 +395,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         let ran = self.counters.messages.load(Ordering::Relaxed);
         raise(&self.counters.by_worker, ran.wrapping_sub(before));
         if driven == Driven::Granted {
-            return held.is_anothers();
+            return held.hand_over();
         }
         if self.tired.swap(false, Ordering::AcqRel) {
             let idle = ran == self.armed.load(Ordering::Relaxed);
@@ -441,7 +442,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         self.gate.look();
         let driven = held.drive(&mut Budget::UNBOUNDED.clone(), None, &Waits::Here);
         if driven == Driven::Granted {
-            held.is_anothers();
+            held.hand_over();
             return Some(now);
         }
         let next = held.look(now);
@@ -688,12 +689,13 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         Self { bus, ours: true }
     }
 
-    /// Runs a message from the caller's own memory.
+    /// Runs a message of so many bytes, from the caller's own memory.
     #[inline]
     pub(crate) fn run<M: Message + ?Sized>(
         &self,
         settings: &Settings,
         message: &mut M,
+        bytes: usize,
     ) -> Result<(), Error> {
         let bus = self.bus;
         let mut core = bus.core.enter();
@@ -708,8 +710,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
                 };
             }
         });
-        bus.counters
-            .ran(message.transfers(), message.bytes(), result);
+        bus.counters.ran(message.transfers(), bytes, result);
         result
     }
 
@@ -868,7 +869,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         loop {
             match self.drive(budget, None, &Waits::Here) {
                 Driven::Empty => {}
-                Driven::Granted => return self.is_anothers(),
+                Driven::Granted => return self.hand_over(),
                 Driven::Spent | Driven::Waits => {
                     self.leave(None);
                     return;
@@ -928,7 +929,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     }
 
     /// It was handed over.
-    fn is_anothers(mut self) {
+    fn hand_over(mut self) {
         self.ours = false;
     }
 }

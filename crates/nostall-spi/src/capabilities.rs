@@ -123,7 +123,8 @@ impl Capabilities {
         self.check_clock(settings.clock)
     }
 
-    /// Whether a message can be run for a device with such settings.
+    /// Whether a message can be run for a device with such settings; how many bytes
+    /// it has.
     ///
     /// # Errors
     ///
@@ -133,7 +134,8 @@ impl Capabilities {
         &self,
         settings: &Settings,
         message: &M,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
+        let mut bytes = 0_usize;
         let transfers = message.transfers();
         if transfers == 0 {
             return Err(Error::NoTransfers);
@@ -146,8 +148,9 @@ impl Capabilities {
                 self.check_transfer(settings, &shape)
             };
             checked.map_err(|why| Error::Invalid { transfer, why })?;
+            bytes = bytes.saturating_add(shape.len());
         }
-        Ok(())
+        Ok(bytes)
     }
 
     #[inline]

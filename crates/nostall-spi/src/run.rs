@@ -68,6 +68,7 @@ impl Run {
         stepped
     }
 
+    #[inline]
     fn steps<C: Controller, M: Message + ?Sized>(
         &mut self,
         station: &mut Station<C>,
@@ -110,6 +111,9 @@ impl Run {
             station
                 .end(&options, settings, last, clock)
                 .map_err(failed)?;
+            if last {
+                break;
+            }
             *self = Self {
                 transfer: self.transfer + 1,
                 ..Self::default()
@@ -154,6 +158,7 @@ impl<C: Controller> Station<C> {
     }
 
     /// Sets the controller for a transfer, and selects the device if it is not.
+    #[inline]
     fn begin(&mut self, wire: &Wire, settings: &Settings, clock: &impl Clock) -> Result<(), Fault> {
         if self.wire.as_ref() != Some(wire) {
             self.controller.set(wire)?;
@@ -169,6 +174,7 @@ impl<C: Controller> Station<C> {
     }
 
     /// What comes after a transfer.
+    #[inline]
     fn end(
         &mut self,
         options: &Options,

@@ -25,6 +25,7 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
+    #[inline]
     pub(crate) fn new(
         buffers: Buffers<'a>,
         word: WordSize,
@@ -37,7 +38,7 @@ impl<'a> Words<'a> {
             Buffers::Both { write, read } => write.len().max(read.len()),
             Buffers::InPlace(bytes) => bytes.len(),
         };
-        let total = bytes / word.bytes();
+        let total = bytes >> word as u32;
         Self {
             buffers,
             word,
@@ -94,11 +95,13 @@ impl<'a> Words<'a> {
     }
 
     /// The memory, for a controller that moves all of it at once.
+    #[inline]
     pub fn buffers(&mut self) -> &mut Buffers<'a> {
         &mut self.buffers
     }
 
     /// Every word was sent and received.
+    #[inline]
     pub fn complete(&mut self) {
         self.moved.sent = self.total;
         self.moved.received = self.total;

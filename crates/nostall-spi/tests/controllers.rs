@@ -35,10 +35,10 @@ struct Chip {
 
 const SCKDIV: usize = 0;
 const CSMODE: usize = 6;
-const TXDATA: usize = 0x48 / 4;
-const RXDATA: usize = 0x4c / 4;
-const RXMARK: usize = 0x54 / 4;
-const IE: usize = 0x70 / 4;
+const TXDATA: usize = 18;
+const RXDATA: usize = 19;
+const RXMARK: usize = 21;
+const IE: usize = 28;
 const INPUT: u32 = 500_000_000;
 
 impl Chip {

@@ -3,12 +3,10 @@
 mod common;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use common::*;
 use nostall_io::Nanos;
-use nostall_spi::{Completed, Config, Error, Part, Submitted, Transfer};
+use nostall_spi::{Completed, Config, Part, Submitted, Transfer};
 
 const LINGER: Nanos = Config::DEFAULT.linger;
 
@@ -161,8 +159,11 @@ fn whoever_has_the_bus_does_no_more_for_others_than_he_must() {
 
 #[cfg(feature = "std")]
 mod threads {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
     use super::*;
-    use nostall_spi::{Bus, Strategy, Threads};
+    use nostall_spi::{Bus, Error, Strategy, Threads};
 
     type Shared = Bus<Probed, Threads, 8, 16>;
 

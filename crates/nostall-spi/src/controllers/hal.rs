@@ -52,18 +52,23 @@ impl<B: ErrorType> ErrorType for Fixed<B> {
 }
 
 impl<B: SpiBus> SpiBus for Fixed<B> {
+    #[inline]
     fn read(&mut self, words: &mut [u8]) -> Result<(), B::Error> {
         self.bus.read(words)
     }
+    #[inline]
     fn write(&mut self, words: &[u8]) -> Result<(), B::Error> {
         self.bus.write(words)
     }
+    #[inline]
     fn transfer(&mut self, read: &mut [u8], write: &[u8]) -> Result<(), B::Error> {
         self.bus.transfer(read, write)
     }
+    #[inline]
     fn transfer_in_place(&mut self, words: &mut [u8]) -> Result<(), B::Error> {
         self.bus.transfer_in_place(words)
     }
+    #[inline]
     fn flush(&mut self) -> Result<(), B::Error> {
         self.bus.flush()
     }
@@ -112,6 +117,7 @@ impl<B: SpiBus + Configure, P: OutputPin, const LINES: usize> Hal<B, P, LINES> {
         (self.bus, self.pins)
     }
 
+    #[inline]
     fn drive(&mut self, level: Level) -> Result<(), Fault> {
         let Select::Line(number, polarity) = self.select else {
             return Ok(());
@@ -139,12 +145,14 @@ impl<B: SpiBus + Configure, P: OutputPin, const LINES: usize> Controller for Hal
         self.bus.configure(wire)
     }
 
+    #[inline]
     fn select(&mut self, level: Level) -> Result<(), Fault> {
         self.drive(level)
     }
 
     /// All at once: `SpiBus` waits. What is sent where there is nothing to send is
     /// the bus's own choice.
+    #[inline]
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
         let bus = &mut self.bus;
         let moved = match words.buffers() {

@@ -15,18 +15,23 @@ use crate::run::time_of;
 use crate::settings::{BitOrder, Mode, Select, Wire};
 use crate::words::Words;
 
-/// Registers, by their byte offsets (section "Memory Map").
+/// Registers (section "Memory Map").
 mod register {
-    pub(super) const SCKDIV: usize = 0x00 / 4;
-    pub(super) const SCKMODE: usize = 0x04 / 4;
-    pub(super) const CSID: usize = 0x10 / 4;
-    pub(super) const CSMODE: usize = 0x18 / 4;
-    pub(super) const FMT: usize = 0x40 / 4;
-    pub(super) const TXDATA: usize = 0x48 / 4;
-    pub(super) const RXDATA: usize = 0x4c / 4;
-    pub(super) const RXMARK: usize = 0x54 / 4;
-    pub(super) const FCTRL: usize = 0x60 / 4;
-    pub(super) const IE: usize = 0x70 / 4;
+    /// The manual's offset, in bytes, as a window's number.
+    const fn at(offset: usize) -> usize {
+        offset / 4
+    }
+
+    pub(super) const SCKDIV: usize = at(0x00);
+    pub(super) const SCKMODE: usize = at(0x04);
+    pub(super) const CSID: usize = at(0x10);
+    pub(super) const CSMODE: usize = at(0x18);
+    pub(super) const FMT: usize = at(0x40);
+    pub(super) const TXDATA: usize = at(0x48);
+    pub(super) const RXDATA: usize = at(0x4c);
+    pub(super) const RXMARK: usize = at(0x54);
+    pub(super) const FCTRL: usize = at(0x60);
+    pub(super) const IE: usize = at(0x70);
 }
 use register::{CSID, CSMODE, FCTRL, FMT, IE, RXDATA, RXMARK, SCKDIV, SCKMODE, TXDATA};
 

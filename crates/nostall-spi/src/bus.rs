@@ -390,9 +390,9 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         }
         let held = Held::new(self);
         self.gate.look();
-        let before = self.counters.messages.load(Ordering::Relaxed);
+        let before = self.counters.messages();
         let driven = held.drive(&mut Budget::UNBOUNDED.clone(), None, &Waits::Here);
-        let ran = self.counters.messages.load(Ordering::Relaxed);
+        let ran = self.counters.messages();
         raise(&self.counters.by_worker, ran.wrapping_sub(before));
         if driven == Driven::Granted {
             return held.hand_over();
@@ -412,7 +412,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
     /// since it was set. If so, the worker is woken, once; if not, it is set anew.
     /// Touches no hardware.
     pub fn on_timer(&self) {
-        let messages = self.counters.messages.load(Ordering::Relaxed);
+        let messages = self.counters.messages();
         if self.gate.is_owned() || messages != self.armed.load(Ordering::Relaxed) {
             self.wake_late_owner(self.platform.now());
             self.set_timer();
@@ -424,7 +424,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
 
     #[cold]
     fn set_timer(&self) {
-        let messages = self.counters.messages.load(Ordering::Relaxed);
+        let messages = self.counters.messages();
         self.armed.store(messages, Ordering::Relaxed);
         let at = self.platform.now() + self.config.linger;
         self.platform.set_timer(at);
@@ -700,7 +700,6 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         let bus = self.bus;
         let mut core = bus.core.enter();
         let station = &mut core.station;
-        raise(&bus.counters.sync_immediate, 1);
         let result = bus.prepare(station).and_then(|()| {
             let mut run = Run::default();
             loop {
@@ -710,7 +709,8 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
                 };
             }
         });
-        bus.counters.ran(message.transfers(), bytes, result);
+        let transfers = message.transfers();
+        bus.counters.ran_at_once(transfers, bytes, result);
         result
     }
 
@@ -801,7 +801,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         };
         core.flight = None;
         let (transfers, bytes) = (body.message.transfers(), body.message.bytes());
-        bus.counters.ran(transfers, bytes, result);
+        bus.counters.ran_queued(transfers, bytes, result);
         Some(result)
     }
 
@@ -823,7 +823,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         if !core.station.prepared {
             return None;
         }
-        let messages = bus.counters.messages.load(Ordering::Relaxed);
+        let messages = bus.counters.messages();
         if messages != bus.armed.swap(messages, Ordering::Relaxed) {
             core.look = now + bus.config.linger;
         }

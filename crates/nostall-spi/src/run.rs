@@ -158,11 +158,10 @@ impl<C: Controller> Station<C> {
     }
 
     /// Sets the controller for a transfer, and selects the device if it is not.
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, wire: &Wire, settings: &Settings, clock: &impl Clock) -> Result<(), Fault> {
-        if self.wire.as_ref() != Some(wire) {
-            self.controller.set(wire)?;
-            self.wire = Some(*wire);
+        if !self.is_set(wire) {
+            self.set(wire)?;
         }
         if !self.selected {
             // First, so that a line that was asserted half is released.
@@ -173,8 +172,30 @@ impl<C: Controller> Station<C> {
         Ok(())
     }
 
+    /// Whether the controller is set so already.
+    #[inline(always)]
+    fn is_set(&self, wire: &Wire) -> bool {
+        // No short cuts: comparisons that are nearly always equal are quicker than
+        // branches.
+        self.wire.is_some_and(|set| {
+            (set.clock == wire.clock)
+                & (set.mode as u8 == wire.mode as u8)
+                & (set.order as u8 == wire.order as u8)
+                & (set.wires as u8 == wire.wires as u8)
+                & (set.word as u8 == wire.word as u8)
+                & (set.select.key() == wire.select.key())
+        })
+    }
+
+    #[cold]
+    fn set(&mut self, wire: &Wire) -> Result<(), Fault> {
+        self.controller.set(wire)?;
+        self.wire = Some(*wire);
+        Ok(())
+    }
+
     /// What comes after a transfer.
-    #[inline]
+    #[inline(always)]
     fn end(
         &mut self,
         options: &Options,

@@ -88,6 +88,15 @@ pub enum Select {
 }
 
 impl Select {
+    /// As a number, to be compared at once.
+    #[inline]
+    pub(crate) const fn key(self) -> u32 {
+        match self {
+            Self::None => u32::MAX,
+            Self::Line(number, polarity) => (number as u32) << 8 | polarity as u32,
+        }
+    }
+
     /// A line at which the device listens when it is low.
     pub const fn line(number: u8) -> Self {
         Self::Line(number, Polarity::ActiveLow)

@@ -1,5 +1,6 @@
 //! What a bus has done, counted as Linux counts it.
 
+use crate::error::Error;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// What a bus has done since it was made.
@@ -44,11 +45,12 @@ pub struct Statistics {
 /// The counts, as they are kept.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    pub(crate) messages: AtomicUsize,
+    /// Messages run from the queue.
+    queued: AtomicUsize,
     transfers: AtomicUsize,
     bytes: AtomicUsize,
     pub(crate) sync_queued: AtomicUsize,
-    pub(crate) sync_immediate: AtomicUsize,
+    sync_immediate: AtomicUsize,
     pub(crate) asynchronous: AtomicUsize,
     pub(crate) by_worker: AtomicUsize,
     pub(crate) wakeups: AtomicUsize,
@@ -64,7 +66,7 @@ impl Counters {
     pub(crate) fn new() -> Self {
         let zero = || AtomicUsize::new(0);
         Self {
-            messages: zero(),
+            queued: zero(),
             transfers: zero(),
             bytes: zero(),
             sync_queued: zero(),
@@ -81,29 +83,49 @@ impl Counters {
         }
     }
 
-    /// A message was run; only by whoever has the bus.
+    /// A message was run by its caller, who has the bus.
     #[inline]
-    pub(crate) fn ran(&self, transfers: usize, bytes: usize, result: Result<(), crate::Error>) {
-        raise(&self.messages, 1);
+    pub(crate) fn ran_at_once(&self, transfers: usize, bytes: usize, result: Result<(), Error>) {
+        raise(&self.sync_immediate, 1);
+        self.ended(transfers, bytes, result);
+    }
+
+    /// A message of the queue was run, by whoever has the bus.
+    pub(crate) fn ran_queued(&self, transfers: usize, bytes: usize, result: Result<(), Error>) {
+        raise(&self.queued, 1);
+        self.ended(transfers, bytes, result);
+    }
+
+    #[inline]
+    fn ended(&self, transfers: usize, bytes: usize, result: Result<(), Error>) {
         match result {
             Ok(()) => {
                 raise(&self.transfers, transfers);
                 raise(&self.bytes, bytes);
             }
-            Err(error) => {
-                raise(&self.errors, 1);
-                if matches!(error, crate::Error::Timeout { .. }) {
-                    raise(&self.timeouts, 1);
-                }
-            }
+            Err(error) => self.failed(error),
         }
+    }
+
+    #[cold]
+    fn failed(&self, error: Error) {
+        raise(&self.errors, 1);
+        if matches!(error, Error::Timeout { .. }) {
+            raise(&self.timeouts, 1);
+        }
+    }
+
+    /// Messages run.
+    pub(crate) fn messages(&self) -> usize {
+        let immediate = self.sync_immediate.load(Ordering::Relaxed);
+        immediate.wrapping_add(self.queued.load(Ordering::Relaxed))
     }
 
     pub(crate) fn read(&self) -> Statistics {
         let read = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         let sync_immediate = read(&self.sync_immediate);
         Statistics {
-            messages: read(&self.messages),
+            messages: sync_immediate.wrapping_add(read(&self.queued)),
             transfers: read(&self.transfers),
             bytes: read(&self.bytes),
             sync: sync_immediate.wrapping_add(read(&self.sync_queued)),

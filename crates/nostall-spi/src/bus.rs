@@ -17,7 +17,7 @@ use crate::run::{Run, Station, Step, pause};
 use crate::settings::Settings;
 use crate::slot::{Completed, Completion, Content, Stowed, Wake};
 use crate::statistics::{Counters, Statistics, count, raise};
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Lock, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Lock, Ordering, Owned};
 use crate::transfer::{Message, Outline};
 
 /// A bus that its callers share and drive themselves.
@@ -28,7 +28,7 @@ use crate::transfer::{Message, Outline};
 pub struct Bus<C, P: Platform, const SLOTS: usize = 8, const BYTES: usize = 64> {
     gate: Gate,
     /// Used by whoever has the bus.
-    core: Lock<Core<C>>,
+    core: Owned<Core<C>>,
     pub(crate) queue: Queue<P::Task, SLOTS, BYTES>,
     pub(crate) counters: Counters,
     pub(crate) platform: P,
@@ -96,7 +96,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         let bytes = self.capabilities.check(sender.settings, message)?;
         match self.gate.take() {
             Taken::Alone => {
-                let held = Held::new(self);
+                let mut held = Held::new(self);
                 let result = held.run(sender.settings, message, bytes);
                 held.let_go(&mut Budget::of(&self.config));
                 result
@@ -116,7 +116,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         let mut budget = Budget::of(&self.config);
         match self.line_up(taken, sender, Some(&*message), &mut budget)? {
             // Everything that was before us is through.
-            Turn::Ours(held) => {
+            Turn::Ours(mut held) => {
                 let result = held.run(sender.settings, message, bytes);
                 held.let_go(&mut budget);
                 result
@@ -160,7 +160,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         budget: &mut Budget,
     ) -> Result<Turn<'_, C, P, SLOTS, BYTES>, Error> {
         if taken == Taken::WithQueue {
-            let held = Held::new(self);
+            let mut held = Held::new(self);
             match held.drive(budget, None, &Waits::Here) {
                 Driven::Empty => return Ok(Turn::Ours(held)),
                 Driven::Granted => held.hand_over(),
@@ -192,7 +192,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
                     Taken::Not => self.platform.block(self.platform.now() + SOON),
                     Taken::Alone => return Ok(Turn::Ours(Held::new(self))),
                     Taken::WithQueue => {
-                        let held = Held::new(self);
+                        let mut held = Held::new(self);
                         match held.drive(budget, None, &Waits::Here) {
                             Driven::Empty => return Ok(Turn::Ours(held)),
                             Driven::Granted => held.hand_over(),
@@ -255,7 +255,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         if self.gate.is_owned() || self.gate.take() == Taken::Not {
             return false;
         }
-        let held = Held::new(self);
+        let mut held = Held::new(self);
         self.gate.look();
         match held.drive(budget, Some(own), &Waits::Here) {
             Driven::Empty => held.let_go(budget),
@@ -283,7 +283,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         if !has && (self.gate.is_owned() || self.gate.take() == Taken::Not) {
             return false;
         }
-        let held = Held::new(self);
+        let mut held = Held::new(self);
         self.gate.look();
         let mut budget = Budget::of(&self.config);
         self.refill(&mut budget);
@@ -306,7 +306,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
 
     /// A future that had the bus was dropped while its controller was at work.
     pub(crate) fn give_up_driving(&self) {
-        let held = Held::new(self);
+        let mut held = Held::new(self);
         match self.platform.has_worker() {
             // He goes on with it.
             HasWorker::Yes => {
@@ -331,7 +331,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         if self.gate.is_owned() || self.gate.take() == Taken::Not {
             return;
         }
-        let held = Held::new(self);
+        let mut held = Held::new(self);
         self.gate.look();
         let mut budget = Budget::of(&self.config).with_one();
         match held.drive(&mut budget, None, &Waits::Here) {
@@ -388,7 +388,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
             }
             return;
         }
-        let held = Held::new(self);
+        let mut held = Held::new(self);
         self.gate.look();
         let before = self.counters.messages();
         let driven = held.drive(&mut Budget::UNBOUNDED.clone(), None, &Waits::Here);
@@ -438,7 +438,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
             self.wake_late_owner(now);
             return Some(now);
         }
-        let held = Held::new(self);
+        let mut held = Held::new(self);
         self.gate.look();
         let driven = held.drive(&mut Budget::UNBOUNDED.clone(), None, &Waits::Here);
         if driven == Driven::Granted {
@@ -581,7 +581,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         Self {
             gate: Gate::new(),
             capabilities: controller.capabilities(),
-            core: Lock::new(Core {
+            core: Owned::new(Core {
                 station: Station::new(controller),
                 flight: None,
                 look: Nanos::ZERO,
@@ -639,8 +639,8 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         if self.gate.is_owned() || self.gate.take() == Taken::Not {
             return None;
         }
-        let held = Held::new(self);
-        let seen = look(&mut self.core.enter().station.controller);
+        let mut held = Held::new(self);
+        let seen = held.with_core(|core| look(&mut core.station.controller));
         held.let_go(&mut Budget::of(&self.config));
         Some(seen)
     }
@@ -689,18 +689,28 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         Self { bus, ours: true }
     }
 
+    /// What only whoever has the bus uses.
+    #[inline]
+    #[allow(unsafe_code)]
+    fn with_core<T>(&mut self, act: impl FnOnce(&mut Core<C>) -> T) -> T {
+        // SAFETY: there is one `Held` at a time: it is made by whoever the gate, a
+        // granted turn or a future's own earlier turn has given the bus, and what gives
+        // the bus away consumes it. `&mut self` keeps it from being used twice.
+        unsafe { self.bus.core.with(act) }
+    }
+
     /// Runs a message of so many bytes, from the caller's own memory.
     #[inline]
     pub(crate) fn run<M: Message + ?Sized>(
-        &self,
+        &mut self,
         settings: &Settings,
         message: &mut M,
         bytes: usize,
     ) -> Result<(), Error> {
         let bus = self.bus;
-        let mut core = bus.core.enter();
-        let station = &mut core.station;
-        let result = bus.prepare(station).and_then(|()| {
+        let result = self.with_core(|core| {
+            let station = &mut core.station;
+            bus.prepare(station)?;
             let mut run = Run::default();
             loop {
                 match run.step(station, settings, message, &bus.platform)? {
@@ -716,7 +726,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
 
     /// Runs queued messages in their order, until there are none, or the budget is
     /// spent. The one at `own` is free.
-    fn drive(&self, budget: &mut Budget, own: Option<usize>, waits: &Waits<'_>) -> Driven {
+    fn drive(&mut self, budget: &mut Budget, own: Option<usize>, waits: &Waits<'_>) -> Driven {
         loop {
             let flight = match self.take_off(budget, own) {
                 Ok(flight) => flight,
@@ -738,10 +748,9 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     }
 
     /// What is under way, or else the next of the queue; or why there is none.
-    fn take_off(&self, budget: &mut Budget, own: Option<usize>) -> Result<Flight, Driven> {
+    fn take_off(&mut self, budget: &mut Budget, own: Option<usize>) -> Result<Flight, Driven> {
         let bus = self.bus;
-        let mut core = bus.core.enter();
-        if let Some(flight) = core.flight {
+        if let Some(flight) = self.with_core(|core| core.flight) {
             return Ok(flight);
         }
         loop {
@@ -756,7 +765,6 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
             }
             if slot.body.enter().content == Content::Turn {
                 // From the next exchange on, all that is ours is the waiter's.
-                drop(core);
                 let completion = slot.take_completion();
                 slot.go(State::Running, State::Granted);
                 if let Completion::Wake(wake) = completion {
@@ -768,19 +776,19 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
                 index: next.index,
                 run: Run::default(),
             };
-            core.flight = Some(flight);
+            self.with_core(|core| core.flight = Some(flight));
             return Ok(flight);
         }
     }
 
     /// Goes on with what is under way, the message at `index`. How it ended; nothing
     /// if the waker will be woken.
-    fn fly(&self, index: usize, waits: &Waits<'_>) -> Option<Result<(), Error>> {
+    fn fly(&mut self, index: usize, waits: &Waits<'_>) -> Option<Result<(), Error>> {
         let bus = self.bus;
-        let mut core = bus.core.enter();
         let mut body = bus.queue.slots()[index].body.enter();
-        let (core, body) = (&mut *core, &mut *body);
-        let result = bus.prepare(&mut core.station).and_then(|()| {
+        let body = &mut *body;
+        let step = self.with_core(|core| {
+            bus.prepare(&mut core.station)?;
             let Some(flight) = &mut core.flight else {
                 return Ok(Step::Done);
             };
@@ -794,53 +802,53 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
                 }
             }
         });
-        let result = match result {
+        let result = match step {
             Ok(Step::Done) => Ok(()),
             Ok(_) => return None,
             Err(error) => Err(error),
         };
-        core.flight = None;
+        self.with_core(|core| core.flight = None);
         let (transfers, bytes) = (body.message.transfers(), body.message.bytes());
         bus.counters.ran_queued(transfers, bytes, result);
         Some(result)
     }
 
     /// Ends what is under way with `error`.
-    fn abort(&self, error: Error) {
-        let mut core = self.bus.core.enter();
-        core.station.abort();
-        if let Some(flight) = core.flight.take() {
-            drop(core);
+    fn abort(&mut self, error: Error) {
+        let flight = self.with_core(|core| {
+            core.station.abort();
+            core.flight.take()
+        });
+        if let Some(flight) = flight {
             self.bus.finish(flight.index, State::Running, Err(error));
         }
     }
 
     /// Whether anything has happened since the last look: if not for long enough, the
     /// hardware is put to sleep. When to look next.
-    fn look(&self, now: Nanos) -> Option<Nanos> {
+    fn look(&mut self, now: Nanos) -> Option<Nanos> {
         let bus = self.bus;
-        let mut core = bus.core.enter();
-        if !core.station.prepared {
-            return None;
-        }
-        let messages = bus.counters.messages();
-        if messages != bus.armed.swap(messages, Ordering::Relaxed) {
-            core.look = now + bus.config.linger;
-        }
-        let look = core.look;
-        drop(core);
+        let look = self.with_core(|core| {
+            let messages = bus.counters.messages();
+            if messages != bus.armed.swap(messages, Ordering::Relaxed) {
+                core.look = now + bus.config.linger;
+            }
+            core.station.prepared.then_some(core.look)
+        })?;
         if now >= look {
             self.unprepare();
         }
         (now < look).then_some(look)
     }
 
-    fn unprepare(&self) {
-        let mut core = self.bus.core.enter();
-        if core.station.prepared {
-            core.station.unprepare();
-            raise(&self.bus.counters.teardowns, 1);
-        }
+    fn unprepare(&mut self) {
+        let counters = &self.bus.counters;
+        self.with_core(|core| {
+            if core.station.prepared {
+                core.station.unprepare();
+                raise(&counters.teardowns, 1);
+            }
+        });
     }
 
     /// Lets the bus go. What was queued meanwhile is run first, as far as the budget
@@ -946,11 +954,8 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Drop
             return;
         }
         self.ours = false;
-        let again = Held::new(self.bus);
-        let under_way = {
-            let core = self.bus.core.enter();
-            core.flight.is_some() || core.station.is_selected()
-        };
+        let mut again = Held::new(self.bus);
+        let under_way = again.with_core(|core| core.flight.is_some() || core.station.is_selected());
         if under_way {
             again.abort(Error::Failed {
                 transfer: 0,

@@ -42,7 +42,7 @@ impl<'d, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     /// [`Error`]; whatever it is, the device is deselected.
     pub fn sync(&mut self, transfers: &mut [Transfer<'_>]) -> Result<(), Error> {
         let bytes = self.bus.capabilities().check(self.settings, transfers)?;
-        match &self.held {
+        match &mut self.held {
             Some(held) => held.run(self.settings, transfers, bytes),
             None => Err(Error::Cancelled),
         }

@@ -35,7 +35,9 @@ fn failed<T>(transfer: usize, fault: Fault) -> Result<T, Error> {
 
 #[test]
 fn a_controller_that_never_completes_is_given_twice_its_time_and_a_grace() {
-    for act in [Act::Never, Act::NeverInterrupts] {
+    // Miri: 202,000 looks are too slow for it.
+    let acts = [Act::Never, Act::NeverInterrupts];
+    for &act in &acts[..if cfg!(miri) { 1 } else { 2 }] {
         let (bus, probe, clock) = bus(Config::DEFAULT);
         let device = bus.device(device(1)).unwrap();
         probe.next(&[Act::Well, act]);

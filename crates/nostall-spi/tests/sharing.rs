@@ -189,7 +189,7 @@ mod threads {
     /// Four threads, each with messages of a device of its own, by sync and by
     /// submit in turn: all are run once, and each device's in order.
     fn race(bus: &Shared, probe: &Probe) {
-        const EACH: u32 = 500;
+        const EACH: u32 = if cfg!(miri) { 10 } else { 500 };
         thread::scope(|scope| {
             for line in 0..4_u8 {
                 scope.spawn(move || {
@@ -273,6 +273,7 @@ mod threads {
 
     #[test]
     fn a_caller_on_an_idle_bus_wakes_the_worker_once_after_all_to_tear_down() {
+        const MESSAGES: usize = if cfg!(miri) { 5 } else { 1_000 };
         let config = Config {
             linger: Nanos::from_millis(20),
             ..Config::DEFAULT
@@ -280,7 +281,7 @@ mod threads {
         let (bus, probe) = shared(config);
         with_worker(&bus, || {
             let device = bus.device(device(1)).unwrap();
-            for _ in 0..1_000 {
+            for _ in 0..MESSAGES {
                 device.write(&[1]).unwrap();
             }
             while bus.statistics().teardowns == 0 {
@@ -288,7 +289,7 @@ mod threads {
             }
             let statistics = bus.statistics();
             assert_eq!((statistics.wakeups, statistics.by_worker), (1, 0));
-            assert_eq!(statistics.sync_immediate, 1_000);
+            assert_eq!(statistics.sync_immediate, MESSAGES);
         });
         assert_eq!(probe.told().last(), Some(&Unprepare));
         assert_eq!(bus.statistics().teardowns, 1);

@@ -169,7 +169,7 @@ impl Controller for Probed {
         match act {
             Act::Takes(span) if first => return Ok(Progress::After(span)),
             Act::Interrupts if !state.complete => return Ok(Progress::Interrupt),
-            Act::Never => return Ok(Progress::After(Nanos::from_micros(10))),
+            Act::Never => return Ok(Progress::After(Nanos::from_millis(1))),
             Act::NeverInterrupts => return Ok(Progress::Interrupt),
             Act::Fails(fault) => return Err(fault),
             Act::FailsInTheMiddle => {

@@ -86,7 +86,7 @@
 //! controller), so that one of the two comes second and sees it. `tests/loom.rs` tries
 //! every order of the very same files, and watches what the owner uses, which is reached
 //! by the crate's one piece of unsafe code (`sync.rs`, `Held::with_core`): a lock
-//! instead of it would be a second exchange for every message, and 7 ns more than 31.
+//! instead of it would be a second exchange for every message: 40 ns instead of 31.
 //!
 //! # Bounds
 //!

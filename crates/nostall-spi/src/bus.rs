@@ -347,11 +347,15 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
     /// for it may have been woken to drive the queue.
     pub(crate) fn cancel(&self, index: usize) {
         let slot = &self.queue.slots()[index];
+        // In the order in which a place goes through these, as others may move it on
+        // meanwhile. `Claimed` is by a device that is being dropped.
+        let under_way = [State::Running, State::Claimed, State::Finishing];
         if slot.go(State::Queued, State::Claimed) {
             count(&self.counters.cancelled);
             slot.free();
-        } else if !slot.go(State::Running, State::Abandoned)
-            && !slot.go(State::Finishing, State::Abandoned)
+        } else if !under_way
+            .iter()
+            .any(|&from| slot.go(from, State::Abandoned))
         {
             slot.free();
         }
@@ -397,13 +401,14 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         if driven == Driven::Granted {
             return held.hand_over();
         }
-        if self.tired.swap(false, Ordering::AcqRel) {
-            let idle = ran == self.armed.load(Ordering::Relaxed);
-            if idle || self.config.strategy == Strategy::Pump {
-                held.unprepare();
-            } else {
-                self.set_timer();
-            }
+        let tired = self.tired.swap(false, Ordering::AcqRel);
+        let idle = ran == self.armed.load(Ordering::Relaxed);
+        match self.config.strategy {
+            // Also after what was submitted, for which nobody has called us tired.
+            Strategy::Pump => held.unprepare(),
+            Strategy::Caller if tired && idle => held.unprepare(),
+            Strategy::Caller if tired => self.set_timer(),
+            Strategy::Caller => {}
         }
         held.finish(&mut Budget::UNBOUNDED.clone(), Strategy::Caller);
     }
@@ -456,7 +461,12 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         // An exchange, so that it and the owner's have an order: he sees ours, or we
         // see whom to wake.
         self.interrupted.swap(true, Ordering::AcqRel);
-        let waits = self.owner.try_enter().and_then(|mut owner| owner.take());
+        self.wake_owner_if(|_| true);
+    }
+
+    fn wake_owner_if(&self, ripe: impl FnOnce(Nanos) -> bool) {
+        let owner = self.owner.try_enter();
+        let waits = owner.and_then(|mut owner| owner.take_if(|(_, deadline)| ripe(*deadline)));
         if let Some((wake, _)) = waits {
             self.wake(wake);
         }
@@ -464,10 +474,11 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
 
     /// If whoever waits for the interrupt has waited too long: a future cannot know.
     fn wake_late_owner(&self, now: Nanos) {
-        let owner = self.owner.try_enter();
-        let late = owner.and_then(|mut owner| owner.take_if(|(_, deadline)| now >= *deadline));
-        if let Some((wake, _)) = late {
-            self.wake(wake);
+        self.wake_owner_if(|deadline| now >= deadline);
+        // An interrupt that came while we looked has found us in its way. Not a load,
+        // so that this and its exchange have an order.
+        if self.interrupted.fetch_or(false, Ordering::AcqRel) {
+            self.wake_owner_if(|_| true);
         }
     }
 
@@ -502,7 +513,9 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
                         self.platform.wait_until(soon.min(deadline));
                     }
                 }
-                self.interrupted.store(false, Ordering::Relaxed);
+                // An exchange: what the interrupt has left is seen by whoever takes
+                // its mark off.
+                self.interrupted.swap(false, Ordering::AcqRel);
             }
         }
         true
@@ -764,8 +777,10 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
                 continue;
             }
             if slot.body.enter().content == Content::Turn {
-                // From the next exchange on, all that is ours is the waiter's.
+                // From the next exchange on, all that is ours is the waiter's; also if
+                // waking him panics.
                 let completion = slot.take_completion();
+                self.ours = false;
                 slot.go(State::Running, State::Granted);
                 if let Completion::Wake(wake) = completion {
                     bus.wake(wake);
@@ -867,12 +882,12 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
                 self.bus.pump();
             }
         } else {
-            self.finish_queued(budget, strategy);
+            self.finish_queued(budget);
         }
     }
 
     #[cold]
-    fn finish_queued(mut self, budget: &mut Budget, strategy: Strategy) {
+    fn finish_queued(mut self, budget: &mut Budget) {
         let bus = self.bus;
         loop {
             match self.drive(budget, None, &Waits::Here) {
@@ -885,7 +900,8 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
             }
             if bus.gate.release() == Released::Idle {
                 self.ours = false;
-                if strategy == Strategy::Pump {
+                // Also where the worker has run it: he has looked before that.
+                if bus.config.strategy == Strategy::Pump {
                     bus.pump();
                 }
                 return;

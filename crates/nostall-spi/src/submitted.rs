@@ -61,6 +61,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     /// [`Error`], as it ended; [`Error::WouldBlock`] if it is not through and the
     /// caller must not wait.
     pub fn wait(&mut self) -> Result<(), Error> {
+        self.give_up_driving();
         let (bus, slot) = (self.bus, &self.bus.queue.slots()[self.index]);
         loop {
             if self.drives {
@@ -79,13 +80,23 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         }
     }
 
-    /// Waits, as a future, until it is through.
+    /// Waits, as a future, until it is through. If this is dropped while it drives the
+    /// bus and waits for the controller, the worker goes on with the message; where
+    /// there is none, it is [cancelled](Error::Cancelled).
     ///
     /// # Errors
     ///
     /// [`Error`], as it ended.
     pub async fn finished(&mut self) -> Result<(), Error> {
-        poll_fn(|context| self.poll_finished(context)).await
+        let driving = Driving(self);
+        poll_fn(|context| driving.0.poll_finished(context)).await
+    }
+
+    /// Nothing stays selected where nobody goes on.
+    fn give_up_driving(&mut self) {
+        if core::mem::take(&mut self.has_bus) {
+            self.bus.give_up_driving();
+        }
     }
 
     fn poll_finished(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
@@ -93,7 +104,9 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         let wake = Wake::Waker(context.waker().clone());
         let mut state = slot.wait_by(wake);
         if self.drives && (self.has_bus || matches!(state, State::Queued | State::Running)) {
-            self.has_bus = self.bus.drive_for(self.index, self.has_bus, context);
+            // Not ours while another has it for us: if that panics, he lets it go.
+            let has = core::mem::take(&mut self.has_bus);
+            self.has_bus = self.bus.drive_for(self.index, has, context);
             state = slot.state();
         }
         match state {
@@ -133,10 +146,21 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Drop
 {
     fn drop(&mut self) {
         // In this order: what is abandoned is not finished as ours.
-        if self.has_bus {
-            self.bus.give_up_driving();
-        }
+        self.give_up_driving();
         self.bus.cancel(self.index);
+    }
+}
+
+/// A future's, which lets the bus go when it is dropped.
+struct Driving<'p, 'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>(
+    &'p mut Pending<'b, C, P, SLOTS, BYTES>,
+);
+
+impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Drop
+    for Driving<'_, '_, C, P, SLOTS, BYTES>
+{
+    fn drop(&mut self) {
+        self.0.give_up_driving();
     }
 }
 

@@ -321,3 +321,116 @@ fn whoever_waits_for_a_bus_that_is_never_let_go_loses_patience() {
     two.write(&[2]).unwrap();
     assert_eq!(probe.sent(), [[2]]);
 }
+
+#[test]
+fn a_driver_that_panics_on_a_future_that_has_the_bus_lets_it_go_once() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let mut first = bus.device(device(1)).unwrap();
+    let second = bus.device(device(2)).unwrap();
+    probe.next(&[Act::Interrupts, Act::Panics]);
+    let (_, waker) = waker(false);
+    let mut operations = [Operation::Write(&[1]), Operation::Write(&[2])];
+    {
+        let mut future = pin!(first.transaction(&mut operations));
+        let mut context = Context::from_waker(&waker);
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        probe.complete();
+        bus.on_interrupt();
+        let polled = AssertUnwindSafe(|| future.as_mut().poll(&mut context));
+        assert!(catch_unwind(polled).is_err());
+    }
+    // A second time, it might have been another's bus.
+    let aborts = probe.told().iter().filter(|told| **told == Abort).count();
+    assert_eq!(aborts, 1);
+    goes_on(&second, &probe);
+}
+
+#[test]
+fn a_handle_whose_future_was_dropped_is_through_and_the_bus_is_free() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let first = bus.device(device(1)).unwrap();
+    let second = bus.device(device(2)).unwrap();
+    probe.next(&[Act::Interrupts]);
+    let (_, waker) = waker(false);
+    let mut pending = first.submit(&[Part::write(&[1])]).unwrap();
+    {
+        let mut future = pin!(pending.finished());
+        let mut context = Context::from_waker(&waker);
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert_eq!(probe.selected(), Some(1));
+    }
+    assert_eq!(probe.told().last(), Some(&Abort));
+    goes_on(&second, &probe);
+    assert_eq!(pending.wait(), Err(Error::Cancelled));
+}
+
+#[cfg(feature = "std")]
+mod loud {
+    use std::sync::mpsc;
+    use std::thread::{self, Thread};
+
+    use super::*;
+    use nostall_io::Clock;
+    use nostall_spi::{Bus, HasWorker, Platform, Threads};
+
+    /// Threads, and a panic whenever one is woken.
+    struct Loud(Threads);
+
+    impl Clock for Loud {
+        fn now(&self) -> Nanos {
+            self.0.now()
+        }
+        fn wait_until(&self, deadline: Nanos) {
+            self.0.wait_until(deadline);
+        }
+    }
+
+    impl Platform for Loud {
+        type Task = Thread;
+
+        fn current(&self) -> Option<Thread> {
+            self.0.current()
+        }
+        fn block(&self, until: Nanos) {
+            self.0.block(until);
+        }
+        fn wake(&self, task: &Thread) {
+            self.0.wake(task);
+            panic!("on purpose");
+        }
+        fn has_worker(&self) -> HasWorker {
+            HasWorker::No
+        }
+    }
+
+    #[test]
+    fn who_hands_over_the_bus_does_not_let_it_go_again_if_waking_panics() {
+        let probe = Probe::default();
+        let platform = Loud(Threads::new());
+        let bus: Bus<_, _, 4, 16> = Bus::new(controller(&probe), platform, Config::DEFAULT);
+        let (has, had) = mpsc::channel();
+        let (go, gone) = mpsc::channel();
+        thread::scope(|scope| {
+            let device = bus.device(device(1)).unwrap();
+            let locked = device.lock().unwrap();
+            let bus = &bus;
+            scope.spawn(move || {
+                let device = bus.device(common::device(2)).unwrap();
+                let locked = device.lock().unwrap();
+                has.send(()).unwrap();
+                let _ = gone.recv();
+                drop(locked);
+            });
+            // Owned, and something is queued.
+            while !format!("{bus:?}").contains("Gate(3)") {
+                thread::yield_now();
+            }
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(locked))).is_err());
+            had.recv().unwrap();
+            let free = bus.with_controller(|_| ());
+            go.send(()).unwrap();
+            assert_eq!(free, None);
+        });
+        assert!(bus.with_controller(|_| ()).is_some());
+    }
+}

@@ -484,6 +484,27 @@ fn a_device_that_is_dropped_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_handle_and_its_device_may_be_dropped_at_once() {
+    model(3, || {
+        let bus = bus(HasWorker::No, Config::DEFAULT);
+        let device = bus.device(settings()).unwrap();
+        let pending = device.submit(&[Part::write(&[1])]).unwrap();
+        let its = bus.clone();
+        // What dropping the first device does.
+        let dropped = thread::spawn(move || its.withdraw(0));
+        drop(pending);
+        let other = bus.device(settings()).unwrap();
+        let mut kept = other.submit(&[Part::write(&[2])]).unwrap();
+        dropped.join().unwrap();
+        bus.run_queued();
+        assert!(kept.is_done());
+        assert_eq!(kept.wait(), Ok(()));
+        drop(kept);
+        assert_eq!(sent(&bus), [2]);
+    });
+}
+
+#[test]
 fn the_hardware_sleeps_once_and_not_while_somebody_uses_it() {
     model(2, || {
         let bus = bus(HasWorker::Yes, Config::DEFAULT);

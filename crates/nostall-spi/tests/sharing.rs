@@ -159,29 +159,46 @@ fn whoever_has_the_bus_does_no_more_for_others_than_he_must() {
 
 #[cfg(feature = "std")]
 mod threads {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
     use super::*;
-    use nostall_spi::{Bus, Error, Strategy, Threads};
+    use nostall_spi::{Bus, Error, Select, Settings, Strategy, Threads};
 
     type Shared = Bus<Probed, Threads, 8, 16>;
 
+    /// Longer than any machine stands still, where nothing may depend on how long it
+    /// takes.
+    const LONG: Nanos = Nanos::from_secs(600);
+
     fn shared(config: Config) -> (Shared, Probe) {
         let probe = Probe::default();
+        let config = Config {
+            patience: LONG,
+            ..config
+        };
         let bus = Bus::new(controller(&probe), Threads::new(), config);
         (bus, probe)
+    }
+
+    /// Ends the worker, also of a test that fails: else it would wait for ever.
+    struct Stop<'b>(&'b Shared);
+
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.platform().stop();
+        }
     }
 
     /// Runs `act` beside a worker.
     fn with_worker(bus: &Shared, act: impl FnOnce()) {
         thread::scope(|scope| {
             let worker = scope.spawn(|| Threads::serve(bus));
+            let stop = Stop(bus);
             while !bus.platform().serves() {
                 thread::yield_now();
             }
             act();
-            bus.platform().stop();
+            drop(stop);
             worker.join().unwrap();
         });
     }
@@ -275,7 +292,7 @@ mod threads {
     fn a_caller_on_an_idle_bus_wakes_the_worker_once_after_all_to_tear_down() {
         const MESSAGES: usize = if cfg!(miri) { 5 } else { 1_000 };
         let config = Config {
-            linger: Nanos::from_millis(20),
+            linger: LONG,
             ..Config::DEFAULT
         };
         let (bus, probe) = shared(config);
@@ -284,6 +301,11 @@ mod threads {
             for _ in 0..MESSAGES {
                 device.write(&[1]).unwrap();
             }
+            // A linger in which something has happened, and one in which nothing has.
+            bus.on_timer();
+            let statistics = bus.statistics();
+            assert_eq!((statistics.wakeups, statistics.teardowns), (0, 0));
+            bus.on_timer();
             while bus.statistics().teardowns == 0 {
                 thread::yield_now();
             }
@@ -293,6 +315,24 @@ mod threads {
         });
         assert_eq!(probe.told().last(), Some(&Unprepare));
         assert_eq!(bus.statistics().teardowns, 1);
+    }
+
+    #[test]
+    fn the_worker_keeps_the_time_of_a_busy_period() {
+        let config = Config {
+            linger: Nanos::from_millis(1),
+            ..Config::DEFAULT
+        };
+        let (bus, probe) = shared(config);
+        with_worker(&bus, || {
+            bus.device(device(1)).unwrap().write(&[1]).unwrap();
+            while bus.statistics().teardowns == 0 {
+                thread::yield_now();
+            }
+        });
+        let statistics = bus.statistics();
+        assert_eq!((statistics.wakeups, statistics.teardowns), (1, 1));
+        assert_eq!(probe.told().last(), Some(&Unprepare));
     }
 
     #[test]
@@ -311,12 +351,36 @@ mod threads {
                 }
             }
         });
-        assert_eq!(bus.statistics().wakeups, 20);
+        let statistics = bus.statistics();
+        assert_eq!((statistics.preparations, statistics.teardowns), (20, 20));
+        // More, if he was woken to find that another's call had him look already.
+        assert!(statistics.wakeups >= 20);
+    }
+
+    #[test]
+    fn the_pump_puts_the_hardware_to_sleep_after_what_was_submitted_too() {
+        let config = Config {
+            strategy: Strategy::Pump,
+            ..Config::DEFAULT
+        };
+        let (bus, probe) = shared(config);
+        with_worker(&bus, || {
+            let device = bus.device(device(1)).unwrap();
+            device.submit(&[Part::write(&[1])]).unwrap().wait().unwrap();
+            while bus.statistics().teardowns == 0 {
+                thread::yield_now();
+            }
+        });
+        assert_eq!(probe.told().last(), Some(&Unprepare));
     }
 
     #[test]
     fn what_is_submitted_to_an_idle_bus_the_worker_runs() {
-        let (bus, _) = shared(Config::DEFAULT);
+        let config = Config {
+            linger: LONG,
+            ..Config::DEFAULT
+        };
+        let (bus, _) = shared(config);
         with_worker(&bus, || {
             let device = bus.device(device(1)).unwrap();
             let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
@@ -329,22 +393,22 @@ mod threads {
     #[test]
     fn interrupts_wake_whoever_waits_for_them() {
         let (bus, probe) = shared(Config::DEFAULT);
-        let device = bus.device(device(1)).unwrap();
-        let done = AtomicUsize::new(0);
+        // So slow that its time is not over whatever the machine does: 1 Hz.
+        let device = bus.device(Settings::new(1, Select::line(1))).unwrap();
         probe.next(&[Act::Interrupts; 50]);
         thread::scope(|scope| {
-            scope.spawn(|| {
+            let caller = scope.spawn(|| {
                 for _ in 0..50 {
-                    device.write(&[1]).unwrap();
-                    done.fetch_add(1, Ordering::Relaxed);
+                    device.write(&[1; 200]).unwrap();
                 }
             });
-            while done.load(Ordering::Relaxed) < 50 {
+            while !caller.is_finished() {
                 probe.complete();
                 bus.on_interrupt();
                 thread::yield_now();
             }
         });
-        assert_eq!(bus.statistics().errors, 0);
+        let statistics = bus.statistics();
+        assert_eq!((statistics.messages, statistics.errors), (50, 0));
     }
 }

@@ -68,7 +68,7 @@ struct Flight {
 enum Driven {
     /// Nothing is queued.
     Empty,
-    /// What is queued is more than the budget has left.
+    /// What is queued is more than the budget has left, or for another to run.
     Spent,
     /// The bus was handed over: it is not ours any more.
     Granted,
@@ -393,14 +393,13 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
             return;
         }
         let mut held = Held::new(self);
+        held.is_worker = true;
         self.gate.look();
-        let before = self.counters.messages();
         let driven = held.drive(&mut Budget::UNBOUNDED.clone(), None, &Waits::Here);
-        let ran = self.counters.messages();
-        raise(&self.counters.by_worker, ran.wrapping_sub(before));
         if driven == Driven::Granted {
             return held.hand_over();
         }
+        let ran = self.counters.messages();
         let tired = self.tired.swap(false, Ordering::AcqRel);
         let idle = ran == self.armed.load(Ordering::Relaxed);
         match self.config.strategy {
@@ -691,6 +690,8 @@ pub(crate) struct Held<'b, C: Controller, P: Platform, const SLOTS: usize, const
     bus: &'b Bus<C, P, SLOTS, BYTES>,
     /// Not given away yet.
     ours: bool,
+    /// By the worker, as whose its messages are counted.
+    is_worker: bool,
 }
 
 impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
@@ -699,7 +700,11 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     /// For whoever has just taken it, or was given it.
     #[inline]
     const fn new(bus: &'b Bus<C, P, SLOTS, BYTES>) -> Self {
-        Self { bus, ours: true }
+        Self {
+            bus,
+            ours: true,
+            is_worker: false,
+        }
     }
 
     /// What only whoever has the bus uses.
@@ -756,7 +761,18 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
                 return Driven::Waits;
             };
             budget.took(reckoned, now() - began);
+            if self.is_worker {
+                raise(&self.bus.counters.by_worker, 1);
+            }
             self.bus.finish(flight.index, State::Running, result);
+            // A future that is through is not polled again: it must not begin what
+            // would have to be given up with it.
+            if !waits.is_here() && Some(flight.index) == own {
+                return match self.bus.queue.next() {
+                    Some(_) => Driven::Spent,
+                    None => Driven::Empty,
+                };
+            }
         }
     }
 

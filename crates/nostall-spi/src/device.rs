@@ -146,7 +146,13 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     ) -> Result<(), Error> {
         let index = loop {
             match self.queue(&*operations, Completion::Kept) {
-                Err(Error::QueueFull) => come_again().await,
+                Err(Error::QueueFull) => {
+                    // Where nobody else may come to run it.
+                    if self.bus.platform.has_worker() == HasWorker::No {
+                        self.bus.run_queued();
+                    }
+                    come_again().await;
+                }
                 queued => break queued?,
             }
         };

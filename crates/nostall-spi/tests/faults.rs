@@ -364,6 +364,55 @@ fn a_handle_whose_future_was_dropped_is_through_and_the_bus_is_free() {
     assert_eq!(pending.wait(), Err(Error::Cancelled));
 }
 
+#[test]
+fn a_future_that_is_through_takes_nobody_elses_message_with_it() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let mut first = bus.device(device(1)).unwrap();
+    let mut second = bus.device(device(2)).unwrap();
+    probe.next(&[Act::Interrupts, Act::Interrupts]);
+    let (_, waker_of_first) = waker(false);
+    let (woken, waker_of_second) = waker(false);
+    let mut its = Context::from_waker(&waker_of_second);
+    let mut operations = [Operation::Write(&[2])];
+    let mut other = pin!(second.transaction(&mut operations));
+    {
+        let mut operations = [Operation::Write(&[1])];
+        let mut future = pin!(first.transaction(&mut operations));
+        let mut context = Context::from_waker(&waker_of_first);
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(other.as_mut().poll(&mut its).is_pending());
+        probe.complete();
+        bus.on_interrupt();
+        let polled = future.as_mut().poll(&mut context);
+        assert_eq!(polled, Poll::Ready(Ok(())));
+    }
+    assert_ne!(woken.0.load(Ordering::Relaxed), 0, "the other was not told");
+    assert!(other.as_mut().poll(&mut its).is_pending());
+    probe.complete();
+    bus.on_interrupt();
+    assert_eq!(other.as_mut().poll(&mut its), Poll::Ready(Ok(())));
+    assert_eq!(probe.sent(), [[1], [2]]);
+    assert_eq!(probe.selected(), None);
+}
+
+#[test]
+fn a_future_that_finds_no_place_makes_one() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let mut device = bus.device(device(1)).unwrap();
+    fn nothing(_: Completed<'_>) {}
+    for byte in 0..4 {
+        let submitted = device.submit_then(&[Part::write(&[byte])], &nothing, 0);
+        submitted.unwrap();
+    }
+    let (_, waker) = waker(false);
+    let mut context = Context::from_waker(&waker);
+    let mut operations = [Operation::Write(&[4])];
+    let mut future = pin!(device.transaction(&mut operations));
+    let through = (0..10).any(|_| future.as_mut().poll(&mut context).is_ready());
+    assert!(through);
+    assert_eq!(probe.sent(), [[0], [1], [2], [3], [4]]);
+}
+
 #[cfg(feature = "std")]
 mod loud {
     use std::sync::mpsc;

@@ -20,8 +20,9 @@ const BUFSIZ: usize = 4096;
 /// are given to it whole, so that no line moves in between.
 ///
 /// What its controller cannot do, Linux refuses only when it is asked: as a
-/// [`Fault::System`]. Delays are rounded up to microseconds, no more than 65,535;
-/// spans of deselection are Linux's own.
+/// [`Fault::System`]. Delays are rounded up to microseconds, no more than 65,535: a
+/// longer one is shortened to that. Spans of deselection, [`Settings::setup`] and
+/// [`Settings::hold`] are Linux's own.
 #[derive(Debug)]
 pub struct Spidev {
     device: spidev::Spidev,

@@ -416,8 +416,10 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
     /// since it was set. If so, the worker is woken, once; if not, it is set anew.
     /// Touches no hardware.
     pub fn on_timer(&self) {
+        // In this order: of a message that is through since, the count is seen.
+        let owned = self.gate.is_owned();
         let messages = self.counters.messages();
-        if self.gate.is_owned() || messages != self.armed.load(Ordering::Relaxed) {
+        if owned || messages != self.armed.load(Ordering::Relaxed) {
             self.wake_late_owner(self.platform.now());
             self.set_timer();
         } else {

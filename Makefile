@@ -43,13 +43,13 @@ check:
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features
 	@# What has features, also without them.
 	cargo clippy --locked --all-targets --package nostall-pstore --package nostall-devices \
-		--package nostall-pci -- -D warnings
+		--package nostall-pci --package nostall-spi -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore \
-		--package nostall-devices --package nostall-pci
+		--package nostall-devices --package nostall-pci --package nostall-spi
 
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
-NO_STD_CRATES := nostall-io nostall-pci nostall-pstore nostall-uart nostall-work
+NO_STD_CRATES := nostall-io nostall-pci nostall-pstore nostall-spi nostall-uart nostall-work
 
 no_std:
 	@scripts/setup no_std $(SMALL_TARGETS)
@@ -72,6 +72,9 @@ miri:
 	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
 	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-uart \
 		--lib --all-features --target-dir target/miri
+	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
+	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-spi \
+		--features std --test messages --test sharing --target-dir target/miri
 	@# Without AVX2, what needs it would not run. It does not
 	@# allocate where it is unsafe; its tests do, and leak.
 	@for features in '' '--features std'; do \

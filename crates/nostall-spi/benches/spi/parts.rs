@@ -1,0 +1,113 @@
+//! A bus, a pin and a clock that are not there.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use embedded_hal::digital::{ErrorType as PinError, OutputPin};
+use embedded_hal::spi::{ErrorType, SpiBus};
+use nostall_io::{Clock, Nanos};
+use nostall_spi::controllers::{Fixed, Hal};
+use nostall_spi::{Bare, Bus, Config, Platform, Select, Settings};
+
+/// A bus on which every transfer takes so long; without a time, nothing is waited for
+/// and no clock is read.
+#[derive(Clone, Copy)]
+pub struct Nowhere(pub Option<Duration>);
+
+impl Nowhere {
+    fn pass(&self, bytes: &[u8]) {
+        black_box(bytes);
+        if let Some(span) = self.0 {
+            let start = Instant::now();
+            while start.elapsed() < span {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+impl ErrorType for Nowhere {
+    type Error = Infallible;
+}
+
+impl SpiBus for Nowhere {
+    fn read(&mut self, words: &mut [u8]) -> Result<(), Infallible> {
+        self.pass(words);
+        Ok(())
+    }
+    fn write(&mut self, words: &[u8]) -> Result<(), Infallible> {
+        self.pass(words);
+        Ok(())
+    }
+    fn transfer(&mut self, _read: &mut [u8], write: &[u8]) -> Result<(), Infallible> {
+        self.pass(write);
+        Ok(())
+    }
+    fn transfer_in_place(&mut self, words: &mut [u8]) -> Result<(), Infallible> {
+        self.pass(words);
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+/// A pin that is only told.
+#[derive(Clone, Copy, Default)]
+pub struct Pin(bool);
+
+impl PinError for Pin {
+    type Error = Infallible;
+}
+
+impl OutputPin for Pin {
+    fn set_low(&mut self) -> Result<(), Infallible> {
+        self.0 = black_box(false);
+        Ok(())
+    }
+    fn set_high(&mut self) -> Result<(), Infallible> {
+        self.0 = black_box(true);
+        Ok(())
+    }
+}
+
+/// A clock that counts how often it is read.
+#[derive(Default)]
+pub struct Counted(Cell<u64>);
+
+impl Counted {
+    pub fn reads(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl Clock for Counted {
+    fn now(&self) -> Nanos {
+        self.0.set(self.0.get() + 1);
+        Nanos(self.0.get())
+    }
+}
+
+pub type Controller = Hal<Fixed<Nowhere>, Pin, 64>;
+
+/// A device at 8 MHz.
+pub fn settings(line: u8) -> Settings {
+    Settings::new(8_000_000, Select::line(line))
+}
+
+/// A bus on `Nowhere`, with lines for 64 devices.
+pub fn bus<P: Platform>(
+    transfer: Option<Duration>,
+    platform: P,
+    config: Config,
+) -> Bus<Controller, P> {
+    let fixed = Fixed::new(Nowhere(transfer), settings(0));
+    Bus::new(Hal::new(fixed, [Pin::default(); 64]), platform, config)
+}
+
+/// For one thread.
+pub fn bare() -> Bus<Controller, Bare<Counted>> {
+    bus(None, Bare(Counted::default()), Config::DEFAULT)
+}

@@ -1,0 +1,191 @@
+//! What can go wrong, and what the caller can do.
+
+use core::fmt;
+
+use embedded_hal::spi::ErrorKind;
+
+use crate::settings::{Mode, WordSize};
+
+/// Why a message was not run, or not to its end.
+///
+/// Transfers are counted from 0. Whatever it is, the device is deselected and the
+/// bus goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A message without transfers does nothing: there is a mistake somewhere.
+    NoTransfers,
+    /// This transfer cannot be run on this controller, or not at all. Nothing was
+    /// moved.
+    Invalid {
+        /// Which.
+        transfer: usize,
+        /// What of it.
+        why: Invalid,
+    },
+    /// The bus is busy, and the caller must not wait. Try later, or submit.
+    WouldBlock,
+    /// Every place in the queue is taken. Try later, or give the bus more places.
+    QueueFull,
+    /// The message does not fit into a place in the queue, which has room for this
+    /// many bytes. Give the bus larger places, or run it by `sync`.
+    TooLongToQueue {
+        /// Bytes.
+        room: usize,
+    },
+    /// The message has more transfers than a place in the queue, which has room for
+    /// this many. Run it by `sync`.
+    TooManyToQueue {
+        /// Transfers.
+        room: usize,
+    },
+    /// Somebody has had the bus for longer than the caller would wait. Nothing was
+    /// moved.
+    BusHeld,
+    /// The message, or its device, was dropped before its turn. Nothing was moved.
+    Cancelled,
+    /// The transfer took more than twice its time and a grace. The controller was
+    /// reset.
+    Timeout {
+        /// Which.
+        transfer: usize,
+    },
+    /// The controller failed in this transfer. It was reset.
+    Failed {
+        /// Which.
+        transfer: usize,
+        /// How.
+        fault: Fault,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTransfers => f.write_str("the message has no transfers"),
+            Self::Invalid { transfer, why } => write!(f, "transfer {transfer}: {why}"),
+            Self::WouldBlock => {
+                f.write_str("the bus is busy and the caller must not wait: submit the message")
+            }
+            Self::QueueFull => f.write_str("the queue is full: try later"),
+            Self::TooLongToQueue { room } => write!(
+                f,
+                "longer than the {room} bytes of a place in the queue: run it by sync"
+            ),
+            Self::TooManyToQueue { room } => write!(
+                f,
+                "more transfers than the {room} of a place in the queue: run it by sync"
+            ),
+            Self::BusHeld => f.write_str("somebody has had the bus for too long"),
+            Self::Cancelled => f.write_str("cancelled before its turn"),
+            Self::Timeout { transfer } => {
+                write!(f, "transfer {transfer}: the controller did not complete it")
+            }
+            Self::Failed { transfer, fault } => write!(f, "transfer {transfer}: {fault}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl embedded_hal::spi::Error for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Failed { fault, .. } => fault.kind(),
+            _ => ErrorKind::Other,
+        }
+    }
+}
+
+/// What of a device or a transfer cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Invalid {
+    /// The controller does not have this mode.
+    Mode(Mode),
+    /// The controller sends the most significant bit first, always.
+    LsbFirst,
+    /// The controller has a wire for each direction, always.
+    ThreeWire,
+    /// There is no such chip-select line.
+    Line(u8),
+    /// The controller's chip-select lines are active low, always.
+    ActiveHigh,
+    /// The controller does not have words of this size.
+    Word(WordSize),
+    /// A clock of 0 Hz never ends.
+    ClockZero,
+    /// The controller's slowest clock is faster: this many hertz.
+    TooSlow(u32),
+    /// The bytes are no whole number of words of this size.
+    PartOfWord(WordSize),
+    /// Three wires go one way at a time.
+    BothOnThreeWires,
+    /// The controller's longest transfer is of this many bytes.
+    TooLong(usize),
+    /// A message ends deselected anyway.
+    DeselectAtEnd,
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mode(mode) => write!(f, "the controller has no mode {}", mode.number()),
+            Self::LsbFirst => f.write_str("the controller cannot send the lowest bit first"),
+            Self::ThreeWire => f.write_str("the controller cannot share a wire for data"),
+            Self::Line(number) => write!(f, "the controller has no chip-select line {number}"),
+            Self::ActiveHigh => f.write_str("the controller's chip-select lines are active low"),
+            Self::Word(word) => write!(f, "the controller has no words of {word}"),
+            Self::ClockZero => f.write_str("a clock of 0 Hz never ends"),
+            Self::TooSlow(hertz) => write!(f, "the controller's slowest clock is {hertz} Hz"),
+            Self::PartOfWord(word) => write!(f, "no whole number of words of {word}"),
+            Self::BothOnThreeWires => f.write_str("three wires go one way at a time"),
+            Self::TooLong(bytes) => write!(f, "the controller's longest transfer is {bytes} bytes"),
+            Self::DeselectAtEnd => f.write_str("the last transfer ends deselected anyway"),
+        }
+    }
+}
+
+impl core::error::Error for Invalid {}
+
+/// How a controller failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Nothing answers any more.
+    Gone,
+    /// It cannot be set to what the transfer needs.
+    Refused,
+    /// It said that it had finished, and had not.
+    Short,
+    /// What lies underneath gave this error.
+    Bus(ErrorKind),
+    /// The operating system gave this error number.
+    System(i32),
+    /// Its driver panicked.
+    Panicked,
+}
+
+impl Fault {
+    const fn kind(self) -> ErrorKind {
+        match self {
+            Self::Bus(kind) => kind,
+            _ => ErrorKind::Other,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the controller does not answer any more"),
+            Self::Refused => f.write_str("the controller refused its settings"),
+            Self::Short => f.write_str("the controller stopped before the end"),
+            Self::Bus(kind) => write!(f, "{kind}"),
+            Self::System(number) => write!(f, "the system says error {number}"),
+            Self::Panicked => f.write_str("the controller's driver panicked"),
+        }
+    }
+}
+
+impl core::error::Error for Fault {}

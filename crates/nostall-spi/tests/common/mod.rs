@@ -1,0 +1,228 @@
+//! A controller that keeps a log of what it was told, and fails as it is told.
+#![allow(dead_code)]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use nostall_devices::VirtualClock;
+use nostall_io::{Clock, Nanos};
+use nostall_spi::{
+    Bare, Bus, Capabilities, Config, Controller, Fault, Level, Mode, Progress, Select, Settings,
+    Wire, Words,
+};
+
+/// What the controller was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    Prepare,
+    Unprepare,
+    /// Mode, clock, bits.
+    Set(Mode, u32, u32),
+    Select(u8),
+    Release(u8),
+    /// Every word of a transfer, when it is through.
+    Sent(Vec<u32>),
+    Abort,
+}
+pub use Told::*;
+
+/// How the next transfer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    Well,
+    /// It takes so long.
+    Takes(Nanos),
+    /// It interrupts when it is through, which is said by [`Probe::complete`].
+    Interrupts,
+    Never,
+    NeverInterrupts,
+    Fails(Fault),
+    /// After a word.
+    FailsInTheMiddle,
+    /// Says so before it is through.
+    StopsShort,
+    Panics,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    told: Vec<Told>,
+    acts: VecDeque<Act>,
+    /// Of the transfer that is under way.
+    act: Option<Act>,
+    sent: Vec<u32>,
+    complete: bool,
+    selected: Option<u8>,
+    line: Option<u8>,
+    prepare_fails: u32,
+}
+
+/// Seen from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Probe(Arc<Mutex<State>>);
+
+impl Probe {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// What it was told since this was last asked.
+    pub fn told(&self) -> Vec<Told> {
+        std::mem::take(&mut self.state().told)
+    }
+
+    /// What was sent, since last asked.
+    pub fn sent(&self) -> Vec<Vec<u32>> {
+        let told = self.told().into_iter();
+        told.filter_map(|told| match told {
+            Sent(words) => Some(words),
+            _ => None,
+        })
+        .collect()
+    }
+
+    pub fn next(&self, acts: &[Act]) {
+        self.state().acts.extend(acts);
+    }
+
+    /// The transfer that is under way is through.
+    pub fn complete(&self) {
+        self.state().complete = true;
+    }
+
+    pub fn selected(&self) -> Option<u8> {
+        self.state().selected
+    }
+
+    pub fn prepare_fails(&self, times: u32) {
+        self.state().prepare_fails = times;
+    }
+}
+
+/// The controller.
+pub struct Probed {
+    pub probe: Probe,
+    pub capabilities: Capabilities,
+}
+
+impl Controller for Probed {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn prepare(&mut self) -> Result<(), Fault> {
+        let mut state = self.probe.state();
+        if state.prepare_fails > 0 {
+            state.prepare_fails -= 1;
+            return Err(Fault::Gone);
+        }
+        state.told.push(Prepare);
+        Ok(())
+    }
+
+    fn unprepare(&mut self) {
+        self.probe.state().told.push(Unprepare);
+    }
+
+    fn set(&mut self, wire: &Wire) -> Result<(), Fault> {
+        let mut state = self.probe.state();
+        state.line = match wire.select {
+            Select::Line(number, _) => Some(number),
+            Select::None => None,
+        };
+        state
+            .told
+            .push(Set(wire.mode, wire.clock, wire.word.bits()));
+        Ok(())
+    }
+
+    fn select(&mut self, level: Level) -> Result<(), Fault> {
+        let mut state = self.probe.state();
+        if let Some(line) = state.line {
+            match level {
+                Level::Asserted => {
+                    assert_eq!(state.selected, None, "selected twice");
+                    state.selected = Some(line);
+                    state.told.push(Select(line));
+                }
+                Level::Released => {
+                    assert_eq!(state.selected, Some(line), "released twice");
+                    state.selected = None;
+                    state.told.push(Release(line));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
+        let mut state = self.probe.state();
+        let state = &mut *state;
+        let first = state.act.is_none();
+        let act = match state.act {
+            Some(act) => act,
+            None => state.acts.pop_front().unwrap_or(Act::Well),
+        };
+        state.act = Some(act);
+        match act {
+            Act::Takes(span) if first => return Ok(Progress::After(span)),
+            Act::Interrupts if !state.complete => return Ok(Progress::Interrupt),
+            Act::Never => return Ok(Progress::After(Nanos::from_millis(1))),
+            Act::NeverInterrupts => return Ok(Progress::Interrupt),
+            Act::Fails(fault) => return Err(fault),
+            Act::FailsInTheMiddle => {
+                words.next_word();
+                return Err(Fault::Gone);
+            }
+            Act::StopsShort => return Ok(Progress::Done),
+            Act::Panics => panic!("on purpose"),
+            _ => {}
+        }
+        while let Some(word) = words.next_word() {
+            state.sent.push(word);
+            // What comes back is one more.
+            words.receive(word.wrapping_add(1));
+        }
+        state.complete = false;
+        state.act = None;
+        let sent = std::mem::take(&mut state.sent);
+        state.told.push(Sent(sent));
+        Ok(Progress::Done)
+    }
+
+    fn abort(&mut self) {
+        let mut state = self.probe.state();
+        state.selected = None;
+        state.act = None;
+        state.complete = false;
+        state.sent.clear();
+        state.told.push(Abort);
+    }
+}
+
+pub type Virtual = Bus<Probed, Bare<VirtualClock>, 4, 16>;
+
+/// A bus in virtual time, without a worker.
+pub fn bus(config: Config) -> (Virtual, Probe, VirtualClock) {
+    let (probe, clock) = (Probe::default(), VirtualClock::new());
+    let bus = Bus::new(controller(&probe), Bare(clock.clone()), config);
+    (bus, probe, clock)
+}
+
+pub fn controller(probe: &Probe) -> Probed {
+    Probed {
+        probe: probe.clone(),
+        capabilities: Capabilities::all(4),
+    }
+}
+
+/// A device at 1 MHz: a byte takes 8 us.
+pub fn device(line: u8) -> Settings {
+    Settings::new(1_000_000, Select::line(line))
+}
+
+pub fn now(clock: &VirtualClock) -> Nanos {
+    clock.now()
+}

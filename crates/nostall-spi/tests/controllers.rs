@@ -1,0 +1,451 @@
+//! Our own controllers, on models of what they drive.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::rc::Rc;
+
+use embedded_hal::delay::DelayNs;
+use embedded_hal::digital::{ErrorType, InputPin, OutputPin};
+use nostall_devices::VirtualClock;
+use nostall_io::{Clock, Nanos, Registers};
+use nostall_spi::controllers::sifive::{Completion, mask};
+use nostall_spi::controllers::{BitBang, Loopback, Sifive};
+use nostall_spi::{
+    Bare, BitOrder, Bus, Config, Controller, Error, Fault, HasWorker, Invalid, Mode, Platform,
+    Select, Settings, Transfer, WordSize,
+};
+use proptest::prelude::*;
+
+/// A SiFive controller with its FIFOs and its line's speed, in virtual time; what is
+/// sent comes back with all its bits turned over.
+struct Chip {
+    clock: VirtualClock,
+    registers: [u32; 32],
+    transmit: VecDeque<u8>,
+    receive: VecDeque<u8>,
+    /// When the frame that is being shifted is through.
+    shifting: Option<(Nanos, u8)>,
+    sent: Vec<u8>,
+    edges: Vec<u32>,
+    gone: bool,
+    stuck: bool,
+    overrun: bool,
+}
+
+const SCKDIV: usize = 0;
+const CSMODE: usize = 6;
+const TXDATA: usize = 18;
+const RXDATA: usize = 19;
+const RXMARK: usize = 21;
+const IE: usize = 28;
+const INPUT: u32 = 500_000_000;
+
+impl Chip {
+    fn frame(&self) -> Nanos {
+        let hertz = INPUT / (2 * (self.registers[SCKDIV] + 1));
+        Nanos(8_000_000_000 / u64::from(hertz))
+    }
+
+    /// Brings it to this moment.
+    fn advance(&mut self) {
+        if self.stuck {
+            return;
+        }
+        loop {
+            if self.shifting.is_none()
+                && let Some(byte) = self.transmit.pop_front()
+            {
+                self.shifting = Some((self.clock.now() + self.frame(), byte));
+            }
+            let Some((end, byte)) = self.shifting else {
+                return;
+            };
+            if self.clock.now() < end {
+                return;
+            }
+            self.sent.push(byte);
+            self.overrun |= self.receive.len() == 8;
+            self.receive.push_back(!byte);
+            self.shifting = self
+                .transmit
+                .pop_front()
+                .map(|byte| (end + self.frame(), byte));
+        }
+    }
+
+    /// Whether it asks for an interrupt.
+    fn interrupts(&mut self) -> bool {
+        self.advance();
+        self.registers[IE] & 2 != 0 && self.receive.len() as u32 > self.registers[RXMARK]
+    }
+}
+
+#[derive(Clone)]
+struct Window(Rc<RefCell<Chip>>);
+
+impl Registers for Window {
+    fn read8(&self, _offset: usize) -> u8 {
+        panic!("32 bits at once");
+    }
+    fn write8(&self, _offset: usize, _value: u8) {
+        panic!("32 bits at once");
+    }
+    fn read32(&self, offset: usize) -> u32 {
+        let mut chip = self.0.borrow_mut();
+        chip.advance();
+        match offset {
+            _ if chip.gone => u32::MAX,
+            RXDATA => chip.receive.pop_front().map_or(1 << 31, u32::from),
+            _ => chip.registers[offset],
+        }
+    }
+    fn write32(&self, offset: usize, value: u32) {
+        let mut chip = self.0.borrow_mut();
+        chip.advance();
+        if offset == TXDATA {
+            assert!(chip.transmit.len() < 8, "more than the FIFO holds");
+            chip.transmit.push_back(value as u8);
+        } else {
+            chip.registers[offset] = value;
+            if offset == CSMODE {
+                chip.edges.push(value);
+            }
+        }
+        chip.advance();
+    }
+}
+
+fn chip() -> (Window, VirtualClock) {
+    let clock = VirtualClock::new();
+    let chip = Chip {
+        clock: clock.clone(),
+        registers: [0; 32],
+        transmit: VecDeque::new(),
+        receive: VecDeque::new(),
+        shifting: None,
+        sent: Vec::new(),
+        edges: Vec::new(),
+        gone: false,
+        stuck: false,
+        overrun: false,
+    };
+    (Window(Rc::new(RefCell::new(chip))), clock)
+}
+
+type SifiveBus<P> = Bus<Sifive<Window>, P, 4, 16>;
+
+/// A platform whose blocked task lets time pass until the controller interrupts.
+struct Interrupted {
+    clock: VirtualClock,
+    window: Window,
+    /// Interrupts.
+    seen: Rc<Cell<u32>>,
+}
+
+impl Clock for Interrupted {
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+    fn wait_until(&self, deadline: Nanos) {
+        self.clock.wait_until(deadline);
+    }
+}
+
+impl Platform for Interrupted {
+    type Task = ();
+    fn current(&self) -> Option<()> {
+        Some(())
+    }
+    fn block(&self, until: Nanos) {
+        while self.clock.now() < until {
+            self.clock.advance(Nanos(100));
+            if self.window.0.borrow_mut().interrupts() {
+                // The handler.
+                mask(&self.window);
+                self.seen.set(self.seen.get() + 1);
+                return;
+            }
+        }
+    }
+    fn wake(&self, (): &()) {}
+    fn has_worker(&self) -> HasWorker {
+        HasWorker::No
+    }
+}
+
+fn polled() -> (SifiveBus<Bare<VirtualClock>>, Window, VirtualClock) {
+    let (window, clock) = chip();
+    let controller = Sifive::new(window.clone(), INPUT, 1, Completion::Polled);
+    let bus = Bus::new(controller, Bare(clock.clone()), Config::DEFAULT);
+    (bus, window, clock)
+}
+
+/// 1 MHz.
+fn slow() -> Settings {
+    Settings::new(1_000_000, Select::line(0))
+}
+
+#[test]
+fn sifive_moves_whole_fifos_at_the_lines_speed() {
+    let (bus, window, clock) = polled();
+    let device = bus.device(slow()).unwrap();
+    let mut bytes: Vec<u8> = (0..100).collect();
+    let sent = bytes.clone();
+    device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
+    let chip = window.0.borrow();
+    assert_eq!(chip.sent, sent);
+    assert!(!chip.overrun);
+    assert!(bytes.iter().zip(&sent).all(|(came, sent)| *came == !sent));
+    // Each FIFO is waited for until it is empty, and no longer.
+    assert_eq!(clock.now(), Nanos::from_micros(8 * 100));
+    // At rest; held; at rest.
+    assert_eq!(chip.edges, [0, 2, 0]);
+}
+
+#[test]
+fn sifive_interrupts_once_a_fifo() {
+    let (window, clock) = chip();
+    let least = Nanos::from_micros(20);
+    let controller = Sifive::new(window.clone(), INPUT, 1, Completion::Interrupt(least));
+    let seen = Rc::new(Cell::new(0));
+    let platform = Interrupted {
+        clock: clock.clone(),
+        window: window.clone(),
+        seen: seen.clone(),
+    };
+    let bus: SifiveBus<_> = Bus::new(controller, platform, Config::DEFAULT);
+    let device = bus.device(slow()).unwrap();
+    let mut bytes = [7; 64];
+    device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
+    assert_eq!((bytes, seen.get()), ([!7; 64], 8));
+    // 16 us are not worth one.
+    device.write(&[1, 2]).unwrap();
+    assert_eq!(seen.get(), 8);
+    assert_eq!(window.0.borrow().registers[IE], 0);
+}
+
+#[test]
+fn sifive_has_the_next_lower_clock() {
+    for (wanted, div) in [
+        (125_000_000, 1),
+        (100_000_000, 2),
+        (1_000_000, 249),
+        (400_000, 624),
+        (u32::MAX, 0),
+    ] {
+        let (bus, window, _) = polled();
+        let device = bus.device(Settings::new(wanted, Select::line(0))).unwrap();
+        device.write(&[1]).unwrap();
+        assert_eq!(window.0.borrow().registers[SCKDIV], div, "{wanted} Hz");
+    }
+    let (bus, _, _) = polled();
+    let refused = bus.device(Settings::new(61_035, Select::line(0)));
+    assert_eq!(refused.unwrap_err(), Invalid::TooSlow(61_036));
+}
+
+#[test]
+fn sifive_clocks_an_sd_card_without_selecting_it() {
+    let (bus, window, _) = polled();
+    let settings = Settings {
+        select: Select::None,
+        ..slow()
+    };
+    bus.device(settings).unwrap().write(&[0xff; 10]).unwrap();
+    let chip = window.0.borrow();
+    assert_eq!(chip.sent, [0xff; 10]);
+    assert!(!chip.edges.contains(&2));
+}
+
+#[test]
+fn sifive_that_vanishes_is_an_error_and_no_endless_loop() {
+    let (bus, window, _) = polled();
+    let device = bus.device(slow()).unwrap();
+    device.write(&[1]).unwrap();
+    window.0.borrow_mut().gone = true;
+    let gone = Error::Failed {
+        transfer: 0,
+        fault: Fault::Gone,
+    };
+    assert_eq!(device.write(&[1]), Err(gone));
+    bus.poll(Nanos::ZERO);
+    bus.poll(Nanos::from_secs(10));
+    // Asleep; it does not wake.
+    assert_eq!(device.write(&[1]), Err(gone));
+}
+
+#[test]
+fn sifive_that_is_stuck_times_out_and_the_next_message_has_its_own_bytes() {
+    let (bus, window, _) = polled();
+    let device = bus.device(slow()).unwrap();
+    window.0.borrow_mut().stuck = true;
+    let timeout = Err(Error::Timeout { transfer: 0 });
+    assert_eq!(device.write(&[1, 2, 3]), timeout);
+    assert_eq!(window.0.borrow().edges.last(), Some(&0));
+    window.0.borrow_mut().stuck = false;
+    // The three that were under way come out first, and are nobody's.
+    let mut bytes = [9; 20];
+    device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
+    assert_eq!(bytes, [!9; 20]);
+    assert_eq!(window.0.borrow().sent[..4], [1, 2, 3, 9]);
+}
+
+/// Wires that pins pull, and a device that samples and shifts as its mode says.
+struct Wires {
+    mode: Mode,
+    clock: bool,
+    out: bool,
+    selected: bool,
+    /// What the device sampled.
+    bits: Vec<bool>,
+    clocked: u32,
+    waited: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Which {
+    Clock,
+    Out,
+    Select,
+}
+
+#[derive(Clone)]
+struct Pin(Rc<RefCell<Wires>>, Which);
+
+impl ErrorType for Pin {
+    type Error = Infallible;
+}
+
+impl Pin {
+    fn set(&mut self, level: bool) {
+        let mut wires = self.0.borrow_mut();
+        match self.1 {
+            Which::Out => wires.out = level,
+            Which::Select => wires.selected = !level,
+            Which::Clock => {
+                if wires.clock != level && wires.selected {
+                    wires.clocked += 1;
+                    let away = level != wires.mode.idles_high();
+                    if away != wires.mode.samples_second() {
+                        let out = wires.out;
+                        wires.bits.push(out);
+                    }
+                }
+                wires.clock = level;
+            }
+        }
+    }
+}
+
+impl OutputPin for Pin {
+    fn set_low(&mut self) -> Result<(), Infallible> {
+        self.set(false);
+        Ok(())
+    }
+    fn set_high(&mut self) -> Result<(), Infallible> {
+        self.set(true);
+        Ok(())
+    }
+}
+
+/// The data wires are joined.
+impl InputPin for Pin {
+    fn is_high(&mut self) -> Result<bool, Infallible> {
+        Ok(self.0.borrow().out)
+    }
+    fn is_low(&mut self) -> Result<bool, Infallible> {
+        Ok(!self.0.borrow().out)
+    }
+}
+
+struct Half(Rc<RefCell<Wires>>);
+
+impl DelayNs for Half {
+    fn delay_ns(&mut self, ns: u32) {
+        self.0.borrow_mut().waited += u64::from(ns);
+    }
+}
+
+proptest! {
+    /// Whatever the mode, the bit order and the word size, the device samples the bits
+    /// in their order, and what comes back is what was sent.
+    #[test]
+    fn bit_banged_words_are_sampled_on_the_right_edges(
+        words in prop::collection::vec(any::<u32>(), 1..40),
+        mode in 0..4_usize,
+        lsb in any::<bool>(),
+        size in 0..3_usize,
+    ) {
+        let (mode, size) = (Mode::ALL[mode], WordSize::ALL[size]);
+        let wires = Rc::new(RefCell::new(Wires {
+            mode, clock: mode.idles_high(), out: false, selected: false,
+            bits: Vec::new(), clocked: 0, waited: 0,
+        }));
+        let pin = |which| Pin(wires.clone(), which);
+        let (clock, out, input) = (pin(Which::Clock), pin(Which::Out), pin(Which::Out));
+        let lines = [pin(Which::Select)];
+        let bang = BitBang::new(clock, out, input, lines, Half(wires.clone()));
+        let clock = VirtualClock::new();
+        let bus: Bus<_, _, 1, 1> = Bus::new(bang, Bare(clock), Config::DEFAULT);
+        let order = if lsb { BitOrder::LsbFirst } else { BitOrder::MsbFirst };
+        let settings = Settings { order, word: size, ..slow().mode(mode) };
+        let device = bus.device(settings).unwrap();
+
+        let bits = size.bits() as usize;
+        let mut bytes = Vec::new();
+        let mut expected = Vec::new();
+        for word in &words {
+            match size {
+                WordSize::Bits8 => bytes.push(*word as u8),
+                WordSize::Bits16 => bytes.extend((*word as u16).to_ne_bytes()),
+                WordSize::Bits32 => bytes.extend(word.to_ne_bytes()),
+            }
+            for index in 0..bits {
+                let bit = if lsb { index } else { bits - 1 - index };
+                expected.push(word >> bit & 1 != 0);
+            }
+        }
+        let before = bytes.clone();
+        device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
+        prop_assert_eq!(&bytes, &before);
+        let wires = wires.borrow();
+        prop_assert_eq!(wires.clocked as usize, 2 * expected.len());
+        prop_assert_eq!(wires.waited, 1_000 * expected.len() as u64);
+        prop_assert_eq!(&wires.bits, &expected);
+        prop_assert!(!wires.selected && wires.clock == mode.idles_high());
+    }
+}
+
+#[test]
+fn loopback_gives_back_what_it_gets() {
+    let bus: Bus<_, _> = Bus::new(Loopback, Bare(VirtualClock::new()), Config::DEFAULT);
+    let device = bus.device(slow()).unwrap();
+    let (mut long, mut short, mut read) = ([0; 3], [0; 1], [9; 2]);
+    device
+        .sync(&mut [
+            Transfer::both(&[1, 2], &mut long),
+            Transfer::both(&[3, 4], &mut short),
+            Transfer::read(&mut read),
+        ])
+        .unwrap();
+    assert_eq!((long, short, read), ([1, 2, 0], [3], [0, 0]));
+    assert_eq!(Loopback.capabilities(), *bus.capabilities());
+}
+
+#[cfg(all(feature = "spidev", target_os = "linux"))]
+#[test]
+fn spidev_that_is_none_is_an_error() {
+    use nostall_spi::controllers::Spidev;
+    assert!(Spidev::open("/dev/there-is-no-such-device").is_err());
+    // A file that is no SPI device.
+    let null = Spidev::open("/dev/null").unwrap();
+    let bus: Bus<_, _> = Bus::new(null, Bare(VirtualClock::new()), Config::DEFAULT);
+    let device = bus.device(slow()).unwrap();
+    let error = device.write(&[1]).unwrap_err();
+    // ENOTTY.
+    let expected = Error::Failed {
+        transfer: 0,
+        fault: Fault::System(25),
+    };
+    assert_eq!(error, expected);
+}

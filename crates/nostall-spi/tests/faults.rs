@@ -1,0 +1,485 @@
+//! Controllers that fail, callers that vanish: each has a defined outcome, no device
+//! stays selected, and the bus goes on.
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use common::*;
+use embedded_hal::spi::Operation;
+use embedded_hal_async::spi::SpiDevice;
+use nostall_io::Nanos;
+use nostall_spi::{Completed, Config, Device, Error, Fault, Part, Transfer};
+
+type Dev<'b> = Device<'b, Probed, nostall_spi::Bare<nostall_devices::VirtualClock>, 4, 16>;
+
+/// The bus works, and nothing of what was before is left.
+fn goes_on(device: &Dev<'_>, probe: &Probe) {
+    assert_eq!(probe.selected(), None);
+    probe.told();
+    let mut came = [0];
+    device
+        .sync(&mut [Transfer::both(&[41], &mut came)])
+        .unwrap();
+    assert_eq!((came, probe.sent()), ([42], vec![vec![41]]));
+    assert_eq!(probe.selected(), None);
+}
+
+fn failed<T>(transfer: usize, fault: Fault) -> Result<T, Error> {
+    Err(Error::Failed { transfer, fault })
+}
+
+#[test]
+fn a_controller_that_never_completes_is_given_twice_its_time_and_a_grace() {
+    // Miri: 202,000 looks are too slow for it.
+    let acts = [Act::Never, Act::NeverInterrupts];
+    for &act in &acts[..if cfg!(miri) { 1 } else { 2 }] {
+        let (bus, probe, clock) = bus(Config::DEFAULT);
+        let device = bus.device(device(1)).unwrap();
+        probe.next(&[Act::Well, act]);
+        let message = &mut [Transfer::write(&[0; 2]), Transfer::write(&[0; 125])];
+        assert_eq!(device.sync(message), Err(Error::Timeout { transfer: 1 }));
+        // 1 ms at 1 MHz.
+        assert_eq!(now(&clock), Nanos::from_millis(2 + 200));
+        let told = probe.told();
+        assert_eq!(told.last(), Some(&Abort));
+        let statistics = bus.statistics();
+        assert_eq!((statistics.errors, statistics.timeouts), (1, 1));
+        goes_on(&device, &probe);
+    }
+}
+
+#[test]
+fn a_controller_that_completes_twice_does_no_harm() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    probe.next(&[Act::Interrupts]);
+    bus.on_interrupt();
+    probe.complete();
+    device.write(&[1]).unwrap();
+    bus.on_interrupt();
+    bus.on_interrupt();
+    goes_on(&device, &probe);
+    assert_eq!(bus.statistics().messages, 2);
+}
+
+#[test]
+fn an_error_in_mid_message_ends_it_and_says_where() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    for (act, fault) in [
+        (Act::FailsInTheMiddle, Fault::Gone),
+        (Act::Fails(Fault::Refused), Fault::Refused),
+        (Act::StopsShort, Fault::Short),
+    ] {
+        probe.next(&[Act::Well, act]);
+        let message = &mut [
+            Transfer::write(&[1]),
+            Transfer::write(&[2]),
+            Transfer::write(&[3]),
+        ];
+        assert_eq!(device.sync(message), failed(1, fault));
+        assert_eq!(probe.sent(), [[1]]);
+        goes_on(&device, &probe);
+    }
+    assert_eq!(bus.statistics().errors, 3);
+}
+
+#[test]
+fn hardware_that_does_not_wake_is_tried_again_by_the_next_message() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    probe.prepare_fails(2);
+    assert_eq!(device.write(&[1]), failed(0, Fault::Gone));
+    assert_eq!(device.write(&[1]), failed(0, Fault::Gone));
+    assert_eq!(probe.told(), []);
+    goes_on(&device, &probe);
+}
+
+#[test]
+fn a_driver_that_panics_leaves_nothing_selected() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    probe.next(&[Act::Panics]);
+    let panicked = catch_unwind(AssertUnwindSafe(|| device.write(&[1])));
+    assert!(panicked.is_err());
+    assert_eq!(probe.told().last(), Some(&Abort));
+    goes_on(&device, &probe);
+}
+
+#[test]
+fn a_driver_that_panics_on_a_queued_message_fails_that_message() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+    probe.next(&[Act::Panics]);
+    assert!(catch_unwind(AssertUnwindSafe(|| bus.run_queued())).is_err());
+    assert_eq!(pending.wait(), failed(0, Fault::Panicked));
+    goes_on(&device, &probe);
+}
+
+#[test]
+fn a_device_that_is_dropped_takes_its_queued_messages_with_it() {
+    static CALLED: AtomicUsize = AtomicUsize::new(0);
+    fn called(completed: Completed<'_>) {
+        assert_eq!(completed.result, Err(Error::Cancelled));
+        CALLED.fetch_add(completed.number, Ordering::Relaxed);
+    }
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let (gone, stays) = (
+        bus.device(device(1)).unwrap(),
+        bus.device(device(2)).unwrap(),
+    );
+    let mut pending = gone.submit(&[Part::write(&[1])]).unwrap();
+    gone.submit_then(&[Part::write(&[2])], &called, 7).unwrap();
+    let mut others = stays.submit(&[Part::write(&[3])]).unwrap();
+    drop(gone);
+    assert_eq!(CALLED.load(Ordering::Relaxed), 7);
+    assert_eq!(pending.wait(), Err(Error::Cancelled));
+    bus.poll(now(&clock));
+    assert_eq!(others.wait(), Ok(()));
+    assert_eq!(probe.sent(), [[3]]);
+    assert_eq!(bus.statistics().cancelled, 2);
+    goes_on(&stays, &probe);
+}
+
+#[test]
+fn a_message_whose_handle_is_dropped_is_not_run() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    drop(device.submit(&[Part::write(&[1])]).unwrap());
+    bus.poll(now(&clock));
+    assert_eq!(probe.sent(), Vec::<Vec<u32>>::new());
+    goes_on(&device, &probe);
+}
+
+#[test]
+fn what_has_no_place_in_the_queue_is_refused() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let submit = |parts: &[Part<'_>]| device.submit(parts).map(drop);
+    assert_eq!(
+        submit(&[Part::write(&[0; 17])]),
+        Err(Error::TooLongToQueue { room: 16 })
+    );
+    assert_eq!(
+        submit(&[Part::read(0); 9]),
+        Err(Error::TooManyToQueue { room: 8 })
+    );
+    assert_eq!(submit(&[]), Err(Error::NoTransfers));
+    let kept: Vec<_> = (0..4)
+        .map(|byte| device.submit(&[Part::write(&[byte])]).unwrap())
+        .collect();
+    assert_eq!(submit(&[Part::write(&[5])]), Err(Error::QueueFull));
+    // By sync, everything that waits is run first.
+    device.write(&[9]).unwrap();
+    assert_eq!(probe.sent(), [[0], [1], [2], [3], [9]]);
+    assert!(kept.iter().all(|kept| kept.is_done()));
+    goes_on(&device, &probe);
+}
+
+/// Counts how often it was woken, or panics.
+struct Woken(AtomicUsize, bool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        assert!(!self.1, "on purpose");
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn waker(panics: bool) -> (Arc<Woken>, Waker) {
+    let woken = Arc::new(Woken(AtomicUsize::new(0), panics));
+    (woken.clone(), woken.into())
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn a_waker_that_panics_harms_nobody() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let locked = device.lock().unwrap();
+    let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+    let (_, waker) = waker(true);
+    {
+        let mut future = pin!(pending.finished());
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    drop(locked);
+    bus.poll(now(&clock));
+    assert_eq!(bus.statistics().panics, 1);
+    assert_eq!(pending.wait(), Ok(()));
+    goes_on(&device, &probe);
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn a_callback_that_panics_harms_nobody() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let panics = |_: Completed<'_>| panic!("on purpose");
+    let panics: &'static _ = Box::leak(Box::new(panics));
+    for number in 0..8 {
+        let submitted = device.submit_then(&[Part::write(&[1])], panics, number);
+        submitted.unwrap();
+        bus.poll(now(&clock));
+    }
+    assert_eq!(bus.statistics().panics, 8);
+    goes_on(&device, &probe);
+}
+
+#[test]
+fn a_future_that_is_dropped_while_it_waits_for_an_interrupt_leaves_nothing_selected() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let mut first = bus.device(device(1)).unwrap();
+    let second = bus.device(device(2)).unwrap();
+    probe.next(&[Act::Interrupts]);
+    let (_, waker) = waker(false);
+    {
+        let mut operations = [Operation::Write(&[1])];
+        let mut future = pin!(first.transaction(&mut operations));
+        let mut context = Context::from_waker(&waker);
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert_eq!(probe.selected(), Some(1));
+        assert_eq!(second.write(&[2]), Err(Error::WouldBlock));
+    }
+    assert_eq!(probe.told().last(), Some(&Abort));
+    goes_on(&second, &probe);
+}
+
+#[test]
+fn a_future_goes_on_when_the_controller_interrupts() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let mut device = bus.device(device(1)).unwrap();
+    probe.next(&[Act::Interrupts, Act::Interrupts]);
+    let (woken, waker) = waker(false);
+    let mut context = Context::from_waker(&waker);
+    let mut came = [0; 2];
+    let mut operations = [Operation::Write(&[1]), Operation::Read(&mut came)];
+    {
+        let mut future = pin!(device.transaction(&mut operations));
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        for interrupts in 1..=2 {
+            assert!(future.as_mut().poll(&mut context).is_pending());
+            probe.complete();
+            bus.on_interrupt();
+            assert_eq!(woken.0.load(Ordering::Relaxed), interrupts);
+            let polled = future.as_mut().poll(&mut context);
+            assert_eq!(polled.is_ready(), interrupts == 2);
+        }
+    }
+    assert_eq!(came, [1, 1]);
+    assert_eq!(bus.statistics().asynchronous, 1);
+    assert_eq!(probe.selected(), None);
+}
+
+#[test]
+fn a_future_whose_controller_never_interrupts_is_woken_by_poll_when_its_time_is_over() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let mut device = bus.device(device(1)).unwrap();
+    probe.next(&[Act::NeverInterrupts]);
+    let (woken, waker) = waker(false);
+    let mut context = Context::from_waker(&waker);
+    {
+        let mut operations = [Operation::Write(&[1])];
+        let mut future = pin!(device.transaction(&mut operations));
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        bus.poll(now(&clock));
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        clock.advance(Nanos::from_secs(1));
+        bus.poll(now(&clock));
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        let polled = future.as_mut().poll(&mut context);
+        assert_eq!(polled, Poll::Ready(Err(Error::Timeout { transfer: 0 })));
+    }
+    goes_on(&device, &probe);
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn whoever_waits_for_a_bus_that_is_never_let_go_loses_patience() {
+    use nostall_spi::{Bus, Threads};
+    let config = Config {
+        patience: Nanos::from_millis(5),
+        ..Config::DEFAULT
+    };
+    let probe = Probe::default();
+    let bus: Bus<_, _, 4, 16> = Bus::new(controller(&probe), Threads::new(), config);
+    let one = bus.device(device(1)).unwrap();
+    let two = bus.device(device(2)).unwrap();
+    let locked = one.lock().unwrap();
+    assert_eq!(two.write(&[1]), Err(Error::BusHeld));
+    // Too long for a place.
+    assert_eq!(two.write(&[1; 100]), Err(Error::BusHeld));
+    drop(locked);
+    assert_eq!(probe.sent(), Vec::<Vec<u32>>::new());
+    two.write(&[2]).unwrap();
+    assert_eq!(probe.sent(), [[2]]);
+}
+
+#[test]
+fn a_driver_that_panics_on_a_future_that_has_the_bus_lets_it_go_once() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let mut first = bus.device(device(1)).unwrap();
+    let second = bus.device(device(2)).unwrap();
+    probe.next(&[Act::Interrupts, Act::Panics]);
+    let (_, waker) = waker(false);
+    let mut operations = [Operation::Write(&[1]), Operation::Write(&[2])];
+    {
+        let mut future = pin!(first.transaction(&mut operations));
+        let mut context = Context::from_waker(&waker);
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        probe.complete();
+        bus.on_interrupt();
+        let polled = AssertUnwindSafe(|| future.as_mut().poll(&mut context));
+        assert!(catch_unwind(polled).is_err());
+    }
+    // A second time, it might have been another's bus.
+    let aborts = probe.told().iter().filter(|told| **told == Abort).count();
+    assert_eq!(aborts, 1);
+    goes_on(&second, &probe);
+}
+
+#[test]
+fn a_handle_whose_future_was_dropped_is_through_and_the_bus_is_free() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let first = bus.device(device(1)).unwrap();
+    let second = bus.device(device(2)).unwrap();
+    probe.next(&[Act::Interrupts]);
+    let (_, waker) = waker(false);
+    let mut pending = first.submit(&[Part::write(&[1])]).unwrap();
+    {
+        let mut future = pin!(pending.finished());
+        let mut context = Context::from_waker(&waker);
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert_eq!(probe.selected(), Some(1));
+    }
+    assert_eq!(probe.told().last(), Some(&Abort));
+    goes_on(&second, &probe);
+    assert_eq!(pending.wait(), Err(Error::Cancelled));
+}
+
+#[test]
+fn a_future_that_is_through_takes_nobody_elses_message_with_it() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let mut first = bus.device(device(1)).unwrap();
+    let mut second = bus.device(device(2)).unwrap();
+    probe.next(&[Act::Interrupts, Act::Interrupts]);
+    let (_, waker_of_first) = waker(false);
+    let (woken, waker_of_second) = waker(false);
+    let mut its = Context::from_waker(&waker_of_second);
+    let mut operations = [Operation::Write(&[2])];
+    let mut other = pin!(second.transaction(&mut operations));
+    {
+        let mut operations = [Operation::Write(&[1])];
+        let mut future = pin!(first.transaction(&mut operations));
+        let mut context = Context::from_waker(&waker_of_first);
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(other.as_mut().poll(&mut its).is_pending());
+        probe.complete();
+        bus.on_interrupt();
+        let polled = future.as_mut().poll(&mut context);
+        assert_eq!(polled, Poll::Ready(Ok(())));
+    }
+    assert_ne!(woken.0.load(Ordering::Relaxed), 0, "the other was not told");
+    assert!(other.as_mut().poll(&mut its).is_pending());
+    probe.complete();
+    bus.on_interrupt();
+    assert_eq!(other.as_mut().poll(&mut its), Poll::Ready(Ok(())));
+    assert_eq!(probe.sent(), [[1], [2]]);
+    assert_eq!(probe.selected(), None);
+}
+
+#[test]
+fn a_future_that_finds_no_place_makes_one() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let mut device = bus.device(device(1)).unwrap();
+    fn nothing(_: Completed<'_>) {}
+    for byte in 0..4 {
+        let submitted = device.submit_then(&[Part::write(&[byte])], &nothing, 0);
+        submitted.unwrap();
+    }
+    let (_, waker) = waker(false);
+    let mut context = Context::from_waker(&waker);
+    let mut operations = [Operation::Write(&[4])];
+    let mut future = pin!(device.transaction(&mut operations));
+    let through = (0..10).any(|_| future.as_mut().poll(&mut context).is_ready());
+    assert!(through);
+    assert_eq!(probe.sent(), [[0], [1], [2], [3], [4]]);
+}
+
+#[cfg(feature = "std")]
+mod loud {
+    use std::sync::mpsc;
+    use std::thread::{self, Thread};
+
+    use super::*;
+    use nostall_io::Clock;
+    use nostall_spi::{Bus, HasWorker, Platform, Threads};
+
+    /// Threads, and a panic whenever one is woken.
+    struct Loud(Threads);
+
+    impl Clock for Loud {
+        fn now(&self) -> Nanos {
+            self.0.now()
+        }
+        fn wait_until(&self, deadline: Nanos) {
+            self.0.wait_until(deadline);
+        }
+    }
+
+    impl Platform for Loud {
+        type Task = Thread;
+
+        fn current(&self) -> Option<Thread> {
+            self.0.current()
+        }
+        fn block(&self, until: Nanos) {
+            self.0.block(until);
+        }
+        fn wake(&self, task: &Thread) {
+            self.0.wake(task);
+            panic!("on purpose");
+        }
+        fn has_worker(&self) -> HasWorker {
+            HasWorker::No
+        }
+    }
+
+    #[test]
+    fn who_hands_over_the_bus_does_not_let_it_go_again_if_waking_panics() {
+        let probe = Probe::default();
+        let platform = Loud(Threads::new());
+        let bus: Bus<_, _, 4, 16> = Bus::new(controller(&probe), platform, Config::DEFAULT);
+        let (has, had) = mpsc::channel();
+        let (go, gone) = mpsc::channel();
+        thread::scope(|scope| {
+            let device = bus.device(device(1)).unwrap();
+            let locked = device.lock().unwrap();
+            let bus = &bus;
+            scope.spawn(move || {
+                let device = bus.device(common::device(2)).unwrap();
+                let locked = device.lock().unwrap();
+                has.send(()).unwrap();
+                let _ = gone.recv();
+                drop(locked);
+            });
+            // Owned, and something is queued.
+            while !format!("{bus:?}").contains("Gate(3)") {
+                thread::yield_now();
+            }
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(locked))).is_err());
+            had.recv().unwrap();
+            let free = bus.with_controller(|_| ());
+            go.send(()).unwrap();
+            assert_eq!(free, None);
+        });
+        assert!(bus.with_controller(|_| ()).is_some());
+    }
+}

@@ -1,0 +1,224 @@
+//! embedded-hal below and above: the exact traffic of a dozen shapes of messages.
+
+use embedded_hal::spi::{Operation, SpiDevice};
+use embedded_hal_mock::eh1::digital::{Mock as Pin, State, Transaction as Edge};
+use embedded_hal_mock::eh1::spi::{Mock as Spi, Transaction as Traffic};
+use nostall_devices::VirtualClock;
+use nostall_io::{Clock, Nanos};
+use nostall_spi::controllers::{Fixed, Hal};
+use nostall_spi::{
+    Bare, Bus, Config, Device, Error, Invalid, Mode, Polarity, Select, Settings, Transfer, WordSize,
+};
+
+type HalBus = Bus<Hal<Fixed<Spi<u8>>, Pin, 2>, Bare<VirtualClock>>;
+type Dev<'b> = Device<'b, Hal<Fixed<Spi<u8>>, Pin, 2>, Bare<VirtualClock>>;
+
+/// Line 0, which rests high.
+fn settings() -> Settings {
+    Settings::new(1_000_000, Select::line(0))
+}
+
+/// One selection of line 0.
+fn selected() -> Vec<Edge> {
+    vec![Edge::set(State::Low), Edge::set(State::High)]
+}
+
+/// Runs `act` on a device with `settings`; the bus and the pins see just that.
+fn sees(
+    settings: Settings,
+    traffic: &[Traffic<u8>],
+    line: &[Edge],
+    other: &[Edge],
+    act: impl FnOnce(&mut Dev<'_>),
+) -> Nanos {
+    let (mut spi, clock) = (Spi::new(traffic), VirtualClock::new());
+    let mut pins = [Pin::new(line), Pin::new(other)];
+    let fixed = Fixed::new(spi.clone(), settings);
+    let hal = Hal::new(fixed, pins.clone());
+    let bus: HalBus = Bus::new(hal, Bare(clock.clone()), Config::DEFAULT);
+    act(&mut bus.device(settings).unwrap());
+    spi.done();
+    pins.iter_mut().for_each(Pin::done);
+    clock.now()
+}
+
+#[test]
+fn a_write() {
+    let traffic = [Traffic::write_vec(vec![1, 2]), Traffic::flush()];
+    sees(settings(), &traffic, &selected(), &[], |device| {
+        SpiDevice::write(device, &[1, 2]).unwrap();
+    });
+}
+
+#[test]
+fn a_read() {
+    let traffic = [Traffic::read_vec(vec![1, 2]), Traffic::flush()];
+    sees(settings(), &traffic, &selected(), &[], |device| {
+        let mut into = [0; 2];
+        device.read(&mut into).unwrap();
+        assert_eq!(into, [1, 2]);
+    });
+}
+
+#[test]
+fn a_transfer() {
+    let traffic = [Traffic::transfer(vec![1, 2], vec![3, 4]), Traffic::flush()];
+    sees(settings(), &traffic, &selected(), &[], |device| {
+        let mut into = [0; 2];
+        device.transfer(&mut into, &[1, 2]).unwrap();
+        assert_eq!(into, [3, 4]);
+    });
+}
+
+#[test]
+fn a_transfer_in_place() {
+    let traffic = [
+        Traffic::transfer_in_place(vec![1, 2], vec![3, 4]),
+        Traffic::flush(),
+    ];
+    sees(settings(), &traffic, &selected(), &[], |device| {
+        let mut bytes = [1, 2];
+        device.transfer_in_place(&mut bytes).unwrap();
+        assert_eq!(bytes, [3, 4]);
+    });
+}
+
+#[test]
+fn a_write_then_a_read_in_one_selection() {
+    let traffic = [
+        Traffic::write_vec(vec![0x9f]),
+        Traffic::flush(),
+        Traffic::read_vec(vec![0xef, 0x40, 0x16]),
+        Traffic::flush(),
+    ];
+    sees(settings(), &traffic, &selected(), &[], |device| {
+        let mut id = [0; 3];
+        device.write_then_read(&[0x9f], &mut id).unwrap();
+        assert_eq!(id, [0xef, 0x40, 0x16]);
+    });
+}
+
+#[test]
+fn all_operations_in_one_selection_with_a_delay() {
+    let traffic = [
+        Traffic::write_vec(vec![1]),
+        Traffic::flush(),
+        Traffic::read_vec(vec![2]),
+        Traffic::flush(),
+        Traffic::transfer(vec![3], vec![4]),
+        Traffic::flush(),
+        Traffic::transfer_in_place(vec![5], vec![6]),
+        Traffic::flush(),
+    ];
+    let took = sees(settings(), &traffic, &selected(), &[], |device| {
+        let (mut read, mut both, mut place) = ([0], [0], [5]);
+        device
+            .transaction(&mut [
+                Operation::Write(&[1]),
+                Operation::DelayNs(700),
+                Operation::Read(&mut read),
+                Operation::Transfer(&mut both, &[3]),
+                Operation::TransferInPlace(&mut place),
+            ])
+            .unwrap();
+        assert_eq!((read, both, place), ([2], [4], [6]));
+    });
+    assert_eq!(took, Nanos(700));
+}
+
+#[test]
+fn no_operations_select_and_release() {
+    sees(settings(), &[], &selected(), &[], |device| {
+        device.transaction(&mut []).unwrap();
+    });
+}
+
+#[test]
+fn empty_operations_move_nothing() {
+    sees(settings(), &[], &selected(), &[], |device| {
+        device.read(&mut []).unwrap();
+    });
+}
+
+#[test]
+fn a_message_that_deselects_in_the_middle_has_two_selections() {
+    let traffic = [
+        Traffic::write_vec(vec![1]),
+        Traffic::flush(),
+        Traffic::write_vec(vec![2]),
+        Traffic::flush(),
+    ];
+    let line = [selected(), selected()].concat();
+    let took = sees(settings(), &traffic, &line, &[], |device| {
+        let again = Transfer::write(&[1]).deselect(Nanos(900));
+        device.sync(&mut [again, Transfer::write(&[2])]).unwrap();
+    });
+    assert_eq!(took, Nanos(900));
+}
+
+#[test]
+fn a_line_that_is_active_high_goes_the_other_way() {
+    let traffic = [Traffic::write_vec(vec![1]), Traffic::flush()];
+    let high = Settings::new(1_000_000, Select::Line(1, Polarity::ActiveHigh));
+    let line = [Edge::set(State::High), Edge::set(State::Low)];
+    sees(high, &traffic, &[], &line, |device| {
+        SpiDevice::write(device, &[1]).unwrap();
+    });
+}
+
+#[test]
+fn without_a_line_no_pin_moves() {
+    let traffic = [Traffic::write_vec(vec![0xff; 10]), Traffic::flush()];
+    let none = Settings::new(1_000_000, Select::None);
+    sees(none, &traffic, &[], &[], |device| {
+        SpiDevice::write(device, &[0xff; 10]).unwrap();
+    });
+}
+
+#[test]
+fn several_messages_in_a_row_are_each_selected() {
+    let traffic = [
+        Traffic::write_vec(vec![1]),
+        Traffic::flush(),
+        Traffic::read_vec(vec![2]),
+        Traffic::flush(),
+    ];
+    let line = [selected(), selected()].concat();
+    sees(settings(), &traffic, &line, &[], |device| {
+        let mut locked = device.lock().unwrap();
+        locked.sync(&mut [Transfer::write(&[1])]).unwrap();
+        locked.sync(&mut [Transfer::read(&mut [0])]).unwrap();
+    });
+}
+
+#[test]
+fn what_a_fixed_bus_is_not_set_to_is_refused() {
+    sees(settings(), &[], &[], &[], |device| {
+        let refused = |transfer: Transfer<'_>, why| {
+            let expected = Err(Error::Invalid { transfer: 0, why });
+            assert_eq!(device.sync(&mut [transfer]), expected);
+        };
+        refused(
+            Transfer::write(&[1]).clock(999_999),
+            Invalid::TooSlow(1_000_000),
+        );
+        let word = WordSize::Bits16;
+        refused(Transfer::write(&[1, 2]).word(word), Invalid::Word(word));
+    });
+    let fixed = Fixed::new(Spi::new(&[]), settings());
+    let hal = Hal::new(fixed, [Pin::new(&[]), Pin::new(&[])]);
+    let bus: HalBus = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
+    let refused = bus.device(settings().mode(Mode::Mode3)).unwrap_err();
+    assert_eq!(refused, Invalid::Mode(Mode::Mode3));
+    bus.with_controller(|_| ()).unwrap();
+    // Nothing was asked of any of them.
+    let (mut spi, mut pins) = take(bus);
+    spi.done();
+    pins.iter_mut().for_each(Pin::done);
+}
+
+/// The mocks, which want to be told that it was all.
+fn take(bus: HalBus) -> (Spi<u8>, [Pin; 2]) {
+    let parts = bus.into_controller().release();
+    (parts.0.release(), parts.1)
+}

@@ -144,7 +144,8 @@ fuzz_target!(|input: Input| {
         let before = space.contents();
         let accesses = space.accesses.get();
         let sized = bars(&space, function).unwrap();
-        assert!(space.accesses.get() - accesses <= 3 + 7 * 4);
+        // Four a register; and one more look where both halves of 64 bits read all ones.
+        assert!(space.accesses.get() - accesses <= 3 + 7 * 4 + 3);
         if space.vanish == u64::MAX {
             // What is set while bits change that cannot be changed back stays changed.
             assert_eq!(space.contents(), before);

@@ -86,8 +86,9 @@ impl IntoIterator for Bars {
 /// (PCI 3.0, 6.2.5.1) with its decoding of I/O and memory turned off meanwhile; then all is
 /// put back, also where something goes wrong on the way.
 ///
-/// Four accesses a BAR, and three to turn decoding off and on where it is on. Whether the
-/// function is a bus master is left alone: that has nothing to do with what it decodes.
+/// Four accesses a register (one more where an upper half is all ones), and three to turn
+/// decoding off and on where it is on. Whether the function is a bus master is left alone:
+/// that has nothing to do with what it decodes.
 ///
 /// Nobody may use the function meanwhile. That includes what prints to a display on it; and
 /// a bridge does not pass on accesses to what is below it. A host bridge's decoding is left

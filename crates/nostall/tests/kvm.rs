@@ -2,9 +2,12 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-use std::io::Write;
+#[path = "common/kvm.rs"]
+mod common_kvm;
+
 use std::time::Duration;
 
+use common_kvm::kvm_with;
 use nostall_devices::uart::{Profile, Uart as Model};
 use nostall_uart::Strategy;
 use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
@@ -28,24 +31,9 @@ const LIMITS: Limits = Limits {
     qemu_bytes: 0,
 };
 
-/// The host's KVM. Without one the test is skipped, which is said where it can be
-/// seen; with `NOSTALL_REQUIRE_KVM` set it fails.
 fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
     let pci = Pci::Trap;
     kvm_with(test, Options { uart, pci })
-}
-
-fn kvm_with(test: &str, options: Options) -> Option<Kvm> {
-    let missing = match Kvm::find(options) {
-        Ok(kvm) if kvm.options() == options => return Some(kvm),
-        Ok(kvm) => kvm.notes().join("; "),
-        Err(error) => error.to_string(),
-    };
-    let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
-    assert!(!required, "{test}: {missing}");
-    // Not by a macro of std: the test harness would swallow it.
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {missing}");
-    None
 }
 
 fn guest<'a>(kernel: &'a [u8], work: &'a [Work], input: &'a [u8]) -> Guest<'a> {

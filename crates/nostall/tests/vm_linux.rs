@@ -3,17 +3,19 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+#[path = "common/kvm.rs"]
+mod common_kvm;
+
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use common_kvm::{kvm_with, skip};
 use nostall_vm::kvm::linux::{Console, Ended, Finished, Linux, Pci};
 use nostall_vm::kvm::{self, Kvm, Options, Uart};
 use nostall_vm::{Error, Exits};
 
-/// The host's KVM. Without one the test is skipped, which is said where it can be
-/// seen; with `NOSTALL_REQUIRE_KVM` set it fails.
 fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
     let options = Options {
         uart,
@@ -22,18 +24,14 @@ fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
     find(test, options)
 }
 
+/// The host's KVM, if it also has what interrupts a kernel.
 fn find(test: &str, options: Options) -> Option<Kvm> {
-    let missing = match Kvm::find(options) {
-        Ok(kvm) if kvm.options() != options => kvm.notes().join("; "),
-        Ok(kvm) if !kvm.capabilities().interrupts => "no interrupt controllers".to_owned(),
-        Ok(kvm) => return Some(kvm),
-        Err(error) => error.to_string(),
-    };
-    let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
-    assert!(!required, "{test}: {missing}");
-    // Not by a macro of std: the test harness would swallow it.
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {missing}");
-    None
+    let kvm = kvm_with(test, options)?;
+    if !kvm.capabilities().interrupts {
+        skip(test, "no interrupt controllers");
+        return None;
+    }
+    Some(kvm)
 }
 
 /// A bzImage (Linux: Documentation/arch/x86/boot.rst) whose 64-bit entry is `code`.

@@ -23,6 +23,10 @@ mod second;
 #[path = "x86_64/mod.rs"]
 mod arch;
 
+#[cfg(target_arch = "riscv64")]
+#[path = "riscv64/mod.rs"]
+mod arch;
+
 use core::panic::PanicInfo;
 
 use nostall_io::Processor;

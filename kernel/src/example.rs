@@ -3,7 +3,7 @@
 #[path = "../../crates/nostall-uart/examples/console/console.rs"]
 mod console;
 
-use crate::arch::{self, SerialPort as Port, Tsc as Clock};
+use crate::arch::{self, MachineClock as Clock, SerialPort as Port};
 
 /// Opens a console and prints one line.
 pub fn run(clock: Clock) {

@@ -1,7 +1,7 @@
 //! The work.
 
 use nostall_io::{Clock, Counting, Registers};
-use nostall_uart::{Console, LineSettings};
+use nostall_uart::Console;
 use nostall_work::{Report, Work, WorkList, uart};
 
 use crate::second::SecondTask;
@@ -10,7 +10,7 @@ use crate::{arch, example, fail, pci, pstore, report, script};
 /// Does the whole list, as often as it says, and calls `ready` before it begins. If
 /// it begins with a sending, the console is open by then, and the ways to configuration
 /// space are chosen: whoever counts exits between reports counts the work's alone.
-pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::Tsc, ready: impl FnOnce()) {
+pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::MachineClock, ready: impl FnOnce()) {
     let second = SecondTask::new(clock);
     let sends_first = matches!(list.iter().next(), Some(Work::Uart(_)));
     let mut console = sends_first.then(|| open_console(&second));
@@ -40,6 +40,11 @@ pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::Tsc, ready: impl FnO
                     let machine = machine.as_ref().expect("looked at, for there is work");
                     machine.run(job, item as u16);
                 }
+                #[cfg(target_arch = "riscv64")]
+                Work::Spi(job) => {
+                    let cpus = list.cpus;
+                    crate::spi::Machine { cpus, clock }.run(job, item as u16);
+                }
                 Work::UartScript => script::run(input, &second),
                 Work::BusCheck => arch::bus_check::run(),
                 Work::Example => example::run(*clock),
@@ -52,7 +57,7 @@ pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::Tsc, ready: impl FnO
 
 fn open_console<C: Clock>(clock: C) -> Console<Counting<impl Registers>, C> {
     let port = Counting::new(arch::serial_port());
-    match Console::open(port, clock, LineSettings::baud(115_200)) {
+    match Console::open(port, clock, arch::line_settings()) {
         Ok(console) => console,
         Err(error) => panic!("serial port: {error}"),
     }

@@ -5,12 +5,12 @@ use core::fmt::{self, Write};
 use nostall_io::{Clock, Nanos, Processor};
 use spin::{Mutex, MutexGuard, Once};
 
-use crate::arch::{Cpu, Tsc};
+use crate::arch::{Cpu, MachineClock};
 
 /// Bytes that are kept, the newest.
 const SIZE: usize = 4096;
 
-static CLOCK: Once<Tsc> = Once::new();
+static CLOCK: Once<MachineClock> = Once::new();
 
 static LOG: Mutex<Log> = Mutex::new(Log {
     bytes: [0; SIZE],
@@ -24,7 +24,7 @@ struct Log {
 }
 
 /// From now on lines have a time.
-pub fn start(clock: Tsc) {
+pub fn start(clock: MachineClock) {
     CLOCK.call_once(|| clock);
 }
 

@@ -18,9 +18,15 @@ mod pstore;
 mod report;
 mod script;
 mod second;
+#[cfg(target_arch = "riscv64")]
+mod spi;
 
 #[cfg(target_arch = "x86_64")]
 #[path = "x86_64/mod.rs"]
+mod arch;
+
+#[cfg(target_arch = "riscv64")]
+#[path = "riscv64/mod.rs"]
 mod arch;
 
 use core::panic::PanicInfo;

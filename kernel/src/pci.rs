@@ -5,44 +5,44 @@ use core::ptr::NonNull;
 use core::slice;
 
 use heapless::Vec;
-use nostall_io::{Accumulator, Counting, Counts};
-use nostall_pci::mcfg::{Mcfg, Segment};
-use nostall_pci::{Choice, Ecam, Environment, Known, Policy, Ports, REGISTERS, Selector};
-use nostall_work::pci::{Counted, Job, Method, RAM_AT, Space, Told};
-use nostall_work::{Report, Text};
+use nostall_io::{Counting, Counts};
+use nostall_pci::mcfg::Segment;
+use nostall_pci::{Choice, Ecam, Known, Policy, Ports, REGISTERS, Selector};
+use nostall_work::Report;
+use nostall_work::pci::{Counted, Job, Method, RAM_AT, Room, Space, Told};
 use spin::mutex::SpinMutex;
 
-use crate::arch::pci as machine;
-use crate::arch::{Cpu, Tsc};
+use crate::arch::pci::{self as machine, EcamWindow, PortWindow};
+use crate::arch::{Cpu, MachineClock};
 use crate::report;
 
 /// ECAM windows that are used; of a machine with more, the first.
 const MOST: usize = 16;
 
 /// The ports, under their lock.
-type ByPorts<'a> = Ports<SpinMutex<()>, &'a Counting<nostall_io::Ports>, Cpu>;
+type ByPorts<'a> = Ports<SpinMutex<()>, &'a Counting<PortWindow>, Cpu>;
 
 /// One ECAM window.
-type Window<'a> = Ecam<&'a Counting<Accumulator>>;
+type Window<'a> = Ecam<&'a Counting<EcamWindow>>;
 
 /// Where registers are reached, and counted.
 pub struct Windows {
-    ports: Option<Counting<nostall_io::Ports>>,
-    ecam: Vec<(Segment, Counting<Accumulator>), MOST>,
-    ram: Counting<Accumulator>,
+    ports: Option<Counting<PortWindow>>,
+    ecam: Vec<(Segment, Counting<EcamWindow>), MOST>,
+    ram: Counting<EcamWindow>,
 }
 
 impl Windows {
     /// What this machine has. To be done once: all use one page for a function in memory.
     pub fn find() -> Self {
         let mut ecam = Vec::new();
-        each_window(|segment, window| {
+        machine::each_window(|segment, window| {
             if let Ok(window) = window {
                 let _ = ecam.push((segment, Counting::new(window))); // the first
             }
         });
         Self {
-            ports: ports_if_any().map(Counting::new),
+            ports: machine::ports().map(Counting::new),
             ecam,
             ram: Counting::new(ram()),
         }
@@ -88,38 +88,6 @@ impl Counted for Windows {
     }
 }
 
-/// The ports, if this machine has them.
-fn ports_if_any() -> Option<nostall_io::Ports> {
-    let ports: Ports<SpinMutex<()>, _, _> = Ports::new(machine::ports(), Cpu);
-    ports.exist().then(|| ports.into_window())
-}
-
-/// Shows `look` every ECAM window of the firmware's table, or why it is not used.
-///
-/// Returns why there is no such table, if there is none.
-fn each_window(mut look: impl FnMut(Segment, Result<Accumulator, Text>)) -> Option<Text> {
-    let Some(table) = machine::mcfg() else {
-        return Some(Report::text(format_args!("ACPI has no MCFG table")));
-    };
-    let table = match Mcfg::parse(table) {
-        Ok(table) => table,
-        Err(bad) => return Some(Report::text(format_args!("{bad}"))),
-    };
-    let (environment, bits) = (Environment::detect(), machine::address_bits());
-    for segment in table.segments() {
-        let window = match segment.believe(environment, bits, machine::reserved()) {
-            Ok(()) => machine::window(&segment.window()).ok_or_else(|| {
-                Report::text(format_args!(
-                    "the ECAM window is in RAM, or beyond the 4 GiB that this kernel maps"
-                ))
-            }),
-            Err(doubt) => Err(Report::text(format_args!("{doubt}"))),
-        };
-        look(segment, window);
-    }
-    None
-}
-
 /// The methods of a machine.
 pub struct Methods<'a> {
     windows: &'a Windows,
@@ -135,10 +103,10 @@ impl<'w> Methods<'w> {
     /// Chooses among them.
     ///
     /// Panics if there is none, or no function to be found by it.
-    pub fn choose<'a>(&'a self, clock: &'a Tsc) -> Machine<'a, 'w> {
+    pub fn choose<'a>(&'a self, clock: &'a MachineClock) -> Machine<'a, 'w> {
         let ports = self.ports.as_ref();
         let ecam = (!self.ecam.is_empty()).then_some(&self.ecam[..]);
-        let policy = Policy::of(Environment::detect(), Known::TABLE);
+        let policy = Policy::of(machine::environment(), Known::TABLE);
         let (auto, choice) = Selector::choose(ports, ecam, policy);
         let space = Space::new(
             auto,
@@ -160,7 +128,7 @@ impl<'w> Methods<'w> {
 
 /// A machine whose configuration space can be worked on.
 pub struct Machine<'a, 'w> {
-    space: Space<'a, &'a ByPorts<'w>, &'a [Window<'w>], &'a [Window<'w>], &'a Tsc>,
+    space: Space<'a, &'a ByPorts<'w>, &'a [Window<'w>], &'a [Window<'w>], &'a MachineClock>,
     policy: Policy,
     choice: Choice,
 }
@@ -174,7 +142,7 @@ impl Machine<'_, '_> {
                 self.describe(&mut tell);
                 self.space.enumerate(&mut tell);
             }
-            Job::Assign(room) => self.space.assign(room, &mut tell),
+            Job::Assign(room) => self.assign(room, &mut tell),
             Job::VirtioDrivers => self.space.virtio_drivers(&mut tell),
             Job::Measure(operation, method) => {
                 tell(Told::Measured(self.space.measure(operation, method)));
@@ -182,15 +150,26 @@ impl Machine<'_, '_> {
         }
     }
 
+    fn assign(&self, room: Option<Room>, tell: &mut impl FnMut(Told)) {
+        let ranges = match room {
+            Some(room) => Some(self.space.ranges(room)),
+            None => machine::ranges(),
+        };
+        match ranges {
+            Some(ranges) => self.space.assign(&ranges, tell),
+            None => panic!("pci:assign: the firmware does not tell what there is to give out"),
+        }
+    }
+
     fn describe(&self, tell: &mut impl FnMut(Told)) {
-        let environment = Environment::detect();
+        let environment = machine::environment();
         tell(Told::Machine {
             environment: Report::text(format_args!("{environment}")),
             ecam_first: self.policy == Policy::EcamFirst,
             chosen: Method::chosen(self.choice),
             why: Report::text(format_args!("{}", self.choice)),
         });
-        let none = each_window(|segment, window| {
+        let none = machine::each_window(|segment, window| {
             tell(Told::Window {
                 segment: segment.number,
                 buses: (*segment.buses.start(), *segment.buses.end()),
@@ -205,7 +184,7 @@ impl Machine<'_, '_> {
 }
 
 /// A page in memory, as a function's registers.
-fn ram() -> Accumulator {
+fn ram() -> EcamWindow {
     #[repr(align(4096))]
     struct Page(UnsafeCell<[u8; REGISTERS as usize]>);
     // SAFETY: used through the window alone.
@@ -214,5 +193,5 @@ fn ram() -> Accumulator {
 
     let base = NonNull::from(&PAGE.0).cast();
     // SAFETY: of plain memory, and nothing else uses it.
-    unsafe { Accumulator::new(base, REGISTERS.into()) }
+    unsafe { machine::window(base, REGISTERS.into()) }
 }

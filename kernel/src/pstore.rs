@@ -9,7 +9,7 @@ use nostall_work::pstore::{
 use spin::Mutex;
 use spin::mutex::SpinMutex;
 
-use crate::arch::{self, Tsc};
+use crate::arch::{self, MachineClock};
 use crate::{crew, log, report};
 
 /// Longer than a stage waits for its neighbours, of which there are two.
@@ -24,7 +24,7 @@ static LOGS: Mutex<Option<Logs<'static>>> = Mutex::new(None);
 /// The CPUs whose functions are recorded, and their clock.
 pub struct Machine<'a> {
     pub cpus: u16,
-    pub clock: &'a Tsc,
+    pub clock: &'a MachineClock,
 }
 
 impl Machine<'_> {

@@ -1,6 +1,8 @@
 //! The channel to the machine that runs us.
 
-use nostall_io::{Processor, Registers};
+use core::ffi::CStr;
+
+use nostall_io::Processor;
 use nostall_work::Report;
 use spin::Mutex;
 
@@ -31,6 +33,11 @@ pub fn last_words(report: &Report) {
 }
 
 fn write(report: &Report) {
-    let mut line = [0; Report::LONGEST];
-    arch::report_channel().write_burst(0, report.encode(&mut line));
+    // One byte more, so that a zero ends the longest, too.
+    let mut line = [0; Report::LONGEST + 1];
+    let len = report.encode(&mut line[..Report::LONGEST]).len();
+    line[len] = 0;
+    if let Ok(line) = CStr::from_bytes_until_nul(&line) {
+        arch::send_report(line);
+    }
 }

@@ -180,12 +180,12 @@ fn failure(report: &Report) -> Option<String> {
             vector,
             name,
             error,
-            rip,
-            rsp,
-            cr2,
+            pc,
+            sp,
+            address,
         } => Some(format!(
             "exception {vector} on CPU {cpu}: {name} \
-             (rip {rip:#x}, rsp {rsp:#x}, cr2 {cr2:#x}, error {error:#x})"
+             (pc {pc:#x}, sp {sp:#x}, address {address:#x}, error {error:#x})"
         )),
         _ => None,
     }

@@ -45,4 +45,4 @@ pub mod spi;
 pub mod uart;
 
 pub use list::{BadWord, Failure, Timer, Window, Work, WorkList};
-pub use report::{Report, Text, Values};
+pub use report::{FIRMWARE_DONE, Report, Text, Values};

@@ -128,10 +128,9 @@ impl fmt::Display for BadWord<'_> {
 }
 
 /// How the guest reaches its serial port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
     /// By the ports that a PC has it at: `uart=ports`.
-    #[default]
     Ports,
     /// In memory: `uart=mmio:0xd0000000:4096`.
     Mmio {
@@ -170,9 +169,10 @@ impl FromStr for Window {
 /// Whether the guest's CPUs have a timer that interrupts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timer {
-    /// Each its local APIC's, which is to tick: `timer=apic`.
+    /// Each its own (its local APIC's, or the one behind RISC-V's SBI), which is to tick:
+    /// `timer=per-cpu`.
     #[default]
-    Apic,
+    PerCpu,
     /// None, or none that is to be used; only one CPU can be run so: `timer=none`.
     None,
 }
@@ -180,7 +180,7 @@ pub enum Timer {
 impl fmt::Display for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Apic => "apic",
+            Self::PerCpu => "per-cpu",
             Self::None => "none",
         })
     }
@@ -191,7 +191,7 @@ impl FromStr for Timer {
 
     fn from_str(word: &str) -> Result<Self, ()> {
         match word {
-            "apic" => Ok(Self::Apic),
+            "per-cpu" => Ok(Self::PerCpu),
             "none" => Ok(Self::None),
             _ => Err(()),
         }
@@ -201,13 +201,15 @@ impl FromStr for Timer {
 /// What a guest is to do: `cpus=2 repeat=5 uart:byte-polled:whole ...`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkList<'a> {
-    /// How many CPUs the machine has; all are to be started. 1 if not given.
+    /// How many CPUs the machine has that can run a kernel; all are to be started. 1 if
+    /// not given.
     pub cpus: u16,
     /// How often the whole list is to be done. 1 if not given.
     pub repeat: u16,
-    /// Where the serial port is. A PC's, if not given.
-    pub window: Window,
-    /// What interrupts a CPU. Its APIC's timer, if not given.
+    /// Where the serial port is; `None` if the guest is to know: a PC's, or as the
+    /// device tree tells.
+    pub window: Option<Window>,
+    /// What interrupts a CPU. Its own timer, if not given.
     pub timer: Timer,
     words: &'a str,
 }
@@ -222,15 +224,15 @@ impl<'a> WorkList<'a> {
         let mut list = Self {
             cpus: 1,
             repeat: 1,
-            window: Window::Ports,
-            timer: Timer::Apic,
+            window: None,
+            timer: Timer::PerCpu,
             words,
         };
         for word in words.split_ascii_whitespace() {
             let understood = match word.split_once('=') {
                 Some(("cpus", n)) => n.parse().map(|n| list.cpus = n).is_ok(),
                 Some(("repeat", n)) => n.parse().map(|n| list.repeat = n).is_ok(),
-                Some(("uart", w)) => w.parse().map(|w| list.window = w).is_ok(),
+                Some(("uart", w)) => w.parse().map(|w| list.window = Some(w)).is_ok(),
                 Some(("timer", t)) => t.parse().map(|t| list.timer = t).is_ok(),
                 Some(_) => false,
                 None => word.parse::<Work>().is_ok(),
@@ -276,8 +278,10 @@ mod tests {
             memory: (0xc000_0000, 0xe000_0000),
             prefetchable: (0, u64::MAX),
         };
-        [Job::Enumerate, Job::VirtioDrivers, Job::Assign(room)]
+        let assign = [None, Some(room)].map(Job::Assign);
+        [Job::Enumerate, Job::VirtioDrivers]
             .into_iter()
+            .chain(assign)
             .chain(measured)
     }
 
@@ -316,14 +320,14 @@ mod tests {
     fn what_a_machine_has_survives_the_command_line() {
         let (base, stride) = (0xd000_0000, 4096);
         for window in [Window::Ports, Window::Mmio { base, stride }] {
-            for timer in [Timer::Apic, Timer::None] {
+            for timer in [Timer::PerCpu, Timer::None] {
                 let line = format!("uart={window} timer={timer}");
                 let list = WorkList::parse(&line).unwrap();
-                assert_eq!((list.window, list.timer), (window, timer));
+                assert_eq!((list.window, list.timer), (Some(window), timer));
             }
         }
         let list = WorkList::parse("").unwrap();
-        assert_eq!((list.window, list.timer), (Window::Ports, Timer::Apic));
+        assert_eq!((list.window, list.timer), (None, Timer::PerCpu));
     }
 
     #[test]
@@ -340,6 +344,7 @@ mod tests {
             "uart=mmio:0xd0000000",
             "uart=mmio:0xd0000000:65536",
             "timer=pit",
+            "timer=apic",
             "uart-script:",
             "example:",
             "pstore:",

@@ -15,6 +15,10 @@ pub type Text = heapless::String<200>;
 /// Values that were read, as many as one report holds.
 pub type Values = heapless::Vec<u8, 32>;
 
+/// What a guest has its firmware print last of all, where both have the same serial line:
+/// what comes after it is the guest's.
+pub const FIRMWARE_DONE: &str = "nostall: from here on this line is the kernel's\r\n";
+
 /// One report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -24,10 +28,10 @@ pub enum Report {
     Ready {
         /// CPUs that run, and whose timers tick.
         cpus: u16,
-        /// The rate of the time stamp counter, in hertz.
-        tsc_hz: u64,
-        /// The rate of the first CPU's local APIC timer, in hertz.
-        apic_timer_hz: u64,
+        /// The rate of the counter that the clock reads, in hertz.
+        clock_hz: u64,
+        /// The rate of the first CPU's timer, in hertz; 0 if none is used.
+        timer_hz: u64,
     },
     /// One piece of work of the list was a sending, and is done.
     Sent {
@@ -84,11 +88,11 @@ pub enum Report {
         /// The error code; 0 where the exception has none.
         error: u64,
         /// The instruction.
-        rip: u64,
+        pc: u64,
         /// The stack pointer.
-        rsp: u64,
-        /// The address of a page fault.
-        cr2: u64,
+        sp: u64,
+        /// The address that could not be accessed, where it was one.
+        address: u64,
     },
     /// The whole list is done. The guest ends itself after this.
     Done,
@@ -154,7 +158,7 @@ mod tests {
             prop_assert!(message.starts_with(text.as_str()));
             let small = number as u16;
             let report = match what {
-                0 => Report::Ready { cpus: small, tsc_hz: number, apic_timer_hz: number },
+                0 => Report::Ready { cpus: small, clock_hz: number, timer_hz: number },
                 1 => Report::Sent {
                     item: small,
                     sent: Sent { written: number, timed_out: number % 2 == 0, ..Sent::default() },
@@ -166,7 +170,7 @@ mod tests {
                 },
                 4 => Report::Exception {
                     cpu: small, vector: 14, name: text,
-                    error: number, rip: number, rsp: number, cr2: number,
+                    error: number, pc: number, sp: number, address: number,
                 },
                 5 => Report::Moved {
                     item: small,

@@ -118,7 +118,7 @@ fn before_numbers_are_given_out_a_bridge_is_a_fault_and_after_it_is_not() {
         assert_eq!(faults, [expected]);
 
         let mut assigned = Vec::new();
-        space.assign(ROOM, &mut |told| assigned.push(told));
+        space.assign(&space.ranges(ROOM), &mut |told| assigned.push(told));
         let [
             Told::Assigned {
                 last_bus: 6,
@@ -152,7 +152,7 @@ fn what_has_no_room_is_told_and_left() {
             prefetchable: (0x4_0000_0000, 0x5_0000_0000),
             ..ROOM
         };
-        space.assign(room, &mut |one| told.push(one));
+        space.assign(&space.ranges(room), &mut |one| told.push(one));
         let [Told::Fault { what, .. }, Told::Assigned { left: 1, .. }] = &told[..] else {
             panic!("{told:?}");
         };
@@ -165,7 +165,7 @@ fn what_has_no_room_is_told_and_left() {
             memory: (0xc000_0000, 0x2_0000_0000),
             ..ROOM
         };
-        space.assign(upside_down, &mut |one| told.push(one));
+        space.assign(&space.ranges(upside_down), &mut |one| told.push(one));
         assert!(matches!(&told[..], [Told::Fault { .. }]), "{told:?}");
     })
     .unwrap();
@@ -215,7 +215,7 @@ fn a_register_that_was_written_is_as_it_was() {
 #[test]
 fn virtio_drivers_sees_what_we_see() {
     on(&bus(), BOTH, |space| {
-        space.assign(ROOM, &mut |_| {});
+        space.assign(&space.ranges(ROOM), &mut |_| {});
         let told = enumerate(space);
         let mut ours: Vec<_> = functions(&told, Method::Auto)
             .iter()
@@ -254,7 +254,7 @@ fn functions_that_vanish_in_a_walk_end_it_in_time_and_make_trees_differ() {
         let (switch, card) = (topology.upstream, topology.virtio_net);
         let bus = VirtualBus::new(topology.bridge);
         on(&bus, BOTH, |space| {
-            space.assign(ROOM, &mut |_| {});
+            space.assign(&space.ranges(ROOM), &mut |_| {});
             bus.vanish_after(accesses, switch);
             bus.vanish_after(accesses, card);
             let told = enumerate(space);

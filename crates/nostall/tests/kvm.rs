@@ -273,14 +273,11 @@ fn a_guest_that_dies_is_quoted() {
             Failure::Panic,
             "panic on CPU 0: on purpose (kernel/src/fail.rs:",
         ),
-        (Failure::NullRead, "page fault on read, not mapped (rip 0x1"),
-        (
-            Failure::CodeWrite,
-            "page fault on write, read-only (rip 0x1",
-        ),
+        (Failure::NullRead, "page fault on read, not mapped (pc 0x1"),
+        (Failure::CodeWrite, "page fault on write, read-only (pc 0x1"),
         (
             Failure::StackOverflow,
-            "double fault, the stack is full (rip 0x1",
+            "double fault, the stack is full (pc 0x1",
         ),
     ] {
         let error = failing(&kvm, failure);

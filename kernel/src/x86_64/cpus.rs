@@ -15,9 +15,10 @@ use x86_64::registers::model_specific::GsBase;
 use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable};
 use x86_64::structures::tss::TaskStateSegment;
 
+use super::Machine;
 use super::apic::LocalApic;
 use super::boot::{MAX_CPUS, TRAMPOLINE};
-use super::{Machine, Tsc};
+use super::clock::Tsc;
 use crate::crew;
 
 /// Where the double fault and the NMI find a stack that is sure to be good.
@@ -148,14 +149,14 @@ pub fn start_cpus(cpus: u16, timer: Timer) -> Machine {
     );
     let clock = Tsc::find();
     match timer {
-        Timer::Apic => start_with_timers(cpus, clock),
+        Timer::PerCpu => start_with_timers(cpus, clock),
         // Whoever sleeps would not be woken: this CPU never does, and is alone.
         Timer::None => {
             assert!(cpus == 1, "{cpus} CPUs without a timer: must be 1");
             Machine {
                 cpus,
                 clock,
-                apic_timer_hz: 0,
+                timer_hz: 0,
             }
         }
     }
@@ -164,8 +165,8 @@ pub fn start_cpus(cpus: u16, timer: Timer) -> Machine {
 fn start_with_timers(cpus: u16, clock: Tsc) -> Machine {
     let apic = LocalApic::of_this_cpu();
     apic.enable();
-    let apic_timer_hz = apic.measure_timer(&clock);
-    TIMER_HZ.store(apic_timer_hz, Ordering::Relaxed);
+    let timer_hz = apic.measure_timer(&clock);
+    TIMER_HZ.store(timer_hz, Ordering::Relaxed);
     TIMER_KNOWN.store(true, Ordering::Release);
     if cpus > 1 {
         place_trampoline();
@@ -189,7 +190,7 @@ fn start_with_timers(cpus: u16, clock: Tsc) -> Machine {
     Machine {
         cpus: ticking() as u16,
         clock,
-        apic_timer_hz,
+        timer_hz,
     }
 }
 

@@ -12,26 +12,27 @@ mod serial;
 mod traps;
 
 use core::arch::x86_64::{__cpuid, CpuidResult};
+use core::ffi::CStr;
 
 use nostall_io::{Ports, Registers};
 use nostall_work::Report;
 
 pub use boot::{MAX_CPUS, persistent_ram};
-pub use clock::Tsc;
+pub use clock::Tsc as MachineClock;
 pub use cpus::{Cpu, sleep_unless, start_cpus, wake_others};
-pub use serial::{SerialPort, serial_port, set_serial_port};
+pub use serial::{SerialPort, line_settings, serial_port, set_serial_port};
 
 /// A machine with all its CPUs up.
 pub struct Machine {
     cpus: u16,
-    clock: Tsc,
+    clock: MachineClock,
     /// 0 if it is not used.
-    apic_timer_hz: u64,
+    timer_hz: u64,
 }
 
 impl Machine {
     /// The clock that all CPUs share.
-    pub const fn clock(&self) -> &Tsc {
+    pub const fn clock(&self) -> &MachineClock {
         &self.clock
     }
 
@@ -39,16 +40,17 @@ impl Machine {
     pub const fn ready(&self) -> Report {
         Report::Ready {
             cpus: self.cpus,
-            tsc_hz: self.clock.hz(),
-            apic_timer_hz: self.apic_timer_hz,
+            clock_hz: self.clock.hz(),
+            timer_hz: self.timer_hz,
         }
     }
 }
 
-/// QEMU's `isa-debugcon`: what is written to its one port arrives at the host.
-pub fn report_channel() -> impl Registers {
+/// Sends one report: to QEMU's `isa-debugcon`, where what is written to its one port
+/// arrives at the host.
+pub fn send_report(line: &CStr) {
     // SAFETY: ring 0; the device does nothing but take bytes.
-    unsafe { Ports::new(0xe9, 1) }
+    unsafe { Ports::new(0xe9, 1) }.write_burst(0, line.to_bytes());
 }
 
 /// How the machine ends.

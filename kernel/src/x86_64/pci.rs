@@ -3,32 +3,79 @@
 use core::ops::Range;
 use core::ptr::{self, NonNull};
 
-use nostall_io::{Accumulator, Ports};
-use nostall_pci::{PORT, PORTS};
+use nostall_io::Accumulator;
+use nostall_pci::mcfg::{Mcfg, Segment};
+use nostall_pci::{Environment, PORT, PORTS, Ports, Ranges};
+use nostall_work::{Report, Text};
+use spin::mutex::SpinMutex;
 
-use super::acpi;
 use super::boot::Firmware;
-use super::{cpuid, paging};
+use super::{Cpu, acpi, cpuid, paging};
+
+/// How I/O ports are accessed.
+pub type PortWindow = nostall_io::Ports;
 
 /// The ports, if there are any: every PC has them, not every virtual machine.
-pub fn ports() -> Ports {
+pub fn ports() -> Option<PortWindow> {
     // SAFETY: ring 0; configuration space does no DMA, and no driver here lets a device do
     // any.
-    unsafe { Ports::new(PORT, PORTS) }
+    let window = unsafe { PortWindow::new(PORT, PORTS) };
+    let ports: Ports<SpinMutex<()>, _, _> = Ports::new(window, Cpu);
+    ports.exist().then(|| ports.into_window())
 }
 
-/// The firmware's table of ECAM windows.
-pub fn mcfg() -> Option<&'static [u8]> {
-    acpi::mcfg(Firmware::get().rsdp)
+/// How memory is accessed for configuration space: by the accumulator alone, as old AMD
+/// processors need for ECAM.
+pub type EcamWindow = Accumulator;
+
+/// Registers in memory.
+///
+/// # Safety
+///
+/// As for [`Accumulator::new`].
+pub const unsafe fn window(base: NonNull<u8>, len: usize) -> EcamWindow {
+    // SAFETY: the caller's word.
+    unsafe { Accumulator::new(base, len) }
 }
 
-/// What the firmware's memory map reserves.
-pub fn reserved() -> impl Iterator<Item = Range<u64>> + Clone {
-    Firmware::get().reserved()
+/// What we run on.
+pub fn environment() -> Environment {
+    Environment::detect()
+}
+
+/// Shows `look` every ECAM window of the firmware's table, or why it is not used.
+///
+/// Returns why there is no such table, if there is none.
+pub fn each_window(mut look: impl FnMut(Segment, Result<EcamWindow, Text>)) -> Option<Text> {
+    let Some(table) = acpi::mcfg(Firmware::get().rsdp) else {
+        return Some(Report::text(format_args!("ACPI has no MCFG table")));
+    };
+    let table = match Mcfg::parse(table) {
+        Ok(table) => table,
+        Err(bad) => return Some(Report::text(format_args!("{bad}"))),
+    };
+    let reserved = Firmware::get().reserved();
+    for segment in table.segments() {
+        let window = match segment.believe(environment(), address_bits(), reserved.clone()) {
+            Ok(()) => ecam(&segment.window()).ok_or_else(|| {
+                Report::text(format_args!(
+                    "the ECAM window is in RAM, or beyond the 4 GiB that this kernel maps"
+                ))
+            }),
+            Err(doubt) => Err(Report::text(format_args!("{doubt}"))),
+        };
+        look(segment, window);
+    }
+    None
+}
+
+/// What there is to give out to devices: the firmware has done that, and tells nobody.
+pub const fn ranges() -> Option<Ranges> {
+    None
 }
 
 /// How many bits physical addresses have (Intel SDM volume 2, CPUID leaf 0x8000_0008).
-pub fn address_bits() -> u8 {
+fn address_bits() -> u8 {
     const LEAVES: u32 = 0x8000_0000;
     const ADDRESS_SIZES: u32 = 0x8000_0008;
     if cpuid(LEAVES).eax < ADDRESS_SIZES {
@@ -39,9 +86,7 @@ pub fn address_bits() -> u8 {
 
 /// Registers at `range`, which a table of the firmware names; `None` if they are beyond
 /// what is mapped.
-///
-/// By the accumulator alone, as old AMD processors need for ECAM.
-pub fn window(range: &Range<u64>) -> Option<Accumulator> {
+fn ecam(range: &Range<u64>) -> Option<EcamWindow> {
     let (start, end) = (
         usize::try_from(range.start).ok()?,
         usize::try_from(range.end).ok()?,
@@ -52,5 +97,5 @@ pub fn window(range: &Range<u64>) -> Option<Accumulator> {
         return None;
     }
     // SAFETY: mapped uncached, so that nothing of ours is there; see `ports` for DMA.
-    Some(unsafe { Accumulator::new(base, len) })
+    Some(unsafe { window(base, len) })
 }

@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use nostall_io::{Mmio, MmioLayout, Ports, Registers};
+use nostall_uart::LineSettings;
 use nostall_work::Window;
 use spin::Once;
 
@@ -12,8 +13,15 @@ const REGISTERS: u16 = 8;
 static WINDOW: Once<Window> = Once::new();
 
 /// From now on the port is reached so. The first word counts.
-pub fn set_serial_port(window: Window) {
-    WINDOW.call_once(|| window);
+pub fn set_serial_port(window: Option<Window>) {
+    if let Some(window) = window {
+        WINDOW.call_once(|| window);
+    }
+}
+
+/// Rate and frame, made from a PC's clock.
+pub const fn line_settings() -> LineSettings {
+    LineSettings::baud(115_200)
 }
 
 /// How the port under test is reached.

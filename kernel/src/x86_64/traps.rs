@@ -75,9 +75,9 @@ fn exception(vector: u8, frame: &Frame) -> ! {
         vector,
         name: Report::text(format_args!("{}{what}", name(vector))),
         error: frame.error,
-        rip: frame.rip,
-        rsp: frame.rsp,
-        cr2,
+        pc: frame.rip,
+        sp: frame.rsp,
+        address: cr2,
     });
     end(Ending::Failure)
 }

@@ -83,7 +83,7 @@ impl Kvm {
         experiment: &Experiment<'_>,
     ) -> Result<(Outcome, Ran), Error> {
         // There is no firmware to do it.
-        let work = experiment.work(Some(Job::Assign(ROOM)));
+        let work = experiment.work(Some(Job::Assign(Some(ROOM))));
         let guest = Guest {
             work: &work,
             repeat: 1,

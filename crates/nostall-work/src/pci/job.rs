@@ -98,8 +98,9 @@ pub struct Room {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
     /// Give out bus numbers, bridge windows and BARs, as firmware does elsewhere; and tell
-    /// what came of it.
-    Assign(Room),
+    /// what came of it. With nothing given, what the firmware's tables say that there is:
+    /// a device tree's.
+    Assign(Option<Room>),
     /// Tell of the machine and of every function, by each method there is, and compare.
     Enumerate,
     /// Tell of every function that the `virtio-drivers` crate finds by our access.
@@ -110,12 +111,13 @@ pub enum Job {
 
 impl fmt::Display for Job {
     /// As a word of a work list: `enumerate`, `read:ports:100000`, `scan:ecam`,
-    /// `assign:c0000000:e0000000:0:0`.
+    /// `assign`, `assign:c0000000:e0000000:0:0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Enumerate => f.write_str("enumerate"),
             Self::VirtioDrivers => f.write_str("virtio-drivers"),
-            Self::Assign(room) => {
+            Self::Assign(None) => f.write_str("assign"),
+            Self::Assign(Some(room)) => {
                 let Room {
                     memory: (m0, m1),
                     prefetchable: (p0, p1),
@@ -141,10 +143,11 @@ impl FromStr for Job {
         match word {
             "enumerate" => return Ok(Self::Enumerate),
             "virtio-drivers" => return Ok(Self::VirtioDrivers),
+            "assign" => return Ok(Self::Assign(None)),
             _ => {}
         }
         if let Some(room) = word.strip_prefix("assign:") {
-            return room.parse().map(Self::Assign);
+            return room.parse().map(|room| Self::Assign(Some(room)));
         }
         let (operation, method) = word.split_once(':').ok_or(())?;
         let (method, count) = match method.split_once(':') {

@@ -168,25 +168,29 @@ where
         segments.filter(move |segment| access.reaches(root(*segment), 0))
     }
 
+    /// What there is to give out in segment 0 where there is this room.
+    pub fn ranges(&self, room: Room) -> Ranges {
+        let (memory, prefetchable) = (room.memory, room.prefetchable);
+        Ranges {
+            buses: 0..=self.last_bus(),
+            io: IO,
+            memory: memory.0..memory.1,
+            prefetchable: prefetchable.0..prefetchable.1,
+        }
+    }
+
     /// Gives out bus numbers, windows and BARs in segment 0, whatever was there before, and
     /// has the functions answer where they have a place.
     ///
     /// By itself, because it takes some 10 KiB of stack that the others need not have.
     #[inline(never)]
-    pub fn assign(&self, room: Room, tell: &mut impl FnMut(Told)) {
-        let (memory, prefetchable) = (room.memory, room.prefetchable);
-        let ranges = Ranges {
-            buses: 0..=self.last_bus(),
-            io: IO,
-            memory: memory.0..memory.1,
-            prefetchable: prefetchable.0..prefetchable.1,
-        };
+    pub fn assign(&self, ranges: &Ranges, tell: &mut impl FnMut(Told)) {
         let method = Method::Auto;
         let mut fault = |what: fmt::Arguments<'_>| {
             let what = Report::text(what);
             tell(Told::Fault { method, what });
         };
-        let assigned = assign(&self.auto, 0, &ranges, Decoding::On, |why| {
+        let assigned = assign(&self.auto, 0, ranges, Decoding::On, |why| {
             fault(format_args!("{why}"));
         });
         match assigned {

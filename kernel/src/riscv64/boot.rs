@@ -1,0 +1,89 @@
+//! What the firmware hands over, by the SBI's boot protocol.
+
+use core::arch::global_asm;
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::slice;
+
+use nostall_work::FIRMWARE_DONE;
+use nostall_work::pstore::REGION;
+
+use super::{cpus, firmware, paging, tree};
+use crate::Boot;
+
+/// CPUs that there are stacks for.
+pub const MAX_CPUS: usize = 64;
+/// Bytes from one CPU's stack to the next, the guard page below it included.
+pub const STACK_STRIDE: usize = 9 * 4096;
+/// Bytes of the stack on which a CPU deals with exceptions and interrupts.
+const TRAP_STACK_SIZE: usize = 8192;
+
+global_asm!(
+    ".set MAX_CPUS, {max}",
+    ".set STACK_STRIDE, {stride}",
+    ".set TRAP_STACK_SIZE, {trap_stack}",
+    include_str!("boot.s"),
+    max = const MAX_CPUS,
+    stride = const STACK_STRIDE,
+    trap_stack = const TRAP_STACK_SIZE,
+);
+
+/// Every CPU comes here from boot.s, with the hart's id and its own number; the first one
+/// with the device tree.
+#[unsafe(no_mangle)]
+extern "C" fn rust_entry(hart: usize, number: usize, device_tree: *const u8) -> ! {
+    if number != 0 {
+        paging::activate();
+        cpus::idle();
+    }
+    // SAFETY: the boot protocol put it there, and nothing has been written since but our
+    // own image.
+    unsafe { tree::init(device_tree) };
+    cpus::init_first(hart);
+    firmware::print(FIRMWARE_DONE);
+    paging::init();
+    paging::activate();
+    crate::main(&Boot {
+        command_line: tree::command_line(),
+        input: input(),
+    })
+}
+
+/// The initial RAM disk, if there is one.
+fn input() -> &'static [u8] {
+    let Some(range) = tree::initrd() else {
+        return &[];
+    };
+    assert!(
+        tree::is_ram(&range) && !overlap(&range, &paging::image()),
+        "the input, at {range:#x?}, does not lie in RAM of its own"
+    );
+    // SAFETY: the firmware put it there, in RAM that is mapped, and nobody writes to it:
+    // not in our image, and see `persistent_ram`.
+    unsafe { slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize) }
+}
+
+/// The RAM that outlives the kernel if the machine keeps it: start and length.
+///
+/// Panics if this machine has none there, or something else lies in it.
+pub fn persistent_ram() -> (NonNull<u8>, usize) {
+    let start = tree::ram_start();
+    let region = start + REGION.start..start + REGION.end;
+    assert!(
+        tree::is_ram(&region),
+        "no RAM at {region:#x?} to keep records in"
+    );
+    let others = [Some(paging::image()), Some(tree::place()), tree::initrd()];
+    for other in others.into_iter().flatten().chain(tree::reserved()) {
+        assert!(
+            !overlap(&region, &other),
+            "persistent RAM, at {region:#x?}, is in use: {other:#x?}"
+        );
+    }
+    let start = NonNull::new(region.start as *mut u8).expect("not null");
+    (start, (region.end - region.start) as usize)
+}
+
+const fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}

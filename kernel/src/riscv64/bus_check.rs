@@ -1,0 +1,53 @@
+//! Every access of the memory window, there and back.
+
+use nostall_io::Registers;
+use nostall_uart::registers::{FCR, LCR, MCR, RBR, THR, fcr, mcr};
+
+use super::{pci, serial_port};
+
+/// Panics if one does not do what it should. Leaves the serial port as its next
+/// user sets it up anyway.
+pub fn run() {
+    let port = serial_port();
+    port.write8(LCR, 3);
+    port.write8(MCR, mcr::LOOP);
+    port.write8(FCR, fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT);
+    let sent = *b"\x00burst \xff";
+    port.write_burst(THR, &sent);
+    let mut echoed = [0; 8];
+    port.read_burst(RBR, &mut echoed);
+    assert_eq!(echoed, sent, "{port:?}");
+    port.write8(FCR, 0);
+    port.write8(MCR, 0);
+
+    pci::each_window(|_, window| {
+        if let Ok(window) = window {
+            check_widths(&window);
+        }
+    });
+}
+
+/// On the first function, the host bridge: vendor and device are read-only; register 0x3c,
+/// the interrupt line, is for software to write.
+fn check_widths(bridge: &impl Registers) {
+    let id = bridge.read32(0);
+    let halves = u32::from(bridge.read16(0)) | u32::from(bridge.read16(2)) << 16;
+    assert_eq!(halves, id, "16 bits");
+    assert_eq!(bridge.read8(0), id as u8, "8 bits");
+    let before = bridge.read16(0x3c);
+    bridge.write16(0x3c, before ^ 0x00ff);
+    assert_eq!(
+        bridge.read16(0x3c) as u8,
+        !(before as u8),
+        "16 bits written"
+    );
+    bridge.write16(0x3c, before);
+    let before = bridge.read32(0x3c);
+    bridge.write32(0x3c, before ^ 0x0000_00ff);
+    assert_eq!(
+        bridge.read32(0x3c) as u8,
+        !(before as u8),
+        "32 bits written"
+    );
+    bridge.write32(0x3c, before);
+}

@@ -1,0 +1,272 @@
+//! The CPUs: numbers, harts, start, timers.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use nostall_io::{Clock, Nanos, Processor};
+use nostall_work::Timer;
+use riscv::interrupt::supervisor as interrupts;
+use riscv::register::{sie, sip, sscratch, time};
+use sbi_rt::HartMask;
+
+use super::boot::MAX_CPUS;
+use super::{Machine, MachineClock, tree};
+use crate::crew;
+
+/// Ticks a second of every CPU's timer.
+const TICK_HZ: u64 = 100;
+
+/// A time that does not come.
+const NEVER: u64 = u64::MAX;
+
+/// What each CPU has for itself.
+struct PerCpu {
+    /// The number that the hardware and the firmware know it by.
+    hart: AtomicUsize,
+    ticks: AtomicU64,
+    /// When its timer is to tick next, in steps of the `time` register.
+    next_tick: AtomicU64,
+    /// When it is to be woken, as well.
+    alarm: AtomicU64,
+    /// Interrupts so far, and those of them that another CPU has sent.
+    interrupts: AtomicU64,
+    wakes: AtomicU64,
+}
+
+static PER_CPU: [PerCpu; MAX_CPUS] = [const {
+    PerCpu {
+        hart: AtomicUsize::new(0),
+        ticks: AtomicU64::new(0),
+        next_tick: AtomicU64::new(0),
+        alarm: AtomicU64::new(NEVER),
+        interrupts: AtomicU64::new(0),
+        wakes: AtomicU64::new(0),
+    }
+}; MAX_CPUS];
+
+/// CPUs that have been started.
+static STARTED: AtomicUsize = AtomicUsize::new(1);
+
+/// Steps of the `time` register from one tick to the next.
+static TICK: AtomicU64 = AtomicU64::new(0);
+
+/// The first CPU is this hart.
+pub fn init_first(hart: usize) {
+    PER_CPU[0].hart.store(hart, Ordering::Relaxed);
+}
+
+/// The hart that is the first CPU.
+pub fn first_hart() -> usize {
+    PER_CPU[0].hart.load(Ordering::Relaxed)
+}
+
+/// The CPU that runs this.
+pub struct Cpu;
+
+impl Processor for Cpu {
+    fn id(&self) -> usize {
+        let number: usize;
+        // SAFETY: boot.s puts the CPU's number into the thread pointer, which nothing
+        // else uses: there are no threads.
+        unsafe {
+            asm!("mv {}, tp", out(reg) number, options(nomem, nostack, preserves_flags));
+        }
+        number
+    }
+
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        interrupts::free(critical)
+    }
+}
+
+/// This CPU's timer has run out.
+pub fn on_timer() {
+    let cpu = &PER_CPU[Cpu.id()];
+    let (now, next) = (time::read64(), cpu.next_tick.load(Ordering::Relaxed));
+    if now >= next {
+        cpu.ticks.fetch_add(1, Ordering::Relaxed);
+        // Of ticks that were missed, none is made up for.
+        let late = (now - next) % TICK.load(Ordering::Relaxed).max(1);
+        let next = now - late + TICK.load(Ordering::Relaxed);
+        cpu.next_tick.store(next, Ordering::Relaxed);
+    }
+    if now >= cpu.alarm.load(Ordering::Relaxed) {
+        cpu.alarm.store(NEVER, Ordering::Relaxed);
+    }
+    let (tick, alarm) = (&cpu.next_tick, &cpu.alarm);
+    let next = tick.load(Ordering::Relaxed);
+    sbi_rt::set_timer(next.min(alarm.load(Ordering::Relaxed)));
+}
+
+/// Has this CPU's sleep end at `at`, or a little later, and not at what was said before.
+pub fn set_alarm(clock: &MachineClock, at: Nanos) {
+    let (cpu, alarm) = (&PER_CPU[Cpu.id()], clock.steps_at(at));
+    cpu.alarm.store(alarm, Ordering::Relaxed);
+    // What is later than the next tick is looked at then.
+    if alarm < cpu.next_tick.load(Ordering::Relaxed) {
+        sbi_rt::set_timer(alarm);
+    }
+}
+
+/// This CPU has been interrupted.
+pub fn count_interrupt() {
+    PER_CPU[Cpu.id()].interrupts.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Interrupts of all CPUs so far, and those of them that came from another CPU.
+pub fn interrupts() -> (u64, u64) {
+    PER_CPU.iter().fold((0, 0), |(all, wakes), cpu| {
+        (
+            all + cpu.interrupts.load(Ordering::Relaxed),
+            wakes + cpu.wakes.load(Ordering::Relaxed),
+        )
+    })
+}
+
+/// Whether this CPU is dealing with an interrupt: traps.s leaves 0 there meanwhile.
+pub fn in_interrupt() -> bool {
+    sscratch::read() == 0
+}
+
+/// Another CPU has woken this one: that was all.
+pub fn on_wake() {
+    // SAFETY: whoever sleeps looks again for what there is to do.
+    unsafe { sip::clear_ssoft() };
+    PER_CPU[Cpu.id()].wakes.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What every other CPU does: keep its timer ticking, and its errands.
+pub fn idle() -> ! {
+    start_ticking();
+    crew::idle()
+}
+
+/// Does nothing more, for ever.
+pub fn hang() -> ! {
+    interrupts::disable();
+    loop {
+        // SAFETY: nothing is lost, for nothing goes on.
+        unsafe { asm!("csrw sie, zero", options(nomem, nostack)) };
+        riscv::asm::wfi();
+    }
+}
+
+/// Sleeps until the next interrupt, unless there is something to do already.
+/// What is there to do is looked for with interrupts masked: a wake-up in between is not
+/// lost, because the instruction ends for a masked interrupt, too (privileged
+/// specification 3.3.3).
+pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
+    interrupts::disable();
+    let something = something();
+    if something.is_none() {
+        riscv::asm::wfi();
+    }
+    // SAFETY: whoever calls this can be interrupted.
+    unsafe { interrupts::enable() };
+    something
+}
+
+/// Ends the sleep of all other CPUs.
+pub fn wake_others() {
+    wake((0..STARTED.load(Ordering::Relaxed)).filter(|&cpu| cpu != Cpu.id()));
+}
+
+/// Ends the sleep of these CPUs.
+pub fn wake(cpus: impl IntoIterator<Item = usize>) {
+    let others = cpus.into_iter();
+    let mut harts = others.map(|cpu| PER_CPU[cpu].hart.load(Ordering::Relaxed));
+    let mut next = harts.next();
+    // What they are to find is there before they are woken.
+    riscv::asm::fence();
+    while let Some(base) = next {
+        // As many in one call as its mask has room for.
+        let mut mask = HartMask::from_mask_base(1, base);
+        next = harts.find(|&hart| mask.insert(hart).is_err());
+        let sent = sbi_rt::send_ipi(mask);
+        assert!(sent.is_ok(), "harts cannot be woken: {sent:?}");
+    }
+}
+
+fn start_ticking() {
+    let first = time::read64() + TICK.load(Ordering::Relaxed);
+    PER_CPU[Cpu.id()].next_tick.store(first, Ordering::Relaxed);
+    sbi_rt::set_timer(first);
+    // SAFETY: traps.rs deals with both.
+    unsafe {
+        sie::set_stimer();
+        sie::set_ssoft();
+        interrupts::enable();
+    }
+}
+
+/// Starts all `cpus` CPUs, each with its timer, if there is one.
+///
+/// Panics if they are not there, or do not all run and tick within five seconds.
+pub fn start_cpus(cpus: u16, timer: Timer) -> Machine {
+    assert!(
+        (1..=MAX_CPUS).contains(&cpus.into()),
+        "{cpus} CPUs: must be 1 to {MAX_CPUS}"
+    );
+    let clock = MachineClock::find();
+    match timer {
+        Timer::PerCpu => start_with_timers(cpus, clock),
+        // Whoever sleeps would not be woken: this CPU never does, and is alone.
+        Timer::None => {
+            assert!(cpus == 1, "{cpus} CPUs without a timer: must be 1");
+            Machine {
+                cpus,
+                clock,
+                timer_hz: 0,
+            }
+        }
+    }
+}
+
+fn start_with_timers(cpus: u16, clock: MachineClock) -> Machine {
+    TICK.store((clock.hz() / TICK_HZ).max(1), Ordering::Relaxed);
+    start_others(cpus.into());
+    start_ticking();
+
+    let deadline = clock.now() + Nanos::from_secs(5);
+    let ticking = || {
+        let ticks = PER_CPU.iter().map(|cpu| cpu.ticks.load(Ordering::Relaxed));
+        ticks.filter(|&ticks| ticks > 0).count()
+    };
+    while ticking() < cpus.into() {
+        assert!(
+            clock.now() < deadline,
+            "only {} of {cpus} CPUs run and tick after five seconds",
+            ticking()
+        );
+        riscv::asm::wfi();
+    }
+    Machine {
+        cpus,
+        timer_hz: clock.hz(),
+        clock,
+    }
+}
+
+/// Starts as many harts as are needed, this one counted (SBI 2.0, chapter 9).
+fn start_others(cpus: usize) {
+    unsafe extern "C" {
+        safe static start_other: u8;
+    }
+    let first = first_hart();
+    let others = tree::harts().filter(|&hart| hart != first);
+    for (number, hart) in (1..cpus).zip(others) {
+        PER_CPU[number].hart.store(hart, Ordering::Relaxed);
+        let started = sbi_rt::hart_start(hart, (&raw const start_other).addr(), number);
+        assert!(
+            started.is_ok(),
+            "hart {hart} cannot be started: {started:?}"
+        );
+        STARTED.store(number + 1, Ordering::Relaxed);
+    }
+    let started = STARTED.load(Ordering::Relaxed);
+    assert!(
+        started == cpus,
+        "only {started} of {cpus} CPUs are there: the device tree has no more harts that \
+         can run a kernel"
+    );
+}

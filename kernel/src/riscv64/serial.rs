@@ -1,0 +1,102 @@
+//! The port under test, wherever the machine has it.
+
+use core::ptr::NonNull;
+
+use nostall_io::{Endian, Mmio, MmioLayout, Width};
+use nostall_uart::LineSettings;
+use nostall_work::Window;
+use spin::Once;
+
+use super::paging;
+use super::tree::Device;
+
+/// Registers of a 16550.
+const REGISTERS: u64 = 8;
+
+/// Names by which a device tree may know one that we can drive.
+const COMPATIBLE: [&str; 2] = ["ns16550a", "ns16550"];
+
+static WINDOW: Once<Window> = Once::new();
+
+/// From now on the port is reached so, and not as the device tree says. The first word
+/// counts.
+pub fn set_serial_port(window: Option<Window>) {
+    if let Some(window) = window {
+        WINDOW.call_once(|| window);
+    }
+}
+
+/// How the port under test is reached.
+pub type SerialPort = Mmio;
+
+/// The port under test: the firmware's console or the first 16550 that there is, unless
+/// the machine says something else.
+///
+/// Panics if it is where nothing is mapped.
+pub fn serial_port() -> SerialPort {
+    match WINDOW.get() {
+        Some(Window::Ports) => panic!("no serial port: a RISC-V machine has no I/O ports"),
+        Some(&Window::Mmio { base, stride }) => {
+            let layout = MmioLayout {
+                stride,
+                ..MmioLayout::BYTES
+            };
+            in_memory(base, layout)
+        }
+        None => {
+            let device = device();
+            in_memory(device.registers.start, layout(&device))
+        }
+    }
+}
+
+/// Rate and frame, made from the clock that the device tree tells; else from a PC's.
+pub fn line_settings() -> LineSettings {
+    let settings = LineSettings::baud(115_200);
+    let told = match WINDOW.get() {
+        None => device().number("clock-frequency"),
+        Some(_) => None,
+    };
+    LineSettings {
+        input_clock: told
+            .and_then(|hz| u32::try_from(hz).ok())
+            .unwrap_or(settings.input_clock),
+        ..settings
+    }
+}
+
+fn device() -> Device {
+    let all = || COMPATIBLE.into_iter().flat_map(Device::all);
+    let Some(device) = all().find(Device::is_stdout).or_else(|| all().next()) else {
+        panic!("no serial port to send over: this machine has no 16550");
+    };
+    device
+}
+
+/// As the device tree's binding for 8250s says: `reg-shift`, `reg-io-width`.
+fn layout(device: &Device) -> MmioLayout {
+    let shift = device.number("reg-shift").unwrap_or(0);
+    MmioLayout {
+        stride: 1u16.checked_shl(shift as u32).unwrap_or(0), // which is refused
+        width: match device.number("reg-io-width") {
+            Some(4) => Width::Word,
+            _ => Width::Byte,
+        },
+        endian: Endian::Native,
+    }
+}
+
+fn in_memory(base: u64, layout: MmioLayout) -> Mmio {
+    let len = u64::from(layout.stride) * REGISTERS;
+    let start = NonNull::new(base as *mut u8);
+    let Some(start) = start.filter(|_| paging::is_device_memory(&(base..base.saturating_add(len))))
+    else {
+        panic!("no serial port can be at {base:#x}");
+    };
+    // SAFETY: the machine or the device tree says that a 16550 is there, and paging.rs
+    // maps it. A 16550 does no DMA. One piece of work at a time uses it.
+    match unsafe { Mmio::new(start, len as usize, layout) } {
+        Ok(window) => window,
+        Err(error) => panic!("serial port: {error}"),
+    }
+}

@@ -40,6 +40,7 @@ check:
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets --all-features -- -D warnings
 	cargo clippy --locked --package nostall-kernel --target x86_64-unknown-none -- -D warnings
+	cargo clippy --locked --package nostall-kernel --target riscv64gc-unknown-none-elf -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features
 	@# What has features, also without them.
 	cargo clippy --locked --all-targets --package nostall-pstore --package nostall-devices \

@@ -40,6 +40,11 @@ pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::MachineClock, ready:
                     let machine = machine.as_ref().expect("looked at, for there is work");
                     machine.run(job, item as u16);
                 }
+                #[cfg(target_arch = "riscv64")]
+                Work::Spi(job) => {
+                    let cpus = list.cpus;
+                    crate::spi::Machine { cpus, clock }.run(job, item as u16);
+                }
                 Work::UartScript => script::run(input, &second),
                 Work::BusCheck => arch::bus_check::run(),
                 Work::Example => example::run(*clock),

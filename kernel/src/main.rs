@@ -18,6 +18,8 @@ mod pstore;
 mod report;
 mod script;
 mod second;
+#[cfg(target_arch = "riscv64")]
+mod spi;
 
 #[cfg(target_arch = "x86_64")]
 #[path = "x86_64/mod.rs"]

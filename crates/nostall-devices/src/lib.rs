@@ -80,14 +80,22 @@
 //! The models are plain state machines with `Debug`; print one between two
 //! accesses.
 
+#![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "std")]
 mod clock;
+#[cfg(feature = "std")]
 mod fault;
+#[cfg(feature = "std")]
 pub mod pci;
+pub mod spi;
+#[cfg(feature = "std")]
 pub mod uart;
 #[cfg(feature = "vm-device")]
 pub mod vm_device;
 
+#[cfg(feature = "std")]
 pub use clock::VirtualClock;
+#[cfg(feature = "std")]
 pub use fault::{Fault, Faulty};

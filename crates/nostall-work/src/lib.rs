@@ -41,6 +41,7 @@ mod peer;
 pub mod pstore;
 mod report;
 pub mod script;
+pub mod spi;
 pub mod uart;
 
 pub use list::{BadWord, Failure, Timer, Window, Work, WorkList};

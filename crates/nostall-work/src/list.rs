@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::{pci, pstore, uart::Job};
+use crate::{pci, pstore, spi, uart::Job};
 
 /// One piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,9 @@ pub enum Work {
     /// Look at the devices in PCI configuration space, or measure how it is
     /// reached: `pci:enumerate`, `pci:read:ecam:1000`.
     Pci(pci::Job),
+    /// Try a flash, read a card, or measure a busy bus: `spi:flash`, `spi:card`,
+    /// `spi:can:caller:100000`.
+    Spi(spi::Job),
     /// Print as the driver's example does: `example:console`.
     Example,
     /// Try every instruction of the port window, there and back; panics if one
@@ -79,6 +82,7 @@ impl fmt::Display for Work {
             Self::Uart(job) => write!(f, "uart:{job}"),
             Self::Pstore(job) => write!(f, "pstore:{job}"),
             Self::Pci(job) => write!(f, "pci:{job}"),
+            Self::Spi(job) => write!(f, "spi:{job}"),
             Self::UartScript => f.write_str("uart-script"),
             Self::Example => f.write_str("example:console"),
             Self::BusCheck => f.write_str("bus-check"),
@@ -102,6 +106,7 @@ impl FromStr for Work {
             ("uart", job) => Ok(Self::Uart(job.parse()?)),
             ("pstore", job) => Ok(Self::Pstore(job.parse()?)),
             ("pci", job) => Ok(Self::Pci(job.parse()?)),
+            ("spi", job) => Ok(Self::Spi(job.parse()?)),
             ("fail", name) => Failure::ALL
                 .into_iter()
                 .find(|failure| failure.name() == name)
@@ -288,12 +293,20 @@ mod tests {
     }
 
     #[test]
+    fn a_count_of_frames_need_not_be_given() {
+        let list = WorkList::parse("spi:can:pump").unwrap();
+        let words: Vec<_> = list.iter().map(|work| work.to_string()).collect();
+        assert_eq!(words, ["spi:can:pump:100000"]);
+    }
+
+    #[test]
     fn every_piece_of_work_survives_the_command_line() {
         let work: Vec<Work> = Job::ours()
             .map(Work::Uart)
             .chain([Work::UartScript, Work::Example, Work::BusCheck])
             .chain(pstore::Job::all().map(Work::Pstore))
             .chain(pci_jobs().map(Work::Pci))
+            .chain(spi::Job::all(7).map(Work::Spi))
             .chain(Failure::ALL.map(Work::Fail))
             .collect();
         let words: Vec<_> = work.iter().map(Work::to_string).collect();
@@ -349,6 +362,14 @@ mod tests {
             "pci:scan:ram",
             "pci:init:ram",
             "pci:enumerate:ports",
+            "spi:",
+            "spi:flash:1",
+            "spi:can",
+            "spi:can:x",
+            "spi:can:caller:",
+            "spi:can:caller:x",
+            "spi:can:caller:0",
+            "spi:can:caller:1:1",
         ] {
             let line = format!("cpus=1 {word} uart:fifo-burst:whole");
             assert_eq!(WorkList::parse(&line), Err(BadWord(word)));

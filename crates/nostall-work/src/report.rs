@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pci;
 use crate::pstore::{Moved, Recovered};
+use crate::spi;
 use crate::uart::Sent;
 
 /// A text of bounded length.
@@ -54,6 +55,13 @@ pub enum Report {
         item: u16,
         /// What it tells.
         told: pci::Told,
+    },
+    /// One piece of work of the list was about SPI, and tells this of it.
+    Spi {
+        /// Which, counted from 0 in the list.
+        item: u16,
+        /// What it tells.
+        told: spi::Told,
     },
     /// What an access script read, a piece of it.
     Read {

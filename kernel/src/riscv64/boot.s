@@ -28,6 +28,8 @@ start_other:
 enter_rust:
     csrci sstatus, 2            # SIE: no interrupts
     csrw sie, zero
+    li t0, 0x6000               # FS: no floating point; traps.s saves none of it
+    csrc sstatus, t0
     mv tp, a1
     la t0, trap_entry
     csrw stvec, t0

@@ -27,6 +27,13 @@ impl Timebase {
         }
     }
 
+    /// What the register shows at `at`, or just after.
+    pub fn steps_at(&self, at: Nanos) -> u64 {
+        let steps = (u128::from(at.0) * u128::from(self.hz)).div_ceil(1_000_000_000);
+        let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+        self.start.saturating_add(steps)
+    }
+
     /// Steps a second.
     pub const fn hz(&self) -> u64 {
         self.hz

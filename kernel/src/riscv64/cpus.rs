@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_work::Timer;
 use riscv::interrupt::supervisor as interrupts;
-use riscv::register::{sie, sip, time};
+use riscv::register::{sie, sip, sscratch, time};
 use sbi_rt::HartMask;
 
 use super::boot::MAX_CPUS;
@@ -16,6 +16,9 @@ use crate::crew;
 /// Ticks a second of every CPU's timer.
 const TICK_HZ: u64 = 100;
 
+/// A time that does not come.
+const NEVER: u64 = u64::MAX;
+
 /// What each CPU has for itself.
 struct PerCpu {
     /// The number that the hardware and the firmware know it by.
@@ -23,6 +26,11 @@ struct PerCpu {
     ticks: AtomicU64,
     /// When its timer is to tick next, in steps of the `time` register.
     next_tick: AtomicU64,
+    /// When it is to be woken, as well.
+    alarm: AtomicU64,
+    /// Interrupts so far, and those of them that another CPU has sent.
+    interrupts: AtomicU64,
+    wakes: AtomicU64,
 }
 
 static PER_CPU: [PerCpu; MAX_CPUS] = [const {
@@ -30,6 +38,9 @@ static PER_CPU: [PerCpu; MAX_CPUS] = [const {
         hart: AtomicUsize::new(0),
         ticks: AtomicU64::new(0),
         next_tick: AtomicU64::new(0),
+        alarm: AtomicU64::new(NEVER),
+        interrupts: AtomicU64::new(0),
+        wakes: AtomicU64::new(0),
     }
 }; MAX_CPUS];
 
@@ -42,6 +53,11 @@ static TICK: AtomicU64 = AtomicU64::new(0);
 /// The first CPU is this hart.
 pub fn init_first(hart: usize) {
     PER_CPU[0].hart.store(hart, Ordering::Relaxed);
+}
+
+/// The hart that is the first CPU.
+pub fn first_hart() -> usize {
+    PER_CPU[0].hart.load(Ordering::Relaxed)
 }
 
 /// The CPU that runs this.
@@ -74,13 +90,49 @@ pub fn on_timer() {
         let next = now - late + TICK.load(Ordering::Relaxed);
         cpu.next_tick.store(next, Ordering::Relaxed);
     }
-    sbi_rt::set_timer(cpu.next_tick.load(Ordering::Relaxed));
+    if now >= cpu.alarm.load(Ordering::Relaxed) {
+        cpu.alarm.store(NEVER, Ordering::Relaxed);
+    }
+    let (tick, alarm) = (&cpu.next_tick, &cpu.alarm);
+    let next = tick.load(Ordering::Relaxed);
+    sbi_rt::set_timer(next.min(alarm.load(Ordering::Relaxed)));
+}
+
+/// Has this CPU's sleep end at `at`, or a little later, and not at what was said before.
+pub fn set_alarm(clock: &MachineClock, at: Nanos) {
+    let (cpu, alarm) = (&PER_CPU[Cpu.id()], clock.steps_at(at));
+    cpu.alarm.store(alarm, Ordering::Relaxed);
+    // What is later than the next tick is looked at then.
+    if alarm < cpu.next_tick.load(Ordering::Relaxed) {
+        sbi_rt::set_timer(alarm);
+    }
+}
+
+/// This CPU has been interrupted.
+pub fn count_interrupt() {
+    PER_CPU[Cpu.id()].interrupts.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Interrupts of all CPUs so far, and those of them that came from another CPU.
+pub fn interrupts() -> (u64, u64) {
+    PER_CPU.iter().fold((0, 0), |(all, wakes), cpu| {
+        (
+            all + cpu.interrupts.load(Ordering::Relaxed),
+            wakes + cpu.wakes.load(Ordering::Relaxed),
+        )
+    })
+}
+
+/// Whether this CPU is dealing with an interrupt: traps.s leaves 0 there meanwhile.
+pub fn in_interrupt() -> bool {
+    sscratch::read() == 0
 }
 
 /// Another CPU has woken this one: that was all.
 pub fn on_wake() {
     // SAFETY: whoever sleeps looks again for what there is to do.
     unsafe { sip::clear_ssoft() };
+    PER_CPU[Cpu.id()].wakes.fetch_add(1, Ordering::Relaxed);
 }
 
 /// What every other CPU does: keep its timer ticking, and its errands.
@@ -116,7 +168,12 @@ pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
 
 /// Ends the sleep of all other CPUs.
 pub fn wake_others() {
-    let others = (0..STARTED.load(Ordering::Relaxed)).filter(|&cpu| cpu != Cpu.id());
+    wake((0..STARTED.load(Ordering::Relaxed)).filter(|&cpu| cpu != Cpu.id()));
+}
+
+/// Ends the sleep of these CPUs.
+pub fn wake(cpus: impl IntoIterator<Item = usize>) {
+    let others = cpus.into_iter();
     let mut harts = others.map(|cpu| PER_CPU[cpu].hart.load(Ordering::Relaxed));
     let mut next = harts.next();
     // What they are to find is there before they are woken.
@@ -195,7 +252,7 @@ fn start_others(cpus: usize) {
     unsafe extern "C" {
         safe static start_other: u8;
     }
-    let first = PER_CPU[0].hart.load(Ordering::Relaxed);
+    let first = first_hart();
     let others = tree::harts().filter(|&hart| hart != first);
     for (number, hart) in (1..cpus).zip(others) {
         PER_CPU[number].hart.store(hart, Ordering::Relaxed);

@@ -8,8 +8,11 @@ mod cpus;
 mod firmware;
 mod paging;
 pub mod pci;
+mod plic;
+mod prci;
 mod semihosting;
 mod serial;
+pub mod spi;
 mod traps;
 mod tree;
 
@@ -17,7 +20,10 @@ use nostall_work::Report;
 
 pub use boot::{MAX_CPUS, persistent_ram};
 pub use clock::Timebase as MachineClock;
-pub use cpus::{Cpu, hang, sleep_unless, start_cpus, wake_others};
+pub use cpus::{
+    Cpu, hang, in_interrupt, interrupts, set_alarm, sleep_unless, start_cpus, wake, wake_others,
+};
+pub use plic::while_handled;
 pub use semihosting::{Ending, end, send_report};
 pub use serial::{SerialPort, line_settings, serial_port, set_serial_port};
 

@@ -6,7 +6,7 @@ use nostall_io::Processor;
 use nostall_work::Report;
 use riscv::register::{scause, sepc, stval};
 
-use super::{Cpu, Ending, cpus, end, paging, semihosting};
+use super::{Cpu, Ending, cpus, end, paging, plic, semihosting};
 use crate::report;
 
 global_asm!(
@@ -25,6 +25,7 @@ struct Frame {
 // Numbers of the causes (table "Supervisor cause register values after trap").
 const SOFTWARE_INTERRUPT: usize = 1;
 const TIMER_INTERRUPT: usize = 5;
+const EXTERNAL_INTERRUPT: usize = 9;
 const BREAKPOINT: usize = 3;
 const FETCH_PAGE_FAULT: usize = 12;
 const LOAD_PAGE_FAULT: usize = 13;
@@ -33,10 +34,14 @@ const STORE_PAGE_FAULT: usize = 15;
 #[unsafe(no_mangle)]
 extern "C" fn rust_trap(frame: &Frame) {
     let cause = scause::read();
+    if cause.is_interrupt() {
+        cpus::count_interrupt();
+    }
     match (cause.is_interrupt(), cause.code()) {
         (true, TIMER_INTERRUPT) => cpus::on_timer(),
         // From another CPU: look whether there is something to do.
         (true, SOFTWARE_INTERRUPT) => cpus::on_wake(),
+        (true, EXTERNAL_INTERRUPT) => plic::on_interrupt(),
         // Nobody takes our reports; to report this would only bring us here again.
         (false, BREAKPOINT) => semihosting::nobody_listens(),
         (is_interrupt, code) => exception(is_interrupt, code, frame),

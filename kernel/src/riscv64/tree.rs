@@ -115,14 +115,23 @@ pub fn reserved() -> impl Iterator<Item = Range<u64>> {
 
 /// The harts that can run a kernel: they are in use and can translate addresses.
 pub fn harts() -> impl Iterator<Item = usize> {
+    cpus()
+        .filter(|cpu| {
+            cpu.status() == Ok(Status::Okay)
+                && text(cpu, "mmu-type").is_some_and(|mmu| mmu.starts_with("riscv,sv"))
+        })
+        .filter_map(|cpu| hart_id(&cpu))
+}
+
+fn cpus() -> impl Iterator<Item = FdtNode<'static>> {
     let cpus = root().child("cpus").into_iter();
-    cpus.flat_map(|node| node.children()).filter_map(|cpu| {
-        let is_ours = text(&cpu, "device_type") == Some("cpu")
-            && cpu.status() == Ok(Status::Okay)
-            && text(&cpu, "mmu-type").is_some_and(|mmu| mmu.starts_with("riscv,sv"));
-        let hart = cpu.reg().ok()??.next()?.address::<u64>().ok()?;
-        is_ours.then_some(hart as usize)
-    })
+    cpus.flat_map(|node| node.children())
+        .filter(|node| text(node, "device_type") == Some("cpu"))
+}
+
+fn hart_id(cpu: &FdtNode<'static>) -> Option<usize> {
+    let id = cpu.reg().ok()??.next()?.address::<u64>().ok()?;
+    usize::try_from(id).ok()
 }
 
 /// The rate of the `time` register, in hertz.
@@ -186,6 +195,41 @@ impl Device {
     pub fn number(&self, name: &str) -> Option<u64> {
         number(&self.node, name)
     }
+
+    /// A property that is a list of cells.
+    pub fn cells(&self, name: &str) -> impl Iterator<Item = u32> + use<> {
+        cells(&self.node, name)
+    }
+
+    /// The number of its interrupt, if `parent` is who takes it.
+    pub fn interrupt(&self, parent: &Self) -> Option<u32> {
+        let said = |node: &FdtNode<'static>| number(node, "interrupt-parent");
+        let takes_it = said(&self.node).or_else(|| said(self.bus.as_ref()?));
+        (takes_it? == parent.number("phandle")?).then_some(())?;
+        self.cells("interrupts").next()
+    }
+
+    /// Whether something of this kind is on the bus that this device drives.
+    pub fn drives(&self, compatible: &str) -> bool {
+        self.node
+            .children()
+            .any(|child| child.is_compatible(compatible) && child.status() == Ok(Status::Okay))
+    }
+}
+
+/// The rate of a clock that never changes, in hertz.
+pub fn fixed_clock(phandle: u32) -> Option<u64> {
+    let clock = root()
+        .children()
+        .find(|node| number(node, "phandle") == Some(phandle.into()))?;
+    clock.is_compatible("fixed-clock").then_some(())?;
+    number(&clock, "clock-frequency")
+}
+
+/// By which number the tree knows the interrupts of a hart.
+pub fn interrupts_of(hart: usize) -> Option<u64> {
+    let cpu = cpus().find(|cpu| hart_id(cpu) == Some(hart))?;
+    number(&cpu.child("interrupt-controller")?, "phandle")
 }
 
 /// What `reg` says, of a node whose bus has the processors' own addresses.
@@ -202,6 +246,15 @@ fn number(node: &FdtNode<'static>, name: &str) -> Option<u64> {
     let property = node.property(name)?;
     let narrow = property.value_as::<u32>().map(u64::from);
     narrow.or_else(|_| property.value_as::<u64>()).ok()
+}
+
+/// Numbers of one cell each.
+fn cells(node: &FdtNode<'static>, name: &str) -> impl Iterator<Item = u32> + use<> {
+    let value = node
+        .property(name)
+        .and_then(|property| property.value_as::<&'static [u8]>().ok());
+    let (cells, _) = value.unwrap_or_default().as_chunks();
+    cells.iter().map(|cell| u32::from_be_bytes(*cell))
 }
 
 fn text(node: &FdtNode<'static>, name: &str) -> Option<&'static str> {

@@ -4,13 +4,15 @@ use core::ops::Range;
 
 use nostall_pstore::{FTRACE_PER_CPU, Layout, LinuxVersion, Params, Place, Ram};
 
-/// Physical addresses of the reference kernel's persistent RAM on a PC: 1 MiB at
+/// The reference kernel's persistent RAM, counted from where RAM begins: 1 MiB at
 /// 64 MiB, in the middle of the machine's 128 MiB.
 ///
-/// Nothing that runs before the kernel, on this boot or the next, writes there:
-/// the kernel's image ends below 8 MiB (checked where it is mapped), the firmware
-/// uses the first MiB and takes its own memory from the top of RAM, and QEMU puts
-/// the input just below that.
+/// Nothing that runs before the kernel, on this boot or the next, writes there. On a PC
+/// the kernel's image ends below 8 MiB (checked where it is mapped), the firmware uses
+/// the first MiB and takes its own memory from the top of RAM, and QEMU puts the input
+/// just below that. On RISC-V the firmware uses the first 2 MiB and the image ends below
+/// 10; QEMU puts the input as far behind the image's start as half of RAM is long, or
+/// 128 MiB, and the device tree near the end of RAM (checked when the region is used).
 pub const REGION: Range<u64> = 64 << 20..65 << 20;
 
 /// The Linux that could read the traces: it takes only those of its own version.

@@ -1,0 +1,20 @@
+//! What every device at the end of the wires does.
+
+/// A device at the end of the wires: a target, as the wires' other end is the
+/// controller. Mode 0, most significant bit first.
+pub trait Target {
+    /// Its chip-select line is asserted.
+    fn select(&mut self);
+
+    /// Eight clocks, while it is selected: what it takes in, and what it puts out
+    /// meanwhile.
+    fn exchange(&mut self, byte: u8) -> u8;
+
+    /// Its chip-select line is released.
+    fn release(&mut self);
+
+    /// Eight clocks, while it is not selected.
+    fn pass(&mut self, byte: u8) {
+        let _ = byte;
+    }
+}

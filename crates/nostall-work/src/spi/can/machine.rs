@@ -1,0 +1,52 @@
+//! What a machine must have.
+
+use nostall_io::Nanos;
+use nostall_spi::{Bus, Controller, Platform};
+
+use super::wired::Wired;
+
+/// The bus of the experiment: a place in the queue for each message that can wait, and
+/// some to spare.
+pub type CanBus<M> = Bus<Wired<<M as Machine>::Controller>, <M as Machine>::Platform, 8, 32>;
+
+/// A machine that can run two tasks and a bus's worker at once.
+pub trait Machine {
+    /// What drives the wires.
+    type Controller: Controller + Send;
+
+    /// Its tasks and its timer, with a worker while [`run`](Self::run) runs.
+    type Platform: Platform + Sync;
+
+    /// The controller. It selects no device: at the other end there is a model, and what
+    /// really comes in over the wires is not looked at.
+    fn controller(&self) -> Self::Controller;
+
+    /// A platform for one more bus.
+    fn platform(&self) -> Self::Platform;
+
+    /// Has a worker serve `bus`, as its platform says. When that is there, runs both
+    /// `tasks` at once, until they return; then lets `rest` pass, ends the worker, and
+    /// returns.
+    ///
+    /// What is counted is counted from when the worker is there until both tasks have
+    /// returned; but for the worker's own, which may be counted to its end, as it has
+    /// nothing to do in `rest` but to be woken once or twice.
+    fn run(&self, bus: &CanBus<Self>, tasks: [&(dyn Fn() + Sync); 2], rest: Nanos) -> Counted
+    where
+        Self: Sized;
+}
+
+/// What a machine has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Context switches of the two tasks and the worker: each time that one of them got
+    /// a CPU, or was taken off it. A kernel whose CPUs have one task each counts the
+    /// times that a CPU went to sleep for want of work. `None` if nobody counts them.
+    pub switches: Option<u64>,
+    /// Interrupts from one CPU to another.
+    pub cross_cpu: Option<u64>,
+    /// Interrupts of all kinds.
+    pub interrupts: Option<u64>,
+    /// For how long the worker had a CPU.
+    pub worker: Nanos,
+}

@@ -1,0 +1,134 @@
+//! The experiment, and what it comes to.
+
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use nostall_io::{Clock, Nanos};
+use nostall_spi::{Bus, Config, Error, Invalid, Select, Settings, Submitted};
+use spin::Mutex;
+
+use super::CLOCK;
+use super::machine::{CanBus, Machine};
+use super::receive::{Seen, Shared, receive, set_up};
+use super::transmit::transmit;
+use super::wired::Wired;
+use crate::spi::job::Strategy;
+use crate::spi::told::Measured;
+
+/// How long the bus is idle before the hardware is put to sleep: Linux's own second.
+/// Less would be found by chance in the middle, on a machine that has other things to do.
+pub const LINGER: Nanos = Nanos::from_secs(1);
+
+/// Until it is seen that the bus is idle: at most twice the linger, and some time for
+/// the worker.
+const REST: Nanos = Nanos::from_millis(2_500);
+
+/// Why nothing was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// The controller cannot speak to such a device.
+    Refused(Invalid),
+    /// A message failed.
+    Bus(Error),
+    /// Somebody has the bus when nobody should.
+    Held,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(why) => write!(f, "CAN controller: {why}"),
+            Self::Bus(error) => write!(f, "CAN controller: {error}"),
+            Self::Held => f.write_str("CAN controller: its bus is not let go"),
+        }
+    }
+}
+
+impl core::error::Error for Failed {}
+
+impl Strategy {
+    const fn config(self) -> Config {
+        let config = Config {
+            linger: LINGER,
+            ..Config::DEFAULT
+        };
+        match self {
+            Self::Pump => Config {
+                strategy: nostall_spi::Strategy::Pump,
+                submitted: Submitted::ByWorker,
+                ..config
+            },
+            // Nobody is on the bus but the two tasks, and each waits for what it has
+            // queued: that bounds what one does for the other, however long he is kept
+            // from it. So there is never anything left for the worker.
+            Self::Caller => Config {
+                strategy: nostall_spi::Strategy::Caller,
+                submitted: Submitted::ByCaller,
+                most_bytes: u32::MAX,
+                most_time: Nanos(u64::MAX),
+                ..config
+            },
+        }
+    }
+}
+
+/// Receives `frames` frames on `machine`, and measures what that takes.
+///
+/// # Errors
+///
+/// [`Failed`]: there is nothing to measure.
+pub fn can<M: Machine>(machine: &M, strategy: Strategy, frames: u32) -> Result<Measured, Failed> {
+    let wired = Wired::new(machine.controller(), frames);
+    let bus: CanBus<M> = Bus::new(wired, machine.platform(), strategy.config());
+    let chip = bus
+        .device(Settings::new(CLOCK, Select::None))
+        .map_err(Failed::Refused)?;
+    let clock = bus.platform();
+
+    let shared = Shared::default();
+    let start = Mutex::new(Nanos::ZERO);
+    let seen = Mutex::new(Ok(Seen::default()));
+    let submitted = Mutex::new(Ok(0));
+    let wakeups_meanwhile = Mutex::new(0);
+    let receiver = || {
+        *start.lock() = clock.now();
+        let ended = set_up(&chip).and_then(|()| receive(&chip, clock, frames, LINGER, &shared));
+        *seen.lock() = ended;
+        shared.ended.store(true, Ordering::Release);
+        *wakeups_meanwhile.lock() = bus.statistics().wakeups as u64;
+    };
+    let transmitter = || *submitted.lock() = transmit(&chip, clock, &shared);
+    let counted = machine.run(&bus, [&receiver, &transmitter], REST);
+
+    let start = *start.lock();
+    let seen = (*seen.lock()).map_err(Failed::Bus)?;
+    let submitted = (*submitted.lock()).map_err(Failed::Bus)?;
+    // First: to look at the controller is to have the bus.
+    let statistics = bus.statistics();
+    let far = bus.with_controller(|wired| (wired.far.sent, wired.far.overflows()));
+    let (sent, overflows) = far.ok_or(Failed::Held)?;
+    Ok(Measured {
+        strategy,
+        received: seen.received,
+        wrong: seen.wrong,
+        overflows,
+        submitted,
+        sent,
+        messages: statistics.messages as u64,
+        sync: statistics.sync as u64,
+        sync_immediate: statistics.sync_immediate as u64,
+        asynchronous: statistics.asynchronous as u64,
+        by_worker: statistics.by_worker as u64,
+        errors: statistics.errors as u64,
+        wakeups_meanwhile: *wakeups_meanwhile.lock(),
+        wakeups: statistics.wakeups as u64,
+        preparations: statistics.preparations as u64,
+        teardowns: statistics.teardowns as u64,
+        pauses: seen.pauses,
+        ns: (seen.end - start).0,
+        worker_ns: counted.worker.0,
+        switches: counted.switches,
+        cross_cpu: counted.cross_cpu,
+        interrupts: counted.interrupts,
+    })
+}

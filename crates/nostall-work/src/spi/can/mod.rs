@@ -1,0 +1,42 @@
+//! A bus that is busy: the seed's experiment.
+//!
+//! An interrupt's task receives CAN frames as fast as it can, by three synchronous
+//! messages each: read the interrupt flags, read the frame, clear the flag. Beside it
+//! another task submits frames to be sent, by two asynchronous messages each: load the
+//! transmit buffer, request to send. The CAN controller is a model of an
+//! [MCP2515](nostall_devices::spi::Mcp2515) at the wires' end, on whatever SPI controller
+//! the machine has.
+
+mod machine;
+mod measure;
+mod receive;
+mod transmit;
+mod wired;
+
+pub use machine::{CanBus, Counted, Machine};
+pub use measure::{Failed, LINGER, can};
+pub use wired::{FarEnd, Wired};
+
+/// Hertz: the MCP2515's fastest ("SPI Interface AC Characteristics").
+const CLOCK: u32 = 10_000_000;
+
+/// Instructions of the MCP2515, and registers ("SPI Instruction Set", "Register Map").
+mod chip {
+    pub(super) const RESET: u8 = 0xc0;
+    pub(super) const READ: u8 = 0x03;
+    pub(super) const WRITE: u8 = 0x02;
+    pub(super) const BIT_MODIFY: u8 = 0x05;
+    pub(super) const LOAD_TX0: u8 = 0x40;
+    pub(super) const RTS_TX0: u8 = 0x81;
+
+    pub(super) const CANCTRL: u8 = 0x0f;
+    pub(super) const CANINTE: u8 = 0x2b;
+    pub(super) const CANINTF: u8 = 0x2c;
+    pub(super) const RXB0CTRL: u8 = 0x60;
+    pub(super) const RXB0SIDH: u8 = 0x61;
+
+    pub(super) const NORMAL_MODE: u8 = 0;
+    pub(super) const ANY_FRAME: u8 = 0x60;
+    pub(super) const RX0IF: u8 = 1 << 0;
+    pub(super) const TX0IF: u8 = 1 << 2;
+}

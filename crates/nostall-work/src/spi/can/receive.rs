@@ -1,0 +1,94 @@
+//! The task of the CAN controller's interrupt.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use nostall_io::{Clock, Nanos};
+use nostall_spi::{Controller, Device, Error, Platform, Transfer};
+
+use super::chip::{
+    ANY_FRAME, BIT_MODIFY, CANCTRL, CANINTE, CANINTF, NORMAL_MODE, READ, RESET, RX0IF, RXB0CTRL,
+    RXB0SIDH, TX0IF, WRITE,
+};
+use super::wired::to_receive;
+
+/// Looks that may find no frame, one after the other: it is there before we look.
+const LOOKS: u32 = 1_000;
+
+/// How far both tasks are, for each other.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Frames that have been received.
+    pub(super) received: AtomicU32,
+    /// No more will come.
+    pub(super) ended: AtomicBool,
+}
+
+/// What the receiver has seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) received: u32,
+    pub(super) wrong: u32,
+    pub(super) pauses: u32,
+    pub(super) end: Nanos,
+}
+
+/// Brings the CAN controller up: no filter, interrupts for both directions.
+pub(super) fn set_up<C: Controller, P: Platform, const S: usize, const B: usize>(
+    chip: &Device<'_, C, P, S, B>,
+) -> Result<(), Error> {
+    chip.write(&[RESET])?;
+    chip.write(&[WRITE, RXB0CTRL, ANY_FRAME])?;
+    chip.write(&[WRITE, CANINTE, RX0IF | TX0IF])?;
+    chip.write(&[WRITE, CANCTRL, NORMAL_MODE])
+}
+
+/// Receives so many frames, and looks at each.
+pub(super) fn receive<C: Controller, P: Platform, const S: usize, const B: usize>(
+    chip: &Device<'_, C, P, S, B>,
+    clock: &impl Clock,
+    frames: u32,
+    linger: Nanos,
+    shared: &Shared,
+) -> Result<Seen, Error> {
+    let mut seen = Seen::default();
+    let mut last = clock.now();
+    let mut looks = LOOKS;
+    for number in 0..frames {
+        let flags = loop {
+            let mut flags = [0];
+            chip.write_then_read(&[READ, CANINTF], &mut flags)?;
+            if flags[0] & RX0IF != 0 {
+                break flags[0];
+            }
+            looks = match looks.checked_sub(1) {
+                Some(looks) => looks,
+                None => {
+                    return Ok(Seen {
+                        end: clock.now(),
+                        ..seen
+                    });
+                }
+            };
+        };
+        let mut frame = [0; 13];
+        let mut transfers = [
+            Transfer::write(&[READ, RXB0SIDH]),
+            Transfer::read(&mut frame),
+        ];
+        chip.sync(&mut transfers)?;
+        // All that was seen; what has come since stays.
+        chip.write(&[BIT_MODIFY, CANINTF, flags, 0])?;
+
+        let expected = to_receive(number).received();
+        let bytes = 5 + to_receive(number).data().len();
+        match frame[..bytes] == expected[..bytes] {
+            true => seen.received += 1,
+            false => seen.wrong += 1,
+        }
+        shared.received.store(number + 1, Ordering::Release);
+        let now = clock.now();
+        seen.pauses += u32::from(now - last >= linger);
+        last = now;
+    }
+    Ok(Seen { end: last, ..seen })
+}

@@ -1,0 +1,40 @@
+//! A card, slow and then fast.
+
+use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
+use nostall_spi::{Controller, Device, Error, Platform};
+
+/// A device at two speeds.
+pub(super) struct Clocked<'b, C: Controller, P: Platform, const S: usize, const B: usize> {
+    now: Device<'b, C, P, S, B>,
+    /// Until it was sped up.
+    fast: Option<Device<'b, C, P, S, B>>,
+}
+
+impl<'b, C: Controller, P: Platform, const S: usize, const B: usize> Clocked<'b, C, P, S, B> {
+    pub(super) const fn new(slow: Device<'b, C, P, S, B>, fast: Device<'b, C, P, S, B>) -> Self {
+        Self {
+            now: slow,
+            fast: Some(fast),
+        }
+    }
+
+    pub(super) fn speed_up(&mut self) {
+        if let Some(fast) = self.fast.take() {
+            self.now = fast;
+        }
+    }
+}
+
+impl<C: Controller, P: Platform, const S: usize, const B: usize> ErrorType
+    for Clocked<'_, C, P, S, B>
+{
+    type Error = Error;
+}
+
+impl<C: Controller, P: Platform, const S: usize, const B: usize> SpiDevice
+    for Clocked<'_, C, P, S, B>
+{
+    fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
+        SpiDevice::transaction(&mut self.now, operations)
+    }
+}

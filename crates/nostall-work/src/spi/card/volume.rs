@@ -1,0 +1,243 @@
+//! Where a card's file system is, and whether it is one that can be read.
+//!
+//! Source: Microsoft, "FAT32 File System Specification" (fatgen103), sections "Boot
+//! Sector and BPB" and "FAT Type Determination"; of the table of partitions, what every
+//! PC makes of it.
+
+use core::fmt;
+
+use crate::spi::told::Fat;
+
+type Block = [u8; 512];
+
+/// A file system's place on a card, in blocks of 512 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) start: u32,
+    pub(super) blocks: u32,
+    /// 1 to 4; `None` if it is the whole card.
+    pub(super) partition: Option<u8>,
+}
+
+/// Why it cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// Neither a table of partitions nor a file system.
+    Nothing,
+    /// A table of partitions of this kind.
+    Gpt,
+    /// A file system of this kind.
+    Other(&'static str),
+    /// A table, and no partition with a FAT; the type of the first that is there.
+    NoPartition(Option<u8>),
+    /// Sectors of so many bytes.
+    Sectors(u16),
+    /// What of its description cannot be.
+    Damaged(&'static str),
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str(
+                "no file system on it: neither a table of partitions nor a FAT16 or FAT32",
+            ),
+            Self::Gpt => f.write_str("a GUID partition table: only an MBR, or none, is read"),
+            Self::Other(kind) => write!(f, "{kind}: only FAT16 and FAT32 are read"),
+            Self::NoPartition(None) => f.write_str("its table of partitions is empty"),
+            Self::NoPartition(Some(kind)) => {
+                write!(
+                    f,
+                    "no partition with a FAT16 or FAT32; the first is of type {kind:#04x}"
+                )
+            }
+            Self::Sectors(bytes) => write!(f, "a FAT with sectors of {bytes} bytes: 512 are read"),
+            Self::Damaged(what) => write!(f, "the file system is damaged: {what}"),
+        }
+    }
+}
+
+fn le16(block: &Block, at: usize) -> u16 {
+    u16::from_le_bytes([block[at], block[at + 1]])
+}
+
+fn le32(block: &Block, at: usize) -> u32 {
+    u32::from(le16(block, at)) | u32::from(le16(block, at + 2)) << 16
+}
+
+/// Finds the first FAT, by the card's first block.
+pub(super) fn find(first: &Block, blocks: u32) -> Result<Place, Unfit> {
+    let whole = Place {
+        start: 0,
+        blocks,
+        partition: None,
+    };
+    match kind(first) {
+        Some("FAT") => return Ok(whole),
+        Some(other) => return Err(Unfit::Other(other)),
+        None if !is_signed(first) => return Err(Unfit::Nothing),
+        None => {}
+    }
+    let mut seen = None;
+    for number in 0..4 {
+        let at = 446 + 16 * usize::from(number);
+        let kind = first[at + 4];
+        let (start, len) = (le32(first, at + 8), le32(first, at + 12));
+        match kind {
+            0 => continue,
+            0xee => return Err(Unfit::Gpt),
+            // FAT16 up to 32 MiB, FAT16, FAT32, and with logical block addresses.
+            0x04 | 0x06 | 0x0b | 0x0c | 0x0e if start > 0 && start < blocks => {
+                return Ok(Place {
+                    start,
+                    blocks: len.min(blocks - start),
+                    partition: Some(number + 1),
+                });
+            }
+            0x04 | 0x06 | 0x0b | 0x0c | 0x0e => {
+                return Err(Unfit::Damaged("a partition is not on the card"));
+            }
+            kind => seen = seen.or(Some(kind)),
+        }
+    }
+    Err(Unfit::NoPartition(seen))
+}
+
+fn is_signed(block: &Block) -> bool {
+    block[510..] == [0x55, 0xaa]
+}
+
+/// The file system that this is the first block of, if it is one.
+fn kind(block: &Block) -> Option<&'static str> {
+    if !is_signed(block) {
+        return None;
+    }
+    match &block[3..11] {
+        b"EXFAT   " => return Some("exFAT"),
+        b"NTFS    " => return Some("NTFS"),
+        _ => {}
+    }
+    // A table of partitions may begin with a jump too.
+    let jumps = matches!((block[0], block[2]), (0xeb, 0x90) | (0xe9, _));
+    let sectors = matches!(le16(block, 11), 512 | 1024 | 2048 | 4096);
+    let clusters = block[13].is_power_of_two();
+    let fats = matches!(block[16], 1 | 2) && le16(block, 14) > 0;
+    let media = block[21] == 0xf0 || block[21] >= 0xf8;
+    (jumps && sectors && clusters && fats && media).then_some("FAT")
+}
+
+/// A FAT16 or FAT32 file system whose description holds together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Volume {
+    pub(super) fat: Fat,
+    /// Blocks of all of it.
+    pub(super) blocks: u32,
+    /// Bytes of a cluster.
+    pub(super) cluster: u32,
+    /// Clusters of data, the first of which is number 2.
+    pub(super) clusters: u32,
+    /// Blocks before the first FAT.
+    reserved: u32,
+    /// Blocks of one FAT.
+    fat_blocks: u32,
+    fats: u32,
+}
+
+impl Volume {
+    /// Understands a volume's first block, which has room for so many.
+    pub(super) fn parse(block: &Block, room: u32) -> Result<Self, Unfit> {
+        match kind(block) {
+            Some("FAT") => {}
+            Some(other) => return Err(Unfit::Other(other)),
+            None => return Err(Unfit::Damaged("a partition does not begin as a FAT does")),
+        }
+        if le16(block, 11) != 512 {
+            return Err(Unfit::Sectors(le16(block, 11)));
+        }
+        let either = |short: u16, long: usize| match short {
+            0 => le32(block, long),
+            short => short.into(),
+        };
+        let per_cluster = u32::from(block[13]);
+        let reserved = u32::from(le16(block, 14));
+        let fats = u32::from(block[16]);
+        let roots = u32::from(le16(block, 17));
+        let blocks = either(le16(block, 19), 32);
+        let fat_blocks = either(le16(block, 22), 36);
+        if blocks > room {
+            return Err(Unfit::Damaged(
+                "it is larger than its partition or the card",
+            ));
+        }
+        let before_data = u64::from(reserved)
+            + u64::from(fats) * u64::from(fat_blocks)
+            + u64::from((roots * 32).div_ceil(512));
+        let data = u64::from(blocks).checked_sub(before_data);
+        let data = data.ok_or(Unfit::Damaged("it has no room for data"))? as u32;
+        let clusters = data / per_cluster;
+        let fat = match clusters {
+            0..4085 => return Err(Unfit::Other("FAT12")),
+            4085..65525 => Fat::Fat16,
+            _ => Fat::Fat32,
+        };
+        let volume = Self {
+            fat,
+            blocks,
+            cluster: per_cluster * 512,
+            clusters,
+            reserved,
+            fat_blocks,
+            fats,
+        };
+        if u64::from(fat_blocks) * u64::from(volume.entries_per_block()) < u64::from(clusters) + 2 {
+            return Err(Unfit::Damaged("its table is too small for its clusters"));
+        }
+        match fat {
+            Fat::Fat16 if roots == 0 || le16(block, 22) == 0 => {
+                Err(Unfit::Damaged("it is neither a FAT16 nor a FAT32"))
+            }
+            Fat::Fat32 if le16(block, 42) != 0 => Err(Unfit::Other("a FAT32 of another version")),
+            Fat::Fat32 if !(1..reserved).contains(&u32::from(le16(block, 48))) => {
+                Err(Unfit::Damaged("it has no information sector"))
+            }
+            Fat::Fat32 if !(2..clusters + 2).contains(&le32(block, 44)) => {
+                Err(Unfit::Damaged("its root directory is nowhere"))
+            }
+            _ => Ok(volume),
+        }
+    }
+
+    /// Bytes of its data.
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.clusters) * u64::from(self.cluster)
+    }
+
+    const fn entries_per_block(&self) -> u32 {
+        match self.fat {
+            Fat::Fat16 => 256,
+            Fat::Fat32 => 128,
+        }
+    }
+
+    /// If this is a block of a FAT in which a chain leads to where no cluster is: where.
+    pub(super) fn leads_outside(&self, number: u32, block: &Block) -> Option<u32> {
+        let within = number.checked_sub(self.reserved)?;
+        if within / self.fat_blocks >= self.fats {
+            return None;
+        }
+        let first = within % self.fat_blocks * self.entries_per_block();
+        let used = (self.clusters + 2).saturating_sub(first) as usize;
+        let entry = |index: usize| match self.fat {
+            Fat::Fat16 => (u32::from(le16(block, 2 * index)), 0xfff7),
+            // The upper four bits are reserved.
+            Fat::Fat32 => (le32(block, 4 * index) & 0x0fff_ffff, 0x0fff_fff7),
+        };
+        let entries = (0..self.entries_per_block() as usize).take(used);
+        // The first two say something else.
+        let entries = entries.skip(2_usize.saturating_sub(first as usize));
+        entries
+            .map(entry)
+            .find(|&(to, bad)| to >= self.clusters + 2 && to < bad)
+            .map(|(to, _)| to)
+    }
+}

@@ -1,0 +1,17 @@
+//! SPI: a flash and a card at work, and a bus that is busy.
+//!
+//! [`flash`] and [`card`] speak to devices, over whatever controller the machine has.
+//! [`can`] measures the bus itself, on a [`Machine`] that can run two tasks and a worker
+//! at once.
+
+mod can;
+mod card;
+mod flash;
+mod job;
+mod told;
+
+pub use can::{CanBus, Counted, Failed, FarEnd, LINGER, Machine, Wired, can};
+pub use card::card;
+pub use flash::{SECTOR, flash};
+pub use job::{FRAMES, Job, Strategy};
+pub use told::{CardKind, Digest, Fat, Measured, Sector, ShortName, Told};

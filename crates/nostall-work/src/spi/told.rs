@@ -1,0 +1,175 @@
+//! What there is to tell.
+
+use serde::{Deserialize, Serialize};
+
+use super::job::Strategy;
+use crate::Text;
+
+/// A SHA-256.
+pub type Digest = [u8; 32];
+
+/// A name of eight and three characters, of which some take two bytes.
+pub type ShortName = heapless::String<24>;
+
+/// One thing that a job tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Told {
+    /// What the flash says that it is: its manufacturer, and two bytes of his.
+    FlashId([u8; 3]),
+    /// What became of a sector.
+    Sector(Sector),
+    /// The card has been initialised.
+    Card {
+        /// What it is.
+        kind: CardKind,
+        /// Its size.
+        bytes: u64,
+    },
+    /// A file system was found on it.
+    Volume {
+        /// The partition that it is in, 1 to 4; `None` if the card has no table of them.
+        partition: Option<u8>,
+        /// What it is.
+        fat: Fat,
+        /// Bytes of its clusters.
+        cluster: u32,
+    },
+    /// Something in the root directory.
+    Entry {
+        /// Its number, from 0 in the directory's order.
+        entry: u32,
+        /// Its short name.
+        short: ShortName,
+        /// Bytes.
+        size: u32,
+        /// It is a directory; not entered.
+        directory: bool,
+    },
+    /// A piece of the long name of the entry last told of; there may be more to come.
+    Name(Text),
+    /// A file has been read to its end.
+    Read {
+        /// The entry's number.
+        entry: u32,
+        /// Of its content.
+        sha256: Digest,
+    },
+    /// So much has been read of files: told now and then, as a card may be large.
+    Progress {
+        /// In all.
+        bytes: u64,
+    },
+    /// The whole root directory has been read.
+    CardDone {
+        /// Files.
+        files: u32,
+        /// Directories, not entered.
+        directories: u32,
+        /// Bytes of the files.
+        bytes: u64,
+        /// Nanoseconds, with the card's initialisation.
+        ns: u64,
+        /// Messages on the bus.
+        messages: u64,
+    },
+    /// A busy bus was measured.
+    Can(Measured),
+    /// The job could not go on, and why.
+    Fault(Text),
+}
+
+/// What became of a sector of a flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sector {
+    /// Where it begins.
+    pub address: u32,
+    /// Its content as it was found.
+    pub before: Digest,
+    /// Bytes that were not all ones after it was erased.
+    pub not_erased: u32,
+    /// What was to be written.
+    pub pattern: Digest,
+    /// Its content after that.
+    pub after: Digest,
+    /// Whether what lies just before and just behind it is as it was.
+    pub neighbours_kept: bool,
+    /// Nanoseconds to erase it.
+    pub erase_ns: u64,
+    /// Nanoseconds to write it.
+    pub write_ns: u64,
+}
+
+/// What a card says that it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CardKind {
+    /// Version 1.
+    Sd1,
+    /// Version 2, standard capacity.
+    Sd2,
+    /// High or extended capacity.
+    Sdhc,
+}
+
+/// A file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fat {
+    /// FAT16.
+    Fat16,
+    /// FAT32.
+    Fat32,
+}
+
+/// What a busy bus came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Who drove it.
+    pub strategy: Strategy,
+    /// Frames that were received, each as it was sent, and in its order.
+    pub received: u32,
+    /// Frames that were not.
+    pub wrong: u32,
+    /// Frames that were lost in the CAN controller.
+    pub overflows: u32,
+    /// Frames that were submitted to be sent.
+    pub submitted: u32,
+    /// Of these, those that went out as they were submitted, and in their order.
+    pub sent: u32,
+    /// Messages on the bus.
+    pub messages: u64,
+    /// Of these, those by `sync`.
+    pub sync: u64,
+    /// Of these, those that their callers ran at once.
+    pub sync_immediate: u64,
+    /// Messages that were submitted.
+    pub asynchronous: u64,
+    /// Messages that the worker ran.
+    pub by_worker: u64,
+    /// Messages that failed.
+    pub errors: u64,
+    /// Times that the worker was woken, until the last frame was received.
+    pub wakeups_meanwhile: u64,
+    /// Times that it was woken, until the bus had been idle for long enough.
+    pub wakeups: u64,
+    /// Times that the hardware was woken.
+    pub preparations: u64,
+    /// Times that it was put to sleep.
+    pub teardowns: u64,
+    /// Times that no frame was received for so long that the hardware may have been put
+    /// to sleep meanwhile.
+    pub pauses: u32,
+    /// Nanoseconds until the last frame was received.
+    pub ns: u64,
+    /// Of these, those that the worker had a CPU.
+    pub worker_ns: u64,
+    /// Context switches meanwhile, of the two tasks and the worker; `None` if nobody
+    /// counts them.
+    pub switches: Option<u64>,
+    /// Interrupts from one CPU to another meanwhile.
+    pub cross_cpu: Option<u64>,
+    /// Interrupts meanwhile, of all kinds.
+    pub interrupts: Option<u64>,
+}

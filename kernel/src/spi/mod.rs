@@ -1,0 +1,164 @@
+//! SPI: the jobs on this machine's controllers.
+
+mod cpus;
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use nostall_io::{Clock, Nanos, Processor};
+use nostall_spi::{Bus, Config, Platform, Select};
+use nostall_work::Report;
+use nostall_work::spi::{CanBus, Counted, Job, can, card, flash};
+
+use crate::arch::spi::{Controller, Found, find};
+use crate::arch::{self, Cpu, MachineClock, while_handled};
+use crate::{crew, report};
+use cpus::Cpus;
+
+/// What the device tree calls a flash, and a card's slot (Linux's bindings).
+const FLASH: &str = "jedec,spi-nor";
+const CARD: &str = "mmc-spi-slot";
+
+/// The CPUs of the experiment: two tasks and the worker.
+const RECEIVER: usize = 0;
+const TRANSMITTER: usize = 1;
+const WORKER: usize = 2;
+
+/// Longer than the receiver is behind when the others are through, or they behind it.
+const BOUND: Nanos = Nanos::from_secs(15);
+
+/// The machine, whose CPUs are started, and its clock.
+pub struct Machine<'a> {
+    pub cpus: u16,
+    pub clock: &'a MachineClock,
+}
+
+impl Machine<'_> {
+    /// Does one job of the list, the `item`th.
+    pub fn run(&self, job: Job, item: u16) {
+        let mut tell = |told| report::send(&Report::Spi { item, told });
+        match job {
+            Job::Flash => self.with_bus(FLASH, |bus| flash(bus, Select::line(0), &mut tell)),
+            Job::Card => self.with_bus(CARD, |bus| card(bus, Select::line(0), &mut tell)),
+            Job::Can { strategy, frames } => {
+                assert!(
+                    usize::from(self.cpus) > WORKER,
+                    "{} CPUs: spi:can runs on {} and more",
+                    self.cpus,
+                    WORKER + 1
+                );
+                let machine = Experiment {
+                    found: find(FLASH),
+                    clock: self.clock,
+                };
+                match can(&machine, strategy, frames) {
+                    Ok(measured) => tell(nostall_work::spi::Told::Can(measured)),
+                    Err(failed) => panic!("{failed}"),
+                }
+            }
+        }
+    }
+
+    /// A bus for this CPU alone.
+    fn with_bus(&self, drives: &str, run: impl FnOnce(&Bus<Controller, Cpus>)) {
+        let found = find(drives);
+        let platform = Cpus::new(*self.clock, Cpu.id());
+        let bus = Bus::new(found.controller(), platform, Config::DEFAULT);
+        interrupted(&found, &|| bus.on_interrupt(), || run(&bus));
+    }
+}
+
+/// Calls `handler` for each interrupt of the controller, while `body` runs.
+fn interrupted(found: &Found, handler: &(dyn Fn() + Sync), body: impl FnOnce()) {
+    let Some(interrupt) = found.interrupt else {
+        return body();
+    };
+    let handler = || {
+        found.mask();
+        handler();
+    };
+    while_handled(interrupt, &handler, body);
+}
+
+/// What the experiment runs on.
+struct Experiment<'a> {
+    found: Found,
+    clock: &'a MachineClock,
+}
+
+impl nostall_work::spi::Machine for Experiment<'_> {
+    type Controller = Controller;
+    type Platform = Cpus;
+
+    fn controller(&self) -> Controller {
+        self.found.controller()
+    }
+
+    fn platform(&self) -> Cpus {
+        Cpus::new(*self.clock, WORKER)
+    }
+
+    fn run(&self, bus: &CanBus<Self>, tasks: [&(dyn Fn() + Sync); 2], rest: Nanos) -> Counted {
+        let platform = bus.platform();
+        let [receive, transmit] = tasks;
+        let transmitted = AtomicBool::new(false);
+        let counted = spin::Mutex::new(Counted::default());
+        let errand = |cpu: usize| match cpu {
+            RECEIVER => {
+                while !platform.serves() {
+                    Cpu.relax();
+                }
+                let before = Counts::now();
+                receive();
+                while !transmitted.load(Ordering::Acquire) {
+                    platform.block(Nanos(u64::MAX));
+                }
+                *counted.lock() = before.until(&Counts::now());
+                platform.sleep_until(platform.now() + rest);
+                platform.stop();
+            }
+            TRANSMITTER => {
+                while !platform.serves() {
+                    Cpu.relax();
+                }
+                transmit();
+                transmitted.store(true, Ordering::Release);
+                platform.wake(&RECEIVER);
+            }
+            _ => Cpus::serve(bus),
+        };
+        interrupted(&self.found, &|| bus.on_interrupt(), || {
+            crew::together(WORKER as u16 + 1, &errand, self.clock, BOUND)
+        });
+        Counted {
+            worker: platform.busy(),
+            ..counted.into_inner()
+        }
+    }
+}
+
+/// What the CPUs have counted so far.
+struct Counts {
+    sleeps: u64,
+    interrupts: u64,
+    wakes: u64,
+}
+
+impl Counts {
+    fn now() -> Self {
+        let (interrupts, wakes) = arch::interrupts();
+        Self {
+            sleeps: cpus::sleeps(),
+            interrupts,
+            wakes,
+        }
+    }
+
+    fn until(&self, later: &Self) -> Counted {
+        Counted {
+            switches: Some(later.sleeps - self.sleeps),
+            cross_cpu: Some(later.wakes - self.wakes),
+            interrupts: Some(later.interrupts - self.interrupts),
+            worker: Nanos::ZERO,
+        }
+    }
+}

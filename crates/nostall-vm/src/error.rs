@@ -5,16 +5,34 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use crate::qemu::{Architecture, Machine};
+
 /// Why a run failed. In every case the machine is gone when you see it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no QEMU.
     #[error(
-        "{0} is not installed: run `make setup`, or install your system's package \
-         (Debian, Ubuntu: qemu-system-x86), or use `--on model`"
+        "{} is not installed: run `make setup`, or install your system's package \
+         (Debian, Ubuntu: {}), or use `--on model`", .0.program(), .0.packages()
     )]
-    NotInstalled(&'static str),
+    NotInstalled(Architecture),
+    /// A machine cannot be given so many CPUs.
+    #[error("{machine} can have 1 to {most} CPUs for the guest, not {cpus}")]
+    Cpus {
+        /// Which.
+        machine: Machine,
+        /// How many were asked for.
+        cpus: u16,
+        /// How many there can be.
+        most: u16,
+    },
+    /// QEMU has nothing to start a RISC-V machine with.
+    #[error(
+        "QEMU has no firmware for this machine: install your system's package \
+         (Debian, Ubuntu: opensbi): {}", Printable(.0)
+    )]
+    NoFirmware(String),
     /// The system would not do what a run needs.
     #[error("cannot run the machine: {0}")]
     System(#[from] io::Error),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nostall_work::{Report, Work};
 
 use crate::exits::ExitLog;
+use crate::qemu::Drive;
 use crate::{Error, GuestRam};
 
 /// Bytes that QEMU may say itself: a warning or two, or a short trace.
@@ -22,9 +23,10 @@ pub(crate) const FAILURE: i32 = 2 * 0x11 + 1;
 /// What is to be run in a machine.
 #[derive(Clone, Copy)]
 pub struct Guest<'a> {
-    /// The kernel, an ELF file with a PVH entry.
+    /// The kernel, an ELF file: on a PC one with a PVH entry, on RISC-V one that is entered
+    /// at its lowest address.
     pub kernel: &'a [u8],
-    /// CPUs, 1 to 64.
+    /// CPUs that run it: 1 to 64, on sifive_u to 4.
     pub cpus: u16,
     /// The work, in order.
     pub work: &'a [Work],
@@ -35,8 +37,11 @@ pub struct Guest<'a> {
     /// Its RAM, if that is to outlive it; else it has its own, of as much as the
     /// input needs.
     pub ram: Option<&'a GuestRam>,
-    /// Further arguments for QEMU; no other machine looks at them. With an accelerator among them, ours is left
-    /// out.
+    /// What is behind its SPI controllers; QEMU's `sifive_u` alone has any. One of a kind
+    /// at most.
+    pub drives: &'a [Drive<'a>],
+    /// Further arguments for QEMU; no other machine looks at them. With an accelerator
+    /// among them, ours is left out.
     pub qemu_args: &'a [OsString],
 }
 

@@ -344,7 +344,8 @@ impl Qemu {
         guest: &Guest<'_>,
         experiment: &Experiment<'_>,
     ) -> Result<(Outcome, Ran), Error> {
-        let work = experiment.work(None);
+        let unassigned = self.machine().leaves_pci_unassigned();
+        let work = experiment.work(unassigned.then_some(Job::Assign(None)));
         let guest = Guest {
             work: &work,
             repeat: 1,

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -88,6 +88,12 @@ impl MemoryFile {
     }
 }
 
+impl AsFd for MemoryFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// A running child; killed when dropped.
 #[derive(Debug)]
 pub struct Running(Child);
@@ -122,13 +128,12 @@ pub fn name(number: RawFd) -> String {
 /// # Errors
 ///
 /// What the system says, `NotFound` if there is no such program.
-pub fn spawn(mut command: Command, files: &[(&MemoryFile, RawFd)]) -> io::Result<Running> {
+pub fn spawn<F: AsFd>(mut command: Command, files: &[(F, RawFd)]) -> io::Result<Running> {
     let mut mappings = Vec::new();
-    for &(MemoryFile(file), child_fd) in files {
-        let parent_fd = file.try_clone()?.into();
+    for (file, child_fd) in files {
         mappings.push(FdMapping {
-            parent_fd,
-            child_fd,
+            parent_fd: file.as_fd().try_clone_to_owned()?,
+            child_fd: *child_fd,
         });
     }
     command.fd_mappings(mappings).map_err(io::Error::other)?;

@@ -51,6 +51,7 @@ fn guest<'a>(kernel: &'a [u8], work: &'a [Work], input: &'a [u8]) -> Guest<'a> {
         repeat: 1,
         input,
         ram: None,
+        drives: &[],
         qemu_args: &[],
     }
 }

@@ -34,6 +34,7 @@ fn guest<'a>(kernel: &'a [u8], work: &'a [Work]) -> Guest<'a> {
         repeat: 1,
         input: b"input",
         ram: None,
+        drives: &[],
         qemu_args: &[],
     }
 }

@@ -655,6 +655,7 @@ const GUEST: Guest<'_> = Guest {
     repeat: 1,
     input: &[],
     ram: None,
+    drives: &[],
     qemu_args: &[],
 };
 

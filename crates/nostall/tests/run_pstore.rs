@@ -190,6 +190,7 @@ fn guest<'a>(work: &'a [Work], ram: Option<&'a GuestRam>) -> Guest<'a> {
         repeat: 1,
         input: &[],
         ram,
+        drives: &[],
         qemu_args: &[],
     }
 }

@@ -132,6 +132,7 @@ pub const fn guest<'a>(kernel: &'a [u8], cpus: u16, qemu_args: &'a [OsString]) -
         repeat: 1,
         input: &[],
         ram: None,
+        drives: &[],
         qemu_args,
     }
 }

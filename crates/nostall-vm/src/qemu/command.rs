@@ -1,0 +1,152 @@
+//! The command line of a machine.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::process::{Command, Stdio};
+
+use super::drive::Drive;
+use super::files::{CARD, CARD_IMAGE, FLASH, Files, INPUT, KERNEL, PERSISTENT, REPORTS, SERIAL};
+use super::machine::{Architecture, Machine};
+use crate::guest::Guest;
+use crate::process::name;
+
+/// The name by which QEMU opens a card's image: by the file that it was given and no other,
+/// and only to read it.
+pub(super) const CARD_IMAGE_NAME: &str = "/dev/fdset/1";
+
+/// QEMU with `guest` in `machine`.
+pub(super) fn command(machine: Machine, guest: &Guest<'_>, files: &Files) -> io::Result<Command> {
+    let words = guest.words();
+    let ram = match guest.ram {
+        Some(_) => guest.mebibytes(),
+        None => guest.mebibytes() + machine.more_mebibytes(),
+    };
+    let mut name_and_options = machine.name().to_owned();
+    if guest.ram.is_some() {
+        name_and_options += ",memory-backend=ram";
+    }
+    let mut command = Command::new(machine.architecture().program());
+    command
+        .args(["-machine", &name_and_options])
+        .args(["-smp", &(guest.cpus + machine.other_cpus()).to_string()])
+        .args(["-m", &format!("{ram}M")])
+        // Nothing but what is named here, and no restart.
+        .args(["-nodefaults", "-no-user-config", "-no-reboot"])
+        .args(["-display", "none"])
+        .args(["-kernel", &name(KERNEL)])
+        .args(["-append", &words.join(" ")])
+        .args(["-chardev", &to_file("serial", SERIAL)])
+        .args(["-chardev", &to_file("reports", REPORTS)]);
+    match machine.architecture() {
+        Architecture::X86_64 => channels_of_a_pc(&mut command),
+        Architecture::Riscv64 => channels_of_riscv(&mut command),
+    }
+    if guest.ram.is_some() {
+        let file = format!("share=on,size={ram}M,mem-path={}", name(PERSISTENT));
+        command.args(["-object", &format!("memory-backend-file,id=ram,{file}")]);
+    }
+    if !guest.input.is_empty() {
+        command.args(["-initrd", &name(INPUT)]);
+    }
+    for drive in guest.drives {
+        add_drive(&mut command, drive);
+    }
+    if !names_accelerator(guest.qemu_args) {
+        command.args(["-accel", "tcg"]);
+    }
+    command
+        .args(guest.qemu_args)
+        .stdin(Stdio::null())
+        .stdout(files.said.to_stdio()?)
+        .stderr(files.said.to_stdio()?);
+    Ok(command)
+}
+
+/// The port under test, reports, and the end with a status: each a device of its own.
+fn channels_of_a_pc(command: &mut Command) {
+    command
+        .args(["-device", "isa-serial,chardev=serial,iobase=0x3f8,irq=4"])
+        .args(["-device", "isa-debugcon,chardev=reports,iobase=0xe9"])
+        .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
+}
+
+/// The port under test is the machine's own, and the firmware's console; reports and the
+/// end go by semihosting.
+fn channels_of_riscv(command: &mut Command) {
+    command
+        .args(["-bios", "default"])
+        .args(["-serial", "chardev:serial"])
+        .args([
+            "-semihosting-config",
+            "enable=on,target=native,chardev=reports",
+        ]);
+}
+
+fn add_drive(command: &mut Command, drive: &Drive<'_>) {
+    match drive {
+        Drive::Flash(_) => {
+            let file = format!("if=mtd,format=raw,file={}", name(FLASH));
+            command.args(["-drive", &file]);
+        }
+        Drive::SdCard(_) => {
+            let file = format!("if=sd,format=qcow2,file={}", name(CARD));
+            command
+                .args(["-add-fd", &format!("fd={CARD_IMAGE},set=1")])
+                .args(["-drive", &file]);
+        }
+    }
+}
+
+fn to_file(id: &str, number: i32) -> String {
+    format!("file,id={id},path={}", name(number))
+}
+
+/// QEMU takes an option with one dash or two.
+fn is_option(arg: &OsStr, names: &[&str]) -> bool {
+    let arg = arg.to_str().and_then(|arg| arg.strip_prefix('-'));
+    arg.is_some_and(|arg| names.contains(&arg.strip_prefix('-').unwrap_or(arg)))
+}
+
+pub(super) fn daemonizes(args: &[OsString]) -> bool {
+    args.iter().any(|arg| is_option(arg, &["daemonize"]))
+}
+
+fn names_accelerator(args: &[OsString]) -> bool {
+    let by_itself = |arg: &OsString| is_option(arg, &["accel", "enable-kvm"]);
+    // "-machine q35,accel=kvm"
+    let by_machine = |pair: &[OsString]| {
+        is_option(&pair[0], &["machine", "M"])
+            && pair[1]
+                .to_string_lossy()
+                .split(',')
+                .any(|property| property.starts_with("accel="))
+    };
+    args.iter().any(by_itself) || args.windows(2).any(by_machine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(args: &[&str]) -> bool {
+        let args: Vec<_> = args.iter().map(OsString::from).collect();
+        names_accelerator(&args)
+    }
+
+    #[test]
+    fn an_accelerator_is_seen_wherever_it_is_named() {
+        for args in [
+            &["-accel", "kvm"][..],
+            &["--accel", "kvm"],
+            &["-enable-kvm"],
+            &["--enable-kvm"],
+            &["-machine", "q35,accel=kvm:tcg"],
+            &["-S", "-M", "accel=kvm"],
+        ] {
+            assert!(names(args), "{args:?}");
+        }
+        for args in [&["-machine", "q35"][..], &["-name", "accel=kvm"], &["-M"]] {
+            assert!(!names(args), "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! All that goes into a machine and comes out of it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use super::command::CARD_IMAGE_NAME;
+use super::drive::{Drive, in_front_of};
+use crate::guest::Guest;
+use crate::process::{MemoryFile, name};
+
+// The numbers under which QEMU has the files.
+pub(super) const KERNEL: RawFd = 10;
+pub(super) const INPUT: RawFd = 11;
+pub(super) const SERIAL: RawFd = 12;
+pub(super) const REPORTS: RawFd = 13;
+pub(super) const PERSISTENT: RawFd = 14;
+pub(super) const FLASH: RawFd = 15;
+pub(super) const CARD: RawFd = 16;
+pub(super) const CARD_IMAGE: RawFd = 17;
+
+/// Files, and not pipes: a full pipe would slow the guest down, or make QEMU drop bytes.
+pub(super) struct Files {
+    kernel: MemoryFile,
+    input: MemoryFile,
+    pub(super) serial: MemoryFile,
+    pub(super) reports: MemoryFile,
+    /// QEMU's own words.
+    pub(super) said: MemoryFile,
+    card: Option<Card>,
+}
+
+/// An SD card: what the guest writes, in front of an image that is only read.
+struct Card {
+    written: MemoryFile,
+    image: File,
+}
+
+impl Files {
+    pub(super) fn new(guest: &Guest<'_>) -> io::Result<Self> {
+        let mut card = None;
+        for drive in guest.drives {
+            if let Drive::SdCard(image) = drive {
+                card = Some(Card {
+                    written: in_front_of(image, CARD_IMAGE_NAME)?,
+                    // Opened anew, so that nobody who has it can write by it.
+                    image: File::open(name(image.as_raw_fd()))?,
+                });
+            }
+        }
+        Ok(Self {
+            kernel: MemoryFile::new(guest.kernel)?,
+            input: MemoryFile::new(guest.input)?,
+            serial: MemoryFile::new(&[])?,
+            reports: MemoryFile::new(&[])?,
+            said: MemoryFile::new(&[])?,
+            card,
+        })
+    }
+
+    /// Each with the number under which QEMU has it.
+    pub(super) fn for_child<'a>(&'a self, guest: &Guest<'a>) -> Vec<(BorrowedFd<'a>, RawFd)> {
+        let mut files = vec![
+            (self.kernel.as_fd(), KERNEL),
+            (self.input.as_fd(), INPUT),
+            (self.serial.as_fd(), SERIAL),
+            (self.reports.as_fd(), REPORTS),
+        ];
+        files.extend(guest.ram.map(|ram| (ram.file.as_fd(), PERSISTENT)));
+        files.extend(guest.drives.iter().find_map(|drive| match drive {
+            Drive::Flash(file) => Some((file.as_fd(), FLASH)),
+            Drive::SdCard(_) => None,
+        }));
+        if let Some(Card { written, image }) = &self.card {
+            files.extend([(written.as_fd(), CARD), (image.as_fd(), CARD_IMAGE)]);
+        }
+        files
+    }
+}

@@ -1,0 +1,263 @@
+//! One run of a guest, watched.
+
+use std::io;
+use std::process::ExitStatus;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nostall_work::FIRMWARE_DONE;
+
+use super::command::{command, daemonizes};
+use super::files::Files;
+use super::machine::Machine;
+use super::version::{self, version};
+use crate::Error;
+use crate::guest::{self, Ending, FAILURE, Guest, Limits, Ran, SUCCESS};
+use crate::process::{MemoryFile, Running, spawn};
+use crate::uart::{Experiment, Outcome};
+
+/// How often a run is looked at.
+pub(super) const LOOK: Duration = Duration::from_millis(2);
+
+/// Bytes of QEMU's own words that are read for the last line.
+pub(super) const LAST_WORDS: u64 = 64 << 10;
+
+/// A QEMU that can be run.
+#[derive(Clone, Debug)]
+pub struct Qemu {
+    machine: Machine,
+    version: String,
+}
+
+impl Qemu {
+    /// The system's QEMU for `machine`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotInstalled`], or [`Error::Qemu`] or [`Error::NoVersion`] if it
+    /// does not even tell its version.
+    pub fn find(machine: Machine) -> Result<Self, Error> {
+        let architecture = machine.architecture();
+        let version =
+            version(architecture.program(), version::LIMIT).map_err(|error| match error {
+                Error::System(error) if error.kind() == io::ErrorKind::NotFound => {
+                    Error::NotInstalled(architecture)
+                }
+                error => error,
+            })?;
+        Ok(Self { machine, version })
+    }
+
+    /// Its version, as it says: `7.2.22`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The machine it emulates.
+    pub const fn machine(&self) -> Machine {
+        self.machine
+    }
+
+    /// Runs `guest` to its end.
+    ///
+    /// `progress` is told now and then how many bytes have come over the serial
+    /// line so far.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]: whatever kept the guest from doing all of its work. QEMU has
+    /// ended by then.
+    pub fn run(
+        &self,
+        guest: &Guest<'_>,
+        limits: &Limits,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Ran, Error> {
+        self.run_to(Ending::Done, guest, limits, progress)
+    }
+
+    /// Runs `guest` until it panics, as it is told to by its work; the last of
+    /// its reports says so.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]: whatever kept it from getting there; [`Error::Unbroken`] if it
+    /// did all of its work instead.
+    pub fn run_to_panic(
+        &self,
+        guest: &Guest<'_>,
+        limits: &Limits,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Ran, Error> {
+        self.run_to(Ending::Panic, guest, limits, progress)
+    }
+
+    fn run_to(
+        &self,
+        ending: Ending,
+        guest: &Guest<'_>,
+        limits: &Limits,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Ran, Error> {
+        if daemonizes(guest.qemu_args) {
+            return Err(Error::Daemonize);
+        }
+        let cpus = self.machine.cpus();
+        if !cpus.contains(&guest.cpus) {
+            let (cpus, most) = (guest.cpus, *cpus.end());
+            let machine = self.machine;
+            return Err(Error::Cpus {
+                machine,
+                cpus,
+                most,
+            });
+        }
+        let files = Files::new(guest)?;
+        let qemu = spawn(
+            command(self.machine, guest, &files)?,
+            &files.for_child(guest),
+        )?;
+        let run = Run {
+            machine: self.machine,
+            qemu,
+            files,
+            limits,
+            ending,
+            start: Instant::now(),
+        };
+        run.watch(progress)
+    }
+
+    /// Runs the experiment of sending a text in `guest`, whose work and input
+    /// are then those of the experiment.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn uart(
+        &self,
+        guest: &Guest<'_>,
+        experiment: &Experiment<'_>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(Outcome, Ran), Error> {
+        let work = experiment.work();
+        let guest = experiment.guest(&work, guest);
+        let mut ran = self.run(&guest, &experiment.limits(), progress)?;
+        Ok((experiment.outcome(&mut ran)?, ran))
+    }
+}
+
+struct Run<'a> {
+    machine: Machine,
+    qemu: Running,
+    files: Files,
+    limits: &'a Limits,
+    ending: Ending,
+    start: Instant,
+}
+
+impl Run<'_> {
+    /// Until it ends, or has to.
+    fn watch(mut self, progress: &mut dyn FnMut(u64)) -> Result<Ran, Error> {
+        let mut first_report = None;
+        let mut seen = (0, 0);
+        let mut changed = self.start;
+        loop {
+            // In this order: what came before the end is seen.
+            let ended = self.qemu.ended()?;
+            let now = (self.files.serial.len()?, self.files.reports.len()?);
+            if now != seen {
+                (seen, changed) = (now, Instant::now());
+                progress(now.0);
+            }
+            if now.1 > 0 && first_report.is_none() {
+                first_report = Some(self.start.elapsed());
+            }
+            if let Some(status) = ended {
+                return self.judge(status, first_report);
+            }
+            self.check_limits(now, changed, first_report.is_some())?;
+            sleep(LOOK);
+        }
+    }
+
+    fn check_limits(
+        &self,
+        (serial, reports): (u64, u64),
+        changed: Instant,
+        started: bool,
+    ) -> Result<(), Error> {
+        let firmware = self.machine.firmware_bytes();
+        let of_guest = serial.saturating_sub(firmware);
+        self.limits.check_bytes((of_guest, reports))?;
+        if self.files.said.len()? > self.limits.qemu_bytes {
+            return Err(Error::QemuFlood(self.limits.qemu_bytes));
+        }
+        self.limits.check_time(self.start, changed, started)
+    }
+
+    /// What a run came to that ended by itself.
+    fn judge(&self, status: ExitStatus, first_report: Option<Duration>) -> Result<Ran, Error> {
+        let reports = guest::reports(&self.files.reports.read_from(0, self.limits.report_bytes)?)?;
+        match (status.code(), first_report) {
+            (Some(code @ (SUCCESS | FAILURE)), first_report) => {
+                self.ending.judge(code, &reports)?;
+                let most = self.machine.firmware_bytes() + self.limits.serial_bytes + 1;
+                let serial = self.files.serial.read_from(0, most)?;
+                let serial = after_firmware(serial);
+                if serial.len() as u64 > self.limits.serial_bytes {
+                    return Err(Error::Flood(self.limits.serial_bytes));
+                }
+                Ok(Ran {
+                    reports,
+                    serial,
+                    first_report: first_report.unwrap_or_default(),
+                    exits: None,
+                })
+            }
+            // Without either, QEMU may only have been asked for help.
+            (Some(0), first_report) if first_report.is_some() || self.files.said.len()? == 0 => {
+                Err(Error::Reset)
+            }
+            _ => {
+                let said = last_words(&self.files.said)?;
+                if said.contains("RISC-V firmware") {
+                    return Err(Error::NoFirmware(said));
+                }
+                Err(Error::Qemu { status, said })
+            }
+        }
+    }
+}
+
+/// What came over the line when the firmware was done with it; all of it, if there is no
+/// firmware that uses it.
+fn after_firmware(mut serial: Vec<u8>) -> Vec<u8> {
+    let done = FIRMWARE_DONE.as_bytes();
+    let mut places = serial.windows(done.len());
+    if let Some(at) = places.position(|window| window == done) {
+        serial.drain(..at + done.len());
+    }
+    serial
+}
+
+/// The last line that is not empty.
+pub(super) fn last_words(said: &MemoryFile) -> io::Result<String> {
+    let said = said.read_last(LAST_WORDS)?;
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().rfind(|line| !line.trim().is_empty());
+    Ok(last.unwrap_or("it said nothing").trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_are_the_last_of_a_long_speech() {
+        let mut said = vec![b'x'; 2 * LAST_WORDS as usize];
+        said.extend(b"\nthe reason\n\n");
+        let said = MemoryFile::new(&said).unwrap();
+        assert_eq!(last_words(&said).unwrap(), "the reason");
+    }
+}

@@ -1,0 +1,69 @@
+//! Which QEMU this is.
+
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::run::{LAST_WORDS, LOOK, last_words};
+use crate::Error;
+use crate::guest::QEMU_BYTES;
+use crate::process::{MemoryFile, spawn};
+
+/// How long QEMU has to tell its version.
+pub(super) const LIMIT: Duration = Duration::from_secs(10);
+
+/// The version that `program` tells within `limit`.
+pub(super) fn version(program: &'static str, limit: Duration) -> Result<String, Error> {
+    let said = MemoryFile::new(&[])?;
+    let mut command = Command::new(program);
+    command
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(said.to_stdio()?)
+        .stderr(said.to_stdio()?);
+    let start = Instant::now();
+    let mut qemu = spawn::<MemoryFile>(command, &[])?;
+    let status = loop {
+        if let Some(status) = qemu.ended()? {
+            break status;
+        }
+        if said.len()? > QEMU_BYTES {
+            return Err(Error::QemuFlood(QEMU_BYTES));
+        }
+        if start.elapsed() > limit {
+            return Err(Error::NoVersion(program, limit));
+        }
+        sleep(LOOK);
+    };
+    if !status.success() {
+        let said = last_words(&said)?;
+        return Err(Error::Qemu { status, said });
+    }
+    // "QEMU emulator version 7.2.22 (Debian ...)", perhaps after a warning.
+    let said = said.read_last(LAST_WORDS)?;
+    let said = String::from_utf8_lossy(&said);
+    let mut words = said.split_whitespace();
+    words.find(|&word| word == "version");
+    Ok(words.next().unwrap_or("?").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_does_not_tell_its_version_is_not_waited_for() {
+        let dir = std::env::temp_dir().join(format!("nostall-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let program = dir.join("qemu");
+        fs::write(&program, "#!/bin/sh\nexec sleep 600\n").unwrap();
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        let program = program.to_str().unwrap().to_owned().leak();
+        let error = version(program, Duration::from_millis(50)).unwrap_err();
+        fs::remove_dir_all(&dir).unwrap();
+        assert!(matches!(error, Error::NoVersion(..)), "{error}");
+    }
+}

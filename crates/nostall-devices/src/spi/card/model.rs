@@ -1,0 +1,385 @@
+//! The card itself.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use nostall_io::{Clock, Nanos};
+
+use super::blocks::Blocks;
+use super::crc::{crc7, crc16};
+use super::registers::{capacity, cid, csd};
+use crate::spi::Target;
+
+/// Clocks that a card wants before it is first selected ("Power Up").
+const WAKE: u32 = 74;
+
+/// From the first ACMD41 until it is ready; a card may take up to a second.
+const INITIALISE: Nanos = Nanos::from_millis(50);
+/// From a command to its data. Assumed: of the order that cards take.
+const READ: Nanos = Nanos::from_micros(100);
+/// From data to the end of its writing. Assumed, likewise.
+const WRITE: Nanos = Nanos::from_micros(500);
+
+/// Response R1 ("Format R1").
+mod r1 {
+    pub(super) const IDLE: u8 = 1 << 0;
+    pub(super) const ILLEGAL: u8 = 1 << 2;
+    pub(super) const CRC: u8 = 1 << 3;
+    pub(super) const PARAMETER: u8 = 1 << 6;
+}
+
+/// Tokens ("Control Tokens").
+mod token {
+    /// Of a block that is read, and of a single one that is written.
+    pub(super) const START: u8 = 0xfe;
+    /// Of one of several that are written.
+    pub(super) const START_OF_MORE: u8 = 0xfc;
+    pub(super) const STOP: u8 = 0xfd;
+    /// The card's own ECC has failed.
+    pub(super) const ECC_FAILED: u8 = 1 << 2;
+    pub(super) const ACCEPTED: u8 = 0xe5;
+    pub(super) const CRC_ERROR: u8 = 0xeb;
+    pub(super) const WRITE_ERROR: u8 = 0xed;
+}
+
+/// What can be wrong with a card. One that is not there is no device at the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardFault {
+    /// The checksums of its data are wrong.
+    BadCrc,
+    /// Its own error correction fails.
+    Unreadable,
+    /// It is never ready.
+    NeverReady,
+    /// It says nothing more.
+    Silent,
+}
+
+/// What comes in next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expects {
+    Command,
+    /// A token before data for this block; of several or not.
+    Token(u32, bool),
+    /// Data for this block, and its checksum.
+    Data(u32, bool),
+}
+
+/// A block, or several, that are being read.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    block: u32,
+    more: bool,
+    ready: Nanos,
+}
+
+/// An SD card of high capacity in SPI mode, at the end of the wires.
+///
+/// It knows commands 0, 8, 9, 10, 12, 13, 16, 17, 18, 24, 25, 55, 58, 59 and 23 and 41
+/// of the applications', and no others: no erasing, no locking, no status of SD's own.
+/// What it is in the middle of goes on when it is released and selected again, as that
+/// of most cards does; but half of a command is forgotten.
+pub struct SdCard<C, M> {
+    clock: C,
+    memory: M,
+    fault: Option<(CardFault, u32)>,
+    /// Clocks before it was first selected.
+    clocks: u32,
+    selected_before: bool,
+    /// It was told to go to SPI mode.
+    in_spi_mode: bool,
+    ready: Option<Nanos>,
+    initialised: bool,
+    checks_crc: bool,
+    application: bool,
+    command: Vec<u8>,
+    expects: Expects,
+    data: Vec<u8>,
+    out: VecDeque<u8>,
+    reading: Option<Reading>,
+    busy_until: Nanos,
+    blocks_read: u32,
+}
+
+impl<C: Clock, M: Blocks> SdCard<C, M> {
+    /// A card that was just put in.
+    pub fn new(clock: C, memory: M) -> Self {
+        Self {
+            clock,
+            memory,
+            fault: None,
+            clocks: 0,
+            selected_before: false,
+            in_spi_mode: false,
+            ready: None,
+            initialised: false,
+            checks_crc: false,
+            application: false,
+            command: Vec::new(),
+            expects: Expects::Command,
+            data: Vec::new(),
+            out: VecDeque::new(),
+            reading: None,
+            busy_until: Nanos::ZERO,
+            blocks_read: 0,
+        }
+    }
+
+    /// Breaks it, after so many blocks have been read.
+    pub fn set_fault(&mut self, fault: CardFault, after: u32) {
+        self.fault = Some((fault, after));
+    }
+
+    /// What it keeps its data in.
+    pub const fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    fn has(&self, fault: CardFault) -> bool {
+        self.fault
+            .is_some_and(|(is, after)| is == fault && self.blocks_read >= after)
+    }
+
+    fn is_idle(&mut self) -> bool {
+        if let Some(ready) = self.ready
+            && self.clock.now() >= ready
+            && !self.has(CardFault::NeverReady)
+        {
+            self.initialised = true;
+        }
+        !self.initialised
+    }
+
+    fn take_command(&mut self, byte: u8) {
+        // Between commands the wire is high; a command begins with 01.
+        if self.command.is_empty() && byte & 0xc0 != 0x40 {
+            return;
+        }
+        self.command.push(byte);
+        if let Ok(command) = <[u8; 6]>::try_from(self.command.as_slice()) {
+            self.command.clear();
+            self.run(command);
+        }
+    }
+
+    fn run(&mut self, command: [u8; 6]) {
+        let number = command[0] & 0x3f;
+        let argument = u32::from_be_bytes([command[1], command[2], command[3], command[4]]);
+        let application = std::mem::take(&mut self.application);
+        // The first command is still in SD mode, where checksums count.
+        let checks = self.checks_crc || number == 8 || !self.in_spi_mode;
+        let intact = command[5] == crc7(&command[..5]);
+        if !self.in_spi_mode && (number != 0 || !intact) {
+            return;
+        }
+        self.reading = None;
+        self.out.clear();
+        self.expects = Expects::Command;
+        // At least a byte before every response (N_CR).
+        self.out.push_back(0xff);
+        if checks && !intact {
+            return self.respond(r1::CRC, &[]);
+        }
+        match (application, number) {
+            (_, 0) => {
+                self.in_spi_mode = true;
+                self.ready = None;
+                self.initialised = false;
+                self.checks_crc = false;
+                self.respond(0, &[]);
+            }
+            // What is accepted: 2.7 to 3.6 V, and the pattern comes back.
+            (_, 8) => self.respond(0, &[0, 0, (argument >> 8) as u8 & 0xf, argument as u8]),
+            (_, 58) => {
+                let idle = self.is_idle();
+                // 2.7 to 3.6 V; ready, and of high capacity.
+                let ready = if idle { 0 } else { 0xc0 };
+                self.respond(0, &[ready, 0xff, 0x80, 0]);
+            }
+            (_, 59) => {
+                self.checks_crc = argument & 1 != 0;
+                self.respond(0, &[]);
+            }
+            (_, 55) => {
+                self.application = true;
+                self.respond(0, &[]);
+            }
+            (true, 41) => self.initialise(argument),
+            _ if self.is_idle() => self.respond(r1::ILLEGAL, &[]),
+            (true, 23) | (false, 12) => self.respond(0, &[]),
+            (_, 13) => self.respond(0, &[0]),
+            (false, 9) => self.send_register(csd(self.memory.blocks())),
+            (false, 10) => self.send_register(cid()),
+            // Blocks of 512 bytes, always.
+            (false, 16) if argument != 512 => self.respond(r1::PARAMETER, &[]),
+            (false, 16) => self.respond(0, &[]),
+            (false, 17 | 18 | 24 | 25) if !self.has_block(argument) => {
+                self.respond(r1::PARAMETER, &[]);
+            }
+            (false, 17 | 18) => {
+                self.respond(0, &[]);
+                self.reading = Some(Reading {
+                    block: argument,
+                    more: number == 18,
+                    ready: self.clock.now() + READ,
+                });
+            }
+            (false, 24 | 25) => {
+                self.respond(0, &[]);
+                self.expects = Expects::Token(argument, number == 25);
+            }
+            _ => self.respond(r1::ILLEGAL, &[]),
+        }
+    }
+
+    /// ACMD41. A host that does not know high capacity waits for ever.
+    fn initialise(&mut self, argument: u32) {
+        const HIGH_CAPACITY: u32 = 1 << 30;
+        if argument & HIGH_CAPACITY != 0 && self.ready.is_none() {
+            self.ready = Some(self.clock.now() + INITIALISE);
+        }
+        self.respond(0, &[]);
+    }
+
+    fn respond(&mut self, flags: u8, more: &[u8]) {
+        let idle = if self.is_idle() { r1::IDLE } else { 0 };
+        self.out.push_back(flags | idle);
+        self.out.extend(more);
+    }
+
+    fn send_register(&mut self, register: [u8; 16]) {
+        self.respond(0, &[]);
+        self.out.push_back(0xff);
+        self.send(&register);
+    }
+
+    fn send(&mut self, data: &[u8]) {
+        let mut crc = crc16(data);
+        if self.has(CardFault::BadCrc) {
+            crc ^= 1;
+        }
+        self.out.push_back(token::START);
+        self.out.extend(data);
+        self.out.extend(crc.to_be_bytes());
+    }
+
+    fn has_block(&self, block: u32) -> bool {
+        u64::from(block) < capacity(self.memory.blocks())
+    }
+
+    /// Puts out the next block, if there is one and it is time.
+    fn read_on(&mut self) {
+        let now = self.clock.now();
+        let Some(reading) = self.reading.filter(|reading| now >= reading.ready) else {
+            return;
+        };
+        let mut data = [0; 512];
+        let can = !self.has(CardFault::Unreadable)
+            && self.has_block(reading.block)
+            && (reading.block >= self.memory.blocks()
+                || self.memory.read(reading.block, &mut data));
+        self.reading = (can && reading.more).then(|| Reading {
+            block: reading.block.saturating_add(1),
+            ready: now + READ,
+            ..reading
+        });
+        if can {
+            self.send(&data);
+            self.blocks_read = self.blocks_read.saturating_add(1);
+        } else {
+            self.out.push_back(token::ECC_FAILED);
+        }
+    }
+
+    fn take_token(&mut self, block: u32, more: bool, byte: u8) {
+        match (byte, more) {
+            (token::START, false) | (token::START_OF_MORE, true) => {
+                self.data.clear();
+                self.expects = Expects::Data(block, more);
+            }
+            (token::STOP, true) => {
+                self.expects = Expects::Command;
+                self.out.push_back(0xff);
+                self.busy_until = self.clock.now() + WRITE;
+            }
+            // Another command ends it.
+            _ if byte & 0xc0 == 0x40 => {
+                self.expects = Expects::Command;
+                self.take_command(byte);
+            }
+            _ => {}
+        }
+    }
+
+    fn take_data(&mut self, block: u32, more: bool, byte: u8) {
+        self.data.push(byte);
+        if self.data.len() < 512 + 2 {
+            return;
+        }
+        let mut data = [0; 512];
+        data.copy_from_slice(&self.data[..512]);
+        let crc = u16::from_be_bytes([self.data[512], self.data[513]]);
+        let answer = if self.checks_crc && crc != crc16(&data) {
+            token::CRC_ERROR
+        } else if block >= self.memory.blocks() || !self.memory.write(block, &data) {
+            token::WRITE_ERROR
+        } else {
+            self.busy_until = self.clock.now() + WRITE;
+            token::ACCEPTED
+        };
+        self.out.push_back(answer);
+        self.expects = match more {
+            true => Expects::Token(block.saturating_add(1), true),
+            false => Expects::Command,
+        };
+    }
+}
+
+impl<C: Clock, M: Blocks> Target for SdCard<C, M> {
+    fn select(&mut self) {
+        self.selected_before = true;
+        self.command.clear();
+    }
+
+    fn exchange(&mut self, byte: u8) -> u8 {
+        if self.clocks < WAKE || self.has(CardFault::Silent) {
+            return 0xff;
+        }
+        if self.out.is_empty() {
+            self.read_on();
+        }
+        let out = self.out.pop_front();
+        let busy = self.clock.now() < self.busy_until;
+        if out.is_none() && busy {
+            return 0;
+        }
+        match self.expects {
+            Expects::Command => self.take_command(byte),
+            Expects::Token(block, more) => self.take_token(block, more, byte),
+            Expects::Data(block, more) => self.take_data(block, more, byte),
+        }
+        out.unwrap_or(0xff)
+    }
+
+    fn release(&mut self) {}
+
+    fn pass(&mut self, byte: u8) {
+        // With the data wire high. One that was selected too soon is deaf for good.
+        if !self.selected_before && byte == 0xff {
+            self.clocks = self.clocks.saturating_add(8);
+        }
+    }
+}
+
+impl<C, M> fmt::Debug for SdCard<C, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SdCard")
+            .field("in_spi_mode", &self.in_spi_mode)
+            .field("initialised", &self.initialised)
+            .field("expects", &self.expects)
+            .field("reading", &self.reading)
+            .field("busy_until", &self.busy_until)
+            .field("blocks_read", &self.blocks_read)
+            .finish_non_exhaustive()
+    }
+}

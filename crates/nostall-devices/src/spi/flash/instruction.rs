@@ -1,0 +1,90 @@
+//! Instructions, and what they ask for.
+
+/// What an instruction is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Instruction {
+    /// RDID.
+    ReadId,
+    /// RDSR.
+    ReadStatus,
+    /// RDUID, with so many bytes before it comes.
+    ReadUniqueId(u8),
+    /// WREN.
+    WriteEnable,
+    /// WRDI.
+    WriteDisable,
+    /// EN4B.
+    EnterFourBytes,
+    /// EX4B.
+    LeaveFourBytes,
+    /// Reads from an address, after so many bytes of dummy clocks.
+    Read {
+        address: u8,
+        dummy: u8,
+    },
+    /// PP.
+    Program {
+        address: u8,
+    },
+    /// SER, BER32K, BER64K: this many bytes.
+    Erase {
+        address: u8,
+        bytes: usize,
+    },
+    /// CER.
+    EraseChip,
+    Unknown,
+}
+
+impl Instruction {
+    /// What `byte` stands for; where that depends on the mode, with addresses of so
+    /// many bytes.
+    pub(super) const fn of(byte: u8, address: u8) -> Self {
+        match byte {
+            0x9f => Self::ReadId,
+            0x05 => Self::ReadStatus,
+            0x4b => Self::ReadUniqueId(4),
+            0x06 => Self::WriteEnable,
+            0x04 => Self::WriteDisable,
+            0xb7 => Self::EnterFourBytes,
+            0xe9 => Self::LeaveFourBytes,
+            0x03 => Self::Read { address, dummy: 0 },
+            0x13 => Self::Read {
+                address: 4,
+                dummy: 0,
+            },
+            0x0b => Self::Read { address, dummy: 1 },
+            0x0c => Self::Read {
+                address: 4,
+                dummy: 1,
+            },
+            0x02 => Self::Program { address },
+            0x12 => Self::Program { address: 4 },
+            0x20 | 0xd7 => Self::erase(address, 4),
+            0x21 => Self::erase(4, 4),
+            0x52 => Self::erase(address, 32),
+            0x5c => Self::erase(4, 32),
+            0xd8 => Self::erase(address, 64),
+            0xdc => Self::erase(4, 64),
+            0xc7 | 0x60 => Self::EraseChip,
+            _ => Self::Unknown,
+        }
+    }
+
+    const fn erase(address: u8, kib: usize) -> Self {
+        Self::Erase {
+            address,
+            bytes: kib << 10,
+        }
+    }
+
+    /// Bytes of address that follow it.
+    pub(super) const fn address(self) -> u8 {
+        match self {
+            Self::Read { address, .. }
+            | Self::Program { address }
+            | Self::Erase { address, .. } => address,
+            _ => 0,
+        }
+    }
+}

@@ -1,54 +1,88 @@
-//! Builds the guest kernel, so that the command carries it.
+//! Builds the guest kernels, one for each architecture, so that the command carries them.
 //!
-//! `NOSTALL_KERNEL=FILE` embeds that file instead; a relative name is looked up
-//! from the workspace's root, and an empty file (`/dev/null`) is as good as no
-//! kernel. Without the bare-metal target
-//! or the kernel's sources (a crate from a registry has neither) nothing is
-//! embedded, and the command says what to do when it needs a kernel.
+//! `NOSTALL_KERNEL=FILE` embeds that file in place of the kernel for its architecture; a
+//! relative name is looked up from the workspace's root, and an empty file (`/dev/null`) is
+//! as good as no kernel at all. Without an architecture's bare-metal target or the kernel's
+//! sources (a crate from a registry has neither) nothing is embedded for it, and the command
+//! says what to do when it needs that kernel.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const TARGET: &str = "x86_64-unknown-none";
+/// An architecture that there is a kernel for.
+struct Architecture {
+    /// Rust's target.
+    target: &'static str,
+    /// Its number in ELF files (e_machine).
+    elf: u16,
+    /// The variable that tells the command where the kernel is.
+    variable: &'static str,
+}
+
+const ARCHITECTURES: [Architecture; 2] = [
+    Architecture {
+        target: "x86_64-unknown-none",
+        elf: 62,
+        variable: "NOSTALL_EMBEDDED_KERNEL",
+    },
+    Architecture {
+        target: "riscv64gc-unknown-none-elf",
+        elf: 243,
+        variable: "NOSTALL_EMBEDDED_KERNEL_RISCV64",
+    },
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=NOSTALL_KERNEL");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
-    let embedded = out.join("nostall-kernel");
     let given = env::var_os("NOSTALL_KERNEL").filter(|given| !given.is_empty());
-    let kernel = match given {
-        Some(given) => read(&root().join(given)),
-        None => build(&out).map_or_else(Vec::new, |kernel| fs::read(kernel).unwrap()),
-    };
-    fs::write(&embedded, kernel).unwrap();
-    println!(
-        "cargo::rustc-env=NOSTALL_EMBEDDED_KERNEL={}",
-        embedded.display()
-    );
+    let given = given.map(|given| read(&root().join(given)));
+    for Architecture {
+        target,
+        elf,
+        variable,
+    } in ARCHITECTURES
+    {
+        let kernel = match &given {
+            Some((kernel, machine)) if machine.is_none_or(|machine| machine == elf) => {
+                kernel.clone()
+            }
+            _ => build(&out, target).map_or_else(Vec::new, |kernel| fs::read(kernel).unwrap()),
+        };
+        let embedded = out.join(format!("nostall-kernel-{target}"));
+        fs::write(&embedded, kernel).unwrap();
+        println!("cargo::rustc-env={variable}={}", embedded.display());
+    }
 }
 
 fn root() -> PathBuf {
     PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..")
 }
 
-/// The kernel that was given by name.
-fn read(given: &Path) -> Vec<u8> {
+/// The kernel that was given by name, and its number in ELF files; `None` if it is empty.
+fn read(given: &Path) -> (Vec<u8>, Option<u16>) {
     println!("cargo::rerun-if-changed={}", given.display());
-    let kernel =
-        fs::read(given).unwrap_or_else(|e| panic!("NOSTALL_KERNEL={}: {e}", given.display()));
+    let name = || format!("NOSTALL_KERNEL={}", given.display());
+    let kernel = fs::read(given).unwrap_or_else(|e| panic!("{}: {e}", name()));
+    if kernel.is_empty() {
+        return (kernel, None);
+    }
     assert!(
-        kernel.is_empty() || kernel.starts_with(b"\x7fELF"),
-        "NOSTALL_KERNEL={}: not an ELF file",
-        given.display()
+        kernel.len() >= 64 && kernel.starts_with(b"\x7fELF\x02\x01"),
+        "{}: not an ELF file for a processor of 64 bits",
+        name()
     );
-    kernel
+    let machine = u16::from_le_bytes([kernel[18], kernel[19]]);
+    let is_ours = ARCHITECTURES.iter().any(|known| known.elf == machine);
+    assert!(is_ours, "{}: neither for x86-64 nor for riscv64", name());
+    (kernel, Some(machine))
 }
 
 /// The built kernel; `None` where it cannot be built for want of something.
-fn build(out: &Path) -> Option<PathBuf> {
+fn build(out: &Path, target: &str) -> Option<PathBuf> {
     let root = root();
     if !root.join("kernel/Cargo.toml").is_file() {
         return None;
@@ -58,6 +92,7 @@ fn build(out: &Path) -> Option<PathBuf> {
         "crates/nostall-io",
         "crates/nostall-pci",
         "crates/nostall-pstore",
+        "crates/nostall-spi",
         "crates/nostall-uart",
         "crates/nostall-work",
     ] {
@@ -78,16 +113,16 @@ fn build(out: &Path) -> Option<PathBuf> {
     ] {
         println!("cargo::rerun-if-changed={}", root.join(file).display());
     }
-    let libdir = target_libdir();
+    let libdir = target_libdir(target);
     if !libdir.is_dir() {
         // A file that is not there has always changed: looked at again by every
         // build, until the target is added.
         println!("cargo::rerun-if-changed={}", libdir.display());
-        println!("cargo::warning=no guest kernel built in: rustup target add {TARGET}");
+        println!("cargo::warning=no guest kernel built in: rustup target add {target}");
         return None;
     }
     // One for all profiles of the command: <target>/<profile>/build/<this>/out.
-    let target = out.ancestors().nth(4).unwrap_or(out).join("kernel");
+    let folder = out.ancestors().nth(4).unwrap_or(out).join("kernel");
     let output = Command::new(env::var_os("CARGO").unwrap())
         .args([
             "build",
@@ -97,8 +132,8 @@ fn build(out: &Path) -> Option<PathBuf> {
             "--profile",
             "kernel",
         ])
-        .args(["--target", TARGET, "--target-dir"])
-        .arg(&target)
+        .args(["--target", target, "--target-dir"])
+        .arg(&folder)
         .current_dir(&root)
         // What the outer build was told is not meant for the kernel, nor is what
         // the user's configuration says: flags that are set, and none, come first.
@@ -110,16 +145,16 @@ fn build(out: &Path) -> Option<PathBuf> {
         .expect("cargo runs cargo");
     assert!(
         output.status.success(),
-        "the guest kernel does not build:\n{}",
+        "the guest kernel for {target} does not build:\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    Some(target.join(TARGET).join("kernel/nostall-kernel"))
+    Some(folder.join(target).join("kernel/nostall-kernel"))
 }
 
 /// Where the target's libraries are, or would be.
-fn target_libdir() -> PathBuf {
+fn target_libdir(target: &str) -> PathBuf {
     let output = Command::new(env::var_os("RUSTC").unwrap())
-        .args(["--print", "target-libdir", "--target", TARGET])
+        .args(["--print", "target-libdir", "--target", target])
         .output()
         .expect("rustc can be run");
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())

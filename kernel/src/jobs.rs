@@ -42,8 +42,8 @@ pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::MachineClock, ready:
                 }
                 #[cfg(target_arch = "riscv64")]
                 Work::Spi(job) => {
-                    let cpus = list.cpus;
-                    crate::spi::Machine { cpus, clock }.run(job, item as u16);
+                    let (cpus, timer) = (list.cpus, list.timer);
+                    crate::spi::Machine { cpus, timer, clock }.run(job, item as u16);
                 }
                 Work::UartScript => script::run(input, &second),
                 Work::BusCheck => arch::bus_check::run(),

@@ -1,52 +1,74 @@
-//! The guest kernel: carried inside the command.
+//! The guest kernels: carried inside the command, one for each architecture.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
-
-/// Empty where the command was built without it; see build.rs.
-static EMBEDDED: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
+use anyhow::{Context, Result, bail, ensure};
+use nostall_vm::qemu::Architecture;
 
 /// The longest that is read: ours is a hundredth of it.
 const LONGEST: u64 = 64 << 20;
 
-/// What to do without one.
-pub const MISSING: &str = "this nostall was built without its guest kernel: \
-     give one by `--kernel FILE`, use `--on model`, or build it from a checkout after \
-     `rustup target add x86_64-unknown-none`";
-
-/// `given`, or else the one that the command carries.
-pub fn find(given: Option<&Path>) -> Result<Option<Cow<'static, [u8]>>> {
-    choose(given, EMBEDDED)
+/// Empty where the command was built without it; see build.rs.
+const fn embedded(architecture: Architecture) -> &'static [u8] {
+    match architecture {
+        Architecture::X86_64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
+        Architecture::Riscv64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
+    }
 }
 
-fn choose(given: Option<&Path>, embedded: &'static [u8]) -> Result<Option<Cow<'static, [u8]>>> {
+/// `given`, which is to be for this architecture, or else the one that the command carries.
+pub fn find(given: Option<&Path>, architecture: Architecture) -> Result<Cow<'static, [u8]>> {
+    choose(given, architecture, embedded(architecture))
+}
+
+fn choose(
+    given: Option<&Path>,
+    architecture: Architecture,
+    embedded: &'static [u8],
+) -> Result<Cow<'static, [u8]>> {
     match given {
-        Some(path) => {
-            let name = || format!("kernel {}", path.display());
-            let mut kernel = Vec::new();
-            File::open(path)
-                .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut kernel))
-                .with_context(name)?;
-            ensure!(
-                kernel.len() as u64 <= LONGEST,
-                "{}: longer than {} MiB",
-                name(),
-                LONGEST >> 20
-            );
-            // QEMU would take it for an old Linux kernel, and say so.
-            ensure!(
-                kernel.starts_with(b"\x7fELF"),
-                "{}: not an ELF file",
-                name()
-            );
-            Ok(Some(kernel.into()))
-        }
-        None => Ok((!embedded.is_empty()).then_some(embedded.into())),
+        Some(path) => Ok(read(path, architecture)?.into()),
+        None if embedded.is_empty() => bail!(
+            "this nostall was built without its guest kernel for {architecture}: \
+             give one by `--kernel FILE`, use `{}`, or build it from a checkout after \
+             `rustup target add {}`",
+            architecture.instead(),
+            architecture.target()
+        ),
+        None => Ok(embedded.into()),
     }
+}
+
+fn read(path: &Path, architecture: Architecture) -> Result<Vec<u8>> {
+    let name = || format!("kernel {}", path.display());
+    let mut kernel = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut kernel))
+        .with_context(name)?;
+    ensure!(
+        kernel.len() as u64 <= LONGEST,
+        "{}: longer than {} MiB",
+        name(),
+        LONGEST >> 20
+    );
+    // QEMU would take it for an old Linux kernel, or for a mere image, and run into it.
+    ensure!(
+        kernel.starts_with(b"\x7fELF"),
+        "{}: not an ELF file",
+        name()
+    );
+    let is_for = Architecture::of_elf(&kernel);
+    ensure!(
+        is_for == Some(architecture),
+        "{}: for {}, and this machine's CPUs are {architecture}",
+        name(),
+        is_for.map_or("another architecture".to_owned(), |is_for| is_for
+            .to_string())
+    );
+    Ok(kernel)
 }
 
 #[cfg(test)]
@@ -55,57 +77,101 @@ mod tests {
     use std::fs;
     use std::process::Command;
 
+    use Architecture::{Riscv64, X86_64};
+
     use super::*;
 
-    #[test]
-    fn the_embedded_kernel_is_taken_unless_one_is_given() {
-        assert_eq!(choose(None, b"ELF").unwrap().unwrap(), &b"ELF"[..]);
-        let given = tempfile::NamedTempFile::new().unwrap();
-        fs::write(given.path(), b"\x7fELF, mine").unwrap();
-        let chosen = choose(Some(given.path()), b"ELF").unwrap().unwrap();
-        assert_eq!(chosen, &b"\x7fELF, mine"[..]);
+    /// The start of an ELF file for 64 bits.
+    fn elf(machine: u8) -> Vec<u8> {
+        let mut file = b"\x7fELF\x02\x01".to_vec();
+        file.resize(64, 0);
+        file[18] = machine;
+        file
     }
 
     #[test]
-    fn built_without_one_there_is_none() {
-        assert_eq!(choose(None, b"").unwrap(), None);
+    fn the_embedded_kernel_is_taken_unless_one_is_given() {
+        let taken = choose(None, X86_64, b"ELF").unwrap();
+        assert_eq!(taken, &b"ELF"[..]);
+        let given = tempfile::NamedTempFile::new().unwrap();
+        fs::write(given.path(), elf(62)).unwrap();
+        let chosen = choose(Some(given.path()), X86_64, b"ELF").unwrap();
+        assert_eq!(chosen, elf(62));
+    }
+
+    #[test]
+    fn built_without_one_it_says_how_to_have_it() {
+        for (architecture, target) in [
+            (X86_64, "x86_64-unknown-none"),
+            (Riscv64, "riscv64gc-unknown-none-elf"),
+        ] {
+            let error = choose(None, architecture, b"").unwrap_err().to_string();
+            assert!(error.contains(&format!("for {architecture}: ")), "{error}");
+            assert!(error.contains(&format!("target add {target}`")), "{error}");
+        }
     }
 
     #[test]
     fn a_kernel_that_cannot_be_read_is_named() {
-        let error = choose(Some(Path::new("/nonexistent")), b"ELF").unwrap_err();
+        let error = choose(Some(Path::new("/nonexistent")), X86_64, b"ELF").unwrap_err();
         assert!(format!("{error:#}").contains("kernel /nonexistent: No such file"));
-        let error = choose(Some(Path::new("/etc/hostname")), b"ELF").unwrap_err();
+        let error = choose(Some(Path::new("/etc/hostname")), X86_64, b"ELF").unwrap_err();
         assert!(format!("{error:#}").contains("kernel /etc/hostname: not an ELF file"));
     }
 
     #[test]
+    fn a_kernel_for_other_cpus_is_refused() {
+        for (machine, wanted, says) in [
+            (
+                62,
+                Riscv64,
+                "for x86-64, and this machine's CPUs are riscv64",
+            ),
+            (
+                243,
+                X86_64,
+                "for riscv64, and this machine's CPUs are x86-64",
+            ),
+            (183, X86_64, "for another architecture, and this machine's"),
+        ] {
+            let given = tempfile::NamedTempFile::new().unwrap();
+            fs::write(given.path(), elf(machine)).unwrap();
+            let error = choose(Some(given.path()), wanted, b"").unwrap_err();
+            assert!(error.to_string().contains(says), "{error}");
+        }
+    }
+
+    #[test]
     fn a_kernel_without_an_end_is_not_read_to_it() {
-        let error = choose(Some(Path::new("/dev/zero")), b"ELF").unwrap_err();
+        let error = choose(Some(Path::new("/dev/zero")), X86_64, b"ELF").unwrap_err();
         assert_eq!(error.to_string(), "kernel /dev/zero: longer than 64 MiB");
     }
 
     /// Whether build.rs had all that it needs to build the kernel.
-    fn can_be_built() -> bool {
+    fn can_be_built(architecture: Architecture) -> bool {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
         let libdir = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))
-            .args([
-                "--print",
-                "target-libdir",
-                "--target",
-                "x86_64-unknown-none",
-            ])
+            .args(["--print", "target-libdir", "--target"])
+            .arg(architecture.target())
             .output()
             .unwrap();
         sources.is_dir() && Path::new(String::from_utf8_lossy(&libdir.stdout).trim()).is_dir()
     }
 
     #[test]
-    fn the_release_image_is_under_a_mebibyte() {
-        assert!(
-            !EMBEDDED.is_empty() || option_env!("NOSTALL_KERNEL").is_some() || !can_be_built(),
-            "the kernel could be built, and is not embedded"
-        );
-        assert!(EMBEDDED.len() < 1 << 20, "{} bytes", EMBEDDED.len());
+    fn each_release_image_is_under_a_mebibyte() {
+        for architecture in [X86_64, Riscv64] {
+            let kernel = embedded(architecture);
+            assert!(
+                !kernel.is_empty()
+                    || option_env!("NOSTALL_KERNEL").is_some()
+                    || !can_be_built(architecture),
+                "the kernel for {architecture} could be built, and is not embedded"
+            );
+            assert!(kernel.len() < 1 << 20, "{} bytes", kernel.len());
+            if !kernel.is_empty() {
+                assert_eq!(Architecture::of_elf(kernel), Some(architecture));
+            }
+        }
     }
 }

@@ -1,14 +1,31 @@
-//! Every access of the memory window, there and back.
+//! Every access of the memory window, there and back; and interrupts of devices. On what
+//! there is of serial port, PCI and SPI controllers.
 
 use nostall_io::Registers;
 use nostall_uart::registers::{FCR, LCR, MCR, RBR, THR, fcr, mcr};
 
-use super::{pci, serial_port};
+use super::{MachineClock, pci, serial, spi};
 
-/// Panics if one does not do what it should. Leaves the serial port as its next
-/// user sets it up anyway.
+/// Panics if one does not do what it should. Leaves the devices as their next user sets
+/// them up anyway.
 pub fn run() {
-    let port = serial_port();
+    if serial::find().is_some() {
+        check_burst();
+    }
+    pci::each_window(|_, window| {
+        if let Ok(window) = window {
+            check_widths(&window);
+        }
+    });
+    let clock = MachineClock::find();
+    for found in spi::all() {
+        found.check_interrupt(&clock);
+    }
+}
+
+/// To the serial port, looped back.
+fn check_burst() {
+    let port = serial::serial_port();
     port.write8(LCR, 3);
     port.write8(MCR, mcr::LOOP);
     port.write8(FCR, fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT);
@@ -19,12 +36,6 @@ pub fn run() {
     assert_eq!(echoed, sent, "{port:?}");
     port.write8(FCR, 0);
     port.write8(MCR, 0);
-
-    pci::each_window(|_, window| {
-        if let Ok(window) = window {
-            check_widths(&window);
-        }
-    });
 }
 
 /// On the first function, the host bridge: vendor and device are read-only; register 0x3c,

@@ -182,7 +182,7 @@ pub fn wake(cpus: impl IntoIterator<Item = usize>) {
         // As many in one call as its mask has room for.
         let mut mask = HartMask::from_mask_base(1, base);
         next = harts.find(|&hart| mask.insert(hart).is_err());
-        let sent = sbi_rt::send_ipi(mask);
+        let sent = sbi_rt::send_ipi(mask); // SBI 2.0, 7.1
         assert!(sent.is_ok(), "harts cannot be woken: {sent:?}");
     }
 }

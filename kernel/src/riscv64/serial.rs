@@ -65,9 +65,14 @@ pub fn line_settings() -> LineSettings {
     }
 }
 
-fn device() -> Device {
+/// The port that the device tree tells of, if there is one that we can drive.
+pub fn find() -> Option<Device> {
     let all = || COMPATIBLE.into_iter().flat_map(Device::all);
-    let Some(device) = all().find(Device::is_stdout).or_else(|| all().next()) else {
+    all().find(Device::is_stdout).or_else(|| all().next())
+}
+
+fn device() -> Device {
+    let Some(device) = find() else {
         panic!("no serial port to send over: this machine has no 16550");
     };
     device

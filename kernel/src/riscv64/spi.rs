@@ -2,19 +2,31 @@
 
 use core::ops::Range;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use nostall_io::{Mmio, MmioLayout, Nanos, Registers};
+use nostall_io::{Clock, Mmio, MmioLayout, Nanos, Registers};
 use nostall_spi::controllers::Sifive;
 use nostall_spi::controllers::sifive::{Completion, mask};
 
 use super::tree::Device;
-use super::{paging, plic, prci};
+use super::{MachineClock, paging, plic, prci};
 
 /// An interrupt, a sleep and a wake-up take about that: what is shorter is waited for.
 const WORTH_AN_INTERRUPT: Nanos = Nanos::from_micros(20);
 
 /// `csdef` ("Chip Select Default Register"): after reset, a one for each line that there is.
 const CSDEF: usize = 0x14 / 4;
+
+// The others, for the check alone; see `nostall_spi::controllers::sifive`.
+const CSMODE: usize = 0x18 / 4;
+const CSMODE_AUTO: u32 = 0;
+const TXDATA: usize = 0x48 / 4;
+const RXDATA: usize = 0x4c / 4;
+const RXDATA_EMPTY: u32 = 1 << 31;
+const RXMARK: usize = 0x54 / 4;
+const FCTRL: usize = 0x60 / 4;
+const IE: usize = 0x70 / 4;
+const IE_RXWM: u32 = 1 << 1;
 
 /// How registers are reached.
 pub type Controller = Sifive<Mmio>;
@@ -32,21 +44,36 @@ pub struct Found {
 ///
 /// Panics if there is none, or one whose clock is not known.
 pub fn find(drives: &str) -> Found {
-    let Some(device) = Device::all("sifive,spi0").find(|device| device.drives(drives)) else {
+    let Some(device) = devices().find(|device| device.drives(drives)) else {
         panic!("no SPI controller with a {drives} on this machine");
     };
-    let input = prci::clock_of(&device).and_then(|hz| u32::try_from(hz).ok());
-    let Some(input) = input.filter(|_| paging::is_device_memory(&device.registers)) else {
-        panic!("the device tree does not tell of the SPI controller's clock or registers");
-    };
-    Found {
-        input,
-        interrupt: plic::device().and_then(|plic| device.interrupt(&plic)),
-        registers: device.registers,
-    }
+    Found::new(device)
+}
+
+/// All controllers.
+///
+/// Panics if there is one whose clock is not known.
+pub fn all() -> impl Iterator<Item = Found> {
+    devices().map(Found::new)
+}
+
+fn devices() -> impl Iterator<Item = Device> {
+    Device::all("sifive,spi0")
 }
 
 impl Found {
+    fn new(device: Device) -> Self {
+        let input = prci::clock_of(&device).and_then(|hz| u32::try_from(hz).ok());
+        let Some(input) = input.filter(|_| paging::is_device_memory(&device.registers)) else {
+            panic!("the device tree does not tell of the SPI controller's clock or registers");
+        };
+        Self {
+            input,
+            interrupt: plic::device().and_then(|plic| device.interrupt(&plic)),
+            registers: device.registers,
+        }
+    }
+
     /// To be driven by one who has no other.
     pub fn controller(&self) -> Controller {
         let registers = self.window();
@@ -61,6 +88,34 @@ impl Found {
     /// Has it take its interrupt back: for the handler.
     pub fn mask(&self) {
         mask(&self.window());
+    }
+
+    /// Has it send a byte to nobody, and interrupt for what comes back.
+    ///
+    /// Panics if that does not arrive, or arrives again.
+    pub fn check_interrupt(&self, clock: &MachineClock) {
+        const NOBODY: u32 = 0xff; // means nothing to a flash, and nothing to a card
+        let Some(interrupt) = self.interrupt else {
+            return;
+        };
+        let registers = self.window();
+        let arrived = AtomicU32::new(0);
+        let handler = || {
+            self.mask();
+            arrived.fetch_add(1, Ordering::Relaxed);
+        };
+        registers.write32(FCTRL, 0); // not as memory
+        registers.write32(CSMODE, CSMODE_AUTO);
+        registers.write32(RXMARK, 0);
+        plic::while_handled(interrupt, &handler, || {
+            registers.write32(IE, IE_RXWM);
+            registers.write32(TXDATA, NOBODY);
+            clock.wait_until(clock.now() + Nanos::from_millis(1));
+        });
+        let sent = registers.read32(RXDATA);
+        assert_eq!(sent & RXDATA_EMPTY, 0, "what an SPI controller got back");
+        let arrived = arrived.into_inner();
+        assert_eq!(arrived, 1, "interrupt {interrupt} of an SPI controller");
     }
 
     fn window(&self) -> Mmio {

@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_spi::{Bus, Config, Platform, Select};
-use nostall_work::Report;
-use nostall_work::spi::{CanBus, Counted, Job, can, card, flash};
+use nostall_work::spi::{CanBus, Counted, Job, Told, can, card, flash};
+use nostall_work::{Report, Timer};
 
 use crate::arch::spi::{Controller, Found, find};
 use crate::arch::{self, Cpu, MachineClock, while_handled};
@@ -29,12 +29,17 @@ const BOUND: Nanos = Nanos::from_secs(15);
 /// The machine, whose CPUs are started, and its clock.
 pub struct Machine<'a> {
     pub cpus: u16,
+    pub timer: Timer,
     pub clock: &'a MachineClock,
 }
 
 impl Machine<'_> {
     /// Does one job of the list, the `item`th.
     pub fn run(&self, job: Job, item: u16) {
+        assert!(
+            self.timer == Timer::PerCpu,
+            "spi: nobody ends a CPU's sleep without a timer"
+        );
         let mut tell = |told| report::send(&Report::Spi { item, told });
         match job {
             Job::Flash => self.with_bus(FLASH, |bus| flash(bus, Select::line(0), &mut tell)),
@@ -51,7 +56,7 @@ impl Machine<'_> {
                     clock: self.clock,
                 };
                 match can(&machine, strategy, frames) {
-                    Ok(measured) => tell(nostall_work::spi::Told::Can(measured)),
+                    Ok(measured) => tell(Told::Can(measured)),
                     Err(failed) => panic!("{failed}"),
                 }
             }

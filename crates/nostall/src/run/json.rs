@@ -27,6 +27,8 @@ struct Host<'a> {
     cpus: usize,
     cpu: Option<String>,
     qemu: Option<&'a str>,
+    /// The machine that QEMU emulates.
+    machine: Option<&'a str>,
     kvm: Option<Kvm>,
 }
 
@@ -53,6 +55,10 @@ pub struct Figure {
 
 /// The document, with a line's end.
 pub fn document(on: &On, results: Vec<&Figure>, devices: Option<&[Device]>) -> Result<String> {
+    let qemu = match on {
+        On::Qemu { qemu, .. } => Some(qemu),
+        _ => None,
+    };
     let document = Document {
         schema: 1,
         host: Host {
@@ -61,10 +67,8 @@ pub fn document(on: &On, results: Vec<&Figure>, devices: Option<&[Device]>) -> R
             arch: std::env::consts::ARCH,
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             cpu: cpu_name(),
-            qemu: match on {
-                On::Qemu { qemu, .. } => Some(Qemu::version(qemu)),
-                _ => None,
-            },
+            qemu: qemu.map(Qemu::version),
+            machine: qemu.map(|qemu| qemu.machine().name()),
             kvm: kvm(on),
         },
         results,

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::io;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use nostall_vm::kvm::{Kvm, Options, Speed, Uart};
+use nostall_vm::qemu::Architecture;
 use nostall_vm::{Error, Exits, Ran};
 
 use super::on::{self, On};
@@ -21,9 +22,7 @@ pub struct OnKvm {
 /// The machine, if the arguments can be meant for it.
 pub fn choose(args: &Args) -> Result<On> {
     check(args)?;
-    let Some(kernel) = kernel::find(args.kernel.as_deref())? else {
-        bail!(kernel::MISSING);
-    };
+    let kernel = kernel::find(args.kernel.as_deref(), Architecture::X86_64)?;
     let kvm = Kvm::find(Options {
         uart: args.uart.unwrap_or_default(),
         ..Options::default()
@@ -68,6 +67,7 @@ fn is_missing(error: &io::Error) -> bool {
 
 fn check(args: &Args) -> Result<()> {
     on::for_model_only(args)?;
+    on::for_qemu_only(args, "--on kvm")?;
     ensure!(
         !args.paths.contains(&IoPath::Pstore),
         "--on kvm is for the paths uart and pci"

@@ -21,13 +21,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use nostall_devices::uart::Profile;
+use nostall_vm::qemu::Machine;
 use on::On;
 
 use crate::pci::json::Device;
 
 /// Measure how a path of I/O performs, each way of doing it beside the others
 ///
-/// Boots a virtual PC with nostall's reference kernel.
+/// Boots a virtual PC with nostall's reference kernel, or a RISC-V machine.
 ///
 /// For `uart` it sends a real Linux boot log over its serial port in each way there
 /// is. Compares byte for byte what arrives at the other end, and prints what each
@@ -68,11 +69,13 @@ pub struct Args {
     #[arg(long, value_name = "WAY", value_parser = kvm::uart)]
     uart: Option<nostall_vm::kvm::Uart>,
 
-    /// The PC that QEMU emulates
+    /// The machine that QEMU emulates
     #[arg(long, value_enum, default_value_t = MachineArg::Q35)]
     machine: MachineArg,
 
     /// CPUs of the machine; 1 for uart and pci, and 4 for pstore, if not given
+    ///
+    /// At most 64; 8 for pstore, and 4 on sifive_u.
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     cpus: Option<u16>,
@@ -140,6 +143,8 @@ Examples:
   nostall run pci --qemu-arg=-cpu --qemu-arg=max,-hypervisor
                                            as if it were bare metal
   nostall run pci --on kvm                 and from memory that the guest can read
+  nostall run uart --machine virt          a RISC-V machine's serial port
+  nostall run pci --machine virt           by ECAM alone, assigned by our kernel
   nostall run uart pstore                  both, one after the other";
 
 /// A path of I/O.
@@ -170,6 +175,21 @@ enum OnArg {
 enum MachineArg {
     /// A PC with PCI Express
     Q35,
+    /// A RISC-V machine with a 16550 and PCI Express (QEMU's own; for all paths)
+    Virt,
+    /// SiFive's RISC-V board of 2018, without either (for pstore)
+    #[value(name = "sifive_u")]
+    SifiveU,
+}
+
+impl Args {
+    const fn machine(&self) -> Machine {
+        match self.machine {
+            MachineArg::Q35 => Machine::Q35,
+            MachineArg::Virt => Machine::Virt,
+            MachineArg::SifiveU => Machine::SifiveU,
+        }
+    }
 }
 
 /// What measuring a path came to.
@@ -201,6 +221,7 @@ pub fn run(mut args: Args) -> Result<()> {
     if wanted(IoPath::Pstore) {
         pstore::check(&args)?;
     }
+    fits_machine(&args)?;
     if !wanted(IoPath::Uart) && !wanted(IoPath::Pstore) {
         let capture = args.capture.is_none();
         ensure!(capture, "--capture goes with the paths uart and pstore");
@@ -276,6 +297,27 @@ fn uart(args: &Args, on: &On, note: Option<&str>, text: &input::Text) -> Result<
         devices: None,
         failure: measured.failure(),
     })
+}
+
+/// Whether the machine has what the paths are about, and as many CPUs.
+fn fits_machine(args: &Args) -> Result<()> {
+    let machine = args.machine();
+    let lacks = [
+        (IoPath::Uart, machine.has_16550(), "uart", "no 16550"),
+        (IoPath::Pci, machine.has_pci(), "pci", "no PCI"),
+    ];
+    for (path, has, name, lacks) in lacks {
+        ensure!(
+            has || !args.paths.contains(&path),
+            "--machine {machine} has {lacks}: {name} runs on q35 and virt"
+        );
+    }
+    let (cpus, most) = (args.cpus.unwrap_or(1), *machine.cpus().end());
+    ensure!(
+        cpus <= most,
+        "--cpus {cpus}: {machine} has {most} at most that run a kernel"
+    );
+    Ok(())
 }
 
 /// Nothing that was asked for is dropped in silence.

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use nostall_devices::Fault;
 use nostall_devices::uart::Profile;
 use nostall_vm::model::Planned;
 use nostall_vm::qemu::{Machine, Qemu};
 
-use super::{Args, MachineArg, OnArg};
+use super::{Args, OnArg};
 use crate::kernel;
 
 /// A machine, and what it needs.
@@ -85,6 +85,10 @@ fn or_next<M, T>(
 }
 
 fn best(args: &Args) -> Result<(On, Option<String>)> {
+    // The other machines are QEMU's alone.
+    if for_qemu_only(args, "").is_err() {
+        return Ok((qemu(args)?, None));
+    }
     let (kvm, note) = kvm(args)?;
     if let Some(kvm) = kvm {
         return Ok((kvm, note));
@@ -124,13 +128,9 @@ fn kvm(_: &Args) -> Result<(Option<On>, Option<String>)> {
 fn qemu(args: &Args) -> Result<On> {
     for_model_only(args)?;
     for_kvm_only(args, "--on qemu")?;
-    let machine = match args.machine {
-        MachineArg::Q35 => Machine::Q35,
-    };
+    let machine = args.machine();
     // First the arguments' mistakes, then the system's.
-    let Some(kernel) = kernel::find(args.kernel.as_deref())? else {
-        bail!(kernel::MISSING);
-    };
+    let kernel = kernel::find(args.kernel.as_deref(), machine.architecture())?;
     let qemu = Qemu::find(machine)?;
     Ok(On::Qemu { qemu, kernel })
 }
@@ -149,9 +149,18 @@ pub fn for_model_only(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// A machine that nobody but QEMU has.
+pub fn for_qemu_only(args: &Args, on: &str) -> Result<()> {
+    let machine = args.machine();
+    let is_usual = machine == Machine::default();
+    ensure!(is_usual, "--machine {machine} has no meaning with {on}");
+    Ok(())
+}
+
 /// What needs a guest.
 fn for_guests_only(args: &Args, on: &str) -> Result<()> {
     for_kvm_only(args, on)?;
+    for_qemu_only(args, on)?;
     ensure!(args.kernel.is_none(), "--kernel has no meaning with {on}");
     ensure!(
         args.qemu_arg.is_empty(),

@@ -35,6 +35,9 @@ pub struct Machine<'a> {
 
 impl Machine<'_> {
     /// Does one job of the list, the `item`th.
+    ///
+    /// By itself, because it takes some 10 KiB of stack that the others need not have.
+    #[inline(never)]
     pub fn run(&self, job: Job, item: u16) {
         assert!(
             self.timer == Timer::PerCpu,

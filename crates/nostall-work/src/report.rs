@@ -16,8 +16,9 @@ pub type Text = heapless::String<200>;
 pub type Values = heapless::Vec<u8, 32>;
 
 /// What a guest has its firmware print last of all, where both have the same serial line:
-/// what comes after it is the guest's.
-pub const FIRMWARE_DONE: &str = "nostall: from here on this line is the kernel's\r\n";
+/// what comes after it is the guest's. It does not end its line: OpenSBI makes two bytes of
+/// an LF, others do not.
+pub const FIRMWARE_DONE: &str = "nostall: from here on this line is the kernel's: ";
 
 /// One report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -114,6 +114,14 @@ impl Architecture {
         }
     }
 
+    /// What the command can be told to do without it.
+    pub const fn instead(self) -> &'static str {
+        match self {
+            Self::X86_64 => "--on model",
+            Self::Riscv64 => "--machine q35",
+        }
+    }
+
     /// Rust's target for its kernel.
     pub const fn target(self) -> &'static str {
         match self {

@@ -36,7 +36,7 @@ pub struct Machine<'a> {
 impl Machine<'_> {
     /// Does one job of the list, the `item`th.
     ///
-    /// By itself, because it takes some 10 KiB of stack that the others need not have.
+    /// By itself, because what it keeps on the stack the other work need not have room for.
     #[inline(never)]
     pub fn run(&self, job: Job, item: u16) {
         assert!(

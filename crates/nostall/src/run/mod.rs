@@ -175,9 +175,9 @@ enum OnArg {
 enum MachineArg {
     /// A PC with PCI Express
     Q35,
-    /// A RISC-V machine with a 16550 and PCI Express (QEMU's own; for all paths)
+    /// A RISC-V machine with a 16550 and PCI Express, of QEMU's own making
     Virt,
-    /// SiFive's RISC-V board of 2018, without either (for pstore)
+    /// SiFive's RISC-V board of 2018, without either; for pstore
     #[value(name = "sifive_u")]
     SifiveU,
 }

@@ -7,6 +7,7 @@
 
 mod clocked;
 mod disk;
+mod idle_bit;
 mod volume;
 
 use core::cell::Cell;

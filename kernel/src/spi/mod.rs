@@ -35,6 +35,9 @@ pub struct Machine<'a> {
 
 impl Machine<'_> {
     /// Does one job of the list, the `item`th.
+    ///
+    /// By itself, because what it keeps on the stack the other work need not have room for.
+    #[inline(never)]
     pub fn run(&self, job: Job, item: u16) {
         assert!(
             self.timer == Timer::PerCpu,
@@ -57,7 +60,7 @@ impl Machine<'_> {
                 };
                 match can(&machine, strategy, frames) {
                     Ok(measured) => tell(Told::Can(measured)),
-                    Err(failed) => panic!("{failed}"),
+                    Err(failed) => tell(Told::Fault(Report::text(format_args!("{failed}")))),
                 }
             }
         }

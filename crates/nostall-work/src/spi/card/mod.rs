@@ -7,7 +7,7 @@
 
 mod clocked;
 mod disk;
-mod not_idle;
+mod idle_bit;
 mod volume;
 
 use core::cell::Cell;
@@ -29,7 +29,6 @@ use super::told::{CardKind, ShortName, Told};
 use crate::Report;
 use clocked::Clocked;
 use disk::{Disk, Wrong};
-use not_idle::NotIdle;
 
 /// Hertz, until the card is initialised (section "Clock Control": 100 to 400 kHz).
 const SLOW: u32 = 400_000;
@@ -93,8 +92,7 @@ impl fmt::Display for Failed {
     }
 }
 
-type Sd<'b, C, P, const S: usize, const B: usize> =
-    SdCard<NotIdle<Clocked<'b, C, P, S, B>>, Delay<'b, P>>;
+type Sd<'b, C, P, const S: usize, const B: usize> = SdCard<Clocked<'b, C, P, S, B>, Delay<'b, P>>;
 type Files<'b, C, P, const S: usize, const B: usize> =
     VolumeManager<Disk<Sd<'b, C, P, S, B>>, NoTime, 1, 1, 1>;
 
@@ -132,9 +130,9 @@ fn read<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>(
         acquire_retries: TRIES,
         ..AcquireOpts::default()
     };
-    let card = SdCard::new_with_options(NotIdle::new(clocked), Delay(clock), options);
+    let card = SdCard::new_with_options(clocked, Delay(clock), options);
     let bytes = card.num_bytes().map_err(Failed::Card)?;
-    card.spi(|spi| spi.card.speed_up());
+    card.spi(Clocked::speed_up);
     tell(Told::Card {
         kind: match card.get_card_type() {
             Some(CardType::SdhcSdxc) => CardKind::Sdhc,

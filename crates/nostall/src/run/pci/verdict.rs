@@ -12,16 +12,15 @@ impl Measured {
             1 => "1 function".to_owned(),
             n => format!("{n} functions"),
         };
-        match self.outcome.by(Method::Ecam) {
-            Some(_) => format!(
-                "Ports, ECAM and what was chosen of them show the same {functions}; the\n\
-                 virtio-drivers crate finds the same by our access."
-            ),
-            None => format!(
-                "There is no ECAM to compare: ports show {functions}; the virtio-drivers crate\n\
-                 finds the same by our access."
-            ),
-        }
+        let has = |method| self.outcome.by(method).is_some();
+        let shown = match (has(Method::Ports), has(Method::Ecam)) {
+            (true, true) => {
+                format!("Ports, ECAM and what was chosen of them show the same {functions}; the")
+            }
+            (true, false) => format!("There is no ECAM to compare: ports show {functions}; the"),
+            (false, _) => format!("There are no ports to compare: ECAM shows {functions}; the"),
+        };
+        format!("{shown}\nvirtio-drivers crate finds the same by our access.")
     }
 
     /// What was wrong with the devices on the way: no failure of ours, as long as every

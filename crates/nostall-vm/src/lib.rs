@@ -14,8 +14,8 @@
 //! - [`process`]: for whoever else runs a child: one that cannot outlive us, and files
 //!   that leave no trace.
 //!
-//! [`uart`], [`pci`] and [`pstore`] run one experiment each on QEMU; the first two on
-//! KVM and on the model as well, the last on threads.
+//! [`uart`], [`pci`], [`pstore`] and [`spi`] run one experiment each on QEMU; the first two
+//! on KVM and on the model as well, the third on threads, the last on models and threads.
 //!
 //! When not to use it: but for `kvm::linux` it boots kernels that speak nostall's
 //! [reports](nostall_work::Report), not operating systems in general. Linux only.
@@ -53,6 +53,7 @@ pub mod process;
 pub mod pstore;
 pub mod qemu;
 mod ram;
+pub mod spi;
 pub mod threads;
 pub mod uart;
 

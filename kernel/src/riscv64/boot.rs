@@ -13,8 +13,9 @@ use crate::Boot;
 
 /// CPUs that there are stacks for.
 pub const MAX_CPUS: usize = 64;
-/// Bytes from one CPU's stack to the next, the guard page below it included.
-pub const STACK_STRIDE: usize = 9 * 4096;
+/// Bytes from one CPU's stack to the next, the guard page below it included. Reading a
+/// card takes 28 KiB.
+pub const STACK_STRIDE: usize = 17 * 4096;
 /// Bytes of the stack on which a CPU deals with exceptions and interrupts.
 const TRAP_STACK_SIZE: usize = 8192;
 

@@ -256,6 +256,8 @@ fn start_others(cpus: usize) {
     let others = tree::harts().filter(|&hart| hart != first);
     for (number, hart) in (1..cpus).zip(others) {
         PER_CPU[number].hart.store(hart, Ordering::Relaxed);
+        // What it is to find is there before it starts.
+        riscv::asm::fence();
         let started = sbi_rt::hart_start(hart, (&raw const start_other).addr(), number);
         assert!(
             started.is_ok(),

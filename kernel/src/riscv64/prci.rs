@@ -1,4 +1,6 @@
-//! The clocks of SiFive's FU540 (its manual's chapter "Clocking and Reset": the PRCI).
+//! The clocks of SiFive's FU540: its PRCI (in its manual the chapter "Clocking and Reset",
+//! which was not at hand; registers and formula are as Linux's and FreeBSD's drivers read
+//! them).
 
 use core::ptr::NonNull;
 

@@ -60,7 +60,7 @@ impl Machine<'_> {
                 };
                 match can(&machine, strategy, frames) {
                     Ok(measured) => tell(Told::Can(measured)),
-                    Err(failed) => panic!("{failed}"),
+                    Err(failed) => tell(Told::Fault(Report::text(format_args!("{failed}")))),
                 }
             }
         }

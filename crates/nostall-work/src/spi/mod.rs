@@ -11,7 +11,7 @@ mod job;
 mod told;
 
 pub use can::{CanBus, Counted, Failed, FarEnd, LINGER, Machine, Wired, can};
-pub use card::card;
+pub use card::{PROGRESS, card};
 pub use flash::{SECTOR, flash};
 pub use job::{FRAMES, Job, Strategy};
 pub use told::{CardKind, Digest, Fat, Measured, Sector, ShortName, Told};

@@ -5,6 +5,7 @@ use nostall_vm::qemu::Qemu;
 use serde::Serialize;
 
 use super::on::On;
+use super::spi::CardFile;
 use super::uart::{Measured, Way};
 use crate::escape::escape_json;
 use crate::pci::json::Device;
@@ -17,6 +18,9 @@ struct Document<'a> {
     /// What the path pci found.
     #[serde(skip_serializing_if = "Option::is_none")]
     devices: Option<&'a [Device]>,
+    /// What the path spi found in the root directory of its card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<&'a [CardFile]>,
 }
 
 #[derive(Serialize)]
@@ -54,7 +58,12 @@ pub struct Figure {
 }
 
 /// The document, with a line's end.
-pub fn document(on: &On, results: Vec<&Figure>, devices: Option<&[Device]>) -> Result<String> {
+pub fn document(
+    on: &On,
+    results: Vec<&Figure>,
+    devices: Option<&[Device]>,
+    files: Option<&[CardFile]>,
+) -> Result<String> {
     let qemu = match on {
         On::Qemu { qemu, .. } => Some(qemu),
         _ => None,
@@ -73,6 +82,7 @@ pub fn document(on: &On, results: Vec<&Figure>, devices: Option<&[Device]>) -> R
         },
         results,
         devices,
+        files,
     };
     let json = serde_json::to_string_pretty(&document)? + "\n";
     Ok(escape_json(&json).into_owned())

@@ -69,7 +69,7 @@ fn check(args: &Args) -> Result<()> {
     on::for_model_only(args)?;
     on::for_qemu_only(args, "--on kvm")?;
     ensure!(
-        !args.paths.contains(&IoPath::Pstore),
+        !args.paths.contains(&IoPath::Pstore) && !args.paths.contains(&IoPath::Spi),
         "--on kvm is for the paths uart and pci"
     );
     ensure!(

@@ -9,6 +9,7 @@ mod on;
 mod pci;
 mod progress;
 mod pstore;
+mod spi;
 pub mod table;
 mod uart;
 mod verdict;
@@ -42,6 +43,12 @@ use crate::pci::json::Device;
 /// For `pci` it lists the PCI devices by each method there is (ports, ECAM, and what is
 /// chosen of them), and measures reads, writes, a scan, and a scan that sizes BARs and
 /// follows capabilities. Succeeds only if all methods show the same.
+///
+/// For `spi` it boots a RISC-V board: identifies its flash, erases, writes and reads back
+/// a sector; reads every file in the root directory of an SD card; and receives CAN frames
+/// over a bus that is driven in each way there is. Succeeds only if the sector and the
+/// files are as the host finds them, every frame has arrived, and nobody was woken for
+/// nothing.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -52,7 +59,8 @@ pub struct Args {
     /// The machine: an emulated PC, a machine of our own on the host's KVM, or a model
     /// of the device in virtual time
     ///
-    /// For pstore, where there is no device, `model` is threads of the host instead.
+    /// For pstore, where there is no device, and for the busy bus of spi, `model` is threads
+    /// of the host instead.
     /// `auto` takes KVM for the serial port and for PCI where the hardware runs the guest (some
     /// KVMs interpret it), else QEMU where it is installed, else the model, and says
     /// which. Should the machine on KVM fail, it says so and goes on with the next.
@@ -69,13 +77,13 @@ pub struct Args {
     #[arg(long, value_name = "WAY", value_parser = kvm::uart)]
     uart: Option<nostall_vm::kvm::Uart>,
 
-    /// The machine that QEMU emulates
-    #[arg(long, value_enum, default_value_t = MachineArg::Q35)]
-    machine: MachineArg,
+    /// The machine that QEMU emulates; q35, or sifive_u for spi, if not given
+    #[arg(long, value_enum)]
+    machine: Option<MachineArg>,
 
-    /// CPUs of the machine; 1 for uart and pci, and 4 for pstore, if not given
+    /// CPUs of the machine; 1 for uart and pci, 4 for pstore, and 3 for spi, if not given
     ///
-    /// At most 64; 8 for pstore, and 4 on sifive_u.
+    /// At most 64; 8 for pstore, and 4 on sifive_u. At least 3 for spi.
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     cpus: Option<u16>,
@@ -103,6 +111,18 @@ pub struct Args {
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..=input::LONGEST))]
     bytes: Option<u64>,
+
+    /// The image of the SD card for spi: a FAT16 or FAT32 file system, with or without a
+    /// table of partitions; made for the occasion if not given
+    ///
+    /// It is only read.
+    #[arg(long, value_name = "IMAGE")]
+    sd: Option<PathBuf>,
+
+    /// CAN frames to receive for spi; 100000, if not given
+    #[arg(long, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=spi::MOST_FRAMES))]
+    frames: Option<u32>,
 
     /// Write what arrived to `DIR/<strategy>.bin`, or what was left in persistent RAM
     /// to `DIR/pstore.bin`
@@ -145,6 +165,9 @@ Examples:
   nostall run pci --on kvm                 and from memory that the guest can read
   nostall run uart --machine virt          a RISC-V machine's serial port
   nostall run pci --machine virt           by ECAM alone, assigned by our kernel
+  nostall run spi                          a flash, an SD card, and a busy bus
+  nostall run spi --sd card.img            read your own card's image
+  nostall run spi --on model --frames 1000 on models and threads, and sooner through
   nostall run uart pstore                  both, one after the other";
 
 /// A path of I/O.
@@ -156,6 +179,8 @@ enum IoPath {
     Pstore,
     /// PCI configuration space
     Pci,
+    /// An SPI flash, an SD card, and a busy bus
+    Spi,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -175,19 +200,21 @@ enum OnArg {
 enum MachineArg {
     /// A PC with PCI Express
     Q35,
-    /// A RISC-V machine with a 16550 and PCI Express, of QEMU's own making
+    /// A RISC-V machine with a 16550 and PCI Express (QEMU's own; for all paths but spi)
     Virt,
-    /// SiFive's RISC-V board of 2018, without either; for pstore
+    /// SiFive's RISC-V board of 2018, with SPI and without those (for spi and pstore)
     #[value(name = "sifive_u")]
     SifiveU,
 }
 
 impl Args {
-    const fn machine(&self) -> Machine {
+    fn machine(&self) -> Machine {
         match self.machine {
-            MachineArg::Q35 => Machine::Q35,
-            MachineArg::Virt => Machine::Virt,
-            MachineArg::SifiveU => Machine::SifiveU,
+            Some(MachineArg::Q35) => Machine::Q35,
+            Some(MachineArg::Virt) => Machine::Virt,
+            Some(MachineArg::SifiveU) => Machine::SifiveU,
+            None if self.paths == [IoPath::Spi] => Machine::SifiveU,
+            None => Machine::default(),
         }
     }
 }
@@ -200,6 +227,8 @@ struct Answer {
     figures: Vec<json::Figure>,
     /// PCI devices, if it is about those.
     devices: Option<Vec<Device>>,
+    /// A card's files, if it is about those.
+    files: Option<Vec<spi::CardFile>>,
     /// In one line, if it is not as it should be.
     failure: Option<String>,
 }
@@ -221,6 +250,7 @@ pub fn run(mut args: Args) -> Result<()> {
     if wanted(IoPath::Pstore) {
         pstore::check(&args)?;
     }
+    spi::check(&args)?;
     fits_machine(&args)?;
     if !wanted(IoPath::Uart) && !wanted(IoPath::Pstore) {
         let capture = args.capture.is_none();
@@ -229,16 +259,20 @@ pub fn run(mut args: Args) -> Result<()> {
     let text = wanted(IoPath::Uart)
         .then(|| input::read(&args))
         .transpose()?;
+    let card = wanted(IoPath::Spi)
+        .then(|| spi::Card::open(&args))
+        .transpose()?;
     let chosen = on::choose(&args)?;
     let (on, answers) = on::on_best(&args, chosen, |(on, note)| {
-        measure(&args, on, note.as_deref(), text.as_ref())
+        measure(&args, on, note.as_deref(), text.as_ref(), card.as_ref())
     })?;
 
     // Files first: whoever reads our output may stop reading.
     if let Some(file) = &args.json {
         let figures = answers.iter().flat_map(|answer| &answer.figures).collect();
         let devices = answers.iter().find_map(|answer| answer.devices.as_deref());
-        let json = json::document(&on, figures, devices)?;
+        let files = answers.iter().find_map(|answer| answer.files.as_deref());
+        let json = json::document(&on, figures, devices, files)?;
         fs::write(file, json).with_context(|| format!("--json {}", file.display()))?;
     }
     let texts: Vec<_> = answers.iter().map(|answer| answer.text.as_str()).collect();
@@ -253,6 +287,7 @@ fn measure(
     on: &On,
     note: Option<&str>,
     text: Option<&input::Text>,
+    card: Option<&spi::Card>,
 ) -> Result<Vec<Answer>> {
     let mut answers = Vec::new();
     if let Some(text) = text {
@@ -267,6 +302,9 @@ fn measure(
     }
     if args.paths.contains(&IoPath::Pci) {
         answers.push(pci::measure(on, note, args)?.answer());
+    }
+    if let Some(card) = card {
+        answers.push(spi::measure(on, args, card)?.answer());
     }
     Ok(answers)
 }
@@ -295,6 +333,7 @@ fn uart(args: &Args, on: &On, note: Option<&str>, text: &input::Text) -> Result<
         text: parts.join("\n\n"),
         figures: json::uart(on, &measured),
         devices: None,
+        files: None,
         failure: measured.failure(),
     })
 }
@@ -312,6 +351,11 @@ fn fits_machine(args: &Args) -> Result<()> {
             "--machine {machine} has {lacks}: {name} runs on q35 and virt"
         );
     }
+    let on_model = args.on == OnArg::Model;
+    ensure!(
+        spi::fits(machine) || on_model || !args.paths.contains(&IoPath::Spi),
+        "--machine {machine} has no SPI: spi runs on sifive_u"
+    );
     let (cpus, most) = (args.cpus.unwrap_or(1), *machine.cpus().end());
     ensure!(
         cpus <= most,

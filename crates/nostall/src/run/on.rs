@@ -8,7 +8,7 @@ use nostall_devices::uart::Profile;
 use nostall_vm::model::Planned;
 use nostall_vm::qemu::{Machine, Qemu};
 
-use super::{Args, OnArg};
+use super::{Args, IoPath, OnArg};
 use crate::kernel;
 
 /// A machine, and what it needs.
@@ -89,6 +89,10 @@ fn best(args: &Args) -> Result<(On, Option<String>)> {
     if for_qemu_only(args, "").is_err() {
         return Ok((qemu(args)?, None));
     }
+    // Our own machine has no SPI.
+    if args.paths.contains(&IoPath::Spi) {
+        return Ok((without_kvm(args)?, None));
+    }
     let (kvm, note) = kvm(args)?;
     if let Some(kvm) = kvm {
         return Ok((kvm, note));
@@ -152,7 +156,7 @@ pub fn for_model_only(args: &Args) -> Result<()> {
 /// A machine that nobody but QEMU has.
 pub fn for_qemu_only(args: &Args, on: &str) -> Result<()> {
     let machine = args.machine();
-    let is_usual = machine == Machine::default();
+    let is_usual = args.machine.is_none() || machine == Machine::default();
     ensure!(is_usual, "--machine {machine} has no meaning with {on}");
     Ok(())
 }

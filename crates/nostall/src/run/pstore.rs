@@ -116,6 +116,7 @@ impl Measured {
             text: parts.join("\n\n"),
             figures: self.figures(),
             devices: None,
+            files: None,
             failure: faults.into_iter().next(),
         }
     }

@@ -3,18 +3,22 @@
 use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 use nostall_spi::{Controller, Device, Error, Platform};
 
+use super::idle_bit::IdleBit;
+
 /// A device at two speeds.
 pub(super) struct Clocked<'b, C: Controller, P: Platform, const S: usize, const B: usize> {
     now: Device<'b, C, P, S, B>,
     /// Until it was sped up.
     fast: Option<Device<'b, C, P, S, B>>,
+    idle_bit: IdleBit,
 }
 
 impl<'b, C: Controller, P: Platform, const S: usize, const B: usize> Clocked<'b, C, P, S, B> {
-    pub(super) const fn new(slow: Device<'b, C, P, S, B>, fast: Device<'b, C, P, S, B>) -> Self {
+    pub(super) fn new(slow: Device<'b, C, P, S, B>, fast: Device<'b, C, P, S, B>) -> Self {
         Self {
             now: slow,
             fast: Some(fast),
+            idle_bit: IdleBit::default(),
         }
     }
 
@@ -35,6 +39,8 @@ impl<C: Controller, P: Platform, const S: usize, const B: usize> SpiDevice
     for Clocked<'_, C, P, S, B>
 {
     fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
-        SpiDevice::transaction(&mut self.now, operations)
+        SpiDevice::transaction(&mut self.now, operations)?;
+        self.idle_bit.look(operations);
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@
 
 mod clocked;
 mod disk;
+mod idle_bit;
 mod volume;
 
 use core::cell::Cell;
@@ -50,8 +51,8 @@ const BATCH: usize = 16;
 /// Bytes of a long name: 255 characters of UTF-16.
 const LONGEST_NAME: usize = 255 * 3 + 3;
 
-/// So much is read between two words of progress.
-const PROGRESS: u64 = 256 << 10;
+/// Bytes that are read between two words of [progress](Told::Progress).
+pub const PROGRESS: u64 = 256 << 10;
 
 /// Why it could not go on.
 #[derive(Debug)]

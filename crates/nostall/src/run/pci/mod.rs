@@ -234,6 +234,7 @@ impl Measured {
             text: parts.join("\n\n"),
             figures: self.figures(),
             devices: Some(devices),
+            files: None,
             failure: faults.into_iter().next(),
         }
     }

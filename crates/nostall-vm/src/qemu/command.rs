@@ -85,11 +85,11 @@ fn channels_of_riscv(command: &mut Command) {
 fn add_drive(command: &mut Command, drive: &Drive<'_>) {
     match drive {
         Drive::Flash(_) => {
-            let file = format!("if=mtd,format=raw,file={}", name(FLASH));
+            let file = format!("if=mtd,id=mtd0,format=raw,file={}", name(FLASH));
             command.args(["-drive", &file]);
         }
         Drive::SdCard(_) => {
-            let file = format!("if=sd,format=qcow2,file={}", name(CARD));
+            let file = format!("if=sd,id=sd0,format=qcow2,file={}", name(CARD));
             command
                 .args(["-add-fd", &format!("fd={CARD_IMAGE},set=1")])
                 .args(["-drive", &file]);

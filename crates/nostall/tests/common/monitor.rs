@@ -1,0 +1,359 @@
+//! A guest's view of PCI, beside that of QEMU's monitor.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nostall_vm::qemu::Machine;
+use nostall_work::Report;
+use nostall_work::pci::{Found, Kind, Method, Told};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// For a guest that enumerates, and for the monitor's answer.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Ports of the root complex, two in one device; behind them and beside them virtio; a
+/// device of three functions with a gap.
+pub const ROOT_PORTS: &[&str] = &[
+    "pcie-root-port,id=port0,chassis=1,addr=5.0,multifunction=on",
+    "pcie-root-port,id=port1,chassis=2,addr=5.1",
+    "virtio-net-pci,id=net,bus=port0",
+    "virtio-rng-pci,id=rng,addr=6.0,multifunction=on",
+    "virtio-balloon-pci,id=balloon,addr=6.2",
+    "qemu-xhci,id=usb,addr=6.7",
+];
+
+/// A switch with three ports, one of them empty, behind a root port.
+pub const SWITCH: &[&str] = &[
+    "pcie-root-port,id=root,chassis=1",
+    "x3130-upstream,id=up,bus=root",
+    "xio3130-downstream,id=down0,bus=up,chassis=2,addr=0",
+    "xio3130-downstream,id=down1,bus=up,chassis=3,addr=1",
+    "xio3130-downstream,id=down2,bus=up,chassis=4,addr=2",
+    "e1000e,id=e1000e,bus=down0",
+    "virtio-rng-pci,id=rng,bus=down2",
+];
+
+/// Conventional buses: behind a bridge from PCI Express, behind one of the chipset's, and
+/// behind those another one.
+pub const CONVENTIONAL: &[&str] = &[
+    "pcie-root-port,id=root,chassis=1",
+    "pcie-pci-bridge,id=pci,bus=root",
+    "e1000,id=e1000,bus=pci,addr=3",
+    "pci-bridge,id=below,bus=pci,chassis_nr=2,addr=4",
+    "rtl8139,id=rtl,bus=below,addr=1f.0",
+    "i82801b11-bridge,id=dmi",
+    "pci-bridge,id=further,bus=dmi,chassis_nr=3,addr=1",
+    "virtio-rng-pci,id=rng,bus=further,addr=2",
+    "bochs-display,id=display",
+];
+
+/// A QEMU that ends with us, whatever happens.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The kernel, and the arguments that make its machine and have reports in `reports`.
+fn machine(of: Machine) -> (&'static [u8], &'static [&'static str]) {
+    match of {
+        Machine::Virt => (
+            include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
+            &[
+                "-machine",
+                "virt",
+                "-semihosting-config",
+                "enable=on,target=native,chardev=reports",
+            ],
+        ),
+        _ => (
+            include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
+            &[
+                "-machine",
+                "q35",
+                "-device",
+                "isa-debugcon,chardev=reports,iobase=0xe9",
+                "-device",
+                "isa-debug-exit,iobase=0xf4,iosize=4",
+            ],
+        ),
+    }
+}
+
+/// What the guest told, and what QEMU's monitor says of its devices then.
+pub fn both(of: Machine, devices: &[&str], more: &[&str], work: &str) -> (Vec<Told>, Vec<Value>) {
+    let dir = TempDir::new().unwrap();
+    let (kernel, reports) = (dir.path().join("kernel"), dir.path().join("reports"));
+    let (content, machine) = machine(of);
+    fs::write(&kernel, content).unwrap();
+    let mut command = Command::new(of.architecture().program());
+    command
+        .args(["-accel", "tcg", "-m", "128M"])
+        .args([
+            "-nodefaults",
+            "-no-user-config",
+            "-no-reboot",
+            "-display",
+            "none",
+        ])
+        .args(["-append", &format!("{work} fail:hang"), "-kernel"])
+        .arg(&kernel)
+        .args([
+            "-chardev",
+            &format!("file,id=reports,path={}", reports.display()),
+        ])
+        .args(machine)
+        .args(["-qmp", "stdio"]);
+    for device in devices {
+        command.args(["-device", device]);
+    }
+    let qemu = command
+        .args(more)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut qemu = Running(qemu.unwrap());
+    let start = Instant::now();
+    let told = loop {
+        let so_far = fs::read_to_string(&reports).unwrap_or_default();
+        if so_far.contains("compared") && so_far.ends_with('\n') {
+            break told(&so_far);
+        }
+        let ended = qemu.0.try_wait().unwrap();
+        assert!(ended.is_none(), "QEMU ended with {ended:?}: {so_far}");
+        assert!(start.elapsed() < LIMIT, "no end after {LIMIT:?}: {so_far}");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    (told, query_pci(&mut qemu.0))
+}
+
+fn told(reports: &str) -> Vec<Told> {
+    let reports = reports
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let told = reports.filter_map(|report| match report {
+        Report::Pci { told, .. } => Some(told),
+        Report::Ready { .. } => None,
+        other => panic!("{other:?}"),
+    });
+    told.collect()
+}
+
+/// The monitor's `query-pci`: the devices of all root buses.
+fn query_pci(qemu: &mut Child) -> Vec<Value> {
+    let mut to = qemu.stdin.take().unwrap();
+    for command in ["qmp_capabilities", "query-pci"] {
+        writeln!(to, "{}", json!({ "execute": command })).unwrap();
+    }
+    let lines = BufReader::new(qemu.stdout.take().unwrap()).lines();
+    let answers = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let mut answers = answers.filter(|answer| answer["return"].is_array());
+    let buses = answers.next().unwrap();
+    let buses = buses["return"].as_array().unwrap().iter();
+    buses
+        .flat_map(|bus| bus["devices"].as_array().unwrap().clone())
+        .collect()
+}
+
+/// A function, as far as the monitor shows it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Shown {
+    pub vendor: u64,
+    pub device: u64,
+    pub class: u64,
+    pub subsystem: Option<(u64, u64)>,
+    /// Primary, secondary, subordinate.
+    pub buses: Option<[u64; 3]>,
+    /// What a bridge passes on: I/O, memory, prefetchable memory.
+    pub windows: Option<[Option<(u64, u64)>; 3]>,
+    /// The address is `None` if the function does not answer there.
+    pub bars: BTreeMap<u64, Region>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Region {
+    pub io: bool,
+    pub prefetch: bool,
+    pub wide: bool,
+    pub size: u64,
+    pub address: Option<u64>,
+}
+
+pub type Place = (u64, u64);
+
+/// Each function of the monitor's tree, by bus and by device and function.
+fn shown(devices: &[Value], all: &mut BTreeMap<Place, Shown>, names: &mut Vec<String>) {
+    for device in devices {
+        let number = |value: &Value| value.as_u64().unwrap();
+        let devfn = number(&device["slot"]) << 3 | number(&device["function"]);
+        let place = (number(&device["bus"]), devfn);
+        let bridge = device.get("pci_bridge");
+        let id = &device["id"];
+        let bars = device["regions"].as_array().unwrap().iter().map(|region| {
+            let io = region["type"] == "io";
+            let place = match (number(&region["bar"]), bridge) {
+                (6, Some(_)) => 0x38,
+                (6, None) => 0x30,
+                (n, _) => 0x10 + 4 * n,
+            };
+            let shown = Region {
+                io,
+                prefetch: region["prefetch"] == true,
+                wide: region["mem_type_64"] == true,
+                size: number(&region["size"]),
+                address: region["address"]
+                    .as_i64()
+                    .filter(|at| *at > 0)
+                    .map(|at| at as u64),
+            };
+            (place, shown)
+        });
+        let shown_here = Shown {
+            vendor: number(&id["vendor"]),
+            device: number(&id["device"]),
+            class: number(&device["class_info"]["class"]),
+            subsystem: id
+                .get("subsystem")
+                .map(|subsystem| (number(&id["subsystem-vendor"]), number(subsystem))),
+            buses: bridge.map(|bridge| {
+                ["number", "secondary", "subordinate"].map(|name| number(&bridge["bus"][name]))
+            }),
+            windows: bridge.map(|bridge| {
+                ["io_range", "memory_range", "prefetchable_range"].map(|name| {
+                    let range = &bridge["bus"][name];
+                    let (base, limit) = (number(&range["base"]), number(&range["limit"]));
+                    (base <= limit).then_some((base, limit))
+                })
+            }),
+            bars: bars.collect(),
+        };
+        assert!(all.insert(place, shown_here).is_none(), "{place:?} twice");
+        names.push(device["qdev_id"].as_str().unwrap().to_owned());
+        if let Some(below) = bridge.and_then(|bridge| bridge["devices"].as_array()) {
+            shown(below, all, names);
+        }
+    }
+}
+
+/// The same of what the guest found, as far as `monitor` shows it.
+fn as_shown(found: &Found, monitor: &Shown) -> Shown {
+    let bars = found.bars.iter().map(|bar| {
+        let register = u64::from(bar.register);
+        // What does not answer, the monitor shows at no address.
+        let answers = monitor
+            .bars
+            .get(&register)
+            .is_some_and(|bar| bar.address.is_some());
+        let region = Region {
+            io: bar.kind == Kind::Io,
+            prefetch: bar.kind == Kind::Prefetchable,
+            wide: bar.bits > 32,
+            size: bar.size,
+            address: answers.then_some(bar.address),
+        };
+        (register, region)
+    });
+    Shown {
+        vendor: found.vendor.into(),
+        device: found.device.into(),
+        class: u64::from(found.class >> 8),
+        subsystem: found
+            .subsystem
+            .filter(|_| monitor.subsystem.is_some())
+            .map(|(vendor, device)| (vendor.into(), device.into())),
+        buses: found.buses.map(|(primary, secondary, subordinate)| {
+            [primary, secondary, subordinate].map(u64::from)
+        }),
+        windows: found.buses.map(|_| found.windows),
+        bars: bars.collect(),
+    }
+}
+
+pub fn functions(told: &[Told], by: Method) -> Vec<&Found> {
+    let functions = told.iter().filter_map(|told| match told {
+        Told::Function { method, found } if *method == by => Some(found),
+        _ => None,
+    });
+    functions.collect()
+}
+
+/// Every function that the monitor shows, by its place. All that were given are there.
+pub fn all_shown(monitor: &[Value], devices: &[&str]) -> BTreeMap<Place, Shown> {
+    let (mut all, mut names) = (BTreeMap::new(), Vec::new());
+    shown(monitor, &mut all, &mut names);
+    for device in devices {
+        let id = device
+            .split(',')
+            .find_map(|word| word.strip_prefix("id="))
+            .unwrap();
+        assert!(
+            names.iter().any(|name| name == id),
+            "{id} is not in {names:?}"
+        );
+    }
+    all
+}
+
+/// The guest's tree is the monitor's, by each of these methods.
+pub fn check(told: &[Told], all: &BTreeMap<Place, Shown>, methods: &[Method]) {
+    for &method in methods {
+        let found = functions(told, method);
+        let places = |found: &Found| (u64::from(found.bus), u64::from(found.devfn));
+        let found: BTreeMap<_, _> = found
+            .into_iter()
+            .map(|found| (places(found), found))
+            .collect();
+        assert!(
+            found.keys().eq(all.keys()),
+            "{method:?}: {found:x?} and {all:x?}"
+        );
+        for (place, found) in found {
+            let monitor = &all[&place];
+            assert_eq!(as_shown(found, monitor), *monitor, "{method:?} {place:x?}");
+        }
+    }
+    assert!(
+        told.iter()
+            .any(|told| matches!(told, Told::Compared { equal: true }))
+    );
+    assert!(!told.iter().any(|told| matches!(told, Told::Fault { .. })));
+}
+
+/// What the `virtio-drivers` crate finds is what we find.
+pub fn check_virtio_drivers(told: &[Told]) {
+    let theirs: Vec<_> = told
+        .iter()
+        .filter_map(|told| match told {
+            Told::VirtioDrivers {
+                bus,
+                devfn,
+                vendor,
+                device,
+                class,
+            } => Some((*bus, *devfn, *vendor, *device, *class)),
+            _ => None,
+        })
+        .collect();
+    let mut ours: Vec<_> = functions(told, Method::Auto)
+        .iter()
+        .map(|found| {
+            (
+                found.bus,
+                found.devfn,
+                found.vendor,
+                found.device,
+                found.class,
+            )
+        })
+        .collect();
+    ours.sort_unstable();
+    assert_eq!(theirs, ours);
+}

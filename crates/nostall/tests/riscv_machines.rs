@@ -1,0 +1,502 @@
+//! Guests in QEMU's RISC-V machines, good and bad: every run ends in bounded time, and says
+//! why.
+
+mod common;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::time::{Duration, Instant};
+
+use common::qemu_for;
+use nostall_uart::Strategy;
+use nostall_vm::process::MemoryFile;
+use nostall_vm::qemu::{Drive, Error, Guest, Limits, Machine, Qemu, Ran, erased_flash};
+use nostall_vm::uart::Experiment;
+use nostall_work::uart::{Driver, Job, Writes};
+use nostall_work::{Failure, Report, Work};
+
+static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64"));
+
+/// For guests that are to fail: the start as ever, the rest short.
+const LIMITS: Limits = Limits {
+    start: Duration::from_secs(30),
+    silence: Duration::from_secs(5),
+    total: Duration::from_secs(60),
+    serial_bytes: 10_000,
+    report_bytes: 10_000,
+    qemu_bytes: 1 << 20,
+};
+
+const GUEST: Guest<'_> = Guest {
+    kernel: KERNEL,
+    cpus: 1,
+    work: &[],
+    repeat: 1,
+    input: b"input",
+    ram: None,
+    drives: &[],
+    qemu_args: &[],
+};
+
+/// The machines, with the system's QEMU.
+fn machines(test: &str) -> impl Iterator<Item = Qemu> {
+    [Machine::Virt, Machine::SifiveU]
+        .into_iter()
+        .filter_map(move |machine| qemu_for(&format!("{test} on {machine}"), machine))
+}
+
+fn fails(qemu: &Qemu, guest: &Guest<'_>) -> Error {
+    qemu.run(guest, &LIMITS, &mut |_| {}).unwrap_err()
+}
+
+fn failing(qemu: &Qemu, failure: Failure) -> Error {
+    let work = [Work::Fail(failure)];
+    fails(
+        qemu,
+        &Guest {
+            work: &work,
+            ..GUEST
+        },
+    )
+}
+
+#[test]
+fn all_harts_start_and_tick_and_the_firmwares_words_are_not_ours() {
+    for qemu in machines("all_harts_start_and_tick") {
+        for cpus in [1, 4] {
+            let guest = Guest { cpus, ..GUEST };
+            let Ran {
+                reports, serial, ..
+            } = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+            let [
+                Report::Ready {
+                    cpus: up,
+                    clock_hz,
+                    timer_hz,
+                },
+                Report::Done,
+            ] = reports[..]
+            else {
+                panic!("{reports:?}");
+            };
+            assert_eq!(up, cpus);
+            assert!(clock_hz >= 1_000_000 && timer_hz >= 1_000_000);
+            assert_eq!(String::from_utf8_lossy(&serial), "");
+        }
+    }
+}
+
+#[test]
+fn more_cpus_than_a_machine_can_have_are_refused() {
+    for (qemu, most) in machines("more_cpus_than_a_machine_can_have").zip([64, 4]) {
+        let machine = qemu.machine();
+        for cpus in [0, most + 1] {
+            let error = fails(&qemu, &Guest { cpus, ..GUEST }).to_string();
+            let says = format!("{machine} can have 1 to {most} CPUs for the guest, not {cpus}");
+            assert_eq!(error, says);
+        }
+    }
+}
+
+#[test]
+fn fewer_harts_than_asked_for_is_the_guests_failure() {
+    for qemu in machines("fewer_harts_than_asked_for") {
+        let qemu_args = ["-smp", "2"].map(OsString::from);
+        let guest = Guest {
+            cpus: 3,
+            qemu_args: &qemu_args,
+            ..GUEST
+        };
+        let there = match qemu.machine() {
+            Machine::SifiveU => 1, // the other has no supervisor mode
+            _ => 2,
+        };
+        let error = fails(&qemu, &guest).to_string();
+        let says = format!("only {there} of 3 CPUs are there");
+        assert!(error.contains(&says), "{error}");
+    }
+}
+
+#[test]
+fn panics_and_exceptions_are_told_with_what_is_known_of_them() {
+    for qemu in machines("panics_and_exceptions") {
+        for (failure, told) in [
+            (
+                Failure::Panic,
+                "panic on CPU 0: on purpose (kernel/src/fail.rs:",
+            ),
+            (
+                Failure::NullRead,
+                "exception 13 on CPU 0: page fault on read, not mapped (pc 0x802",
+            ),
+            (
+                Failure::CodeWrite,
+                "exception 15 on CPU 0: page fault on write, read-only (pc 0x802",
+            ),
+            (
+                Failure::StackOverflow,
+                "exception 15 on CPU 0: page fault, the stack is full (pc 0x802",
+            ),
+        ] {
+            let error = failing(&qemu, failure);
+            assert!(matches!(error, Error::Guest(_)));
+            assert!(error.to_string().contains(told), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_guest_that_hangs_is_ended() {
+    for qemu in machines("a_guest_that_hangs") {
+        let error = failing(&qemu, Failure::Hang);
+        assert!(matches!(error, Error::Hung(after) if after == LIMITS.silence));
+    }
+}
+
+#[test]
+fn a_guest_that_floods_is_ended() {
+    for qemu in machines("a_guest_that_floods") {
+        let error = failing(&qemu, Failure::ReportFlood);
+        assert!(matches!(error, Error::ReportFlood(10_000)), "{error}");
+    }
+    if let Some(qemu) = qemu_for("a_guest_that_floods", Machine::Virt) {
+        let error = failing(&qemu, Failure::Flood);
+        assert!(matches!(error, Error::Flood(10_000)), "{error}");
+    }
+}
+
+#[test]
+fn a_guest_that_never_says_a_word_is_ended() {
+    for qemu in machines("a_guest_that_never_says_a_word") {
+        let qemu_args = ["-S"].map(OsString::from); // the CPUs stay stopped
+        let guest = Guest {
+            qemu_args: &qemu_args,
+            ..GUEST
+        };
+        let limits = Limits {
+            start: Duration::from_secs(1),
+            ..LIMITS
+        };
+        let start = Instant::now();
+        let error = qemu.run(&guest, &limits, &mut |_| {}).unwrap_err();
+        assert!(matches!(error, Error::NeverStarted(_)), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+}
+
+/// An ELF file whose code is `code`, all of what is loaded.
+fn tiny_kernel(code: &[u32]) -> Vec<u8> {
+    const BASE: u64 = 0x8020_0000;
+    const HEADERS: u64 = 64 + 56;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    elf.extend([2_u16, 243].map(u16::to_le_bytes).concat()); // executable, for RISC-V
+    elf.extend(1_u32.to_le_bytes());
+    elf.extend([BASE, 64, 0].map(u64::to_le_bytes).concat());
+    elf.extend(0_u32.to_le_bytes());
+    elf.extend([64_u16, 56, 1, 64, 0, 0].map(u16::to_le_bytes).concat());
+    let len = 4 * code.len() as u64;
+    elf.extend([1_u32, 7].map(u32::to_le_bytes).concat()); // loaded
+    elf.extend(
+        [HEADERS, BASE, BASE, len, len, 0x1000]
+            .map(u64::to_le_bytes)
+            .concat(),
+    );
+    elf.extend(code.iter().flat_map(|word| word.to_le_bytes()));
+    elf
+}
+
+/// `addi a0, zero, operation`, and a semihosting call with what lies `words` behind the
+/// call's own first instruction.
+fn semihosting(operation: u32, words: u32) -> [u32; 6] {
+    [
+        0x0000_0513 | operation << 20,
+        0x0000_0597,                         // auipc a1, 0
+        0x0005_8593 | (4 * words - 4) << 20, // addi a1, a1, ...
+        0x01f0_1013,                         // slli zero, zero, 31
+        0x0010_0073,                         // ebreak
+        0x4070_5013,                         // srai zero, zero, 7
+    ]
+}
+
+const WRITE: u32 = 4;
+const EXIT_EXTENDED: u32 = 0x20;
+
+/// Ends the machine with `status`.
+fn exit(status: u32) -> Vec<u32> {
+    const APPLICATION_EXIT: u32 = 0x2_0026;
+    let call = semihosting(EXIT_EXTENDED, 6);
+    [&call[..], &[APPLICATION_EXIT, 0, status, 0]].concat()
+}
+
+#[test]
+fn a_guest_that_ends_early_has_not_succeeded() {
+    let Some(qemu) = qemu_for("a_guest_that_ends_early", Machine::Virt) else {
+        return;
+    };
+    for status in [33, 35] {
+        let kernel = tiny_kernel(&exit(status));
+        let guest = Guest {
+            kernel: &kernel,
+            ..GUEST
+        };
+        assert!(matches!(fails(&qemu, &guest), Error::Undone));
+    }
+}
+
+#[test]
+fn a_guest_that_speaks_nonsense_is_quoted() {
+    let Some(qemu) = qemu_for("a_guest_that_speaks_nonsense", Machine::Virt) else {
+        return;
+    };
+    let said = u32::from_le_bytes(*b"x\xff\0\0");
+    let over = 0x0080_006f; // j over what is said
+    let code = [&semihosting(WRITE, 7)[..], &[over, said], &exit(33)].concat();
+    let kernel = tiny_kernel(&code);
+    let guest = Guest {
+        kernel: &kernel,
+        ..GUEST
+    };
+    let error = fails(&qemu, &guest);
+    assert!(
+        matches!(&error, Error::NotAReport(line) if line == "x\u{fffd}"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_guest_that_resets_the_machine_is_told() {
+    let Some(qemu) = qemu_for("a_guest_that_resets", Machine::Virt) else {
+        return;
+    };
+    // SBI 2.0, 10.1: extension 0x53525354 in a7, function 0 in a6, a cold reboot in a0.
+    let reset = [
+        0x5352_58b7, // lui a7, 0x53525
+        0x3548_8893, // addi a7, a7, 0x354
+        0x0000_0813, // li a6, 0
+        0x0010_0513, // li a0, 1
+        0x0000_0593, // li a1, 0
+        0x0000_0073, // ecall
+        0x0000_006f, // j here
+    ];
+    let kernel = tiny_kernel(&reset);
+    let guest = Guest {
+        kernel: &kernel,
+        ..GUEST
+    };
+    let error = fails(&qemu, &guest);
+    assert!(matches!(error, Error::Reset), "{error}");
+}
+
+#[test]
+fn a_machine_without_firmware_is_told_with_the_package_that_has_it() {
+    for qemu in machines("a_machine_without_firmware") {
+        let qemu_args = ["-bios", "no-such-firmware"].map(OsString::from);
+        let guest = Guest {
+            qemu_args: &qemu_args,
+            ..GUEST
+        };
+        let error = fails(&qemu, &guest);
+        assert!(matches!(error, Error::NoFirmware(_)), "{error}");
+        let error = error.to_string();
+        assert!(error.contains("opensbi"), "{error}");
+        assert!(error.contains("no-such-firmware"), "{error}");
+        assert_eq!(error.lines().count(), 1);
+    }
+}
+
+#[test]
+fn every_instruction_of_the_machines_windows_does_what_it_should() {
+    for qemu in machines("every_instruction") {
+        let work = [Work::BusCheck];
+        let ran = qemu.run(
+            &Guest {
+                work: &work,
+                ..GUEST
+            },
+            &LIMITS,
+            &mut |_| {},
+        );
+        assert_eq!(ran.unwrap().reports.last(), Some(&Report::Done));
+    }
+}
+
+#[test]
+fn the_drivers_example_prints_in_a_kernel() {
+    let Some(qemu) = qemu_for("the_drivers_example_prints", Machine::Virt) else {
+        return;
+    };
+    let work = [Work::Example];
+    let ran = qemu
+        .run(
+            &Guest {
+                work: &work,
+                ..GUEST
+            },
+            &LIMITS,
+            &mut |_| {},
+        )
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&ran.serial),
+        "nothing stalls, 4 times\r\n"
+    );
+}
+
+/// Lines of QEMU's own trace of its serial port, for `repeat` sendings.
+fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("trace");
+    let args = ["-trace", "serial_read", "-trace", "serial_write", "-D"].map(OsString::from);
+    let args: Vec<_> = args.into_iter().chain([log.clone().into()]).collect();
+    let guest = Guest {
+        qemu_args: &args,
+        ..GUEST
+    };
+    let experiment = Experiment {
+        jobs: &[job],
+        repeat,
+        text,
+    };
+    let (outcome, _) = qemu.uart(&guest, &experiment, &mut |_| {}).unwrap();
+    let seen = std::fs::read_to_string(&log).unwrap().lines().count();
+    (seen as u64, outcome.sent[0].1.bus_accesses)
+}
+
+#[test]
+fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
+    let Some(qemu) = qemu_for("the_accesses_we_count", Machine::Virt) else {
+        return;
+    };
+    let text = b"[    0.000000] sixty-three bytes and a newline, many times over\n".repeat(10);
+    for strategy in Strategy::ALL {
+        let job = Job {
+            driver: Driver::Ours(strategy),
+            writes: Writes::Lines,
+        };
+        // One sending more, all else alike: the firmware's too.
+        let (once, counted) = traced_accesses(&qemu, job, 1, &text);
+        let (twice, _) = traced_accesses(&qemu, job, 2, &text);
+        assert_eq!(twice - once, counted, "{strategy}");
+    }
+}
+
+/// A card's image, of a length that no card has.
+fn odd_image() -> File {
+    let mut image = tempfile::tempfile().unwrap();
+    image.write_all(&[0x5a; 1_500_000]).unwrap();
+    image
+}
+
+#[test]
+fn a_flash_keeps_what_is_written() {
+    let Some(qemu) = qemu_for("a_flash_keeps_what_is_written", Machine::SifiveU) else {
+        return;
+    };
+    let flash = erased_flash().unwrap();
+    let work = [Work::Spi(nostall_work::spi::Job::Flash)];
+    let guest = Guest {
+        work: &work,
+        drives: &[Drive::Flash(&flash)],
+        ..GUEST
+    };
+    qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+    let content = flash.read_from(0, Drive::FLASH_BYTES).unwrap();
+    let written = content.iter().filter(|byte| **byte != 0xff).count();
+    assert!((1..=1 << 20).contains(&written), "{written} bytes");
+}
+
+/// Has QEMU's monitor do this to the card, and returns the last it said.
+fn monitored(qemu: &Qemu, card: &File, commands: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let io = commands.iter().map(|io| format!("qemu-io sd0 \"{io}\"\n"));
+    let io = io.collect::<String>() + "quit\n";
+    fs::write(dir.path().join("monitor.in"), io).unwrap();
+    fs::write(dir.path().join("monitor.out"), "").unwrap();
+    let pipe = dir.path().join("monitor");
+    let monitor = format!("pipe,id=monitor,path={}", pipe.display());
+    let qemu_args = ["-S", "-chardev", &monitor, "-mon", "chardev=monitor"].map(OsString::from);
+    let guest = Guest {
+        drives: &[Drive::SdCard(card)],
+        qemu_args: &qemu_args,
+        ..GUEST
+    };
+    // It ends by the monitor's word, and not by the guest's, which has none.
+    match fails(qemu, &guest) {
+        Error::Qemu { status, said } if status.success() => said,
+        error => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_cards_image_is_never_written_and_reads_as_zeros_behind_its_end() {
+    let Some(qemu) = qemu_for("a_cards_image_is_never_written", Machine::SifiveU) else {
+        return;
+    };
+    let mut image = odd_image();
+    let said = monitored(
+        &qemu,
+        &image,
+        &[
+            "read -q -P 0x5a 0 1499648",
+            "read -q -P 0 1500160 596992", // to 2 MiB
+            "write -q -P 0x33 0 4096",
+            "read -q -P 0x33 0 4096",
+            "read -q -P 0x5a 4096 4096",
+        ],
+    );
+    assert!(said.contains("cadence_gem"), "nothing of the card: {said}");
+    let mut now = Vec::new();
+    image.seek(SeekFrom::Start(0)).unwrap();
+    image.read_to_end(&mut now).unwrap();
+    assert!(now == [0x5a; 1_500_000]);
+
+    for wrong in ["read -q -P 0x33 0 512", "read -q -P 0 2097152 512"] {
+        let said = monitored(&qemu, &image, &[wrong]);
+        assert!(!said.contains("cadence_gem"), "{said}");
+    }
+}
+
+#[test]
+fn an_image_in_memory_is_as_good_as_a_file() {
+    let Some(qemu) = qemu_for("an_image_in_memory", Machine::SifiveU) else {
+        return;
+    };
+    let image = MemoryFile::new(&[0x5a; 4096]).unwrap().share().unwrap();
+    let flash = erased_flash().unwrap();
+    let guest = Guest {
+        drives: &[Drive::SdCard(&image), Drive::Flash(&flash)],
+        ..GUEST
+    };
+    qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+}
+
+#[test]
+fn an_image_that_no_card_can_hold_is_refused_in_one_line() {
+    let Some(qemu) = qemu_for("an_image_that_no_card_can_hold", Machine::SifiveU) else {
+        return;
+    };
+    let empty = tempfile::tempfile().unwrap();
+    let guest = Guest {
+        drives: &[Drive::SdCard(&empty)],
+        ..GUEST
+    };
+    let error = fails(&qemu, &guest).to_string();
+    assert!(error.contains("the SD card's image has 0 bytes"), "{error}");
+    assert_eq!(error.lines().count(), 1);
+}
+
+#[test]
+fn a_machine_without_such_a_bus_says_so() {
+    let Some(qemu) = qemu_for("a_machine_without_such_a_bus", Machine::Virt) else {
+        return;
+    };
+    let flash = erased_flash().unwrap();
+    let guest = Guest {
+        drives: &[Drive::Flash(&flash)],
+        ..GUEST
+    };
+    let error = fails(&qemu, &guest);
+    assert!(matches!(error, Error::Qemu { .. }), "{error}");
+    assert!(error.to_string().contains("if=mtd"), "{error}");
+}

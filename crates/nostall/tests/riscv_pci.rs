@@ -1,0 +1,162 @@
+//! PCI on QEMU's RISC-V machine, whose firmware assigns nothing: what our kernel makes of it
+//! is what QEMU's monitor shows.
+
+mod common;
+#[path = "common/monitor.rs"]
+mod monitor;
+
+use std::ops::Range;
+
+use common::qemu_for;
+use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
+use nostall_vm::pci::{Experiment, Strategy};
+use nostall_vm::qemu::{Guest, Machine};
+use nostall_work::Report;
+use nostall_work::pci::{Found, Kind, Method, Operation, Told};
+
+/// What the machine's device tree has for PCI: I/O ports, and memory below 4 GiB and above.
+const IO: Range<u64> = 0..0x1_0000;
+const MEMORY: Range<u64> = 0x4000_0000..0x8000_0000;
+const HIGH_MEMORY: Range<u64> = 0x4_0000_0000..0x8_0000_0000;
+
+/// The host bridge.
+const OWN_FUNCTIONS: usize = 1;
+
+#[test]
+fn what_we_assign_is_where_the_monitor_shows_it_and_nothing_overlaps() {
+    if qemu_for("what_we_assign", Machine::Virt).is_none() {
+        return;
+    }
+    // The second time changes nothing.
+    let work = "pci:assign pci:assign pci:virtio-drivers pci:enumerate";
+    for devices in [ROOT_PORTS, SWITCH, CONVENTIONAL] {
+        let (told, shown) = monitor::both(Machine::Virt, devices, &[], work);
+        let all = monitor::all_shown(&shown, devices);
+        assert_eq!(all.len(), OWN_FUNCTIONS + devices.len());
+        monitor::check(&told, &all, &[Method::Ecam, Method::Auto]);
+        monitor::check_virtio_drivers(&told);
+
+        let assigned = told.iter().filter_map(|told| match told {
+            Told::Assigned { left, .. } => Some((left, told)),
+            _ => None,
+        });
+        let [(0, first), (0, second)] = assigned.collect::<Vec<_>>()[..] else {
+            panic!("{told:x?}");
+        };
+        assert_eq!(first, second);
+
+        // All answer, but for expansion ROMs, which nobody has asked to.
+        for shown in all.values() {
+            let mut bars = shown.bars.iter();
+            assert!(
+                bars.all(|(register, bar)| [0x30, 0x38].contains(register)
+                    || bar.address.is_some()),
+                "{shown:x?}"
+            );
+        }
+        let found = functions(&told, Method::Ecam);
+        do_not_overlap(&found);
+        lie_in_the_windows(&found);
+    }
+}
+
+/// Each BAR: whether it is I/O, and its addresses.
+fn places(found: &Found) -> impl Iterator<Item = (Kind, Range<u64>)> {
+    let bars = found.bars.iter();
+    bars.map(|bar| (bar.kind, bar.address..bar.address + bar.size))
+}
+
+fn do_not_overlap(found: &[&Found]) {
+    let all = found.iter().flat_map(|found| places(found));
+    let (mut io, mut memory): (Vec<_>, Vec<_>) = all.partition(|(kind, _)| *kind == Kind::Io);
+    assert!(memory.len() > 1);
+    for places in [&mut io, &mut memory] {
+        places.sort_by_key(|(_, place)| place.start);
+        for pair in places.windows(2) {
+            assert!(pair[0].1.end <= pair[1].1.start, "{pair:x?}");
+        }
+    }
+}
+
+/// Of the machine, and of every bridge on the way.
+fn lie_in_the_windows(found: &[&Found]) {
+    for one in found {
+        for (kind, place) in places(one) {
+            let lies_in =
+                |window: &Range<u64>| window.start <= place.start && place.end <= window.end;
+            let of_machine = match kind {
+                Kind::Io => lies_in(&IO),
+                Kind::Memory => lies_in(&MEMORY),
+                Kind::Prefetchable | Kind::Rom => lies_in(&MEMORY) || lies_in(&HIGH_MEMORY),
+            };
+            assert!(of_machine, "{kind:?} {place:x?}");
+            let mut bus = one.bus;
+            while bus != 0 {
+                let bridge = found
+                    .iter()
+                    .find(|bridge| bridge.buses.is_some_and(|(_, below, _)| below == bus));
+                let bridge = bridge.unwrap();
+                let [io, memory, prefetchable] = bridge.windows;
+                let ways = match kind {
+                    Kind::Io => [io, None],
+                    Kind::Memory => [memory, None],
+                    Kind::Prefetchable | Kind::Rom => [memory, prefetchable],
+                };
+                let mut ways = ways.into_iter().flatten();
+                assert!(
+                    ways.any(|(base, limit)| lies_in(&(base..limit + 1))),
+                    "{kind:?} {place:x?} behind {bridge:x?}"
+                );
+                bus = bridge.bus;
+            }
+        }
+    }
+}
+
+#[test]
+fn ecam_is_all_there_is_and_a_read_is_one_bus_access() {
+    let Some(qemu) = qemu_for("ecam_is_all_there_is", Machine::Virt) else {
+        return;
+    };
+    let strategies = [
+        Strategy::Ports,
+        Strategy::Ecam,
+        Strategy::Ram,
+        Strategy::Auto,
+    ];
+    let measure = strategies.map(|by| (Operation::Read(1_000), by));
+    let experiment = Experiment {
+        measure: &measure,
+        repeat: 1,
+    };
+    let guest = Guest {
+        kernel: include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
+        cpus: 1,
+        work: &[],
+        repeat: 1,
+        input: &[],
+        ram: None,
+        drives: &[],
+        qemu_args: &[],
+    };
+    let (outcome, ran) = qemu.pci(&guest, &experiment).unwrap();
+    assert!(outcome.equal);
+    assert_eq!(outcome.machine.chosen, Some(Method::Ecam));
+    assert_eq!(outcome.machine.why, "ECAM: there are no ports");
+    assert!(outcome.by(Method::Ports).is_none());
+    let accesses = outcome.measurings.iter();
+    let accesses: Vec<_> = accesses
+        .map(|one| one.measured.map(|measured| measured.bus_accesses))
+        .collect();
+    assert_eq!(accesses, [None, Some(1_000), Some(1_000), Some(1_000)]);
+    let assigned = |report: &&Report| {
+        matches!(
+            report,
+            Report::Pci {
+                told: Told::Assigned { left: 0, .. },
+                ..
+            }
+        )
+    };
+    assert_eq!(ran.reports.iter().filter(assigned).count(), 1);
+}

@@ -1,0 +1,237 @@
+//! `nostall run --machine virt` and `sifive_u`, as a user meets them.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+use common::{qemu, qemu_for};
+use nostall_vm::qemu::Machine;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const BOOT_LOG: &[u8] = include_bytes!("../fixtures/console/linux-boot.log");
+
+fn nostall(args: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(cargo_bin("nostall"));
+    command
+        .arg("run")
+        .args(args)
+        .current_dir(dir)
+        .env("TMPDIR", dir)
+        .stdin(Stdio::null());
+    command
+}
+
+/// What it prints when it succeeds, and the figures that it writes.
+fn succeed(args: &[&str], dir: &TempDir) -> (String, Value) {
+    let args = [args, &["--json", "figures"]].concat();
+    let output = nostall(&args, dir.path()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    assert_eq!(stderr, "", "nothing but the answer");
+    let out = String::from_utf8(output.stdout).unwrap();
+    for line in out.lines() {
+        assert!(line.len() <= 80 && line == line.trim_end(), "{line}");
+    }
+    let document = fs::read_to_string(dir.path().join("figures")).unwrap();
+    (out, serde_json::from_str(&document).unwrap())
+}
+
+/// The one line on stderr of a command that failed.
+fn error(output: &Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    stderr
+}
+
+fn refused(args: &[&str]) -> String {
+    let dir = TempDir::new().unwrap();
+    let output = nostall(args, dir.path()).output().unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    error(&output)
+}
+
+/// Bus accesses of each way, by its name and metric.
+fn bus_accesses(document: &Value) -> BTreeMap<(&str, &str), f64> {
+    let results = document["results"].as_array().unwrap().iter();
+    let key = |result: &'_ Value, name| result[name].as_str().unwrap().to_owned();
+    results
+        .filter(|result| key(result, "metric").starts_with("bus_accesses_per_byte"))
+        .map(|result| {
+            let word = |name| result[name].as_str().unwrap();
+            let value = result["value"].as_f64().unwrap();
+            ((word("strategy"), word("metric")), value)
+        })
+        .collect()
+}
+
+#[test]
+fn the_boot_log_arrives_by_as_many_bus_accesses_as_on_a_pc() {
+    let test = "the_boot_log_arrives";
+    if qemu(test).is_none() || qemu_for(test, Machine::Virt).is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let (out, virt) = succeed(&["--machine", "virt", "--capture", "arrived"], &dir);
+    let version = virt["host"]["qemu"].as_str().unwrap();
+    let headline = format!("uart on qemu {version}, virt, 1 CPU; up after ");
+    assert!(out.starts_with(&headline), "{out}");
+    assert!(out.contains("\nEvery byte arrived: 40 sendings of 22454 bytes.\n"));
+    assert_eq!(virt["host"]["machine"], "virt");
+    let arrived = fs::read(dir.path().join("arrived/fifo-paced.bin")).unwrap();
+    let text = String::from_utf8(BOOT_LOG.to_vec()).unwrap();
+    assert!(arrived == text.replace('\n', "\r\n").as_bytes());
+
+    let (_, q35) = succeed(&["--on", "qemu"], &dir);
+    assert_eq!(q35["host"]["machine"], "q35");
+    let (on_virt, on_q35) = (bus_accesses(&virt), bus_accesses(&q35));
+    assert_eq!(on_virt.len(), 2 * 4 + 3 * 5, "{on_virt:?}");
+    for (way, accesses) in &on_virt {
+        // What is paced depends on time.
+        if way.0 != "fifo-paced" {
+            assert_eq!(accesses, &on_q35[way], "{way:?}");
+        }
+    }
+    let whole = |strategy| on_virt[&(strategy, "bus_accesses_per_byte")];
+    assert!((2.0..2.001).contains(&whole("byte-polled")));
+    assert!((1.0625..1.063).contains(&whole("fifo-polled")));
+    assert!((1.0625..1.063).contains(&whole("fifo-burst")));
+    assert!(whole("fifo-paced") < 1.07);
+}
+
+#[test]
+fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
+    for machine in [Machine::Virt, Machine::SifiveU] {
+        if qemu_for("what_a_dead_guest_recorded", machine).is_none() {
+            continue;
+        }
+        let dir = TempDir::new().unwrap();
+        let args = ["pstore", "--machine", machine.name(), "--capture", "."];
+        let (out, document) = succeed(&args, &dir);
+        assert!(out.starts_with("pstore on qemu "), "{out}");
+        assert!(out.contains(&format!(", {machine}, 4 CPUs on ")), "{out}");
+        assert!(out.contains("a second boot on that RAM recovered, is the same."));
+        assert_eq!(document["host"]["machine"], machine.name());
+        // The region is as whoever is given it alone needs it.
+        let decoded = Command::new(cargo_bin("nostall"))
+            .args(["pstore", "decode"])
+            .arg(dir.path().join("pstore.bin"))
+            .output()
+            .unwrap();
+        let decoded = String::from_utf8_lossy(&decoded.stdout).into_owned();
+        assert!(decoded.contains("Panic#1 Part1"), "{decoded}");
+    }
+}
+
+#[test]
+fn pci_devices_are_listed_and_measured_by_ecam_alone() {
+    if qemu_for("pci_devices_are_listed", Machine::Virt).is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let device = ["--qemu-arg=-device", "--qemu-arg=virtio-rng-pci"];
+    let args = [&["pci", "--machine", "virt"], &device[..]].concat();
+    let (out, document) = succeed(&args, &dir);
+    assert!(out.contains(", virt, 1 CPU; up after "), "{out}");
+    assert!(
+        out.contains("\nchosen: ECAM: there are no ports\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("\nThere are no ports to compare: ECAM shows 2 functions; the\n"),
+        "{out}"
+    );
+    let results = document["results"].as_array().unwrap();
+    let strategies = results.iter().map(|result| &result["strategy"]);
+    let mut strategies: Vec<_> = strategies.map(|name| name.as_str().unwrap()).collect();
+    strategies.sort_unstable();
+    strategies.dedup();
+    assert_eq!(strategies, ["auto", "ecam", "ram"]);
+    let devices = document["devices"].as_array().unwrap();
+    assert_eq!(devices.len(), 2);
+    let bars = devices[1]["bars"].as_array().unwrap();
+    assert!(!bars.is_empty());
+    assert!(bars.iter().all(|bar| bar["size"].as_u64() > Some(0)));
+}
+
+#[test]
+fn what_a_machine_does_not_have_is_refused_in_one_line() {
+    for (args, says) in [
+        (
+            &["--machine", "sifive_u"][..],
+            "sifive_u has no 16550: uart runs on q35 and virt",
+        ),
+        (
+            &["pstore", "uart", "--machine", "sifive_u"],
+            "sifive_u has no 16550: uart runs on q35 and virt",
+        ),
+        (
+            &["pci", "--machine", "sifive_u"],
+            "sifive_u has no PCI: pci runs on q35 and virt",
+        ),
+        (
+            &["pstore", "--machine", "sifive_u", "--cpus", "5"],
+            "--cpus 5: sifive_u has 4 at most that run a kernel",
+        ),
+        (
+            &["--machine", "virt", "--on", "model"],
+            "--machine virt has no meaning with --on model",
+        ),
+        (
+            &["--machine", "virt", "--profile", "pc-16550a"],
+            "--profile pc-16550a goes with --on model",
+        ),
+        (
+            &["--machine", "virt", "--fault", "no-cts"],
+            "--fault goes with --on model",
+        ),
+    ] {
+        let error = refused(args);
+        assert!(error.contains(says), "{args:?}: {error}");
+    }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn kvm_is_no_other_machine() {
+    let error = refused(&["--machine", "virt", "--on", "kvm"]);
+    assert!(error.contains("--machine virt has no meaning with --on kvm"));
+    let error = refused(&["--machine", "virt", "--uart", "ports"]);
+    assert!(error.contains("--uart has no meaning with --on qemu"));
+}
+
+#[test]
+fn a_kernel_for_other_cpus_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let x86_64 = cargo_bin("nostall"); // an ELF file, wherever these tests run
+    let x86_64 = x86_64.to_str().unwrap();
+    let args = ["--machine", "virt", "--kernel", x86_64];
+    let error = error(&nostall(&args, dir.path()).output().unwrap());
+    assert!(
+        error.contains("and this machine's CPUs are riscv64"),
+        "{error}"
+    );
+}
+
+#[test]
+fn without_qemu_for_riscv_it_says_what_to_install() {
+    let dir = TempDir::new().unwrap();
+    let output = nostall(&["--machine", "virt"], dir.path())
+        .env("PATH", dir.path())
+        .output()
+        .unwrap();
+    let error = error(&output);
+    // Built without its kernel, it says that first.
+    if !error.contains("built without its guest kernel") {
+        assert!(
+            error.contains("qemu-system-riscv64 is not installed"),
+            "{error}"
+        );
+        assert!(error.contains("qemu-system-misc and opensbi"), "{error}");
+    }
+}

@@ -17,8 +17,8 @@ pub trait Machine {
     /// Its tasks and its timer, with a worker while [`run`](Self::run) runs.
     type Platform: Platform + Sync;
 
-    /// The controller. It selects no device: at the other end there is a model, and what
-    /// really comes in over the wires is not looked at.
+    /// The controller. It selects no device: at the other end there is a model. Over the
+    /// wires go ones, and what comes in is not looked at.
     fn controller(&self) -> Self::Controller;
 
     /// A platform for one more bus.

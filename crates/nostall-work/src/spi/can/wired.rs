@@ -1,11 +1,16 @@
 //! A controller with a model of a CAN controller at its wires' end.
 
+use core::mem;
+
 use nostall_devices::spi::{Frame, Identifier, Mcp2515, Target};
-use nostall_spi::{Buffers, Words};
-use nostall_spi::{Capabilities, Controller, Fault, Level, Progress, Wire};
+use nostall_spi::{Buffers, Capabilities, Controller, Fault, Level, Progress, Wire, Words};
 
 /// Bytes of the longest transfer that the experiment has.
 const LONGEST: usize = 32;
+
+/// What really goes out over the wires, whoever may listen: no device takes that for a
+/// command.
+const QUIET: [u8; LONGEST] = [0xff; LONGEST];
 
 /// The CAN bus: who sends so many frames to us as fast as they are taken, and looks at
 /// those that we send.
@@ -75,7 +80,8 @@ pub(super) fn to_send(number: u32) -> Frame {
 }
 
 /// A controller with a model at its wires' end. Each transfer runs on the controller, for
-/// as long as it takes there; what comes in is the model's.
+/// as long as it takes there, with ones instead of what is sent; that is taken in by the
+/// model, and what comes in is the model's.
 #[derive(Debug)]
 pub struct Wired<C> {
     controller: C,
@@ -149,7 +155,12 @@ impl<C: Controller> Controller for Wired<C> {
             Some(out) => out,
             None => self.exchange(words)?,
         };
-        let progress = self.controller.transfer(words)?;
+        // Ones: QEMU's SiFive controller has its flash listen to what is for no device.
+        let quiet = Buffers::Write(QUIET.get(..words.total()).ok_or(Fault::Refused)?);
+        let buffers = mem::replace(words.buffers(), quiet);
+        let progress = self.controller.transfer(words);
+        *words.buffers() = buffers;
+        let progress = progress?;
         if progress != Progress::Done {
             self.out = Some(out);
             return Ok(progress);
@@ -167,5 +178,74 @@ impl<C: Controller> Controller for Wired<C> {
         self.controller.abort();
         self.far.chip.release();
         self.out = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::vec::Vec;
+
+    use nostall_devices::VirtualClock;
+    use nostall_spi::{Bare, Bus, Config, Select, Settings, Transfer};
+
+    use super::*;
+
+    /// What goes over its wires; zeros come in.
+    #[derive(Default)]
+    struct Recorded(Vec<u8>);
+
+    impl Controller for Recorded {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::all(1)
+        }
+        fn set(&mut self, _: &Wire) -> Result<(), Fault> {
+            Ok(())
+        }
+        fn select(&mut self, _: Level) -> Result<(), Fault> {
+            Ok(())
+        }
+        /// A byte at a time.
+        fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
+            if let Some(word) = words.next_word() {
+                self.0.push(word as u8);
+                words.receive(0);
+            }
+            Ok(match words.is_complete() {
+                true => Progress::Done,
+                false => Progress::After(nostall_io::Nanos(1)),
+            })
+        }
+        fn abort(&mut self) {}
+    }
+
+    #[test]
+    fn the_model_hears_what_is_sent_and_the_wires_carry_ones() {
+        let wired = Wired::new(Recorded::default(), 1);
+        let clock = Bare(VirtualClock::new());
+        let bus: Bus<_, _, 4, 32> = Bus::new(wired, clock, Config::DEFAULT);
+        let chip = bus.device(Settings::new(1_000, Select::None)).unwrap();
+        // Any frame, in normal mode: it is there at once.
+        chip.write(&[0x02, 0x60, 0x60]).unwrap();
+        chip.write(&[0x02, 0x0f, 0x00]).unwrap();
+        let mut flags = [0];
+        chip.write_then_read(&[0x03, 0x2c], &mut flags).unwrap();
+        assert_eq!(flags, [1]);
+        let mut frame = [0; 14];
+        frame[0] = 0x90;
+        chip.sync(&mut [Transfer::in_place(&mut frame)]).unwrap();
+        assert_eq!(frame[1..], to_receive(0).received());
+        // Sent, and looked at.
+        let mut load = [0x40; 14];
+        load[1..].copy_from_slice(&to_send(0).to_transmit());
+        chip.write(&load).unwrap();
+        chip.write(&[0x81]).unwrap();
+        let too_long = chip.write(&[0; LONGEST + 1]);
+        assert!(too_long.is_err());
+        let (sent, wires) = bus
+            .with_controller(|wired| (wired.far.sent, mem::take(&mut wired.controller.0)))
+            .unwrap();
+        assert_eq!(sent, 1);
+        assert_eq!(wires, [0xff; 3 + 3 + 3 + 14 + 14 + 1]);
     }
 }

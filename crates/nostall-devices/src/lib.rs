@@ -10,11 +10,13 @@
 //! - [`uart`]: the 16550 and its family;
 //! - [`pci`]: a host bridge with configuration functions behind it, and its ECAM
 //!   window as memory, which takes the exits out of reading it;
+//! - [`spi`]: an SD card, a NOR flash and a CAN controller, and wires to them;
 //! - `vm_device` (feature `vm-device`): both behind rust-vmm's device manager.
 //!
 //! When not to use it: [`uart`] is for drivers and guests that print and read. It
 //! has no DMA, and the enhanced models' automatic flow control does nothing.
-//! [`pci`] is configuration space, without devices behind its BARs.
+//! [`pci`] is configuration space, without devices behind its BARs. [`spi`] has one data wire
+//! each way, and no more.
 //!
 //! # Example
 //!
@@ -73,6 +75,25 @@
 //! assert_eq!(ecam.read32(1 << 15 | 0x10), 0xffff_f000);
 //! assert_eq!(bus.exits(), 1); // the write
 //! # Ok::<(), nostall_devices::pci::TopologyFailure>(())
+//! ```
+//!
+//! A driver for SPI finds them at the end of embedded-hal's traits:
+//!
+//! ```
+//! use embedded_hal::digital::OutputPin;
+//! use embedded_hal::spi::SpiBus;
+//! use nostall_devices::VirtualClock;
+//! use nostall_devices::spi::{Flash, Wires};
+//!
+//! let clock = VirtualClock::new();
+//! let mut wires = Wires::new(clock.clone());
+//! let mut line = wires.connect(Flash::new(clock));
+//! let mut id = [0x9f, 0, 0, 0];
+//! line.set_low()?;
+//! wires.transfer_in_place(&mut id)?;
+//! line.set_high()?;
+//! assert_eq!(id[1..], [0x9d, 0x70, 0x19]);
+//! # Ok::<(), core::convert::Infallible>(())
 //! ```
 //!
 //! # Looking inside

@@ -1,8 +1,8 @@
 //! A flash: who it is, and a sector that is erased, written and read back.
 //!
 //! Sources: JEDEC JESD216 for the instructions that such chips share, with addresses of
-//! four bytes; ISSI's IS25WP256 has them all. What a status register means is the same
-//! in all that we know.
+//! four bytes; ISSI's IS25WP256 has them all. Neither document was at hand: it is written
+//! as we know such chips, and was tried on QEMU's model and on ours.
 
 use core::fmt;
 

@@ -1,8 +1,10 @@
 //! A CAN controller like Microchip's MCP2515.
 //!
 //! Source: Microchip, "MCP2515 Stand-Alone CAN Controller with SPI Interface"
-//! (DS20001801), from memory of its sections 3 to 12; where a section is named, it is by
-//! its title. The register names are its own.
+//! (DS20001801J). Looked up there were the SPI instructions (table 12-1, figures 12-8 and
+//! 12-9) and the buffers' registers (registers 3-4, 3-7, 4-5, 4-7); the rest is written as
+//! we know the chip, and agrees with a driver that others wrote (the `mcp2515` crate).
+//! Register names are its own.
 
 mod frame;
 mod model;

@@ -210,8 +210,8 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
             (_, 13) => self.respond(0, &[0]),
             (false, 9) => self.send_register(csd(self.memory.blocks())),
             (false, 10) => self.send_register(cid()),
-            // Blocks of 512 bytes, always.
-            (false, 16) if argument != 512 => self.respond(r1::PARAMETER, &[]),
+            // Blocks of 512 bytes, whatever is set (7.2.3).
+            (false, 16) if argument > 512 => self.respond(r1::PARAMETER, &[]),
             (false, 16) => self.respond(0, &[]),
             (false, 17 | 18 | 24 | 25) if !self.has_block(argument) => {
                 self.respond(r1::PARAMETER, &[]);

@@ -3,7 +3,7 @@
 //!
 //! Source: SD Specifications, Part 1, Physical Layer Simplified Specification, for what
 //! comes before that crate's work: a card wants at least 74 clocks before it is spoken
-//! to, with its line at rest (section "Power Up").
+//! to, with its line at rest (section "Power Up", as we know it).
 
 mod clocked;
 mod disk;

@@ -15,7 +15,7 @@ use crate::VirtualClock;
 /// A bus of four wires with devices at their ends, in virtual time: eight clocks take
 /// as long as the rate says. Mode 0, words of 8 bits, most significant bit first.
 ///
-/// Clones are the same wires. It is an `SpiBus`, and its [lines](Self::line) are output
+/// Clones are the same wires. It is an `SpiBus`, and its lines ([`Line`]) are output
 /// pins, which are low when they are asserted. Where nobody is selected, and where
 /// nobody is, ones come in.
 #[derive(Clone)]

@@ -178,7 +178,13 @@ impl Volume {
         let fat = match clusters {
             0..4085 => return Err(Unfit::Other("FAT12")),
             4085..65525 => Fat::Fat16,
-            _ => Fat::Fat32,
+            // Numbers from there on are marks.
+            65525..0x0fff_fff5 => Fat::Fat32,
+            _ => {
+                return Err(Unfit::Damaged(
+                    "it has more clusters than there are numbers",
+                ));
+            }
         };
         let volume = Self {
             fat,
@@ -225,7 +231,7 @@ impl Volume {
         if within / self.fat_blocks >= self.fats {
             return None;
         }
-        let first = within % self.fat_blocks * self.entries_per_block();
+        let first = (within % self.fat_blocks).saturating_mul(self.entries_per_block());
         let used = (self.clusters + 2).saturating_sub(first) as usize;
         let entry = |index: usize| match self.fat {
             Fat::Fat16 => (u32::from(le16(block, 2 * index)), 0xfff7),
@@ -239,5 +245,66 @@ impl Volume {
             .map(entry)
             .find(|&(to, bad)| to >= self.clusters + 2 && to < bad)
             .map(|(to, _)| to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A first block that begins as a FAT does.
+    fn described(description: [u8; 50]) -> Block {
+        let mut block = [0; 512];
+        block[11..61].copy_from_slice(&description);
+        block[..3].copy_from_slice(&[0xeb, 0x3c, 0x90]);
+        block[11..13].copy_from_slice(&512_u16.to_le_bytes());
+        block[13] = 1 << (description[2] % 8);
+        block[16] = 1 + description[5] % 2;
+        block[21] = 0xf8;
+        block[510..].copy_from_slice(&[0x55, 0xaa]);
+        block
+    }
+
+    proptest! {
+        #[test]
+        fn no_description_is_too_strange(
+            description: [u8; 50],
+            zeros in 0..50_usize,
+            room: u32,
+            number: u32,
+            content: [u8; 32],
+        ) {
+            let mut description = description;
+            description[zeros..].fill(0);
+            let block = described(description);
+            let _ = find(&block, room);
+            if let Ok(volume) = Volume::parse(&block, room) {
+                prop_assert!(volume.blocks <= room);
+                prop_assert!(volume.bytes() <= u64::from(room) * 512);
+                let mut fat = [0; 512];
+                fat[..32].copy_from_slice(&content);
+                let to = volume.leads_outside(number, &fat);
+                prop_assert!(to.is_none_or(|to| to >= volume.clusters + 2));
+            }
+        }
+
+        #[test]
+        fn a_partition_lies_on_the_card(
+            kind in 0..16_u8,
+            entry: [u8; 8],
+            blocks in 1..u32::MAX,
+        ) {
+            let mut table = [0; 512];
+            table[450] = kind;
+            table[454..462].copy_from_slice(&entry);
+            table[510..].copy_from_slice(&[0x55, 0xaa]);
+            if let Ok(place) = find(&table, blocks) {
+                prop_assert_eq!(place.partition, Some(1));
+                prop_assert!(place.start > 0 && place.blocks <= blocks - place.start);
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use common::qemu_for;
 use nostall_uart::Strategy;
 use nostall_vm::process::MemoryFile;
+use nostall_vm::pstore::Finder;
 use nostall_vm::qemu::{Drive, Error, Guest, Limits, Machine, Qemu, Ran, erased_flash};
 use nostall_vm::uart::Experiment;
 use nostall_work::uart::{Driver, Job, Writes};
@@ -379,6 +380,23 @@ fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
         let (twice, _) = traced_accesses(&qemu, job, 2, &text);
         assert_eq!(twice - once, counted, "{strategy}");
     }
+}
+
+#[test]
+fn persistent_ram_outlives_a_guest_on_a_board_too() {
+    let Some(qemu) = qemu_for("persistent_ram_outlives_a_guest", Machine::SifiveU) else {
+        return;
+    };
+    let guest = Guest { cpus: 4, ..GUEST };
+    let (outcome, _) = qemu.pstore(&guest, 1).unwrap();
+    let by = |wanted| {
+        let mut found = outcome.found.iter();
+        &found.find(|(finder, _)| *finder == wanted).unwrap().1
+    };
+    assert_eq!(by(Finder::Host), by(Finder::NextBoot));
+    assert!(by(Finder::Host).starts_with(by(Finder::Writer)));
+    assert!(by(Finder::Writer).len() == 4 + 1, "four CPUs and the merge");
+    assert!(outcome.panic.is_some());
 }
 
 /// A card's image, of a length that no card has.

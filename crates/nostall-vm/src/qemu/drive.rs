@@ -6,9 +6,6 @@ use std::io;
 use super::qcow2;
 use crate::process::MemoryFile;
 
-/// The most bytes that a card's image may have: as many as a card of high capacity (SDHC).
-const LARGEST_CARD: u64 = 32 << 30;
-
 /// The fewest that a card is made to have: QEMU describes its size in units of 256 KiB.
 const SMALLEST_CARD: u64 = 1 << 20;
 
@@ -28,6 +25,10 @@ pub enum Drive<'a> {
 impl Drive<'_> {
     /// Bytes of the flash: 256 Mibit.
     pub const FLASH_BYTES: u64 = 32 << 20;
+
+    /// The most bytes that a card's image may have: as many as a card of high capacity
+    /// (SDHC).
+    pub const LARGEST_CARD: u64 = 32 << 30;
 }
 
 /// A flash, new and empty: all ones, as after a chip erase.
@@ -43,10 +44,13 @@ pub fn erased_flash() -> io::Result<MemoryFile> {
 /// it does not hold lies in `image`.
 pub(super) fn in_front_of(image: &File, name: &str) -> io::Result<MemoryFile> {
     let len = length(image)?;
-    if !(1..=LARGEST_CARD).contains(&len) {
+    if !(1..=Drive::LARGEST_CARD).contains(&len) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("the SD card's image has {len} bytes: 1 to {LARGEST_CARD} can be"),
+            format!(
+                "the SD card's image has {len} bytes: 1 to {} can be",
+                Drive::LARGEST_CARD
+            ),
         ));
     }
     let size = len.next_power_of_two().max(SMALLEST_CARD);
@@ -77,11 +81,11 @@ mod tests {
             (3 << 20, 4 << 20),
             (4 << 20, 4 << 20),
             ((4 << 20) + 1, 8 << 20),
-            (LARGEST_CARD, LARGEST_CARD),
+            (Drive::LARGEST_CARD, Drive::LARGEST_CARD),
         ] {
             assert_eq!(card(len).unwrap(), size, "{len}");
         }
-        for len in [0, LARGEST_CARD + 1] {
+        for len in [0, Drive::LARGEST_CARD + 1] {
             let error = card(len).unwrap_err().to_string();
             assert!(error.contains(&format!("has {len} bytes")), "{error}");
         }

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use fatfs::{Dir, FatType, FileSystem, FormatVolumeOptions, FsOptions, ReadWriteSeek};
 use nostall_vm::process::MemoryFile;
+use nostall_vm::qemu::Drive;
 use nostall_vm::spi::Image;
 
 use super::host::{self, HostEntry};
@@ -70,6 +71,18 @@ impl Card {
             name,
             entries,
         })
+    }
+
+    /// Whether QEMU can have it.
+    pub fn fits_qemu(&self) -> Result<()> {
+        ensure!(
+            self.bytes <= Drive::LARGEST_CARD,
+            "--sd {}: {} bytes: QEMU's card has at most {}; --on model reads it",
+            self.name,
+            self.bytes,
+            Drive::LARGEST_CARD
+        );
+        Ok(())
     }
 
     /// The image, to be put into a machine.

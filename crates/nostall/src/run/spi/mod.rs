@@ -82,6 +82,7 @@ pub fn measure(on: &On, args: &Args, card: &Card) -> Result<Measured> {
     let image = card.image()?;
     let (outcome, headline, on) = match on {
         On::Qemu { qemu, kernel } => {
+            card.fits_qemu()?;
             let guest = Guest {
                 kernel,
                 cpus: args.cpus.unwrap_or(CPUS),

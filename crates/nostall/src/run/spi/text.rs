@@ -32,18 +32,16 @@ impl Measured {
         if let Some(sector) = &self.outcome.sector {
             lines[0] += &format!("; the sector at {:#x}, by its SHA-256:", sector.address);
             lines.push(format!("  found    {}", hex(&sector.before)));
+            let (erase, write) = (time(sector.erase_ns as f64), time(sector.write_ns as f64));
             lines.push(match sector.not_erased {
                 0 => format!(
-                    "  erased   {} bytes of ones, in {}",
-                    grouped(SECTOR),
-                    time(sector.erase_ns as f64)
+                    "  erased   to {} bytes of ones in {erase}; and written in {write}",
+                    grouped(SECTOR)
                 ),
                 n => format!("  erased   but for {} bytes", grouped(n)),
             });
-            let written = time(sector.write_ns as f64);
             lines.push(format!("  written  {}", hex(&sector.pattern)));
             lines.push(format!("  read     {}", hex(&sector.after)));
-            lines.push(format!("  written in {written}"));
         }
         Some(lines.join("\n"))
     }

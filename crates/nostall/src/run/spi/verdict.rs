@@ -9,7 +9,7 @@ use crate::grouped::grouped;
 
 impl Measured {
     pub(super) fn success(&self) -> String {
-        let entries = match self.card.entries.iter().filter(|e| !e.directory).count() {
+        let files = match self.card.entries.iter().filter(|e| !e.directory).count() {
             0 => "There is no file on the card".to_owned(),
             1 => "The card's one file is as the host reads it".to_owned(),
             n => format!(
@@ -17,20 +17,20 @@ impl Measured {
                 grouped(n)
             ),
         };
-        let pump = self.busy(Strategy::Pump).map_or(0, |busy| busy.wakeups);
-        let pauses = self.busy(Strategy::Caller).map_or(0, |busy| busy.pauses);
-        let woken = match pauses {
-            0 => "once, after the bus had been idle for a second".to_owned(),
-            // A machine that has other things to do.
-            _ => "only after the bus had been idle for a second".to_owned(),
+        let times = |strategy| self.busy(strategy).map_or(0, |busy| busy.wakeups);
+        let caller = match times(Strategy::Caller) {
+            1 => "once, after the bus had been idle for a second".to_owned(),
+            // On a machine that had other things to do meanwhile.
+            n => format!("{n} times, each after the bus had been idle for a second"),
         };
         format!(
-            "The sector was erased and holds what was written, which is not what was there, and\n\
-             nothing else in the flash has changed. {entries}.\n\
-             By each strategy every frame has arrived as it was sent, in its order. By caller the\n\
-             worker has run no message, and was woken {woken};\n\
-             by pump, {} times.",
-            grouped(pump)
+            "The sector was erased and holds what was written, which is not what was there;\n\
+             nothing else in the flash has changed.\n\
+             {files}.\n\
+             By each strategy every frame has arrived as it was sent, and in its order. By\n\
+             caller the worker has run no message, and was woken {caller};\n\
+             by pump {} times.",
+            grouped(times(Strategy::Pump))
         )
     }
 

@@ -476,11 +476,24 @@ fn a_cards_image_is_never_written_and_reads_as_zeros_behind_its_end() {
 }
 
 #[test]
-fn an_image_in_memory_is_as_good_as_a_file() {
+fn an_image_in_memory_is_as_good_as_a_file_and_a_large_one_as_a_small_one() {
     let Some(qemu) = qemu_for("an_image_in_memory", Machine::SifiveU) else {
         return;
     };
-    let image = MemoryFile::new(&[0x5a; 4096]).unwrap().share().unwrap();
+    let image = MemoryFile::new(&[0x5a; 4096]).unwrap();
+    image.resize(20 << 30).unwrap(); // of zeros, which take no room
+    let image = image.share().unwrap();
+    let said = monitored(
+        &qemu,
+        &image,
+        &[
+            "read -q -P 0x5a 0 4096",
+            "read -q -P 0 34359737344 1024", // to 32 GiB
+            "write -q -P 0x33 34359737856 512",
+            "read -q -P 0x33 34359737856 512",
+        ],
+    );
+    assert!(said.contains("cadence_gem"), "nothing of the card: {said}");
     let flash = erased_flash().unwrap();
     let guest = Guest {
         drives: &[Drive::SdCard(&image), Drive::Flash(&flash)],

@@ -89,6 +89,20 @@ fn all_harts_start_and_tick_and_the_firmwares_words_are_not_ours() {
 }
 
 #[test]
+fn a_long_input_finds_room_beside_the_kernel_and_the_device_tree() {
+    for qemu in machines("a_long_input_finds_room") {
+        for len in [1, 16 << 20] {
+            let guest = Guest {
+                input: &vec![0x5a; len],
+                ..GUEST
+            };
+            let ran = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+            assert_eq!(ran.reports.last(), Some(&Report::Done), "{len}");
+        }
+    }
+}
+
+#[test]
 fn more_cpus_than_a_machine_can_have_are_refused() {
     for (qemu, most) in machines("more_cpus_than_a_machine_can_have").zip([64, 4]) {
         let machine = qemu.machine();

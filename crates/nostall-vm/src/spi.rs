@@ -216,28 +216,28 @@ impl Outcome {
     fn look_into_flash(&mut self, before: &[u8], after: &[u8]) {
         let Some(sector) = &self.sector else { return };
         let start = sector.address as usize;
-        let cut = |flash: &[u8]| -> Option<(Vec<u8>, Digest)> {
-            let end = start.checked_add(SECTOR as usize)?;
-            let digest = Sha256::digest(flash.get(start..end)?);
-            let rest = [&flash[..start], &flash[end..]].concat();
-            Some((rest, digest.into()))
+        let Some(end) = start.checked_add(SECTOR as usize) else {
+            return;
         };
-        let (Some((rest_before, before)), Some((rest_after, after))) = (cut(before), cut(after))
-        else {
+        let (Some(was), Some(is)) = (before.get(start..end), after.get(start..end)) else {
             return;
         };
         self.in_flash = Some(InFlash {
-            before,
-            after,
-            rest_kept: rest_before == rest_after,
+            before: Sha256::digest(was).into(),
+            after: Sha256::digest(is).into(),
+            rest_kept: before[..start] == after[..start] && before[end..] == after[end..],
         });
     }
 }
 
 /// What is in a flash before it is tried: no sector is erased, and no two are the same.
 fn flash_content() -> Vec<u8> {
-    let words = (0..Drive::FLASH_BYTES as u32 / 4).map(|n| n.wrapping_mul(0x9e37_79b1));
-    words.flat_map(u32::to_le_bytes).collect()
+    let mut content = vec![0; Drive::FLASH_BYTES as usize];
+    for (number, sector) in content.chunks_mut(SECTOR as usize).enumerate() {
+        sector.fill(number as u8 & 0x7f);
+        sector[..4].copy_from_slice(&(number as u32).to_le_bytes());
+    }
+    content
 }
 
 /// A card's image: a file, of which nothing is changed. It may be large and have holes.

@@ -274,6 +274,86 @@ mod tests {
     }
 
     #[test]
+    fn whatever_there_is_to_tell_of_spi_fits_its_line() {
+        let text = Report::text(format_args!("{:200}", "\u{1}"));
+        let (large, digest) = (u64::MAX, [u8::MAX; 32]);
+        let mut short = spi::ShortName::new();
+        (0..12).for_each(|_| short.push('\u{ff}').unwrap());
+        let measured = spi::Measured {
+            strategy: spi::Strategy::Caller,
+            received: u32::MAX,
+            wrong: u32::MAX,
+            overflows: u32::MAX,
+            submitted: u32::MAX,
+            sent: u32::MAX,
+            messages: large,
+            sync: large,
+            sync_immediate: large,
+            asynchronous: large,
+            by_worker: large,
+            errors: large,
+            wakeups_meanwhile: large,
+            wakeups: large,
+            preparations: large,
+            teardowns: large,
+            pauses: u32::MAX,
+            ns: large,
+            worker_ns: large,
+            switches: Some(large),
+            cross_cpu: Some(large),
+            interrupts: None,
+        };
+        for told in [
+            spi::Told::FlashId([u8::MAX; 3]),
+            spi::Told::Sector(spi::Sector {
+                address: u32::MAX,
+                before: digest,
+                not_erased: u32::MAX,
+                pattern: digest,
+                after: digest,
+                neighbours_kept: false,
+                erase_ns: large,
+                write_ns: large,
+            }),
+            spi::Told::Card {
+                kind: spi::CardKind::Sdhc,
+                bytes: large,
+            },
+            spi::Told::Volume {
+                partition: Some(u8::MAX),
+                fat: spi::Fat::Fat16,
+                cluster: u32::MAX,
+            },
+            spi::Told::Entry {
+                entry: u32::MAX,
+                short,
+                size: u32::MAX,
+                directory: false,
+            },
+            spi::Told::Name(text.clone()),
+            spi::Told::Read {
+                entry: u32::MAX,
+                sha256: digest,
+            },
+            spi::Told::Progress { bytes: large },
+            spi::Told::CardDone {
+                files: u32::MAX,
+                directories: u32::MAX,
+                bytes: large,
+                ns: large,
+                messages: large,
+            },
+            spi::Told::Can(measured),
+            spi::Told::Fault(text),
+        ] {
+            let item = u16::MAX;
+            let report = Report::Spi { item, told };
+            let mut line = [0; Report::LONGEST];
+            assert_eq!(decode(report.encode(&mut line)), report);
+        }
+    }
+
+    #[test]
     fn a_function_is_what_it_was_before_it_was_reported() {
         let found = largest();
         let function = found.function();

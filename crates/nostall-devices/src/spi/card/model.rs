@@ -298,8 +298,8 @@ impl<C: Clock, M: Blocks> SdCard<C, M> {
                 self.expects = Expects::Data(block, more);
             }
             (token::STOP, true) => {
+                // Busy from the next byte on; a card may take one more (N_BR).
                 self.expects = Expects::Command;
-                self.out.push_back(0xff);
                 self.busy_until = self.clock.now() + WRITE;
             }
             // Another command ends it.
@@ -342,7 +342,8 @@ impl<C: Clock, M: Blocks> Target for SdCard<C, M> {
     }
 
     fn exchange(&mut self, byte: u8) -> u8 {
-        if self.clocks < WAKE || self.has(CardFault::Silent) {
+        let is_silent = self.has(CardFault::Silent) && self.out.is_empty();
+        if self.clocks < WAKE || is_silent {
             return 0xff;
         }
         if self.out.is_empty() {

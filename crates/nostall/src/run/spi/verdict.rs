@@ -28,8 +28,8 @@ impl Measured {
              nothing else in the flash has changed.\n\
              {files}.\n\
              By each strategy every frame has arrived as it was sent, and in its order. By\n\
-             caller the worker has run no message, and was woken {caller};\n\
-             by pump {} times.",
+             caller the worker has run no message, and was woken\n\
+             {caller}; by pump {} times.",
             grouped(times(Strategy::Pump))
         )
     }

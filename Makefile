@@ -12,7 +12,7 @@ help:
 	@echo 'make run           boot a virtual PC, send a boot log in every way, print the table'
 	@echo '                   (ARGS="uart --bytes 2500" goes to `nostall run`)'
 	@echo 'make test          every test'
-	@echo 'make setup         what both need: a C linker, QEMU, a Rust target'
+	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
 	@echo 'make check         formatting, lints, documentation'
 	@echo 'make no_std        the bare-metal crates, for every small target'
 	@echo 'make msrv          the oldest Rust that is promised'

@@ -14,7 +14,7 @@ pub enum Error {
     /// There is no QEMU.
     #[error(
         "{} is not installed: run `make setup`, or install your system's package \
-         (Debian, Ubuntu: {}), or use `{}`", .0.program(), .0.packages(), .0.instead()
+         (Debian, Ubuntu: {}), or use {}", .0.program(), .0.packages(), .0.instead()
     )]
     NotInstalled(Architecture),
     /// A machine cannot be given so many CPUs.

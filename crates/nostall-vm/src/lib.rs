@@ -1,6 +1,6 @@
 //! Machines to run things on.
 //!
-//! - [`qemu`]: a child process that boots a kernel on an emulated PC. Whatever
+//! - [`qemu`]: a child process that boots a kernel on an emulated PC or RISC-V machine. Whatever
 //!   the guest does (never starts, dies, hangs, floods its serial line), a run
 //!   ends in bounded time, with an error that says what happened, and leaves no
 //!   process and no file behind.

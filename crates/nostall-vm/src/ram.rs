@@ -31,8 +31,8 @@ impl GuestRam {
         self.size
     }
 
-    /// What lies at these physical addresses, which are those of the file for
-    /// RAM below 2 GiB.
+    /// What lies at these addresses, counted from where RAM begins: on a PC the physical
+    /// ones for RAM below 2 GiB.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ fn choose(
         Some(path) => Ok(read(path, architecture)?.into()),
         None if embedded.is_empty() => bail!(
             "this nostall was built without its guest kernel for {architecture}: \
-             give one by `--kernel FILE`, use `{}`, or build it from a checkout after \
+             give one by `--kernel FILE`, use {}, or build it from a checkout after \
              `rustup target add {}`",
             architecture.instead(),
             architecture.target()

@@ -4,14 +4,12 @@
 mod common;
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
 use std::time::{Duration, Instant};
 
 use common::qemu_for;
 use nostall_uart::Strategy;
-use nostall_vm::process::MemoryFile;
-use nostall_vm::qemu::{Drive, Error, Guest, Limits, Machine, Qemu, Ran, erased_flash};
+use nostall_vm::pstore::Finder;
+use nostall_vm::qemu::{Error, Guest, Limits, Machine, Qemu, Ran};
 use nostall_vm::uart::Experiment;
 use nostall_work::uart::{Driver, Job, Writes};
 use nostall_work::{Failure, Report, Work};
@@ -83,6 +81,20 @@ fn all_harts_start_and_tick_and_the_firmwares_words_are_not_ours() {
             assert_eq!(up, cpus);
             assert!(clock_hz >= 1_000_000 && timer_hz >= 1_000_000);
             assert_eq!(String::from_utf8_lossy(&serial), "");
+        }
+    }
+}
+
+#[test]
+fn a_long_input_finds_room_beside_the_kernel_and_the_device_tree() {
+    for qemu in machines("a_long_input_finds_room") {
+        for len in [1, 16 << 20] {
+            let guest = Guest {
+                input: &vec![0x5a; len],
+                ..GUEST
+            };
+            let ran = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+            assert_eq!(ran.reports.last(), Some(&Report::Done), "{len}");
         }
     }
 }
@@ -381,122 +393,19 @@ fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
     }
 }
 
-/// A card's image, of a length that no card has.
-fn odd_image() -> File {
-    let mut image = tempfile::tempfile().unwrap();
-    image.write_all(&[0x5a; 1_500_000]).unwrap();
-    image
-}
-
 #[test]
-fn a_flash_keeps_what_is_written() {
-    let Some(qemu) = qemu_for("a_flash_keeps_what_is_written", Machine::SifiveU) else {
+fn persistent_ram_outlives_a_guest_on_a_board_too() {
+    let Some(qemu) = qemu_for("persistent_ram_outlives_a_guest", Machine::SifiveU) else {
         return;
     };
-    let flash = erased_flash().unwrap();
-    let work = [Work::Spi(nostall_work::spi::Job::Flash)];
-    let guest = Guest {
-        work: &work,
-        drives: &[Drive::Flash(&flash)],
-        ..GUEST
+    let guest = Guest { cpus: 4, ..GUEST };
+    let (outcome, _) = qemu.pstore(&guest, 1).unwrap();
+    let by = |wanted| {
+        let mut found = outcome.found.iter();
+        &found.find(|(finder, _)| *finder == wanted).unwrap().1
     };
-    qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
-    let content = flash.read_from(0, Drive::FLASH_BYTES).unwrap();
-    let written = content.iter().filter(|byte| **byte != 0xff).count();
-    assert!((1..=1 << 20).contains(&written), "{written} bytes");
-}
-
-/// Has QEMU's monitor do this to the card, and returns the last it said.
-fn monitored(qemu: &Qemu, card: &File, commands: &[&str]) -> String {
-    let dir = tempfile::tempdir().unwrap();
-    let io = commands.iter().map(|io| format!("qemu-io sd0 \"{io}\"\n"));
-    let io = io.collect::<String>() + "quit\n";
-    fs::write(dir.path().join("monitor.in"), io).unwrap();
-    fs::write(dir.path().join("monitor.out"), "").unwrap();
-    let pipe = dir.path().join("monitor");
-    let monitor = format!("pipe,id=monitor,path={}", pipe.display());
-    let qemu_args = ["-S", "-chardev", &monitor, "-mon", "chardev=monitor"].map(OsString::from);
-    let guest = Guest {
-        drives: &[Drive::SdCard(card)],
-        qemu_args: &qemu_args,
-        ..GUEST
-    };
-    // It ends by the monitor's word, and not by the guest's, which has none.
-    match fails(qemu, &guest) {
-        Error::Qemu { status, said } if status.success() => said,
-        error => panic!("{error}"),
-    }
-}
-
-#[test]
-fn a_cards_image_is_never_written_and_reads_as_zeros_behind_its_end() {
-    let Some(qemu) = qemu_for("a_cards_image_is_never_written", Machine::SifiveU) else {
-        return;
-    };
-    let mut image = odd_image();
-    let said = monitored(
-        &qemu,
-        &image,
-        &[
-            "read -q -P 0x5a 0 1499648",
-            "read -q -P 0 1500160 596992", // to 2 MiB
-            "write -q -P 0x33 0 4096",
-            "read -q -P 0x33 0 4096",
-            "read -q -P 0x5a 4096 4096",
-        ],
-    );
-    assert!(said.contains("cadence_gem"), "nothing of the card: {said}");
-    let mut now = Vec::new();
-    image.seek(SeekFrom::Start(0)).unwrap();
-    image.read_to_end(&mut now).unwrap();
-    assert!(now == [0x5a; 1_500_000]);
-
-    for wrong in ["read -q -P 0x33 0 512", "read -q -P 0 2097152 512"] {
-        let said = monitored(&qemu, &image, &[wrong]);
-        assert!(!said.contains("cadence_gem"), "{said}");
-    }
-}
-
-#[test]
-fn an_image_in_memory_is_as_good_as_a_file() {
-    let Some(qemu) = qemu_for("an_image_in_memory", Machine::SifiveU) else {
-        return;
-    };
-    let image = MemoryFile::new(&[0x5a; 4096]).unwrap().share().unwrap();
-    let flash = erased_flash().unwrap();
-    let guest = Guest {
-        drives: &[Drive::SdCard(&image), Drive::Flash(&flash)],
-        ..GUEST
-    };
-    qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
-}
-
-#[test]
-fn an_image_that_no_card_can_hold_is_refused_in_one_line() {
-    let Some(qemu) = qemu_for("an_image_that_no_card_can_hold", Machine::SifiveU) else {
-        return;
-    };
-    let empty = tempfile::tempfile().unwrap();
-    let guest = Guest {
-        drives: &[Drive::SdCard(&empty)],
-        ..GUEST
-    };
-    let error = fails(&qemu, &guest).to_string();
-    assert!(error.contains("the SD card's image has 0 bytes"), "{error}");
-    assert_eq!(error.lines().count(), 1);
-}
-
-#[test]
-fn a_machine_without_such_a_bus_says_so() {
-    let Some(qemu) = qemu_for("a_machine_without_such_a_bus", Machine::Virt) else {
-        return;
-    };
-    let flash = erased_flash().unwrap();
-    let guest = Guest {
-        drives: &[Drive::Flash(&flash)],
-        ..GUEST
-    };
-    let error = fails(&qemu, &guest);
-    assert!(matches!(error, Error::Qemu { .. }), "{error}");
-    assert!(error.to_string().contains("if=mtd"), "{error}");
+    assert_eq!(by(Finder::Host), by(Finder::NextBoot));
+    assert!(by(Finder::Host).starts_with(by(Finder::Writer)));
+    assert!(by(Finder::Writer).len() == 4 + 1, "four CPUs and the merge");
+    assert!(outcome.panic.is_some());
 }

@@ -59,14 +59,13 @@ fn refused(args: &[&str]) -> String {
 /// Bus accesses of each way, by its name and metric.
 fn bus_accesses(document: &Value) -> BTreeMap<(&str, &str), f64> {
     let results = document["results"].as_array().unwrap().iter();
-    let key = |result: &'_ Value, name| result[name].as_str().unwrap().to_owned();
     results
-        .filter(|result| key(result, "metric").starts_with("bus_accesses_per_byte"))
         .map(|result| {
             let word = |name| result[name].as_str().unwrap();
             let value = result["value"].as_f64().unwrap();
             ((word("strategy"), word("metric")), value)
         })
+        .filter(|((_, metric), _)| metric.starts_with("bus_accesses_per_byte"))
         .collect()
 }
 
@@ -106,26 +105,24 @@ fn the_boot_log_arrives_by_as_many_bus_accesses_as_on_a_pc() {
 
 #[test]
 fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
-    for machine in [Machine::Virt, Machine::SifiveU] {
-        if qemu_for("what_a_dead_guest_recorded", machine).is_none() {
-            continue;
-        }
-        let dir = TempDir::new().unwrap();
-        let args = ["pstore", "--machine", machine.name(), "--capture", "."];
-        let (out, document) = succeed(&args, &dir);
-        assert!(out.starts_with("pstore on qemu "), "{out}");
-        assert!(out.contains(&format!(", {machine}, 4 CPUs on ")), "{out}");
-        assert!(out.contains("a second boot on that RAM recovered, is the same."));
-        assert_eq!(document["host"]["machine"], machine.name());
-        // The region is as whoever is given it alone needs it.
-        let decoded = Command::new(cargo_bin("nostall"))
-            .args(["pstore", "decode"])
-            .arg(dir.path().join("pstore.bin"))
-            .output()
-            .unwrap();
-        let decoded = String::from_utf8_lossy(&decoded.stdout).into_owned();
-        assert!(decoded.contains("Panic#1 Part1"), "{decoded}");
+    if qemu_for("what_a_dead_guest_recorded", Machine::Virt).is_none() {
+        return;
     }
+    let dir = TempDir::new().unwrap();
+    let args = ["pstore", "--machine", "virt", "--capture", "."];
+    let (out, document) = succeed(&args, &dir);
+    assert!(out.starts_with("pstore on qemu "), "{out}");
+    assert!(out.contains(", virt, 4 CPUs on "), "{out}");
+    assert!(out.contains("a second boot on that RAM recovered, is the same."));
+    assert_eq!(document["host"]["machine"], "virt");
+    // Whoever is given the region alone finds its way.
+    let decoded = Command::new(cargo_bin("nostall"))
+        .args(["pstore", "decode"])
+        .arg(dir.path().join("pstore.bin"))
+        .output()
+        .unwrap();
+    let decoded = String::from_utf8_lossy(&decoded.stdout).into_owned();
+    assert!(decoded.contains("Panic#1 Part1"), "{decoded}");
 }
 
 #[test]

@@ -114,11 +114,11 @@ impl Architecture {
         }
     }
 
-    /// What the command can be told to do without it.
+    /// What the command can be told to do without it, in words.
     pub const fn instead(self) -> &'static str {
         match self {
-            Self::X86_64 => "--on model",
-            Self::Riscv64 => "--machine q35",
+            Self::X86_64 => "`--on model`",
+            Self::Riscv64 => "`--machine q35` (for spi `--on model`)",
         }
     }
 

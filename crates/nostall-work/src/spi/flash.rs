@@ -30,6 +30,7 @@ const CLOCK: u32 = 20_000_000;
 const READ_ID: u8 = 0x9f;
 const READ_STATUS: u8 = 0x05;
 const WRITE_ENABLE: u8 = 0x06;
+const WRITE_DISABLE: u8 = 0x04;
 /// Read, with an address of four bytes.
 const READ: u8 = 0x13;
 /// Page program, with an address of four bytes.
@@ -218,7 +219,9 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
             }
             self.clock.sleep_until(now + LOOK);
         }
-        Ok(())
+        // Chips do that by themselves. QEMU's does not, and is selected also for what is
+        // meant for nobody (its controller takes "off" for asserted): it must not write that.
+        Ok(self.device.write(&[WRITE_DISABLE])?)
     }
 
     fn status(&self) -> Result<u8, Failed> {

@@ -5,7 +5,7 @@ use core::fmt;
 use embedded_hal::spi::Operation;
 
 use crate::bus::Bus;
-use crate::config::{Budget, Submitted};
+use crate::config::Submitted;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::gate::Posted;
@@ -176,11 +176,6 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     /// How it is spoken to.
     pub const fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// What one who has the bus does for others.
-    pub(crate) fn budget(bus: &Bus<C, P, SLOTS, BYTES>) -> Budget {
-        Budget::of(&bus.config)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-use crate::bus::{Bus, Held};
+use crate::bus::Bus;
 use crate::controller::Controller;
-use crate::device::Device;
 use crate::error::Error;
+use crate::held::Held;
 use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::transfer::Transfer;
@@ -43,7 +43,7 @@ impl<'d, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     pub fn sync(&mut self, transfers: &mut [Transfer<'_>]) -> Result<(), Error> {
         let bytes = self.bus.capabilities().check(self.settings, transfers)?;
         match &mut self.held {
-            Some(held) => held.run(self.settings, transfers, bytes),
+            Some(held) => held.run(self.settings, transfers, bytes, || {}),
             None => Err(Error::Cancelled),
         }
     }
@@ -54,7 +54,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Drop
 {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
-            held.let_go(&mut Device::budget(self.bus));
+            held.let_go();
         }
     }
 }

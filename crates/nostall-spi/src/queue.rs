@@ -121,6 +121,18 @@ impl<T, const BYTES: usize> Slot<T, BYTES> {
         self.word.compare_exchange(word, then, got, not).is_ok()
     }
 
+    /// From `Finishing` to `Done`: its word then. Nothing if it was given up.
+    pub(crate) fn done(&self) -> Option<u32> {
+        let word = self.word.load(Ordering::Relaxed);
+        let finishing = State::of(word) == State::Finishing;
+        let done = word & !STATE | State::Done as u32;
+        (finishing && self.go_from(word, State::Done)).then_some(done)
+    }
+
+    pub(crate) fn word(&self) -> u32 {
+        self.word.load(Ordering::Acquire)
+    }
+
     /// For whoever alone may: he who claimed it, or for whom it is done.
     pub(crate) fn free(&self) {
         self.word.store(State::Free as u32, Ordering::Release);
@@ -303,13 +315,15 @@ impl<T: Clone, const SLOTS: usize, const BYTES: usize> Queue<T, SLOTS, BYTES> {
         self.slots[next.index].go_from(next.word, State::Running)
     }
 
-    /// Somebody who waits for his message in the queue, other than at `own`. Only
-    /// for whoever has the bus: a finisher must not find the lock taken.
+    /// Somebody who waits for his message in the queue, or for the one that was left
+    /// under way, other than at `own`. Only for whoever has the bus: a finisher must not
+    /// find the lock taken.
     pub(crate) fn waiter(&self, own: Option<usize>) -> Option<Wake<T>> {
         self.slots
             .iter()
             .enumerate()
-            .filter(|(index, slot)| Some(*index) != own && slot.state() == State::Queued)
+            .filter(|(index, _)| Some(*index) != own)
+            .filter(|(_, slot)| matches!(slot.state(), State::Queued | State::Running))
             .find_map(|(_, slot)| slot.waiter())
     }
 

@@ -9,7 +9,7 @@ use crate::transfer::{Message, Options};
 use crate::words::{Moved, Words};
 
 /// Waits that are shorter keep the CPU; longer ones give it away.
-const SHORT: Nanos = Nanos::from_micros(50);
+pub(crate) const SHORT: Nanos = Nanos::from_micros(50);
 
 /// What a transfer may take besides twice its time: interrupts, others' turns on
 /// the CPU, a slow memory.
@@ -237,12 +237,16 @@ impl<C: Controller> Station<C> {
 #[inline]
 pub(crate) fn pause(clock: &impl Clock, span: Nanos) {
     if span > Nanos::ZERO {
-        let deadline = clock.now() + span;
-        if span <= SHORT {
-            clock.wait_until(deadline);
-        } else {
-            clock.sleep_until(deadline);
-        }
+        pause_until(clock, span, clock.now() + span);
+    }
+}
+
+/// Lets `span` pass, which ends at `deadline`.
+pub(crate) fn pause_until(clock: &impl Clock, span: Nanos, deadline: Nanos) {
+    if span <= SHORT {
+        clock.wait_until(deadline);
+    } else {
+        clock.sleep_until(deadline);
     }
 }
 

@@ -9,6 +9,7 @@ use nostall_io::Nanos;
 use crate::bus::Bus;
 use crate::controller::Controller;
 use crate::error::Error;
+use crate::parked::Parked;
 use crate::platform::{HasWorker, Platform};
 use crate::queue::State;
 use crate::slot::Wake;
@@ -23,7 +24,7 @@ pub struct Pending<'b, C: Controller, P: Platform, const SLOTS: usize, const BYT
     /// Whoever waits for it runs it himself, if nobody has the bus.
     drives: bool,
     /// We have the bus, and wait for the controller.
-    has_bus: bool,
+    parked: Option<Parked>,
 }
 
 impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
@@ -35,7 +36,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
             bus,
             index,
             drives,
-            has_bus: false,
+            parked: None,
         }
     }
 
@@ -45,7 +46,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
             bus,
             index,
             drives: true,
-            has_bus: false,
+            parked: None,
         }
     }
 
@@ -94,8 +95,8 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
 
     /// Nothing stays selected where nobody goes on.
     fn give_up_driving(&mut self) {
-        if core::mem::take(&mut self.has_bus) {
-            self.bus.give_up_driving();
+        if let Some(parked) = self.parked.take() {
+            self.bus.give_up_driving(self.index, &parked);
         }
     }
 
@@ -103,10 +104,11 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         let slot = &self.bus.queue.slots()[self.index];
         let wake = Wake::Waker(context.waker().clone());
         let mut state = slot.wait_by(wake);
-        if self.drives && (self.has_bus || matches!(state, State::Queued | State::Running)) {
+        if self.drives && (self.parked.is_some() || matches!(state, State::Queued | State::Running))
+        {
             // Not ours while another has it for us: if that panics, he lets it go.
-            let has = core::mem::take(&mut self.has_bus);
-            self.has_bus = self.bus.drive_for(self.index, has, context);
+            let parked = self.parked.take();
+            self.parked = self.bus.drive_for(self.index, parked, context);
             state = slot.state();
         }
         match state {

@@ -15,12 +15,26 @@ mod config;
 mod controller;
 #[path = "../src/device.rs"]
 mod device;
+#[path = "../src/drive.rs"]
+mod drive;
+#[path = "../src/duty.rs"]
+mod duty;
 #[path = "../src/error.rs"]
 mod error;
+#[path = "../src/finish.rs"]
+mod finish;
 #[path = "../src/gate.rs"]
 mod gate;
+#[path = "../src/held.rs"]
+mod held;
+#[path = "../src/interrupt.rs"]
+mod interrupt;
+#[path = "../src/line.rs"]
+mod line;
 #[path = "../src/locked.rs"]
 mod locked;
+#[path = "../src/parked.rs"]
+mod parked;
 #[path = "../src/platform.rs"]
 mod platform;
 #[path = "../src/queue.rs"]
@@ -29,6 +43,8 @@ mod queue;
 mod run;
 #[path = "../src/settings.rs"]
 mod settings;
+#[path = "../src/sleep.rs"]
+mod sleep;
 #[path = "../src/slot.rs"]
 mod slot;
 #[path = "../src/statistics.rs"]

@@ -210,7 +210,10 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
             && !self.gate.is_owned()
             && self.gate.take() != Taken::Not
         {
-            Held::new(self).let_go_soon();
+            let mut held = Held::new(self);
+            // Nothing was run, and there is nobody to be called for it.
+            held.role = Role::Poll;
+            held.let_go_soon();
         }
     }
 }

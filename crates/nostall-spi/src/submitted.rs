@@ -21,7 +21,8 @@ use crate::transfer::Message;
 pub struct Pending<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> {
     bus: &'b Bus<C, P, SLOTS, BYTES>,
     index: usize,
-    /// Whoever waits for it runs it himself, if nobody has the bus.
+    /// Whoever waits for it runs it himself, if nobody has the bus; also where there
+    /// is a worker.
     drives: bool,
     /// We have the bus, and wait for the controller.
     parked: Option<Parked>,
@@ -30,12 +31,11 @@ pub struct Pending<'b, C: Controller, P: Platform, const SLOTS: usize, const BYT
 impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     Pending<'b, C, P, SLOTS, BYTES>
 {
-    pub(crate) fn new(bus: &'b Bus<C, P, SLOTS, BYTES>, index: usize) -> Self {
-        let drives = bus.platform.has_worker() == HasWorker::No;
+    pub(crate) const fn new(bus: &'b Bus<C, P, SLOTS, BYTES>, index: usize) -> Self {
         Self {
             bus,
             index,
-            drives,
+            drives: false,
             parked: None,
         }
     }
@@ -65,7 +65,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         self.give_up_driving();
         let (bus, slot) = (self.bus, &self.bus.queue.slots()[self.index]);
         loop {
-            if self.drives {
+            if self.drives() {
                 bus.run_queued();
             }
             if slot.state() == State::Done {
@@ -82,8 +82,9 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     }
 
     /// Waits, as a future, until it is through. If this is dropped while it drives the
-    /// bus and waits for the controller, the worker goes on with the message; where
-    /// there is none, it is [cancelled](Error::Cancelled).
+    /// bus and waits for the controller, the worker goes on; where there is none, this
+    /// message is [cancelled](Error::Cancelled), and another's is left to whom it
+    /// belongs, or to the next to come.
     ///
     /// # Errors
     ///
@@ -91,6 +92,11 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     pub async fn finished(&mut self) -> Result<(), Error> {
         let driving = Driving(self);
         poll_fn(|context| driving.0.poll_finished(context)).await
+    }
+
+    /// The worker may have ended since it was submitted.
+    fn drives(&self) -> bool {
+        self.drives || self.bus.platform.has_worker() == HasWorker::No
     }
 
     /// Nothing stays selected where nobody goes on.
@@ -104,7 +110,8 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         let slot = &self.bus.queue.slots()[self.index];
         let wake = Wake::Waker(context.waker().clone());
         let mut state = slot.wait_by(wake);
-        if self.drives && (self.parked.is_some() || matches!(state, State::Queued | State::Running))
+        if self.drives()
+            && (self.parked.is_some() || matches!(state, State::Queued | State::Running))
         {
             // Not ours while another has it for us: if that panics, he lets it go.
             let parked = self.parked.take();

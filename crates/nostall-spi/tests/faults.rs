@@ -413,6 +413,180 @@ fn a_future_that_finds_no_place_makes_one() {
     assert_eq!(probe.sent(), [[0], [1], [2], [3], [4]]);
 }
 
+#[test]
+fn a_future_that_is_leaked_while_it_waits_for_an_interrupt_keeps_the_bus_no_longer_than_its_time() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let mut leaked = bus.device(device(1)).unwrap();
+    let other = bus.device(device(2)).unwrap();
+    probe.next(&[Act::NeverInterrupts]);
+    let (_, waker) = waker(false);
+    let mut operations = [Operation::Write(&[1])];
+    let mut future = Box::pin(leaked.transaction(&mut operations));
+    let mut context = Context::from_waker(&waker);
+    assert!(future.as_mut().poll(&mut context).is_pending());
+    std::mem::forget(future);
+    bus.poll(now(&clock));
+    assert_eq!(other.write(&[2]), Err(Error::WouldBlock));
+    clock.advance(Nanos::from_secs(1));
+    bus.poll(now(&clock));
+    assert_eq!(probe.told().last(), Some(&Abort));
+    assert_eq!(bus.statistics().timeouts, 1);
+    goes_on(&other, &probe);
+}
+
+#[test]
+fn a_future_that_is_dropped_does_not_take_anothers_message_with_it() {
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    fn ran(completed: Completed<'_>) {
+        assert_eq!(completed.result, Ok(()));
+        RAN.fetch_add(1, Ordering::Relaxed);
+    }
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let others = bus.device(device(1)).unwrap();
+    let mut dropped = bus.device(device(2)).unwrap();
+    probe.next(&[Act::Interrupts]);
+    others.submit_then(&[Part::write(&[1])], &ran, 0).unwrap();
+    let (_, waker) = waker(false);
+    {
+        let mut operations = [Operation::Write(&[2])];
+        let mut future = pin!(dropped.transaction(&mut operations));
+        let mut context = Context::from_waker(&waker);
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert_eq!(probe.selected(), Some(1));
+    }
+    probe.complete();
+    bus.on_interrupt();
+    bus.poll(now(&clock));
+    assert_eq!(RAN.load(Ordering::Relaxed), 1);
+    assert_eq!(probe.sent(), [[1]]);
+    assert_eq!(bus.statistics().errors, 0);
+    goes_on(&dropped, &probe);
+}
+
+#[test]
+fn whose_message_a_dropped_future_was_driving_goes_on_with_it() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let others = bus.device(device(1)).unwrap();
+    let mut dropped = bus.device(device(2)).unwrap();
+    probe.next(&[Act::Interrupts]);
+    let mut pending = others.submit(&[Part::write(&[1])]).unwrap();
+    let (_, waker_of_dropped) = waker(false);
+    let (woken, its_waker) = waker(false);
+    let mut its = Context::from_waker(&its_waker);
+    let mut finished = pin!(pending.finished());
+    {
+        let mut operations = [Operation::Write(&[2])];
+        let mut future = pin!(dropped.transaction(&mut operations));
+        let mut context = Context::from_waker(&waker_of_dropped);
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(finished.as_mut().poll(&mut its).is_pending());
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    }
+    assert_ne!(woken.0.load(Ordering::Relaxed), 0);
+    assert!(finished.as_mut().poll(&mut its).is_pending());
+    probe.complete();
+    bus.on_interrupt();
+    assert_eq!(finished.as_mut().poll(&mut its), Poll::Ready(Ok(())));
+    assert_eq!(probe.sent(), [[1]]);
+    goes_on(&dropped, &probe);
+}
+
+#[test]
+fn a_future_that_finds_no_place_for_long_enough_gives_up() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let sender = bus.device(device(1)).unwrap();
+    let mut late = bus.device(device(2)).unwrap();
+    let kept: Vec<_> = (0..4)
+        .map(|byte| sender.submit(&[Part::write(&[byte])]).unwrap())
+        .collect();
+    bus.poll(now(&clock));
+    assert!(kept.iter().all(|kept| kept.is_done()));
+    let (_, waker) = waker(false);
+    let mut context = Context::from_waker(&waker);
+    {
+        let mut operations = [Operation::Write(&[9])];
+        let mut future = pin!(late.transaction(&mut operations));
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        clock.advance(Config::DEFAULT.patience);
+        let polled = future.as_mut().poll(&mut context);
+        assert_eq!(polled, Poll::Ready(Err(Error::QueueFull)));
+    }
+    drop(kept);
+    goes_on(&late, &probe);
+}
+
+#[test]
+fn a_controller_that_vanishes_fails_every_message_until_it_is_back() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    probe.next(&[Act::Fails(Fault::Gone); 5]);
+    for _ in 0..2 {
+        assert_eq!(device.write(&[1]), failed(0, Fault::Gone));
+    }
+    // What is queued fails too, and is not left there.
+    let mut kept: Vec<_> = (0..3)
+        .map(|_| device.submit(&[Part::write(&[1])]).unwrap())
+        .collect();
+    bus.poll(now(&clock));
+    for kept in &mut kept {
+        assert_eq!(kept.wait(), failed(0, Fault::Gone));
+    }
+    drop(kept);
+    goes_on(&device, &probe);
+}
+
+#[test]
+fn messages_that_move_nothing_select_and_release() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    device.write(&[]).unwrap();
+    let mut kept = device
+        .submit(&[Part::read(0), Part::exchange(&[])])
+        .unwrap();
+    bus.poll(now(&clock));
+    assert_eq!(kept.wait(), Ok(()));
+    assert_eq!(kept.received(1, &mut [0; 4]), 0);
+    drop(kept);
+    let told = probe.told();
+    let edges = [Select(1), Release(1), Select(1), Release(1)];
+    assert_eq!(told[told.len() - 4..], edges);
+    goes_on(&device, &probe);
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn a_callback_that_submits_for_ever_keeps_nobody_for_ever() {
+    use nostall_spi::{Bus, Threads};
+    type Shared = Bus<Probed, Threads, 4, 16>;
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    let bus: &'static Shared = Box::leak(Box::new(Bus::new(
+        controller(&Probe::default()),
+        Threads::new(),
+        Config::DEFAULT,
+    )));
+    static AGAIN: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>> = std::sync::OnceLock::new();
+    fn again(_: Completed<'_>) {
+        RAN.fetch_add(1, Ordering::Relaxed);
+        AGAIN.get().unwrap()();
+    }
+    let device = Box::leak(Box::new(bus.device(common::device(1)).unwrap()));
+    let submit = || device.submit_then(&[Part::write(&[])], &again, 0).unwrap();
+    assert!(AGAIN.set(Box::new(submit)).is_ok());
+    AGAIN.get().unwrap()();
+    let mut ran = 0;
+    // Each comes to an end, and gets on.
+    let mut gets_on = |act: &dyn Fn()| {
+        act();
+        let after = RAN.load(Ordering::Relaxed);
+        assert!(after > ran && after <= ran + 200, "{ran}..{after}");
+        ran = after;
+    };
+    gets_on(&|| assert_eq!(bus.poll(Nanos::ZERO), Some(Nanos::ZERO)));
+    gets_on(&|| bus.work());
+    gets_on(&|| bus.run_queued());
+    gets_on(&|| bus.device(common::device(2)).unwrap().write(&[1]).unwrap());
+}
+
 #[cfg(feature = "std")]
 mod loud {
     use std::sync::mpsc;

@@ -162,7 +162,7 @@ mod threads {
     use std::thread;
 
     use super::*;
-    use nostall_spi::{Bus, Error, Select, Settings, Strategy, Threads};
+    use nostall_spi::{Bus, Error, Fault, Select, Settings, Strategy, Threads};
 
     type Shared = Bus<Probed, Threads, 8, 16>;
 
@@ -410,5 +410,57 @@ mod threads {
         });
         let statistics = bus.statistics();
         assert_eq!((statistics.messages, statistics.errors), (50, 0));
+    }
+
+    #[test]
+    fn a_worker_that_ends_leaves_nothing_to_nobody() {
+        const ROUNDS: usize = if cfg!(miri) { 3 } else { 200 };
+        for _ in 0..ROUNDS {
+            let (bus, _) = shared(Config {
+                most_bytes: 0,
+                ..Config::DEFAULT
+            });
+            thread::scope(|scope| {
+                scope.spawn(|| Threads::serve(&bus));
+                while !bus.platform().serves() {
+                    thread::yield_now();
+                }
+                for line in 0..2 {
+                    let bus = &bus;
+                    scope.spawn(move || {
+                        let device = bus.device(device(line)).unwrap();
+                        let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+                        device.write(&[2]).unwrap();
+                        pending.wait().unwrap();
+                        device.submit(&[Part::write(&[3])]).unwrap().wait().unwrap();
+                    });
+                }
+                bus.platform().stop();
+            });
+            assert_eq!(bus.statistics().messages, 6);
+        }
+    }
+
+    #[test]
+    fn a_driver_that_panics_in_the_worker_leaves_a_bus_without_one() {
+        let (bus, probe) = shared(Config::DEFAULT);
+        let device = bus.device(device(1)).unwrap();
+        probe.next(&[Act::Panics]);
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| Threads::serve(&bus));
+            while !bus.platform().serves() {
+                thread::yield_now();
+            }
+            let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+            let panicked = Error::Failed {
+                transfer: 0,
+                fault: Fault::Panicked,
+            };
+            assert_eq!(pending.wait(), Err(panicked));
+            assert!(worker.join().is_err());
+        });
+        assert!(!bus.platform().serves());
+        device.submit(&[Part::write(&[2])]).unwrap().wait().unwrap();
+        assert_eq!(probe.selected(), None);
     }
 }

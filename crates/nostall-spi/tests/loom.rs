@@ -156,7 +156,8 @@ impl Token {
 
 /// loom's threads, in a world without time.
 struct World {
-    has_worker: HasWorker,
+    serves: AtomicBool,
+    looks: u32,
     worker: Token,
     woken: AtomicBool,
     stop: AtomicBool,
@@ -166,7 +167,8 @@ struct World {
 impl World {
     fn new(has_worker: HasWorker) -> Self {
         Self {
-            has_worker,
+            serves: AtomicBool::new(has_worker == HasWorker::Yes),
+            looks: 0,
             worker: Token(Arc::new((
                 loom::sync::Mutex::new(false),
                 loom::sync::Condvar::new(),
@@ -206,7 +208,14 @@ impl Platform for World {
     }
 
     fn has_worker(&self) -> HasWorker {
-        self.has_worker
+        match self.serves.load(Ordering::Acquire) {
+            true => HasWorker::Yes,
+            false => HasWorker::No,
+        }
+    }
+
+    fn looks(&self) -> u32 {
+        self.looks
     }
 
     fn wake_worker(&self) {
@@ -547,32 +556,119 @@ fn the_hardware_sleeps_once_and_not_while_somebody_uses_it() {
 }
 
 #[test]
-fn an_interrupt_is_never_missed() {
-    /// Is through when the interrupt has been.
-    struct Slow(Arc<AtomicBool>);
+fn who_is_awake_takes_the_bus_that_was_left_and_the_worker_does_no_harm() {
+    model(2, || {
+        let mut world = World::new(HasWorker::Yes);
+        world.looks = 1;
+        let bus = Arc::new(Bus::new(Paper::default(), world, NOTHING_FOR_OTHERS));
+        let worker = worker(&bus);
+        let its = bus.clone();
+        let caller = thread::spawn(move || sync(&its, 1));
+        sync(&bus, 2);
+        caller.join().unwrap();
+        stop(&bus, worker);
+        assert_eq!(sorted(sent(&bus)), [1, 2]);
+    });
+}
 
-    impl Controller for Slow {
-        fn capabilities(&self) -> Capabilities {
-            Capabilities::all(1)
+#[test]
+fn a_worker_that_ends_leaves_nothing_to_nobody() {
+    model(3, || {
+        let bus = bus(HasWorker::Yes, Config::DEFAULT);
+        let its = bus.clone();
+        let worker = thread::spawn(move || {
+            its.platform.serves.store(false, Ordering::Release);
+            its.gate.answer();
+            its.pass_on();
+            its.work();
+        });
+        let device = bus.device(settings()).unwrap();
+        let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+        // Nobody wakes us but who passes it on.
+        pending.wait().unwrap();
+        drop(pending);
+        worker.join().unwrap();
+        assert_eq!(sent(&bus), [1]);
+    });
+}
+
+/// Is through when the interrupt has been.
+struct Slow(Arc<AtomicBool>);
+
+impl Controller for Slow {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all(1)
+    }
+    fn set(&mut self, _wire: &Wire) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn select(&mut self, _level: Level) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
+        if !self.0.load(Ordering::Acquire) {
+            return Ok(Progress::Interrupt);
         }
-        fn set(&mut self, _wire: &Wire) -> Result<(), Fault> {
-            Ok(())
-        }
-        fn select(&mut self, _level: Level) -> Result<(), Fault> {
-            Ok(())
-        }
-        fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
-            if !self.0.load(Ordering::Acquire) {
-                return Ok(Progress::Interrupt);
-            }
-            words.complete();
-            Ok(Progress::Done)
-        }
-        fn abort(&mut self) {
-            unreachable!("nothing fails here");
+        words.complete();
+        Ok(Progress::Done)
+    }
+    fn abort(&mut self) {
+        unreachable!("nothing fails here");
+    }
+}
+
+/// Polls a future until it is through.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unparks(Token);
+    impl std::task::Wake for Unparks {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
         }
     }
+    // SAFETY: loom runs one thread at a time.
+    unsafe impl Send for Unparks {}
+    unsafe impl Sync for Unparks {}
+    let waker = std::sync::Arc::new(Unparks(Token::mine())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => {
+                Token::mine().park();
+                // One who comes again at once leaves others their turn.
+                thread::yield_now();
+            }
+        }
+    }
+}
 
+#[test]
+fn a_future_and_whoever_finds_it_late_do_not_both_have_the_bus() {
+    model(3, || {
+        let ready = Arc::new(AtomicBool::new(false));
+        let world = World::new(HasWorker::No);
+        let bus: Bus<_, _, 1, 1> = Bus::new(Slow(ready.clone()), world, Config::DEFAULT);
+        let bus = Arc::new(bus);
+        let its = bus.clone();
+        let other = thread::spawn(move || {
+            ready.store(true, Ordering::Release);
+            its.on_interrupt();
+            // Whatever the time is, it is over.
+            its.poll(Nanos(u64::MAX));
+        });
+        let mut device = bus.device(settings()).unwrap();
+        let operations = &mut [embedded_hal::spi::Operation::Write(&[1])];
+        block_on(device.transaction(operations)).unwrap();
+        other.join().unwrap();
+        let statistics = bus.statistics();
+        assert_eq!((statistics.messages, statistics.errors), (1, 0));
+        assert!(bus.with_controller(|_| ()).is_some());
+    });
+}
+
+#[test]
+fn an_interrupt_is_never_missed() {
     model(3, || {
         let ready = Arc::new(AtomicBool::new(false));
         let world = World::new(HasWorker::No);

@@ -85,6 +85,8 @@ pub struct Sifive<R> {
     /// What `set` made of the clock.
     clock: u32,
     select: Select,
+    /// `csmode` is `OFF`.
+    off: bool,
     /// The interrupt is enabled.
     enabled: bool,
     /// Frames sent of which nothing has come back, when last looked.
@@ -104,6 +106,7 @@ impl<R: Registers> Sifive<R> {
             completion,
             clock: 1,
             select: Select::None,
+            off: false,
             enabled: false,
             under_way: 0,
             stale: 0,
@@ -191,8 +194,17 @@ impl<R: Registers> Controller for Sifive<R> {
         self.registers.write32(SCKMODE, mode);
         self.registers.write32(FMT, format);
         match wire.select {
-            Select::Line(number, _) => self.registers.write32(CSID, number.into()),
-            Select::None => self.registers.write32(CSMODE, CSMODE_OFF),
+            Select::Line(number, _) => {
+                if core::mem::take(&mut self.off) {
+                    // Else QEMU sees no edge when the line is asserted.
+                    self.registers.write32(CSMODE, CSMODE_AUTO);
+                }
+                self.registers.write32(CSID, number.into());
+            }
+            Select::None => {
+                self.off = true;
+                self.registers.write32(CSMODE, CSMODE_OFF);
+            }
         }
         Ok(())
     }
@@ -238,6 +250,7 @@ impl<R: Registers> Controller for Sifive<R> {
             _ => 0,
         };
         self.under_way = 0;
+        self.off = false;
         self.registers.write32(CSMODE, CSMODE_AUTO);
     }
 }

@@ -83,7 +83,7 @@
 //! Lost wake-ups are impossible for one reason in three places: both sides exchange the
 //! same word *after* they have left word where the other will look (the gate for what
 //! is queued, a place's word for who waits for it, `interrupted` for who waits for the
-//! controller), so that one of the two comes second and sees it. `tests/loom.rs` tries
+//! controller), so that one of the two comes second and sees it. `tests/loom` tries
 //! every order of the very same files, and watches what the owner uses, which is reached
 //! by the crate's one piece of unsafe code (`sync.rs`, `Held::with_core`): a lock
 //! instead of it would be a second exchange for every message: 40 ns instead of 31.

@@ -5,104 +5,59 @@
 //! keeps users apart.
 #![allow(dead_code, unused_imports, missing_docs)]
 
-#[path = "../src/bus.rs"]
+#[path = "../../src/bus.rs"]
 mod bus;
-#[path = "../src/capabilities.rs"]
+#[path = "../../src/capabilities.rs"]
 mod capabilities;
-#[path = "../src/config.rs"]
+#[path = "../../src/config.rs"]
 mod config;
-#[path = "../src/controller.rs"]
+#[path = "../../src/controller.rs"]
 mod controller;
-#[path = "../src/device.rs"]
+#[path = "../../src/device.rs"]
 mod device;
-#[path = "../src/drive.rs"]
+#[path = "../../src/drive.rs"]
 mod drive;
-#[path = "../src/duty.rs"]
+#[path = "../../src/duty.rs"]
 mod duty;
-#[path = "../src/error.rs"]
+#[path = "../../src/error.rs"]
 mod error;
-#[path = "../src/finish.rs"]
+#[path = "../../src/finish.rs"]
 mod finish;
-#[path = "../src/gate.rs"]
+#[path = "../../src/gate.rs"]
 mod gate;
-#[path = "../src/held.rs"]
+#[path = "../../src/held.rs"]
 mod held;
-#[path = "../src/interrupt.rs"]
+#[path = "../../src/interrupt.rs"]
 mod interrupt;
-#[path = "../src/line.rs"]
+#[path = "../../src/line.rs"]
 mod line;
-#[path = "../src/locked.rs"]
+#[path = "../../src/locked.rs"]
 mod locked;
-#[path = "../src/parked.rs"]
+#[path = "../../src/parked.rs"]
 mod parked;
-#[path = "../src/platform.rs"]
+#[path = "../../src/platform.rs"]
 mod platform;
-#[path = "../src/queue.rs"]
+#[path = "../../src/queue.rs"]
 mod queue;
-#[path = "../src/run.rs"]
+#[path = "../../src/run.rs"]
 mod run;
-#[path = "../src/settings.rs"]
+#[path = "../../src/settings.rs"]
 mod settings;
-#[path = "../src/sleep.rs"]
+#[path = "../../src/sleep.rs"]
 mod sleep;
-#[path = "../src/slot.rs"]
+#[path = "../../src/slot.rs"]
 mod slot;
-#[path = "../src/statistics.rs"]
+#[path = "../../src/statistics.rs"]
 mod statistics;
-#[path = "../src/submitted.rs"]
+#[path = "../../src/submitted.rs"]
 mod submitted;
-#[path = "../src/transfer.rs"]
+#[path = "../../src/transfer.rs"]
 mod transfer;
-#[path = "../src/words.rs"]
+#[path = "../../src/words.rs"]
 mod words;
 
-mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-    use loom::sync::{Mutex, MutexGuard};
-
-    /// Fails the test if two use it at once.
-    #[derive(Debug)]
-    pub(crate) struct Owned<T>(loom::cell::UnsafeCell<T>);
-
-    // SAFETY: loom checks it.
-    unsafe impl<T: Send> Sync for Owned<T> {}
-
-    impl<T> Owned<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(loom::cell::UnsafeCell::new(value))
-        }
-
-        pub(crate) unsafe fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-            // SAFETY: loom checks that nobody else is there.
-            self.0.with_mut(|value| act(unsafe { &mut *value }))
-        }
-
-        pub(crate) fn into_inner(self) -> T {
-            self.0.into_inner()
-        }
-    }
-
-    #[derive(Debug)]
-    pub(crate) struct Lock<T>(Mutex<T>);
-
-    impl<T> Lock<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(Mutex::new(value))
-        }
-
-        pub(crate) fn enter(&self) -> MutexGuard<'_, T> {
-            self.0.try_lock().expect("only one is let in")
-        }
-
-        pub(crate) fn enter_soon(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap()
-        }
-
-        pub(crate) fn try_enter(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock().ok()
-        }
-    }
-}
+mod sync;
+mod world;
 
 pub use bus::Bus;
 pub use capabilities::Capabilities;
@@ -122,112 +77,7 @@ use loom::thread;
 use nostall_io::{Clock, Nanos};
 use slot::{Callback, Completed};
 use sync::{AtomicBool, AtomicUsize, Ordering};
-
-/// A parked thread and its token. (loom's own loses one that comes while its thread
-/// is in a join or yields.)
-#[derive(Clone)]
-struct Token(Arc<(loom::sync::Mutex<bool>, loom::sync::Condvar)>);
-
-loom::thread_local! {
-    static TOKEN: Token = Token(Arc::new((
-        loom::sync::Mutex::new(false),
-        loom::sync::Condvar::new(),
-    )));
-}
-
-impl Token {
-    fn mine() -> Self {
-        TOKEN.with(Self::clone)
-    }
-
-    fn park(&self) {
-        let mut there = self.0.0.lock().unwrap();
-        while !*there {
-            there = self.0.1.wait(there).unwrap();
-        }
-        *there = false;
-    }
-
-    fn unpark(&self) {
-        *self.0.0.lock().unwrap() = true;
-        self.0.1.notify_one();
-    }
-}
-
-/// loom's threads, in a world without time.
-struct World {
-    serves: AtomicBool,
-    looks: u32,
-    worker: Token,
-    woken: AtomicBool,
-    stop: AtomicBool,
-    timers: AtomicUsize,
-}
-
-impl World {
-    fn new(has_worker: HasWorker) -> Self {
-        Self {
-            serves: AtomicBool::new(has_worker == HasWorker::Yes),
-            looks: 0,
-            worker: Token(Arc::new((
-                loom::sync::Mutex::new(false),
-                loom::sync::Condvar::new(),
-            ))),
-            woken: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            timers: AtomicUsize::new(0),
-        }
-    }
-}
-
-impl Clock for World {
-    fn now(&self) -> Nanos {
-        Nanos::ZERO
-    }
-    fn wait_until(&self, _deadline: Nanos) {}
-}
-
-impl Platform for World {
-    type Task = Token;
-
-    fn current(&self) -> Option<Token> {
-        Some(Token::mine())
-    }
-
-    /// For ever, unless it is only for a moment.
-    fn block(&self, until: Nanos) {
-        if until < Nanos::from_millis(1) {
-            thread::yield_now();
-        } else {
-            Token::mine().park();
-        }
-    }
-
-    fn wake(&self, task: &Token) {
-        task.unpark();
-    }
-
-    fn has_worker(&self) -> HasWorker {
-        match self.serves.load(Ordering::Acquire) {
-            true => HasWorker::Yes,
-            false => HasWorker::No,
-        }
-    }
-
-    fn looks(&self) -> u32 {
-        self.looks
-    }
-
-    fn wake_worker(&self) {
-        // Not a store: loom may put that before a swap that it came after.
-        self.woken.swap(true, Ordering::AcqRel);
-        self.worker.unpark();
-    }
-
-    fn set_timer(&self, _at: Nanos) {
-        self.timers.fetch_add(1, Ordering::Relaxed);
-    }
-}
+use world::{Token, World};
 
 /// Writes down what is sent.
 #[derive(Default)]
@@ -625,9 +475,6 @@ fn block_on<F: Future>(future: F) -> F::Output {
             self.0.unpark();
         }
     }
-    // SAFETY: loom runs one thread at a time.
-    unsafe impl Send for Unparks {}
-    unsafe impl Sync for Unparks {}
     let waker = std::sync::Arc::new(Unparks(Token::mine())).into();
     let mut context = std::task::Context::from_waker(&waker);
     let mut future = std::pin::pin!(future);

@@ -159,10 +159,14 @@ fn whoever_has_the_bus_does_no_more_for_others_than_he_must() {
 
 #[cfg(feature = "std")]
 mod threads {
-    use std::thread;
+    use std::collections::HashSet;
+    use std::thread::{self, Thread, ThreadId};
 
     use super::*;
-    use nostall_spi::{Bus, Error, Fault, Select, Settings, Strategy, Threads};
+    use nostall_io::Clock;
+    use nostall_spi::{
+        Bus, Error, Fault, HasWorker, Platform, Select, Settings, Strategy, Threads,
+    };
 
     type Shared = Bus<Probed, Threads, 8, 16>;
 
@@ -462,5 +466,93 @@ mod threads {
         assert!(!bus.platform().serves());
         device.submit(&[Part::write(&[2])]).unwrap().wait().unwrap();
         assert_eq!(probe.selected(), None);
+    }
+
+    /// Threads, which note how many transfers had been when one was woken, and who has
+    /// gone to sleep.
+    struct Noting {
+        threads: Threads,
+        probe: Probe,
+        wakes: Mutex<Vec<usize>>,
+        asleep: Mutex<HashSet<ThreadId>>,
+    }
+
+    impl Clock for Noting {
+        fn now(&self) -> Nanos {
+            self.threads.now()
+        }
+        fn wait_until(&self, deadline: Nanos) {
+            self.threads.wait_until(deadline);
+        }
+    }
+
+    impl Platform for Noting {
+        type Task = Thread;
+
+        fn current(&self) -> Option<Thread> {
+            self.threads.current()
+        }
+        fn block(&self, until: Nanos) {
+            self.asleep.lock().unwrap().insert(thread::current().id());
+            self.threads.block(until);
+        }
+        fn wake(&self, task: &Thread) {
+            self.wakes.lock().unwrap().push(self.probe.count());
+            self.threads.wake(task);
+        }
+        fn has_worker(&self) -> HasWorker {
+            HasWorker::No
+        }
+    }
+
+    /// How many transfers had been when each of two who wait was woken; the second
+    /// one's takes `span` longer.
+    fn woken_after(span: Nanos) -> Vec<usize> {
+        let probe = Probe::default();
+        let config = Config {
+            patience: LONG,
+            most_time: LONG,
+            ..Config::DEFAULT
+        };
+        let platform = Noting {
+            threads: Threads::new(),
+            probe: probe.clone(),
+            wakes: Mutex::default(),
+            asleep: Mutex::default(),
+        };
+        let bus: Bus<_, _, 4, 16> = Bus::new(controller(&probe), platform, config);
+        let owner = bus.device(device(0)).unwrap();
+        thread::scope(|scope| {
+            let locked = owner.lock().unwrap();
+            for (line, span) in [(1, Nanos::ZERO), (2, span)] {
+                let bus = &bus;
+                scope.spawn(move || {
+                    let device = bus.device(device(line)).unwrap();
+                    let byte = [line];
+                    let message = &mut [Transfer::write(&byte).delay(span)];
+                    device.sync(message).unwrap();
+                });
+                while bus.platform().asleep.lock().unwrap().len() < line.into() {
+                    thread::yield_now();
+                }
+            }
+            drop(locked);
+        });
+        assert_eq!(probe.sent(), [[1], [2]]);
+        bus.platform().wakes.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn nobody_is_woken_while_the_bus_could_run_another_short_message() {
+        // Fewer if one was awake already, for no reason.
+        let wakes = woken_after(Nanos::ZERO);
+        assert!(wakes.iter().all(|&sent| sent == 2), "{wakes:?}");
+    }
+
+    #[test]
+    fn nobody_waits_for_anothers_long_message_to_be_told_of_his_own() {
+        let wakes = woken_after(Nanos::from_millis(1));
+        let first = wakes.first();
+        assert!(first.is_none_or(|&sent| sent == 1), "{wakes:?}");
     }
 }

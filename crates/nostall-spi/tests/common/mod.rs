@@ -83,6 +83,16 @@ impl Probe {
         .collect()
     }
 
+    /// Transfers so far, since last asked what was told.
+    pub fn count(&self) -> usize {
+        let state = self.state();
+        state
+            .told
+            .iter()
+            .filter(|told| matches!(told, Sent(_)))
+            .count()
+    }
+
     pub fn next(&self, acts: &[Act]) {
         self.state().acts.extend(acts);
     }

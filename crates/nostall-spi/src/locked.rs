@@ -10,7 +10,7 @@ use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::transfer::Transfer;
 
-/// The bus, taken for a device by [`Device::lock`]: several messages in a row, with
+/// The bus, taken for a device by [`Device::lock`](crate::Device::lock): several messages in a row, with
 /// nobody's in between. Dropping it lets the bus go, after what was queued meanwhile,
 /// as far as a caller goes.
 pub struct Locked<'d, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> {

@@ -104,7 +104,7 @@ impl<K, O: OutputPin, I: InputPin, S, D, const LINES: usize>
 impl<K, P: OutputPin + InputPin, S, D, const LINES: usize> BitBang<K, Shared<P>, S, D, LINES> {
     /// Three wires: `data` has an open drain and a pull-up, and goes both ways. The
     /// rest is as with [`new`](BitBang::new); devices have
-    /// [`Wires::Three`](crate::Wires::Three).
+    /// [`Wires::Three`].
     pub const fn three_wire(clock: K, data: P, lines: [S; LINES], delay: D) -> Self {
         Self::on(clock, Shared(data), lines, delay)
     }

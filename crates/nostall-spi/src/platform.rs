@@ -50,7 +50,8 @@ pub trait Platform: Clock {
     }
 
     /// How often a task that waits for the bus looks before it sleeps. A message
-    /// that is over sooner than a task can sleep and be woken is worth some looks.
+    /// that is over sooner than a task can sleep and be woken is worth some looks. One
+    /// who looks needs not be woken, and takes a bus that was left to the worker.
     fn looks(&self) -> u32 {
         0
     }

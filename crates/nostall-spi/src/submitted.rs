@@ -110,6 +110,12 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         let slot = &self.bus.queue.slots()[self.index];
         let wake = Wake::Waker(context.waker().clone());
         let mut state = slot.wait_by(wake);
+        if state == State::Done {
+            // By whoever took the bus over, or with its device; what we were driving
+            // may be another's.
+            self.give_up_driving();
+            return Poll::Ready(self.result());
+        }
         if self.drives()
             && (self.parked.is_some() || matches!(state, State::Queued | State::Running))
         {

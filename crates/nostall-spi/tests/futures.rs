@@ -309,3 +309,63 @@ fn a_future_that_finds_no_place_for_long_enough_gives_up() {
     drop(kept);
     goes_on(&late, &probe);
 }
+
+#[test]
+fn a_future_whose_device_is_dropped_leaves_the_message_that_it_was_driving_to_others() {
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    fn ran(completed: Completed<'_>) {
+        assert_eq!(completed.result, Ok(()));
+        RAN.fetch_add(1, Ordering::Relaxed);
+    }
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let others = bus.device(device(1)).unwrap();
+    let dropped = bus.device(device(2)).unwrap();
+    probe.next(&[Act::Interrupts]);
+    others.submit_then(&[Part::write(&[1])], &ran, 0).unwrap();
+    let mut pending = dropped.submit(&[Part::write(&[2])]).unwrap();
+    let (woken, waker) = waker(false);
+    let mut context = Context::from_waker(&waker);
+    {
+        let mut future = pin!(pending.finished());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert_eq!(probe.selected(), Some(1));
+        drop(dropped);
+        assert_ne!(woken.0.load(Ordering::Relaxed), 0);
+        let polled = future.as_mut().poll(&mut context);
+        assert_eq!(polled, Poll::Ready(Err(Error::Cancelled)));
+    }
+    probe.complete();
+    bus.on_interrupt();
+    bus.poll(now(&clock));
+    assert_eq!(RAN.load(Ordering::Relaxed), 1);
+    goes_on(&others, &probe);
+}
+
+#[test]
+fn a_future_that_comes_late_finds_its_message_through_and_lets_others_be() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let mut late = bus.device(device(1)).unwrap();
+    let other = bus.device(device(2)).unwrap();
+    probe.next(&[Act::NeverInterrupts, Act::Interrupts]);
+    let (_, waker) = waker(false);
+    let mut context = Context::from_waker(&waker);
+    let mut operations = [Operation::Write(&[1])];
+    {
+        let mut future = pin!(late.transaction(&mut operations));
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        clock.advance(Nanos::from_secs(1));
+        bus.poll(now(&clock));
+        let mut others = other.submit(&[Part::write(&[3])]).unwrap();
+        let polled = future.as_mut().poll(&mut context);
+        assert_eq!(polled, Poll::Ready(Err(Error::Timeout { transfer: 0 })));
+        // It has not begun what it would have had to leave.
+        assert_eq!(probe.selected(), None);
+        let mut finished = pin!(others.finished());
+        assert!(finished.as_mut().poll(&mut context).is_pending());
+        probe.complete();
+        bus.on_interrupt();
+        assert_eq!(finished.as_mut().poll(&mut context), Poll::Ready(Ok(())));
+    }
+    assert_eq!(probe.sent(), [[3]]);
+    goes_on(&other, &probe);
+}

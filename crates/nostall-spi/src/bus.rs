@@ -17,7 +17,7 @@ use crate::interrupt::Interrupt;
 use crate::line::Turn;
 use crate::platform::Platform;
 use crate::queue::{Queue, Sender};
-use crate::run::Station;
+use crate::run::{SHORT, Station, time_of_message};
 use crate::settings::Settings;
 use crate::slot::Stowed;
 use crate::statistics::{Counters, Statistics, count};
@@ -74,7 +74,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         match self.gate.take() {
             Taken::Alone => {
                 let mut held = Held::new(self);
-                let result = held.run(sender.settings, message, bytes, || {});
+                let result = held.run(sender.settings, message, bytes);
                 held.let_go();
                 result
             }
@@ -94,7 +94,10 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         match self.line_up(taken, sender, Some(&*message), &mut duty)? {
             // Everything that was before us is through.
             Turn::Ours(mut held) => {
-                let result = held.run(sender.settings, message, bytes, || duty.tell());
+                if time_of_message(sender.settings, message) > SHORT {
+                    duty.tell();
+                }
+                let result = held.run(sender.settings, message, bytes);
                 held.let_go_with(&mut duty);
                 result
             }

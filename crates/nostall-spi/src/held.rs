@@ -55,15 +55,13 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         unsafe { self.bus.core.with(act) }
     }
 
-    /// Runs a message of so many bytes, from the caller's own memory. A longer wait is
-    /// time for `meanwhile`.
+    /// Runs a message of so many bytes, from the caller's own memory.
     #[inline]
     pub(crate) fn run<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
         message: &mut M,
         bytes: usize,
-        mut meanwhile: impl FnMut(),
     ) -> Result<(), Error> {
         let bus = self.bus;
         let result = self.with_core(|core| {
@@ -73,7 +71,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
             loop {
                 match run.step(station, settings, message, &bus.platform)? {
                     Step::Done => return Ok(()),
-                    step => bus.wait(step, &Waits::Here, &mut meanwhile),
+                    step => bus.wait(step, &Waits::Here, || {}),
                 };
             }
         });

@@ -43,7 +43,7 @@ impl<'d, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     pub fn sync(&mut self, transfers: &mut [Transfer<'_>]) -> Result<(), Error> {
         let bytes = self.bus.capabilities().check(self.settings, transfers)?;
         match &mut self.held {
-            Some(held) => held.run(self.settings, transfers, bytes, || {}),
+            Some(held) => held.run(self.settings, transfers, bytes),
             None => Err(Error::Cancelled),
         }
     }

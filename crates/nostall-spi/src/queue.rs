@@ -17,7 +17,7 @@ use core::array;
 use nostall_io::Nanos;
 
 use crate::error::Error;
-use crate::run::time_of;
+use crate::run::time_of_message;
 use crate::settings::Settings;
 use crate::slot::{Body, Completion, Content, Stowed, Wake};
 use crate::sync::{AtomicU32, Lock, Ordering};
@@ -246,7 +246,7 @@ impl<T: Clone, const SLOTS: usize, const BYTES: usize> Queue<T, SLOTS, BYTES> {
             .fill(message, sender.settings.fill);
         let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         slot.bytes.store(number(message.bytes()), Ordering::Relaxed);
-        let time = time(sender.settings, message).0;
+        let time = time_of_message(sender.settings, message).0;
         slot.time
             .store(u32::try_from(time).unwrap_or(u32::MAX), Ordering::Relaxed);
         self.publish(index, sender, Content::Message);
@@ -344,15 +344,4 @@ impl<T: Clone, const SLOTS: usize, const BYTES: usize> Queue<T, SLOTS, BYTES> {
 pub(crate) struct Next {
     pub(crate) index: usize,
     word: u32,
-}
-
-/// What a message takes by its clocks and delays.
-fn time<M: Outline + ?Sized>(settings: &Settings, message: &M) -> Nanos {
-    let ends = settings.setup + settings.hold;
-    (0..message.transfers()).fold(ends, |time, index| {
-        let shape = message.shape(index);
-        let hertz = shape.options.clock.unwrap_or(settings.clock);
-        let deselected = shape.options.deselect.map_or(Nanos::ZERO, |it| it + ends);
-        time + time_of(shape.len() as u64 * 8, hertz) + shape.options.delay + deselected
-    })
 }

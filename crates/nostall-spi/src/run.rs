@@ -5,7 +5,7 @@ use nostall_io::{Clock, Nanos};
 use crate::controller::{Controller, Level, Progress};
 use crate::error::{Error, Fault};
 use crate::settings::{Settings, Wire};
-use crate::transfer::{Message, Options};
+use crate::transfer::{Message, Options, Outline};
 use crate::words::{Moved, Words};
 
 /// Waits that are shorter keep the CPU; longer ones give it away.
@@ -253,4 +253,15 @@ pub(crate) fn pause_until(clock: &impl Clock, span: Nanos, deadline: Nanos) {
 /// What so many bits take at `hertz`.
 pub(crate) fn time_of(bits: u64, hertz: u32) -> Nanos {
     Nanos(bits.saturating_mul(1_000_000_000)) / u64::from(hertz)
+}
+
+/// What a message takes by its clocks and delays.
+pub(crate) fn time_of_message<M: Outline + ?Sized>(settings: &Settings, message: &M) -> Nanos {
+    let ends = settings.setup + settings.hold;
+    (0..message.transfers()).fold(ends, |time, index| {
+        let shape = message.shape(index);
+        let hertz = shape.options.clock.unwrap_or(settings.clock);
+        let deselected = shape.options.deselect.map_or(Nanos::ZERO, |it| it + ends);
+        time + time_of(shape.len() as u64 * 8, hertz) + shape.options.delay + deselected
+    })
 }

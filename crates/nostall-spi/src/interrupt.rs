@@ -92,13 +92,14 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
     pub(crate) fn wait(&self, step: Step, waits: &Waits<'_>, meanwhile: impl FnOnce()) -> bool {
         match step {
             Step::Done => {}
-            Step::After(Nanos::ZERO) => core::hint::spin_loop(),
-            Step::After(span) => {
-                let deadline = self.platform.now() + span;
+            Step::After {
+                span: Nanos::ZERO, ..
+            } => core::hint::spin_loop(),
+            Step::After { span, until } => {
                 if span > SHORT {
                     meanwhile();
                 }
-                pause_until(&self.platform, span, deadline);
+                pause_until(&self.platform, span, until);
             }
             Step::Interrupt(deadline) => {
                 meanwhile();

@@ -31,8 +31,8 @@ pub(crate) struct Station<C> {
 pub(crate) enum Step {
     /// Nothing: it is through.
     Done,
-    /// So much time.
-    After(Nanos),
+    /// So much time, which is over then.
+    After { span: Nanos, until: Nanos },
     /// The controller's interrupt, no later than this.
     Interrupt(Nanos),
 }
@@ -141,7 +141,11 @@ impl Run {
             });
         }
         Ok(match waits {
-            Progress::After(span) => Step::After(span.min(deadline - now)),
+            Progress::After(span) => {
+                let span = span.min(deadline - now);
+                let until = now + span;
+                Step::After { span, until }
+            }
             _ => Step::Interrupt(deadline),
         })
     }

@@ -138,7 +138,10 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         let slot = &self.queue.slots()[index];
         // Nobody has the bus: then we do.
         let mut ours = self.gate.post() == Posted::ToNobody;
-        let mut looks = self.platform.looks();
+        let mut looks = match self.platform.looks() {
+            Nanos::ZERO => None,
+            span => Some(self.platform.now() + span),
+        };
         loop {
             match slot.state() {
                 State::Done => break,
@@ -153,21 +156,21 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
                 _ => {}
             }
             // Who is awake comes sooner than a worker who was called.
-            let helps = looks > 0 || self.platform.has_worker() == HasWorker::No;
+            let helps = looks.is_some() || self.platform.has_worker() == HasWorker::No;
             if core::mem::take(&mut ours) || helps {
                 match self.help(index, duty) {
                     Help::Owned => {}
                     Help::Drove => continue,
-                    Help::Left => looks = 0,
+                    Help::Left => looks = None,
                 }
             }
-            if looks > 0 {
-                looks -= 1;
+            let now = self.platform.now();
+            if looks.is_some_and(|until| now < until) {
                 core::hint::spin_loop();
                 continue;
             }
+            looks = None;
             duty.tell();
-            let now = self.platform.now();
             if now >= deadline {
                 if let Some(held) = self.take_over(now) {
                     held.let_go_with(duty);

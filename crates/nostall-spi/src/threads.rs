@@ -137,9 +137,10 @@ impl Platform for Threads {
         }
     }
 
-    /// About what it takes to put a thread to sleep.
-    fn looks(&self) -> u32 {
-        200
+    /// About what it takes to put a thread to sleep and to wake it, with what that costs
+    /// whoever wakes it.
+    fn looks(&self) -> Nanos {
+        Nanos::from_micros(20)
     }
 }
 

@@ -409,7 +409,7 @@ fn the_hardware_sleeps_once_and_not_while_somebody_uses_it() {
 fn who_is_awake_takes_the_bus_that_was_left_and_the_worker_does_no_harm() {
     model(2, || {
         let mut world = World::new(HasWorker::Yes);
-        world.looks = 1;
+        world.looks = Nanos(2);
         let bus = Arc::new(Bus::new(Paper::default(), world, NOTHING_FOR_OTHERS));
         let worker = worker(&bus);
         let its = bus.clone();

@@ -38,10 +38,12 @@ impl Token {
     }
 }
 
-/// loom's threads, in a world without time.
+/// loom's threads, in a world whose time is counted in looks at the clock.
 pub(crate) struct World {
     pub(crate) serves: AtomicBool,
-    pub(crate) looks: u32,
+    pub(crate) looks: Nanos,
+    /// How often somebody has looked at the clock: that is the time.
+    looked: std::sync::atomic::AtomicU64,
     pub(crate) worker: Token,
     pub(crate) woken: AtomicBool,
     pub(crate) stop: AtomicBool,
@@ -52,7 +54,8 @@ impl World {
     pub(crate) fn new(has_worker: HasWorker) -> Self {
         Self {
             serves: AtomicBool::new(has_worker == HasWorker::Yes),
-            looks: 0,
+            looks: Nanos::ZERO,
+            looked: std::sync::atomic::AtomicU64::new(0),
             worker: Token(Arc::new((
                 loom::sync::Mutex::new(false),
                 loom::sync::Condvar::new(),
@@ -66,7 +69,7 @@ impl World {
 
 impl Clock for World {
     fn now(&self) -> Nanos {
-        Nanos::ZERO
+        Nanos(self.looked.fetch_add(1, Ordering::Relaxed))
     }
     fn wait_until(&self, _deadline: Nanos) {}
 }
@@ -98,7 +101,7 @@ impl Platform for World {
         }
     }
 
-    fn looks(&self) -> u32 {
+    fn looks(&self) -> Nanos {
         self.looks
     }
 

@@ -75,7 +75,7 @@ miri:
 		--lib --all-features --target-dir target/miri
 	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
 	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-spi \
-		--features std --test messages --test sharing --target-dir target/miri
+		--features std --test messages --test sharing --test futures --target-dir target/miri
 	@# Without AVX2, what needs it would not run. It does not
 	@# allocate where it is unsafe; its tests do, and leak.
 	@for features in '' '--features std'; do \

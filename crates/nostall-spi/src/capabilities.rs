@@ -12,6 +12,7 @@ pub struct Capabilities {
     words: u8,
     lsb_first: bool,
     three_wire: bool,
+    four_wire: bool,
     active_high: bool,
     lines: u8,
     slowest: u32,
@@ -26,6 +27,7 @@ impl Capabilities {
             words: 0b111,
             lsb_first: true,
             three_wire: true,
+            four_wire: true,
             active_high: true,
             lines,
             slowest: 1,
@@ -79,6 +81,13 @@ impl Capabilities {
         self
     }
 
+    /// Three wires, always.
+    pub const fn only_three_wires(mut self) -> Self {
+        self.three_wire = true;
+        self.four_wire = false;
+        self
+    }
+
     /// Lines of either polarity.
     pub const fn with_active_high(mut self) -> Self {
         self.active_high = true;
@@ -111,6 +120,9 @@ impl Capabilities {
         }
         if settings.wires == Wires::Three && !self.three_wire {
             return Err(Invalid::ThreeWire);
+        }
+        if settings.wires == Wires::Four && !self.four_wire {
+            return Err(Invalid::FourWire);
         }
         match settings.select {
             Select::Line(number, _) if number >= self.lines => return Err(Invalid::Line(number)),

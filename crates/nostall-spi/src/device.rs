@@ -5,7 +5,7 @@ use core::fmt;
 use embedded_hal::spi::Operation;
 
 use crate::bus::Bus;
-use crate::config::{Budget, Submitted};
+use crate::config::Submitted;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::gate::Posted;
@@ -144,18 +144,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         &mut self,
         operations: &mut [Operation<'_, u8>],
     ) -> Result<(), Error> {
-        let index = loop {
-            match self.queue(&*operations, Completion::Kept) {
-                Err(Error::QueueFull) => {
-                    // Where nobody else may come to run it.
-                    if self.bus.platform.has_worker() == HasWorker::No {
-                        self.bus.run_queued();
-                    }
-                    come_again().await;
-                }
-                queued => break queued?,
-            }
-        };
+        let index = self.place(operations).await?;
         // Whoever polls it drives it.
         self.bus.posted();
         let mut pending = Pending::driving(self.bus, index);
@@ -164,6 +153,29 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
             pending.give(operations);
         }
         result
+    }
+
+    /// A place for a future's message. Looked for again whenever the executor comes by,
+    /// as nobody tells that one is free; and not for ever, as all may be held by
+    /// finished messages that nobody drops.
+    async fn place(&self, operations: &[Operation<'_, u8>]) -> Result<usize, Error> {
+        let mut deadline = None;
+        loop {
+            match self.queue(operations, Completion::Kept) {
+                Err(Error::QueueFull) => {}
+                queued => return queued,
+            }
+            let platform = &self.bus.platform;
+            let now = platform.now();
+            if now >= *deadline.get_or_insert(now + self.bus.config.patience) {
+                return Err(Error::QueueFull);
+            }
+            // Where nobody else may come to run what is queued.
+            if platform.has_worker() == HasWorker::No {
+                self.bus.run_queued();
+            }
+            come_again().await;
+        }
     }
 
     pub(crate) const fn sender(&self) -> Sender<'_> {
@@ -176,11 +188,6 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     /// How it is spoken to.
     pub const fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// What one who has the bus does for others.
-    pub(crate) fn budget(bus: &Bus<C, P, SLOTS, BYTES>) -> Budget {
-        Budget::of(&bus.config)
     }
 }
 

@@ -29,7 +29,8 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> SpiDevi
 }
 
 /// A message has to fit into a place of the queue: `BYTES` bytes, 8 operations. The
-/// future may be dropped at any moment.
+/// future may be dropped at any moment. [`Error::QueueFull`] if no place was free for as
+/// long as [`Config::patience`](crate::Config::patience).
 impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     embedded_hal_async::spi::SpiDevice for Device<'_, C, P, SLOTS, BYTES>
 {

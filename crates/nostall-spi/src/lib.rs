@@ -49,7 +49,8 @@
 //! | idle | nobody | whoever exchanges the word has the bus |
 //! | owned | the owner, one context | he lets go, if nothing was queued since he last looked |
 //! | owned, and something is queued | the owner | he runs it in its order, as far as his budget goes; or leaves it |
-//! | left: something is queued, nobody has the bus | nobody | the worker, who was called; a waiter, who was woken; the next caller; `poll` |
+//! | left: something is queued, nobody has the bus | nobody | a waiter who is awake; the worker, who was called; a waiter, who was woken; the next caller; `poll` |
+//! | parked: a future has the bus, and waits for the controller's interrupt | nobody | the future comes again; or, when its time is over, the worker, `poll` or one who waits takes the bus over |
 //!
 //! - **`sync`**, idle: the caller is the owner, and runs his message from his own
 //!   memory. Busy: a copy is put into a place of the queue, and the caller waits until
@@ -61,11 +62,21 @@
 //!   any moment, and leaked, and nothing dangles. The worker is called only if nobody
 //!   has the bus. A future drives the bus itself when it is polled; on a controller
 //!   that interrupts it lies still in between, and goes on at
-//!   [`Bus::on_interrupt`].
+//!   [`Bus::on_interrupt`]. If it is dropped meanwhile, another's message that it was
+//!   driving goes on: by the worker, by whose it is, or by the next to come. If it is
+//!   leaked, the bus is taken over when its transfer's time is over.
+//! - **Who is told, and when**: to wake a task takes about as long as a short message,
+//!   and the task may take the CPU from whoever wakes it. So nobody is woken while the
+//!   bus stands still for it: those whose messages are through are woken when the bus
+//!   was let go, four together at most, or before and during waits of more than 50 us.
+//!   One who [looks](Platform::looks) meanwhile sees it, and is not woken. Callbacks are
+//!   called at once, before the next message.
 //! - **The budget**: what an owner does for others is bounded in bytes and in time
 //!   ([`Config`]); no message is begun that by its clock and its delays would exceed
-//!   it. Then the worker goes on; without one, somebody who waits; without that, it is
-//!   left for `poll`. Only where there is no worker, one who waits himself runs one
+//!   it. Then the worker goes on, or one who waits and is awake; without a worker,
+//!   somebody who waits; without that, it is left for `poll`. The worker and `poll` have
+//!   no such bound, but nobody runs more than 64 messages in a row without coming back,
+//!   whatever callbacks submit. Only where there is no worker, one who waits himself runs one
 //!   message of others beyond it, as nobody else would.
 //! - **Order**: messages of one device are run as they were queued, always. Between
 //!   devices too, but for [`Settings::priority`]; one that four times as many as there
@@ -83,7 +94,7 @@
 //! Lost wake-ups are impossible for one reason in three places: both sides exchange the
 //! same word *after* they have left word where the other will look (the gate for what
 //! is queued, a place's word for who waits for it, `interrupted` for who waits for the
-//! controller), so that one of the two comes second and sees it. `tests/loom.rs` tries
+//! controller), so that one of the two comes second and sees it. `tests/loom` tries
 //! every order of the very same files, and watches what the owner uses, which is reached
 //! by the crate's one piece of unsafe code (`sync.rs`, `Held::with_core`): a lock
 //! instead of it would be a second exchange for every message: 40 ns instead of 31.
@@ -95,10 +106,15 @@
 //! a message does not depend on the number of devices. A caller waits for his turn no
 //! longer than [`Config::patience`]. If more contexts want the bus than there are
 //! places, those that find none look again every 100 us. Whatever happens (an error, a
-//! time-out, a message that is given up, a panic of somebody's driver, callback or
-//! waker), the device is deselected and the bus goes on; with one exception that safe
-//! code can make: a future that is *leaked* while it waits for an interrupt keeps the
-//! bus, and others lose patience.
+//! time-out, a message that is given up, a future that is leaked, a worker that ends, a
+//! panic of somebody's driver, callback or waker), the device is deselected and the bus
+//! goes on.
+//!
+//! A leaked future's message is ended by whoever looks after its time is over: the
+//! worker, at the platform's timer; [`Bus::poll`]; without both, one who has waited for
+//! as long as his patience. A future that finds all places taken comes again and again,
+//! and gives up after [`Config::patience`]: they may be held by finished messages whose
+//! handles nobody drops.
 //!
 //! Callbacks and wakers are called by whoever has the bus: they are short, may submit,
 //! and must not wait for the bus. Devices are not dropped in interrupt handlers.
@@ -118,14 +134,22 @@ mod config;
 mod controller;
 pub mod controllers;
 mod device;
+mod drive;
+mod duty;
 mod error;
+mod finish;
 mod gate;
 mod hal;
+mod held;
+mod interrupt;
+mod line;
 mod locked;
+mod parked;
 mod platform;
 mod queue;
 mod run;
 mod settings;
+mod sleep;
 mod slot;
 mod statistics;
 mod submitted;

@@ -2,15 +2,15 @@
 
 use core::fmt;
 
-use crate::bus::{Bus, Held};
+use crate::bus::Bus;
 use crate::controller::Controller;
-use crate::device::Device;
 use crate::error::Error;
+use crate::held::Held;
 use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::transfer::Transfer;
 
-/// The bus, taken for a device by [`Device::lock`]: several messages in a row, with
+/// The bus, taken for a device by [`Device::lock`](crate::Device::lock): several messages in a row, with
 /// nobody's in between. Dropping it lets the bus go, after what was queued meanwhile,
 /// as far as a caller goes.
 pub struct Locked<'d, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> {
@@ -54,7 +54,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Drop
 {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
-            held.let_go(&mut Device::budget(self.bus));
+            held.let_go();
         }
     }
 }

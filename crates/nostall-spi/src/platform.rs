@@ -49,10 +49,11 @@ pub trait Platform: Clock {
         let _ = at;
     }
 
-    /// How often a task that waits for the bus looks before it sleeps. A message
-    /// that is over sooner than a task can sleep and be woken is worth some looks.
-    fn looks(&self) -> u32 {
-        0
+    /// How long a task that waits for the bus looks before it sleeps. A message that is
+    /// over sooner than a task can sleep and be woken is worth some looks. One
+    /// who looks needs not be woken, and takes a bus that was left to the worker.
+    fn looks(&self) -> Nanos {
+        Nanos::ZERO
     }
 }
 
@@ -77,7 +78,7 @@ impl<P: Platform + ?Sized> Platform for &P {
     fn set_timer(&self, at: Nanos) {
         (**self).set_timer(at);
     }
-    fn looks(&self) -> u32 {
+    fn looks(&self) -> Nanos {
         (**self).looks()
     }
 }

@@ -17,7 +17,7 @@ use core::array;
 use nostall_io::Nanos;
 
 use crate::error::Error;
-use crate::run::time_of;
+use crate::run::time_of_message;
 use crate::settings::Settings;
 use crate::slot::{Body, Completion, Content, Stowed, Wake};
 use crate::sync::{AtomicU32, Lock, Ordering};
@@ -119,6 +119,18 @@ impl<T, const BYTES: usize> Slot<T, BYTES> {
         let (got, not) = (Ordering::AcqRel, Ordering::Relaxed);
         let then = word & !STATE | to as u32;
         self.word.compare_exchange(word, then, got, not).is_ok()
+    }
+
+    /// From `Finishing` to `Done`: its word then. Nothing if it was given up.
+    pub(crate) fn done(&self) -> Option<u32> {
+        let word = self.word.load(Ordering::Relaxed);
+        let finishing = State::of(word) == State::Finishing;
+        let done = word & !STATE | State::Done as u32;
+        (finishing && self.go_from(word, State::Done)).then_some(done)
+    }
+
+    pub(crate) fn word(&self) -> u32 {
+        self.word.load(Ordering::Acquire)
     }
 
     /// For whoever alone may: he who claimed it, or for whom it is done.
@@ -234,7 +246,7 @@ impl<T: Clone, const SLOTS: usize, const BYTES: usize> Queue<T, SLOTS, BYTES> {
             .fill(message, sender.settings.fill);
         let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         slot.bytes.store(number(message.bytes()), Ordering::Relaxed);
-        let time = time(sender.settings, message).0;
+        let time = time_of_message(sender.settings, message).0;
         slot.time
             .store(u32::try_from(time).unwrap_or(u32::MAX), Ordering::Relaxed);
         self.publish(index, sender, Content::Message);
@@ -303,13 +315,15 @@ impl<T: Clone, const SLOTS: usize, const BYTES: usize> Queue<T, SLOTS, BYTES> {
         self.slots[next.index].go_from(next.word, State::Running)
     }
 
-    /// Somebody who waits for his message in the queue, other than at `own`. Only
-    /// for whoever has the bus: a finisher must not find the lock taken.
+    /// Somebody who waits for his message in the queue, or for the one that was left
+    /// under way, other than at `own`. Only for whoever has the bus: a finisher must not
+    /// find the lock taken.
     pub(crate) fn waiter(&self, own: Option<usize>) -> Option<Wake<T>> {
         self.slots
             .iter()
             .enumerate()
-            .filter(|(index, slot)| Some(*index) != own && slot.state() == State::Queued)
+            .filter(|(index, _)| Some(*index) != own)
+            .filter(|(_, slot)| matches!(slot.state(), State::Queued | State::Running))
             .find_map(|(_, slot)| slot.waiter())
     }
 
@@ -330,15 +344,4 @@ impl<T: Clone, const SLOTS: usize, const BYTES: usize> Queue<T, SLOTS, BYTES> {
 pub(crate) struct Next {
     pub(crate) index: usize,
     word: u32,
-}
-
-/// What a message takes by its clocks and delays.
-fn time<M: Outline + ?Sized>(settings: &Settings, message: &M) -> Nanos {
-    let ends = settings.setup + settings.hold;
-    (0..message.transfers()).fold(ends, |time, index| {
-        let shape = message.shape(index);
-        let hertz = shape.options.clock.unwrap_or(settings.clock);
-        let deselected = shape.options.deselect.map_or(Nanos::ZERO, |it| it + ends);
-        time + time_of(shape.len() as u64 * 8, hertz) + shape.options.delay + deselected
-    })
 }

@@ -5,11 +5,11 @@ use nostall_io::{Clock, Nanos};
 use crate::controller::{Controller, Level, Progress};
 use crate::error::{Error, Fault};
 use crate::settings::{Settings, Wire};
-use crate::transfer::{Message, Options};
+use crate::transfer::{Message, Options, Outline};
 use crate::words::{Moved, Words};
 
 /// Waits that are shorter keep the CPU; longer ones give it away.
-const SHORT: Nanos = Nanos::from_micros(50);
+pub(crate) const SHORT: Nanos = Nanos::from_micros(50);
 
 /// What a transfer may take besides twice its time: interrupts, others' turns on
 /// the CPU, a slow memory.
@@ -31,8 +31,8 @@ pub(crate) struct Station<C> {
 pub(crate) enum Step {
     /// Nothing: it is through.
     Done,
-    /// So much time.
-    After(Nanos),
+    /// So much time, which is over then.
+    After { span: Nanos, until: Nanos },
     /// The controller's interrupt, no later than this.
     Interrupt(Nanos),
 }
@@ -141,7 +141,11 @@ impl Run {
             });
         }
         Ok(match waits {
-            Progress::After(span) => Step::After(span.min(deadline - now)),
+            Progress::After(span) => {
+                let span = span.min(deadline - now);
+                let until = now + span;
+                Step::After { span, until }
+            }
             _ => Step::Interrupt(deadline),
         })
     }
@@ -237,16 +241,31 @@ impl<C: Controller> Station<C> {
 #[inline]
 pub(crate) fn pause(clock: &impl Clock, span: Nanos) {
     if span > Nanos::ZERO {
-        let deadline = clock.now() + span;
-        if span <= SHORT {
-            clock.wait_until(deadline);
-        } else {
-            clock.sleep_until(deadline);
-        }
+        pause_until(clock, span, clock.now() + span);
+    }
+}
+
+/// Lets `span` pass, which ends at `deadline`.
+pub(crate) fn pause_until(clock: &impl Clock, span: Nanos, deadline: Nanos) {
+    if span <= SHORT {
+        clock.wait_until(deadline);
+    } else {
+        clock.sleep_until(deadline);
     }
 }
 
 /// What so many bits take at `hertz`.
 pub(crate) fn time_of(bits: u64, hertz: u32) -> Nanos {
     Nanos(bits.saturating_mul(1_000_000_000)) / u64::from(hertz)
+}
+
+/// What a message takes by its clocks and delays.
+pub(crate) fn time_of_message<M: Outline + ?Sized>(settings: &Settings, message: &M) -> Nanos {
+    let ends = settings.setup + settings.hold;
+    (0..message.transfers()).fold(ends, |time, index| {
+        let shape = message.shape(index);
+        let hertz = shape.options.clock.unwrap_or(settings.clock);
+        let deselected = shape.options.deselect.map_or(Nanos::ZERO, |it| it + ends);
+        time + time_of(shape.len() as u64 * 8, hertz) + shape.options.delay + deselected
+    })
 }

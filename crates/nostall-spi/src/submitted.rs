@@ -9,6 +9,7 @@ use nostall_io::Nanos;
 use crate::bus::Bus;
 use crate::controller::Controller;
 use crate::error::Error;
+use crate::parked::Parked;
 use crate::platform::{HasWorker, Platform};
 use crate::queue::State;
 use crate::slot::Wake;
@@ -20,22 +21,22 @@ use crate::transfer::Message;
 pub struct Pending<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> {
     bus: &'b Bus<C, P, SLOTS, BYTES>,
     index: usize,
-    /// Whoever waits for it runs it himself, if nobody has the bus.
+    /// Whoever waits for it runs it himself, if nobody has the bus; also where there
+    /// is a worker.
     drives: bool,
     /// We have the bus, and wait for the controller.
-    has_bus: bool,
+    parked: Option<Parked>,
 }
 
 impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     Pending<'b, C, P, SLOTS, BYTES>
 {
-    pub(crate) fn new(bus: &'b Bus<C, P, SLOTS, BYTES>, index: usize) -> Self {
-        let drives = bus.platform.has_worker() == HasWorker::No;
+    pub(crate) const fn new(bus: &'b Bus<C, P, SLOTS, BYTES>, index: usize) -> Self {
         Self {
             bus,
             index,
-            drives,
-            has_bus: false,
+            drives: false,
+            parked: None,
         }
     }
 
@@ -45,7 +46,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
             bus,
             index,
             drives: true,
-            has_bus: false,
+            parked: None,
         }
     }
 
@@ -64,7 +65,7 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         self.give_up_driving();
         let (bus, slot) = (self.bus, &self.bus.queue.slots()[self.index]);
         loop {
-            if self.drives {
+            if self.drives() {
                 bus.run_queued();
             }
             if slot.state() == State::Done {
@@ -81,8 +82,9 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     }
 
     /// Waits, as a future, until it is through. If this is dropped while it drives the
-    /// bus and waits for the controller, the worker goes on with the message; where
-    /// there is none, it is [cancelled](Error::Cancelled).
+    /// bus and waits for the controller, the worker goes on; where there is none, this
+    /// message is [cancelled](Error::Cancelled), and another's is left to whom it
+    /// belongs, or to the next to come.
     ///
     /// # Errors
     ///
@@ -92,10 +94,15 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         poll_fn(|context| driving.0.poll_finished(context)).await
     }
 
+    /// The worker may have ended since it was submitted.
+    fn drives(&self) -> bool {
+        self.drives || self.bus.platform.has_worker() == HasWorker::No
+    }
+
     /// Nothing stays selected where nobody goes on.
     fn give_up_driving(&mut self) {
-        if core::mem::take(&mut self.has_bus) {
-            self.bus.give_up_driving();
+        if let Some(parked) = self.parked.take() {
+            self.bus.give_up_driving(self.index, &parked);
         }
     }
 
@@ -103,10 +110,18 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         let slot = &self.bus.queue.slots()[self.index];
         let wake = Wake::Waker(context.waker().clone());
         let mut state = slot.wait_by(wake);
-        if self.drives && (self.has_bus || matches!(state, State::Queued | State::Running)) {
+        if state == State::Done {
+            // By whoever took the bus over, or with its device; what we were driving
+            // may be another's.
+            self.give_up_driving();
+            return Poll::Ready(self.result());
+        }
+        if self.drives()
+            && (self.parked.is_some() || matches!(state, State::Queued | State::Running))
+        {
             // Not ours while another has it for us: if that panics, he lets it go.
-            let has = core::mem::take(&mut self.has_bus);
-            self.has_bus = self.bus.drive_for(self.index, has, context);
+            let parked = self.parked.take();
+            self.parked = self.bus.drive_for(self.index, parked, context);
             state = slot.state();
         }
         match state {

@@ -42,7 +42,7 @@ impl Threads {
         if platform.worker.set(thread::current()).is_err() {
             return;
         }
-        platform.serves.store(true, Ordering::Release);
+        let serving = Serving::begin(bus);
         while !platform.stop.load(Ordering::Acquire) {
             if platform.woken.swap(false, Ordering::AcqRel) {
                 bus.work();
@@ -58,8 +58,8 @@ impl Threads {
                 }
             }
         }
-        platform.serves.store(false, Ordering::Release);
-        // What was left to us just before.
+        drop(serving);
+        // What was left to us just before; the rest, others have been told of.
         bus.work();
     }
 
@@ -137,9 +137,32 @@ impl Platform for Threads {
         }
     }
 
-    /// About what it takes to put a thread to sleep.
-    fn looks(&self) -> u32 {
-        200
+    /// About what it takes to put a thread to sleep and to wake it, with what that costs
+    /// whoever wakes it.
+    fn looks(&self) -> Nanos {
+        Nanos::from_micros(20)
+    }
+}
+
+/// A thread is the worker of `bus`.
+struct Serving<'b, C: Controller, const SLOTS: usize, const BYTES: usize>(
+    &'b Bus<C, Threads, SLOTS, BYTES>,
+);
+
+impl<'b, C: Controller, const SLOTS: usize, const BYTES: usize> Serving<'b, C, SLOTS, BYTES> {
+    fn begin(bus: &'b Bus<C, Threads, SLOTS, BYTES>) -> Self {
+        bus.platform().serves.store(true, Ordering::Release);
+        Self(bus)
+    }
+}
+
+impl<C: Controller, const SLOTS: usize, const BYTES: usize> Drop for Serving<'_, C, SLOTS, BYTES> {
+    /// Also when the controller's driver has panicked. Whoever calls the worker from
+    /// now on is told that there is none; what it was called for before is passed on.
+    fn drop(&mut self) {
+        self.0.platform().serves.store(false, Ordering::Release);
+        self.0.gate.answer();
+        self.0.pass_on();
     }
 }
 

@@ -258,6 +258,22 @@ fn sifive_clocks_an_sd_card_without_selecting_it() {
 }
 
 #[test]
+fn sifive_selects_a_device_by_an_edge_after_clocks_for_none() {
+    let (bus, window, _) = polled();
+    let none = Settings {
+        select: Select::None,
+        ..slow()
+    };
+    bus.device(none).unwrap().write(&[0xff; 10]).unwrap();
+    window.0.borrow_mut().edges.clear();
+    let device = bus.device(slow()).unwrap();
+    device.write(&[1]).unwrap();
+    device.write(&[2]).unwrap();
+    // At rest, then asserted and released for each message.
+    assert_eq!(window.0.borrow().edges, [0, 2, 0, 2, 0]);
+}
+
+#[test]
 fn sifive_that_vanishes_is_an_error_and_no_endless_loop() {
     let (bus, window, _) = polled();
     let device = bus.device(slow()).unwrap();
@@ -414,6 +430,79 @@ proptest! {
         prop_assert_eq!(&wires.bits, &expected);
         prop_assert!(!wires.selected && wires.clock == mode.idles_high());
     }
+}
+
+/// A wire that both ends pull low, and a resistor high; the device answers with
+/// `answer` while it is clocked.
+#[derive(Clone)]
+struct OneWire {
+    wires: Rc<RefCell<Wires>>,
+    answer: Rc<RefCell<Vec<bool>>>,
+}
+
+impl ErrorType for OneWire {
+    type Error = Infallible;
+}
+
+impl OutputPin for OneWire {
+    fn set_low(&mut self) -> Result<(), Infallible> {
+        self.wires.borrow_mut().out = false;
+        Ok(())
+    }
+    fn set_high(&mut self) -> Result<(), Infallible> {
+        self.wires.borrow_mut().out = true;
+        Ok(())
+    }
+}
+
+impl InputPin for OneWire {
+    fn is_high(&mut self) -> Result<bool, Infallible> {
+        let wires = self.wires.borrow();
+        // As many edges as bits, away from rest: in mode 0, sampled there.
+        let bit = (wires.clocked as usize - 1) / 2;
+        let device = self.answer.borrow().get(bit).copied().unwrap_or(true);
+        Ok(wires.out && device)
+    }
+    fn is_low(&mut self) -> Result<bool, Infallible> {
+        self.is_high().map(|high| !high)
+    }
+}
+
+#[test]
+fn three_wires_are_released_while_the_device_answers() {
+    let wires = Rc::new(RefCell::new(Wires {
+        mode: Mode::Mode0,
+        clock: false,
+        out: false,
+        selected: false,
+        bits: Vec::new(),
+        clocked: 0,
+        waited: 0,
+    }));
+    // A byte is sent to it first.
+    let mut answer = vec![true; 8];
+    answer.extend([true, false, true, false, false, true, false, true]);
+    let data = OneWire {
+        wires: wires.clone(),
+        answer: Rc::new(RefCell::new(answer)),
+    };
+    let pin = |which| Pin(wires.clone(), which);
+    let lines = [pin(Which::Select)];
+    let bang = BitBang::three_wire(pin(Which::Clock), data, lines, Half(wires.clone()));
+    let bus: Bus<_, _, 1, 1> = Bus::new(bang, Bare(VirtualClock::new()), Config::DEFAULT);
+    assert_eq!(bus.device(slow()).unwrap_err(), Invalid::FourWire);
+    let settings = Settings {
+        wires: nostall_spi::Wires::Three,
+        ..slow()
+    };
+    let device = bus.device(settings).unwrap();
+    let mut came = [0];
+    device.write_then_read(&[0x9a], &mut came).unwrap();
+    assert_eq!(came, [0b1010_0101]);
+    let sent: Vec<bool> = (0..8).rev().map(|bit| 0x9a_u8 >> bit & 1 != 0).collect();
+    assert_eq!(wires.borrow().bits[..8], sent);
+    // Nobody pulled at it while the device answered.
+    assert_eq!(wires.borrow().bits[8..], [true; 8]);
 }
 
 #[test]

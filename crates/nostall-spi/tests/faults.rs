@@ -4,34 +4,11 @@
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
 
 use common::*;
-use embedded_hal::spi::Operation;
-use embedded_hal_async::spi::SpiDevice;
 use nostall_io::Nanos;
-use nostall_spi::{Completed, Config, Device, Error, Fault, Part, Transfer};
-
-type Dev<'b> = Device<'b, Probed, nostall_spi::Bare<nostall_devices::VirtualClock>, 4, 16>;
-
-/// The bus works, and nothing of what was before is left.
-fn goes_on(device: &Dev<'_>, probe: &Probe) {
-    assert_eq!(probe.selected(), None);
-    probe.told();
-    let mut came = [0];
-    device
-        .sync(&mut [Transfer::both(&[41], &mut came)])
-        .unwrap();
-    assert_eq!((came, probe.sent()), ([42], vec![vec![41]]));
-    assert_eq!(probe.selected(), None);
-}
-
-fn failed<T>(transfer: usize, fault: Fault) -> Result<T, Error> {
-    Err(Error::Failed { transfer, fault })
-}
+use nostall_spi::{Completed, Config, Error, Fault, Part, Transfer};
 
 #[test]
 fn a_controller_that_never_completes_is_given_twice_its_time_and_a_grace() {
@@ -182,41 +159,6 @@ fn what_has_no_place_in_the_queue_is_refused() {
     goes_on(&device, &probe);
 }
 
-/// Counts how often it was woken, or panics.
-struct Woken(AtomicUsize, bool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        assert!(!self.1, "on purpose");
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-fn waker(panics: bool) -> (Arc<Woken>, Waker) {
-    let woken = Arc::new(Woken(AtomicUsize::new(0), panics));
-    (woken.clone(), woken.into())
-}
-
-#[cfg(feature = "std")]
-#[test]
-fn a_waker_that_panics_harms_nobody() {
-    let (bus, probe, clock) = bus(Config::DEFAULT);
-    let device = bus.device(device(1)).unwrap();
-    let locked = device.lock().unwrap();
-    let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
-    let (_, waker) = waker(true);
-    {
-        let mut future = pin!(pending.finished());
-        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
-    }
-    drop(locked);
-    bus.poll(now(&clock));
-    assert_eq!(bus.statistics().panics, 1);
-    assert_eq!(pending.wait(), Ok(()));
-    goes_on(&device, &probe);
-}
-
 #[cfg(feature = "std")]
 #[test]
 fn a_callback_that_panics_harms_nobody() {
@@ -230,73 +172,6 @@ fn a_callback_that_panics_harms_nobody() {
         bus.poll(now(&clock));
     }
     assert_eq!(bus.statistics().panics, 8);
-    goes_on(&device, &probe);
-}
-
-#[test]
-fn a_future_that_is_dropped_while_it_waits_for_an_interrupt_leaves_nothing_selected() {
-    let (bus, probe, _) = bus(Config::DEFAULT);
-    let mut first = bus.device(device(1)).unwrap();
-    let second = bus.device(device(2)).unwrap();
-    probe.next(&[Act::Interrupts]);
-    let (_, waker) = waker(false);
-    {
-        let mut operations = [Operation::Write(&[1])];
-        let mut future = pin!(first.transaction(&mut operations));
-        let mut context = Context::from_waker(&waker);
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        assert_eq!(probe.selected(), Some(1));
-        assert_eq!(second.write(&[2]), Err(Error::WouldBlock));
-    }
-    assert_eq!(probe.told().last(), Some(&Abort));
-    goes_on(&second, &probe);
-}
-
-#[test]
-fn a_future_goes_on_when_the_controller_interrupts() {
-    let (bus, probe, _) = bus(Config::DEFAULT);
-    let mut device = bus.device(device(1)).unwrap();
-    probe.next(&[Act::Interrupts, Act::Interrupts]);
-    let (woken, waker) = waker(false);
-    let mut context = Context::from_waker(&waker);
-    let mut came = [0; 2];
-    let mut operations = [Operation::Write(&[1]), Operation::Read(&mut came)];
-    {
-        let mut future = pin!(device.transaction(&mut operations));
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        for interrupts in 1..=2 {
-            assert!(future.as_mut().poll(&mut context).is_pending());
-            probe.complete();
-            bus.on_interrupt();
-            assert_eq!(woken.0.load(Ordering::Relaxed), interrupts);
-            let polled = future.as_mut().poll(&mut context);
-            assert_eq!(polled.is_ready(), interrupts == 2);
-        }
-    }
-    assert_eq!(came, [1, 1]);
-    assert_eq!(bus.statistics().asynchronous, 1);
-    assert_eq!(probe.selected(), None);
-}
-
-#[test]
-fn a_future_whose_controller_never_interrupts_is_woken_by_poll_when_its_time_is_over() {
-    let (bus, probe, clock) = bus(Config::DEFAULT);
-    let mut device = bus.device(device(1)).unwrap();
-    probe.next(&[Act::NeverInterrupts]);
-    let (woken, waker) = waker(false);
-    let mut context = Context::from_waker(&waker);
-    {
-        let mut operations = [Operation::Write(&[1])];
-        let mut future = pin!(device.transaction(&mut operations));
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        bus.poll(now(&clock));
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
-        clock.advance(Nanos::from_secs(1));
-        bus.poll(now(&clock));
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-        let polled = future.as_mut().poll(&mut context);
-        assert_eq!(polled, Poll::Ready(Err(Error::Timeout { transfer: 0 })));
-    }
     goes_on(&device, &probe);
 }
 
@@ -323,94 +198,75 @@ fn whoever_waits_for_a_bus_that_is_never_let_go_loses_patience() {
 }
 
 #[test]
-fn a_driver_that_panics_on_a_future_that_has_the_bus_lets_it_go_once() {
-    let (bus, probe, _) = bus(Config::DEFAULT);
-    let mut first = bus.device(device(1)).unwrap();
-    let second = bus.device(device(2)).unwrap();
-    probe.next(&[Act::Interrupts, Act::Panics]);
-    let (_, waker) = waker(false);
-    let mut operations = [Operation::Write(&[1]), Operation::Write(&[2])];
-    {
-        let mut future = pin!(first.transaction(&mut operations));
-        let mut context = Context::from_waker(&waker);
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        probe.complete();
-        bus.on_interrupt();
-        let polled = AssertUnwindSafe(|| future.as_mut().poll(&mut context));
-        assert!(catch_unwind(polled).is_err());
+fn a_controller_that_vanishes_fails_every_message_until_it_is_back() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    probe.next(&[Act::Fails(Fault::Gone); 5]);
+    for _ in 0..2 {
+        assert_eq!(device.write(&[1]), failed(0, Fault::Gone));
     }
-    // A second time, it might have been another's bus.
-    let aborts = probe.told().iter().filter(|told| **told == Abort).count();
-    assert_eq!(aborts, 1);
-    goes_on(&second, &probe);
+    // What is queued fails too, and is not left there.
+    let mut kept: Vec<_> = (0..3)
+        .map(|_| device.submit(&[Part::write(&[1])]).unwrap())
+        .collect();
+    bus.poll(now(&clock));
+    for kept in &mut kept {
+        assert_eq!(kept.wait(), failed(0, Fault::Gone));
+    }
+    drop(kept);
+    goes_on(&device, &probe);
 }
 
 #[test]
-fn a_handle_whose_future_was_dropped_is_through_and_the_bus_is_free() {
-    let (bus, probe, _) = bus(Config::DEFAULT);
-    let first = bus.device(device(1)).unwrap();
-    let second = bus.device(device(2)).unwrap();
-    probe.next(&[Act::Interrupts]);
-    let (_, waker) = waker(false);
-    let mut pending = first.submit(&[Part::write(&[1])]).unwrap();
-    {
-        let mut future = pin!(pending.finished());
-        let mut context = Context::from_waker(&waker);
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        assert_eq!(probe.selected(), Some(1));
-    }
-    assert_eq!(probe.told().last(), Some(&Abort));
-    goes_on(&second, &probe);
-    assert_eq!(pending.wait(), Err(Error::Cancelled));
+fn messages_that_move_nothing_select_and_release() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    device.write(&[]).unwrap();
+    let mut kept = device
+        .submit(&[Part::read(0), Part::exchange(&[])])
+        .unwrap();
+    bus.poll(now(&clock));
+    assert_eq!(kept.wait(), Ok(()));
+    assert_eq!(kept.received(1, &mut [0; 4]), 0);
+    drop(kept);
+    let told = probe.told();
+    let edges = [Select(1), Release(1), Select(1), Release(1)];
+    assert_eq!(told[told.len() - 4..], edges);
+    goes_on(&device, &probe);
 }
 
+#[cfg(feature = "std")]
 #[test]
-fn a_future_that_is_through_takes_nobody_elses_message_with_it() {
-    let (bus, probe, _) = bus(Config::DEFAULT);
-    let mut first = bus.device(device(1)).unwrap();
-    let mut second = bus.device(device(2)).unwrap();
-    probe.next(&[Act::Interrupts, Act::Interrupts]);
-    let (_, waker_of_first) = waker(false);
-    let (woken, waker_of_second) = waker(false);
-    let mut its = Context::from_waker(&waker_of_second);
-    let mut operations = [Operation::Write(&[2])];
-    let mut other = pin!(second.transaction(&mut operations));
-    {
-        let mut operations = [Operation::Write(&[1])];
-        let mut future = pin!(first.transaction(&mut operations));
-        let mut context = Context::from_waker(&waker_of_first);
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        assert!(other.as_mut().poll(&mut its).is_pending());
-        probe.complete();
-        bus.on_interrupt();
-        let polled = future.as_mut().poll(&mut context);
-        assert_eq!(polled, Poll::Ready(Ok(())));
+fn a_callback_that_submits_for_ever_keeps_nobody_for_ever() {
+    use nostall_spi::{Bus, Threads};
+    type Shared = Bus<Probed, Threads, 4, 16>;
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    let bus: &'static Shared = Box::leak(Box::new(Bus::new(
+        controller(&Probe::default()),
+        Threads::new(),
+        Config::DEFAULT,
+    )));
+    static AGAIN: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>> = std::sync::OnceLock::new();
+    fn again(_: Completed<'_>) {
+        RAN.fetch_add(1, Ordering::Relaxed);
+        AGAIN.get().unwrap()();
     }
-    assert_ne!(woken.0.load(Ordering::Relaxed), 0, "the other was not told");
-    assert!(other.as_mut().poll(&mut its).is_pending());
-    probe.complete();
-    bus.on_interrupt();
-    assert_eq!(other.as_mut().poll(&mut its), Poll::Ready(Ok(())));
-    assert_eq!(probe.sent(), [[1], [2]]);
-    assert_eq!(probe.selected(), None);
-}
-
-#[test]
-fn a_future_that_finds_no_place_makes_one() {
-    let (bus, probe, _) = bus(Config::DEFAULT);
-    let mut device = bus.device(device(1)).unwrap();
-    fn nothing(_: Completed<'_>) {}
-    for byte in 0..4 {
-        let submitted = device.submit_then(&[Part::write(&[byte])], &nothing, 0);
-        submitted.unwrap();
-    }
-    let (_, waker) = waker(false);
-    let mut context = Context::from_waker(&waker);
-    let mut operations = [Operation::Write(&[4])];
-    let mut future = pin!(device.transaction(&mut operations));
-    let through = (0..10).any(|_| future.as_mut().poll(&mut context).is_ready());
-    assert!(through);
-    assert_eq!(probe.sent(), [[0], [1], [2], [3], [4]]);
+    let device = Box::leak(Box::new(bus.device(common::device(1)).unwrap()));
+    let submit = || device.submit_then(&[Part::write(&[])], &again, 0).unwrap();
+    assert!(AGAIN.set(Box::new(submit)).is_ok());
+    AGAIN.get().unwrap()();
+    let mut ran = 0;
+    // Each comes to an end, and gets on.
+    let mut gets_on = |act: &dyn Fn()| {
+        act();
+        let after = RAN.load(Ordering::Relaxed);
+        assert!(after > ran && after <= ran + 200, "{ran}..{after}");
+        ran = after;
+    };
+    gets_on(&|| assert_eq!(bus.poll(Nanos::ZERO), Some(Nanos::ZERO)));
+    gets_on(&|| bus.work());
+    gets_on(&|| bus.run_queued());
+    gets_on(&|| bus.device(common::device(2)).unwrap().write(&[1]).unwrap());
 }
 
 #[cfg(feature = "std")]

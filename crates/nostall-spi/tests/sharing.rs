@@ -159,10 +159,14 @@ fn whoever_has_the_bus_does_no_more_for_others_than_he_must() {
 
 #[cfg(feature = "std")]
 mod threads {
-    use std::thread;
+    use std::collections::HashSet;
+    use std::thread::{self, Thread, ThreadId};
 
     use super::*;
-    use nostall_spi::{Bus, Error, Select, Settings, Strategy, Threads};
+    use nostall_io::Clock;
+    use nostall_spi::{
+        Bus, Error, Fault, HasWorker, Platform, Select, Settings, Strategy, Threads,
+    };
 
     type Shared = Bus<Probed, Threads, 8, 16>;
 
@@ -410,5 +414,145 @@ mod threads {
         });
         let statistics = bus.statistics();
         assert_eq!((statistics.messages, statistics.errors), (50, 0));
+    }
+
+    #[test]
+    fn a_worker_that_ends_leaves_nothing_to_nobody() {
+        const ROUNDS: usize = if cfg!(miri) { 3 } else { 200 };
+        for _ in 0..ROUNDS {
+            let (bus, _) = shared(Config {
+                most_bytes: 0,
+                ..Config::DEFAULT
+            });
+            thread::scope(|scope| {
+                scope.spawn(|| Threads::serve(&bus));
+                while !bus.platform().serves() {
+                    thread::yield_now();
+                }
+                for line in 0..2 {
+                    let bus = &bus;
+                    scope.spawn(move || {
+                        let device = bus.device(device(line)).unwrap();
+                        let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+                        device.write(&[2]).unwrap();
+                        pending.wait().unwrap();
+                        device.submit(&[Part::write(&[3])]).unwrap().wait().unwrap();
+                    });
+                }
+                bus.platform().stop();
+            });
+            assert_eq!(bus.statistics().messages, 6);
+        }
+    }
+
+    #[test]
+    fn a_driver_that_panics_in_the_worker_leaves_a_bus_without_one() {
+        let (bus, probe) = shared(Config::DEFAULT);
+        let device = bus.device(device(1)).unwrap();
+        probe.next(&[Act::Panics]);
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| Threads::serve(&bus));
+            while !bus.platform().serves() {
+                thread::yield_now();
+            }
+            let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+            let panicked = Error::Failed {
+                transfer: 0,
+                fault: Fault::Panicked,
+            };
+            assert_eq!(pending.wait(), Err(panicked));
+            assert!(worker.join().is_err());
+        });
+        assert!(!bus.platform().serves());
+        device.submit(&[Part::write(&[2])]).unwrap().wait().unwrap();
+        assert_eq!(probe.selected(), None);
+    }
+
+    /// Threads, which note how many transfers had been when one was woken, and who has
+    /// gone to sleep.
+    struct Noting {
+        threads: Threads,
+        probe: Probe,
+        wakes: Mutex<Vec<usize>>,
+        asleep: Mutex<HashSet<ThreadId>>,
+    }
+
+    impl Clock for Noting {
+        fn now(&self) -> Nanos {
+            self.threads.now()
+        }
+        fn wait_until(&self, deadline: Nanos) {
+            self.threads.wait_until(deadline);
+        }
+    }
+
+    impl Platform for Noting {
+        type Task = Thread;
+
+        fn current(&self) -> Option<Thread> {
+            self.threads.current()
+        }
+        fn block(&self, until: Nanos) {
+            self.asleep.lock().unwrap().insert(thread::current().id());
+            self.threads.block(until);
+        }
+        fn wake(&self, task: &Thread) {
+            self.wakes.lock().unwrap().push(self.probe.count());
+            self.threads.wake(task);
+        }
+        fn has_worker(&self) -> HasWorker {
+            HasWorker::No
+        }
+    }
+
+    /// How many transfers had been when each of two who wait was woken; the second
+    /// one's takes `span` longer.
+    fn woken_after(span: Nanos) -> Vec<usize> {
+        let probe = Probe::default();
+        let config = Config {
+            patience: LONG,
+            most_time: LONG,
+            ..Config::DEFAULT
+        };
+        let platform = Noting {
+            threads: Threads::new(),
+            probe: probe.clone(),
+            wakes: Mutex::default(),
+            asleep: Mutex::default(),
+        };
+        let bus: Bus<_, _, 4, 16> = Bus::new(controller(&probe), platform, config);
+        let owner = bus.device(device(0)).unwrap();
+        thread::scope(|scope| {
+            let locked = owner.lock().unwrap();
+            for (line, span) in [(1, Nanos::ZERO), (2, span)] {
+                let bus = &bus;
+                scope.spawn(move || {
+                    let device = bus.device(device(line)).unwrap();
+                    let byte = [line];
+                    let message = &mut [Transfer::write(&byte).delay(span)];
+                    device.sync(message).unwrap();
+                });
+                while bus.platform().asleep.lock().unwrap().len() < line.into() {
+                    thread::yield_now();
+                }
+            }
+            drop(locked);
+        });
+        assert_eq!(probe.sent(), [[1], [2]]);
+        bus.platform().wakes.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn nobody_is_woken_while_the_bus_could_run_another_short_message() {
+        // Fewer if one was awake already, for no reason.
+        let wakes = woken_after(Nanos::ZERO);
+        assert!(wakes.iter().all(|&sent| sent == 2), "{wakes:?}");
+    }
+
+    #[test]
+    fn nobody_waits_for_anothers_long_message_to_be_told_of_his_own() {
+        let wakes = woken_after(Nanos::from_millis(1));
+        let first = wakes.first();
+        assert!(first.is_none_or(|&sent| sent == 1), "{wakes:?}");
     }
 }

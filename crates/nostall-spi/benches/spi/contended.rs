@@ -7,13 +7,16 @@ use std::time::{Duration, Instant};
 
 use embedded_hal::spi::SpiDevice;
 use embedded_hal_bus::spi::{MutexDevice, NoDelay};
-use nostall_spi::{Config, Threads};
+use nostall_spi::{Bus, Config, Controller, Threads};
 
-use crate::parts::{Nowhere, Pin, bus, settings};
+use crate::parts::{Fifo, Nowhere, Pin, bus, settings};
 use crate::table::Effort;
 
 const THREADS: usize = 4;
 const MESSAGE: [u8; 4] = [1, 2, 3, 4];
+
+/// The throughput that four threads have, of one's, at least.
+const LEAST: f64 = 0.95;
 
 /// What came of one round.
 struct Round {
@@ -21,6 +24,8 @@ struct Round {
     /// Of a message, less its own time, in microseconds: median, 99.9th percentile,
     /// longest.
     waits: [f64; 3],
+    /// Messages of the thread with the fewest, of the one with the most.
+    share: f64,
 }
 
 /// Four threads send as fast as they can, each with what `device` made for it.
@@ -31,6 +36,7 @@ fn round<D: SpiDevice + Send>(
 ) -> Round {
     let ready = AtomicUsize::new(0);
     let mut waits: Vec<Duration> = Vec::new();
+    let mut counts = Vec::new();
     let mut longest = Duration::ZERO;
     thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS as u8)
@@ -57,6 +63,7 @@ fn round<D: SpiDevice + Send>(
             .collect();
         for thread in threads {
             let (its, took) = thread.join().expect("nothing panics");
+            counts.push(its.len());
             waits.extend(its);
             longest = longest.max(took);
         }
@@ -66,9 +73,12 @@ fn round<D: SpiDevice + Send>(
         let index = ((waits.len() - 1) as f64 * share) as usize;
         waits[index].as_nanos() as f64 / 1e3
     };
+    let fewest = counts.iter().min().copied().unwrap_or_default();
+    let most = counts.iter().max().copied().unwrap_or_default();
     Round {
         messages_a_second: waits.len() as f64 / longest.as_secs_f64(),
         waits: [at(0.5), at(0.999), at(1.0)],
+        share: fewest as f64 / most.max(1) as f64,
     }
 }
 
@@ -77,20 +87,52 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// The medians of rounds.
+fn medians(rounds: &[Round]) -> Round {
+    let of = |value: &dyn Fn(&Round) -> f64| median(rounds.iter().map(value).collect());
+    Round {
+        messages_a_second: of(&|round| round.messages_a_second),
+        waits: [0, 1, 2].map(|which| of(&|round| round.waits[which])),
+        share: of(&|round| round.share),
+    }
+}
+
+/// Runs `act` beside the worker of `bus`.
+fn beside_worker<C: Controller + Send>(bus: &Bus<C, Threads>, act: impl FnOnce()) {
+    thread::scope(|scope| {
+        scope.spawn(|| Threads::serve(bus));
+        while !bus.platform().serves() {
+            thread::yield_now();
+        }
+        act();
+        bus.platform().stop();
+    });
+}
+
+fn told<C: Controller>(name: &str, bus: &Bus<C, Threads>) {
+    let statistics = bus.statistics();
+    println!(
+        "  {name}: {} messages, {} run at once by their callers, {} by the worker, {} wake-ups of it",
+        statistics.messages, statistics.sync_immediate, statistics.by_worker, statistics.wakeups
+    );
+}
+
+fn met(is: bool) -> &'static str {
+    if is { "met" } else { "NOT met" }
+}
+
 fn table(effort: Effort, title: &str, message: Option<Duration>) {
     let (rounds, span) = match effort.is_test() {
         true => (1, Duration::from_millis(1)),
         false => (15, Duration::from_millis(200)),
     };
     let ours = bus(message, Threads::new(), Config::DEFAULT);
+    let fifo: Bus<_, _> = Bus::new(Fifo::new(message), Threads::new(), Config::DEFAULT);
     let mutex = Mutex::new(Nowhere(message));
     let alone = Mutex::new(Nowhere(message));
-    let (mut one, mut by_mutex, mut by_us) = (Vec::new(), Vec::new(), Vec::new());
-    thread::scope(|scope| {
-        scope.spawn(|| Threads::serve(&ours));
-        while !ours.platform().serves() {
-            thread::yield_now();
-        }
+    let mut one = Vec::new();
+    let (mut by_mutex, mut by_us, mut by_fifo) = (Vec::new(), Vec::new(), Vec::new());
+    let measure = || {
         for _ in 0..rounds {
             // What the bus takes: one thread, and nobody to share it with.
             let mut device =
@@ -107,34 +149,45 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
             by_us.push(round(span, message, |line| {
                 ours.device(settings(line)).expect("it can")
             }));
+            by_fifo.push(round(span, message, |line| {
+                fifo.device(settings(line)).expect("it can")
+            }));
         }
-        ours.platform().stop();
-    });
-    let limit = median(one);
+    };
+    beside_worker(&ours, || beside_worker(&fifo, measure));
+    // Its best round: in the others, it was kept from the CPU.
+    let limit = one.into_iter().fold(0.0, f64::max);
     println!("\n{title}; medians of {rounds} rounds");
     println!(
-        "                                messages/s  of one's  wait: median      99.9 %     longest"
+        "                                messages/s  of one's  wait: median      99.9 %     longest  fewest/most"
     );
     println!("  one thread, nobody beside it  {limit:10.0}     1.000");
-    for (name, rounds) in [
-        ("embedded-hal-bus MutexDevice", &by_mutex),
-        ("caller, SpiDevice", &by_us),
+    let [peer, ours_over_hal, ours_over_fifo] = [by_mutex, by_us, by_fifo].map(|all| medians(&all));
+    for (name, round) in [
+        ("embedded-hal-bus MutexDevice", &peer),
+        ("caller, over SpiBus", &ours_over_hal),
+        ("caller, over a FIFO", &ours_over_fifo),
     ] {
-        let rate = median(rounds.iter().map(|round| round.messages_a_second).collect());
-        let wait = |which: usize| median(rounds.iter().map(|round| round.waits[which]).collect());
+        let [median, rare, longest] = round.waits;
         println!(
-            "  {name:28}  {rate:10.0} {:9.3} {:10.1} us {:8.0} us {:8.0} us",
-            rate / limit,
-            wait(0),
-            wait(1),
-            wait(2)
+            "  {name:28}  {:10.0} {:9.3} {median:10.1} us {rare:8.0} us {longest:8.0} us {:12.2}",
+            round.messages_a_second,
+            round.messages_a_second / limit,
+            round.share,
         );
     }
-    let statistics = ours.statistics();
-    println!(
-        "  ours: {} messages, {} run at once by their callers, {} by the worker, {} wake-ups of it",
-        statistics.messages, statistics.sync_immediate, statistics.by_worker, statistics.wakeups
-    );
+    if message.is_some() {
+        for (name, round) in [("SpiBus", &ours_over_hal), ("FIFO", &ours_over_fifo)] {
+            println!(
+                "  limits, over {name:6}: of one's >= {LEAST}, {}; 99.9 % below MutexDevice's, {}; longest below, {}",
+                met(round.messages_a_second >= LEAST * limit),
+                met(round.waits[1] < peer.waits[1]),
+                met(round.waits[2] < peer.waits[2]),
+            );
+        }
+    }
+    told("over SpiBus", &ours);
+    told("over a FIFO", &fifo);
 }
 
 pub fn tables(effort: Effort) {

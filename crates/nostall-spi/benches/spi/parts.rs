@@ -9,7 +9,10 @@ use embedded_hal::digital::{ErrorType as PinError, OutputPin};
 use embedded_hal::spi::{ErrorType, SpiBus};
 use nostall_io::{Clock, Nanos};
 use nostall_spi::controllers::{Fixed, Hal};
-use nostall_spi::{Bare, Bus, Config, Platform, Select, Settings};
+use nostall_spi::{
+    Bare, Bus, Capabilities, Config, Controller as Driver, Fault, Level, Platform, Progress,
+    Select, Settings, Wire, Words,
+};
 
 /// A bus on which every transfer takes so long; without a time, nothing is waited for
 /// and no clock is read.
@@ -51,6 +54,51 @@ impl SpiBus for Nowhere {
     }
     fn flush(&mut self) -> Result<(), Infallible> {
         Ok(())
+    }
+}
+
+/// The same as a driver of our own sees it: a FIFO that takes a whole message, and
+/// nothing for the CPU to do until that is out.
+pub struct Fifo {
+    transfer: Option<Duration>,
+    through: Option<Instant>,
+}
+
+impl Fifo {
+    pub const fn new(transfer: Option<Duration>) -> Self {
+        Self {
+            transfer,
+            through: None,
+        }
+    }
+}
+
+impl Driver for Fifo {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all(64)
+    }
+    fn set(&mut self, _wire: &Wire) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn select(&mut self, _level: Level) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
+        if let Some(span) = self.transfer {
+            let now = Instant::now();
+            let through = *self.through.get_or_insert(now + span);
+            if now < through {
+                let left = (through - now).as_nanos();
+                return Ok(Progress::After(Nanos(left as u64)));
+            }
+            self.through = None;
+        }
+        black_box(words.buffers());
+        words.complete();
+        Ok(Progress::Done)
+    }
+    fn abort(&mut self) {
+        self.through = None;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Four pins, moved by the CPU.
+//! Pins, moved by the CPU.
 
 use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{InputPin, OutputPin, PinState};
@@ -8,21 +8,78 @@ use nostall_io::Nanos;
 use crate::capabilities::Capabilities;
 use crate::controller::{Controller, Level, Progress};
 use crate::error::Fault;
-use crate::settings::{BitOrder, Mode, Polarity, Select, Wire, WordSize};
-use crate::words::Words;
+use crate::settings::{BitOrder, Mode, Polarity, Select, Wire, Wires, WordSize};
+use crate::words::{Directions, Words};
 
 /// Words that are moved before the bus looks whether all is well.
 const AT_ONCE: usize = 16;
 
-/// A controller of output pins for clock, data and chip selects, and an input pin.
-///
-/// All modes, either bit first, words of 8, 16 and 32 bits. The clock is what `D`
-/// makes of half a period, and no faster.
-#[derive(Debug)]
-pub struct BitBang<K, O, I, S, D, const LINES: usize> {
-    clock: K,
+/// The pins for data.
+pub trait Data {
+    /// How many wires they are.
+    const WIRES: Wires;
+
+    /// Puts out a level.
+    ///
+    /// # Errors
+    ///
+    /// If the pin cannot be set.
+    fn put(&mut self, level: PinState) -> Result<(), Fault>;
+
+    /// The level that is there.
+    ///
+    /// # Errors
+    ///
+    /// If the pin cannot be read.
+    fn is_high(&mut self) -> Result<bool, Fault>;
+}
+
+/// A wire for each direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Separate<O, I> {
     out: O,
     input: I,
+}
+
+impl<O: OutputPin, I: InputPin> Data for Separate<O, I> {
+    const WIRES: Wires = Wires::Four;
+
+    #[inline]
+    fn put(&mut self, level: PinState) -> Result<(), Fault> {
+        pin(self.out.set_state(level))
+    }
+    #[inline]
+    fn is_high(&mut self) -> Result<bool, Fault> {
+        pin(self.input.is_high())
+    }
+}
+
+/// One wire for both directions: a pin with an open drain and a pull-up, which a high
+/// level releases.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared<P>(P);
+
+impl<P: OutputPin + InputPin> Data for Shared<P> {
+    const WIRES: Wires = Wires::Three;
+
+    #[inline]
+    fn put(&mut self, level: PinState) -> Result<(), Fault> {
+        pin(self.0.set_state(level))
+    }
+    #[inline]
+    fn is_high(&mut self) -> Result<bool, Fault> {
+        pin(self.0.is_high())
+    }
+}
+
+/// A controller of pins for clock, data and chip selects.
+///
+/// All modes, either bit first, words of 8, 16 and 32 bits, lines of either polarity;
+/// four wires or three. The clock is what `D` makes of half a period, and no faster.
+#[derive(Debug)]
+pub struct BitBang<K, W, S, D, const LINES: usize> {
+    clock: K,
+    data: W,
     lines: [S; LINES],
     delay: D,
     mode: Mode,
@@ -33,21 +90,31 @@ pub struct BitBang<K, O, I, S, D, const LINES: usize> {
     half: u32,
 }
 
-impl<K, O, I, S, D, const LINES: usize> BitBang<K, O, I, S, D, LINES>
-where
-    K: OutputPin,
-    O: OutputPin,
-    I: InputPin,
-    S: OutputPin,
-    D: DelayNs,
+impl<K, O: OutputPin, I: InputPin, S, D, const LINES: usize>
+    BitBang<K, Separate<O, I>, S, D, LINES>
 {
-    /// `lines` are the chip selects, numbered from 0, and in the state in which no
-    /// device listens. `delay` waits for half a clock's period, again and again.
+    /// Four wires. `lines` are the chip selects, numbered from 0, and in the state in
+    /// which no device listens. `delay` waits for half a clock's period, again and
+    /// again.
     pub const fn new(clock: K, out: O, input: I, lines: [S; LINES], delay: D) -> Self {
+        Self::on(clock, Separate { out, input }, lines, delay)
+    }
+}
+
+impl<K, P: OutputPin + InputPin, S, D, const LINES: usize> BitBang<K, Shared<P>, S, D, LINES> {
+    /// Three wires: `data` has an open drain and a pull-up, and goes both ways. The
+    /// rest is as with [`new`](BitBang::new); devices have
+    /// [`Wires::Three`].
+    pub const fn three_wire(clock: K, data: P, lines: [S; LINES], delay: D) -> Self {
+        Self::on(clock, Shared(data), lines, delay)
+    }
+}
+
+impl<K, W, S, D, const LINES: usize> BitBang<K, W, S, D, LINES> {
+    const fn on(clock: K, data: W, lines: [S; LINES], delay: D) -> Self {
         Self {
             clock,
-            out,
-            input,
+            data,
             lines,
             delay,
             mode: Mode::Mode0,
@@ -57,7 +124,9 @@ where
             half: 0,
         }
     }
+}
 
+impl<K: OutputPin, W: Data, S, D: DelayNs, const LINES: usize> BitBang<K, W, S, D, LINES> {
     /// A word out, a word in.
     fn exchange(&mut self, word: u32) -> Result<u32, Fault> {
         let bits = self.word.bits();
@@ -83,17 +152,17 @@ where
         let put = PinState::from(bit != 0);
         if self.mode.samples_second() {
             pin(self.clock.set_state(away))?;
-            pin(self.out.set_state(put))?;
+            self.data.put(put)?;
             self.delay.delay_ns(self.half);
             pin(self.clock.set_state(back))?;
-            let level = pin(self.input.is_high())?;
+            let level = self.data.is_high()?;
             self.delay.delay_ns(self.half);
             Ok(level)
         } else {
-            pin(self.out.set_state(put))?;
+            self.data.put(put)?;
             self.delay.delay_ns(self.half);
             pin(self.clock.set_state(away))?;
-            let level = pin(self.input.is_high())?;
+            let level = self.data.is_high()?;
             self.delay.delay_ns(self.half);
             pin(self.clock.set_state(back))?;
             Ok(level)
@@ -106,20 +175,23 @@ fn pin<T, E>(moved: Result<T, E>) -> Result<T, Fault> {
     moved.map_err(|_| Fault::Bus(ErrorKind::Other))
 }
 
-impl<K, O, I, S, D, const LINES: usize> Controller for BitBang<K, O, I, S, D, LINES>
+impl<K, W, S, D, const LINES: usize> Controller for BitBang<K, W, S, D, LINES>
 where
     K: OutputPin,
-    O: OutputPin,
-    I: InputPin,
+    W: Data,
     S: OutputPin,
     D: DelayNs,
 {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::least(u8::try_from(LINES).unwrap_or(u8::MAX))
+        let capabilities = Capabilities::least(u8::try_from(LINES).unwrap_or(u8::MAX))
             .modes(&Mode::ALL)
             .words(&WordSize::ALL)
             .with_lsb_first()
-            .with_active_high()
+            .with_active_high();
+        match W::WIRES {
+            Wires::Four => capabilities,
+            Wires::Three => capabilities.only_three_wires(),
+        }
     }
 
     fn set(&mut self, wire: &Wire) -> Result<(), Fault> {
@@ -143,10 +215,13 @@ where
     }
 
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
+        // The device has the wire.
+        let released = W::WIRES == Wires::Three && words.directions() == Directions::In;
         for _ in 0..AT_ONCE {
             let Some(word) = words.next_word() else {
                 break;
             };
+            let word = if released { u32::MAX } else { word };
             let came = self.exchange(word)?;
             words.receive(came);
         }

@@ -1,7 +1,7 @@
 //! Controllers: two of hardware, two of what others have drivers for, and one of
 //! nothing at all.
 
-mod bit_bang;
+pub mod bit_bang;
 mod hal;
 mod loopback;
 pub mod sifive;

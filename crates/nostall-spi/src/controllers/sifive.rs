@@ -2,9 +2,13 @@
 //! `sifive_u`.
 //!
 //! Source: SiFive FU540-C000 Manual v1p3, chapter "Serial Peripheral Interface
-//! (SPI)"; register names are its own. The window's registers are numbered in words:
-//! `sckdiv` is 0, `csid` (at byte 0x10) is 4. In memory, that is
-//! [`MmioLayout::WORDS`](nostall_io::MmioLayout::WORDS).
+//! (SPI)"; register names are its own. Offsets, fields and the values of `csmode` and
+//! `fmt` were compared with the register description of the FE310 that the `e310x` crate
+//! is made from, and with QEMU's model; the manual's words on what a watermark is, on the
+//! divisor and on the depth of the FIFOs, only with QEMU's model, as we had no copy.
+//!
+//! The window's registers are numbered in words: `sckdiv` is 0, `csid` (at byte 0x10)
+//! is 4. In memory, that is [`MmioLayout::WORDS`](nostall_io::MmioLayout::WORDS).
 
 use nostall_io::{Nanos, Registers};
 
@@ -39,7 +43,7 @@ use register::{CSID, CSMODE, FCTRL, FMT, IE, RXDATA, RXMARK, SCKDIV, SCKMODE, TX
 const SCKDIV_MOST: u32 = 0xfff;
 /// `csmode` ("Chip Select Mode Register"): the line follows each frame.
 const CSMODE_AUTO: u32 = 0;
-/// `csmode`: the line is asserted, and stays.
+/// `csmode`: the line is asserted with the first frame, and stays.
 const CSMODE_HOLD: u32 = 2;
 /// `csmode`: the hardware leaves the line alone. (QEMU 7.2 to 10 takes any mode but
 /// `AUTO` for asserted.)
@@ -85,6 +89,8 @@ pub struct Sifive<R> {
     /// What `set` made of the clock.
     clock: u32,
     select: Select,
+    /// `csmode` is `OFF`.
+    off: bool,
     /// The interrupt is enabled.
     enabled: bool,
     /// Frames sent of which nothing has come back, when last looked.
@@ -104,6 +110,7 @@ impl<R: Registers> Sifive<R> {
             completion,
             clock: 1,
             select: Select::None,
+            off: false,
             enabled: false,
             under_way: 0,
             stale: 0,
@@ -176,7 +183,7 @@ impl<R: Registers> Controller for Sifive<R> {
     }
 
     fn set(&mut self, wire: &Wire) -> Result<(), Fault> {
-        // "fsck = fin / 2(div + 1)": rounded to the slower side.
+        // The clock is input / 2(div + 1): rounded to the slower side.
         let div = self.input.div_ceil(wire.clock.max(1).saturating_mul(2));
         let div = div.saturating_sub(1).min(SCKDIV_MOST);
         self.clock = (self.input / (2 * (div + 1))).max(1);
@@ -191,8 +198,17 @@ impl<R: Registers> Controller for Sifive<R> {
         self.registers.write32(SCKMODE, mode);
         self.registers.write32(FMT, format);
         match wire.select {
-            Select::Line(number, _) => self.registers.write32(CSID, number.into()),
-            Select::None => self.registers.write32(CSMODE, CSMODE_OFF),
+            Select::Line(number, _) => {
+                if core::mem::take(&mut self.off) {
+                    // Else QEMU sees no edge when the line is asserted.
+                    self.registers.write32(CSMODE, CSMODE_AUTO);
+                }
+                self.registers.write32(CSID, number.into());
+            }
+            Select::None => {
+                self.off = true;
+                self.registers.write32(CSMODE, CSMODE_OFF);
+            }
         }
         Ok(())
     }
@@ -238,6 +254,7 @@ impl<R: Registers> Controller for Sifive<R> {
             _ => 0,
         };
         self.under_way = 0;
+        self.off = false;
         self.registers.write32(CSMODE, CSMODE_AUTO);
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos};
 use nostall_spi::{
-    Bare, Bus, Capabilities, Config, Controller, Fault, Level, Mode, Progress, Select, Settings,
-    Wire, Words,
+    Bare, Bus, Capabilities, Config, Controller, Device, Error, Fault, Level, Mode, Progress,
+    Select, Settings, Transfer, Wire, Words,
 };
 
 /// What the controller was told.
@@ -81,6 +81,16 @@ impl Probe {
             _ => None,
         })
         .collect()
+    }
+
+    /// Transfers so far, since last asked what was told.
+    pub fn count(&self) -> usize {
+        let state = self.state();
+        state
+            .told
+            .iter()
+            .filter(|told| matches!(told, Sent(_)))
+            .count()
     }
 
     pub fn next(&self, acts: &[Act]) {
@@ -225,4 +235,23 @@ pub fn device(line: u8) -> Settings {
 
 pub fn now(clock: &VirtualClock) -> Nanos {
     clock.now()
+}
+
+/// A device on it.
+pub type VirtualDevice<'b> = Device<'b, Probed, Bare<VirtualClock>, 4, 16>;
+
+/// The bus works, and nothing of what was before is left.
+pub fn goes_on(device: &VirtualDevice<'_>, probe: &Probe) {
+    assert_eq!(probe.selected(), None);
+    probe.told();
+    let mut came = [0];
+    device
+        .sync(&mut [Transfer::both(&[41], &mut came)])
+        .unwrap();
+    assert_eq!((came, probe.sent()), ([42], vec![vec![41]]));
+    assert_eq!(probe.selected(), None);
+}
+
+pub fn failed<T>(transfer: usize, fault: Fault) -> Result<T, Error> {
+    Err(Error::Failed { transfer, fault })
 }

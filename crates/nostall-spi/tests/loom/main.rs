@@ -5,88 +5,59 @@
 //! keeps users apart.
 #![allow(dead_code, unused_imports, missing_docs)]
 
-#[path = "../src/bus.rs"]
+#[path = "../../src/bus.rs"]
 mod bus;
-#[path = "../src/capabilities.rs"]
+#[path = "../../src/capabilities.rs"]
 mod capabilities;
-#[path = "../src/config.rs"]
+#[path = "../../src/config.rs"]
 mod config;
-#[path = "../src/controller.rs"]
+#[path = "../../src/controller.rs"]
 mod controller;
-#[path = "../src/device.rs"]
+#[path = "../../src/device.rs"]
 mod device;
-#[path = "../src/error.rs"]
+#[path = "../../src/drive.rs"]
+mod drive;
+#[path = "../../src/duty.rs"]
+mod duty;
+#[path = "../../src/error.rs"]
 mod error;
-#[path = "../src/gate.rs"]
+#[path = "../../src/finish.rs"]
+mod finish;
+#[path = "../../src/gate.rs"]
 mod gate;
-#[path = "../src/locked.rs"]
+#[path = "../../src/held.rs"]
+mod held;
+#[path = "../../src/interrupt.rs"]
+mod interrupt;
+#[path = "../../src/line.rs"]
+mod line;
+#[path = "../../src/locked.rs"]
 mod locked;
-#[path = "../src/platform.rs"]
+#[path = "../../src/parked.rs"]
+mod parked;
+#[path = "../../src/platform.rs"]
 mod platform;
-#[path = "../src/queue.rs"]
+#[path = "../../src/queue.rs"]
 mod queue;
-#[path = "../src/run.rs"]
+#[path = "../../src/run.rs"]
 mod run;
-#[path = "../src/settings.rs"]
+#[path = "../../src/settings.rs"]
 mod settings;
-#[path = "../src/slot.rs"]
+#[path = "../../src/sleep.rs"]
+mod sleep;
+#[path = "../../src/slot.rs"]
 mod slot;
-#[path = "../src/statistics.rs"]
+#[path = "../../src/statistics.rs"]
 mod statistics;
-#[path = "../src/submitted.rs"]
+#[path = "../../src/submitted.rs"]
 mod submitted;
-#[path = "../src/transfer.rs"]
+#[path = "../../src/transfer.rs"]
 mod transfer;
-#[path = "../src/words.rs"]
+#[path = "../../src/words.rs"]
 mod words;
 
-mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-    use loom::sync::{Mutex, MutexGuard};
-
-    /// Fails the test if two use it at once.
-    #[derive(Debug)]
-    pub(crate) struct Owned<T>(loom::cell::UnsafeCell<T>);
-
-    // SAFETY: loom checks it.
-    unsafe impl<T: Send> Sync for Owned<T> {}
-
-    impl<T> Owned<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(loom::cell::UnsafeCell::new(value))
-        }
-
-        pub(crate) unsafe fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-            // SAFETY: loom checks that nobody else is there.
-            self.0.with_mut(|value| act(unsafe { &mut *value }))
-        }
-
-        pub(crate) fn into_inner(self) -> T {
-            self.0.into_inner()
-        }
-    }
-
-    #[derive(Debug)]
-    pub(crate) struct Lock<T>(Mutex<T>);
-
-    impl<T> Lock<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(Mutex::new(value))
-        }
-
-        pub(crate) fn enter(&self) -> MutexGuard<'_, T> {
-            self.0.try_lock().expect("only one is let in")
-        }
-
-        pub(crate) fn enter_soon(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap()
-        }
-
-        pub(crate) fn try_enter(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock().ok()
-        }
-    }
-}
+mod sync;
+mod world;
 
 pub use bus::Bus;
 pub use capabilities::Capabilities;
@@ -106,103 +77,7 @@ use loom::thread;
 use nostall_io::{Clock, Nanos};
 use slot::{Callback, Completed};
 use sync::{AtomicBool, AtomicUsize, Ordering};
-
-/// A parked thread and its token. (loom's own loses one that comes while its thread
-/// is in a join or yields.)
-#[derive(Clone)]
-struct Token(Arc<(loom::sync::Mutex<bool>, loom::sync::Condvar)>);
-
-loom::thread_local! {
-    static TOKEN: Token = Token(Arc::new((
-        loom::sync::Mutex::new(false),
-        loom::sync::Condvar::new(),
-    )));
-}
-
-impl Token {
-    fn mine() -> Self {
-        TOKEN.with(Self::clone)
-    }
-
-    fn park(&self) {
-        let mut there = self.0.0.lock().unwrap();
-        while !*there {
-            there = self.0.1.wait(there).unwrap();
-        }
-        *there = false;
-    }
-
-    fn unpark(&self) {
-        *self.0.0.lock().unwrap() = true;
-        self.0.1.notify_one();
-    }
-}
-
-/// loom's threads, in a world without time.
-struct World {
-    has_worker: HasWorker,
-    worker: Token,
-    woken: AtomicBool,
-    stop: AtomicBool,
-    timers: AtomicUsize,
-}
-
-impl World {
-    fn new(has_worker: HasWorker) -> Self {
-        Self {
-            has_worker,
-            worker: Token(Arc::new((
-                loom::sync::Mutex::new(false),
-                loom::sync::Condvar::new(),
-            ))),
-            woken: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            timers: AtomicUsize::new(0),
-        }
-    }
-}
-
-impl Clock for World {
-    fn now(&self) -> Nanos {
-        Nanos::ZERO
-    }
-    fn wait_until(&self, _deadline: Nanos) {}
-}
-
-impl Platform for World {
-    type Task = Token;
-
-    fn current(&self) -> Option<Token> {
-        Some(Token::mine())
-    }
-
-    /// For ever, unless it is only for a moment.
-    fn block(&self, until: Nanos) {
-        if until < Nanos::from_millis(1) {
-            thread::yield_now();
-        } else {
-            Token::mine().park();
-        }
-    }
-
-    fn wake(&self, task: &Token) {
-        task.unpark();
-    }
-
-    fn has_worker(&self) -> HasWorker {
-        self.has_worker
-    }
-
-    fn wake_worker(&self) {
-        // Not a store: loom may put that before a swap that it came after.
-        self.woken.swap(true, Ordering::AcqRel);
-        self.worker.unpark();
-    }
-
-    fn set_timer(&self, _at: Nanos) {
-        self.timers.fetch_add(1, Ordering::Relaxed);
-    }
-}
+use world::{Token, World};
 
 /// Writes down what is sent.
 #[derive(Default)]
@@ -531,32 +406,116 @@ fn the_hardware_sleeps_once_and_not_while_somebody_uses_it() {
 }
 
 #[test]
-fn an_interrupt_is_never_missed() {
-    /// Is through when the interrupt has been.
-    struct Slow(Arc<AtomicBool>);
+fn who_is_awake_takes_the_bus_that_was_left_and_the_worker_does_no_harm() {
+    model(2, || {
+        let mut world = World::new(HasWorker::Yes);
+        world.looks = Nanos(2);
+        let bus = Arc::new(Bus::new(Paper::default(), world, NOTHING_FOR_OTHERS));
+        let worker = worker(&bus);
+        let its = bus.clone();
+        let caller = thread::spawn(move || sync(&its, 1));
+        sync(&bus, 2);
+        caller.join().unwrap();
+        stop(&bus, worker);
+        assert_eq!(sorted(sent(&bus)), [1, 2]);
+    });
+}
 
-    impl Controller for Slow {
-        fn capabilities(&self) -> Capabilities {
-            Capabilities::all(1)
+#[test]
+fn a_worker_that_ends_leaves_nothing_to_nobody() {
+    model(3, || {
+        let bus = bus(HasWorker::Yes, Config::DEFAULT);
+        let its = bus.clone();
+        let worker = thread::spawn(move || {
+            its.platform.serves.store(false, Ordering::Release);
+            its.gate.answer();
+            its.pass_on();
+            its.work();
+        });
+        let device = bus.device(settings()).unwrap();
+        let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+        // Nobody wakes us but who passes it on.
+        pending.wait().unwrap();
+        drop(pending);
+        worker.join().unwrap();
+        assert_eq!(sent(&bus), [1]);
+    });
+}
+
+/// Is through when the interrupt has been.
+struct Slow(Arc<AtomicBool>);
+
+impl Controller for Slow {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all(1)
+    }
+    fn set(&mut self, _wire: &Wire) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn select(&mut self, _level: Level) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
+        if !self.0.load(Ordering::Acquire) {
+            return Ok(Progress::Interrupt);
         }
-        fn set(&mut self, _wire: &Wire) -> Result<(), Fault> {
-            Ok(())
-        }
-        fn select(&mut self, _level: Level) -> Result<(), Fault> {
-            Ok(())
-        }
-        fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
-            if !self.0.load(Ordering::Acquire) {
-                return Ok(Progress::Interrupt);
-            }
-            words.complete();
-            Ok(Progress::Done)
-        }
-        fn abort(&mut self) {
-            unreachable!("nothing fails here");
+        words.complete();
+        Ok(Progress::Done)
+    }
+    fn abort(&mut self) {
+        unreachable!("nothing fails here");
+    }
+}
+
+/// Polls a future until it is through.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unparks(Token);
+    impl std::task::Wake for Unparks {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
         }
     }
+    let waker = std::sync::Arc::new(Unparks(Token::mine())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => {
+                Token::mine().park();
+                // One who comes again at once leaves others their turn.
+                thread::yield_now();
+            }
+        }
+    }
+}
 
+#[test]
+fn a_future_and_whoever_finds_it_late_do_not_both_have_the_bus() {
+    model(3, || {
+        let ready = Arc::new(AtomicBool::new(false));
+        let world = World::new(HasWorker::No);
+        let bus: Bus<_, _, 1, 1> = Bus::new(Slow(ready.clone()), world, Config::DEFAULT);
+        let bus = Arc::new(bus);
+        let its = bus.clone();
+        let other = thread::spawn(move || {
+            ready.store(true, Ordering::Release);
+            its.on_interrupt();
+            // Whatever the time is, it is over.
+            its.poll(Nanos(u64::MAX));
+        });
+        let mut device = bus.device(settings()).unwrap();
+        let operations = &mut [embedded_hal::spi::Operation::Write(&[1])];
+        block_on(device.transaction(operations)).unwrap();
+        other.join().unwrap();
+        let statistics = bus.statistics();
+        assert_eq!((statistics.messages, statistics.errors), (1, 0));
+        assert!(bus.with_controller(|_| ()).is_some());
+    });
+}
+
+#[test]
+fn an_interrupt_is_never_missed() {
     model(3, || {
         let ready = Arc::new(AtomicBool::new(false));
         let world = World::new(HasWorker::No);

@@ -78,6 +78,9 @@ impl Flash {
     }
 }
 
+/// Of the mode, what Settings say (linux/spi/spi.h).
+const OURS: u32 = 0x5f;
+
 fn settings() -> Settings {
     Settings::new(CLOCK, Select::line(0))
 }
@@ -325,8 +328,11 @@ fn what_the_controller_cannot_do_is_an_error_and_the_bus_goes_on() {
         return;
     };
     let device = flash.device();
+    let at_first = flash.mode();
     let id = id(&device);
     let before = flash.mode();
+    // More data wires, for example, as the device tree says.
+    assert_eq!(before & !OURS, at_first & !OURS);
     // What one cannot do another can: then it does it, and says so in its mode.
     for (wish, flag) in [
         (
@@ -351,7 +357,11 @@ fn what_the_controller_cannot_do_is_an_error_and_the_bus_goes_on() {
     ] {
         let wish = flash.bus.device(wish).unwrap();
         match wish.write(&[0xff]) {
-            Ok(()) => println!("mode {flag:#x}: can be had, {:#x}", flash.mode()),
+            Ok(()) => {
+                let mode = flash.mode();
+                println!("mode {flag:#x}: can be had, {mode:#x}");
+                assert_eq!(mode & !OURS, before & !OURS);
+            }
             Err(error) => {
                 println!("mode {flag:#x}: {error}");
                 let fault = Fault::System(libc::EINVAL);
@@ -361,9 +371,8 @@ fn what_the_controller_cannot_do_is_an_error_and_the_bus_goes_on() {
         }
         let mut again = [0; 3];
         device.write_then_read(&[READ_ID], &mut again).unwrap();
-        assert_eq!(again, id);
+        assert_eq!((again, flash.mode()), (id, before));
     }
-    assert_eq!(flash.mode(), before);
 
     let wide = Settings {
         word: WordSize::Bits32,

@@ -27,6 +27,15 @@ const BUFSIZ_FILE: &str = "/sys/module/spidev/parameters/bufsiz";
 /// Bytes each way, unless Linux was told otherwise.
 const BUFSIZ: usize = 4096;
 
+/// What [`Settings`] say of the mode. The rest (more data wires, loopback, a ready
+/// line) is left as it is.
+const OURS: SpiModeFlags = SpiModeFlags::SPI_CPHA
+    .union(SpiModeFlags::SPI_CPOL)
+    .union(SpiModeFlags::SPI_CS_HIGH)
+    .union(SpiModeFlags::SPI_LSB_FIRST)
+    .union(SpiModeFlags::SPI_3WIRE)
+    .union(SpiModeFlags::SPI_NO_CS);
+
 /// A device that Linux drives: the file stands for one chip-select line, and messages
 /// are given to it whole, so that no line moves in between.
 ///
@@ -46,7 +55,8 @@ const BUFSIZ: usize = 4096;
 /// - Where the line is a GPIO of the device tree's, that alone says at which level the
 ///   device listens, whatever [`Polarity`] says.
 /// - The mode stays as it was last set, for other programs too, after the file is
-///   closed. Clock and word size do not: each transfer has its own.
+///   closed. Clock and word size do not: each transfer has its own. What the mode says
+///   besides (more data wires, loopback, a ready line) is left alone.
 /// - On three wires, and where [`Settings::fill`] is 0, a transfer that only receives is
 ///   given without anything to send, which half-duplex controllers insist on.
 #[derive(Debug)]
@@ -107,11 +117,18 @@ impl Spidev {
     }
 
     fn set_mode(&mut self, settings: &Settings) -> io::Result<()> {
-        let mode = mode(settings);
-        if self.mode != Some(mode) {
-            self.device.configure(SpidevOptions::new().mode(mode))?;
-            self.mode = Some(mode);
+        let wanted = mode(settings);
+        if self.mode == Some(wanted) {
+            return Ok(());
         }
+        let set = self.device.query_configuration()?.spi_mode;
+        let set = set.unwrap_or(SpiModeFlags::empty());
+        let wanted_all = (set - OURS) | wanted;
+        if set != wanted_all {
+            self.device
+                .configure(SpidevOptions::new().mode(wanted_all))?;
+        }
+        self.mode = Some(wanted);
         Ok(())
     }
 

@@ -56,7 +56,7 @@ impl Board {
     ///
     /// It is none of spidev's.
     pub fn of(path: &Path) -> Result<Self> {
-        let name = path.display();
+        let name = shown(path);
         let file = fs::metadata(path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => anyhow!("there is no {name}: {}", offer()),
             _ => anyhow!("{name}: {error}"),
@@ -134,6 +134,11 @@ const fn numbers(device: u64) -> (u64, u64) {
     let major = (device >> 8 & 0xfff) | (device >> 32 & !0xfff);
     let minor = (device & 0xff) | (device >> 12 & !0xff);
     (major, minor & 0xffff_ffff)
+}
+
+/// A name that may have anything in it, for a terminal.
+pub fn shown(path: &Path) -> String {
+    path.display().to_string().escape_debug().to_string()
 }
 
 /// What can be said to whoever named something else.

@@ -74,6 +74,7 @@ fn figures(row: &Row, clock: u32) -> impl Iterator<Item = Figure> {
     let (strategy, n) = (row.way.name(), row.rates.len());
     let each = |count: u64| row.each(count);
     let figures = [
+        ("messages", Some(row.tally.messages() as f64), "1"),
         ("messages_per_second", Some(row.rate()), "1/s"),
         ("share_of_clock", Some(row.of_clock(clock)), "1"),
         ("median_latency_ns", Some(row.latency(0.5) as f64), "ns"),

@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use spidev::{SpiModeFlags, Spidev, SpidevOptions};
 
 use crate::output::{note, to_stdout};
-use board::{Board, Set};
+use board::{Board, Set, shown};
 use message::{Message, What, hex};
 use ways::{MOST_THREADS, Row, Way, Ways};
 
@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> Result<()> {
     let board = Board::of(path)?;
     let file = open(path)?;
     let set = Set::of(&file)
-        .with_context(|| format!("{} does not answer as spidev does", path.display()))?;
+        .with_context(|| format!("{} does not answer as spidev does", shown(path)))?;
     to_stdout(|out| text::board(out, path, &board, &set))?;
     let Some(what) = args.what() else {
         return to_stdout(|out| text::nothing_sent(out));
@@ -128,8 +128,8 @@ pub fn run(args: &Args) -> Result<()> {
         mode: set.mode,
     };
     let before = board.counters();
-    let measured = measure(args, &board, &what, settings, &lengths, &stop)
-        .with_context(|| path.display().to_string())?;
+    let measured =
+        measure(args, &board, &what, settings, &lengths, &stop).with_context(|| shown(path))?;
     let after = board.counters();
     to_stdout(|out| {
         text::measured(out, &board, &what, &measured)?;
@@ -271,7 +271,7 @@ impl Args {
         let in_range = |length: &usize| (least..=bufsiz).contains(length);
         ensure!(
             lengths.iter().all(in_range),
-            "a message has {least} bytes (as --send says) to {bufsiz} (spidev's bufsiz)"
+            "messages are of {least} (as --send says) to {bufsiz} bytes (spidev's bufsiz)"
         );
         Ok(lengths)
     }
@@ -279,7 +279,7 @@ impl Args {
 
 fn open(path: &Path) -> Result<Spidev> {
     Spidev::open(path).map_err(|error| {
-        let name = path.display();
+        let name = shown(path);
         match error.raw_os_error() {
             Some(libc::EACCES | libc::EPERM) => anyhow!(
                 "{name}: {error}: run it as root, or become a member of the file's group \

@@ -7,7 +7,7 @@ use comfy_table::Table;
 use spidev::SpiModeFlags;
 
 use super::Measured;
-use super::board::{Board, Node, Set};
+use super::board::{Board, Node, Set, shown};
 use super::counters::{Counters, NAMES};
 use super::message::{What, hex};
 use super::ways::{Row, Way};
@@ -18,7 +18,7 @@ use crate::run::table::{aligned, percent, time};
 const PUMPS: f64 = 0.5;
 
 pub fn board(out: &mut dyn Write, path: &Path, board: &Board, set: &Set) -> io::Result<()> {
-    writeln!(out, "spi at {}, Linux {}", path.display(), board.release)?;
+    writeln!(out, "spi at {}, Linux {}", shown(path), board.release)?;
     writeln!(out)?;
     let node = |node: &Option<Node>| {
         let Some(node) = node else {

@@ -12,7 +12,7 @@ use nostall_spi::controllers;
 use nostall_spi::{Bus, Config, Device, Error, Fault, Settings, Statistics, Threads, Transfer};
 use spidev::{Spidev, SpidevTransfer};
 
-use super::board::Board;
+use super::board::{Board, shown};
 use super::counters::{Counters, Done, Worker};
 use super::message::{Message, What};
 use super::stint::{self, Came, Sender, Tally};
@@ -121,8 +121,8 @@ impl<'a> Ways<'a> {
         settings: Settings,
         threads: usize,
     ) -> Result<Self> {
-        let open = || Spidev::open(path).context(path.display().to_string());
-        let controller = controllers::Spidev::open(path).context(path.display().to_string())?;
+        let open = || Spidev::open(path).context(shown(path));
+        let controller = controllers::Spidev::open(path).context(shown(path))?;
         Ok(Self {
             what,
             board,

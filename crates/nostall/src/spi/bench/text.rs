@@ -211,8 +211,8 @@ fn pump(rows: &[Row], worker: &str, there: bool) -> Option<String> {
     let cpu = percent(done.time.as_secs_f64() / row.took.as_secs_f64());
     Some(if woken >= PUMPS {
         format!(
-            "Linux pumps: it woke its worker {woken:.2} times for each message that ran in its\n\
-             caller, for {cpu} of a CPU. A newer Linux (6.0 or later) does without."
+            "Linux pumps: it woke its worker {woken:.2} times a message, for {cpu} of a CPU.\n\
+             A Linux of 2022 or newer does not (its commit ae7d2346dc89)."
         )
     } else {
         format!("Linux does not pump: its worker was woken {woken:.2} times a message.")
@@ -260,4 +260,47 @@ pub fn counters(
     }
     writeln!(out)?;
     writeln!(out, "{}", aligned(table, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::counters::Done;
+    use super::*;
+    use std::time::Duration;
+
+    /// So many messages of `bytes` in a second, of so many nanoseconds each.
+    fn row(bytes: usize, messages: u64, nanos: u64, wakeups: u64) -> Row {
+        let mut row = Row::new(Way::Spidev, 1, bytes).unwrap();
+        row.tally.latency.record_n(nanos, messages).unwrap();
+        row.took = Duration::from_secs(1);
+        row.worker = Some(Done {
+            wakeups,
+            time: Duration::from_millis(310),
+        });
+        row
+    }
+
+    #[test]
+    fn a_worker_that_is_woken_for_every_message_is_told_of() {
+        let pumps = pump(&[row(4, 40_000, 25_000, 39_990)], "spi0", true).unwrap();
+        assert!(pumps.contains("woke its worker 1.00 times"), "{pumps}");
+        assert!(pumps.contains("31.0 % of a CPU"), "{pumps}");
+        let does_not = pump(&[row(4, 40_000, 25_000, 1)], "spi0", true).unwrap();
+        assert!(does_not.contains("does not pump"), "{does_not}");
+        let hidden = pump(&[row(4, 40_000, 25_000, 1)], "spi0", false).unwrap();
+        assert!(hidden.contains("not known"), "{hidden}");
+    }
+
+    #[test]
+    fn what_a_message_costs_besides_its_bytes_is_told_apart() {
+        // 20 us, and 1 us for each byte; by a clock of 8 MHz too.
+        let rows = [row(4, 9, 24_000, 0), row(1_000, 9, 1_020_000, 0)];
+        let told = fit(&rows, 8_000_000).unwrap();
+        assert!(told.contains("costs 20."), "{told}");
+        assert!(told.contains("by the clock it is 1.00 us"), "{told}");
+        assert!(!told.contains("Faster"), "{told}");
+        let told = fit(&rows, 1_000_000).unwrap();
+        assert!(told.contains("Faster than that clock"), "{told}");
+        assert_eq!(fit(&rows[..1], 8_000_000), None);
+    }
 }

@@ -139,16 +139,14 @@ bench() { /nostall spi bench /dev/spidev0.0 "$@"; }
 mode() { bench | grep '^mode'; }
 messages() { cat /sys/class/spi_master/spi0/statistics/messages; }
 # By its own name: of a function in the background, $! is a shell, which ignores SIGINT.
-interrupted() {
-    /nostall spi bench /dev/spidev0.0 --send 9f --mode 3 --seconds 600 & sleep 1
-    kill -INT $!
-    wait $!
+# When the first message was sent, everything is opened and set, however slow the host.
+begin() {
+    local sent=$(messages)
+    /nostall spi bench /dev/spidev0.0 --send 9f --seconds 600 "$@" &
+    until [ $(messages) -gt $sent ]; do sleep 0.1; done
 }
-gone() {
-    bench --send 9f --seconds 600 & sleep 1
-    echo spi0.0 > /sys/bus/spi/drivers/spidev/unbind
-    wait $!
-}
+interrupted() { begin --mode 3; kill -INT $!; wait $!; }
+gone() { begin; echo spi0.0 > /sys/bus/spi/drivers/spidev/unbind; wait $!; }
 part 'messages before' messages
 part asked bench
 part 'messages after' messages

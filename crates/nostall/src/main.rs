@@ -10,6 +10,9 @@ mod output;
 mod pci;
 mod pstore;
 mod run;
+// By Linux's spidev.
+#[cfg(target_os = "linux")]
+mod spi;
 // By Linux's /dev/port.
 #[cfg(target_os = "linux")]
 mod uart;
@@ -36,6 +39,8 @@ enum Command {
     Pstore(pstore::Args),
     Run(Box<run::Args>),
     #[cfg(target_os = "linux")]
+    Spi(spi::Args),
+    #[cfg(target_os = "linux")]
     Uart(uart::Args),
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Vm(Box<vm::Args>),
@@ -47,6 +52,8 @@ fn main() -> ExitCode {
         Command::Pci(args) => pci::run(&args),
         Command::Pstore(args) => pstore::run(&args),
         Command::Run(args) => run::run(*args),
+        #[cfg(target_os = "linux")]
+        Command::Spi(args) => spi::run(&args),
         #[cfg(target_os = "linux")]
         Command::Uart(args) => uart::run(&args),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -3,6 +3,7 @@
 //! What is included here is what the crate is made of; only the atomics and the lock
 //! are loom's. The lock fails the test if anybody has to wait in it: the gate alone
 //! keeps users apart.
+#![cfg(target_pointer_width = "64")]
 #![allow(dead_code, unused_imports, missing_docs)]
 
 #[path = "../../src/bus.rs"]

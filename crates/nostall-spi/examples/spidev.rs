@@ -1,0 +1,30 @@
+//! A Linux board: the JEDEC identity of a serial flash, by spidev.
+//!
+//!     cargo run -p nostall-spi --features spidev --example spidev -- /dev/spidev0.0
+
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("which? /dev/spidev0.0")?;
+    identify(&path)
+}
+
+#[cfg(target_os = "linux")]
+fn identify(path: &str) -> Result<(), Box<dyn Error>> {
+    use nostall_spi::controllers::Spidev;
+    use nostall_spi::{Bus, Config, Select, Settings, Threads};
+
+    let controller = Spidev::open(path)?;
+    let bus: Bus<_, _> = Bus::new(controller, Threads::new(), Config::DEFAULT);
+    // The file stands for a chip-select line: number 0.
+    let flash = bus.device(Settings::new(10_000_000, Select::line(0)))?;
+    let mut id = [0; 3];
+    flash.write_then_read(&[0x9f], &mut id)?;
+    println!("{id:02x?}");
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn identify(_path: &str) -> Result<(), Box<dyn Error>> {
+    Err("spidev is Linux's".into())
+}

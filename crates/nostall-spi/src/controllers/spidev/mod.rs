@@ -1,0 +1,288 @@
+//! Linux's /dev/spidevX.Y.
+
+mod request;
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+use std::vec::Vec;
+
+use libc::{ENODEV, ENXIO, ESHUTDOWN};
+use spidev::{SpiModeFlags, SpidevOptions, SpidevTransfer};
+
+use crate::capabilities::Capabilities;
+use crate::controller::{Controller, Level, Progress};
+use crate::error::Fault;
+use crate::settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSize};
+use crate::transfer::{Buffers, Message};
+use crate::words::Words;
+
+use request::{Way, fits, push, requests};
+
+/// Where spidev tells its parameter `bufsiz`.
+const BUFSIZ_FILE: &str = "/sys/module/spidev/parameters/bufsiz";
+
+/// Bytes each way, unless Linux was told otherwise.
+const BUFSIZ: usize = 4096;
+
+/// What [`Settings`] say of the mode. The rest (more data wires, loopback, a ready
+/// line) is left as it is.
+const OURS: SpiModeFlags = SpiModeFlags::SPI_CPHA
+    .union(SpiModeFlags::SPI_CPOL)
+    .union(SpiModeFlags::SPI_CS_HIGH)
+    .union(SpiModeFlags::SPI_LSB_FIRST)
+    .union(SpiModeFlags::SPI_3WIRE)
+    .union(SpiModeFlags::SPI_NO_CS);
+
+/// A device that Linux drives: the file stands for one chip-select line, and messages
+/// are given to it whole, so that no line moves in between.
+///
+/// - What the controller underneath cannot do, Linux says only when it is asked: a
+///   message then fails with [`Fault::System`], before anything has moved. Which
+///   transfer it was, Linux does not tell: it is said to be the first that it was given.
+/// - spidev moves no more than `bufsiz` bytes each way in a message (4,096 unless its
+///   module parameter says otherwise; the file's is read when it is opened), each
+///   transfer rounded up to a cache line; a longer message fails with `EMSGSIZE`,
+///   before anything has moved. So does one of more than 255 transfers.
+/// - Delays are rounded up to microseconds; those over 65 ms take further transfers, of
+///   no bytes.
+/// - Between two transfers the device is deselected for about 10 us, Linux's own span.
+///   For a longer one, what comes after it is a message of its own: another program's
+///   may come in between.
+/// - [`Settings::setup`] and [`Settings::hold`] are Linux's business (its device tree).
+/// - Where the line is a GPIO of the device tree's, that alone says at which level the
+///   device listens, whatever [`Polarity`] says.
+/// - The mode stays as it was last set, for other programs too, after the file is
+///   closed. Clock and word size do not: each transfer has its own. What the mode says
+///   besides (more data wires, loopback, a ready line) is left alone.
+/// - On three wires, and where [`Settings::fill`] is 0, a transfer that only receives is
+///   given without anything to send, which half-duplex controllers insist on.
+#[derive(Debug)]
+pub struct Spidev {
+    device: spidev::Spidev,
+    bufsiz: usize,
+    /// As set, if we know.
+    mode: Option<SpiModeFlags>,
+    /// What is sent by one request, one transfer after the other, and what comes in: a
+    /// message lends one of its buffers at a time.
+    sent: Vec<u8>,
+    received: Vec<u8>,
+}
+
+impl Spidev {
+    /// Opens the file.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let device = spidev::Spidev::open(path)?;
+        Ok(Self {
+            device,
+            bufsiz: bufsiz(),
+            mode: None,
+            sent: Vec::new(),
+            received: Vec::new(),
+        })
+    }
+
+    /// Bytes that a message moves each way, at most.
+    pub const fn bufsiz(&self) -> usize {
+        self.bufsiz
+    }
+
+    fn run<M: Message + ?Sized>(
+        &mut self,
+        settings: &Settings,
+        message: &mut M,
+    ) -> Result<(), (usize, Fault)> {
+        let requests = requests(message);
+        for request in &requests {
+            fits(self.bufsiz, settings, message, request.clone())?;
+        }
+        self.set_mode(settings)
+            .map_err(|error| (0, fault(&error)))?;
+        for request in requests {
+            let (first, last) = (request.start, request.end - 1);
+            self.give(settings, message, request)
+                .map_err(|error| (first, fault(&error)))?;
+            let options = message.shape(last).options;
+            if let Some(span) = options.deselect {
+                thread::sleep(Duration::from_nanos(span.0));
+            }
+        }
+        Ok(())
+    }
+
+    fn set_mode(&mut self, settings: &Settings) -> io::Result<()> {
+        let wanted = mode(settings);
+        if self.mode == Some(wanted) {
+            return Ok(());
+        }
+        let set = self.device.query_configuration()?.spi_mode;
+        let set = set.unwrap_or(SpiModeFlags::empty());
+        let wanted_all = (set - OURS) | wanted;
+        if set != wanted_all {
+            self.device
+                .configure(SpidevOptions::new().mode(wanted_all))?;
+        }
+        self.mode = Some(wanted);
+        Ok(())
+    }
+
+    /// Has Linux run these transfers, in one selection but for what they say
+    /// themselves.
+    fn give<M: Message + ?Sized>(
+        &mut self,
+        settings: &Settings,
+        message: &mut M,
+        request: Range<usize>,
+    ) -> io::Result<()> {
+        self.sent.clear();
+        let mut comes = 0;
+        for index in request.clone() {
+            let shape = message.shape(index);
+            let way = Way::of(&shape, settings);
+            if way.sends {
+                let end = self.sent.len() + shape.len();
+                self.sent.extend_from_slice(message.sent(index));
+                self.sent.resize(end, settings.fill);
+            }
+            if way.receives {
+                comes += shape.len();
+            }
+        }
+        self.received.clear();
+        self.received.resize(comes, 0);
+
+        let (mut sent, mut received) = (&self.sent[..], &mut self.received[..]);
+        let mut given = Vec::with_capacity(request.len());
+        for index in request.clone() {
+            let shape = message.shape(index);
+            let way = Way::of(&shape, settings);
+            let out = sent.split_off(..if way.sends { shape.len() } else { 0 });
+            let into = received.split_off_mut(..if way.receives { shape.len() } else { 0 });
+            let (out, into) = (out.unwrap_or_default(), into.unwrap_or_default());
+            let mut transfer = match (way.sends, way.receives) {
+                (true, true) => SpidevTransfer::read_write(out, into),
+                (true, false) => SpidevTransfer::write(out),
+                (false, true) => SpidevTransfer::read(into),
+                (false, false) => SpidevTransfer::delay(0),
+            };
+            let wire = shape.options.wire(settings);
+            transfer.speed_hz = wire.clock;
+            transfer.bits_per_word = wire.word.bits() as u8;
+            let cs_change = index + 1 != request.end && shape.options.deselect.is_some();
+            push(&mut given, transfer, shape.options.delay, cs_change);
+        }
+        self.device.transfer_multiple(&mut given)?;
+        drop(given);
+
+        let mut received = &self.received[..];
+        for index in request {
+            let shape = message.shape(index);
+            if !Way::of(&shape, settings).receives {
+                continue;
+            }
+            let came = received.split_off(..shape.len()).unwrap_or_default();
+            let into = message.transfer(index).map(|transfer| transfer.buffers);
+            if let Some(
+                Buffers::Read(into) | Buffers::Both { read: into, .. } | Buffers::InPlace(into),
+            ) = into
+            {
+                let len = into.len().min(came.len());
+                into[..len].copy_from_slice(&came[..len]);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Controller for Spidev {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all(1)
+            .longest(self.bufsiz)
+            .words(&WordSize::ALL)
+    }
+
+    fn set(&mut self, _wire: &Wire) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn select(&mut self, _level: Level) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Never: messages are run whole.
+    fn transfer(&mut self, _words: &mut Words<'_>) -> Result<Progress, Fault> {
+        Err(Fault::Refused)
+    }
+
+    fn abort(&mut self) {
+        self.mode = None;
+    }
+
+    fn whole<M: Message + ?Sized>(
+        &mut self,
+        settings: &Settings,
+        message: &mut M,
+    ) -> Option<Result<(), (usize, Fault)>> {
+        Some(self.run(settings, message))
+    }
+}
+
+fn bufsiz() -> usize {
+    let told = std::fs::read_to_string(BUFSIZ_FILE).ok();
+    let told = told.and_then(|told| told.trim().parse().ok());
+    told.filter(|&told| told > 0).unwrap_or(BUFSIZ)
+}
+
+/// All of it in one number: setting the bit order by a request of its own and then the
+/// mode would take it back.
+fn mode(settings: &Settings) -> SpiModeFlags {
+    let mut mode = SpiModeFlags::empty();
+    mode.set(SpiModeFlags::SPI_CPHA, settings.mode.samples_second());
+    mode.set(SpiModeFlags::SPI_CPOL, settings.mode.idles_high());
+    let lsb_first = settings.order == BitOrder::LsbFirst;
+    mode.set(SpiModeFlags::SPI_LSB_FIRST, lsb_first);
+    mode.set(SpiModeFlags::SPI_3WIRE, settings.wires == Wires::Three);
+    match settings.select {
+        Select::None => mode |= SpiModeFlags::SPI_NO_CS,
+        Select::Line(_, Polarity::ActiveHigh) => mode |= SpiModeFlags::SPI_CS_HIGH,
+        Select::Line(_, Polarity::ActiveLow) => {}
+    }
+    mode
+}
+
+/// A device that was taken off its driver answers `ESHUTDOWN`.
+fn fault(error: &io::Error) -> Fault {
+    match error.raw_os_error() {
+        Some(ENODEV | ENXIO | ESHUTDOWN) => Fault::Gone,
+        other => Fault::System(other.unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Mode;
+
+    #[test]
+    fn everything_about_the_wires_is_in_one_mode() {
+        let settings = Settings {
+            order: BitOrder::LsbFirst,
+            wires: Wires::Three,
+            select: Select::Line(0, Polarity::ActiveHigh),
+            ..Settings::new(1, Select::None).mode(Mode::Mode2)
+        };
+        // linux/spi/spi.h: CPOL 2, CS_HIGH 4, LSB_FIRST 8, 3WIRE 0x10, NO_CS 0x40.
+        assert_eq!(mode(&settings).bits(), 0x1e);
+        let none = Settings {
+            select: Select::None,
+            ..Settings::new(1, Select::None).mode(Mode::Mode1)
+        };
+        assert_eq!(mode(&none).bits(), 0x41);
+    }
+}

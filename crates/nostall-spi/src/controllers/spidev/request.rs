@@ -1,0 +1,216 @@
+//! What Linux is given of a message, and how much at a time.
+
+use std::ops::Range;
+use std::vec::Vec;
+
+use libc::EMSGSIZE;
+use nostall_io::Nanos;
+use spidev::SpidevTransfer;
+
+use crate::error::Fault;
+use crate::settings::{Settings, Wires};
+use crate::transfer::{Outline, Shape};
+
+/// Transfers of a message: the request's number has 13 bits on some architectures for
+/// the bytes that describe them (`_IOC_SIZEBITS` in Linux's asm/ioctl.h), 32 for each
+/// (linux/spi/spidev.h). One more, and nothing would be sent, and no error told.
+const MOST_TRANSFERS: usize = (1 << 13) / 32 - 1;
+
+/// The longest delay of a transfer, in microseconds: `delay_usecs` has 16 bits.
+const LONGEST_DELAY: u64 = u16::MAX as u64;
+
+/// What Linux makes of `cs_change` where it is told nothing else: about 10 us
+/// (Documentation/spi/spi-summary.rst; spidev cannot tell it).
+const CS_CHANGE: Nanos = Nanos::from_micros(10);
+
+/// What Linux is given of a transfer.
+pub struct Way {
+    pub sends: bool,
+    pub receives: bool,
+}
+
+impl Way {
+    pub fn of(shape: &Shape, settings: &Settings) -> Self {
+        let receives = shape.read > 0;
+        // Where nothing is given to be sent, Linux sends zeros.
+        let made_up = receives && settings.fill != 0 && settings.wires == Wires::Four;
+        Self {
+            sends: shape.write > 0 || made_up,
+            receives,
+        }
+    }
+}
+
+/// The message's transfers, as many at a time as Linux is given: cut only where the
+/// device is deselected for longer than Linux would.
+pub fn requests<M: Outline + ?Sized>(message: &M) -> Vec<Range<usize>> {
+    let transfers = message.transfers();
+    let long = |&index: &usize| {
+        let span = message.shape(index).options.deselect;
+        span.is_some_and(|span| span > CS_CHANGE)
+    };
+    let ends = (0..transfers.saturating_sub(1)).filter(long);
+    let mut first = 0;
+    ends.map(|index| index + 1)
+        .chain([transfers])
+        .map(|end| std::mem::replace(&mut first, end)..end)
+        .filter(|request| !request.is_empty())
+        .collect()
+}
+
+/// Whether Linux will take these transfers at once, as far as can be known: how it
+/// rounds, it does not tell.
+pub fn fits<M: Outline + ?Sized>(
+    bufsiz: usize,
+    settings: &Settings,
+    message: &M,
+    request: Range<usize>,
+) -> Result<(), (usize, Fault)> {
+    let (mut sent, mut received, mut transfers) = (0_usize, 0_usize, 0_u64);
+    for index in request {
+        let shape = message.shape(index);
+        let way = Way::of(&shape, settings);
+        if way.sends {
+            sent = sent.saturating_add(shape.len());
+        }
+        if way.receives {
+            received = received.saturating_add(shape.len());
+        }
+        let micros = micros(shape.options.delay);
+        transfers = transfers.saturating_add(micros.div_ceil(LONGEST_DELAY).max(1));
+        if sent > bufsiz || received > bufsiz || transfers > MOST_TRANSFERS as u64 {
+            return Err((index, Fault::System(EMSGSIZE)));
+        }
+    }
+    Ok(())
+}
+
+/// A transfer, and those of no bytes that a long delay takes. The line moves after the
+/// last.
+pub fn push<'a, 'b>(
+    given: &mut Vec<SpidevTransfer<'a, 'b>>,
+    mut transfer: SpidevTransfer<'a, 'b>,
+    delay: Nanos,
+    cs_change: bool,
+) {
+    let mut left = micros(delay);
+    loop {
+        let delay = left.min(LONGEST_DELAY);
+        left -= delay;
+        let (speed_hz, bits_per_word) = (transfer.speed_hz, transfer.bits_per_word);
+        transfer.delay_usecs = delay as u16;
+        transfer.cs_change = u8::from(cs_change && left == 0);
+        given.push(transfer);
+        if left == 0 {
+            return;
+        }
+        transfer = SpidevTransfer::delay(0);
+        transfer.speed_hz = speed_hz;
+        transfer.bits_per_word = bits_per_word;
+    }
+}
+
+const fn micros(span: Nanos) -> u64 {
+    span.0.div_ceil(1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Select;
+    use crate::transfer::Transfer;
+
+    const SETTINGS: Settings = Settings::new(1_000_000, Select::line(0));
+
+    fn delays(delay: Nanos, cs_change: bool) -> Vec<(u16, u8)> {
+        let mut given = Vec::new();
+        push(&mut given, SpidevTransfer::write(&[1]), delay, cs_change);
+        given
+            .iter()
+            .map(|given| (given.delay_usecs, given.cs_change))
+            .collect()
+    }
+
+    #[test]
+    fn a_delay_is_never_shortened_and_the_line_moves_after_all_of_it() {
+        assert_eq!(delays(Nanos(0), true), [(0, 1)]);
+        assert_eq!(delays(Nanos(1), false), [(1, 0)]);
+        assert_eq!(delays(Nanos::from_micros(65_535), true), [(65_535, 1)]);
+        assert_eq!(
+            delays(Nanos::from_millis(100), true),
+            [(65_535, 0), (34_465, 1)]
+        );
+        let second = delays(Nanos::from_secs(1), true);
+        let sum: u64 = second.iter().map(|&(delay, _)| u64::from(delay)).sum();
+        assert_eq!(sum, 1_000_000);
+        assert_eq!(second.iter().filter(|&&(_, change)| change == 1).count(), 1);
+    }
+
+    #[test]
+    fn a_message_is_cut_only_where_linux_would_deselect_for_too_short() {
+        let short = || Transfer::write(&[1]).deselect(Nanos::from_micros(10));
+        let long = || Transfer::write(&[1]).deselect(Nanos(10_001));
+        let plain = || Transfer::write(&[1]);
+        let of = |message: &[Transfer<'_>]| -> Vec<_> {
+            let requests = requests(message);
+            requests.iter().map(|cut| (cut.start, cut.end)).collect()
+        };
+        assert_eq!(of(&[]), []);
+        assert_eq!(of(&[plain()]), [(0, 1)]);
+        assert_eq!(of(&[short(), plain(), plain()]), [(0, 3)]);
+        assert_eq!(of(&[long(), plain(), plain()]), [(0, 1), (1, 3)]);
+        assert_eq!(
+            of(&[plain(), long(), long(), plain()]),
+            [(0, 2), (2, 3), (3, 4)]
+        );
+    }
+
+    #[test]
+    fn what_linux_would_not_take_is_refused_and_the_transfer_named() {
+        let fits = |message: &[Transfer<'_>]| fits(100, &SETTINGS, message, 0..message.len());
+        let refused = |index| Err((index, Fault::System(EMSGSIZE)));
+        let mut into = [0; 60];
+        // Each way has room of its own.
+        let [bytes, more] = [[0; 60]; 2];
+        assert_eq!(
+            fits(&[Transfer::write(&bytes), Transfer::read(&mut into)]),
+            Ok(())
+        );
+        assert_eq!(
+            fits(&[Transfer::write(&bytes), Transfer::write(&more)]),
+            refused(1)
+        );
+        let mut many: Vec<_> = (0..255).map(|_| Transfer::write(&[])).collect();
+        assert_eq!(fits(&many), Ok(()));
+        many[0] = Transfer::pause(Nanos::from_millis(66));
+        assert_eq!(fits(&many), refused(254));
+        assert_eq!(fits(&[Transfer::pause(Nanos(u64::MAX))]), refused(0));
+    }
+
+    #[test]
+    fn nothing_is_sent_where_only_zeros_would_be_or_only_one_wire_is_there() {
+        let way = |settings: &Settings, read: usize, write: usize| {
+            let shape = Shape {
+                write,
+                read,
+                ..Shape::default()
+            };
+            let way = Way::of(&shape, settings);
+            (way.sends, way.receives)
+        };
+        let filled = Settings {
+            fill: 0xff,
+            ..SETTINGS
+        };
+        let three = Settings {
+            wires: Wires::Three,
+            ..filled
+        };
+        assert_eq!(way(&SETTINGS, 4, 0), (false, true));
+        assert_eq!(way(&filled, 4, 0), (true, true));
+        assert_eq!(way(&three, 4, 0), (false, true));
+        assert_eq!(way(&filled, 0, 4), (true, false));
+        assert_eq!(way(&SETTINGS, 4, 1), (true, true));
+        assert_eq!(way(&filled, 0, 0), (false, false));
+    }
+}

@@ -1,0 +1,341 @@
+//! `nostall spi bench`: what a bus of a Linux board does, and what its kernel costs.
+
+mod board;
+mod counters;
+mod json;
+mod message;
+mod stint;
+mod text;
+mod ways;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use nostall_spi::{BitOrder, Mode, Polarity, Select, Settings, Wires};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use spidev::{SpiModeFlags, Spidev, SpidevOptions};
+
+use crate::output::{note, to_stdout};
+use board::{Board, Set, shown};
+use message::{Message, What, hex};
+use ways::{MOST_THREADS, Row, Way, Ways};
+
+/// Each way's turns. What disturbs one disturbs the others too.
+const ROUNDS: u32 = 5;
+
+/// Lengths that tell one cost from another, beside the longest there is.
+const LENGTHS: [usize; 3] = [4, 64, 1024];
+
+/// Measure an SPI bus of this board, through Linux's spidev
+///
+/// Shows what Linux says of the device and its controller. Then, if it is told what
+/// it may send, sends messages one after the other, of several lengths, from one
+/// thread and from several: by the file as it is, behind a mutex, and over nostall's
+/// bus. Tells messages a second beside what the clock allows, latencies, switches
+/// between tasks, what Linux counted itself, and whether its worker thread was woken
+/// for messages that it had nothing to do with.
+///
+/// Nothing is sent unless --send or --loopback says what: only you know what the chip
+/// at the other end makes of it. `--send 9f`, for example, has a serial flash tell
+/// its identity, and harms none. With --loopback, MOSI is wired to MISO, and what
+/// comes back is compared.
+///
+/// Needs the right to read and write the file; of the device, nothing but the mode is
+/// changed, and set back at the end.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The device, /dev/spidev0.0 for example
+    #[arg(value_name = "DEVICE")]
+    device: PathBuf,
+
+    /// Send these bytes, given in hexadecimal, and zeros after them up to the
+    /// message's length
+    #[arg(long, value_name = "HEX", value_parser = message::bytes_of, group = "what")]
+    send: Option<message::Bytes>,
+
+    /// Send a pattern, and compare what comes back: MOSI is wired to MISO
+    #[arg(long, group = "what")]
+    loopback: bool,
+
+    /// Select nothing, if the controller can
+    #[arg(long, requires = "what")]
+    no_cs: bool,
+
+    /// Clock, in hertz: 500k, 10M; the device's own unless given
+    #[arg(long, value_name = "HZ", value_parser = hertz, requires = "what")]
+    speed: Option<u32>,
+
+    /// Clock polarity and phase; as they are unless given
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=3), requires = "what")]
+    mode: Option<u8>,
+
+    /// Lengths of messages; 4, 64, 1024 and the longest there is, unless given
+    #[arg(long, value_name = "N,...", value_delimiter = ',', requires = "what",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    bytes: Vec<u32>,
+
+    /// Threads at once, in the second part; 1 leaves it out
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=MOST_THREADS as i64))]
+    threads: u32,
+
+    /// How long each line of the table is measured
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+
+    /// Write the figures there too, for programs
+    #[arg(long, value_name = "FILE", requires = "what")]
+    json: Option<PathBuf>,
+}
+
+/// What was measured.
+struct Measured {
+    clock: u32,
+    rows: Vec<Row>,
+    /// What came in first.
+    answer: Message,
+    ours: nostall_spi::Statistics,
+    has_worker: bool,
+}
+
+/// Does what the arguments say.
+///
+/// # Errors
+///
+/// Whatever kept the bus from being measured, in one line for a person.
+pub fn run(args: &Args) -> Result<()> {
+    let path = &*args.device;
+    let board = Board::of(path)?;
+    let file = open(path)?;
+    let set = Set::of(&file)
+        .with_context(|| format!("{} does not answer as spidev does", shown(path)))?;
+    to_stdout(|out| text::board(out, path, &board, &set))?;
+    let Some(what) = args.what() else {
+        return to_stdout(|out| text::nothing_sent(out));
+    };
+    let settings = args.settings(&set)?;
+    let lengths = args.lengths(&what, board.bufsiz)?;
+
+    let stop = stops_politely()?;
+    // Set back last, whatever happens.
+    let _as_it_was = AsItWas {
+        file,
+        mode: set.mode,
+    };
+    let before = board.counters();
+    let measured =
+        measure(args, &board, &what, settings, &lengths, &stop).with_context(|| shown(path))?;
+    let after = board.counters();
+    to_stdout(|out| {
+        text::measured(out, &board, &what, &measured)?;
+        text::counters(out, &board, before, after)
+    })?;
+    if let Some(file) = &args.json {
+        let document = json::document(&board, &measured)?;
+        fs::write(file, document).with_context(|| file.display().to_string())?;
+    }
+    let changed: u64 = measured.rows.iter().map(|row| row.tally.changed).sum();
+    ensure!(
+        changed == 0,
+        "{changed} messages did not come back as they were sent: a slower clock (--speed), \
+         shorter wires?"
+    );
+    Ok(())
+}
+
+fn measure(
+    args: &Args,
+    board: &Board,
+    what: &What,
+    settings: Settings,
+    lengths: &[usize],
+    stop: &AtomicBool,
+) -> Result<Measured> {
+    let threads = args.threads as usize;
+    let ways = Ways::open(&args.device, board, what, settings, threads)?;
+    let mut answer = None;
+    for &length in lengths {
+        let message = ways.try_out(length)?;
+        if message.is_changed() {
+            bail!(
+                "what was sent did not come back (of {length} bytes: sent {}, came {}): wire \
+                 MOSI to MISO, or try a slower clock (--speed)",
+                hex(&message.sent),
+                hex(&message.received)
+            );
+        }
+        answer = answer.or(Some(message));
+    }
+    let answer = answer.context("no length to be measured")?;
+
+    let shortest = answer.sent.len();
+    let alone = [Way::Spidev, Way::Caller].map(|way| (way, 1));
+    let together = [Way::Spidev, Way::Mutex, Way::Caller].map(|way| (way, threads));
+    let mut parts: Vec<(usize, &[(Way, usize)])> =
+        lengths.iter().map(|&length| (length, &alone[..])).collect();
+    if threads > 1 {
+        parts.push((shortest, &together));
+    }
+    let lines: usize = parts.iter().map(|(_, ways)| ways.len()).sum();
+    note(format_args!(
+        "measuring for {} s or a little more",
+        lines as u64 * u64::from(args.seconds)
+    ));
+
+    let span = Duration::from_secs(args.seconds.into()) / ROUNDS;
+    let rows = ways.beside_worker(|| {
+        let mut rows = Vec::new();
+        for (length, part) in parts {
+            let new = |&(way, threads): &(Way, usize)| Row::new(way, threads, length);
+            let mut part = part.iter().map(new).collect::<Result<Vec<_>>>()?;
+            for _ in 0..ROUNDS {
+                for row in &mut part {
+                    ways.round(row, span, stop)?;
+                    if stop.load(Ordering::Relaxed) {
+                        bail!("interrupted; the device is set as it was");
+                    }
+                }
+            }
+            rows.append(&mut part);
+        }
+        Ok(rows)
+    })?;
+    Ok(Measured {
+        clock: settings.clock,
+        rows,
+        answer,
+        ours: ways.statistics(),
+        has_worker: ways.worker().is_some(),
+    })
+}
+
+impl Args {
+    fn what(&self) -> Option<What> {
+        match (&self.send, self.loopback) {
+            (Some(bytes), _) => Some(What::Bytes(bytes.0.clone())),
+            (None, true) => Some(What::Loopback),
+            (None, false) => None,
+        }
+    }
+
+    /// The device's, as far as nothing else was asked for.
+    fn settings(&self, set: &Set) -> Result<Settings> {
+        let has = |flag| set.mode.contains(flag);
+        let clock = self.speed.unwrap_or(set.clock);
+        ensure!(
+            clock > 0,
+            "Linux knows no clock for this device: say which, by --speed"
+        );
+        let polarity = match has(SpiModeFlags::SPI_CS_HIGH) {
+            true => Polarity::ActiveHigh,
+            false => Polarity::ActiveLow,
+        };
+        let select = match self.no_cs || has(SpiModeFlags::SPI_NO_CS) {
+            true => Select::None,
+            false => Select::Line(0, polarity),
+        };
+        let number =
+            usize::from(has(SpiModeFlags::SPI_CPOL)) * 2 + usize::from(has(SpiModeFlags::SPI_CPHA));
+        let mut settings = Settings::new(clock, select);
+        settings.mode = Mode::ALL[self.mode.map_or(number, usize::from)];
+        if has(SpiModeFlags::SPI_LSB_FIRST) {
+            settings.order = BitOrder::LsbFirst;
+        }
+        ensure!(
+            !has(SpiModeFlags::SPI_3WIRE),
+            "the device has one wire for both directions, and a message here goes both ways"
+        );
+        settings.wires = Wires::Four;
+        Ok(settings)
+    }
+
+    /// Of the messages, the shortest first.
+    fn lengths(&self, what: &What, bufsiz: usize) -> Result<Vec<usize>> {
+        let least = what.least();
+        let mut lengths: Vec<usize> = if self.bytes.is_empty() {
+            let usual = LENGTHS.iter().map(|&length| length.max(least));
+            usual
+                .chain([bufsiz])
+                .map(|length| length.min(bufsiz))
+                .collect()
+        } else {
+            self.bytes.iter().map(|&length| length as usize).collect()
+        };
+        lengths.sort_unstable();
+        lengths.dedup();
+        let in_range = |length: &usize| (least..=bufsiz).contains(length);
+        ensure!(
+            lengths.iter().all(in_range),
+            "messages are of {least} (as --send says) to {bufsiz} bytes (spidev's bufsiz)"
+        );
+        Ok(lengths)
+    }
+}
+
+fn open(path: &Path) -> Result<Spidev> {
+    Spidev::open(path).map_err(|error| {
+        let name = shown(path);
+        match error.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM) => anyhow!(
+                "{name}: {error}: run it as root, or become a member of the file's group \
+                 (ls -l {name})"
+            ),
+            Some(libc::ENXIO | libc::ENODEV) => {
+                anyhow!("{name}: {error}: the device was taken from spidev")
+            }
+            _ => anyhow!("{name}: {error}"),
+        }
+    })
+}
+
+/// Set when we are to end: the message under way is finished, and the mode set back. A
+/// second time ends us at once.
+fn stops_politely() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// Sets the mode back, which would outlast us.
+struct AsItWas {
+    file: Spidev,
+    mode: SpiModeFlags,
+}
+
+impl Drop for AsItWas {
+    fn drop(&mut self) {
+        let is = Set::of(&self.file).map(|set| set.mode);
+        // A device that is gone needs nothing.
+        if is.is_ok_and(|is| is != self.mode) {
+            let options = SpidevOptions::new().mode(self.mode).build();
+            if let Err(error) = self.file.configure(&options) {
+                note(format_args!("the mode could not be set back: {error}"));
+            }
+        }
+    }
+}
+
+/// `500k`, `10M`, `1000000`.
+fn hertz(text: &str) -> Result<u32, String> {
+    let (digits, unit) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
+        Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+        _ => (text, 1),
+    };
+    let number: Option<u32> = digits.parse().ok();
+    number
+        .and_then(|number| number.checked_mul(unit))
+        .filter(|&hertz| hertz > 0 && !digits.starts_with('+'))
+        .ok_or_else(|| "not a clock in hertz: 10000000, 500k, 10M".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

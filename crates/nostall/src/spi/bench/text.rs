@@ -1,0 +1,306 @@
+//! What is told a person.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use comfy_table::Table;
+use spidev::SpiModeFlags;
+
+use super::Measured;
+use super::board::{Board, Node, Set, shown};
+use super::counters::{Counters, NAMES};
+use super::message::{What, hex};
+use super::ways::{Row, Way};
+use crate::grouped::grouped;
+use crate::run::table::{aligned, percent, time};
+
+/// From here on Linux is said to wake its worker for every message.
+const PUMPS: f64 = 0.5;
+
+pub fn board(out: &mut dyn Write, path: &Path, board: &Board, set: &Set) -> io::Result<()> {
+    writeln!(out, "spi at {}, Linux {}", shown(path), board.release)?;
+    writeln!(out)?;
+    let node = |node: &Option<Node>| {
+        let Some(node) = node else {
+            return "not known: there is no sysfs".to_owned();
+        };
+        let parts = [Some(&node.name), node.is.as_ref(), node.driver.as_ref()];
+        let parts: Vec<_> = parts.into_iter().flatten().map(String::as_str).collect();
+        parts.join("; ")
+    };
+    writeln!(out, "device      {}", node(&board.device))?;
+    writeln!(out, "controller  {}", node(&board.controller))?;
+    writeln!(out, "mode        {}", mode(set.mode))?;
+    let clock = grouped(set.clock);
+    writeln!(out, "clock       {clock} Hz at most")?;
+    writeln!(out, "word        {} bits", set.bits)?;
+    let bufsiz = grouped(board.bufsiz);
+    writeln!(
+        out,
+        "message     {bufsiz} bytes each way at most (spidev's bufsiz)"
+    )
+}
+
+fn mode(mode: SpiModeFlags) -> String {
+    let number = mode.bits() & 3;
+    let mut text = format!("{number}");
+    for (flag, is) in [
+        (SpiModeFlags::SPI_CS_HIGH, "selected by a high level"),
+        (SpiModeFlags::SPI_LSB_FIRST, "least significant bit first"),
+        (SpiModeFlags::SPI_3WIRE, "one wire for both directions"),
+        (SpiModeFlags::SPI_LOOP, "loopback inside the controller"),
+        (SpiModeFlags::SPI_NO_CS, "no chip select"),
+        (SpiModeFlags::SPI_READY, "waits for a ready line"),
+        (SpiModeFlags::SPI_TX_DUAL, "may send on 2 wires"),
+        (SpiModeFlags::SPI_TX_QUAD, "may send on 4 wires"),
+        (SpiModeFlags::SPI_RX_DUAL, "may receive on 2 wires"),
+        (SpiModeFlags::SPI_RX_QUAD, "may receive on 4 wires"),
+    ] {
+        if mode.contains(flag) {
+            text = text + ", " + is;
+        }
+    }
+    text
+}
+
+pub fn nothing_sent(out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out)?;
+    writeln!(
+        out,
+        "Nothing was sent: only you know what the chip makes of it. Say what it may be:"
+    )?;
+    writeln!(
+        out,
+        "--send 9f, which has a serial flash tell its identity, or --loopback where"
+    )?;
+    writeln!(out, "MOSI is wired to MISO.")
+}
+
+pub fn measured(
+    out: &mut dyn Write,
+    board: &Board,
+    what: &What,
+    measured: &Measured,
+) -> io::Result<()> {
+    let Measured {
+        clock,
+        rows,
+        answer,
+        ours,
+        has_worker,
+    } = measured;
+    writeln!(out)?;
+    let (sent, came) = (hex(&answer.sent), hex(&answer.received));
+    writeln!(out, "sent {sent}; came {came}")?;
+    writeln!(out)?;
+    let mut table = Table::new();
+    table.set_header([
+        "bytes",
+        "threads",
+        "by",
+        "messages/s",
+        "of clock",
+        "median",
+        "99.9 %",
+        "longest",
+        "switches",
+        "at once",
+        "woken",
+        "its CPU",
+    ]);
+    for row in rows {
+        table.add_row(cells(row, *clock));
+    }
+    writeln!(out, "{}", aligned(table, 0))?;
+    writeln!(out)?;
+    let worker = board.controller.as_ref().map_or("spi", |node| &node.name);
+    writeln!(
+        out,
+        "spidev: the file, opened by each thread; mutex: one file behind one; caller:
+nostall's bus over it. of clock: of what {} Hz allow, which leave no
+time for anything but bits. median, 99.9 %, longest: from one message's end to
+the next one's. switches: times a message that its thread gave the CPU away or
+lost it. at once: messages that Linux ran in their caller's context. woken, its
+CPU: times a message that Linux's worker {worker} was woken, and what it had of
+a CPU (- where this kernel does not tell).",
+        grouped(*clock)
+    )?;
+    writeln!(out)?;
+    for line in [
+        fit(rows, *clock),
+        pump(rows, worker, *has_worker),
+        shared(rows, ours.by_worker, ours.wakeups),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        writeln!(out, "{line}")?;
+    }
+    if *what == What::Loopback {
+        let messages: u64 = rows.iter().map(|row| row.tally.messages()).sum();
+        let changed: u64 = rows.iter().map(|row| row.tally.changed).sum();
+        let messages = grouped(messages);
+        writeln!(
+            out,
+            "Of {messages} messages, {changed} did not come back as they were sent."
+        )?;
+    }
+    Ok(())
+}
+
+fn cells(row: &Row, clock: u32) -> [String; 12] {
+    let dash = || "-".to_owned();
+    let worker = row.worker;
+    [
+        grouped(row.bytes),
+        row.threads.to_string(),
+        row.way.name().to_owned(),
+        format!("{:.0}", row.rate()),
+        percent(row.of_clock(clock)),
+        time(row.latency(0.5) as f64),
+        time(row.latency(0.999) as f64),
+        time(row.tally.latency.max() as f64),
+        row.tally
+            .switches
+            .map_or_else(dash, |switches| format!("{:.2}", row.each(switches))),
+        row.linux
+            .and_then(|linux| linux.immediate())
+            .map_or_else(dash, percent),
+        worker.map_or_else(dash, |worker| format!("{:.2}", row.each(worker.wakeups))),
+        worker.map_or_else(dash, |worker| {
+            percent(worker.time.as_secs_f64() / row.took.as_secs_f64())
+        }),
+    ]
+}
+
+/// What a message costs besides its bytes.
+fn fit(rows: &[Row], clock: u32) -> Option<String> {
+    let alone = |row: &&Row| row.threads == 1 && row.way == Way::Spidev;
+    let shortest = rows.iter().filter(alone).min_by_key(|row| row.bytes)?;
+    let longest = rows.iter().filter(alone).max_by_key(|row| row.bytes)?;
+    let more = longest
+        .bytes
+        .checked_sub(shortest.bytes)
+        .filter(|&more| more > 0)?;
+    let (short, long) = (shortest.latency(0.5) as f64, longest.latency(0.5) as f64);
+    let byte = (long - short).max(0.0) / more as f64;
+    let besides = (short - byte * shortest.bytes as f64).max(0.0);
+    let by_clock = 8e9 / f64::from(clock);
+    let mut line = format!(
+        "A message costs {} besides its bytes, and a byte {}; by the clock it is {}.",
+        time(besides),
+        time(byte),
+        time(by_clock)
+    );
+    if byte < 0.9 * by_clock {
+        line += "\nFaster than that clock: the bus is an emulated one, or runs at another.";
+    }
+    Some(line)
+}
+
+/// Seed 003: a worker that is woken to find nothing to do.
+fn pump(rows: &[Row], worker: &str, there: bool) -> Option<String> {
+    let row = rows.iter().find(|row| row.threads == 1)?;
+    if !there {
+        return Some(format!(
+            "No thread of Linux's named {worker} is to be seen: whether it pumps is not known."
+        ));
+    }
+    let done = row.worker?;
+    let woken = row.each(done.wakeups);
+    let cpu = percent(done.time.as_secs_f64() / row.took.as_secs_f64());
+    Some(if woken >= PUMPS {
+        format!(
+            "Linux pumps: it woke its worker {woken:.2} times a message, for {cpu} of a CPU.\n\
+             A Linux of 2022 or newer does not (its commit ae7d2346dc89)."
+        )
+    } else {
+        format!("Linux does not pump: its worker was woken {woken:.2} times a message.")
+    })
+}
+
+/// What became of our own bus.
+fn shared(rows: &[Row], by_worker: usize, wakeups: usize) -> Option<String> {
+    rows.iter().find(|row| row.threads > 1)?;
+    let (by_worker, wakeups) = (grouped(by_worker), grouped(wakeups));
+    Some(format!(
+        "nostall's own worker ran {by_worker} messages, and was woken {wakeups} times."
+    ))
+}
+
+pub fn counters(
+    out: &mut dyn Write,
+    board: &Board,
+    before: [Option<Counters>; 2],
+    after: [Option<Counters>; 2],
+) -> io::Result<()> {
+    let nodes = [&board.device, &board.controller];
+    let seen = nodes.into_iter().zip(before.into_iter().zip(after));
+    let seen: Vec<_> = seen
+        .filter_map(|(node, (before, after))| Some((node.as_ref()?, before?, after?)))
+        .collect();
+    if seen.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new();
+    let mut header = vec!["Linux counted".to_owned()];
+    for (node, ..) in &seen {
+        header.extend([
+            format!("{} before", node.name),
+            "after".to_owned(),
+            "so".to_owned(),
+        ]);
+    }
+    table.set_header(header);
+    for (i, name) in NAMES.into_iter().enumerate() {
+        let counts = seen.iter().flat_map(|&(_, before, after)| {
+            [before, after, after - before].map(|counters| grouped(counters.values[i]))
+        });
+        table.add_row([name.to_owned()].into_iter().chain(counts));
+    }
+    writeln!(out)?;
+    writeln!(out, "{}", aligned(table, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::counters::Done;
+    use super::*;
+    use std::time::Duration;
+
+    /// So many messages of `bytes` in a second, of so many nanoseconds each.
+    fn row(bytes: usize, messages: u64, nanos: u64, wakeups: u64) -> Row {
+        let mut row = Row::new(Way::Spidev, 1, bytes).unwrap();
+        row.tally.latency.record_n(nanos, messages).unwrap();
+        row.took = Duration::from_secs(1);
+        row.worker = Some(Done {
+            wakeups,
+            time: Duration::from_millis(310),
+        });
+        row
+    }
+
+    #[test]
+    fn a_worker_that_is_woken_for_every_message_is_told_of() {
+        let pumps = pump(&[row(4, 40_000, 25_000, 39_990)], "spi0", true).unwrap();
+        assert!(pumps.contains("woke its worker 1.00 times"), "{pumps}");
+        assert!(pumps.contains("31.0 % of a CPU"), "{pumps}");
+        let does_not = pump(&[row(4, 40_000, 25_000, 1)], "spi0", true).unwrap();
+        assert!(does_not.contains("does not pump"), "{does_not}");
+        let hidden = pump(&[row(4, 40_000, 25_000, 1)], "spi0", false).unwrap();
+        assert!(hidden.contains("not known"), "{hidden}");
+    }
+
+    #[test]
+    fn what_a_message_costs_besides_its_bytes_is_told_apart() {
+        // 20 us, and 1 us for each byte; by a clock of 8 MHz too.
+        let rows = [row(4, 9, 24_000, 0), row(1_000, 9, 1_020_000, 0)];
+        let told = fit(&rows, 8_000_000).unwrap();
+        assert!(told.contains("costs 20."), "{told}");
+        assert!(told.contains("by the clock it is 1.00 us"), "{told}");
+        assert!(!told.contains("Faster"), "{told}");
+        let told = fit(&rows, 1_000_000).unwrap();
+        assert!(told.contains("Faster than that clock"), "{told}");
+        assert_eq!(fit(&rows[..1], 8_000_000), None);
+    }
+}

@@ -1,0 +1,282 @@
+//! The ways of sending: Linux's file as it is, behind a mutex, and our bus on it.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use nostall_spi::controllers;
+use nostall_spi::{Bus, Config, Device, Error, Fault, Settings, Statistics, Threads, Transfer};
+use spidev::{Spidev, SpidevTransfer};
+
+use super::board::{Board, shown};
+use super::counters::{Counters, Done, Worker};
+use super::message::{Message, What};
+use super::stint::{self, Came, Sender, Tally};
+
+/// Threads at once, at most.
+pub const MOST_THREADS: usize = 64;
+
+/// One place for each thread that may want the bus.
+type OurBus = Bus<controllers::Spidev, Threads, MOST_THREADS, 64>;
+type OurDevice<'b> = Device<'b, controllers::Spidev, Threads, MOST_THREADS, 64>;
+
+/// A way of sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Each thread has opened the file for itself; Linux brings them into line.
+    Spidev,
+    /// One file, behind a mutex.
+    Mutex,
+    /// One file, on a bus of ours with a worker.
+    Caller,
+}
+
+impl Way {
+    /// A stable word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Spidev => "spidev",
+            Self::Mutex => "mutex",
+            Self::Caller => "caller",
+        }
+    }
+}
+
+/// A number of messages that were sent in a way.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub way: Way,
+    pub threads: usize,
+    pub bytes: usize,
+    pub tally: Tally,
+    /// Messages a second, of each round.
+    pub rates: Vec<f64>,
+    pub took: Duration,
+    /// Of Linux's, for the controller: other devices' messages are among them.
+    pub linux: Option<Counters>,
+    pub worker: Option<Done>,
+}
+
+impl Row {
+    pub fn new(way: Way, threads: usize, bytes: usize) -> Result<Self> {
+        Ok(Self {
+            way,
+            threads,
+            bytes,
+            tally: Tally::new()?,
+            rates: Vec::new(),
+            took: Duration::ZERO,
+            linux: Some(Counters::default()),
+            worker: Some(Done::default()),
+        })
+    }
+
+    /// Messages a second, the median of the rounds.
+    pub fn rate(&self) -> f64 {
+        let mut rates = self.rates.clone();
+        rates.sort_unstable_by(f64::total_cmp);
+        rates.get(rates.len() / 2).copied().unwrap_or(0.0)
+    }
+
+    /// Nanoseconds within which so large a share of the messages was through.
+    pub fn latency(&self, share: f64) -> u64 {
+        self.tally.latency.value_at_quantile(share)
+    }
+
+    /// Of what so fast a clock allows, which leaves no time for anything but bits.
+    pub fn of_clock(&self, hertz: u32) -> f64 {
+        self.rate() * 8.0 * self.bytes as f64 / f64::from(hertz.max(1))
+    }
+
+    pub fn each(&self, count: u64) -> f64 {
+        count as f64 / self.tally.messages().max(1) as f64
+    }
+}
+
+/// Everything that is opened.
+pub struct Ways<'a> {
+    what: &'a What,
+    board: &'a Board,
+    worker: Option<Worker>,
+    settings: Settings,
+    files: Vec<Spidev>,
+    shared: Mutex<Spidev>,
+    bus: OurBus,
+}
+
+impl<'a> Ways<'a> {
+    /// Opens the file as often as there will be threads.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn open(
+        path: &Path,
+        board: &'a Board,
+        what: &'a What,
+        settings: Settings,
+        threads: usize,
+    ) -> Result<Self> {
+        let open = || Spidev::open(path).context(shown(path));
+        let controller = controllers::Spidev::open(path).context(shown(path))?;
+        Ok(Self {
+            what,
+            board,
+            worker: board
+                .controller
+                .as_ref()
+                .and_then(|controller| Worker::of(&controller.name)),
+            settings,
+            files: (0..threads).map(|_| open()).collect::<Result<_>>()?,
+            shared: Mutex::new(open()?),
+            bus: Bus::new(controller, Threads::new(), Config::DEFAULT),
+        })
+    }
+
+    pub const fn worker(&self) -> Option<Worker> {
+        self.worker
+    }
+
+    /// Does it while a thread serves as our bus's worker. Once.
+    pub fn beside_worker<T>(&self, run: impl FnOnce() -> T) -> T {
+        /// Whatever happens.
+        struct Ends<'a>(&'a Threads);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                self.0.stop();
+            }
+        }
+        thread::scope(|scope| {
+            let _ends = Ends(self.bus.platform());
+            scope.spawn(|| Threads::serve(&self.bus));
+            run()
+        })
+    }
+
+    /// Sends a message of so many bytes, and gives it with what came in. It sets the
+    /// device's mode, for all ways: by ours.
+    ///
+    /// # Errors
+    ///
+    /// What Linux has against it.
+    pub fn try_out(&self, bytes: usize) -> Result<Message> {
+        let mut message = Message::new(self.what, bytes, 0);
+        message.next();
+        send_ours(&self.device()?, &mut message)?;
+        Ok(message)
+    }
+
+    /// Adds a round of `span` to `row`.
+    ///
+    /// # Errors
+    ///
+    /// The first that a message met.
+    pub fn round(&self, row: &mut Row, span: Duration, stop: &AtomicBool) -> Result<()> {
+        let senders: Result<Vec<_>> = (0..row.threads)
+            .map(|number| self.sender(row.way, number, row.bytes))
+            .collect();
+        let look = || (self.board.counters()[1], self.worker.and_then(Worker::done));
+        let senders = senders?;
+        let before = look();
+        let (tally, took) = stint::run(senders, span, stop)?;
+        let after = look();
+        row.rates.push(tally.messages() as f64 / took.as_secs_f64());
+        row.took += took;
+        row.tally.add(&tally)?;
+        row.linux = sum(row.linux, before.0, after.0);
+        row.worker = sum(row.worker, before.1, after.1);
+        Ok(())
+    }
+
+    /// What our bus did.
+    pub fn statistics(&self) -> Statistics {
+        self.bus.statistics()
+    }
+
+    fn device(&self) -> Result<OurDevice<'_>> {
+        Ok(self.bus.device(self.settings)?)
+    }
+
+    fn sender(&self, way: Way, number: usize, bytes: usize) -> Result<Sender<'_>> {
+        let mut message = Message::new(self.what, bytes, number);
+        let clock = self.settings.clock;
+        Ok(match way {
+            Way::Spidev => {
+                let file = self.files.get(number).context("a file a thread")?;
+                Box::new(move || send(file, clock, &mut message))
+            }
+            Way::Mutex => Box::new(move || {
+                let file = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+                send(&file, clock, &mut message)
+            }),
+            Way::Caller => {
+                let device = self.device()?;
+                Box::new(move || send_ours(&device, &mut message))
+            }
+        })
+    }
+}
+
+fn sum<T: std::ops::AddAssign + std::ops::Sub<Output = T>>(
+    sum: Option<T>,
+    before: Option<T>,
+    after: Option<T>,
+) -> Option<T> {
+    let (mut sum, before, after) = (sum?, before?, after?);
+    sum += after - before;
+    Some(sum)
+}
+
+fn send(file: &Spidev, clock: u32, message: &mut Message) -> Result<Came> {
+    message.next();
+    let mut transfer = SpidevTransfer::read_write(&message.sent, &mut message.received);
+    transfer.speed_hz = clock;
+    transfer.bits_per_word = 8;
+    file.transfer(&mut transfer).map_err(|error| why(&error))?;
+    Ok(came(message))
+}
+
+fn send_ours(device: &OurDevice<'_>, message: &mut Message) -> Result<Came> {
+    message.next();
+    let mut transfer = [Transfer::both(&message.sent, &mut message.received)];
+    device.sync(&mut transfer).map_err(|error| match error {
+        Error::Failed {
+            fault: Fault::System(number),
+            ..
+        } => why(&io::Error::from_raw_os_error(number)),
+        Error::Failed {
+            fault: Fault::Gone, ..
+        } => gone(),
+        other => anyhow!(other),
+    })?;
+    Ok(came(message))
+}
+
+/// Linux's errors in a person's words.
+fn why(error: &io::Error) -> anyhow::Error {
+    match error.raw_os_error() {
+        Some(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN) => gone(),
+        Some(libc::EINVAL) => anyhow!(
+            "Linux refuses the message: the controller cannot have this mode, clock or chip \
+             select (dmesg tells which)"
+        ),
+        Some(libc::EMSGSIZE) => anyhow!("Linux refuses the message: it is too long for spidev"),
+        Some(libc::ETIMEDOUT) => anyhow!("the controller did not finish a message in time"),
+        _ => anyhow!("{error}"),
+    }
+}
+
+fn gone() -> anyhow::Error {
+    anyhow!("the device is gone: somebody took it from spidev, or its controller away")
+}
+
+fn came(message: &Message) -> Came {
+    match message.is_changed() {
+        true => Came::Changed,
+        false => Came::AsItShould,
+    }
+}

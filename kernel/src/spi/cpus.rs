@@ -206,7 +206,7 @@ impl Platform for Cpus {
     }
 
     /// About what it takes to sleep and be woken by another CPU.
-    fn looks(&self) -> u32 {
-        200
+    fn looks(&self) -> Nanos {
+        Nanos::from_micros(20)
     }
 }

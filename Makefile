@@ -5,7 +5,8 @@
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check msrv no_std miri fuzz install-check
+.PHONY: help setup run test check msrv no_std fuzz install-check \
+	miri miri-io miri-uart miri-spi miri-pstore miri-pstore-std
 
 # Without a message of what happens, a long build looks like a hang.
 help:
@@ -65,26 +66,32 @@ msrv:
 	@scripts/setup msrv
 	cargo +$$(scripts/setup print-msrv) check --locked --all-targets --all-features --target-dir target/msrv
 
+# One after the other they take twice as long on two CPUs: what runs under Miri runs in
+# one thread.
 miri:
 	@scripts/setup miri
-	PROPTEST_CASES=64 MIRIFLAGS=-Zmiri-disable-isolation \
-	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-io \
-		--all-features --target-dir target/miri
-	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
-	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-uart \
-		--lib --all-features --target-dir target/miri
-	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
-	cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-spi \
-		--features std --test messages --test sharing --test futures --target-dir target/miri
-	@# Without AVX2, what needs it would not run. It does not
-	@# allocate where it is unsafe; its tests do, and leak.
-	@for features in '' '--features std'; do \
-		echo "miri: nostall-pstore $$features"; \
-		PROPTEST_CASES=2 MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-ignore-leaks' \
-		RUSTFLAGS=-Ctarget-feature=+avx2 \
-		cargo +$$(scripts/setup print-nightly) miri test --locked --package nostall-pstore \
-			--lib $$features --target-dir target/miri || exit 1; \
-	done
+	@cargo +$$(scripts/setup print-nightly) miri setup
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
+		miri-pstore-std miri-spi miri-pstore miri-uart miri-io
+
+MIRI = MIRIFLAGS='-Zmiri-disable-isolation $(1)' \
+	cargo +$$(scripts/setup print-nightly) miri test --locked --package
+# Without AVX2, what needs it would not run. It does not allocate where it is unsafe; its
+# tests do, and leak.
+MIRI_PSTORE = PROPTEST_CASES=2 RUSTFLAGS=-Ctarget-feature=+avx2 \
+	$(call MIRI,-Zmiri-ignore-leaks) nostall-pstore --lib --target-dir target/miri-pstore
+
+miri-io:
+	PROPTEST_CASES=64 $(MIRI) nostall-io --all-features --target-dir target/miri
+miri-uart:
+	PROPTEST_CASES=2 $(MIRI) nostall-uart --lib --all-features --target-dir target/miri
+miri-spi:
+	PROPTEST_CASES=2 $(MIRI) nostall-spi --features std \
+		--test messages --test sharing --test futures --target-dir target/miri
+miri-pstore:
+	$(MIRI_PSTORE)
+miri-pstore-std:
+	$(MIRI_PSTORE) --features std
 
 FUZZ_TARGETS := pci_dump pci_mcfg pci_model pci_walk pstore_decode pstore_decompress \
 	pstore_format pstore_image pstore_region pstore_symbols pstore_zone uart_model

@@ -9,7 +9,8 @@ use std::process::Command;
 
 use nostall_devices::spi::{CardFault, FlashFault};
 use nostall_vm::spi::{Broken, Experiment, Image, Outcome, model};
-use nostall_work::spi::{Fat, Job, Strategy};
+use nostall_work::spi::{Fat, Job, Strategy as Driven};
+use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
@@ -76,7 +77,7 @@ fn the_worker_is_woken_once_and_never_runs_a_message() {
     };
     assert_eq!(
         (pump.strategy, caller.strategy),
-        (Strategy::Pump, Strategy::Caller)
+        (Driven::Pump, Driven::Caller)
     );
     for measured in [pump, caller] {
         assert_eq!(
@@ -332,4 +333,25 @@ fn a_root_directory_without_an_end_is_told_of() {
     let outcome = read(&fat32, Broken::default());
     let why = "card: the file system is damaged: the root directory never ends";
     assert_eq!(fault(&outcome), Some(why));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// A panic of the crate that reads it is a fault too, which is told of.
+    #[test]
+    fn any_damage_is_told_of_in_bounded_time(
+        patches in prop::collection::vec((0..80_000_u64, any::<u8>()), 1..40),
+    ) {
+        let content = vec![1; 10_000];
+        let Some(image) = image(17, &["-F", "16", "-s", "4"], &[("FILE", &content)]) else {
+            return Ok(());
+        };
+        for (at, byte) in patches {
+            image.as_file().write_all_at(&[byte], at).unwrap();
+        }
+        let outcome = read(&image, Broken::default());
+        let card: Vec<_> = outcome.faults.iter().filter(|(job, _)| *job == Job::Card).collect();
+        prop_assert_eq!(card.is_empty(), outcome.read.is_some());
+    }
 }

@@ -19,10 +19,6 @@ use crate::spi::told::Measured;
 /// Less would be found by chance in the middle, on a machine that has other things to do.
 pub const LINGER: Nanos = Nanos::from_secs(1);
 
-/// Until it is seen that the bus is idle: at most twice the linger, and some time for
-/// the worker.
-const REST: Nanos = Nanos::from_millis(2_500);
-
 /// Why nothing was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
@@ -47,6 +43,16 @@ impl fmt::Display for Failed {
 impl core::error::Error for Failed {}
 
 impl Strategy {
+    /// How long to wait afterwards: until the worker has put the hardware to sleep, on a
+    /// machine that has other things to do.
+    const fn rest(self) -> Nanos {
+        match self {
+            Self::Pump => Nanos::from_secs(1),
+            // It is seen that the bus is idle after at most twice the linger.
+            Self::Caller => Nanos(4 * LINGER.0),
+        }
+    }
+
     const fn config(self) -> Config {
         let config = Config {
             linger: LINGER,
@@ -98,7 +104,7 @@ pub fn can<M: Machine>(machine: &M, strategy: Strategy, frames: u32) -> Result<M
         *wakeups_meanwhile.lock() = bus.statistics().wakeups as u64;
     };
     let transmitter = || *submitted.lock() = transmit(&chip, clock, &shared);
-    let counted = machine.run(&bus, [&receiver, &transmitter], REST);
+    let counted = machine.run(&bus, [&receiver, &transmitter], strategy.rest());
 
     let start = *start.lock();
     let seen = (*seen.lock()).map_err(Failed::Bus)?;

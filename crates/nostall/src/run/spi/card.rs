@@ -98,7 +98,7 @@ fn is_storage(kind: fs::FileType) -> bool {
 }
 
 /// One partition, one FAT16, and one file of each sort.
-fn make() -> Result<Vec<u8>> {
+pub(super) fn make() -> Result<Vec<u8>> {
     let mut image = vec![0; MADE];
     image[..512].copy_from_slice(&table());
     let mut within = Cursor::new(vec![0; MADE - START]);

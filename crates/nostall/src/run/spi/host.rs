@@ -175,3 +175,48 @@ impl Seek for ReadOnly {
         Ok(self.at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::run::spi::card::make;
+
+    fn read_image(image: &[u8]) -> Result<Vec<HostEntry>> {
+        let mut file = tempfile::tempfile()?;
+        file.write_all(image)?;
+        read(&file, image.len() as u64)
+    }
+
+    #[test]
+    fn what_was_made_is_read() {
+        let entries = read_image(&make().unwrap()).unwrap();
+        let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(
+            names[..2],
+            ["README.TXT", "A long name, with spaces. And with dots.text"]
+        );
+        assert_eq!(entries.len(), 7);
+        assert!(entries[6].directory && entries[6].sha256.is_none());
+        assert_eq!(entries[4].bytes, 300_007);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_damaged_image_is_read_or_refused(
+            patches in prop::collection::vec((0..70_000_usize, any::<u8>()), 1..40),
+        ) {
+            let mut image = make().unwrap();
+            for (at, byte) in patches {
+                // The table of partitions is as it is; all the rest may be anything.
+                image[(1 << 20) + at] = byte;
+            }
+            let _ = read_image(&image);
+        }
+    }
+}

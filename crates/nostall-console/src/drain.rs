@@ -21,6 +21,10 @@ const LINES: usize = 4;
 /// When to look again for a record that is in mid-write.
 const PENDING: Nanos = Nanos::from_millis(1);
 
+/// While a caller waits for room: a sink that is ready at once but takes nothing is not
+/// polled faster.
+const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
+
 /// When to look again for a sink that is gone.
 const GONE: Nanos = Nanos::from_secs(1);
 
@@ -37,15 +41,19 @@ pub struct Options {
     pub slice: usize,
     /// How long a record may be in mid-write before it is given up as lost.
     pub pending: Nanos,
+    /// Which of the four words in the ring's memory says where this sink is, for who
+    /// reads the memory of a dead machine. Each sink has its own, or none.
+    pub place: Option<u8>,
 }
 
 impl Options {
-    /// Everything; the oldest is dropped; 1 KiB; 10 ms.
+    /// Everything; the oldest is dropped; 1 KiB; 10 ms; no place.
     pub const DEFAULT: Self = Self {
         level: Level::Debug,
         pressure: Pressure::DropOldest,
         slice: 1024,
         pending: Nanos::from_millis(10),
+        place: None,
     };
 
     /// With this level.
@@ -56,6 +64,14 @@ impl Options {
     /// With this pressure.
     pub const fn pressure(self, pressure: Pressure) -> Self {
         Self { pressure, ..self }
+    }
+
+    /// With this place, 0 to 3.
+    pub const fn place(self, place: u8) -> Self {
+        Self {
+            place: Some(place),
+            ..self
+        }
     }
 
     /// With so many bytes a slice; at least one chunk of 256 is offered.
@@ -132,13 +148,15 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// but NMIs, with pre-emption off: an interrupt handler that reports an emergency
     /// says so, and sends that and nobody's backlog.
     pub fn slice(&self, cpu: u16, priority: Priority, now: Nanos) -> Next {
+        // Who has just logged, and finds somebody here, is seen by him below: of the two
+        // one comes second.
+        fence(Ordering::SeqCst);
         let Some(turn) = self.owner.enter(cpu, priority) else {
             return Next::Busy;
         };
         let next = self.send(&turn, priority, now);
         drop(turn);
-        // Who logged while this was here was told that somebody is; so look again. One
-        // of the two comes second, and sees the other.
+        // Who logged while this was here was told that somebody is; so look again.
         fence(Ordering::SeqCst);
         if next == Next::Empty && self.has_more(priority) {
             return Next::At(now);
@@ -232,9 +250,22 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
         lane.advance(before, taken(lane, &sending, given.taken).unwrap_or(at));
+        self.tell_place();
         Step::Sent {
             offered: bytes.len(),
             given,
+        }
+    }
+
+    /// In the ring's memory.
+    fn tell_place(&self) {
+        let places = &self.ring.head.sent;
+        if let Some(place) = self
+            .options
+            .place
+            .and_then(|at| places.get(usize::from(at)))
+        {
+            place.store(self.lanes[0].position().next, Ordering::Relaxed);
         }
     }
 
@@ -314,7 +345,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let deadline = start + at_most;
         while now < deadline && self.is_crowded() {
             let until = match self.slice(cpu, Priority::Normal, now) {
-                Next::At(then) => then.max(now + Nanos(1)),
+                Next::At(then) => then.max(now + SHORTEST_NAP),
                 Next::Busy | Next::Empty => now + PENDING,
             };
             clock.sleep_until(until.min(deadline));

@@ -1,8 +1,10 @@
 //! A ring read from a dead machine's memory: plain bytes, which may be damaged.
 
+use core::array;
+
 use crate::Record;
 use crate::layout::{
-    CONSTANT_BYTES, HEADER_BYTES, ORDER_MARK, SIGNATURE, SLOT_BYTES, STATE_WORDS, VERSION,
+    CONSTANT_BYTES, HEADER_BYTES, ORDER_MARK, SIGNATURE, SINKS, SLOT_BYTES, STATE_WORDS, VERSION,
 };
 
 /// Slots of the largest ring that is believed: 16 GiB.
@@ -141,6 +143,14 @@ impl<'a> Image<'a> {
     pub fn cut(&self) -> u64 {
         self.word
             .read(self.head, CONSTANT_BYTES + 3 * self.word.bytes)
+    }
+
+    /// The sequence that each sink with a [place](crate::Options::place) had not sent to
+    /// its end: this record and those after it are what was still to come, but for
+    /// urgent ones. 0: there is no such sink, or it has sent nothing.
+    pub fn sent(&self) -> [u64; SINKS] {
+        let start = CONSTANT_BYTES + 4 * self.word.bytes;
+        array::from_fn(|at| self.word.read(self.head, start + at * self.word.bytes))
     }
 
     /// The records, from the oldest, as many as there are slots for at most.

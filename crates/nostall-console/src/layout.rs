@@ -12,6 +12,7 @@
 //!    64+W  word: newest record of priority emergency or panic
 //!   64+2W  word: newest record of priority panic
 //!   64+3W  word: bytes of text that were cut off or found no room
+//!    64+4W  four words: each of a sink, the record that it sends next; 0: no sink
 //!     128  slots, 128 bytes each; record n is in slot n modulo their number
 //!
 //! slot  0  word: twice the sequence of the record in it; plus 1 while it is written
@@ -57,3 +58,5 @@ pub(crate) const LONGEST_PAYLOAD: usize = SLOT_BYTES - STATE_WORDS * 4 - META_BY
 pub const LONGEST_TARGET: usize = 32;
 /// Records that one text may take, if that is not more than a quarter of the ring.
 pub const LONGEST_RUN: usize = 64;
+/// Sinks whose places are kept in the ring's memory.
+pub const SINKS: usize = 4;

@@ -8,9 +8,12 @@
 use crate::Record;
 use crate::render::{self, Window};
 
-/// Where a line was cut, and where its rest begins.
+/// Where a text was cut off.
 pub(crate) const CUT: &[u8] = b"[cut]";
+/// Where a line was cut.
 const CUT_AND_CLOSED: &[u8] = b"[cut]\n";
+/// Where its rest begins.
+const REST: &[u8] = b"[rest]";
 
 /// How far a record is out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +74,7 @@ impl Line {
         let start = window.start(self.offset);
         window.put(self.lead());
         if self.mark {
-            window.put(CUT);
+            window.put(REST);
         }
         window.leave_out(self.from);
         render::body(record, gap, window);
@@ -90,7 +93,7 @@ impl Line {
     /// Another line goes before the rest of this one.
     pub(crate) fn cut(&mut self) {
         if self.offset > 0 {
-            let before = self.lead().len() + if self.mark { CUT.len() } else { 0 };
+            let before = self.lead().len() + if self.mark { REST.len() } else { 0 };
             self.from += self.offset.saturating_sub(before);
             self.mark = self.from > 0;
         } else {

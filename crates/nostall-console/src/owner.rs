@@ -52,15 +52,18 @@ impl Owner {
         let turn = self.take(name(cpu, priority))?;
         // Either the panic finds the word taken, and waits; or this finds the panic.
         fence(Ordering::SeqCst);
-        // Dropping the turn lets go.
-        (self.panic.load(Ordering::Relaxed) == 0).then_some(turn)
+        if self.panic.load(Ordering::Relaxed) != 0 {
+            // Dropping the turn lets go.
+            return None;
+        }
+        Some(turn)
     }
 
     fn take(&self, me: usize) -> Option<Turn<'_>> {
         self.word
             .compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
-            .then_some(Turn { owner: self, me })
+            .then(|| Turn { owner: self, me })
     }
 
     /// The sink, for a panic: when its owner lets go, which he is told to do at his
@@ -111,7 +114,7 @@ impl Owner {
     /// The turn that this CPU's panic has kept.
     pub(crate) fn resume(&self, cpu: u16) -> Option<Turn<'_>> {
         let me = name(cpu, Priority::Panic);
-        (self.word.load(Ordering::Relaxed) == me).then_some(Turn { owner: self, me })
+        (self.word.load(Ordering::Relaxed) == me).then(|| Turn { owner: self, me })
     }
 }
 

@@ -71,11 +71,12 @@ impl Write for Window<'_> {
 
 /// `[    1.234567] target: text`, and a line before if records are lost before it.
 ///
-/// Less than 1,024 bytes: 40 for those lost, 24 of time, four for each byte.
+/// Less than 1,000 bytes: 40 for those lost, 24 of time, four for each byte, 8 more.
 pub(crate) fn body(record: &Record, gap: u64, window: &mut Window<'_>) {
     // None of these fails.
     if gap > 0 {
-        let _ = writeln!(window, "[{gap} records lost]");
+        let plural = if gap == 1 { "" } else { "s" };
+        let _ = writeln!(window, "[{gap} record{plural} lost]");
     }
     prefix(record, window);
     escaped(record.text(), window);

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::layout::{
     CONSTANT_BYTES, HEADER_BYTES, LONGEST_PAYLOAD, LONGEST_RUN, LONGEST_TARGET, ORDER_MARK,
-    SIGNATURE, SLOT_BYTES, VERSION, WORD,
+    SIGNATURE, SINKS, SLOT_BYTES, VERSION, WORD,
 };
 use crate::pieces::{Piece, Pieces};
 use crate::record::{Flags, encode};
@@ -39,7 +39,9 @@ pub(crate) struct Head {
     pub(crate) urgent: [AtomicUsize; 2],
     /// Bytes of text that are in no record.
     pub(crate) cut: AtomicUsize,
-    pub(crate) spare: [AtomicUsize; (HEADER_BYTES - CONSTANT_BYTES) / WORD - 4],
+    /// What sinks have sent everything before; 0: no sink.
+    pub(crate) sent: [AtomicUsize; SINKS],
+    pub(crate) spare: [AtomicUsize; (HEADER_BYTES - CONSTANT_BYTES) / WORD - 4 - SINKS],
 }
 
 /// Which part of a text.

@@ -2,11 +2,15 @@
 
 use core::array;
 
-use crate::layout::{BODY_WORDS, STATE_WORDS, WORD};
+use crate::layout::{BODY_WORDS, WORD};
 use crate::sync::{AtomicUsize, Ordering, fence};
 
 /// In mid-write; the other bits are the sequence.
 const BUSY: usize = 1;
+
+/// How often a slot's state may change under who wants it: each time, another with a
+/// sequence of the same slot has overtaken him.
+const CLAIMS: usize = 4;
 
 /// What is in a slot, as bytes.
 pub(crate) type Body = [u8; BODY_WORDS * WORD];
@@ -25,10 +29,6 @@ pub struct Slot {
     pub(crate) body: [AtomicUsize; BODY_WORDS],
 }
 
-const _: () = assert!(
-    size_of::<AtomicUsize>() != WORD || size_of::<Slot>() == (STATE_WORDS + BODY_WORDS) * WORD
-);
-
 /// What a look at a slot shows of the record that should be in it.
 pub(crate) enum Look {
     /// It is there.
@@ -44,15 +44,8 @@ pub(crate) enum Look {
 impl Slot {
     /// Writes record `sequence`; `false` if the slot is not to be had.
     pub(crate) fn put(&self, sequence: usize, body: &Body, len: usize) -> bool {
-        let old = self.state.load(Ordering::Relaxed);
         let new = sequence << 1;
-        let free = old & BUSY == 0 && is_older(old, new);
-        if !free
-            || self
-                .state
-                .compare_exchange(old, new | BUSY, Ordering::Relaxed, Ordering::Relaxed)
-                .is_err()
-        {
+        if !self.claim(new) {
             // A newer record in the slot tells readers enough.
             if is_older(self.state.load(Ordering::Relaxed) & !BUSY, new) {
                 self.hole.store(sequence, Ordering::Release);
@@ -67,6 +60,26 @@ impl Slot {
         }
         self.state.store(new, Ordering::Release);
         true
+    }
+
+    /// From an older record that is complete to this one in mid-write.
+    #[inline]
+    fn claim(&self, new: usize) -> bool {
+        let mut old = self.state.load(Ordering::Relaxed);
+        for _ in 0..CLAIMS {
+            if old & BUSY != 0 || !is_older(old, new) {
+                return false;
+            }
+            // Acquires, so that every word of the old record comes before the new one's.
+            match self
+                .state
+                .compare_exchange(old, new | BUSY, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(actual) => old = actual,
+            }
+        }
+        false
     }
 
     /// Looks for record `sequence`.

@@ -25,6 +25,7 @@ impl<const N: usize> Ring<[Slot; N]> {
                 newest: AtomicUsize::new(0),
                 urgent: [const { AtomicUsize::new(0) }; _],
                 cut: AtomicUsize::new(0),
+                sent: [const { AtomicUsize::new(0) }; _],
                 spare: [const { AtomicUsize::new(0) }; _],
             },
             slots: [const { slot() }; N],

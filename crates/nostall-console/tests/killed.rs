@@ -151,7 +151,7 @@ const META: Meta<'static> = Meta {
 
 /// Until one that dies after so many steps has come to its end before.
 fn at_every_step(mut dies_after: impl FnMut(usize) -> bool) {
-    let ends = (0..20_000).any(|steps| dies_after(steps));
+    let ends = (0..20_000).any(&mut dies_after);
     assert!(ends, "it never comes to its end");
 }
 

@@ -190,8 +190,12 @@ fn a_flood_on_a_slow_line_holds_nobody_for_100_us_and_loses_nothing() {
         assert!(longest <= Nanos::from_micros(100), "{longest}");
         assert!(held * 10 <= all, "held {held} of {all}");
         assert_eq!((drain.lost(), drain.unread()), (0, 0));
+        if profile == Profile::PC_16550A {
+            // 99 % of what the line takes: 86.8 us a byte.
+            let least = Nanos(86_806) * wanted.len() as u64;
+            assert!(all.0 * 99 <= least.0 * 100, "{all} for {least}");
+        }
         drain.sink().finish();
-        drop(drain);
         assert!(String::from_utf8(port.into_sink()).unwrap() == wanted);
     }
 }
@@ -221,7 +225,6 @@ fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
     // The limit, the last offer, and the FIFO's end.
     assert!(clock.now() - start <= limit + Nanos::from_millis(4));
     assert!(drain.unread() > 0);
-    drop(drain);
     let text = String::from_utf8(port.into_sink()).unwrap();
     let (before, after) = text.split_once("[cut]\r\n").unwrap();
     assert!(before.len() <= 16 * 10);

@@ -129,6 +129,41 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
     }
 }
 
+#[test]
+fn the_second_of_two_panics_leaves_its_text_to_the_first_while_that_one_lives() {
+    let ring: &Ring = Box::leak(Box::new(Ring::<[Slot; 64]>::new()));
+    let outer: &std::sync::OnceLock<usize> = Box::leak(Box::default());
+    let clock = Virtual::default();
+    // Another CPU panics while the first is in an offer, and has no time to wait.
+    let handler = || {
+        // SAFETY: it is the drain below, which lives to the end.
+        let drain = unsafe { &*(*outer.get().unwrap() as *const Drain<'_, Panics<'_>>) };
+        ring.log(&of(Priority::Panic), b"second");
+        let limits = Limits::DEFAULT.total(Nanos::from_millis(50));
+        let flushed = flush(&[drain], 1, &clock, limits);
+        assert_eq!((flushed.left_to_another, flushed.complete), (1, 0));
+    };
+    let sink = Panics {
+        line: Line::new(30),
+        after: Cell::new(1),
+        handler: &handler,
+    };
+    let drain = Drain::new(ring, sink, Options::DEFAULT);
+    outer.set(&raw const drain as usize).unwrap();
+    ring.log(&META, b"backlog");
+    ring.log(
+        &of(Priority::Panic),
+        b"first, and it is a long line, of several offers",
+    );
+    let flushed = flush(&[&drain], 0, &clock, Limits::DEFAULT);
+    assert_eq!(flushed.complete, 1);
+    let first = "first, and it is a long line, of several offers";
+    assert_eq!(
+        drain.sink().line.text(),
+        format!("{P}{first}\n{P}second\n{P}backlog\n")
+    );
+}
+
 /// As the crate's front page has it.
 struct Serial<R, C> {
     console: Mutex<Console<R, C>>,

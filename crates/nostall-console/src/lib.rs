@@ -162,6 +162,7 @@ mod level;
 mod line;
 #[cfg(feature = "log")]
 mod logger;
+mod options;
 mod owner;
 mod pieces;
 mod record;
@@ -177,13 +178,14 @@ mod text;
 mod watchdog;
 
 pub use cursor::{Cursor, Read};
-pub use drain::{Drain, Next, Options, Pressure};
+pub use drain::{Drain, Next};
 pub use flush::{Flushed, Limits, flush};
 #[cfg(feature = "tracing")]
 pub use layer::RingLayer;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
+pub use options::{Options, Pressure};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Offered, Sink};

@@ -194,7 +194,7 @@ fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
 #[test]
 fn back_pressure_makes_room_for_a_bounded_time() {
     let ring = Ring::<[Slot; 16]>::new();
-    let at_most = Nanos::from_millis(5);
+    let at_most = Nanos::from_micros(500);
     let options = Options::DEFAULT.pressure(Pressure::Wait(at_most));
     let stuck = Drain::new(&ring, Line::new(0), options);
     let fine = Drain::new(&ring, Line::new(99), options);

@@ -22,6 +22,8 @@ mod layout;
 mod level;
 #[path = "../src/line.rs"]
 mod line;
+#[path = "../src/options.rs"]
+mod options;
 #[path = "../src/owner.rs"]
 mod owner;
 #[path = "../src/pieces.rs"]
@@ -127,9 +129,10 @@ mod sync {
 }
 
 pub use cursor::{Cursor, Read};
-pub use drain::{Drain, Next, Options, Pressure};
+pub use drain::{Drain, Next};
 pub use flush::{Flushed, Limits, flush};
 pub use level::{Level, Priority};
+pub use options::{Options, Pressure};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Offered, Sink};

@@ -17,6 +17,8 @@ mod lane;
 mod level;
 #[path = "../src/line.rs"]
 mod line;
+#[path = "../src/options.rs"]
+mod options;
 #[path = "../src/owner.rs"]
 mod owner;
 #[path = "../src/pieces.rs"]
@@ -54,8 +56,9 @@ mod sync {
 }
 
 pub use cursor::{Cursor, Read};
-pub use drain::{Drain, Next, Options, Pressure};
+pub use drain::{Drain, Next};
 pub use level::{Level, Priority};
+pub use options::{Options, Pressure};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Offered, Sink};

@@ -45,20 +45,21 @@ check:
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features
 	@# What has features, also without them.
 	cargo clippy --locked --all-targets --package nostall-pstore --package nostall-devices \
-		--package nostall-pci --package nostall-spi -- -D warnings
+		--package nostall-pci --package nostall-spi --package nostall-console -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore \
-		--package nostall-devices --package nostall-pci --package nostall-spi
+		--package nostall-devices --package nostall-pci --package nostall-spi \
+		--package nostall-console
 
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
-NO_STD_CRATES := nostall-io nostall-pci nostall-pstore nostall-spi nostall-uart nostall-work
+NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-uart nostall-work
 
 no_std:
 	@scripts/setup no_std $(SMALL_TARGETS)
 	@for target in $(SMALL_TARGETS); do \
 		echo "no_std: $$target"; \
 		cargo build --quiet --locked $(NO_STD_CRATES:%=--package %) \
-			--features nostall-uart/embedded-io-async \
+			--features nostall-console/log,nostall-uart/embedded-io-async \
 			--features nostall-pci/pci_types,nostall-pci/virtio-drivers --target $$target || exit 1; \
 	done
 
@@ -93,8 +94,8 @@ miri-pstore:
 miri-pstore-std:
 	$(MIRI_PSTORE) --features std
 
-FUZZ_TARGETS := pci_dump pci_mcfg pci_model pci_walk pstore_decode pstore_decompress \
-	pstore_format pstore_image pstore_region pstore_symbols pstore_zone uart_model
+FUZZ_TARGETS := console_ring pci_dump pci_mcfg pci_model pci_walk pstore_decode \
+	pstore_decompress pstore_format pstore_image pstore_region pstore_symbols pstore_zone uart_model
 FUZZ_SECONDS ?= 10
 
 # All are built at once; what is found goes to the first folder.

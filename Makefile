@@ -34,6 +34,7 @@ test:
 	@scripts/setup run
 	@scripts/setup linux
 	@scripts/setup lspci
+	@scripts/setup fat
 	cargo test --locked --all-features
 
 check:

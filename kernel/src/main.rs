@@ -13,6 +13,7 @@ mod example;
 mod fail;
 mod jobs;
 mod log;
+mod machine;
 mod pci;
 mod pstore;
 mod report;
@@ -35,6 +36,7 @@ use nostall_io::Processor;
 use nostall_work::{Report, WorkList};
 
 use arch::Cpu;
+use machine::Machine;
 
 /// What the boot protocol brought.
 struct Boot {
@@ -50,7 +52,7 @@ fn main(boot: &Boot) -> ! {
         Err(bad) => panic!("{bad}"),
     };
     arch::set_serial_port(list.window);
-    let machine = arch::start_cpus(list.cpus, list.timer);
+    let machine = Machine::start(list.cpus, list.timer);
     log::start(*machine.clock());
     log::line(format_args!(
         "nostall's reference kernel, {} CPUs",

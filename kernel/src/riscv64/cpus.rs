@@ -3,15 +3,14 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use nostall_io::{Clock, Nanos, Processor};
-use nostall_work::Timer;
+use nostall_io::{Nanos, Processor};
 use riscv::interrupt::supervisor as interrupts;
 use riscv::register::{sie, sip, sscratch, time};
 use sbi_rt::HartMask;
 
 use super::boot::MAX_CPUS;
-use super::{Machine, MachineClock, tree};
-use crate::crew;
+use super::{MachineClock, tree};
+use crate::{crew, machine};
 
 /// Ticks a second of every CPU's timer.
 const TICK_HZ: u64 = 100;
@@ -23,7 +22,6 @@ const NEVER: u64 = u64::MAX;
 struct PerCpu {
     /// The number that the hardware and the firmware know it by.
     hart: AtomicUsize,
-    ticks: AtomicU64,
     /// When its timer is to tick next, in steps of the `time` register.
     next_tick: AtomicU64,
     /// When it is to be woken, as well.
@@ -36,7 +34,6 @@ struct PerCpu {
 static PER_CPU: [PerCpu; MAX_CPUS] = [const {
     PerCpu {
         hart: AtomicUsize::new(0),
-        ticks: AtomicU64::new(0),
         next_tick: AtomicU64::new(0),
         alarm: AtomicU64::new(NEVER),
         interrupts: AtomicU64::new(0),
@@ -84,7 +81,7 @@ pub fn on_timer() {
     let cpu = &PER_CPU[Cpu.id()];
     let (now, next) = (time::read64(), cpu.next_tick.load(Ordering::Relaxed));
     if now >= next {
-        cpu.ticks.fetch_add(1, Ordering::Relaxed);
+        machine::tick();
         // Of ticks that were missed, none is made up for.
         let late = (now - next) % TICK.load(Ordering::Relaxed).max(1);
         let next = now - late + TICK.load(Ordering::Relaxed);
@@ -199,52 +196,14 @@ fn start_ticking() {
     }
 }
 
-/// Starts all `cpus` CPUs, each with its timer, if there is one.
+/// Starts all `cpus` CPUs, each with its timer, and returns the timers' rate in hertz.
 ///
-/// Panics if they are not there, or do not all run and tick within five seconds.
-pub fn start_cpus(cpus: u16, timer: Timer) -> Machine {
-    assert!(
-        (1..=MAX_CPUS).contains(&cpus.into()),
-        "{cpus} CPUs: must be 1 to {MAX_CPUS}"
-    );
-    let clock = MachineClock::find();
-    match timer {
-        Timer::PerCpu => start_with_timers(cpus, clock),
-        // Whoever sleeps would not be woken: this CPU never does, and is alone.
-        Timer::None => {
-            assert!(cpus == 1, "{cpus} CPUs without a timer: must be 1");
-            Machine {
-                cpus,
-                clock,
-                timer_hz: 0,
-            }
-        }
-    }
-}
-
-fn start_with_timers(cpus: u16, clock: MachineClock) -> Machine {
+/// Panics if they are not there.
+pub fn start_cpus(cpus: u16, clock: &MachineClock) -> u64 {
     TICK.store((clock.hz() / TICK_HZ).max(1), Ordering::Relaxed);
     start_others(cpus.into());
     start_ticking();
-
-    let deadline = clock.now() + Nanos::from_secs(5);
-    let ticking = || {
-        let ticks = PER_CPU.iter().map(|cpu| cpu.ticks.load(Ordering::Relaxed));
-        ticks.filter(|&ticks| ticks > 0).count()
-    };
-    while ticking() < cpus.into() {
-        assert!(
-            clock.now() < deadline,
-            "only {} of {cpus} CPUs run and tick after five seconds",
-            ticking()
-        );
-        riscv::asm::wfi();
-    }
-    Machine {
-        cpus,
-        timer_hz: clock.hz(),
-        clock,
-    }
+    clock.hz()
 }
 
 /// Starts as many harts as are needed, this one counted (SBI 2.0, chapter 9).

@@ -5,17 +5,15 @@ use core::cell::UnsafeCell;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use nostall_io::{Clock, Nanos, Processor};
-use nostall_work::Timer;
+use nostall_io::Processor;
 use x86_64::VirtAddr;
+use x86_64::instructions::interrupts;
 use x86_64::instructions::segmentation::{CS, SS, Segment};
 use x86_64::instructions::tables::load_tss;
-use x86_64::instructions::{hlt, interrupts};
 use x86_64::registers::model_specific::GsBase;
 use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable};
 use x86_64::structures::tss::TaskStateSegment;
 
-use super::Machine;
 use super::apic::LocalApic;
 use super::boot::{MAX_CPUS, TRAMPOLINE};
 use super::clock::Tsc;
@@ -29,7 +27,6 @@ pub const EMERGENCY_STACK: u16 = 0;
 struct PerCpu {
     /// First, so that `gs:[0]` is the CPU's number.
     number: UnsafeCell<u64>,
-    ticks: AtomicU64,
     segments: UnsafeCell<(GlobalDescriptorTable, TaskStateSegment)>,
 }
 
@@ -40,7 +37,6 @@ unsafe impl Sync for PerCpu {}
 static PER_CPU: [PerCpu; MAX_CPUS] = [const {
     PerCpu {
         number: UnsafeCell::new(0),
-        ticks: AtomicU64::new(0),
         segments: UnsafeCell::new((GlobalDescriptorTable::new(), TaskStateSegment::new())),
     }
 }; MAX_CPUS];
@@ -95,11 +91,6 @@ impl Processor for Cpu {
     }
 }
 
-/// This CPU's timer has ticked.
-pub fn tick() {
-    PER_CPU[Cpu.id()].ticks.fetch_add(1, Ordering::Relaxed);
-}
-
 static TIMER_HZ: AtomicU64 = AtomicU64::new(0);
 static TIMER_KNOWN: AtomicBool = AtomicBool::new(false);
 
@@ -138,60 +129,20 @@ fn start_ticking() {
     interrupts::enable();
 }
 
-/// Calibrates the clocks and starts all `cpus` CPUs, each with its timer, if there
-/// is one.
-///
-/// Panics if they do not all run and tick within five seconds.
-pub fn start_cpus(cpus: u16, timer: Timer) -> Machine {
-    assert!(
-        (1..=MAX_CPUS).contains(&cpus.into()),
-        "{cpus} CPUs: must be 1 to {MAX_CPUS}"
-    );
-    let clock = Tsc::find();
-    match timer {
-        Timer::PerCpu => start_with_timers(cpus, clock),
-        // Whoever sleeps would not be woken: this CPU never does, and is alone.
-        Timer::None => {
-            assert!(cpus == 1, "{cpus} CPUs without a timer: must be 1");
-            Machine {
-                cpus,
-                clock,
-                timer_hz: 0,
-            }
-        }
-    }
-}
-
-fn start_with_timers(cpus: u16, clock: Tsc) -> Machine {
+/// Calibrates the timer and starts all CPUs that there are, `cpus` of them, each with its
+/// timer; returns the timers' rate in hertz.
+pub fn start_cpus(cpus: u16, clock: &Tsc) -> u64 {
     let apic = LocalApic::of_this_cpu();
     apic.enable();
-    let timer_hz = apic.measure_timer(&clock);
+    let timer_hz = apic.measure_timer(clock);
     TIMER_HZ.store(timer_hz, Ordering::Relaxed);
     TIMER_KNOWN.store(true, Ordering::Release);
     if cpus > 1 {
         place_trampoline();
-        apic.start_others(TRAMPOLINE, &clock);
+        apic.start_others(TRAMPOLINE, clock);
     }
     start_ticking();
-
-    let deadline = clock.now() + Nanos::from_secs(5);
-    let ticking = || {
-        let ticks = PER_CPU.iter().map(|cpu| cpu.ticks.load(Ordering::Relaxed));
-        ticks.filter(|&ticks| ticks > 0).count()
-    };
-    while ticking() < cpus.into() {
-        assert!(
-            clock.now() < deadline,
-            "only {} of {cpus} CPUs run and tick after five seconds",
-            ticking()
-        );
-        hlt();
-    }
-    Machine {
-        cpus: ticking() as u16,
-        clock,
-        timer_hz,
-    }
+    timer_hz
 }
 
 fn place_trampoline() {

@@ -15,36 +15,11 @@ use core::arch::x86_64::{__cpuid, CpuidResult};
 use core::ffi::CStr;
 
 use nostall_io::{Ports, Registers};
-use nostall_work::Report;
 
 pub use boot::{MAX_CPUS, persistent_ram};
 pub use clock::Tsc as MachineClock;
 pub use cpus::{Cpu, sleep_unless, start_cpus, wake_others};
 pub use serial::{SerialPort, line_settings, serial_port, set_serial_port};
-
-/// A machine with all its CPUs up.
-pub struct Machine {
-    cpus: u16,
-    clock: MachineClock,
-    /// 0 if it is not used.
-    timer_hz: u64,
-}
-
-impl Machine {
-    /// The clock that all CPUs share.
-    pub const fn clock(&self) -> &MachineClock {
-        &self.clock
-    }
-
-    /// What there is to say of it.
-    pub const fn ready(&self) -> Report {
-        Report::Ready {
-            cpus: self.cpus,
-            clock_hz: self.clock.hz(),
-            timer_hz: self.timer_hz,
-        }
-    }
-}
 
 /// Sends one report: to QEMU's `isa-debugcon`, where what is written to its one port
 /// arrives at the host.

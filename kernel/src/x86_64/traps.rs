@@ -10,10 +10,10 @@ use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::InterruptDescriptorTable;
 
 use super::apic::LocalApic;
-use super::cpus::{self, Cpu, EMERGENCY_STACK};
+use super::cpus::{Cpu, EMERGENCY_STACK};
 use super::paging;
 use super::{Ending, end};
-use crate::report;
+use crate::{machine, report};
 
 /// Exceptions have the first 32 vectors, the timer the next.
 pub const TIMER_VECTOR: u8 = 32;
@@ -48,7 +48,7 @@ struct Frame {
 extern "C" fn rust_trap(frame: &Frame) {
     match frame.vector as u8 {
         TIMER_VECTOR => {
-            cpus::tick();
+            machine::tick();
             LocalApic::of_this_cpu().end_of_interrupt();
         }
         WAKE_VECTOR => LocalApic::of_this_cpu().end_of_interrupt(),

@@ -221,13 +221,22 @@ impl Run<'_> {
             }
             _ => {
                 let said = last_words(&self.files.said)?;
-                if said.contains("RISC-V firmware") {
+                if lacks_firmware(&said) {
                     return Err(Error::NoFirmware(said));
                 }
                 Err(Error::Qemu { status, said })
             }
         }
     }
+}
+
+/// Whether this is what QEMU says without firmware for RISC-V: up to 7.2, and since.
+fn lacks_firmware(said: &str) -> bool {
+    let words = [
+        "Unable to load the RISC-V firmware",
+        "Unable to find the RISC-V BIOS",
+    ];
+    words.iter().any(|words| said.contains(words))
 }
 
 /// What came over the line when the firmware was done with it; all of it, if there is no
@@ -252,6 +261,16 @@ pub(super) fn last_words(said: &MemoryFile) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn firmware_that_is_missing_is_known_by_the_words_of_each_qemu() {
+        let name = "\"opensbi-riscv64-generic-fw_dynamic.bin\"";
+        for words in ["load the RISC-V firmware", "find the RISC-V BIOS"] {
+            let said = format!("qemu-system-riscv64: Unable to {words} {name}");
+            assert!(lacks_firmware(&said), "{said}");
+        }
+        assert!(!lacks_firmware("Unable to load the kernel"));
+    }
 
     #[test]
     fn the_last_words_are_the_last_of_a_long_speech() {

@@ -26,6 +26,9 @@ const THRESHOLD: usize = 0x20_0000 / 4;
 const CLAIM: usize = THRESHOLD + 1;
 const CONTEXT_STRIDE: usize = 0x1000 / 4;
 
+/// Interrupts that there is room for; number 0 means that there is none.
+const SOURCES: u32 = 1024;
+
 /// What is done about an interrupt. It must have the device take it back.
 type Handler<'a> = &'a (dyn Fn() + Sync);
 
@@ -54,10 +57,16 @@ pub fn device() -> Option<Device> {
 /// Has `handler` called for each interrupt of the device whose number this is, on this
 /// CPU, until `body` returns.
 ///
-/// Panics on any CPU but the first, and if this machine has no controller for it.
+/// Panics on any CPU but the first, if this machine has no controller for it, and if that
+/// knows no such number.
 pub fn while_handled<T>(source: u32, handler: Handler<'_>, body: impl FnOnce() -> T) -> T {
     assert_eq!(Cpu.id(), 0, "interrupts of devices are the first CPU's");
     let plic = PLIC.call_once(Plic::find);
+    assert!(
+        (1..SOURCES).contains(&source),
+        "interrupt {source}: there are 1 to {}",
+        SOURCES - 1
+    );
     // SAFETY: only the lifetime is changed. The handler is called on this CPU alone, and
     // below it is taken away before this returns. If `body` does not return, because it
     // panics, the machine ends, and our caller's stack stays as it is.
@@ -113,8 +122,12 @@ impl Plic {
         let Some(plic) = found else {
             panic!("the device tree has no interrupt controller for the first CPU");
         };
-        plic.window()
-            .write32(THRESHOLD + plic.context * CONTEXT_STRIDE, 0);
+        let window = plic.window();
+        // A boot loader may have left some on, of devices that nobody here would calm.
+        for word in 0..SOURCES as usize / 32 {
+            window.write32(ENABLE + plic.context * ENABLE_STRIDE + word, 0);
+        }
+        window.write32(THRESHOLD + plic.context * CONTEXT_STRIDE, 0);
         // SAFETY: traps.rs deals with it.
         unsafe { sie::set_sext() };
         plic

@@ -31,6 +31,7 @@ pub fn clock_of(device: &Device) -> Option<u64> {
         .find(|prci| prci.number("phandle") == Some(parent.into()))?;
     (number == TLCLK).then_some(())?;
     let hfclk = tree::fixed_clock(prci.cells("clocks").next()?)?;
+    let hfclk = u32::try_from(hfclk).ok()?;
     let range = prci.registers;
     paging::is_device_memory(&range).then_some(())?;
     let base = NonNull::new(range.start as *mut u8)?;
@@ -40,16 +41,16 @@ pub fn clock_of(device: &Device) -> Option<u64> {
     let registers = unsafe { Mmio::new(base, len, MmioLayout::WORDS) }.ok()?;
     let core = match registers.read32(CORECLKSEL) & CORECLKSEL_HFCLK {
         0 => pll(hfclk, registers.read32(COREPLLCFG0)),
-        _ => hfclk,
+        _ => hfclk.into(),
     };
     // Half of the cores'.
     Some(core / 2)
 }
 
 /// What a PLL makes of its input: `2 * (divf + 1) / ((divr + 1) * 2^divq)`.
-const fn pll(input: u64, config: u32) -> u64 {
+const fn pll(input: u32, config: u32) -> u64 {
     let divr = config & 0x3f;
     let divf = config >> 6 & 0x1ff;
     let divq = config >> 15 & 0x7;
-    input * 2 * (divf as u64 + 1) / ((divr as u64 + 1) << divq)
+    input as u64 * 2 * (divf as u64 + 1) / ((divr as u64 + 1) << divq)
 }

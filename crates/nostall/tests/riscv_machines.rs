@@ -4,12 +4,15 @@
 mod common;
 
 use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::qemu_for;
 use nostall_uart::Strategy;
 use nostall_vm::pstore::Finder;
-use nostall_vm::qemu::{Error, Guest, Limits, Machine, Qemu, Ran};
+use nostall_vm::qemu::{Architecture, Error, Guest, Limits, Machine, Qemu, Ran};
 use nostall_vm::uart::Experiment;
 use nostall_work::uart::{Driver, Job, Writes};
 use nostall_work::{Failure, Report, Work};
@@ -127,6 +130,67 @@ fn fewer_harts_than_asked_for_is_the_guests_failure() {
         let error = fails(&qemu, &guest).to_string();
         let says = format!("only {there} of 3 CPUs are there");
         assert!(error.contains(&says), "{error}");
+    }
+}
+
+/// QEMU's device tree of `virt` with 256 MiB, `old` in it replaced by `new`.
+fn device_tree(dir: &Path, old: &[u8], new: &[u8]) -> PathBuf {
+    let tree = dir.join("tree");
+    let dumped = Command::new(Architecture::Riscv64.program())
+        .arg("-machine")
+        .arg(format!("virt,dumpdtb={}", tree.display()))
+        .args(["-m", "256M", "-display", "none"])
+        .output()
+        .unwrap();
+    assert!(dumped.status.success(), "{dumped:?}");
+    let mut bytes = fs::read(&tree).unwrap();
+    let places = bytes.windows(old.len()).enumerate();
+    let places: Vec<_> = places.filter(|(_, at)| *at == old).collect();
+    let [(place, _)] = places[..] else {
+        panic!("{old:?} is there {} times", places.len());
+    };
+    bytes[place..][..old.len()].copy_from_slice(new);
+    fs::write(&tree, bytes).unwrap();
+    tree
+}
+
+#[test]
+fn a_device_tree_that_cannot_be_right_is_told() {
+    let Some(qemu) = qemu_for("a_device_tree_that_cannot_be_right", Machine::Virt) else {
+        return;
+    };
+    let cells = |cells: &[u32]| -> Vec<u8> {
+        let bytes = cells.iter().flat_map(|cell| cell.to_be_bytes());
+        bytes.collect()
+    };
+    let ram = cells(&[0, 0x8000_0000, 0, 0x1000_0000]);
+    for (old, new, says) in [
+        (
+            &ram,
+            cells(&[1, 0x8000_0000, 0, 0x1000_0000]),
+            "the device tree tells of no RAM at 0x80200000..0x",
+        ),
+        (
+            &ram,
+            cells(&[0, 0x8000_0000, 0, 0x0000_1000]),
+            "the device tree tells of no RAM at 0x80200000..0x",
+        ),
+        (
+            &cells(&[10_000_000]),
+            cells(&[0]),
+            "the device tree has no timebase-frequency below 4 GHz",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = device_tree(dir.path(), old, &new);
+        let mut qemu_args = ["-m", "256M", "-dtb"].map(OsString::from).to_vec();
+        qemu_args.push(tree.into());
+        let guest = Guest {
+            qemu_args: &qemu_args,
+            ..GUEST
+        };
+        let error = fails(&qemu, &guest).to_string();
+        assert!(error.contains(says), "{error}");
     }
 }
 

@@ -56,11 +56,16 @@ fn input() -> &'static [u8] {
         return &[];
     };
     assert!(
-        tree::is_ram(&range) && !overlap(&range, &paging::image()),
-        "the input, at {range:#x?}, does not lie in RAM of its own"
+        tree::ram_around(&range).is_some()
+            && !overlap(&range, &paging::image())
+            && [range.start, range.end - 1]
+                .into_iter()
+                .all(|end| paging::is_mapped(end as usize)),
+        "the input, at {range:#x?}, does not lie in RAM of its own that is mapped"
     );
-    // SAFETY: the firmware put it there, in RAM that is mapped, and nobody writes to it:
-    // not in our image, and see `persistent_ram`.
+    // SAFETY: the firmware put it there, in RAM that is mapped at both ends, and so between
+    // them, for what is not mapped lies right before our image, or is part of it. Nobody
+    // writes to it: not in our image, and see `persistent_ram`.
     unsafe { slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize) }
 }
 
@@ -68,10 +73,10 @@ fn input() -> &'static [u8] {
 ///
 /// Panics if this machine has none there, or something else lies in it.
 pub fn persistent_ram() -> (NonNull<u8>, usize) {
-    let start = tree::ram_start();
-    let region = start + REGION.start..start + REGION.end;
+    let ram = paging::ram();
+    let region = ram.start + REGION.start..ram.start + REGION.end;
     assert!(
-        tree::is_ram(&region),
+        region.end <= ram.end,
         "no RAM at {region:#x?} to keep records in"
     );
     let others = [Some(paging::image()), Some(tree::place()), tree::initrd()];

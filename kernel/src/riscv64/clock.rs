@@ -9,7 +9,7 @@ use super::tree;
 #[derive(Clone, Copy)]
 pub struct Timebase {
     start: u64,
-    hz: u64,
+    hz: u32,
     /// Nanoseconds a step, times 2^32.
     scale: u64,
 }
@@ -18,25 +18,26 @@ impl Timebase {
     /// At the rate that the device tree tells.
     pub fn find() -> Self {
         let Some(hz) = tree::timebase() else {
-            panic!("no clock to go by: the device tree has no timebase-frequency");
+            panic!("no clock to go by: the device tree has no timebase-frequency below 4 GHz");
         };
         Self {
             start: time::read64(),
             hz,
-            scale: u64::try_from((1_000_000_000u128 << 32) / u128::from(hz)).unwrap_or(u64::MAX),
+            scale: (1_000_000_000 << 32) / u64::from(hz),
         }
     }
 
-    /// What the register shows at `at`, or just after.
+    /// What the register shows when [`now`](Clock::now) is first `at` or more: made from
+    /// the same rounded scale, so that who is woken then is not too early.
     pub fn steps_at(&self, at: Nanos) -> u64 {
-        let steps = (u128::from(at.0) * u128::from(self.hz)).div_ceil(1_000_000_000);
+        let steps = (u128::from(at.0) << 32).div_ceil(self.scale.into());
         let steps = u64::try_from(steps).unwrap_or(u64::MAX);
         self.start.saturating_add(steps)
     }
 
     /// Steps a second.
     pub const fn hz(&self) -> u64 {
-        self.hz
+        self.hz as u64
     }
 }
 

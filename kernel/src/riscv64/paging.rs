@@ -95,9 +95,22 @@ pub fn image() -> Range<u64> {
     start() as u64..(&raw const __image_end).addr() as u64
 }
 
-/// Builds the tables. On the first CPU, before the others start.
-pub fn init() {
+/// The RAM that the image lies in.
+///
+/// Panics if the device tree knows of none there.
+pub fn ram() -> Range<u64> {
     let image = image();
+    let Some(ram) = tree::ram_around(&image) else {
+        panic!("the device tree tells of no RAM at {image:#x?}, where the kernel is");
+    };
+    ram
+}
+
+/// Builds the tables. On the first CPU, before the others start.
+///
+/// Panics if the image is where it cannot be.
+pub fn init() {
+    let (image, firmware) = (image(), firmware());
     let most = (start() + SMALL) as u64;
     assert!(
         image.end <= most,
@@ -116,7 +129,7 @@ pub fn init() {
         (&mut tables.image, start() / HUGE * HUGE),
     ] {
         for (i, page) in (first..first + HUGE).step_by(LARGE).enumerate() {
-            if page != 0 && !is_firmware(page) {
+            if page != 0 && !firmware.contains(&page) {
                 table.map(i, page, READ | WRITE);
             }
         }
@@ -154,8 +167,8 @@ fn is_guard(address: usize) -> bool {
 }
 
 /// Between the start of RAM and the image.
-fn is_firmware(address: usize) -> bool {
-    (tree::ram_start() as usize..start()).contains(&address)
+fn firmware() -> Range<usize> {
+    ram().start as usize..start()
 }
 
 /// Makes this CPU use them.
@@ -172,7 +185,7 @@ pub fn activate() {
 pub fn is_mapped(address: usize) -> bool {
     let is_small = (start()..start() + SMALL).contains(&address);
     (LARGE..MAPPED).contains(&address)
-        && !is_firmware(address)
+        && !firmware().contains(&address)
         && (!is_small || rights(address / PAGE * PAGE).is_some())
 }
 

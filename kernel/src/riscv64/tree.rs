@@ -84,19 +84,14 @@ fn ram() -> impl Iterator<Item = Range<u64>> {
     memory.flat_map(ranges)
 }
 
-/// Whether all of `range` is RAM.
-pub fn is_ram(range: &Range<u64>) -> bool {
-    ram().any(|ram| ram.start <= range.start && range.end <= ram.end)
+/// The RAM that all of `range` is in.
+pub fn ram_around(range: &Range<u64>) -> Option<Range<u64>> {
+    ram().find(|ram| ram.start <= range.start && range.end <= ram.end)
 }
 
 /// Whether any of `range` is RAM.
 pub fn touches_ram(range: &Range<u64>) -> bool {
     ram().any(|ram| ram.start < range.end && range.start < ram.end)
-}
-
-/// Where RAM begins.
-pub fn ram_start() -> u64 {
-    ram().map(|ram| ram.start).min().unwrap_or(0)
 }
 
 /// RAM that is not ours, most of all the firmware's (Devicetree Specification 0.4, 3.5
@@ -135,8 +130,9 @@ fn hart_id(cpu: &FdtNode<'static>) -> Option<usize> {
 }
 
 /// The rate of the `time` register, in hertz.
-pub fn timebase() -> Option<u64> {
-    number(&root().child("cpus")?, "timebase-frequency").filter(|&hz| hz > 0)
+pub fn timebase() -> Option<u32> {
+    let hz = number(&root().child("cpus")?, "timebase-frequency")?;
+    u32::try_from(hz).ok().filter(|&hz| hz > 0)
 }
 
 /// A device: its node, and where its registers are.

@@ -195,6 +195,23 @@ fn a_device_tree_that_cannot_be_right_is_told() {
 }
 
 #[test]
+fn a_hart_that_protects_no_memory_is_told() {
+    let Some(qemu) = qemu_for("a_hart_that_protects_no_memory", Machine::Virt) else {
+        return;
+    };
+    let qemu_args = ["-cpu", "rv64,mmu=off"].map(OsString::from);
+    let guest = Guest {
+        qemu_args: &qemu_args,
+        ..GUEST
+    };
+    let error = fails(&qemu, &guest).to_string();
+    assert!(
+        error.contains("panic on CPU 0: this hart does not translate addresses by Sv39"),
+        "{error}"
+    );
+}
+
+#[test]
 fn panics_and_exceptions_are_told_with_what_is_known_of_them() {
     for qemu in machines("panics_and_exceptions") {
         for (failure, told) in [

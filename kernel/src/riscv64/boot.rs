@@ -16,8 +16,9 @@ pub const MAX_CPUS: usize = 64;
 /// Bytes from one CPU's stack to the next, the guard page below it included. Reading a
 /// card takes 28 KiB.
 pub const STACK_STRIDE: usize = 17 * 4096;
-/// Bytes of the stack on which a CPU deals with exceptions and interrupts.
-const TRAP_STACK_SIZE: usize = 8192;
+/// Bytes of the stack on which a CPU deals with exceptions and interrupts. A panic takes
+/// 7 KiB and more, and there is no guard page below.
+const TRAP_STACK_SIZE: usize = 16 << 10;
 
 global_asm!(
     ".set MAX_CPUS, {max}",

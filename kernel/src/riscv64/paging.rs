@@ -172,13 +172,24 @@ fn firmware() -> Range<usize> {
 }
 
 /// Makes this CPU use them.
+///
+/// Panics if it cannot.
 pub fn activate() {
+    // Whatever walks them is told that they are in memory before it may begin, and has
+    // nothing kept from before ("Supervisor Memory-Management Fence Instruction").
+    riscv::asm::sfence_vma_all();
     // SAFETY: not written since `init`; they map all that we use, at its own address.
     unsafe {
         let root = &raw const (*TABLES.0.get()).root;
         satp::set(satp::Mode::Sv39, 0, root.addr() / PAGE);
     }
     riscv::asm::sfence_vma_all();
+    // A mode that there is not is not written at all ("Supervisor Address Translation and
+    // Protection Register").
+    assert!(
+        satp::read().mode() == satp::Mode::Sv39,
+        "this hart does not translate addresses by Sv39"
+    );
 }
 
 /// Whether `address` is there, for reading at least.

@@ -584,6 +584,10 @@ fn help_shows_a_newcomer_the_way() {
     let help = succeed(&["--help"]);
     assert!(help.contains("run"));
     let help = succeed(&["run", "--help"]);
+    let (_, examples) = help.split_once("Examples:").unwrap();
+    for line in examples.lines() {
+        assert!(line.len() <= 80, "{line}");
+    }
     for word in [
         "--on",
         "--machine",

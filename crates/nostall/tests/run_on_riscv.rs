@@ -176,6 +176,15 @@ fn what_a_machine_does_not_have_is_refused_in_one_line() {
             "--cpus 5: sifive_u has 4 at most that run a kernel",
         ),
         (
+            &["uart", "spi"],
+            "no machine has all of these: spi runs on sifive_u, uart and pci on q35 and virt",
+        ),
+        (
+            // The machine that has both is taken, and this is for the arguments alone.
+            &["spi", "pstore", "--cpus", "5"],
+            "--cpus 5: sifive_u has 4 at most that run a kernel",
+        ),
+        (
             &["--machine", "virt", "--on", "model"],
             "--machine virt has no meaning with --on model",
         ),

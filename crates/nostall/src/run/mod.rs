@@ -144,31 +144,33 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  nostall run                              the serial port, on the best machine there is
-  nostall run uart --input dmesg.txt       send your own log
-  nostall run uart --bytes 2500            as the test program of the seed article does
+  nostall run                       the serial port, on the best machine
+  nostall run uart --input dmesg.txt
+                                    send your own log
+  nostall run uart --bytes 2500     as the test program of the seed article does
   nostall run uart --on kvm --uart mmio-readonly
-                                           with almost no exits
+                                    with almost no exits
   nostall run uart --on model --profile pc-16550a
-                                           a real line's 115,200 baud, in virtual time
+                                    a real line's 115,200 baud, in virtual time
   nostall run uart --qemu-arg=-accel --qemu-arg=kvm
-                                           QEMU with hardware virtualization
-  nostall run pstore                       trace, crash, read the records, boot again
-  nostall run pstore --on model            the same recorders on threads of the host
-  nostall run pstore --capture DIR         and keep the region: nostall pstore decode
-                                           DIR/pstore.bin shows every record
-  nostall run pci                          list PCI devices by ports and by ECAM
+                                    QEMU with hardware virtualization
+  nostall run pstore                trace, crash, read the records, boot again
+  nostall run pstore --on model     the same recorders on threads of the host
+  nostall run pstore --capture DIR  and keep the region: nostall pstore decode
+                                    DIR/pstore.bin shows every record
+  nostall run pci                   list PCI devices by ports and by ECAM
   nostall run pci --qemu-arg=-device --qemu-arg=virtio-rng-pci
-                                           with one more device
+                                    with one more device
   nostall run pci --qemu-arg=-cpu --qemu-arg=max,-hypervisor
-                                           as if it were bare metal
-  nostall run pci --on kvm                 and from memory that the guest can read
-  nostall run uart --machine virt          a RISC-V machine's serial port
-  nostall run pci --machine virt           by ECAM alone, assigned by our kernel
-  nostall run spi                          a flash, an SD card, and a busy bus
-  nostall run spi --sd card.img            read your own card's image
-  nostall run spi --on model --frames 1000 on models and threads, and sooner through
-  nostall run uart pstore                  both, one after the other";
+                                    as if it were bare metal
+  nostall run pci --on kvm          and from memory that the guest can read
+  nostall run uart --machine virt   a RISC-V machine's serial port
+  nostall run pci --machine virt    by ECAM alone, assigned by our kernel
+  nostall run spi                   a flash, an SD card, and a busy bus
+  nostall run spi --sd card.img     read your own card's image
+  nostall run spi --on model --frames 1000
+                                    on models and threads, and sooner through
+  nostall run uart pstore           both, one after the other";
 
 /// A path of I/O.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -213,9 +215,15 @@ impl Args {
             Some(MachineArg::Q35) => Machine::Q35,
             Some(MachineArg::Virt) => Machine::Virt,
             Some(MachineArg::SifiveU) => Machine::SifiveU,
-            None if self.paths == [IoPath::Spi] => Machine::SifiveU,
+            None if self.fits_sifive_u() => Machine::SifiveU,
             None => Machine::default(),
         }
+    }
+
+    /// Whether spi is wanted, and nothing that its machine lacks.
+    fn fits_sifive_u(&self) -> bool {
+        let has = |path: &IoPath| matches!(path, IoPath::Spi | IoPath::Pstore);
+        self.paths.contains(&IoPath::Spi) && self.paths.iter().all(has)
     }
 }
 
@@ -351,9 +359,14 @@ fn fits_machine(args: &Args) -> Result<()> {
             "--machine {machine} has {lacks}: {name} runs on q35 and virt"
         );
     }
-    let on_model = args.on == OnArg::Model;
+    let has_spi = spi::fits(machine) || args.on == OnArg::Model;
+    let lacks_spi = args.paths.contains(&IoPath::Spi) && !has_spi;
     ensure!(
-        spi::fits(machine) || on_model || !args.paths.contains(&IoPath::Spi),
+        args.machine.is_some() || !lacks_spi,
+        "no machine has all of these: spi runs on sifive_u, uart and pci on q35 and virt"
+    );
+    ensure!(
+        !lacks_spi,
         "--machine {machine} has no SPI: spi runs on sifive_u"
     );
     let (cpus, most) = (args.cpus.unwrap_or(1), *machine.cpus().end());

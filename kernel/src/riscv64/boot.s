@@ -1,14 +1,22 @@
 # From the firmware to Rust.
 #
 # RISC-V SBI (9.1, "Hart start"; the first hart alike): supervisor mode, translation and
-# interrupts off, a0 = this hart's id. a1 = the device tree on the first hart, and what
-# hart_start was given on the others: the number of this CPU.
+# interrupts off, a0 = this hart's id, a1 = the device tree on the first hart.
+#
+# All come here, and the first to come is the first CPU. What hart_start was given is not
+# relied on: OpenSBI 1.1 lets a hart go before it has noted where to and with what, and one
+# that looks just then goes where the first hart went.
 
 .section .text.boot, "ax"
 .option push
 .option norelax
 .global start
 start:
+    la t0, first_is_here
+    li t1, 1
+    amoswap.w.aqrl t0, t1, (t0)
+    bnez t0, other
+
     # Not every loader clears it.
     la t0, __bss_start
     la t1, __bss_end
@@ -20,8 +28,18 @@ start:
     li a1, 0
     j enter_rust
 
-.global start_other
-start_other:
+    # Its number is where cpus.rs has put its id before it was started.
+other:
+    la t0, HARTS
+    li a1, 0
+    li t2, MAX_CPUS
+1:  ld t1, (t0)
+    beq t1, a0, 2f
+    addi t0, t0, 8
+    addi a1, a1, 1
+    bltu a1, t2, 1b
+    j other
+2:  fence r, rw                 # what it is to find was there before its id
     li a2, 0
 
 # a0 = hart id, a1 = number, a2 = device tree.
@@ -49,6 +67,10 @@ enter_rust:
     li s0, 0
     call rust_entry
 .option pop
+
+.section .data.boot, "aw"
+    .balign 4
+first_is_here: .word 0          # not in .bss, which is cleared after
 
 .section .bss.boot, "aw", @nobits
     .balign 4096

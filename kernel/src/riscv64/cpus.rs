@@ -20,8 +20,6 @@ const NEVER: u64 = u64::MAX;
 
 /// What each CPU has for itself.
 struct PerCpu {
-    /// The number that the hardware and the firmware know it by.
-    hart: AtomicUsize,
     /// When its timer is to tick next, in steps of the `time` register.
     next_tick: AtomicU64,
     /// When it is to be woken, as well.
@@ -33,13 +31,20 @@ struct PerCpu {
 
 static PER_CPU: [PerCpu; MAX_CPUS] = [const {
     PerCpu {
-        hart: AtomicUsize::new(0),
         next_tick: AtomicU64::new(0),
         alarm: AtomicU64::new(NEVER),
         interrupts: AtomicU64::new(0),
         wakes: AtomicU64::new(0),
     }
 }; MAX_CPUS];
+
+/// What is no hart's id, as far as we know.
+const NO_HART: usize = usize::MAX;
+
+/// By which id the hardware and the firmware know each CPU. Where boot.s finds the CPU's
+/// number, and so not cleared with what is zero.
+#[unsafe(no_mangle)]
+static HARTS: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(NO_HART) }; MAX_CPUS];
 
 /// CPUs that have been started.
 static STARTED: AtomicUsize = AtomicUsize::new(1);
@@ -49,12 +54,12 @@ static TICK: AtomicU64 = AtomicU64::new(0);
 
 /// The first CPU is this hart.
 pub fn init_first(hart: usize) {
-    PER_CPU[0].hart.store(hart, Ordering::Relaxed);
+    HARTS[0].store(hart, Ordering::Relaxed);
 }
 
 /// The hart that is the first CPU.
 pub fn first_hart() -> usize {
-    PER_CPU[0].hart.load(Ordering::Relaxed)
+    HARTS[0].load(Ordering::Relaxed)
 }
 
 /// The CPU that runs this.
@@ -171,7 +176,7 @@ pub fn wake_others() {
 /// Ends the sleep of these CPUs.
 pub fn wake(cpus: impl IntoIterator<Item = usize>) {
     let others = cpus.into_iter();
-    let mut harts = others.map(|cpu| PER_CPU[cpu].hart.load(Ordering::Relaxed));
+    let mut harts = others.map(|cpu| HARTS[cpu].load(Ordering::Relaxed));
     let mut next = harts.next();
     // What they are to find is there before they are woken.
     riscv::asm::fence();
@@ -209,15 +214,15 @@ pub fn start_cpus(cpus: u16, clock: &MachineClock) -> u64 {
 /// Starts as many harts as are needed, this one counted (SBI 2.0, chapter 9).
 fn start_others(cpus: usize) {
     unsafe extern "C" {
-        safe static start_other: u8;
+        safe static start: u8;
     }
     let first = first_hart();
     let others = tree::harts().filter(|&hart| hart != first);
     for (number, hart) in (1..cpus).zip(others) {
-        PER_CPU[number].hart.store(hart, Ordering::Relaxed);
         // What it is to find is there before it starts.
+        HARTS[number].store(hart, Ordering::Release);
         riscv::asm::fence();
-        let started = sbi_rt::hart_start(hart, (&raw const start_other).addr(), number);
+        let started = sbi_rt::hart_start(hart, (&raw const start).addr(), 0);
         assert!(
             started.is_ok(),
             "hart {hart} cannot be started: {started:?}"

@@ -200,7 +200,8 @@ impl Device {
     /// The number of its interrupt, if `parent` is who takes it.
     pub fn interrupt(&self, parent: &Self) -> Option<u32> {
         let said = |node: &FdtNode<'static>| number(node, "interrupt-parent");
-        let takes_it = said(&self.node).or_else(|| said(self.bus.as_ref()?));
+        let of_bus = || said(self.bus.as_ref()?);
+        let takes_it = said(&self.node).or_else(of_bus).or_else(|| said(&root()));
         (takes_it? == parent.number("phandle")?).then_some(())?;
         self.cells("interrupts").next()
     }

@@ -62,8 +62,8 @@ fn a_flash_keeps_what_is_written() {
     assert!((1..=1 << 20).contains(&written), "{written} bytes");
 }
 
-/// Has QEMU's monitor do this to the card, and returns the last it said.
-fn monitored(qemu: &Qemu, card: &File, commands: &[&str]) -> String {
+/// Has QEMU's monitor do this to the card, and returns the last it said of it, if anything.
+fn monitored(qemu: &Qemu, card: &File, commands: &[&str]) -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
     let io = commands.iter().map(|io| format!("qemu-io sd0 \"{io}\"\n"));
     let io = io.collect::<String>() + "quit\n";
@@ -79,7 +79,8 @@ fn monitored(qemu: &Qemu, card: &File, commands: &[&str]) -> String {
     };
     // It ends by the monitor's word, and not by the guest's, which has none.
     match fails(qemu, &guest) {
-        Error::Qemu { status, said } if status.success() => said,
+        Error::Reset => None, // no word but warnings
+        Error::Qemu { status, said } if status.success() => Some(said),
         error => panic!("{error}"),
     }
 }
@@ -101,7 +102,7 @@ fn a_cards_image_is_never_written_and_reads_as_zeros_behind_its_end() {
             "read -q -P 0x5a 4096 4096",
         ],
     );
-    assert!(said.contains("cadence_gem"), "nothing of the card: {said}");
+    assert_eq!(said, None);
     let mut now = Vec::new();
     image.seek(SeekFrom::Start(0)).unwrap();
     image.read_to_end(&mut now).unwrap();
@@ -109,7 +110,7 @@ fn a_cards_image_is_never_written_and_reads_as_zeros_behind_its_end() {
 
     for wrong in ["read -q -P 0x33 0 512", "read -q -P 0 2097152 512"] {
         let said = monitored(&qemu, &image, &[wrong]);
-        assert!(!said.contains("cadence_gem"), "{said}");
+        assert!(said.is_some(), "{wrong}");
     }
 }
 
@@ -131,7 +132,7 @@ fn an_image_in_memory_is_as_good_as_a_file_and_a_large_one_as_a_small_one() {
             "read -q -P 0x33 34359737856 512",
         ],
     );
-    assert!(said.contains("cadence_gem"), "nothing of the card: {said}");
+    assert_eq!(said, None);
     let flash = erased_flash().unwrap();
     let guest = Guest {
         drives: &[Drive::SdCard(&image), Drive::Flash(&flash)],

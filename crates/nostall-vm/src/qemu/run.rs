@@ -216,7 +216,7 @@ impl Run<'_> {
                 })
             }
             // Without either, QEMU may only have been asked for help.
-            (Some(0), first_report) if first_report.is_some() || self.files.said.len()? == 0 => {
+            (Some(0), first_report) if first_report.is_some() || only_warned(&self.files.said)? => {
                 Err(Error::Reset)
             }
             _ => {
@@ -250,6 +250,14 @@ fn after_firmware(mut serial: Vec<u8>) -> Vec<u8> {
     serial
 }
 
+/// Whether QEMU has said nothing but warnings, of which some machines have one each time.
+fn only_warned(said: &MemoryFile) -> io::Result<bool> {
+    let said = said.read_last(LAST_WORDS)?;
+    let said = String::from_utf8_lossy(&said);
+    let mut lines = said.lines().filter(|line| !line.trim().is_empty());
+    Ok(lines.all(|line| line.contains(": warning: ")))
+}
+
 /// The last line that is not empty.
 pub(super) fn last_words(said: &MemoryFile) -> io::Result<String> {
     let said = said.read_last(LAST_WORDS)?;
@@ -270,6 +278,18 @@ mod tests {
             assert!(lacks_firmware(&said), "{said}");
         }
         assert!(!lacks_firmware("Unable to load the kernel"));
+    }
+
+    #[test]
+    fn a_warning_is_not_what_qemu_ended_with() {
+        let only_warned = |said: &str| {
+            let said = MemoryFile::new(said.as_bytes()).unwrap();
+            only_warned(&said).unwrap()
+        };
+        let warning = "qemu-system-riscv64: warning: nic cadence_gem.0 has no peer\n";
+        assert!(only_warned(""));
+        assert!(only_warned(warning));
+        assert!(!only_warned(&format!("{warning}usage: qemu\n")));
     }
 
     #[test]

@@ -590,3 +590,20 @@ fn whoever_waits_without_a_worker_goes_on_when_his_share_is_spent() {
     });
     assert_eq!(probe.count(), 4);
 }
+
+#[test]
+fn the_time_for_others_is_bounded_whatever_their_bytes_are() {
+    let config = Config {
+        most_bytes: u32::MAX,
+        most_time: Nanos::from_micros(10),
+        ..Config::DEFAULT
+    };
+    let (bus, probe, _) = bus(config);
+    let device = bus.device(device(1)).unwrap();
+    let _all: Vec<_> = (0..4)
+        .map(|byte| device.submit(&[Part::write(&[byte])]).unwrap())
+        .collect();
+    // 8 us each.
+    bus.run_queued();
+    assert_eq!(probe.count(), 1);
+}

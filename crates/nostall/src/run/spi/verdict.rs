@@ -149,7 +149,7 @@ fn busy_faults(busy: &Busy, frames: u32) -> Vec<String> {
         expect("times the worker was woken", busy.wakeups, least);
         let meanwhile = busy.wakeups_meanwhile.max(least - 1);
         expect(
-            "times it was woken before the last frame",
+            "times it was woken before the bus was idle",
             meanwhile,
             least - 1,
         );

@@ -6,7 +6,7 @@ use crate::bus::Bus;
 use crate::controller::Controller;
 use crate::duty::Duty;
 use crate::error::Error;
-use crate::gate::Taken;
+use crate::gate::{Posted, Taken};
 use crate::held::{Held, Role};
 use crate::interrupt::Waits;
 use crate::platform::{HasWorker, Platform};
@@ -162,6 +162,13 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         Some(result)
     }
 
+    /// Whether nobody wants what is under way any more.
+    pub(crate) fn is_abandoned(&mut self) -> bool {
+        let flight = self.with_core(|core| core.flight);
+        let slots = self.bus.queue.slots();
+        flight.is_some_and(|flight| slots[flight.index].state() == State::Abandoned)
+    }
+
     /// Ends what is under way with `error`.
     pub(crate) fn abort(&mut self, error: Error) {
         let flight = self.with_core(|core| {
@@ -203,14 +210,24 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         }
     }
 
+    /// The bus, if nobody has it. Who has it may have looked already whom there is to
+    /// tell: where there is no worker, he looks again, as that may have changed.
+    pub(crate) fn take_or_post(&self) -> Option<Held<'_, C, P, SLOTS, BYTES>> {
+        // Each round but the first is one in which somebody let the bus go.
+        while self.gate.is_owned() || self.gate.take() == Taken::Not {
+            if self.platform.has_worker() == HasWorker::Yes || self.gate.post() == Posted::ToOwner {
+                return None;
+            }
+        }
+        Some(Held::new(self))
+    }
+
     /// Without a worker: somebody else who waits is to drive the queue, if nobody
     /// does.
     pub(crate) fn pass_on(&self) {
         if self.platform.has_worker() == HasWorker::No
-            && !self.gate.is_owned()
-            && self.gate.take() != Taken::Not
+            && let Some(mut held) = self.take_or_post()
         {
-            let mut held = Held::new(self);
             // Nothing was run, and there is nobody to be called for it.
             held.role = Role::Poll;
             held.let_go_soon();

@@ -22,15 +22,18 @@ pub(crate) struct Budget {
     messages: u32,
     /// One message is run whatever it takes: there is nobody else to do it.
     at_least_one: bool,
+    /// Bytes and time do not count.
+    boundless: bool,
 }
 
 impl Budget {
     /// Whatever the messages take: for a worker, who is there for that.
     pub(crate) const WORKER: Self = Self {
-        bytes: u32::MAX,
-        time: Nanos(u64::MAX),
+        bytes: 0,
+        time: Nanos::ZERO,
         messages: IN_A_ROW,
-        at_least_one: true,
+        at_least_one: false,
+        boundless: true,
     };
 
     pub(crate) const fn of(config: &Config) -> Self {
@@ -39,6 +42,7 @@ impl Budget {
             time: config.most_time,
             messages: IN_A_ROW,
             at_least_one: false,
+            boundless: false,
         }
     }
 
@@ -55,11 +59,10 @@ impl Budget {
         let Some(messages) = self.messages.checked_sub(1) else {
             return false;
         };
-        let enough = bytes <= self.bytes && time <= self.time || self.at_least_one;
+        let in_bounds = bytes <= self.bytes && time <= self.time;
+        let enough = in_bounds || self.at_least_one || self.boundless;
         if enough {
             self.messages = messages;
-        }
-        if enough && self.bytes != u32::MAX {
             self.bytes = self.bytes.saturating_sub(bytes);
             self.time = self.time - time;
             self.at_least_one = false;
@@ -69,9 +72,7 @@ impl Budget {
 
     /// Takes off what it really took.
     pub(crate) fn took(&mut self, reckoned: Nanos, really: Nanos) {
-        if self.bytes != u32::MAX {
-            self.time = self.time - (really - reckoned);
-        }
+        self.time = self.time - (really - reckoned);
     }
 }
 

@@ -149,6 +149,10 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         loop {
             bus.gate.look();
             if bus.platform.has_worker() == HasWorker::No {
+                // Nobody may come for it, and its device would stay selected.
+                if self.is_abandoned() {
+                    self.abort(Error::Cancelled);
+                }
                 waiter = bus.queue.waiter(own);
             }
             // Each round that fails is one in which somebody queued.

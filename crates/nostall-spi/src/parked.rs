@@ -9,7 +9,6 @@ use crate::controller::Controller;
 use crate::drive::Driven;
 use crate::duty::Duty;
 use crate::error::Error;
-use crate::gate::Taken;
 use crate::held::Held;
 use crate::interrupt::Waits;
 use crate::platform::{HasWorker, Platform};
@@ -33,8 +32,7 @@ impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, 
         let mut duty = Duty::of_caller(self);
         let mut held = match parked.and_then(|parked| self.unpark(&parked)) {
             Some(held) => held,
-            None if self.gate.is_owned() || self.gate.take() == Taken::Not => return None,
-            None => Held::new(self),
+            None => self.take_or_post()?,
         };
         self.gate.look();
         self.refill(&mut duty);

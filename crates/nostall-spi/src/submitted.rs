@@ -9,6 +9,7 @@ use nostall_io::Nanos;
 use crate::bus::Bus;
 use crate::controller::Controller;
 use crate::error::Error;
+use crate::gate::Posted;
 use crate::parked::Parked;
 use crate::platform::{HasWorker, Platform};
 use crate::queue::State;
@@ -76,6 +77,9 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
             match slot.wait_by(Wake::Task(task)) {
                 State::Done => return self.result(),
                 State::Finishing => bus.platform.block(soon),
+                // Our share is spent, or who has the bus may have looked already whom
+                // there is to tell.
+                _ if self.drives() && bus.gate.post() == Posted::ToNobody => {}
                 _ => bus.platform.block(bus.platform.now() + bus.config.patience),
             }
         }

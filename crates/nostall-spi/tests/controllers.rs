@@ -306,6 +306,24 @@ fn sifive_that_is_stuck_times_out_and_the_next_message_has_its_own_bytes() {
     assert_eq!(window.0.borrow().sent[..4], [1, 2, 3, 9]);
 }
 
+#[test]
+fn sifive_whose_messages_are_given_up_in_a_row_gives_the_next_its_own_bytes() {
+    let (window, clock) = chip();
+    let completion = Completion::Interrupt(Nanos::ZERO);
+    let controller = Sifive::new(window.clone(), INPUT, 1, completion);
+    let bus: SifiveBus<_> = Bus::new(controller, Bare(clock), Config::DEFAULT);
+    let mut device = bus.device(slow()).unwrap();
+    for bytes in [[1, 2], [3, 4]] {
+        let mut operations = [embedded_hal::spi::Operation::Write(&bytes)];
+        let future = embedded_hal_async::spi::SpiDevice::transaction(&mut device, &mut operations);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(std::pin::pin!(future).poll(&mut context).is_pending());
+    }
+    let mut bytes = [9; 20];
+    device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
+    assert_eq!(bytes, [!9; 20]);
+}
+
 /// Wires that pins pull, and a device that samples and shifts as its mode says.
 struct Wires {
     mode: Mode,
@@ -430,6 +448,41 @@ proptest! {
         prop_assert_eq!(&wires.bits, &expected);
         prop_assert!(!wires.selected && wires.clock == mode.idles_high());
     }
+}
+
+/// Pins that are behind something slow.
+struct Slowly(VirtualClock);
+
+impl DelayNs for Slowly {
+    fn delay_ns(&mut self, ns: u32) {
+        self.0.advance(Nanos::from_micros(100) + Nanos(ns.into()));
+    }
+}
+
+#[test]
+fn bit_banged_messages_may_take_as_long_as_the_pins_do() {
+    let wires = Rc::new(RefCell::new(Wires {
+        mode: Mode::Mode0,
+        clock: false,
+        out: false,
+        selected: false,
+        bits: Vec::new(),
+        clocked: 0,
+        waited: 0,
+    }));
+    let pin = |which| Pin(wires.clone(), which);
+    let (clock, out, input) = (pin(Which::Clock), pin(Which::Out), pin(Which::Out));
+    let time = VirtualClock::new();
+    let bang = BitBang::new(
+        clock,
+        out,
+        input,
+        [pin(Which::Select)],
+        Slowly(time.clone()),
+    );
+    let bus: Bus<_, _, 1, 1> = Bus::new(bang, Bare(time), Config::DEFAULT);
+    let device = bus.device(slow()).unwrap();
+    assert_eq!(device.write(&[0x55; 256]), Ok(()));
 }
 
 /// A wire that both ends pull low, and a resistor high; the device answers with

@@ -288,6 +288,35 @@ fn whose_message_a_dropped_future_was_driving_goes_on_with_it() {
 }
 
 #[test]
+fn what_nobody_wants_any_more_does_not_stay_selected_whoever_gives_up_first() {
+    for owner_first in [true, false] {
+        let (bus, probe, _) = bus(Config::DEFAULT);
+        let others = bus.device(device(1)).unwrap();
+        let mut driver = bus.device(device(2)).unwrap();
+        probe.next(&[Act::Interrupts]);
+        let mut pending = Some(others.submit(&[Part::write(&[1])]).unwrap());
+        let (_, waker) = waker(false);
+        let mut context = Context::from_waker(&waker);
+        {
+            let mut operations = [Operation::Write(&[2])];
+            let mut future = pin!(driver.transaction(&mut operations));
+            assert!(future.as_mut().poll(&mut context).is_pending());
+            assert_eq!(probe.selected(), Some(1));
+            if owner_first {
+                drop(pending.take());
+            }
+        }
+        drop(pending);
+        assert_eq!(probe.selected(), None, "owner first: {owner_first}");
+        goes_on(&driver, &probe);
+        let all: Vec<_> = (0..4)
+            .map(|byte| others.submit(&[Part::write(&[byte])]))
+            .collect();
+        assert!(all.iter().all(Result::is_ok), "a place is lost");
+    }
+}
+
+#[test]
 fn a_future_that_finds_no_place_for_long_enough_gives_up() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let sender = bus.device(device(1)).unwrap();

@@ -556,3 +556,54 @@ mod threads {
         assert!(first.is_none_or(|&sent| sent == 1), "{wakes:?}");
     }
 }
+
+#[cfg(feature = "std")]
+#[test]
+fn whoever_waits_without_a_worker_goes_on_when_his_share_is_spent() {
+    // For what he waits there is nobody else, and his patience would be over first.
+    let config = Config {
+        most_bytes: 1,
+        patience: Nanos::from_secs(600),
+        ..Config::DEFAULT
+    };
+    let probe = Probe::default();
+    let bus: nostall_spi::Bus<_, _, 4, 16> =
+        nostall_spi::Bus::new(controller(&probe), nostall_spi::Threads::new(), config);
+    let device = bus.device(device(1)).unwrap();
+    let (through, is_through) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let mut all: Vec<_> = (0..4)
+                .map(|byte| device.submit(&[Part::write(&[byte; 2])]).unwrap())
+                .collect();
+            let last = all.last_mut().map(nostall_spi::Pending::wait);
+            through.send(last).unwrap();
+        });
+        let soon = is_through.recv_timeout(std::time::Duration::from_secs(20));
+        // Whatever comes of it, the thread ends.
+        waiter.thread().unpark();
+        bus.run_queued();
+        bus.run_queued();
+        bus.run_queued();
+        bus.run_queued();
+        assert_eq!(soon, Ok(Some(Ok(()))));
+    });
+    assert_eq!(probe.count(), 4);
+}
+
+#[test]
+fn the_time_for_others_is_bounded_whatever_their_bytes_are() {
+    let config = Config {
+        most_bytes: u32::MAX,
+        most_time: Nanos::from_micros(10),
+        ..Config::DEFAULT
+    };
+    let (bus, probe, _) = bus(config);
+    let device = bus.device(device(1)).unwrap();
+    let _all: Vec<_> = (0..4)
+        .map(|byte| device.submit(&[Part::write(&[byte])]).unwrap())
+        .collect();
+    // 8 us each.
+    bus.run_queued();
+    assert_eq!(probe.count(), 1);
+}

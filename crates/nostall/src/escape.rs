@@ -27,6 +27,11 @@ pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// A name that may have anything in it, on the line where it is said.
+pub fn escape_name(name: &str) -> String {
+    escape(name.as_bytes()).replace('\n', "\\x0a")
+}
+
 fn push(safe: &mut String, code: u32) {
     let _ = if code < 0x100 {
         write!(safe, "\\x{code:02x}")
@@ -67,6 +72,7 @@ mod tests {
         assert_eq!(escape(b"\x1b[2J\r\0\x7f"), "\\x1b[2J\\x0d\\x00\\x7f");
         assert_eq!(escape("ä\u{9b}1m".as_bytes()), "ä\\x9b1m");
         assert_eq!(escape(b"\xff\xc3\xa4\xc3"), "\\xffä\\xc3");
+        assert_eq!(escape_name("a\nb\x1b"), "a\\x0ab\\x1b");
         assert_eq!(escape("\u{202e}".as_bytes()), "\\u{202e}");
         let json = escape_json("{\"\u{9b}\":\"\u{7f}ä\"}");
         assert_eq!(json, "{\"\\u009b\":\"\\u007fä\"}");

@@ -317,6 +317,49 @@ fn what_is_no_file_system_is_refused_in_one_line() {
 }
 
 #[test]
+fn a_directory_that_somebody_has_forged_is_refused_in_one_line_or_shown_harmlessly() {
+    let dir = TempDir::new().unwrap();
+    let files = [("B.TXT", b"some content".to_vec())];
+    let Some(path) = image(dir.path(), "forged", 16 << 20, &files) else {
+        return;
+    };
+    let content = fs::read(&path).unwrap();
+    let entry = content.windows(11).position(|it| it == b"B       TXT");
+    let entry = entry.unwrap() as u64;
+    let file = File::options().write(true).open(&path).unwrap();
+    let forge = |name: &[u8; 11], cluster: u16| {
+        file.write_all_at(name, entry).unwrap();
+        let at = entry + 26;
+        file.write_all_at(&cluster.to_le_bytes(), at).unwrap();
+    };
+    let cluster = u16::from_le_bytes(*content[entry as usize + 26..].first_chunk().unwrap());
+    let args = ["--on", "model", "--frames", "10", "--sd", "forged"];
+    for (name, cluster, why) in [
+        (b"B       TXT", 1, "the file system is damaged"),
+        (
+            b"B\x1b[2J\n  TXT",
+            0,
+            "B\\x1b[2J\\x0a.TXT: it ends too early",
+        ),
+    ] {
+        forge(name, cluster);
+        let said = error(&args, dir.path());
+        assert!(
+            said.starts_with(&format!("nostall: --sd forged: {why}")),
+            "{said}"
+        );
+        assert!(!said.contains('\x1b'), "{said}");
+    }
+    forge(b"B B\nX   TXT", cluster);
+    let (out, document) = succeed(&args, dir.path());
+    assert!(
+        out.contains("\nBB\\x0aX.TXT: 12 bytes, the same by the host"),
+        "{out}"
+    );
+    assert_eq!(document["files"][1]["name"], "BB\nX.TXT", "{document}");
+}
+
+#[test]
 fn what_has_no_meaning_is_refused() {
     let dir = TempDir::new().unwrap();
     for (args, why) in [

@@ -105,7 +105,12 @@ impl nostall_work::spi::Machine for Experiment<'_> {
         Cpus::new(*self.clock, WORKER)
     }
 
-    fn run(&self, bus: &CanBus<Self>, tasks: [&(dyn Fn() + Sync); 2], rest: Nanos) -> Counted {
+    fn run(
+        &self,
+        bus: &CanBus<Self>,
+        tasks: [&(dyn Fn() + Sync); 2],
+        rest: &(dyn Fn() + Sync),
+    ) -> Counted {
         let platform = bus.platform();
         let [receive, transmit] = tasks;
         let transmitted = AtomicBool::new(false);
@@ -121,7 +126,7 @@ impl nostall_work::spi::Machine for Experiment<'_> {
                     platform.block(Nanos(u64::MAX));
                 }
                 *counted.lock() = before.until(&Counts::now());
-                platform.sleep_until(platform.now() + rest);
+                rest();
                 platform.stop();
             }
             TRANSMITTER => {

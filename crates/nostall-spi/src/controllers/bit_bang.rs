@@ -3,16 +3,12 @@
 use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{InputPin, OutputPin, PinState};
 use embedded_hal::spi::ErrorKind;
-use nostall_io::Nanos;
 
 use crate::capabilities::Capabilities;
 use crate::controller::{Controller, Level, Progress};
 use crate::error::Fault;
 use crate::settings::{BitOrder, Mode, Polarity, Select, Wire, Wires, WordSize};
 use crate::words::{Directions, Words};
-
-/// Words that are moved before the bus looks whether all is well.
-const AT_ONCE: usize = 16;
 
 /// The pins for data.
 pub trait Data {
@@ -214,21 +210,16 @@ where
         pin(line.ok_or(Fault::Refused)?.set_state(PinState::from(high)))
     }
 
+    /// All at once: pins never keep us waiting, and may be as slow as they are.
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
         // The device has the wire.
         let released = W::WIRES == Wires::Three && words.directions() == Directions::In;
-        for _ in 0..AT_ONCE {
-            let Some(word) = words.next_word() else {
-                break;
-            };
+        while let Some(word) = words.next_word() {
             let word = if released { u32::MAX } else { word };
             let came = self.exchange(word)?;
             words.receive(came);
         }
-        Ok(match words.is_complete() {
-            true => Progress::Done,
-            false => Progress::After(Nanos::ZERO),
-        })
+        Ok(Progress::Done)
     }
 
     fn abort(&mut self) {

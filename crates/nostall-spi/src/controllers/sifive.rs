@@ -2,10 +2,11 @@
 //! `sifive_u`.
 //!
 //! Source: SiFive FU540-C000 Manual v1p3, chapter "Serial Peripheral Interface
-//! (SPI)"; register names are its own. Offsets, fields and the values of `csmode` and
-//! `fmt` were compared with the register description of the FE310 that the `e310x` crate
-//! is made from, and with QEMU's model; the manual's words on what a watermark is, on the
-//! divisor and on the depth of the FIFOs, only with QEMU's model, as we had no copy.
+//! (SPI)"; register names are its own. We had no copy: offsets, fields, the values of
+//! `csmode` and `fmt`, when a watermark interrupts and the depth of the FIFOs were compared
+//! with what QEMU's model (`hw/ssi/sifive_spi.c`) and Linux's driver
+//! (`drivers/spi/spi-sifive.c`) make of them; the divisor with Linux's alone, as QEMU's
+//! has no speed.
 //!
 //! The window's registers are numbered in words: `sckdiv` is 0, `csid` (at byte 0x10)
 //! is 4. In memory, that is [`MmioLayout::WORDS`](nostall_io::MmioLayout::WORDS).
@@ -248,10 +249,10 @@ impl<R: Registers> Controller for Sifive<R> {
         mask(&self.registers);
         self.enabled = false;
         // There is no way to stop frames. They come back in their order, before those
-        // of the next message; if they had a whole time-out for that, they never do.
-        self.stale = match self.stale {
-            0 => self.under_way,
-            _ => 0,
+        // of the next message; if they left that no room at all, they never do.
+        self.stale = match self.under_way {
+            0 => 0,
+            more => (self.stale + more).min(FIFO),
         };
         self.under_way = 0;
         self.off = false;

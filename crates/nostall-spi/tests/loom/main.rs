@@ -516,6 +516,35 @@ fn a_future_and_whoever_finds_it_late_do_not_both_have_the_bus() {
 }
 
 #[test]
+fn a_future_is_told_of_a_bus_that_was_let_go_while_it_looked() {
+    model(3, || {
+        let bus = bus(HasWorker::No, NOTHING_FOR_OTHERS);
+        let its = bus.clone();
+        let other = thread::spawn(move || sync(&its, 1));
+        let mut device = bus.device(settings()).unwrap();
+        let operations = &mut [embedded_hal::spi::Operation::Write(&[2])];
+        block_on(device.transaction(operations)).unwrap();
+        other.join().unwrap();
+        assert_eq!(sorted(sent(&bus)), [1, 2]);
+    });
+}
+
+#[test]
+fn who_waits_for_what_he_submitted_is_told_of_a_bus_that_was_let_go_while_he_looked() {
+    model(3, || {
+        let bus = bus(HasWorker::No, NOTHING_FOR_OTHERS);
+        let its = bus.clone();
+        let other = thread::spawn(move || sync(&its, 1));
+        let device = bus.device(settings()).unwrap();
+        let mut pending = device.submit(&[Part::write(&[2])]).unwrap();
+        pending.wait().unwrap();
+        drop(pending);
+        other.join().unwrap();
+        assert_eq!(sorted(sent(&bus)), [1, 2]);
+    });
+}
+
+#[test]
 fn an_interrupt_is_never_missed() {
     model(3, || {
         let ready = Arc::new(AtomicBool::new(false));

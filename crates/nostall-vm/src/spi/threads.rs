@@ -3,7 +3,6 @@
 use std::fs;
 use std::panic::resume_unwind;
 use std::thread;
-use std::time::Duration;
 
 use nostall_io::Nanos;
 use nostall_spi::{Capabilities, Controller, Fault, Level, Progress, Threads, Wire, Words};
@@ -28,7 +27,12 @@ impl Machine for Host {
         Threads::new()
     }
 
-    fn run(&self, bus: &CanBus<Self>, tasks: [&(dyn Fn() + Sync); 2], rest: Nanos) -> Counted {
+    fn run(
+        &self,
+        bus: &CanBus<Self>,
+        tasks: [&(dyn Fn() + Sync); 2],
+        rest: &(dyn Fn() + Sync),
+    ) -> Counted {
         let platform = bus.platform();
         thread::scope(|scope| {
             let worker = scope.spawn(|| {
@@ -47,7 +51,7 @@ impl Machine for Host {
                 })
             });
             let ended = tasks.map(thread::ScopedJoinHandle::join);
-            thread::sleep(Duration::from_nanos(rest.0));
+            rest();
             // Whatever became of the tasks: nobody else ends the worker.
             platform.stop();
             let worker = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -147,6 +151,8 @@ impl Controller for NoWires {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -150,7 +150,7 @@ pub struct Measured {
     pub by_worker: u64,
     /// Messages that failed.
     pub errors: u64,
-    /// Times that the worker was woken, until the last frame was received.
+    /// Times that the worker was woken, until a moment after the last frame was received.
     pub wakeups_meanwhile: u64,
     /// Times that it was woken, until the bus had been idle for long enough.
     pub wakeups: u64,

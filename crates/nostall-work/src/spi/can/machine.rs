@@ -25,13 +25,18 @@ pub trait Machine {
     fn platform(&self) -> Self::Platform;
 
     /// Has a worker serve `bus`, as its platform says. When that is there, runs both
-    /// `tasks` at once, until they return; then lets `rest` pass, ends the worker, and
+    /// `tasks` at once, until they return; then calls `rest`, ends the worker, and
     /// returns.
     ///
     /// What is counted is counted from when the worker is there until both tasks have
     /// returned; but for the worker's own, which may be counted to its end, as it has
     /// nothing to do in `rest` but to be woken once or twice.
-    fn run(&self, bus: &CanBus<Self>, tasks: [&(dyn Fn() + Sync); 2], rest: Nanos) -> Counted
+    fn run(
+        &self,
+        bus: &CanBus<Self>,
+        tasks: [&(dyn Fn() + Sync); 2],
+        rest: &(dyn Fn() + Sync),
+    ) -> Counted
     where
         Self: Sized;
 }

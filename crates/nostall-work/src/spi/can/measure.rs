@@ -19,6 +19,9 @@ use crate::spi::told::Measured;
 /// Less would be found by chance in the middle, on a machine that has other things to do.
 pub const LINGER: Nanos = Nanos::from_secs(1);
 
+/// Time for a worker to come who does not wait for the linger's end, and far from that.
+const SOON: Nanos = Nanos::from_millis(250);
+
 /// Why nothing was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
@@ -103,8 +106,19 @@ pub fn can<M: Machine>(machine: &M, strategy: Strategy, frames: u32) -> Result<M
         shared.ended.store(true, Ordering::Release);
         *wakeups_meanwhile.lock() = bus.statistics().wakeups as u64;
     };
+    let rest = || {
+        clock.sleep_until(clock.now() + SOON);
+        let wakeups = bus.statistics().wakeups as u64;
+        // A machine that stood still tells nothing more.
+        if let Ok(seen) = *seen.lock()
+            && clock.now() - seen.end < LINGER
+        {
+            *wakeups_meanwhile.lock() = wakeups;
+        }
+        clock.sleep_until(clock.now() + strategy.rest());
+    };
     let transmitter = || *submitted.lock() = transmit(&chip, clock, &shared);
-    let counted = machine.run(&bus, [&receiver, &transmitter], strategy.rest());
+    let counted = machine.run(&bus, [&receiver, &transmitter], &rest);
 
     let start = *start.lock();
     let seen = (*seen.lock()).map_err(Failed::Bus)?;

@@ -5,12 +5,15 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
+use std::panic;
 use std::rc::Rc;
 
 use anyhow::{Result, bail, ensure};
 use fatfs::{FatType, FileSystem, FsOptions};
 use fscommon::{BufStream, StreamSlice};
 use sha2::{Digest, Sha256};
+
+use crate::escape::escape_name;
 
 /// Entries of the longest directory.
 const ENTRIES: usize = 65_536;
@@ -31,7 +34,18 @@ pub struct HostEntry {
 }
 
 /// Reads every file in the root directory of the first FAT on an image.
+///
+/// The crate believes some of what it reads, a file's first cluster for example, and
+/// panics where a number is none that can be.
 pub fn read(file: &File, bytes: u64) -> Result<Vec<HostEntry>> {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let read = panic::catch_unwind(|| read_first(file, bytes));
+    panic::set_hook(hook);
+    read.unwrap_or_else(|_| bail!("the file system is damaged: a number in it cannot be"))
+}
+
+fn read_first(file: &File, bytes: u64) -> Result<Vec<HostEntry>> {
     let mut first = [0; 512];
     let len = usize::try_from(bytes).unwrap_or(usize::MAX).min(512);
     file.read_exact_at(&mut first[..len], 0)?;
@@ -127,7 +141,7 @@ fn digest(file: &mut impl Read, bytes: u64, name: &str) -> Result<[u8; 32]> {
     let mut buffer = vec![0; 64 << 10];
     while left > 0 {
         let len = file.read(&mut buffer)?;
-        ensure!(len > 0, "{name}: it ends too early");
+        ensure!(len > 0, "{}: it ends too early", escape_name(name));
         sha.update(&buffer[..len]);
         left = left.saturating_sub(len as u64);
     }

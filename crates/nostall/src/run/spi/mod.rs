@@ -183,10 +183,12 @@ impl Measured {
 }
 
 fn is_equal(ours: &Entry, hosts: &HostEntry) -> bool {
-    // A short name has no case, and an alphabet that nobody knows.
+    // A short name has no case, and an alphabet that nobody knows; spaces in it the
+    // guest's crate leaves out.
+    let short = || hosts.name.replace(' ', "");
     let same_name = match &ours.long {
         Some(long) => *long == hosts.name,
-        None => !hosts.name.is_ascii() || hosts.name.eq_ignore_ascii_case(&ours.short),
+        None => !hosts.name.is_ascii() || short().eq_ignore_ascii_case(&ours.short),
     };
     let same_size = ours.directory || u64::from(ours.size) == hosts.bytes;
     same_name && same_size && ours.directory == hosts.directory && ours.sha256 == hosts.sha256

@@ -4,13 +4,13 @@ use nostall_vm::spi::{Entry, Volume};
 use nostall_work::spi::{CardKind, Fat, SECTOR};
 
 use super::{Measured, hex};
-use crate::escape::escape;
+use crate::escape::escape_name;
 use crate::grouped::grouped;
 use crate::run::table::time;
 
 impl Measured {
     pub(super) fn heading(&self) -> String {
-        let name = escape(self.card.name.as_bytes());
+        let name = escape_name(&self.card.name);
         let bytes = grouped(self.card.bytes);
         format!("{}\ncard: {name}, {bytes} bytes", self.headline)
     }
@@ -68,7 +68,7 @@ impl Measured {
             ));
         }
         for (number, entry) in self.outcome.entries.iter().enumerate() {
-            let name = escape(entry.name().as_bytes());
+            let name = escape_name(entry.name());
             if entry.directory {
                 lines.push(format!("{name}/: not entered"));
                 continue;

@@ -4,7 +4,7 @@ use nostall_work::spi::{Measured as Busy, Strategy};
 
 use super::Measured;
 use super::text::Named;
-use crate::escape::escape;
+use crate::escape::{escape, escape_name};
 use crate::grouped::grouped;
 
 impl Measured {
@@ -113,7 +113,7 @@ impl Measured {
         }
         let different = (0..ours.len()).filter(|number| !self.is_equal(*number));
         let different = different.map(|number| {
-            let name = escape(ours[number].name().as_bytes()).into_owned();
+            let name = escape_name(ours[number].name());
             format!("card: {name} is not as the host reads it")
         });
         different.collect()
@@ -149,7 +149,7 @@ fn busy_faults(busy: &Busy, frames: u32) -> Vec<String> {
         expect("times the worker was woken", busy.wakeups, least);
         let meanwhile = busy.wakeups_meanwhile.max(least - 1);
         expect(
-            "times it was woken before the last frame",
+            "times it was woken before the bus was idle",
             meanwhile,
             least - 1,
         );

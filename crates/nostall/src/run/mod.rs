@@ -1,6 +1,7 @@
 //! `nostall run`: measure a path on a machine.
 
 mod beside;
+mod console;
 mod input;
 mod json;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -41,6 +42,10 @@ use crate::pci::json::Device;
 /// For `pci` it lists the PCI devices by each method there is (ports, ECAM, and what is
 /// chosen of them), and measures reads, writes, a scan, and a scan that sizes BARs and
 /// follows capabilities. Succeeds only if all methods show the same.
+///
+/// For `console` several CPUs log a recorded flood of messages to a slow serial port, on
+/// a model in virtual time: as it locks up CPUs, and without. Succeeds only if nothing is
+/// lost in silence and no CPU is held.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -72,7 +77,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = MachineArg::Q35)]
     machine: MachineArg,
 
-    /// CPUs of the machine; 1 for uart and pci, and 4 for pstore, if not given
+    /// CPUs of the machine; 1 for uart and pci, and 4 for pstore and console, if not
+    /// given
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     cpus: Option<u16>,
@@ -82,8 +88,9 @@ pub struct Args {
     /// `vm` empties at once, as virtual ones do; `pc-16550a` at 115,200 baud, and
     /// `fast-16550a` is another one of that kind with a published figure;
     /// `hp-dl380-gen9` is the slow port of a management controller.
-    #[arg(long, value_name = "NAME", value_parser = on::profile, default_value = "vm")]
-    profile: Profile,
+    /// `vm` if not given, and for console the second and the last.
+    #[arg(long, value_name = "NAME", value_parser = on::profile)]
+    profile: Option<Profile>,
 
     /// Have the model's port fail after N accesses (with --on model)
     ///
@@ -92,7 +99,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME[:N]", value_parser = on::fault)]
     fault: Option<nostall_vm::model::Planned>,
 
-    /// Send this file instead of the boot log
+    /// Send this file instead of the boot log, or for console log this one instead of
+    /// the flood: as dmesg shows it, at the pace of its times
     #[arg(long, value_name = "FILE", conflicts_with = "bytes")]
     input: Option<PathBuf>,
 
@@ -100,6 +108,21 @@ pub struct Args {
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..=input::LONGEST))]
     bytes: Option<u64>,
+
+    /// The line's rate in baud (with console); 115200 if not given
+    #[arg(long, value_name = "BAUD")]
+    rate: Option<u32>,
+
+    /// When a CPU panics, in seconds from the first line on (with console); in the middle
+    /// of the log if not given
+    ///
+    /// Each strategy is run twice, once without.
+    #[arg(long, value_name = "SECONDS", value_parser = on::seconds)]
+    panic_at: Option<nostall_io::Nanos>,
+
+    /// Draw who held the console as a picture for a browser (with console)
+    #[arg(long, value_name = "FILE.svg")]
+    report: Option<PathBuf>,
 
     /// Write what arrived to `DIR/<strategy>.bin`, or what was left in persistent RAM
     /// to `DIR/pstore.bin`
@@ -140,6 +163,9 @@ Examples:
   nostall run pci --qemu-arg=-cpu --qemu-arg=max,-hypervisor
                                            as if it were bare metal
   nostall run pci --on kvm                 and from memory that the guest can read
+  nostall run console                      a flood of messages, as it locks up CPUs, and
+                                           without
+  nostall run console --report flood.svg   and a picture of it
   nostall run uart pstore                  both, one after the other";
 
 /// A path of I/O.
@@ -151,6 +177,8 @@ enum IoPath {
     Pstore,
     /// PCI configuration space
     Pci,
+    /// A flood of messages on a slow serial console
+    Console,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -201,6 +229,11 @@ pub fn run(mut args: Args) -> Result<()> {
     if wanted(IoPath::Pstore) {
         pstore::check(&args)?;
     }
+    if wanted(IoPath::Console) {
+        console::check(&args)?;
+    } else {
+        for_console_only(&args)?;
+    }
     if !wanted(IoPath::Uart) && !wanted(IoPath::Pstore) {
         let capture = args.capture.is_none();
         ensure!(capture, "--capture goes with the paths uart and pstore");
@@ -208,7 +241,14 @@ pub fn run(mut args: Args) -> Result<()> {
     let text = wanted(IoPath::Uart)
         .then(|| input::read(&args))
         .transpose()?;
-    let chosen = on::choose(&args)?;
+    let is_console = args.paths.iter().all(|path| *path == IoPath::Console);
+    let chosen = if is_console {
+        // There is but one machine for it.
+        on::for_no_guest(&args)?;
+        (on::model(&args), None)
+    } else {
+        on::choose(&args)?
+    };
     let (on, answers) = on::on_best(&args, chosen, |(on, note)| {
         measure(&args, on, note.as_deref(), text.as_ref())
     })?;
@@ -247,6 +287,9 @@ fn measure(
     if args.paths.contains(&IoPath::Pci) {
         answers.push(pci::measure(on, note, args)?.answer());
     }
+    if args.paths.contains(&IoPath::Console) {
+        answers.push(console::measure(args)?);
+    }
     Ok(answers)
 }
 
@@ -280,16 +323,27 @@ fn uart(args: &Args, on: &On, note: Option<&str>, text: &input::Text) -> Result<
 
 /// Nothing that was asked for is dropped in silence.
 fn for_uart_only(args: &Args) -> Result<()> {
-    ensure!(args.input.is_none(), "--input goes with the path uart");
     ensure!(args.bytes.is_none(), "--bytes goes with the path uart");
     ensure!(args.fault.is_none(), "--fault goes with the path uart");
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     ensure!(args.uart.is_none(), "--uart goes with the path uart");
-    let profile = args.profile.name;
-    ensure!(
-        profile == Profile::VM.name,
-        "--profile {profile} goes with the path uart"
-    );
+    if args.paths.contains(&IoPath::Console) {
+        return Ok(());
+    }
+    ensure!(args.input.is_none(), "--input goes with the path uart");
+    if let Some(profile) = args.profile {
+        bail!("--profile {} goes with the path uart", profile.name);
+    }
+    Ok(())
+}
+
+fn for_console_only(args: &Args) -> Result<()> {
+    let rate = args.rate.is_none();
+    ensure!(rate, "--rate goes with the path console");
+    let panic_at = args.panic_at.is_none();
+    ensure!(panic_at, "--panic-at goes with the path console");
+    let report = args.report.is_none();
+    ensure!(report, "--report goes with the path console");
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use crate::Priority;
 /// frames below). So methods take `&self`; a sink keeps its state in a lock that is
 /// *tried*, never waited for, and has another way in, or none, for a panic that finds
 /// it taken. The crate's front page has a serial port.
-pub trait Sink: Sync {
+pub trait Sink {
     /// Takes what it takes of `text` now, and says when it takes more. Never waits for
     /// the line, whatever the priority.
     fn offer(&self, text: &[u8], priority: Priority) -> Offered;

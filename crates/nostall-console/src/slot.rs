@@ -1,7 +1,5 @@
 //! A place for one record: memory that may be overwritten while it is read.
 
-use core::array;
-
 use crate::layout::{BODY_WORDS, WORD};
 use crate::sync::{AtomicUsize, Ordering, fence};
 
@@ -42,7 +40,7 @@ pub(crate) enum Look {
 }
 
 impl Slot {
-    /// Writes record `sequence`; `false` if the slot is not to be had.
+    /// Writes record `sequence`, `len` bytes of it; `false` if the slot is not to be had.
     pub(crate) fn put(&self, sequence: usize, body: &Body, len: usize) -> bool {
         let new = sequence << 1;
         if !self.claim(new) {
@@ -54,9 +52,10 @@ impl Slot {
         }
         // Who sees any of the body also sees that it is in mid-write.
         fence(Ordering::Release);
-        for (word, bytes) in self.body.iter().zip(body[..len].chunks(WORD)) {
-            let bytes = array::from_fn(|at| bytes.get(at).copied().unwrap_or(0));
-            word.store(usize::from_ne_bytes(bytes), Ordering::Relaxed);
+        // Behind `len` it is zeros.
+        let words = body.as_chunks::<WORD>().0;
+        for (word, bytes) in self.body.iter().zip(words).take(len.div_ceil(WORD)) {
+            word.store(usize::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
         self.state.store(new, Ordering::Release);
         true
@@ -98,8 +97,8 @@ impl Slot {
             };
         }
         let mut body = [0; BODY_WORDS * WORD];
-        for (bytes, word) in body.chunks_exact_mut(WORD).zip(&self.body) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        for (bytes, word) in body.as_chunks_mut::<WORD>().0.iter_mut().zip(&self.body) {
+            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
         }
         // If any of it was newer, so is the state now.
         fence(Ordering::Acquire);

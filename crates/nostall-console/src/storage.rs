@@ -4,14 +4,14 @@ use core::mem;
 use core::ops::Deref;
 use core::ptr;
 
-use crate::drain::{Drain, Options};
+use crate::drain::Drain;
 use crate::lane::Lane;
 use crate::layout::{HEADER_BYTES, SLOT_BYTES};
 use crate::owner::Owner;
 use crate::ring::Head;
 use crate::slot::Slot;
 use crate::sync::AtomicUsize;
-use crate::{Ring, Sink};
+use crate::{Options, Ring, Sink};
 
 impl<const N: usize> Ring<[Slot; N]> {
     /// Room for `N` records: a power of two, and not less than 2. All zeros, so that a

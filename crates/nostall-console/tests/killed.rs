@@ -22,6 +22,8 @@ mod layout;
 mod level;
 #[path = "../src/line.rs"]
 mod line;
+#[path = "../src/options.rs"]
+mod options;
 #[path = "../src/owner.rs"]
 mod owner;
 #[path = "../src/pieces.rs"]
@@ -127,9 +129,10 @@ mod sync {
 }
 
 pub use cursor::{Cursor, Read};
-pub use drain::{Drain, Next, Options, Pressure};
+pub use drain::{Drain, Next};
 pub use flush::{Flushed, Limits, flush};
 pub use level::{Level, Priority};
+pub use options::{Options, Pressure};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Offered, Sink};
@@ -151,7 +154,7 @@ const META: Meta<'static> = Meta {
 
 /// Until one that dies after so many steps has come to its end before.
 fn at_every_step(mut dies_after: impl FnMut(usize) -> bool) {
-    let ends = (0..20_000).any(|steps| dies_after(steps));
+    let ends = (0..20_000).any(&mut dies_after);
     assert!(ends, "it never comes to its end");
 }
 

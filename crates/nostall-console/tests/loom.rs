@@ -17,6 +17,8 @@ mod lane;
 mod level;
 #[path = "../src/line.rs"]
 mod line;
+#[path = "../src/options.rs"]
+mod options;
 #[path = "../src/owner.rs"]
 mod owner;
 #[path = "../src/pieces.rs"]
@@ -54,8 +56,9 @@ mod sync {
 }
 
 pub use cursor::{Cursor, Read};
-pub use drain::{Drain, Next, Options, Pressure};
+pub use drain::{Drain, Next};
 pub use level::{Level, Priority};
+pub use options::{Options, Pressure};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Offered, Sink};
@@ -164,17 +167,16 @@ fn a_reader_sees_whole_records_in_order_while_they_are_overwritten() {
 fn producers_that_overtake_each_other_mix_nothing_and_lose_nothing_uncounted() {
     explore(2, || {
         let ring = Arc::new(ring::<2>());
-        let producers = [[1, 2], [3, 4]].map(|numbers| {
+        let producers = [&[1, 2][..], &[3]].map(|numbers| {
             let ring = ring.clone();
-            thread::spawn(move || numbers.map(|n| log(&*ring, n)).iter().sum::<usize>())
+            thread::spawn(move || numbers.iter().map(|&n| log(&*ring, n)).sum::<usize>())
         });
-        let mut cursor = start(2);
-        let mut seen = read(&*ring, &mut cursor);
         let logged: usize = producers.into_iter().map(|p| p.join().unwrap()).sum();
         // Whether a slot is free loom may tell so late that it is given up.
         let whole: &Ring = &*ring;
-        assert_eq!(logged + whole.cut() as usize / 8, 4);
-        seen += read(&*ring, &mut cursor);
+        assert_eq!(logged + whole.cut() as usize / 8, 3);
+        let mut cursor = start(2);
+        let seen = read(&*ring, &mut cursor);
         assert_eq!(cursor.read(&*ring), Read::Empty);
         assert!(seen + cursor.lost >= logged as u64, "{seen} {cursor:?}");
         assert!(seen <= logged as u64);

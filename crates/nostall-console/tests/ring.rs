@@ -262,15 +262,15 @@ fn threads_that_log_at_once_lose_nothing_uncounted() {
         .map(|cpu| {
             std::thread::spawn(move || {
                 let meta = Meta { cpu, ..META };
-                let mut cut = 0;
+                let mut records = 0;
                 for n in 0..EACH {
                     let logged = RING.format(
                         &meta,
                         format_args!("{cpu} {n} {}", "x".repeat(cpu as usize * 30)),
                     );
-                    cut += u64::from(logged.cut > 0);
+                    records += logged.records as u64;
                 }
-                cut
+                records
             })
         })
         .collect();
@@ -296,12 +296,14 @@ fn threads_that_log_at_once_lose_nothing_uncounted() {
     while threads.iter().any(|thread| !thread.is_finished()) {
         read(&mut cursor);
     }
-    threads.into_iter().for_each(|thread| {
-        thread.join().unwrap();
-    });
+    let logged: u64 = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .sum();
     while read(&mut cursor) {}
     assert_eq!(cursor.read(&RING), Read::Empty);
-    // Of records with up to two parts.
-    assert!(parts + cursor.lost >= 4 * EACH);
-    assert_eq!(parts + cursor.lost + 1, cursor.next);
+    assert!(logged > 4 * EACH - 100, "{logged}");
+    // More are told as lost only where a thread was overtaken by a turn of the ring.
+    assert!(parts <= logged && logged <= parts + cursor.lost);
+    assert!(parts + cursor.lost < cursor.next);
 }

@@ -24,7 +24,7 @@ where
     /// From `ring` to `serial`.
     pub const fn new(ring: &'r Ring, serial: Serial<R, C>) -> Self {
         Self {
-            drain: Drain::new(ring, serial, Options::DEFAULT),
+            drain: Drain::new(ring, serial, Options::DEFAULT.place(0)),
             ready_at: AtomicU64::new(0),
         }
     }

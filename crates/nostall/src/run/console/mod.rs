@@ -47,6 +47,14 @@ struct Run {
     panicked: Outcome,
 }
 
+impl Measured {
+    /// The runs of each profile.
+    fn profiles(&self) -> impl Iterator<Item = &[Run]> {
+        self.runs
+            .chunk_by(|one, next| one.profile.name == next.profile.name)
+    }
+}
+
 /// The arguments' mistakes.
 pub fn check(args: &Args) -> Result<()> {
     ensure!(
@@ -99,8 +107,7 @@ pub fn measure(args: &Args) -> Result<Answer> {
     let verdicts = measured.verdicts();
     let text = [
         measured.heading(),
-        measured.table(),
-        measured.panics(),
+        measured.tables(),
         measured.legend(),
         verdict::text(&verdicts),
     ];

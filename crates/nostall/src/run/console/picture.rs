@@ -50,11 +50,7 @@ impl Measured {
         y += 20;
         legend(&mut body, y);
         y += 18;
-        let profiles: Vec<_> = self
-            .runs
-            .chunk_by(|a, b| a.profile.name == b.profile.name)
-            .collect();
-        for runs in profiles {
+        for runs in self.profiles() {
             let sections: [(&str, fn(&Run) -> &Outcome); 2] = [
                 ("the whole flood", |run| &run.whole),
                 ("with a panic", |run| &run.panicked),

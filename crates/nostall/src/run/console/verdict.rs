@@ -29,6 +29,7 @@ const CPUS_THAT_STALL: usize = 3;
 
 /// One figure, held against what is promised.
 pub struct Verdict {
+    profile: &'static str,
     holds: bool,
     text: String,
 }
@@ -39,11 +40,11 @@ impl Measured {
         let frame = LineSettings::baud(self.rate).frame_time();
         let mut verdicts = Vec::new();
         for run in &self.runs {
-            let name = format!("{} {}", run.profile.name, run.strategy);
             let mut judge = |holds, text: String| {
                 verdicts.push(Verdict {
+                    profile: run.profile.name,
                     holds,
-                    text: format!("{name}: {text}"),
+                    text: format!("{} {text}", run.strategy),
                 });
             };
             match run.strategy {
@@ -82,7 +83,7 @@ impl Run {
         if whole.span() >= BACKLOG {
             let share = whole.least_share();
             let text = format!(
-                "leaves a second task {} of each CPU, or more",
+                "leaves a second task {} of each CPU at least",
                 percent(share)
             );
             judge(share >= SECOND_TASK, text);
@@ -91,11 +92,11 @@ impl Run {
         let first = self.panicked.panic.and_then(|panic| panic.first_byte);
         let text = match first {
             Some(first) => format!(
-                "a panic's text arrives after {}, in the time of one FIFO ({})",
+                "brings a panic's text after {}, within one FIFO ({})",
                 time(first.0 as f64),
                 time(bound.0 as f64)
             ),
-            None => "a panic's text never arrives".to_owned(),
+            None => "never brings a panic's text".to_owned(),
         };
         judge(first.is_some_and(|first| first <= bound), text);
         let damage = &self.panicked.checked.damage;
@@ -106,8 +107,8 @@ impl Run {
             unknown.then(|| "the last line is none that was logged".to_owned())
         });
         let text = match &told {
-            Some(damage) => format!("in a panic, {damage}"),
-            None => "in a panic, too, every line arrives as it was logged, once".to_owned(),
+            Some(damage) => format!("spoils a line in a panic: {damage}"),
+            None => "brings every line once, as logged, in a panic, too".to_owned(),
         };
         judge(told.is_none(), text);
     }
@@ -139,21 +140,21 @@ fn drain_time(profile: &Profile, frame: Nanos) -> Nanos {
 fn arrival(outcome: &Outcome) -> Result<String, String> {
     let checked = &outcome.checked;
     if let Some(damage) = checked.damage.first() {
-        return Err(damage.to_string());
+        return Err(format!("does not bring every line as logged: {damage}"));
     }
     if !checked.unfinished.is_empty() {
-        return Err("the last line did not arrive as a whole".to_owned());
+        return Err("does not bring all of the last line".to_owned());
     }
     let (missing, told, lost) = (checked.missing, checked.told, outcome.lost);
     if missing != lost || told != lost {
         return Err(format!(
-            "{missing} records did not arrive, where {lost} were lost, and {told} said to be"
+            "loses {missing} records, where the ring lost {lost}, and told of {told}"
         ));
     }
     Ok(match lost {
-        0 => format!("all {} lines arrive once, as logged", checked.arrived),
+        0 => format!("brings all {} lines once, as logged", checked.arrived),
         n => format!(
-            "{} lines arrive once, as logged; the ring lost {n} records, and said so",
+            "brings {} lines once, as logged; {n} records lost, and told",
             checked.arrived
         ),
     })
@@ -161,16 +162,19 @@ fn arrival(outcome: &Outcome) -> Result<String, String> {
 
 /// For people.
 pub fn text(verdicts: &[Verdict]) -> String {
-    let line = |verdict: &Verdict| {
-        let word = if verdict.holds { "holds" } else { "FAILS" };
-        format!("{word}  {}", verdict.text)
-    };
-    let lines: Vec<_> = verdicts.iter().map(line).collect();
+    let mut lines = Vec::new();
+    for of_profile in verdicts.chunk_by(|one, next| one.profile == next.profile) {
+        lines.push(of_profile[0].profile.to_owned());
+        lines.extend(of_profile.iter().map(|verdict| {
+            let word = if verdict.holds { "holds" } else { "FAILS" };
+            format!("{word}  {}", verdict.text)
+        }));
+    }
     lines.join("\n")
 }
 
 /// The first that does not hold.
 pub fn failure(verdicts: &[Verdict]) -> Option<String> {
     let failed = verdicts.iter().find(|verdict| !verdict.holds)?;
-    Some(format!("a figure does not hold: {}", failed.text))
+    Some(format!("{}: {}", failed.profile, failed.text))
 }

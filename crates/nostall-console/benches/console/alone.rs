@@ -1,0 +1,100 @@
+//! One thread.
+
+use std::hint::black_box;
+use std::io::Write;
+
+use bbqueue::nicknames::Churrasco;
+use nostall_console::{Cursor, Drain, Offered, Options, Priority, Ring, Sink, Slot};
+use nostall_io::Nanos;
+use thingbuf::ThingBuf;
+
+use crate::peers::{Entry, Nowhere, TEXT, meta};
+use crate::table::{AtMost, Effort, Table};
+
+static RING: Ring<[Slot; 8192]> = Ring::new();
+static QUEUE: Churrasco<{ 1 << 20 }> = Churrasco::new();
+
+struct All;
+
+impl Sink for All {
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        Offered {
+            taken: black_box(text).len(),
+            ready_at: Some(Nanos(0)),
+        }
+    }
+}
+
+pub fn tables(effort: Effort) {
+    let things = ThingBuf::<Entry>::new(8192);
+    let (producer, consumer) = (QUEUE.framed_producer(), QUEUE.framed_consumer());
+    let mut table = Table::new("A record of 60 bytes, its time given, uncontended");
+    table.row("Ring::log", AtMost(60.0), |times| {
+        for _ in 0..times {
+            black_box(RING.log(&meta(), black_box(TEXT)));
+        }
+    });
+    table.row("Ring::format, of three parts", None, |times| {
+        for n in 0..times {
+            black_box(RING.format(
+                &meta(),
+                format_args!("sd 2:0:{n}:3: [{}] Attached SCSI disk", black_box("sdq")),
+            ));
+        }
+    });
+    let mut cursor = Cursor::end(&RING);
+    table.row("Ring::log, and Cursor::read", None, move |times| {
+        for _ in 0..times {
+            RING.log(&meta(), black_box(TEXT));
+            black_box(cursor.read(&RING));
+        }
+    });
+    table.row("thingbuf 0.1.6, push_ref and pop_ref", None, |times| {
+        for _ in 0..times {
+            things.push_ref().expect("there is room").fill();
+            black_box(&*things.pop_ref().expect("it is there"));
+        }
+    });
+    table.row(
+        "bbqueue 0.7.0, grant and read; one producer only",
+        None,
+        |times| {
+            for _ in 0..times {
+                let mut grant = producer.grant(8 + 60).expect("there is room");
+                grant[..8].copy_from_slice(&black_box(1_234_567_890_u64).to_ne_bytes());
+                grant[8..].copy_from_slice(black_box(TEXT));
+                grant.commit(8 + 60);
+                let read = consumer.read().expect("it is there");
+                black_box(&*read);
+                read.release();
+            }
+        },
+    );
+    let (mut file, _guard) = tracing_appender::non_blocking(Nowhere);
+    table.row(
+        "tracing-appender 0.2.5, non_blocking, lossy",
+        None,
+        move |times| {
+            for _ in 0..times {
+                let _ = file.write(black_box(TEXT));
+            }
+        },
+    );
+    table.print(effort);
+
+    let ring = Ring::<[Slot; 8192]>::new();
+    let drain = Drain::new(&ring, All, Options::DEFAULT);
+    let mut table = Table::new("A record of 60 bytes, to a sink that takes everything");
+    table.row("Ring::log, and Drain::slice", None, |times| {
+        for _ in 0..times {
+            ring.log(&meta(), black_box(TEXT));
+            let _ = black_box(drain.slice(0, Priority::Normal, Nanos(0)));
+        }
+    });
+    table.row("Drain::slice with nothing to do", None, |times| {
+        for _ in 0..times {
+            let _ = black_box(drain.slice(0, Priority::Normal, Nanos(0)));
+        }
+    });
+    table.print(effort);
+}

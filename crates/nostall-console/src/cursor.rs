@@ -1,0 +1,90 @@
+//! Reading a ring: every record once, in order, and a count of those that are lost.
+
+use crate::slot::Look;
+use crate::{Record, Ring};
+
+/// Where a reader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The sequence of the record to be read next.
+    pub next: u64,
+    /// Records that were overwritten before they were read, or given up by
+    /// [`skip`](Self::skip).
+    ///
+    /// Not more than it says are lost. Fewer are only where a producer stopped for a
+    /// whole turn of the ring: then some of the sequences overwritten may never have
+    /// had a record.
+    pub lost: u64,
+}
+
+/// What there is to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant)] // There is nowhere else to put it.
+pub enum Read {
+    /// The next record.
+    Record(Record),
+    /// The next record was begun and is not complete: come back, or
+    /// [`skip`](Cursor::skip) it, since who writes it may never go on.
+    Pending,
+    /// There is nothing new.
+    Empty,
+}
+
+impl Cursor {
+    /// Before the oldest record there ever was.
+    pub const START: Self = Self { next: 1, lost: 0 };
+
+    /// After the newest record of now.
+    pub fn end(ring: &Ring) -> Self {
+        Self {
+            next: ring.newest() + 1,
+            lost: 0,
+        }
+    }
+
+    /// Gives up the next record, which is [pending](Read::Pending).
+    pub fn skip(&mut self) {
+        self.next += 1;
+        self.lost += 1;
+    }
+
+    /// Records that were begun and not read yet, those lost included.
+    pub fn unread(&self, ring: &Ring) -> u64 {
+        // In words of the machine, which sequences are counted in.
+        let unread = (ring.newest() as usize)
+            .wrapping_add(1)
+            .wrapping_sub(self.next as usize);
+        // A cursor of the future, of another ring.
+        if (unread as isize) < 0 {
+            0
+        } else {
+            unread as u64
+        }
+    }
+
+    /// Reads the next record. Waits for nobody; after as many others as the ring has
+    /// slots were overwritten before its eyes, it is `Pending`.
+    pub fn read(&mut self, ring: &Ring) -> Read {
+        for _ in 0..=ring.slots() {
+            let unread = self.unread(ring);
+            if unread == 0 {
+                return Read::Empty;
+            }
+            let overwritten = unread.saturating_sub(ring.slots() as u64);
+            self.next += overwritten;
+            self.lost += overwritten;
+            let sequence = self.next as usize;
+            match ring.slot(sequence).look(sequence) {
+                Look::Complete(body) => {
+                    let record = Record::of(self.next, &body);
+                    self.next += 1;
+                    return Read::Record(record);
+                }
+                Look::Overwritten => self.skip(),
+                Look::Hole => self.next += 1,
+                Look::Pending => return Read::Pending,
+            }
+        }
+        Read::Pending
+    }
+}

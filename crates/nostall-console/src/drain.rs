@@ -1,0 +1,361 @@
+//! Taking a ring's records to a sink, in slices that wait for nothing.
+
+use core::fmt;
+
+use nostall_io::{Clock, Nanos};
+
+use crate::fetch::Fetched;
+use crate::lane::{Lane, Position};
+use crate::line::Line;
+use crate::owner::{Owner, Turn};
+use crate::render::Window;
+use crate::sync::{AtomicUsize, Ordering, fence};
+use crate::{Offered, Options, Pressure, Priority, Record, Ring, Sink};
+
+/// Bytes that are offered at once: more than any FIFO of the serial family takes.
+const CHUNK: usize = 256;
+
+/// Records that are offered at once; short lines are not to leave a FIFO half empty.
+const LINES: usize = 4;
+
+/// When to look again for a record that is in mid-write.
+const PENDING: Nanos = Nanos::from_millis(1);
+
+/// While a caller waits for room: a sink that is ready at once but takes nothing is not
+/// polled faster.
+const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
+
+/// When to look again for a sink that is gone.
+const GONE: Nanos = Nanos::from_secs(1);
+
+/// When somebody should come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "somebody has to come back"]
+pub enum Next {
+    /// There is more, which the sink takes then.
+    At(Nanos),
+    /// All is sent. Come back when something is logged.
+    Empty,
+    /// Somebody else is sending, and is told to come back; or a panic has the sink.
+    Busy,
+}
+
+/// One sink and its place in a ring.
+pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
+    pub(crate) ring: &'r Ring,
+    pub(crate) options: Options,
+    pub(crate) owner: Owner,
+    /// By priority: each sends the records of its own and above.
+    pub(crate) lanes: [Lane; 3],
+    /// The sink was taken from somebody, who may have been in mid-line.
+    pub(crate) seized: AtomicUsize,
+    /// The record that is in mid-write, and since when, in microseconds.
+    pub(crate) pending: [AtomicUsize; 2],
+    pub(crate) lost: AtomicUsize,
+    pub(crate) bytes: AtomicUsize,
+    pub(crate) sink: S,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Offered so much, of which so much was taken.
+    Sent {
+        offered: usize,
+        given: Offered,
+    },
+    /// Nothing to send so far, of so many records that were looked at.
+    Scanned,
+    /// The next record is in mid-write.
+    Pending,
+    Empty,
+}
+
+impl<S: Sink + ?Sized> Drain<'_, S> {
+    /// Sends what the sink takes now, of records of this priority and above, the most
+    /// urgent first.
+    ///
+    /// Never waits, neither for the line nor for another CPU. What it takes is bounded
+    /// by [`Options::slice`] and by the sink's own way to take bytes. For any context
+    /// but NMIs, with pre-emption off: an interrupt handler that reports an emergency
+    /// says so, and sends that and nobody's backlog.
+    pub fn slice(&self, cpu: u16, priority: Priority, now: Nanos) -> Next {
+        // Who has just logged, and finds somebody here, is seen by him below: of the two
+        // one comes second.
+        fence(Ordering::SeqCst);
+        let Some(turn) = self.owner.enter(cpu, priority) else {
+            return Next::Busy;
+        };
+        let next = self.send(&turn, priority, now);
+        drop(turn);
+        // Who logged while this was here was told that somebody is; so look again.
+        fence(Ordering::SeqCst);
+        if next == Next::Empty && self.has_more(priority) {
+            return Next::At(now);
+        }
+        next
+    }
+
+    fn send(&self, turn: &Turn<'_>, priority: Priority, now: Nanos) -> Next {
+        let mut budget = self.options.slice;
+        loop {
+            match self.step(priority, now, self.options.pending) {
+                Step::Sent { offered, given } => {
+                    let Some(ready_at) = given.ready_at else {
+                        return Next::At(now + GONE);
+                    };
+                    if !turn.lasts() {
+                        return Next::Busy;
+                    }
+                    budget = budget.saturating_sub(given.taken.max(1));
+                    if given.taken < offered || ready_at > now || budget == 0 {
+                        return Next::At(ready_at.max(now));
+                    }
+                }
+                Step::Scanned => return Next::At(now),
+                Step::Pending => return Next::At(now + PENDING),
+                Step::Empty => return Next::Empty,
+            }
+        }
+    }
+
+    /// One offer, of the most urgent lane that has something.
+    pub(crate) fn step(&self, least: Priority, now: Nanos, patience: Nanos) -> Step {
+        for priority in Priority::ALL.into_iter().rev() {
+            if priority < least {
+                break;
+            }
+            match self.offer(priority, now, patience) {
+                Step::Empty => {}
+                done => return done,
+            }
+        }
+        Step::Empty
+    }
+
+    fn offer(&self, priority: Priority, now: Nanos, patience: Nanos) -> Step {
+        let lane = &self.lanes[priority as usize];
+        let stored = lane.position();
+        let mut at = self.start(priority, stored);
+        let first = match self.fetch(priority, &mut at, false, now, patience) {
+            Fetched::Record(record) => record,
+            nothing => {
+                lane.advance(stored, at);
+                return match nothing {
+                    Fetched::Pending => Step::Pending,
+                    Fetched::Scanned | Fetched::Gap => Step::Scanned,
+                    _ => Step::Empty,
+                };
+            }
+        };
+        // What is skipped is skipped whatever the sink does.
+        lane.advance(stored, at);
+        self.close_others(priority, &mut at);
+        let before = at;
+        let mut bytes = [0; CHUNK];
+        let mut window = Window::new(&mut bytes);
+        let mut sending = [None; LINES];
+        let mut record = first;
+        for place in &mut sending {
+            let settled = self.settle(lane, at, &record);
+            let total = settled.render(&record, lane.gap(at.next), &mut window);
+            *place = Some(Sending {
+                at,
+                settled,
+                record,
+                total,
+            });
+            at = Position {
+                next: at.next.wrapping_add(1),
+                line: Line::after(&record),
+            };
+            if window.is_full() {
+                break;
+            }
+            match self.fetch(priority, &mut at, true, now, patience) {
+                Fetched::Record(next) => record = next,
+                _ => break,
+            }
+        }
+        let bytes = window.into_bytes();
+        let mut given = self.sink.offer(bytes, priority);
+        given.taken = given.taken.min(bytes.len());
+        self.bytes.fetch_add(given.taken, Ordering::Relaxed);
+        lane.advance(before, taken(lane, &sending, given.taken).unwrap_or(at));
+        self.tell_place();
+        Step::Sent {
+            offered: bytes.len(),
+            given,
+        }
+    }
+
+    /// In the ring's memory.
+    fn tell_place(&self) {
+        let places = &self.ring.head.sent;
+        if let Some(place) = self
+            .options
+            .place
+            .and_then(|at| places.get(usize::from(at)))
+        {
+            place.store(self.lanes[0].position().next, Ordering::Relaxed);
+        }
+    }
+
+    fn settle(&self, lane: &Lane, at: Position, record: &Record) -> Line {
+        let mut line = at.line;
+        line.begin(record, lane.gap(at.next));
+        line
+    }
+
+    /// Where a lane goes on: not before what the less urgent ones have sent.
+    pub(crate) fn start(&self, priority: Priority, stored: Position) -> Position {
+        let mut at = stored;
+        for lane in &self.lanes[..priority as usize] {
+            let lower = lane.position();
+            let next = lower.next.wrapping_add(usize::from(lower.line.begun));
+            if !at.line.begun && (next.wrapping_sub(at.next) as isize) > 0 {
+                at.next = next;
+            }
+        }
+        at
+    }
+
+    /// If another lane's line is open on the wire, it is cut, and this lane's line
+    /// closes it.
+    fn close_others(&self, priority: Priority, at: &mut Position) {
+        let seized = self.seized.load(Ordering::Relaxed) != 0;
+        let others = || {
+            let lanes = self.lanes.iter().enumerate();
+            lanes
+                .filter(|(which, _)| *which != priority as usize)
+                .map(|(_, lane)| (lane, lane.position()))
+                .filter(|(_, position)| position.line.is_open())
+        };
+        if !seized && others().next().is_none() {
+            return;
+        }
+        let lane = &self.lanes[priority as usize];
+        let before = *at;
+        if at.line.is_open() {
+            at.line.cut();
+        }
+        at.line.close_other();
+        // First this: somebody who dies in between leaves one marker too many.
+        lane.advance(before, *at);
+        for (lane, before) in others() {
+            let mut after = before;
+            after.line.cut();
+            lane.advance(before, after);
+        }
+        self.seized.store(0, Ordering::Relaxed);
+    }
+
+    fn has_more(&self, least: Priority) -> bool {
+        Priority::ALL
+            .into_iter()
+            .filter(|priority| *priority >= least)
+            .any(|priority| {
+                let lane = &self.lanes[priority as usize];
+                let at = self.start(priority, lane.position());
+                let newest = self.ring.newest_of(priority) as usize;
+                at.line.begun || (at.next.wrapping_sub(newest) as isize) <= 0
+            })
+    }
+
+    /// For who is about to log in normal context: waits, if this sink's
+    /// [`Pressure`] is to wait and three quarters of the ring are not sent yet.
+    /// Sends itself meanwhile. How long it waited.
+    pub fn make_room(&self, cpu: u16, clock: &impl Clock) -> Nanos {
+        let Pressure::Wait(at_most) = self.options.pressure else {
+            return Nanos::ZERO;
+        };
+        if !self.is_crowded() {
+            return Nanos::ZERO;
+        }
+        let start = clock.now();
+        let mut now = start;
+        let deadline = start + at_most;
+        while now < deadline && self.is_crowded() {
+            let until = match self.slice(cpu, Priority::Normal, now) {
+                Next::At(then) => then.max(now + SHORTEST_NAP),
+                Next::Busy | Next::Empty => now + PENDING,
+            };
+            clock.sleep_until(until.min(deadline));
+            now = clock.now();
+        }
+        now - start
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.unread() >= self.ring.slots() as u64 * 3 / 4
+    }
+
+    /// Records that are not sent yet.
+    pub fn unread(&self) -> u64 {
+        let next = self.lanes[0].position().next as u64;
+        crate::Cursor { next, lost: 0 }.unread(self.ring)
+    }
+
+    /// Records that were lost to this sink: overwritten, or never completed. Not more
+    /// than that; an urgent one that was sent before its turn may be among them.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed) as u64
+    }
+
+    /// Bytes that the sink has taken.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed) as u64
+    }
+
+    /// The sink.
+    pub fn sink(&self) -> &S {
+        &self.sink
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &Ring {
+        self.ring
+    }
+}
+
+/// A record that is being offered.
+#[derive(Clone, Copy)]
+struct Sending {
+    at: Position,
+    settled: Line,
+    record: Record,
+    total: usize,
+}
+
+/// Where a lane is when so many bytes were taken; `None` if all were.
+fn taken(lane: &Lane, sending: &[Option<Sending>], mut taken: usize) -> Option<Position> {
+    for sent in sending.iter().flatten() {
+        let rest = sent.total - sent.settled.offset;
+        if taken >= rest {
+            taken -= rest;
+            continue;
+        }
+        if taken == 0 {
+            return Some(sent.at);
+        }
+        lane.keep(&sent.record);
+        let mut line = sent.settled;
+        line.offset += taken;
+        return Some(Position {
+            next: sent.at.next,
+            line,
+        });
+    }
+    None
+}
+
+impl<S: ?Sized> fmt::Debug for Drain<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drain")
+            .field("owner", &self.owner)
+            .field("lanes", &self.lanes)
+            .field("lost", &self.lost)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}

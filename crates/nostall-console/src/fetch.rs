@@ -1,0 +1,135 @@
+//! Which record a drain sends next.
+
+use nostall_io::Nanos;
+
+use crate::drain::Drain;
+use crate::lane::Position;
+use crate::line::Line;
+use crate::sync::Ordering;
+use crate::{Cursor, Priority, Read, Record, Sink};
+
+/// Records that are looked at in one step, of which none is to be sent.
+const SCAN: usize = 256;
+
+/// What comes next.
+#[allow(clippy::large_enum_variant)] // There is nowhere else to put it.
+pub(crate) enum Fetched {
+    Record(Record),
+    /// Records are lost before the next one, which is to be told first.
+    Gap,
+    /// It is in mid-write.
+    Pending,
+    /// None so far.
+    Scanned,
+    Empty,
+}
+
+impl<S: Sink + ?Sized> Drain<'_, S> {
+    /// Moves `at` to the next record to be sent. What is lost before is counted, and
+    /// told with it; if it is not the `first` of an offer, nothing is lost before.
+    pub(crate) fn fetch(
+        &self,
+        priority: Priority,
+        at: &mut Position,
+        later: bool,
+        now: Nanos,
+        patience: Nanos,
+    ) -> Fetched {
+        let lane = &self.lanes[priority as usize];
+        if at.line.begun
+            && let Some(record) = lane.copied(at.next)
+        {
+            return Fetched::Record(record);
+        }
+        for _ in 0..SCAN {
+            let newest = self.ring.newest_of(priority) as usize;
+            if (newest.wrapping_sub(at.next) as isize) < 0 {
+                return Fetched::Empty;
+            }
+            let mut cursor = Cursor {
+                next: at.next as u64,
+                lost: 0,
+            };
+            let read = cursor.read(self.ring);
+            if cursor.lost > 0 {
+                if later {
+                    return Fetched::Gap;
+                }
+                let next = match &read {
+                    Read::Record(record) => record.sequence,
+                    _ => cursor.next,
+                };
+                self.lose(priority, at, cursor.lost, next as usize);
+            }
+            match read {
+                Read::Record(record) => {
+                    self.move_to(priority, at, record.sequence as usize);
+                    if at.line.begun || self.wants(priority, &record) {
+                        return Fetched::Record(record);
+                    }
+                    self.move_to(priority, at, at.next.wrapping_add(1));
+                }
+                Read::Pending if later || !self.gives_up(at.next, now, patience) => {
+                    return Fetched::Pending;
+                }
+                Read::Pending => self.lose(priority, at, 1, at.next.wrapping_add(1)),
+                Read::Empty => return Fetched::Empty,
+            }
+        }
+        Fetched::Scanned
+    }
+
+    /// Not left out by its level, and not sent before its turn.
+    fn wants(&self, priority: Priority, record: &Record) -> bool {
+        let sequence = record.sequence as usize;
+        let passed =
+            |lane: &crate::lane::Lane| (lane.position().next.wrapping_sub(sequence) as isize) > 0;
+        let urgent = record.priority as usize;
+        record.priority >= priority
+            && (record.level <= self.options.level || record.priority > Priority::Normal)
+            && !self.lanes[priority as usize + 1..=urgent]
+                .iter()
+                .any(passed)
+    }
+
+    /// What is told to be lost before a record is told before the next one.
+    fn move_to(&self, priority: Priority, at: &mut Position, next: usize) {
+        let lane = &self.lanes[priority as usize];
+        let gap = lane.gap(at.next);
+        if gap > 0 && next != at.next {
+            lane.set_gap(next, gap);
+        }
+        at.next = next;
+    }
+
+    /// Records before `next` are lost.
+    fn lose(&self, priority: Priority, at: &mut Position, lost: u64, next: usize) {
+        if at.line.begun {
+            // Of the line that is out in part nothing is left.
+            let open = at.line.is_open();
+            at.line = Line::default();
+            if open {
+                at.line.close_other();
+            }
+        }
+        // What more urgent lanes pass by is counted by the least.
+        if priority == Priority::Normal {
+            let lane = &self.lanes[priority as usize];
+            lane.set_gap(next, lane.gap(at.next) + lost);
+            self.lost.fetch_add(lost as usize, Ordering::Relaxed);
+        }
+        at.next = next;
+    }
+
+    /// Whether record `next` has been in mid-write for too long.
+    fn gives_up(&self, next: usize, now: Nanos, patience: Nanos) -> bool {
+        let [which, since] = &self.pending;
+        let now = (now.0 / 1_000) as usize;
+        if which.load(Ordering::Relaxed) != next {
+            which.store(next, Ordering::Relaxed);
+            since.store(now, Ordering::Relaxed);
+        }
+        let waited = now.wrapping_sub(since.load(Ordering::Relaxed));
+        waited as u64 >= patience.0 / 1_000
+    }
+}

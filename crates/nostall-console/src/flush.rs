@@ -1,0 +1,169 @@
+//! The end: a panic's text, then the backlog. The one place that waits.
+
+use nostall_io::{Clock, Nanos};
+
+use crate::drain::{Drain, Step};
+use crate::owner::{Turn, Way};
+use crate::sync::Ordering;
+use crate::{Priority, Sink};
+
+/// The longest sleep between two looks, so that another CPU's panic sees this one live.
+const LONGEST_NAP: Nanos = Nanos::from_millis(10);
+
+/// The shortest: a sink that is ready at once but takes nothing is not polled faster.
+const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
+
+/// How long a panic waits for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// For all of it, from its start.
+    pub total: Nanos,
+    /// For an owner to let a sink go, before it is taken from him: an offer's time.
+    pub owner: Nanos,
+    /// For a record in mid-write. Who writes it may be on a CPU that still runs.
+    pub pending: Nanos,
+}
+
+impl Limits {
+    /// 10 s; 1 ms; 1 ms.
+    pub const DEFAULT: Self = Self {
+        total: Nanos::from_secs(10),
+        owner: Nanos::from_millis(1),
+        pending: Nanos::from_millis(1),
+    };
+
+    /// With this limit for all of it.
+    pub const fn total(self, total: Nanos) -> Self {
+        Self { total, ..self }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What a panic's flush did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flushed {
+    /// Sinks that have all there is.
+    pub complete: usize,
+    /// Sinks that do not: too slow, stuck or gone.
+    pub incomplete: usize,
+    /// Sinks that another CPU's panic is at work on, this one's text included.
+    pub left_to_another: usize,
+    /// Sinks that were taken from an owner who did not let go.
+    pub seized: usize,
+}
+
+/// Sends all there is to every sink: the text of panics first, then that of
+/// emergencies, then the backlog. Waits for the line, for [`Limits::total`] at most and
+/// one offer to each sink.
+///
+/// To be called when the panic's text has been [logged](crate::Ring::log) with
+/// [`Priority::Panic`]; the record in persistent memory comes after it. From then on no
+/// slice sends anything. It may be called again: by a panic in here, or by another CPU's.
+pub fn flush(
+    drains: &[&Drain<'_, dyn Sink + '_>],
+    cpu: u16,
+    clock: &impl Clock,
+    limits: Limits,
+) -> Flushed {
+    let deadline = clock.now() + limits.total;
+    let mut flushed = Flushed::default();
+    // A slow sink does not hold back a fast one: all are entered, and then served in
+    // turn. Without an allocator there is room for no more than the words of their
+    // owners, so a turn is entered anew for each offer.
+    for drain in drains {
+        match drain
+            .owner
+            .enter_in_panic(cpu, clock, limits.owner, deadline)
+        {
+            Some((turn, way)) => {
+                if way == Way::Seized {
+                    drain.seized.store(1, Ordering::Relaxed);
+                    flushed.seized += 1;
+                }
+                turn.keep();
+            }
+            None => flushed.left_to_another += 1,
+        }
+    }
+    loop {
+        let now = clock.now();
+        let mut next = None;
+        flushed.complete = 0;
+        flushed.incomplete = 0;
+        for drain in drains {
+            let Some(turn) = drain.owner.resume(cpu) else {
+                continue;
+            };
+            match drain.send_in_panic(&turn, clock, deadline, limits.pending) {
+                State::Complete => flushed.complete += 1,
+                State::Gone => flushed.incomplete += 1,
+                State::ReadyAt(at) => {
+                    flushed.incomplete += 1;
+                    next = Some(next.map_or(at, |next: Nanos| next.min(at)));
+                }
+            }
+            turn.keep();
+        }
+        let Some(next) = next else { break };
+        if now >= deadline {
+            break;
+        }
+        let nap = next.max(now + SHORTEST_NAP).min(now + LONGEST_NAP);
+        clock.wait_until(nap.min(deadline));
+    }
+    for drain in drains {
+        if let Some(turn) = drain.owner.resume(cpu) {
+            drain.sink.finish();
+            drop(turn);
+        }
+    }
+    flushed
+}
+
+/// Of one sink.
+enum State {
+    Complete,
+    ReadyAt(Nanos),
+    Gone,
+}
+
+impl<S: Sink + ?Sized> Drain<'_, S> {
+    /// Until the sink takes no more for now.
+    fn send_in_panic(
+        &self,
+        turn: &Turn<'_>,
+        clock: &impl Clock,
+        deadline: Nanos,
+        pending: Nanos,
+    ) -> State {
+        loop {
+            turn.beat();
+            let now = clock.now();
+            match self.step(Priority::Normal, now, pending) {
+                Step::Sent { offered, given } => {
+                    let Some(ready_at) = given.ready_at else {
+                        return State::Gone;
+                    };
+                    let now = clock.now();
+                    if given.taken < offered || ready_at > now || now >= deadline {
+                        return State::ReadyAt(ready_at);
+                    }
+                }
+                Step::Scanned if now < deadline => {}
+                Step::Scanned | Step::Pending => {
+                    return State::ReadyAt(now + Nanos::from_micros(100));
+                }
+                Step::Empty => return State::Complete,
+            }
+            if !turn.lasts() {
+                return State::Gone;
+            }
+        }
+    }
+}

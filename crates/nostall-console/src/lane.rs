@@ -1,0 +1,98 @@
+//! A drain's place among the records of one priority and above.
+
+use crate::Record;
+use crate::line::Line;
+use crate::slot::{Look, Slot};
+use crate::sync::{AtomicUsize, Ordering};
+
+/// Where a drain is. Changed by its owner, one step an exchange, so that an owner who
+/// has lost it cannot undo what the next one has done.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// The sequence that is next; 0: 1, so that all zeros are a lane.
+    pub(crate) next: AtomicUsize,
+    /// How far that one is out.
+    pub(crate) line: AtomicUsize,
+    /// Records lost before the record `gap_at`.
+    pub(crate) gap: AtomicUsize,
+    pub(crate) gap_at: AtomicUsize,
+    /// A copy of a record that is out in part: the ring's may be overwritten.
+    pub(crate) copy: Slot,
+}
+
+/// What a lane holds, taken out for one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) next: usize,
+    pub(crate) line: Line,
+}
+
+impl Lane {
+    pub(crate) fn position(&self) -> Position {
+        let next = self.next.load(Ordering::Acquire).max(1);
+        let line = self.line.load(Ordering::Acquire);
+        Position {
+            next,
+            line: Line::unpack(line, next).unwrap_or_default(),
+        }
+    }
+
+    /// From `before` on to `after`, unless somebody else has moved it.
+    pub(crate) fn advance(&self, before: Position, after: Position) {
+        if before.next != after.next {
+            let stored = self.next.load(Ordering::Acquire);
+            if stored.max(1) != before.next
+                || self
+                    .next
+                    .compare_exchange(stored, after.next, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_err()
+            {
+                return;
+            }
+            // Whoever comes between these two finds a line of another record, and
+            // begins this one anew: it is sent again as far as this very step went.
+            self.line
+                .store(after.line.pack(after.next), Ordering::Release);
+        } else if before.line != after.line {
+            let stored = self.line.load(Ordering::Acquire);
+            if Line::unpack(stored, before.next).unwrap_or_default() == before.line {
+                let _ = self.line.compare_exchange(
+                    stored,
+                    after.line.pack(after.next),
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                );
+            }
+        }
+    }
+
+    /// The copy of a record that is out in part.
+    pub(crate) fn copied(&self, sequence: usize) -> Option<Record> {
+        match self.copy.look(sequence) {
+            Look::Complete(body) => Some(Record::of(sequence as u64, &body)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn keep(&self, record: &Record) {
+        let sequence = record.sequence as usize;
+        let (body, len) = record.body();
+        // If an owner died in here, there is no copy any more, and a line may be lost.
+        let _ = self.copy.put(sequence, &body, len);
+    }
+
+    /// Records lost before `sequence`.
+    pub(crate) fn gap(&self, sequence: usize) -> u64 {
+        if self.gap_at.load(Ordering::Acquire) == sequence {
+            self.gap.load(Ordering::Relaxed) as u64
+        } else {
+            0
+        }
+    }
+
+    pub(crate) fn set_gap(&self, sequence: usize, gap: u64) {
+        self.gap_at.store(0, Ordering::Relaxed);
+        self.gap.store(gap as usize, Ordering::Release);
+        self.gap_at.store(sequence, Ordering::Release);
+    }
+}

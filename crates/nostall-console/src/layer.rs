@@ -1,0 +1,80 @@
+//! The layer for `tracing`.
+
+use core::fmt::{self, Write};
+
+use nostall_io::{Clock, Processor};
+use tracing_core::field::{Field, Visit};
+use tracing_core::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+
+use crate::text::Text;
+use crate::{Level, Meta, Priority, Ring};
+
+/// Puts events of `tracing` into a ring: the message, then the other fields as
+/// ` name=value`. In any context, as the ring.
+#[derive(Debug)]
+pub struct RingLayer<'r, C, P> {
+    ring: &'r Ring,
+    clock: C,
+    processor: P,
+}
+
+impl<'r, C: Clock, P: Processor> RingLayer<'r, C, P> {
+    /// For a subscriber.
+    pub const fn new(ring: &'r Ring, clock: C, processor: P) -> Self {
+        Self {
+            ring,
+            clock,
+            processor,
+        }
+    }
+}
+
+impl<S, C, P> Layer<S> for RingLayer<'static, C, P>
+where
+    S: Subscriber,
+    C: Clock + 'static,
+    P: Processor + 'static,
+{
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let meta = Meta {
+            time: self.clock.now(),
+            cpu: self.processor.id() as u16,
+            level: (*event.metadata().level()).into(),
+            priority: Priority::Normal,
+            target: event.metadata().target(),
+        };
+        let mut text = Text::new(self.ring, &meta);
+        event.record(&mut Fields(|field: &Field, value: &dyn fmt::Debug| {
+            if field.name() == "message" {
+                let _ = write!(text, "{value:?}");
+            }
+        }));
+        event.record(&mut Fields(|field: &Field, value: &dyn fmt::Debug| {
+            if field.name() != "message" {
+                let _ = write!(text, " {}={value:?}", field.name());
+            }
+        }));
+        text.finish();
+    }
+}
+
+struct Fields<F>(F);
+
+impl<F: FnMut(&Field, &dyn fmt::Debug)> Visit for Fields<F> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        (self.0)(field, value);
+    }
+}
+
+impl From<tracing_core::Level> for Level {
+    /// `DEBUG` and `TRACE` are both for debugging.
+    fn from(level: tracing_core::Level) -> Self {
+        match level {
+            tracing_core::Level::ERROR => Self::Error,
+            tracing_core::Level::WARN => Self::Warning,
+            tracing_core::Level::INFO => Self::Info,
+            _ => Self::Debug,
+        }
+    }
+}

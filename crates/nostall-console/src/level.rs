@@ -1,0 +1,66 @@
+//! How important a record is, and how urgent.
+
+/// Severity, as syslog has it (RFC 5424, section 6.2.1); the most severe is the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Level {
+    /// The system is unusable.
+    Emergency = 0,
+    /// Action must be taken at once.
+    Alert = 1,
+    /// Critical conditions.
+    Critical = 2,
+    /// Error conditions.
+    Error = 3,
+    /// Warning conditions.
+    Warning = 4,
+    /// Normal but significant.
+    Notice = 5,
+    /// Informational.
+    Info = 6,
+    /// For debugging.
+    Debug = 7,
+}
+
+impl Level {
+    /// Of its number; of the lower three bits of any.
+    pub const fn from_number(number: u8) -> Self {
+        match number & 7 {
+            0 => Self::Emergency,
+            1 => Self::Alert,
+            2 => Self::Critical,
+            3 => Self::Error,
+            4 => Self::Warning,
+            5 => Self::Notice,
+            6 => Self::Info,
+            _ => Self::Debug,
+        }
+    }
+}
+
+/// Who a record is from, and who wants a sink: the higher one goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Priority {
+    /// Whatever has time.
+    #[default]
+    Normal = 0,
+    /// An oops, a lockup report: goes before the backlog, and never waits.
+    Emergency = 1,
+    /// The end: gets through, and may wait.
+    Panic = 2,
+}
+
+impl Priority {
+    /// From the least.
+    pub(crate) const ALL: [Self; 3] = [Self::Normal, Self::Emergency, Self::Panic];
+
+    /// Of the lower two bits of any number.
+    pub(crate) const fn from_number(number: u8) -> Self {
+        match number & 3 {
+            0 => Self::Normal,
+            1 => Self::Emergency,
+            _ => Self::Panic,
+        }
+    }
+}

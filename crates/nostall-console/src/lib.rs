@@ -1,0 +1,193 @@
+//! A console that cannot lock up a machine.
+//!
+//! Who logs puts a record into a ring, and goes on: no lock, no line, in any context.
+//! Whoever has time takes the records to the sinks, as much as these take *now*, and
+//! comes back when they take more. So a CPU is held for as long as a serial port's
+//! registers take to be written to, and never for as long as its line takes to send.
+//! Waiting is for panics. no_std, no allocation; unsafe code in one function, which
+//! makes a ring of the caller's memory.
+//!
+//! When not to use it: a program of an operating system has files and threads, and
+//! `tracing-appender`. For a single CPU whose interrupt handlers log nothing, a buffer in a
+//! mutex is smaller.
+//!
+//! # Example
+//!
+//! ```
+//! use nostall_console::{Drain, Level, Limits, Meta, Next, Offered, Options, Priority};
+//! use nostall_console::{Ring, Sink, Slot, flush};
+//! use nostall_io::{Clock, Nanos, Registers};
+//! use nostall_uart::{Console, LineSettings};
+//! use spin::Mutex;
+//!
+//! /// A serial port. Its lock is tried and never waited for; who finds it taken is a
+//! /// panic whose owner has died, and takes the spare.
+//! struct Serial<R, C> {
+//!     console: Mutex<Console<R, C>>,
+//!     spare: Mutex<Console<R, C>>,
+//! }
+//!
+//! impl<R: Registers, C: Clock> Sink for Serial<R, C> {
+//!     fn offer(&self, text: &[u8], _: Priority) -> Offered {
+//!         let console = self.console.try_lock().or_else(|| self.spare.try_lock());
+//!         // Both taken: by a panic that died in here.
+//!         let offered = console.map(|mut console| console.offer(text));
+//!         Offered {
+//!             taken: offered.map_or(0, |offered| offered.taken),
+//!             ready_at: offered.and_then(|offered| offered.ready_at),
+//!         }
+//!     }
+//!     fn finish(&self) {
+//!         if let Some(mut console) = self.console.try_lock().or_else(|| self.spare.try_lock()) {
+//!             let _ = console.flush();
+//!         }
+//!     }
+//! }
+//!
+//! // 1 MiB, all zeros: it takes no room in a kernel's file.
+//! static RING: Ring<[Slot; 8192]> = Ring::new();
+//!
+//! # use nostall_devices::uart::{Profile, Uart};
+//! # let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+//! let console = Console::open(&port, &clock, LineSettings::baud(115_200))?;
+//! let serial = Serial { spare: Mutex::new(console.clone()), console: Mutex::new(console) };
+//! let serial = Drain::new(&RING, serial, Options::DEFAULT.level(Level::Info));
+//!
+//! // Anywhere, NMIs included.
+//! let meta = Meta {
+//!     time: clock.now(),
+//!     cpu: 0,
+//!     level: Level::Info,
+//!     priority: Priority::Normal,
+//!     target: "",
+//! };
+//! RING.format(&meta, format_args!("{} disks", 600));
+//!
+//! // In the idle loop, by a timer, after logging in a task: whoever has time.
+//! while let Next::At(time) = serial.slice(0, Priority::Normal, clock.now()) {
+//!     clock.sleep_until(time); // do something else until then
+//! }
+//!
+//! // In the panic handler. What comes after it: the record in persistent memory, of
+//! // which `RING.tail()` makes the text.
+//! RING.format(&Meta { priority: Priority::Panic, ..meta }, format_args!("the end"));
+//! flush(&[&serial], 0, &&clock, Limits::DEFAULT.total(Nanos::from_secs(5)));
+//! let sent = String::from_utf8(port.into_sink())?;
+//! assert!(sent.contains("] 600 disks\r\n[") && sent.ends_with("] the end\r\n"), "{sent}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `log` and `tracing` have front ends, by features of their names.
+//!
+//! # The ring
+//!
+//! Slots of 128 bytes, each for one record ([`layout`] has every byte). A producer takes
+//! a sequence by one addition; its slot is the sequence modulo their number. He takes the
+//! slot by an exchange, from *complete, older* to *mine, in mid-write*, writes, and
+//! stores *complete*. He waits for nobody:
+//!
+//! - a slot in which another stopped in mid-write a whole turn ago is left to him, dead
+//!   or alive, and the record gets the next sequence;
+//! - if he himself was overtaken by a turn before he took his slot, likewise.
+//!
+//! So a dead producer costs one slot. If one died in every slot, what is logged is cut
+//! off, and counted ([`Ring::cut`]).
+//!
+//! A reader looks at the state, copies, and looks again. What has been overwritten
+//! is counted; what is in mid-write is [pending](Read::Pending), and it is the reader's
+//! choice how long to wait for it. All memory is words that are atomic, stored and
+//! loaded relaxed, between two fences; taking a slot acquires what its last owner
+//! stored, so that no word of an old record comes after a new one's. `tests/loom.rs`
+//! tries every order of the very same files, `tests/killed.rs` every step to die at.
+//!
+//! On CPUs without an atomic exchange (thumbv6m, riscv32imc) it is by `portable-atomic`
+//! and the application's critical section; there, NMIs must not log. Sequences are
+//! words: on 32-bit machines they wrap after 2^32 records.
+//!
+//! # Who has a sink
+//!
+//! | | gets it from | sends | waits |
+//! | --- | --- | --- | --- |
+//! | [`slice`](Drain::slice), normal | nobody | the most urgent first, then the backlog | never |
+//! | [`slice`](Drain::slice), emergency | nobody | only what is urgent, and nobody's backlog | never |
+//! | [`flush`] | whoever lets go; else, after [`Limits::owner`], anybody | panics' text, emergencies', the backlog | for the line, up to [`Limits::total`] |
+//!
+//! Who finds a sink taken is told [`Next::Busy`], and his record is sent by who has it:
+//! an emergency's as soon as the sink takes the next bytes. For that, each sink has
+//! three places in the ring (*lanes*), one for each priority and those above it. A
+//! slice is bounded, so it is run with pre-emption off, and nobody has a sink for long.
+//!
+//! A line that is cut by a more urgent one is closed by `[cut]`, and its rest comes
+//! later, after `[rest]`. How far a sink is, is one word for each lane, changed by an
+//! exchange when an offer comes back. So:
+//!
+//! - *by a hand-over nothing is sent twice, and nothing is left out*: not a byte that
+//!   the sink said it had taken, whether it is still in its FIFO or not;
+//! - but if an owner dies inside [`Sink::offer`], or before he has noted what it took,
+//!   nobody knows what of that one offer is out: it is sent again.
+//!
+//! A panic on the CPU whose drain it interrupts takes the sink at once; on another CPU it
+//! first waits, [`Limits::owner`] long, for the offer under way. Of two panics, the
+//! second waits while the first one lives, which sends the second one's text too; one
+//! that has made no offer for 100 ms is dead. After a panic no slice sends anything.
+//!
+//! # Bounds
+//!
+//! A text takes at most 64 records, and a quarter of the ring; the rest is cut off,
+//! marked, and counted. A slice makes offers of 256 bytes, looks at 256 records at most
+//! for each, and ends after [`Options::slice`] bytes, or when the sink takes less than it
+//! is offered. A panic's flush ends after [`Limits::total`] and what a sink needs for
+//! one more offer.
+//!
+//! # Looking inside
+//!
+//! In a debugger: a ring starts with `nostall log ring`, which is also how a dead
+//! machine's memory is [searched](image::find) for it and [read](image::decode).
+//! `Drain`'s `Debug` shows its owner's word: 0, or four times the CPU plus 1, plus the
+//! priority.
+
+#![no_std]
+#![deny(unsafe_code)]
+
+mod cursor;
+mod drain;
+mod fetch;
+mod flush;
+pub mod image;
+mod lane;
+#[cfg(feature = "tracing")]
+mod layer;
+pub mod layout;
+mod level;
+mod line;
+#[cfg(feature = "log")]
+mod logger;
+mod options;
+mod owner;
+mod pieces;
+mod record;
+mod render;
+mod ring;
+mod sink;
+mod slot;
+#[allow(unsafe_code)] // Memory of the caller's becomes a ring.
+mod storage;
+mod sync;
+mod tail;
+mod text;
+mod watchdog;
+
+pub use cursor::{Cursor, Read};
+pub use drain::{Drain, Next};
+pub use flush::{Flushed, Limits, flush};
+#[cfg(feature = "tracing")]
+pub use layer::RingLayer;
+pub use level::{Level, Priority};
+#[cfg(feature = "log")]
+pub use logger::Logger;
+pub use options::{Options, Pressure};
+pub use record::{Meta, Record};
+pub use ring::{Logged, Ring};
+pub use sink::{Offered, Sink};
+pub use slot::Slot;
+pub use watchdog::{Grace, Lockup, Stall, Watchdog};

@@ -1,0 +1,59 @@
+//! The front end for `log`.
+
+use nostall_io::{Clock, Processor};
+
+use crate::{Level, Meta, Priority, Ring};
+
+/// Puts what the `log` crate's macros say into a ring. In any context, as the ring.
+///
+/// It sends nothing: whoever has time does ([`Drain::slice`](crate::Drain::slice)).
+#[derive(Debug)]
+pub struct Logger<'r, C, P> {
+    ring: &'r Ring,
+    clock: C,
+    processor: P,
+}
+
+impl<'r, C: Clock, P: Processor> Logger<'r, C, P> {
+    /// For `log::set_logger`.
+    pub const fn new(ring: &'r Ring, clock: C, processor: P) -> Self {
+        Self {
+            ring,
+            clock,
+            processor,
+        }
+    }
+}
+
+impl<C: Clock + Send + Sync, P: Processor + Send + Sync> log::Log for Logger<'_, C, P> {
+    /// All of it: `log::set_max_level` chooses, and every sink has a level.
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let meta = Meta {
+            time: self.clock.now(),
+            cpu: self.processor.id() as u16,
+            level: record.level().into(),
+            priority: Priority::Normal,
+            target: record.target(),
+        };
+        self.ring.format(&meta, *record.args());
+    }
+
+    /// Does nothing: to wait for a line is not a logger's business.
+    fn flush(&self) {}
+}
+
+impl From<log::Level> for Level {
+    /// `Debug` and `Trace` are both for debugging.
+    fn from(level: log::Level) -> Self {
+        match level {
+            log::Level::Error => Self::Error,
+            log::Level::Warn => Self::Warning,
+            log::Level::Info => Self::Info,
+            log::Level::Debug | log::Level::Trace => Self::Debug,
+        }
+    }
+}

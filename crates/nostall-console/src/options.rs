@@ -1,0 +1,73 @@
+//! What a drain is told once.
+
+use nostall_io::Nanos;
+
+use crate::Level;
+
+/// Of one sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// Records of lesser importance are left out, unless they are urgent.
+    pub level: Level,
+    /// What is done when the sink is slower than what is logged.
+    pub pressure: Pressure,
+    /// Bytes that a slice sends at most, if the sink takes them all. What does not wait
+    /// is still bounded: a slice is done with pre-emption off.
+    pub slice: usize,
+    /// How long a record may be in mid-write before it is given up as lost.
+    pub pending: Nanos,
+    /// Which of the four words in the ring's memory says where this sink is, for who
+    /// reads the memory of a dead machine. Each sink has its own, or none.
+    pub place: Option<u8>,
+}
+
+impl Options {
+    /// Everything; the oldest is dropped; 1 KiB; 10 ms; no place.
+    pub const DEFAULT: Self = Self {
+        level: Level::Debug,
+        pressure: Pressure::DropOldest,
+        slice: 1024,
+        pending: Nanos::from_millis(10),
+        place: None,
+    };
+
+    /// With this level.
+    pub const fn level(self, level: Level) -> Self {
+        Self { level, ..self }
+    }
+
+    /// With this pressure.
+    pub const fn pressure(self, pressure: Pressure) -> Self {
+        Self { pressure, ..self }
+    }
+
+    /// With this place, 0 to 3.
+    pub const fn place(self, place: u8) -> Self {
+        Self {
+            place: Some(place),
+            ..self
+        }
+    }
+
+    /// With so many bytes a slice; at least one chunk of 256 is offered.
+    pub const fn slice(self, slice: usize) -> Self {
+        Self { slice, ..self }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What is done when a sink is slower than what is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pressure {
+    /// What is oldest is overwritten, and counted. Nobody waits.
+    DropOldest,
+    /// Who logs in normal context waits for room, so long at most:
+    /// [`Drain::make_room`](crate::Drain::make_room).
+    Wait(Nanos),
+}

@@ -1,0 +1,149 @@
+//! Who has a sink: one context at a time, and in the end a panic.
+
+use core::mem;
+
+use nostall_io::{Clock, Nanos};
+
+use crate::Priority;
+use crate::sync::{AtomicUsize, Ordering, fence};
+
+/// How often a panic looks whether the owner has let go.
+const LOOK_EVERY: Nanos = Nanos::from_micros(10);
+
+/// A panic that is at work on another CPU sends or looks at least every 10 ms
+/// (`flush.rs`); one that has not for so long is dead.
+const DEAD_AFTER: Nanos = Nanos::from_millis(100);
+
+/// The word that says who has the sink.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    /// 0, or an owner's [`name`].
+    pub(crate) word: AtomicUsize,
+    /// Not 0: a panic wants the sink, and nobody else gets it any more.
+    pub(crate) panic: AtomicUsize,
+    /// Offers made in panics.
+    pub(crate) beats: AtomicUsize,
+}
+
+/// A CPU, and why it owns.
+fn name(cpu: u16, priority: Priority) -> usize {
+    (usize::from(cpu) + 1) << 2 | priority as usize
+}
+
+/// An owner's turn; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    owner: &'a Owner,
+    me: usize,
+}
+
+/// How a panic got a sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It was let go.
+    Free,
+    /// It was taken from somebody in the middle of something.
+    Seized,
+}
+
+impl Owner {
+    /// The sink, if nobody has it.
+    pub(crate) fn enter(&self, cpu: u16, priority: Priority) -> Option<Turn<'_>> {
+        let turn = self.take(name(cpu, priority))?;
+        // Either the panic finds the word taken, and waits; or this finds the panic.
+        fence(Ordering::SeqCst);
+        if self.panic.load(Ordering::Relaxed) != 0 {
+            // Dropping the turn lets go.
+            return None;
+        }
+        Some(turn)
+    }
+
+    fn take(&self, me: usize) -> Option<Turn<'_>> {
+        self.word
+            .compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+            .then(|| Turn { owner: self, me })
+    }
+
+    /// The sink, for a panic: when its owner lets go, which he is told to do at his
+    /// next offer, or after `patience`, or at once if he is this very CPU. `None`
+    /// only if another CPU's panic is at work, until `deadline`: it sends this one's
+    /// text too.
+    pub(crate) fn enter_in_panic(
+        &self,
+        cpu: u16,
+        clock: &impl Clock,
+        patience: Nanos,
+        deadline: Nanos,
+    ) -> Option<(Turn<'_>, Way)> {
+        let me = name(cpu, Priority::Panic);
+        self.panic.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let mut beats = self.beats.load(Ordering::Relaxed);
+        let mut now = clock.now();
+        let mut dead_at = None;
+        loop {
+            if let Some(turn) = self.take(me) {
+                return Some((turn, Way::Free));
+            }
+            let owner = self.word.load(Ordering::Relaxed);
+            let is_me = owner >> 2 == me >> 2;
+            let in_panic = owner & 3 == Priority::Panic as usize;
+            let beat = self.beats.load(Ordering::Relaxed);
+            if in_panic && beat != beats {
+                beats = beat;
+                dead_at = Some(now + DEAD_AFTER);
+            }
+            let wait = if in_panic { DEAD_AFTER } else { patience };
+            let dead_at = *dead_at.get_or_insert(now + wait);
+            if is_me || now >= dead_at {
+                self.word.swap(me, Ordering::Acquire);
+                return Some((Turn { owner: self, me }, Way::Seized));
+            }
+            if in_panic && now >= deadline {
+                return None;
+            }
+            clock.wait_until(now + LOOK_EVERY);
+            now = clock.now();
+        }
+    }
+}
+
+impl Owner {
+    /// The turn that this CPU's panic has kept.
+    pub(crate) fn resume(&self, cpu: u16) -> Option<Turn<'_>> {
+        let me = name(cpu, Priority::Panic);
+        (self.word.load(Ordering::Relaxed) == me).then(|| Turn { owner: self, me })
+    }
+}
+
+impl Turn<'_> {
+    /// It goes on.
+    pub(crate) fn keep(self) {
+        mem::forget(self);
+    }
+
+    /// Not yet to be given up for a panic, nor taken away by one.
+    pub(crate) fn lasts(&self) -> bool {
+        if self.me & 3 == Priority::Panic as usize {
+            self.owner.word.load(Ordering::Relaxed) == self.me
+        } else {
+            self.owner.panic.load(Ordering::Relaxed) == 0
+        }
+    }
+
+    pub(crate) fn beat(&self) {
+        self.owner.beats.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // If it was seized, it is another's.
+        let _ = self
+            .owner
+            .word
+            .compare_exchange(self.me, 0, Ordering::Release, Ordering::Relaxed);
+    }
+}

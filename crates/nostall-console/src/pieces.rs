@@ -1,0 +1,140 @@
+//! A text as records: one a line, and more where a line is longer than a record.
+
+use crate::layout::{LONGEST_TARGET, PAYLOAD};
+
+/// What is left of a text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces<'a> {
+    text: &'a [u8],
+    /// The next piece is the rest of a line.
+    continued: bool,
+    /// Before the text, where a line starts.
+    target: usize,
+    done: bool,
+}
+
+/// A record's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece<'a> {
+    pub(crate) text: &'a [u8],
+    pub(crate) continued: bool,
+    pub(crate) continues: bool,
+}
+
+impl<'a> Pieces<'a> {
+    /// Of `text`, whose last line feed adds no empty line.
+    #[inline]
+    pub(crate) fn new(text: &'a [u8], target: usize, continued: bool) -> Self {
+        Self {
+            text: text.strip_suffix(b"\n").unwrap_or(text),
+            continued,
+            target: target.min(LONGEST_TARGET),
+            done: false,
+        }
+    }
+
+    /// The whole text, if it is one piece.
+    #[inline]
+    pub(crate) fn single(&self) -> Option<Piece<'a>> {
+        let fits = self.text.len() <= self.room() && !self.text.contains(&b'\n');
+        fits.then_some(Piece {
+            text: self.text,
+            continued: self.continued,
+            continues: false,
+        })
+    }
+
+    /// Bytes that have not come out yet.
+    pub(crate) fn rest(&self) -> usize {
+        self.text.len()
+    }
+
+    fn room(&self) -> usize {
+        if self.continued {
+            PAYLOAD
+        } else {
+            PAYLOAD - self.target
+        }
+    }
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        if self.done {
+            return None;
+        }
+        let room = self.room();
+        let window = &self.text[..self.text.len().min(room + 1)];
+        let (len, skip, continues) = match window.iter().position(|&byte| byte == b'\n') {
+            Some(at) => (at, 1, false),
+            None if window.len() <= room => (window.len(), 0, false),
+            None => (between_characters(window, room), 0, true),
+        };
+        let piece = Piece {
+            text: &self.text[..len],
+            continued: self.continued,
+            continues,
+        };
+        self.text = &self.text[len + skip..];
+        self.continued = continues;
+        self.done = skip == 0 && !continues;
+        Some(piece)
+    }
+}
+
+/// Where to break, at `at` or a little before, and not inside of a UTF-8 character.
+fn between_characters(text: &[u8], at: usize) -> usize {
+    (at.saturating_sub(3).max(1)..=at)
+        .rev()
+        .find(|&at| text[at] & 0xc0 != 0x80)
+        .unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    fn pieces(text: &[u8]) -> Vec<Piece<'_>> {
+        Pieces::new(text, 0, false).collect()
+    }
+
+    #[test]
+    fn a_line_is_a_record_and_the_last_line_feed_none() {
+        let texts: Vec<_> = pieces(b"one\n\ntwo\n").iter().map(|p| p.text).collect();
+        assert_eq!(texts, [&b"one"[..], b"", b"two"]);
+        assert_eq!(pieces(b"").len(), 1);
+        assert_eq!(pieces(b"\n").len(), 1);
+        assert!(Pieces::new(b"one\n", 0, false).single().is_some());
+        assert!(Pieces::new(b"one\ntwo", 0, false).single().is_none());
+    }
+
+    #[test]
+    fn a_long_line_is_continued_and_no_character_is_broken() {
+        let text = "\u{e4}".repeat(PAYLOAD);
+        let text = &text.as_bytes()[..text.len()];
+        let all = Pieces::new(text, 5, false).collect::<Vec<_>>();
+        assert!(all.iter().all(|p| str::from_utf8(p.text).is_ok()));
+        assert!(!all[0].continued && all[0].continues && all[1].continued);
+        assert!(!all.last().unwrap().continues);
+        assert_eq!(all.iter().flat_map(|p| p.text).count(), text.len());
+    }
+
+    #[test]
+    fn what_is_no_utf8_is_broken_anywhere() {
+        let text = [0x80; 3 * PAYLOAD];
+        assert_eq!(pieces(&text).len(), 3);
+    }
+
+    #[test]
+    fn a_line_that_just_fits_is_not_continued() {
+        let mut text = std::vec![b'x'; PAYLOAD];
+        assert_eq!(pieces(&text).len(), 1);
+        text.extend(b"\ny");
+        assert_eq!(pieces(&text).len(), 2);
+        assert!(!pieces(&text)[0].continues);
+    }
+}

@@ -1,0 +1,183 @@
+//! One record, and how it is kept in a slot.
+
+use core::fmt;
+
+use nostall_io::Nanos;
+
+use crate::layout::{LONGEST_PAYLOAD, LONGEST_TARGET, META_BYTES, PAYLOAD};
+use crate::slot::Body;
+use crate::{Level, Priority};
+
+/// What is known of a text besides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta<'a> {
+    /// When it was logged.
+    pub time: Nanos,
+    /// On which CPU.
+    pub cpu: u16,
+    /// How important it is.
+    pub level: Level,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// By which part of the program; 32 bytes of it are kept.
+    pub target: &'a str,
+}
+
+/// What a reader gets: one line of a text, or as much of it as fits a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// Counts the ring's records from 1.
+    pub sequence: u64,
+    /// When it was logged.
+    pub time: Nanos,
+    /// On which CPU.
+    pub cpu: u16,
+    /// How important it is.
+    pub level: Level,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// The line goes on in the next record of this CPU.
+    pub continues: bool,
+    /// It is the rest of a line.
+    pub continued: bool,
+    /// And the part before is the record before.
+    pub adjoins: bool,
+    /// The rest of the text was cut off: it was longer than a ring takes.
+    pub cut: bool,
+    target: u8,
+    text: u8,
+    payload: [u8; LONGEST_PAYLOAD],
+}
+
+impl Record {
+    /// The text, without line feeds; else whatever bytes were logged.
+    pub fn text(&self) -> &[u8] {
+        let target = usize::from(self.target);
+        &self.payload[target..target + usize::from(self.text)]
+    }
+
+    /// By which part of the program; empty in the rest of a line.
+    pub fn target(&self) -> &[u8] {
+        &self.payload[..self.target.into()]
+    }
+
+    /// From a slot's memory, whatever is in it.
+    pub(crate) fn decode(sequence: u64, time: u64, meta: &[u8; 8], payload: &[u8]) -> Self {
+        let [level, flags, target, text, cpu @ .., _, _] = *meta;
+        let room = payload.len().min(LONGEST_PAYLOAD);
+        let target = usize::from(target).min(room);
+        let text = usize::from(text).min(room - target);
+        let mut kept = [0; LONGEST_PAYLOAD];
+        kept[..target + text].copy_from_slice(&payload[..target + text]);
+        Self {
+            sequence,
+            time: Nanos(time),
+            cpu: u16::from_le_bytes(cpu),
+            level: Level::from_number(level),
+            priority: Priority::from_number(flags),
+            continues: flags & CONTINUES != 0,
+            continued: flags & CONTINUED != 0,
+            adjoins: flags & ADJOINS != 0,
+            cut: flags & CUT != 0,
+            target: target as u8,
+            text: text as u8,
+            payload: kept,
+        }
+    }
+
+    /// From this machine's slot.
+    pub(crate) fn of(sequence: u64, body: &Body) -> Self {
+        let (time, rest) = body.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        let (meta, payload) = rest.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        Self::decode(sequence, u64::from_ne_bytes(*time), meta, payload)
+    }
+
+    /// For a slot of this machine.
+    pub(crate) fn body(&self) -> (Body, usize) {
+        let meta = Meta {
+            time: self.time,
+            cpu: self.cpu,
+            level: self.level,
+            priority: self.priority,
+            target: "",
+        };
+        let flags = Flags {
+            continues: self.continues,
+            continued: self.continued,
+            adjoins: self.adjoins,
+            cut: self.cut,
+        };
+        encode(&meta, flags, self.target(), self.text())
+    }
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("sequence", &self.sequence)
+            .field("time", &self.time)
+            .field("cpu", &self.cpu)
+            .field("level", &self.level)
+            .field("priority", &self.priority)
+            .field("continues", &self.continues)
+            .field("continued", &self.continued)
+            .field("adjoins", &self.adjoins)
+            .field("cut", &self.cut)
+            .field("target", &self.target().escape_ascii())
+            .field("text", &self.text().escape_ascii())
+            .finish()
+    }
+}
+
+const CONTINUES: u8 = 1 << 2;
+const CONTINUED: u8 = 1 << 3;
+const CUT: u8 = 1 << 4;
+const ADJOINS: u8 = 1 << 5;
+
+/// How a record belongs to its neighbours.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    pub(crate) continues: bool,
+    pub(crate) continued: bool,
+    pub(crate) adjoins: bool,
+    pub(crate) cut: bool,
+}
+
+/// What is to be in a slot, and how many bytes of it count. Of target and text no
+/// more is kept than fits.
+#[inline]
+pub(crate) fn encode(meta: &Meta<'_>, flags: Flags, target: &[u8], text: &[u8]) -> (Body, usize) {
+    let mut body: Body = [0; _];
+    let target = &target[..target.len().min(LONGEST_TARGET)];
+    let text = &text[..text.len().min(PAYLOAD - target.len())];
+    let mut bits = meta.priority as u8;
+    if flags.continues {
+        bits |= CONTINUES;
+    }
+    if flags.continued {
+        bits |= CONTINUED;
+    }
+    if flags.adjoins {
+        bits |= ADJOINS;
+    }
+    if flags.cut {
+        bits |= CUT;
+    }
+    let [low, high] = meta.cpu.to_le_bytes();
+    body[..8].copy_from_slice(&meta.time.0.to_ne_bytes());
+    body[8..META_BYTES].copy_from_slice(&[
+        meta.level as u8,
+        bits,
+        target.len() as u8,
+        text.len() as u8,
+        low,
+        high,
+        0,
+        0,
+    ]);
+    let start = META_BYTES + target.len();
+    let end = start + text.len();
+    body[META_BYTES..start].copy_from_slice(target);
+    body[start..end].copy_from_slice(text);
+    (body, end)
+}

@@ -1,0 +1,130 @@
+//! A record as a line of text.
+
+use core::fmt::{self, Write};
+
+use crate::Record;
+
+/// What is to be sent, as far as there is room for it.
+pub(crate) struct Window<'a> {
+    bytes: &'a mut [u8],
+    len: usize,
+    /// Bytes that are out already: counted, not kept.
+    skip: usize,
+    /// Bytes that are not sent: not even counted.
+    leave_out: usize,
+    total: usize,
+}
+
+impl<'a> Window<'a> {
+    pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
+        Self {
+            bytes,
+            len: 0,
+            skip: 0,
+            leave_out: 0,
+            total: 0,
+        }
+    }
+
+    /// A line starts, of which `skip` bytes are out.
+    pub(crate) fn start(&mut self, skip: usize) -> usize {
+        self.skip = skip;
+        self.total
+    }
+
+    pub(crate) fn leave_out(&mut self, bytes: usize) {
+        self.leave_out = bytes;
+    }
+
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        let left_out = self.leave_out.min(bytes.len());
+        self.leave_out -= left_out;
+        let bytes = &bytes[left_out..];
+        self.total += bytes.len();
+        let skipped = self.skip.min(bytes.len());
+        self.skip -= skipped;
+        let bytes = &bytes[skipped..];
+        let fits = bytes.len().min(self.bytes.len() - self.len);
+        self.bytes[self.len..][..fits].copy_from_slice(&bytes[..fits]);
+        self.len += fits;
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.total
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == self.bytes.len()
+    }
+
+    pub(crate) fn into_bytes(self) -> &'a [u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Write for Window<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.put(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// `[    1.234567] target: text`, and a line before if records are lost before it.
+///
+/// Less than 1,000 bytes: 40 for those lost, 24 of time, four for each byte, 8 more.
+pub(crate) fn body(record: &Record, gap: u64, window: &mut Window<'_>) {
+    // None of these fails.
+    if gap > 0 {
+        let plural = if gap == 1 { "" } else { "s" };
+        let _ = writeln!(window, "[{gap} record{plural} lost]");
+    }
+    prefix(record, window);
+    escaped(record.text(), window);
+    if record.cut {
+        window.put(crate::line::CUT);
+    }
+    if !record.continues {
+        window.put(b"\n");
+    }
+}
+
+/// Of the time and the target.
+pub(crate) fn prefix_len(record: &Record) -> usize {
+    let mut window = Window::new(&mut []);
+    prefix(record, &mut window);
+    window.total()
+}
+
+fn prefix(record: &Record, window: &mut Window<'_>) {
+    let time = record.time.0;
+    let (s, us) = (time / 1_000_000_000, time / 1_000 % 1_000_000);
+    let _ = write!(window, "[{s:5}.{us:06}] ");
+    if !record.target().is_empty() {
+        escaped(record.target(), window);
+        window.put(b": ");
+    }
+}
+
+/// UTF-8 as it is. Anything else, and control characters, which could steer a terminal
+/// or feign a line, as `\xNN`.
+fn escaped(text: &[u8], window: &mut Window<'_>) {
+    for chunk in text.utf8_chunks() {
+        let mut rest = chunk.valid();
+        while let Some(at) = rest.find(|c: char| c.is_control() && c != '\t') {
+            let (plain, special) = rest.split_at(at);
+            window.put(plain.as_bytes());
+            let len = special.chars().next().map_or(1, char::len_utf8);
+            let (special, later) = special.split_at(len);
+            hex(special.as_bytes(), window);
+            rest = later;
+        }
+        window.put(rest.as_bytes());
+        hex(chunk.invalid(), window);
+    }
+}
+
+fn hex(bytes: &[u8], window: &mut Window<'_>) {
+    for byte in bytes {
+        let _ = write!(window, "\\x{byte:02x}");
+    }
+}

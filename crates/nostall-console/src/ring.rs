@@ -1,0 +1,283 @@
+//! The ring: any number of producers, none of which waits for anybody.
+
+use core::fmt;
+
+use crate::layout::{
+    CONSTANT_BYTES, HEADER_BYTES, LONGEST_PAYLOAD, LONGEST_RUN, LONGEST_TARGET, ORDER_MARK,
+    SIGNATURE, SINKS, SLOT_BYTES, VERSION, WORD,
+};
+use crate::pieces::{Piece, Pieces};
+use crate::record::{Flags, encode};
+use crate::slot::Slot;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::text::Text;
+use crate::{Meta, Priority};
+
+/// How often a record is tried to be put into another slot. Each time is a producer
+/// that stopped in mid-write a whole turn of the ring ago, or one that was overtaken by
+/// a turn between two instructions.
+const TRIES: usize = 8;
+
+/// A log in fixed memory, the newest records of which are kept.
+///
+/// `Ring<[Slot; N]>` is its memory, for a `static`; `&Ring`, which it coerces to, is
+/// what everybody uses.
+#[repr(C, align(64))]
+pub struct Ring<S: ?Sized = [Slot]> {
+    pub(crate) head: Head,
+    pub(crate) slots: S,
+}
+
+/// The first bytes of a ring.
+#[repr(C, align(64))]
+pub(crate) struct Head {
+    /// Signature, version, sizes.
+    pub(crate) constant: [AtomicUsize; CONSTANT_BYTES / WORD],
+    /// The newest record that was begun.
+    pub(crate) newest: AtomicUsize,
+    /// The newest of priority emergency or panic, and of panic.
+    pub(crate) urgent: [AtomicUsize; 2],
+    /// Bytes of text that are in no record.
+    pub(crate) cut: AtomicUsize,
+    /// What sinks have sent everything before; 0: no sink.
+    pub(crate) sent: [AtomicUsize; SINKS],
+    pub(crate) spare: [AtomicUsize; (HEADER_BYTES - CONSTANT_BYTES) / WORD - 4 - SINKS],
+}
+
+/// Which part of a text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// The rest of a line, which began with this record.
+    pub(crate) after: Option<usize>,
+    /// Its line goes on in the next part.
+    pub(crate) continues: bool,
+    /// Records that it may take.
+    pub(crate) longest_run: usize,
+}
+
+/// What became of a part.
+pub(crate) struct Parted {
+    pub(crate) logged: Logged,
+    /// Its last record.
+    pub(crate) last: Option<usize>,
+}
+
+/// What became of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Logged {
+    /// Records that it takes.
+    pub records: usize,
+    /// Bytes that were cut off: the text was too long, or found no room because as
+    /// many producers as there are slots stopped in mid-write.
+    pub cut: usize,
+}
+
+impl Ring {
+    /// Logs `text`: a record for each line, and more for long ones. In any context,
+    /// NMIs included; waits for nobody.
+    #[inline]
+    pub fn log(&self, meta: &Meta<'_>, text: &[u8]) -> Logged {
+        let part = Part {
+            after: None,
+            continues: false,
+            longest_run: self.longest_run(),
+        };
+        self.log_part(meta, text, part).logged
+    }
+
+    /// Logs what is being formatted. It is put together on the stack, 256 bytes at a
+    /// time; what is longer may have others' records between its own.
+    pub fn format(&self, meta: &Meta<'_>, text: fmt::Arguments<'_>) -> Logged {
+        if let Some(text) = text.as_str() {
+            return self.log(meta, text.as_bytes());
+        }
+        let mut whole = Text::new(self, meta);
+        // An error is one of somebody's `Display`; what it has written counts.
+        let _ = fmt::write(&mut whole, text);
+        whole.finish()
+    }
+
+    /// Records there is room for.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The newest record's sequence; 0 if there is none yet.
+    pub fn newest(&self) -> u64 {
+        self.head.newest.load(Ordering::Acquire) as u64
+    }
+
+    /// Bytes of text that were cut off, or found no room, since the start.
+    pub fn cut(&self) -> u64 {
+        self.head.cut.load(Ordering::Relaxed) as u64
+    }
+
+    /// Records that one text may take.
+    pub fn longest_run(&self) -> usize {
+        LONGEST_RUN.min(self.slots.len() / 4).max(1)
+    }
+
+    /// Logs a part of a text.
+    pub(crate) fn log_part(&self, meta: &Meta<'_>, text: &[u8], part: Part) -> Parted {
+        let pieces = Pieces::new(text, meta.target.len(), part.after.is_some());
+        let parted = match pieces.single() {
+            Some(piece) if part.longest_run > 0 => self.put_single(meta, piece.text, part),
+            _ => self.put_run(meta, pieces, part),
+        };
+        if parted.logged.cut > 0 {
+            self.head
+                .cut
+                .fetch_add(parted.logged.cut, Ordering::Relaxed);
+        }
+        if meta.priority != Priority::Normal {
+            self.mark_urgent(meta.priority);
+        }
+        parted
+    }
+
+    /// The usual case.
+    #[inline]
+    fn put_single(&self, meta: &Meta<'_>, text: &[u8], part: Part) -> Parted {
+        let target = if part.after.is_some() {
+            ""
+        } else {
+            meta.target
+        };
+        for _ in 0..TRIES {
+            let sequence = self.begin(1);
+            let flags = Flags {
+                continued: part.after.is_some(),
+                adjoins: part.after == Some(sequence.wrapping_sub(1)),
+                continues: part.continues,
+                cut: false,
+            };
+            let (body, len) = encode(meta, flags, target.as_bytes(), text);
+            if self.slot(sequence).put(sequence, &body, len) {
+                return Parted {
+                    logged: Logged { records: 1, cut: 0 },
+                    last: Some(sequence),
+                };
+            }
+        }
+        Parted {
+            logged: Logged {
+                records: 0,
+                cut: text.len(),
+            },
+            last: part.after,
+        }
+    }
+
+    /// Several records, side by side unless a slot between them is occupied.
+    #[cold]
+    fn put_run(&self, meta: &Meta<'_>, pieces: Pieces<'_>, part: Part) -> Parted {
+        let mut all = pieces;
+        let mut wanted = all.by_ref().take(part.longest_run).count();
+        let rest = all.rest();
+        let mut logged = Logged {
+            records: 0,
+            cut: rest,
+        };
+        let mut last = part.after;
+        let mut pieces = pieces.take(part.longest_run).peekable();
+        for _ in 0..TRIES {
+            if wanted == 0 {
+                break;
+            }
+            let run = wanted;
+            let first = self.begin(run);
+            for at in 0..run {
+                let Some(&piece) = pieces.peek() else { break };
+                let sequence = first.wrapping_add(at);
+                let ends = wanted == 1;
+                let cut = ends && rest > 0;
+                let flags = Flags {
+                    continued: piece.continued,
+                    adjoins: piece.continued && last == Some(sequence.wrapping_sub(1)),
+                    continues: (piece.continues || ends && part.continues) && !cut,
+                    cut,
+                };
+                if self.put_piece(meta, piece, sequence, flags) {
+                    pieces.next();
+                    wanted -= 1;
+                    logged.records += 1;
+                    last = Some(sequence);
+                }
+            }
+        }
+        logged.cut += pieces.map(|piece| piece.text.len()).sum::<usize>();
+        Parted { logged, last }
+    }
+
+    fn put_piece(&self, meta: &Meta<'_>, piece: Piece<'_>, sequence: usize, flags: Flags) -> bool {
+        let target = if piece.continued { "" } else { meta.target };
+        let (body, len) = encode(meta, flags, target.as_bytes(), piece.text);
+        self.slot(sequence).put(sequence, &body, len)
+    }
+
+    /// Takes the sequences of `count` records; the first.
+    #[inline]
+    fn begin(&self, count: usize) -> usize {
+        let newest = self.head.newest.fetch_add(count, Ordering::Relaxed);
+        if newest < self.slots.len() {
+            self.sign();
+        }
+        newest.wrapping_add(1)
+    }
+
+    /// In the whole first turn, so that nobody who is killed leaves it undone.
+    #[cold]
+    fn sign(&self) {
+        let constant = constant_bytes(self.slots.len());
+        for (word, bytes) in self.head.constant.iter().zip(constant.as_chunks().0) {
+            word.store(usize::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, sequence: usize) -> &Slot {
+        // A power of two, and not zero.
+        &self.slots[sequence & (self.slots.len() - 1)]
+    }
+
+    /// Only where to look first; nothing is lost without.
+    #[cold]
+    fn mark_urgent(&self, priority: Priority) {
+        let newest = self.head.newest.load(Ordering::Relaxed);
+        for mark in &self.head.urgent[..priority as usize] {
+            mark.fetch_max(newest, Ordering::Release);
+        }
+    }
+
+    /// No record of `priority` or above is newer.
+    pub(crate) fn newest_of(&self, priority: Priority) -> u64 {
+        match priority {
+            Priority::Normal => self.newest(),
+            Priority::Emergency => self.head.urgent[0].load(Ordering::Acquire) as u64,
+            Priority::Panic => self.head.urgent[1].load(Ordering::Acquire) as u64,
+        }
+    }
+}
+
+/// What does not change in a ring's first bytes.
+fn constant_bytes(slots: usize) -> [u8; CONSTANT_BYTES] {
+    let mut bytes = [0; CONSTANT_BYTES];
+    bytes[..16].copy_from_slice(&SIGNATURE);
+    bytes[16] = VERSION;
+    bytes[17] = WORD as u8;
+    bytes[18] = slots.trailing_zeros() as u8;
+    bytes[19] = SLOT_BYTES.trailing_zeros() as u8;
+    bytes[20..22].copy_from_slice(&ORDER_MARK.to_ne_bytes());
+    bytes
+}
+
+impl<S: ?Sized> fmt::Debug for Ring<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring")
+            .field("newest", &self.head.newest)
+            .field("cut", &self.head.cut)
+            .finish_non_exhaustive()
+    }
+}
+
+const _: () = assert!(LONGEST_TARGET + 4 <= LONGEST_PAYLOAD);

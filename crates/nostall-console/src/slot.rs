@@ -1,0 +1,116 @@
+//! A place for one record: memory that may be overwritten while it is read.
+
+use crate::layout::{BODY_WORDS, WORD};
+use crate::sync::{AtomicUsize, Ordering, fence};
+
+/// In mid-write; the other bits are the sequence.
+const BUSY: usize = 1;
+
+/// How often a slot's state may change under who wants it: each time, another with a
+/// sequence of the same slot has overtaken him.
+const CLAIMS: usize = 4;
+
+/// What is in a slot, as bytes.
+pub(crate) type Body = [u8; BODY_WORDS * WORD];
+
+/// One record's memory.
+///
+/// Its state changes by exchange from one record, complete, to a newer one in
+/// mid-write, and by a store of him who writes to complete. So there is only ever one
+/// who writes; and one who never goes on keeps others out of this slot alone.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Slot {
+    pub(crate) state: AtomicUsize,
+    /// The newest sequence that found the slot occupied.
+    pub(crate) hole: AtomicUsize,
+    pub(crate) body: [AtomicUsize; BODY_WORDS],
+}
+
+/// What a look at a slot shows of the record that should be in it.
+pub(crate) enum Look {
+    /// It is there.
+    Complete(Body),
+    /// A newer one is.
+    Overwritten,
+    /// It was never here: the slot was occupied.
+    Hole,
+    /// It is not there yet.
+    Pending,
+}
+
+impl Slot {
+    /// Writes record `sequence`, `len` bytes of it; `false` if the slot is not to be had.
+    pub(crate) fn put(&self, sequence: usize, body: &Body, len: usize) -> bool {
+        let new = sequence << 1;
+        if !self.claim(new) {
+            // A newer record in the slot tells readers enough.
+            if is_older(self.state.load(Ordering::Relaxed) & !BUSY, new) {
+                self.hole.store(sequence, Ordering::Release);
+            }
+            return false;
+        }
+        // Who sees any of the body also sees that it is in mid-write.
+        fence(Ordering::Release);
+        // Behind `len` it is zeros.
+        let words = body.as_chunks::<WORD>().0;
+        for (word, bytes) in self.body.iter().zip(words).take(len.div_ceil(WORD)) {
+            word.store(usize::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        self.state.store(new, Ordering::Release);
+        true
+    }
+
+    /// From an older record that is complete to this one in mid-write.
+    #[inline]
+    fn claim(&self, new: usize) -> bool {
+        let mut old = self.state.load(Ordering::Relaxed);
+        for _ in 0..CLAIMS {
+            if old & BUSY != 0 || !is_older(old, new) {
+                return false;
+            }
+            // Acquires, so that every word of the old record comes before the new one's.
+            match self
+                .state
+                .compare_exchange(old, new | BUSY, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(actual) => old = actual,
+            }
+        }
+        false
+    }
+
+    /// Looks for record `sequence`.
+    pub(crate) fn look(&self, sequence: usize) -> Look {
+        let wanted = sequence << 1;
+        let before = self.state.load(Ordering::Acquire);
+        if before != wanted {
+            return if before & !BUSY == wanted {
+                Look::Pending
+            } else if is_older(wanted, before) {
+                Look::Overwritten
+            } else if self.hole.load(Ordering::Acquire) == sequence {
+                Look::Hole
+            } else {
+                Look::Pending
+            };
+        }
+        let mut body = [0; BODY_WORDS * WORD];
+        for (bytes, word) in body.as_chunks_mut::<WORD>().0.iter_mut().zip(&self.body) {
+            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        // If any of it was newer, so is the state now.
+        fence(Ordering::Acquire);
+        if self.state.load(Ordering::Relaxed) == wanted {
+            Look::Complete(body)
+        } else {
+            Look::Overwritten
+        }
+    }
+}
+
+/// Of two states; they may have wrapped.
+fn is_older(one: usize, other: usize) -> bool {
+    (one.wrapping_sub(other) as isize) < 0
+}

@@ -1,0 +1,69 @@
+//! The newest lines as text, for a record in persistent memory.
+
+use core::fmt;
+
+use crate::line::Line;
+use crate::render::Window;
+use crate::{Cursor, Read, Record, Ring};
+
+impl Ring {
+    /// The newest whole records that fit `room`, as lines of text, from the oldest of
+    /// them: what is left behind when a kernel dies.
+    ///
+    /// Looks at as many records as the ring has, three times; those in mid-write are left out.
+    pub fn tail<'a>(&self, room: &'a mut [u8]) -> &'a [u8] {
+        let mut cursor = Cursor {
+            next: self.newest().saturating_sub(self.slots() as u64 - 1).max(1),
+            lost: 0,
+        };
+        let end = self.newest();
+        let mut total = 0;
+        self.each(cursor, end, |line, record| total += len(line, record));
+        // It starts with a line, and not with the rest of one.
+        let mut over = total.saturating_sub(room.len());
+        let mut first = None;
+        self.each(cursor, end, |line, record| {
+            if over > 0 {
+                over = over.saturating_sub(len(line, record));
+            } else if first.is_none() && !record.adjoins {
+                first = Some(record.sequence);
+            }
+        });
+        cursor.next = first.unwrap_or(end + 1);
+        let mut window = Window::new(room);
+        self.each(cursor, end, |line, record| {
+            line.render(record, 0, &mut window);
+        });
+        window.into_bytes()
+    }
+
+    /// Every complete record up to `end`.
+    fn each(&self, mut cursor: Cursor, end: u64, mut act: impl FnMut(Line, &Record)) {
+        let mut line = Line::default();
+        while cursor.next <= end {
+            match cursor.read(self) {
+                Read::Record(record) => {
+                    line.begin(&record, 0);
+                    act(line, &record);
+                    line = Line::after(&record);
+                }
+                Read::Pending => cursor.skip(),
+                Read::Empty => break,
+            }
+        }
+    }
+}
+
+fn len(line: Line, record: &Record) -> usize {
+    line.render(record, 0, &mut Window::new(&mut []))
+}
+
+/// As a drain sends it, with its line feed if it ends its line.
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut bytes = [0; 1024];
+        let mut window = Window::new(&mut bytes);
+        Line::of(self).render(self, 0, &mut window);
+        f.write_str(str::from_utf8(window.into_bytes()).map_err(|_| fmt::Error)?)
+    }
+}

@@ -1,0 +1,76 @@
+//! A text that comes in parts, as formatting gives it.
+
+use core::fmt;
+
+use crate::ring::Part;
+use crate::{Logged, Meta, Ring};
+
+/// Put together on the stack, which in an NMI is small.
+const ROOM: usize = 256;
+
+/// A text that is being put together.
+pub(crate) struct Text<'a> {
+    ring: &'a Ring,
+    meta: &'a Meta<'a>,
+    bytes: [u8; ROOM],
+    len: usize,
+    /// What is in `bytes` is the rest of a line, after this record.
+    after: Option<usize>,
+    logged: Logged,
+}
+
+impl<'a> Text<'a> {
+    pub(crate) fn new(ring: &'a Ring, meta: &'a Meta<'a>) -> Self {
+        Self {
+            ring,
+            meta,
+            bytes: [0; ROOM],
+            len: 0,
+            after: None,
+            logged: Logged::default(),
+        }
+    }
+
+    /// Logs what there is, to its end.
+    pub(crate) fn finish(mut self) -> Logged {
+        // A line feed was all that came last, and is logged already.
+        if self.len > 0 || self.after.is_some() || self.logged == Logged::default() {
+            self.log(false);
+        }
+        self.logged
+    }
+
+    fn log(&mut self, continues: bool) {
+        let text = &self.bytes[..self.len];
+        let ends = text.ends_with(b"\n");
+        let continues = continues && !ends;
+        let part = Part {
+            after: self.after,
+            continues,
+            longest_run: self.ring.longest_run().saturating_sub(self.logged.records),
+        };
+        let parted = self.ring.log_part(self.meta, text, part);
+        self.logged.records += parted.logged.records;
+        self.logged.cut += parted.logged.cut;
+        // A line of which nothing found room is still continued.
+        self.after = continues.then(|| parted.last.unwrap_or(0));
+        self.len = 0;
+    }
+}
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, mut text: &str) -> fmt::Result {
+        while !text.is_empty() {
+            let fits = text.floor_char_boundary(ROOM - self.len);
+            if fits == 0 {
+                self.log(true);
+                continue;
+            }
+            let (now, later) = text.split_at(fits);
+            self.bytes[self.len..][..fits].copy_from_slice(now.as_bytes());
+            self.len += fits;
+            text = later;
+        }
+        Ok(())
+    }
+}

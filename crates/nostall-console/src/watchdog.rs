@@ -1,0 +1,193 @@
+//! Watchdogs as Linux has them: a CPU that does not schedule, a CPU that holds up a
+//! grace period. They only tell; who prints, and when, is the kernel's business.
+
+use nostall_io::Nanos;
+
+use crate::sync::{AtomicUsize, Ordering};
+
+/// One CPU's soft-lockup detector.
+///
+/// The scheduler [touches](Self::touch) it, the timer interrupt
+/// [checks](Self::check) it. All zeros: never touched, and silent until it is.
+#[derive(Debug)]
+pub struct Watchdog {
+    /// Milliseconds, plus 1; 0: never.
+    touched: AtomicUsize,
+    reported: AtomicUsize,
+}
+
+/// A CPU that has not scheduled for so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lockup {
+    /// Since it last did.
+    pub stuck: Nanos,
+}
+
+impl Watchdog {
+    /// Twice Linux's `watchdog_thresh` of 10 s: when Linux reports a soft lockup.
+    pub const THRESHOLD: Nanos = Nanos::from_secs(20);
+
+    /// Never touched.
+    #[allow(clippy::new_without_default)] // For a `static`.
+    pub const fn new() -> Self {
+        Self {
+            touched: AtomicUsize::new(0),
+            reported: AtomicUsize::new(0),
+        }
+    }
+
+    /// This CPU has scheduled; or is known to be busy for a good reason.
+    pub fn touch(&self, now: Nanos) {
+        self.touched.store(stamp(now), Ordering::Relaxed);
+        self.reported.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether this CPU is stuck; and again each time that `threshold` has passed
+    /// once more.
+    pub fn check(&self, now: Nanos, threshold: Nanos) -> Option<Lockup> {
+        let touched = self.touched.load(Ordering::Relaxed);
+        if touched == 0 {
+            return None;
+        }
+        let now = stamp(now);
+        let since = match self.reported.load(Ordering::Relaxed) {
+            0 => touched,
+            reported => reported,
+        };
+        if now.wrapping_sub(since) as u64 <= threshold.0 / 1_000_000 {
+            return None;
+        }
+        self.reported.store(now, Ordering::Relaxed);
+        Some(Lockup {
+            stuck: Nanos::from_millis(now.wrapping_sub(touched) as u64),
+        })
+    }
+}
+
+/// Milliseconds; they wrap after 49 days on machines of 32 bits, and are never 0.
+fn stamp(now: Nanos) -> usize {
+    ((now.0 / 1_000_000) as usize).wrapping_add(1).max(1)
+}
+
+/// A detector for CPUs that hold up a grace period, as RCU's: each has to pass a
+/// quiescent state before it ends. For as many CPUs as a word has bits.
+#[derive(Debug)]
+pub struct Grace {
+    /// CPUs that have not passed one.
+    waiting: AtomicUsize,
+    /// Milliseconds, plus 1.
+    started: AtomicUsize,
+    reported: AtomicUsize,
+}
+
+/// A grace period that does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// Since it started.
+    pub lasts: Nanos,
+    /// The CPUs that hold it up, a bit each.
+    pub cpus: usize,
+}
+
+impl Grace {
+    /// When Linux reports a stall (`rcu_cpu_stall_timeout`, as distributions set it).
+    pub const THRESHOLD: Nanos = Nanos::from_secs(21);
+
+    /// None is going on.
+    #[allow(clippy::new_without_default)] // For a `static`.
+    pub const fn new() -> Self {
+        Self {
+            waiting: AtomicUsize::new(0),
+            started: AtomicUsize::new(0),
+            reported: AtomicUsize::new(0),
+        }
+    }
+
+    /// A grace period starts, for these CPUs, a bit each; unless one is going on.
+    pub fn start(&self, cpus: usize, now: Nanos) -> bool {
+        if self.waiting.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        self.started.store(stamp(now), Ordering::Relaxed);
+        self.reported.store(0, Ordering::Relaxed);
+        self.waiting
+            .compare_exchange(0, cpus, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// A CPU is in a quiescent state: it schedules, idles, or runs user code.
+    pub fn quiescent(&self, cpu: u16) {
+        let bit = 1_usize.checked_shl(cpu.into()).unwrap_or(0);
+        if self.waiting.load(Ordering::Relaxed) & bit != 0 {
+            self.waiting.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a grace period lasts too long: told to one of those who ask, and again
+    /// after three times the threshold, as Linux does.
+    pub fn check(&self, now: Nanos, threshold: Nanos) -> Option<Stall> {
+        let cpus = self.waiting.load(Ordering::Acquire);
+        if cpus == 0 {
+            return None;
+        }
+        let now = stamp(now);
+        let started = self.started.load(Ordering::Relaxed);
+        let reported = self.reported.load(Ordering::Relaxed);
+        let (since, wait) = match reported {
+            0 => (started, threshold),
+            reported => (reported, threshold * 3),
+        };
+        if now.wrapping_sub(since) as u64 <= wait.0 / 1_000_000 {
+            return None;
+        }
+        self.reported
+            .compare_exchange(reported, now, Ordering::Relaxed, Ordering::Relaxed)
+            .ok()?;
+        Some(Stall {
+            lasts: Nanos::from_millis(now.wrapping_sub(started) as u64),
+            cpus,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_does_not_schedule_is_reported_once_every_threshold() {
+        let watchdog = Watchdog::new();
+        let s = Nanos::from_secs;
+        let check = |at| watchdog.check(s(at), Watchdog::THRESHOLD);
+        assert_eq!(check(1_000), None);
+        watchdog.touch(s(1_000));
+        assert_eq!(check(1_020), None);
+        assert_eq!(check(1_021), Some(Lockup { stuck: s(21) }));
+        assert_eq!(check(1_030), None);
+        assert_eq!(check(1_042), Some(Lockup { stuck: s(42) }));
+        watchdog.touch(s(1_043));
+        assert_eq!(check(1_063), None);
+        assert_eq!(check(1_064), Some(Lockup { stuck: s(21) }));
+    }
+
+    #[test]
+    fn a_grace_period_names_the_cpus_that_hold_it_up() {
+        let grace = Grace::new();
+        let s = Nanos::from_secs;
+        assert!(grace.start(0b1011, s(0)));
+        assert!(!grace.start(0b1, s(1)));
+        grace.quiescent(0);
+        grace.quiescent(200);
+        assert_eq!(grace.check(s(21), Grace::THRESHOLD), None);
+        let stall = Stall {
+            lasts: s(22),
+            cpus: 0b1010,
+        };
+        assert_eq!(grace.check(s(22), Grace::THRESHOLD), Some(stall));
+        assert_eq!(grace.check(s(23), Grace::THRESHOLD), None);
+        grace.quiescent(1);
+        grace.quiescent(3);
+        assert_eq!(grace.check(s(900), Grace::THRESHOLD), None);
+        assert!(grace.start(1, s(900)));
+    }
+}

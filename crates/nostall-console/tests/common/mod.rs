@@ -1,0 +1,80 @@
+//! What the tests share.
+#![allow(dead_code)]
+
+use std::cell::Cell;
+use std::sync::Mutex;
+
+use nostall_console::{Drain, Level, Meta, Next, Offered, Priority, Sink};
+use nostall_io::{Clock, Nanos};
+
+/// What most records here have.
+pub const META: Meta<'static> = Meta {
+    time: Nanos(1_234_567_000),
+    cpu: 0,
+    level: Level::Info,
+    priority: Priority::Normal,
+    target: "",
+};
+
+/// Before each line.
+pub const P: &str = "[    1.234567] ";
+
+pub fn of(priority: Priority) -> Meta<'static> {
+    Meta { priority, ..META }
+}
+
+/// Takes so many bytes an offer, and says when it takes more.
+pub struct Line {
+    pub load: Mutex<usize>,
+    pub ready_at: Mutex<Option<Nanos>>,
+    pub taken: Mutex<Vec<u8>>,
+    pub offers: Mutex<usize>,
+}
+
+impl Sink for Line {
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        let taken = text.len().min(*self.load.lock().unwrap());
+        self.taken.lock().unwrap().extend(&text[..taken]);
+        *self.offers.lock().unwrap() += 1;
+        Offered {
+            taken,
+            ready_at: *self.ready_at.lock().unwrap(),
+        }
+    }
+}
+
+impl Line {
+    pub fn new(load: usize) -> Self {
+        Self {
+            load: load.into(),
+            ready_at: Some(Nanos(0)).into(),
+            taken: Mutex::default(),
+            offers: Mutex::default(),
+        }
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(std::mem::take(&mut *self.taken.lock().unwrap())).unwrap()
+    }
+}
+
+pub fn drain_all(drain: &Drain<'_, impl Sink>, priority: Priority) {
+    let mut slices = 0;
+    while drain.slice(0, priority, Nanos(0)) != Next::Empty {
+        slices += 1;
+        assert!(slices < 100_000);
+    }
+}
+
+/// Virtual time.
+#[derive(Default)]
+pub struct Virtual(pub Cell<u64>);
+
+impl Clock for Virtual {
+    fn now(&self) -> Nanos {
+        Nanos(self.0.get())
+    }
+    fn wait_until(&self, deadline: Nanos) {
+        self.0.set(self.0.get().max(deadline.0));
+    }
+}

@@ -1,0 +1,280 @@
+//! What sinks get.
+
+mod common;
+
+use common::{Line, META, P, Virtual, drain_all, of};
+use nostall_console::{Drain, Level, Meta, Next, Options, Pressure, Priority, Ring, Sink, Slot};
+use nostall_io::{Clock, Nanos};
+
+#[test]
+fn lines_come_out_as_they_went_in_whatever_the_sink_takes_at_once() {
+    for load in [1, 2, 3, 15, 16, 17, 64, 256, 1000] {
+        let ring = Ring::<[Slot; 64]>::new();
+        let drain = Drain::new(&ring, Line::new(load), Options::DEFAULT);
+        ring.log(&META, b"one\n");
+        ring.log(&META, b"two\nthree");
+        let long = "0123456789".repeat(30);
+        ring.log(&META, long.as_bytes());
+        ring.format(&META, format_args!("{long}{}", 12));
+        let meta = Meta {
+            target: "pci",
+            ..META
+        };
+        ring.log(&meta, long.as_bytes());
+        drain_all(&drain, Priority::Normal);
+        assert_eq!(
+            drain.sink().text(),
+            format!("{P}one\n{P}two\n{P}three\n{P}{long}\n{P}{long}12\n{P}pci: {long}\n")
+        );
+        assert_eq!(drain.lost(), 0);
+    }
+}
+
+#[test]
+fn a_slice_stops_where_the_sink_does_and_says_when_to_come_back() {
+    let ring = Ring::<[Slot; 64]>::new();
+    let drain = Drain::new(&ring, Line::new(16), Options::DEFAULT);
+    for n in 0..10 {
+        ring.format(&META, format_args!("line {n}"));
+    }
+    *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_400));
+    assert_eq!(
+        drain.slice(0, Priority::Normal, Nanos(7)),
+        Next::At(Nanos(1_400))
+    );
+    assert_eq!(*drain.sink().offers.lock().unwrap(), 1);
+    // One that says that it is ready, and takes less than it is offered, has had its turn.
+    *drain.sink().ready_at.lock().unwrap() = Some(Nanos(0));
+    assert_eq!(
+        drain.slice(0, Priority::Normal, Nanos(9)),
+        Next::At(Nanos(9))
+    );
+    assert_eq!(*drain.sink().offers.lock().unwrap(), 2);
+    // One that takes everything is left after a slice's bytes all the same.
+    *drain.sink().load.lock().unwrap() = usize::MAX;
+    for n in 0..1000 {
+        ring.format(&META, format_args!("line {n}"));
+    }
+    let before = drain.bytes();
+    assert_eq!(
+        drain.slice(0, Priority::Normal, Nanos(9)),
+        Next::At(Nanos(9))
+    );
+    assert!((1024..1024 + 256).contains(&(drain.bytes() - before)));
+}
+
+#[test]
+fn a_fifo_is_filled_over_the_ends_of_lines() {
+    let ring = Ring::<[Slot; 64]>::new();
+    let drain = Drain::new(&ring, Line::new(64), Options::DEFAULT);
+    *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1));
+    for _ in 0..4 {
+        ring.log(&META, b"");
+        ring.log(&META, b"x");
+    }
+    let _ = drain.slice(0, Priority::Normal, Nanos(0));
+    assert_eq!(drain.bytes(), 2 * (16 + 17) - 2);
+}
+
+#[test]
+fn a_sink_that_is_gone_or_never_ready_holds_up_nobody_and_is_asked_again_later() {
+    let ring = Ring::<[Slot; 8]>::new();
+    let gone = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+    let fine = Drain::new(&ring, Line::new(999), Options::DEFAULT);
+    *gone.sink().ready_at.lock().unwrap() = None;
+    for n in 0..20 {
+        ring.format(&META, format_args!("{n}"));
+        let again = gone.slice(0, Priority::Normal, Nanos(5));
+        assert_eq!(again, Next::At(Nanos(5) + Nanos::from_secs(1)));
+        drain_all(&fine, Priority::Normal);
+    }
+    let all: String = (0..20).map(|n| format!("{P}{n}\n")).collect();
+    assert_eq!(fine.sink().text(), all);
+    assert_eq!(gone.unread(), 8);
+    // It returns: the newest are still there, and the others are told.
+    *gone.sink().load.lock().unwrap() = 10;
+    *gone.sink().ready_at.lock().unwrap() = Some(Nanos(0));
+    drain_all(&gone, Priority::Normal);
+    let rest: String = (12..20).map(|n| format!("{P}{n}\n")).collect();
+    assert_eq!(gone.sink().text(), format!("[12 records lost]\n{rest}"));
+    assert_eq!(gone.lost(), 12);
+}
+
+#[test]
+fn a_line_that_is_out_in_part_is_finished_although_it_is_overwritten() {
+    let ring = Ring::<[Slot; 4]>::new();
+    let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT);
+    ring.log(&META, b"a line that is long");
+    let _ = drain.slice(0, Priority::Normal, Nanos(0));
+    for n in 0..10 {
+        ring.format(&META, format_args!("{n}"));
+    }
+    drain_all(&drain, Priority::Normal);
+    let rest: String = (6..10).map(|n| format!("{P}{n}\n")).collect();
+    assert_eq!(
+        drain.sink().text(),
+        format!("{P}a line that is long\n[6 records lost]\n{rest}")
+    );
+}
+
+#[test]
+fn a_level_leaves_out_and_an_emergency_is_not_left_out() {
+    let ring = Ring::<[Slot; 8]>::new();
+    let drain = Drain::new(
+        &ring,
+        Line::new(99),
+        Options::DEFAULT.level(Level::Warning).place(1),
+    );
+    let level = |level| Meta { level, ..META };
+    ring.log(&level(Level::Info), b"info");
+    ring.log(&level(Level::Warning), b"warning");
+    ring.log(&level(Level::Debug), b"debug");
+    let urgent = Meta {
+        level: Level::Debug,
+        ..of(Priority::Emergency)
+    };
+    ring.log(&urgent, b"urgent");
+    drain_all(&drain, Priority::Normal);
+    assert_eq!(drain.sink().text(), format!("{P}urgent\n{P}warning\n"));
+    assert_eq!((drain.lost(), drain.unread()), (0, 0));
+}
+
+#[test]
+fn an_emergency_goes_first_cuts_the_line_and_prints_nobodys_backlog() {
+    let ring = Ring::<[Slot; 64]>::new();
+    let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT);
+    for n in 0..5 {
+        ring.format(&META, format_args!("backlog {n}"));
+    }
+    let _ = drain.slice(0, Priority::Normal, Nanos(0));
+    ring.log(&of(Priority::Emergency), b"BUG: soft lockup\nCall Trace:");
+    ring.log(&META, b"later");
+    drain_all(&drain, Priority::Emergency);
+    let head = format!("{P}backl[cut]\n{P}BUG: soft lockup\n{P}Call Trace:\n");
+    assert_eq!(drain.sink().text(), head);
+    assert_eq!(drain.slice(3, Priority::Emergency, Nanos(0)), Next::Empty);
+    drain_all(&drain, Priority::Normal);
+    let rest: String = (1..5).map(|n| format!("{P}backlog {n}\n")).collect();
+    assert_eq!(drain.sink().text(), format!("[rest]og 0\n{rest}{P}later\n"));
+}
+
+#[test]
+fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
+    struct Nested<'a> {
+        line: Line,
+        ring: &'a Ring,
+        outer: std::sync::OnceLock<&'a Drain<'a, Nested<'a>>>,
+    }
+    impl Sink for Nested<'_> {
+        fn offer(&self, text: &[u8], priority: Priority) -> nostall_console::Offered {
+            // The timer interrupts the first offer.
+            if self.line.taken.lock().unwrap().is_empty() {
+                self.ring.log(&of(Priority::Emergency), b"lockup");
+                let drain = self.outer.get().unwrap();
+                assert_eq!(drain.slice(0, Priority::Emergency, Nanos(0)), Next::Busy);
+                assert_eq!(drain.slice(1, Priority::Normal, Nanos(0)), Next::Busy);
+            }
+            self.line.offer(text, priority)
+        }
+    }
+    let ring = Box::leak(Box::new(Ring::<[Slot; 64]>::new()));
+    let sink = Nested {
+        line: Line::new(20),
+        ring,
+        outer: std::sync::OnceLock::new(),
+    };
+    let drain: &Drain<'_, _> = Box::leak(Box::new(Drain::new(ring, sink, Options::DEFAULT)));
+    drain.sink().outer.set(drain).ok().unwrap();
+    ring.log(&META, b"some backlog");
+    drain_all(drain, Priority::Normal);
+    let text = drain.sink().line.text();
+    assert_eq!(text, format!("{P}some [cut]\n{P}lockup\n[rest]backlog\n"));
+}
+
+#[test]
+fn back_pressure_makes_room_for_a_bounded_time() {
+    let ring = Ring::<[Slot; 16]>::new();
+    let at_most = Nanos::from_micros(500);
+    let options = Options::DEFAULT.pressure(Pressure::Wait(at_most));
+    let stuck = Drain::new(&ring, Line::new(0), options);
+    let fine = Drain::new(&ring, Line::new(99), options);
+    let dropping = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+    let clock = Virtual::default();
+    for n in 0..100 {
+        assert_eq!(dropping.make_room(0, &clock), Nanos::ZERO);
+        assert!(fine.make_room(0, &clock) <= at_most);
+        ring.format(&META, format_args!("{n}"));
+    }
+    drain_all(&fine, Priority::Normal);
+    assert_eq!(fine.lost(), 0);
+    assert_eq!(fine.sink().text().lines().count(), 100);
+    let before = clock.now();
+    assert_eq!(stuck.make_room(0, &clock), at_most);
+    assert_eq!(clock.now() - before, at_most);
+}
+
+#[test]
+fn what_could_steer_a_terminal_or_feign_a_line_is_escaped() {
+    let ring = Ring::<[Slot; 64]>::new();
+    let drain = Drain::new(&ring, Line::new(9), Options::DEFAULT);
+    ring.log(
+        &META,
+        b"nul \0, cr \r, esc \x1b[2J, tab \t, \xff\xfe, \xc3\xa4, \xc2\x9b",
+    );
+    ring.log(&META, &[0; 200]);
+    drain_all(&drain, Priority::Normal);
+    let text = drain.sink().text();
+    assert_eq!(
+        text,
+        format!(
+            "{P}nul \\x00, cr \\x0d, esc \\x1b[2J, tab \t, \\xff\\xfe, \u{e4}, \\xc2\\x9b\n{P}{}\n",
+            "\\x00".repeat(200)
+        )
+    );
+}
+
+const LONG: usize = if cfg!(miri) { 1 << 14 } else { 1 << 20 };
+
+#[test]
+fn a_text_of_a_mebibyte_takes_a_bounded_part_of_the_ring_and_says_so() {
+    let ring = Ring::<[Slot; 1024]>::new();
+    let text = vec![b'x'; LONG];
+    let logged = ring.log(&META, &text);
+    assert_eq!(logged.records, 64);
+    assert_eq!(ring.cut() as usize, logged.cut);
+    let drain = Drain::new(&ring, Line::new(999), Options::DEFAULT);
+    drain_all(&drain, Priority::Normal);
+    let out = drain.sink().text();
+    assert_eq!(
+        out.len(),
+        P.len() + (text.len() - logged.cut) + "[cut]\n".len()
+    );
+    assert!(out.ends_with("x[cut]\n"));
+
+    let formatted = ring.format(
+        &META,
+        format_args!("{}{}", str::from_utf8(&text).unwrap(), 1),
+    );
+    assert!(formatted.records <= 64 + 3, "{formatted:?}");
+    assert!(formatted.cut > LONG - 70 * 96);
+    assert_eq!(ring.log(&META, &vec![b'\n'; LONG]).records, 64);
+
+    let small = Ring::<[Slot; 2]>::new();
+    assert_eq!(small.log(&META, &text).records, 1);
+}
+
+#[test]
+fn the_tail_is_whole_lines_and_the_newest() {
+    let ring = Ring::<[Slot; 64]>::new();
+    for n in 0..100 {
+        ring.format(&META, format_args!("line {n}"));
+    }
+    ring.log(&META, "long ".repeat(50).as_bytes());
+    let mut room = [0; 400];
+    let tail = str::from_utf8(ring.tail(&mut room)).unwrap();
+    let long = format!("{P}{}\n", "long ".repeat(50));
+    let lines: String = (95..100).map(|n| format!("{P}line {n}\n")).collect();
+    assert_eq!(tail, format!("{lines}{long}"));
+    let mut room = [0; 200];
+    assert_eq!(ring.tail(&mut room), b"");
+}

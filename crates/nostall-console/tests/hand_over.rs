@@ -1,0 +1,108 @@
+//! Any order of logging and sending, by any priority, to a sink that takes as it likes:
+//! every line once, whole, and in the order of its kind.
+
+mod common;
+
+use common::{Line, P, Virtual, of};
+use nostall_console::{Drain, Limits, Next, Options, Priority, Ring, Slot, flush};
+use nostall_io::Nanos;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Act {
+    /// A text of so many bytes, urgent or not.
+    Log { len: usize, urgent: bool },
+    /// A slice, for which the sink takes so much an offer: nothing, or more than a mark,
+    /// of which a part could not be told from a text.
+    Slice { load: usize, urgent: bool },
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        (0..250_usize, proptest::bool::weighted(0.3))
+            .prop_map(|(len, urgent)| Act::Log { len, urgent }),
+        (
+            prop_oneof![Just(0), 13..120_usize],
+            proptest::bool::weighted(0.3)
+        )
+            .prop_map(|(load, urgent)| Act::Slice { load, urgent }),
+    ]
+}
+
+/// The lines, in the order of their ends; those that were cut put together again.
+fn lines(text: &str) -> Vec<String> {
+    let mut cut: Vec<String> = Vec::new();
+    let mut lines = Vec::new();
+    for line in text.split_terminator('\n') {
+        let mut whole = match line.strip_prefix("[rest]") {
+            Some(rest) => cut.pop().expect("the rest of what?") + rest,
+            None => line.to_owned(),
+        };
+        if let Some(start) = whole.strip_suffix("[cut]") {
+            whole.truncate(start.len());
+            cut.push(whole);
+        } else {
+            lines.push(whole);
+        }
+    }
+    assert_eq!(cut, [""; 0], "{text}");
+    lines
+}
+
+proptest! {
+    #[test]
+    fn every_line_is_sent_once_and_whole(
+        acts in proptest::collection::vec(act(), 0..60),
+        panics in any::<bool>(),
+    ) {
+        let ring = Ring::<[Slot; 256]>::new();
+        let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+        let mut wanted = [Vec::new(), Vec::new()];
+        for (n, act) in acts.iter().enumerate() {
+            match *act {
+                Act::Log { len, urgent } => {
+                    let kind = if urgent { 'u' } else { 'n' };
+                    let text = format!("{kind}{n} {}", "x".repeat(len));
+                    let priority = [Priority::Normal, Priority::Emergency][usize::from(urgent)];
+                    ring.log(&of(priority), text.as_bytes());
+                    wanted[usize::from(urgent)].push(format!("{P}{text}"));
+                }
+                Act::Slice { load, urgent } => {
+                    *drain.sink().load.lock().unwrap() = load;
+                    let priority = [Priority::Normal, Priority::Emergency][usize::from(urgent)];
+                    let before = drain.bytes();
+                    let _ = drain.slice(0, priority, Nanos(0));
+                    prop_assert!(drain.bytes() - before <= 1024 + 256);
+                }
+            }
+        }
+        *drain.sink().load.lock().unwrap() = 17;
+        if panics {
+            ring.log(&of(Priority::Panic), b"panic");
+            let before = drain.bytes() as usize;
+            let flushed = flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
+            prop_assert_eq!(flushed.complete, 1);
+            let text = drain.sink().taken.lock().unwrap().clone();
+            let after = str::from_utf8(&text[before..]).unwrap();
+            let line = format!("{P}panic\n");
+            let after = after.strip_prefix("[cut]\n").unwrap_or(after);
+            prop_assert!(after.starts_with(&line), "{}", after);
+        } else {
+            let mut slices = 0;
+            while drain.slice(0, Priority::Normal, Nanos(0)) != Next::Empty {
+                slices += 1;
+                prop_assert!(slices < 10_000);
+            }
+        }
+        let text = drain.sink().text();
+        let all = lines(&text);
+        let of_kind = |kind: &str| -> Vec<String> {
+            let start = format!("{P}{kind}");
+            all.iter().filter(|line| line.starts_with(&start)).cloned().collect()
+        };
+        prop_assert_eq!(of_kind("n"), &wanted[0][..], "{}", text);
+        prop_assert_eq!(of_kind("u"), &wanted[1][..], "{}", text);
+        prop_assert_eq!(all.len(), wanted.concat().len() + usize::from(panics), "{}", text);
+        prop_assert_eq!((drain.lost(), drain.unread()), (0, 0));
+    }
+}

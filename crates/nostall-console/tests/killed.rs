@@ -1,0 +1,428 @@
+//! Producers and owners that die at every step of what they do.
+//!
+//! The crate's own files, over atomics that count, and stop whoever has done so many
+//! operations: by a panic, which nothing in these files notices.
+#![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
+
+#[path = "../src/cursor.rs"]
+mod cursor;
+#[path = "../src/drain.rs"]
+mod drain;
+#[path = "../src/fetch.rs"]
+mod fetch;
+#[path = "../src/flush.rs"]
+mod flush;
+#[path = "../src/image.rs"]
+mod image;
+#[path = "../src/lane.rs"]
+mod lane;
+#[path = "../src/layout.rs"]
+mod layout;
+#[path = "../src/level.rs"]
+mod level;
+#[path = "../src/line.rs"]
+mod line;
+#[path = "../src/options.rs"]
+mod options;
+#[path = "../src/owner.rs"]
+mod owner;
+#[path = "../src/pieces.rs"]
+mod pieces;
+#[path = "../src/record.rs"]
+mod record;
+#[path = "../src/render.rs"]
+mod render;
+#[path = "../src/ring.rs"]
+mod ring;
+#[path = "../src/sink.rs"]
+mod sink;
+#[path = "../src/slot.rs"]
+mod slot;
+#[path = "../src/storage.rs"]
+mod storage;
+#[path = "../src/text.rs"]
+mod text;
+
+mod sync {
+    use std::cell::Cell;
+
+    pub(crate) use std::sync::atomic::Ordering;
+
+    thread_local! {
+        /// Operations until death.
+        static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+
+    /// Does so many atomic operations of `act`, and then no more; whether it came to
+    /// its end.
+    pub(crate) fn only(steps: usize, act: impl FnOnce()) -> bool {
+        LEFT.set(steps);
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_ok();
+        LEFT.set(usize::MAX);
+        ended
+    }
+
+    /// The dead do nothing, not even while they unwind.
+    fn step() -> bool {
+        match LEFT.get() {
+            0 if std::thread::panicking() => false,
+            0 => std::panic::resume_unwind(Box::new(())),
+            left => {
+                LEFT.set(left - 1);
+                true
+            }
+        }
+    }
+
+    pub(crate) fn fence(order: Ordering) {
+        std::sync::atomic::fence(order);
+    }
+
+    #[derive(Debug)]
+    #[repr(transparent)]
+    pub struct AtomicUsize(std::sync::atomic::AtomicUsize);
+
+    impl AtomicUsize {
+        pub(crate) const fn new(value: usize) -> Self {
+            Self(std::sync::atomic::AtomicUsize::new(value))
+        }
+        pub(crate) fn load(&self, order: Ordering) -> usize {
+            step();
+            self.0.load(order)
+        }
+        pub(crate) fn store(&self, value: usize, order: Ordering) {
+            if step() {
+                self.0.store(value, order);
+            }
+        }
+        pub(crate) fn swap(&self, value: usize, order: Ordering) -> usize {
+            if step() { self.0.swap(value, order) } else { 0 }
+        }
+        pub(crate) fn fetch_add(&self, value: usize, order: Ordering) -> usize {
+            if step() {
+                self.0.fetch_add(value, order)
+            } else {
+                0
+            }
+        }
+        pub(crate) fn fetch_max(&self, value: usize, order: Ordering) -> usize {
+            if step() {
+                self.0.fetch_max(value, order)
+            } else {
+                0
+            }
+        }
+        pub(crate) fn compare_exchange(
+            &self,
+            old: usize,
+            new: usize,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<usize, usize> {
+            if step() {
+                self.0.compare_exchange(old, new, success, failure)
+            } else {
+                Err(0)
+            }
+        }
+    }
+}
+
+pub use cursor::{Cursor, Read};
+pub use drain::{Drain, Next};
+pub use flush::{Flushed, Limits, flush};
+pub use level::{Level, Priority};
+pub use options::{Options, Pressure};
+pub use record::{Meta, Record};
+pub use ring::{Logged, Ring};
+pub use sink::{Offered, Sink};
+pub use slot::Slot;
+
+use std::cell::Cell;
+use std::sync::Mutex;
+
+use nostall_io::{Clock, Nanos};
+use sync::only;
+
+const META: Meta<'static> = Meta {
+    time: Nanos(0),
+    cpu: 3,
+    level: Level::Info,
+    priority: Priority::Normal,
+    target: "test",
+};
+
+/// Until one that dies after so many steps has come to its end before.
+fn at_every_step(mut dies_after: impl FnMut(usize) -> bool) {
+    let ends = (0..20_000).any(&mut dies_after);
+    assert!(ends, "it never comes to its end");
+}
+
+fn texts(ring: &Ring, cursor: &mut Cursor) -> Vec<String> {
+    let mut seen = Vec::new();
+    loop {
+        match cursor.read(ring) {
+            Read::Record(record) => {
+                seen.push(String::from_utf8(record.text().to_vec()).unwrap());
+            }
+            Read::Pending => cursor.skip(),
+            Read::Empty => return seen,
+        }
+    }
+}
+
+#[test]
+fn a_producer_that_dies_at_any_step_holds_up_nobody_and_is_counted() {
+    let long = "0123456789".repeat(30);
+    for text in ["short", "two\nlines", &long] {
+        at_every_step(|steps| {
+            let ring = Ring::<[Slot; 16]>::new();
+            ring.log(&META, b"before");
+            let ended = only(steps, || {
+                ring.log(&META, text.as_bytes());
+            });
+            let begun = ring.newest();
+            for n in 0..5 {
+                assert_eq!(ring.format(&META, format_args!("after {n}")).records, 1);
+            }
+            let mut cursor = Cursor::START;
+            let seen = texts(&ring, &mut cursor);
+            assert_eq!(seen[0], "before");
+            assert_eq!(
+                seen[seen.len() - 5..],
+                [0, 1, 2, 3, 4].map(|n| format!("after {n}"))
+            );
+            // What of the text is there is as it was written.
+            let of_it = seen[1..seen.len() - 5].concat();
+            assert!(text.replace('\n', "").starts_with(&of_it), "{of_it}");
+            assert_eq!(seen.len() as u64 + cursor.lost, begun + 5);
+            assert!(!ended || cursor.lost == 0);
+
+            // And over many turns: at most one place is out of use.
+            for n in 0..100 {
+                assert_eq!(ring.format(&META, format_args!("{n}")).records, 1);
+            }
+            let seen = texts(&ring, &mut cursor);
+            assert!(
+                seen.len() >= 15 - usize::from(text != "short"),
+                "{steps}: {seen:?}"
+            );
+            assert!(seen.is_sorted_by_key(|text| text.parse::<u32>().unwrap()));
+            assert_eq!(seen.last().unwrap(), "99");
+            ended
+        });
+    }
+}
+
+#[test]
+fn when_a_producer_has_died_in_every_slot_what_is_logged_is_counted_as_cut() {
+    let ring = Ring::<[Slot; 4]>::new();
+    // Between the claim of a slot and its end.
+    let in_the_middle = 1 + 8 + 2 + 1;
+    for _ in 0..4 {
+        assert!(!only(in_the_middle, || {
+            ring.log(&META, b"dies");
+        }));
+    }
+    let logged = ring.log(&META, b"no room");
+    assert_eq!(logged, Logged { records: 0, cut: 7 });
+    assert_eq!(ring.cut(), 7);
+    let mut cursor = Cursor::START;
+    assert_eq!(texts(&ring, &mut cursor), [""; 0]);
+}
+
+#[test]
+fn an_image_of_a_ring_whose_producers_died_shows_what_is_whole() {
+    at_every_step(|steps| {
+        let mut memory = vec![0_u64; (128 + 8 * 128) / 8 + 8];
+        // SAFETY: any bytes are words.
+        let (_, bytes, _) = unsafe { memory.align_to_mut::<u8>() };
+        let skip = bytes.as_ptr().align_offset(64);
+        let bytes = &mut bytes[skip..][..128 + 8 * 128];
+        let ring = Ring::in_memory(bytes).unwrap();
+        ring.log(&META, b"before");
+        let ended = only(steps, || {
+            ring.log(&META, b"dies");
+        });
+        ring.log(&META, b"after");
+        let newest = ring.newest();
+        let image = image::decode(bytes).unwrap();
+        assert_eq!(image.newest(), newest);
+        let mut whole = Vec::new();
+        let mut unfinished = 0;
+        for found in image.records() {
+            match found {
+                image::Found::Record(record) => whole.push(record.text().to_vec()),
+                image::Found::Unfinished(_) => unfinished += 1,
+            }
+        }
+        assert!(unfinished <= 1 - usize::from(ended));
+        assert_eq!(whole.first().unwrap(), b"before");
+        assert_eq!(whole.last().unwrap(), b"after");
+        assert_eq!(whole.len(), 2 + usize::from(ended));
+        ended
+    });
+}
+
+#[test]
+fn a_record_that_is_never_completed_is_waited_for_and_then_told_as_lost() {
+    let ring = Ring::<[Slot; 16]>::new();
+    let sink = Memory {
+        load: 99,
+        taken: Mutex::default(),
+    };
+    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    ring.log(&META, b"before");
+    // When it has its sequence and nothing else.
+    assert!(!only(1, || {
+        ring.log(&META, b"dies");
+    }));
+    ring.log(&META, b"after");
+    let ms = Nanos::from_millis;
+    let slice = |at| drain.slice(0, Priority::Normal, ms(at));
+    let text = || String::from_utf8(drain.sink().taken.lock().unwrap().clone()).unwrap();
+    let before = "[    0.000000] test: before\n";
+    assert_eq!(slice(100), Next::At(ms(101)));
+    assert_eq!(text(), before);
+    assert_eq!(slice(109), Next::At(ms(110)));
+    assert_eq!(text(), before);
+    assert_eq!(slice(110), Next::Empty);
+    assert_eq!(
+        text(),
+        format!("{before}[1 record lost]\n[    0.000000] test: after\n")
+    );
+    assert_eq!(drain.lost(), 1);
+}
+
+struct Memory {
+    load: usize,
+    taken: Mutex<Vec<u8>>,
+}
+
+impl Sink for Memory {
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        let taken = text.len().min(self.load);
+        self.taken.lock().unwrap().extend(&text[..taken]);
+        Offered {
+            taken,
+            ready_at: Some(Nanos(0)),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Virtual(Cell<u64>);
+
+impl Clock for Virtual {
+    fn now(&self) -> Nanos {
+        Nanos(self.0.get())
+    }
+    fn wait_until(&self, deadline: Nanos) {
+        self.0.set(self.0.get().max(deadline.0));
+    }
+}
+
+/// That `before` and `after`, besides marks and the `urgent` text, are all that was
+/// `wanted`, in its order; and up to `twice` bytes, which were being offered when
+/// somebody died, twice.
+fn assert_goes_on(before: &str, after: &str, urgent: &str, wanted: &str, twice: usize) {
+    assert_eq!(after.matches(urgent).count(), 1, "{before}|{after}");
+    let rest = after.replacen(urgent, "", 1);
+    let rest = rest.replace("[cut]\n", "").replace("[rest]", "");
+    assert!(wanted.starts_with(before), "{before}|{after}");
+    assert!(wanted.ends_with(&rest), "{before}|{after}");
+    let all = before.len() + rest.len();
+    assert!(all >= wanted.len(), "lost: {before}|{after}");
+    assert!(all <= wanted.len() + twice, "twice: {before}|{after}");
+}
+
+#[test]
+fn a_panic_gets_through_an_owner_who_died_at_any_step_and_nothing_is_lost() {
+    for load in [1, 7, 16, 256] {
+        let panic_text = "[    0.000000] test: panic!\n";
+        let lines: Vec<String> = (0..4)
+            .map(|n| format!("[    0.000000] test: line {n}\n"))
+            .collect();
+        at_every_step(|steps| {
+            let ring = Ring::<[Slot; 16]>::new();
+            let sink = Memory {
+                load,
+                taken: Mutex::default(),
+            };
+            let drain = Drain::new(&ring, sink, Options::DEFAULT);
+            for n in 0..4 {
+                ring.format(&META, format_args!("line {n}"));
+            }
+            let ended = only(steps, || {
+                for _ in 0..40 {
+                    if drain.slice(0, Priority::Normal, Nanos(0)) == Next::Empty {
+                        break;
+                    }
+                }
+            });
+            let before = drain.sink().taken.lock().unwrap().len();
+            let meta = Meta {
+                priority: Priority::Panic,
+                ..META
+            };
+            ring.log(&meta, b"panic!");
+            let clock = Virtual::default();
+            let flushed = flush(&[&drain], 1, &clock, Limits::DEFAULT);
+            assert_eq!((flushed.complete, flushed.incomplete), (1, 0), "{steps}");
+            assert!(clock.now() <= Nanos::from_millis(3), "{}", clock.now());
+            let all = String::from_utf8(drain.sink().taken.lock().unwrap().clone()).unwrap();
+
+            // The panic's text is the first after a marker.
+            let after = &all[before..];
+            let after = after.strip_prefix("[cut]\n").unwrap_or(after);
+            assert!(after.starts_with(panic_text), "{steps} {load}: {all}");
+
+            let (before, after) = all.split_at(before);
+            assert_goes_on(before, after, panic_text, &lines.concat(), load);
+            ended
+        });
+    }
+}
+
+#[test]
+fn a_panic_that_dies_in_its_flush_is_followed_by_the_next_cpus() {
+    for load in [3, 16, 256] {
+        at_every_step(|steps| {
+            let ring = Ring::<[Slot; 16]>::new();
+            let sink = Memory {
+                load,
+                taken: Mutex::default(),
+            };
+            let drain = Drain::new(&ring, sink, Options::DEFAULT);
+            ring.log(&META, b"backlog");
+            let meta = |cpu| Meta {
+                priority: Priority::Panic,
+                cpu,
+                ..META
+            };
+            let clock = Virtual::default();
+            let ended = only(steps, || {
+                ring.log(&meta(0), b"first");
+                flush(&[&drain], 0, &clock, Limits::DEFAULT);
+            });
+            let has_first = texts(&ring, &mut { Cursor::START }).contains(&"first".into());
+            let before = drain.sink().taken.lock().unwrap().len();
+            let start = clock.now();
+            let same_cpu = steps % 2;
+            ring.log(&meta(1), b"second");
+            let flushed = flush(&[&drain], same_cpu as u16, &clock, Limits::DEFAULT);
+            assert_eq!((flushed.complete, flushed.incomplete), (1, 0), "{steps}");
+            assert!(clock.now() - start <= Nanos::from_millis(103));
+            let all = String::from_utf8(drain.sink().taken.lock().unwrap().clone()).unwrap();
+            assert!(all.contains("test: second\n"), "{all}");
+            let line = |text| format!("[    0.000000] test: {text}\n");
+            let mut wanted = vec![line("backlog")];
+            if has_first {
+                wanted.insert(0, line("first"));
+            }
+            let (before, after) = all.split_at(before);
+            assert_goes_on(before, after, &line("second"), &wanted.concat(), load);
+            ended
+        });
+    }
+}

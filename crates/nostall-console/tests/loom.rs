@@ -1,0 +1,335 @@
+//! The ring and its owners, their own files, in every order in which their users can
+//! run (loom).
+//!
+//! What is included here is what the crate is made of; only the atomics are loom's,
+//! and a slot has three words instead of fourteen.
+#![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
+
+#[path = "../src/cursor.rs"]
+mod cursor;
+#[path = "../src/drain.rs"]
+mod drain;
+#[path = "../src/fetch.rs"]
+mod fetch;
+#[path = "../src/lane.rs"]
+mod lane;
+#[path = "../src/level.rs"]
+mod level;
+#[path = "../src/line.rs"]
+mod line;
+#[path = "../src/options.rs"]
+mod options;
+#[path = "../src/owner.rs"]
+mod owner;
+#[path = "../src/pieces.rs"]
+mod pieces;
+#[path = "../src/record.rs"]
+mod record;
+#[path = "../src/render.rs"]
+mod render;
+#[path = "../src/ring.rs"]
+mod ring;
+#[path = "../src/sink.rs"]
+mod sink;
+#[path = "../src/slot.rs"]
+mod slot;
+#[path = "../src/text.rs"]
+mod text;
+
+#[path = "../src/layout.rs"]
+mod real;
+
+mod layout {
+    pub(crate) use super::real::{
+        CONSTANT_BYTES, HEADER_BYTES, LONGEST_RUN, META_BYTES, ORDER_MARK, SIGNATURE, SINKS,
+        SLOT_BYTES, VERSION, WORD,
+    };
+    pub(crate) const STATE_WORDS: usize = 2;
+    pub(crate) const BODY_WORDS: usize = 3;
+    pub(crate) const PAYLOAD: usize = BODY_WORDS * WORD - META_BYTES;
+    pub(crate) const LONGEST_PAYLOAD: usize = PAYLOAD;
+    pub(crate) const LONGEST_TARGET: usize = 4;
+}
+
+mod sync {
+    pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering, fence};
+}
+
+pub use cursor::{Cursor, Read};
+pub use drain::{Drain, Next};
+pub use level::{Level, Priority};
+pub use options::{Options, Pressure};
+pub use record::{Meta, Record};
+pub use ring::{Logged, Ring};
+pub use sink::{Offered, Sink};
+pub use slot::Slot;
+
+use std::array;
+
+use lane::Lane;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::thread;
+use nostall_io::{Clock, Nanos};
+use owner::{Owner, Way};
+use ring::Head;
+use sync::{AtomicUsize, Ordering};
+
+fn slot() -> Slot {
+    Slot {
+        state: AtomicUsize::new(0),
+        hole: AtomicUsize::new(0),
+        body: array::from_fn(|_| AtomicUsize::new(0)),
+    }
+}
+
+/// Of which the first turn is over: nobody writes the signature any more.
+fn ring<const N: usize>() -> Ring<[Slot; N]> {
+    Ring {
+        head: Head {
+            constant: array::from_fn(|_| AtomicUsize::new(0)),
+            newest: AtomicUsize::new(N),
+            urgent: array::from_fn(|_| AtomicUsize::new(0)),
+            cut: AtomicUsize::new(0),
+            sent: array::from_fn(|_| AtomicUsize::new(0)),
+            spare: array::from_fn(|_| AtomicUsize::new(0)),
+        },
+        slots: array::from_fn(|_| slot()),
+    }
+}
+
+fn start(slots: usize) -> Cursor {
+    Cursor {
+        next: slots as u64 + 1,
+        lost: 0,
+    }
+}
+
+/// A record whose time, CPU and text all say the same.
+fn log(ring: &Ring, number: u8) -> usize {
+    let meta = Meta {
+        time: Nanos(number.into()),
+        cpu: number.into(),
+        level: Level::Info,
+        priority: Priority::Normal,
+        target: "",
+    };
+    ring.log(&meta, &[number; 8]).records
+}
+
+fn is_whole(record: &Record) -> bool {
+    let number = record.cpu as u8;
+    record.time == Nanos(number.into()) && record.text() == [number; 8]
+}
+
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+/// Reads all there is, in order; how many.
+fn read(ring: &Ring, cursor: &mut Cursor) -> u64 {
+    let mut seen = 0;
+    let mut last = 0;
+    loop {
+        match cursor.read(ring) {
+            Read::Record(record) => {
+                assert!(is_whole(&record), "{record:?}");
+                assert!(record.sequence > last);
+                last = record.sequence;
+                seen += 1;
+            }
+            Read::Pending | Read::Empty => return seen,
+        }
+    }
+}
+
+#[test]
+fn a_reader_sees_whole_records_in_order_while_they_are_overwritten() {
+    explore(3, || {
+        let ring = Arc::new(ring::<2>());
+        let producer = {
+            let ring = ring.clone();
+            thread::spawn(move || (1..=4).map(|n| log(&*ring, n)).sum::<usize>())
+        };
+        let mut cursor = start(2);
+        let mut seen = read(&*ring, &mut cursor);
+        assert_eq!(producer.join().unwrap(), 4);
+        seen += read(&*ring, &mut cursor);
+        assert_eq!(cursor.read(&*ring), Read::Empty);
+        assert_eq!(seen + cursor.lost, 4);
+    });
+}
+
+#[test]
+fn producers_that_overtake_each_other_mix_nothing_and_lose_nothing_uncounted() {
+    explore(2, || {
+        let ring = Arc::new(ring::<2>());
+        let producers = [&[1, 2][..], &[3]].map(|numbers| {
+            let ring = ring.clone();
+            thread::spawn(move || numbers.iter().map(|&n| log(&*ring, n)).sum::<usize>())
+        });
+        let logged: usize = producers.into_iter().map(|p| p.join().unwrap()).sum();
+        // Whether a slot is free loom may tell so late that it is given up.
+        let whole: &Ring = &*ring;
+        assert_eq!(logged + whole.cut() as usize / 8, 3);
+        let mut cursor = start(2);
+        let seen = read(&*ring, &mut cursor);
+        assert_eq!(cursor.read(&*ring), Read::Empty);
+        assert!(seen + cursor.lost >= logged as u64, "{seen} {cursor:?}");
+        assert!(seen <= logged as u64);
+    });
+}
+
+/// In which no time passes.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Nanos {
+        Nanos::ZERO
+    }
+    fn wait_until(&self, _: Nanos) {
+        thread::yield_now();
+    }
+}
+
+struct Owned {
+    owner: Owner,
+    sink: loom::cell::UnsafeCell<u8>,
+}
+
+// SAFETY: loom checks it.
+unsafe impl Sync for Owned {}
+
+impl Owned {
+    fn new() -> Self {
+        Self {
+            owner: owner(),
+            sink: loom::cell::UnsafeCell::new(0),
+        }
+    }
+
+    /// Fails the test if two are here.
+    fn touch(&self) {
+        // SAFETY: loom checks that nobody else is there.
+        self.sink.with_mut(|sink| unsafe { *sink += 1 });
+    }
+}
+
+fn owner() -> Owner {
+    Owner {
+        word: AtomicUsize::new(0),
+        panic: AtomicUsize::new(0),
+        beats: AtomicUsize::new(0),
+    }
+}
+
+#[test]
+fn a_sink_has_one_owner_and_a_panic_waits_for_him() {
+    explore(3, || {
+        let owned = Arc::new(Owned::new());
+        let normal = [0, 1].map(|cpu| {
+            let owned = owned.clone();
+            thread::spawn(move || {
+                if let Some(turn) = owned.owner.enter(cpu, Priority::Normal) {
+                    owned.touch();
+                    drop(turn);
+                }
+            })
+        });
+        let way = owned
+            .owner
+            .enter_in_panic(2, &Still, Nanos(1), Nanos(1))
+            .map(|(turn, way)| {
+                owned.touch();
+                drop(turn);
+                way
+            });
+        assert_eq!(way, Some(Way::Free));
+        assert!(owned.owner.enter(3, Priority::Normal).is_none());
+        normal.into_iter().for_each(|it| it.join().unwrap());
+    });
+}
+
+#[test]
+fn two_panics_take_turns() {
+    explore(3, || {
+        let owned = Arc::new(Owned::new());
+        let panic = |cpu| {
+            let owned = owned.clone();
+            move || {
+                let (turn, way) = owned
+                    .owner
+                    .enter_in_panic(cpu, &Still, Nanos(1), Nanos(1))
+                    .unwrap();
+                assert_eq!(way, Way::Free);
+                owned.touch();
+                assert!(turn.lasts());
+            }
+        };
+        let other = thread::spawn(panic(1));
+        panic(0)();
+        other.join().unwrap();
+    });
+}
+
+struct Memory(loom::sync::Mutex<Vec<u8>>);
+
+impl Sink for Memory {
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        // Nobody else is here.
+        self.0.try_lock().unwrap().extend(text);
+        Offered {
+            taken: text.len(),
+            ready_at: Some(Nanos::ZERO),
+        }
+    }
+}
+
+fn drain(ring: &Ring) -> Drain<'_, Memory> {
+    Drain {
+        ring,
+        options: Options::DEFAULT,
+        owner: owner(),
+        lanes: array::from_fn(|_| Lane {
+            next: AtomicUsize::new(2),
+            line: AtomicUsize::new(0),
+            gap: AtomicUsize::new(0),
+            gap_at: AtomicUsize::new(0),
+            copy: slot(),
+        }),
+        seized: AtomicUsize::new(0),
+        pending: array::from_fn(|_| AtomicUsize::new(0)),
+        lost: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
+        sink: Memory(loom::sync::Mutex::new(Vec::new())),
+    }
+}
+
+#[test]
+fn of_two_who_log_and_send_one_sends_all_or_is_told_to_come_back() {
+    explore(2, || {
+        let ring: &'static Ring<[Slot; 2]> = Box::leak(Box::new(ring()));
+        let ring: &'static Ring = ring;
+        let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain(ring)));
+        for lane in &drain.lanes {
+            lane.next.store(3, Ordering::Relaxed);
+        }
+        let act = move |cpu: u16| {
+            log(ring, b'a' + cpu as u8);
+            drain.slice(cpu, Priority::Normal, Nanos::ZERO)
+        };
+        let other = thread::spawn(move || act(1));
+        let mine = act(0);
+        let others = other.join().unwrap();
+        if !matches!(mine, Next::At(_)) && !matches!(others, Next::At(_)) {
+            assert_eq!(drain.unread(), 0, "{mine:?} {others:?}");
+        }
+        while drain.slice(0, Priority::Normal, Nanos::ZERO) != Next::Empty {}
+        let text = String::from_utf8(drain.sink.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches("aaaaaaaa").count(), 1, "{text}");
+        assert_eq!(text.matches("bbbbbbbb").count(), 1, "{text}");
+    });
+}

@@ -1,0 +1,309 @@
+//! The ring beside a model of it, and its image.
+
+mod common;
+
+use common::{META, of};
+use nostall_console::image::{self, Found, NotARing};
+use nostall_console::{Cursor, Meta, Priority, Read, Ring, Slot};
+use proptest::prelude::*;
+
+#[test]
+fn a_reader_sees_every_record_once_and_counts_what_it_lost() {
+    let ring = Ring::<[Slot; 4]>::new();
+    let mut cursor = Cursor::START;
+    assert_eq!(cursor.read(&ring), Read::Empty);
+    for n in 0..10 {
+        ring.format(&META, format_args!("{n}"));
+    }
+    let mut seen = Vec::new();
+    while let Read::Record(record) = cursor.read(&ring) {
+        seen.push(String::from_utf8(record.text().to_vec()).unwrap());
+    }
+    assert_eq!(seen, ["6", "7", "8", "9"]);
+    assert_eq!(cursor.lost, 6);
+}
+
+#[test]
+fn the_smallest_ring_has_two_records() {
+    let mut memory = [0; 128 + 2 * 128 + 63];
+    assert_eq!(Ring::in_memory(&mut memory).unwrap().slots(), 2);
+    let mut memory = [0; 128 + 2 * 128 - 1];
+    assert!(Ring::in_memory(&mut memory).is_none());
+    assert!(Ring::in_memory(&mut []).is_none());
+    let ring = Ring::<[Slot; 2]>::new();
+    let mut cursor = Cursor::START;
+    for n in 0..1000_u32 {
+        assert_eq!(ring.format(&META, format_args!("{n}")).records, 1);
+        let Read::Record(record) = cursor.read(&ring) else {
+            panic!()
+        };
+        assert_eq!(record.text(), n.to_string().as_bytes());
+    }
+    assert_eq!(cursor.lost, 0);
+}
+
+/// What a ring of so many slots should hold.
+#[derive(Default)]
+struct Model {
+    /// Of each record: target, text, and whether it is the rest of a line.
+    records: Vec<(Vec<u8>, Vec<u8>, bool)>,
+}
+
+impl Model {
+    /// One line a record; longer ones in parts of what fits, and no part breaks a
+    /// character.
+    fn log(&mut self, target: &str, text: &[u8], most: usize) {
+        let target = &target.as_bytes()[..target.len().min(32)];
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        let mut records = Vec::new();
+        for line in text.split(|&byte| byte == b'\n') {
+            let mut rest = line;
+            let mut first = true;
+            loop {
+                let room = if first { 96 - target.len() } else { 96 };
+                let mut at = rest.len().min(room);
+                if at < rest.len() {
+                    let back = (0..4).find(|n| rest[at - n] & 0xc0 != 0x80);
+                    at -= back.unwrap_or(0);
+                }
+                let target = if first { target } else { b"" };
+                records.push((target.to_vec(), rest[..at].to_vec(), !first));
+                rest = &rest[at..];
+                first = false;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+        }
+        records.truncate(most);
+        self.records.extend(records);
+    }
+}
+
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        "[a-z ]{0,80}".prop_map(String::into_bytes),
+        "[a-z\u{e4}\u{20ac}\u{1f600}\n]{0,200}".prop_map(String::into_bytes),
+        proptest::collection::vec(any::<u8>(), 0..400),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_ring_holds_the_newest_of_what_a_list_holds(
+        log2 in 1_u32..8,
+        texts in proptest::collection::vec(("[a-z:]{0,40}", text(), 0..3_usize), 1..60),
+    ) {
+        if !cfg!(target_pointer_width = "64") {
+            return Ok(());
+        }
+        let slots = 1 << log2;
+        let mut memory = vec![0; 128 + slots * 128 + 63];
+        let ring = Ring::in_memory(&mut memory).unwrap();
+        prop_assert_eq!(ring.slots(), slots);
+        let mut model = Model::default();
+        let mut cursor = Cursor::START;
+        let mut next = 0;
+        for (target, text, reads) in &texts {
+            let target = target.as_str();
+            let begun = model.records.len();
+            model.log(target, text, ring.longest_run());
+            let logged = ring.log(&Meta { target, ..META }, text);
+            prop_assert_eq!(logged.records, model.records.len() - begun);
+            prop_assert_eq!(ring.newest() as usize, model.records.len());
+            for _ in 0..*reads {
+                match cursor.read(ring) {
+                    Read::Record(record) => {
+                        let oldest = model.records.len().saturating_sub(slots);
+                        next = next.max(oldest);
+                        let (target, text, continued) = &model.records[next];
+                        prop_assert_eq!(record.target(), &target[..]);
+                        prop_assert_eq!(record.text(), &text[..]);
+                        prop_assert_eq!(record.continued, *continued);
+                        prop_assert_eq!(record.adjoins, *continued);
+                        next += 1;
+                        prop_assert_eq!(record.sequence as usize, next);
+                        prop_assert_eq!(cursor.next as usize, next + 1);
+                    }
+                    Read::Empty => prop_assert_eq!(next, model.records.len()),
+                    Read::Pending => prop_assert!(false),
+                }
+            }
+        }
+        // From its image, all that is there.
+        let newest = ring.newest();
+        let cut = ring.cut();
+        let skip = memory.as_ptr().align_offset(64);
+        let image = image::decode(&memory[skip..]).unwrap();
+        prop_assert_eq!((image.newest(), image.cut(), image.slots()), (newest, cut, slots));
+        let held: Vec<_> = image.records().collect();
+        let oldest = model.records.len().saturating_sub(slots);
+        prop_assert_eq!(held.len(), model.records.len() - oldest);
+        for (found, (target, text, _)) in held.iter().zip(&model.records[oldest..]) {
+            let Found::Record(record) = found else { panic!() };
+            prop_assert_eq!(record.target(), &target[..]);
+            prop_assert_eq!(record.text(), &text[..]);
+        }
+    }
+
+    #[test]
+    fn what_is_formatted_is_what_is_logged_whole(parts in proptest::collection::vec("[a-z\u{e4} ]{0,90}\n{0,2}[a-z]{0,90}", 0..6)) {
+        let ring = Ring::<[Slot; 256]>::new();
+        let whole = parts.concat();
+        struct Parts<'a>(&'a [String]);
+        impl std::fmt::Display for Parts<'_> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.iter().try_for_each(|part| f.write_str(part))
+            }
+        }
+        ring.format(&META, format_args!("{}", Parts(&parts)));
+        let mut room = vec![0; 1 << 16];
+        let formatted = ring.tail(&mut room).to_vec();
+        let other = Ring::<[Slot; 256]>::new();
+        other.log(&META, whole.as_bytes());
+        prop_assert_eq!(formatted, other.tail(&mut room));
+    }
+
+    #[test]
+    fn a_damaged_image_is_read_or_refused(
+        flips in proptest::collection::vec((0..128 * 9_usize, any::<u8>()), 0..40),
+        len in 0..=128 * 9_usize,
+    ) {
+        let mut memory = vec![0; 128 * 9 + 63];
+        let ring = Ring::in_memory(&mut memory).unwrap();
+        for n in 0..20 {
+            ring.format(&of(Priority::Panic), format_args!("{n}"));
+        }
+        let skip = memory.as_ptr().align_offset(64);
+        let image = &mut memory[skip..][..128 * 9];
+        for (at, by) in flips {
+            image[at] ^= by;
+        }
+        if let Ok(image) = image::decode(&image[..len]) {
+            prop_assert!(image.records().count() <= image.slots());
+            prop_assert!(image.size() <= len);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_ring_says_why() {
+    let mut memory = vec![0; 128 * 9 + 63];
+    let ring = Ring::in_memory(&mut memory).unwrap();
+    ring.log(&META, b"x");
+    let skip = memory.as_ptr().align_offset(64);
+    let image = memory[skip..][..128 * 9].to_vec();
+    let why = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut image = image.clone();
+        change(&mut image);
+        image::decode(&image).err()
+    };
+    assert_eq!(why(&|_| ()), None);
+    assert_eq!(why(&|image| image[3] = 0), Some(NotARing::Signature));
+    assert_eq!(why(&|image| image.truncate(50)), Some(NotARing::Signature));
+    assert_eq!(why(&|image| image[16] = 9), Some(NotARing::Version(9)));
+    assert_eq!(why(&|image| image[18] = 60), Some(NotARing::Sizes));
+    let whole = 128 * 9;
+    assert_eq!(
+        why(&|image| image.truncate(600)),
+        Some(NotARing::Short { whole })
+    );
+    let mut dump = vec![0; 4096];
+    dump.extend(&image);
+    assert_eq!(image::find(&dump).collect::<Vec<_>>(), [4096]);
+}
+
+#[test]
+fn images_of_32_bit_and_big_endian_machines_are_read() {
+    // Of a ring of two slots: head, and one record with sequence 2 in slot 0.
+    for big in [false, true] {
+        for word in [4_usize, 8] {
+            let n = |value: u64, bytes: usize| {
+                let le = &value.to_le_bytes()[..bytes];
+                let mut bytes = le.to_vec();
+                if big {
+                    bytes.reverse();
+                }
+                bytes
+            };
+            let mut image = vec![0; 128 * 3];
+            let mut put =
+                |at: usize, bytes: &[u8]| image[at..][..bytes.len()].copy_from_slice(bytes);
+            put(0, b"nostall log ring");
+            put(16, &[1, word as u8, 1, 7]);
+            put(20, &n(0x0102, 2));
+            put(64, &n(2, word));
+            put(64 + 4 * word, &n(2, word));
+            put(128, &n(4, word));
+            put(128 + 2 * word, &n(77, 8));
+            put(128 + 2 * word + 8, &[4, 1, 3, 5, 9, 1, 0, 0]);
+            put(128 + 2 * word + 16, b"pcihello");
+            let image = image::decode(&image).unwrap();
+            let found: Vec<_> = image.records().collect();
+            let [Found::Record(record)] = found[..] else {
+                panic!("{found:?}")
+            };
+            assert_eq!((record.time.0, record.cpu, record.sequence), (77, 265, 2));
+            assert_eq!(
+                (record.target(), record.text()),
+                (&b"pci"[..], &b"hello"[..])
+            );
+            assert_eq!(record.priority, Priority::Emergency);
+            assert_eq!(image.sent(), [2, 0, 0, 0]);
+        }
+    }
+}
+
+#[test]
+fn threads_that_log_at_once_lose_nothing_uncounted() {
+    static RING: Ring<[Slot; 64]> = Ring::new();
+    const EACH: u64 = if cfg!(miri) { 50 } else { 20_000 };
+    let threads: Vec<_> = (0..4_u16)
+        .map(|cpu| {
+            std::thread::spawn(move || {
+                let meta = Meta { cpu, ..META };
+                let mut records = 0;
+                for n in 0..EACH {
+                    let logged = RING.format(
+                        &meta,
+                        format_args!("{cpu} {n} {}", "x".repeat(cpu as usize * 30)),
+                    );
+                    records += logged.records as u64;
+                }
+                records
+            })
+        })
+        .collect();
+    let mut cursor = Cursor::START;
+    let mut next = [0; 4];
+    let mut parts = 0;
+    let mut read = |cursor: &mut Cursor| match cursor.read(&RING) {
+        Read::Record(record) => {
+            parts += 1;
+            if !record.continued {
+                let text = str::from_utf8(record.text()).unwrap();
+                let mut words = text.split(' ');
+                let cpu: usize = words.next().unwrap().parse().unwrap();
+                let n: u64 = words.next().unwrap().parse().unwrap();
+                assert_eq!(cpu, usize::from(record.cpu));
+                assert!(next[cpu] <= n, "out of order");
+                next[cpu] = n + 1;
+            }
+            true
+        }
+        _ => false,
+    };
+    while threads.iter().any(|thread| !thread.is_finished()) {
+        read(&mut cursor);
+    }
+    let logged: u64 = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .sum();
+    while read(&mut cursor) {}
+    assert_eq!(cursor.read(&RING), Read::Empty);
+    assert!(logged > 4 * EACH - 100, "{logged}");
+    // More are told as lost only where a thread was overtaken by a turn of the ring.
+    assert!(parts <= logged && logged <= parts + cursor.lost);
+    assert!(parts + cursor.lost < cursor.next);
+}

@@ -19,7 +19,9 @@ use nostall_work::Report;
 
 pub use boot::{MAX_CPUS, persistent_ram};
 pub use clock::Tsc as MachineClock;
-pub use cpus::{Cpu, sleep_unless, start_cpus, wake_others};
+pub use cpus::{
+    Cpu, send_nmi_to_others, set_timer, sleep_unless, start_cpus, tick_again, wake_others,
+};
 pub use serial::{SerialPort, line_settings, serial_port, set_serial_port};
 
 /// A machine with all its CPUs up.

@@ -24,6 +24,8 @@ pub struct Flood<'a, P> {
     log: &'a [u8],
     /// When the first line is logged.
     start: Nanos,
+    /// The detectors are so many times as impatient as Linux's.
+    haste: u32,
     cpus: &'a [PerCpu],
     /// What was added to each caller, in nanoseconds, by the number of its line.
     delays: &'a [AtomicU64],
@@ -99,11 +101,19 @@ impl<'a, P: Path> Flood<'a, P> {
             path,
             log,
             start,
+            haste: 1,
             cpus,
             delays,
             grace: Grace::new(),
             through: AtomicUsize::new(0),
         }
+    }
+
+    /// With detectors that are so many times as impatient, for a log that is as many
+    /// times as short.
+    #[must_use]
+    pub const fn hasten(self, haste: u32) -> Self {
+        Self { haste, ..self }
     }
 
     /// Logs this CPU's share, each line at its time or as soon as can be.
@@ -145,7 +155,7 @@ impl<'a, P: Path> Flood<'a, P> {
         me.ticks.fetch_add(1, Ordering::Relaxed);
         me.missed.fetch_add(missed, Ordering::Relaxed);
         let at = cpu.now();
-        let lockup = me.watchdog.check(at, Watchdog::THRESHOLD);
+        let lockup = me.watchdog.check(at, self.patience(Watchdog::THRESHOLD));
         // What is interrupted can be put off as of now. Should this handler be held, the
         // next tick comes before anybody is scheduled, and sees it.
         if me.held.load(Ordering::Relaxed) == 0 {
@@ -156,7 +166,7 @@ impl<'a, P: Path> Flood<'a, P> {
             let cascaded = self.report(cpu, what);
             fired(Fired { at, what, cascaded });
         }
-        if let Some(stall) = self.grace.check(cpu.now(), Grace::THRESHOLD) {
+        if let Some(stall) = self.grace.check(cpu.now(), self.patience(Grace::THRESHOLD)) {
             let at = cpu.now();
             let what = What::Stall(stall.lasts);
             let cascaded = self.report(cpu, what);
@@ -179,6 +189,10 @@ impl<'a, P: Path> Flood<'a, P> {
             ..self.urgent(cpu)
         };
         self.path.panic(cpu, &meta, panic::TEXT.as_bytes());
+    }
+
+    fn patience(&self, threshold: Nanos) -> Nanos {
+        threshold / u64::from(self.haste.max(1))
     }
 
     /// This CPU could do something else now.

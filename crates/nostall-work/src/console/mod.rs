@@ -10,19 +10,25 @@ mod bounded;
 mod cpu;
 mod flood;
 mod inline;
+mod job;
 mod lines;
 mod panic;
 mod serial;
 mod strategy;
+mod throttle;
+mod told;
 
 pub use bounded::Bounded;
 pub use cpu::{Context, Cpu, Hold};
 pub use flood::{Fired, Flood, PerCpu, What};
 pub use inline::Inline;
+pub use job::Job;
 pub use lines::{LONGEST_GAP, Line, Lines};
 pub use panic::{FIRST_WORDS, LAST_WORDS};
 pub use serial::Serial;
 pub use strategy::{Path, Role, Strategy};
+pub use throttle::{Pace, Throttle};
+pub use told::{Delays, Held, Times, Told};
 
 /// Slots of the ring: 1 MiB of them.
 pub const SLOTS: usize = (1 << 20) / size_of::<nostall_console::Slot>();

@@ -108,7 +108,7 @@ impl Machine {
             .collect();
         // The panic does not go back to where its CPU was.
         let mut interrupted = None;
-        while !program.is_over() || self.nmi.load(Relaxed) != NEVER {
+        while !program.is_over() || self.nmi.load(Relaxed) != NEVER || interrupted.is_some() {
             let wakes = |id: usize| self.cpus[id].wakes_at.load(Relaxed);
             let next = (0..self.cpus.len()).min_by_key(|&id| wakes(id));
             let next = next.ok_or(Deadlock)?;
@@ -171,7 +171,6 @@ impl Machine {
     }
 
     /// Lets the others go on until they are where this CPU is.
-    #[cold]
     fn let_others(&self) {
         let cpu = &self.cpus[self.current.load(Relaxed)];
         cpu.wakes_at.store(self.now.load(Relaxed), Relaxed);
@@ -187,7 +186,7 @@ impl Machine {
         unsafe { &*yielder }.suspend(());
     }
 
-    /// This CPU is busy until then. Interrupts stay pending.
+    /// This CPU is busy until then. Interrupts stay pending. Polling comes here.
     #[inline]
     pub(super) fn go_to(&self, then: Nanos) {
         self.now.store(then.0, Relaxed);
@@ -303,7 +302,9 @@ impl<P: Program> Clock for ModelCpu<'_, P> {
             }
             let interrupt = state.next_tick.load(Relaxed).min(state.timer.load(Relaxed));
             state.asleep_since.store(now.0, Relaxed);
-            self.machine.go_to(deadline.min(Nanos(interrupt)));
+            let until = deadline.min(Nanos(interrupt));
+            self.machine.now.store(until.0, Relaxed);
+            self.machine.let_others();
             state.asleep_since.store(NEVER, Relaxed);
             let slept = self.now() - now;
             state.given_away.fetch_add(slept.0, Relaxed);

@@ -2,7 +2,7 @@
 
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
-use nostall_work::console::{FIRST_WORDS, Fired, Hold, LAST_WORDS, Strategy, What};
+use nostall_work::console::{Context, FIRST_WORDS, Fired, Hold, LAST_WORDS, Strategy, What};
 
 use super::bus::Wire;
 use super::check::Checked;
@@ -66,9 +66,11 @@ pub struct PanicOutcome {
 }
 
 impl Outcome {
-    /// The longest time that a CPU was held at once.
+    /// The longest time that a CPU was held at once, but for a panic, which may wait.
     pub fn longest_hold(&self) -> Nanos {
-        let spans = self.holds.iter().map(|(_, hold)| hold.until - hold.from);
+        let holds = self.holds.iter().map(|(_, hold)| hold);
+        let holds = holds.filter(|hold| hold.context != Context::Panic);
+        let spans = holds.map(|hold| hold.until - hold.from);
         spans.max().unwrap_or_default()
     }
 

@@ -5,6 +5,7 @@ use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_work::console::Strategy;
 
+use super::verdict::BACKLOG;
 use super::{Measured, Run};
 use crate::run::table::{aligned, percent, time};
 
@@ -34,25 +35,21 @@ impl Measured {
     fn line(&self, runs: &[Run]) -> String {
         let mut table = Table::new();
         let header = [
-            "strategy",
-            "B/s",
-            "line",
-            "lost",
-            "first byte",
-            "last byte",
-            "unsent",
+            "strategy", "task", "least", "B/s", "line", "lost", "first", "last", "unsent",
         ];
         table.set_header(header);
         for run in runs {
             let whole = &run.whole;
-            let line = match run.profile.line {
-                Line::AtOnce => "-".to_owned(),
-                _ => percent(whole.line_use()),
+            let line = match whole.backlog >= BACKLOG && run.profile.line != Line::AtOnce {
+                true => percent(whole.line_use()),
+                false => "-".to_owned(),
             };
             let panicked = &run.panicked;
             let took = |time: Option<Nanos>| time.map_or("never".to_owned(), ns);
             table.add_row([
                 run.strategy.name().to_owned(),
+                percent(whole.share()),
+                percent(whole.least_share()),
                 format!("{:.0}", whole.bytes_per_second()),
                 line,
                 whole.lost.to_string(),
@@ -71,17 +68,17 @@ impl Measured {
     pub(super) fn legend(&self) -> String {
         let mut legend = format!(
             "\
-held: the longest time that a CPU could do nothing but serve the console; median to
-max: what was added to a caller who logs; missed: ticks of a timer of 250 Hz that
-never came; fired: reports of the lockup (20 s) and stall (21 s) detectors, as in
-Linux; casc.: those that made their interrupt handler the console's owner; task,
-least: what a second task got of the CPUs, and of that where it got least. B/s,
-line: what arrived while there was something to send, and of what the line can
-take; lost: records that the ring lost, and says so; of a panic at {}: how long its
-text's first and last byte took to arrive, and records that never did.
-print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints all there is, and
-hands over to who logs next, if somebody does; fifo-inline: the same by the FIFO;
-bounded: nostall-console.",
+held: the longest time that a CPU could do nothing but serve the console; median
+to max: what was added to a caller who logs; missed: ticks of a timer of 250 Hz
+that never came; fired: reports of the lockup (20 s) and stall (21 s) detectors,
+as in Linux; casc.: those that made their interrupt handler the console's owner.
+task, least: what a second task got of the CPUs, and of that where it got least;
+B/s, line: what arrived while there was something to send, and of what the line
+can take; lost: records that the ring lost, and says so; first, last: of the text
+of a panic at {}, from then until that byte arrived; unsent: records that never
+arrived then. print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints
+all there is, and hands over to who logs next, if somebody does; fifo-inline: the
+same by the FIFO; bounded: nostall-console.",
             self.panic_at
         );
         for (profile, gain) in self.gains() {
@@ -116,7 +113,7 @@ bounded: nostall-console.",
 fn cpus(runs: &[Run]) -> String {
     let mut table = Table::new();
     let header = [
-        "strategy", "held", "median", "99.9 %", "max", "missed", "fired", "casc.", "task", "least",
+        "strategy", "held", "median", "99.9 %", "max", "missed", "fired", "casc.",
     ];
     table.set_header(header);
     for run in runs {
@@ -130,8 +127,6 @@ fn cpus(runs: &[Run]) -> String {
             whole.missed().to_string(),
             whole.fired.len().to_string(),
             whole.cascades().to_string(),
-            percent(whole.share()),
-            percent(whole.least_share()),
         ]);
     }
     aligned(table, 1)

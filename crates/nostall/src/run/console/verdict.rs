@@ -22,7 +22,7 @@ const LINE_USE: f64 = 0.99;
 const SECOND_TASK: f64 = 0.90;
 
 /// A shorter backlog tells nothing of the line.
-const BACKLOG: Nanos = Nanos::from_secs(1);
+pub const BACKLOG: Nanos = Nanos::from_secs(1);
 
 /// Fewer CPUs leave nobody who logs while two take turns with the console.
 const CPUS_THAT_STALL: usize = 3;
@@ -72,7 +72,7 @@ impl Measured {
 impl Run {
     fn judge(&self, frame: Nanos, judge: &mut impl FnMut(bool, String)) {
         let whole = &self.whole;
-        let held = whole.longest_hold().max(longest_normal(&self.panicked));
+        let held = whole.longest_hold().max(self.panicked.longest_hold());
         let text = format!("holds a CPU for {} at most", time(held.0 as f64));
         judge(held <= LONGEST_HOLD, text);
         if whole.backlog >= BACKLOG && self.profile.line != Line::AtOnce {
@@ -112,14 +112,6 @@ impl Run {
         };
         judge(told.is_none(), text);
     }
-}
-
-/// Without the panic itself, which is allowed to wait.
-fn longest_normal(outcome: &Outcome) -> Nanos {
-    let holds = outcome.holds.iter().map(|(_, hold)| hold);
-    let normal = holds.filter(|hold| hold.context != nostall_work::console::Context::Panic);
-    let spans = normal.map(|hold| hold.until - hold.from);
-    spans.max().unwrap_or_default()
 }
 
 /// Until the port has sent what it can hold, a mark that closes the line that was cut,

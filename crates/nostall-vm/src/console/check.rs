@@ -35,14 +35,28 @@ impl Logged {
     pub(super) fn note(&mut self, ring: &Ring) {
         let mut open = false;
         while let Read::Record(record) = self.cursor.read(ring) {
-            let continues = record.continues;
-            match self.lines.last_mut().filter(|_| open) {
-                Some(line) => line.records.push(record),
-                None => self.lines.push(Line {
-                    records: vec![record],
-                }),
-            }
-            open = continues;
+            self.add(record, open);
+            open = record.continues;
+        }
+    }
+
+    /// All that a dead machine's ring holds.
+    pub(super) fn found(records: impl Iterator<Item = Record>) -> Self {
+        let mut logged = Self::new();
+        let mut open = false;
+        for record in records {
+            logged.add(record, open);
+            open = record.continues;
+        }
+        logged
+    }
+
+    fn add(&mut self, record: Record, goes_on: bool) {
+        match self.lines.last_mut().filter(|_| goes_on) {
+            Some(line) => line.records.push(record),
+            None => self.lines.push(Line {
+                records: vec![record],
+            }),
         }
     }
 

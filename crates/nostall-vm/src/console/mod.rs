@@ -10,8 +10,10 @@ mod bus;
 mod check;
 mod machine;
 mod outcome;
+mod qemu;
 mod run;
 
 pub use check::{Checked, Damage};
 pub use outcome::{CpuOutcome, Outcome, PanicOutcome};
+pub use qemu::bytes_on_the_line;
 pub use run::{Experiment, Failure, run};

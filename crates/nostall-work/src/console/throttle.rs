@@ -34,17 +34,15 @@ pub struct Throttle<'t, R, C> {
     free_at: AtomicU64,
     sent: AtomicU32,
     overrun: AtomicU32,
-    /// When each byte arrives at the line's end, in microseconds since `start`.
+    /// When each byte arrives at the line's end, in microseconds.
     arrivals: &'t [AtomicU32],
-    start: Nanos,
 }
 
 impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
     /// In front of `port`. When bytes arrive is kept for as many as `arrivals` has
-    /// room for, in microseconds since now.
-    pub fn new(port: R, clock: C, pace: Pace, arrivals: &'t [AtomicU32]) -> Self {
+    /// room for.
+    pub const fn new(port: R, clock: C, pace: Pace, arrivals: &'t [AtomicU32]) -> Self {
         Self {
-            start: clock.now(),
             port,
             clock,
             pace,
@@ -56,17 +54,12 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
         }
     }
 
-    /// Since when arrivals are counted.
-    pub const fn start(&self) -> Nanos {
-        self.start
-    }
-
     /// When all that was sent has arrived.
     pub fn free_at(&self) -> Nanos {
         Nanos(self.free_at.load(Relaxed))
     }
 
-    /// When each byte arrived so far, in microseconds since the start.
+    /// When each byte arrived so far, in microseconds of the clock.
     pub fn arrivals(&self) -> impl Iterator<Item = u32> + '_ {
         let sent = self.sent.load(Relaxed) as usize;
         self.arrivals.iter().take(sent).map(|at| at.load(Relaxed))
@@ -94,7 +87,7 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
         let arrives = free_at + self.pace.frame;
         let at = self.sent.fetch_add(1, Relaxed) as usize;
         if let Some(arrival) = self.arrivals.get(at) {
-            arrival.store(((arrives - self.start).0 / 1_000) as u32, Relaxed);
+            arrival.store((arrives.0 / 1_000) as u32, Relaxed);
         }
         self.free_at.store(arrives.0, Relaxed);
         self.port.write8(THR, byte);

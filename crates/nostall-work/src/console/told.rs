@@ -54,7 +54,7 @@ pub enum Told {
     },
     /// What was added to callers who logged a line, in no order.
     Delays(Delays),
-    /// When the next bytes arrived at the line's end, in microseconds since the start.
+    /// When the next bytes arrived at the line's end, in microseconds.
     Arrived(Times),
 }
 

@@ -3,17 +3,19 @@
 use nostall_console::{Grace, Watchdog};
 use nostall_devices::uart::Line;
 
-use super::{Measured, Run};
+use super::{Machine, Measured, Run};
 use crate::run::json::Figure;
 
 impl Measured {
     pub(super) fn figures(&self) -> Vec<Figure> {
-        self.runs.iter().flat_map(Run::figures).collect()
+        let runs = self.runs.iter();
+        runs.flat_map(|run| run.figures(&self.machine)).collect()
     }
 }
 
 impl Run {
-    fn figures(&self) -> Vec<Figure> {
+    fn figures(&self, machine: &Machine) -> Vec<Figure> {
+        let haste = u64::from(machine.haste());
         let whole = &self.whole;
         let n = whole.delays.len();
         let ns = |span: nostall_io::Nanos| span.0 as f64;
@@ -31,8 +33,13 @@ impl Run {
             ("second_task_share", whole.share(), "1", 1),
             ("second_task_least_share", whole.least_share(), "1", 1),
             ("records_lost", whole.lost as f64, "1", 1),
-            ("lockup_threshold_ns", ns(Watchdog::THRESHOLD), "ns", 1),
-            ("stall_threshold_ns", ns(Grace::THRESHOLD), "ns", 1),
+            (
+                "lockup_threshold_ns",
+                ns(Watchdog::THRESHOLD / haste),
+                "ns",
+                1,
+            ),
+            ("stall_threshold_ns", ns(Grace::THRESHOLD / haste), "ns", 1),
         ];
         if self.profile.line != Line::AtOnce {
             metrics.push(("line_use", whole.line_use(), "1", 1));
@@ -46,7 +53,7 @@ impl Run {
         let figure = |(metric, value, unit, n): (&str, f64, &'static str, usize)| Figure {
             path: "console",
             strategy: self.strategy.name(),
-            on: "model",
+            on: machine.name(),
             profile: Some(self.profile.name),
             metric: metric.to_owned(),
             value,

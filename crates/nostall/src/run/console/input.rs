@@ -54,6 +54,25 @@ impl Log {
         format!("{}: {lines}, {} bytes {pace}", self.name, self.bytes.len())
     }
 
+    /// One line in so many, and as many times as soon.
+    pub fn one_line_in(self, part: u32) -> Self {
+        let part = part.max(1);
+        let mut bytes = Vec::new();
+        for line in Lines::new(&self.bytes).step_by(part as usize) {
+            let us = line.at.0 / u64::from(part) / 1_000;
+            let (s, us) = (us / 1_000_000, us % 1_000_000);
+            let time = format!("<{}>[{s:5}.{us:06}] ", line.level as u8);
+            bytes.extend_from_slice(time.as_bytes());
+            bytes.extend_from_slice(line.text);
+            bytes.push(b'\n');
+        }
+        let name = match part {
+            1 => self.name,
+            part => format!("1 line in {part} of {}", self.name),
+        };
+        Self::new(bytes, name, self.is_flood)
+    }
+
     /// When half of it is logged, or sent if it is logged all at once.
     pub fn middle(&self, frame: Nanos) -> Nanos {
         match self.span {

@@ -1,6 +1,7 @@
 //! `nostall run console`: a flood of messages on a slow serial console.
 
 mod figures;
+mod guest;
 mod input;
 mod picture;
 mod table;
@@ -18,6 +19,7 @@ use nostall_uart::LineSettings;
 use nostall_vm::console::{Experiment, Failure, Outcome, run};
 use nostall_work::console::Strategy;
 
+use super::on::On;
 use super::{Answer, Args, OnArg};
 use input::Log;
 
@@ -33,8 +35,40 @@ struct Measured {
     cpus: usize,
     rate: u32,
     panic_at: Nanos,
+    machine: Machine,
     /// Of each profile and strategy.
     runs: Vec<Run>,
+}
+
+/// What the CPUs are.
+enum Machine {
+    /// In virtual time: exact.
+    Model,
+    /// In real time, and so of a part of the log.
+    Qemu {
+        /// In words.
+        name: String,
+        /// One line in so many; everything that takes seconds is as many times as short.
+        part: u32,
+    },
+}
+
+impl Machine {
+    /// The stable word for it.
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Qemu { .. } => "qemu",
+        }
+    }
+
+    /// The detectors' thresholds are divided by it.
+    const fn haste(&self) -> u32 {
+        match self {
+            Self::Model => 1,
+            Self::Qemu { part, .. } => *part,
+        }
+    }
 }
 
 /// A flood by one strategy on one port.
@@ -58,9 +92,13 @@ impl Measured {
 /// The arguments' mistakes.
 pub fn check(args: &Args) -> Result<()> {
     ensure!(
-        matches!(args.on, OnArg::Auto | OnArg::Model),
-        "the path console runs on the model only, so far: leave out --on, or give --on model"
+        matches!(args.on, OnArg::Auto | OnArg::Model | OnArg::Qemu),
+        "the path console runs on the model and in QEMU: leave out --on, or give --on model \
+         or --on qemu"
     );
+    if args.on == OnArg::Qemu {
+        guest::check(args)?;
+    }
     ensure!(args.bytes.is_none(), "--bytes goes with the path uart");
     if let (Some(_), Some(profile)) = (args.rate, args.profile) {
         ensure!(
@@ -86,18 +124,42 @@ fn profiles(args: &Args) -> Vec<Profile> {
 }
 
 /// Runs all that the arguments ask for.
-pub fn measure(args: &Args) -> Result<Answer> {
-    let log = input::read(args)?;
+pub fn measure(args: &Args, on: &On) -> Result<Answer> {
+    let mut log = input::read(args)?;
     let rate = args.rate.unwrap_or(RATE);
     let cpus = usize::from(args.cpus.unwrap_or(CPUS));
+    let machine = match on {
+        On::Qemu { qemu, .. } if args.on == OnArg::Qemu => {
+            let part = guest::part(&log, rate);
+            log = log.one_line_in(part);
+            Machine::Qemu {
+                name: format!("qemu {}, {}", qemu.version(), qemu.machine()),
+                part,
+            }
+        }
+        _ => Machine::Model,
+    };
     let frame = LineSettings::baud(rate).frame_time();
     let panic_at = args.panic_at.unwrap_or_else(|| log.middle(frame));
-    let runs = run_all(&log, &profiles(args), rate, cpus, panic_at)?;
+    let runs = match (on, &machine) {
+        (On::Qemu { qemu, kernel }, Machine::Qemu { part, .. }) => {
+            let experiment = Experiment {
+                log: &log.bytes,
+                profile: Profile::PC_16550A,
+                rate,
+                cpus,
+                panic_at: Some(panic_at),
+            };
+            guest::run_all(qemu, kernel, &args.qemu_arg, experiment, *part)?
+        }
+        _ => run_all(&log, &profiles(args), rate, cpus, panic_at)?,
+    };
     let measured = Measured {
         log,
         cpus,
         rate,
         panic_at,
+        machine,
         runs,
     };
     if let Some(file) = &args.report {

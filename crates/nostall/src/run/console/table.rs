@@ -1,12 +1,13 @@
 //! The tables, for people.
 
 use comfy_table::Table;
+use nostall_console::{Grace, Watchdog};
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_work::console::Strategy;
 
 use super::verdict::BACKLOG;
-use super::{Measured, Run};
+use super::{Machine, Measured, Run};
 use crate::run::table::{aligned, percent, time};
 
 impl Measured {
@@ -15,8 +16,15 @@ impl Measured {
             1 => "1 CPU".to_owned(),
             n => format!("{n} CPUs"),
         };
+        let on = match &self.machine {
+            Machine::Model => format!("model, {cpus}, virtual time"),
+            Machine::Qemu { name, .. } => {
+                let host = std::thread::available_parallelism().map_or(1, usize::from);
+                format!("{name}, {cpus} on {host} of the host, real time")
+            }
+        };
         format!(
-            "console on model, {cpus}, virtual time\n{}; {} baud, ring of 1 MiB",
+            "console on {on}\n{}; {} baud, ring of 1 MiB",
             self.log.describe(),
             self.rate
         )
@@ -66,11 +74,12 @@ impl Measured {
     }
 
     pub(super) fn legend(&self) -> String {
+        let haste = u64::from(self.machine.haste());
         let mut legend = format!(
             "\
 held: the longest time that a CPU could do nothing but serve the console; median
 to max: what was added to a caller who logs; missed: ticks of a timer of 250 Hz
-that never came; fired: reports of the lockup (20 s) and stall (21 s) detectors,
+that never came; fired: reports of the lockup ({}) and stall ({}) detectors,
 as in Linux; casc.: those that made their interrupt handler the console's owner.
 task, least: what a second task got of the CPUs, and of that where it got least;
 B/s, line: what arrived while there was something to send, and of what the line
@@ -79,8 +88,19 @@ of a panic at {}, from then until that byte arrived; unsent: records that never
 arrived then. print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints
 all there is, and hands over to who logs next, if somebody does; fifo-inline: the
 same by the FIFO; bounded: nostall-console.",
+            time((Watchdog::THRESHOLD / haste).0 as f64),
+            time((Grace::THRESHOLD / haste).0 as f64),
             self.panic_at
         );
+        if let Machine::Qemu { part, .. } = &self.machine {
+            legend += &format!(
+                "\n\
+Real time is short: of the log 1 line in {part} is logged, in as short a time, and the\n\
+detectors are as many times as impatient (of Linux's 20 s and 21 s). The port is\n\
+QEMU's, and a throttle in front of it makes it as slow as the one named. What else\n\
+runs on the host shows in these figures: they are told, and not judged."
+            );
+        }
         for (profile, gain) in self.gains() {
             legend += &format!("\n{profile}: fifo-inline sends {gain:.0} % more bytes a second");
             if profile == Profile::HP_DL380_GEN9.name {

@@ -6,7 +6,7 @@ use nostall_uart::LineSettings;
 use nostall_vm::console::Outcome;
 use nostall_work::console::Strategy;
 
-use super::{Measured, RATE, Run};
+use super::{Machine, Measured, RATE, Run};
 use crate::run::table::{percent, time};
 
 /// A slice: a look, a FIFO-full, and slow accesses among them.
@@ -48,6 +48,8 @@ impl Measured {
                 });
             };
             match run.strategy {
+                // What else the host does shows in real time.
+                _ if matches!(self.machine, Machine::Qemu { .. }) => run.judge_panic(&mut judge),
                 Strategy::Bounded => run.judge(frame, &mut judge),
                 Strategy::PrintInline if is_flood && run.profile.line != Line::AtOnce => {
                     let held = run.whole.longest_hold();
@@ -70,6 +72,17 @@ impl Measured {
 }
 
 impl Run {
+    /// That all of a panic's text arrives, and no more: a CPU that was stopped between
+    /// writing bytes and noting it has them written again.
+    fn judge_panic(&self, judge: &mut impl FnMut(bool, String)) {
+        let last = self.panicked.panic.and_then(|panic| panic.last_byte);
+        let text = match last {
+            Some(_) => "brings all of a panic's text",
+            None => "does not bring a panic's text",
+        };
+        judge(last.is_some(), text.to_owned());
+    }
+
     fn judge(&self, frame: Nanos, judge: &mut impl FnMut(bool, String)) {
         let whole = &self.whole;
         let held = whole.longest_hold().max(self.panicked.longest_hold());

@@ -89,6 +89,7 @@ fn build(out: &Path, target: &str) -> Option<PathBuf> {
     }
     for source in [
         "kernel",
+        "crates/nostall-console",
         "crates/nostall-devices",
         "crates/nostall-io",
         "crates/nostall-pci",

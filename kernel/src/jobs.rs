@@ -10,7 +10,12 @@ use crate::{arch, example, fail, pci, pstore, report, script};
 /// Does the whole list, as often as it says, and calls `ready` before it begins. If
 /// it begins with a sending, the console is open by then, and the ways to configuration
 /// space are chosen: whoever counts exits between reports counts the work's alone.
-pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::MachineClock, ready: impl FnOnce()) {
+pub fn run(
+    list: &WorkList<'_>,
+    input: &'static [u8],
+    clock: &arch::MachineClock,
+    ready: impl FnOnce(),
+) {
     let second = SecondTask::new(clock);
     let sends_first = matches!(list.iter().next(), Some(Work::Uart(_)));
     let mut console = sends_first.then(|| open_console(&second));
@@ -44,6 +49,10 @@ pub fn run(list: &WorkList<'_>, input: &[u8], clock: &arch::MachineClock, ready:
                 Work::Spi(job) => {
                     let (cpus, timer) = (list.cpus, list.timer);
                     crate::spi::Machine { cpus, timer, clock }.run(job, item as u16);
+                }
+                #[cfg(target_arch = "x86_64")]
+                Work::Console(job) => {
+                    crate::console::run(job, item as u16, list.cpus, input, clock);
                 }
                 Work::UartScript => script::run(input, &second),
                 Work::BusCheck => arch::bus_check::run(),

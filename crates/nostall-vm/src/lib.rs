@@ -42,6 +42,7 @@
 //! [`qemu::Ran`] keeps every report and every byte of the serial line, and the
 //! errors carry what QEMU or the guest said last.
 
+pub mod console;
 mod error;
 mod exits;
 mod guest;

@@ -35,6 +35,8 @@
 #![no_std]
 #![deny(unsafe_code)]
 
+#[cfg(target_has_atomic = "64")]
+pub mod console;
 mod list;
 pub mod pci;
 mod peer;

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+#[cfg(target_has_atomic = "64")]
+use crate::console;
 use crate::{pci, pstore, spi, uart::Job};
 
 /// One piece of work.
@@ -23,6 +25,9 @@ pub enum Work {
     /// Try a flash, read a card, or measure a busy bus: `spi:flash`, `spi:card`,
     /// `spi:can:caller:100000`.
     Spi(spi::Job),
+    /// Log a flood of messages to a slow console: `console:bounded:115200:26`.
+    #[cfg(target_has_atomic = "64")]
+    Console(console::Job),
     /// Print as the driver's example does: `example:console`.
     Example,
     /// Try every instruction of the port window, there and back; panics if one
@@ -83,6 +88,8 @@ impl fmt::Display for Work {
             Self::Pstore(job) => write!(f, "pstore:{job}"),
             Self::Pci(job) => write!(f, "pci:{job}"),
             Self::Spi(job) => write!(f, "spi:{job}"),
+            #[cfg(target_has_atomic = "64")]
+            Self::Console(job) => write!(f, "console:{job}"),
             Self::UartScript => f.write_str("uart-script"),
             Self::Example => f.write_str("example:console"),
             Self::BusCheck => f.write_str("bus-check"),
@@ -107,6 +114,8 @@ impl FromStr for Work {
             ("pstore", job) => Ok(Self::Pstore(job.parse()?)),
             ("pci", job) => Ok(Self::Pci(job.parse()?)),
             ("spi", job) => Ok(Self::Spi(job.parse()?)),
+            #[cfg(target_has_atomic = "64")]
+            ("console", job) => Ok(Self::Console(job.parse()?)),
             ("fail", name) => Failure::ALL
                 .into_iter()
                 .find(|failure| failure.name() == name)
@@ -285,6 +294,18 @@ mod tests {
             .chain(measured)
     }
 
+    fn console_jobs() -> impl Iterator<Item = console::Job> {
+        let panics = [None, Some(0), Some(u32::MAX)].into_iter();
+        panics.flat_map(|panic_at| {
+            console::Strategy::ALL.map(|strategy| console::Job {
+                strategy,
+                rate: 115_200,
+                haste: 26,
+                panic_at,
+            })
+        })
+    }
+
     #[test]
     fn a_count_of_accesses_need_not_be_given() {
         let list = WorkList::parse("pci:read:ports pci:write:ram").unwrap();
@@ -307,6 +328,7 @@ mod tests {
             .chain(pstore::Job::all().map(Work::Pstore))
             .chain(pci_jobs().map(Work::Pci))
             .chain(spi::Job::all(7).map(Work::Spi))
+            .chain(console_jobs().map(Work::Console))
             .chain(Failure::ALL.map(Work::Fail))
             .collect();
         let words: Vec<_> = work.iter().map(Work::to_string).collect();
@@ -370,6 +392,13 @@ mod tests {
             "spi:can:caller:x",
             "spi:can:caller:0",
             "spi:can:caller:1:1",
+            "console:",
+            "console:bounded",
+            "console:x:115200:1",
+            "console:bounded:0:1",
+            "console:bounded:115200:0",
+            "console:bounded:115200:1:1",
+            "console:bounded:115200:1:panic-at:",
         ] {
             let line = format!("cpus=1 {word} uart:fifo-burst:whole");
             assert_eq!(WorkList::parse(&line), Err(BadWord(word)));

@@ -4,6 +4,8 @@ use core::fmt::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(target_has_atomic = "64")]
+use crate::console;
 use crate::pci;
 use crate::pstore::{Moved, Recovered};
 use crate::spi;
@@ -63,6 +65,14 @@ pub enum Report {
         item: u16,
         /// What it tells.
         told: spi::Told,
+    },
+    /// One piece of work of the list was a flood, and tells this of it.
+    #[cfg(target_has_atomic = "64")]
+    Console {
+        /// Which, counted from 0 in the list.
+        item: u16,
+        /// What it tells.
+        told: console::Told,
     },
     /// What an access script read, a piece of it.
     Read {
@@ -348,6 +358,47 @@ mod tests {
         ] {
             let item = u16::MAX;
             let report = Report::Spi { item, told };
+            let mut line = [0; Report::LONGEST];
+            assert_eq!(decode(report.encode(&mut line)), report);
+        }
+    }
+
+    #[test]
+    fn whatever_there_is_to_tell_of_a_flood_fits_its_line() {
+        let large = u64::MAX;
+        for told in [
+            console::Told::Flood {
+                start: large,
+                end: large,
+                lost: large,
+                overrun: u32::MAX,
+                panic: Some(large),
+            },
+            console::Told::Cpu {
+                cpu: u16::MAX,
+                given_away: large,
+                ticks: large,
+                missed: large,
+            },
+            console::Told::Held(console::Held {
+                cpu: u16::MAX,
+                context: u8::MAX,
+                from: large,
+                owner_from: large,
+                until: large,
+            }),
+            console::Told::Fired {
+                cpu: u16::MAX,
+                at: large,
+                lasts: large,
+                lockup: false,
+                cascaded: false,
+            },
+            console::Told::Delays(core::iter::repeat_n(large, 24).collect()),
+            console::Told::Arrived(core::iter::repeat_n(u32::MAX, 48).collect()),
+        ] {
+            let item = u16::MAX;
+            let report = Report::Console { item, told };
             let mut line = [0; Report::LONGEST];
             assert_eq!(decode(report.encode(&mut line)), report);
         }

@@ -5,6 +5,7 @@
 mod escape;
 mod grouped;
 mod kernel;
+mod log;
 mod output;
 #[cfg(unix)]
 mod pci;
@@ -34,6 +35,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Log(log::Args),
     #[cfg(unix)]
     Pci(pci::Args),
     Pstore(pstore::Args),
@@ -48,6 +50,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Log(args) => log::run(&args),
         #[cfg(unix)]
         Command::Pci(args) => pci::run(&args),
         Command::Pstore(args) => pstore::run(&args),

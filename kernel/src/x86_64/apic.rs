@@ -74,6 +74,22 @@ impl LocalApic {
         self.0.write32(TIMER_INITIAL, count as u32);
     }
 
+    /// Interrupts this CPU once, after `span`, or half an hour where that is longer.
+    pub fn set_timer(&self, timer_hz: u64, span: Nanos) {
+        let span = span.0.min(1_800_000_000_000);
+        let count = u128::from(span) * u128::from(timer_hz) / 1_000_000_000;
+        let count = count.clamp(1, u32::MAX.into());
+        self.0.write32(TIMER, u32::from(TIMER_VECTOR)); // one shot
+        self.0.write32(TIMER_INITIAL, count as u32);
+    }
+
+    /// Interrupts all other CPUs, masked or not.
+    pub fn send_nmi_to_others(&self) {
+        const NMI: u32 = 0b100 << 8;
+        self.0.write32(COMMAND_HIGH, 0);
+        self.0.write32(COMMAND_LOW, ALL_BUT_ME | ASSERT | NMI);
+    }
+
     /// Interrupts all other CPUs, for no more than to wake them.
     pub fn wake_others(&self) {
         self.0.write32(COMMAND_HIGH, 0);

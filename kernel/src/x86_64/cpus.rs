@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use nostall_io::Processor;
+use nostall_io::{Clock, Nanos, Processor};
 use x86_64::VirtAddr;
 use x86_64::instructions::interrupts;
 use x86_64::instructions::segmentation::{CS, SS, Segment};
@@ -41,15 +41,18 @@ static PER_CPU: [PerCpu; MAX_CPUS] = [const {
     }
 }; MAX_CPUS];
 
+/// An injected panic flushes the log there, and reports.
+const EMERGENCY_BYTES: usize = 16 << 10;
+
 #[repr(C, align(16))]
-struct Stack(UnsafeCell<[u8; 8192]>);
+struct Stack(UnsafeCell<[u8; EMERGENCY_BYTES]>);
 
 // SAFETY: only the hardware uses them, each for one CPU.
 unsafe impl Sync for Stack {}
 
 /// Apart from [`PER_CPU`], so that they take no room in the image.
 static EMERGENCY_STACKS: [Stack; MAX_CPUS] =
-    [const { Stack(UnsafeCell::new([0; 8192])) }; MAX_CPUS];
+    [const { Stack(UnsafeCell::new([0; EMERGENCY_BYTES])) }; MAX_CPUS];
 
 /// Gives this CPU its number, its segments and its emergency stack.
 pub fn init_this(number: usize) {
@@ -120,6 +123,23 @@ pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
 /// Ends the sleep of all other CPUs.
 pub fn wake_others() {
     LocalApic::of_this_cpu().wake_others();
+}
+
+/// Interrupts all other CPUs, whatever they have masked.
+pub fn send_nmi_to_others() {
+    LocalApic::of_this_cpu().send_nmi_to_others();
+}
+
+/// Has this CPU's timer interrupt it at `at`, once, and tick no more. With interrupts
+/// masked.
+pub fn set_timer(clock: &Tsc, at: Nanos) {
+    let timer_hz = TIMER_HZ.load(Ordering::Relaxed);
+    LocalApic::of_this_cpu().set_timer(timer_hz, at - clock.now());
+}
+
+/// Has this CPU's timer tick, as at the start.
+pub fn tick_again() {
+    LocalApic::of_this_cpu().start_timer(TIMER_HZ.load(Ordering::Relaxed));
 }
 
 fn start_ticking() {

@@ -13,8 +13,10 @@ use super::apic::LocalApic;
 use super::cpus::{Cpu, EMERGENCY_STACK};
 use super::paging;
 use super::{Ending, end};
-use crate::{machine, report};
+use crate::{console, machine, report};
 
+/// What cannot be masked (Intel SDM volume 3, "Nonmaskable Interrupt").
+const NMI_VECTOR: u8 = 2;
 /// Exceptions have the first 32 vectors, the timer the next.
 pub const TIMER_VECTOR: u8 = 32;
 /// From one CPU to others: look whether there is something to do.
@@ -50,7 +52,9 @@ extern "C" fn rust_trap(frame: &Frame) {
         TIMER_VECTOR => {
             machine::tick();
             LocalApic::of_this_cpu().end_of_interrupt();
+            console::on_timer();
         }
+        NMI_VECTOR if console::on_nmi() => {}
         WAKE_VECTOR => LocalApic::of_this_cpu().end_of_interrupt(),
         SPURIOUS_VECTOR => {}
         vector => exception(vector, frame),

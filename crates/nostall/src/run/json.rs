@@ -50,6 +50,9 @@ pub struct Figure {
     pub path: &'static str,
     pub strategy: &'static str,
     pub on: &'static str,
+    /// The model's port, where several are measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<&'static str>,
     pub metric: String,
     pub value: f64,
     pub unit: &'static str,
@@ -112,6 +115,7 @@ pub fn uart(on: &On, measured: &Measured) -> Vec<Figure> {
                 path: "uart",
                 strategy: way.job.driver.name(),
                 on: on.name(),
+                profile: None,
                 metric: format!("{metric}{}", way.suffix()),
                 value,
                 unit,
@@ -131,6 +135,7 @@ pub fn uart(on: &On, measured: &Measured) -> Vec<Figure> {
             path: "uart",
             strategy: write.driver.name(),
             on: on.name(),
+            profile: None,
             metric: format!("{metric}_of_a_{}_byte_write", write.bytes),
             value,
             unit,

@@ -1,6 +1,7 @@
 //! `nostall run`: measure a path on a machine.
 
 mod beside;
+mod console;
 mod input;
 mod json;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -49,6 +50,11 @@ use crate::pci::json::Device;
 /// over a bus that is driven in each way there is. Succeeds only if the sector and the
 /// files are as the host finds them, every frame has arrived, and nobody was woken for
 /// nothing.
+///
+/// For `console` several CPUs log a recorded flood of messages to a slow serial port, on
+/// a model in virtual time: as it locks up CPUs, and without. Succeeds only if nothing is
+/// lost in silence and no CPU is held. With --on qemu the reference kernel does it in real
+/// time, with a part of the flood.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -81,7 +87,8 @@ pub struct Args {
     #[arg(long, value_enum)]
     machine: Option<MachineArg>,
 
-    /// CPUs of the machine; 1 for uart and pci, 4 for pstore, and 3 for spi, if not given
+    /// CPUs of the machine; 1 for uart and pci, 4 for pstore and console, and 3 for spi, if
+    /// not given
     ///
     /// At most 64; 8 for pstore, and 4 on sifive_u. At least 3 for spi.
     #[arg(long, value_name = "N",
@@ -93,8 +100,9 @@ pub struct Args {
     /// `vm` empties at once, as virtual ones do; `pc-16550a` at 115,200 baud, and
     /// `fast-16550a` is another one of that kind with a published figure;
     /// `hp-dl380-gen9` is the slow port of a management controller.
-    #[arg(long, value_name = "NAME", value_parser = on::profile, default_value = "vm")]
-    profile: Profile,
+    /// `vm` if not given, and for console the second and the last.
+    #[arg(long, value_name = "NAME", value_parser = on::profile)]
+    profile: Option<Profile>,
 
     /// Have the model's port fail after N accesses (with --on model)
     ///
@@ -103,7 +111,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME[:N]", value_parser = on::fault)]
     fault: Option<nostall_vm::model::Planned>,
 
-    /// Send this file instead of the boot log
+    /// Send this file instead of the boot log, or for console log this one instead of
+    /// the flood: as dmesg shows it, at the pace of its times
     #[arg(long, value_name = "FILE", conflicts_with = "bytes")]
     input: Option<PathBuf>,
 
@@ -123,6 +132,21 @@ pub struct Args {
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=spi::MOST_FRAMES))]
     frames: Option<u32>,
+
+    /// The line's rate in baud (with console); 115200 if not given
+    #[arg(long, value_name = "BAUD")]
+    rate: Option<u32>,
+
+    /// When a CPU panics, in seconds from the first line on (with console); in the middle
+    /// of the log if not given
+    ///
+    /// Each strategy is run twice, once without.
+    #[arg(long, value_name = "SECONDS", value_parser = on::seconds)]
+    panic_at: Option<nostall_io::Nanos>,
+
+    /// Draw who held the console as a picture for a browser (with console)
+    #[arg(long, value_name = "FILE.svg")]
+    report: Option<PathBuf>,
 
     /// Write what arrived to `DIR/<strategy>.bin`, or what was left in persistent RAM
     /// to `DIR/pstore.bin`
@@ -170,6 +194,11 @@ Examples:
   nostall run spi --sd card.img     read your own card's image
   nostall run spi --on model --frames 1000
                                     on models and threads, and sooner through
+  nostall run console               a flood of messages, as it locks up CPUs, and
+                                    without
+  nostall run console --report flood.svg
+                                    and a picture of it
+  nostall run console --on qemu     a part of it by a kernel, in real time
   nostall run uart pstore           both, one after the other";
 
 /// A path of I/O.
@@ -183,6 +212,8 @@ enum IoPath {
     Pci,
     /// An SPI flash, an SD card, and a busy bus
     Spi,
+    /// A flood of messages on a slow serial console
+    Console,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -260,6 +291,11 @@ pub fn run(mut args: Args) -> Result<()> {
     }
     spi::check(&args)?;
     fits_machine(&args)?;
+    if wanted(IoPath::Console) {
+        console::check(&args)?;
+    } else {
+        for_console_only(&args)?;
+    }
     if !wanted(IoPath::Uart) && !wanted(IoPath::Pstore) {
         let capture = args.capture.is_none();
         ensure!(capture, "--capture goes with the paths uart and pstore");
@@ -270,7 +306,14 @@ pub fn run(mut args: Args) -> Result<()> {
     let card = wanted(IoPath::Spi)
         .then(|| spi::Card::open(&args))
         .transpose()?;
-    let chosen = on::choose(&args)?;
+    let is_console = args.paths.iter().all(|path| *path == IoPath::Console);
+    let chosen = if is_console && args.on != OnArg::Qemu {
+        // Exact, and sooner through.
+        on::for_no_guest(&args)?;
+        (on::model(&args), None)
+    } else {
+        on::choose(&args)?
+    };
     let (on, answers) = on::on_best(&args, chosen, |(on, note)| {
         measure(&args, on, note.as_deref(), text.as_ref(), card.as_ref())
     })?;
@@ -313,6 +356,9 @@ fn measure(
     }
     if let Some(card) = card {
         answers.push(spi::measure(on, args, card)?.answer());
+    }
+    if args.paths.contains(&IoPath::Console) {
+        answers.push(console::measure(args, on)?);
     }
     Ok(answers)
 }
@@ -379,16 +425,27 @@ fn fits_machine(args: &Args) -> Result<()> {
 
 /// Nothing that was asked for is dropped in silence.
 fn for_uart_only(args: &Args) -> Result<()> {
-    ensure!(args.input.is_none(), "--input goes with the path uart");
     ensure!(args.bytes.is_none(), "--bytes goes with the path uart");
     ensure!(args.fault.is_none(), "--fault goes with the path uart");
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     ensure!(args.uart.is_none(), "--uart goes with the path uart");
-    let profile = args.profile.name;
-    ensure!(
-        profile == Profile::VM.name,
-        "--profile {profile} goes with the path uart"
-    );
+    if args.paths.contains(&IoPath::Console) {
+        return Ok(());
+    }
+    ensure!(args.input.is_none(), "--input goes with the path uart");
+    if let Some(profile) = args.profile {
+        bail!("--profile {} goes with the path uart", profile.name);
+    }
+    Ok(())
+}
+
+fn for_console_only(args: &Args) -> Result<()> {
+    let rate = args.rate.is_none();
+    ensure!(rate, "--rate goes with the path console");
+    let panic_at = args.panic_at.is_none();
+    ensure!(panic_at, "--panic-at goes with the path console");
+    let report = args.report.is_none();
+    ensure!(report, "--report goes with the path console");
     Ok(())
 }
 

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use nostall_devices::Fault;
 use nostall_devices::uart::Profile;
+use nostall_io::Nanos;
 use nostall_vm::model::Planned;
 use nostall_vm::qemu::{Machine, Qemu};
 
@@ -139,16 +140,18 @@ fn qemu(args: &Args) -> Result<On> {
     Ok(On::Qemu { qemu, kernel })
 }
 
-const fn model(args: &Args) -> On {
+/// The model.
+pub fn model(args: &Args) -> On {
     On::Model {
-        profile: args.profile,
+        profile: args.profile.unwrap_or(Profile::VM),
         fault: args.fault,
     }
 }
 
 pub fn for_model_only(args: &Args) -> Result<()> {
-    let (name, vm) = (args.profile.name, Profile::VM.name);
-    ensure!(name == vm, "--profile {name} goes with --on model");
+    if let Some(profile) = args.profile.filter(|profile| *profile != Profile::VM) {
+        bail!("--profile {} goes with --on model", profile.name);
+    }
     ensure!(args.fault.is_none(), "--fault goes with --on model");
     Ok(())
 }
@@ -163,6 +166,17 @@ pub fn for_qemu_only(args: &Args, on: &str) -> Result<()> {
 
 /// What needs a guest.
 fn for_guests_only(args: &Args, on: &str) -> Result<()> {
+    for_machines_only(args, on)?;
+    ensure!(args.cpus.is_none(), "--cpus has no meaning with {on}");
+    Ok(())
+}
+
+/// The same where there are CPUs without a guest.
+pub fn for_no_guest(args: &Args) -> Result<()> {
+    for_machines_only(args, "the path console, which runs on the model")
+}
+
+fn for_machines_only(args: &Args, on: &str) -> Result<()> {
     for_kvm_only(args, on)?;
     for_qemu_only(args, on)?;
     ensure!(args.kernel.is_none(), "--kernel has no meaning with {on}");
@@ -170,7 +184,6 @@ fn for_guests_only(args: &Args, on: &str) -> Result<()> {
         args.qemu_arg.is_empty(),
         "--qemu-arg has no meaning with {on}"
     );
-    ensure!(args.cpus.is_none(), "--cpus has no meaning with {on}");
     Ok(())
 }
 
@@ -194,6 +207,17 @@ pub fn profile(name: &str) -> Result<Profile, String> {
             let names = Profile::ALL.map(|profile| profile.name);
             format!("the profiles are {}", names.join(", "))
         })
+}
+
+/// A time in seconds, of an hour at most.
+pub fn seconds(number: &str) -> Result<Nanos, String> {
+    let seconds: f64 = number
+        .parse()
+        .map_err(|_| format!("`{number}` is not a number of seconds"))?;
+    if !(0.0..=3_600.0).contains(&seconds) {
+        return Err("not from 0 to 3600 seconds".to_owned());
+    }
+    Ok(Nanos((seconds * 1e9) as u64))
 }
 
 /// `NAME` or `NAME:AFTER`.

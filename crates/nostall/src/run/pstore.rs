@@ -309,6 +309,7 @@ impl Measured {
             path: "pstore",
             strategy: strategy.name(),
             on: self.on,
+            profile: None,
             metric: metric.to_owned(),
             value,
             unit,

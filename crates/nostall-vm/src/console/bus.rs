@@ -1,0 +1,157 @@
+//! The serial port that all CPUs share.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nostall_devices::uart::{Profile, Uart};
+use nostall_io::{Clock, Nanos, Registers};
+use nostall_uart::registers::LSR;
+
+use super::machine::Machine;
+
+/// A window to the port, from whatever CPU is at work.
+#[derive(Debug)]
+pub(super) struct Bus<'m> {
+    machine: &'m Machine,
+    profile: Profile,
+    /// Accesses until a slow one.
+    until_slow: AtomicU64,
+    uart: Mutex<Uart<Time, Wire>>,
+    time: Time,
+    /// The line status, which is the same until then. A CPU that polls reads nothing
+    /// else, millions of times.
+    status: AtomicU8,
+    status_until: AtomicU64,
+}
+
+/// The port's own clock: the time of its last access, or of what happened since.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Time(Arc<AtomicU64>);
+
+impl Clock for Time {
+    fn now(&self) -> Nanos {
+        Nanos(self.0.load(Relaxed))
+    }
+}
+
+/// What arrived at the line's other end, and when.
+#[derive(Clone, Default)]
+pub(super) struct Wire {
+    pub(super) bytes: Vec<u8>,
+    pub(super) times: Vec<Nanos>,
+    pub(super) time: Time,
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Wire({} bytes)", self.bytes.len())
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        self.times.resize(self.bytes.len(), self.time.now());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'m> Bus<'m> {
+    pub(super) fn new(machine: &'m Machine, profile: Profile) -> Self {
+        let time = Time::default();
+        let wire = Wire {
+            time: time.clone(),
+            ..Wire::default()
+        };
+        Self {
+            machine,
+            profile,
+            until_slow: AtomicU64::new(profile.slow_access.every),
+            uart: Mutex::new(Uart::new(time.clone(), profile.line, wire)),
+            time,
+            status: AtomicU8::new(0),
+            status_until: AtomicU64::new(0),
+        }
+    }
+
+    /// What arrived, after all that is in the port has.
+    pub(super) fn into_wire(self) -> Wire {
+        let mut uart = self
+            .uart
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        catch_up(&mut uart, &self.time, Nanos(u64::MAX));
+        uart.into_sink()
+    }
+
+    /// Lets an access's time pass.
+    #[inline]
+    fn access(&self) -> Nanos {
+        let mut takes = self.profile.access;
+        let slow = self.profile.slow_access;
+        if slow.every > 0 {
+            let left = self.until_slow.load(Relaxed) - 1;
+            if left == 0 {
+                takes = slow.takes;
+            }
+            let left = if left == 0 { slow.every } else { left };
+            self.until_slow.store(left, Relaxed);
+        }
+        let machine = self.machine;
+        machine.go_to(machine.now() + takes);
+        machine.now()
+    }
+
+    fn with<T>(&self, now: Nanos, act: impl FnOnce(&mut Uart<Time, Wire>) -> T) -> T {
+        let mut uart = self.uart.lock().unwrap_or_else(PoisonError::into_inner);
+        catch_up(&mut uart, &self.time, now);
+        act(&mut uart)
+    }
+}
+
+/// One event after the other, so that each byte arrives at its time.
+fn catch_up(uart: &mut Uart<Time, Wire>, time: &Time, now: Nanos) {
+    let mut last = None;
+    while let Some(at) = uart.next_event().filter(|&at| at <= now) {
+        if last == Some(at) {
+            break;
+        }
+        last = Some(at);
+        time.0.fetch_max(at.0, Relaxed);
+        uart.sink_mut();
+    }
+    if now != Nanos(u64::MAX) {
+        time.0.store(now.0, Relaxed);
+    }
+}
+
+impl Registers for Bus<'_> {
+    #[inline]
+    fn read8(&self, offset: usize) -> u8 {
+        let now = self.access();
+        if offset == LSR && now.0 < self.status_until.load(Relaxed) {
+            return self.status.load(Relaxed);
+        }
+        self.with(now, |uart| {
+            let value = uart.read(offset);
+            if offset == LSR {
+                let until = uart.next_event().map_or(u64::MAX, |at| at.0);
+                self.status.store(value, Relaxed);
+                self.status_until.store(until, Relaxed);
+            }
+            value
+        })
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        let now = self.access();
+        self.status_until.store(0, Relaxed);
+        self.with(now, |uart| uart.write(offset, value));
+    }
+}

@@ -1,0 +1,340 @@
+//! Whether what arrived is what was logged: nothing lost in silence, nothing twice.
+
+use std::collections::{HashMap, VecDeque};
+
+use nostall_console::{Cursor, Priority, Read, Record, Ring};
+use nostall_io::Nanos;
+
+use super::bus::Wire;
+
+/// Faults are told up to so many.
+const TOLD: usize = 10;
+
+/// All that was logged, in order, whatever is overwritten later.
+#[derive(Debug)]
+pub(super) struct Logged {
+    cursor: Cursor,
+    lines: Vec<Line>,
+}
+
+/// A line that was logged: a record, or more if it is long.
+#[derive(Debug)]
+struct Line {
+    records: Vec<Record>,
+}
+
+impl Logged {
+    pub(super) fn new() -> Self {
+        Self {
+            cursor: Cursor::START,
+            lines: Vec::new(),
+        }
+    }
+
+    /// To be called each time that something was logged.
+    pub(super) fn note(&mut self, ring: &Ring) {
+        let mut open = false;
+        while let Read::Record(record) = self.cursor.read(ring) {
+            self.add(record, open);
+            open = record.continues;
+        }
+    }
+
+    /// All that a dead machine's ring holds.
+    pub(super) fn found(records: impl Iterator<Item = Record>) -> Self {
+        let mut logged = Self::new();
+        let mut open = false;
+        for record in records {
+            logged.add(record, open);
+            open = record.continues;
+        }
+        logged
+    }
+
+    fn add(&mut self, record: Record, goes_on: bool) {
+        match self.lines.last_mut().filter(|_| goes_on) {
+            Some(line) => line.records.push(record),
+            None => self.lines.push(Line {
+                records: vec![record],
+            }),
+        }
+    }
+
+    pub(super) fn lines(&self) -> usize {
+        self.lines.len()
+    }
+}
+
+/// What arrived, line by line.
+#[derive(Clone, Debug, Default)]
+pub struct Checked {
+    /// Lines that arrived.
+    pub arrived: usize,
+    /// Records that did not.
+    pub missing: u64,
+    /// Records that are told to be lost, on the line.
+    pub told: u64,
+    /// Lines that were cut by one that is more urgent, and went on after it.
+    pub cut: usize,
+    /// Lines of which only the beginning arrived; `None` if none begins so.
+    pub unfinished: Vec<Option<String>>,
+    /// What is not as it should be, the first few.
+    pub damage: Vec<Damage>,
+    /// When each line that arrived was logged, and when its end arrived.
+    pub(super) times: Vec<(Nanos, Nanos)>,
+}
+
+/// What is not as it should be on the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// It was not logged so.
+    Garbled(String),
+    /// It had arrived already.
+    Twice(String),
+    /// One that was logged later had arrived before, though it is not more urgent.
+    OutOfOrder(String),
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (what, line) = match self {
+            Self::Garbled(line) => ("not what was logged", line),
+            Self::Twice(line) => ("arrived twice", line),
+            Self::OutOfOrder(line) => ("out of order", line),
+        };
+        write!(f, "{what}: {}", line.escape_debug())
+    }
+}
+
+/// Compares them.
+pub(super) fn check(logged: &Logged, wire: &Wire) -> Checked {
+    let mut known = Known::new(&logged.lines);
+    let mut checked = Checked::default();
+    let mut cut: Vec<Vec<u8>> = Vec::new();
+    let mut from = 0;
+    let ends = wire.bytes.iter().enumerate();
+    for (end, _) in ends.filter(|(_, byte)| **byte == b'\n') {
+        let line = &wire.bytes[from..end];
+        from = end + 1;
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(lost) = records_lost(line) {
+            checked.told += lost;
+            continue;
+        }
+        let begun = line.strip_prefix(b"[rest]").and_then(|rest| {
+            let joined = |begun: &Vec<u8>| [begun.as_slice(), rest].concat();
+            let at = cut.iter().rposition(|begun| {
+                let whole = joined(begun);
+                whole.ends_with(b"[cut]") || known.has(&whole)
+            })?;
+            Some(joined(&cut.remove(at)))
+        });
+        let line = begun.unwrap_or_else(|| line.to_vec());
+        match line.strip_suffix(b"[cut]") {
+            Some(begun) if !known.has(&line) => {
+                checked.cut += 1;
+                cut.push(begun.strip_suffix(b"\r").unwrap_or(begun).to_vec());
+            }
+            _ => known.arrive(&line, wire.times[end], &mut checked),
+        }
+    }
+    let rest = &wire.bytes[from..];
+    if !rest.is_empty() {
+        cut.push(rest.to_vec());
+    }
+    for begun in cut {
+        checked.unfinished.push(known.unfinished(&begun));
+    }
+    let missing = known.arrived.iter().zip(&logged.lines);
+    checked.missing = missing
+        .map(|(arrived, line)| line.records.len().saturating_sub(*arrived) as u64)
+        .sum();
+    checked
+}
+
+/// `[12 records lost]`.
+fn records_lost(line: &[u8]) -> Option<u64> {
+    let number = line.strip_prefix(b"[")?.strip_suffix(b" records lost]")?;
+    str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// The lines that were logged, by how they look.
+struct Known<'l> {
+    lines: &'l [Line],
+    /// Which line, and how many of its records this is.
+    by_text: HashMap<Vec<u8>, VecDeque<(usize, usize)>>,
+    /// Records of each line that have arrived.
+    arrived: Vec<usize>,
+    /// The newest line of normal priority that has.
+    newest: usize,
+}
+
+impl<'l> Known<'l> {
+    fn new(lines: &'l [Line]) -> Self {
+        let mut by_text: HashMap<_, VecDeque<_>> = HashMap::new();
+        for (n, line) in lines.iter().enumerate() {
+            // Of a long line the first records may be lost.
+            for first in 0..line.records.len() {
+                let rest = &line.records[first..];
+                by_text
+                    .entry(text(rest))
+                    .or_default()
+                    .push_back((n, rest.len()));
+            }
+        }
+        Self {
+            lines,
+            by_text,
+            arrived: vec![0; lines.len()],
+            newest: 0,
+        }
+    }
+
+    fn has(&self, line: &[u8]) -> bool {
+        self.by_text.contains_key(line)
+    }
+
+    /// The line that begins so and has not arrived.
+    fn unfinished(&self, begun: &[u8]) -> Option<String> {
+        let begun = begun.strip_suffix(b"\r").unwrap_or(begun);
+        let mut lines = self.by_text.iter().filter(|(_, places)| !places.is_empty());
+        let (line, _) = lines.find(|(line, _)| line.starts_with(begun))?;
+        Some(String::from_utf8_lossy(line).into_owned())
+    }
+
+    fn arrive(&mut self, line: &[u8], at: Nanos, checked: &mut Checked) {
+        let told = String::from_utf8_lossy(line);
+        let mut damage = |damage: fn(String) -> Damage| {
+            if checked.damage.len() < TOLD {
+                checked.damage.push(damage(told.clone().into_owned()));
+            }
+        };
+        let Some(places) = self.by_text.get_mut(line) else {
+            return damage(Damage::Garbled);
+        };
+        let Some((n, records)) = places.pop_front() else {
+            return damage(Damage::Twice);
+        };
+        if self.arrived[n] > 0 {
+            return damage(Damage::Twice);
+        }
+        self.arrived[n] = records;
+        let first = &self.lines[n].records[0];
+        if first.priority == Priority::Normal {
+            if n < self.newest {
+                damage(Damage::OutOfOrder);
+            }
+            self.newest = self.newest.max(n);
+        }
+        checked.arrived += 1;
+        checked.times.push((first.time, at));
+    }
+}
+
+/// As it should look, but for its end.
+fn text(records: &[Record]) -> Vec<u8> {
+    let mut text = String::new();
+    for (n, record) in records.iter().enumerate() {
+        let mut record = *record;
+        record.adjoins &= n > 0;
+        text += &record.to_string();
+    }
+    text.trim_end_matches('\n').into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nostall_console::{Level, Meta, Slot};
+
+    fn meta(us: u64, priority: Priority) -> Meta<'static> {
+        Meta {
+            time: Nanos::from_micros(us),
+            cpu: 0,
+            level: Level::Info,
+            priority,
+            target: "",
+        }
+    }
+
+    fn logged() -> Logged {
+        let ring = Ring::<[Slot; 16]>::new();
+        let mut logged = Logged::new();
+        let long = "x".repeat(150);
+        for (us, text) in [(1, "one"), (2, "two"), (3, "two"), (4, long.as_str())] {
+            ring.log(&meta(us, Priority::Normal), text.as_bytes());
+            logged.note(&ring);
+        }
+        ring.log(&meta(5, Priority::Emergency), b"urgent");
+        logged.note(&ring);
+        logged
+    }
+
+    fn checked(lines: &[&str]) -> Checked {
+        let bytes = (lines.join("\r\n") + "\r\n").into_bytes();
+        let wire = Wire {
+            times: vec![Nanos(7); bytes.len()],
+            bytes,
+            ..Wire::default()
+        };
+        check(&logged(), &wire)
+    }
+
+    const ONE: &str = "[    0.000001] one";
+    const TWO: &str = "[    0.000002] two";
+    const THREE: &str = "[    0.000003] two";
+    const URGENT: &str = "[    0.000005] urgent";
+
+    fn long() -> String {
+        format!("[    0.000004] {}", "x".repeat(150))
+    }
+
+    #[test]
+    fn what_arrives_as_it_was_logged_is_no_damage() {
+        let checked = checked(&[ONE, TWO, URGENT, THREE, &long()]);
+        assert_eq!(checked.damage, []);
+        assert_eq!((checked.arrived, checked.missing, checked.told), (5, 0, 0));
+        assert_eq!(checked.times[0], (Nanos(1_000), Nanos(7)));
+    }
+
+    #[test]
+    fn a_line_that_is_cut_and_goes_on_is_whole() {
+        let one = [&ONE[..9], "[cut]"].concat();
+        let checked = checked(&[&one, URGENT, "[rest]00001] one", TWO, THREE, &long()]);
+        assert_eq!(checked.damage, []);
+        assert_eq!((checked.arrived, checked.cut), (5, 1));
+    }
+
+    #[test]
+    fn what_is_missing_is_counted_in_records() {
+        let checked = checked(&["[2 records lost]", THREE, URGENT]);
+        assert_eq!(checked.damage, []);
+        assert_eq!((checked.missing, checked.told), (4, 2));
+    }
+
+    #[test]
+    fn the_rest_of_a_line_whose_beginning_is_lost_is_known() {
+        let rest = format!("[    0.000004] {}", "x".repeat(150 - 96));
+        let checked = checked(&["[4 records lost]", &rest, URGENT]);
+        assert_eq!(checked.damage, []);
+        assert_eq!((checked.missing, checked.told), (4, 4));
+    }
+
+    #[test]
+    fn damage_is_told() {
+        let damage = |lines: &[&str]| checked(lines).damage;
+        assert_eq!(damage(&[ONE, ONE]), [Damage::Twice(ONE.into())]);
+        assert_eq!(damage(&[TWO, ONE]), [Damage::OutOfOrder(ONE.into())]);
+        let garbled = "[    0.000001] o[    0.000002] two";
+        assert_eq!(damage(&[garbled]), [Damage::Garbled(garbled.into())]);
+        assert_eq!(damage(&["[rest]x"]), [Damage::Garbled("[rest]x".into())]);
+    }
+
+    #[test]
+    fn a_line_that_does_not_go_on_is_unfinished() {
+        let unfinished = |lines: &[&str]| checked(lines).unfinished;
+        let begun = "[    0.000001] o[cut]";
+        assert_eq!(unfinished(&[begun]), [Some(ONE.into())]);
+        assert_eq!(unfinished(&[ONE, begun]), [None]);
+    }
+}

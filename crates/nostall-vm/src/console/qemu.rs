@@ -1,0 +1,241 @@
+//! The same flood in a guest of QEMU's, in real time.
+
+use std::time::Duration;
+
+use nostall_console::image::{self, Found, Image};
+use nostall_io::Nanos;
+use nostall_uart::LineSettings;
+use nostall_work::console::{Context, Fired, Held, Hold, Job, Lines, SLOTS, Strategy, Told, What};
+use nostall_work::{Report, Work};
+
+use super::bus::Wire;
+use super::check::{Logged, check};
+use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome};
+use super::run::Experiment;
+use crate::guest::{Guest, Limits, Ran};
+use crate::qemu::Qemu;
+use crate::{Error, GuestRam};
+
+/// MiB of the guest's RAM.
+const RAM: u32 = 128;
+
+/// Below here lies the kernel with all that is static in it.
+const STATIC: u64 = 16 << 20;
+
+/// Bytes of reports: of each byte's arrival, each line's delay, each time a CPU was held.
+const REPORTS: u64 = 64 << 20;
+
+/// A message is not longer on the line than this and its text: time, CR and LF.
+const AROUND_TEXT: u64 = 17;
+
+impl Qemu {
+    /// Runs the experiment by `strategy` in `guest`, whose work, input, CPUs and RAM are
+    /// then those of the experiment. The serial port is QEMU's, and behaves like the
+    /// profile's by the guest's clock; only `pc-16550a` there is.
+    ///
+    /// The detectors are `haste` times as impatient as Linux's.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn console(
+        &self,
+        guest: &Guest<'_>,
+        experiment: &Experiment<'_>,
+        haste: u32,
+        strategy: Strategy,
+    ) -> Result<Outcome, Error> {
+        let job = Job {
+            strategy,
+            rate: experiment.rate,
+            haste,
+            panic_at: experiment.panic_at.map(|at| (at.0 / 1_000_000) as u32),
+        };
+        let ram = GuestRam::new(RAM)?;
+        let guest = Guest {
+            cpus: experiment.cpus as u16,
+            work: &[Work::Console(job)],
+            repeat: 1,
+            input: experiment.log,
+            ram: Some(&ram),
+            ..*guest
+        };
+        let limits = limits(experiment);
+        let ran = match experiment.panic_at {
+            Some(_) => self.run_to_panic(&guest, &limits, &mut |_| {})?,
+            None => self.run(&guest, &limits, &mut |_| {})?,
+        };
+        let memory = ram.read(0..STATIC)?;
+        let ring = ring(&memory).ok_or_else(|| wrong("no log ring in its RAM"))?;
+        outcome(experiment, strategy, ran, &ring)
+    }
+}
+
+/// What the line sends of `log`, reports of detectors not counted.
+pub fn bytes_on_the_line(log: &[u8]) -> u64 {
+    let lines = Lines::new(log);
+    lines.map(|line| line.text.len() as u64 + AROUND_TEXT).sum()
+}
+
+fn limits(experiment: &Experiment<'_>) -> Limits {
+    let bytes = bytes_on_the_line(experiment.log);
+    let line = LineSettings::baud(experiment.rate).frame_time() * bytes;
+    let serial = 2 * bytes + (64 << 10);
+    let limits = Limits::of(1, serial);
+    Limits {
+        total: limits.total + Duration::from_nanos(line.0) * 2,
+        report_bytes: REPORTS,
+        ..limits
+    }
+}
+
+/// The kernel's log.
+fn ring(memory: &[u8]) -> Option<Image<'_>> {
+    let mut rings = image::find(memory).filter_map(|at| image::decode(&memory[at..]).ok());
+    rings.find(|ring| ring.slots() == SLOTS)
+}
+
+fn outcome(
+    experiment: &Experiment<'_>,
+    strategy: Strategy,
+    ran: Ran,
+    ring: &Image<'_>,
+) -> Result<Outcome, Error> {
+    let records = ring.records().filter_map(|found| match found {
+        Found::Record(record) => Some(record),
+        Found::Unfinished(_) => None,
+    });
+    let logged = Logged::found(records);
+    let told = Gathered::from(&ran)?;
+    let mut wire = Wire {
+        bytes: ran.serial,
+        times: told.arrivals,
+        ..Wire::default()
+    };
+    // A byte that was on its way when its CPU was stopped may not have been counted.
+    let last = wire.times.last().copied().unwrap_or(told.start);
+    wire.times.resize(wire.bytes.len(), last);
+    let checked = check(&logged, &wire);
+    let backlog = outcome::backlog(&checked);
+    let frame = LineSettings::baud(experiment.rate).frame_time();
+    Ok(Outcome {
+        strategy,
+        profile: experiment.profile,
+        start: told.start,
+        end: told.end,
+        cpus: told.cpus,
+        holds: told.holds,
+        fired: told.fired,
+        delays: told.delays,
+        bytes: wire.bytes.len(),
+        logged: logged.lines(),
+        lost: told.lost,
+        capacity: outcome::capacity(&experiment.profile, frame, backlog),
+        backlog,
+        checked,
+        panic: told.panic.map(|at| PanicOutcome::of(at, &wire)),
+    })
+}
+
+/// What the guest told.
+#[derive(Default)]
+struct Gathered {
+    start: Nanos,
+    end: Nanos,
+    lost: u64,
+    panic: Option<Nanos>,
+    cpus: Vec<CpuOutcome>,
+    holds: Vec<(usize, Hold)>,
+    fired: Vec<(usize, Fired)>,
+    delays: Vec<Nanos>,
+    arrivals: Vec<Nanos>,
+}
+
+impl Gathered {
+    fn from(ran: &Ran) -> Result<Self, Error> {
+        let mut all = Self::default();
+        for report in &ran.reports {
+            if let Report::Console { told, .. } = report {
+                all.add(told)?;
+            }
+        }
+        all.delays.sort_unstable();
+        // In the order in which they ended.
+        all.holds.sort_by_key(|(_, hold)| hold.until);
+        Ok(all)
+    }
+
+    fn add(&mut self, told: &Told) -> Result<(), Error> {
+        match told {
+            Told::Flood {
+                start,
+                end,
+                lost,
+                overrun,
+                panic,
+            } => {
+                if *overrun > 0 {
+                    let what = format!("{overrun} bytes were written to a full FIFO");
+                    return Err(Error::NotAReport(what));
+                }
+                (self.start, self.end) = (Nanos(*start), Nanos(*end));
+                (self.lost, self.panic) = (*lost, panic.map(Nanos));
+            }
+            Told::Cpu {
+                given_away,
+                ticks,
+                missed,
+                ..
+            } => self.cpus.push(CpuOutcome {
+                given_away: Nanos(*given_away),
+                ticks: *ticks,
+                missed: *missed,
+            }),
+            Told::Held(held) => self.holds.push((held.cpu.into(), hold(held)?)),
+            Told::Fired {
+                cpu,
+                at,
+                lasts,
+                lockup,
+                cascaded,
+            } => {
+                let what = match lockup {
+                    true => What::SoftLockup(Nanos(*lasts)),
+                    false => What::Stall(Nanos(*lasts)),
+                };
+                let fired = Fired {
+                    at: Nanos(*at),
+                    what,
+                    cascaded: *cascaded,
+                };
+                self.fired.push(((*cpu).into(), fired));
+            }
+            Told::Delays(delays) => self.delays.extend(delays.iter().map(|&ns| Nanos(ns))),
+            Told::Arrived(times) => {
+                let times = times.iter().map(|&us| Nanos::from_micros(us.into()));
+                self.arrivals.extend(times);
+            }
+            _ => return Err(wrong("of a flood, something else")),
+        }
+        Ok(())
+    }
+}
+
+fn hold(held: &Held) -> Result<Hold, Error> {
+    let context = match held.context {
+        0 => Context::Task,
+        1 => Context::Interrupt,
+        2 => Context::Panic,
+        _ => return Err(wrong("a hold in no context")),
+    };
+    Ok(Hold {
+        context,
+        from: Nanos(held.from),
+        owner_from: Nanos(held.owner_from),
+        until: Nanos(held.until),
+    })
+}
+
+fn wrong(what: &str) -> Error {
+    Error::NotAReport(what.to_owned())
+}

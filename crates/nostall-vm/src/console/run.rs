@@ -1,0 +1,203 @@
+//! A flood, run.
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicU64;
+
+use nostall_console::{Ring, Slot};
+use nostall_devices::uart::Profile;
+use nostall_io::{Clock, Nanos};
+use nostall_uart::{Console, LineSettings, Model, OpenError, Settings};
+use nostall_work::console::{
+    Bounded, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, SLOTS, Serial, Strategy,
+};
+
+use super::bus::Bus;
+use super::check::{Logged, check};
+use super::machine::{Machine, ModelCpu, Program};
+use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome};
+
+/// Before the first line, the port is set up.
+const START: Nanos = Nanos::from_millis(1);
+
+/// A flood of messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment<'a> {
+    /// A recorded log; see [`Lines`].
+    pub log: &'a [u8],
+    /// The serial port.
+    pub profile: Profile,
+    /// The rate that is set, in baud.
+    pub rate: u32,
+    /// How many CPUs log it, 1 to 64.
+    pub cpus: usize,
+    /// When the last CPU panics, since the first line.
+    pub panic_at: Option<Nanos>,
+}
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The port cannot be set up so.
+    #[error("the port cannot be set up: {0}")]
+    Open(OpenError),
+    /// Every CPU waits for another.
+    #[error("every CPU waits for another: {0} has a deadlock")]
+    Deadlock(Strategy),
+}
+
+/// Runs it.
+///
+/// # Errors
+///
+/// [`Failure`].
+pub fn run(experiment: &Experiment<'_>, strategy: Strategy) -> Result<Outcome, Failure> {
+    let machine = Machine::new(experiment.cpus);
+    let bus = Bus::new(&machine, experiment.profile);
+    let line = LineSettings::baud(experiment.rate);
+    let settings = Settings {
+        // Nothing to be found out.
+        model: Some(Model::Uart16550A),
+        ..Settings::from(line)
+    };
+    let mut console = Console::open(&bus, &machine, settings).map_err(Failure::Open)?;
+    console.set_strategy(strategy.uart());
+    let serial = Serial::new(console);
+    let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
+    let ran = match strategy {
+        Strategy::Bounded => Ran::of(experiment, &machine, &ring, &Bounded::new(&ring, serial)),
+        Strategy::PrintInline | Strategy::FifoInline => {
+            Ran::of(experiment, &machine, &ring, &Inline::new(&ring, serial))
+        }
+    };
+    let ran = ran.ok_or(Failure::Deadlock(strategy))?;
+    let wire = bus.into_wire();
+    let checked = check(&ran.logged, &wire);
+    let backlog = outcome::backlog(&checked);
+    let end = machine.now();
+    let given_away = machine.given_away();
+    let cpus = ran.cpus.iter().zip(given_away);
+    Ok(Outcome {
+        strategy,
+        profile: experiment.profile,
+        start: START,
+        end,
+        cpus: cpus
+            .map(|(cpu, given_away)| CpuOutcome {
+                given_away,
+                ticks: cpu.ticks(),
+                missed: cpu.missed(),
+            })
+            .collect(),
+        holds: ran.holds,
+        fired: ran.fired,
+        delays: ran.delays,
+        bytes: wire.bytes.len(),
+        logged: ran.logged.lines(),
+        lost: ran.lost,
+        capacity: outcome::capacity(&experiment.profile, line.frame_time(), backlog),
+        backlog,
+        checked,
+        panic: experiment
+            .panic_at
+            .map(|at| PanicOutcome::of(START + at, &wire)),
+    })
+}
+
+/// What is known when the machine has stopped.
+struct Ran {
+    logged: Logged,
+    holds: Vec<(usize, Hold)>,
+    fired: Vec<(usize, Fired)>,
+    cpus: Vec<PerCpu>,
+    delays: Vec<Nanos>,
+    lost: u64,
+}
+
+impl Ran {
+    /// `None`: a deadlock.
+    fn of(
+        experiment: &Experiment<'_>,
+        machine: &Machine,
+        ring: &Ring,
+        path: &impl Path,
+    ) -> Option<Self> {
+        machine.wait_until(START);
+        let cpus: Vec<_> = (0..experiment.cpus).map(|_| PerCpu::new()).collect();
+        // Not logged, because of a panic: no delay.
+        let delays: Vec<_> = Lines::new(experiment.log)
+            .map(|_| AtomicU64::new(u64::MAX))
+            .collect();
+        let program = Flooded {
+            flood: Flood::new(path, experiment.log, START, &cpus, &delays),
+            ring,
+            logged: RefCell::new(Logged::new()),
+            holds: RefCell::default(),
+            fired: RefCell::default(),
+        };
+        let last = experiment.cpus - 1;
+        let panic_at = experiment.panic_at.map(|at| (last, START + at));
+        machine.run(&program, panic_at).ok()?;
+        let Flooded {
+            logged,
+            holds,
+            fired,
+            ..
+        } = program;
+        let mut delays: Vec<_> = delays
+            .into_iter()
+            .map(|delay| Nanos(delay.into_inner()))
+            .filter(|&delay| delay != Nanos(u64::MAX))
+            .collect();
+        delays.sort_unstable();
+        Some(Self {
+            logged: logged.into_inner(),
+            holds: holds.into_inner(),
+            fired: fired.into_inner(),
+            cpus,
+            delays,
+            lost: path.lost(),
+        })
+    }
+}
+
+/// A flood on the machine, and somebody who watches.
+struct Flooded<'a, P> {
+    flood: Flood<'a, P>,
+    ring: &'a Ring,
+    logged: RefCell<Logged>,
+    holds: RefCell<Vec<(usize, Hold)>>,
+    fired: RefCell<Vec<(usize, Fired)>>,
+}
+
+impl<P: Path> Program for Flooded<'_, P> {
+    fn run(&self, cpu: &ModelCpu<'_, Self>) {
+        self.flood.run(cpu);
+    }
+
+    fn tick(&self, cpu: &ModelCpu<'_, Self>, missed: u64) {
+        self.flood.tick(cpu, missed, |fired| {
+            let id = nostall_io::Processor::id(cpu);
+            self.fired.borrow_mut().push((id, fired));
+        });
+    }
+
+    fn timer(&self, cpu: &ModelCpu<'_, Self>) {
+        self.flood.timer(cpu);
+    }
+
+    fn panic(&self, cpu: &ModelCpu<'_, Self>) {
+        self.flood.panic(cpu);
+    }
+
+    fn is_over(&self) -> bool {
+        self.flood.is_over()
+    }
+
+    fn stored(&self) {
+        self.logged.borrow_mut().note(self.ring);
+    }
+
+    fn held(&self, cpu: usize, hold: Hold) {
+        self.holds.borrow_mut().push((cpu, hold));
+    }
+}

@@ -1,0 +1,113 @@
+//! The stall's cure: a ring, and slices that wait for nothing.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use nostall_console::{Drain, Limits, Meta, Next, Options, Priority, Ring, flush};
+use nostall_io::{Clock, Nanos, Registers};
+
+use super::{Context, Cpu, Hold, Path, Role, Serial};
+
+/// A log ring that is drained in slices, by whoever logs or has a timer when the port
+/// takes more.
+#[derive(Debug)]
+pub struct Bounded<'r, R, C> {
+    drain: Drain<'r, Serial<R, C>>,
+    /// When the port takes more. Whoever set it has a timer for it.
+    ready_at: AtomicU64,
+}
+
+impl<'r, R, C> Bounded<'r, R, C>
+where
+    R: Registers + Clone + Send,
+    C: Clock + Clone + Send,
+{
+    /// From `ring` to `serial`.
+    pub const fn new(ring: &'r Ring, serial: Serial<R, C>) -> Self {
+        Self {
+            drain: Drain::new(ring, serial, Options::DEFAULT.place(0)),
+            ready_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Gives the port what it takes, if it should take something now.
+    fn slice(&self, cpu: &impl Cpu, context: Context) -> Role {
+        let from = cpu.now();
+        if from < Nanos(self.ready_at.load(Ordering::Relaxed)) {
+            // Somebody comes back then.
+            return Role::Left;
+        }
+        let priority = match context {
+            Context::Task => Priority::Normal,
+            Context::Interrupt | Context::Panic => Priority::Emergency,
+        };
+        self.slice_at(cpu, context, priority, from)
+    }
+
+    fn slice_at(&self, cpu: &impl Cpu, context: Context, priority: Priority, from: Nanos) -> Role {
+        let sent = self.drain.bytes();
+        match self.drain.slice(cpu.id() as u16, priority, from) {
+            Next::At(at) => {
+                self.ready_at.store(at.0, Ordering::Relaxed);
+                cpu.call_at(at);
+            }
+            Next::Busy => return Role::Left,
+            Next::Empty => {}
+        }
+        let until = cpu.now();
+        if until > from {
+            cpu.held(Hold {
+                context,
+                from,
+                owner_from: from,
+                until,
+            });
+        }
+        if self.drain.bytes() > sent {
+            Role::Owner
+        } else {
+            Role::Left
+        }
+    }
+}
+
+impl<R, C> Path for Bounded<'_, R, C>
+where
+    R: Registers + Clone + Send,
+    C: Clock + Clone + Send,
+{
+    fn log(&self, cpu: &impl Cpu, context: Context, meta: &Meta<'_>, text: &[u8]) -> Role {
+        self.drain.ring().log(meta, text);
+        cpu.stored();
+        cpu.without_interrupts(|| self.slice(cpu, context))
+    }
+
+    fn timer(&self, cpu: &impl Cpu) {
+        let now = cpu.now();
+        if now >= Nanos(self.ready_at.load(Ordering::Relaxed)) {
+            // In an interrupt, but nobody waits in it: a slice is as short here.
+            self.slice_at(cpu, Context::Task, Priority::Normal, now);
+        }
+    }
+
+    fn panic(&self, cpu: &impl Cpu, meta: &Meta<'_>, text: &[u8]) {
+        let from = cpu.now();
+        self.drain.ring().log(meta, text);
+        cpu.stored();
+        cpu.stop_others();
+        flush(&[&self.drain], cpu.id() as u16, cpu, Limits::DEFAULT);
+        cpu.held(Hold {
+            context: Context::Panic,
+            from,
+            owner_from: from,
+            until: cpu.now(),
+        });
+    }
+
+    fn is_idle(&self) -> bool {
+        self.drain.unread() == 0
+    }
+
+    fn lost(&self) -> u64 {
+        self.drain.lost()
+    }
+}

@@ -1,0 +1,56 @@
+//! What the experiment asks of the CPU that it runs on.
+
+use nostall_io::{Clock, Nanos, Processor};
+
+/// The CPU that runs this code, in a machine of several.
+///
+/// [`Clock::wait_until`] keeps the CPU; [`Clock::sleep_until`] is called with
+/// interrupts on, and gives it to a second task meanwhile.
+pub trait Cpu: Clock + Processor {
+    /// Spins while `condition` holds, with interrupts masked. Whoever ends it calls
+    /// [`signal`](Self::signal): what ARM's `wfe` and `sev` are to each other.
+    fn spin_while(&self, condition: impl Fn() -> bool) {
+        while condition() {
+            self.relax();
+        }
+    }
+
+    /// Lets those look again who [spin](Self::spin_while).
+    fn signal(&self) {}
+
+    /// Sets this CPU's one-shot timer, in place of what it was set to.
+    fn call_at(&self, at: Nanos);
+
+    /// Stops all other CPUs, wherever they are, for good.
+    fn stop_others(&self);
+
+    /// Told when a message is in the ring, and nothing else has happened yet.
+    fn stored(&self) {}
+
+    /// Told of each time that this CPU was held by the console, when it is over.
+    fn held(&self, _: Hold) {}
+}
+
+/// What a CPU is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Context {
+    /// What can be put off.
+    Task,
+    /// An interrupt handler; others are masked.
+    Interrupt,
+    /// The end.
+    Panic,
+}
+
+/// A time during which a CPU could do nothing but serve the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// What it had been doing.
+    pub context: Context,
+    /// Its start.
+    pub from: Nanos,
+    /// From here on it had the console; before that it waited for it.
+    pub owner_from: Nanos,
+    /// Its end.
+    pub until: Nanos,
+}

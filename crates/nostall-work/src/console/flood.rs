@@ -1,0 +1,252 @@
+//! The experiment, as each CPU takes part in it.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use heapless::String;
+use nostall_console::{Grace, Level, Meta, Priority, Watchdog};
+use nostall_io::Nanos;
+
+use super::{Context, Cpu, Lines, Path, Role, panic};
+
+/// A line of a report is not longer.
+const REPORT_LINE: usize = 96;
+
+/// The frames below a report that is printed from the timer interrupt.
+const REPORT_TRACE: [&str; 4] = ["Call Trace:", " <IRQ>", " watchdog_timer_fn", " </IRQ>"];
+
+/// A recorded log that is logged again by several CPUs, line by line in turn.
+///
+/// Each CPU calls [`run`](Self::run) as a task, and [`tick`](Self::tick) and
+/// [`timer`](Self::timer) in interrupts.
+#[derive(Debug)]
+pub struct Flood<'a, P> {
+    path: &'a P,
+    log: &'a [u8],
+    /// When the first line is logged.
+    start: Nanos,
+    /// The detectors are so many times as impatient as Linux's.
+    haste: u32,
+    cpus: &'a [PerCpu],
+    /// What was added to each caller, in nanoseconds, by the number of its line.
+    delays: &'a [AtomicU64],
+    grace: Grace,
+    /// CPUs that have logged all their lines.
+    through: AtomicUsize,
+}
+
+/// What the experiment knows of a CPU.
+#[derive(Debug)]
+pub struct PerCpu {
+    watchdog: Watchdog,
+    /// Not 0: pre-emption is off.
+    held: AtomicUsize,
+    ticks: AtomicU64,
+    missed: AtomicU64,
+}
+
+/// A report of a detector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fired {
+    /// When.
+    pub at: Nanos,
+    /// Which detector.
+    pub what: What,
+    /// Printing it made the interrupt handler the console's owner.
+    pub cascaded: bool,
+}
+
+/// What a detector has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// This CPU has not scheduled for so long.
+    SoftLockup(Nanos),
+    /// Some CPU holds up a grace period, for so long.
+    Stall(Nanos),
+}
+
+impl PerCpu {
+    /// Before its first tick.
+    #[allow(clippy::new_without_default)] // For a `static`.
+    pub const fn new() -> Self {
+        Self {
+            watchdog: Watchdog::new(),
+            held: AtomicUsize::new(0),
+            ticks: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
+        }
+    }
+
+    /// Timer ticks that came.
+    pub fn ticks(&self) -> u64 {
+        self.ticks.load(Ordering::Relaxed)
+    }
+
+    /// Timer ticks that never came: interrupts were masked until the next.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+}
+
+impl<'a, P: Path> Flood<'a, P> {
+    /// The lines of `log`, from `start` on. For each line there should be room in
+    /// `delays`.
+    pub const fn new(
+        path: &'a P,
+        log: &'a [u8],
+        start: Nanos,
+        cpus: &'a [PerCpu],
+        delays: &'a [AtomicU64],
+    ) -> Self {
+        Self {
+            path,
+            log,
+            start,
+            haste: 1,
+            cpus,
+            delays,
+            grace: Grace::new(),
+            through: AtomicUsize::new(0),
+        }
+    }
+
+    /// With detectors that are so many times as impatient, for a log that is as many
+    /// times as short.
+    #[must_use]
+    pub const fn hasten(self, haste: u32) -> Self {
+        Self { haste, ..self }
+    }
+
+    /// Logs this CPU's share, each line at its time or as soon as can be.
+    pub fn run(&self, cpu: &impl Cpu) {
+        let mine = Lines::new(self.log).enumerate();
+        let mine = mine.filter(|(n, _)| n % self.cpus.len() == cpu.id());
+        for (n, line) in mine {
+            let due = self.start + line.at;
+            if cpu.now() < due {
+                cpu.sleep_until(due);
+            }
+            let before = cpu.now();
+            let meta = Meta {
+                time: before,
+                cpu: cpu.id() as u16,
+                level: line.level,
+                priority: Priority::Normal,
+                target: "",
+            };
+            self.log(cpu, Context::Task, &meta, line.text);
+            if let Some(delay) = self.delays.get(n) {
+                delay.store((cpu.now() - before).0, Ordering::Relaxed);
+            }
+            // Between two of its lines it waits for the disk: others may run.
+            self.schedule(cpu);
+        }
+        self.through.fetch_add(1, Ordering::Release);
+    }
+
+    /// Everything is logged, and with the port.
+    pub fn is_over(&self) -> bool {
+        self.through.load(Ordering::Acquire) == self.cpus.len() && self.path.is_idle()
+    }
+
+    /// The timer interrupt: looks whether this CPU, or any, is stuck. `missed`: how many
+    /// were due before, and did not come.
+    pub fn tick(&self, cpu: &impl Cpu, missed: u64, mut fired: impl FnMut(Fired)) {
+        let me = &self.cpus[cpu.id()];
+        me.ticks.fetch_add(1, Ordering::Relaxed);
+        me.missed.fetch_add(missed, Ordering::Relaxed);
+        let at = cpu.now();
+        let lockup = me.watchdog.check(at, self.patience(Watchdog::THRESHOLD));
+        // What is interrupted can be put off as of now. Should this handler be held, the
+        // next tick comes before anybody is scheduled, and sees it.
+        if me.held.load(Ordering::Relaxed) == 0 {
+            self.schedule(cpu);
+        }
+        if let Some(lockup) = lockup {
+            let what = What::SoftLockup(lockup.stuck);
+            let cascaded = self.report(cpu, what);
+            fired(Fired { at, what, cascaded });
+        }
+        if let Some(stall) = self.grace.check(cpu.now(), self.patience(Grace::THRESHOLD)) {
+            let at = cpu.now();
+            let what = What::Stall(stall.lasts);
+            let cascaded = self.report(cpu, what);
+            fired(Fired { at, what, cascaded });
+        }
+        let all = usize::MAX >> (usize::BITS as usize - self.cpus.len());
+        self.grace.start(all, cpu.now());
+    }
+
+    /// The timer that the path has set.
+    pub fn timer(&self, cpu: &impl Cpu) {
+        self.path.timer(cpu);
+    }
+
+    /// The end, injected: in whatever this CPU was doing.
+    pub fn panic(&self, cpu: &impl Cpu) {
+        let meta = Meta {
+            level: Level::Emergency,
+            priority: Priority::Panic,
+            ..self.urgent(cpu)
+        };
+        self.path.panic(cpu, &meta, panic::TEXT.as_bytes());
+    }
+
+    fn patience(&self, threshold: Nanos) -> Nanos {
+        threshold / u64::from(self.haste.max(1))
+    }
+
+    /// This CPU could do something else now.
+    fn schedule(&self, cpu: &impl Cpu) {
+        self.cpus[cpu.id()].watchdog.touch(cpu.now());
+        self.grace.quiescent(cpu.id() as u16);
+    }
+
+    fn log(&self, cpu: &impl Cpu, context: Context, meta: &Meta<'_>, text: &[u8]) -> Role {
+        let held = &self.cpus[cpu.id()].held;
+        held.fetch_add(1, Ordering::Relaxed);
+        let role = self.path.log(cpu, context, meta, text);
+        held.fetch_sub(1, Ordering::Relaxed);
+        role
+    }
+
+    /// Line by line, as Linux does. Whether this made us the console's owner.
+    fn report(&self, cpu: &impl Cpu, what: What) -> bool {
+        let mut first = String::<REPORT_LINE>::new();
+        // It fits.
+        let _ = match what {
+            What::SoftLockup(stuck) => core::fmt::write(
+                &mut first,
+                format_args!(
+                    "watchdog: BUG: soft lockup - CPU#{} stuck for {}s!",
+                    cpu.id(),
+                    stuck.0 / 1_000_000_000
+                ),
+            ),
+            What::Stall(lasts) => core::fmt::write(
+                &mut first,
+                format_args!(
+                    "rcu: INFO: rcu_sched detected stalls on CPUs (detected by {}, t={} ms)",
+                    cpu.id(),
+                    lasts.0 / 1_000_000
+                ),
+            ),
+        };
+        let mut owned = false;
+        for line in [first.as_str()].into_iter().chain(REPORT_TRACE) {
+            let meta = self.urgent(cpu);
+            let role = self.log(cpu, Context::Interrupt, &meta, line.as_bytes());
+            owned |= role == Role::Owner;
+        }
+        owned
+    }
+
+    fn urgent(&self, cpu: &impl Cpu) -> Meta<'static> {
+        Meta {
+            time: cpu.now(),
+            cpu: cpu.id() as u16,
+            level: Level::Emergency,
+            priority: Priority::Emergency,
+            target: "",
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The stall: whoever logs prints.
+
+use core::fmt::Write;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use heapless::String;
+use nostall_console::{Cursor, Meta, Read, Ring};
+use nostall_io::{Clock, Registers};
+use spin::mutex::SpinMutex;
+
+use super::{Context, Cpu, Hold, Path, Role, Serial};
+
+/// Longer than any record is on the line.
+const LONGEST_LINE: usize = 1_100;
+
+/// A console as Linux has it from 4.15 to 6.x, the article's among them: who logs puts
+/// the message into the ring and tries to become the console's owner, and the owner
+/// prints what everybody has logged until nothing is left.
+///
+/// - Pre-emption is off for as long as somebody is owner; interrupts are masked for
+///   each record, and let in between two of them, unless the owner is in an interrupt.
+/// - Who finds an owner may wait to be handed the console, one CPU at a time
+///   (`console_trylock_spinning`): it spins, interrupts masked, until the owner is
+///   through with a record. If somebody waits already, it leaves the message and goes.
+///   So a flood's CPUs take turns, but when nobody logs any more, the last owner is left
+///   with the backlog. The next to log is often a watchdog, in the timer interrupt.
+/// - Who prints does not touch the watchdog meanwhile. Linux's 8250 driver does, for
+///   each record: that silences the detector, and the CPU is stuck all the same.
+/// - In a panic the others are stopped, and everything is printed in order, whoever was
+///   the owner: the panic's text comes last (`console_flush_on_panic`).
+#[derive(Debug)]
+pub struct Inline<'r, R, C> {
+    ring: &'r Ring,
+    serial: Serial<R, C>,
+    /// 0, or the owner's number plus 1.
+    owner: AtomicUsize,
+    /// 0, or likewise who spins until the owner hands the console over.
+    waiter: AtomicUsize,
+    /// What is printed next. Only the owner is in here.
+    cursor: SpinMutex<Cursor>,
+    lost: AtomicU64,
+}
+
+/// What came of printing a record.
+enum Printed {
+    One,
+    Nothing,
+    /// And the console is another's now.
+    HandedOver,
+}
+
+impl<'r, R, C> Inline<'r, R, C>
+where
+    R: Registers + Clone,
+    C: Clock + Clone,
+{
+    /// From `ring` to `serial`, whose strategy is the console's.
+    pub const fn new(ring: &'r Ring, serial: Serial<R, C>) -> Self {
+        Self {
+            ring,
+            serial,
+            owner: AtomicUsize::new(0),
+            waiter: AtomicUsize::new(0),
+            cursor: SpinMutex::new(Cursor::START),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Becomes the owner, if need be by waiting for one record; or does not.
+    fn acquire(&self, cpu: &impl Cpu) -> bool {
+        let me = cpu.id() + 1;
+        match take(&self.owner, me) {
+            Ok(()) => true,
+            // This very CPU, in the middle of a record or between two.
+            Err(owner) if owner == me => false,
+            Err(_) => cpu.without_interrupts(|| self.wait(cpu, me)),
+        }
+    }
+
+    /// Until the console is handed over, or let go.
+    fn wait(&self, cpu: &impl Cpu, me: usize) -> bool {
+        if take(&self.waiter, me).is_err() {
+            return false;
+        }
+        cpu.spin_while(
+            || !matches!(self.owner.load(Ordering::Acquire), owner if owner == me || owner == 0),
+        );
+        // Let go by an owner who had nothing more to print, unless another one has come
+        // since, who hands it over.
+        if self.owner.load(Ordering::Acquire) != me && self.no_longer_waits(me) {
+            return take(&self.owner, me).is_ok();
+        }
+        cpu.spin_while(|| self.owner.load(Ordering::Acquire) != me);
+        true
+    }
+
+    fn no_longer_waits(&self, waiter: usize) -> bool {
+        self.waiter
+            .compare_exchange(waiter, 0, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// As the owner: until nothing is left, or somebody else is.
+    fn print_all(&self, cpu: &impl Cpu) {
+        loop {
+            match cpu.without_interrupts(|| self.print_one(cpu)) {
+                Printed::One => {}
+                Printed::HandedOver => return,
+                Printed::Nothing => {
+                    self.owner.store(0, Ordering::SeqCst);
+                    cpu.signal();
+                    // Somebody may have logged, and left it to us, since we looked.
+                    if self.is_idle_now() || take(&self.owner, cpu.id() + 1).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn print_one(&self, cpu: &impl Cpu) -> Printed {
+        if !self.next_line(|line| self.serial.write(line)) {
+            return Printed::Nothing;
+        }
+        let waiter = self.waiter.load(Ordering::Acquire);
+        if waiter != 0 && self.no_longer_waits(waiter) {
+            self.owner.store(waiter, Ordering::Release);
+            cpu.signal();
+            return Printed::HandedOver;
+        }
+        Printed::One
+    }
+
+    /// The next record as a line, if there is one; after one that says how many were
+    /// lost before it.
+    fn next_line(&self, print: impl Fn(&[u8])) -> bool {
+        let Some(mut cursor) = self.cursor.try_lock() else {
+            return false;
+        };
+        let lost_before = cursor.lost;
+        let read = cursor.read(self.ring);
+        let lost = cursor.lost - lost_before;
+        self.lost.store(cursor.lost, Ordering::Relaxed);
+        drop(cursor);
+        let Read::Record(record) = read else {
+            return false;
+        };
+        let mut line = String::<LONGEST_LINE>::new();
+        if lost > 0 {
+            // It fits.
+            let _ = writeln!(line, "[{lost} records lost]");
+        }
+        let _ = write!(line, "{record}");
+        print(line.as_bytes());
+        true
+    }
+
+    fn is_idle_now(&self) -> bool {
+        self.cursor
+            .try_lock()
+            .is_none_or(|cursor| cursor.unread(self.ring) == 0)
+    }
+}
+
+/// Puts `me` where nobody is; else who is.
+fn take(place: &AtomicUsize, me: usize) -> Result<(), usize> {
+    place
+        .compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire)
+        .map(drop)
+}
+
+impl<R, C> Path for Inline<'_, R, C>
+where
+    R: Registers + Clone,
+    C: Clock + Clone,
+{
+    fn log(&self, cpu: &impl Cpu, context: Context, meta: &Meta<'_>, text: &[u8]) -> Role {
+        let from = cpu.now();
+        self.ring.log(meta, text);
+        cpu.stored();
+        let is_owner = self.acquire(cpu);
+        let owner_from = cpu.now();
+        if is_owner {
+            self.print_all(cpu);
+        }
+        let until = cpu.now();
+        if until > from {
+            cpu.held(Hold {
+                context,
+                from,
+                owner_from,
+                until,
+            });
+        }
+        if is_owner { Role::Owner } else { Role::Left }
+    }
+
+    fn timer(&self, _: &impl Cpu) {}
+
+    fn panic(&self, cpu: &impl Cpu, meta: &Meta<'_>, text: &[u8]) {
+        let from = cpu.now();
+        self.ring.log(meta, text);
+        cpu.stored();
+        cpu.stop_others();
+        while self.next_line(|line| self.serial.write_in_panic(line)) {}
+        cpu.held(Hold {
+            context: Context::Panic,
+            from,
+            owner_from: from,
+            until: cpu.now(),
+        });
+    }
+
+    fn is_idle(&self) -> bool {
+        self.owner.load(Ordering::Acquire) == 0 && self.is_idle_now()
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}

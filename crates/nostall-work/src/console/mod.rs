@@ -1,0 +1,34 @@
+//! A flood of messages on a slow serial console: as it stalls, and without the stall.
+//!
+//! CPUs replay a recorded log, each a share of its lines, at the times at which they
+//! were logged, while a watchdog looks after each of them. What a message goes through
+//! is a [`Path`]: [`Inline`], as Linux did it, or [`Bounded`], by
+//! [`nostall_console`]. All that a machine has to offer is a [`Cpu`], so that the
+//! very same code runs in a kernel and in virtual time.
+
+mod bounded;
+mod cpu;
+mod flood;
+mod inline;
+mod job;
+mod lines;
+mod panic;
+mod serial;
+mod strategy;
+mod throttle;
+mod told;
+
+pub use bounded::Bounded;
+pub use cpu::{Context, Cpu, Hold};
+pub use flood::{Fired, Flood, PerCpu, What};
+pub use inline::Inline;
+pub use job::Job;
+pub use lines::{LONGEST_GAP, Line, Lines};
+pub use panic::{FIRST_WORDS, LAST_WORDS};
+pub use serial::Serial;
+pub use strategy::{Path, Role, Strategy};
+pub use throttle::{Pace, Throttle};
+pub use told::{Delays, Held, Times, Told};
+
+/// Slots of the ring: 1 MiB of them.
+pub const SLOTS: usize = (1 << 20) / size_of::<nostall_console::Slot>();

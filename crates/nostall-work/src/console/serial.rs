@@ -1,0 +1,74 @@
+//! A serial port as a sink, and as something to be written to.
+
+use nostall_console::{Offered, Priority, Sink};
+use nostall_io::{Clock, Nanos, Registers};
+use nostall_uart::Console;
+use spin::mutex::SpinMutex;
+
+/// When to look again for a port that is in other hands: who has it says better.
+const SOON: Nanos = Nanos(1_000);
+
+/// A [`Console`] that one CPU at a time uses, and in the end a panic.
+#[derive(Debug)]
+pub struct Serial<R, C> {
+    console: SpinMutex<Console<R, C>>,
+    /// The same port once more, for a panic that finds the other taken for good.
+    spare: SpinMutex<Console<R, C>>,
+}
+
+impl<R: Registers + Clone, C: Clock + Clone> Serial<R, C> {
+    /// On this port.
+    pub fn new(console: Console<R, C>) -> Self {
+        Self {
+            spare: SpinMutex::new(console.clone()),
+            console: SpinMutex::new(console),
+        }
+    }
+
+    /// Writes all of `text`, and waits until it is out. For the console's owner.
+    pub fn write(&self, text: &[u8]) {
+        if let Some(mut console) = self.console.try_lock() {
+            let _ = console.write(text);
+        }
+    }
+
+    /// The same for a panic, whoever was stopped in here.
+    pub fn write_in_panic(&self, text: &[u8]) {
+        let console = self.console.try_lock().or_else(|| self.spare.try_lock());
+        if let Some(mut console) = console {
+            let _ = console.write(text);
+        }
+    }
+}
+
+impl<R, C> Sink for Serial<R, C>
+where
+    R: Registers + Clone + Send,
+    C: Clock + Clone + Send,
+{
+    fn offer(&self, text: &[u8], priority: Priority) -> Offered {
+        let console = match (self.console.try_lock(), priority) {
+            (None, Priority::Panic) => self.spare.try_lock(),
+            (console, _) => console,
+        };
+        let Some(mut console) = console else {
+            return Offered {
+                taken: 0,
+                ready_at: Some(SOON),
+            };
+        };
+        let offered = console.offer(text);
+        Offered {
+            taken: offered.taken,
+            ready_at: offered.ready_at,
+        }
+    }
+
+    fn finish(&self) {
+        let console = self.console.try_lock().or_else(|| self.spare.try_lock());
+        if let Some(mut console) = console {
+            // In bounded time; a port that does not get ready has lost its last bytes.
+            let _ = console.flush();
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What a message goes through.
+
+use core::fmt;
+use core::str::FromStr;
+
+use nostall_console::Meta;
+
+use super::{Context, Cpu};
+
+/// How messages get from who logs them to the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// Whoever logs prints what everybody has logged, byte by byte; see
+    /// [`Inline`](super::Inline).
+    PrintInline,
+    /// The same by the FIFO: a wait for each FIFO-full in place of one for each byte.
+    FifoInline,
+    /// In slices that wait for nothing; see [`Bounded`](super::Bounded).
+    Bounded,
+}
+
+impl Strategy {
+    /// All, in the order in which they were found.
+    pub const ALL: [Self; 3] = [Self::PrintInline, Self::FifoInline, Self::Bounded];
+
+    /// The stable word for it in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PrintInline => "print-inline",
+            Self::FifoInline => "fifo-inline",
+            Self::Bounded => "bounded",
+        }
+    }
+
+    /// How the bytes are brought to the transmitter.
+    pub const fn uart(self) -> nostall_uart::Strategy {
+        match self {
+            Self::PrintInline => nostall_uart::Strategy::BytePolled,
+            Self::FifoInline => nostall_uart::Strategy::FifoPolled,
+            Self::Bounded => nostall_uart::Strategy::FifoBurst,
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|s| s.name() == name).ok_or(())
+    }
+}
+
+/// The way of a message, from who logs it to the line.
+pub trait Path {
+    /// Logs a message, pre-emption off, and does for the line what is to be done now.
+    fn log(&self, cpu: &impl Cpu, context: Context, meta: &Meta<'_>, text: &[u8]) -> Role;
+
+    /// The timer that was set by [`Cpu::call_at`] has come, as an interrupt.
+    fn timer(&self, cpu: &impl Cpu);
+
+    /// The end: logs `text`, stops the others and brings all to the line.
+    fn panic(&self, cpu: &impl Cpu, meta: &Meta<'_>, text: &[u8]);
+
+    /// Everything is with the port.
+    fn is_idle(&self) -> bool;
+
+    /// Records that were overwritten before they were sent.
+    fn lost(&self) -> u64;
+}
+
+/// What somebody who logged was to the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Left the message there, for others to send.
+    Left,
+    /// Sent it, or what was before it.
+    Owner,
+}

@@ -1,0 +1,35 @@
+//! Records as lines, as a drain sends them: control characters are escapes already.
+
+use std::io::{self, Write};
+
+use nostall_console::image::Found;
+
+use super::read::Ring;
+
+/// Writes them.
+pub fn write(rings: &[Ring], out: &mut dyn Write) -> io::Result<()> {
+    for (n, ring) in rings.iter().enumerate() {
+        if rings.len() > 1 {
+            let between = if n > 0 { "\n" } else { "" };
+            writeln!(out, "{between}==> ring at {:#x} <==", ring.address)?;
+        }
+        // The record whose line goes on in the next.
+        let mut open = None;
+        for found in &ring.found {
+            let Found::Record(mut record) = *found else {
+                continue;
+            };
+            let joins = record.adjoins && open == Some(record.sequence - 1);
+            if open.is_some() && !joins {
+                writeln!(out)?;
+            }
+            record.adjoins = joins;
+            write!(out, "{record}")?;
+            open = record.continues.then_some(record.sequence);
+        }
+        if open.is_some() {
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}

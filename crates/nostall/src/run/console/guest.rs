@@ -1,0 +1,77 @@
+//! The flood in a guest: in real time, and so of a part of the log.
+
+use std::ffi::OsString;
+
+use anyhow::{Result, ensure};
+use nostall_devices::uart::Profile;
+use nostall_io::Nanos;
+use nostall_uart::LineSettings;
+use nostall_vm::Guest;
+use nostall_vm::console::{Experiment, bytes_on_the_line};
+use nostall_vm::qemu::{Machine, Qemu};
+use nostall_work::console::Strategy;
+
+use super::{Run, input::Log};
+use crate::run::Args;
+
+/// What a run may take of the line, at most: six of them are an answer to wait for.
+const LINE_TIME: Nanos = Nanos::from_millis(2_500);
+
+/// A slower line has no part of a log that is worth a run.
+const SLOWEST: u32 = 9_600;
+
+/// The arguments' mistakes.
+pub fn check(args: &Args) -> Result<()> {
+    let machine = args.machine();
+    ensure!(
+        machine == Machine::Q35,
+        "--machine {machine}: in QEMU, console runs on q35 only, so far"
+    );
+    let rate = args.rate.unwrap_or(super::RATE);
+    ensure!(
+        rate >= SLOWEST,
+        "--rate {rate}: {SLOWEST} at least in QEMU, where time is real (--on model has no limit)"
+    );
+    Ok(())
+}
+
+/// One line in how many fits in [`LINE_TIME`].
+pub fn part(log: &Log, rate: u32) -> u32 {
+    let frame = LineSettings::baud(rate).frame_time();
+    let takes = frame * bytes_on_the_line(&log.bytes);
+    takes.0.div_ceil(LINE_TIME.0).max(1) as u32
+}
+
+/// Each strategy, as a boot of its own, without the panic and with it.
+pub fn run_all(
+    qemu: &Qemu,
+    kernel: &[u8],
+    qemu_args: &[OsString],
+    experiment: Experiment<'_>,
+    part: u32,
+) -> Result<Vec<Run>> {
+    let guest = Guest {
+        kernel,
+        cpus: experiment.cpus as u16,
+        work: &[],
+        repeat: 1,
+        input: &[],
+        ram: None,
+        drives: &[],
+        qemu_args,
+    };
+    let whole = Experiment {
+        panic_at: None,
+        ..experiment
+    };
+    let mut runs = Vec::new();
+    for strategy in Strategy::ALL {
+        runs.push(Run {
+            profile: Profile::PC_16550A,
+            strategy,
+            whole: qemu.console(&guest, &whole, part, strategy)?,
+            panicked: qemu.console(&guest, &experiment, part, strategy)?,
+        });
+    }
+    Ok(runs)
+}

@@ -1,0 +1,157 @@
+//! The tables, for people.
+
+use comfy_table::Table;
+use nostall_console::{Grace, Watchdog};
+use nostall_devices::uart::{Line, Profile};
+use nostall_io::Nanos;
+use nostall_work::console::Strategy;
+
+use super::verdict::BACKLOG;
+use super::{Machine, Measured, Run};
+use crate::run::table::{aligned, percent, time};
+
+impl Measured {
+    pub(super) fn heading(&self) -> String {
+        let cpus = match self.cpus {
+            1 => "1 CPU".to_owned(),
+            n => format!("{n} CPUs"),
+        };
+        let on = match &self.machine {
+            Machine::Model => format!("model, {cpus}, virtual time"),
+            Machine::Qemu { name, .. } => {
+                let host = std::thread::available_parallelism().map_or(1, usize::from);
+                format!("{name}, {cpus} on {host} of the host, real time")
+            }
+        };
+        format!(
+            "console on {on}\n{}; {} baud, ring of 1 MiB",
+            self.log.describe(),
+            self.rate
+        )
+    }
+
+    /// The tables of each profile.
+    pub(super) fn tables(&self) -> String {
+        let profiles = self.profiles().map(|runs| {
+            let name = runs[0].profile.name;
+            format!("{name}\n{}\n\n{}", cpus(runs), self.line(runs))
+        });
+        profiles.collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// What became of the line, and of a panic.
+    fn line(&self, runs: &[Run]) -> String {
+        let mut table = Table::new();
+        let header = [
+            "strategy", "task", "least", "B/s", "line", "lost", "first", "last", "unsent",
+        ];
+        table.set_header(header);
+        for run in runs {
+            let whole = &run.whole;
+            let line = match whole.backlog >= BACKLOG && run.profile.line != Line::AtOnce {
+                true => percent(whole.line_use()),
+                false => "-".to_owned(),
+            };
+            let panicked = &run.panicked;
+            let took = |time: Option<Nanos>| time.map_or("never".to_owned(), ns);
+            table.add_row([
+                run.strategy.name().to_owned(),
+                percent(whole.share()),
+                percent(whole.least_share()),
+                format!("{:.0}", whole.bytes_per_second()),
+                line,
+                whole.lost.to_string(),
+                took(panicked.panic.and_then(|panic| panic.first_byte)),
+                took(panicked.panic.and_then(|panic| panic.last_byte)),
+                panicked
+                    .checked
+                    .missing
+                    .saturating_sub(panicked.lost)
+                    .to_string(),
+            ]);
+        }
+        aligned(table, 1)
+    }
+
+    pub(super) fn legend(&self) -> String {
+        let haste = u64::from(self.machine.haste());
+        let mut legend = format!(
+            "\
+held: the longest time that a CPU could do nothing but serve the console; median
+to max: what was added to a caller who logs; missed: ticks of a timer of 250 Hz
+that never came; fired: reports of the lockup ({}) and stall ({}) detectors,
+as in Linux; casc.: those that made their interrupt handler the console's owner.
+task, least: what a second task got of the CPUs, and of that where it got least;
+B/s, line: what arrived while there was something to send, and of what the line
+can take; lost: records that the ring lost, and says so; first, last: of the text
+of a panic at {}, from then until that byte arrived; unsent: records that never
+arrived then. print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints
+all there is, and hands over to who logs next, if somebody does; fifo-inline: the
+same by the FIFO; bounded: nostall-console.",
+            time((Watchdog::THRESHOLD / haste).0 as f64),
+            time((Grace::THRESHOLD / haste).0 as f64),
+            self.panic_at
+        );
+        if let Machine::Qemu { part, .. } = &self.machine {
+            legend += &format!(
+                "\n\
+Real time is short: of the log 1 line in {part} is logged, in as short a time, and the\n\
+detectors are as many times as impatient (of Linux's 20 s and 21 s). The port is\n\
+QEMU's, and a throttle in front of it makes it as slow as the one named. What else\n\
+runs on the host shows in these figures: they are told, and not judged."
+            );
+        }
+        for (profile, gain) in self.gains() {
+            legend += &format!("\n{profile}: fifo-inline sends {gain:.0} % more bytes a second");
+            if profile == Profile::HP_DL380_GEN9.name {
+                legend += " (article: 25 %)";
+            }
+            legend.push('.');
+        }
+        legend
+    }
+
+    /// What the seed's FIFO writer is worth, in percent.
+    fn gains(&self) -> Vec<(&'static str, f64)> {
+        let of = |run: &&Run, strategy| run.strategy == strategy;
+        let before = self
+            .runs
+            .iter()
+            .filter(|run| of(run, Strategy::PrintInline));
+        let fifo = self.runs.iter().filter(|run| of(run, Strategy::FifoInline));
+        before
+            .zip(fifo)
+            .map(|(before, fifo)| {
+                let ratio = fifo.whole.bytes_per_second() / before.whole.bytes_per_second();
+                (before.profile.name, (ratio - 1.0) * 100.0)
+            })
+            .collect()
+    }
+}
+
+/// What became of the CPUs, and of who logged.
+fn cpus(runs: &[Run]) -> String {
+    let mut table = Table::new();
+    let header = [
+        "strategy", "held", "median", "99.9 %", "max", "missed", "fired", "casc.",
+    ];
+    table.set_header(header);
+    for run in runs {
+        let whole = &run.whole;
+        table.add_row([
+            run.strategy.name().to_owned(),
+            ns(whole.longest_hold()),
+            ns(whole.delay(500)),
+            ns(whole.delay(999)),
+            ns(whole.delay(1000)),
+            whole.missed().to_string(),
+            whole.fired.len().to_string(),
+            whole.cascades().to_string(),
+        ]);
+    }
+    aligned(table, 1)
+}
+
+fn ns(span: Nanos) -> String {
+    time(span.0 as f64)
+}

@@ -1,0 +1,265 @@
+//! `nostall run console`: a flood of messages, as it locks up CPUs, and without.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+use tempfile::TempDir;
+
+const PC: &str = "pc-16550a";
+const HP: &str = "hp-dl380-gen9";
+
+fn run_in(dir: &Path, args: &[&str]) -> Output {
+    Command::new(cargo_bin("nostall"))
+        .args(["run", "console"])
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// What it prints when it succeeds.
+fn succeed(dir: &Path, args: &[&str]) -> String {
+    let output = run_in(dir, args);
+    let out = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}{out}");
+    assert_eq!(stderr, "", "nothing but the answer");
+    for line in out.lines() {
+        assert!(line.len() <= 80 && line == line.trim_end(), "{line}");
+    }
+    assert!(!out.contains("FAILS"), "{out}");
+    out
+}
+
+/// What it says when it does not, in a line.
+fn fail(dir: &Path, args: &[&str]) -> String {
+    let output = run_in(dir, args);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{args:?}");
+    assert_eq!(output.stdout, b"", "{args:?}");
+    stderr
+}
+
+/// By profile, strategy and metric.
+struct Figures(HashMap<(String, String, String), f64>);
+
+impl Figures {
+    fn read(file: &Path) -> Self {
+        let json: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+        assert_eq!(json["schema"], 1);
+        let word = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let results = json["results"].as_array().unwrap().iter().map(|result| {
+            assert_eq!(result["path"], "console");
+            assert_eq!(result["on"], "model");
+            let key = ["profile", "strategy", "metric"].map(|key| word(&result[key]));
+            (key.into(), result["value"].as_f64().unwrap())
+        });
+        Self(results.collect())
+    }
+
+    fn of(&self, profile: &str, strategy: &str, metric: &str) -> f64 {
+        let key = (profile.into(), strategy.into(), metric.into());
+        *self.0.get(&key).unwrap_or_else(|| panic!("{key:?}"))
+    }
+}
+
+#[test]
+fn the_flood_locks_up_cpus_where_who_logs_prints_and_holds_nobody_in_slices() {
+    let dir = TempDir::new().unwrap();
+    let args = ["--json", "figures", "--report", "flood.svg"];
+    let out = succeed(dir.path(), &args);
+    assert!(out.contains("scsi_debug flood: 9606 lines, 722780 bytes in 9.9 s"));
+    assert!(out.contains("bounded brings all 9606 lines once, as logged"));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+
+    let figures = Figures::read(&dir.path().join("figures"));
+    for profile in [PC, HP] {
+        for strategy in ["print-inline", "fifo-inline"] {
+            let of = |metric| figures.of(profile, strategy, metric);
+            assert!(of("longest_hold_ns") > 20e9);
+            assert!(of("delay_max_ns") > 20e9);
+            assert!(of("lockup_reports") >= 1.0);
+            assert!(of("stall_reports") >= 1.0);
+            assert!(of("cascades") >= 1.0);
+            assert!(of("ticks_missed") > 1_000.0);
+            // The panic's text comes after the backlog.
+            assert!(of("panic_first_byte_ns") > 10e9);
+        }
+        let of = |metric| figures.of(profile, "bounded", metric);
+        assert!(of("longest_hold_ns") <= 100_000.0);
+        for metric in [
+            "lockup_reports",
+            "stall_reports",
+            "cascades",
+            "ticks_missed",
+        ] {
+            assert_eq!(of(metric), 0.0, "{profile} {metric}");
+        }
+        assert!(of("line_use") >= 0.99);
+        assert!(of("second_task_least_share") >= 0.90);
+        assert!(of("delay_max_ns") <= of("longest_hold_ns"));
+    }
+    // A look and a FIFO-full, of 1.7 us each; on the slow port one of them takes 12.8 us.
+    assert_eq!(figures.of(PC, "bounded", "longest_hold_ns"), 28_900.0);
+    assert_eq!(figures.of(HP, "bounded", "longest_hold_ns"), 40_000.0);
+    // 17 frames in the port, 7 of a mark, and one.
+    assert!(figures.of(PC, "bounded", "panic_first_byte_ns") <= 25.0 * 86_805.6);
+    assert_eq!(figures.of(PC, "bounded", "records_lost"), 0.0);
+    // On a line as fast as that, the FIFO gains nothing.
+    let rate = |profile, strategy| figures.of(profile, strategy, "bytes_per_second");
+    assert!((rate(PC, "fifo-inline") / rate(PC, "print-inline") - 1.0).abs() < 0.01);
+    let gain = rate(HP, "fifo-inline") / rate(HP, "print-inline");
+    assert!(gain > 1.15 && gain < 1.30, "{gain}");
+
+    check_picture(&fs::read_to_string(dir.path().join("flood.svg")).unwrap());
+}
+
+fn check_picture(svg: &str) {
+    assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+    assert!(svg.ends_with("</svg>\n"));
+    // Nothing to be fetched, nothing that runs.
+    assert_eq!(svg.matches("http").count(), 1);
+    for word in ["href", "<script", "<image", "@import", "url("] {
+        assert!(!svg.contains(word), "{word}");
+    }
+    assert!(svg.contains("prefers-color-scheme:dark"));
+    // Two profiles, with and without a panic, three strategies, four CPUs.
+    assert_eq!(svg.matches("class=\"lane\"").count(), 2 * 2 * 3 * 4);
+    for kind in ["task", "interrupt", "panic", "wait"] {
+        assert!(svg.matches(&format!("rect class=\"{kind}\"")).count() > 1);
+    }
+    assert!(svg.contains("soft lockup, stuck for 20.0 s"));
+    assert!(svg.contains("its handler became the console's owner"));
+    let opened = svg.matches('<').count();
+    let closed = svg.matches("/>").count() + 2 * svg.matches("</").count();
+    // Every element is closed.
+    assert_eq!(opened, closed);
+}
+
+#[test]
+fn a_log_of_ones_own_is_replayed_and_every_time_the_same() {
+    let dir = TempDir::new().unwrap();
+    let log = "<6>[  1.0] one\n[ 1.000001] two\r\n three\n\n[9.5] \u{1b}[31mfour \u{e4}\n";
+    fs::write(dir.path().join("log"), log).unwrap();
+    let once = succeed(dir.path(), &["--input", "log"]);
+    assert!(once.contains("log: 4 lines, 53 bytes in 8.5 s"), "{once}");
+    assert_eq!(once.matches("brings all 4 lines once").count(), 6);
+    assert!(!once.contains('\u{1b}'));
+    assert_eq!(
+        once,
+        succeed(dir.path(), &["--input", "log", "--on", "model"])
+    );
+    for args in [
+        ["--cpus", "1"],
+        ["--cpus", "64"],
+        ["--rate", "9600"],
+        ["--profile", "vm"],
+    ] {
+        succeed(dir.path(), &[&["--input", "log"], &args[..]].concat());
+    }
+    for at in ["0", "0.000001", "30"] {
+        let out = succeed(dir.path(), &["--input", "log", "--panic-at", at]);
+        assert!(!out.contains("never  "), "{out}");
+    }
+}
+
+#[test]
+fn what_the_ring_cannot_hold_is_counted_and_told() {
+    let dir = TempDir::new().unwrap();
+    let log: String = (0..10_000).map(|n| format!("line {n}\n")).collect();
+    fs::write(dir.path().join("log"), log).unwrap();
+    let args = ["--input", "log", "--profile", PC, "--json", "figures"];
+    let out = succeed(dir.path(), &args);
+    assert!(
+        out.contains("10000 lines, 98890 bytes as fast as can be"),
+        "{out}"
+    );
+    let figures = Figures::read(&dir.path().join("figures"));
+    // All are logged before the second FIFO-full.
+    let lost = figures.of(PC, "bounded", "records_lost");
+    assert_eq!(lost, 10_000.0 - 8_192.0 - 1.0);
+}
+
+#[test]
+fn lines_of_any_bytes_and_any_length_arrive_as_logged() {
+    let dir = TempDir::new().unwrap();
+    let mut log: Vec<u8> = (0..=u8::MAX).cycle().take(20_000).collect();
+    log.extend([b'x'; 5_000]);
+    log.extend(b"\n[1.0] [cut]\n[1.0] [rest]\n[1.0] [3 records lost]\n[1.0] \r\n\0");
+    fs::write(dir.path().join("log"), log).unwrap();
+    succeed(dir.path(), &["--input", "log", "--profile", PC]);
+}
+
+#[test]
+fn mistakes_are_told_in_a_line() {
+    let dir = TempDir::new().unwrap();
+    let file = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).unwrap();
+    file("empty", b"");
+    file("blank", b"\n\r\n[ 1.0] \n");
+    file("long", &[b'x'; (4 << 20) + 1]);
+    file("log", b"one\n");
+    for (args, why) in [
+        (&["--input", "none"][..], "--input none: No such file"),
+        (&["--input", "."], "--input .: Is a directory"),
+        (&["--input", "empty"], "--input empty: no line to log"),
+        (&["--input", "blank"], "--input blank: no line to log"),
+        (&["--input", "long"], "the log is longer than 4194304 bytes"),
+        (&["--rate", "0"], "--rate: "),
+        (&["--rate", "115201"], "--rate: "),
+        (
+            &["--rate", "9600", "--profile", HP],
+            "--rate has no meaning with --profile hp-dl380",
+        ),
+        (
+            &["--on", "qemu"],
+            "the path console runs on the model only, so far",
+        ),
+        (&["--bytes", "9"], "--bytes goes with the path uart"),
+        (&["--fault", "all-ones"], "--fault goes with the path uart"),
+        (
+            &["--kernel", "log"],
+            "--kernel has no meaning with the path console",
+        ),
+        (
+            &["--capture", "x"],
+            "--capture goes with the paths uart and pstore",
+        ),
+        (
+            &["--input", "log", "--report", "none/x.svg"],
+            "--report none/x.svg: No such file",
+        ),
+        (
+            &["--input", "log", "--json", "none/x"],
+            "--json none/x: No such file",
+        ),
+    ] {
+        let stderr = fail(dir.path(), args);
+        assert!(
+            stderr.starts_with("nostall: ") && stderr.contains(why),
+            "{args:?}: {stderr}"
+        );
+        assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+    }
+    for args in [
+        ["--panic-at", "soon"],
+        ["--panic-at", "-1"],
+        ["--rate", "fast"],
+        ["--cpus", "0"],
+    ] {
+        assert!(fail(dir.path(), &args).starts_with("error: "), "{args:?}");
+    }
+    let output = Command::new(cargo_bin("nostall"))
+        .args(["run", "pstore", "--on", "model", "--rate", "9600"])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("--rate goes with the path console"),
+        "{stderr}"
+    );
+}

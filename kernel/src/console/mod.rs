@@ -1,0 +1,267 @@
+//! A flood of messages on the serial port, logged by all CPUs.
+
+mod cpu;
+mod outcome;
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use nostall_io::{Clock, Nanos, Processor};
+use nostall_uart::{Console, LineSettings, Model, Settings};
+use nostall_work::Report;
+use nostall_work::console::{
+    Bounded, FIRST_WORDS, Fired, Flood, Inline, Job, Pace, Path, PerCpu, Serial, Strategy, Throttle,
+};
+use spin::Once;
+
+use crate::arch::{self, Cpu, MAX_CPUS, MachineClock, SerialPort};
+use crate::second::SecondTask;
+use crate::{crew, log, report};
+use cpu::{TICK, TIMERS, ThisCpu};
+
+/// What an access takes on a PC's bus: as in the model's profile `pc-16550a`.
+const ACCESS: Nanos = Nanos(1_700);
+
+/// Until the first line: all CPUs have found their errand by then.
+const BEFORE: Nanos = Nanos::from_millis(100);
+
+/// Longer than a CPU takes to see that all is over.
+const BOUND: Nanos = Nanos::from_secs(10);
+
+/// Longer than CPUs take to stop, if they are not stopped themselves.
+const STOP: Nanos = Nanos::from_millis(100);
+
+/// How often whoever is through looks whether all is over.
+const LOOK: Nanos = Nanos::from_millis(1);
+
+/// Lines whose delay is kept, and bytes whose arrival is.
+const LINES: usize = 16 << 10;
+const BYTES: usize = 256 << 10;
+
+static DELAYS: [AtomicU64; LINES] = [const { AtomicU64::new(u64::MAX) }; LINES];
+static ARRIVALS: [AtomicU32; BYTES] = [const { AtomicU32::new(0) }; BYTES];
+static CPUS: [PerCpu; MAX_CPUS] = [const { PerCpu::new() }; MAX_CPUS];
+
+/// What a second task got of each CPU, in nanoseconds.
+static GIVEN_AWAY: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
+
+type Port = Throttle<'static, SerialPort, MachineClock>;
+
+static PORT: Once<Port> = Once::new();
+static INLINE: Once<Inline<'static, &'static Port, MachineClock>> = Once::new();
+static BOUNDED: Once<Bounded<'static, &'static Port, MachineClock>> = Once::new();
+static INLINE_FLOOD: Once<Experiment<Inline<'static, &'static Port, MachineClock>>> = Once::new();
+static BOUNDED_FLOOD: Once<Experiment<Bounded<'static, &'static Port, MachineClock>>> = Once::new();
+
+/// What interrupts are about, while it goes on.
+static RUNNING: Once<&'static (dyn Run + Sync)> = Once::new();
+
+/// The CPU that panics has been told to, and has begun.
+static TOLD: AtomicBool = AtomicBool::new(false);
+static STOPPING: AtomicBool = AtomicBool::new(false);
+static STOPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// A flood, and all that is to be known of it.
+struct Experiment<P: 'static> {
+    flood: Flood<'static, P>,
+    path: &'static P,
+    port: &'static Port,
+    clock: MachineClock,
+    item: u16,
+    cpus: u16,
+    start: Nanos,
+    panic_at: Option<Nanos>,
+}
+
+/// It, whatever the path.
+trait Run {
+    fn run(&self);
+    fn on_timer(&self);
+    fn on_nmi(&self);
+}
+
+/// Does the job, the `item`th of the list. Once: its memory is the kernel's.
+pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineClock) {
+    assert!(RUNNING.get().is_none(), "console: once a boot");
+    let clock = *clock;
+    let line = LineSettings::baud(job.rate);
+    let pace = Pace {
+        access: ACCESS,
+        frame: line.frame_time(),
+    };
+    let port = PORT.call_once(|| Throttle::new(arch::serial_port(), clock, pace, &ARRIVALS));
+    let settings = Settings {
+        // Nothing to be found out.
+        model: Some(Model::Uart16550A),
+        ..Settings::from(line)
+    };
+    let mut console = match Console::open(port, clock, settings) {
+        Ok(console) => console,
+        Err(error) => panic!("serial port: {error}"),
+    };
+    console.set_strategy(job.strategy.uart());
+    let serial = Serial::new(console);
+    let start = clock.now() + BEFORE;
+    let panic_at = job.panic_at.map(|ms| start + Nanos::from_millis(ms.into()));
+    let running: &'static (dyn Run + Sync) = match job.strategy {
+        Strategy::Bounded => {
+            let path = BOUNDED.call_once(|| Bounded::new(&log::RING, serial));
+            let flood = flood(path, log, start, cpus, job.haste);
+            BOUNDED_FLOOD.call_once(|| Experiment {
+                flood,
+                path,
+                port,
+                clock,
+                item,
+                cpus,
+                start,
+                panic_at,
+            })
+        }
+        Strategy::PrintInline | Strategy::FifoInline => {
+            let path = INLINE.call_once(|| Inline::new(&log::RING, serial));
+            let flood = flood(path, log, start, cpus, job.haste);
+            INLINE_FLOOD.call_once(|| Experiment {
+                flood,
+                path,
+                port,
+                clock,
+                item,
+                cpus,
+                start,
+                panic_at,
+            })
+        }
+    };
+    RUNNING.call_once(|| running);
+    running.run();
+}
+
+fn flood<P: Path>(
+    path: &'static P,
+    log: &'static [u8],
+    start: Nanos,
+    cpus: u16,
+    haste: u32,
+) -> Flood<'static, P> {
+    Flood::new(path, log, start, &CPUS[..cpus.into()], &DELAYS).hasten(haste)
+}
+
+/// This CPU's timer has interrupted it.
+pub fn on_timer() {
+    if let Some(running) = RUNNING.get() {
+        running.on_timer();
+    }
+}
+
+/// What cannot be masked has interrupted this CPU. `false`: not because of a flood.
+pub fn on_nmi() -> bool {
+    if STOPPING.load(Ordering::Acquire) {
+        STOPPED.fetch_add(1, Ordering::AcqRel);
+        arch::hang();
+    }
+    let running = RUNNING.get();
+    if let Some(running) = running {
+        running.on_nmi();
+    }
+    running.is_some()
+}
+
+/// Stops all other CPUs, wherever they are.
+fn stop_others(clock: &MachineClock, cpus: u16) {
+    STOPPING.store(true, Ordering::Release);
+    arch::send_nmi_to_others();
+    let deadline = clock.now() + STOP;
+    while STOPPED.load(Ordering::Acquire) + 1 < cpus.into() && clock.now() < deadline {
+        Cpu.relax();
+    }
+}
+
+impl<P: Path + Sync> Run for Experiment<P> {
+    fn run(&self) {
+        let errand = |cpu: usize| {
+            let second = SecondTask::new(self.clock);
+            let this = ThisCpu::new(&self.clock, self.cpus, Some(&second));
+            // Not all at once, as Linux's are not.
+            let phase = TICK * (cpu as u64 + 1) / u64::from(self.cpus);
+            TIMERS[cpu].start(&self.clock, self.start + phase);
+            self.clock.wait_until(self.start);
+            let before = second.granted();
+            self.flood.run(&this);
+            while !self.flood.is_over() {
+                this.sleep_until(this.now() + LOOK);
+            }
+            TIMERS[cpu].stop();
+            let given_away = second.granted() - before;
+            GIVEN_AWAY[cpu].store(given_away.0, Ordering::Relaxed);
+        };
+        crew::together(self.cpus, &errand, &self.clock, BOUND);
+        self.tell(None);
+    }
+
+    fn on_timer(&self) {
+        let this = ThisCpu::new(&self.clock, self.cpus, None);
+        let timer = &TIMERS[this.id()];
+        if !timer.is_on() {
+            return;
+        }
+        self.panic_if_due(&this);
+        let due = timer.due(self.clock.now());
+        if let Some(missed) = due.tick {
+            self.flood.tick(&this, missed, |fired: Fired| {
+                outcome::keep_fired(this.id(), fired);
+            });
+        }
+        if due.alarm {
+            self.flood.timer(&this);
+        }
+        timer.set(&self.clock);
+    }
+
+    fn on_nmi(&self) {
+        let this = ThisCpu::new(&self.clock, self.cpus, None);
+        if TOLD.load(Ordering::Acquire) && this.id() + 1 == usize::from(self.cpus) {
+            self.panic(&this);
+        }
+    }
+}
+
+impl<P: Path + Sync> Experiment<P> {
+    /// The last CPU panics, in whatever it is doing: told by one of the others.
+    fn panic_if_due(&self, this: &ThisCpu<'_>) {
+        let is_due = self.panic_at.is_some_and(|at| self.clock.now() >= at);
+        let is_last = this.id() + 1 == usize::from(self.cpus);
+        if !is_due || (is_last && self.cpus > 1) || TOLD.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if is_last {
+            self.panic(this);
+        }
+        arch::send_nmi_to_others();
+    }
+
+    fn panic(&self, this: &ThisCpu<'_>) -> ! {
+        let at = self.clock.now();
+        self.flood.panic(this);
+        self.tell(Some(at));
+        report::last_words(&Report::Panic {
+            cpu: this.id() as u16,
+            message: Report::text(format_args!("{FIRST_WORDS}")),
+        });
+        arch::end(arch::Ending::Failure)
+    }
+
+    fn tell(&self, panic: Option<Nanos>) {
+        // All of it arrives.
+        let end = self.clock.now().max(self.port.free_at());
+        self.clock.wait_until(end);
+        outcome::tell(&outcome::Flooded {
+            item: self.item,
+            cpus: self.cpus,
+            start: self.start,
+            end,
+            lost: self.path.lost(),
+            port: self.port,
+            panic,
+        });
+    }
+}

@@ -4,7 +4,7 @@ mod cpus;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use nostall_io::{Clock, Nanos, Processor};
+use nostall_io::{Nanos, Processor};
 use nostall_spi::{Bus, Config, Platform, Select};
 use nostall_work::spi::{CanBus, Counted, Job, Told, can, card, flash};
 use nostall_work::{Report, Timer};

@@ -55,11 +55,7 @@ impl Measured {
                 whole.lost.to_string(),
                 took(panicked.panic.and_then(|panic| panic.first_byte)),
                 took(panicked.panic.and_then(|panic| panic.last_byte)),
-                panicked
-                    .checked
-                    .missing
-                    .saturating_sub(panicked.lost)
-                    .to_string(),
+                run.unsent().to_string(),
             ]);
         }
         aligned(table, 1)
@@ -74,14 +70,17 @@ that never came; fired: reports of the lockup (20 s) and stall (21 s) detectors,
 as in Linux; casc.: those that made their interrupt handler the console's owner.
 task, least: what a second task got of the CPUs, and of that where it got least;
 B/s, line: what arrived while there was something to send, and of what the line
-can take; lost: records that the ring lost, and says so; first, last: of the text
-of a panic at {}, from then until that byte arrived; unsent: records that never
-arrived then. print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints
-all there is, and hands over to who logs next, if somebody does; fifo-inline: the
-same by the FIFO; bounded: nostall-console.",
+can take; lost: records that the ring lost, and says so; first, last: from a
+panic at {} until that byte of its text arrived; unsent: records that never
+arrived then.
+print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints all there is,
+and hands over to who logs next, if somebody does; fifo-inline: the same by the
+FIFO; bounded: nostall-console.",
             self.panic_at
         );
-        for (profile, gain) in self.gains() {
+        // Shorter logs are with the ports before it shows.
+        let gains = self.log.is_flood.then(|| self.gains());
+        for (profile, gain) in gains.into_iter().flatten() {
             legend += &format!("\n{profile}: fifo-inline sends {gain:.0} % more bytes a second");
             if profile == Profile::HP_DL380_GEN9.name {
                 legend += " (article: 25 %)";

@@ -233,7 +233,7 @@ fn what_could_steer_a_terminal_or_feign_a_line_is_escaped() {
     );
 }
 
-const LONG: usize = if cfg!(miri) { 1 << 14 } else { 1 << 20 };
+const LONG: usize = if cfg!(miri) { 1 << 13 } else { 1 << 20 };
 
 #[test]
 fn a_text_of_a_mebibyte_takes_a_bounded_part_of_the_ring_and_says_so() {

@@ -27,11 +27,17 @@ impl Sink for All {
 
 pub fn tables(effort: Effort) {
     let things = ThingBuf::<Entry>::new(8192);
+    let small = Ring::<[Slot; 64]>::new();
     let (producer, consumer) = (QUEUE.framed_producer(), QUEUE.framed_consumer());
     let mut table = Table::new("A record of 60 bytes, its time given, uncontended");
     table.row("Ring::log", AtMost(60.0), |times| {
         for _ in 0..times {
             black_box(RING.log(&meta(), black_box(TEXT)));
+        }
+    });
+    table.row("Ring::log, into a ring of 64 records", None, |times| {
+        for _ in 0..times {
+            black_box(small.log(&meta(), black_box(TEXT)));
         }
     });
     table.row("Ring::format, of three parts", None, |times| {

@@ -57,7 +57,10 @@ fn a_guest_loses_nothing_sends_nothing_twice_and_brings_its_panic() {
     let results = figures["results"].as_array().unwrap();
     let of = |strategy: &str, metric: &str| {
         let found = results.iter().find(|result| {
-            assert_eq!((&result["path"], &result["on"]), (&"console".into(), &"qemu".into()));
+            assert_eq!(
+                (&result["path"], &result["on"]),
+                (&"console".into(), &"qemu".into())
+            );
             result["strategy"] == strategy && result["metric"] == metric
         });
         let found = found.unwrap_or_else(|| panic!("{strategy} {metric}"));
@@ -96,8 +99,15 @@ fn what_a_machine_killed_in_mid_flood_had_not_printed_is_in_its_ring() {
     let dir = TempDir::new().unwrap();
     let file = |name: &str| dir.path().join(name);
     fs::write(file("log"), log(400)).unwrap();
-    fs::write(file("kernel"), include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"))).unwrap();
-    File::create(file("ram")).unwrap().set_len(128 << 20).unwrap();
+    fs::write(
+        file("kernel"),
+        include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
+    )
+    .unwrap();
+    File::create(file("ram"))
+        .unwrap()
+        .set_len(128 << 20)
+        .unwrap();
     let words = "-machine q35,memory-backend=ram -smp 4 -m 128M -accel tcg -nodefaults \
                  -no-user-config -no-reboot -display none -kernel kernel -initrd log \
                  -object memory-backend-file,id=ram,share=on,size=128M,mem-path=ram \
@@ -133,10 +143,21 @@ fn what_a_machine_killed_in_mid_flood_had_not_printed_is_in_its_ring() {
     let (printed, _) = serial.rsplit_once("\r\n").unwrap();
     let printed: Vec<_> = printed.split("\r\n").collect();
     let (left, all): (Vec<_>, Vec<_>) = (left.lines().collect(), all.lines().collect());
-    assert!(all.len() > 300 && left.len() > 100, "{} of {}", left.len(), all.len());
+    assert!(
+        all.len() > 300 && left.len() > 100,
+        "{} of {}",
+        left.len(),
+        all.len()
+    );
     assert!(all.starts_with(&printed), "printed as logged");
     assert!(all.ends_with(&left), "the rest of what was logged");
     // A line whose end was on its way when the machine died may be in both.
     let both = (printed.len() + left.len()).checked_sub(all.len());
-    assert!(matches!(both, Some(0..=1)), "{} {} {}", printed.len(), left.len(), all.len());
+    assert!(
+        matches!(both, Some(0..=1)),
+        "{} {} {}",
+        printed.len(),
+        left.len(),
+        all.len()
+    );
 }

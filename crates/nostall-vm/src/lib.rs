@@ -10,6 +10,8 @@
 //!   (`kvm::linux`), as far as could be tested.
 //! - [`model`]: no guest; nostall's drivers on the host, against device models
 //!   in virtual time.
+//! - [`console`]: the same with several CPUs, each with its own time, which log a flood
+//!   of messages to one serial port.
 //! - [`threads`]: no guest and no model; the recorders on threads of the host.
 //! - [`process`]: for whoever else runs a child: one that cannot outlive us, and files
 //!   that leave no trace.

@@ -35,7 +35,7 @@ const LOOK: Nanos = Nanos::from_millis(1);
 
 /// Lines whose delay is kept, and bytes whose arrival is.
 const LINES: usize = 16 << 10;
-const BYTES: usize = 256 << 10;
+const BYTES: usize = 64 << 10;
 
 static DELAYS: [AtomicU64; LINES] = [const { AtomicU64::new(u64::MAX) }; LINES];
 static ARRIVALS: [AtomicU32; BYTES] = [const { AtomicU32::new(0) }; BYTES];

@@ -11,7 +11,7 @@ use super::{CPUS, DELAYS, GIVEN_AWAY, Port};
 use crate::report;
 
 /// Times that CPUs were held, at most.
-const HOLDS: usize = 32 << 10;
+const HOLDS: usize = 8 << 10;
 
 /// Reports of detectors.
 const FIRED: usize = 64;

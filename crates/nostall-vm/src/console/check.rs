@@ -78,6 +78,9 @@ pub struct Checked {
     pub cut: usize,
     /// Lines of which only the beginning arrived; `None` if none begins so.
     pub unfinished: Vec<Option<String>>,
+    /// Beginnings that arrived although the whole line did, later: who sent them was
+    /// stopped, and nobody can know how far he was.
+    pub begun_twice: usize,
     /// What is not as it should be, the first few.
     pub damage: Vec<Damage>,
     /// When each line that arrived was logged, and when its end arrived.
@@ -143,7 +146,10 @@ pub(super) fn check(logged: &Logged, wire: &Wire) -> Checked {
         cut.push(rest.to_vec());
     }
     for begun in cut {
-        checked.unfinished.push(known.unfinished(&begun));
+        match known.begins(&begun, false) {
+            None if known.begins(&begun, true).is_some() => checked.begun_twice += 1,
+            line => checked.unfinished.push(line),
+        }
     }
     let missing = known.arrived.iter().zip(&logged.lines);
     checked.missing = missing
@@ -194,11 +200,12 @@ impl<'l> Known<'l> {
         self.by_text.contains_key(line)
     }
 
-    /// The line that begins so and has not arrived.
-    fn unfinished(&self, begun: &[u8]) -> Option<String> {
+    /// A line that begins so, of those that have arrived or those that have not.
+    fn begins(&self, begun: &[u8], arrived: bool) -> Option<String> {
         let begun = begun.strip_suffix(b"\r").unwrap_or(begun);
-        let mut lines = self.by_text.iter().filter(|(_, places)| !places.is_empty());
-        let (line, _) = lines.find(|(line, _)| line.starts_with(begun))?;
+        let mut lines = self.by_text.iter();
+        let (line, _) =
+            lines.find(|(line, places)| places.is_empty() == arrived && line.starts_with(begun))?;
         Some(String::from_utf8_lossy(line).into_owned())
     }
 
@@ -300,7 +307,7 @@ mod tests {
     #[test]
     fn a_line_that_is_cut_and_goes_on_is_whole() {
         let one = [&ONE[..9], "[cut]"].concat();
-        let checked = checked(&[&one, URGENT, "[rest]00001] one", TWO, THREE, &long()]);
+        let checked = checked(&[&one, URGENT, "[rest]0001] one", TWO, THREE, &long()]);
         assert_eq!(checked.damage, []);
         assert_eq!((checked.arrived, checked.cut), (5, 1));
     }
@@ -332,9 +339,12 @@ mod tests {
 
     #[test]
     fn a_line_that_does_not_go_on_is_unfinished() {
-        let unfinished = |lines: &[&str]| checked(lines).unfinished;
         let begun = "[    0.000001] o[cut]";
-        assert_eq!(unfinished(&[begun]), [Some(ONE.into())]);
-        assert_eq!(unfinished(&[ONE, begun]), [None]);
+        let checked_begun = checked(&[begun]);
+        assert_eq!(checked_begun.unfinished, [Some(ONE.into())]);
+        assert_eq!(checked_begun.begun_twice, 0);
+        let again = checked(&[begun, ONE]);
+        assert_eq!((again.unfinished.len(), again.begun_twice), (0, 1));
+        assert_eq!(checked(&["o[cut]"]).unfinished, [None]);
     }
 }

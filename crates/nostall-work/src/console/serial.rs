@@ -1,12 +1,9 @@
 //! A serial port as a sink, and as something to be written to.
 
 use nostall_console::{Offered, Priority, Sink};
-use nostall_io::{Clock, Nanos, Registers};
+use nostall_io::{Clock, Registers};
 use nostall_uart::Console;
 use spin::mutex::SpinMutex;
-
-/// When to look again for a port that is in other hands: who has it says better.
-const SOON: Nanos = Nanos(1_000);
 
 /// A [`Console`] that one CPU at a time uses, and in the end a panic.
 #[derive(Debug)]
@@ -46,21 +43,13 @@ where
     R: Registers + Clone + Send,
     C: Clock + Clone + Send,
 {
-    fn offer(&self, text: &[u8], priority: Priority) -> Offered {
-        let console = match (self.console.try_lock(), priority) {
-            (None, Priority::Panic) => self.spare.try_lock(),
-            (console, _) => console,
-        };
-        let Some(mut console) = console else {
-            return Offered {
-                taken: 0,
-                ready_at: Some(SOON),
-            };
-        };
-        let offered = console.offer(text);
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        let console = self.console.try_lock().or_else(|| self.spare.try_lock());
+        // Both taken: by a panic that died in here.
+        let offered = console.map(|mut console| console.offer(text));
         Offered {
-            taken: offered.taken,
-            ready_at: offered.ready_at,
+            taken: offered.map_or(0, |offered| offered.taken),
+            ready_at: offered.and_then(|offered| offered.ready_at),
         }
     }
 

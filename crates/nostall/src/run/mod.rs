@@ -100,7 +100,7 @@ pub struct Args {
     /// `vm` empties at once, as virtual ones do; `pc-16550a` at 115,200 baud, and
     /// `fast-16550a` is another one of that kind with a published figure;
     /// `hp-dl380-gen9` is the slow port of a management controller.
-    /// `vm` if not given, and for console the second and the last.
+    /// If not given it is `vm`, and for console first `pc-16550a` and then `hp-dl380-gen9`.
     #[arg(long, value_name = "NAME", value_parser = on::profile)]
     profile: Option<Profile>,
 

@@ -44,6 +44,8 @@ impl Run {
         if self.profile.line != Line::AtOnce {
             metrics.push(("line_use", whole.line_use(), "1", 1));
         }
+        let unsent = self.unsent() as f64;
+        metrics.push(("panic_records_unsent", unsent, "1", 1));
         if let Some(panic) = self.panicked.panic {
             let first = panic.first_byte.map(|at| ("panic_first_byte_ns", at));
             let last = panic.last_byte.map(|at| ("panic_last_byte_ns", at));

@@ -81,6 +81,14 @@ struct Run {
     panicked: Outcome,
 }
 
+impl Run {
+    /// Records that were left when a panic was over.
+    fn unsent(&self) -> u64 {
+        let panicked = &self.panicked;
+        panicked.checked.missing.saturating_sub(panicked.lost)
+    }
+}
+
 impl Measured {
     /// The runs of each profile.
     fn profiles(&self) -> impl Iterator<Item = &[Run]> {

@@ -51,19 +51,20 @@ impl Measured {
         legend(&mut body, y);
         y += 18;
         for runs in self.profiles() {
-            let sections: [(&str, fn(&Run) -> &Outcome); 2] = [
-                ("the whole flood", |run| &run.whole),
-                ("with a panic", |run| &run.panicked),
-            ];
-            for (what, of) in sections {
+            for panics in [false, true] {
+                let what = if panics {
+                    "with a panic"
+                } else {
+                    "the whole log"
+                };
                 y += 34;
                 let heading = format!("{}, {} baud: {what}", runs[0].profile.name, self.rate);
                 text(&mut body, LEFT, y, "h", &heading);
-                let spans = runs.iter().map(|run| of(run).span());
+                let spans = runs.iter().map(|run| run.outcome(panics).span());
                 let span = spans.max().unwrap_or_default().max(Nanos(1));
                 for run in runs {
                     y += 24;
-                    strategy(&mut body, &mut y, run, of(run), span);
+                    strategy(&mut body, &mut y, run, run.outcome(panics), span);
                 }
                 axis(&mut body, &mut y, span);
             }
@@ -75,6 +76,12 @@ impl Measured {
              aria-label=\"Who held the console\">\n<style>{STYLE}</style>\n\
              <rect class=\"bg\" width=\"{WIDTH}\" height=\"{height}\"/>\n{body}</svg>\n"
         )
+    }
+}
+
+impl Run {
+    const fn outcome(&self, panics: bool) -> &Outcome {
+        if panics { &self.panicked } else { &self.whole }
     }
 }
 
@@ -166,9 +173,10 @@ fn shares(outcome: &Outcome, cpu: usize, span: Nanos) -> [[f64; COLUMNS]; 4] {
     let mut add = |kind: usize, from: Nanos, until: Nanos| {
         let from = column(from - outcome.start, span);
         let until = column(until - outcome.start, span);
-        for at in from as usize..=(until as usize).min(COLUMNS - 1) {
+        let columns = shares[kind].iter_mut().enumerate().skip(from as usize);
+        for (at, share) in columns.take_while(|(at, _)| (*at as f64) < until) {
             let overlap = until.min(at as f64 + 1.0) - from.max(at as f64);
-            shares[kind][at] += overlap.max(0.0);
+            *share += overlap.max(0.0);
         }
     };
     for (_, hold) in outcome.holds.iter().filter(|(of, _)| *of == cpu) {

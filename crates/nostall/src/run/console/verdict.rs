@@ -121,9 +121,15 @@ impl Run {
         });
         let text = match &told {
             Some(damage) => format!("spoils a line in a panic: {damage}"),
+            None if self.panicked.checked.begun_twice > 0 => {
+                "begins a line twice in a panic, which a stopped CPU was sending".to_owned()
+            }
             None => "brings every line once, as logged, in a panic, too".to_owned(),
         };
-        judge(told.is_none(), text);
+        judge(
+            told.is_none() && self.panicked.checked.begun_twice <= 1,
+            text,
+        );
     }
 }
 
@@ -147,7 +153,7 @@ fn arrival(outcome: &Outcome) -> Result<String, String> {
     if let Some(damage) = checked.damage.first() {
         return Err(format!("does not bring every line as logged: {damage}"));
     }
-    if !checked.unfinished.is_empty() {
+    if !checked.unfinished.is_empty() || checked.begun_twice > 0 {
         return Err("does not bring all of the last line".to_owned());
     }
     let (missing, told, lost) = (checked.missing, checked.told, outcome.lost);

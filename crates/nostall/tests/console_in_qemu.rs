@@ -1,0 +1,163 @@
+//! `nostall run console --on qemu` and `nostall log read` of a machine that was killed, as
+//! a user meets them.
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use assert_cmd::cargo::cargo_bin;
+use common::qemu;
+use tempfile::TempDir;
+
+fn nostall(dir: &Path, args: &[&str]) -> Output {
+    Command::new(cargo_bin("nostall"))
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// So many lines, logged at once.
+fn log(lines: usize) -> String {
+    let line = |n| format!("[    1.000000] sd {n}:0:0:0: Attached scsi generic sg{n} type 0\n");
+    (0..lines).map(line).collect()
+}
+
+#[test]
+fn a_guest_loses_nothing_sends_nothing_twice_and_brings_its_panic() {
+    if qemu("a_guest_loses_nothing").is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("log"), log(50)).unwrap();
+    let args = "run console --on qemu --input log --cpus 3 --panic-at 0.1 --json figures \
+                --report flood.svg";
+    let args: Vec<_> = args.split_whitespace().collect();
+    let output = nostall(dir.path(), &args);
+    let out = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}{out}");
+    assert_eq!(stderr, "", "nothing but the answer");
+    assert!(!out.contains("FAILS"), "{out}");
+    for line in out.lines() {
+        assert!(line.len() <= 80 && line == line.trim_end(), "{line}");
+    }
+    assert!(out.contains(", q35, 3 CPUs on "), "{out}");
+    assert_eq!(out.matches("lines once, as logged").count(), 3, "{out}");
+    assert_eq!(out.matches("brings all of a panic's text").count(), 3);
+
+    let figures = fs::read_to_string(dir.path().join("figures")).unwrap();
+    let figures: serde_json::Value = serde_json::from_str(&figures).unwrap();
+    assert_eq!(figures["host"]["machine"], "q35");
+    let results = figures["results"].as_array().unwrap();
+    let of = |strategy: &str, metric: &str| {
+        let found = results.iter().find(|result| {
+            assert_eq!(
+                (&result["path"], &result["on"]),
+                (&"console".into(), &"qemu".into())
+            );
+            result["strategy"] == strategy && result["metric"] == metric
+        });
+        let found = found.unwrap_or_else(|| panic!("{strategy} {metric}"));
+        found["value"].as_f64().unwrap()
+    };
+    for strategy in ["print-inline", "fifo-inline", "bounded"] {
+        // The line is never faster than its rate: 11,520 bytes a second.
+        let rate = of(strategy, "bytes_per_second");
+        assert!(rate > 0.0 && rate < 11_600.0, "{strategy}: {rate}");
+        assert_eq!(of(strategy, "records_lost"), 0.0);
+        assert!(of(strategy, "longest_hold_ns") > 0.0);
+        assert!(of(strategy, "delay_max_ns") > 0.0);
+        assert!(of(strategy, "second_task_share") > 0.0);
+        let first = of(strategy, "panic_first_byte_ns");
+        assert!(first > 0.0 && first < of(strategy, "panic_last_byte_ns"));
+    }
+    let svg = fs::read_to_string(dir.path().join("flood.svg")).unwrap();
+    assert_eq!(svg.matches("class=\"lane\"").count(), 2 * 3 * 3);
+}
+
+/// A QEMU of the test's own, killed when dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn what_a_machine_killed_in_mid_flood_had_not_printed_is_in_its_ring() {
+    if qemu("what_a_machine_killed_in_mid_flood").is_none() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    fs::write(file("log"), log(400)).unwrap();
+    fs::write(
+        file("kernel"),
+        include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
+    )
+    .unwrap();
+    File::create(file("ram"))
+        .unwrap()
+        .set_len(128 << 20)
+        .unwrap();
+    let words = "-machine q35,memory-backend=ram -smp 4 -m 128M -accel tcg -nodefaults \
+                 -no-user-config -no-reboot -display none -kernel kernel -initrd log \
+                 -object memory-backend-file,id=ram,share=on,size=128M,mem-path=ram \
+                 -chardev file,id=serial,path=serial -chardev file,id=reports,path=reports \
+                 -device isa-serial,chardev=serial,iobase=0x3f8,irq=4 \
+                 -device isa-debugcon,chardev=reports,iobase=0xe9";
+    let child = Command::new("qemu-system-x86_64")
+        .args(words.split_whitespace())
+        .args(["-append", "cpus=4 repeat=1 console:bounded:115200:1"])
+        .current_dir(dir.path())
+        .stdin(Stdio::null())
+        .spawn();
+    let machine = Killed(child.unwrap());
+    let start = Instant::now();
+    // All is logged at once; the line takes seconds.
+    while fs::metadata(file("serial")).map_or(0, |serial| serial.len()) < 5_000 {
+        assert!(start.elapsed() < Duration::from_secs(60), "no 5000 bytes");
+        sleep(Duration::from_millis(5));
+    }
+    drop(machine);
+
+    let read = |args: &[&str]| {
+        let output = nostall(dir.path(), &[&["log", "read", "ram"], args].concat());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{stderr}");
+        (String::from_utf8(output.stdout).unwrap(), stderr)
+    };
+    let (left, told) = read(&[]);
+    assert!(told.contains(", printed up to "), "{told}");
+    let (all, _) = read(&["--all"]);
+    let serial = String::from_utf8(fs::read(file("serial")).unwrap()).unwrap();
+    // What is behind the last line's end was cut by the kill.
+    let (printed, _) = serial.rsplit_once("\r\n").unwrap();
+    let printed: Vec<_> = printed.split("\r\n").collect();
+    let (left, all): (Vec<_>, Vec<_>) = (left.lines().collect(), all.lines().collect());
+    assert!(
+        all.len() > 300 && left.len() > 100,
+        "{} of {}",
+        left.len(),
+        all.len()
+    );
+    assert!(all.starts_with(&printed), "printed as logged");
+    assert!(all.ends_with(&left), "the rest of what was logged");
+    // A line whose end was on its way when the machine died may be in both.
+    let both = (printed.len() + left.len()).checked_sub(all.len());
+    assert!(
+        matches!(both, Some(0..=1)),
+        "{} {} {}",
+        printed.len(),
+        left.len(),
+        all.len()
+    );
+}

@@ -240,12 +240,23 @@ impl Ring {
         &self.slots[sequence & (self.slots.len() - 1)]
     }
 
-    /// Only where to look first; nothing is lost without.
+    /// Only where to look first; nothing is lost without. A few tries are enough: each
+    /// that fails is another's newer mark.
     #[cold]
     fn mark_urgent(&self, priority: Priority) {
-        let newest = self.head.newest.load(Ordering::Relaxed);
         for mark in &self.head.urgent[..priority as usize] {
-            mark.fetch_max(newest, Ordering::Release);
+            let mut marked = mark.load(Ordering::Relaxed);
+            for _ in 0..TRIES {
+                let newest = self.head.newest.load(Ordering::Relaxed);
+                // Not the greater number: sequences wrap.
+                if (marked.wrapping_sub(newest) as isize) >= 0 && marked != 0 {
+                    break;
+                }
+                match mark.compare_exchange(marked, newest, Ordering::Release, Ordering::Relaxed) {
+                    Ok(_) => break,
+                    Err(actual) => marked = actual,
+                }
+            }
         }
     }
 

@@ -49,7 +49,8 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     pub(crate) lanes: [Lane; 3],
     /// The sink was taken from somebody, who may have been in mid-line.
     pub(crate) seized: AtomicUsize,
-    /// The record that is in mid-write, and since when, in microseconds.
+    /// The newest record when one in mid-write was first waited for; and when that was,
+    /// in microseconds.
     pub(crate) pending: [AtomicUsize; 2],
     pub(crate) lost: AtomicUsize,
     pub(crate) bytes: AtomicUsize,
@@ -69,6 +70,8 @@ pub(crate) enum Step {
     /// The next record is in mid-write.
     Pending,
     Empty,
+    /// The sink is another's by now.
+    Over,
 }
 
 impl<S: Sink + ?Sized> Drain<'_, S> {
@@ -99,7 +102,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     fn send(&self, turn: &Turn<'_>, priority: Priority, now: Nanos) -> Next {
         let mut budget = self.options.slice;
         loop {
-            match self.step(priority, now, self.options.pending) {
+            match self.step(turn, priority, now, self.options.pending) {
                 Step::Sent { offered, given } => {
                     let Some(ready_at) = given.ready_at else {
                         return Next::At(now + GONE);
@@ -115,17 +118,24 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 Step::Scanned => return Next::At(now),
                 Step::Pending => return Next::At(now + PENDING),
                 Step::Empty => return Next::Empty,
+                Step::Over => return Next::Busy,
             }
         }
     }
 
     /// One offer, of the most urgent lane that has something.
-    pub(crate) fn step(&self, least: Priority, now: Nanos, patience: Nanos) -> Step {
+    pub(crate) fn step(
+        &self,
+        turn: &Turn<'_>,
+        least: Priority,
+        now: Nanos,
+        patience: Nanos,
+    ) -> Step {
         for priority in Priority::ALL.into_iter().rev() {
             if priority < least {
                 break;
             }
-            match self.offer(priority, now, patience) {
+            match self.offer(turn, priority, now, patience) {
                 Step::Empty => {}
                 done => return done,
             }
@@ -133,7 +143,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         Step::Empty
     }
 
-    fn offer(&self, priority: Priority, now: Nanos, patience: Nanos) -> Step {
+    fn offer(&self, turn: &Turn<'_>, priority: Priority, now: Nanos, patience: Nanos) -> Step {
         let lane = &self.lanes[priority as usize];
         let stored = lane.position();
         let mut at = self.start(priority, stored);
@@ -178,6 +188,10 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             }
         }
         let bytes = window.into_bytes();
+        // Who was stopped until a panic took the sink has seen another time's records.
+        if !turn.lasts() {
+            return Step::Over;
+        }
         let mut given = self.sink.offer(bytes, priority);
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
@@ -236,9 +250,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
         let lane = &self.lanes[priority as usize];
         let before = *at;
-        if at.line.is_open() {
-            at.line.cut();
-        }
+        // Also if just its lead is out: it leads no more.
+        at.line.cut();
         at.line.close_other();
         // First this: somebody who dies in between leaves one marker too many.
         lane.advance(before, *at);

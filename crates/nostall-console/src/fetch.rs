@@ -69,10 +69,14 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     }
                     self.move_to(priority, at, at.next.wrapping_add(1));
                 }
-                Read::Pending if later || !self.gives_up(at.next, now, patience) => {
-                    return Fetched::Pending;
+                Read::Pending => {
+                    // Behind what never was a record.
+                    self.move_to(priority, at, cursor.next as usize);
+                    if later || !self.gives_up(at.next, now, patience) {
+                        return Fetched::Pending;
+                    }
+                    self.lose(priority, at, 1, at.next.wrapping_add(1));
                 }
-                Read::Pending => self.lose(priority, at, 1, at.next.wrapping_add(1)),
                 Read::Empty => return Fetched::Empty,
             }
         }
@@ -121,15 +125,19 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         at.next = next;
     }
 
-    /// Whether record `next` has been in mid-write for too long.
+    /// Whether record `next` has been in mid-write for too long. All that were begun
+    /// when one was first waited for are waited for together.
     fn gives_up(&self, next: usize, now: Nanos, patience: Nanos) -> bool {
-        let [which, since] = &self.pending;
+        let [newest, since] = &self.pending;
         let now = (now.0 / 1_000) as usize;
-        if which.load(Ordering::Relaxed) != next {
-            which.store(next, Ordering::Relaxed);
+        let waited = now.wrapping_sub(since.load(Ordering::Relaxed)) as isize;
+        let is_new = (newest.load(Ordering::Relaxed).wrapping_sub(next) as isize) < 0;
+        // The clock of another CPU may be ahead of this one's.
+        if is_new || waited < 0 {
+            newest.store(self.ring.newest() as usize, Ordering::Relaxed);
             since.store(now, Ordering::Relaxed);
+            return patience == Nanos::ZERO;
         }
-        let waited = now.wrapping_sub(since.load(Ordering::Relaxed));
         waited as u64 >= patience.0 / 1_000
     }
 }

@@ -145,7 +145,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         loop {
             turn.beat();
             let now = clock.now();
-            match self.step(Priority::Normal, now, pending) {
+            match self.step(turn, Priority::Normal, now, pending) {
                 Step::Sent { offered, given } => {
                     let Some(ready_at) = given.ready_at else {
                         return State::Gone;
@@ -160,6 +160,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     return State::ReadyAt(now + Nanos::from_micros(100));
                 }
                 Step::Empty => return State::Complete,
+                Step::Over => return State::Gone,
             }
             if !turn.lasts() {
                 return State::Gone;

@@ -98,7 +98,8 @@
 //! choice how long to wait for it. All memory is words that are atomic, stored and
 //! loaded relaxed, between two fences; taking a slot acquires what its last owner
 //! stored, so that no word of an old record comes after a new one's. `tests/loom.rs`
-//! tries every order of the very same files, `tests/killed.rs` every step to die at.
+//! tries the orders of the very same files with up to three pre-emptions,
+//! `tests/killed.rs` every step to die at.
 //!
 //! On CPUs without an atomic exchange (thumbv6m, riscv32imc) it is by `portable-atomic`
 //! and the application's critical section; there, NMIs must not log. Sequences are

@@ -1,5 +1,5 @@
 //! The ring and its owners, their own files, in every order in which their users can
-//! run (loom).
+//! run, with two or three pre-emptions (loom).
 //!
 //! What is included here is what the crate is made of; only the atomics are loom's,
 //! and a slot has three words instead of fourteen.

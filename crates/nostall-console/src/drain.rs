@@ -4,7 +4,7 @@ use core::fmt;
 
 use nostall_io::{Clock, Nanos};
 
-use crate::fetch::Fetched;
+use crate::fetch::{Fetched, LOOKS, Search};
 use crate::lane::{Lane, Position};
 use crate::line::Line;
 use crate::owner::{Owner, Turn};
@@ -65,7 +65,7 @@ pub(crate) enum Step {
         offered: usize,
         given: Offered,
     },
-    /// Nothing to send so far, of so many records that were looked at.
+    /// Nothing to send so far, and enough looked at.
     Scanned,
     /// The next record is in mid-write.
     Pending,
@@ -81,7 +81,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// Never waits, neither for the line nor for another CPU. What it takes is bounded
     /// by [`Options::slice`] and by the sink's own way to take bytes. For any context
     /// but NMIs, with pre-emption off: an interrupt handler that reports an emergency
-    /// says so, and sends that and nobody's backlog.
+    /// says so, and sends that and nobody's backlog: when it is done somebody has to come
+    /// back in normal context, on which those count who were told [`Next::Busy`].
     pub fn slice(&self, cpu: u16, priority: Priority, now: Nanos) -> Next {
         // Who has just logged, and finds somebody here, is seen by him below: of the two
         // one comes second.
@@ -101,8 +102,13 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 
     fn send(&self, turn: &Turn<'_>, priority: Priority, now: Nanos) -> Next {
         let mut budget = self.options.slice;
+        let mut search = Search {
+            now,
+            patience: self.options.pending,
+            looks: LOOKS,
+        };
         loop {
-            match self.step(turn, priority, now, self.options.pending) {
+            match self.step(turn, priority, &mut search) {
                 Step::Sent { offered, given } => {
                     let Some(ready_at) = given.ready_at else {
                         return Next::At(now + GONE);
@@ -124,18 +130,12 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     }
 
     /// One offer, of the most urgent lane that has something.
-    pub(crate) fn step(
-        &self,
-        turn: &Turn<'_>,
-        least: Priority,
-        now: Nanos,
-        patience: Nanos,
-    ) -> Step {
+    pub(crate) fn step(&self, turn: &Turn<'_>, least: Priority, search: &mut Search) -> Step {
         for priority in Priority::ALL.into_iter().rev() {
             if priority < least {
                 break;
             }
-            match self.offer(turn, priority, now, patience) {
+            match self.offer(turn, priority, search) {
                 Step::Empty => {}
                 done => return done,
             }
@@ -143,11 +143,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         Step::Empty
     }
 
-    fn offer(&self, turn: &Turn<'_>, priority: Priority, now: Nanos, patience: Nanos) -> Step {
+    fn offer(&self, turn: &Turn<'_>, priority: Priority, search: &mut Search) -> Step {
         let lane = &self.lanes[priority as usize];
         let stored = lane.position();
         let mut at = self.start(priority, stored);
-        let first = match self.fetch(priority, &mut at, false, now, patience) {
+        let first = match self.fetch(priority, &mut at, false, search) {
             Fetched::Record(record) => record,
             nothing => {
                 lane.advance(stored, at);
@@ -182,7 +182,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             if window.is_full() {
                 break;
             }
-            match self.fetch(priority, &mut at, true, now, patience) {
+            match self.fetch(priority, &mut at, true, search) {
                 Fetched::Record(next) => record = next,
                 _ => break,
             }
@@ -293,8 +293,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 Next::At(then) => then.max(now + SHORTEST_NAP),
                 Next::Busy | Next::Empty => now + PENDING,
             };
-            clock.sleep_until(until.min(deadline));
-            now = clock.now();
+            now = until.min(deadline);
+            clock.sleep_until(now);
+            now = now.max(clock.now());
         }
         now - start
     }

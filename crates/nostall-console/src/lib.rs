@@ -135,9 +135,9 @@
 //! # Bounds
 //!
 //! A text takes at most 64 records, and a quarter of the ring; the rest is cut off,
-//! marked, and counted. A slice makes offers of 256 bytes, looks at 256 records at most
-//! for each, and ends after [`Options::slice`] bytes, or when the sink takes less than it
-//! is offered. A panic's flush ends after [`Limits::total`] and what a sink needs for
+//! marked, and counted. A slice makes offers of 256 bytes, and ends after
+//! [`Options::slice`] bytes, or 256 records that this sink leaves out, or when it takes
+//! less than it is offered. A panic's flush ends after [`Limits::total`] and what a sink needs for
 //! one more offer.
 //!
 //! # Looking inside

@@ -109,8 +109,10 @@ impl Owner {
             if in_panic && now >= deadline {
                 return None;
             }
-            clock.wait_until(now + LOOK_EVERY);
-            now = clock.now();
+            now = now + LOOK_EVERY;
+            clock.wait_until(now);
+            // Not less, whatever is with the clock: this has to end.
+            now = now.max(clock.now());
         }
     }
 }

@@ -4,7 +4,7 @@ use core::fmt;
 
 use nostall_io::{Clock, Nanos};
 
-use crate::fetch::Fetched;
+use crate::fetch::{Fetched, LOOKS, Search};
 use crate::lane::{Lane, Position};
 use crate::line::Line;
 use crate::owner::{Owner, Turn};
@@ -49,7 +49,8 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     pub(crate) lanes: [Lane; 3],
     /// The sink was taken from somebody, who may have been in mid-line.
     pub(crate) seized: AtomicUsize,
-    /// The record that is in mid-write, and since when, in microseconds.
+    /// The newest record when one in mid-write was first waited for; and when that was,
+    /// in microseconds.
     pub(crate) pending: [AtomicUsize; 2],
     pub(crate) lost: AtomicUsize,
     pub(crate) bytes: AtomicUsize,
@@ -64,11 +65,13 @@ pub(crate) enum Step {
         offered: usize,
         given: Offered,
     },
-    /// Nothing to send so far, of so many records that were looked at.
+    /// Nothing to send so far, and enough looked at.
     Scanned,
     /// The next record is in mid-write.
     Pending,
     Empty,
+    /// The sink is another's by now.
+    Over,
 }
 
 impl<S: Sink + ?Sized> Drain<'_, S> {
@@ -78,7 +81,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// Never waits, neither for the line nor for another CPU. What it takes is bounded
     /// by [`Options::slice`] and by the sink's own way to take bytes. For any context
     /// but NMIs, with pre-emption off: an interrupt handler that reports an emergency
-    /// says so, and sends that and nobody's backlog.
+    /// says so, and sends that and nobody's backlog: when it is done somebody has to come
+    /// back in normal context, on which those count who were told [`Next::Busy`].
     pub fn slice(&self, cpu: u16, priority: Priority, now: Nanos) -> Next {
         // Who has just logged, and finds somebody here, is seen by him below: of the two
         // one comes second.
@@ -98,8 +102,13 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 
     fn send(&self, turn: &Turn<'_>, priority: Priority, now: Nanos) -> Next {
         let mut budget = self.options.slice;
+        let mut search = Search {
+            now,
+            patience: self.options.pending,
+            looks: LOOKS,
+        };
         loop {
-            match self.step(priority, now, self.options.pending) {
+            match self.step(turn, priority, &mut search) {
                 Step::Sent { offered, given } => {
                     let Some(ready_at) = given.ready_at else {
                         return Next::At(now + GONE);
@@ -115,17 +124,18 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 Step::Scanned => return Next::At(now),
                 Step::Pending => return Next::At(now + PENDING),
                 Step::Empty => return Next::Empty,
+                Step::Over => return Next::Busy,
             }
         }
     }
 
     /// One offer, of the most urgent lane that has something.
-    pub(crate) fn step(&self, least: Priority, now: Nanos, patience: Nanos) -> Step {
+    pub(crate) fn step(&self, turn: &Turn<'_>, least: Priority, search: &mut Search) -> Step {
         for priority in Priority::ALL.into_iter().rev() {
             if priority < least {
                 break;
             }
-            match self.offer(priority, now, patience) {
+            match self.offer(turn, priority, search) {
                 Step::Empty => {}
                 done => return done,
             }
@@ -133,11 +143,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         Step::Empty
     }
 
-    fn offer(&self, priority: Priority, now: Nanos, patience: Nanos) -> Step {
+    fn offer(&self, turn: &Turn<'_>, priority: Priority, search: &mut Search) -> Step {
         let lane = &self.lanes[priority as usize];
         let stored = lane.position();
         let mut at = self.start(priority, stored);
-        let first = match self.fetch(priority, &mut at, false, now, patience) {
+        let first = match self.fetch(priority, &mut at, false, search) {
             Fetched::Record(record) => record,
             nothing => {
                 lane.advance(stored, at);
@@ -172,12 +182,16 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             if window.is_full() {
                 break;
             }
-            match self.fetch(priority, &mut at, true, now, patience) {
+            match self.fetch(priority, &mut at, true, search) {
                 Fetched::Record(next) => record = next,
                 _ => break,
             }
         }
         let bytes = window.into_bytes();
+        // Who was stopped until a panic took the sink has seen another time's records.
+        if !turn.lasts() {
+            return Step::Over;
+        }
         let mut given = self.sink.offer(bytes, priority);
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
@@ -236,9 +250,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
         let lane = &self.lanes[priority as usize];
         let before = *at;
-        if at.line.is_open() {
-            at.line.cut();
-        }
+        // Also if just its lead is out: it leads no more.
+        at.line.cut();
         at.line.close_other();
         // First this: somebody who dies in between leaves one marker too many.
         lane.advance(before, *at);
@@ -280,8 +293,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 Next::At(then) => then.max(now + SHORTEST_NAP),
                 Next::Busy | Next::Empty => now + PENDING,
             };
-            clock.sleep_until(until.min(deadline));
-            now = clock.now();
+            now = until.min(deadline);
+            clock.sleep_until(now);
+            now = now.max(clock.now());
         }
         now - start
     }

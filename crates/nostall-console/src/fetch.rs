@@ -8,8 +8,17 @@ use crate::line::Line;
 use crate::sync::Ordering;
 use crate::{Cursor, Priority, Read, Record, Sink};
 
-/// Records that are looked at in one step, of which none is to be sent.
-const SCAN: usize = 256;
+/// Records that a slice looks at in vain, at most: none is to be sent, or not yet.
+pub(crate) const LOOKS: usize = 256;
+
+/// What a slice may still do to find the next record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search {
+    pub(crate) now: Nanos,
+    /// How long a record may be in mid-write.
+    pub(crate) patience: Nanos,
+    pub(crate) looks: usize,
+}
 
 /// What comes next.
 #[allow(clippy::large_enum_variant)] // There is nowhere else to put it.
@@ -32,8 +41,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         priority: Priority,
         at: &mut Position,
         later: bool,
-        now: Nanos,
-        patience: Nanos,
+        search: &mut Search,
     ) -> Fetched {
         let lane = &self.lanes[priority as usize];
         if at.line.begun
@@ -41,10 +49,13 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         {
             return Fetched::Record(record);
         }
-        for _ in 0..SCAN {
+        loop {
             let newest = self.ring.newest_of(priority) as usize;
             if (newest.wrapping_sub(at.next) as isize) < 0 {
                 return Fetched::Empty;
+            }
+            if search.looks == 0 {
+                return Fetched::Scanned;
             }
             let mut cursor = Cursor {
                 next: at.next as u64,
@@ -68,15 +79,20 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                         return Fetched::Record(record);
                     }
                     self.move_to(priority, at, at.next.wrapping_add(1));
+                    search.looks -= 1;
                 }
-                Read::Pending if later || !self.gives_up(at.next, now, patience) => {
-                    return Fetched::Pending;
+                Read::Pending => {
+                    // Behind what never was a record.
+                    self.move_to(priority, at, cursor.next as usize);
+                    if later || !self.gives_up(at.next, search) {
+                        return Fetched::Pending;
+                    }
+                    self.lose(priority, at, 1, at.next.wrapping_add(1));
+                    search.looks -= 1;
                 }
-                Read::Pending => self.lose(priority, at, 1, at.next.wrapping_add(1)),
                 Read::Empty => return Fetched::Empty,
             }
         }
-        Fetched::Scanned
     }
 
     /// Not left out by its level, and not sent before its turn.
@@ -121,15 +137,19 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         at.next = next;
     }
 
-    /// Whether record `next` has been in mid-write for too long.
-    fn gives_up(&self, next: usize, now: Nanos, patience: Nanos) -> bool {
-        let [which, since] = &self.pending;
-        let now = (now.0 / 1_000) as usize;
-        if which.load(Ordering::Relaxed) != next {
-            which.store(next, Ordering::Relaxed);
+    /// Whether record `next` has been in mid-write for too long. All that were begun
+    /// when one was first waited for are waited for together.
+    fn gives_up(&self, next: usize, search: &Search) -> bool {
+        let [newest, since] = &self.pending;
+        let now = (search.now.0 / 1_000) as usize;
+        let waited = now.wrapping_sub(since.load(Ordering::Relaxed)) as isize;
+        let is_new = (newest.load(Ordering::Relaxed).wrapping_sub(next) as isize) < 0;
+        // The clock of another CPU may be ahead of this one's.
+        if is_new || waited < 0 {
+            newest.store(self.ring.newest() as usize, Ordering::Relaxed);
             since.store(now, Ordering::Relaxed);
+            return search.patience == Nanos::ZERO;
         }
-        let waited = now.wrapping_sub(since.load(Ordering::Relaxed));
-        waited as u64 >= patience.0 / 1_000
+        waited as u64 >= search.patience.0 / 1_000
     }
 }

@@ -3,6 +3,7 @@
 use nostall_io::{Clock, Nanos};
 
 use crate::drain::{Drain, Step};
+use crate::fetch::{LOOKS, Search};
 use crate::owner::{Turn, Way};
 use crate::sync::Ordering;
 use crate::{Priority, Sink};
@@ -71,7 +72,8 @@ pub fn flush(
     clock: &impl Clock,
     limits: Limits,
 ) -> Flushed {
-    let deadline = clock.now() + limits.total;
+    let mut now = clock.now();
+    let deadline = now + limits.total;
     let mut flushed = Flushed::default();
     // A slow sink does not hold back a fast one: all are entered, and then served in
     // turn. Without an allocator there is room for no more than the words of their
@@ -92,7 +94,6 @@ pub fn flush(
         }
     }
     loop {
-        let now = clock.now();
         let mut next = None;
         flushed.complete = 0;
         flushed.incomplete = 0;
@@ -111,11 +112,14 @@ pub fn flush(
             turn.keep();
         }
         let Some(next) = next else { break };
+        now = now.max(clock.now());
         if now >= deadline {
             break;
         }
         let nap = next.max(now + SHORTEST_NAP).min(now + LONGEST_NAP);
         clock.wait_until(nap.min(deadline));
+        // A clock that stands still, as a dying machine's may, does not stop this.
+        now = nap.max(clock.now());
     }
     for drain in drains {
         if let Some(turn) = drain.owner.resume(cpu) {
@@ -142,10 +146,16 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         deadline: Nanos,
         pending: Nanos,
     ) -> State {
-        loop {
+        // Others may log as fast as this sends.
+        for _ in 0..self.ring.slots() {
             turn.beat();
             let now = clock.now();
-            match self.step(Priority::Normal, now, pending) {
+            let mut search = Search {
+                now,
+                patience: pending,
+                looks: LOOKS,
+            };
+            match self.step(turn, Priority::Normal, &mut search) {
                 Step::Sent { offered, given } => {
                     let Some(ready_at) = given.ready_at else {
                         return State::Gone;
@@ -160,10 +170,12 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     return State::ReadyAt(now + Nanos::from_micros(100));
                 }
                 Step::Empty => return State::Complete,
+                Step::Over => return State::Gone,
             }
             if !turn.lasts() {
                 return State::Gone;
             }
         }
+        State::ReadyAt(clock.now())
     }
 }

@@ -1,6 +1,6 @@
 //! A ring read from a dead machine's memory: plain bytes, which may be damaged.
 
-use core::array;
+use core::{array, iter};
 
 use crate::Record;
 use crate::layout::{
@@ -114,13 +114,20 @@ pub fn decode(bytes: &[u8]) -> Result<Image<'_>, NotARing> {
 }
 
 /// Where rings may start in a machine's memory: at every 64th byte that has the
-/// signature. `memory` itself must start at such an address.
+/// signature, but for those inside of a whole ring, which may be a text that was logged.
+/// `memory` itself must start at such an address.
 pub fn find(memory: &[u8]) -> impl Iterator<Item = usize> + '_ {
-    memory
-        .chunks(CONSTANT_BYTES)
-        .enumerate()
-        .filter(|(_, bytes)| bytes.starts_with(&SIGNATURE))
-        .map(|(at, _)| at * CONSTANT_BYTES)
+    let mut next = 0;
+    iter::from_fn(move || {
+        let rest = memory.get(next..)?;
+        let found = rest
+            .chunks(CONSTANT_BYTES)
+            .position(|bytes| bytes.starts_with(&SIGNATURE))?
+            * CONSTANT_BYTES;
+        let at = next + found;
+        next = at + decode(&rest[found..]).map_or(CONSTANT_BYTES, |image| image.size());
+        Some(at)
+    })
 }
 
 impl<'a> Image<'a> {

@@ -40,6 +40,7 @@ impl Lane {
     /// From `before` on to `after`, unless somebody else has moved it.
     pub(crate) fn advance(&self, before: Position, after: Position) {
         if before.next != after.next {
+            let line = self.line.load(Ordering::Relaxed);
             let stored = self.next.load(Ordering::Acquire);
             if stored.max(1) != before.next
                 || self
@@ -50,9 +51,14 @@ impl Lane {
                 return;
             }
             // Whoever comes between these two finds a line of another record, and
-            // begins this one anew: it is sent again as far as this very step went.
-            self.line
-                .store(after.line.pack(after.next), Ordering::Release);
+            // begins this one anew: it is sent again as far as this very step went. What
+            // he stores is not undone here.
+            let _ = self.line.compare_exchange(
+                line,
+                after.line.pack(after.next),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
         } else if before.line != after.line {
             let stored = self.line.load(Ordering::Acquire);
             if Line::unpack(stored, before.next).unwrap_or_default() == before.line {

@@ -98,7 +98,8 @@
 //! choice how long to wait for it. All memory is words that are atomic, stored and
 //! loaded relaxed, between two fences; taking a slot acquires what its last owner
 //! stored, so that no word of an old record comes after a new one's. `tests/loom.rs`
-//! tries every order of the very same files, `tests/killed.rs` every step to die at.
+//! tries the orders of the very same files with up to three pre-emptions,
+//! `tests/killed.rs` every step to die at.
 //!
 //! On CPUs without an atomic exchange (thumbv6m, riscv32imc) it is by `portable-atomic`
 //! and the application's critical section; there, NMIs must not log. Sequences are
@@ -134,9 +135,9 @@
 //! # Bounds
 //!
 //! A text takes at most 64 records, and a quarter of the ring; the rest is cut off,
-//! marked, and counted. A slice makes offers of 256 bytes, looks at 256 records at most
-//! for each, and ends after [`Options::slice`] bytes, or when the sink takes less than it
-//! is offered. A panic's flush ends after [`Limits::total`] and what a sink needs for
+//! marked, and counted. A slice makes offers of 256 bytes, and ends after
+//! [`Options::slice`] bytes, or 256 records that this sink leaves out, or when it takes
+//! less than it is offered. A panic's flush ends after [`Limits::total`] and what a sink needs for
 //! one more offer.
 //!
 //! # Looking inside

@@ -80,9 +80,11 @@ impl Owner {
         let me = name(cpu, Priority::Panic);
         self.panic.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let mut beats = self.beats.load(Ordering::Relaxed);
-        let mut now = clock.now();
-        let mut dead_at = None;
+        let start = clock.now();
+        let mut now = start;
+        // A panic's sign of life: that it came, and each of its offers.
+        let mut seen = (0, 0);
+        let mut alive = start;
         loop {
             if let Some(turn) = self.take(me) {
                 return Some((turn, Way::Free));
@@ -90,22 +92,27 @@ impl Owner {
             let owner = self.word.load(Ordering::Relaxed);
             let is_me = owner >> 2 == me >> 2;
             let in_panic = owner & 3 == Priority::Panic as usize;
-            let beat = self.beats.load(Ordering::Relaxed);
-            if in_panic && beat != beats {
-                beats = beat;
-                dead_at = Some(now + DEAD_AFTER);
-            }
-            let wait = if in_panic { DEAD_AFTER } else { patience };
-            let dead_at = *dead_at.get_or_insert(now + wait);
-            if is_me || now >= dead_at {
+            let is_dead = if in_panic {
+                let sign = (owner, self.beats.load(Ordering::Relaxed));
+                if sign != seen {
+                    seen = sign;
+                    alive = now;
+                }
+                now - alive >= DEAD_AFTER
+            } else {
+                now - start >= patience
+            };
+            if is_me || is_dead {
                 self.word.swap(me, Ordering::Acquire);
                 return Some((Turn { owner: self, me }, Way::Seized));
             }
             if in_panic && now >= deadline {
                 return None;
             }
-            clock.wait_until(now + LOOK_EVERY);
-            now = clock.now();
+            now = now + LOOK_EVERY;
+            clock.wait_until(now);
+            // Not less, whatever is with the clock: this has to end.
+            now = now.max(clock.now());
         }
     }
 }

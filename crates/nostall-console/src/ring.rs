@@ -51,6 +51,8 @@ pub(crate) struct Part {
     pub(crate) after: Option<usize>,
     /// Its line goes on in the next part.
     pub(crate) continues: bool,
+    /// There is a next part.
+    pub(crate) more: bool,
     /// Records that it may take.
     pub(crate) longest_run: usize,
 }
@@ -80,6 +82,7 @@ impl Ring {
         let part = Part {
             after: None,
             continues: false,
+            more: false,
             longest_run: self.longest_run(),
         };
         self.log_part(meta, text, part).logged
@@ -121,7 +124,9 @@ impl Ring {
     pub(crate) fn log_part(&self, meta: &Meta<'_>, text: &[u8], part: Part) -> Parted {
         let pieces = Pieces::new(text, meta.target.len(), part.after.is_some());
         let parted = match pieces.single() {
-            Some(piece) if part.longest_run > 0 => self.put_single(meta, piece.text, part),
+            Some(piece) if part.longest_run > usize::from(part.more) => {
+                self.put_single(meta, piece.text, part)
+            }
             _ => self.put_run(meta, pieces, part),
         };
         if parted.logged.cut > 0 {
@@ -174,6 +179,8 @@ impl Ring {
         let mut all = pieces;
         let mut wanted = all.by_ref().take(part.longest_run).count();
         let rest = all.rest();
+        // Nor does what comes after this part.
+        let is_cut = rest > 0 || part.more && wanted == part.longest_run;
         let mut logged = Logged {
             records: 0,
             cut: rest,
@@ -190,7 +197,7 @@ impl Ring {
                 let Some(&piece) = pieces.peek() else { break };
                 let sequence = first.wrapping_add(at);
                 let ends = wanted == 1;
-                let cut = ends && rest > 0;
+                let cut = ends && is_cut;
                 let flags = Flags {
                     continued: piece.continued,
                     adjoins: piece.continued && last == Some(sequence.wrapping_sub(1)),
@@ -240,12 +247,23 @@ impl Ring {
         &self.slots[sequence & (self.slots.len() - 1)]
     }
 
-    /// Only where to look first; nothing is lost without.
+    /// Only where to look first; nothing is lost without. A few tries are enough: each
+    /// that fails is another's newer mark.
     #[cold]
     fn mark_urgent(&self, priority: Priority) {
-        let newest = self.head.newest.load(Ordering::Relaxed);
         for mark in &self.head.urgent[..priority as usize] {
-            mark.fetch_max(newest, Ordering::Release);
+            let mut marked = mark.load(Ordering::Relaxed);
+            for _ in 0..TRIES {
+                let newest = self.head.newest.load(Ordering::Relaxed);
+                // Not the greater number: sequences wrap.
+                if (marked.wrapping_sub(newest) as isize) >= 0 && marked != 0 {
+                    break;
+                }
+                match mark.compare_exchange(marked, newest, Ordering::Release, Ordering::Relaxed) {
+                    Ok(_) => break,
+                    Err(actual) => marked = actual,
+                }
+            }
         }
     }
 

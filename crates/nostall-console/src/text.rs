@@ -40,13 +40,14 @@ impl<'a> Text<'a> {
         self.logged
     }
 
-    fn log(&mut self, continues: bool) {
+    fn log(&mut self, more: bool) {
         let text = &self.bytes[..self.len];
         let ends = text.ends_with(b"\n");
-        let continues = continues && !ends;
+        let continues = more && !ends;
         let part = Part {
             after: self.after,
             continues,
+            more,
             longest_run: self.ring.longest_run().saturating_sub(self.logged.records),
         };
         let parted = self.ring.log_part(self.meta, text, part);

@@ -54,7 +54,7 @@ impl Watchdog {
             0 => touched,
             reported => reported,
         };
-        if now.wrapping_sub(since) as u64 <= threshold.0 / 1_000_000 {
+        if is_within(now, since, threshold) {
             return None;
         }
         self.reported.store(now, Ordering::Relaxed);
@@ -67,6 +67,13 @@ impl Watchdog {
 /// Milliseconds; they wrap after 49 days on machines of 32 bits, and are never 0.
 fn stamp(now: Nanos) -> usize {
     ((now.0 / 1_000_000) as usize).wrapping_add(1).max(1)
+}
+
+/// Not longer ago than `threshold`; nor in the future, as it is where another CPU's clock
+/// is ahead, or this one's was read before it touched.
+fn is_within(now: usize, since: usize, threshold: Nanos) -> bool {
+    let passed = now.wrapping_sub(since) as isize;
+    passed < 0 || passed as u64 <= threshold.0 / 1_000_000
 }
 
 /// A detector for CPUs that hold up a grace period, as RCU's: each has to pass a
@@ -137,7 +144,7 @@ impl Grace {
             0 => (started, threshold),
             reported => (reported, threshold * 3),
         };
-        if now.wrapping_sub(since) as u64 <= wait.0 / 1_000_000 {
+        if is_within(now, since, wait) {
             return None;
         }
         self.reported
@@ -168,6 +175,19 @@ mod tests {
         watchdog.touch(s(1_043));
         assert_eq!(check(1_063), None);
         assert_eq!(check(1_064), Some(Lockup { stuck: s(21) }));
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_the_one_that_touched_tells_no_lockup() {
+        let (watchdog, grace) = (Watchdog::new(), Grace::new());
+        watchdog.touch(Nanos::from_secs(5));
+        grace.start(1, Nanos::from_secs(5));
+        let early = Nanos::from_millis(4_999);
+        assert_eq!(watchdog.check(early, Watchdog::THRESHOLD), None);
+        assert_eq!(grace.check(early, Grace::THRESHOLD), None);
+        let late = Nanos::from_secs(30);
+        assert!(watchdog.check(late, Watchdog::THRESHOLD).is_some());
+        assert!(grace.check(late, Grace::THRESHOLD).is_some());
     }
 
     #[test]

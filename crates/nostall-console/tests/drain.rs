@@ -8,7 +8,9 @@ use nostall_io::{Clock, Nanos};
 
 #[test]
 fn lines_come_out_as_they_went_in_whatever_the_sink_takes_at_once() {
-    for load in [1, 2, 3, 15, 16, 17, 64, 256, 1000] {
+    const ALL: &[usize] = &[1, 2, 3, 15, 16, 17, 64, 256, 1000];
+    const FEW: &[usize] = &[16, 1000];
+    for &load in if cfg!(miri) { FEW } else { ALL } {
         let ring = Ring::<[Slot; 64]>::new();
         let drain = Drain::new(&ring, Line::new(load), Options::DEFAULT);
         ring.log(&META, b"one\n");
@@ -61,6 +63,33 @@ fn a_slice_stops_where_the_sink_does_and_says_when_to_come_back() {
         Next::At(Nanos(9))
     );
     assert!((1024..1024 + 256).contains(&(drain.bytes() - before)));
+}
+
+#[test]
+fn a_slice_looks_at_a_bounded_number_of_records_that_it_leaves_out() {
+    const RECORDS: usize = if cfg!(miri) { 1 << 9 } else { 1 << 13 };
+    let ring = Box::new(Ring::<[Slot; RECORDS]>::new());
+    let options = Options::DEFAULT.level(Level::Warning);
+    let drain = Drain::new(&ring, Line::new(usize::MAX), options);
+    for n in 0..RECORDS {
+        let level = [Level::Warning, Level::Info][usize::from(n % 100 > 0)];
+        ring.log(&Meta { level, ..META }, b"");
+    }
+    let mut slices = 0;
+    loop {
+        let before = drain.unread();
+        let next = drain.slice(0, Priority::Normal, Nanos(0));
+        assert!(before - drain.unread() <= 256 + 8);
+        slices += 1;
+        if next == Next::Empty {
+            break;
+        }
+    }
+    assert!(
+        (RECORDS / 264..=RECORDS / 256 + 1).contains(&slices),
+        "{slices}"
+    );
+    assert_eq!(drain.sink().text().lines().count(), RECORDS.div_ceil(100));
 }
 
 #[test]
@@ -194,7 +223,7 @@ fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
 #[test]
 fn back_pressure_makes_room_for_a_bounded_time() {
     let ring = Ring::<[Slot; 16]>::new();
-    let at_most = Nanos::from_micros(500);
+    let at_most = Nanos::from_micros(if cfg!(miri) { 10 } else { 500 });
     let options = Options::DEFAULT.pressure(Pressure::Wait(at_most));
     let stuck = Drain::new(&ring, Line::new(0), options);
     let fine = Drain::new(&ring, Line::new(99), options);
@@ -261,6 +290,21 @@ fn a_text_of_a_mebibyte_takes_a_bounded_part_of_the_ring_and_says_so() {
 
     let small = Ring::<[Slot; 2]>::new();
     assert_eq!(small.log(&META, &text).records, 1);
+}
+
+#[test]
+fn a_formatted_text_that_is_cut_off_between_its_parts_says_so() {
+    let ring = Ring::<[Slot; 256]>::new();
+    // 256 bytes, which are put together at once, are the 64 records of a text.
+    let logged = ring.format(&META, format_args!("{}{}", "abc\n".repeat(64), "and more"));
+    assert_eq!((logged.records, logged.cut), (64, 8));
+    let drain = Drain::new(&ring, Line::new(999), Options::DEFAULT);
+    drain_all(&drain, Priority::Normal);
+    let out = drain.sink().text();
+    assert_eq!(
+        out,
+        format!("{}{P}abc[cut]\n", format!("{P}abc\n").repeat(63))
+    );
 }
 
 #[test]

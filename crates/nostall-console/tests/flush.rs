@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use common::{Line, META, P, Virtual, drain_all, of};
 use nostall_console::{
-    Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, Watchdog, flush,
+    Drain, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, Watchdog, flush,
 };
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos, Registers};
@@ -162,6 +162,27 @@ fn the_second_of_two_panics_leaves_its_text_to_the_first_while_that_one_lives() 
         drain.sink().line.text(),
         format!("{P}{first}\n{P}second\n{P}backlog\n")
     );
+}
+
+#[test]
+fn a_clock_that_stands_still_stops_neither_a_flush_nor_who_waits_for_room() {
+    struct Still;
+    impl Clock for Still {
+        fn now(&self) -> Nanos {
+            Nanos(5)
+        }
+        fn wait_until(&self, _: Nanos) {}
+    }
+    let ring = Ring::<[Slot; 4]>::new();
+    let at_most = Nanos::from_micros(100);
+    let options = Options::DEFAULT.pressure(Pressure::Wait(at_most));
+    let stuck = Drain::new(&ring, Line::new(0), options);
+    for n in 0..4 {
+        ring.format(&META, format_args!("{n}"));
+    }
+    assert_eq!(stuck.make_room(0, &Still), at_most);
+    let flushed = flush(&[&stuck], 0, &Still, Limits::DEFAULT.total(at_most));
+    assert_eq!((flushed.complete, flushed.incomplete), (0, 1));
 }
 
 /// As the crate's front page has it.

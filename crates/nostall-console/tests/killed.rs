@@ -1,7 +1,7 @@
 //! Producers and owners that die at every step of what they do.
 //!
 //! The crate's own files, over atomics that count, and stop whoever has done so many
-//! operations: by a panic, which nothing in these files notices.
+//! operations (`common/steps.rs`): by a panic, which nothing in these files notices.
 #![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
 
 #[path = "../src/cursor.rs"]
@@ -43,90 +43,8 @@ mod storage;
 #[path = "../src/text.rs"]
 mod text;
 
-mod sync {
-    use std::cell::Cell;
-
-    pub(crate) use std::sync::atomic::Ordering;
-
-    thread_local! {
-        /// Operations until death.
-        static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-
-    /// Does so many atomic operations of `act`, and then no more; whether it came to
-    /// its end.
-    pub(crate) fn only(steps: usize, act: impl FnOnce()) -> bool {
-        LEFT.set(steps);
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_ok();
-        LEFT.set(usize::MAX);
-        ended
-    }
-
-    /// The dead do nothing, not even while they unwind.
-    fn step() -> bool {
-        match LEFT.get() {
-            0 if std::thread::panicking() => false,
-            0 => std::panic::resume_unwind(Box::new(())),
-            left => {
-                LEFT.set(left - 1);
-                true
-            }
-        }
-    }
-
-    pub(crate) fn fence(order: Ordering) {
-        std::sync::atomic::fence(order);
-    }
-
-    #[derive(Debug)]
-    #[repr(transparent)]
-    pub struct AtomicUsize(std::sync::atomic::AtomicUsize);
-
-    impl AtomicUsize {
-        pub(crate) const fn new(value: usize) -> Self {
-            Self(std::sync::atomic::AtomicUsize::new(value))
-        }
-        pub(crate) fn load(&self, order: Ordering) -> usize {
-            step();
-            self.0.load(order)
-        }
-        pub(crate) fn store(&self, value: usize, order: Ordering) {
-            if step() {
-                self.0.store(value, order);
-            }
-        }
-        pub(crate) fn swap(&self, value: usize, order: Ordering) -> usize {
-            if step() { self.0.swap(value, order) } else { 0 }
-        }
-        pub(crate) fn fetch_add(&self, value: usize, order: Ordering) -> usize {
-            if step() {
-                self.0.fetch_add(value, order)
-            } else {
-                0
-            }
-        }
-        pub(crate) fn fetch_max(&self, value: usize, order: Ordering) -> usize {
-            if step() {
-                self.0.fetch_max(value, order)
-            } else {
-                0
-            }
-        }
-        pub(crate) fn compare_exchange(
-            &self,
-            old: usize,
-            new: usize,
-            success: Ordering,
-            failure: Ordering,
-        ) -> Result<usize, usize> {
-            if step() {
-                self.0.compare_exchange(old, new, success, failure)
-            } else {
-                Err(0)
-            }
-        }
-    }
-}
+#[path = "common/steps.rs"]
+mod sync;
 
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
@@ -273,10 +191,12 @@ fn a_record_that_is_never_completed_is_waited_for_and_then_told_as_lost() {
     };
     let drain = Drain::new(&ring, sink, Options::DEFAULT);
     ring.log(&META, b"before");
-    // When it has its sequence and nothing else.
-    assert!(!only(1, || {
-        ring.log(&META, b"dies");
-    }));
+    // When they have their sequences and nothing else.
+    for _ in 0..2 {
+        assert!(!only(1, || {
+            ring.log(&META, b"dies");
+        }));
+    }
     ring.log(&META, b"after");
     let ms = Nanos::from_millis;
     let slice = |at| drain.slice(0, Priority::Normal, ms(at));
@@ -286,12 +206,65 @@ fn a_record_that_is_never_completed_is_waited_for_and_then_told_as_lost() {
     assert_eq!(text(), before);
     assert_eq!(slice(109), Next::At(ms(110)));
     assert_eq!(text(), before);
+    // Both were waited for at once.
     assert_eq!(slice(110), Next::Empty);
     assert_eq!(
         text(),
-        format!("{before}[1 record lost]\n[    0.000000] test: after\n")
+        format!("{before}[2 records lost]\n[    0.000000] test: after\n")
+    );
+    assert_eq!(drain.lost(), 2);
+}
+
+#[test]
+fn a_record_is_not_given_up_because_another_cpus_clock_is_behind() {
+    let ring = Ring::<[Slot; 16]>::new();
+    let sink = Memory {
+        load: 99,
+        taken: Mutex::default(),
+    };
+    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    assert!(!only(1, || {
+        ring.log(&META, b"slow");
+    }));
+    let ms = Nanos::from_millis;
+    let slice = |at| drain.slice(0, Priority::Normal, ms(at));
+    assert_eq!(slice(100), Next::At(ms(101)));
+    assert_eq!(slice(99), Next::At(ms(100)));
+    assert_eq!(drain.lost(), 0);
+    assert_eq!(slice(109), Next::Empty);
+    assert_eq!(drain.lost(), 1);
+}
+
+#[test]
+fn a_sequence_that_found_its_slot_occupied_is_not_lost() {
+    let ring = Ring::<[Slot; 4]>::new();
+    let sink = Memory {
+        load: 99,
+        taken: Mutex::default(),
+    };
+    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    // In mid-write of record 1, after the signature; so sequence 5 finds no place.
+    assert!(!only(1 + 8 + 2 + 1, || {
+        ring.log(&META, b"dies");
+    }));
+    for n in 2..5 {
+        ring.format(&META, format_args!("{n}"));
+    }
+    let _ = drain.slice(0, Priority::Normal, Nanos(0));
+    assert_eq!(
+        drain.slice(0, Priority::Normal, Nanos::from_millis(10)),
+        Next::Empty
     );
     assert_eq!(drain.lost(), 1);
+    // When it has its second sequence, 6, and nothing else.
+    assert!(!only(5, || {
+        ring.log(&META, b"dies");
+    }));
+    assert_eq!(ring.newest(), 6);
+    let _ = drain.slice(0, Priority::Normal, Nanos(0));
+    let _ = drain.slice(0, Priority::Normal, Nanos::from_secs(1));
+    let _ = drain.slice(0, Priority::Normal, Nanos::from_secs(2));
+    assert_eq!((drain.lost(), drain.unread()), (2, 0));
 }
 
 struct Memory {
@@ -379,6 +352,44 @@ fn a_panic_gets_through_an_owner_who_died_at_any_step_and_nothing_is_lost() {
 
             let (before, after) = all.split_at(before);
             assert_goes_on(before, after, panic_text, &lines.concat(), load);
+            ended
+        });
+    }
+}
+
+#[test]
+fn a_panic_that_dies_in_a_marker_is_followed_by_the_next_cpus() {
+    for load in [1, 2, 3, 6, 16] {
+        at_every_step(|steps| {
+            let ring = Ring::<[Slot; 16]>::new();
+            let sink = Memory {
+                load,
+                taken: Mutex::default(),
+            };
+            let drain = Drain::new(&ring, sink, Options::DEFAULT);
+            let panic = Meta {
+                priority: Priority::Panic,
+                ..META
+            };
+            let clock = Virtual::default();
+            ring.log(&META, b"backlog");
+            let _ = drain.slice(0, Priority::Normal, Nanos(0));
+            ring.log(&panic, b"first");
+            let ended = only(steps, || {
+                flush(&[&drain], 0, &clock, Limits::DEFAULT);
+            });
+            ring.log(&panic, b"second");
+            let flushed = flush(&[&drain], 1, &clock, Limits::DEFAULT);
+            assert_eq!((flushed.complete, flushed.incomplete), (1, 0), "{steps}");
+            let all = String::from_utf8(drain.sink().taken.lock().unwrap().clone()).unwrap();
+            let text = all.replace("[cut]\n", "").replace("[rest]", "");
+            let second = "[    0.000000] test: second\n";
+            assert_eq!(text.matches(second).count(), 1, "{steps} {load}: {all}");
+            let text = text.replace(second, "");
+            // "first" and "backlog" may be cut in two, and a few bytes be there twice.
+            for line in ["t", "g"] {
+                assert!(text.contains(&format!("{line}\n")), "{steps} {load}: {all}");
+            }
             ended
         });
     }

@@ -1,5 +1,5 @@
 //! The ring and its owners, their own files, in every order in which their users can
-//! run (loom).
+//! run, with two or three pre-emptions (loom).
 //!
 //! What is included here is what the crate is made of; only the atomics are loom's,
 //! and a slot has three words instead of fourteen.
@@ -183,6 +183,9 @@ fn producers_that_overtake_each_other_mix_nothing_and_lose_nothing_uncounted() {
     });
 }
 
+/// Enough looks for whoever lives to let go.
+const LONG: Nanos = Nanos::from_millis(99);
+
 /// In which no time passes.
 struct Still;
 
@@ -241,7 +244,7 @@ fn a_sink_has_one_owner_and_a_panic_waits_for_him() {
         });
         let way = owned
             .owner
-            .enter_in_panic(2, &Still, Nanos(1), Nanos(1))
+            .enter_in_panic(2, &Still, LONG, LONG)
             .map(|(turn, way)| {
                 owned.touch();
                 drop(turn);
@@ -260,10 +263,7 @@ fn two_panics_take_turns() {
         let panic = |cpu| {
             let owned = owned.clone();
             move || {
-                let (turn, way) = owned
-                    .owner
-                    .enter_in_panic(cpu, &Still, Nanos(1), Nanos(1))
-                    .unwrap();
+                let (turn, way) = owned.owner.enter_in_panic(cpu, &Still, LONG, LONG).unwrap();
                 assert_eq!(way, Way::Free);
                 owned.touch();
                 assert!(turn.lasts());

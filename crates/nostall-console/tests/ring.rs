@@ -211,6 +211,14 @@ fn what_is_no_ring_says_why() {
     let mut dump = vec![0; 4096];
     dump.extend(&image);
     assert_eq!(image::find(&dump).collect::<Vec<_>>(), [4096]);
+    // Nor is a text one that looks like it; two are two.
+    dump[4096 + 128 + 64..][..64].copy_from_slice(&image[..64]);
+    dump.extend(&image);
+    dump.extend(&image[..640]);
+    assert_eq!(
+        image::find(&dump).collect::<Vec<_>>(),
+        [4096, 4096 + whole, 4096 + 2 * whole]
+    );
 }
 
 #[test]

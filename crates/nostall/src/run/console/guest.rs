@@ -14,8 +14,9 @@ use nostall_work::console::Strategy;
 use super::{Run, input::Log};
 use crate::run::Args;
 
-/// What a run may take of the line, at most: six of them are an answer to wait for.
-const LINE_TIME: Nanos = Nanos::from_millis(1_500);
+/// What a run may take of the line, at most. There are six, and a host with fewer CPUs than
+/// the guest takes several times as long for each.
+const LINE_TIME: Nanos = Nanos::from_millis(800);
 
 /// A slower line has no part of a log that is worth a run.
 const SLOWEST: u32 = 9_600;

@@ -231,6 +231,10 @@ fn mistakes_are_told_in_a_line() {
             "--rate 4800: 9600 at least in QEMU",
         ),
         (
+            &["--on", "qemu", "--panic-at", "11"],
+            "--panic-at: 10.0 s at most in QEMU",
+        ),
+        (
             &["--on", "qemu", "--profile", HP],
             "--profile hp-dl380-gen9 goes with --on model",
         ),

@@ -187,7 +187,8 @@ impl<P: Path + Sync> Run for Experiment<P> {
             self.clock.wait_until(self.start);
             let before = second.granted();
             self.flood.run(&this);
-            while !self.flood.is_over() {
+            // A panic comes even if all has been sent before.
+            while self.panic_at.is_some() || !self.flood.is_over() {
                 this.sleep_until(this.now() + LOOK);
             }
             TIMERS[cpu].stop();

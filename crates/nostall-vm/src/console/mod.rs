@@ -5,6 +5,9 @@
 //! kernel. Instructions cost nothing here, accesses to the port cost what its profile
 //! says: it answers questions about waiting, holding and the line, exactly, and the same
 //! every time.
+//!
+//! [`Qemu::console`](crate::qemu::Qemu::console) runs it in nostall's kernel, in real time, and comes to the same
+//! [`Outcome`].
 
 mod bus;
 mod check;

@@ -4,7 +4,8 @@
 //! were logged, while a watchdog looks after each of them. What a message goes through
 //! is a [`Path`]: [`Inline`], as Linux did it, or [`Bounded`], by
 //! [`nostall_console`]. All that a machine has to offer is a [`Cpu`], so that the
-//! very same code runs in a kernel and in virtual time.
+//! very same code runs in a kernel and in virtual time. A virtual port, which takes every
+//! byte at once, is made as slow as a real one by a [`Throttle`].
 
 mod bounded;
 mod cpu;

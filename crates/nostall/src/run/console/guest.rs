@@ -14,11 +14,15 @@ use nostall_work::console::Strategy;
 use super::{Run, input::Log};
 use crate::run::Args;
 
-/// What a run may take of the line, at most: six of them are an answer to wait for.
-const LINE_TIME: Nanos = Nanos::from_millis(2_500);
+/// What a run may take of the line, at most. There are six, and a host with fewer CPUs than
+/// the guest takes several times as long for each.
+const LINE_TIME: Nanos = Nanos::from_millis(800);
 
 /// A slower line has no part of a log that is worth a run.
 const SLOWEST: u32 = 9_600;
+
+/// Whoever waits longer for a panic waits for nothing else.
+const LATEST_PANIC: Nanos = Nanos::from_secs(10);
 
 /// The arguments' mistakes.
 pub fn check(args: &Args) -> Result<()> {
@@ -31,6 +35,11 @@ pub fn check(args: &Args) -> Result<()> {
     ensure!(
         rate >= SLOWEST,
         "--rate {rate}: {SLOWEST} at least in QEMU, where time is real (--on model has no limit)"
+    );
+    let panic_at = args.panic_at.unwrap_or_default();
+    ensure!(
+        panic_at <= LATEST_PANIC,
+        "--panic-at: {LATEST_PANIC} at most in QEMU, where time is real"
     );
     Ok(())
 }

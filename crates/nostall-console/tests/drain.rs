@@ -294,6 +294,7 @@ fn a_text_of_a_mebibyte_takes_a_bounded_part_of_the_ring_and_says_so() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "counts, of many records")]
 fn a_formatted_text_that_is_cut_off_between_its_parts_says_so() {
     let ring = Ring::<[Slot; 256]>::new();
     // 256 bytes, which are put together at once, are the 64 records of a text.

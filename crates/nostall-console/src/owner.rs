@@ -5,7 +5,7 @@ use core::mem;
 use nostall_io::{Clock, Nanos};
 
 use crate::Priority;
-use crate::sync::{AtomicUsize, Ordering, fence};
+use crate::sync::{AtomicUsize, Ordering};
 
 /// How often a panic looks whether the owner has let go.
 const LOOK_EVERY: Nanos = Nanos::from_micros(10);
@@ -50,8 +50,8 @@ impl Owner {
     /// The sink, if nobody has it.
     pub(crate) fn enter(&self, cpu: u16, priority: Priority) -> Option<Turn<'_>> {
         let turn = self.take(name(cpu, priority))?;
-        // Either the panic finds the word taken, and waits; or this finds the panic.
-        fence(Ordering::SeqCst);
+        // Either a panic finds the word taken, and waits; or it has let go of it before,
+        // and this, which acquired that, finds the panic.
         if self.panic.load(Ordering::Relaxed) != 0 {
             // Dropping the turn lets go.
             return None;
@@ -79,7 +79,6 @@ impl Owner {
     ) -> Option<(Turn<'_>, Way)> {
         let me = name(cpu, Priority::Panic);
         self.panic.store(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
         let start = clock.now();
         let mut now = start;
         // A panic's sign of life: that it came, and each of its offers.

@@ -26,7 +26,8 @@ pub(crate) fn interrupted(steps: usize, interrupt: impl FnOnce(), act: impl FnOn
     let interrupt: Box<dyn FnOnce() + '_> = Box::new(interrupt);
     // SAFETY: it is run or dropped below, before what it borrows is gone; if `act`
     // panics, the test has failed, and never runs it.
-    let interrupt = unsafe { std::mem::transmute::<_, Box<dyn FnOnce()>>(interrupt) };
+    let interrupt =
+        unsafe { std::mem::transmute::<Box<dyn FnOnce() + '_>, Box<dyn FnOnce()>>(interrupt) };
     INTERRUPT.set(Some(interrupt));
     LEFT.set(steps);
     act();

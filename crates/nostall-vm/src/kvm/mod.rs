@@ -25,7 +25,7 @@
 //! let kvm = Kvm::find(Options { uart: Uart::MmioReadonly, ..Options::default() })?;
 //! kvm.notes().iter().for_each(|note| eprintln!("{note}"));
 //! let guest =
-//!     Guest { kernel, cpus: 1, work: &[], repeat: 1, input: &[], ram: None, qemu_args: &[] };
+//!     Guest { kernel, cpus: 1, work: &[], repeat: 1, input: &[], ram: None, drives: &[], qemu_args: &[] };
 //! let jobs: Vec<Job> = Job::ours().collect();
 //! let experiment = Experiment { jobs: &jobs, repeat: 1, text };
 //! let (outcome, _) = kvm.uart(&guest, &experiment, &mut |_| {})?;

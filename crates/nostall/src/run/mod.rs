@@ -194,8 +194,8 @@ Examples:
   nostall run spi --sd card.img     read your own card's image
   nostall run spi --on model --frames 1000
                                     on models and threads, and sooner through
-  nostall run console               a flood of messages, as it locks up CPUs, and
-                                    without
+  nostall run console               a flood of messages that locks up CPUs, and
+                                    one that does not
   nostall run console --report flood.svg
                                     and a picture of it
   nostall run console --on qemu     a part of it by a kernel, in real time

@@ -80,8 +80,8 @@ that never came; fired: reports of the detectors of lockups ({}) and stalls
 task, least: what a second task got of the CPUs, and of that where it got least;
 B/s, line: what arrived while there was something to send, and of what the line
 can take; lost: records that the ring lost, and says so; first, last: from a
-panic at {} until that byte of its text arrived; unsent: records that
-never arrived then.
+panic at {} until that byte of its text arrived; unsent: records
+that never arrived then.
 print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints all there is,
 and hands over to who logs next, if somebody does; fifo-inline: the same by the
 FIFO; bounded: nostall-console.",

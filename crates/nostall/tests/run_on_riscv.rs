@@ -214,9 +214,12 @@ fn kvm_is_no_other_machine() {
 #[test]
 fn a_kernel_for_other_cpus_is_refused() {
     let dir = TempDir::new().unwrap();
-    let x86_64 = cargo_bin("nostall"); // an ELF file, wherever these tests run
-    let x86_64 = x86_64.to_str().unwrap();
-    let args = ["--machine", "virt", "--kernel", x86_64];
+    // An ELF file's header (64 bits, little-endian), whose machine is x86-64 (62).
+    let mut header = [0; 64];
+    header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    header[18] = 62;
+    fs::write(dir.path().join("x86-64"), header).unwrap();
+    let args = ["--machine", "virt", "--kernel", "x86-64"];
     let error = error(&nostall(&args, dir.path()).output().unwrap());
     assert!(
         error.contains("and this machine's CPUs are riscv64"),

@@ -9,7 +9,7 @@ use nostall_io::Nanos;
 use thingbuf::ThingBuf;
 
 use crate::peers::{Entry, Nowhere, TEXT, meta};
-use crate::table::{AtMost, Effort, Table};
+use nostall_bench::{Effort, Limit, Table, Unit};
 
 static RING: Ring<[Slot; 8192]> = Ring::new();
 static QUEUE: Churrasco<{ 1 << 20 }> = Churrasco::new();
@@ -29,8 +29,11 @@ pub fn tables(effort: Effort) {
     let things = ThingBuf::<Entry>::new(8192);
     let small = Ring::<[Slot; 64]>::new();
     let (producer, consumer) = (QUEUE.framed_producer(), QUEUE.framed_consumer());
-    let mut table = Table::new("A record of 60 bytes, its time given, uncontended");
-    table.row("Ring::log", AtMost(60.0), |times| {
+    let mut table = Table::new(
+        "A record of 60 bytes, its time given, uncontended",
+        Unit::Nanoseconds,
+    );
+    table.row("Ring::log", Limit::AtMost(60.0), |times| {
         for _ in 0..times {
             black_box(RING.log(&meta(), black_box(TEXT)));
         }
@@ -90,7 +93,10 @@ pub fn tables(effort: Effort) {
 
     let ring = Ring::<[Slot; 8192]>::new();
     let drain = Drain::new(&ring, All, Options::DEFAULT);
-    let mut table = Table::new("A record of 60 bytes, to a sink that takes everything");
+    let mut table = Table::new(
+        "A record of 60 bytes, to a sink that takes everything",
+        Unit::Nanoseconds,
+    );
     table.row("Ring::log, and Drain::slice", None, |times| {
         for _ in 0..times {
             ring.log(&meta(), black_box(TEXT));

@@ -10,7 +10,7 @@ use nostall_console::{Ring, Slot};
 use thingbuf::ThingBuf;
 
 use crate::peers::{Entry, Nowhere, TEXT, meta};
-use crate::table::{Effort, Table};
+use nostall_bench::{Effort, Table, Unit};
 
 const THREADS: usize = 2;
 
@@ -41,7 +41,10 @@ fn shared(times: u64, act: impl Fn(u64) + Sync) -> Duration {
 pub fn tables(effort: Effort) {
     let things = ThingBuf::<Entry>::new(8192);
     let (file, _guard) = tracing_appender::non_blocking(Nowhere);
-    let mut table = Table::new("A record of 60 bytes, its time given, two threads");
+    let mut table = Table::new(
+        "A record of 60 bytes, its time given, two threads",
+        Unit::Nanoseconds,
+    );
     table.timed("Ring::log", None, |times| {
         shared(times, |times| {
             for _ in 0..times {

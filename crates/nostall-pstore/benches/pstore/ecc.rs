@@ -2,7 +2,7 @@
 //! every block that a record touches anew, and the header.
 
 use crate::record::{IP, PARENT, ZONE, memory};
-use crate::table::{Effort, Limit, Table, Unit};
+use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_pstore::{
     BLOCK, Code, Division, HEADER, Header, Kind, LinuxVersion, OwnCounter, Ram, Recorder,
     SIGNATURE, Zone,

@@ -3,9 +3,9 @@
 
 use crate::lttng::Lttng;
 use crate::record::{IP, PARENT, ZONE, recorder};
-use crate::table::{Effort, Table, Unit};
 use faultbox::breadcrumbs::Level;
 use faultbox::shared_ring::SharedRing;
+use nostall_bench::{Effort, Table, Unit};
 use nostall_io::HostClock;
 use nostall_pstore::{ByClock, Ram};
 use std::hint::black_box;

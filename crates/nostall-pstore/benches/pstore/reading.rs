@@ -3,7 +3,7 @@
 #[cfg(feature = "std")]
 use crate::record::noise;
 use crate::record::{IP, PARENT};
-use crate::table::{Effort, Limit, Table, Unit};
+use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_pstore::{
     Code, Division, Ecc, Kind, LinuxVersion, OwnCounter, Place, Ram, Reader, Recorder, Zone,
 };

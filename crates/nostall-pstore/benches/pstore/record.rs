@@ -1,6 +1,6 @@
 //! One record, without error correction, beside a loop that stores the same bytes.
 
-use crate::table::{Effort, Limit, Table, Unit};
+use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_io::{Clock, HostClock, Processor};
 use nostall_pstore::{
     ByClock, Dropping, Flushed, Kind, LinuxVersion, Masking, Memory, Nesting, OwnCounter, Ram,

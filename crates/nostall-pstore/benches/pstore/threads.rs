@@ -1,7 +1,7 @@
 //! Two threads beside one.
 
 use crate::record::{IP, PARENT, counter, memory, plain, ram, recorder, ticks};
-use crate::table::{Effort, Limit, Table, Unit};
+use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_pstore::{LockedRecorder, OwnCounter, SharedCounter};
 use spin::mutex::SpinMutex;
 use std::hint::black_box;

@@ -10,7 +10,7 @@ use nostall_spi::controllers::Loopback;
 use nostall_spi::{Bus, Config, Strategy, Threads, Transfer};
 
 use crate::parts::{Nowhere, Pin, bare, bus, settings};
-use crate::table::{AtMost, Effort, Table};
+use nostall_bench::{Effort, Limit, Table, Unit};
 
 const MESSAGE: [u8; 4] = [1, 2, 3, 4];
 
@@ -43,23 +43,30 @@ pub fn tables(effort: Effort) {
         }
         let mut by_pump = pump.device(settings(0)).expect("it can");
         let mut by_caller = caller.device(settings(0)).expect("it can");
-        let mut table = Table::new("A message of 4 bytes on an idle bus that takes no time");
+        let mut table = Table::new(
+            "A message of 4 bytes on an idle bus that takes no time",
+            Unit::Nanoseconds,
+        );
         table.row("embedded-hal-bus MutexDevice", None, |n| {
             for _ in 0..n {
                 peer.write(black_box(&MESSAGE)).expect("nothing fails");
             }
         });
-        table.row("caller, SpiDevice", AtMost(2.0), |n| {
+        table.row("caller, SpiDevice", Limit::RatioAtMost(2.0), |n| {
             for _ in 0..n {
                 SpiDevice::write(&mut device, black_box(&MESSAGE)).expect("nothing fails");
             }
         });
-        table.row("caller, SpiDevice, beside a worker", AtMost(2.0), |n| {
-            for _ in 0..n {
-                SpiDevice::write(&mut by_caller, black_box(&MESSAGE)).expect("nothing fails");
-            }
-        });
-        table.row("caller, Device::sync", AtMost(2.0), |n| {
+        table.row(
+            "caller, SpiDevice, beside a worker",
+            Limit::RatioAtMost(2.0),
+            |n| {
+                for _ in 0..n {
+                    SpiDevice::write(&mut by_caller, black_box(&MESSAGE)).expect("nothing fails");
+                }
+            },
+        );
+        table.row("caller, Device::sync", Limit::RatioAtMost(2.0), |n| {
             for _ in 0..n {
                 let message = &mut [Transfer::write(black_box(&MESSAGE))];
                 native.sync(message).expect("nothing fails");

@@ -10,7 +10,7 @@ use embedded_hal_bus::spi::{MutexDevice, NoDelay};
 use nostall_spi::{Bus, Config, Controller, Threads};
 
 use crate::parts::{Fifo, Nowhere, Pin, bus, settings};
-use crate::table::Effort;
+use nostall_bench::Effort;
 
 const THREADS: usize = 4;
 const MESSAGE: [u8; 4] = [1, 2, 3, 4];

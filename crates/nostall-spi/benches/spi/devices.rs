@@ -4,17 +4,20 @@ use embedded_hal::spi::SpiDevice;
 use nostall_io::Nanos;
 
 use crate::parts::{bare, settings};
-use crate::table::{AtMost, Effort, Table};
+use nostall_bench::{Effort, Limit, Table, Unit};
 
 pub fn tables(effort: Effort) {
     let counts = [1_usize, 4, 16, 64];
     let buses: Vec<_> = counts.iter().map(|_| bare()).collect();
-    let mut table = Table::new("A message of 4 bytes, to each device in turn");
+    let mut table = Table::new(
+        "A message of 4 bytes, to each device in turn",
+        Unit::Nanoseconds,
+    );
     for (count, bus) in counts.into_iter().zip(&buses) {
         let mut devices: Vec<_> = (0..count)
             .map(|line| bus.device(settings(line as u8)).expect("it can"))
             .collect();
-        let limit = (count > 4).then_some(AtMost(1.1));
+        let limit = (count > 4).then_some(Limit::RatioAtMost(1.1));
         let name = format!("{count} devices");
         table.row(name, limit, move |n| {
             let mut next = 0;

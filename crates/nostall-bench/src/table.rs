@@ -29,14 +29,22 @@ impl Effort {
         round: Duration::ZERO,
     };
 
+    /// As the program's arguments say: in full with `--bench`, which cargo gives, unless
+    /// `--test` is there, too.
+    pub fn of(arguments: &[String]) -> Self {
+        let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+        match has("--bench") && !has("--test") {
+            true => Self::FULL,
+            false => Self::TEST,
+        }
+    }
+
     /// Whether there is no time for figures.
-    #[cfg(feature = "std")]
     pub fn is_test(self) -> bool {
         self.rounds == 1
     }
 
     /// The same with so many rounds: for rows that cannot be short.
-    #[cfg(feature = "std")]
     pub fn rounds(self, rounds: usize) -> Self {
         Self {
             rounds: rounds.min(self.rounds),
@@ -53,7 +61,6 @@ pub enum Unit {
     /// Of so many bytes that are gone through at once.
     MegabytesPerSecond(usize),
     /// Of what is done once: a search.
-    #[cfg(feature = "std")]
     Seconds,
 }
 
@@ -63,7 +70,6 @@ impl Unit {
         match self {
             Self::Nanoseconds => nanoseconds,
             Self::MegabytesPerSecond(bytes) => bytes as f64 * 1e3 / nanoseconds,
-            #[cfg(feature = "std")]
             Self::Seconds => nanoseconds / 1e9,
         }
     }
@@ -74,7 +80,6 @@ impl fmt::Display for Unit {
         f.pad(match self {
             Self::Nanoseconds => "ns",
             Self::MegabytesPerSecond(_) => "MB/s",
-            #[cfg(feature = "std")]
             Self::Seconds => "s",
         })
     }
@@ -118,6 +123,7 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
+    /// Without rows yet.
     pub fn new(title: impl Into<String>, unit: Unit) -> Self {
         Self {
             title: title.into(),

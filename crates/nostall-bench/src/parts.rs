@@ -1,0 +1,22 @@
+//! How a benchmark of several parts is started.
+
+use crate::Effort;
+
+/// Prints the tables of one part.
+pub type Tables = fn(Effort);
+
+/// Prints the tables of the parts that the program's arguments name, or of all. Without
+/// `--bench`, which cargo gives, every row is run once and briefly.
+pub fn main(parts: &[(&str, Tables)]) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let effort = Effort::of(&arguments);
+    let wanted: Vec<&String> = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    for (name, tables) in parts {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            tables(effort);
+        }
+    }
+}

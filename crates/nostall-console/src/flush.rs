@@ -46,6 +46,9 @@ impl Default for Limits {
     }
 }
 
+/// Offers to one sink before the others have their turn, and looks for something to offer.
+const TURN: usize = 64;
+
 /// What a panic's flush did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushed {
@@ -101,7 +104,7 @@ pub fn flush(
             let Some(turn) = drain.owner.resume(cpu) else {
                 continue;
             };
-            match drain.send_in_panic(&turn, clock, deadline, limits.pending) {
+            match drain.send_in_panic(&turn, clock, now, deadline, limits.pending) {
                 State::Complete => flushed.complete += 1,
                 State::Gone => flushed.incomplete += 1,
                 State::ReadyAt(at) => {
@@ -143,16 +146,17 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         &self,
         turn: &Turn<'_>,
         clock: &impl Clock,
+        mut now: Nanos,
         deadline: Nanos,
         pending: Nanos,
     ) -> State {
-        // Others may log as fast as this sends.
-        for _ in 0..self.ring.slots() {
+        for _ in 0..TURN {
             turn.beat();
-            let now = clock.now();
+            now = now.max(clock.now());
             let mut search = Search {
                 now,
-                patience: pending,
+                // Who has no time left waits for no record.
+                patience: if now < deadline { pending } else { Nanos::ZERO },
                 looks: LOOKS,
             };
             match self.step(turn, Priority::Normal, &mut search) {
@@ -160,7 +164,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     let Some(ready_at) = given.ready_at else {
                         return State::Gone;
                     };
-                    let now = clock.now();
+                    now = now.max(clock.now());
                     if given.taken < offered || ready_at > now || now >= deadline {
                         return State::ReadyAt(ready_at);
                     }
@@ -176,6 +180,6 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 return State::Gone;
             }
         }
-        State::ReadyAt(clock.now())
+        State::ReadyAt(now)
     }
 }

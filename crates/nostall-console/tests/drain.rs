@@ -2,9 +2,13 @@
 
 mod common;
 
+use std::cell::Cell;
+
 use common::{Line, META, P, Virtual, drain_all, of};
 use nostall_console::layout::PAYLOAD;
-use nostall_console::{Drain, Level, Meta, Next, Options, Pressure, Priority, Ring, Sink, Slot};
+use nostall_console::{
+    Drain, Level, Limits, Meta, Next, Options, Pressure, Priority, Ring, Sink, Slot, flush,
+};
 use nostall_io::{Clock, Nanos};
 
 #[test]
@@ -183,7 +187,7 @@ fn an_emergency_goes_first_cuts_the_line_and_prints_nobodys_backlog() {
     drain_all(&drain, Priority::Emergency);
     let head = format!("{P}backl[cut]\n{P}BUG: soft lockup\n{P}Call Trace:\n");
     assert_eq!(drain.sink().text(), head);
-    assert_eq!(drain.slice(3, Priority::Emergency, Nanos(0)), Next::Empty);
+    assert_eq!(drain.slice(3, Priority::Emergency, Nanos(0)), Next::Backlog);
     drain_all(&drain, Priority::Normal);
     let rest: String = (1..5).map(|n| format!("{P}backlog {n}\n")).collect();
     assert_eq!(drain.sink().text(), format!("[rest]og 0\n{rest}{P}later\n"));
@@ -194,30 +198,29 @@ fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
     struct Nested<'a> {
         line: Line,
         ring: &'a Ring,
-        outer: std::sync::OnceLock<&'a Drain<'a, Nested<'a>>>,
+        outer: Cell<Option<&'a Drain<'a, Self>>>,
     }
     impl Sink for Nested<'_> {
         fn offer(&self, text: &[u8], priority: Priority) -> nostall_console::Offered {
             // The timer interrupts the first offer.
-            if self.line.taken.lock().unwrap().is_empty() {
+            if let Some(drain) = self.outer.take() {
                 self.ring.log(&of(Priority::Emergency), b"lockup");
-                let drain = self.outer.get().unwrap();
                 assert_eq!(drain.slice(0, Priority::Emergency, Nanos(0)), Next::Busy);
                 assert_eq!(drain.slice(1, Priority::Normal, Nanos(0)), Next::Busy);
             }
             self.line.offer(text, priority)
         }
     }
-    let ring = Box::leak(Box::new(Ring::<[Slot; 64]>::new()));
+    let ring = Ring::<[Slot; 64]>::new();
     let sink = Nested {
         line: Line::new(20),
-        ring,
-        outer: std::sync::OnceLock::new(),
+        ring: &ring,
+        outer: Cell::new(None),
     };
-    let drain: &Drain<'_, _> = Box::leak(Box::new(Drain::new(ring, sink, Options::DEFAULT)));
-    drain.sink().outer.set(drain).ok().unwrap();
+    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    drain.sink().outer.set(Some(&drain));
     ring.log(&META, b"some backlog");
-    drain_all(drain, Priority::Normal);
+    drain_all(&drain, Priority::Normal);
     let text = drain.sink().line.text();
     assert_eq!(text, format!("{P}some [cut]\n{P}lockup\n[rest]backlog\n"));
 }
@@ -324,4 +327,83 @@ fn the_tail_is_whole_lines_and_the_newest() {
     assert_eq!(tail, format!("{lines}{long}"));
     let mut room = [0; 200];
     assert_eq!(ring.tail(&mut room), b"");
+}
+
+#[test]
+fn an_emergencys_slice_says_that_somebody_has_to_come_back_for_the_backlog() {
+    let ring = Ring::<[Slot; 64]>::new();
+    let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
+    ring.log(&of(Priority::Emergency), b"lockup");
+    assert_eq!(drain.slice(0, Priority::Emergency, Nanos(0)), Next::Backlog);
+    drain_all(&drain, Priority::Normal);
+    assert_eq!(drain.slice(0, Priority::Emergency, Nanos(0)), Next::Empty);
+    ring.log(&META, b"backlog");
+    assert_eq!(drain.slice(0, Priority::Emergency, Nanos(0)), Next::Backlog);
+    ring.log(&of(Priority::Emergency), b"lockup");
+    drain_all(&drain, Priority::Emergency);
+    assert_eq!(drain.sink().text(), format!("{P}lockup\n{P}lockup\n"));
+    drain_all(&drain, Priority::Normal);
+    assert_eq!(drain.sink().text(), format!("{P}backlog\n"));
+}
+
+#[test]
+fn a_slice_is_no_panic_and_sends_emergencies_if_it_says_so() {
+    let ring = Ring::<[Slot; 64]>::new();
+    let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
+    ring.log(&of(Priority::Emergency), b"lockup");
+    assert_eq!(drain.slice(0, Priority::Panic, Nanos(0)), Next::Backlog);
+    assert_eq!(drain.sink().text(), format!("{P}lockup\n"));
+}
+
+#[test]
+fn a_sink_that_says_it_is_ready_and_takes_nothing_is_not_asked_all_the_time() {
+    let ring = Ring::<[Slot; 64]>::new();
+    let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+    ring.log(&META, b"text");
+    for (ready_at, then) in [(0, 1_000_007), (7, 1_000_007), (8, 8), (u64::MAX, u64::MAX)] {
+        *drain.sink().ready_at.lock().unwrap() = Some(Nanos(ready_at));
+        let next = drain.slice(0, Priority::Normal, Nanos(7));
+        assert_eq!(next, Next::At(Nanos(then)));
+    }
+}
+
+#[test]
+fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
+    struct Broken(Line, Cell<bool>);
+    impl Sink for Broken {
+        fn offer(&self, text: &[u8], priority: Priority) -> nostall_console::Offered {
+            if self.1.get() {
+                std::panic::resume_unwind(Box::new("broken"));
+            }
+            self.0.offer(text, priority)
+        }
+    }
+    let ring = Ring::<[Slot; 64]>::new();
+    let sink = Broken(Line::new(7), Cell::new(false));
+    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    ring.log(&META, b"one");
+    ring.log(&META, b"two");
+    let act = |act: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_ok();
+    let slice = || {
+        let _ = drain.slice(0, Priority::Normal, Nanos(0));
+    };
+    assert!(act(&slice));
+    drain.sink().1.set(true);
+    assert!(!act(&slice) && !act(&slice));
+    ring.log(&of(Priority::Panic), b"panic");
+    let clock = Virtual::default();
+    let in_panic = || {
+        flush(&[&drain], 1, &clock, Limits::DEFAULT);
+    };
+    assert!(!act(&in_panic));
+    drain.sink().1.set(false);
+    let flushed = flush(&[&drain], 2, &clock, Limits::DEFAULT);
+    assert_eq!((flushed.complete, flushed.seized), (1, 0));
+    assert!(clock.now() < Nanos::from_micros(100));
+    let (start, rest) = P.split_at(7);
+    let text = drain.sink().0.text();
+    assert_eq!(
+        text,
+        format!("{start}[cut]\n{P}panic\n[rest]{rest}one\n{P}two\n")
+    );
 }

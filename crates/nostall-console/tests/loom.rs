@@ -299,6 +299,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
             line: AtomicUsize::new(0),
             gap: AtomicUsize::new(0),
             gap_at: AtomicUsize::new(0),
+            given_up: AtomicUsize::new(0),
             copy: slot(),
         }),
         seized: AtomicUsize::new(0),

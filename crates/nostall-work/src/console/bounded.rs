@@ -51,6 +51,11 @@ where
                 cpu.call_at(at);
             }
             Next::Busy => return Role::Left,
+            Next::Backlog => {
+                let at = cpu.now();
+                self.ready_at.store(at.0, Ordering::Relaxed);
+                cpu.call_at(at);
+            }
             Next::Empty => {}
         }
         let until = cpu.now();

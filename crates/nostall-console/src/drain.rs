@@ -330,8 +330,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         crate::Cursor { next, lost: 0 }.unread(self.ring)
     }
 
-    /// Records that were lost to this sink: overwritten, or never completed. Not more
-    /// than that; an urgent one that was sent before its turn may be among them.
+    /// Records that were lost to this sink: overwritten, or not completed in time. Not
+    /// more than that; an urgent one that was sent before its turn, or one that was waited
+    /// for among urgent ones and is sent with the backlog, may be among them.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed) as u64
     }

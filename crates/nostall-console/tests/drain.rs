@@ -14,7 +14,7 @@ use nostall_io::{Clock, Nanos};
 #[test]
 fn lines_come_out_as_they_went_in_whatever_the_sink_takes_at_once() {
     const ALL: &[usize] = &[1, 2, 3, 15, 16, 17, 64, 256, 1000];
-    const FEW: &[usize] = &[16, 1000];
+    const FEW: &[usize] = &[64];
     for &load in if cfg!(miri) { FEW } else { ALL } {
         let ring = Ring::<[Slot; 64]>::new();
         let drain = Drain::new(&ring, Line::new(load), Options::DEFAULT);
@@ -316,7 +316,7 @@ fn a_formatted_text_that_is_cut_off_between_its_parts_says_so() {
 #[test]
 fn the_tail_is_whole_lines_and_the_newest() {
     let ring = Ring::<[Slot; 64]>::new();
-    for n in 0..100 {
+    for n in if cfg!(miri) { 90 } else { 0 }..100 {
         ring.format(&META, format_args!("line {n}"));
     }
     ring.log(&META, "long ".repeat(50).as_bytes());

@@ -120,6 +120,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
+    #[cfg_attr(miri, ignore = "regular expressions take minutes")]
     fn a_ring_holds_the_newest_of_what_a_list_holds(
         slots in 2_usize..130,
         texts in proptest::collection::vec(("[a-z:]{0,40}", text(), 0..3_usize), 1..60),
@@ -172,6 +173,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "regular expressions take minutes")]
     fn what_is_formatted_is_what_is_logged_whole(parts in proptest::collection::vec("[a-z\u{e4} ]{0,90}\n{0,2}[a-z]{0,90}", 0..6)) {
         let ring = Ring::<[Slot; 256]>::new();
         let whole = parts.concat();

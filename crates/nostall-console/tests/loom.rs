@@ -3,6 +3,7 @@
 //!
 //! What is included here is what the crate is made of; only the atomics are loom's,
 //! and a slot has three words instead of thirteen, and there are two holes.
+#![cfg(target_pointer_width = "64")]
 #![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
 
 #[path = "../src/cursor.rs"]

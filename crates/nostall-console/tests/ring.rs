@@ -301,7 +301,7 @@ fn images_of_32_bit_and_big_endian_machines_are_read() {
 #[test]
 fn threads_that_log_at_once_lose_nothing_uncounted() {
     static RING: Ring<[Slot; 67]> = Ring::new();
-    const EACH: u64 = if cfg!(miri) { 20 } else { 20_000 };
+    const EACH: u64 = if cfg!(miri) { 10 } else { 20_000 };
     let threads: Vec<_> = (0..4_u16)
         .map(|cpu| {
             std::thread::spawn(move || {

@@ -14,7 +14,6 @@ use nostall_work::console::{
 use spin::Once;
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock, SerialPort};
-use crate::second::SecondTask;
 use crate::{crew, log, report};
 use cpu::{TICK, TIMERS, ThisCpu};
 
@@ -30,9 +29,6 @@ const BOUND: Nanos = Nanos::from_secs(10);
 /// Longer than CPUs take to stop, if they are not stopped themselves.
 const STOP: Nanos = Nanos::from_millis(100);
 
-/// How often whoever is through looks whether all is over.
-const LOOK: Nanos = Nanos::from_millis(1);
-
 /// Lines whose delay is kept, and bytes whose arrival is.
 const LINES: usize = 16 << 10;
 const BYTES: usize = 64 << 10;
@@ -40,9 +36,6 @@ const BYTES: usize = 64 << 10;
 static DELAYS: [AtomicU64; LINES] = [const { AtomicU64::new(u64::MAX) }; LINES];
 static ARRIVALS: [AtomicU32; BYTES] = [const { AtomicU32::new(0) }; BYTES];
 static CPUS: [PerCpu; MAX_CPUS] = [const { PerCpu::new() }; MAX_CPUS];
-
-/// What a second task got of each CPU, in nanoseconds.
-static GIVEN_AWAY: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
 type Port = Throttle<'static, SerialPort, MachineClock>;
 
@@ -179,47 +172,45 @@ fn stop_others(clock: &MachineClock, cpus: u16) {
 impl<P: Path + Sync> Run for Experiment<P> {
     fn run(&self) {
         let errand = |cpu: usize| {
-            let second = SecondTask::new(self.clock);
-            let this = ThisCpu::new(&self.clock, self.cpus, Some(&second));
+            let this = ThisCpu::new(&self.clock, self.cpus);
             // Not all at once, as Linux's are not.
             let phase = TICK * (cpu as u64 + 1) / u64::from(self.cpus);
             TIMERS[cpu].start(&self.clock, self.start + phase);
             self.clock.wait_until(self.start);
-            let before = second.granted();
             self.flood.run(&this);
             // A panic comes even if all has been sent before.
             while self.panic_at.is_some() || !self.flood.is_over() {
-                this.sleep_until(this.now() + LOOK);
+                this.sleep_until(this.now() + TICK);
             }
             TIMERS[cpu].stop();
-            let given_away = second.granted() - before;
-            GIVEN_AWAY[cpu].store(given_away.0, Ordering::Relaxed);
         };
         crew::together(self.cpus, &errand, &self.clock, BOUND);
         self.tell(None);
     }
 
     fn on_timer(&self) {
-        let this = ThisCpu::new(&self.clock, self.cpus, None);
+        let this = ThisCpu::new(&self.clock, self.cpus);
         let timer = &TIMERS[this.id()];
         if !timer.is_on() {
             return;
         }
-        self.panic_if_due(&this);
-        let due = timer.due(self.clock.now());
-        if let Some(missed) = due.tick {
-            self.flood.tick(&this, missed, |fired: Fired| {
-                outcome::keep_fired(this.id(), fired);
-            });
-        }
-        if due.alarm {
-            self.flood.timer(&this);
-        }
-        timer.set(&self.clock);
+        timer.handle(&self.clock, || {
+            self.panic_if_due(&this);
+            let due = timer.due(self.clock.now());
+            if let Some(missed) = due.tick {
+                self.flood.tick(&this, missed, |fired: Fired| {
+                    outcome::keep_fired(this.id(), fired);
+                });
+            }
+            if due.alarm {
+                self.flood.timer(&this);
+            }
+            timer.set(&self.clock);
+        });
     }
 
     fn on_nmi(&self) {
-        let this = ThisCpu::new(&self.clock, self.cpus, None);
+        let this = ThisCpu::new(&self.clock, self.cpus);
         if TOLD.load(Ordering::Acquire) && this.id() + 1 == usize::from(self.cpus) {
             self.panic(&this);
         }

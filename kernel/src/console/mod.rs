@@ -14,7 +14,7 @@ use nostall_work::console::{
 use spin::Once;
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock, SerialPort};
-use crate::{crew, log, report};
+use crate::{crew, die, log, pstore};
 use cpu::{TICK, TIMERS, ThisCpu};
 
 /// What an access takes on a PC's bus: as in the model's profile `pc-16550a`.
@@ -234,12 +234,13 @@ impl<P: Path + Sync> Experiment<P> {
     fn panic(&self, this: &ThisCpu<'_>) -> ! {
         let at = self.clock.now();
         self.flood.panic(this);
+        // First of all that comes after the flush: what is told then is a test's.
+        pstore::last_words();
         self.tell(Some(at));
-        report::last_words(&Report::Panic {
+        die(&Report::Panic {
             cpu: this.id() as u16,
             message: Report::text(format_args!("{FIRST_WORDS}")),
-        });
-        arch::end(arch::Ending::Failure)
+        })
     }
 
     fn tell(&self, panic: Option<Nanos>) {

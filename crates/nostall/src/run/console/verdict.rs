@@ -134,17 +134,22 @@ impl Run {
             let unknown = unfinished.iter().any(Option::is_none);
             unknown.then(|| "the last line is none that was logged".to_owned())
         });
+        let again = self.panicked.checked.begun_twice;
+        // Who prints inline has no mark for a line that a panic cuts: it spoils that one.
+        let spoils = match self.strategy {
+            Strategy::Bounded => 0,
+            Strategy::PrintInline | Strategy::FifoInline => 1,
+        };
+        let holds = damage.len() <= spoils && again <= 1 && (told.is_none() || spoils > 0);
         let text = match &told {
+            Some(_) if holds => "spoils the line that a panic cuts, and no other".to_owned(),
             Some(damage) => format!("spoils a line in a panic: {damage}"),
-            None if self.panicked.checked.begun_twice > 0 => {
+            None if again > 0 => {
                 "begins a line twice in a panic, which a stopped CPU was sending".to_owned()
             }
             None => "brings every line once, as logged, in a panic, too".to_owned(),
         };
-        judge(
-            told.is_none() && self.panicked.checked.begun_twice <= 1,
-            text,
-        );
+        judge(holds, text);
     }
 }
 

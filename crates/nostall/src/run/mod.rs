@@ -95,12 +95,13 @@ pub struct Args {
           value_parser = clap::value_parser!(u16).range(1..=64))]
     cpus: Option<u16>,
 
-    /// The model's serial port (with --on model)
+    /// The serial port (with --on model; for console with --on qemu, too)
     ///
     /// `vm` empties at once, as virtual ones do; `pc-16550a` at 115,200 baud, and
     /// `fast-16550a` is another one of that kind with a published figure;
     /// `hp-dl380-gen9` is the slow port of a management controller.
-    /// If not given it is `vm`, and for console first `pc-16550a` and then `hp-dl380-gen9`.
+    /// If not given it is `vm`, and for console first `pc-16550a` and then `hp-dl380-gen9`
+    /// (in QEMU the first alone).
     #[arg(long, value_name = "NAME", value_parser = on::profile)]
     profile: Option<Profile>,
 

@@ -83,11 +83,11 @@ impl Run {
         let record = self.panicked.panic.and_then(|panic| panic.record);
         let text = match record {
             Some(record) if record.is_whole => format!(
-                "leaves the panic's text in persistent RAM, in the last {} bytes of log",
+                "leaves a panic's text in persistent RAM, {} bytes",
                 record.bytes
             ),
-            Some(_) => "leaves something else in persistent RAM than the end of its log".to_owned(),
-            None => "leaves no record in persistent RAM".to_owned(),
+            Some(_) => "leaves something else than its log's end in persistent RAM".to_owned(),
+            None => "leaves nothing in persistent RAM".to_owned(),
         };
         judge(record.is_some_and(|record| record.is_whole), text);
         self.judge_lines_in_panic(judge);

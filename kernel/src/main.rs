@@ -33,6 +33,7 @@ mod arch;
 mod arch;
 
 use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use nostall_io::Processor;
 use nostall_work::{Report, WorkList};
@@ -56,6 +57,7 @@ fn main(boot: &Boot) -> ! {
     arch::set_serial_port(list.window);
     let machine = Machine::start(list.cpus, list.timer);
     log::start(*machine.clock());
+    pstore::start();
     log::line(format_args!(
         "nostall's reference kernel, {} CPUs",
         list.cpus
@@ -71,11 +73,34 @@ fn main(boot: &Boot) -> ! {
 fn panic(info: &PanicInfo<'_>) -> ! {
     let place = info.location().map_or(("?", 0), |l| (l.file(), l.line()));
     let message = Report::text(format_args!("{} ({}:{})", info.message(), place.0, place.1));
-    log::line(format_args!("Kernel panic: {message}"));
-    pstore::last_words();
-    report::last_words(&Report::Panic {
-        cpu: Cpu.id() as u16,
-        message,
-    });
+    log::last_line(format_args!("Kernel panic: {message}"));
+    let cpu = Cpu.id() as u16;
+    die(&Report::Panic { cpu, message })
+}
+
+/// The CPU that dies first, plus 1.
+static DYING: AtomicUsize = AtomicUsize::new(0);
+
+/// Leaves the log in persistent RAM, because the kernel dies: after what is to be on a
+/// console first, and before all else that is to be told.
+///
+/// Who dies in here, or dies again, keeps what there is. Who comes after another CPU waits
+/// for it to end the machine; but not for ever, for it may be dead in here.
+fn leave_record() {
+    /// Looks: some times as long as all of it takes.
+    const PATIENCE: u32 = 10_000_000;
+
+    let me = Cpu.id() + 1;
+    match DYING.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => pstore::last_words(),
+        Err(first) if first == me => {}
+        Err(_) => (0..PATIENCE).for_each(|_| Cpu.relax()),
+    }
+}
+
+/// The end, of which the log has the reason by now.
+fn die(report: &Report) -> ! {
+    leave_record();
+    report::last_words(report);
     arch::end(arch::Ending::Failure)
 }

@@ -1,10 +1,12 @@
 //! Persistent RAM: recording function entries there, dying, and recovering.
 
+use core::ptr::NonNull;
+
 use nostall_io::Nanos;
 use nostall_pstore::Ram;
 use nostall_work::Report;
 use nostall_work::pstore::{
-    Crew, FEWEST_CPUS, Job, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, measure, recover,
+    Crew, FEWEST_CPUS, Job, LOGS, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, measure, recover,
 };
 use spin::Mutex;
 use spin::mutex::SpinMutex;
@@ -17,9 +19,20 @@ const BOUND: Nanos = Nanos::from_secs(15);
 
 static PIPES: Pipes = Pipes::new();
 
-/// Where this kernel writes what it has printed, and its log, when it dies; once it
-/// has been told to.
-static LOGS: Mutex<Option<Logs<'static>>> = Mutex::new(None);
+/// Where a kernel that dies leaves its log, if this machine has such a place, and it has
+/// not done so.
+static PLACE: Mutex<Option<Place>> = Mutex::new(None);
+
+struct Place(NonNull<u8>);
+
+// SAFETY: an address, the same on all CPUs. Who has the memory there, see `last_words`.
+unsafe impl Send for Place {}
+
+/// From now on a kernel that dies leaves its log.
+pub fn start() {
+    let ram = arch::persistent_ram().ok();
+    *PLACE.lock() = ram.map(|(start, _)| Place(start));
+}
 
 /// The CPUs whose functions are recorded, and their clock.
 pub struct Machine<'a> {
@@ -38,9 +51,6 @@ impl Machine<'_> {
             Job::Crash => {
                 self.move_blocks(Strategy::PerCpuClock);
                 self.recover();
-                // SAFETY: the last job; the two above are done with it.
-                let region = unsafe { region() };
-                *LOGS.lock() = Logs::open(region, self.cpus);
                 panic!("on purpose, with the traces of {} CPUs", self.cpus);
             }
             Job::Recover => self.recover(),
@@ -73,16 +83,18 @@ impl Machine<'_> {
     }
 }
 
-/// What a dying kernel does first of all. Not twice: who dies in here keeps what
-/// there is.
+/// Leaves the log in persistent RAM, because the kernel dies. Once.
 pub fn last_words() {
-    let Some(mut logs) = LOGS.try_lock() else {
-        return;
-    };
-    if let Some(logs) = &mut *logs {
+    let place = PLACE.try_lock().and_then(|mut place| place.take());
+    let Some(Place(start)) = place else { return };
+    // SAFETY: the logs' part of the region, mapped RAM in which nothing else lies
+    // (`REGION`). But for the traces behind it nobody has any of it but who comes here,
+    // which is once.
+    let memory = unsafe { Ram::new(start, LOGS) };
+    if let Some(mut logs) = Logs::open(memory) {
         log::with(|now, log| {
-            logs.print(log);
             logs.panic(now, log);
+            logs.print(log);
         });
     }
 }
@@ -91,10 +103,13 @@ pub fn last_words() {
 ///
 /// # Safety
 ///
-/// Nothing else has any of it any more: jobs run one after the other, and only the
-/// last one, which ends the machine, leaves a part in [`LOGS`].
+/// Nothing else has any of it any more: jobs run one after the other, and a kernel that
+/// dies, which has the logs' part of it, does not go on with them.
 unsafe fn region() -> Ram<'static> {
-    let (start, len) = arch::persistent_ram();
+    let (start, len) = match arch::persistent_ram() {
+        Ok(ram) => ram,
+        Err(why) => panic!("{why}"),
+    };
     // SAFETY: mapped RAM in which nothing else lies (`REGION`), and the caller's.
     unsafe { Ram::new(start, len) }
 }

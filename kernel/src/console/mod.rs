@@ -9,17 +9,13 @@ use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, LineSettings, Model, Settings};
 use nostall_work::Report;
 use nostall_work::console::{
-    Bounded, FIRST_WORDS, Fired, Flood, Inline, Job, Pace, Path, PerCpu, Serial, Strategy, Throttle,
+    Bounded, FIRST_WORDS, Fired, Flood, Inline, Job, Path, PerCpu, Serial, Strategy, Throttle,
 };
 use spin::Once;
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock, SerialPort};
-use crate::second::SecondTask;
-use crate::{crew, log, report};
+use crate::{crew, die, leave_record, log};
 use cpu::{TICK, TIMERS, ThisCpu};
-
-/// What an access takes on a PC's bus: as in the model's profile `pc-16550a`.
-const ACCESS: Nanos = Nanos(1_700);
 
 /// Until the first line: all CPUs have found their errand by then.
 const BEFORE: Nanos = Nanos::from_millis(100);
@@ -30,9 +26,6 @@ const BOUND: Nanos = Nanos::from_secs(10);
 /// Longer than CPUs take to stop, if they are not stopped themselves.
 const STOP: Nanos = Nanos::from_millis(100);
 
-/// How often whoever is through looks whether all is over.
-const LOOK: Nanos = Nanos::from_millis(1);
-
 /// Lines whose delay is kept, and bytes whose arrival is.
 const LINES: usize = 16 << 10;
 const BYTES: usize = 64 << 10;
@@ -40,9 +33,6 @@ const BYTES: usize = 64 << 10;
 static DELAYS: [AtomicU64; LINES] = [const { AtomicU64::new(u64::MAX) }; LINES];
 static ARRIVALS: [AtomicU32; BYTES] = [const { AtomicU32::new(0) }; BYTES];
 static CPUS: [PerCpu; MAX_CPUS] = [const { PerCpu::new() }; MAX_CPUS];
-
-/// What a second task got of each CPU, in nanoseconds.
-static GIVEN_AWAY: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
 type Port = Throttle<'static, SerialPort, MachineClock>;
 
@@ -84,11 +74,8 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
     assert!(RUNNING.get().is_none(), "console: once a boot");
     let clock = *clock;
     let line = LineSettings::baud(job.rate);
-    let pace = Pace {
-        access: ACCESS,
-        frame: line.frame_time(),
-    };
-    let port = PORT.call_once(|| Throttle::new(arch::serial_port(), clock, pace, &ARRIVALS));
+    let (port, frame) = (arch::serial_port(), line.frame_time());
+    let port = PORT.call_once(|| Throttle::new(port, clock, job.pace, frame, &ARRIVALS));
     let settings = Settings {
         // Nothing to be found out.
         model: Some(Model::Uart16550A),
@@ -179,47 +166,45 @@ fn stop_others(clock: &MachineClock, cpus: u16) {
 impl<P: Path + Sync> Run for Experiment<P> {
     fn run(&self) {
         let errand = |cpu: usize| {
-            let second = SecondTask::new(self.clock);
-            let this = ThisCpu::new(&self.clock, self.cpus, Some(&second));
+            let this = ThisCpu::new(&self.clock, self.cpus);
             // Not all at once, as Linux's are not.
             let phase = TICK * (cpu as u64 + 1) / u64::from(self.cpus);
             TIMERS[cpu].start(&self.clock, self.start + phase);
             self.clock.wait_until(self.start);
-            let before = second.granted();
             self.flood.run(&this);
             // A panic comes even if all has been sent before.
             while self.panic_at.is_some() || !self.flood.is_over() {
-                this.sleep_until(this.now() + LOOK);
+                this.sleep_until(this.now() + TICK);
             }
             TIMERS[cpu].stop();
-            let given_away = second.granted() - before;
-            GIVEN_AWAY[cpu].store(given_away.0, Ordering::Relaxed);
         };
         crew::together(self.cpus, &errand, &self.clock, BOUND);
         self.tell(None);
     }
 
     fn on_timer(&self) {
-        let this = ThisCpu::new(&self.clock, self.cpus, None);
+        let this = ThisCpu::new(&self.clock, self.cpus);
         let timer = &TIMERS[this.id()];
         if !timer.is_on() {
             return;
         }
-        self.panic_if_due(&this);
-        let due = timer.due(self.clock.now());
-        if let Some(missed) = due.tick {
-            self.flood.tick(&this, missed, |fired: Fired| {
-                outcome::keep_fired(this.id(), fired);
-            });
-        }
-        if due.alarm {
-            self.flood.timer(&this);
-        }
-        timer.set(&self.clock);
+        timer.handle(&self.clock, || {
+            self.panic_if_due(&this);
+            let due = timer.due(self.clock.now());
+            if let Some(missed) = due.tick {
+                self.flood.tick(&this, missed, |fired: Fired| {
+                    outcome::keep_fired(this.id(), fired);
+                });
+            }
+            if due.alarm {
+                self.flood.timer(&this);
+            }
+            timer.set(&self.clock);
+        });
     }
 
     fn on_nmi(&self) {
-        let this = ThisCpu::new(&self.clock, self.cpus, None);
+        let this = ThisCpu::new(&self.clock, self.cpus);
         if TOLD.load(Ordering::Acquire) && this.id() + 1 == usize::from(self.cpus) {
             self.panic(&this);
         }
@@ -243,12 +228,12 @@ impl<P: Path + Sync> Experiment<P> {
     fn panic(&self, this: &ThisCpu<'_>) -> ! {
         let at = self.clock.now();
         self.flood.panic(this);
+        leave_record();
         self.tell(Some(at));
-        report::last_words(&Report::Panic {
+        die(&Report::Panic {
             cpu: this.id() as u16,
             message: Report::text(format_args!("{FIRST_WORDS}")),
-        });
-        arch::end(arch::Ending::Failure)
+        })
     }
 
     fn tell(&self, panic: Option<Nanos>) {

@@ -72,8 +72,7 @@ impl Measured {
 }
 
 impl Run {
-    /// That all of a panic's text arrives, and no more: a CPU that was stopped between
-    /// writing bytes and noting it has them written again.
+    /// That all of a panic's text arrives, and is left in persistent RAM.
     fn judge_panic(&self, judge: &mut impl FnMut(bool, String)) {
         let last = self.panicked.panic.and_then(|panic| panic.last_byte);
         let text = match last {
@@ -81,6 +80,17 @@ impl Run {
             None => "does not bring a panic's text",
         };
         judge(last.is_some(), text.to_owned());
+        let record = self.panicked.panic.and_then(|panic| panic.record);
+        let text = match record {
+            Some(record) if record.is_whole => format!(
+                "leaves a panic's text in persistent RAM, {} bytes",
+                record.bytes
+            ),
+            Some(_) => "leaves something else than its log's end in persistent RAM".to_owned(),
+            None => "leaves nothing in persistent RAM".to_owned(),
+        };
+        judge(record.is_some_and(|record| record.is_whole), text);
+        self.judge_lines_in_panic(judge);
     }
 
     fn judge(&self, frame: Nanos, judge: &mut impl FnMut(bool, String)) {
@@ -112,6 +122,11 @@ impl Run {
             None => "never brings a panic's text".to_owned(),
         };
         judge(first.is_some_and(|first| first <= bound), text);
+        self.judge_lines_in_panic(judge);
+    }
+
+    /// That what a panic cut short is as it was logged.
+    fn judge_lines_in_panic(&self, judge: &mut impl FnMut(bool, String)) {
         let damage = &self.panicked.checked.damage;
         let unfinished = &self.panicked.checked.unfinished;
         let told = damage.first().map(ToString::to_string);
@@ -119,17 +134,22 @@ impl Run {
             let unknown = unfinished.iter().any(Option::is_none);
             unknown.then(|| "the last line is none that was logged".to_owned())
         });
+        let again = self.panicked.checked.begun_twice;
+        // Who prints inline has no mark for a line that a panic cuts: it spoils that one.
+        let spoils = match self.strategy {
+            Strategy::Bounded => 0,
+            Strategy::PrintInline | Strategy::FifoInline => 1,
+        };
+        let holds = damage.len() <= spoils && again <= 1 && (told.is_none() || spoils > 0);
         let text = match &told {
+            Some(_) if holds => "spoils the line that a panic cuts, and no other".to_owned(),
             Some(damage) => format!("spoils a line in a panic: {damage}"),
-            None if self.panicked.checked.begun_twice > 0 => {
+            None if again > 0 => {
                 "begins a line twice in a panic, which a stopped CPU was sending".to_owned()
             }
             None => "brings every line once, as logged, in a panic, too".to_owned(),
         };
-        judge(
-            told.is_none() && self.panicked.checked.begun_twice <= 1,
-            text,
-        );
+        judge(holds, text);
     }
 }
 

@@ -7,7 +7,7 @@ use nostall_work::Report;
 use riscv::register::{scause, sepc, stval};
 
 use super::{Cpu, Ending, cpus, end, paging, plic, semihosting};
-use crate::report;
+use crate::{console, report};
 
 global_asm!(
     ".set FRAME_SIZE, {size}",
@@ -38,9 +38,15 @@ extern "C" fn rust_trap(frame: &Frame) {
         cpus::count_interrupt();
     }
     match (cause.is_interrupt(), cause.code()) {
-        (true, TIMER_INTERRUPT) => cpus::on_timer(),
+        (true, TIMER_INTERRUPT) => {
+            cpus::on_timer();
+            console::on_timer();
+        }
         // From another CPU: look whether there is something to do.
-        (true, SOFTWARE_INTERRUPT) => cpus::on_wake(),
+        (true, SOFTWARE_INTERRUPT) => {
+            cpus::on_wake();
+            console::on_call();
+        }
         (true, EXTERNAL_INTERRUPT) => plic::on_interrupt(),
         // Nobody takes our reports; to report this would only bring us here again.
         (false, BREAKPOINT) => semihosting::nobody_listens(),

@@ -125,8 +125,9 @@ pub fn wake_others() {
     LocalApic::of_this_cpu().wake_others();
 }
 
-/// Interrupts all other CPUs, whatever they have masked.
-pub fn send_nmi_to_others() {
+/// Interrupts all other CPUs, whatever they have masked; they come to
+/// [`console::on_call`](crate::console::on_call).
+pub fn call_others() {
     LocalApic::of_this_cpu().send_nmi_to_others();
 }
 

@@ -38,7 +38,7 @@ const LOOK: Nanos = Nanos::from_millis(1);
 const LINES: usize = 16 << 10;
 const BYTES: usize = 64 << 10;
 
-static DELAYS: [AtomicU64; LINES] = [const { AtomicU64::new(u64::MAX) }; LINES];
+static DELAYS: [AtomicU64; LINES] = [const { AtomicU64::new(0) }; LINES];
 static ARRIVALS: [AtomicU32; BYTES] = [const { AtomicU32::new(0) }; BYTES];
 static CPUS: [PerCpu; MAX_CPUS] = [const { PerCpu::new() }; MAX_CPUS];
 
@@ -86,6 +86,10 @@ trait Run {
 /// Does the job, the `item`th of the list. Once: its memory is the kernel's.
 pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineClock) {
     assert!(RUNNING.get().is_none(), "console: once a boot");
+    // Not logged. Here, so that it takes no room in the image.
+    for delay in &DELAYS {
+        delay.store(u64::MAX, Ordering::Relaxed);
+    }
     let clock = *clock;
     let line = LineSettings::baud(job.rate);
     let pace = Pace {

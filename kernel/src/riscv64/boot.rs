@@ -16,18 +16,17 @@ pub const MAX_CPUS: usize = 64;
 /// Bytes from one CPU's stack to the next, the guard page below it included. Reading a
 /// card takes 28 KiB.
 pub const STACK_STRIDE: usize = 17 * 4096;
-/// Bytes of the stack on which a CPU deals with exceptions and interrupts. A panic takes
-/// 7 KiB and more, and there is no guard page below.
-const TRAP_STACK_SIZE: usize = 16 << 10;
+/// The same of the stacks on which a CPU deals with exceptions and interrupts.
+pub const TRAP_STACK_STRIDE: usize = 5 * 4096;
 
 global_asm!(
     ".set MAX_CPUS, {max}",
     ".set STACK_STRIDE, {stride}",
-    ".set TRAP_STACK_SIZE, {trap_stack}",
+    ".set TRAP_STACK_STRIDE, {trap_stride}",
     include_str!("boot.s"),
     max = const MAX_CPUS,
     stride = const STACK_STRIDE,
-    trap_stack = const TRAP_STACK_SIZE,
+    trap_stride = const TRAP_STACK_STRIDE,
 );
 
 /// Every CPU comes here from boot.s, with the hart's id and its own number; the first one

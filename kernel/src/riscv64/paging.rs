@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use riscv::register::satp;
 
-use super::boot::{MAX_CPUS, STACK_STRIDE};
+use super::boot::{MAX_CPUS, STACK_STRIDE, TRAP_STACK_STRIDE};
 use super::tree;
 
 const PAGE: usize = 4096;
@@ -83,6 +83,7 @@ unsafe extern "C" {
     safe static __rodata_end: u8;
     safe static __image_end: u8;
     safe static stacks: u8;
+    safe static trap_stacks: u8;
 }
 
 /// Where the image begins.
@@ -159,11 +160,16 @@ fn rights(page: usize) -> Option<u64> {
     }
 }
 
-/// The lowest page of each CPU's stack.
+/// The lowest page of each CPU's stacks.
 fn is_guard(address: usize) -> bool {
-    address
-        .checked_sub((&raw const stacks).addr())
-        .is_some_and(|offset| offset / STACK_STRIDE < MAX_CPUS && offset % STACK_STRIDE < PAGE)
+    let all = [
+        (&raw const stacks, STACK_STRIDE),
+        (&raw const trap_stacks, TRAP_STACK_STRIDE),
+    ];
+    all.into_iter().any(|(first, stride)| {
+        let offset = address.checked_sub(first.addr());
+        offset.is_some_and(|offset| offset / stride < MAX_CPUS && offset % stride < PAGE)
+    })
 }
 
 /// Between the start of RAM and the image.

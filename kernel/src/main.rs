@@ -55,6 +55,7 @@ fn main(boot: &Boot) -> ! {
     arch::set_serial_port(list.window);
     let machine = Machine::start(list.cpus, list.timer);
     log::start(*machine.clock());
+    pstore::start();
     log::line(format_args!(
         "nostall's reference kernel, {} CPUs",
         list.cpus
@@ -70,11 +71,14 @@ fn main(boot: &Boot) -> ! {
 fn panic(info: &PanicInfo<'_>) -> ! {
     let place = info.location().map_or(("?", 0), |l| (l.file(), l.line()));
     let message = Report::text(format_args!("{} ({}:{})", info.message(), place.0, place.1));
-    log::line(format_args!("Kernel panic: {message}"));
+    log::last_line(format_args!("Kernel panic: {message}"));
+    let cpu = Cpu.id() as u16;
+    die(&Report::Panic { cpu, message })
+}
+
+/// The end, of which the log has the reason by now.
+fn die(report: &Report) -> ! {
     pstore::last_words();
-    report::last_words(&Report::Panic {
-        cpu: Cpu.id() as u16,
-        message,
-    });
+    report::last_words(report);
     arch::end(arch::Ending::Failure)
 }

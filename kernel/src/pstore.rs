@@ -1,15 +1,18 @@
 //! Persistent RAM: recording function entries there, dying, and recovering.
 
-use nostall_io::Nanos;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use nostall_io::{Nanos, Processor};
 use nostall_pstore::Ram;
 use nostall_work::Report;
 use nostall_work::pstore::{
-    Crew, FEWEST_CPUS, Job, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, measure, recover,
+    Crew, FEWEST_CPUS, Job, LOGS, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, measure, recover,
 };
-use spin::Mutex;
 use spin::mutex::SpinMutex;
+use spin::{Mutex, Once};
 
-use crate::arch::{self, MachineClock};
+use crate::arch::{self, Cpu, MachineClock};
 use crate::{crew, log, report};
 
 /// Longer than a stage waits for its neighbours, of which there are two.
@@ -17,9 +20,26 @@ const BOUND: Nanos = Nanos::from_secs(15);
 
 static PIPES: Pipes = Pipes::new();
 
-/// Where this kernel writes what it has printed, and its log, when it dies; once it
-/// has been told to.
-static LOGS: Mutex<Option<Logs<'static>>> = Mutex::new(None);
+/// Where a kernel that dies leaves its log, if this machine has such a place.
+static PLACE: Once<Place> = Once::new();
+
+struct Place(NonNull<u8>);
+
+// SAFETY: an address, the same on all CPUs; who has the memory there, see `last_words`.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+/// The CPU that writes there, plus 1; and when it is through.
+static WRITER: AtomicUsize = AtomicUsize::new(0);
+static WRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// From now on a kernel that dies leaves its log.
+pub fn start() {
+    if let Ok((start, _)) = arch::persistent_ram() {
+        PLACE.call_once(|| Place(start));
+    }
+}
 
 /// The CPUs whose functions are recorded, and their clock.
 pub struct Machine<'a> {
@@ -38,9 +58,6 @@ impl Machine<'_> {
             Job::Crash => {
                 self.move_blocks(Strategy::PerCpuClock);
                 self.recover();
-                // SAFETY: the last job; the two above are done with it.
-                let region = unsafe { region() };
-                *LOGS.lock() = Logs::open(region, self.cpus);
                 panic!("on purpose, with the traces of {} CPUs", self.cpus);
             }
             Job::Recover => self.recover(),
@@ -73,17 +90,38 @@ impl Machine<'_> {
     }
 }
 
-/// What a dying kernel does first of all. Not twice: who dies in here keeps what
-/// there is.
+/// Leaves the log in persistent RAM, because the kernel dies: after what is to be on a
+/// console first, and before the end of the machine.
+///
+/// Once: who dies in here, or dies again, keeps what there is. Who comes while another CPU
+/// is in here waits for it, for it is the end of the machine that comes next.
 pub fn last_words() {
-    let Some(mut logs) = LOGS.try_lock() else {
-        return;
-    };
-    if let Some(logs) = &mut *logs {
-        log::with(|now, log| {
-            logs.print(log);
-            logs.panic(now, log);
-        });
+    /// Looks: some times as long as all of it takes, and then that CPU is dead in here.
+    const PATIENCE: u32 = 10_000_000;
+
+    let Some(place) = PLACE.get() else { return };
+    let me = Cpu.id() + 1;
+    match WRITER.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed) {
+        Ok(_) => {
+            // SAFETY: the logs' part of the region: mapped RAM in which nothing else lies
+            // (`REGION`), and which, but for its traces, nobody has but who comes here,
+            // which is once.
+            let memory = unsafe { Ram::new(place.0, LOGS) };
+            if let Some(mut logs) = Logs::open(memory) {
+                log::with(|now, log| {
+                    logs.panic(now, log);
+                    logs.print(log);
+                });
+            }
+            WRITTEN.store(true, Ordering::Release);
+        }
+        Err(writer) if writer == me => {}
+        Err(_) => {
+            let _ = (0..PATIENCE).find(|_| {
+                Cpu.relax();
+                WRITTEN.load(Ordering::Acquire)
+            });
+        }
     }
 }
 
@@ -91,10 +129,13 @@ pub fn last_words() {
 ///
 /// # Safety
 ///
-/// Nothing else has any of it any more: jobs run one after the other, and only the
-/// last one, which ends the machine, leaves a part in [`LOGS`].
+/// Nothing else has any of it any more: jobs run one after the other, and a kernel that
+/// dies, which has the logs' part of it, does not go on with them.
 unsafe fn region() -> Ram<'static> {
-    let (start, len) = arch::persistent_ram();
+    let (start, len) = match arch::persistent_ram() {
+        Ok(ram) => ram,
+        Err(why) => panic!("{why}"),
+    };
     // SAFETY: mapped RAM in which nothing else lies (`REGION`), and the caller's.
     unsafe { Ram::new(start, len) }
 }

@@ -14,8 +14,7 @@ use nostall_work::console::{
 use spin::Once;
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock, SerialPort};
-use crate::second::SecondTask;
-use crate::{crew, log, report};
+use crate::{crew, die, log, pstore};
 use cpu::{TICK, TIMERS, ThisCpu};
 
 /// What an access takes on a PC's bus: as in the model's profile `pc-16550a`.
@@ -31,9 +30,6 @@ const BOUND: Nanos = Nanos::from_secs(10);
 /// may take for ever: a panic goes on after this, as on Linux.
 const STOP: Nanos = Nanos::from_secs(1);
 
-/// How often whoever is through looks whether all is over.
-const LOOK: Nanos = Nanos::from_millis(1);
-
 /// Lines whose delay is kept, and bytes whose arrival is.
 const LINES: usize = 16 << 10;
 const BYTES: usize = 64 << 10;
@@ -41,9 +37,6 @@ const BYTES: usize = 64 << 10;
 static DELAYS: [AtomicU64; LINES] = [const { AtomicU64::new(0) }; LINES];
 static ARRIVALS: [AtomicU32; BYTES] = [const { AtomicU32::new(0) }; BYTES];
 static CPUS: [PerCpu; MAX_CPUS] = [const { PerCpu::new() }; MAX_CPUS];
-
-/// What a second task got of each CPU, in nanoseconds.
-static GIVEN_AWAY: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
 type Port = Throttle<'static, SerialPort, MachineClock>;
 
@@ -194,47 +187,45 @@ fn stop_others(clock: &MachineClock, cpus: u16) {
 impl<P: Path + Sync> Run for Experiment<P> {
     fn run(&self) {
         let errand = |cpu: usize| {
-            let second = SecondTask::new(self.clock);
-            let this = ThisCpu::new(&self.clock, self.cpus, Some(&second));
+            let this = ThisCpu::new(&self.clock, self.cpus);
             // Not all at once, as Linux's are not.
             let phase = TICK * (cpu as u64 + 1) / u64::from(self.cpus);
             TIMERS[cpu].start(&self.clock, self.start + phase);
             self.clock.wait_until(self.start);
-            let before = second.granted();
             self.flood.run(&this);
             // A panic comes even if all has been sent before.
             while self.panic_at.is_some() || !self.flood.is_over() {
-                this.sleep_until(this.now() + LOOK);
+                this.sleep_until(this.now() + TICK);
             }
             TIMERS[cpu].stop();
-            let given_away = second.granted() - before;
-            GIVEN_AWAY[cpu].store(given_away.0, Ordering::Relaxed);
         };
         crew::together(self.cpus, &errand, &self.clock, BOUND);
         self.tell(None);
     }
 
     fn on_timer(&self) {
-        let this = ThisCpu::new(&self.clock, self.cpus, None);
+        let this = ThisCpu::new(&self.clock, self.cpus);
         let timer = &TIMERS[this.id()];
         if !timer.is_on() {
             return;
         }
-        self.panic_if_due(&this);
-        let due = timer.due(self.clock.now());
-        if let Some(missed) = due.tick {
-            self.flood.tick(&this, missed, |fired: Fired| {
-                outcome::keep_fired(this.id(), fired);
-            });
-        }
-        if due.alarm {
-            self.flood.timer(&this);
-        }
-        timer.set(&self.clock);
+        timer.handle(&self.clock, || {
+            self.panic_if_due(&this);
+            let due = timer.due(self.clock.now());
+            if let Some(missed) = due.tick {
+                self.flood.tick(&this, missed, |fired: Fired| {
+                    outcome::keep_fired(this.id(), fired);
+                });
+            }
+            if due.alarm {
+                self.flood.timer(&this);
+            }
+            timer.set(&self.clock);
+        });
     }
 
     fn on_call(&self) {
-        let this = ThisCpu::new(&self.clock, self.cpus, None);
+        let this = ThisCpu::new(&self.clock, self.cpus);
         let told = TOLD.load(Ordering::Acquire);
         if told != NOT_YET && this.id() + 1 == usize::from(self.cpus) {
             self.panic(&this, Nanos(told));
@@ -260,12 +251,13 @@ impl<P: Path + Sync> Experiment<P> {
     /// As it was told to at `at`: where interrupts can be masked that may have been long ago.
     fn panic(&self, this: &ThisCpu<'_>, at: Nanos) -> ! {
         self.flood.panic(this);
+        // First of all that comes after the flush: what is told then is a test's.
+        pstore::last_words();
         self.tell(Some(at));
-        report::last_words(&Report::Panic {
+        die(&Report::Panic {
             cpu: this.id() as u16,
             message: Report::text(format_args!("{FIRST_WORDS}")),
-        });
-        arch::end(arch::Ending::Failure)
+        })
     }
 
     fn tell(&self, panic: Option<Nanos>) {

@@ -7,7 +7,8 @@ use nostall_work::Report;
 use nostall_work::console::{Context, Delays, Fired, Held, Hold, Times, Told, What};
 use spin::Mutex;
 
-use super::{CPUS, DELAYS, GIVEN_AWAY, Port};
+use super::cpu::TIMERS;
+use super::{CPUS, DELAYS, Port};
 use crate::report;
 
 /// Times that CPUs were held, at most.
@@ -69,11 +70,11 @@ pub fn tell(flooded: &Flooded<'_>) {
         overrun: flooded.port.overrun(),
         panic: flooded.panic.map(|at| at.0),
     });
-    let cpus = CPUS.iter().zip(&GIVEN_AWAY).enumerate();
-    for (cpu, (flood, given_away)) in cpus.take(flooded.cpus.into()) {
+    let cpus = CPUS.iter().zip(&TIMERS).enumerate();
+    for (cpu, (flood, timer)) in cpus.take(flooded.cpus.into()) {
         tell(Told::Cpu {
             cpu: cpu as u16,
-            given_away: given_away.load(Ordering::Relaxed),
+            given_away: timer.given_away().0,
             ticks: flood.ticks(),
             missed: flood.missed(),
         });

@@ -5,8 +5,8 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use core::slice;
 
-use nostall_work::FIRMWARE_DONE;
 use nostall_work::pstore::REGION;
+use nostall_work::{FIRMWARE_DONE, Report, Text};
 
 use super::{cpus, firmware, paging, tree};
 use crate::Boot;
@@ -71,23 +71,22 @@ fn input() -> &'static [u8] {
 
 /// The RAM that outlives the kernel if the machine keeps it: start and length.
 ///
-/// Panics if this machine has none there, or something else lies in it.
-pub fn persistent_ram() -> (NonNull<u8>, usize) {
+/// Or why there is none: no RAM is there, or something else lies in it.
+pub fn persistent_ram() -> Result<(NonNull<u8>, usize), Text> {
     let ram = paging::ram();
     let region = ram.start + REGION.start..ram.start + REGION.end;
-    assert!(
-        region.end <= ram.end,
-        "no RAM at {region:#x?} to keep records in"
-    );
+    if region.end > ram.end {
+        let why = format_args!("no RAM at {region:#x?} to keep records in");
+        return Err(Report::text(why));
+    }
     let others = [Some(paging::image()), Some(tree::place()), tree::initrd()];
-    for other in others.into_iter().flatten().chain(tree::reserved()) {
-        assert!(
-            !overlap(&region, &other),
-            "persistent RAM, at {region:#x?}, is in use: {other:#x?}"
-        );
+    let mut others = others.into_iter().flatten().chain(tree::reserved());
+    if let Some(other) = others.find(|other| overlap(&region, other)) {
+        let why = format_args!("persistent RAM, at {region:#x?}, is in use: {other:#x?}");
+        return Err(Report::text(why));
     }
     let start = NonNull::new(region.start as *mut u8).expect("not null");
-    (start, (region.end - region.start) as usize)
+    Ok((start, (region.end - region.start) as usize))
 }
 
 const fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {

@@ -7,6 +7,7 @@ use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use nostall_work::pstore::REGION;
+use nostall_work::{Report, Text};
 
 use super::{apic, cpus, paging, traps};
 use crate::Boot;
@@ -155,14 +156,14 @@ static PERSISTENT: AtomicBool = AtomicBool::new(false);
 
 /// The RAM that outlives the kernel if the machine keeps it: start and length.
 ///
-/// Panics if this machine has none there.
-pub fn persistent_ram() -> (NonNull<u8>, usize) {
-    assert!(
-        PERSISTENT.load(Ordering::Relaxed),
-        "no RAM at {REGION:#x?} to keep records in"
-    );
+/// Or why there is none.
+pub fn persistent_ram() -> Result<(NonNull<u8>, usize), Text> {
+    if !PERSISTENT.load(Ordering::Relaxed) {
+        let why = format_args!("no RAM at {REGION:#x?} to keep records in");
+        return Err(Report::text(why));
+    }
     let start = NonNull::new(REGION.start as *mut u8).expect("not null");
-    (start, (REGION.end - REGION.start) as usize)
+    Ok((start, (REGION.end - REGION.start) as usize))
 }
 
 /// Copied, because the boot protocol's text lies in low memory, which the other

@@ -12,8 +12,7 @@ use x86_64::structures::idt::InterruptDescriptorTable;
 use super::apic::LocalApic;
 use super::cpus::{Cpu, EMERGENCY_STACK};
 use super::paging;
-use super::{Ending, end};
-use crate::{console, machine, report};
+use crate::{console, die, log, machine};
 
 /// What cannot be masked (Intel SDM volume 3, "Nonmaskable Interrupt").
 const NMI_VECTOR: u8 = 2;
@@ -74,16 +73,20 @@ fn exception(vector: u8, frame: &Frame) -> ! {
         (_, 14, e) if e & 0x10 != 0 => " on execution",
         _ => "",
     };
-    report::last_words(&Report::Exception {
+    let name = Report::text(format_args!("{}{what}", name(vector)));
+    log::last_line(format_args!(
+        "Kernel exception {vector}: {name} (pc {:#x}, sp {:#x}, address {cr2:#x})",
+        frame.rip, frame.rsp
+    ));
+    die(&Report::Exception {
         cpu: Cpu.id() as u16,
         vector,
-        name: Report::text(format_args!("{}{what}", name(vector))),
+        name,
         error: frame.error,
         pc: frame.rip,
         sp: frame.rsp,
         address: cr2,
-    });
-    end(Ending::Failure)
+    })
 }
 
 /// Intel SDM volume 3, table "Protected-Mode Exceptions and Interrupts".

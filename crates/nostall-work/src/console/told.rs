@@ -30,7 +30,7 @@ pub enum Told {
     Cpu {
         /// Its number.
         cpu: u16,
-        /// What a second task's progress is worth, in nanoseconds.
+        /// For how long its task slept, interrupts not counted, in nanoseconds.
         given_away: u64,
         /// Timer ticks that came.
         ticks: u64,

@@ -1,9 +1,9 @@
 //! The logs of a kernel that may die at any moment.
 
 use nostall_io::Nanos;
-use nostall_pstore::{Kind, LastWords, Ram, Zone};
+use nostall_pstore::{Kind, LastWords, Layout, Ram, Zone};
 
-use super::region::{LINUX, Traces, carve};
+use super::region::{LINUX, logs};
 
 /// A console, and room for one last log, in persistent RAM.
 pub struct Logs<'a> {
@@ -12,11 +12,11 @@ pub struct Logs<'a> {
 }
 
 impl<'a> Logs<'a> {
-    /// In the region of a machine of so many CPUs; both are empty then. `None` for
-    /// as many CPUs as [`measure`](super::measure) refuses.
-    pub fn open(region: Ram<'a>, cpus: u16) -> Option<Self> {
+    /// In the [`LOGS`](super::LOGS) first bytes of a region, of which nobody else has any
+    /// now; both are empty then. `None` if `memory` is less.
+    pub fn open(memory: Ram<'a>) -> Option<Self> {
         let (mut console, mut dmesg) = (None, None);
-        for (place, memory) in carve(region, cpus, Traces::PerCpu)? {
+        for (place, memory) in Layout::new(&logs()).ok()?.split(memory) {
             let wanted = match place.kind {
                 Kind::Console => &mut console,
                 Kind::Dmesg => &mut dmesg,
@@ -53,7 +53,7 @@ impl<'a> Logs<'a> {
 mod tests {
     extern crate std;
     use super::super::recovered::{Kind, Recovered};
-    use super::super::{REGION, Trace, recover};
+    use super::super::{LOGS, REGION, Trace, recover};
     use super::*;
     use std::vec;
     use std::vec::Vec;
@@ -61,8 +61,7 @@ mod tests {
     #[test]
     fn what_was_logged_is_recovered_and_nothing_else() {
         let mut region = vec![0x5a; (REGION.end - REGION.start) as usize];
-        assert!(Logs::open(Ram::of(&mut region), 2).is_none());
-        let mut logs = Logs::open(Ram::of(&mut region), 4).unwrap();
+        let mut logs = Logs::open(Ram::of(&mut region[..LOGS])).unwrap();
         for _ in 0..100 {
             logs.print(b"a line\tof text\n");
         }
@@ -91,6 +90,7 @@ mod tests {
         else {
             panic!("{texts:?}");
         };
+        assert!(region[LOGS..].iter().all(|&byte| byte == 0x5a), "traces");
         assert_eq!(dmesg, "Panic#1 Part1\none\ntwo\n");
         assert_eq!(console.len(), 200);
         assert!(console.ends_with("\na line?of text\n"));

@@ -52,6 +52,21 @@ pub const fn params(cpus: u16, traces: Traces) -> Params {
     }
 }
 
+/// How much of a region comes before its traces: logs and console.
+pub const LOGS: usize = {
+    let all = params(FEWEST_CPUS, Traces::Together);
+    all.mem_size - all.ftrace_size
+};
+
+/// That part alone. Its zones lie where they do in a region that has traces.
+pub(super) const fn logs() -> Params {
+    Params {
+        mem_size: LOGS,
+        ftrace_size: 0,
+        ..params(FEWEST_CPUS, Traces::Together)
+    }
+}
+
 /// The zones of a region, each with its memory; `None` if it is not made for so
 /// many CPUs.
 pub(super) fn carve(

@@ -1,6 +1,9 @@
 //! Recording function entries in persistent RAM, in several ways, and the crash.
 
-use nostall_work::pstore::{Job, Moved, REGION, Recovered, Strategy, recover};
+use nostall_pstore::{Kind, Layout};
+use nostall_work::pstore::{
+    FEWEST_CPUS, Job, Moved, REGION, Recovered, Strategy, Traces, params, recover,
+};
 use nostall_work::{Report, Work};
 
 use crate::guest::{Guest, Limits, Ran};
@@ -84,6 +87,20 @@ impl Qemu {
         };
         Ok((outcome, ran))
     }
+}
+
+/// The log that a kernel which died left in [`REGION`]; `None` if there is none.
+pub(crate) fn last_log(region: &[u8]) -> Option<Vec<u8>> {
+    let layout = Layout::new(&params(FEWEST_CPUS, Traces::Together)).ok()?;
+    let left = nostall_pstore::recover(region, &layout, None);
+    let mut zone = left.zones_of(Kind::Dmesg).next()?;
+    let (header, start) = zone.dmesg_header()?;
+    let mut text = Vec::new();
+    while let Some((bytes, _)) = zone.chunk(start + text.len()) {
+        text.extend_from_slice(bytes);
+    }
+    let log = text.strip_prefix(b"Panic#1 Part1\n")?;
+    (!header.compressed).then(|| log.to_vec())
 }
 
 fn recovered(ran: &Ran) -> Vec<Recovered> {

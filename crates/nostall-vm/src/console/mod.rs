@@ -17,6 +17,6 @@ mod qemu;
 mod run;
 
 pub use check::{Checked, Damage};
-pub use outcome::{CpuOutcome, Outcome, PanicOutcome};
+pub use outcome::{CpuOutcome, Outcome, PanicOutcome, PanicRecord};
 pub use qemu::bytes_on_the_line;
 pub use run::{Experiment, Failure, run};

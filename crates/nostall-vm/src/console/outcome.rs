@@ -63,6 +63,17 @@ pub struct PanicOutcome {
     pub first_byte: Option<Nanos>,
     /// And its last.
     pub last_byte: Option<Nanos>,
+    /// What it left in persistent RAM; `None` if it left nothing, or there is none.
+    pub record: Option<PanicRecord>,
+}
+
+/// What a panic left in persistent RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PanicRecord {
+    /// Bytes of log.
+    pub bytes: usize,
+    /// They are the log's last, with all of the panic's text.
+    pub is_whole: bool,
 }
 
 impl Outcome {
@@ -176,6 +187,7 @@ impl PanicOutcome {
             at,
             first_byte: since(first),
             last_byte: since(last),
+            record: None,
         }
     }
 }

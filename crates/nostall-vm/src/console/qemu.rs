@@ -2,19 +2,23 @@
 
 use std::time::Duration;
 
+use nostall_console::Record;
 use nostall_console::image::{self, Found, Image};
 use nostall_io::Nanos;
 use nostall_uart::LineSettings;
-use nostall_work::console::{Context, Fired, Held, Hold, Job, Lines, SLOTS, Strategy, Told, What};
+use nostall_work::console::{
+    Context, FIRST_WORDS, Fired, Held, Hold, Job, LAST_WORDS, Lines, SLOTS, Strategy, Told, What,
+};
+use nostall_work::pstore::REGION;
 use nostall_work::{Report, Work};
 
 use super::bus::Wire;
 use super::check::{Logged, check};
-use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome};
+use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome, PanicRecord};
 use super::run::Experiment;
 use crate::guest::{Guest, Limits, Ran};
 use crate::qemu::Qemu;
-use crate::{Error, GuestRam};
+use crate::{Error, GuestRam, pstore};
 
 /// MiB of the guest's RAM.
 const RAM: u32 = 128;
@@ -67,7 +71,12 @@ impl Qemu {
         };
         let memory = ram.read(0..STATIC)?;
         let ring = ring(&memory).ok_or_else(|| wrong("no log ring in its RAM"))?;
-        outcome(experiment, strategy, ran, &ring)
+        let mut outcome = outcome(experiment, strategy, ran, &ring)?;
+        if let Some(panic) = &mut outcome.panic {
+            let log = pstore::last_log(&ram.read(REGION)?);
+            panic.record = log.map(|log| record(&log, &ring));
+        }
+        Ok(outcome)
     }
 }
 
@@ -95,17 +104,33 @@ fn ring(memory: &[u8]) -> Option<Image<'_>> {
     rings.find(|ring| ring.slots() == SLOTS)
 }
 
+/// What a dead kernel left of its log, held against its ring.
+fn record(log: &[u8], ring: &Image<'_>) -> PanicRecord {
+    let logged: String = records(ring).map(|record| record.to_string()).collect();
+    let find = |words: &str| log.windows(words.len()).position(|w| w == words.as_bytes());
+    let has_all = find(FIRST_WORDS)
+        .zip(find(LAST_WORDS))
+        .is_some_and(|(a, b)| a < b);
+    PanicRecord {
+        bytes: log.len(),
+        is_whole: has_all && logged.as_bytes().ends_with(log),
+    }
+}
+
+fn records(ring: &Image<'_>) -> impl Iterator<Item = Record> {
+    ring.records().filter_map(|found| match found {
+        Found::Record(record) => Some(record),
+        Found::Unfinished(_) => None,
+    })
+}
+
 fn outcome(
     experiment: &Experiment<'_>,
     strategy: Strategy,
     ran: Ran,
     ring: &Image<'_>,
 ) -> Result<Outcome, Error> {
-    let records = ring.records().filter_map(|found| match found {
-        Found::Record(record) => Some(record),
-        Found::Unfinished(_) => None,
-    });
-    let logged = Logged::found(records);
+    let logged = Logged::found(records(ring));
     let told = Gathered::from(&ran)?;
     let mut wire = Wire {
         bytes: ran.serial,

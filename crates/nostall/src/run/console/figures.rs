@@ -51,6 +51,8 @@ impl Run {
             let last = panic.last_byte.map(|at| ("panic_last_byte_ns", at));
             let bytes = first.into_iter().chain(last);
             metrics.extend(bytes.map(|(metric, at)| (metric, ns(at), "ns", 1)));
+            let record = panic.record.map(|record| record.bytes as f64);
+            metrics.extend(record.map(|bytes| ("panic_record_bytes", bytes, "B", 1)));
         }
         let figure = |(metric, value, unit, n): (&str, f64, &'static str, usize)| Figure {
             path: "console",

@@ -72,8 +72,7 @@ impl Measured {
 }
 
 impl Run {
-    /// That all of a panic's text arrives, and no more: a CPU that was stopped between
-    /// writing bytes and noting it has them written again.
+    /// That all of a panic's text arrives, and is left in persistent RAM.
     fn judge_panic(&self, judge: &mut impl FnMut(bool, String)) {
         let last = self.panicked.panic.and_then(|panic| panic.last_byte);
         let text = match last {
@@ -81,6 +80,17 @@ impl Run {
             None => "does not bring a panic's text",
         };
         judge(last.is_some(), text.to_owned());
+        let record = self.panicked.panic.and_then(|panic| panic.record);
+        let text = match record {
+            Some(record) if record.is_whole => format!(
+                "leaves the panic's text in persistent RAM, in the last {} bytes of log",
+                record.bytes
+            ),
+            Some(_) => "leaves something else in persistent RAM than the end of its log".to_owned(),
+            None => "leaves no record in persistent RAM".to_owned(),
+        };
+        judge(record.is_some_and(|record| record.is_whole), text);
+        self.judge_lines_in_panic(judge);
     }
 
     fn judge(&self, frame: Nanos, judge: &mut impl FnMut(bool, String)) {
@@ -112,6 +122,11 @@ impl Run {
             None => "never brings a panic's text".to_owned(),
         };
         judge(first.is_some_and(|first| first <= bound), text);
+        self.judge_lines_in_panic(judge);
+    }
+
+    /// That what a panic cut short is as it was logged.
+    fn judge_lines_in_panic(&self, judge: &mut impl FnMut(bool, String)) {
         let damage = &self.panicked.checked.damage;
         let unfinished = &self.panicked.checked.unfinished;
         let told = damage.first().map(ToString::to_string);

@@ -13,11 +13,15 @@ use crate::Boot;
 
 /// CPUs that there are stacks for.
 pub const MAX_CPUS: usize = 64;
-/// Bytes from one CPU's stack to the next, the guard page below it included. Reading a
+/// Bytes from one CPU's stack to the next, what is not mapped below it included. Reading a
 /// card takes 28 KiB.
-pub const STACK_STRIDE: usize = 17 * 4096;
+pub const STACK_STRIDE: usize = GUARD + (48 << 10);
 /// The same of the stacks on which a CPU deals with exceptions and interrupts.
-pub const TRAP_STACK_STRIDE: usize = 5 * 4096;
+pub const TRAP_STACK_STRIDE: usize = GUARD + (16 << 10);
+/// Bytes below each stack that are not mapped: more than a function has on the stack for
+/// itself, 12.5 KiB at most so far. For RISC-V the compiler has no stack probes, without
+/// which a larger one reaches over it.
+pub const GUARD: usize = 16 << 10;
 
 global_asm!(
     ".set MAX_CPUS, {max}",

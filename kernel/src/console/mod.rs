@@ -9,16 +9,13 @@ use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, LineSettings, Model, Settings};
 use nostall_work::Report;
 use nostall_work::console::{
-    Bounded, FIRST_WORDS, Fired, Flood, Inline, Job, Pace, Path, PerCpu, Serial, Strategy, Throttle,
+    Bounded, FIRST_WORDS, Fired, Flood, Inline, Job, Path, PerCpu, Serial, Strategy, Throttle,
 };
 use spin::Once;
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock, SerialPort};
 use crate::{crew, die, log, pstore};
 use cpu::{TICK, TIMERS, ThisCpu};
-
-/// What an access takes on a PC's bus: as in the model's profile `pc-16550a`.
-const ACCESS: Nanos = Nanos(1_700);
 
 /// Until the first line: all CPUs have found their errand by then.
 const BEFORE: Nanos = Nanos::from_millis(100);
@@ -85,11 +82,8 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
     }
     let clock = *clock;
     let line = LineSettings::baud(job.rate);
-    let pace = Pace {
-        access: ACCESS,
-        frame: line.frame_time(),
-    };
-    let port = PORT.call_once(|| Throttle::new(arch::serial_port(), clock, pace, &ARRIVALS));
+    let (port, frame) = (arch::serial_port(), line.frame_time());
+    let port = PORT.call_once(|| Throttle::new(port, clock, job.pace, frame, &ARRIVALS));
     let settings = Settings {
         // Nothing to be found out.
         model: Some(Model::Uart16550A),

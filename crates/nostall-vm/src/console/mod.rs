@@ -18,5 +18,5 @@ mod run;
 
 pub use check::{Checked, Damage};
 pub use outcome::{CpuOutcome, Outcome, PanicOutcome, PanicRecord};
-pub use qemu::bytes_on_the_line;
+pub use qemu::{bytes_on_the_line, time_on_the_line};
 pub use run::{Experiment, Failure, run};

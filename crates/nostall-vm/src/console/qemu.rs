@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use nostall_console::Record;
 use nostall_console::image::{self, Found, Image};
+use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_uart::LineSettings;
 use nostall_work::console::{
-    Context, FIRST_WORDS, Fired, Held, Hold, Job, LAST_WORDS, Lines, SLOTS, Strategy, Told, What,
+    Context, Controller, FIRST_WORDS, Fired, Held, Hold, Job, LAST_WORDS, Lines, Pace, SLOTS,
+    Speed, Strategy, Told, What,
 };
 use nostall_work::pstore::REGION;
 use nostall_work::{Report, Work};
@@ -29,13 +31,16 @@ const STATIC: u64 = 16 << 20;
 /// Bytes of reports: of each byte's arrival, each line's delay, each time a CPU was held.
 const REPORTS: u64 = 64 << 20;
 
+/// Of the port.
+const FIFO: u64 = 16;
+
 /// A message is not longer on the line than this and its text: time, CR and LF.
 const AROUND_TEXT: u64 = 17;
 
 impl Qemu {
     /// Runs the experiment by `strategy` in `guest`, whose work, input, CPUs and RAM are
     /// then those of the experiment. The serial port is QEMU's, and behaves like the
-    /// profile's by the guest's clock; only `pc-16550a` there is.
+    /// profile's by the guest's clock.
     ///
     /// The detectors are `haste` times as impatient as Linux's.
     ///
@@ -53,6 +58,7 @@ impl Qemu {
             strategy,
             rate: experiment.rate,
             haste,
+            pace: pace(&experiment.profile),
             panic_at: experiment.panic_at.map(|at| (at.0 / 1_000_000) as u32),
         };
         let ram = GuestRam::new(RAM)?;
@@ -80,15 +86,47 @@ impl Qemu {
     }
 }
 
+/// The port's, for a throttle.
+const fn pace(profile: &Profile) -> Pace {
+    Pace {
+        access: profile.access,
+        slow_every: profile.slow_access.every,
+        slow_takes: profile.slow_access.takes,
+        speed: match profile.line {
+            Line::AtOnce => Speed::AtOnce,
+            Line::Baud => Speed::Baud,
+            Line::Controller(by) => Speed::Controller(Controller {
+                latency: by.latency,
+                per_byte: by.per_byte,
+                buffer: by.buffer as u64,
+                drain: by.drain,
+            }),
+        },
+    }
+}
+
 /// What the line sends of `log`, reports of detectors not counted.
 pub fn bytes_on_the_line(log: &[u8]) -> u64 {
     let lines = Lines::new(log);
     lines.map(|line| line.text.len() as u64 + AROUND_TEXT).sum()
 }
 
+/// What a port takes to send so many bytes, at `rate` if it has one, when whoever sends
+/// waits for nothing else.
+pub fn time_on_the_line(profile: &Profile, rate: u32, bytes: u64) -> Nanos {
+    match profile.line {
+        Line::AtOnce => profile.access * bytes,
+        Line::Baud => LineSettings::baud(rate).frame_time() * bytes,
+        Line::Controller(by) => {
+            let moved = by.per_byte * bytes + by.latency * bytes.div_ceil(FIFO);
+            moved.max(by.drain * bytes.saturating_sub(by.buffer as u64))
+        }
+    }
+}
+
 fn limits(experiment: &Experiment<'_>) -> Limits {
     let bytes = bytes_on_the_line(experiment.log);
-    let line = LineSettings::baud(experiment.rate).frame_time() * bytes;
+    let line = time_on_the_line(&experiment.profile, experiment.rate, bytes);
     let serial = 2 * bytes + (64 << 10);
     let limits = Limits::of(1, serial);
     Limits {

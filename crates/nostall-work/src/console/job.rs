@@ -3,9 +3,9 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::Strategy;
+use super::{Pace, Strategy};
 
-/// A flood in a guest: `bounded:115200:26`, `bounded:115200:26:panic-at:191`.
+/// A flood in a guest: `bounded:115200:26`, `bounded:115200:26:1700/0/0/baud:panic-at:191`.
 ///
 /// The log is the guest's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,6 +16,8 @@ pub struct Job {
     pub rate: u32,
     /// The detectors are so many times as impatient as Linux's; at least 1.
     pub haste: u32,
+    /// How slow the port is to be. Where the words do not say: [`Pace::PC`].
+    pub pace: Pace,
     /// When the last CPU panics, in milliseconds since the first line. It ends the guest.
     pub panic_at: Option<u32>,
 }
@@ -26,9 +28,10 @@ impl fmt::Display for Job {
             strategy,
             rate,
             haste,
+            pace,
             panic_at,
         } = self;
-        write!(f, "{strategy}:{rate}:{haste}")?;
+        write!(f, "{strategy}:{rate}:{haste}:{pace}")?;
         panic_at.map_or(Ok(()), |at| write!(f, ":panic-at:{at}"))
     }
 }
@@ -47,6 +50,7 @@ impl FromStr for Job {
             strategy: part()?.parse()?,
             rate: part()?.parse().map_err(drop)?,
             haste: part()?.parse().map_err(drop)?,
+            pace: parts.next().map_or(Ok(Pace::PC), str::parse)?,
             panic_at,
         };
         let is_sound = job.rate > 0 && job.haste > 0 && parts.next().is_none();

@@ -13,6 +13,7 @@ mod flood;
 mod inline;
 mod job;
 mod lines;
+mod pace;
 mod panic;
 mod serial;
 mod strategy;
@@ -25,10 +26,11 @@ pub use flood::{Fired, Flood, PerCpu, What};
 pub use inline::Inline;
 pub use job::Job;
 pub use lines::{LONGEST_GAP, Line, Lines};
+pub use pace::{Controller, Pace, Speed};
 pub use panic::{FIRST_WORDS, LAST_WORDS};
 pub use serial::Serial;
 pub use strategy::{Path, Role, Strategy};
-pub use throttle::{Pace, Throttle};
+pub use throttle::Throttle;
 pub use told::{Delays, Held, Times, Told};
 
 /// Slots of the ring: 1 MiB of them.

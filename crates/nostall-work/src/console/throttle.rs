@@ -5,22 +5,15 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::{LCR, LSR, THR, lcr, lsr};
 
+use super::{Controller, Pace, Speed};
+
 /// Of a 16550A.
-const FIFO: u64 = 16;
+const FIFO: usize = 16;
 
-/// How slow it is to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// What an access takes, at least.
-    pub access: Nanos,
-    /// What a frame takes on the line.
-    pub frame: Nanos,
-}
-
-/// Makes a virtual 16550A, which takes all bytes at once, behave like one on a line, by
-/// the clock: the line status tells of a transmitter that sends a frame after the other,
-/// from a FIFO of 16 bytes, and an access takes as long as on the bus that is meant.
-/// Bytes go on to the port at once, in their order.
+/// Makes a virtual 16550A, which takes all bytes at once, behave like a slower one, by the
+/// clock: the line status tells of a transmitter that empties as the [`Pace`] says, from a
+/// FIFO of 16 bytes, and an access takes as long as on the bus that is meant. Bytes go on
+/// to the port at once, in their order.
 ///
 /// It takes no lock: whoever has the console is the only one who sends, until a panic
 /// stops him.
@@ -29,9 +22,16 @@ pub struct Throttle<'t, R, C> {
     port: R,
     clock: C,
     pace: Pace,
+    /// Of a frame at the rate that is set.
+    frame: Nanos,
+    accesses: AtomicU64,
     divisor_latch: AtomicBool,
-    /// When all that was sent has left.
+    /// When each of the last bytes leaves the FIFO.
+    leaves: [AtomicU64; FIFO],
+    /// When all that was sent has left it; and when it has arrived.
+    empty_at: AtomicU64,
     free_at: AtomicU64,
+    buffer: Buffer,
     sent: AtomicU32,
     overrun: AtomicU32,
     /// When each byte arrives at the line's end, in microseconds.
@@ -39,15 +39,26 @@ pub struct Throttle<'t, R, C> {
 }
 
 impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
-    /// In front of `port`. When bytes arrive is kept for as many as `arrivals` has
-    /// room for.
-    pub const fn new(port: R, clock: C, pace: Pace, arrivals: &'t [AtomicU32]) -> Self {
+    /// In front of `port`, on which a frame is to take `frame`. When bytes arrive is kept
+    /// for as many as `arrivals` has room for.
+    pub const fn new(
+        port: R,
+        clock: C,
+        pace: Pace,
+        frame: Nanos,
+        arrivals: &'t [AtomicU32],
+    ) -> Self {
         Self {
             port,
             clock,
             pace,
+            frame,
+            accesses: AtomicU64::new(0),
             divisor_latch: AtomicBool::new(false),
+            leaves: [const { AtomicU64::new(0) }; FIFO],
+            empty_at: AtomicU64::new(0),
             free_at: AtomicU64::new(0),
+            buffer: Buffer::new(),
             sent: AtomicU32::new(0),
             overrun: AtomicU32::new(0),
             arrivals,
@@ -73,38 +84,107 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
     fn access<T>(&self, access: impl FnOnce(Nanos) -> T) -> T {
         let from = self.clock.now();
         let result = access(from);
-        self.clock.wait_until(from + self.pace.access);
+        let count = self.accesses.fetch_add(1, Relaxed) + 1;
+        let slow = self.pace.slow_every > 0 && count.is_multiple_of(self.pace.slow_every);
+        let takes = if slow {
+            self.pace.slow_takes
+        } else {
+            self.pace.access
+        };
+        self.clock.wait_until(from + takes);
         result
     }
 
     fn send(&self, byte: u8, now: Nanos) {
-        let free_at = self.free_at().max(now);
-        // One is in the shift register, and the others wait.
-        if free_at - now > self.pace.frame * (FIFO + 1) {
+        let at = self.sent.load(Relaxed) as usize;
+        // The one whose place it takes.
+        let place = &self.leaves[at % FIFO];
+        if Nanos(place.load(Relaxed)) > now {
             self.overrun.fetch_add(1, Relaxed);
             return;
         }
-        let arrives = free_at + self.pace.frame;
-        let at = self.sent.fetch_add(1, Relaxed) as usize;
+        let (leaves, arrives) = match self.pace.speed {
+            Speed::AtOnce => (now, now),
+            // As soon as the one before is out of the shift register.
+            Speed::Baud => {
+                let leaves = self.free_at().max(now);
+                (leaves, leaves + self.frame)
+            }
+            Speed::Controller(by) => {
+                let before = Nanos(self.empty_at.load(Relaxed));
+                let begins = if before > now {
+                    before
+                } else {
+                    now + by.latency
+                };
+                let taken = self.buffer.take(by, begins + by.per_byte);
+                (taken, taken)
+            }
+        };
         if let Some(arrival) = self.arrivals.get(at) {
             arrival.store((arrives.0 / 1_000) as u32, Relaxed);
         }
+        place.store(leaves.0, Relaxed);
+        self.empty_at.store(leaves.0, Relaxed);
         self.free_at.store(arrives.0, Relaxed);
+        self.sent.fetch_add(1, Relaxed);
         self.port.write8(THR, byte);
     }
 
     /// What is true of the port meant, of what the port says.
     fn status(&self, says: u8, now: Nanos) -> u8 {
-        let left = self.free_at().max(now) - now;
         let mut status = says;
-        if left > Nanos::ZERO {
+        if self.free_at() > now {
             status &= !lsr::TEMT;
         }
-        // The last byte is not yet in the shift register.
-        if left > self.pace.frame {
+        if Nanos(self.empty_at.load(Relaxed)) > now {
             status &= !lsr::THRE;
         }
         status
+    }
+}
+
+/// A controller's: the number of bytes in it, and when the next one leaves.
+#[derive(Debug)]
+struct Buffer {
+    level: AtomicU64,
+    leaves_at: AtomicU64,
+}
+
+impl Buffer {
+    const fn new() -> Self {
+        Self {
+            level: AtomicU64::new(0),
+            leaves_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes a byte at `at`, or as soon then as there is room; when it did.
+    fn take(&self, by: Controller, at: Nanos) -> Nanos {
+        let (mut level, mut leaves_at) = self.settled(by, at);
+        let mut taken = at;
+        if level >= by.buffer {
+            taken = leaves_at;
+            level -= 1;
+            leaves_at = leaves_at + by.drain;
+        }
+        if level == 0 {
+            leaves_at = taken + by.drain;
+        }
+        self.level.store(level + 1, Relaxed);
+        self.leaves_at.store(leaves_at.0, Relaxed);
+        taken
+    }
+
+    /// With everything gone that has gone by `at`.
+    fn settled(&self, by: Controller, at: Nanos) -> (u64, Nanos) {
+        let level = self.level.load(Relaxed);
+        let leaves_at = Nanos(self.leaves_at.load(Relaxed));
+        if level == 0 || leaves_at > at {
+            return (level, leaves_at);
+        }
+        let gone = (at - leaves_at).0 / by.drain.0 + 1;
+        (level.saturating_sub(gone), leaves_at + by.drain * gone)
     }
 }
 
@@ -133,20 +213,17 @@ impl<R: Registers, C: Clock> Registers for Throttle<'_, R, C> {
 mod tests {
     extern crate std;
     use super::*;
-    use nostall_devices::uart::{Profile, Uart};
+    use nostall_devices::uart::{Line, Profile, Uart};
     use nostall_uart::{Console, LineSettings, Model, Settings, Strategy};
     use std::vec::Vec;
 
-    const PACE: Pace = Pace {
-        access: Nanos(1_700),
-        frame: Nanos(86_806),
-    };
+    const FRAME: Nanos = Nanos(86_806);
 
     /// What arrives, when each byte does, and when the writer was through.
     fn write(strategy: Strategy, text: &[u8]) -> (Vec<u8>, Vec<u32>, Nanos) {
         let arrivals: Vec<_> = (0..1_000).map(|_| AtomicU32::new(0)).collect();
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
-        let throttle = Throttle::new(&port, &clock, PACE, &arrivals);
+        let throttle = Throttle::new(&port, &clock, Pace::PC, FRAME, &arrivals);
         let settings = Settings {
             model: Some(Model::Uart16550A),
             ..Settings::from(LineSettings::baud(115_200))
@@ -176,18 +253,72 @@ mod tests {
                 times.windows(2).all(|two| two[1] - two[0] >= 86),
                 "{strategy}"
             );
-            assert!(took >= PACE.frame * 500, "{strategy}: {took}");
-            assert!(took <= PACE.frame * 600, "{strategy}: {took}");
+            assert!(took >= FRAME * 500, "{strategy}: {took}");
+            assert!(took <= FRAME * 600, "{strategy}: {took}");
         }
     }
 
     #[test]
     fn what_finds_no_room_is_counted_and_does_not_arrive() {
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
-        let throttle = Throttle::new(&port, &clock, PACE, &[]);
+        let throttle = Throttle::new(&port, &clock, Pace::PC, FRAME, &[]);
         (0..40).for_each(|_| throttle.write8(THR, b'x'));
         let overrun = throttle.overrun() as usize;
         assert!((21..=23).contains(&overrun), "{overrun}");
         assert_eq!(port.into_sink().len(), 40 - overrun);
+    }
+
+    /// What a writer sees and does on the model of a port, and on a port that takes
+    /// everything at once, behind a throttle that makes it as slow.
+    #[test]
+    fn a_throttled_port_is_as_slow_as_the_model_of_the_one_that_is_meant() {
+        let text = [b'x'; 4_000];
+        let profile = Profile::HP_DL380_GEN9;
+        let Line::Controller(by) = profile.line else {
+            panic!("{profile:?}");
+        };
+        let pace = Pace {
+            access: profile.access,
+            slow_every: profile.slow_access.every,
+            slow_takes: profile.slow_access.takes,
+            speed: Speed::Controller(Controller {
+                latency: by.latency,
+                per_byte: by.per_byte,
+                buffer: by.buffer as u64,
+                drain: by.drain,
+            }),
+        };
+        // The port's own accesses take time, too, which is not to be added.
+        let free = Profile {
+            access: Nanos::ZERO,
+            ..Profile::VM
+        };
+        for strategy in [
+            Strategy::BytePolled,
+            Strategy::FifoPolled,
+            Strategy::FifoBurst,
+        ] {
+            let settings = Settings {
+                model: Some(Model::Uart16550A),
+                ..Settings::from(LineSettings::baud(115_200))
+            };
+            let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
+            let mut console = Console::open(&port, &clock, settings).unwrap();
+            console.set_strategy(strategy);
+            let _ = console.write(&text);
+            let meant = clock.now();
+
+            let (port, clock) = Uart::in_virtual_time(free, Vec::new());
+            let throttle = Throttle::new(&port, &clock, pace, FRAME, &[]);
+            let mut console = Console::open(&throttle, &clock, settings).unwrap();
+            console.set_strategy(strategy);
+            let _ = console.write(&text);
+            let took = clock.now();
+            assert_eq!(throttle.overrun(), 0);
+            assert_eq!(port.into_sink(), text);
+            // To an access: both begin with as many, but do not see them at the same moment.
+            let off = took.0.abs_diff(meant.0);
+            assert!(off < 30_000, "{strategy}: {took}, where {meant} is meant");
+        }
     }
 }

@@ -5,18 +5,16 @@ use std::ffi::OsString;
 use anyhow::{Result, ensure};
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
-use nostall_uart::LineSettings;
 use nostall_vm::Guest;
-use nostall_vm::console::{Experiment, bytes_on_the_line};
+use nostall_vm::console::{Experiment, bytes_on_the_line, time_on_the_line};
 use nostall_vm::qemu::Qemu;
 use nostall_work::console::Strategy;
 
 use super::{Run, input::Log};
 use crate::run::Args;
 
-/// What a run may take of the line, at most. There are six, and a host with fewer CPUs than
-/// the guest takes several times as long for each.
-const LINE_TIME: Nanos = Nanos::from_millis(800);
+/// What a run may take of the line, at most: as much as tells of it. There are six.
+const LINE_TIME: Nanos = Nanos::from_millis(1_500);
 
 /// A slower line has no part of a log that is worth a run.
 const SLOWEST: u32 = 9_600;
@@ -40,10 +38,13 @@ pub fn check(args: &Args) -> Result<()> {
 }
 
 /// One line in how many fits in [`LINE_TIME`].
-pub fn part(log: &Log, rate: u32) -> u32 {
-    let frame = LineSettings::baud(rate).frame_time();
-    let takes = frame * bytes_on_the_line(&log.bytes);
-    takes.0.div_ceil(LINE_TIME.0).max(1) as u32
+pub fn part(log: &Log, profile: &Profile, rate: u32) -> u32 {
+    let bytes = bytes_on_the_line(&log.bytes);
+    let fits = |part: &u32| {
+        let bytes = bytes.div_ceil((*part).into());
+        time_on_the_line(profile, rate, bytes) <= LINE_TIME
+    };
+    (1..u32::MAX).find(fits).unwrap_or(u32::MAX)
 }
 
 /// Each strategy, as a boot of its own, without the panic and with it.
@@ -71,7 +72,7 @@ pub fn run_all(
     let mut runs = Vec::new();
     for strategy in Strategy::ALL {
         runs.push(Run {
-            profile: Profile::PC_16550A,
+            profile: experiment.profile,
             strategy,
             whole: qemu.console(&guest, &whole, part, strategy)?,
             panicked: qemu.console(&guest, &experiment, part, strategy)?,

@@ -139,9 +139,11 @@ pub fn measure(args: &Args, on: &On) -> Result<Answer> {
     let mut log = input::read(args)?;
     let rate = args.rate.unwrap_or(RATE);
     let cpus = usize::from(args.cpus.unwrap_or(CPUS));
+    // Where time is real, one port.
+    let profile = args.profile.unwrap_or(Profile::PC_16550A);
     let machine = match on {
         On::Qemu { qemu, .. } if args.on == OnArg::Qemu => {
-            let part = guest::part(&log, rate);
+            let part = guest::part(&log, &profile, rate);
             log = log.one_line_in(part);
             Machine::Qemu {
                 name: format!("qemu {}, {}", qemu.version(), qemu.machine()),
@@ -157,7 +159,7 @@ pub fn measure(args: &Args, on: &On) -> Result<Answer> {
         (On::Qemu { qemu, kernel }, Machine::Qemu { part, .. }) => {
             let experiment = Experiment {
                 log: &log.bytes,
-                profile: Profile::PC_16550A,
+                profile,
                 rate,
                 cpus,
                 panic_at: Some(panic_at),

@@ -238,10 +238,6 @@ fn mistakes_are_told_in_a_line() {
             &["--on", "qemu", "--panic-at", "11"],
             "--panic-at: 10.0 s at most in QEMU",
         ),
-        (
-            &["--on", "qemu", "--profile", HP],
-            "--profile hp-dl380-gen9 goes with --on model",
-        ),
         (&["--bytes", "9"], "--bytes goes with the path uart"),
         (&["--fault", "all-ones"], "--fault goes with the path uart"),
         (

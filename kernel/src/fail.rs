@@ -3,22 +3,33 @@
 use core::hint::black_box;
 use core::ptr;
 
-use nostall_io::Registers;
+use nostall_console::{Drain, Limits, Offered, Options, Priority, Sink, flush};
+use nostall_io::{Nanos, Registers};
 use nostall_work::{Failure, Report};
 
-use crate::{arch, report};
+use crate::arch::MachineClock;
+use crate::{arch, crew, log, report};
 
-/// Fails so.
-pub fn now(failure: Failure) -> ! {
+/// Fails so, on a machine of so many CPUs.
+pub fn now(failure: Failure, cpus: u16, clock: &MachineClock) -> ! {
     match failure {
         Failure::Panic => panic!("on purpose"),
+        Failure::PanicInFlush => {
+            log::last_line(format_args!("Kernel panic: on purpose, before the flush"));
+            let drain = Drain::new(&log::RING, Panicking, Options::DEFAULT);
+            flush(&[&drain], 0, clock, Limits::DEFAULT);
+        }
+        Failure::PanicEverywhere => {
+            let errand = |cpu: usize| panic!("on purpose, on CPU {cpu} of {cpus}");
+            crew::together(cpus, &errand, clock, Nanos::from_secs(10));
+        }
         Failure::NullRead => {
             // SAFETY: page 0 is not mapped: this is an exception, which ends us.
             black_box(unsafe { ptr::read_volatile(black_box(8) as *const u8) });
         }
         Failure::CodeWrite => {
             // SAFETY: code is mapped read-only: an exception, as above.
-            unsafe { ptr::write_volatile(black_box(now as fn(Failure) -> !) as *mut u8, 0) };
+            unsafe { ptr::write_volatile(black_box(recurse as fn(u64) -> u64) as *mut u8, 0) };
         }
         Failure::StackOverflow => {
             black_box(recurse(0));
@@ -38,4 +49,13 @@ pub fn now(failure: Failure) -> ! {
 fn recurse(depth: u64) -> u64 {
     let page = black_box([depth; 64]);
     recurse(depth + 1) + page[0]
+}
+
+/// A console that panics.
+struct Panicking;
+
+impl Sink for Panicking {
+    fn offer(&self, _: &[u8], _: Priority) -> Offered {
+        panic!("on purpose, in the flush");
+    }
 }

@@ -56,7 +56,7 @@ pub fn run(
                 Work::UartScript => script::run(input, &second),
                 Work::BusCheck => arch::bus_check::run(),
                 Work::Example => example::run(*clock),
-                Work::Fail(failure) => fail::now(failure),
+                Work::Fail(failure) => fail::now(failure, list.cpus, clock),
                 other => panic!("no way to do `{other}`"),
             }
         }

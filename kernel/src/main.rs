@@ -32,6 +32,7 @@ mod arch;
 mod arch;
 
 use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use nostall_io::Processor;
 use nostall_work::{Report, WorkList};
@@ -76,9 +77,29 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     die(&Report::Panic { cpu, message })
 }
 
+/// The CPU that dies first, plus 1.
+static DYING: AtomicUsize = AtomicUsize::new(0);
+
+/// Leaves the log in persistent RAM, because the kernel dies: after what is to be on a
+/// console first, and before all else that is to be told.
+///
+/// Who dies in here, or dies again, keeps what there is. Who comes after another CPU waits
+/// for it to end the machine; but not for ever, for it may be dead in here.
+fn leave_record() {
+    /// Looks: some times as long as all of it takes.
+    const PATIENCE: u32 = 10_000_000;
+
+    let me = Cpu.id() + 1;
+    match DYING.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => pstore::last_words(),
+        Err(first) if first == me => {}
+        Err(_) => (0..PATIENCE).for_each(|_| Cpu.relax()),
+    }
+}
+
 /// The end, of which the log has the reason by now.
 fn die(report: &Report) -> ! {
-    pstore::last_words();
+    leave_record();
     report::last_words(report);
     arch::end(arch::Ending::Failure)
 }

@@ -1,18 +1,17 @@
 //! Persistent RAM: recording function entries there, dying, and recovering.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use nostall_io::{Nanos, Processor};
+use nostall_io::Nanos;
 use nostall_pstore::Ram;
 use nostall_work::Report;
 use nostall_work::pstore::{
     Crew, FEWEST_CPUS, Job, LOGS, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, measure, recover,
 };
+use spin::Mutex;
 use spin::mutex::SpinMutex;
-use spin::{Mutex, Once};
 
-use crate::arch::{self, Cpu, MachineClock};
+use crate::arch::{self, MachineClock};
 use crate::{crew, log, report};
 
 /// Longer than a stage waits for its neighbours, of which there are two.
@@ -20,25 +19,19 @@ const BOUND: Nanos = Nanos::from_secs(15);
 
 static PIPES: Pipes = Pipes::new();
 
-/// Where a kernel that dies leaves its log, if this machine has such a place.
-static PLACE: Once<Place> = Once::new();
+/// Where a kernel that dies leaves its log, if this machine has such a place, and it has
+/// not done so.
+static PLACE: Mutex<Option<Place>> = Mutex::new(None);
 
 struct Place(NonNull<u8>);
 
-// SAFETY: an address, the same on all CPUs; who has the memory there, see `last_words`.
+// SAFETY: an address, the same on all CPUs. Who has the memory there, see `last_words`.
 unsafe impl Send for Place {}
-// SAFETY: as above.
-unsafe impl Sync for Place {}
-
-/// The CPU that writes there, plus 1; and when it is through.
-static WRITER: AtomicUsize = AtomicUsize::new(0);
-static WRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// From now on a kernel that dies leaves its log.
 pub fn start() {
-    if let Ok((start, _)) = arch::persistent_ram() {
-        PLACE.call_once(|| Place(start));
-    }
+    let ram = arch::persistent_ram().ok();
+    *PLACE.lock() = ram.map(|(start, _)| Place(start));
 }
 
 /// The CPUs whose functions are recorded, and their clock.
@@ -90,38 +83,19 @@ impl Machine<'_> {
     }
 }
 
-/// Leaves the log in persistent RAM, because the kernel dies: after what is to be on a
-/// console first, and before the end of the machine.
-///
-/// Once: who dies in here, or dies again, keeps what there is. Who comes while another CPU
-/// is in here waits for it, for it is the end of the machine that comes next.
+/// Leaves the log in persistent RAM, because the kernel dies. Once.
 pub fn last_words() {
-    /// Looks: some times as long as all of it takes, and then that CPU is dead in here.
-    const PATIENCE: u32 = 10_000_000;
-
-    let Some(place) = PLACE.get() else { return };
-    let me = Cpu.id() + 1;
-    match WRITER.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed) {
-        Ok(_) => {
-            // SAFETY: the logs' part of the region: mapped RAM in which nothing else lies
-            // (`REGION`), and which, but for its traces, nobody has but who comes here,
-            // which is once.
-            let memory = unsafe { Ram::new(place.0, LOGS) };
-            if let Some(mut logs) = Logs::open(memory) {
-                log::with(|now, log| {
-                    logs.panic(now, log);
-                    logs.print(log);
-                });
-            }
-            WRITTEN.store(true, Ordering::Release);
-        }
-        Err(writer) if writer == me => {}
-        Err(_) => {
-            let _ = (0..PATIENCE).find(|_| {
-                Cpu.relax();
-                WRITTEN.load(Ordering::Acquire)
-            });
-        }
+    let place = PLACE.try_lock().and_then(|mut place| place.take());
+    let Some(Place(start)) = place else { return };
+    // SAFETY: the logs' part of the region, mapped RAM in which nothing else lies
+    // (`REGION`). But for the traces behind it nobody has any of it but who comes here,
+    // which is once.
+    let memory = unsafe { Ram::new(start, LOGS) };
+    if let Some(mut logs) = Logs::open(memory) {
+        log::with(|now, log| {
+            logs.panic(now, log);
+            logs.print(log);
+        });
     }
 }
 

@@ -42,6 +42,10 @@ pub enum Work {
 pub enum Failure {
     /// It panics.
     Panic,
+    /// It panics, and again while it brings that to a console.
+    PanicInFlush,
+    /// All of its CPUs panic at once.
+    PanicEverywhere,
     /// It reads through a null pointer.
     NullRead,
     /// It writes to its own code.
@@ -58,8 +62,10 @@ pub enum Failure {
 
 impl Failure {
     /// Every one.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Panic,
+        Self::PanicInFlush,
+        Self::PanicEverywhere,
         Self::NullRead,
         Self::CodeWrite,
         Self::StackOverflow,
@@ -71,6 +77,8 @@ impl Failure {
     const fn name(self) -> &'static str {
         match self {
             Self::Panic => "panic",
+            Self::PanicInFlush => "panic-in-flush",
+            Self::PanicEverywhere => "panic-everywhere",
             Self::NullRead => "null-read",
             Self::CodeWrite => "code-write",
             Self::StackOverflow => "stack-overflow",

@@ -14,7 +14,7 @@ use nostall_work::console::{
 use spin::Once;
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock, SerialPort};
-use crate::{crew, die, log, pstore};
+use crate::{crew, die, leave_record, log};
 use cpu::{TICK, TIMERS, ThisCpu};
 
 /// Until the first line: all CPUs have found their errand by then.
@@ -245,8 +245,7 @@ impl<P: Path + Sync> Experiment<P> {
     /// As it was told to at `at`: where interrupts can be masked that may have been long ago.
     fn panic(&self, this: &ThisCpu<'_>, at: Nanos) -> ! {
         self.flood.panic(this);
-        // First of all that comes after the flush: what is told then is a test's.
-        pstore::last_words();
+        leave_record();
         self.tell(Some(at));
         die(&Report::Panic {
             cpu: this.id() as u16,

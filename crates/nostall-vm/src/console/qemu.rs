@@ -80,7 +80,8 @@ impl Qemu {
         let mut outcome = outcome(experiment, strategy, ran, &ring)?;
         if let Some(panic) = &mut outcome.panic {
             let log = pstore::last_log(&ram.read(REGION)?);
-            panic.record = log.map(|log| record(&log, &ring));
+            let logged: String = records(&ring).map(|record| record.to_string()).collect();
+            panic.record = log.map(|log| record(&log, &logged));
         }
         Ok(outcome)
     }
@@ -142,9 +143,8 @@ fn ring(memory: &[u8]) -> Option<Image<'_>> {
     rings.find(|ring| ring.slots() == SLOTS)
 }
 
-/// What a dead kernel left of its log, held against its ring.
-fn record(log: &[u8], ring: &Image<'_>) -> PanicRecord {
-    let logged: String = records(ring).map(|record| record.to_string()).collect();
+/// What a dead kernel left of its log, held against all that it had logged.
+fn record(log: &[u8], logged: &str) -> PanicRecord {
     let find = |words: &str| log.windows(words.len()).position(|w| w == words.as_bytes());
     let has_all = find(FIRST_WORDS)
         .zip(find(LAST_WORDS))
@@ -169,13 +169,14 @@ fn outcome(
     ring: &Image<'_>,
 ) -> Result<Outcome, Error> {
     let logged = Logged::found(records(ring));
-    let told = Gathered::from(&ran)?;
+    let told = Gathered::from(&ran.reports)?;
+    told.check(experiment, ran.serial.len())?;
     let mut wire = Wire {
         bytes: ran.serial,
         times: told.arrivals,
         ..Wire::default()
     };
-    // A byte that was on its way when its CPU was stopped may not have been counted.
+    // A byte that was on its way when its CPU was stopped may have been counted, and not sent.
     let last = wire.times.last().copied().unwrap_or(told.start);
     wire.times.resize(wire.bytes.len(), last);
     let checked = check(&logged, &wire);
@@ -201,8 +202,10 @@ fn outcome(
 }
 
 /// What the guest told.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Gathered {
+    /// How often it told of all of it.
+    floods: usize,
     start: Nanos,
     end: Nanos,
     lost: u64,
@@ -215,9 +218,9 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn from(ran: &Ran) -> Result<Self, Error> {
+    fn from(reports: &[Report]) -> Result<Self, Error> {
         let mut all = Self::default();
-        for report in &ran.reports {
+        for report in reports {
             if let Report::Console { told, .. } = report {
                 all.add(told)?;
             }
@@ -226,6 +229,34 @@ impl Gathered {
         // In the order in which they ended.
         all.holds.sort_by_key(|(_, hold)| hold.until);
         Ok(all)
+    }
+
+    /// That nothing of it is missing: it is told of all CPUs, of each line and of each of the
+    /// `bytes` that arrived.
+    fn check(&self, experiment: &Experiment<'_>, bytes: usize) -> Result<(), Error> {
+        let (cpus, panics) = (experiment.cpus, experiment.panic_at.is_some());
+        let (told, times) = (self.cpus.len(), self.arrivals.len());
+        let lines = Lines::new(experiment.log).count();
+        let others = self.holds.iter().map(|(cpu, _)| cpu);
+        let others = others.chain(self.fired.iter().map(|(cpu, _)| cpu));
+        if self.floods != 1 || self.end < self.start || self.panic.is_some() != panics {
+            return Err(wrong("of a flood, not the one that was to be"));
+        }
+        if told != cpus || others.into_iter().any(|&cpu| cpu >= cpus) {
+            return Err(wrong(&format!(
+                "of {told} CPUs or others, where {cpus} are"
+            )));
+        }
+        if times.abs_diff(bytes) > usize::from(panics) {
+            let what = format!("when {times} bytes arrived, where {bytes} did");
+            return Err(wrong(&what));
+        }
+        let delays = self.delays.len();
+        if delays > lines || (delays < lines && !panics) {
+            let what = format!("what was added to {delays} callers, where {lines} logged");
+            return Err(wrong(&what));
+        }
+        Ok(())
     }
 
     fn add(&mut self, told: &Told) -> Result<(), Error> {
@@ -241,6 +272,7 @@ impl Gathered {
                     let what = format!("{overrun} bytes were written to a full FIFO");
                     return Err(Error::NotAReport(what));
                 }
+                self.floods += 1;
                 (self.start, self.end) = (Nanos(*start), Nanos(*end));
                 (self.lost, self.panic) = (*lost, panic.map(Nanos));
             }
@@ -301,4 +333,178 @@ fn hold(held: &Held) -> Result<Hold, Error> {
 
 fn wrong(what: &str) -> Error {
     Error::NotAReport(what.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nostall_work::console::{Delays, Times};
+
+    const LOG: &[u8] = b"one\ntwo\n";
+
+    const fn experiment(panic_at: Option<Nanos>) -> Experiment<'static> {
+        Experiment {
+            log: LOG,
+            profile: Profile::PC_16550A,
+            rate: 115_200,
+            cpus: 1,
+            panic_at,
+        }
+    }
+
+    fn told(told: Told) -> Report {
+        Report::Console { item: 0, told }
+    }
+
+    const FLOOD: Told = Told::Flood {
+        start: 1,
+        end: 9,
+        lost: 0,
+        overrun: 0,
+        panic: None,
+    };
+
+    const HELD: Held = Held {
+        cpu: 0,
+        context: 1,
+        from: 3,
+        owner_from: 3,
+        until: 4,
+    };
+
+    /// All that there is to tell of two lines, in five bytes.
+    fn all() -> Vec<Report> {
+        [
+            FLOOD,
+            Told::Cpu {
+                cpu: 0,
+                given_away: 5,
+                ticks: 1,
+                missed: 0,
+            },
+            Told::Held(HELD),
+            Told::Fired {
+                cpu: 0,
+                at: 5,
+                lasts: 2,
+                lockup: true,
+                cascaded: false,
+            },
+            Told::Delays(Delays::from_slice(&[7, 6]).unwrap()),
+            Told::Arrived(Times::from_slice(&[1, 2, 3, 4, 5]).unwrap()),
+        ]
+        .map(told)
+        .into()
+    }
+
+    /// What is said to be wrong with these reports.
+    fn fault(reports: &[Report], panic_at: Option<Nanos>, bytes: usize) -> Option<String> {
+        let gathered = Gathered::from(reports);
+        let checked = gathered.and_then(|all| all.check(&experiment(panic_at), bytes));
+        checked.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_told_of_a_flood_is_gathered() {
+        let all = all();
+        assert_eq!(fault(&all, None, 5), None);
+        let gathered = Gathered::from(&all).unwrap();
+        assert_eq!(gathered.delays, [Nanos(6), Nanos(7)]);
+        assert_eq!(gathered.arrivals[4], Nanos::from_micros(5));
+        assert_eq!(gathered.holds[0].1.context, Context::Interrupt);
+        assert_eq!(
+            gathered.fired[0].1.what,
+            What::SoftLockup(Nanos(2)),
+            "a lockup"
+        );
+    }
+
+    #[test]
+    fn whatever_report_is_missing_or_comes_twice_is_told() {
+        for n in [0, 1, 4, 5] {
+            let mut all = all();
+            let one = all.remove(n);
+            assert!(fault(&all, None, 5).is_some(), "without {one:?}");
+            all.extend([one.clone(), one.clone()]);
+            assert!(fault(&all, None, 5).is_some(), "twice {one:?}");
+        }
+        assert!(fault(&[], None, 0).is_some());
+    }
+
+    #[test]
+    fn bytes_that_were_lost_on_the_way_or_in_a_full_fifo_are_told() {
+        for bytes in [0, 4, 6] {
+            assert!(fault(&all(), None, bytes).is_some(), "{bytes}");
+        }
+        let mut all = all();
+        all[0] = told(Told::Flood {
+            start: 1,
+            end: 9,
+            lost: 0,
+            overrun: 3,
+            panic: None,
+        });
+        let fault = fault(&all, None, 5).unwrap();
+        assert!(
+            fault.ends_with("3 bytes were written to a full FIFO"),
+            "{fault}"
+        );
+    }
+
+    #[test]
+    fn a_panic_may_cost_lines_and_the_byte_that_was_on_its_way() {
+        let at = Some(Nanos(5));
+        let mut all = all();
+        assert!(fault(&all, at, 5).is_some(), "it did not panic");
+        all[0] = told(Told::Flood {
+            start: 1,
+            end: 9,
+            lost: 0,
+            overrun: 0,
+            panic: Some(6),
+        });
+        assert!(fault(&all, None, 5).is_some(), "it panicked");
+        all[4] = told(Told::Delays(Delays::from_slice(&[7]).unwrap()));
+        assert_eq!(fault(&all, at, 5), None);
+        assert_eq!(fault(&all, at, 4), None);
+        assert!(fault(&all, at, 3).is_some());
+    }
+
+    #[test]
+    fn cpus_and_contexts_that_there_are_not_are_told() {
+        for held in [Held { cpu: 1, ..HELD }, Held { context: 3, ..HELD }] {
+            let mut all = all();
+            all[2] = told(Told::Held(held));
+            assert!(fault(&all, None, 5).is_some(), "{held:?}");
+        }
+    }
+
+    #[test]
+    fn a_guest_that_does_not_end_is_not_waited_for() {
+        for profile in Profile::ALL {
+            let experiment = Experiment {
+                profile,
+                ..experiment(None)
+            };
+            let limits = limits(&experiment);
+            assert!(limits.total < Duration::from_secs(120), "{profile:?}");
+            assert!(limits.silence < limits.total && limits.start < limits.total);
+        }
+    }
+
+    #[test]
+    fn a_record_is_the_end_of_the_log_with_the_panics_text() {
+        let logged = format!("[1] before\n[2] {FIRST_WORDS}\n[2] {LAST_WORDS}\n");
+        let whole = |log: &[u8]| record(log, &logged).is_whole;
+        let all = logged.as_bytes();
+        let rest = &all["[1] before\n".len()..];
+        assert!(whole(all));
+        assert!(whole(rest), "a shorter one");
+        assert!(!whole(&all[..all.len() - 1]), "cut");
+        assert!(!whole(&rest[40..]), "without its beginning");
+        let mut damaged = all.to_vec();
+        damaged[9] ^= 1;
+        assert!(!whole(&damaged), "damaged");
+        assert!(!whole(b""), "empty");
+    }
 }

@@ -54,7 +54,7 @@ use crate::pci::json::Device;
 /// For `console` several CPUs log a recorded flood of messages to a slow serial port, on
 /// a model in virtual time: as it locks up CPUs, and without. Succeeds only if nothing is
 /// lost in silence and no CPU is held. With --on qemu the reference kernel does it in real
-/// time, with a part of the flood.
+/// time, with a part of the flood, and leaves a panic's text in persistent RAM.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -95,12 +95,13 @@ pub struct Args {
           value_parser = clap::value_parser!(u16).range(1..=64))]
     cpus: Option<u16>,
 
-    /// The model's serial port (with --on model)
+    /// The serial port (with --on model; for console with --on qemu, too)
     ///
     /// `vm` empties at once, as virtual ones do; `pc-16550a` at 115,200 baud, and
     /// `fast-16550a` is another one of that kind with a published figure;
     /// `hp-dl380-gen9` is the slow port of a management controller.
-    /// If not given it is `vm`, and for console first `pc-16550a` and then `hp-dl380-gen9`.
+    /// If not given it is `vm`, and for console first `pc-16550a` and then `hp-dl380-gen9`
+    /// (in QEMU the first alone).
     #[arg(long, value_name = "NAME", value_parser = on::profile)]
     profile: Option<Profile>,
 
@@ -188,6 +189,8 @@ Examples:
   nostall run pci --qemu-arg=-cpu --qemu-arg=max,-hypervisor
                                     as if it were bare metal
   nostall run pci --on kvm          and from memory that the guest can read
+  nostall run console --on qemu --qemu-arg=-icount --qemu-arg=shift=5,sleep=off
+                                    exact: one instruction, 32 ns; one CPU at a time
   nostall run uart --machine virt   a RISC-V machine's serial port
   nostall run pci --machine virt    by ECAM alone, assigned by our kernel
   nostall run spi                   a flash, an SD card, and a busy bus

@@ -16,6 +16,9 @@ use crate::run::Args;
 /// What a run may take of the line, at most: as much as tells of it. There are six.
 const LINE_TIME: Nanos = Nanos::from_millis(1_500);
 
+/// Bytes of which the kernel notes when they arrive, some left for reports and panics.
+const MOST_BYTES: u64 = 48 << 10;
+
 /// A slower line has no part of a log that is worth a run.
 const SLOWEST: u32 = 9_600;
 
@@ -42,7 +45,7 @@ pub fn part(log: &Log, profile: &Profile, rate: u32) -> u32 {
     let bytes = bytes_on_the_line(&log.bytes);
     let fits = |part: &u32| {
         let bytes = bytes.div_ceil((*part).into());
-        time_on_the_line(profile, rate, bytes) <= LINE_TIME
+        bytes <= MOST_BYTES && time_on_the_line(profile, rate, bytes) <= LINE_TIME
     };
     (1..u32::MAX).find(fits).unwrap_or(u32::MAX)
 }

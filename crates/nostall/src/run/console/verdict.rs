@@ -83,11 +83,11 @@ impl Run {
         let record = self.panicked.panic.and_then(|panic| panic.record);
         let text = match record {
             Some(record) if record.is_whole => format!(
-                "leaves the panic's text in persistent RAM, in the last {} bytes of log",
+                "leaves a panic's text in persistent RAM, {} bytes",
                 record.bytes
             ),
-            Some(_) => "leaves something else in persistent RAM than the end of its log".to_owned(),
-            None => "leaves no record in persistent RAM".to_owned(),
+            Some(_) => "leaves something else than its log's end in persistent RAM".to_owned(),
+            None => "leaves nothing in persistent RAM".to_owned(),
         };
         judge(record.is_some_and(|record| record.is_whole), text);
         self.judge_lines_in_panic(judge);
@@ -134,17 +134,22 @@ impl Run {
             let unknown = unfinished.iter().any(Option::is_none);
             unknown.then(|| "the last line is none that was logged".to_owned())
         });
+        let again = self.panicked.checked.begun_twice;
+        // Who prints inline has no mark for a line that a panic cuts: it spoils that one.
+        let spoils = match self.strategy {
+            Strategy::Bounded => 0,
+            Strategy::PrintInline | Strategy::FifoInline => 1,
+        };
+        let holds = damage.len() <= spoils && again <= 1 && (told.is_none() || spoils > 0);
         let text = match &told {
+            Some(_) if holds => "spoils the line that a panic cuts, and no other".to_owned(),
             Some(damage) => format!("spoils a line in a panic: {damage}"),
-            None if self.panicked.checked.begun_twice > 0 => {
+            None if again > 0 => {
                 "begins a line twice in a panic, which a stopped CPU was sending".to_owned()
             }
             None => "brings every line once, as logged, in a panic, too".to_owned(),
         };
-        judge(
-            told.is_none() && self.panicked.checked.begun_twice <= 1,
-            text,
-        );
+        judge(holds, text);
     }
 }
 

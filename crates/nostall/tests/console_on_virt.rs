@@ -54,6 +54,7 @@ fn a_guest_loses_nothing_sends_nothing_twice_and_brings_its_panic_without_an_nmi
     assert!(out.contains("\nNothing here interrupts a CPU that has masked interrupts"));
     assert_eq!(out.matches("lines once, as logged").count(), 3, "{out}");
     assert_eq!(out.matches("brings all of a panic's text").count(), 3);
+    assert_eq!(out.matches("text in persistent RAM").count(), 3);
 
     let figures = fs::read_to_string(dir.path().join("figures")).unwrap();
     let figures: serde_json::Value = serde_json::from_str(&figures).unwrap();

@@ -76,6 +76,10 @@ fn input() -> &'static [u8] {
 /// The RAM that outlives the kernel if the machine keeps it: start and length.
 ///
 /// Or why there is none: no RAM is there, or something else lies in it.
+#[expect(
+    clippy::result_large_err,
+    reason = "a text, and nowhere else to keep it"
+)]
 pub fn persistent_ram() -> Result<(NonNull<u8>, usize), Text> {
     let ram = paging::ram();
     let region = ram.start + REGION.start..ram.start + REGION.end;

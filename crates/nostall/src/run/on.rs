@@ -127,10 +127,7 @@ fn kvm(_: &Args) -> Result<(Option<On>, Option<String>)> {
 }
 
 fn qemu(args: &Args) -> Result<On> {
-    // In the flood a guest's port is throttled to be any of them.
-    if args.paths != [IoPath::Console] {
-        for_model_only(args)?;
-    }
+    for_model_only(args)?;
     for_kvm_only(args, "--on qemu")?;
     let machine = args.machine();
     // First the arguments' mistakes, then the system's.

@@ -26,10 +26,11 @@ pub fn together(cpus: u16, errand: Errand<'_>, clock: &impl Clock, bound: Nanos)
     // ends the machine and leaves our caller's stack as it is.
     let errand = unsafe { mem::transmute::<Errand<'_>, Errand<'static>>(errand) };
     BUSY.store(cpus - 1, Ordering::Relaxed);
-    for other in &ERRANDS[1..cpus.into()] {
+    let others = 1..usize::from(cpus);
+    for other in &ERRANDS[others.clone()] {
         *other.lock() = Some(errand);
     }
-    arch::wake_others();
+    arch::wake(others);
     errand(0);
     let deadline = clock.now() + bound;
     loop {

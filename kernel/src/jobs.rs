@@ -50,7 +50,6 @@ pub fn run(
                     let (cpus, timer) = (list.cpus, list.timer);
                     crate::spi::Machine { cpus, timer, clock }.run(job, item as u16);
                 }
-                #[cfg(target_arch = "x86_64")]
                 Work::Console(job) => {
                     crate::console::run(job, item as u16, list.cpus, input, clock);
                 }

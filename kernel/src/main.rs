@@ -8,7 +8,6 @@
 #![no_std]
 #![no_main]
 
-#[cfg(target_arch = "x86_64")]
 mod console;
 mod crew;
 mod example;

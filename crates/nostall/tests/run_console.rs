@@ -223,8 +223,12 @@ fn mistakes_are_told_in_a_line() {
             "--rate has no meaning with --profile hp-dl380",
         ),
         (
-            &["--on", "qemu", "--machine", "virt"],
-            "--machine virt: in QEMU, console runs on q35 only, so far",
+            &["--machine", "sifive_u"],
+            "--machine sifive_u has no 16550: console runs on q35 and virt",
+        ),
+        (
+            &["--machine", "virt", "--on", "model"],
+            "--machine virt has no meaning with the path console, which runs on the model",
         ),
         (
             &["--on", "qemu", "--rate", "4800"],

@@ -23,14 +23,15 @@ const BEFORE: Nanos = Nanos::from_millis(100);
 /// Longer than a CPU takes to see that all is over.
 const BOUND: Nanos = Nanos::from_secs(10);
 
-/// Longer than CPUs take to stop, if they are not stopped themselves.
-const STOP: Nanos = Nanos::from_millis(100);
+/// Longer than CPUs take to stop, if they are not stopped themselves. Without an NMI some
+/// may take for ever: a panic goes on after this, as on Linux.
+const STOP: Nanos = Nanos::from_secs(1);
 
 /// Lines whose delay is kept, and bytes whose arrival is.
 const LINES: usize = 16 << 10;
 const BYTES: usize = 64 << 10;
 
-static DELAYS: [AtomicU64; LINES] = [const { AtomicU64::new(u64::MAX) }; LINES];
+static DELAYS: [AtomicU64; LINES] = [const { AtomicU64::new(0) }; LINES];
 static ARRIVALS: [AtomicU32; BYTES] = [const { AtomicU32::new(0) }; BYTES];
 static CPUS: [PerCpu; MAX_CPUS] = [const { PerCpu::new() }; MAX_CPUS];
 
@@ -45,8 +46,11 @@ static BOUNDED_FLOOD: Once<Experiment<Bounded<'static, &'static Port, MachineClo
 /// What interrupts are about, while it goes on.
 static RUNNING: Once<&'static (dyn Run + Sync)> = Once::new();
 
-/// The CPU that panics has been told to, and has begun.
-static TOLD: AtomicBool = AtomicBool::new(false);
+/// When the CPU that panics has been told to; [`NOT_YET`] before.
+static TOLD: AtomicU64 = AtomicU64::new(NOT_YET);
+const NOT_YET: u64 = u64::MAX;
+
+/// A panic stops the others, and how many it has.
 static STOPPING: AtomicBool = AtomicBool::new(false);
 static STOPPED: AtomicUsize = AtomicUsize::new(0);
 
@@ -66,12 +70,16 @@ struct Experiment<P: 'static> {
 trait Run {
     fn run(&self);
     fn on_timer(&self);
-    fn on_nmi(&self);
+    fn on_call(&self);
 }
 
 /// Does the job, the `item`th of the list. Once: its memory is the kernel's.
 pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineClock) {
     assert!(RUNNING.get().is_none(), "console: once a boot");
+    // Not logged. Here, so that it takes no room in the image.
+    for delay in &DELAYS {
+        delay.store(u64::MAX, Ordering::Relaxed);
+    }
     let clock = *clock;
     let line = LineSettings::baud(job.rate);
     let (port, frame) = (arch::serial_port(), line.frame_time());
@@ -140,23 +148,30 @@ pub fn on_timer() {
     }
 }
 
-/// What cannot be masked has interrupted this CPU. `false`: not because of a flood.
-pub fn on_nmi() -> bool {
+/// Another CPU has interrupted this one, by what cannot be masked if there is such a thing
+/// here. `false`: not because of a flood.
+pub fn on_call() -> bool {
     if STOPPING.load(Ordering::Acquire) {
         STOPPED.fetch_add(1, Ordering::AcqRel);
         arch::hang();
     }
     let running = RUNNING.get();
     if let Some(running) = running {
-        running.on_nmi();
+        running.on_call();
     }
     running.is_some()
 }
 
-/// Stops all other CPUs, wherever they are.
+/// `false`: it has been told before.
+fn tell_to_panic(now: Nanos) -> bool {
+    let told = TOLD.compare_exchange(NOT_YET, now.0, Ordering::AcqRel, Ordering::Relaxed);
+    told.is_ok()
+}
+
+/// Stops all other CPUs, wherever they are; or those of them that can be interrupted.
 fn stop_others(clock: &MachineClock, cpus: u16) {
     STOPPING.store(true, Ordering::Release);
-    arch::send_nmi_to_others();
+    arch::call_others();
     let deadline = clock.now() + STOP;
     while STOPPED.load(Ordering::Acquire) + 1 < cpus.into() && clock.now() < deadline {
         Cpu.relax();
@@ -203,10 +218,11 @@ impl<P: Path + Sync> Run for Experiment<P> {
         });
     }
 
-    fn on_nmi(&self) {
+    fn on_call(&self) {
         let this = ThisCpu::new(&self.clock, self.cpus);
-        if TOLD.load(Ordering::Acquire) && this.id() + 1 == usize::from(self.cpus) {
-            self.panic(&this);
+        let told = TOLD.load(Ordering::Acquire);
+        if told != NOT_YET && this.id() + 1 == usize::from(self.cpus) {
+            self.panic(&this, Nanos(told));
         }
     }
 }
@@ -214,19 +230,20 @@ impl<P: Path + Sync> Run for Experiment<P> {
 impl<P: Path + Sync> Experiment<P> {
     /// The last CPU panics, in whatever it is doing: told by one of the others.
     fn panic_if_due(&self, this: &ThisCpu<'_>) {
-        let is_due = self.panic_at.is_some_and(|at| self.clock.now() >= at);
+        let now = self.clock.now();
+        let is_due = self.panic_at.is_some_and(|at| now >= at);
         let is_last = this.id() + 1 == usize::from(self.cpus);
-        if !is_due || (is_last && self.cpus > 1) || TOLD.swap(true, Ordering::AcqRel) {
+        if !is_due || (is_last && self.cpus > 1) || !tell_to_panic(now) {
             return;
         }
         if is_last {
-            self.panic(this);
+            self.panic(this, now);
         }
-        arch::send_nmi_to_others();
+        arch::call_others();
     }
 
-    fn panic(&self, this: &ThisCpu<'_>) -> ! {
-        let at = self.clock.now();
+    /// As it was told to at `at`: where interrupts can be masked that may have been long ago.
+    fn panic(&self, this: &ThisCpu<'_>, at: Nanos) -> ! {
         self.flood.panic(this);
         leave_record();
         self.tell(Some(at));

@@ -54,7 +54,7 @@ enter_rust:
 
     # The two stacks that go with the number, both growing down.
     addi t2, a1, 1
-    li t1, TRAP_STACK_SIZE
+    li t1, TRAP_STACK_STRIDE
     mul t1, t1, t2
     la t0, trap_stacks
     add t0, t0, t1
@@ -75,5 +75,6 @@ first_is_here: .word 0          # not in .bss, which is cleared after
 .section .bss.boot, "aw", @nobits
     .balign 4096
 .global stacks
+.global trap_stacks
 stacks:      .skip MAX_CPUS * STACK_STRIDE
-trap_stacks: .skip MAX_CPUS * TRAP_STACK_SIZE
+trap_stacks: .skip MAX_CPUS * TRAP_STACK_STRIDE

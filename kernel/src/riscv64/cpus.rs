@@ -110,6 +110,24 @@ pub fn set_alarm(clock: &MachineClock, at: Nanos) {
     }
 }
 
+/// Has this CPU's timer interrupt it at `at`, once, and tick no more. With interrupts
+/// masked.
+pub fn set_timer(clock: &MachineClock, at: Nanos) {
+    let (cpu, at) = (&PER_CPU[Cpu.id()], clock.steps_at(at));
+    cpu.next_tick.store(NEVER, Ordering::Relaxed);
+    cpu.alarm.store(at, Ordering::Relaxed);
+    sbi_rt::set_timer(at);
+}
+
+/// Has this CPU's timer tick, as at the start. With interrupts masked.
+pub fn tick_again() {
+    let cpu = &PER_CPU[Cpu.id()];
+    let first = time::read64() + TICK.load(Ordering::Relaxed);
+    cpu.next_tick.store(first, Ordering::Relaxed);
+    cpu.alarm.store(NEVER, Ordering::Relaxed);
+    sbi_rt::set_timer(first);
+}
+
 /// This CPU has been interrupted.
 pub fn count_interrupt() {
     PER_CPU[Cpu.id()].interrupts.fetch_add(1, Ordering::Relaxed);
@@ -134,6 +152,10 @@ pub fn in_interrupt() -> bool {
 pub fn on_wake() {
     // SAFETY: whoever sleeps looks again for what there is to do.
     unsafe { sip::clear_ssoft() };
+    // And does so after that: whoever has something after the look sends another one. A
+    // look at memory is not by itself behind a write to a CSR (unprivileged specification,
+    // "CSR Access Ordering").
+    riscv::asm::fence();
     PER_CPU[Cpu.id()].wakes.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -148,9 +170,16 @@ pub fn hang() -> ! {
     interrupts::disable();
     loop {
         // SAFETY: nothing is lost, for nothing goes on.
-        unsafe { asm!("csrw sie, zero", options(nomem, nostack)) };
-        riscv::asm::wfi();
+        unsafe { asm!("csrw sie, zero", options(nostack)) };
+        wait_for_interrupt();
     }
+}
+
+/// `wfi`, behind all that was written before: what `riscv` has lets the compiler put it
+/// off, the release of a lock among it.
+fn wait_for_interrupt() {
+    // SAFETY: it waits, or does not.
+    unsafe { asm!("wfi", options(nostack, preserves_flags)) };
 }
 
 /// Sleeps until the next interrupt, unless there is something to do already.
@@ -161,7 +190,7 @@ pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
     interrupts::disable();
     let something = something();
     if something.is_none() {
-        riscv::asm::wfi();
+        wait_for_interrupt();
     }
     // SAFETY: whoever calls this can be interrupted.
     unsafe { interrupts::enable() };
@@ -171,6 +200,12 @@ pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
 /// Ends the sleep of all other CPUs.
 pub fn wake_others() {
     wake((0..STARTED.load(Ordering::Relaxed)).filter(|&cpu| cpu != Cpu.id()));
+}
+
+/// Interrupts all other CPUs, as soon as they take interrupts: here is nothing that cannot
+/// be masked. They come to [`console::on_call`](crate::console::on_call).
+pub fn call_others() {
+    wake_others();
 }
 
 /// Ends the sleep of these CPUs.
@@ -190,9 +225,7 @@ pub fn wake(cpus: impl IntoIterator<Item = usize>) {
 }
 
 fn start_ticking() {
-    let first = time::read64() + TICK.load(Ordering::Relaxed);
-    PER_CPU[Cpu.id()].next_tick.store(first, Ordering::Relaxed);
-    sbi_rt::set_timer(first);
+    tick_again();
     // SAFETY: traps.rs deals with both.
     unsafe {
         sie::set_stimer();

@@ -2,7 +2,7 @@
 //! privileged specification, "Sv39: Page-Based 39-bit Virtual-Memory System").
 //!
 //! Code can be executed but not written, data written but not executed; the first 2 MiB,
-//! the firmware's RAM below the image, and the page below each stack are not there, so
+//! the firmware's RAM below the image, and what is below each stack are not there, so
 //! that a null pointer and a full stack are exceptions. What is cached is not said here:
 //! each physical address has its own attributes.
 
@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use riscv::register::satp;
 
-use super::boot::{MAX_CPUS, STACK_STRIDE};
+use super::boot::{GUARD, MAX_CPUS, STACK_STRIDE, TRAP_STACK_STRIDE};
 use super::tree;
 
 const PAGE: usize = 4096;
@@ -25,7 +25,7 @@ const ENTRIES: usize = 512;
 const MAPPED: usize = ENTRIES / 2 * HUGE;
 
 /// How much is mapped by small pages: from the image's start on.
-const SMALL: usize = 4 * LARGE;
+const SMALL: usize = 5 * LARGE;
 
 // Bits of an entry (figure "Sv39 page table entry"). Without R, W and X it is for a table.
 const VALID: u64 = 1 << 0;
@@ -83,6 +83,7 @@ unsafe extern "C" {
     safe static __rodata_end: u8;
     safe static __image_end: u8;
     safe static stacks: u8;
+    safe static trap_stacks: u8;
 }
 
 /// Where the image begins.
@@ -159,11 +160,16 @@ fn rights(page: usize) -> Option<u64> {
     }
 }
 
-/// The lowest page of each CPU's stack.
+/// Below each CPU's stacks.
 fn is_guard(address: usize) -> bool {
-    address
-        .checked_sub((&raw const stacks).addr())
-        .is_some_and(|offset| offset / STACK_STRIDE < MAX_CPUS && offset % STACK_STRIDE < PAGE)
+    let all = [
+        (&raw const stacks, STACK_STRIDE),
+        (&raw const trap_stacks, TRAP_STACK_STRIDE),
+    ];
+    all.into_iter().any(|(first, stride)| {
+        let offset = address.checked_sub(first.addr());
+        offset.is_some_and(|offset| offset / stride < MAX_CPUS && offset % stride < GUARD)
+    })
 }
 
 /// Between the start of RAM and the image.
@@ -208,7 +214,7 @@ pub fn is_device_memory(range: &Range<u64>) -> bool {
         && !tree::touches_ram(range)
 }
 
-/// Whether `address` is in the guard page of a stack: the stack is full.
+/// Whether `address` is below a stack: the stack is full.
 pub fn is_stack_overflow(address: usize) -> bool {
     is_guard(address)
 }

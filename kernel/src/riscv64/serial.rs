@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use nostall_io::{Endian, Mmio, MmioLayout, Width};
+use nostall_io::{Endian, Mmio, MmioLayout, Registers, Width};
 use nostall_uart::LineSettings;
 use nostall_work::Window;
 use spin::Once;
@@ -27,7 +27,12 @@ pub fn set_serial_port(window: Option<Window>) {
 }
 
 /// How the port under test is reached.
-pub type SerialPort = Mmio;
+#[derive(Debug)]
+pub struct SerialPort(Mmio);
+
+// SAFETY: every CPU maps the window at the same address for ever (paging.rs), and an access
+// is one volatile instruction that leaves nothing behind in `self`.
+unsafe impl Sync for SerialPort {}
 
 /// The port under test: the firmware's console or the first 16550 that there is, unless
 /// the machine says something else.
@@ -91,7 +96,7 @@ fn layout(device: &Device) -> MmioLayout {
     }
 }
 
-fn in_memory(base: u64, layout: MmioLayout) -> Mmio {
+fn in_memory(base: u64, layout: MmioLayout) -> SerialPort {
     let len = u64::from(layout.stride) * REGISTERS;
     let start = NonNull::new(base as *mut u8);
     let Some(start) = start.filter(|_| paging::is_device_memory(&(base..base.saturating_add(len))))
@@ -101,7 +106,29 @@ fn in_memory(base: u64, layout: MmioLayout) -> Mmio {
     // SAFETY: the machine or the device tree says that a 16550 is there, and paging.rs
     // maps it. A 16550 does no DMA. One piece of work at a time uses it.
     match unsafe { Mmio::new(start, len as usize, layout) } {
-        Ok(window) => window,
+        Ok(window) => SerialPort(window),
         Err(error) => panic!("serial port: {error}"),
+    }
+}
+
+impl Registers for SerialPort {
+    fn read8(&self, offset: usize) -> u8 {
+        self.0.read8(offset)
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.0.write8(offset, value);
+    }
+
+    fn write_burst(&self, offset: usize, values: &[u8]) {
+        self.0.write_burst(offset, values);
+    }
+
+    fn read_burst(&self, offset: usize, values: &mut [u8]) {
+        self.0.read_burst(offset, values);
+    }
+
+    fn burst_instructions(&self, values: usize) -> usize {
+        self.0.burst_instructions(values)
     }
 }

@@ -6,8 +6,8 @@ use nostall_io::Processor;
 use nostall_work::Report;
 use riscv::register::{scause, sepc, stval};
 
-use super::{Cpu, Ending, cpus, end, paging, plic, semihosting};
-use crate::report;
+use super::{Cpu, cpus, paging, plic, semihosting};
+use crate::{console, die, log};
 
 global_asm!(
     ".set FRAME_SIZE, {size}",
@@ -38,9 +38,15 @@ extern "C" fn rust_trap(frame: &Frame) {
         cpus::count_interrupt();
     }
     match (cause.is_interrupt(), cause.code()) {
-        (true, TIMER_INTERRUPT) => cpus::on_timer(),
+        (true, TIMER_INTERRUPT) => {
+            cpus::on_timer();
+            console::on_timer();
+        }
         // From another CPU: look whether there is something to do.
-        (true, SOFTWARE_INTERRUPT) => cpus::on_wake(),
+        (true, SOFTWARE_INTERRUPT) => {
+            cpus::on_wake();
+            console::on_call();
+        }
         (true, EXTERNAL_INTERRUPT) => plic::on_interrupt(),
         // Nobody takes our reports; to report this would only bring us here again.
         (false, BREAKPOINT) => semihosting::nobody_listens(),
@@ -67,16 +73,20 @@ fn exception(is_interrupt: bool, code: usize, frame: &Frame) -> ! {
     } else {
         name(code)
     };
-    report::last_words(&Report::Exception {
+    let name = Report::text(format_args!("{name}{what}"));
+    let (pc, sp) = (sepc::read() as u64, frame.sp);
+    log::last_line(format_args!(
+        "Kernel exception {code}: {name} (pc {pc:#x}, sp {sp:#x}, address {address:#x})"
+    ));
+    die(&Report::Exception {
         cpu: Cpu.id() as u16,
         vector: code as u8,
-        name: Report::text(format_args!("{name}{what}")),
+        name,
         error: 0,
-        pc: sepc::read() as u64,
-        sp: frame.sp,
+        pc,
+        sp,
         address: address as u64,
-    });
-    end(Ending::Failure)
+    })
 }
 
 const fn name(code: usize) -> &'static str {

@@ -1,8 +1,9 @@
 # All exceptions and interrupts lead to rust_trap, with a Frame (traps.rs) on this CPU's
 # trap stack, because the other one may be full.
 #
-# sscratch is the trap stack's end, and 0 while a trap is dealt with: what happens then
-# goes on on the same stack. Only an exception can, and no exception returns.
+# sscratch is the trap stack's end, and 0 while a trap is dealt with. Only an exception can
+# happen then, and no exception returns: it begins at that stack's end again, for it may be
+# this one that is full, and leaves nothing of the registers but sp.
 
 .section .text
 .option push
@@ -12,8 +13,11 @@
 trap_entry:
     csrrw sp, sscratch, sp
     bnez sp, 1f
-    csrr sp, sscratch
-    andi sp, sp, -16
+    addi t0, tp, 1
+    li t1, TRAP_STACK_STRIDE
+    mul t0, t0, t1
+    la sp, trap_stacks
+    add sp, sp, t0
 1:  addi sp, sp, -FRAME_SIZE
     sd ra, 0(sp)
     sd t0, 8(sp)
@@ -35,6 +39,12 @@ trap_entry:
     sd t0, 128(sp)
     mv a0, sp
     call rust_trap
+    # What was interrupted between a load-reserved and its store-conditional must not find
+    # the reservation of one that failed in here (unprivileged specification, "Zalrsc":
+    # any store-conditional gives it up).
+    addi t0, sp, 128
+    ld t1, (t0)
+    sc.d zero, t1, (t0)
     addi t0, sp, FRAME_SIZE
     csrw sscratch, t0
     ld ra, 0(sp)

@@ -11,6 +11,7 @@ const BASE: usize = 0xfee0_0000;
 
 // Registers are 16 bytes apart; these are their numbers (SDM, table "Local APIC
 // Register Address Map", offset / 16).
+const ID: usize = 0x02;
 const END_OF_INTERRUPT: usize = 0x0b;
 const SPURIOUS: usize = 0x0f;
 const COMMAND_LOW: usize = 0x30;
@@ -23,6 +24,7 @@ const TIMER_DIVIDE: usize = 0x3e;
 // Of the interrupt command (SDM, figure "Interrupt Command Register").
 const ALL_BUT_ME: u32 = 0b11 << 18;
 const ASSERT: u32 = 1 << 14;
+const SEND_PENDING: u32 = 1 << 12;
 
 /// Ticks a second of every CPU's timer.
 const TICK_HZ: u64 = 100;
@@ -41,6 +43,11 @@ impl LocalApic {
         // SAFETY: identity-mapped as device memory by paging.rs; each CPU reaches
         // its own registers there, and uses one window at a time.
         Self(unsafe { Mmio::new(base, 0x400, layout) }.expect("a fixed layout"))
+    }
+
+    /// By which number commands know it.
+    pub fn id(&self) -> u8 {
+        (self.0.read32(ID) >> 24) as u8
     }
 
     /// Lets interrupts through to this CPU.
@@ -88,6 +95,16 @@ impl LocalApic {
         const NMI: u32 = 0b100 << 8;
         self.0.write32(COMMAND_HIGH, 0);
         self.0.write32(COMMAND_LOW, ALL_BUT_ME | ASSERT | NMI);
+    }
+
+    /// Interrupts the CPU that has this local APIC, for no more than to wake it. With
+    /// interrupts masked: a handler may write commands, too.
+    pub fn wake(&self, id: u8) {
+        /// An interrupt is accepted within microseconds.
+        const LOOKS: u32 = 1_000;
+        let _ = (0..LOOKS).find(|_| self.0.read32(COMMAND_LOW) & SEND_PENDING == 0);
+        self.0.write32(COMMAND_HIGH, u32::from(id) << 24);
+        self.0.write32(COMMAND_LOW, ASSERT | u32::from(WAKE_VECTOR));
     }
 
     /// Interrupts all other CPUs, for no more than to wake them.

@@ -157,6 +157,10 @@ static PERSISTENT: AtomicBool = AtomicBool::new(false);
 /// The RAM that outlives the kernel if the machine keeps it: start and length.
 ///
 /// Or why there is none.
+#[expect(
+    clippy::result_large_err,
+    reason = "a text, and nowhere else to keep it"
+)]
 pub fn persistent_ram() -> Result<(NonNull<u8>, usize), Text> {
     if !PERSISTENT.load(Ordering::Relaxed) {
         let why = format_args!("no RAM at {REGION:#x?} to keep records in");

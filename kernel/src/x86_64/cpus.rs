@@ -3,7 +3,7 @@
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use nostall_io::{Clock, Nanos, Processor};
 use x86_64::VirtAddr;
@@ -97,6 +97,9 @@ impl Processor for Cpu {
 static TIMER_HZ: AtomicU64 = AtomicU64::new(0);
 static TIMER_KNOWN: AtomicBool = AtomicBool::new(false);
 
+/// By which number the local APICs know each CPU, once it ticks.
+static APIC_IDS: [AtomicU8; MAX_CPUS] = [const { AtomicU8::new(0) }; MAX_CPUS];
+
 /// What every other CPU does: keep its timer ticking, and its errands.
 pub fn idle() -> ! {
     while !TIMER_KNOWN.load(Ordering::Acquire) {
@@ -120,13 +123,24 @@ pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
     something
 }
 
+/// Ends the sleep of these CPUs, which tick.
+pub fn wake(cpus: impl IntoIterator<Item = usize>) {
+    Cpu.without_interrupts(|| {
+        let apic = LocalApic::of_this_cpu();
+        for cpu in cpus {
+            apic.wake(APIC_IDS[cpu].load(Ordering::Relaxed));
+        }
+    });
+}
+
 /// Ends the sleep of all other CPUs.
 pub fn wake_others() {
     LocalApic::of_this_cpu().wake_others();
 }
 
-/// Interrupts all other CPUs, whatever they have masked.
-pub fn send_nmi_to_others() {
+/// Interrupts all other CPUs, whatever they have masked; they come to
+/// [`console::on_call`](crate::console::on_call).
+pub fn call_others() {
     LocalApic::of_this_cpu().send_nmi_to_others();
 }
 
@@ -145,6 +159,7 @@ pub fn tick_again() {
 fn start_ticking() {
     let apic = LocalApic::of_this_cpu();
     apic.enable();
+    APIC_IDS[Cpu.id()].store(apic.id(), Ordering::Relaxed);
     apic.start_timer(TIMER_HZ.load(Ordering::Relaxed));
     interrupts::enable();
 }

@@ -19,7 +19,7 @@ use nostall_io::{Ports, Registers};
 pub use boot::{MAX_CPUS, persistent_ram};
 pub use clock::Tsc as MachineClock;
 pub use cpus::{
-    Cpu, send_nmi_to_others, set_timer, sleep_unless, start_cpus, tick_again, wake_others,
+    Cpu, call_others, set_timer, sleep_unless, start_cpus, tick_again, wake, wake_others,
 };
 pub use serial::{SerialPort, line_settings, serial_port, set_serial_port};
 

@@ -53,7 +53,7 @@ extern "C" fn rust_trap(frame: &Frame) {
             LocalApic::of_this_cpu().end_of_interrupt();
             console::on_timer();
         }
-        NMI_VECTOR if console::on_nmi() => {}
+        NMI_VECTOR if console::on_call() => {}
         WAKE_VECTOR => LocalApic::of_this_cpu().end_of_interrupt(),
         SPURIOUS_VECTOR => {}
         vector => exception(vector, frame),

@@ -1,7 +1,7 @@
 //! The stall: whoever logs prints.
 
 use core::fmt::Write;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use heapless::String;
 use nostall_console::{Cursor, Meta, Read, Ring};
@@ -27,7 +27,9 @@ const LONGEST_LINE: usize = 1_100;
 /// - Who prints does not touch the watchdog meanwhile. Linux's 8250 driver does, for
 ///   each record: that silences the detector, and the CPU is stuck all the same.
 /// - In a panic the others are stopped, and everything is printed in order, whoever was
-///   the owner: the panic's text comes last (`console_flush_on_panic`).
+///   the owner: the panic's text comes last (`console_flush_on_panic`). Who cannot be
+///   stopped, because nothing interrupts him, lets go after the record that he is at
+///   (`abandon_console_lock_in_panic`, since 5.18).
 #[derive(Debug)]
 pub struct Inline<'r, R, C> {
     ring: &'r Ring,
@@ -39,6 +41,7 @@ pub struct Inline<'r, R, C> {
     /// What is printed next. Only the owner is in here.
     cursor: SpinMutex<Cursor>,
     lost: AtomicU64,
+    panicking: AtomicBool,
 }
 
 /// What came of printing a record.
@@ -63,11 +66,15 @@ where
             waiter: AtomicUsize::new(0),
             cursor: SpinMutex::new(Cursor::START),
             lost: AtomicU64::new(0),
+            panicking: AtomicBool::new(false),
         }
     }
 
     /// Becomes the owner, if need be by waiting for one record; or does not.
     fn acquire(&self, cpu: &impl Cpu) -> bool {
+        if self.panicking.load(Ordering::Acquire) {
+            return false;
+        }
         let me = cpu.id() + 1;
         match take(&self.owner, me) {
             Ok(()) => true,
@@ -104,7 +111,13 @@ where
     fn print_all(&self, cpu: &impl Cpu) {
         loop {
             match cpu.without_interrupts(|| self.print_one(cpu)) {
-                Printed::One => {}
+                Printed::One => {
+                    if self.panicking.load(Ordering::Acquire) {
+                        self.owner.store(0, Ordering::SeqCst);
+                        cpu.signal();
+                        return;
+                    }
+                }
                 Printed::HandedOver => return,
                 Printed::Nothing => {
                     self.owner.store(0, Ordering::SeqCst);
@@ -201,6 +214,7 @@ where
         let from = cpu.now();
         self.ring.log(meta, text);
         cpu.stored();
+        self.panicking.store(true, Ordering::Release);
         cpu.stop_others();
         while self.next_line(|line| self.serial.write_in_panic(line)) {}
         cpu.held(Hold {

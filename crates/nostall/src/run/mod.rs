@@ -284,6 +284,10 @@ pub fn run(mut args: Args) -> Result<()> {
     if args.paths.is_empty() {
         args.paths.push(IoPath::Uart);
     }
+    // The other machines are QEMU's alone.
+    if args.on == OnArg::Auto && on::for_qemu_only(&args, "").is_err() {
+        args.on = OnArg::Qemu;
+    }
     let wanted = |path| args.paths.contains(&path);
     // First the arguments' mistakes, then the system's.
     if !wanted(IoPath::Uart) {
@@ -401,6 +405,7 @@ fn fits_machine(args: &Args) -> Result<()> {
     let lacks = [
         (IoPath::Uart, machine.has_16550(), "uart", "no 16550"),
         (IoPath::Pci, machine.has_pci(), "pci", "no PCI"),
+        (IoPath::Console, machine.has_16550(), "console", "no 16550"),
     ];
     for (path, has, name, lacks) in lacks {
         ensure!(

@@ -86,10 +86,6 @@ fn or_next<M, T>(
 }
 
 fn best(args: &Args) -> Result<(On, Option<String>)> {
-    // The other machines are QEMU's alone.
-    if for_qemu_only(args, "").is_err() {
-        return Ok((qemu(args)?, None));
-    }
     // Our own machine has no SPI.
     if args.paths.contains(&IoPath::Spi) {
         return Ok((without_kvm(args)?, None));

@@ -7,7 +7,7 @@ use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
 use nostall_vm::Guest;
 use nostall_vm::console::{Experiment, bytes_on_the_line, time_on_the_line};
-use nostall_vm::qemu::{Machine, Qemu};
+use nostall_vm::qemu::Qemu;
 use nostall_work::console::Strategy;
 
 use super::{Run, input::Log};
@@ -27,11 +27,6 @@ const LATEST_PANIC: Nanos = Nanos::from_secs(10);
 
 /// The arguments' mistakes.
 pub fn check(args: &Args) -> Result<()> {
-    let machine = args.machine();
-    ensure!(
-        machine == Machine::Q35,
-        "--machine {machine}: in QEMU, console runs on q35 only, so far"
-    );
     let rate = args.rate.unwrap_or(super::RATE);
     ensure!(
         rate >= SLOWEST,

@@ -17,6 +17,7 @@ use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_uart::LineSettings;
 use nostall_vm::console::{Experiment, Failure, Outcome, run};
+use nostall_vm::qemu::Architecture;
 use nostall_work::console::Strategy;
 
 use super::on::On;
@@ -50,6 +51,8 @@ enum Machine {
         name: String,
         /// One line in so many; everything that takes seconds is as many times as short.
         part: u32,
+        /// Whether a CPU that has masked interrupts can be interrupted.
+        has_nmi: bool,
     },
 }
 
@@ -145,6 +148,7 @@ pub fn measure(args: &Args, on: &On) -> Result<Answer> {
             Machine::Qemu {
                 name: format!("qemu {}, {}", qemu.version(), qemu.machine()),
                 part,
+                has_nmi: qemu.machine().architecture() == Architecture::X86_64,
             }
         }
         _ => Machine::Model,

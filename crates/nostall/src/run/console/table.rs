@@ -89,7 +89,7 @@ FIFO; bounded: nostall-console.",
             time((Grace::THRESHOLD / haste).0 as f64),
             self.panic_at
         );
-        if let Machine::Qemu { part, .. } = &self.machine {
+        if let Machine::Qemu { part, has_nmi, .. } = &self.machine {
             legend += &format!(
                 "\n\
 Real time is short: 1 line in {part} of the log is logged, in as short a time, and\n\
@@ -98,6 +98,12 @@ is QEMU's, behind a throttle that makes it as slow as the one named; task: for\n
 how long a CPU had nothing to do, by its clock. What else the host does shows in\n\
 these figures: they are told, and not judged."
             );
+            if !has_nmi {
+                legend += "\n\
+Nothing here interrupts a CPU that has masked interrupts: who prints so panics,
+or is stopped, when he is through; a panic waits for that, up to a second, and
+first and last are counted from when its CPU was told to.";
+            }
         }
         // Shorter logs are with the ports before it shows.
         let gains = self.log.is_flood.then(|| self.gains());

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::sync::Mutex;
 
 use nostall_console::{
-    Drain, Level, Limits, Meta, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, flush,
+    Drain, Level, Limits, Meta, Offered, Options, Pressure, Priority, Ring, Sink, Slot, flush,
 };
 use nostall_io::{Clock, HostClock, Nanos};
 use nostall_pstore::{Kind, LastWords, Layout, LinuxVersion, Memory, Params, Ram, Zone};
@@ -104,9 +104,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             target: "scsi",
         };
         RING.log(&meta, text.as_bytes());
-        // Each is sent what it takes; a slow one holds back no fast one.
-        while let Next::At(Nanos::ZERO) = remembered.slice(0, Priority::Normal, Nanos::ZERO) {}
-        let _comes_back = serial.slice(0, Priority::Normal, clock.now());
+        // Each is sent what it takes; a slow one holds back no fast one. What `slice` says,
+        // when to come back, is for the timer; here the next line does.
+        let _ = remembered.slice(0, Priority::Normal, clock.now());
+        let _ = serial.slice(0, Priority::Normal, clock.now());
     };
     // ANCHOR_END: wait
     for n in 0..100 {

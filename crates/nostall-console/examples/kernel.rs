@@ -74,14 +74,13 @@ impl<R: Registers, C: Clock> SystemConsole<R, C> {
         if now < Nanos(self.ready_at.load(Ordering::Relaxed)) {
             return; // Somebody comes back then.
         }
-        match self.serial.slice(0, priority, now) {
-            Next::At(time) => {
-                self.ready_at.store(time.0, Ordering::Relaxed);
-                set_timer(time);
-            }
-            // Whoever has the port sends this, too, and comes back.
-            Next::Busy | Next::Empty => {}
+        if let Next::At(time) = self.serial.slice(0, priority, now) {
+            self.ready_at.store(time.0, Ordering::Relaxed);
+            set_timer(time);
+        } else if priority > Priority::Normal {
+            set_timer(now); // For the backlog, which is not an emergency's business.
         }
+        // Else all is sent; or somebody has the port, who sends this, too, and comes back.
     }
 
     /// Any task.

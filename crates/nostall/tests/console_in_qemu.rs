@@ -2,18 +2,21 @@
 //! a user meets them.
 
 mod common;
+#[path = "common/frozen.rs"]
+mod frozen;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use assert_cmd::cargo::cargo_bin;
 use common::qemu;
+use frozen::Machine;
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
 use nostall_vm::console::Experiment;
@@ -242,38 +245,6 @@ fn decoded(dir: &Path, memory: &str) -> String {
     log.to_owned()
 }
 
-/// A QEMU of the test's own, killed when dropped.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A machine that does this work on the file `log`, its RAM in the file `ram` and what it
-/// sends in `serial`.
-fn by_hand(dir: &Path, work: &str) -> Killed {
-    fs::write(dir.join("kernel"), KERNEL).unwrap();
-    let ram = File::create(dir.join("ram")).unwrap();
-    ram.set_len(128 << 20).unwrap();
-    let words = "-machine q35,memory-backend=ram -smp 4 -m 128M -accel tcg -nodefaults \
-                 -no-user-config -no-reboot -display none -kernel kernel -initrd log \
-                 -object memory-backend-file,id=ram,share=on,size=128M,mem-path=ram \
-                 -chardev file,id=serial,path=serial -chardev file,id=reports,path=reports \
-                 -device isa-serial,chardev=serial,iobase=0x3f8,irq=4 \
-                 -device isa-debugcon,chardev=reports,iobase=0xe9 \
-                 -device isa-debug-exit,iobase=0xf4,iosize=4";
-    let child = Command::new("qemu-system-x86_64")
-        .args(words.split_whitespace())
-        .args(["-append", &format!("cpus=4 repeat=1 {work}")])
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .spawn();
-    Killed(child.unwrap())
-}
-
 #[test]
 fn a_panic_on_a_port_that_is_stuck_ends_and_leaves_its_record() {
     if qemu("a_panic_on_a_port_that_is_stuck").is_none() {
@@ -283,23 +254,15 @@ fn a_panic_on_a_port_that_is_stuck_ends_and_leaves_its_record() {
     const HOLDS: usize = 64 << 10;
     const LEFT: usize = 4 << 10;
     let dir = TempDir::new().unwrap();
-    fs::write(dir.path().join("log"), log(400)).unwrap();
     let pipe = dir.path().join("serial");
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
     // Open both ways, so that nobody waits for the other's end; nobody reads.
     let mut pipe = File::options().read(true).write(true).open(&pipe).unwrap();
     pipe.write_all(&[b'.'; HOLDS - LEFT]).unwrap();
-    let mut machine = by_hand(dir.path(), "console:bounded:115200:1:panic-at:900");
+    let words = "repeat=1 console:bounded:115200:1:panic-at:900";
     // A panic's flush gives up after 10 s.
-    let start = Instant::now();
-    let status = loop {
-        if let Some(status) = machine.0.try_wait().unwrap() {
-            break status;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "it does not end");
-        sleep(Duration::from_millis(20));
-    };
+    let status = Machine::start(dir.path(), words, log(400).as_bytes()).wait();
     assert_eq!(status.code(), Some(35), "by the kernel's word");
     let reports = fs::read_to_string(dir.path().join("reports")).unwrap();
     let arrived = reports.matches(r#"{"arrived":["#).count();
@@ -311,52 +274,53 @@ fn a_panic_on_a_port_that_is_stuck_ends_and_leaves_its_record() {
     assert!(log.contains(LAST_WORDS), "{log}");
 }
 
+/// What somebody finds who has the memory of a dead machine and the log of its serial line
+/// must fit together: each record is in one of them, and at most the one that was on its way
+/// is in both.
 #[test]
 fn what_a_machine_killed_in_mid_flood_had_not_printed_is_in_its_ring() {
     if qemu("what_a_machine_killed_in_mid_flood").is_none() {
         return;
     }
+    /// All at once, and more than the line sends in 20 s.
+    const LINES: usize = 4_000;
     let dir = TempDir::new().unwrap();
-    let file = |name: &str| dir.path().join(name);
-    fs::write(file("log"), log(400)).unwrap();
-    let machine = by_hand(dir.path(), "console:bounded:115200:1");
-    let start = Instant::now();
-    // All is logged at once; the line takes seconds.
-    while fs::metadata(file("serial")).map_or(0, |serial| serial.len()) < 5_000 {
-        assert!(start.elapsed() < Duration::from_secs(60), "no 5000 bytes");
-        sleep(Duration::from_millis(5));
-    }
-    drop(machine);
-
+    let serial = || fs::read(dir.path().join("serial")).unwrap_or_default();
     let read = |args: &[&str]| {
         let output = nostall(dir.path(), &[&["log", "read", "ram"], args].concat());
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{stderr}");
-        (String::from_utf8(output.stdout).unwrap(), stderr)
+        let out = String::from_utf8(output.stdout).unwrap();
+        (out, String::from_utf8(output.stderr).unwrap())
     };
-    let (left, told) = read(&[]);
-    assert!(told.contains(", printed up to "), "{told}");
+    let flood = log(LINES);
+    let words = "repeat=1 console:bounded:115200:1";
+    let guest = Machine::start(dir.path(), words, flood.as_bytes());
+    guest.kill_when(|| serial().len() > 2_000 && read(&["--all"]).0.lines().count() > LINES);
+
     let (all, _) = read(&["--all"]);
-    let serial = String::from_utf8(fs::read(file("serial")).unwrap()).unwrap();
-    // What is behind the last line's end was cut by the kill.
-    let (printed, _) = serial.rsplit_once("\r\n").unwrap();
-    let printed: Vec<_> = printed.split("\r\n").collect();
-    let (left, all): (Vec<_>, Vec<_>) = (left.lines().collect(), all.lines().collect());
-    assert!(
-        all.len() > 300 && left.len() > 100,
-        "{} of {}",
-        left.len(),
-        all.len()
-    );
+    let (left, told) = read(&[]);
+    let (all, left): (Vec<_>, Vec<_>) = (all.lines().collect(), left.lines().collect());
+    assert!(told.contains(", printed up to "), "{told}");
+    assert!(!told.contains("unfinished") && !told.contains("damaged"));
+    // All that was to be logged is in the ring, once.
+    let texts = |lines: &[&str]| {
+        let texts = lines.iter().map(|line| line.split_once("] ").unwrap().1);
+        let mut texts: Vec<_> = texts.map(str::to_owned).collect();
+        texts.sort_unstable();
+        texts
+    };
+    let first = ["[    0.000000] nostall's reference kernel, 4 CPUs"];
+    let lines: Vec<_> = first.into_iter().chain(flood.lines()).collect();
+    assert_eq!(texts(&all), texts(&lines));
+
+    let serial = String::from_utf8(serial()).unwrap();
+    let mut printed: Vec<_> = serial.split("\r\n").collect();
+    // The kill cut it, maybe before its first byte.
+    let cut = printed.pop().unwrap();
     assert!(all.starts_with(&printed), "printed as logged");
+    assert!(all[printed.len()].starts_with(cut.trim_end()), "{cut}");
     assert!(all.ends_with(&left), "the rest of what was logged");
-    // A line whose end was on its way when the machine died may be in both.
+    assert!(printed.len() > 20 && left.len() > LINES / 2);
+    // A line whose last bytes had just been sent.
     let both = (printed.len() + left.len()).checked_sub(all.len());
-    assert!(
-        matches!(both, Some(0..=1)),
-        "{} {} {}",
-        printed.len(),
-        left.len(),
-        all.len()
-    );
+    assert!(matches!(both, Some(0 | 1)), "{both:?} of {}", printed.len());
 }

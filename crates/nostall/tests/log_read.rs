@@ -1,8 +1,9 @@
 //! `nostall log read`: what a dead machine had logged and not printed.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_console::{
@@ -51,12 +52,17 @@ impl Sink for Slow {
     }
 }
 
-/// A ring's memory, at a 64-byte boundary, after `log` has been at it.
+/// The memory of a ring of 16 slots, after `log` has been at it.
 fn ring(log: impl FnOnce(&Ring)) -> Vec<u8> {
-    let mut memory = vec![0_u8; RING + 64];
+    ring_of(16, log)
+}
+
+fn ring_of(slots: usize, log: impl FnOnce(&Ring)) -> Vec<u8> {
+    let len = HEADER_BYTES + slots * SLOT_BYTES;
+    let mut memory = vec![0_u8; len + 64];
     let skip = memory.as_ptr().align_offset(64);
-    log(Ring::in_memory(&mut memory[skip..][..RING]).unwrap());
-    memory[skip..][..RING].to_vec()
+    log(Ring::in_memory(&mut memory[skip..][..len]).unwrap());
+    memory[skip..][..len].to_vec()
 }
 
 fn three_lines(ring: &Ring) {
@@ -163,7 +169,7 @@ fn an_image_without_a_ring_is_told_in_a_line() {
     let fails = |why: &str| {
         let output = read(dir.path(), &[]);
         let err = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success());
+        assert_eq!(output.status.code(), Some(1));
         assert!(err.starts_with("nostall: ") && err.contains(why), "{err}");
         assert_eq!(err.lines().count(), 1, "{err}");
     };
@@ -172,11 +178,134 @@ fn an_image_without_a_ring_is_told_in_a_line() {
     fails("image");
     image(dir.path(), &[]);
     fails("image: there is no log ring in it");
-    // Cut off in the middle of one.
-    let whole = ring(three_lines);
-    fs::write(dir.path().join("image"), &whole[..RING / 2]).unwrap();
+    // Cut off before its first record, as far as anybody can tell.
+    fs::write(dir.path().join("image"), &ring(three_lines)[..64]).unwrap();
     fails("image: there is no log ring in it");
+    fs::write(dir.path().join("image"), b"\x1f\x8b\x08\0").unwrap();
+    fails("image: this is gzip-compressed; unpack it with `gunzip FILE`");
     fs::remove_file(dir.path().join("image")).unwrap();
     fs::create_dir(dir.path().join("image")).unwrap();
     fails("image is a directory, not an image");
+}
+
+#[test]
+fn of_a_ring_that_is_cut_off_the_rest_is_shown() {
+    let dir = TempDir::new().unwrap();
+    let whole = ring(three_lines);
+    let len = HEADER_BYTES + 3 * SLOT_BYTES;
+    fs::write(dir.path().join("image"), &whole[..len]).unwrap();
+    let output = read(dir.path(), &[]);
+    let (out, err) = told(&output);
+    assert!(out.contains("one\n") && out.contains("two"), "{out}");
+    let says = format!("the image has {len} of its {RING} bytes; 2 of 4 records, 2 damaged\n");
+    assert!(err.ends_with(&says), "{err}");
+}
+
+const PHYSICAL: u64 = 0x1_2345_6000;
+
+/// An ELF core of one segment.
+fn elf_core(memory: &[u8]) -> Vec<u8> {
+    const HEADERS: u64 = 64 + 56;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    elf.extend([4_u16, 62].map(u16::to_le_bytes).concat()); // core, x86-64
+    elf.extend(1_u32.to_le_bytes());
+    elf.extend([0, 64, 0].map(u64::to_le_bytes).concat());
+    elf.extend(0_u32.to_le_bytes());
+    elf.extend([64_u16, 56, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
+    elf.extend([1_u32, 6].map(u32::to_le_bytes).concat()); // PT_LOAD
+    let (virt, len) = (!0 << 47 | PHYSICAL, memory.len() as u64);
+    elf.extend(
+        [HEADERS, virt, PHYSICAL, len, len, 0]
+            .map(u64::to_le_bytes)
+            .concat(),
+    );
+    [elf, memory.to_vec()].concat()
+}
+
+fn lime(memory: &[u8]) -> Vec<u8> {
+    let header = [0x4C69_4D45_u32, 1].map(u32::to_le_bytes).concat();
+    let last = PHYSICAL + memory.len() as u64 - 1;
+    let range = [PHYSICAL, last, 0].map(u64::to_le_bytes).concat();
+    [header, range, memory.to_vec()].concat()
+}
+
+#[test]
+fn a_dump_of_any_kind_is_read_at_its_physical_addresses() {
+    let dir = TempDir::new().unwrap();
+    let memory = [vec![0; 0x1000], ring(three_lines)].concat();
+    for dump in [elf_core(&memory), lime(&memory)] {
+        fs::write(dir.path().join("image"), dump).unwrap();
+        let output = read(dir.path(), &[]);
+        let (out, err) = told(&output);
+        assert_eq!(out.lines().count(), 3, "{out}");
+        assert_eq!(err, "nostall: a log ring at 0x123457000: 4 of 4 records\n");
+    }
+    // Its last bytes did not find their way.
+    let dump = elf_core(&[&memory[..], &[0; 0x1000]].concat());
+    fs::write(dir.path().join("image"), &dump[..dump.len() - 0x800]).unwrap();
+    let output = read(dir.path(), &[]);
+    let (_, err) = told(&output);
+    assert!(err.contains("cut short: 2048 bytes that it promises are missing"));
+}
+
+#[test]
+fn of_a_large_sparse_image_only_what_is_there_is_looked_at() {
+    let dir = TempDir::new().unwrap();
+    let file = fs::File::create(dir.path().join("image")).unwrap();
+    file.set_len(8 << 30).unwrap();
+    let ring = ring(three_lines);
+    file.write_all_at(&ring, 5 << 30).unwrap();
+    // A large ring, of which there is nothing but its head; and one inside of that.
+    let head = &ring_of(1 << 16, three_lines)[..HEADER_BYTES];
+    for at in [1 << 30, (1 << 30) + (1 << 20)] {
+        file.write_all_at(head, at).unwrap();
+    }
+    let output = read(dir.path(), &[]);
+    let (out, err) = told(&output);
+    let lines: Vec<_> = err.lines().collect();
+    assert_eq!(lines.len(), 2, "{err}");
+    assert!(lines[0].ends_with("ring at 0x40000000: 0 of 4 records, 4 damaged"));
+    assert!(lines[1].ends_with("ring at 0x140000000: 4 of 4 records"));
+    assert_eq!(out.matches("disk: one\n").count(), 1);
+}
+
+#[test]
+fn whoever_reads_no_further_has_read_enough() {
+    let dir = TempDir::new().unwrap();
+    image(dir.path(), &[ring(three_lines)]);
+    for args in [&[][..], &["--json"]] {
+        let mut child = Command::new(cargo_bin("nostall"))
+            .args(["log", "read", "image"])
+            .args(args)
+            .current_dir(dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn what_turns_the_direction_of_writing_is_an_escape_too() {
+    let dir = TempDir::new().unwrap();
+    let text = "a\u{202e}b\u{9b}1mc";
+    image(
+        dir.path(),
+        &[ring(|ring| {
+            ring.log(&META, text.as_bytes());
+        })],
+    );
+    let output = read(dir.path(), &[]);
+    let (out, _) = told(&output);
+    assert!(out.ends_with("disk: a\\u{202e}b\\xc2\\x9b1mc\n"), "{out}");
+    let output = read(dir.path(), &["--json"]);
+    let (out, _) = told(&output);
+    assert!(out.contains(r"a\u202eb\u009b1mc"), "{out}");
+    let json: serde_json::Value = serde_json::from_str(out).unwrap();
+    assert_eq!(json["text"], text);
 }

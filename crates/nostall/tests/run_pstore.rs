@@ -1,16 +1,20 @@
 //! `nostall run pstore`: what recording costs, and what is left after a crash.
 
 mod common;
+#[path = "common/frozen.rs"]
+mod frozen;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use assert_cmd::cargo::cargo_bin;
 use common::qemu;
+use frozen::Machine;
 use nostall_pstore::{Kind, Layout, Shape};
 use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};
 use nostall_work::pstore::{Job, REGION, Recovered, Strategy, Trace, Traces, params, recover};
@@ -221,47 +225,60 @@ fn in_new_ram_there_is_nothing() {
     }
 }
 
-#[test]
-fn a_guest_that_is_killed_while_it_records_leaves_whole_records() {
-    let Some(qemu) = qemu("a_guest_that_is_killed_while_it_records") else {
-        return;
-    };
-    let ram = GuestRam::new(128).unwrap();
-    let endless = [Work::Pstore(Job::Move(Strategy::PerCpuClock)); 100];
-    // Killed in the middle of the tenth or so.
-    let limits = Limits {
-        report_bytes: 1_000,
-        ..LIMITS
-    };
-    let killed = qemu.run(&guest(&endless, Some(&ram)), &limits, &mut |_| {});
-    assert!(matches!(killed, Err(Error::ReportFlood(_))), "{killed:?}");
-
-    let image = ram.read(REGION).unwrap();
+/// How many records each CPU's zone holds. Whatever the moment, all of them are whole, and
+/// in order.
+fn whole_records(image: &[u8]) -> Vec<usize> {
     let layout = Layout::new(&params(4, Traces::PerCpu)).unwrap();
-    let left = nostall_pstore::recover(&image[..], &layout, None);
-    let mut all = 0;
-    for zone in left.zones_of(Kind::Ftrace) {
+    let left = nostall_pstore::recover(image, &layout, None);
+    let zones = left.zones_of(Kind::Ftrace).map(|zone| {
         let cpu = zone.place().index;
         let traces: Vec<_> = zone.traces(Shape::NATIVE).collect();
-        all += traces.len();
         // The oldest may be half overwritten.
         let whole = traces.iter().filter(|trace| !trace.suspect);
-        for record in whole.map(|trace| trace.record) {
+        for record in whole.clone().map(|trace| trace.record) {
             assert_eq!(usize::from(record.cpu), cpu);
             for address in [record.ip, record.parent] {
                 assert!((0x10_0000..0x80_0000).contains(&address), "{record:x?}");
             }
         }
-        let stamps = traces.iter().filter(|trace| !trace.suspect);
-        assert!(stamps.is_sorted_by_key(|trace| trace.record.stamp));
+        assert!(whole.is_sorted_by_key(|trace| trace.record.stamp));
+        traces.len()
+    });
+    zones.collect()
+}
+
+#[test]
+fn a_guest_that_is_killed_while_it_records_leaves_whole_records() {
+    if qemu("a_guest_that_is_killed_while_it_records").is_none() {
+        return;
     }
-    assert!(all > 0, "killed before the first record");
+    let dir = TempDir::new().unwrap();
+    let region = || {
+        let mut region = vec![0; (REGION.end - REGION.start) as usize];
+        let ram = fs::File::open(dir.path().join("ram")).unwrap();
+        ram.read_exact_at(&mut region, REGION.start).unwrap();
+        region
+    };
+    // Again and again: between two, the zones are emptied.
+    let guest = Machine::start(dir.path(), "repeat=60000 pstore:per-cpu-clock", b"");
+    let (mut moments, mut last) = (0, region());
+    guest.kill_when(|| {
+        let now = region();
+        let kept = whole_records(&now);
+        moments += u32::from(now != last);
+        last = now;
+        moments >= 20 && kept[..3].iter().all(|&records| records > 0)
+    });
+    assert_eq!(region(), last, "a kill leaves what there was");
 
     let mut host = Vec::new();
-    recover(&image[..], 4, |one| host.push(one));
-    let again = [Work::Pstore(Job::Recover)];
-    let next = qemu.run(&guest(&again, Some(&ram)), &LIMITS, &mut |_| {});
-    assert_eq!(found(&next.unwrap().reports), host);
+    recover(&last[..], 4, |one| host.push(one));
+    Machine::start(dir.path(), "repeat=1 pstore:recover", b"").wait();
+    let reports = fs::read_to_string(dir.path().join("reports")).unwrap();
+    let reports = reports.lines().map(serde_json::from_str);
+    let reports: Vec<Report> = reports.map(Result::unwrap).collect();
+    assert_eq!(reports.last(), Some(&Report::Done));
+    assert_eq!(found(&reports), host);
 }
 
 #[test]

@@ -38,17 +38,17 @@ struct Unfinished {
 }
 
 /// Writes them.
-pub fn write(ring: &Ring, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(ring: &Ring<'_>, out: &mut dyn Write) -> io::Result<()> {
     let address = || format!("{:#x}", ring.address);
-    for found in &ring.found {
+    for found in ring.shown() {
         let json = match found {
             Found::Unfinished(sequence) => serde_json::to_string(&Unfinished {
                 schema: 1,
                 ring: address(),
-                sequence: *sequence,
+                sequence,
                 unfinished: true,
             }),
-            Found::Record(record) => {
+            Found::Record(ref record) => {
                 let hex = str::from_utf8(record.text()).is_err().then(|| {
                     record.text().iter().fold(String::new(), |mut hex, byte| {
                         let _ = write!(hex, "{byte:02x}");

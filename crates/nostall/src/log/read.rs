@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, ensure};
 use nostall_console::image::{self, Found, NotARing};
-use nostall_pstore::image::Image;
+use nostall_pstore::image::{Image, MAX_COPY};
 
 use super::{json, text};
 use crate::output::{note, to_stdout};
@@ -16,8 +16,9 @@ const ALIGNMENT: u64 = 64;
 /// Show the log records in a dead machine's memory that had not been printed
 ///
 /// Finds the log rings of nostall-console in a memory dump: raw guest RAM, ELF cores
-/// (kdump, QEMU's dump-guest-memory), LiME. What had been printed is known where a sink
-/// has a place in the ring; where none has, all records are shown. Nothing is changed.
+/// (kdump, QEMU's dump-guest-memory), LiME; holes of sparse files are not read. What had
+/// been printed is known where a sink has a place in the ring; where none has, all records
+/// are shown. Nothing is changed.
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
@@ -36,25 +37,44 @@ pub struct Args {
 
 const AFTER: &str = "\
 What was found goes to stderr: where a ring is, how many records it shows, and how many
-are unfinished (begun when the machine died) or damaged.
+are unfinished (begun when the machine died) or damaged. Where several sinks have a place,
+printed is what all of them have sent; an emergency or a panic that was sent before its turn
+is shown all the same.
+
+Text: a line each, as on the machine's console; control characters, bytes that are no
+UTF-8 and characters that turn the direction of writing are escapes.
 
 JSON: an object has schema (1), ring (its address), sequence, time_ns, cpu, level (as
 syslog's), priority (normal, emergency, panic), target, text, text_hex where the bytes
 are not UTF-8, continues and continued (parts of a long line), cut (the text was longer),
 printed; or schema, ring, sequence and unfinished.
 
+Examples:
+  nostall log read ram                    # QEMU's memory-backend-file, share=on
+  nostall log read vmcore --all | less    # kdump's, or dump-guest-memory's
+
 Exit status: 0 if there was a ring, even one with nothing in it; 1 if not.";
 
+/// The most that are shown: whoever made an image may have filled it with them.
+const MOST_RINGS: usize = 4_096;
+
 /// A ring that was found.
-pub struct Ring {
+pub struct Ring<'a> {
     /// Its physical address.
     pub address: u64,
-    /// What is to be shown of it, from the oldest.
-    pub found: Vec<Found>,
-    /// Records before this one had been printed.
+    /// Records before this one had been printed; 0 if nobody knows.
     pub unprinted_from: u64,
+    /// From here on they are shown.
+    first: u64,
+    bytes: Cow<'a, [u8]>,
+    /// Bytes of it that the image lacks, and that are zeros in `bytes`.
+    missing: usize,
+    /// The newest record's sequence.
     newest: u64,
-    /// Records that should be there, and are not.
+    /// Records that are shown; those that were begun alone; those that should be there,
+    /// and are not.
+    shown: u64,
+    unfinished: u64,
     damaged: u64,
 }
 
@@ -65,6 +85,15 @@ pub fn run(args: &Args) -> Result<()> {
     let image = Image::open(&args.image).map_err(|error| anyhow!("{path}: {error}"))?;
     let rings = find(&image, args.all);
     ensure!(!rings.is_empty(), "{path}: there is no log ring in it");
+    if image.missing() > 0 {
+        let missing = image.missing();
+        note(format_args!(
+            "the image is cut short: {missing} bytes that it promises are missing"
+        ));
+    }
+    if rings.len() == MOST_RINGS {
+        note(format_args!("only the first {MOST_RINGS} rings are shown"));
+    }
     for ring in &rings {
         note(format_args!("{}", ring.describe()));
     }
@@ -77,46 +106,29 @@ pub fn run(args: &Args) -> Result<()> {
     })
 }
 
-fn find(image: &Image, all: bool) -> Vec<Ring> {
+/// What is inside of a ring is passed by: it may be a text that was logged. So each byte is
+/// looked at once, whatever the image says.
+fn find(image: &Image, all: bool) -> Vec<Ring<'_>> {
     let mut rings = Vec::new();
+    let mut next = 0;
     for (start, bytes) in image.data_ranges() {
-        let skip = start.next_multiple_of(ALIGNMENT) - start;
+        let skip = start.max(next).next_multiple_of(ALIGNMENT) - start;
         let bytes = bytes.get(skip as usize..).unwrap_or_default();
         for at in image::find(bytes) {
             let address = start + skip + at as u64;
-            if let Some(ring) = read(image, address, &bytes[at..], all) {
+            if address < next {
+                continue;
+            }
+            if let Some(ring) = Ring::at(image, address, &bytes[at..], all) {
+                next = address.saturating_add((ring.bytes.len() - ring.missing) as u64);
                 rings.push(ring);
+            }
+            if rings.len() == MOST_RINGS {
+                return rings;
             }
         }
     }
     rings
-}
-
-/// The ring at `address`, of which there is at least `bytes`; `None` if it is none: the
-/// words that it begins with are elsewhere, too.
-fn read(image: &Image, address: u64, bytes: &[u8], all: bool) -> Option<Ring> {
-    let bytes = match image::decode(bytes) {
-        // What was never written may be a hole in the file.
-        Err(NotARing::Short { whole }) => image.read(address, whole)?,
-        Err(_) => return None,
-        Ok(_) => Cow::Borrowed(bytes),
-    };
-    let ring = image::decode(&bytes).ok()?;
-    let newest = ring.newest();
-    let kept = newest.min(ring.slots() as u64);
-    let found: Vec<_> = ring.records().collect();
-    let damaged = kept.saturating_sub(found.len() as u64);
-    // Of several sinks, the one that was the furthest behind.
-    let sent = ring.sent().into_iter().filter(|&sent| sent != 0).min();
-    let unprinted_from = sent.unwrap_or(0);
-    let shown = |found: &Found| all || sequence(found) >= unprinted_from;
-    Some(Ring {
-        address,
-        found: found.into_iter().filter(shown).collect(),
-        unprinted_from,
-        newest,
-        damaged,
-    })
 }
 
 /// Of the record.
@@ -127,26 +139,88 @@ pub const fn sequence(found: &Found) -> u64 {
     }
 }
 
-impl Ring {
+impl<'a> Ring<'a> {
+    /// The ring at `address`, of which there is at least `bytes`; `None` if it is none: the
+    /// words that it begins with are elsewhere, too.
+    fn at(image: &'a Image, address: u64, bytes: &'a [u8], all: bool) -> Option<Self> {
+        let (bytes, missing) = match image::decode(bytes) {
+            Ok(ring) => (Cow::Borrowed(&bytes[..ring.size()]), 0),
+            Err(NotARing::Short { whole }) => match image.read(address, whole) {
+                // What was never written was a hole in the file.
+                Some(bytes) => (bytes, 0),
+                None => padded(image, address, whole)?,
+            },
+            Err(_) => return None,
+        };
+        let ring = image::decode(&bytes).ok()?;
+        // Of several sinks, the one that was the furthest behind.
+        let sent = ring.sent().into_iter().filter(|&sent| sent != 0).min();
+        let unprinted_from = sent.unwrap_or(0);
+        let first = if all { 0 } else { unprinted_from };
+        let newest = ring.newest();
+        let mut damaged = newest.min(ring.slots() as u64);
+        let (mut shown, mut unfinished) = (0, 0);
+        for found in ring.records() {
+            damaged = damaged.saturating_sub(1);
+            match found {
+                _ if sequence(&found) < first => {}
+                Found::Record(_) => shown += 1,
+                Found::Unfinished(_) => unfinished += 1,
+            }
+        }
+        Some(Self {
+            address,
+            unprinted_from,
+            first,
+            bytes,
+            missing,
+            newest,
+            shown,
+            unfinished,
+            damaged,
+        })
+    }
+
+    /// What is to be shown of it, from the oldest.
+    pub fn shown(&self) -> impl Iterator<Item = Found> + use<'_> {
+        let ring = image::decode(&self.bytes).ok();
+        let any = self.shown + self.unfinished > 0;
+        let records = ring.filter(|_| any).into_iter();
+        let records = records.flat_map(|ring| ring.records());
+        records.filter(|found| sequence(found) >= self.first)
+    }
+
     fn describe(&self) -> String {
-        let unfinished = self.found.iter();
-        let unfinished = unfinished.filter(|found| matches!(found, Found::Unfinished(_)));
-        let unfinished = unfinished.count();
-        let mut what = format!(
-            "a log ring at {:#x}: {} of {} records",
-            self.address,
-            self.found.len() - unfinished,
-            self.newest
-        );
+        let mut what = format!("a log ring at {:#x}: ", self.address);
+        if self.missing > 0 {
+            let len = self.bytes.len();
+            let there = len - self.missing;
+            what += &format!("the image has {there} of its {len} bytes; ");
+        }
+        what += &format!("{} of {} records", self.shown, self.newest);
         if self.unprinted_from > 0 {
             what += &format!(", printed up to {}", self.unprinted_from - 1);
         }
-        if unfinished > 0 {
-            what += &format!(", {unfinished} unfinished");
-        }
-        if self.damaged > 0 {
-            what += &format!(", {} damaged", self.damaged);
+        for (number, are) in [(self.unfinished, "unfinished"), (self.damaged, "damaged")] {
+            if number > 0 {
+                what += &format!(", {number} {are}");
+            }
         }
         what
     }
+}
+
+/// What there is of a ring that the image's end cuts off, zeros after it, and how many.
+fn padded(image: &Image, address: u64, whole: usize) -> Option<(Cow<'_, [u8]>, usize)> {
+    let segments = image.segments();
+    let behind = segments.partition_point(|segment| segment.physical <= address);
+    let segment = segments.get(behind.checked_sub(1)?)?;
+    let there = segment.len.checked_sub(address - segment.physical)? as usize;
+    let missing = whole.checked_sub(there)?;
+    if whole > MAX_COPY {
+        return None;
+    }
+    let mut bytes = image.read(address, there)?.into_owned();
+    bytes.resize(whole, 0);
+    Some((Cow::Owned(bytes), missing))
 }

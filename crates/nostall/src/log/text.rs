@@ -1,13 +1,14 @@
-//! Records as lines, as a drain sends them: control characters are escapes already.
+//! Records as lines, as a drain sends them, and fit for a terminal.
 
 use std::io::{self, Write};
 
 use nostall_console::image::Found;
 
 use super::read::Ring;
+use crate::escape::escape;
 
 /// Writes them.
-pub fn write(rings: &[Ring], out: &mut dyn Write) -> io::Result<()> {
+pub fn write(rings: &[Ring<'_>], out: &mut dyn Write) -> io::Result<()> {
     for (n, ring) in rings.iter().enumerate() {
         if rings.len() > 1 {
             let between = if n > 0 { "\n" } else { "" };
@@ -15,8 +16,8 @@ pub fn write(rings: &[Ring], out: &mut dyn Write) -> io::Result<()> {
         }
         // The record whose line goes on in the next.
         let mut open = None;
-        for found in &ring.found {
-            let Found::Record(mut record) = *found else {
+        for found in ring.shown() {
+            let Found::Record(mut record) = found else {
                 continue;
             };
             let joins = record.adjoins && open == Some(record.sequence - 1);
@@ -24,7 +25,7 @@ pub fn write(rings: &[Ring], out: &mut dyn Write) -> io::Result<()> {
                 writeln!(out)?;
             }
             record.adjoins = joins;
-            write!(out, "{record}")?;
+            write!(out, "{}", escape(record.to_string().as_bytes()))?;
             open = record.continues.then_some(record.sequence);
         }
         if open.is_some() {

@@ -1,0 +1,185 @@
+//! The console of a kernel, from the ring to the panic. Here its machine has one CPU and a
+//! model of a serial port, in virtual time.
+//!
+//!     cargo run -p nostall-console --example kernel
+
+use std::error::Error;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nostall_console::{
+    Drain, Level, Limits, Lockup, Meta, Next, Offered, Options, Priority, Ring, Sink, Slot,
+    Watchdog, flush,
+};
+use nostall_devices::uart::{Profile, Uart};
+use nostall_io::{Clock, Nanos, Registers};
+use nostall_uart::{Console, LineSettings};
+use spin::Mutex;
+
+// ANCHOR: ring
+/// 1 MiB, all zeros: it takes no room in the kernel's file.
+static RING: Ring<[Slot; (1 << 20) / size_of::<Slot>()]> = Ring::new();
+
+fn log(clock: &impl Clock, priority: Priority, level: Level, text: fmt::Arguments<'_>) {
+    let meta = Meta {
+        time: clock.now(),
+        cpu: 0, // this one
+        level,
+        priority,
+        target: "",
+    };
+    RING.format(&meta, text);
+}
+// ANCHOR_END: ring
+
+// ANCHOR: sink
+/// A serial port. Its lock is tried and never waited for; who finds it taken is a panic
+/// whose owner has died, and takes the spare.
+struct Serial<R, C> {
+    console: Mutex<Console<R, C>>,
+    spare: Mutex<Console<R, C>>,
+}
+
+impl<R: Registers, C: Clock> Sink for Serial<R, C> {
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        let console = self.console.try_lock().or_else(|| self.spare.try_lock());
+        // Both taken: by a panic that died in here.
+        let offered = console.map(|mut console| console.offer(text));
+        Offered {
+            taken: offered.map_or(0, |offered| offered.taken),
+            ready_at: offered.and_then(|offered| offered.ready_at),
+        }
+    }
+    fn finish(&self) {
+        if let Some(mut console) = self.console.try_lock().or_else(|| self.spare.try_lock()) {
+            let _ = console.flush();
+        }
+    }
+}
+// ANCHOR_END: sink
+
+// ANCHOR: drain
+struct SystemConsole<R, C> {
+    serial: Drain<'static, Serial<R, C>>,
+    /// When the port takes more. Whoever set it has a timer for it.
+    ready_at: AtomicU64,
+    clock: C,
+}
+
+impl<R: Registers, C: Clock> SystemConsole<R, C> {
+    /// Gives the port what it takes now. With pre-emption off, so that nobody has the port
+    /// for longer than that.
+    fn send(&self, priority: Priority) {
+        let now = self.clock.now();
+        if now < Nanos(self.ready_at.load(Ordering::Relaxed)) {
+            return; // Somebody comes back then.
+        }
+        if let Next::At(time) = self.serial.slice(0, priority, now) {
+            self.ready_at.store(time.0, Ordering::Relaxed);
+            set_timer(time);
+        } else if priority > Priority::Normal {
+            set_timer(now); // For the backlog, which is not an emergency's business.
+        }
+        // Else all is sent; or somebody has the port, who sends this, too, and comes back.
+    }
+
+    /// Any task.
+    fn log(&self, text: fmt::Arguments<'_>) {
+        log(&self.clock, Priority::Normal, Level::Info, text);
+        self.send(Priority::Normal);
+    }
+
+    /// The timer that was set: an interrupt, but nothing waits in it.
+    fn on_timer(&self) {
+        self.send(Priority::Normal);
+    }
+}
+// ANCHOR_END: drain
+
+// ANCHOR: watchdog
+static WATCHDOG: Watchdog = Watchdog::new();
+
+impl<R: Registers, C: Clock> SystemConsole<R, C> {
+    /// The scheduler, whenever it has run.
+    fn scheduled(&self) {
+        WATCHDOG.touch(self.clock.now());
+    }
+
+    /// The tick, an interrupt: what it reports goes before the backlog, which it leaves to
+    /// others.
+    fn on_tick(&self) {
+        let lockup = WATCHDOG.check(self.clock.now(), Watchdog::THRESHOLD);
+        if let Some(Lockup { stuck }) = lockup {
+            let text = format_args!("BUG: soft lockup - CPU#0 stuck for {stuck}!");
+            log(&self.clock, Priority::Emergency, Level::Emergency, text);
+            self.send(Priority::Emergency);
+        }
+    }
+}
+// ANCHOR_END: watchdog
+
+// ANCHOR: panic
+impl<R: Registers, C: Clock> SystemConsole<R, C> {
+    /// The panic handler. The one place that waits for the line.
+    fn panic(&self, text: fmt::Arguments<'_>) {
+        log(&self.clock, Priority::Panic, Level::Emergency, text);
+        // Here the other CPUs are stopped; by an NMI, wherever they are.
+        let limits = Limits::DEFAULT.total(Nanos::from_secs(5));
+        flush(&[&self.serial], 0, &self.clock, limits);
+        // And then the record in persistent memory.
+    }
+}
+// ANCHOR_END: panic
+
+static TIMER: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// This CPU's: of two times, the earlier.
+fn set_timer(time: Nanos) {
+    TIMER.fetch_min(time.0, Ordering::Relaxed);
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let uart = Console::open(&port, clock.clone(), LineSettings::baud(115_200))?;
+    let serial = Serial {
+        spare: Mutex::new(uart.clone()),
+        console: Mutex::new(uart),
+    };
+    let console = SystemConsole {
+        serial: Drain::new(&RING, serial, Options::DEFAULT.place(0)),
+        ready_at: AtomicU64::new(0),
+        clock: clock.clone(),
+    };
+
+    let mut longest = Nanos::ZERO;
+    let mut held = |act: &dyn Fn()| {
+        let start = clock.now();
+        act();
+        longest = longest.max(clock.now() - start);
+    };
+    console.scheduled();
+    for disk in 0..200 {
+        held(&|| console.log(format_args!("sd {disk}:0:0:0: Attached SCSI disk")));
+    }
+    // A second of a CPU that idles between its timer's interrupts.
+    let end = clock.now() + Nanos::from_secs(1);
+    while clock.now() < end {
+        let alarm = Nanos(TIMER.swap(u64::MAX, Ordering::Relaxed));
+        clock.sleep_until(alarm.min(end));
+        held(&|| console.on_timer());
+    }
+    // And then something that does not end.
+    held(&|| console.log(format_args!("sd 200:0:0:0: Attached SCSI disk")));
+    clock.wait_until(clock.now() + Nanos::from_secs(21));
+    held(&|| console.on_tick());
+    assert!(longest < Nanos::from_micros(100), "held for {longest}");
+    console.panic(format_args!("Kernel panic: soft lockup"));
+
+    drop(console);
+    let sent = String::from_utf8(port.into_sink())?;
+    assert_eq!(sent.matches("Attached SCSI disk\r\n").count(), 201);
+    assert!(sent.contains("] Kernel panic: soft lockup\r\n"));
+    print!("{sent}");
+    println!("The CPU was held for {longest} at most.");
+    Ok(())
+}

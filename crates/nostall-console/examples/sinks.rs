@@ -1,0 +1,144 @@
+//! Two consoles, one of which is slow, and the record that survives.
+//!
+//!     cargo run -p nostall-console --example sinks
+
+use std::error::Error;
+use std::sync::Mutex;
+
+use nostall_console::{
+    Drain, Level, Limits, Meta, Offered, Options, Pressure, Priority, Ring, Sink, Slot, flush,
+};
+use nostall_io::{Clock, HostClock, Nanos};
+use nostall_pstore::{Kind, LastWords, Layout, LinuxVersion, Memory, Params, Ram, Zone};
+
+static RING: Ring<[Slot; 64]> = Ring::new();
+
+// ANCHOR: zone
+/// The console of a dead kernel: a zone of persistent memory. It takes whatever it is
+/// given, at once.
+struct Remembered<M>(Mutex<Zone<'static, M>>);
+
+impl<M: Memory> Sink for Remembered<M> {
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        // Taken: whoever has it died in here.
+        let zone = self.0.try_lock().ok();
+        let taken = zone.map(|mut zone| zone.append_text(text));
+        Offered {
+            taken: taken.map_or(0, |()| text.len()),
+            ready_at: taken.map(|()| Nanos::ZERO),
+        }
+    }
+}
+// ANCHOR_END: zone
+
+/// A line of 10 bytes a millisecond.
+struct Line {
+    sent: Mutex<(Nanos, Vec<u8>)>,
+    clock: HostClock,
+}
+
+impl Sink for Line {
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        let now = self.clock.now();
+        let mut sent = self.sent.lock().unwrap();
+        let (free_at, bytes) = &mut *sent;
+        if now < *free_at {
+            return Offered {
+                taken: 0,
+                ready_at: Some(*free_at),
+            };
+        }
+        let taken = text.len().min(16);
+        bytes.extend(&text[..taken]);
+        *free_at = now + Nanos::from_micros(100) * taken as u64;
+        Offered {
+            taken,
+            ready_at: Some(*free_at),
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut region = vec![0; 0x1_0000];
+    let clock = HostClock::default();
+    let line = Line {
+        sent: Mutex::default(),
+        clock,
+    };
+
+    // ANCHOR: sinks
+    // A region of persistent memory: a zone for what is printed, one for the last words.
+    let layout = Layout::new(&Params::command_line(0x1_0000, 1))?;
+    let (mut console, mut dmesg) = (None, None);
+    for (place, memory) in layout.split(Ram::of(&mut region)) {
+        let linux = LinuxVersion::new(6, 1, 0); // who may read it
+        let (zone, _) = Zone::attach(memory, place.kind, linux, None)?;
+        match place.kind {
+            Kind::Console => console = Some(zone),
+            Kind::Dmesg if place.index == 0 => dmesg = Some(zone),
+            _ => {}
+        }
+    }
+    let (Some(console), Some(mut dmesg)) = (console, dmesg) else {
+        return Err("too small a region".into());
+    };
+    // All that is logged to the fast one, what matters to the slow one. Who logs waits for
+    // the slow one if it is far behind, but not long.
+    let remembered = Drain::new(&RING, Remembered(Mutex::new(console)), Options::DEFAULT);
+    let serious = Options::DEFAULT
+        .level(Level::Warning)
+        .pressure(Pressure::Wait(Nanos::from_millis(100)))
+        .place(0);
+    let serial = Drain::new(&RING, line, serious);
+    // ANCHOR_END: sinks
+
+    // ANCHOR: wait
+    let log = |level, text: &str| {
+        // In a task, and not in an interrupt handler.
+        serial.make_room(0, &clock);
+        let meta = Meta {
+            time: clock.now(),
+            cpu: 0,
+            level,
+            priority: Priority::Normal,
+            target: "scsi",
+        };
+        RING.log(&meta, text.as_bytes());
+        // Each is sent what it takes; a slow one holds back no fast one. What `slice` says,
+        // when to come back, is for the timer; here the next line does.
+        let _ = remembered.slice(0, Priority::Normal, clock.now());
+        let _ = serial.slice(0, Priority::Normal, clock.now());
+    };
+    // ANCHOR_END: wait
+    for n in 0..100 {
+        log(Level::Info, &format!("disk {n}"));
+        log(Level::Warning, &format!("disk {n} is hot"));
+    }
+
+    // ANCHOR: panic
+    let meta = Meta {
+        time: clock.now(),
+        cpu: 0,
+        level: Level::Emergency,
+        priority: Priority::Panic,
+        target: "",
+    };
+    RING.log(&meta, b"Kernel panic: on fire");
+    let limits = Limits::DEFAULT.total(Nanos::from_secs(1));
+    let flushed = flush(&[&remembered, &serial], 0, &clock, limits);
+    let mut room = [0; 2_000];
+    dmesg.write_dmesg(&LastWords::PANIC, RING.tail(&mut room));
+    // ANCHOR_END: panic
+
+    // All of it has arrived, and nothing else; one line may be cut, for the panic.
+    assert_eq!((flushed.complete, serial.lost()), (2, 0));
+    let sent = serial.sink().sent.lock().unwrap().1.clone();
+    let sent = String::from_utf8(sent)?;
+    assert!(sent.matches("is hot\n").count() >= 99);
+    assert!(!sent.contains("disk 7\n") && sent.contains("] Kernel panic: on fire\n"));
+    print!("{sent}");
+    let left = nostall_pstore::recover(&region[..], &layout, None);
+    assert!(left.zones_of(Kind::Console).any(|zone| zone.len() > 2_000));
+    assert!(left.zones_of(Kind::Dmesg).any(|zone| zone.len() > 1_000));
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! A PC of QEMU's that can be stopped between any two of its instructions, looked at, and
+//! killed. When a kill from outside arrives, nobody knows; so tests that are about a
+//! moment freeze the machine, look whether this is it, and let it go on if not.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+/// Longer than anything here takes on a machine that is busy elsewhere.
+const LIMIT: Duration = Duration::from_secs(120);
+
+const MEBIBYTES: u64 = 128;
+
+/// The machine, which runs the reference kernel; killed when dropped.
+pub struct Machine {
+    qemu: Child,
+    dir: PathBuf,
+}
+
+impl Machine {
+    /// Starts it with 4 CPUs and these words on the kernel's command line. Its RAM is the
+    /// file `ram` in `dir`, with what an earlier one left there; what it sends and reports
+    /// is in the files `serial` and `reports`.
+    pub fn start(dir: &Path, words: &str, input: &[u8]) -> Self {
+        let file = |name: &str| dir.join(name);
+        let kernel = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
+        fs::write(file("kernel"), kernel).unwrap();
+        fs::write(file("input"), input).unwrap();
+        let ram = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(file("ram"));
+        ram.unwrap().set_len(MEBIBYTES << 20).unwrap();
+        let args = "-machine q35,memory-backend=ram -smp 4 -m 128M -accel tcg -nodefaults \
+                    -no-user-config -no-reboot -display none -kernel kernel \
+                    -object memory-backend-file,id=ram,share=on,size=128M,mem-path=ram \
+                    -chardev file,id=serial,path=serial -chardev file,id=reports,path=reports \
+                    -device isa-serial,chardev=serial,iobase=0x3f8,irq=4 \
+                    -device isa-debugcon,chardev=reports,iobase=0xe9 \
+                    -device isa-debug-exit,iobase=0xf4,iosize=4";
+        let mut command = Command::new("qemu-system-x86_64");
+        command
+            .args(args.split_whitespace())
+            .args(["-append", &format!("cpus=4 {words}")])
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stderr(File::create(file("said")).unwrap());
+        if !input.is_empty() {
+            command.args(["-initrd", "input"]);
+        }
+        Self {
+            qemu: command.spawn().unwrap(),
+            dir: dir.to_owned(),
+        }
+    }
+
+    /// Kills it at a moment at which `is_it` says yes, for which the machine is stopped each
+    /// time: what is in its files then is what the kill leaves.
+    pub fn kill_when(mut self, mut is_it: impl FnMut() -> bool) {
+        let start = Instant::now();
+        loop {
+            self.freeze();
+            if is_it() {
+                return; // It is killed as it is.
+            }
+            assert!(start.elapsed() < LIMIT, "it never came: {}", self.files());
+            kill_process(self.pid(), Signal::CONT).unwrap();
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until it has ended by itself.
+    #[allow(dead_code, reason = "not every test has a guest that ends")]
+    pub fn wait(mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.qemu.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < LIMIT, "it never ends: {}", self.files());
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// All its threads have stopped when this returns.
+    fn freeze(&mut self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        let stopped = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap();
+        let (_, status) = stopped.expect("there is a child, and it is waited for");
+        assert!(status.stopped(), "{status:?}: {}", self.files());
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.qemu)
+    }
+
+    /// What to look at when it went wrong.
+    fn files(&self) -> String {
+        let text = |name| fs::read(self.dir.join(name)).unwrap_or_default();
+        let last = |name| {
+            let text = text(name);
+            let start = text.len().saturating_sub(1_000);
+            String::from_utf8_lossy(&text[start..]).into_owned()
+        };
+        format!("{}\n{}", last("said"), last("reports"))
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}

@@ -313,9 +313,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 Next::At(then) => then.max(now + SHORTEST_NAP),
                 Next::Busy | Next::Empty | Next::Backlog => now + PENDING,
             };
-            now = until.min(deadline);
-            clock.sleep_until(now);
-            now = now.max(clock.now());
+            // Not longer, although the clock may have gone back.
+            let nap = until.min(deadline) - now;
+            let from = clock.now();
+            clock.sleep_until(from + nap);
+            now = now + (clock.now() - from).max(nap);
         }
         now - start
     }

@@ -119,10 +119,13 @@ pub fn flush(
         if now >= deadline {
             break;
         }
-        let nap = next.max(now + SHORTEST_NAP).min(now + LONGEST_NAP);
-        clock.wait_until(nap.min(deadline));
-        // A clock that stands still, as a dying machine's may, does not stop this.
-        now = nap.max(clock.now());
+        // A clock that stands still or goes back, as a dying machine's may, does not stop
+        // this.
+        let from = clock.now();
+        let nap = (next - from).clamp(SHORTEST_NAP, LONGEST_NAP);
+        let nap = nap.min(deadline - now);
+        clock.wait_until(from + nap);
+        now = now + (clock.now() - from).max(nap);
     }
     for drain in drains {
         if let Some(turn) = drain.owner.resume(cpu) {

@@ -93,8 +93,6 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// emergency says so, and sends that and nobody's backlog; for which it has somebody
     /// come back, a timer or a task, if it is told [`Next::Backlog`]. Panics are for
     /// [`flush`](crate::flush); here they count as emergencies.
-    ///
-    /// If the sink panics, and that unwinds, it is let go, and offered the same again.
     pub fn slice(&self, cpu: u16, priority: Priority, now: Nanos) -> Next {
         let priority = priority.min(Priority::Emergency);
         // Who has just logged, and finds somebody here, is seen by him below: of the two

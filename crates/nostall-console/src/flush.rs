@@ -69,6 +69,8 @@ pub struct Flushed {
 /// To be called when the panic's text has been [logged](crate::Ring::log) with
 /// [`Priority::Panic`]; the record in persistent memory comes after it. From then on no
 /// slice sends anything. It may be called again: by a panic in here, or by another CPU's.
+/// `cpu` is this one, and no other has its number. What the clock does makes it neither
+/// wait longer than it should nor for ever.
 pub fn flush(
     drains: &[&Drain<'_, dyn Sink + '_>],
     cpu: u16,

@@ -20,7 +20,7 @@ fn lines_come_out_as_they_went_in_whatever_the_sink_takes_at_once() {
         let drain = Drain::new(&ring, Line::new(load), Options::DEFAULT);
         ring.log(&META, b"one\n");
         ring.log(&META, b"two\nthree");
-        let long = "0123456789".repeat(30);
+        let long = "0123456789".repeat(if cfg!(miri) { 12 } else { 30 });
         ring.log(&META, long.as_bytes());
         ring.format(&META, format_args!("{long}{}", 12));
         let meta = Meta {
@@ -59,7 +59,7 @@ fn a_slice_stops_where_the_sink_does_and_says_when_to_come_back() {
     assert_eq!(*drain.sink().offers.lock().unwrap(), 2);
     // One that takes everything is left after a slice's bytes all the same.
     *drain.sink().load.lock().unwrap() = usize::MAX;
-    for n in 0..if cfg!(miri) { 60 } else { 1000 } {
+    for n in 0..if cfg!(miri) { 50 } else { 1000 } {
         ring.format(&META, format_args!("line {n}"));
     }
     let before = drain.bytes();
@@ -258,14 +258,15 @@ fn what_could_steer_a_terminal_or_feign_a_line_is_escaped() {
         &META,
         b"nul \0, cr \r, esc \x1b[2J, tab \t, \xff\xfe, \xc3\xa4, \xc2\x9b",
     );
-    ring.log(&META, &[0; 200]);
+    const ZEROS: usize = if cfg!(miri) { 20 } else { 200 };
+    ring.log(&META, &[0; ZEROS]);
     drain_all(&drain, Priority::Normal);
     let text = drain.sink().text();
     assert_eq!(
         text,
         format!(
             "{P}nul \\x00, cr \\x0d, esc \\x1b[2J, tab \t, \\xff\\xfe, \u{e4}, \\xc2\\x9b\n{P}{}\n",
-            "\\x00".repeat(200)
+            "\\x00".repeat(ZEROS)
         )
     );
 }

@@ -89,7 +89,7 @@ miri-uart:
 	PROPTEST_CASES=2 $(MIRI) nostall-uart --lib --all-features --target-dir target/miri
 miri-console:
 	PROPTEST_CASES=1 $(MIRI) nostall-console --lib \
-		--test ring --test drain --test flush --target-dir target/miri-console
+		--test ring --test drain --test sinks --test flush --target-dir target/miri-console
 # Where sequences wrap.
 miri-console-32:
 	PROPTEST_CASES=1 $(MIRI) nostall-console --target i686-unknown-linux-gnu \

@@ -93,8 +93,6 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// emergency says so, and sends that and nobody's backlog; for which it has somebody
     /// come back, a timer or a task, if it is told [`Next::Backlog`]. Panics are for
     /// [`flush`](crate::flush); here they count as emergencies.
-    ///
-    /// If the sink panics, and that unwinds, it is let go, and offered the same again.
     pub fn slice(&self, cpu: u16, priority: Priority, now: Nanos) -> Next {
         let priority = priority.min(Priority::Emergency);
         // Who has just logged, and finds somebody here, is seen by him below: of the two
@@ -313,9 +311,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 Next::At(then) => then.max(now + SHORTEST_NAP),
                 Next::Busy | Next::Empty | Next::Backlog => now + PENDING,
             };
-            now = until.min(deadline);
-            clock.sleep_until(now);
-            now = now.max(clock.now());
+            // Not longer, although the clock may have gone back.
+            let nap = until.min(deadline) - now;
+            let from = clock.now();
+            clock.sleep_until(from + nap);
+            now = now + (clock.now() - from).max(nap);
         }
         now - start
     }

@@ -69,6 +69,8 @@ pub struct Flushed {
 /// To be called when the panic's text has been [logged](crate::Ring::log) with
 /// [`Priority::Panic`]; the record in persistent memory comes after it. From then on no
 /// slice sends anything. It may be called again: by a panic in here, or by another CPU's.
+/// `cpu` is this one, and no other has its number. What the clock does makes it neither
+/// wait longer than it should nor for ever.
 pub fn flush(
     drains: &[&Drain<'_, dyn Sink + '_>],
     cpu: u16,
@@ -119,10 +121,13 @@ pub fn flush(
         if now >= deadline {
             break;
         }
-        let nap = next.max(now + SHORTEST_NAP).min(now + LONGEST_NAP);
-        clock.wait_until(nap.min(deadline));
-        // A clock that stands still, as a dying machine's may, does not stop this.
-        now = nap.max(clock.now());
+        // A clock that stands still or goes back, as a dying machine's may, does not stop
+        // this.
+        let from = clock.now();
+        let nap = (next - from).clamp(SHORTEST_NAP, LONGEST_NAP);
+        let nap = nap.min(deadline - now);
+        clock.wait_until(from + nap);
+        now = now + (clock.now() - from).max(nap);
     }
     for drain in drains {
         if let Some(turn) = drain.owner.resume(cpu) {

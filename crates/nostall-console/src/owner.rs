@@ -81,7 +81,7 @@ impl Owner {
         self.panic.store(1, Ordering::Relaxed);
         let mut now = clock.now();
         // How long; and how long without a panic's sign of life: that it came, and each
-        // of its offers. Counted, as a clock may stand still, or at its end.
+        // of its offers. Counted, as a clock may stand still, go back, or be at its end.
         let mut waited = Nanos::ZERO;
         let mut quiet = Nanos::ZERO;
         let mut seen = (0, 0);
@@ -100,18 +100,25 @@ impl Owner {
                 }
                 quiet >= DEAD_AFTER
             } else {
-                waited >= patience
+                // Who has just let go is not dead.
+                owner != 0 && waited >= patience
             };
-            if is_me || is_dead {
-                self.word.swap(me, Ordering::Acquire);
+            // Not if another panic has just done so.
+            if (is_me || is_dead)
+                && self
+                    .word
+                    .compare_exchange(owner, me, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
                 return Some((Turn { owner: self, me }, Way::Seized));
             }
             if in_panic && now >= deadline {
                 return None;
             }
-            clock.wait_until(now + LOOK_EVERY);
-            // Not less, whatever is with the clock: this has to end.
-            let passed = (clock.now() - now).max(LOOK_EVERY);
+            // Not less, nor more, whatever is with the clock: this has to end.
+            let from = clock.now();
+            clock.wait_until(from + LOOK_EVERY);
+            let passed = (clock.now() - from).max(LOOK_EVERY);
             now = now + passed;
             waited = waited + passed;
             quiet = quiet + passed;

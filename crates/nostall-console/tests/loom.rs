@@ -277,6 +277,29 @@ fn two_panics_take_turns() {
     });
 }
 
+#[test]
+fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
+    explore(3, || {
+        let owned = Arc::new(Owned::new());
+        owned.owner.word.store(9 << 2, Ordering::Relaxed);
+        let panic = |cpu| {
+            let owned = owned.clone();
+            move || {
+                let (turn, way) = owned
+                    .owner
+                    .enter_in_panic(cpu, &Still, Nanos::ZERO, LONG)
+                    .unwrap();
+                owned.touch();
+                drop(turn);
+                way
+            }
+        };
+        let other = thread::spawn(panic(1));
+        let ways = [panic(0)(), other.join().unwrap()];
+        assert!(ways.contains(&Way::Free) && ways.contains(&Way::Seized));
+    });
+}
+
 struct Memory(loom::sync::Mutex<Vec<u8>>);
 
 impl Sink for Memory {

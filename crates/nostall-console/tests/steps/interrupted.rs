@@ -246,3 +246,50 @@ fn no_clock_makes_a_panic_wait_for_a_record_for_ever() {
         assert_eq!(drain.sink().text(), text, "{time}");
     }
 }
+
+/// Goes back by an hour when it is read for the n-th time.
+struct Back {
+    reads: Cell<u32>,
+    time: Cell<u64>,
+    waited: Cell<u64>,
+}
+
+impl Clock for Back {
+    fn now(&self) -> Nanos {
+        let left = self.reads.get();
+        self.reads.set(left.wrapping_sub(1));
+        if left == 0 {
+            self.time.set(self.time.get() - Nanos::from_secs(3_600).0);
+        }
+        Nanos(self.time.get())
+    }
+    fn wait_until(&self, deadline: Nanos) {
+        let wait = deadline.0.saturating_sub(self.time.get());
+        self.waited.set(self.waited.get() + wait);
+        self.time.set(self.time.get() + wait);
+    }
+}
+
+#[test]
+fn a_clock_that_goes_back_makes_nobody_wait_longer() {
+    for reads in 0..30 {
+        let ring = Ring::<[Slot; 8]>::new();
+        let ms = Nanos::from_millis;
+        let options = Options::DEFAULT.pressure(Pressure::Wait(ms(2)));
+        let drain = Drain::new(&ring, Memory::of(0), options);
+        drain.owner.word.store(7 << 2, Ordering::Relaxed);
+        (0..8).for_each(|_| assert_eq!(ring.log(&META, b"text").records, 1));
+        let clock = Back {
+            reads: reads.into(),
+            time: Nanos::from_secs(10_000).0.into(),
+            waited: 0.into(),
+        };
+        drain.make_room(0, &clock);
+        assert!(clock.waited.get() <= ms(3).0, "{reads}: {:?}", clock.waited);
+        clock.reads.set(reads);
+        clock.waited.set(0);
+        let flushed = flush(&[&drain], 0, &clock, Limits::DEFAULT.total(ms(5)));
+        assert_eq!((flushed.seized, flushed.incomplete), (1, 1));
+        assert!(clock.waited.get() <= ms(6).0, "{reads}: {:?}", clock.waited);
+    }
+}

@@ -5,15 +5,17 @@
 use super::*;
 use sync::{Ordering, only};
 
-/// What comes in 20 records.
+/// What comes after `BEFORE` records.
 const SOON: &[usize] = if cfg!(miri) {
     &[usize::MAX]
 } else {
     &[usize::MAX, usize::MAX / 2, usize::MAX / 4]
 };
 
+const BEFORE: usize = if cfg!(miri) { 5 } else { 20 };
+
 /// To be logged.
-const RECORDS: usize = if cfg!(miri) { 27 } else { 60 };
+const RECORDS: usize = if cfg!(miri) { 12 } else { 60 };
 
 /// A ring as it is when record `newest` has been logged.
 fn ring<const N: usize>(newest: usize) -> Ring<[Slot; N]> {
@@ -52,7 +54,7 @@ fn send(drain: &Drain<'_, Memory>, priority: Priority) {
 fn a_reader_sees_every_record_once_or_counts_it() {
     for soon in SOON {
         for every in if cfg!(miri) { 5..=7 } else { 1..=12 } {
-            let ring = ring::<5>(soon - 20);
+            let ring = ring::<5>(soon - BEFORE);
             let mut cursor = Cursor::end(&ring);
             let mut seen = Vec::new();
             for n in 0..RECORDS {
@@ -91,7 +93,7 @@ fn a_reader_that_starts_sees_what_is_there() {
 #[test]
 fn a_drain_sends_every_record_once() {
     for soon in SOON {
-        let ring = ring::<11>(soon - 20);
+        let ring = ring::<11>(soon - BEFORE);
         let drain = up_to_date(&ring);
         let mut wanted = String::new();
         for n in 0..RECORDS {
@@ -142,9 +144,11 @@ fn an_emergency_goes_first_and_once_however_old_the_last_one_is() {
 
 #[test]
 fn a_line_of_several_records_stays_one() {
-    let line = "0123456789".repeat(40);
-    for back in if cfg!(miri) { 3..4 } else { 0..12 } {
-        let ring = ring::<64>(usize::MAX - back);
+    const SLOTS: usize = if cfg!(miri) { 16 } else { 64 };
+    // Takes two records, or five.
+    let line = "0123456789".repeat(if cfg!(miri) { 12 } else { 40 });
+    for back in if cfg!(miri) { 1..2 } else { 0..12 } {
+        let ring = ring::<SLOTS>(usize::MAX - back);
         let drain = up_to_date(&ring);
         ring.log(&META, line.as_bytes());
         ring.format(&META, format_args!("{line}{}", 9));

@@ -1,0 +1,88 @@
+//! Sinks that do not do as they should.
+
+mod common;
+
+use std::cell::Cell;
+
+use common::{Line, META, P, Virtual, drain_all, of};
+use nostall_console::{Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush};
+use nostall_io::{Clock, Nanos};
+
+#[test]
+fn a_sink_that_is_gone_or_never_ready_holds_up_nobody_and_is_asked_again_later() {
+    const RECORDS: usize = if cfg!(miri) { 10 } else { 20 };
+    let ring = Ring::<[Slot; 8]>::new();
+    let gone = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+    let fine = Drain::new(&ring, Line::new(999), Options::DEFAULT);
+    *gone.sink().ready_at.lock().unwrap() = None;
+    for n in 0..RECORDS {
+        ring.format(&META, format_args!("{n}"));
+        let again = gone.slice(0, Priority::Normal, Nanos(5));
+        assert_eq!(again, Next::At(Nanos(5) + Nanos::from_secs(1)));
+        drain_all(&fine, Priority::Normal);
+    }
+    let all: String = (0..RECORDS).map(|n| format!("{P}{n}\n")).collect();
+    assert_eq!(fine.sink().text(), all);
+    assert_eq!(gone.unread(), 8);
+    // It returns: the newest are still there, and the others are told.
+    *gone.sink().load.lock().unwrap() = 10;
+    *gone.sink().ready_at.lock().unwrap() = Some(Nanos(0));
+    drain_all(&gone, Priority::Normal);
+    let lost = RECORDS - 8;
+    let rest: String = (lost..RECORDS).map(|n| format!("{P}{n}\n")).collect();
+    assert_eq!(gone.sink().text(), format!("[{lost} records lost]\n{rest}"));
+    assert_eq!(gone.lost() as usize, lost);
+}
+
+#[test]
+fn a_sink_that_says_it_is_ready_and_takes_nothing_is_not_asked_all_the_time() {
+    let ring = Ring::<[Slot; 64]>::new();
+    let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+    ring.log(&META, b"text");
+    for (ready_at, then) in [(0, 1_000_007), (7, 1_000_007), (8, 8), (u64::MAX, u64::MAX)] {
+        *drain.sink().ready_at.lock().unwrap() = Some(Nanos(ready_at));
+        let next = drain.slice(0, Priority::Normal, Nanos(7));
+        assert_eq!(next, Next::At(Nanos(then)));
+    }
+}
+
+#[test]
+fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
+    struct Broken(Line, Cell<bool>);
+    impl Sink for Broken {
+        fn offer(&self, text: &[u8], priority: Priority) -> Offered {
+            if self.1.get() {
+                std::panic::resume_unwind(Box::new("broken"));
+            }
+            self.0.offer(text, priority)
+        }
+    }
+    let ring = Ring::<[Slot; 64]>::new();
+    let sink = Broken(Line::new(7), Cell::new(false));
+    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    ring.log(&META, b"one");
+    ring.log(&META, b"two");
+    let act = |act: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_ok();
+    let slice = || {
+        let _ = drain.slice(0, Priority::Normal, Nanos(0));
+    };
+    assert!(act(&slice));
+    drain.sink().1.set(true);
+    assert!(!act(&slice) && !act(&slice));
+    ring.log(&of(Priority::Panic), b"panic");
+    let clock = Virtual::default();
+    let in_panic = || {
+        flush(&[&drain], 1, &clock, Limits::DEFAULT);
+    };
+    assert!(!act(&in_panic));
+    drain.sink().1.set(false);
+    let flushed = flush(&[&drain], 2, &clock, Limits::DEFAULT);
+    assert_eq!((flushed.complete, flushed.seized), (1, 0));
+    assert!(clock.now() < Nanos::from_micros(100));
+    let (start, rest) = P.split_at(7);
+    let text = drain.sink().0.text();
+    assert_eq!(
+        text,
+        format!("{start}[cut]\n{P}panic\n[rest]{rest}one\n{P}two\n")
+    );
+}

@@ -38,7 +38,8 @@ pub fn together(cpus: u16, errand: Errand<'_>, clock: &impl Clock, bound: Nanos)
             0 => return,
             busy => assert!(clock.now() < deadline, "{busy} CPUs are busy for {bound}"),
         }
-        Cpu.relax();
+        // Whoever is last wakes this one, which would keep others of a host's CPU meanwhile.
+        arch::sleep_unless(|| (BUSY.load(Ordering::Acquire) == 0).then_some(()));
     }
 }
 
@@ -48,7 +49,9 @@ pub fn idle() -> ! {
         let errand = arch::sleep_unless(|| ERRANDS[Cpu.id()].lock().take());
         if let Some(errand) = errand {
             errand(Cpu.id());
-            BUSY.fetch_sub(1, Ordering::Release);
+            if BUSY.fetch_sub(1, Ordering::Release) == 1 {
+                arch::wake([0]);
+            }
         }
     }
 }

@@ -12,9 +12,12 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::cargo::cargo_bin;
 use common::qemu_for;
-use nostall_vm::qemu::Machine;
-use nostall_work::FIRMWARE_DONE;
+use nostall_vm::qemu::{Error, Guest, GuestRam, Limits, Machine};
+use nostall_work::pstore::REGION;
+use nostall_work::{FIRMWARE_DONE, Failure, Work};
 use tempfile::TempDir;
+
+static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64"));
 
 fn nostall(dir: &Path, args: &str) -> Output {
     Command::new(cargo_bin("nostall"))
@@ -85,6 +88,45 @@ fn a_guest_loses_nothing_sends_nothing_twice_and_brings_its_panic_without_an_nmi
     assert_eq!(svg.matches("class=\"lane\"").count(), 2 * 3 * 3);
 }
 
+#[test]
+fn whichever_way_a_kernel_dies_its_log_is_in_persistent_ram() {
+    let Some(qemu) = qemu_for("whichever_way_a_kernel_dies", Machine::Virt) else {
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+    for (failure, words) in [
+        (Failure::Panic, "panic: on purpose"),
+        (Failure::PanicInFlush, "on purpose, in the flush"),
+        (Failure::PanicEverywhere, "on purpose, on CPU "),
+        (Failure::StackOverflow, "the stack is full"),
+    ] {
+        let ram = GuestRam::new(128).unwrap();
+        let guest = Guest {
+            kernel: KERNEL,
+            cpus: 3,
+            work: &[Work::Fail(failure)],
+            repeat: 1,
+            input: &[],
+            ram: Some(&ram),
+            drives: &[],
+            qemu_args: &[],
+        };
+        let ran = qemu.run_to_panic(&guest, &Limits::of(1, 0), &mut |_| {});
+        match ran {
+            Err(Error::Guest(_)) if failure == Failure::StackOverflow => {}
+            ran => drop(ran.unwrap()),
+        }
+        fs::write(dir.path().join("region"), ram.read(REGION).unwrap()).unwrap();
+        let output = nostall(dir.path(), "pstore decode region");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{failure:?}: {stderr}");
+        let log = String::from_utf8(output.stdout).unwrap();
+        assert!(log.contains("\nPanic#1 Part1\n"), "{failure:?}: {log}");
+        assert!(log.contains("reference kernel, 3 CPUs\n"), "{log}");
+        assert!(log.contains(words), "{failure:?}: {log}");
+    }
+}
+
 /// A QEMU of the test's own, killed when dropped.
 struct Killed(Child);
 
@@ -111,8 +153,7 @@ fn what_a_machine_killed_in_mid_flood_had_not_printed_is_in_its_ring() {
     let dir = TempDir::new().unwrap();
     let file = |name: &str| dir.path().join(name);
     fs::write(file("log"), log(400)).unwrap();
-    let kernel = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64"));
-    fs::write(file("kernel"), kernel).unwrap();
+    fs::write(file("kernel"), KERNEL).unwrap();
     File::create(file("ram"))
         .unwrap()
         .set_len(128 << 20)

@@ -14,8 +14,8 @@ use crate::report;
 /// Times that CPUs were held, at most.
 const HOLDS: usize = 8 << 10;
 
-/// Reports of detectors.
-const FIRED: usize = 64;
+/// Reports of detectors, at most.
+const FIRED: usize = 1 << 10;
 
 /// CPU and context, and three times. Atomic, for a panic may come in between.
 struct KeptHold([AtomicU64; 4]);
@@ -55,7 +55,7 @@ pub fn keep_hold(cpu: usize, hold: Hold) {
 
 /// In an interrupt handler.
 pub fn keep_fired(cpu: usize, fired: Fired) {
-    // Of more than there is room for, the first.
+    // Of more than there is room for, the first; which is told.
     let _ = FIRED_KEPT.lock().push((cpu, fired));
 }
 
@@ -97,6 +97,8 @@ pub fn tell(flooded: &Flooded<'_>) {
     }
     // Whoever has it for good has been stopped in it.
     let fired = FIRED_KEPT.try_lock();
+    let is_full = fired.as_ref().is_some_and(|fired| fired.is_full());
+    assert!(!is_full, "the detectors fired {FIRED} times or more");
     for &(cpu, Fired { at, what, cascaded }) in fired.iter().flat_map(|fired| fired.iter()) {
         let (lockup, lasts) = match what {
             What::SoftLockup(stuck) => (true, stuck),

@@ -5,11 +5,12 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use core::slice;
 
+use nostall_work::FIRMWARE_DONE;
 use nostall_work::pstore::REGION;
-use nostall_work::{FIRMWARE_DONE, Report, Text};
 
 use super::{cpus, firmware, paging, tree};
 use crate::Boot;
+use crate::pstore::NoRam;
 
 /// CPUs that there are stacks for.
 pub const MAX_CPUS: usize = 64;
@@ -76,22 +77,14 @@ fn input() -> &'static [u8] {
 /// The RAM that outlives the kernel if the machine keeps it: start and length.
 ///
 /// Or why there is none: no RAM is there, or something else lies in it.
-#[expect(
-    clippy::result_large_err,
-    reason = "a text, and nowhere else to keep it"
-)]
-pub fn persistent_ram() -> Result<(NonNull<u8>, usize), Text> {
+pub fn persistent_ram() -> Result<(NonNull<u8>, usize), NoRam> {
     let ram = paging::ram();
     let region = ram.start + REGION.start..ram.start + REGION.end;
-    if region.end > ram.end {
-        let why = format_args!("no RAM at {region:#x?} to keep records in");
-        return Err(Report::text(why));
-    }
     let others = [Some(paging::image()), Some(tree::place()), tree::initrd()];
     let mut others = others.into_iter().flatten().chain(tree::reserved());
-    if let Some(other) = others.find(|other| overlap(&region, other)) {
-        let why = format_args!("persistent RAM, at {region:#x?}, is in use: {other:#x?}");
-        return Err(Report::text(why));
+    let in_use = others.find(|other| overlap(&region, other));
+    if region.end > ram.end || in_use.is_some() {
+        return Err(NoRam { region, in_use });
     }
     let start = NonNull::new(region.start as *mut u8).expect("not null");
     Ok((start, (region.end - region.start) as usize))

@@ -7,10 +7,10 @@ use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use nostall_work::pstore::REGION;
-use nostall_work::{Report, Text};
 
 use super::{apic, cpus, paging, traps};
 use crate::Boot;
+use crate::pstore::NoRam;
 
 /// CPUs that there are stacks for.
 pub const MAX_CPUS: usize = 64;
@@ -157,14 +157,12 @@ static PERSISTENT: AtomicBool = AtomicBool::new(false);
 /// The RAM that outlives the kernel if the machine keeps it: start and length.
 ///
 /// Or why there is none.
-#[expect(
-    clippy::result_large_err,
-    reason = "a text, and nowhere else to keep it"
-)]
-pub fn persistent_ram() -> Result<(NonNull<u8>, usize), Text> {
+pub fn persistent_ram() -> Result<(NonNull<u8>, usize), NoRam> {
     if !PERSISTENT.load(Ordering::Relaxed) {
-        let why = format_args!("no RAM at {REGION:#x?} to keep records in");
-        return Err(Report::text(why));
+        return Err(NoRam {
+            region: REGION,
+            in_use: None,
+        });
     }
     let start = NonNull::new(REGION.start as *mut u8).expect("not null");
     Ok((start, (REGION.end - REGION.start) as usize))

@@ -233,3 +233,80 @@ where
         self.lost.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use core::cell::Cell;
+    use nostall_console::{Level, Priority, Slot};
+    use nostall_devices::uart::{Profile, Uart};
+    use nostall_io::{Nanos, Processor};
+    use nostall_uart::{Console, LineSettings, Model, Settings};
+    use std::string::String;
+    use std::vec::Vec;
+
+    /// A CPU that nothing stops. What `between` does, others do between two of its records.
+    struct TestCpu<'a>(usize, &'a dyn Fn());
+
+    impl Clock for TestCpu<'_> {
+        fn now(&self) -> Nanos {
+            Nanos::ZERO
+        }
+
+        fn wait_until(&self, _: Nanos) {}
+    }
+
+    impl Processor for TestCpu<'_> {
+        fn id(&self) -> usize {
+            self.0
+        }
+
+        fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+            let result = critical();
+            (self.1)();
+            result
+        }
+    }
+
+    impl Cpu for TestCpu<'_> {
+        fn call_at(&self, _: Nanos) {}
+
+        fn stop_others(&self) {}
+    }
+
+    #[test]
+    fn who_a_panic_cannot_stop_prints_no_more_than_the_record_that_he_is_at() {
+        let ring = Ring::<[Slot; 16]>::new();
+        let meta = Meta {
+            time: Nanos::ZERO,
+            cpu: 0,
+            level: Level::Info,
+            priority: Priority::Normal,
+            target: "",
+        };
+        let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
+        let settings = Settings {
+            model: Some(Model::Uart16550A),
+            ..Settings::from(LineSettings::baud(115_200))
+        };
+        let console = Console::open(&port, &clock, settings).unwrap();
+        let inline = Inline::new(&ring, Serial::new(console));
+        let records = Cell::new(0);
+        let panics = || {
+            records.set(records.get() + 1);
+            if records.get() == 1 {
+                inline.panic(&TestCpu(1, &|| {}), &meta, b"panic");
+                ring.log(&meta, b"late");
+            }
+        };
+        ring.log(&meta, b"one");
+        let role = inline.log(&TestCpu(0, &panics), Context::Task, &meta, b"two");
+        assert_eq!((role, records.get()), (Role::Owner, 1));
+        let role = inline.log(&TestCpu(2, &|| {}), Context::Interrupt, &meta, b"later");
+        assert_eq!(role, Role::Left);
+        let sent = String::from_utf8(port.into_sink()).unwrap();
+        let texts: Vec<_> = sent.lines().map(|line| line.split_at(15).1).collect();
+        assert_eq!(texts, ["one", "two", "panic"], "{sent}");
+    }
+}

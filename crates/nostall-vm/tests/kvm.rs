@@ -15,8 +15,8 @@ use vmm_sys_util::signal::{SIGRTMIN, block_signal};
 
 /// For guests that are to fail: the start as ever, the rest short.
 const LIMITS: Limits = Limits {
-    start: Duration::from_secs(30),
-    silence: Duration::from_secs(5),
+    start: Duration::from_secs(60),
+    silence: Duration::from_secs(60),
     total: Duration::from_secs(120),
     serial_bytes: 10_000,
     report_bytes: 1_000_000,

@@ -13,6 +13,7 @@ mod bus;
 mod check;
 mod machine;
 mod outcome;
+mod polls;
 mod qemu;
 mod run;
 

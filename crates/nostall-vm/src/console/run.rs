@@ -61,6 +61,9 @@ pub fn run(experiment: &Experiment<'_>, strategy: Strategy) -> Result<Outcome, F
     };
     let mut console = Console::open(&bus, &machine, settings).map_err(Failure::Open)?;
     console.set_strategy(strategy.uart());
+    if strategy != Strategy::Bounded {
+        bus.polled_evenly(console.longest_wait());
+    }
     let serial = Serial::new(console);
     let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
     let ran = match strategy {

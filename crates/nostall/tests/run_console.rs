@@ -189,7 +189,7 @@ fn what_the_ring_cannot_hold_is_counted_and_told() {
     let figures = Figures::read(&dir.path().join("figures"));
     // All are logged before the second FIFO-full.
     let lost = figures.of(PC, "bounded", "records_lost");
-    assert_eq!(lost, 10_000.0 - 8_192.0 - 1.0);
+    assert_eq!(lost, 10_000.0 - 9_360.0 - 1.0);
 }
 
 #[test]

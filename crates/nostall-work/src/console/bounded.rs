@@ -46,11 +46,13 @@ where
     fn slice_at(&self, cpu: &impl Cpu, context: Context, priority: Priority, from: Nanos) -> Role {
         let sent = self.drain.bytes();
         match self.drain.slice(cpu.id() as u16, priority, from) {
-            Next::At(at) => {
-                self.ready_at.store(at.0, Ordering::Relaxed);
-                cpu.call_at(at);
-            }
+            Next::At(at) => self.come_back(cpu, at),
             Next::Busy => return Role::Left,
+            // What is urgent is out. What is not may be left to us, who found the port
+            // taken meanwhile; and nobody else may ever log again.
+            Next::Empty if priority > Priority::Normal && !self.is_idle() => {
+                self.come_back(cpu, cpu.now());
+            }
             Next::Empty => {}
         }
         let until = cpu.now();
@@ -67,6 +69,12 @@ where
         } else {
             Role::Left
         }
+    }
+
+    /// This CPU's timer sees to what is left.
+    fn come_back(&self, cpu: &impl Cpu, at: Nanos) {
+        self.ready_at.store(at.0, Ordering::Relaxed);
+        cpu.call_at(at);
     }
 }
 

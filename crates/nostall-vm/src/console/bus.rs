@@ -117,8 +117,8 @@ impl<'m> Bus<'m> {
         machine.now()
     }
 
-    /// A look at the line status that shows what it has shown, and will until `until`.
-    /// Goes on to the last look of which that is true, if nobody comes between.
+    /// After a look at the line status that shows what it has shown before, and will until
+    /// `until`: goes on to the last look of which that is true, if nobody comes between.
     fn skip(&self, from: Nanos, now: Nanos, until: Nanos) {
         let Some((pause, even_until)) = self.polls.look(from, now) else {
             return;

@@ -11,6 +11,7 @@
 
 mod bus;
 mod check;
+mod cut;
 mod machine;
 mod outcome;
 mod polls;

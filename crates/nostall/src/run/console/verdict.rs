@@ -132,8 +132,7 @@ impl Run {
         let text = match &told {
             Some(damage) => format!("spoils a line in a panic: {damage}"),
             None if self.panicked.checked.sent_again > 0 => {
-                "brings every line in a panic, too, and again what a stopped CPU was sending"
-                    .to_owned()
+                "brings every line in a panic; what a CPU was sending, again".to_owned()
             }
             None => "brings every line once, as logged, in a panic, too".to_owned(),
         };

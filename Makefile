@@ -6,7 +6,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check msrv no_std fuzz install-check \
-	miri miri-console miri-io miri-uart miri-spi miri-pstore miri-pstore-std
+	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-pstore-std
 
 # Without a message of what happens, a long build looks like a hang.
 help:
@@ -74,7 +74,7 @@ miri:
 	@scripts/setup miri
 	@cargo +$$(scripts/setup print-nightly) miri setup
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
-		miri-pstore-std miri-spi miri-pstore miri-uart miri-io
+		miri-pstore-std miri-spi miri-pstore miri-console miri-console-32 miri-uart miri-io
 
 MIRI = MIRIFLAGS='-Zmiri-disable-isolation $(1)' \
 	cargo +$$(scripts/setup print-nightly) miri test --locked --package
@@ -87,10 +87,14 @@ miri-io:
 	PROPTEST_CASES=64 $(MIRI) nostall-io --all-features --target-dir target/miri
 miri-uart:
 	PROPTEST_CASES=2 $(MIRI) nostall-uart --lib --all-features --target-dir target/miri
-# Not part of `miri`: it takes many minutes. `flush` makes a reference an address.
 miri-console:
-	PROPTEST_CASES=1 $(call MIRI,-Zmiri-permissive-provenance) nostall-console --lib \
-		--test ring --test drain --test flush --target-dir target/miri
+	PROPTEST_CASES=1 $(MIRI) nostall-console --lib \
+		--test ring --test drain --test flush --target-dir target/miri-console
+# Where sequences wrap.
+miri-console-32:
+	PROPTEST_CASES=1 $(MIRI) nostall-console --target i686-unknown-linux-gnu \
+		--test ring --test steps --target-dir target/miri-console -- \
+		--skip killed --skip interrupted --skip tests --skip threads
 miri-spi:
 	PROPTEST_CASES=2 $(MIRI) nostall-spi --features std \
 		--test messages --test sharing --test futures --target-dir target/miri

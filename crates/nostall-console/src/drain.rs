@@ -26,6 +26,9 @@ const PENDING: Nanos = Nanos::from_millis(1);
 /// polled faster.
 const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
 
+/// When to offer again to a sink that took nothing, although it said that it is ready.
+const STUCK: Nanos = Nanos::from_millis(1);
+
 /// When to look again for a sink that is gone.
 const GONE: Nanos = Nanos::from_secs(1);
 
@@ -37,6 +40,10 @@ pub enum Next {
     At(Nanos),
     /// All is sent. Come back when something is logged.
     Empty,
+    /// What is urgent is sent, as was asked for, and there may be more. Somebody has to
+    /// come back in normal context, soon: who has logged it may have been told
+    /// [`Busy`](Self::Busy).
+    Backlog,
     /// Somebody else is sending, and is told to come back; or a panic has the sink.
     Busy,
 }
@@ -81,10 +88,13 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     ///
     /// Never waits, neither for the line nor for another CPU. What it takes is bounded
     /// by [`Options::slice`] and by the sink's own way to take bytes. For any context
-    /// but NMIs, with pre-emption off: an interrupt handler that reports an emergency
-    /// says so, and sends that and nobody's backlog: when it is done somebody has to come
-    /// back in normal context, on which those count who were told [`Next::Busy`].
+    /// but NMIs, with pre-emption off. `cpu` is this one, and no other has its number: a
+    /// panic takes a sink from its own CPU at once. An interrupt handler that reports an
+    /// emergency says so, and sends that and nobody's backlog; for which it has somebody
+    /// come back, a timer or a task, if it is told [`Next::Backlog`]. Panics are for
+    /// [`flush`](crate::flush); here they count as emergencies.
     pub fn slice(&self, cpu: u16, priority: Priority, now: Nanos) -> Next {
+        let priority = priority.min(Priority::Emergency);
         // Who has just logged, and finds somebody here, is seen by him below: of the two
         // one comes second.
         fence(Ordering::SeqCst);
@@ -95,10 +105,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         drop(turn);
         // Who logged while this was here was told that somebody is; so look again.
         fence(Ordering::SeqCst);
-        if next == Next::Empty && self.has_more(priority) {
-            return Next::At(now);
+        match next {
+            Next::Empty if self.has_more(priority) => Next::At(now),
+            Next::Empty if self.has_more(Priority::Normal) => Next::Backlog,
+            next => next,
         }
-        next
     }
 
     fn send(&self, turn: &Turn<'_>, priority: Priority, now: Nanos) -> Next {
@@ -118,6 +129,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                         return Next::Busy;
                     }
                     budget = budget.saturating_sub(given.taken.max(1));
+                    if given.taken == 0 && ready_at <= now {
+                        return Next::At(now + STUCK);
+                    }
                     if given.taken < offered || ready_at > now || budget == 0 {
                         return Next::At(ready_at.max(now));
                     }
@@ -295,11 +309,13 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         while now < deadline && self.is_crowded() {
             let until = match self.slice(cpu, Priority::Normal, now) {
                 Next::At(then) => then.max(now + SHORTEST_NAP),
-                Next::Busy | Next::Empty => now + PENDING,
+                Next::Busy | Next::Empty | Next::Backlog => now + PENDING,
             };
-            now = until.min(deadline);
-            clock.sleep_until(now);
-            now = now.max(clock.now());
+            // Not longer, although the clock may have gone back.
+            let nap = until.min(deadline) - now;
+            let from = clock.now();
+            clock.sleep_until(from + nap);
+            now = now + (clock.now() - from).max(nap);
         }
         now - start
     }
@@ -314,8 +330,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         crate::Cursor { next, lost: 0 }.unread(self.ring)
     }
 
-    /// Records that were lost to this sink: overwritten, or never completed. Not more
-    /// than that; an urgent one that was sent before its turn may be among them.
+    /// Records that were lost to this sink: overwritten, or not completed in time. Not
+    /// more than that; an urgent one that was sent before its turn, or one that was waited
+    /// for among urgent ones and is sent with the backlog, may be among them.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed) as u64
     }

@@ -87,6 +87,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     if later || !self.gives_up(at.next, search) {
                         return Fetched::Pending;
                     }
+                    self.note_given_up(priority, at.next);
                     self.lose(priority, at, 1, after(at.next));
                     search.looks -= 1;
                 }
@@ -103,7 +104,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             && (record.level <= self.options.level || record.priority > Priority::Normal)
             && !self.lanes[priority as usize + 1..=urgent]
                 .iter()
-                .any(|lane| is_past(lane.position().next, sequence))
+                .any(|lane| lane.has_sent(sequence))
     }
 
     /// What is told to be lost before a record is told before the next one.
@@ -133,6 +134,21 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             self.lost.fetch_add(lost as usize, Ordering::Relaxed);
         }
         at.next = next;
+    }
+
+    /// If it is urgent, and completed after all, it is sent with the backlog. One is
+    /// remembered; others are lost.
+    fn note_given_up(&self, priority: Priority, sequence: usize) {
+        let [backlog, urgent @ ..] = &self.lanes;
+        if priority == Priority::Normal {
+            return;
+        }
+        let before = urgent[priority as usize - 1]
+            .given_up
+            .swap(sequence, Ordering::Relaxed);
+        if before != 0 && !is_past(backlog.position().next, before) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether record `next` has been in mid-write for too long. All that were begun

@@ -46,6 +46,9 @@ impl Default for Limits {
     }
 }
 
+/// Offers to one sink before the others have their turn, and looks for something to offer.
+const TURN: usize = 64;
+
 /// What a panic's flush did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushed {
@@ -66,6 +69,8 @@ pub struct Flushed {
 /// To be called when the panic's text has been [logged](crate::Ring::log) with
 /// [`Priority::Panic`]; the record in persistent memory comes after it. From then on no
 /// slice sends anything. It may be called again: by a panic in here, or by another CPU's.
+/// `cpu` is this one, and no other has its number. What the clock does makes it neither
+/// wait longer than it should nor for ever.
 pub fn flush(
     drains: &[&Drain<'_, dyn Sink + '_>],
     cpu: u16,
@@ -101,7 +106,7 @@ pub fn flush(
             let Some(turn) = drain.owner.resume(cpu) else {
                 continue;
             };
-            match drain.send_in_panic(&turn, clock, deadline, limits.pending) {
+            match drain.send_in_panic(&turn, clock, now, deadline, limits.pending) {
                 State::Complete => flushed.complete += 1,
                 State::Gone => flushed.incomplete += 1,
                 State::ReadyAt(at) => {
@@ -116,10 +121,13 @@ pub fn flush(
         if now >= deadline {
             break;
         }
-        let nap = next.max(now + SHORTEST_NAP).min(now + LONGEST_NAP);
-        clock.wait_until(nap.min(deadline));
-        // A clock that stands still, as a dying machine's may, does not stop this.
-        now = nap.max(clock.now());
+        // A clock that stands still or goes back, as a dying machine's may, does not stop
+        // this.
+        let from = clock.now();
+        let nap = (next - from).clamp(SHORTEST_NAP, LONGEST_NAP);
+        let nap = nap.min(deadline - now);
+        clock.wait_until(from + nap);
+        now = now + (clock.now() - from).max(nap);
     }
     for drain in drains {
         if let Some(turn) = drain.owner.resume(cpu) {
@@ -143,16 +151,17 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         &self,
         turn: &Turn<'_>,
         clock: &impl Clock,
+        mut now: Nanos,
         deadline: Nanos,
         pending: Nanos,
     ) -> State {
-        // Others may log as fast as this sends.
-        for _ in 0..self.ring.slots() {
+        for _ in 0..TURN {
             turn.beat();
-            let now = clock.now();
+            now = now.max(clock.now());
             let mut search = Search {
                 now,
-                patience: pending,
+                // Who has no time left waits for no record.
+                patience: if now < deadline { pending } else { Nanos::ZERO },
                 looks: LOOKS,
             };
             match self.step(turn, Priority::Normal, &mut search) {
@@ -160,7 +169,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     let Some(ready_at) = given.ready_at else {
                         return State::Gone;
                     };
-                    let now = clock.now();
+                    now = now.max(clock.now());
                     if given.taken < offered || ready_at > now || now >= deadline {
                         return State::ReadyAt(ready_at);
                     }
@@ -176,6 +185,6 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 return State::Gone;
             }
         }
-        State::ReadyAt(clock.now())
+        State::ReadyAt(now)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Record;
 use crate::line::Line;
+use crate::sequence::is_past;
 use crate::slot::{Look, Slot};
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -16,6 +17,8 @@ pub(crate) struct Lane {
     /// Records lost before the record `gap_at`.
     pub(crate) gap: AtomicUsize,
     pub(crate) gap_at: AtomicUsize,
+    /// The last record that was in mid-write for too long; it may be complete by now.
+    pub(crate) given_up: AtomicUsize,
     /// A copy of a record that is out in part: the ring's may be overwritten.
     pub(crate) copy: Slot,
 }
@@ -68,6 +71,11 @@ impl Lane {
                 );
             }
         }
+    }
+
+    /// Whether `sequence`, if it is for this lane, needs not be sent by another.
+    pub(crate) fn has_sent(&self, sequence: usize) -> bool {
+        is_past(self.position().next, sequence) && self.given_up.load(Ordering::Relaxed) != sequence
     }
 
     /// The copy of a record that is out in part.

@@ -109,20 +109,25 @@
 //! On CPUs without an atomic exchange (thumbv6m, riscv32imc) it is by `portable-atomic`
 //! and the application's critical section; there, NMIs must not log.
 //!
-//! Sequences are words. On 32-bit machines they wrap after 2^32 records, from the greatest
-//! to 1; what then stops the first turn early is counted as lost by who was behind. A slot
-//! knows half of them apart, and of two sequences that are 2^31 or more apart nobody knows
-//! which is older. So a reader who does not come for 2^31 records is told that there is
-//! nothing new, until there are 2^31 more; one that starts then, by [`Cursor::START`] or a
-//! new drain, sees what there is, but for what is from before a wrap. A producer that
-//! sleeps in mid-write for 2^30 records, and goes on, costs his slot for as many more.
+//! Sequences are words, which wrap from the greatest to 1: on 32-bit machines after 2^32
+//! records. Nothing is mixed up, sent twice or waited for then, and what is lost is
+//! counted, with these bounds:
+//!
+//! - the records after the wrap are in other slots than a turn would have them in, so those
+//!   before it may be overwritten sooner, by up to a turn;
+//! - a new reader, by [`Cursor::START`] or a new drain, begins after the wrap;
+//! - of two sequences, 2^31 or more apart, nobody knows which is older: a reader who does
+//!   not come for so long is told that there is nothing new, until as many again are logged;
+//! - a producer that sleeps in mid-write for 2^30 records, and goes on, costs his slot for as
+//!   many more; and if it is for 2^31, to one, his record is taken for the one that should
+//!   be there.
 //!
 //! # Who has a sink
 //!
 //! | | gets it from | sends | waits |
 //! | --- | --- | --- | --- |
 //! | [`slice`](Drain::slice), normal | nobody | the most urgent first, then the backlog | never |
-//! | [`slice`](Drain::slice), emergency | nobody | only what is urgent, and nobody's backlog | never |
+//! | [`slice`](Drain::slice), emergency | nobody | only what is urgent; for the rest somebody [comes back](Next::Backlog) | never |
 //! | [`flush`] | whoever lets go; else, after [`Limits::owner`], anybody | panics' text, emergencies', the backlog | for the line, up to [`Limits::total`] |
 //!
 //! Who finds a sink taken is told [`Next::Busy`], and his record is sent by who has it:
@@ -136,8 +141,8 @@
 //!
 //! - *by a hand-over nothing is sent twice, and nothing is left out*: not a byte that
 //!   the sink said it had taken, whether it is still in its FIFO or not;
-//! - but if an owner dies inside [`Sink::offer`], or before he has noted what it took,
-//!   nobody knows what of that one offer is out: it is sent again.
+//! - but if an owner dies inside [`Sink::offer`], or it panics, or before he has noted what
+//!   it took, nobody knows what of that one offer is out: it is sent again.
 //!
 //! A panic on the CPU whose drain it interrupts takes the sink at once; on another CPU it
 //! first waits, [`Limits::owner`] long, for the offer under way. Of two panics, the

@@ -79,11 +79,12 @@ impl Owner {
     ) -> Option<(Turn<'_>, Way)> {
         let me = name(cpu, Priority::Panic);
         self.panic.store(1, Ordering::Relaxed);
-        let start = clock.now();
-        let mut now = start;
-        // A panic's sign of life: that it came, and each of its offers.
+        let mut now = clock.now();
+        // How long; and how long without a panic's sign of life: that it came, and each
+        // of its offers. Counted, as a clock may stand still, go back, or be at its end.
+        let mut waited = Nanos::ZERO;
+        let mut quiet = Nanos::ZERO;
         let mut seen = (0, 0);
-        let mut alive = start;
         loop {
             if let Some(turn) = self.take(me) {
                 return Some((turn, Way::Free));
@@ -95,23 +96,32 @@ impl Owner {
                 let sign = (owner, self.beats.load(Ordering::Relaxed));
                 if sign != seen {
                     seen = sign;
-                    alive = now;
+                    quiet = Nanos::ZERO;
                 }
-                now - alive >= DEAD_AFTER
+                quiet >= DEAD_AFTER
             } else {
-                now - start >= patience
+                // Who has just let go is not dead.
+                owner != 0 && waited >= patience
             };
-            if is_me || is_dead {
-                self.word.swap(me, Ordering::Acquire);
+            // Not if another panic has just done so.
+            if (is_me || is_dead)
+                && self
+                    .word
+                    .compare_exchange(owner, me, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
                 return Some((Turn { owner: self, me }, Way::Seized));
             }
             if in_panic && now >= deadline {
                 return None;
             }
-            now = now + LOOK_EVERY;
-            clock.wait_until(now);
-            // Not less, whatever is with the clock: this has to end.
-            now = now.max(clock.now());
+            // Not less, nor more, whatever is with the clock: this has to end.
+            let from = clock.now();
+            clock.wait_until(from + LOOK_EVERY);
+            let passed = (clock.now() - from).max(LOOK_EVERY);
+            now = now + passed;
+            waited = waited + passed;
+            quiet = quiet + passed;
         }
     }
 }

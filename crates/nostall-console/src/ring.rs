@@ -364,6 +364,7 @@ mod tests {
 
     proptest! {
         #[test]
+        #[cfg_attr(miri, ignore = "arithmetic")]
         fn a_slot_is_the_sequence_modulo_their_number_by_the_reciprocal_or_without(
             sequence in prop_oneof![any::<usize>(), 0..100_usize, (0..100_usize).prop_map(|n| usize::MAX - n)],
             slots in prop_oneof![2..10_000_usize, 2..=usize::MAX, (2..=usize::MAX).prop_map(|n| usize::MAX / n)],

@@ -13,7 +13,8 @@ use crate::Priority;
 /// it taken. The crate's front page has a serial port.
 pub trait Sink {
     /// Takes what it takes of `text` now, and says when it takes more. Never waits for
-    /// the line, whatever the priority.
+    /// the line, whatever the priority. If it panics, and that unwinds, the same is
+    /// offered again.
     fn offer(&self, text: &[u8], priority: Priority) -> Offered;
 
     /// The end of a panic's flush: wait, in bounded time, until what was taken has left
@@ -35,6 +36,7 @@ impl<S: Sink + ?Sized> Sink for &S {
 pub struct Offered {
     /// Bytes that need not be offered again.
     pub taken: usize,
-    /// When to offer the next; `None` if the sink is gone.
+    /// When to offer the next, by the clock of who asks; `None` if the sink is gone. One
+    /// that took nothing and is ready all the same is asked again 1 ms later.
     pub ready_at: Option<Nanos>,
 }

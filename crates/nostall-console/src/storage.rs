@@ -65,6 +65,7 @@ impl<'r, S: Sink> Drain<'r, S> {
                     line: AtomicUsize::new(0),
                     gap: AtomicUsize::new(0),
                     gap_at: AtomicUsize::new(0),
+                    given_up: AtomicUsize::new(0),
                     copy: slot(),
                 }
             }; 3],

@@ -3,6 +3,7 @@
 //!
 //! What is included here is what the crate is made of; only the atomics are loom's,
 //! and a slot has three words instead of thirteen, and there are two holes.
+#![cfg(target_pointer_width = "64")]
 #![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
 
 #[path = "../src/cursor.rs"]
@@ -276,6 +277,29 @@ fn two_panics_take_turns() {
     });
 }
 
+#[test]
+fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
+    explore(3, || {
+        let owned = Arc::new(Owned::new());
+        owned.owner.word.store(9 << 2, Ordering::Relaxed);
+        let panic = |cpu| {
+            let owned = owned.clone();
+            move || {
+                let (turn, way) = owned
+                    .owner
+                    .enter_in_panic(cpu, &Still, Nanos::ZERO, LONG)
+                    .unwrap();
+                owned.touch();
+                drop(turn);
+                way
+            }
+        };
+        let other = thread::spawn(panic(1));
+        let ways = [panic(0)(), other.join().unwrap()];
+        assert!(ways.contains(&Way::Free) && ways.contains(&Way::Seized));
+    });
+}
+
 struct Memory(loom::sync::Mutex<Vec<u8>>);
 
 impl Sink for Memory {
@@ -299,6 +323,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
             line: AtomicUsize::new(0),
             gap: AtomicUsize::new(0),
             gap_at: AtomicUsize::new(0),
+            given_up: AtomicUsize::new(0),
             copy: slot(),
         }),
         seized: AtomicUsize::new(0),

@@ -120,6 +120,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
+    #[cfg_attr(miri, ignore = "regular expressions take minutes")]
     fn a_ring_holds_the_newest_of_what_a_list_holds(
         slots in 2_usize..130,
         texts in proptest::collection::vec(("[a-z:]{0,40}", text(), 0..3_usize), 1..60),
@@ -172,6 +173,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "regular expressions take minutes")]
     fn what_is_formatted_is_what_is_logged_whole(parts in proptest::collection::vec("[a-z\u{e4} ]{0,90}\n{0,2}[a-z]{0,90}", 0..6)) {
         let ring = Ring::<[Slot; 256]>::new();
         let whole = parts.concat();
@@ -299,7 +301,7 @@ fn images_of_32_bit_and_big_endian_machines_are_read() {
 #[test]
 fn threads_that_log_at_once_lose_nothing_uncounted() {
     static RING: Ring<[Slot; 67]> = Ring::new();
-    const EACH: u64 = if cfg!(miri) { 20 } else { 20_000 };
+    const EACH: u64 = if cfg!(miri) { 10 } else { 20_000 };
     let threads: Vec<_> = (0..4_u16)
         .map(|cpu| {
             std::thread::spawn(move || {
@@ -344,7 +346,7 @@ fn threads_that_log_at_once_lose_nothing_uncounted() {
         .sum();
     while read(&mut cursor) {}
     assert_eq!(cursor.read(&RING), Read::Empty);
-    assert!(logged > 4 * EACH - 100, "{logged}");
+    assert!(logged + 100 > 4 * EACH, "{logged}");
     // More are told as lost only where a thread was overtaken by a turn of the ring.
     assert!(parts <= logged && logged <= parts + cursor.lost);
     assert!(parts + cursor.lost < cursor.next);

@@ -170,3 +170,126 @@ fn a_panic_that_comes_second_waits_for_the_first_although_an_owner_kept_it_waiti
     assert_eq!(flushed.seized, 1);
     assert!(clock.now() >= Nanos::from_millis(100), "{}", clock.now());
 }
+
+#[test]
+fn an_urgent_record_that_was_given_up_is_sent_when_it_is_complete_after_all() {
+    for urgent in [Priority::Emergency, Priority::Panic] {
+        at_every_step(|steps| {
+            let ring = Ring::<[Slot; 16]>::new();
+            let drain = Drain::new(&ring, Memory::of(99), Options::DEFAULT);
+            ring.log(&META, b"backlog");
+            let slice = |priority, ms| drain.slice(0, priority, Nanos::from_millis(ms));
+            let others = || {
+                ring.log(&of(urgent), b"fast");
+                for ms in [0, 10, 20] {
+                    let _ = slice(Priority::Emergency, ms);
+                }
+            };
+            let was = interrupted(steps, others, || {
+                ring.log(&of(urgent), b"slow");
+            });
+            for ms in 30..40 {
+                let _ = slice(Priority::Normal, ms);
+            }
+            let all = drain.sink().text();
+            assert_eq!(all.matches("slow").count(), 1, "{steps}: {all}");
+            assert_eq!(all.matches("fast").count(), usize::from(was), "{all}");
+            assert_eq!((drain.lost(), drain.unread()), (0, 0), "{steps}: {all}");
+            !was
+        });
+    }
+}
+
+/// In which no time passes.
+struct Still(Nanos);
+
+impl Clock for Still {
+    fn now(&self) -> Nanos {
+        self.0
+    }
+    fn wait_until(&self, _: Nanos) {}
+}
+
+#[test]
+fn no_clock_keeps_a_panic_from_taking_the_sink_of_the_dead() {
+    for time in [0, 5, u64::MAX - 5, u64::MAX] {
+        let is_late = time > 5;
+        let panic = (!is_late).then_some(Priority::Panic);
+        for owner in [Some(Priority::Normal), panic].into_iter().flatten() {
+            let ring = Ring::<[Slot; 16]>::new();
+            let drain = Drain::new(&ring, Memory::of(99), Options::DEFAULT);
+            drain
+                .owner
+                .word
+                .store(7 << 2 | owner as usize, Ordering::Relaxed);
+            ring.log(&of(Priority::Panic), b"panic");
+            let flushed = flush(&[&drain], 0, &Still(Nanos(time)), Limits::DEFAULT);
+            assert_eq!(flushed.seized, 1, "{time}");
+            assert!(is_late || flushed.complete == 1);
+            assert_eq!(drain.sink().text(), format!("[cut]\n{P}panic\n"));
+        }
+    }
+}
+
+#[test]
+fn no_clock_makes_a_panic_wait_for_a_record_for_ever() {
+    for time in [0, u64::MAX - 5, u64::MAX] {
+        let ring = Ring::<[Slot; 16]>::new();
+        let drain = Drain::new(&ring, Memory::of(99), Options::DEFAULT);
+        assert!(!sync::only(1, || {
+            ring.log(&META, b"dies");
+        }));
+        ring.log(&of(Priority::Panic), b"panic");
+        let flushed = flush(&[&drain], 0, &Still(Nanos(time)), Limits::DEFAULT);
+        assert!(time > 0 || flushed.complete == 1);
+        let text = format!("{P}panic\n");
+        assert_eq!(drain.sink().text(), text, "{time}");
+    }
+}
+
+/// Goes back by an hour when it is read for the n-th time.
+struct Back {
+    reads: Cell<u32>,
+    time: Cell<u64>,
+    waited: Cell<u64>,
+}
+
+impl Clock for Back {
+    fn now(&self) -> Nanos {
+        let left = self.reads.get();
+        self.reads.set(left.wrapping_sub(1));
+        if left == 0 {
+            self.time.set(self.time.get() - Nanos::from_secs(3_600).0);
+        }
+        Nanos(self.time.get())
+    }
+    fn wait_until(&self, deadline: Nanos) {
+        let wait = deadline.0.saturating_sub(self.time.get());
+        self.waited.set(self.waited.get() + wait);
+        self.time.set(self.time.get() + wait);
+    }
+}
+
+#[test]
+fn a_clock_that_goes_back_makes_nobody_wait_longer() {
+    for reads in 0..30 {
+        let ring = Ring::<[Slot; 8]>::new();
+        let ms = Nanos::from_millis;
+        let options = Options::DEFAULT.pressure(Pressure::Wait(ms(2)));
+        let drain = Drain::new(&ring, Memory::of(0), options);
+        drain.owner.word.store(7 << 2, Ordering::Relaxed);
+        (0..8).for_each(|_| assert_eq!(ring.log(&META, b"text").records, 1));
+        let clock = Back {
+            reads: reads.into(),
+            time: Nanos::from_secs(10_000).0.into(),
+            waited: 0.into(),
+        };
+        drain.make_room(0, &clock);
+        assert!(clock.waited.get() <= ms(3).0, "{reads}: {:?}", clock.waited);
+        clock.reads.set(reads);
+        clock.waited.set(0);
+        let flushed = flush(&[&drain], 0, &clock, Limits::DEFAULT.total(ms(5)));
+        assert_eq!((flushed.seized, flushed.incomplete), (1, 1));
+        assert!(clock.waited.get() <= ms(6).0, "{reads}: {:?}", clock.waited);
+    }
+}

@@ -48,11 +48,8 @@ where
         match self.drain.slice(cpu.id() as u16, priority, from) {
             Next::At(at) => self.come_back(cpu, at),
             Next::Busy => return Role::Left,
-            // What is urgent is out. What is not may be left to us, who found the port
-            // taken meanwhile; and nobody else may ever log again.
-            Next::Empty if priority > Priority::Normal && !self.is_idle() => {
-                self.come_back(cpu, cpu.now());
-            }
+            // Others may have left it to us, and nobody may ever log again.
+            Next::Backlog => self.come_back(cpu, cpu.now()),
             Next::Empty => {}
         }
         let until = cpu.now();

@@ -46,16 +46,10 @@ where
     fn slice_at(&self, cpu: &impl Cpu, context: Context, priority: Priority, from: Nanos) -> Role {
         let sent = self.drain.bytes();
         match self.drain.slice(cpu.id() as u16, priority, from) {
-            Next::At(at) => {
-                self.ready_at.store(at.0, Ordering::Relaxed);
-                cpu.call_at(at);
-            }
+            Next::At(at) => self.come_back(cpu, at),
             Next::Busy => return Role::Left,
-            Next::Backlog => {
-                let at = cpu.now();
-                self.ready_at.store(at.0, Ordering::Relaxed);
-                cpu.call_at(at);
-            }
+            // Others may have left it to us, and nobody may ever log again.
+            Next::Backlog => self.come_back(cpu, cpu.now()),
             Next::Empty => {}
         }
         let until = cpu.now();
@@ -72,6 +66,12 @@ where
         } else {
             Role::Left
         }
+    }
+
+    /// This CPU's timer sees to what is left.
+    fn come_back(&self, cpu: &impl Cpu, at: Nanos) {
+        self.ready_at.store(at.0, Ordering::Relaxed);
+        cpu.call_at(at);
     }
 }
 

@@ -6,6 +6,7 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_console::image::{self, Found};
+use nostall_console::layout::{HEADER_BYTES, SLOT_BYTES};
 use nostall_console::{Cursor, Level, Meta, Priority, Read, Ring};
 use nostall_io::Nanos;
 
@@ -23,7 +24,7 @@ struct Input<'a> {
 fuzz_target!(|input: Input<'_>| {
     walk(input.raw);
     let mut whole = input.raw.to_vec();
-    for (at, byte) in b"nostall log ring\x01\x08\x02\x07\x02\x01"
+    for (at, byte) in b"nostall log ring\x01\x08\x70\x00\x02\x01\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00"
         .iter()
         .enumerate()
     {
@@ -33,8 +34,9 @@ fuzz_target!(|input: Input<'_>| {
     }
     walk(&whole);
 
-    let slots = 1 << (1 + input.slots % 5);
-    let mut memory = vec![0xaa; 128 * (slots + 1) + 63];
+    let slots = 2 + usize::from(input.slots % 40);
+    let whole = HEADER_BYTES + slots * SLOT_BYTES;
+    let mut memory = vec![0xaa; whole.next_multiple_of(64) + 63];
     let ring = Ring::in_memory(&mut memory).unwrap();
     let mut cursor = Cursor::START;
     let mut logged = Vec::new();
@@ -59,10 +61,10 @@ fuzz_target!(|input: Input<'_>| {
     while let Read::Record(record) = cursor.read(ring) {
         assert_eq!(record.cpu, logged[record.sequence as usize - 1]);
     }
-    assert_eq!(cursor.next as usize, logged.len() + 1);
+    assert_eq!(cursor.next.max(1) as usize, logged.len() + 1);
 
     let skip = memory.as_ptr().align_offset(64);
-    let image = &mut memory[skip..][..128 * (slots + 1)];
+    let image = &mut memory[skip..][..whole];
     if !logged.is_empty() {
         let held = image::decode(image).unwrap().records().count();
         assert_eq!(held, logged.len().min(slots));
@@ -89,20 +91,22 @@ fn walk(bytes: &[u8]) {
     };
     assert!(image.size() <= bytes.len());
     let _ = (image.cut(), image.sent());
-    let mut last = 0;
+    let mut last = u32::MAX;
     let mut count = 0;
     for found in image.records() {
         let sequence = match found {
             Found::Record(record) => {
-                assert!(record.text().len() + record.target().len() <= 104);
+                assert!(record.text().len() + record.target().len() <= 92);
                 let line = record.to_string();
                 assert!(line.lines().count() <= 1, "{line}");
                 record.sequence
             }
             Found::Unfinished(sequence) => sequence,
         };
-        assert!(sequence > last && sequence <= image.newest());
-        last = sequence;
+        // From the oldest, which may be from before the sequences wrapped.
+        let age = image.newest().wrapping_sub(sequence) as u32;
+        assert!(age < last);
+        last = age;
         count += 1;
     }
     assert!(count <= image.slots());

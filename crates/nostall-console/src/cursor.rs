@@ -1,12 +1,13 @@
 //! Reading a ring: every record once, in order, and a count of those that are lost.
 
+use crate::sequence::after;
 use crate::slot::Look;
 use crate::{Record, Ring};
 
 /// Where a reader is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// The sequence of the record to be read next.
+    /// The sequence of the record to be read next; 0: the first there ever was.
     pub next: u64,
     /// Records that were overwritten before they were read, or given up by
     /// [`skip`](Self::skip).
@@ -32,30 +33,37 @@ pub enum Read {
 
 impl Cursor {
     /// Before the oldest record there ever was.
-    pub const START: Self = Self { next: 1, lost: 0 };
+    pub const START: Self = Self { next: 0, lost: 0 };
 
     /// After the newest record of now.
     pub fn end(ring: &Ring) -> Self {
         Self {
-            next: ring.newest() + 1,
+            next: after(ring.newest() as usize) as u64,
             lost: 0,
         }
     }
 
     /// Gives up the next record, which is [pending](Read::Pending).
     pub fn skip(&mut self) {
-        self.next += 1;
-        self.lost += 1;
+        self.step();
+        self.lost = self.lost.saturating_add(1);
+    }
+
+    fn step(&mut self) {
+        self.next = after(self.at()) as u64;
+    }
+
+    fn at(&self) -> usize {
+        (self.next as usize).max(1)
     }
 
     /// Records that were begun and not read yet, those lost included.
     pub fn unread(&self, ring: &Ring) -> u64 {
+        let newest = ring.newest() as usize;
         // In words of the machine, which sequences are counted in.
-        let unread = (ring.newest() as usize)
-            .wrapping_add(1)
-            .wrapping_sub(self.next as usize);
+        let unread = newest.wrapping_add(1).wrapping_sub(self.at());
         // A cursor of the future, of another ring.
-        if (unread as isize) < 0 {
+        if (unread as isize) < 0 && self.next != 0 {
             0
         } else {
             unread as u64
@@ -71,17 +79,16 @@ impl Cursor {
                 return Read::Empty;
             }
             let overwritten = unread.saturating_sub(ring.slots() as u64);
-            self.next += overwritten;
-            self.lost += overwritten;
-            let sequence = self.next as usize;
-            match ring.slot(sequence).look(sequence) {
+            let sequence = self.at().wrapping_add(overwritten as usize).max(1);
+            self.next = sequence as u64;
+            self.lost = self.lost.saturating_add(overwritten);
+            match ring.look(sequence) {
                 Look::Complete(body) => {
-                    let record = Record::of(self.next, &body);
-                    self.next += 1;
-                    return Read::Record(record);
+                    self.step();
+                    return Read::Record(Record::of(sequence as u64, &body));
                 }
                 Look::Overwritten => self.skip(),
-                Look::Hole => self.next += 1,
+                Look::Hole => self.step(),
                 Look::Pending => return Read::Pending,
             }
         }

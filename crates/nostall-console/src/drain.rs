@@ -9,6 +9,7 @@ use crate::lane::{Lane, Position};
 use crate::line::Line;
 use crate::owner::{Owner, Turn};
 use crate::render::Window;
+use crate::sequence::{after, is_past};
 use crate::sync::{AtomicUsize, Ordering, fence};
 use crate::{Offered, Options, Pressure, Priority, Record, Ring, Sink};
 
@@ -176,7 +177,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 total,
             });
             at = Position {
-                next: at.next.wrapping_add(1),
+                next: after(at.next),
                 line: Line::after(&record),
             };
             if window.is_full() {
@@ -226,8 +227,12 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let mut at = stored;
         for lane in &self.lanes[..priority as usize] {
             let lower = lane.position();
-            let next = lower.next.wrapping_add(usize::from(lower.line.begun));
-            if !at.line.begun && (next.wrapping_sub(at.next) as isize) > 0 {
+            let next = if lower.line.begun {
+                after(lower.next)
+            } else {
+                lower.next
+            };
+            if !at.line.begun && (at.next == 0 || is_past(next, at.next)) {
                 at.next = next;
             }
         }
@@ -270,8 +275,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             .any(|priority| {
                 let lane = &self.lanes[priority as usize];
                 let at = self.start(priority, lane.position());
-                let newest = self.ring.newest_of(priority) as usize;
-                at.line.begun || (at.next.wrapping_sub(newest) as isize) <= 0
+                at.line.begun || self.ring.has(at.next, priority)
             })
     }
 

@@ -5,6 +5,7 @@ use nostall_io::Nanos;
 use crate::drain::Drain;
 use crate::lane::Position;
 use crate::line::Line;
+use crate::sequence::{after, is_before, is_past};
 use crate::sync::Ordering;
 use crate::{Cursor, Priority, Read, Record, Sink};
 
@@ -50,8 +51,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             return Fetched::Record(record);
         }
         loop {
-            let newest = self.ring.newest_of(priority) as usize;
-            if (newest.wrapping_sub(at.next) as isize) < 0 {
+            if !self.ring.has(at.next, priority) {
                 return Fetched::Empty;
             }
             if search.looks == 0 {
@@ -78,7 +78,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     if at.line.begun || self.wants(priority, &record) {
                         return Fetched::Record(record);
                     }
-                    self.move_to(priority, at, at.next.wrapping_add(1));
+                    self.move_to(priority, at, after(at.next));
                     search.looks -= 1;
                 }
                 Read::Pending => {
@@ -87,7 +87,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     if later || !self.gives_up(at.next, search) {
                         return Fetched::Pending;
                     }
-                    self.lose(priority, at, 1, at.next.wrapping_add(1));
+                    self.lose(priority, at, 1, after(at.next));
                     search.looks -= 1;
                 }
                 Read::Empty => return Fetched::Empty,
@@ -98,14 +98,12 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// Not left out by its level, and not sent before its turn.
     fn wants(&self, priority: Priority, record: &Record) -> bool {
         let sequence = record.sequence as usize;
-        let passed =
-            |lane: &crate::lane::Lane| (lane.position().next.wrapping_sub(sequence) as isize) > 0;
         let urgent = record.priority as usize;
         record.priority >= priority
             && (record.level <= self.options.level || record.priority > Priority::Normal)
             && !self.lanes[priority as usize + 1..=urgent]
                 .iter()
-                .any(passed)
+                .any(|lane| is_past(lane.position().next, sequence))
     }
 
     /// What is told to be lost before a record is told before the next one.
@@ -143,10 +141,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let [newest, since] = &self.pending;
         let now = (search.now.0 / 1_000) as usize;
         let waited = now.wrapping_sub(since.load(Ordering::Relaxed)) as isize;
-        let is_new = (newest.load(Ordering::Relaxed).wrapping_sub(next) as isize) < 0;
+        let waited_for = newest.load(Ordering::Relaxed);
+        let is_new = waited_for == 0 || is_before(waited_for, next);
         // The clock of another CPU may be ahead of this one's.
         if is_new || waited < 0 {
-            newest.store(self.ring.newest() as usize, Ordering::Relaxed);
+            newest.store((self.ring.newest() as usize).max(1), Ordering::Relaxed);
             since.store(now, Ordering::Relaxed);
             return search.patience == Nanos::ZERO;
         }

@@ -4,11 +4,12 @@ use core::{array, iter};
 
 use crate::Record;
 use crate::layout::{
-    CONSTANT_BYTES, HEADER_BYTES, ORDER_MARK, SIGNATURE, SINKS, SLOT_BYTES, STATE_WORDS, VERSION,
+    CONSTANT_BYTES, HEADER_BYTES, ORDER_AT, ORDER_MARK, SIGNATURE, SINKS, SLOT_BYTES, SLOTS_AT,
+    STATE_WORDS, VERSION,
 };
 
-/// Slots of the largest ring that is believed: 16 GiB.
-const LARGEST: u32 = 27;
+/// Slots of the largest ring that is believed: 14 GiB.
+const LARGEST: u64 = 1 << 27;
 
 /// A ring's memory.
 #[derive(Clone, Copy, Debug)]
@@ -69,48 +70,40 @@ pub enum Found {
 ///
 /// [`NotARing`].
 pub fn decode(bytes: &[u8]) -> Result<Image<'_>, NotARing> {
-    let whole = bytes;
     let (head, slots) = bytes
         .split_at_checked(HEADER_BYTES)
         .ok_or(NotARing::Signature)?;
     if !head.starts_with(&SIGNATURE) {
         return Err(NotARing::Signature);
     }
-    let &[version, bytes, slots_log2, slot_log2, ref order @ ..] = &head[16..22] else {
-        return Err(NotARing::Signature);
-    };
+    let version = head[16];
     if version != VERSION {
         return Err(NotARing::Version(version));
     }
-    let order = if *order == ORDER_MARK.to_le_bytes() {
-        Order::Little
-    } else if *order == ORDER_MARK.to_be_bytes() {
-        Order::Big
-    } else {
-        return Err(NotARing::Sizes);
+    let order = [Order::Little, Order::Big]
+        .into_iter()
+        .find(|order| order.number(head, ORDER_AT, 2) == ORDER_MARK.into())
+        .ok_or(NotARing::Sizes)?;
+    let word = Word {
+        bytes: head[17].into(),
+        order,
     };
-    let sizes_fit = matches!(bytes, 4 | 8)
-        && u32::from(slot_log2) == SLOT_BYTES.trailing_zeros()
-        && (1..=LARGEST).contains(&u32::from(slots_log2));
-    if !sizes_fit {
+    let number = order.number(head, SLOTS_AT, 8);
+    if !matches!(word.bytes, 4 | 8)
+        || usize::from(head[18]) != SLOT_BYTES
+        || !(2..=LARGEST).contains(&number)
+    {
         return Err(NotARing::Sizes);
     }
     // Even a machine of 32 bits can tell how long it is, or that it cannot be.
-    let len = SLOT_BYTES
-        .checked_shl(slots_log2.into())
-        .filter(|len| len >> slots_log2 == SLOT_BYTES && len.checked_add(HEADER_BYTES).is_some())
+    let len = (number as usize)
+        .checked_mul(SLOT_BYTES)
+        .filter(|len| len.checked_add(HEADER_BYTES).is_some())
         .ok_or(NotARing::Sizes)?;
     let slots = slots.get(..len).ok_or(NotARing::Short {
         whole: len + HEADER_BYTES,
     })?;
-    Ok(Image {
-        head: &whole[..HEADER_BYTES],
-        slots,
-        word: Word {
-            bytes: bytes.into(),
-            order,
-        },
-    })
+    Ok(Image { head, slots, word })
 }
 
 /// Where rings may start in a machine's memory: at every 64th byte that has the
@@ -125,7 +118,8 @@ pub fn find(memory: &[u8]) -> impl Iterator<Item = usize> + '_ {
             .position(|bytes| bytes.starts_with(&SIGNATURE))?
             * CONSTANT_BYTES;
         let at = next + found;
-        next = at + decode(&rest[found..]).map_or(CONSTANT_BYTES, |image| image.size());
+        let size = decode(&rest[found..]).map_or(CONSTANT_BYTES, |image| image.size());
+        next = at + size.next_multiple_of(CONSTANT_BYTES);
         Some(at)
     })
 }
@@ -166,14 +160,16 @@ impl<'a> Image<'a> {
     pub fn records(&self) -> impl Iterator<Item = Found> + use<'a> {
         let image = *self;
         let newest = self.newest();
-        let oldest = newest.saturating_sub(self.slots() as u64 - 1).max(1);
-        (oldest..=newest).filter_map(move |sequence| image.record(sequence))
+        let back = (0..self.slots() as u64).rev();
+        // Those from before the first, if they have not wrapped, nobody has.
+        back.map(move |back| image.word.cut(newest.wrapping_sub(back)))
+            .filter(|&sequence| sequence != 0)
+            .filter_map(move |sequence| image.record(sequence))
     }
 
     fn record(&self, sequence: u64) -> Option<Found> {
         let Word { bytes, .. } = self.word;
-        let mask = self.slots() as u64 - 1;
-        let start = (sequence & mask) as usize * SLOT_BYTES;
+        let start = (sequence % self.slots() as u64) as usize * SLOT_BYTES;
         let slot = self.slots.get(start..)?.get(..SLOT_BYTES)?;
         let state = self.word.read(slot, 0);
         let wanted = self.word.cut(sequence << 1);
@@ -184,9 +180,9 @@ impl<'a> Image<'a> {
             return None;
         }
         let (_, body) = slot.split_at_checked(STATE_WORDS * bytes)?;
-        let (time, rest) = body.split_first_chunk()?;
+        let (time, rest) = body.split_first_chunk::<8>()?;
         let (meta, payload) = rest.split_first_chunk()?;
-        let time = self.word.order.of_u64(*time);
+        let time = self.word.order.number(time, 0, 8);
         Some(Found::Record(Record::decode(sequence, time, meta, payload)))
     }
 }
@@ -198,10 +194,13 @@ enum Order {
 }
 
 impl Order {
-    fn of_u64(self, bytes: [u8; 8]) -> u64 {
+    /// The number of so many bytes at `at`; 0 outside.
+    fn number(self, bytes: &[u8], at: usize, len: usize) -> u64 {
+        let number = bytes.get(at..).and_then(|rest| rest.get(..len));
+        let fold = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
         match self {
-            Self::Little => u64::from_le_bytes(bytes),
-            Self::Big => u64::from_be_bytes(bytes),
+            Self::Little => number.unwrap_or_default().iter().rev().fold(0, fold),
+            Self::Big => number.unwrap_or_default().iter().fold(0, fold),
         }
     }
 }
@@ -217,14 +216,7 @@ struct Word {
 impl Word {
     /// The word at `at`; 0 outside.
     fn read(self, bytes: &[u8], at: usize) -> u64 {
-        let word = bytes.get(at..).and_then(|rest| rest.get(..self.bytes));
-        let mut wide = [0; 8];
-        match (self.order, word) {
-            (_, None) => {}
-            (Order::Little, Some(word)) => wide[..self.bytes].copy_from_slice(word),
-            (Order::Big, Some(word)) => wide[8 - self.bytes..].copy_from_slice(word),
-        }
-        self.order.of_u64(wide)
+        self.order.number(bytes, at, self.bytes)
     }
 
     /// As much of a number as a word holds.

@@ -9,7 +9,7 @@ use crate::sync::{AtomicUsize, Ordering};
 /// has lost it cannot undo what the next one has done.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// The sequence that is next; 0: 1, so that all zeros are a lane.
+    /// The sequence that is next; 0: the first there ever was.
     pub(crate) next: AtomicUsize,
     /// How far that one is out.
     pub(crate) line: AtomicUsize,
@@ -29,7 +29,7 @@ pub(crate) struct Position {
 
 impl Lane {
     pub(crate) fn position(&self) -> Position {
-        let next = self.next.load(Ordering::Acquire).max(1);
+        let next = self.next.load(Ordering::Acquire);
         let line = self.line.load(Ordering::Acquire);
         Position {
             next,
@@ -41,12 +41,10 @@ impl Lane {
     pub(crate) fn advance(&self, before: Position, after: Position) {
         if before.next != after.next {
             let line = self.line.load(Ordering::Relaxed);
-            let stored = self.next.load(Ordering::Acquire);
-            if stored.max(1) != before.next
-                || self
-                    .next
-                    .compare_exchange(stored, after.next, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_err()
+            if self
+                .next
+                .compare_exchange(before.next, after.next, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
             {
                 return;
             }
@@ -89,7 +87,7 @@ impl Lane {
 
     /// Records lost before `sequence`.
     pub(crate) fn gap(&self, sequence: usize) -> u64 {
-        if self.gap_at.load(Ordering::Acquire) == sequence {
+        if sequence != 0 && self.gap_at.load(Ordering::Acquire) == sequence {
             self.gap.load(Ordering::Relaxed) as u64
         } else {
             0

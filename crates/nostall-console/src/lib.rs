@@ -45,7 +45,7 @@
 //! }
 //!
 //! // 1 MiB, all zeros: it takes no room in a kernel's file.
-//! static RING: Ring<[Slot; 8192]> = Ring::new();
+//! static RING: Ring<[Slot; 9360]> = Ring::new();
 //!
 //! # use nostall_devices::uart::{Profile, Uart};
 //! # let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
@@ -81,8 +81,10 @@
 //!
 //! # The ring
 //!
-//! Slots of 128 bytes, each for one record ([`layout`] has every byte). A producer takes
-//! a sequence by one addition; its slot is the sequence modulo their number. He takes the
+//! Slots of 112 bytes, each for one record ([`layout`] has every byte): 9,360 in 1 MiB. A
+//! record has 88 bytes of target and text, so that most lines of a kernel's log are one. A
+//! producer takes a sequence by one addition; its slot is the sequence modulo their number
+//! (by a multiplication, as they are any number, and a division takes longer). He takes the
 //! slot by an exchange, from *complete, older* to *mine, in mid-write*, writes, and
 //! stores *complete*. He waits for nobody:
 //!
@@ -91,7 +93,10 @@
 //! - if he himself was overtaken by a turn before he took his slot, likewise.
 //!
 //! So a dead producer costs one slot. If one died in every slot, what is logged is cut
-//! off, and counted ([`Ring::cut`]).
+//! off, and counted ([`Ring::cut`]). A sequence that found its slot occupied is noted, so
+//! that nobody waits for it or tells it as lost: in one of 16 words (40 on 32-bit
+//! machines) by its remainder. If in one turn two find the same word, the first is waited
+//! for and told as lost, if it is not read before.
 //!
 //! A reader looks at the state, copies, and looks again. What has been overwritten
 //! is counted; what is in mid-write is [pending](Read::Pending), and it is the reader's
@@ -99,11 +104,18 @@
 //! loaded relaxed, between two fences; taking a slot acquires what its last owner
 //! stored, so that no word of an old record comes after a new one's. `tests/loom.rs`
 //! tries the orders of the very same files with up to three pre-emptions,
-//! `tests/killed.rs` every step to die at.
+//! `tests/steps` every step to die or to be interrupted at.
 //!
 //! On CPUs without an atomic exchange (thumbv6m, riscv32imc) it is by `portable-atomic`
-//! and the application's critical section; there, NMIs must not log. Sequences are
-//! words: on 32-bit machines they wrap after 2^32 records.
+//! and the application's critical section; there, NMIs must not log.
+//!
+//! Sequences are words. On 32-bit machines they wrap after 2^32 records, from the greatest
+//! to 1; what then stops the first turn early is counted as lost by who was behind. A slot
+//! knows half of them apart, and of two sequences that are 2^31 or more apart nobody knows
+//! which is older. So a reader who does not come for 2^31 records is told that there is
+//! nothing new, until there are 2^31 more; one that starts then, by [`Cursor::START`] or a
+//! new drain, sees what there is, but for what is from before a wrap. A producer that
+//! sleeps in mid-write for 2^30 records, and goes on, costs his slot for as many more.
 //!
 //! # Who has a sink
 //!
@@ -169,6 +181,7 @@ mod pieces;
 mod record;
 mod render;
 mod ring;
+mod sequence;
 mod sink;
 mod slot;
 #[allow(unsafe_code)] // Memory of the caller's becomes a ring.

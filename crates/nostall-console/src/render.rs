@@ -108,6 +108,10 @@ fn prefix(record: &Record, window: &mut Window<'_>) {
 /// UTF-8 as it is. Anything else, and control characters, which could steer a terminal
 /// or feign a line, as `\xNN`.
 fn escaped(text: &[u8], window: &mut Window<'_>) {
+    // Nearly every text, which is not to be taken apart at each offer of it.
+    if text.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
+        return window.put(text);
+    }
     for chunk in text.utf8_chunks() {
         let mut rest = chunk.valid();
         while let Some(at) = rest.find(|c: char| c.is_control() && c != '\t') {

@@ -3,12 +3,13 @@
 use core::fmt;
 
 use crate::layout::{
-    CONSTANT_BYTES, HEADER_BYTES, LONGEST_PAYLOAD, LONGEST_RUN, LONGEST_TARGET, ORDER_MARK,
-    SIGNATURE, SINKS, SLOT_BYTES, VERSION, WORD,
+    CONSTANT_BYTES, HOLES, LONGEST_PAYLOAD, LONGEST_RUN, LONGEST_TARGET, ORDER_AT, ORDER_MARK,
+    RECIPROCAL_AT, SIGNATURE, SINKS, SLOT_BYTES, SLOTS_AT, VERSION, WORD,
 };
 use crate::pieces::{Piece, Pieces};
 use crate::record::{Flags, encode};
-use crate::slot::Slot;
+use crate::sequence::{after, is_up_to};
+use crate::slot::{Body, Look, Slot};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::text::Text;
 use crate::{Meta, Priority};
@@ -41,7 +42,9 @@ pub(crate) struct Head {
     pub(crate) cut: AtomicUsize,
     /// What sinks have sent everything before; 0: no sink.
     pub(crate) sent: [AtomicUsize; SINKS],
-    pub(crate) spare: [AtomicUsize; (HEADER_BYTES - CONSTANT_BYTES) / WORD - 4 - SINKS],
+    /// Sequences that found their slot occupied, each at itself modulo their number. One
+    /// that makes room here for a newer one is told as lost, which it is not.
+    pub(crate) holes: [AtomicUsize; HOLES],
 }
 
 /// Which part of a text.
@@ -152,12 +155,12 @@ impl Ring {
             let sequence = self.begin(1);
             let flags = Flags {
                 continued: part.after.is_some(),
-                adjoins: part.after == Some(sequence.wrapping_sub(1)),
+                adjoins: part.after.map(after) == Some(sequence),
                 continues: part.continues,
                 cut: false,
             };
             let (body, len) = encode(meta, flags, target.as_bytes(), text);
-            if self.slot(sequence).put(sequence, &body, len) {
+            if self.put(sequence, &body, len) {
                 return Parted {
                     logged: Logged { records: 1, cut: 0 },
                     last: Some(sequence),
@@ -200,7 +203,7 @@ impl Ring {
                 let cut = ends && is_cut;
                 let flags = Flags {
                     continued: piece.continued,
-                    adjoins: piece.continued && last == Some(sequence.wrapping_sub(1)),
+                    adjoins: piece.continued && last.map(after) == Some(sequence),
                     continues: (piece.continues || ends && part.continues) && !cut,
                     cut,
                 };
@@ -219,7 +222,36 @@ impl Ring {
     fn put_piece(&self, meta: &Meta<'_>, piece: Piece<'_>, sequence: usize, flags: Flags) -> bool {
         let target = if piece.continued { "" } else { meta.target };
         let (body, len) = encode(meta, flags, target.as_bytes(), piece.text);
-        self.slot(sequence).put(sequence, &body, len)
+        self.put(sequence, &body, len)
+    }
+
+    #[inline]
+    fn put(&self, sequence: usize, body: &Body, len: usize) -> bool {
+        let is_put = self.slot(sequence).put(sequence, body, len);
+        if !is_put {
+            self.mark_hole(sequence);
+        }
+        is_put
+    }
+
+    #[cold]
+    fn mark_hole(&self, sequence: usize) {
+        // A newer record in the slot tells readers enough.
+        if self.slot(sequence).is_behind(sequence) {
+            self.head.holes[sequence % HOLES].store(sequence, Ordering::Release);
+        }
+    }
+
+    /// Looks for record `sequence`.
+    pub(crate) fn look(&self, sequence: usize) -> Look {
+        match self.slot(sequence).look(sequence) {
+            Look::Pending
+                if self.head.holes[sequence % HOLES].load(Ordering::Acquire) == sequence =>
+            {
+                Look::Hole
+            }
+            look => look,
+        }
     }
 
     /// Takes the sequences of `count` records; the first.
@@ -241,10 +273,12 @@ impl Ring {
         }
     }
 
+    /// In the first turn, and if the ring's first bytes are damaged, by a division.
     #[inline]
-    pub(crate) fn slot(&self, sequence: usize) -> &Slot {
-        // A power of two, and not zero.
-        &self.slots[sequence & (self.slots.len() - 1)]
+    fn slot(&self, sequence: usize) -> &Slot {
+        let slots = self.slots.len();
+        let reciprocal = self.head.constant[RECIPROCAL_AT / WORD].load(Ordering::Relaxed);
+        &self.slots[remainder(sequence, slots, reciprocal)]
     }
 
     /// Only where to look first; nothing is lost without. A few tries are enough: each
@@ -254,9 +288,10 @@ impl Ring {
         for mark in &self.head.urgent[..priority as usize] {
             let mut marked = mark.load(Ordering::Relaxed);
             for _ in 0..TRIES {
-                let newest = self.head.newest.load(Ordering::Relaxed);
-                // Not the greater number: sequences wrap.
-                if (marked.wrapping_sub(newest) as isize) >= 0 && marked != 0 {
+                let newest = self.head.newest.load(Ordering::Relaxed).max(1);
+                // By as much as others may have logged in between. Any other mark is
+                // older, and be it by half of what a word counts.
+                if marked != 0 && marked.wrapping_sub(newest) < self.slots.len() {
                     break;
                 }
                 match mark.compare_exchange(marked, newest, Ordering::Release, Ordering::Relaxed) {
@@ -267,14 +302,34 @@ impl Ring {
         }
     }
 
-    /// No record of `priority` or above is newer.
-    pub(crate) fn newest_of(&self, priority: Priority) -> u64 {
-        match priority {
-            Priority::Normal => self.newest(),
-            Priority::Emergency => self.head.urgent[0].load(Ordering::Acquire) as u64,
-            Priority::Panic => self.head.urgent[1].load(Ordering::Acquire) as u64,
-        }
+    /// Whether `next` or a record after it may be of `priority` or above.
+    pub(crate) fn has(&self, next: usize, priority: Priority) -> bool {
+        let is_marked = match priority {
+            Priority::Normal => true,
+            urgent => {
+                let marked = self.head.urgent[urgent as usize - 1].load(Ordering::Acquire);
+                marked != 0 && is_up_to(next, marked)
+            }
+        };
+        // A mark may be so old that it seems to be newer.
+        is_marked && is_up_to(next, self.newest() as usize)
     }
+}
+
+/// `sequence` modulo `slots`, of which `reciprocal` is [`reciprocal`], or 0: then by a
+/// division, which takes many times as long. In range whatever it is.
+#[inline]
+fn remainder(sequence: usize, slots: usize, reciprocal: usize) -> usize {
+    // Let B be what a word counts: B - slots * reciprocal is from 1 to slots, so that
+    // sequence * reciprocal / B is less than sequence / slots, by less than 1: its whole
+    // part is the quotient, or the quotient minus 1.
+    let (_, quotient) = sequence.carrying_mul(reciprocal, 0);
+    let rest = sequence.wrapping_sub(quotient.wrapping_mul(slots));
+    if rest < slots { rest } else { rest % slots }
+}
+
+fn reciprocal(slots: usize) -> usize {
+    usize::MAX / slots
 }
 
 /// What does not change in a ring's first bytes.
@@ -283,9 +338,10 @@ fn constant_bytes(slots: usize) -> [u8; CONSTANT_BYTES] {
     bytes[..16].copy_from_slice(&SIGNATURE);
     bytes[16] = VERSION;
     bytes[17] = WORD as u8;
-    bytes[18] = slots.trailing_zeros() as u8;
-    bytes[19] = SLOT_BYTES.trailing_zeros() as u8;
-    bytes[20..22].copy_from_slice(&ORDER_MARK.to_ne_bytes());
+    bytes[18] = SLOT_BYTES as u8;
+    bytes[ORDER_AT..][..2].copy_from_slice(&ORDER_MARK.to_ne_bytes());
+    bytes[SLOTS_AT..][..8].copy_from_slice(&(slots as u64).to_ne_bytes());
+    bytes[RECIPROCAL_AT..][..WORD].copy_from_slice(&reciprocal(slots).to_ne_bytes());
     bytes
 }
 
@@ -299,3 +355,26 @@ impl<S: ?Sized> fmt::Debug for Ring<S> {
 }
 
 const _: () = assert!(LONGEST_TARGET + 4 <= LONGEST_PAYLOAD);
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_slot_is_the_sequence_modulo_their_number_by_the_reciprocal_or_without(
+            sequence in prop_oneof![any::<usize>(), 0..100_usize, (0..100_usize).prop_map(|n| usize::MAX - n)],
+            slots in prop_oneof![2..10_000_usize, 2..=usize::MAX, (2..=usize::MAX).prop_map(|n| usize::MAX / n)],
+            garbage in any::<usize>(),
+        ) {
+            let slots = slots.max(2);
+            for sequence in [sequence, sequence / slots * slots, (sequence / slots * slots).wrapping_sub(1)] {
+                prop_assert_eq!(remainder(sequence, slots, reciprocal(slots)), sequence % slots);
+                prop_assert_eq!(remainder(sequence, slots, 0), sequence % slots);
+                prop_assert!(remainder(sequence, slots, garbage) < slots);
+            }
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! A place for one record: memory that may be overwritten while it is read.
 
 use crate::layout::{BODY_WORDS, WORD};
+use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering, fence};
 
 /// In mid-write; the other bits are the sequence.
@@ -19,11 +20,9 @@ pub(crate) type Body = [u8; BODY_WORDS * WORD];
 /// mid-write, and by a store of him who writes to complete. So there is only ever one
 /// who writes; and one who never goes on keeps others out of this slot alone.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Slot {
     pub(crate) state: AtomicUsize,
-    /// The newest sequence that found the slot occupied.
-    pub(crate) hole: AtomicUsize,
     pub(crate) body: [AtomicUsize; BODY_WORDS],
 }
 
@@ -33,21 +32,17 @@ pub(crate) enum Look {
     Complete(Body),
     /// A newer one is.
     Overwritten,
-    /// It was never here: the slot was occupied.
-    Hole,
     /// It is not there yet.
     Pending,
+    /// It never was: the slot was occupied. Only [`Ring::look`](crate::Ring) knows.
+    Hole,
 }
 
 impl Slot {
     /// Writes record `sequence`, `len` bytes of it; `false` if the slot is not to be had.
     pub(crate) fn put(&self, sequence: usize, body: &Body, len: usize) -> bool {
         let new = sequence << 1;
-        if !self.claim(new) {
-            // A newer record in the slot tells readers enough.
-            if is_older(self.state.load(Ordering::Relaxed) & !BUSY, new) {
-                self.hole.store(sequence, Ordering::Release);
-            }
+        if sequence == 0 || !self.claim(new) {
             return false;
         }
         // Who sees any of the body also sees that it is in mid-write.
@@ -66,7 +61,7 @@ impl Slot {
     fn claim(&self, new: usize) -> bool {
         let mut old = self.state.load(Ordering::Relaxed);
         for _ in 0..CLAIMS {
-            if old & BUSY != 0 || !is_older(old, new) {
+            if old & BUSY != 0 || !is_before(old, new) {
                 return false;
             }
             // Acquires, so that every word of the old record comes before the new one's.
@@ -81,6 +76,11 @@ impl Slot {
         false
     }
 
+    /// Another's older record is in it, for good if he is dead.
+    pub(crate) fn is_behind(&self, sequence: usize) -> bool {
+        is_before(self.state.load(Ordering::Relaxed) & !BUSY, sequence << 1)
+    }
+
     /// Looks for record `sequence`.
     pub(crate) fn look(&self, sequence: usize) -> Look {
         let wanted = sequence << 1;
@@ -88,10 +88,8 @@ impl Slot {
         if before != wanted {
             return if before & !BUSY == wanted {
                 Look::Pending
-            } else if is_older(wanted, before) {
+            } else if is_before(wanted, before) {
                 Look::Overwritten
-            } else if self.hole.load(Ordering::Acquire) == sequence {
-                Look::Hole
             } else {
                 Look::Pending
             };
@@ -108,9 +106,4 @@ impl Slot {
             Look::Overwritten
         }
     }
-}
-
-/// Of two states; they may have wrapped.
-fn is_older(one: usize, other: usize) -> bool {
-    (one.wrapping_sub(other) as isize) < 0
 }

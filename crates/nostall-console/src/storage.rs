@@ -6,7 +6,7 @@ use core::ptr;
 
 use crate::drain::Drain;
 use crate::lane::Lane;
-use crate::layout::{HEADER_BYTES, SLOT_BYTES};
+use crate::layout::{CONSTANT_BYTES, HEADER_BYTES, SLOT_BYTES};
 use crate::owner::Owner;
 use crate::ring::Head;
 use crate::slot::Slot;
@@ -14,11 +14,11 @@ use crate::sync::AtomicUsize;
 use crate::{Options, Ring, Sink};
 
 impl<const N: usize> Ring<[Slot; N]> {
-    /// Room for `N` records: a power of two, and not less than 2. All zeros, so that a
-    /// `static` takes no room in a kernel's file.
+    /// Room for `N` records, and not less than 2. All zeros, so that a `static` takes no
+    /// room in a kernel's file.
     #[allow(clippy::new_without_default)] // Nobody wants one that is not `static`.
     pub const fn new() -> Self {
-        const { assert!(N >= 2 && N.is_power_of_two()) };
+        const { assert!(N >= 2) };
         Self {
             head: Head {
                 constant: [const { AtomicUsize::new(0) }; _],
@@ -26,7 +26,7 @@ impl<const N: usize> Ring<[Slot; N]> {
                 urgent: [const { AtomicUsize::new(0) }; _],
                 cut: AtomicUsize::new(0),
                 sent: [const { AtomicUsize::new(0) }; _],
-                spare: [const { AtomicUsize::new(0) }; _],
+                holes: [const { AtomicUsize::new(0) }; _],
             },
             slots: [const { slot() }; N],
         }
@@ -44,7 +44,6 @@ impl<const N: usize> Deref for Ring<[Slot; N]> {
 const fn slot() -> Slot {
     Slot {
         state: AtomicUsize::new(0),
-        hole: AtomicUsize::new(0),
         body: [const { AtomicUsize::new(0) }; _],
     }
 }
@@ -80,24 +79,30 @@ impl<'r, S: Sink> Drain<'r, S> {
 
 impl Ring {
     /// A ring in `memory`, with as many slots as fit; whatever was there is gone.
-    /// `None` if there is not room for two (384 bytes, and 63 if it is not aligned).
+    /// `None` if there is not room for two (512 bytes, and 63 if it is not aligned).
     pub fn in_memory(memory: &mut [u8]) -> Option<&Self> {
         let skip = memory.as_ptr().align_offset(mem::align_of::<Head>());
         let memory = memory.get_mut(skip..)?;
-        let fits = memory.len().checked_sub(HEADER_BYTES)? / SLOT_BYTES;
-        let slots = 1 << fits.checked_ilog2()?;
+        // A ring is as long as a whole number of its alignment.
+        let (memory, _) = memory.as_chunks_mut::<CONSTANT_BYTES>();
+        let memory = memory.as_flattened_mut();
+        let slots = memory.len().checked_sub(HEADER_BYTES)? / SLOT_BYTES;
         if slots < 2 {
             return None;
         }
-        let memory = &mut memory[..HEADER_BYTES + slots * SLOT_BYTES];
         memory.fill(0);
         let ring = ptr::slice_from_raw_parts(memory.as_mut_ptr(), slots) as *const Self;
-        // SAFETY: it is aligned as a ring is, as long as one of so many slots (checked
-        // below), all zeros, which every atomic word may be, and nobody else's for as
-        // long as the ring lives, because it was borrowed mutably for that long.
+        // SAFETY: it is aligned as a ring is, at least as long as one of so many slots
+        // (checked below), all zeros, which every atomic word may be, and nobody else's
+        // for as long as the ring lives, because it was borrowed mutably for that long.
         Some(unsafe { &*ring })
     }
 }
 
-const _: () = assert!(size_of::<Ring<[Slot; 2]>>() == HEADER_BYTES + 2 * SLOT_BYTES);
+const _: () = assert!(size_of::<Slot>() == SLOT_BYTES && size_of::<Head>() == HEADER_BYTES);
+const _: () = assert!(
+    size_of::<Ring<[Slot; 2]>>()
+        == (HEADER_BYTES + 2 * SLOT_BYTES).next_multiple_of(CONSTANT_BYTES)
+);
+const _: () = assert!(align_of::<Head>() == CONSTANT_BYTES);
 const _: () = assert!(align_of::<Ring<[Slot; 2]>>() == align_of::<Head>());

@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::line::Line;
 use crate::render::Window;
+use crate::sequence::{after, is_up_to};
 use crate::{Cursor, Read, Record, Ring};
 
 impl Ring {
@@ -12,11 +13,13 @@ impl Ring {
     ///
     /// Looks at as many records as the ring has, three times; those in mid-write are left out.
     pub fn tail<'a>(&self, room: &'a mut [u8]) -> &'a [u8] {
+        let end = self.newest() as usize;
+        // In the first turn these are sequences that nobody has.
+        let oldest = end.wrapping_sub(self.slots() - 1).max(1);
         let mut cursor = Cursor {
-            next: self.newest().saturating_sub(self.slots() as u64 - 1).max(1),
+            next: oldest as u64,
             lost: 0,
         };
-        let end = self.newest();
         let mut total = 0;
         self.each(cursor, end, |line, record| total += len(line, record));
         // It starts with a line, and not with the rest of one.
@@ -29,7 +32,7 @@ impl Ring {
                 first = Some(record.sequence);
             }
         });
-        cursor.next = first.unwrap_or(end + 1);
+        cursor.next = first.unwrap_or(after(end) as u64);
         let mut window = Window::new(room);
         self.each(cursor, end, |line, record| {
             line.render(record, 0, &mut window);
@@ -38,9 +41,9 @@ impl Ring {
     }
 
     /// Every complete record up to `end`.
-    fn each(&self, mut cursor: Cursor, end: u64, mut act: impl FnMut(Line, &Record)) {
+    fn each(&self, mut cursor: Cursor, end: usize, mut act: impl FnMut(Line, &Record)) {
         let mut line = Line::default();
-        while cursor.next <= end {
+        while is_up_to(cursor.next as usize, end) {
             match cursor.read(self) {
                 Read::Record(record) => {
                     line.begin(&record, 0);

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Line, META, P, Virtual, drain_all, of};
+use nostall_console::layout::PAYLOAD;
 use nostall_console::{Drain, Level, Meta, Next, Options, Pressure, Priority, Ring, Sink, Slot};
 use nostall_io::{Clock, Nanos};
 
@@ -286,7 +287,7 @@ fn a_text_of_a_mebibyte_takes_a_bounded_part_of_the_ring_and_says_so() {
         format_args!("{}{}", str::from_utf8(&text).unwrap(), 1),
     );
     assert!(formatted.records <= 64 + 3, "{formatted:?}");
-    assert!(formatted.cut > LONG - 70 * 96);
+    assert!(formatted.cut > LONG - 70 * PAYLOAD);
     assert_eq!(ring.log(&META, &vec![b'\n'; LONG]).records, 64);
 
     let small = Ring::<[Slot; 2]>::new();

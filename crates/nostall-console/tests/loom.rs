@@ -2,7 +2,7 @@
 //! run, with two or three pre-emptions (loom).
 //!
 //! What is included here is what the crate is made of; only the atomics are loom's,
-//! and a slot has three words instead of fourteen.
+//! and a slot has three words instead of thirteen, and there are two holes.
 #![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
 
 #[path = "../src/cursor.rs"]
@@ -29,6 +29,8 @@ mod record;
 mod render;
 #[path = "../src/ring.rs"]
 mod ring;
+#[path = "../src/sequence.rs"]
+mod sequence;
 #[path = "../src/sink.rs"]
 mod sink;
 #[path = "../src/slot.rs"]
@@ -41,10 +43,10 @@ mod real;
 
 mod layout {
     pub(crate) use super::real::{
-        CONSTANT_BYTES, HEADER_BYTES, LONGEST_RUN, META_BYTES, ORDER_MARK, SIGNATURE, SINKS,
-        SLOT_BYTES, VERSION, WORD,
+        CONSTANT_BYTES, HEADER_BYTES, LONGEST_RUN, META_BYTES, ORDER_AT, ORDER_MARK, RECIPROCAL_AT,
+        SIGNATURE, SINKS, SLOT_BYTES, SLOTS_AT, STATE_WORDS, VERSION, WORD,
     };
-    pub(crate) const STATE_WORDS: usize = 2;
+    pub(crate) const HOLES: usize = 2;
     pub(crate) const BODY_WORDS: usize = 3;
     pub(crate) const PAYLOAD: usize = BODY_WORDS * WORD - META_BYTES;
     pub(crate) const LONGEST_PAYLOAD: usize = PAYLOAD;
@@ -78,7 +80,6 @@ use sync::{AtomicUsize, Ordering};
 fn slot() -> Slot {
     Slot {
         state: AtomicUsize::new(0),
-        hole: AtomicUsize::new(0),
         body: array::from_fn(|_| AtomicUsize::new(0)),
     }
 }
@@ -92,7 +93,7 @@ fn ring<const N: usize>() -> Ring<[Slot; N]> {
             urgent: array::from_fn(|_| AtomicUsize::new(0)),
             cut: AtomicUsize::new(0),
             sent: array::from_fn(|_| AtomicUsize::new(0)),
-            spare: array::from_fn(|_| AtomicUsize::new(0)),
+            holes: array::from_fn(|_| AtomicUsize::new(0)),
         },
         slots: array::from_fn(|_| slot()),
     }

@@ -4,6 +4,7 @@ mod common;
 
 use common::{META, of};
 use nostall_console::image::{self, Found, NotARing};
+use nostall_console::layout::{HEADER_BYTES, PAYLOAD, SLOT_BYTES};
 use nostall_console::{Cursor, Meta, Priority, Read, Ring, Slot};
 use proptest::prelude::*;
 
@@ -23,11 +24,36 @@ fn a_reader_sees_every_record_once_and_counts_what_it_lost() {
     assert_eq!(cursor.lost, 6);
 }
 
+/// Bytes of a ring of so many slots.
+const fn size(slots: usize) -> usize {
+    HEADER_BYTES + slots * SLOT_BYTES
+}
+
+/// Room for it, wherever it starts.
+fn room_for(slots: usize) -> Vec<u8> {
+    vec![0xaa; size(slots).next_multiple_of(64) + 63]
+}
+
+/// The ring in it.
+fn ring_of(memory: &mut [u8]) -> &mut [u8] {
+    let skip = memory.as_ptr().align_offset(64);
+    let len = (memory.len() - skip) & !63;
+    &mut memory[skip..][..len]
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a mebibyte")]
+fn a_mebibyte_has_9360_records() {
+    let mut memory = vec![0_u8; (1 << 20) + 63];
+    assert_eq!(Ring::in_memory(ring_of(&mut memory)).unwrap().slots(), 9360);
+    assert_eq!(size_of::<Ring<[Slot; 9360]>>(), 1 << 20);
+}
+
 #[test]
 fn the_smallest_ring_has_two_records() {
-    let mut memory = [0; 128 + 2 * 128 + 63];
+    let mut memory = [0; 512 + 63];
     assert_eq!(Ring::in_memory(&mut memory).unwrap().slots(), 2);
-    let mut memory = [0; 128 + 2 * 128 - 1];
+    let mut memory = [0; 511];
     assert!(Ring::in_memory(&mut memory).is_none());
     assert!(Ring::in_memory(&mut []).is_none());
     let ring = Ring::<[Slot; 2]>::new();
@@ -60,7 +86,11 @@ impl Model {
             let mut rest = line;
             let mut first = true;
             loop {
-                let room = if first { 96 - target.len() } else { 96 };
+                let room = if first {
+                    PAYLOAD - target.len()
+                } else {
+                    PAYLOAD
+                };
                 let mut at = rest.len().min(room);
                 if at < rest.len() {
                     let back = (0..4).find(|n| rest[at - n] & 0xc0 != 0x80);
@@ -91,14 +121,10 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn a_ring_holds_the_newest_of_what_a_list_holds(
-        log2 in 1_u32..8,
+        slots in 2_usize..130,
         texts in proptest::collection::vec(("[a-z:]{0,40}", text(), 0..3_usize), 1..60),
     ) {
-        if !cfg!(target_pointer_width = "64") {
-            return Ok(());
-        }
-        let slots = 1 << log2;
-        let mut memory = vec![0; 128 + slots * 128 + 63];
+        let mut memory = room_for(slots);
         let ring = Ring::in_memory(&mut memory).unwrap();
         prop_assert_eq!(ring.slots(), slots);
         let mut model = Model::default();
@@ -133,8 +159,7 @@ proptest! {
         // From its image, all that is there.
         let newest = ring.newest();
         let cut = ring.cut();
-        let skip = memory.as_ptr().align_offset(64);
-        let image = image::decode(&memory[skip..]).unwrap();
+        let image = image::decode(ring_of(&mut memory)).unwrap();
         prop_assert_eq!((image.newest(), image.cut(), image.slots()), (newest, cut, slots));
         let held: Vec<_> = image.records().collect();
         let oldest = model.records.len().saturating_sub(slots);
@@ -166,16 +191,15 @@ proptest! {
 
     #[test]
     fn a_damaged_image_is_read_or_refused(
-        flips in proptest::collection::vec((0..128 * 9_usize, any::<u8>()), 0..40),
-        len in 0..=128 * 9_usize,
+        flips in proptest::collection::vec((0..size(9), any::<u8>()), 0..40),
+        len in 0..=size(9),
     ) {
-        let mut memory = vec![0; 128 * 9 + 63];
+        let mut memory = room_for(9);
         let ring = Ring::in_memory(&mut memory).unwrap();
         for n in 0..20 {
             ring.format(&of(Priority::Panic), format_args!("{n}"));
         }
-        let skip = memory.as_ptr().align_offset(64);
-        let image = &mut memory[skip..][..128 * 9];
+        let image = ring_of(&mut memory);
         for (at, by) in flips {
             image[at] ^= by;
         }
@@ -188,11 +212,10 @@ proptest! {
 
 #[test]
 fn what_is_no_ring_says_why() {
-    let mut memory = vec![0; 128 * 9 + 63];
+    let mut memory = room_for(9);
     let ring = Ring::in_memory(&mut memory).unwrap();
     ring.log(&META, b"x");
-    let skip = memory.as_ptr().align_offset(64);
-    let image = memory[skip..][..128 * 9].to_vec();
+    let image = ring_of(&mut memory).to_vec();
     let why = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut image = image.clone();
         change(&mut image);
@@ -202,8 +225,17 @@ fn what_is_no_ring_says_why() {
     assert_eq!(why(&|image| image[3] = 0), Some(NotARing::Signature));
     assert_eq!(why(&|image| image.truncate(50)), Some(NotARing::Signature));
     assert_eq!(why(&|image| image[16] = 9), Some(NotARing::Version(9)));
-    assert_eq!(why(&|image| image[18] = 60), Some(NotARing::Sizes));
-    let whole = 128 * 9;
+    assert_eq!(why(&|image| image[17] = 5), Some(NotARing::Sizes));
+    assert_eq!(why(&|image| image[18] = 128), Some(NotARing::Sizes));
+    assert_eq!(why(&|image| image[20] = 7), Some(NotARing::Sizes));
+    let slots = |slots: u64| {
+        why(&move |image: &mut Vec<u8>| image[24..32].copy_from_slice(&slots.to_ne_bytes()))
+    };
+    for impossible in [0, 1, u64::MAX, u64::MAX / 112, 1 << 60] {
+        assert_eq!(slots(impossible), Some(NotARing::Sizes));
+    }
+    assert!(matches!(slots(10), Some(NotARing::Short { .. })));
+    let whole = size(9);
     assert_eq!(
         why(&|image| image.truncate(600)),
         Some(NotARing::Short { whole })
@@ -212,18 +244,19 @@ fn what_is_no_ring_says_why() {
     dump.extend(&image);
     assert_eq!(image::find(&dump).collect::<Vec<_>>(), [4096]);
     // Nor is a text one that looks like it; two are two.
-    dump[4096 + 128 + 64..][..64].copy_from_slice(&image[..64]);
+    dump[4096 + 256 + 64..][..64].copy_from_slice(&image[..64]);
     dump.extend(&image);
     dump.extend(&image[..640]);
+    let next = image.len();
     assert_eq!(
         image::find(&dump).collect::<Vec<_>>(),
-        [4096, 4096 + whole, 4096 + 2 * whole]
+        [4096, 4096 + next, 4096 + 2 * next]
     );
 }
 
 #[test]
 fn images_of_32_bit_and_big_endian_machines_are_read() {
-    // Of a ring of two slots: head, and one record with sequence 2 in slot 0.
+    // Of a ring of three slots: head, and one record with sequence 3 in slot 0.
     for big in [false, true] {
         for word in [4_usize, 8] {
             let n = |value: u64, bytes: usize| {
@@ -234,37 +267,38 @@ fn images_of_32_bit_and_big_endian_machines_are_read() {
                 }
                 bytes
             };
-            let mut image = vec![0; 128 * 3];
+            let mut image = vec![0; size(3)];
             let mut put =
                 |at: usize, bytes: &[u8]| image[at..][..bytes.len()].copy_from_slice(bytes);
             put(0, b"nostall log ring");
-            put(16, &[1, word as u8, 1, 7]);
+            put(16, &[1, word as u8, 112, 0]);
             put(20, &n(0x0102, 2));
-            put(64, &n(2, word));
-            put(64 + 4 * word, &n(2, word));
-            put(128, &n(4, word));
-            put(128 + 2 * word, &n(77, 8));
-            put(128 + 2 * word + 8, &[4, 1, 3, 5, 9, 1, 0, 0]);
-            put(128 + 2 * word + 16, b"pcihello");
+            put(24, &n(3, 8));
+            put(64, &n(3, word));
+            put(64 + 4 * word, &n(3, word));
+            put(256, &n(6, word));
+            put(256 + word, &n(77, 8));
+            put(256 + word + 8, &[4, 1, 3, 5, 9, 1, 0, 0]);
+            put(256 + word + 16, b"pcihello");
             let image = image::decode(&image).unwrap();
             let found: Vec<_> = image.records().collect();
             let [Found::Record(record)] = found[..] else {
                 panic!("{found:?}")
             };
-            assert_eq!((record.time.0, record.cpu, record.sequence), (77, 265, 2));
+            assert_eq!((record.time.0, record.cpu, record.sequence), (77, 265, 3));
             assert_eq!(
                 (record.target(), record.text()),
                 (&b"pci"[..], &b"hello"[..])
             );
             assert_eq!(record.priority, Priority::Emergency);
-            assert_eq!(image.sent(), [2, 0, 0, 0]);
+            assert_eq!(image.sent(), [3, 0, 0, 0]);
         }
     }
 }
 
 #[test]
 fn threads_that_log_at_once_lose_nothing_uncounted() {
-    static RING: Ring<[Slot; 64]> = Ring::new();
+    static RING: Ring<[Slot; 67]> = Ring::new();
     const EACH: u64 = if cfg!(miri) { 20 } else { 20_000 };
     let threads: Vec<_> = (0..4_u16)
         .map(|cpu| {

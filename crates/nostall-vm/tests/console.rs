@@ -35,7 +35,7 @@ fn wherever_a_panic_comes_its_text_goes_first_and_everything_arrives() {
         let checked = &outcome.checked;
         assert_eq!(checked.damage, [], "at {at}");
         assert_eq!(checked.unfinished, [], "at {at}");
-        assert!(checked.begun_twice <= 1, "at {at}");
+        assert!(checked.sent_again <= 1, "at {at}");
         assert_eq!((checked.missing, outcome.lost), (0, 0), "at {at}");
         // What the FIFO and the shift register hold, a mark, and itself.
         let first = outcome.panic.unwrap().first_byte.unwrap();
@@ -43,15 +43,65 @@ fn wherever_a_panic_comes_its_text_goes_first_and_everything_arrives() {
     }
 }
 
+/// Moments around and inside of times when a CPU was held: so many such times, from
+/// the whole of the flood.
+fn moments(of: &Outcome, holds: usize) -> Vec<Nanos> {
+    let every = of.holds.len().div_ceil(holds);
+    let sampled = of.holds.iter().enumerate().step_by(every);
+    let moments = sampled.flat_map(|(n, (_, hold))| {
+        let (from, until) = (hold.from - of.start, hold.until - of.start);
+        // In another part of each.
+        let inside = from + (until - from) * (n as u64 * 7 % 17 + 1) / 19;
+        [from, inside, inside + Nanos(1), until]
+    });
+    moments.collect()
+}
+
+#[test]
+fn a_panic_in_a_drain_ones_own_or_anothers_brings_every_line_once() {
+    // What FIFO and shift register hold, a mark, and itself.
+    let line = (Profile::PC_16550A, Nanos(86_806) * 25);
+    // The same at the pace of its controller, which takes its time to begin, twice.
+    let controller = (Profile::HP_DL380_GEN9, Nanos(336_700 * 25 + 375_000 * 2));
+    for (profile, bound) in [line, controller] {
+        // Who panics is the last CPU. Of three it is the first that drains.
+        for cpus in [1, 3] {
+            let whole = flood(Strategy::Bounded, profile, cpus, None);
+            let mut sent_again = 0;
+            for at in moments(&whole, 40) {
+                let outcome = flood(Strategy::Bounded, profile, cpus, Some(at));
+                let (checked, at) = (&outcome.checked, format!("{} at {at:?}", profile.name));
+                assert_eq!(checked.damage, [], "{at}");
+                assert_eq!(checked.unfinished, [], "{at}");
+                assert_eq!((checked.missing, outcome.lost), (0, 0), "{at}");
+                let panic = outcome.panic.unwrap();
+                assert!(panic.first_byte.unwrap() <= bound, "{at}: {panic:?}");
+                assert!(panic.last_byte.is_some(), "{at}");
+                assert!(checked.sent_again <= 1, "{at}");
+                sent_again += checked.sent_again;
+            }
+            // Some came between the write of a byte and the note of it.
+            assert!(sent_again > 0, "{} {cpus}", profile.name);
+        }
+    }
+}
+
 #[test]
 fn a_panic_of_a_console_that_prints_inline_spoils_a_line_at_most() {
-    for n in 0..20 {
-        let at = Nanos(n * 9_876_543);
-        let outcome = flood(Strategy::PrintInline, Profile::PC_16550A, 3, Some(at));
-        let checked = &outcome.checked;
-        assert!(checked.damage.len() <= 1, "at {at}: {:?}", checked.damage);
-        // After the backlog.
-        assert!(outcome.panic.unwrap().last_byte.is_some(), "at {at}");
+    for (strategy, profile) in [
+        (Strategy::PrintInline, Profile::PC_16550A),
+        (Strategy::FifoInline, Profile::HP_DL380_GEN9),
+    ] {
+        let whole = flood(strategy, profile, 3, None);
+        for at in moments(&whole, 20) {
+            let outcome = flood(strategy, profile, 3, Some(at));
+            let checked = &outcome.checked;
+            assert!(checked.damage.len() <= 1, "at {at}: {:?}", checked.damage);
+            // That one, and the one that stands behind it; each two records at most.
+            assert!(checked.missing <= 4, "at {at}: {checked:?}");
+            // After the backlog.
+            assert!(outcome.panic.unwrap().last_byte.is_some(), "at {at}");
+        }
     }
 }
 

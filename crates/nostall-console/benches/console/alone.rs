@@ -11,7 +11,7 @@ use thingbuf::ThingBuf;
 use crate::peers::{Entry, Nowhere, TEXT, meta};
 use nostall_bench::{Effort, Limit, Table, Unit};
 
-static RING: Ring<[Slot; 8192]> = Ring::new();
+static RING: Ring<[Slot; 9360]> = Ring::new();
 static QUEUE: Churrasco<{ 1 << 20 }> = Churrasco::new();
 
 struct All;
@@ -91,7 +91,7 @@ pub fn tables(effort: Effort) {
     );
     table.print(effort);
 
-    let ring = Ring::<[Slot; 8192]>::new();
+    let ring = Ring::<[Slot; 9360]>::new();
     let drain = Drain::new(&ring, All, Options::DEFAULT);
     let mut table = Table::new(
         "A record of 60 bytes, to a sink that takes everything",

@@ -14,7 +14,7 @@ use nostall_bench::{Effort, Table, Unit};
 
 const THREADS: usize = 2;
 
-static RING: Ring<[Slot; 8192]> = Ring::new();
+static RING: Ring<[Slot; 9360]> = Ring::new();
 
 /// Each thread does half of it.
 fn shared(times: u64, act: impl Fn(u64) + Sync) -> Duration {

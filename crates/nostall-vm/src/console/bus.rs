@@ -10,6 +10,7 @@ use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::LSR;
 
 use super::machine::Machine;
+use super::polls::Polls;
 
 /// A window to the port, from whatever CPU is at work.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(super) struct Bus<'m> {
     /// else, millions of times.
     status: AtomicU8,
     status_until: AtomicU64,
+    polls: Polls,
 }
 
 /// The port's own clock: the time of its last access, or of what happened since.
@@ -77,7 +79,14 @@ impl<'m> Bus<'m> {
             time,
             status: AtomicU8::new(0),
             status_until: AtomicU64::new(0),
+            polls: Polls::new(),
         }
+    }
+
+    /// From here on a CPU that reads the line status twice in a row waits for it to
+    /// change, and looks evenly, for so long at most.
+    pub(super) fn polled_evenly(&self, longest_wait: Nanos) {
+        self.polls.are_even(longest_wait);
     }
 
     /// What arrived, after all that is in the port has.
@@ -108,6 +117,31 @@ impl<'m> Bus<'m> {
         machine.now()
     }
 
+    /// After a look at the line status that shows what it has shown before, and will until
+    /// `until`: goes on to the last look of which that is true, if nobody comes between.
+    fn skip(&self, from: Nanos, now: Nanos, until: Nanos) {
+        let Some((pause, even_until)) = self.polls.look(from, now) else {
+            return;
+        };
+        let until = until.min(even_until).min(self.machine.horizon());
+        let each = pause + self.profile.access;
+        let alike = match self.profile.slow_access.every {
+            0 => u64::MAX,
+            _ => self.until_slow.load(Relaxed) - 1,
+        };
+        // The last of them is over before `until`.
+        let looks = ((until - now - Nanos(1)).0 / each.0.max(1)).min(alike);
+        if looks == 0 {
+            return;
+        }
+        if alike < u64::MAX {
+            self.until_slow.fetch_sub(looks, Relaxed);
+        }
+        let now = now + each * looks;
+        self.polls.skipped_to(now);
+        self.machine.go_to(now);
+    }
+
     fn with<T>(&self, now: Nanos, act: impl FnOnce(&mut Uart<Time, Wire>) -> T) -> T {
         let mut uart = self.uart.lock().unwrap_or_else(PoisonError::into_inner);
         catch_up(&mut uart, &self.time, now);
@@ -134,23 +168,30 @@ fn catch_up(uart: &mut Uart<Time, Wire>, time: &Time, now: Nanos) {
 impl Registers for Bus<'_> {
     #[inline]
     fn read8(&self, offset: usize) -> u8 {
+        let from = self.machine.now();
         let now = self.access();
-        if offset == LSR && now.0 < self.status_until.load(Relaxed) {
+        if offset != LSR {
+            self.polls.end();
+            return self.with(now, |uart| uart.read(offset));
+        }
+        let until = Nanos(self.status_until.load(Relaxed));
+        if now < until {
+            self.skip(from, now, until);
             return self.status.load(Relaxed);
         }
+        self.polls.look(from, now);
         self.with(now, |uart| {
             let value = uart.read(offset);
-            if offset == LSR {
-                let until = uart.next_event().map_or(u64::MAX, |at| at.0);
-                self.status.store(value, Relaxed);
-                self.status_until.store(until, Relaxed);
-            }
+            let until = uart.next_event().map_or(u64::MAX, |at| at.0);
+            self.status.store(value, Relaxed);
+            self.status_until.store(until, Relaxed);
             value
         })
     }
 
     fn write8(&self, offset: usize, value: u8) {
         let now = self.access();
+        self.polls.end();
         self.status_until.store(0, Relaxed);
         self.with(now, |uart| uart.write(offset, value));
     }

@@ -1,11 +1,13 @@
 //! Whether what arrived is what was logged: nothing lost in silence, nothing twice.
 
 use std::collections::{HashMap, VecDeque};
+use std::mem;
 
 use nostall_console::{Cursor, Priority, Read, Record, Ring};
 use nostall_io::Nanos;
 
 use super::bus::Wire;
+use super::cut::{self, Cut};
 
 /// Faults are told up to so many.
 const TOLD: usize = 10;
@@ -78,9 +80,9 @@ pub struct Checked {
     pub cut: usize,
     /// Lines of which only the beginning arrived; `None` if none begins so.
     pub unfinished: Vec<Option<String>>,
-    /// Beginnings that arrived although the whole line did, later: who sent them was
-    /// stopped, and nobody can know how far he was.
-    pub begun_twice: usize,
+    /// Times that the end of what had arrived came once more, or a line's beginning: who
+    /// sent it was stopped in mid-FIFO, and nobody can know how far he was.
+    pub sent_again: usize,
     /// What is not as it should be, the first few.
     pub damage: Vec<Damage>,
     /// When each line that arrived was logged, and when its end arrived.
@@ -113,7 +115,8 @@ impl std::fmt::Display for Damage {
 pub(super) fn check(logged: &Logged, wire: &Wire) -> Checked {
     let mut known = Known::new(&logged.lines);
     let mut checked = Checked::default();
-    let mut cut: Vec<Vec<u8>> = Vec::new();
+    let mut cut = Vec::new();
+    let mut before = Vec::new();
     let mut from = 0;
     let ends = wire.bytes.iter().enumerate();
     for (end, _) in ends.filter(|(_, byte)| **byte == b'\n') {
@@ -124,30 +127,44 @@ pub(super) fn check(logged: &Logged, wire: &Wire) -> Checked {
             checked.told += lost;
             continue;
         }
-        let begun = line.strip_prefix(b"[rest]").and_then(|rest| {
-            let joined = |begun: &Vec<u8>| [begun.as_slice(), rest].concat();
-            let at = cut.iter().rposition(|begun| {
-                let whole = joined(begun);
-                whole.ends_with(b"[cut]") || known.has(&whole)
-            })?;
-            Some(joined(&cut.remove(at)))
-        });
-        let line = begun.unwrap_or_else(|| line.to_vec());
+        let mut line = line.to_vec();
+        if let Some(rest) = line.strip_prefix(b"[rest]") {
+            match known.resume(&mut cut, rest) {
+                Some(Resumed::Line { whole, again }) => {
+                    checked.sent_again += usize::from(again);
+                    line = whole;
+                }
+                Some(Resumed::HadArrived) => {
+                    checked.sent_again += 1;
+                    continue;
+                }
+                None => {}
+            }
+        }
         match line.strip_suffix(b"[cut]") {
             Some(begun) if !known.has(&line) => {
                 checked.cut += 1;
-                cut.push(begun.strip_suffix(b"\r").unwrap_or(begun).to_vec());
+                cut.push(Cut {
+                    before: mem::take(&mut before),
+                    begun: begun.strip_suffix(b"\r").unwrap_or(begun).to_vec(),
+                });
             }
-            _ => known.arrive(&line, wire.times[end], &mut checked),
+            _ => {
+                known.arrive(&line, wire.times[end], &mut checked);
+                before = line;
+            }
         }
     }
     let rest = &wire.bytes[from..];
     if !rest.is_empty() {
-        cut.push(rest.to_vec());
+        cut.push(Cut {
+            before,
+            begun: rest.to_vec(),
+        });
     }
-    for begun in cut {
+    for Cut { begun, .. } in cut {
         match known.begins(&begun, false) {
-            None if known.begins(&begun, true).is_some() => checked.begun_twice += 1,
+            None if known.begins(&begun, true).is_some() => checked.sent_again += 1,
             line => checked.unfinished.push(line),
         }
     }
@@ -158,10 +175,22 @@ pub(super) fn check(logged: &Logged, wire: &Wire) -> Checked {
     checked
 }
 
-/// `[12 records lost]`.
+/// `[12 records lost]`, `[1 record lost]`.
 fn records_lost(line: &[u8]) -> Option<u64> {
-    let number = line.strip_prefix(b"[")?.strip_suffix(b" records lost]")?;
+    let told = line.strip_prefix(b"[")?.strip_suffix(b" lost]")?;
+    let number = match told.strip_suffix(b" records") {
+        Some(number) => number,
+        None => told.strip_suffix(b" record")?,
+    };
     str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// What the rest of a line made.
+enum Resumed {
+    /// Some of it may have come again.
+    Line { whole: Vec<u8>, again: bool },
+    /// Nothing: the end of a line that had arrived whole came again.
+    HadArrived,
 }
 
 /// The lines that were logged, by how they look.
@@ -198,6 +227,29 @@ impl<'l> Known<'l> {
 
     fn has(&self, line: &[u8]) -> bool {
         self.by_text.contains_key(line)
+    }
+
+    /// The newest line of those that were cut that goes on with `rest`. It may be cut once
+    /// more.
+    fn resume(&self, cut: &mut Vec<Cut>, rest: &[u8]) -> Option<Resumed> {
+        for again in 0..=cut::FIFO {
+            let found = cut.iter().enumerate().rev().find_map(|(at, cut)| {
+                let (whole, had_arrived) = cut.resume(rest, again)?;
+                let is_known = self.has(&whole) || again == 0 && whole.ends_with(b"[cut]");
+                is_known.then_some((at, whole, had_arrived))
+            });
+            if let Some((at, whole, had_arrived)) = found {
+                cut.remove(at);
+                return Some(match had_arrived {
+                    true => Resumed::HadArrived,
+                    false => Resumed::Line {
+                        whole,
+                        again: again > 0,
+                    },
+                });
+            }
+        }
+        None
     }
 
     /// A line that begins so, of those that have arrived or those that have not.
@@ -252,6 +304,7 @@ fn text(records: &[Record]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nostall_console::layout::PAYLOAD;
     use nostall_console::{Level, Meta, Slot};
 
     fn meta(us: u64, priority: Priority) -> Meta<'static> {
@@ -313,15 +366,52 @@ mod tests {
     }
 
     #[test]
+    fn a_fifo_full_may_come_again_where_a_line_was_cut() {
+        let (begun, rest) = ONE.split_at(9);
+        let cut = |begun: &str| format!("{begun}[cut]");
+        // Three bytes that nobody knew to be out; the last of them of the next line.
+        let again = |begun: &str, rest: &str| {
+            checked(&[
+                &cut(begun),
+                URGENT,
+                &format!("[rest]{rest}"),
+                TWO,
+                THREE,
+                &long(),
+            ])
+        };
+        let checked_again = again(&ONE[..12], rest);
+        assert_eq!(
+            (checked_again.damage.len(), checked_again.sent_again),
+            (0, 1)
+        );
+        assert_eq!((checked_again.arrived, checked_again.missing), (5, 0));
+        // Not so many, and not others.
+        assert_eq!(again(&ONE[..17], &ONE[..]).damage.len(), 1);
+        assert_eq!(again(&[begun, "xy"].concat(), rest).damage.len(), 1);
+        for next in [0, 1, 5] {
+            let next = cut(&TWO[..next]);
+            let lines = [ONE, &next, URGENT, "[rest]one", TWO, THREE, &long()];
+            let checked_again = checked(&lines);
+            assert_eq!(checked_again.damage, [], "{next}");
+            assert_eq!(checked_again.unfinished, [], "{next}");
+            assert_eq!((checked_again.arrived, checked_again.sent_again), (5, 1));
+        }
+    }
+
+    #[test]
     fn what_is_missing_is_counted_in_records() {
-        let checked = checked(&["[2 records lost]", THREE, URGENT]);
-        assert_eq!(checked.damage, []);
-        assert_eq!((checked.missing, checked.told), (4, 2));
+        let lost = checked(&["[2 records lost]", THREE, URGENT]);
+        assert_eq!(lost.damage, []);
+        assert_eq!((lost.missing, lost.told), (4, 2));
+        let lost = checked(&["[1 record lost]", TWO, THREE, &long(), URGENT]);
+        assert_eq!(lost.damage, []);
+        assert_eq!((lost.missing, lost.told), (1, 1));
     }
 
     #[test]
     fn the_rest_of_a_line_whose_beginning_is_lost_is_known() {
-        let rest = format!("[    0.000004] {}", "x".repeat(150 - 96));
+        let rest = format!("[    0.000004] {}", "x".repeat(150 - PAYLOAD));
         let checked = checked(&["[4 records lost]", &rest, URGENT]);
         assert_eq!(checked.damage, []);
         assert_eq!((checked.missing, checked.told), (4, 4));
@@ -342,9 +432,9 @@ mod tests {
         let begun = "[    0.000001] o[cut]";
         let checked_begun = checked(&[begun]);
         assert_eq!(checked_begun.unfinished, [Some(ONE.into())]);
-        assert_eq!(checked_begun.begun_twice, 0);
+        assert_eq!(checked_begun.sent_again, 0);
         let again = checked(&[begun, ONE]);
-        assert_eq!((again.unfinished.len(), again.begun_twice), (0, 1));
+        assert_eq!((again.unfinished.len(), again.sent_again), (0, 1));
         assert_eq!(checked(&["o[cut]"]).unfinished, [None]);
     }
 }

@@ -195,6 +195,12 @@ impl Machine {
         }
     }
 
+    /// Until then nobody but this CPU does anything.
+    #[inline]
+    pub(super) fn horizon(&self) -> Nanos {
+        Nanos(self.horizon.load(Relaxed))
+    }
+
     /// What a second task has got of each CPU, by now.
     pub(super) fn given_away(&self) -> Vec<Nanos> {
         let now = self.now().0;

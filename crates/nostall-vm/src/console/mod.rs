@@ -11,8 +11,10 @@
 
 mod bus;
 mod check;
+mod cut;
 mod machine;
 mod outcome;
+mod polls;
 mod qemu;
 mod run;
 

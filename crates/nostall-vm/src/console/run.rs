@@ -51,6 +51,24 @@ pub enum Failure {
 ///
 /// [`Failure`].
 pub fn run(experiment: &Experiment<'_>, strategy: Strategy) -> Result<Outcome, Failure> {
+    run_with(experiment, strategy, Looks::Together)
+}
+
+/// How a CPU's looks at the line status are gone through, while it waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    /// Those that show the same, in one step.
+    Together,
+    /// Each: what that has to be equal to.
+    #[cfg(test)]
+    OneByOne,
+}
+
+fn run_with(
+    experiment: &Experiment<'_>,
+    strategy: Strategy,
+    looks: Looks,
+) -> Result<Outcome, Failure> {
     let machine = Machine::new(experiment.cpus);
     let bus = Bus::new(&machine, experiment.profile);
     let line = LineSettings::baud(experiment.rate);
@@ -61,6 +79,10 @@ pub fn run(experiment: &Experiment<'_>, strategy: Strategy) -> Result<Outcome, F
     };
     let mut console = Console::open(&bus, &machine, settings).map_err(Failure::Open)?;
     console.set_strategy(strategy.uart());
+    // Who waits in a write looks evenly. What is bounded comes back when it likes.
+    if looks == Looks::Together && strategy != Strategy::Bounded {
+        bus.polled_evenly(console.longest_wait());
+    }
     let serial = Serial::new(console);
     let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
     let ran = match strategy {
@@ -199,5 +221,48 @@ impl<P: Path> Program for Flooded<'_, P> {
 
     fn held(&self, cpu: usize, hold: Hold) {
         self.holds.borrow_mut().push((cpu, hold));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nostall_devices::uart::{Controller, Line};
+
+    #[test]
+    fn looks_that_are_taken_together_change_nothing() {
+        let lines = (0..60).map(|n| format!("[0.{:03}] {n} {}\n", n * 3, "x".repeat(n)));
+        let log = lines.collect::<String>().into_bytes();
+        // It takes a byte in so long a time that each wait for it ends at its bound.
+        let stuck = Profile {
+            line: Line::Controller(Controller {
+                latency: Nanos::ZERO,
+                per_byte: Nanos::from_millis(23),
+                buffer: 1,
+                drain: Nanos::from_millis(23),
+            }),
+            ..Profile::HP_DL380_GEN9
+        };
+        for profile in [Profile::PC_16550A, Profile::HP_DL380_GEN9, stuck] {
+            for strategy in [Strategy::PrintInline, Strategy::FifoInline] {
+                for (cpus, panic_at) in [(1, None), (3, None), (3, Some(Nanos(123_456_789)))] {
+                    let experiment = Experiment {
+                        log: &log,
+                        profile,
+                        rate: 115_200,
+                        cpus,
+                        panic_at,
+                    };
+                    let ran = |looks| run_with(&experiment, strategy, looks).unwrap();
+                    let (one, other) = (ran(Looks::OneByOne), ran(Looks::Together));
+                    let name = profile.line;
+                    assert_eq!(
+                        format!("{one:?}"),
+                        format!("{other:?}"),
+                        "{name:?} {strategy}"
+                    );
+                }
+            }
+        }
     }
 }

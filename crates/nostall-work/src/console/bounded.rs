@@ -46,14 +46,13 @@ where
     fn slice_at(&self, cpu: &impl Cpu, context: Context, priority: Priority, from: Nanos) -> Role {
         let sent = self.drain.bytes();
         match self.drain.slice(cpu.id() as u16, priority, from) {
-            Next::At(at) => {
-                self.ready_at.store(at.0, Ordering::Relaxed);
-                cpu.call_at(at);
-            }
+            Next::At(at) => self.come_back(cpu, at),
             Next::Busy => return Role::Left,
-            // Only what is urgent has been sent: this CPU comes back for the rest, on which
-            // those count who found this here.
-            Next::Empty if priority != Priority::Normal && !self.is_idle() => cpu.call_at(from),
+            // What is urgent is out. What is not may be left to us, who found the port
+            // taken meanwhile; and nobody else may ever log again.
+            Next::Empty if priority > Priority::Normal && !self.is_idle() => {
+                self.come_back(cpu, cpu.now());
+            }
             Next::Empty => {}
         }
         let until = cpu.now();
@@ -70,6 +69,12 @@ where
         } else {
             Role::Left
         }
+    }
+
+    /// This CPU's timer sees to what is left.
+    fn come_back(&self, cpu: &impl Cpu, at: Nanos) {
+        self.ready_at.store(at.0, Ordering::Relaxed);
+        cpu.call_at(at);
     }
 }
 
@@ -112,125 +117,5 @@ where
 
     fn lost(&self) -> u64 {
         self.drain.lost()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::*;
-    use nostall_console::{Level, Slot};
-    use nostall_io::Processor;
-    use nostall_uart::registers::{LCR, LSR, THR, lcr, lsr};
-    use nostall_uart::{Console, LineSettings, Model, Settings};
-    use spin::Mutex;
-    use std::string::String;
-    use std::vec::Vec;
-
-    /// A port that takes everything at once; and the one CPU, whose time goes on when it
-    /// waits.
-    #[derive(Default)]
-    struct Machine {
-        registers: Mutex<[u8; 8]>,
-        sent: Mutex<Vec<u8>>,
-        now: AtomicU64,
-        alarm: Mutex<Option<Nanos>>,
-    }
-
-    impl Registers for &Machine {
-        fn read8(&self, offset: usize) -> u8 {
-            match offset {
-                LSR => lsr::THRE | lsr::TEMT,
-                _ => self.registers.lock()[offset],
-            }
-        }
-
-        fn write8(&self, offset: usize, value: u8) {
-            let mut registers = self.registers.lock();
-            if offset == THR && registers[LCR] & lcr::DLAB == 0 {
-                self.sent.lock().push(value);
-            }
-            registers[offset] = value;
-        }
-    }
-
-    impl Clock for &Machine {
-        fn now(&self) -> Nanos {
-            Nanos(self.now.load(Ordering::Relaxed))
-        }
-
-        fn wait_until(&self, deadline: Nanos) {
-            self.now.fetch_max(deadline.0, Ordering::Relaxed);
-        }
-    }
-
-    impl Processor for &Machine {
-        fn id(&self) -> usize {
-            0
-        }
-
-        fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
-            critical()
-        }
-    }
-
-    impl Cpu for &Machine {
-        fn call_at(&self, at: Nanos) {
-            *self.alarm.lock() = Some(at);
-        }
-
-        fn stop_others(&self) {}
-    }
-
-    fn meta(priority: Priority) -> Meta<'static> {
-        Meta {
-            time: Nanos::ZERO,
-            cpu: 0,
-            level: Level::Info,
-            priority,
-            target: "",
-        }
-    }
-
-    /// What is sent of a backlog that another CPU left, whose slice found one under way,
-    /// after what `interrupt` does; when nobody logs any more.
-    fn sent_after(interrupt: impl FnOnce(&Bounded<'_, &Machine, &Machine>, &&Machine)) -> String {
-        let machine = Machine::default();
-        let settings = Settings {
-            model: Some(Model::Uart16550A),
-            ..Settings::from(LineSettings::baud(115_200))
-        };
-        let console = Console::open(&machine, &machine, settings).unwrap();
-        let ring = Ring::<[Slot; 16]>::new();
-        let bounded = Bounded::new(&ring, Serial::new(console));
-        ring.log(&meta(Priority::Normal), b"backlog");
-        interrupt(&bounded, &&machine);
-        // Each brings a byte at least.
-        for _ in 0..100 {
-            let Some(at) = machine.alarm.lock().take() else {
-                break;
-            };
-            (&machine).wait_until(at);
-            bounded.timer(&&machine);
-        }
-        String::from_utf8(machine.sent.lock().clone()).unwrap()
-    }
-
-    #[test]
-    fn after_an_emergency_in_an_interrupt_the_timer_sends_the_backlog() {
-        let sent = sent_after(|bounded, cpu| {
-            let urgent = meta(Priority::Emergency);
-            bounded.log(cpu, Context::Interrupt, &urgent, b"urgent");
-        });
-        let (urgent, backlog) = (sent.find("urgent"), sent.find("backlog\r\n"));
-        assert!(urgent.unwrap() < backlog.unwrap(), "{sent}");
-    }
-
-    #[test]
-    fn so_it_does_after_an_emergency_that_another_cpu_has_sent() {
-        let sent = sent_after(|bounded, cpu| {
-            bounded.slice(cpu, Context::Interrupt);
-        });
-        assert!(sent.ends_with("backlog\r\n"), "{sent}");
     }
 }

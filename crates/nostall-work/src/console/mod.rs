@@ -20,6 +20,8 @@ mod strategy;
 mod throttle;
 mod told;
 
+use nostall_console::layout::{HEADER_BYTES, SLOT_BYTES};
+
 pub use bounded::Bounded;
 pub use cpu::{Context, Cpu, Hold};
 pub use flood::{Fired, Flood, PerCpu, What};
@@ -33,5 +35,5 @@ pub use strategy::{Path, Role, Strategy};
 pub use throttle::Throttle;
 pub use told::{Delays, Held, Times, Told};
 
-/// Slots of the ring: 1 MiB of them.
-pub const SLOTS: usize = (1 << 20) / size_of::<nostall_console::Slot>();
+/// Slots of the ring, which is 1 MiB.
+pub const SLOTS: usize = ((1 << 20) - HEADER_BYTES) / SLOT_BYTES;

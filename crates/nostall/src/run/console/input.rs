@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use flate2::read::GzDecoder;
+use flate2::read::{GzDecoder, MultiGzDecoder};
 use nostall_io::Nanos;
 use nostall_work::console::Lines;
 
@@ -16,6 +16,9 @@ const FLOOD: &[u8] = include_bytes!("../../../fixtures/console/scsi-debug-flood.
 
 /// The longest log: an hour of line, and still an answer within a minute.
 const LONGEST: u64 = 4 << 20;
+
+/// With which a gzip file begins (RFC 1952, section 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A recorded log.
 pub struct Log {
@@ -86,10 +89,7 @@ impl Log {
 /// What the arguments say to log.
 pub fn read(args: &Args) -> Result<Log> {
     let Some(path) = &args.input else {
-        let mut bytes = Vec::new();
-        GzDecoder::new(FLOOD)
-            .read_to_end(&mut bytes)
-            .context("the flood inside this command")?;
+        let bytes = take(GzDecoder::new(FLOOD)).context("the flood inside this command")?;
         return Ok(Log::new(bytes, "scsi_debug flood".to_owned(), true));
     };
     let name = path.display().to_string();
@@ -99,12 +99,19 @@ pub fn read(args: &Args) -> Result<Log> {
     Ok(log)
 }
 
+/// Of a log that gzip has compressed, what is in it.
 fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let bytes = take(File::open(path)?)?;
+    if bytes.starts_with(&GZIP) {
+        return take(MultiGzDecoder::new(bytes.as_slice())).context("gzip cannot read it");
+    }
+    Ok(bytes)
+}
+
+fn take(log: impl Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // One byte more than is allowed tells that there is more, whatever the file is.
-    File::open(path)?
-        .take(LONGEST + 1)
-        .read_to_end(&mut bytes)?;
+    log.take(LONGEST + 1).read_to_end(&mut bytes)?;
     ensure!(
         bytes.len() as u64 <= LONGEST,
         "the log is longer than {LONGEST} bytes: give a part of it"

@@ -29,6 +29,9 @@ const CPUS: u16 = 4;
 /// Likewise; in baud.
 const RATE: u32 = 115_200;
 
+/// A slower line does not bring a panic's text in the time that a panic may take.
+const SLOWEST: u32 = 300;
+
 /// What came of it.
 struct Measured {
     log: Log,
@@ -115,7 +118,12 @@ pub fn check(args: &Args) -> Result<()> {
             profile.name
         );
     }
-    LineSettings::baud(args.rate.unwrap_or(RATE))
+    let rate = args.rate.unwrap_or(RATE);
+    ensure!(
+        rate >= SLOWEST,
+        "--rate {rate}: {SLOWEST} at least, or the text of a panic takes longer than a panic may"
+    );
+    LineSettings::baud(rate)
         .divisor()
         .map_err(|error| anyhow!("--rate: {error}"))?;
     Ok(())
@@ -192,7 +200,9 @@ pub fn measure(args: &Args, on: &On) -> Result<Answer> {
     })
 }
 
-/// Each as a job of its own, on as many threads as the host has CPUs.
+/// Each as a job of its own, on as many threads as the host has CPUs. What takes longest
+/// is begun first: the slowest port, which comes last, and on it `bounded`, which has the
+/// most to compute.
 fn run_all(
     log: &Log,
     profiles: &[Profile],
@@ -223,7 +233,7 @@ fn run_all(
             scope.spawn(|| {
                 while let Some((job, done)) = {
                     let n = next.fetch_add(1, Ordering::Relaxed);
-                    jobs.get(n).zip(done.get(n))
+                    jobs.iter().zip(&done).rev().nth(n)
                 } {
                     let outcome = run(&job.0, job.1);
                     *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);

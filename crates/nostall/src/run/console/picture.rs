@@ -27,10 +27,11 @@ text{font:12px system-ui,sans-serif;fill:#222}\
 .h{font-size:16px;font-weight:600}.s{font-weight:600}.r{text-anchor:end}.m{text-anchor:middle}\
 .bg{fill:#fff}.lane{fill:#eef0f3}.tick{stroke:#99a;stroke-width:.5}\
 .task{fill:#2f6fbf}.interrupt{fill:#e07b00}.panic{fill:#c2185b}.wait{fill:#9db7d8}\
-.lockup{fill:#b00020}.stall{fill:#6a1b9a}\
+.lockup{fill:#b00020}.stall{fill:#6a1b9a}.cascade{stroke:#e07b00;stroke-width:1.5}\
+.at{stroke:#c2185b;stroke-width:1.5;stroke-dasharray:3 2}\
 @media(prefers-color-scheme:dark){text{fill:#ddd}.bg{fill:#16181c}.lane{fill:#2a2d34}\
 .task{fill:#5b9bea}.wait{fill:#3d5878}.lockup{fill:#ff5268}.stall{fill:#c78bff}\
-.panic{fill:#ff5c9d}.tick{stroke:#778}}";
+.panic{fill:#ff5c9d}.at{stroke:#ff5c9d}.tick{stroke:#778}}";
 
 /// What a column may show, from the bottom up.
 const KINDS: [(&str, &str); 4] = [
@@ -49,7 +50,7 @@ impl Measured {
         text(&mut body, LEFT, y, "", &self.log.describe());
         y += 20;
         legend(&mut body, y);
-        y += 18;
+        y += 38;
         for runs in self.profiles() {
             for panics in [false, true] {
                 let what = if panics {
@@ -88,26 +89,38 @@ impl Run {
 /// The lanes of one strategy.
 fn strategy(body: &mut String, y: &mut usize, run: &Run, outcome: &Outcome, span: Nanos) {
     let mut what = format!(
-        "{}: held {} at most",
+        "{}: a CPU held for {} at most",
         run.strategy,
         time(outcome.longest_hold().0 as f64)
     );
     if !outcome.fired.is_empty() {
-        let _ = write!(what, ", {} reports", outcome.fired.len());
+        let (fired, cascades) = (outcome.fired.len(), outcome.cascades());
+        let _ = write!(what, "; watchdogs fired {fired} times, {cascades} cascaded");
     }
     if let Some(panic) = outcome.panic {
         let _ = match panic.first_byte {
-            Some(first) => write!(what, ", panic on the line after {}", time(first.0 as f64)),
-            None => write!(what, ", the panic never on the line"),
+            Some(first) => write!(what, "; panic on the line after {}", time(first.0 as f64)),
+            None => write!(what, "; the panic never on the line"),
         };
     }
     text(body, LEFT, *y, "s", &what);
+    // Room for the first lane's marks.
+    *y += 4;
+    let top = *y + GAP;
     for cpu in 0..outcome.cpus.len() {
         *y += GAP;
         let label = format!("CPU {cpu}");
         text(body, LEFT - 8, *y + LANE - 6, "r", &label);
         lane(body, *y, outcome, cpu, span);
         *y += LANE;
+    }
+    if let Some(panic) = outcome.panic {
+        let x = LEFT as f64 + column(panic.at - outcome.start, span);
+        let _ = writeln!(
+            body,
+            "<path class=\"at\" d=\"M{x:.1} {top}V{y}\"><title>panic at {}</title></path>",
+            panic.at - outcome.start
+        );
     }
 }
 
@@ -122,9 +135,9 @@ fn lane(body: &mut String, y: usize, outcome: &Outcome, cpu: usize, span: Nanos)
     let shares = shares(outcome, cpu, span);
     let mut below = [0; COLUMNS];
     for (kind, shares) in KINDS.iter().zip(shares) {
-        // In half units; what there is of it is seen.
+        // In half units; what there is of it is seen: a whole one at least.
         let heights = shares.map(|share| {
-            ((share * 2.0 * LANE as f64).round() as usize).max(usize::from(share > 0.0))
+            ((share * 2.0 * LANE as f64).round() as usize).max(2 * usize::from(share > 0.0))
         });
         let mut from = 0;
         while from < COLUMNS {
@@ -154,15 +167,14 @@ fn lane(body: &mut String, y: usize, outcome: &Outcome, cpu: usize, span: Nanos)
             What::SoftLockup(stuck) => ("lockup", "soft lockup, stuck for", stuck),
             What::Stall(lasts) => ("stall", "stall detected, for", lasts),
         };
+        let (cascade, then) = match fired.cascaded {
+            true => (" cascade", "; its handler became the console's owner"),
+            false => ("", ""),
+        };
         let _ = writeln!(
             body,
-            "<path class=\"{class}\" d=\"M{x:.1} {y}l-5 -8h10z\"><title>CPU {cpu} at {}: {what} {lasted}{}</title></path>",
+            "<path class=\"{class}{cascade}\" d=\"M{x:.1} {y}l-5 -8h10z\"><title>CPU {cpu} at {}: {what} {lasted}{then}</title></path>",
             fired.at - outcome.start,
-            if fired.cascaded {
-                "; its handler became the console's owner"
-            } else {
-                ""
-            }
         );
     }
 }
@@ -220,30 +232,43 @@ fn axis(body: &mut String, y: &mut usize, span: Nanos) {
         );
         at = at.saturating_add(step);
     }
+    text(body, LEFT - 8, *y + 18, "r", "since line 1");
     *y += 20;
 }
 
+/// In two rows: what fills a lane, and what is marked on it.
 fn legend(body: &mut String, y: usize) {
-    let mut x = LEFT;
-    let mut entry = |class: &str, what: &str, is_mark: bool| {
-        let _ = if is_mark {
-            let (x, y) = (x + 6, y - 1);
-            writeln!(body, "<path class=\"{class}\" d=\"M{x} {y}l-5 -8h10z\"/>")
-        } else {
-            let y = y - 10;
-            writeln!(
-                body,
-                "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"12\" height=\"12\"/>"
-            )
-        };
-        text(body, x + 16, y, "", what);
-        x += 30 + what.len() * 6;
+    let bar = |x, y| {
+        format!(
+            "<rect x=\"{x}\" y=\"{}\" width=\"12\" height=\"12\"",
+            y - 10
+        )
     };
+    let mark = |x, y| format!("<path d=\"M{} {}l-5 -8h10z\"", x + 6, y - 1);
+    let dash = |x, y| format!("<path d=\"M{} {}v14\"", x + 6, y - 11);
+    let mut x = LEFT;
     for (class, what) in KINDS {
-        entry(class, what, false);
+        x += entry(body, x, y, &bar(x, y), class, what);
     }
-    entry("lockup", "lockup", true);
-    entry("stall", "stall", true);
+    let (mut x, y) = (LEFT, y + 20);
+    for (class, what) in [
+        ("lockup", "a soft lockup is reported"),
+        ("stall", "a stall is reported"),
+        (
+            "stall cascade",
+            "and the report makes its handler print all",
+        ),
+    ] {
+        x += entry(body, x, y, &mark(x, y), class, what);
+    }
+    entry(body, x, y, &dash(x, y), "at", "the panic");
+}
+
+/// How wide it is.
+fn entry(body: &mut String, x: usize, y: usize, shape: &str, class: &str, what: &str) -> usize {
+    let _ = writeln!(body, "{shape} class=\"{class}\"/>");
+    text(body, x + 16, y, "", what);
+    34 + what.len() * 6
 }
 
 /// What is in `text` may be a file's name.

@@ -1,12 +1,12 @@
 //! The tables, for people.
 
 use comfy_table::Table;
-use nostall_console::{Grace, Watchdog};
+use nostall_console::{Grace, Limits, Watchdog};
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_work::console::Strategy;
 
-use super::verdict::BACKLOG;
+use super::verdict::{BACKLOG, LINE_USE};
 use super::{Machine, Measured, Run};
 use crate::run::table::{aligned, percent, time};
 
@@ -34,7 +34,14 @@ impl Measured {
     pub(super) fn tables(&self) -> String {
         let profiles = self.profiles().map(|runs| {
             let name = runs[0].profile.name;
-            format!("{name}\n{}\n\n{}", cpus(runs), self.line(runs))
+            let mut tables = format!("{name}\n{}\n\n{}", cpus(runs), self.line(runs));
+            // Shorter logs are with the port before it shows.
+            if self.log.is_flood
+                && let Some(gain) = gain(runs)
+            {
+                tables += &format!("\n\n{gain}");
+            }
+            tables
         });
         profiles.collect::<Vec<_>>().join("\n\n")
     }
@@ -80,15 +87,19 @@ that never came; fired: reports of the detectors of lockups ({}) and stalls
 task, least: what a second task got of the CPUs, and of that where it got least;
 B/s, line: what arrived while there was something to send, and of what the line
 can take; lost: records that the ring lost, and says so; first, last: from a
-panic at {} until that byte of its text arrived; unsent: records
-that never arrived then.
+panic at {} until that byte of its text arrived; unsent: records that
+had not arrived when it was over (bounded: in {}).
 print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints all there is,
 and hands over to who logs next, if somebody does; fifo-inline: the same by the
 FIFO; bounded: nostall-console.",
             time((Watchdog::THRESHOLD / haste).0 as f64),
             time((Grace::THRESHOLD / haste).0 as f64),
-            self.panic_at
+            self.panic_at,
+            Limits::DEFAULT.total,
         );
+        if let Machine::Model = &self.machine {
+            legend += "\nOn the model instructions take no time; accesses to the port do.";
+        }
         if let Machine::Qemu { part, .. } = &self.machine {
             legend += &format!(
                 "\n\
@@ -99,34 +110,27 @@ how long a CPU had nothing to do, by its clock. What else the host does shows in
 these figures: they are told, and not judged."
             );
         }
-        // Shorter logs are with the ports before it shows.
-        let gains = self.log.is_flood.then(|| self.gains());
-        for (profile, gain) in gains.into_iter().flatten() {
-            legend += &format!("\n{profile}: fifo-inline sends {gain:.0} % more bytes a second");
-            if profile == Profile::HP_DL380_GEN9.name {
-                legend += " (article: 25 %)";
-            }
-            legend.push('.');
-        }
         legend
     }
+}
 
-    /// What the seed's FIFO writer is worth, in percent.
-    fn gains(&self) -> Vec<(&'static str, f64)> {
-        let of = |run: &&Run, strategy| run.strategy == strategy;
-        let before = self
-            .runs
-            .iter()
-            .filter(|run| of(run, Strategy::PrintInline));
-        let fifo = self.runs.iter().filter(|run| of(run, Strategy::FifoInline));
-        before
-            .zip(fifo)
-            .map(|(before, fifo)| {
-                let ratio = fifo.whole.bytes_per_second() / before.whole.bytes_per_second();
-                (before.profile.name, (ratio - 1.0) * 100.0)
-            })
-            .collect()
-    }
+/// What the seed's FIFO writer is worth, in words.
+fn gain(runs: &[Run]) -> Option<String> {
+    let of = |strategy| runs.iter().find(|run| run.strategy == strategy);
+    let before = &of(Strategy::PrintInline)?.whole;
+    let fifo = &of(Strategy::FifoInline)?.whole;
+    let more = fifo.bytes_per_second() / before.bytes_per_second() - 1.0;
+    let why = match runs[0].profile {
+        Profile::HP_DL380_GEN9 => " The article has 25 %.",
+        _ if before.line_use() >= LINE_USE => " The line was full before.",
+        _ => "",
+    };
+    Some(format!(
+        "fifo-inline sends {:.0} % more bytes a second than print-inline, and still\n\
+         holds a CPU for {}.{why}",
+        more * 100.0,
+        ns(fifo.longest_hold()),
+    ))
 }
 
 /// What became of the CPUs, and of who logged.

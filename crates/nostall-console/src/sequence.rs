@@ -1,0 +1,36 @@
+//! Sequences: words that number a ring's records from 1, and wrap.
+//!
+//! 0 is none: no record has it, so a place that is 0 is one before the first. Of two, the
+//! older one is known by their distance, as long as that is less than half of what a word
+//! counts.
+
+/// The one after.
+#[inline]
+pub(crate) const fn after(sequence: usize) -> usize {
+    match sequence.wrapping_add(1) {
+        0 => 1,
+        next => next,
+    }
+}
+
+/// Of two words that wrap: sequences, or states of a slot.
+#[inline]
+pub(crate) const fn is_before(one: usize, other: usize) -> bool {
+    (one.wrapping_sub(other) as isize) < 0
+}
+
+/// Whether who goes on with `next` is past `sequence`; he is past none if it is 0.
+#[inline]
+pub(crate) const fn is_past(next: usize, sequence: usize) -> bool {
+    next != 0 && is_before(sequence, next)
+}
+
+/// Whether `next` is the newest or one before it; 0 is, if there is any.
+#[inline]
+pub(crate) const fn is_up_to(next: usize, newest: usize) -> bool {
+    if next == 0 {
+        newest != 0
+    } else {
+        !is_before(newest, next)
+    }
+}

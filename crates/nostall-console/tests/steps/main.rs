@@ -1,0 +1,146 @@
+//! Producers, readers and owners that die, or are interrupted, at every step of what they
+//! do; and the last sequences before they wrap.
+//!
+//! The crate's own files, over atomics that count, and stop or interrupt whoever has done
+//! so many operations (`sync.rs`).
+#![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
+
+#[path = "../../src/cursor.rs"]
+mod cursor;
+#[path = "../../src/drain.rs"]
+mod drain;
+#[path = "../../src/fetch.rs"]
+mod fetch;
+#[path = "../../src/flush.rs"]
+mod flush;
+#[path = "../../src/image.rs"]
+mod image;
+#[path = "../../src/lane.rs"]
+mod lane;
+#[path = "../../src/layout.rs"]
+mod layout;
+#[path = "../../src/level.rs"]
+mod level;
+#[path = "../../src/line.rs"]
+mod line;
+#[path = "../../src/options.rs"]
+mod options;
+#[path = "../../src/owner.rs"]
+mod owner;
+#[path = "../../src/pieces.rs"]
+mod pieces;
+#[path = "../../src/record.rs"]
+mod record;
+#[path = "../../src/render.rs"]
+mod render;
+#[path = "../../src/ring.rs"]
+mod ring;
+#[path = "../../src/sequence.rs"]
+mod sequence;
+#[path = "../../src/sink.rs"]
+mod sink;
+#[path = "../../src/slot.rs"]
+mod slot;
+#[path = "../../src/storage.rs"]
+mod storage;
+#[path = "../../src/tail.rs"]
+mod tail;
+#[path = "../../src/text.rs"]
+mod text;
+
+mod sync;
+
+mod interrupted;
+mod killed;
+mod wrapped;
+
+pub use cursor::{Cursor, Read};
+pub use drain::{Drain, Next};
+pub use flush::{Flushed, Limits, flush};
+pub use level::{Level, Priority};
+pub use options::{Options, Pressure};
+pub use record::{Meta, Record};
+pub use ring::{Logged, Ring};
+pub use sink::{Offered, Sink};
+pub use slot::Slot;
+
+use std::cell::Cell;
+use std::sync::Mutex;
+
+use nostall_io::{Clock, Nanos};
+
+const META: Meta<'static> = Meta {
+    time: Nanos(0),
+    cpu: 3,
+    level: Level::Info,
+    priority: Priority::Normal,
+    target: "",
+};
+
+/// Before each line.
+const P: &str = "[    0.000000] ";
+
+fn of(priority: Priority) -> Meta<'static> {
+    Meta { priority, ..META }
+}
+
+/// Until one comes to its end before so many steps.
+fn at_every_step(ends_before: impl FnMut(usize) -> bool) {
+    assert!((0..20_000).any(ends_before), "it never comes to its end");
+}
+
+fn texts(ring: &Ring, cursor: &mut Cursor) -> Vec<String> {
+    let mut seen = Vec::new();
+    loop {
+        match cursor.read(ring) {
+            Read::Record(record) => {
+                seen.push(String::from_utf8(record.text().to_vec()).unwrap());
+            }
+            Read::Pending => cursor.skip(),
+            Read::Empty => return seen,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Memory {
+    load: usize,
+    taken: Mutex<Vec<u8>>,
+}
+
+impl Sink for Memory {
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        let taken = text.len().min(self.load);
+        self.taken.lock().unwrap().extend(&text[..taken]);
+        Offered {
+            taken,
+            ready_at: Some(Nanos(0)),
+        }
+    }
+}
+
+impl Memory {
+    fn of(load: usize) -> Self {
+        Self {
+            load,
+            ..Self::default()
+        }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.taken.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// Virtual time, at which something may happen.
+#[derive(Default)]
+struct Virtual(Cell<u64>);
+
+impl Clock for Virtual {
+    fn now(&self) -> Nanos {
+        Nanos(self.0.get())
+    }
+    fn wait_until(&self, deadline: Nanos) {
+        self.0.set(self.0.get().max(deadline.0));
+    }
+}

@@ -387,7 +387,7 @@ mod tests {
         );
         assert_eq!((checked_again.arrived, checked_again.missing), (5, 0));
         // Not so many, and not others.
-        assert_eq!(again(&ONE[..17], &ONE[..]).damage.len(), 1);
+        assert_eq!(again(&ONE[..17], ONE).damage.len(), 1);
         assert_eq!(again(&[begun, "xy"].concat(), rest).damage.len(), 1);
         for next in [0, 1, 5] {
             let next = cut(&TWO[..next]);

@@ -182,7 +182,8 @@ pub(super) fn capacity(profile: &Profile, frame: Nanos, span: Nanos) -> f64 {
         // As many as it is given, one an access.
         Line::AtOnce => bytes(profile.access),
         Line::Baud => bytes(frame),
-        // And what its buffer keeps at the end.
+        // And what its buffer keeps at the end. What that loses while there is nothing to
+        // send is not counted: a line may seem to take a little more than it can.
         Line::Controller(by) => bytes(by.drain) + by.buffer as f64,
     }
 }

@@ -155,7 +155,7 @@ impl Run {
             Some(_) if holds => "spoils the line that a panic cuts, and no other".to_owned(),
             Some(damage) => format!("spoils a line in a panic: {damage}"),
             None if again > 0 => {
-                "brings every line in a panic, and again what was on its way".to_owned()
+                "brings every line in a panic; what a CPU was sending, again".to_owned()
             }
             None => "brings every line once, as logged, in a panic, too".to_owned(),
         };

@@ -72,7 +72,12 @@ fn main(boot: &Boot) -> ! {
 fn panic(info: &PanicInfo<'_>) -> ! {
     let place = info.location().map_or(("?", 0), |l| (l.file(), l.line()));
     let message = Report::text(format_args!("{} ({}:{})", info.message(), place.0, place.1));
-    log::last_line(format_args!("Kernel panic: {message}"));
+    log::last_line(format_args!(
+        "Kernel panic: {} ({}:{})",
+        info.message(),
+        place.0,
+        place.1
+    ));
     let cpu = Cpu.id() as u16;
     die(&Report::Panic { cpu, message })
 }

@@ -6,7 +6,6 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use heapless::String;
 use nostall_console::{Cursor, Meta, Read, Ring};
 use nostall_io::{Clock, Registers};
-use spin::mutex::SpinMutex;
 
 use super::{Context, Cpu, Hold, Path, Role, Serial};
 
@@ -38,8 +37,9 @@ pub struct Inline<'r, R, C> {
     owner: AtomicUsize,
     /// 0, or likewise who spins until the owner hands the console over.
     waiter: AtomicUsize,
-    /// What is printed next. Only the owner is in here.
-    cursor: SpinMutex<Cursor>,
+    /// What is printed next, and how many records before it were lost. Of the owner, and in
+    /// the end of a panic, whoever was stopped as the owner: a lock would be his.
+    next: AtomicU64,
     lost: AtomicU64,
     panicking: AtomicBool,
 }
@@ -64,7 +64,7 @@ where
             serial,
             owner: AtomicUsize::new(0),
             waiter: AtomicUsize::new(0),
-            cursor: SpinMutex::new(Cursor::START),
+            next: AtomicU64::new(Cursor::START.next),
             lost: AtomicU64::new(0),
             panicking: AtomicBool::new(false),
         }
@@ -147,14 +147,12 @@ where
     /// The next record as a line, if there is one; after one that says how many were
     /// lost before it.
     fn next_line(&self, print: impl Fn(&[u8])) -> bool {
-        let Some(mut cursor) = self.cursor.try_lock() else {
-            return false;
-        };
+        let mut cursor = self.cursor();
         let lost_before = cursor.lost;
         let read = cursor.read(self.ring);
         let lost = cursor.lost - lost_before;
         self.lost.store(cursor.lost, Ordering::Relaxed);
-        drop(cursor);
+        self.next.store(cursor.next, Ordering::Relaxed);
         let Read::Record(record) = read else {
             return false;
         };
@@ -169,9 +167,14 @@ where
     }
 
     fn is_idle_now(&self) -> bool {
-        self.cursor
-            .try_lock()
-            .is_none_or(|cursor| cursor.unread(self.ring) == 0)
+        self.cursor().unread(self.ring) == 0
+    }
+
+    fn cursor(&self) -> Cursor {
+        Cursor {
+            next: self.next.load(Ordering::Relaxed),
+            lost: self.lost.load(Ordering::Relaxed),
+        }
     }
 }
 

@@ -61,6 +61,7 @@ impl Machine {
 
     /// Kills it at a moment at which `is_it` says yes, for which the machine is stopped each
     /// time: what is in its files then is what the kill leaves.
+    #[allow(dead_code, reason = "nor is every one killed")]
     pub fn kill_when(mut self, mut is_it: impl FnMut() -> bool) {
         let start = Instant::now();
         loop {

@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 
 use anyhow::{Result, ensure};
-use nostall_devices::uart::Profile;
+use nostall_console::Watchdog;
+use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
+use nostall_uart::LineSettings;
 use nostall_vm::Guest;
 use nostall_vm::console::{Experiment, bytes_on_the_line, time_on_the_line};
 use nostall_vm::qemu::Qemu;
@@ -50,13 +52,30 @@ pub fn part(log: &Log, profile: &Profile, rate: u32) -> u32 {
     (1..u32::MAX).find(fits).unwrap_or(u32::MAX)
 }
 
+/// How many times as impatient as Linux's the detectors can be: as many as the log is
+/// short, but not so many that their own reports keep a slow line busy, which would make
+/// them fire for ever.
+pub fn haste(part: u32, profile: &Profile, rate: u32, cpus: usize) -> u32 {
+    /// Bytes of one on the line.
+    const REPORT: u64 = 300;
+    let byte = match profile.line {
+        Line::AtOnce => profile.access * 2,
+        Line::Baud => LineSettings::baud(rate).frame_time(),
+        // Byte by byte each waits for the controller.
+        Line::Controller(by) => (by.latency + by.per_byte).max(by.drain),
+    };
+    let all_report = byte * (REPORT * cpus as u64);
+    let most = Watchdog::THRESHOLD.0 / (all_report.0 * 2).max(1);
+    part.min(u32::try_from(most).unwrap_or(u32::MAX)).max(1)
+}
+
 /// Each strategy, as a boot of its own, without the panic and with it.
 pub fn run_all(
     qemu: &Qemu,
     kernel: &[u8],
     qemu_args: &[OsString],
     experiment: Experiment<'_>,
-    part: u32,
+    haste: u32,
 ) -> Result<Vec<Run>> {
     let guest = Guest {
         kernel,
@@ -77,8 +96,8 @@ pub fn run_all(
         runs.push(Run {
             profile: experiment.profile,
             strategy,
-            whole: qemu.console(&guest, &whole, part, strategy)?,
-            panicked: qemu.console(&guest, &experiment, part, strategy)?,
+            whole: qemu.console(&guest, &whole, haste, strategy)?,
+            panicked: qemu.console(&guest, &experiment, haste, strategy)?,
         });
     }
     Ok(runs)

@@ -52,10 +52,12 @@ enum Machine {
     Qemu {
         /// In words.
         name: String,
-        /// One line in so many; everything that takes seconds is as many times as short.
+        /// One line in so many, and as many times as soon.
         part: u32,
         /// Whether a CPU that has masked interrupts can be interrupted.
         has_nmi: bool,
+        /// The detectors' thresholds are divided by it.
+        haste: u32,
     },
 }
 
@@ -72,7 +74,7 @@ impl Machine {
     const fn haste(&self) -> u32 {
         match self {
             Self::Model => 1,
-            Self::Qemu { part, .. } => *part,
+            Self::Qemu { haste, .. } => *haste,
         }
     }
 }
@@ -157,6 +159,7 @@ pub fn measure(args: &Args, on: &On) -> Result<Answer> {
                 name: format!("qemu {}, {}", qemu.version(), qemu.machine()),
                 part,
                 has_nmi: qemu.machine().architecture() == Architecture::X86_64,
+                haste: guest::haste(part, &profile, rate, cpus),
             }
         }
         _ => Machine::Model,
@@ -164,7 +167,7 @@ pub fn measure(args: &Args, on: &On) -> Result<Answer> {
     let frame = LineSettings::baud(rate).frame_time();
     let panic_at = args.panic_at.unwrap_or_else(|| log.middle(frame));
     let runs = match (on, &machine) {
-        (On::Qemu { qemu, kernel }, Machine::Qemu { part, .. }) => {
+        (On::Qemu { qemu, kernel }, Machine::Qemu { haste, .. }) => {
             let experiment = Experiment {
                 log: &log.bytes,
                 profile,
@@ -172,7 +175,7 @@ pub fn measure(args: &Args, on: &On) -> Result<Answer> {
                 cpus,
                 panic_at: Some(panic_at),
             };
-            guest::run_all(qemu, kernel, &args.qemu_arg, experiment, *part)?
+            guest::run_all(qemu, kernel, &args.qemu_arg, experiment, *haste)?
         }
         _ => run_all(&log, &profiles(args), rate, cpus, panic_at)?,
     };

@@ -104,7 +104,7 @@ FIFO; bounded: nostall-console.",
             legend += &format!(
                 "\n\
 Real time is short: 1 line in {part} of the log is logged, in as short a time, and\n\
-the detectors are as many times as impatient (Linux's: 20 s and 21 s). The port\n\
+the detectors are {haste} times as impatient (Linux's: 20 s and 21 s). The port\n\
 is QEMU's, behind a throttle that makes it as slow as the one named; task: for\n\
 how long a CPU had nothing to do, by its clock. What else the host does shows in\n\
 these figures: they are told, and not judged."

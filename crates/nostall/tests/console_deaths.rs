@@ -1,0 +1,187 @@
+//! Floods that end badly, in QEMU: kernels that die, in whatever way, and what they leave.
+
+mod common;
+#[path = "common/frozen.rs"]
+mod frozen;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use assert_cmd::cargo::cargo_bin;
+use common::qemu;
+use frozen::Machine;
+use nostall_devices::uart::Profile;
+use nostall_io::Nanos;
+use nostall_vm::console::Experiment;
+use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};
+use nostall_work::console::{LAST_WORDS, Strategy};
+use nostall_work::pstore::REGION;
+use nostall_work::{Failure, Work};
+use tempfile::TempDir;
+
+static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
+
+/// So many lines, logged at once.
+fn log(lines: usize) -> String {
+    let line = |n| format!("[    1.000000] sd {n}:0:0:0: Attached scsi generic sg{n} type 0\n");
+    (0..lines).map(line).collect()
+}
+
+/// The kernel, given everything else by an experiment.
+const fn guest(qemu_args: &[OsString]) -> Guest<'_> {
+    Guest {
+        kernel: KERNEL,
+        cpus: 3,
+        work: &[],
+        repeat: 1,
+        input: &[],
+        ram: None,
+        drives: &[],
+        qemu_args,
+    }
+}
+
+const fn experiment(log: &[u8], panic_at: Option<Nanos>) -> Experiment<'_> {
+    Experiment {
+        log,
+        profile: Profile::PC_16550A,
+        rate: 115_200,
+        cpus: 3,
+        panic_at,
+    }
+}
+
+#[test]
+fn by_a_clock_that_counts_instructions_a_flood_is_the_same_every_time() {
+    let Some(qemu) = qemu("by_a_clock_that_counts_instructions") else {
+        return;
+    };
+    let args = ["-icount", "shift=5,sleep=off"].map(OsString::from);
+    let log = log(40);
+    let panic_at = Some(Nanos::from_millis(150));
+    for (strategy, panic_at) in [
+        (Strategy::Bounded, None),
+        (Strategy::Bounded, panic_at),
+        (Strategy::PrintInline, panic_at),
+    ] {
+        let flood = || {
+            let experiment = experiment(log.as_bytes(), panic_at);
+            let outcome = qemu.console(&guest(&args), &experiment, 1, strategy);
+            format!("{:#?}", outcome.unwrap())
+        };
+        assert_eq!(flood(), flood(), "{strategy}");
+    }
+}
+
+#[test]
+fn a_machine_that_dies_in_mid_flood_is_an_error_and_not_waited_for() {
+    let Some(qemu) = qemu("a_machine_that_dies_in_mid_flood") else {
+        return;
+    };
+    // 13 s of line.
+    let log = log(2_000);
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            tell.send(fs::read_link("/proc/thread-self").unwrap())
+                .unwrap();
+            let experiment = experiment(log.as_bytes(), None);
+            qemu.console(&guest(&[]), &experiment, 1, Strategy::Bounded)
+        });
+        let children = Path::new("/proc")
+            .join(told.recv().unwrap())
+            .join("children");
+        sleep(Duration::from_secs(2));
+        let child = fs::read_to_string(children).unwrap();
+        let kill = Command::new("kill").args(["-9", child.trim()]).status();
+        assert!(kill.unwrap().success(), "{child}");
+        let start = Instant::now();
+        let error = flood.join().unwrap();
+        assert!(matches!(error, Err(Error::Qemu { .. })), "{error:?}");
+        assert!(start.elapsed() < Duration::from_secs(10), "not waited for");
+    });
+}
+
+#[test]
+fn whichever_way_a_kernel_dies_its_log_is_in_persistent_ram() {
+    let Some(qemu) = qemu("whichever_way_a_kernel_dies") else {
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+    for (failure, words) in [
+        (Failure::Panic, &["panic: on purpose"][..]),
+        (
+            Failure::PanicInFlush,
+            &["on purpose, before the flush", "on purpose, in the flush"],
+        ),
+        (Failure::PanicEverywhere, &["on purpose, on CPU "]),
+        (Failure::StackOverflow, &["the stack is full"]),
+    ] {
+        let ram = GuestRam::new(128).unwrap();
+        let guest = Guest {
+            work: &[Work::Fail(failure)],
+            ram: Some(&ram),
+            ..guest(&[])
+        };
+        let ran = qemu.run_to_panic(&guest, &Limits::of(1, 0), &mut |_| {});
+        match ran {
+            Err(Error::Guest(_)) if failure == Failure::StackOverflow => {}
+            ran => drop(ran.unwrap()),
+        }
+        fs::write(dir.path().join("region"), ram.read(REGION).unwrap()).unwrap();
+        let log = decoded(dir.path(), "region");
+        assert!(log.contains("reference kernel, 3 CPUs\n"), "{log}");
+        for words in words {
+            assert!(log.contains(words), "{failure:?}: {log}");
+        }
+    }
+}
+
+/// The log of the dmesg record in this memory.
+fn decoded(dir: &Path, memory: &str) -> String {
+    let output = Command::new(cargo_bin("nostall"))
+        .args(["pstore", "decode", memory])
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (_, log) = text.split_once("\nPanic#1 Part1\n").expect("a record");
+    log.to_owned()
+}
+
+#[test]
+fn a_panic_on_a_port_that_is_stuck_ends_and_leaves_its_record() {
+    if qemu("a_panic_on_a_port_that_is_stuck").is_none() {
+        return;
+    }
+    /// Of a pipe: what it holds, and what is left of that.
+    const HOLDS: usize = 64 << 10;
+    const LEFT: usize = 4 << 10;
+    let dir = TempDir::new().unwrap();
+    let pipe = dir.path().join("serial");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    // Open both ways, so that nobody waits for the other's end; nobody reads.
+    let mut pipe = File::options().read(true).write(true).open(&pipe).unwrap();
+    pipe.write_all(&[b'.'; HOLDS - LEFT]).unwrap();
+    let words = "repeat=1 console:bounded:115200:1:panic-at:900";
+    // A panic's flush gives up after 10 s.
+    let status = Machine::start(dir.path(), words, log(400).as_bytes()).wait();
+    assert_eq!(status.code(), Some(35), "by the kernel's word");
+    let reports = fs::read_to_string(dir.path().join("reports")).unwrap();
+    let arrived = reports.matches(r#"{"arrived":["#).count();
+    assert!(
+        arrived * 48 < 2 * LEFT,
+        "the port was stuck: {arrived} reports"
+    );
+    let log = decoded(dir.path(), "ram");
+    assert!(log.contains(LAST_WORDS), "{log}");
+}

@@ -219,7 +219,16 @@ where
         cpu.stored();
         self.panicking.store(true, Ordering::Release);
         cpu.stop_others();
-        while self.next_line(|line| self.serial.write_in_panic(line)) {}
+        loop {
+            while self.next_line(|line| self.serial.write_in_panic(line)) {}
+            // In mid-write, by one who was stopped: he will not be through with it.
+            let mut cursor = self.cursor();
+            if cursor.unread(self.ring) == 0 {
+                break;
+            }
+            cursor.skip();
+            self.next.store(cursor.next, Ordering::Relaxed);
+        }
         cpu.held(Hold {
             context: Context::Panic,
             from,

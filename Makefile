@@ -6,7 +6,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check msrv no_std fuzz install-check \
-	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-pstore-std
+	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-pstore-no-std
 
 # Without a message of what happens, a long build looks like a hang.
 help:
@@ -74,7 +74,7 @@ miri:
 	@scripts/setup miri
 	@cargo +$$(scripts/setup print-nightly) miri setup
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
-		miri-pstore-std miri-spi miri-pstore miri-console miri-console-32 miri-uart miri-io
+		miri-pstore miri-spi miri-console miri-pstore-no-std miri-console-32 miri-uart miri-io
 
 MIRI = MIRIFLAGS='-Zmiri-disable-isolation $(1)' \
 	cargo +$$(scripts/setup print-nightly) miri test --locked --package

@@ -389,7 +389,7 @@ mod tests {
 
     /// Miri is too slow for every step.
     const STEPS: usize = if cfg!(miri) { 11 } else { 1 };
-    /// And for every eleventh of two each.
+    /// Let alone for every two.
     const PAIRS: usize = if cfg!(miri) { 29 } else { 1 };
 
     type Tested = Nesting<'static, Interrupted<'static>, OwnCounter>;

@@ -207,7 +207,7 @@ impl<'a> Image<'a> {
         let Word { bytes, .. } = self.word;
         let first = CONSTANT_BYTES + (4 + SINKS) * bytes;
         let holes = (HEADER_BYTES - first) / bytes;
-        let at = sequence as usize % holes;
+        let at = (sequence % holes as u64) as usize;
         self.word.read(self.head, first + at * bytes) == sequence
     }
 

@@ -93,6 +93,7 @@ fn walk(bytes: &[u8]) {
     let _ = (image.cut(), image.sent());
     let mut last = u32::MAX;
     let mut count = 0;
+    let slots = image.slots() as u64;
     for found in image.records() {
         let sequence = match found {
             Found::Record(record) => {
@@ -106,8 +107,9 @@ fn walk(bytes: &[u8]) {
         // From the oldest, which may be from before the sequences wrapped.
         let age = image.newest().wrapping_sub(sequence) as u32;
         assert!(age < last);
+        assert!((1..=slots).contains(&image.since(sequence)));
         last = age;
         count += 1;
     }
-    assert!(count <= image.slots());
+    assert!(count + image.missing() <= image.slots());
 }

@@ -166,6 +166,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             Fetched::Record(record) => record,
             nothing => {
                 lane.advance(stored, at);
+                if at.next != stored.next {
+                    self.tell_place();
+                }
                 return match nothing {
                     Fetched::Pending => Step::Pending,
                     Fetched::Scanned | Fetched::Gap => Step::Scanned,

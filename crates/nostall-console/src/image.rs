@@ -147,8 +147,9 @@ impl<'a> Image<'a> {
     }
 
     /// The sequence that each sink with a [place](crate::Options::place) had not sent to
-    /// its end: this record and those after it are what was still to come, but for
-    /// urgent ones. 0: there is no such sink, or it has sent nothing.
+    /// its end: this record and those after it ([`since`](Self::since) says how many) are
+    /// what was still to come, but for urgent ones. 0: there is no such sink, or it has
+    /// sent nothing.
     pub fn sent(&self) -> [u64; SINKS] {
         let start = CONSTANT_BYTES + 4 * self.word.bytes;
         array::from_fn(|at| self.word.read(self.head, start + at * self.word.bytes))
@@ -159,12 +160,55 @@ impl<'a> Image<'a> {
     /// Of a damaged ring, those that are what and where they should be.
     pub fn records(&self) -> impl Iterator<Item = Found> + use<'a> {
         let image = *self;
+        let sequences = self.sequences();
+        sequences.filter_map(move |sequence| image.record(sequence))
+    }
+
+    /// Records that should be there, and are not: they are damaged, or who had begun one
+    /// died before he had its slot. After sequences wrapped, of those from before nobody
+    /// knows.
+    pub fn missing(&self) -> usize {
+        let newest = self.newest();
+        self.sequences()
+            .filter(|&sequence| sequence <= newest)
+            .filter(|&sequence| self.record(sequence).is_none() && !self.is_hole(sequence))
+            .count()
+    }
+
+    /// How many records there are from this one to the newest, both included; 0 if it is
+    /// after that. Sequences themselves tell it for machines of 64 bits alone: others'
+    /// wrap, from the greatest to 1.
+    pub fn since(&self, sequence: u64) -> u64 {
+        let newest = self.newest();
+        let since = newest.wrapping_add(1).wrapping_sub(sequence);
+        let since = self.word.cut(since);
+        if since > self.word.cut(u64::MAX) / 2 {
+            0
+        } else if sequence > newest {
+            // Nobody has 0.
+            since.saturating_sub(1)
+        } else {
+            since
+        }
+    }
+
+    /// What the slots are for, from the oldest. Those from before the first, if they have
+    /// not wrapped, nobody has.
+    fn sequences(&self) -> impl Iterator<Item = u64> + use<'a> {
+        let image = *self;
         let newest = self.newest();
         let back = (0..self.slots() as u64).rev();
-        // Those from before the first, if they have not wrapped, nobody has.
         back.map(move |back| image.word.cut(newest.wrapping_sub(back)))
             .filter(|&sequence| sequence != 0)
-            .filter_map(move |sequence| image.record(sequence))
+    }
+
+    /// Its slot was occupied.
+    fn is_hole(&self, sequence: u64) -> bool {
+        let Word { bytes, .. } = self.word;
+        let first = CONSTANT_BYTES + (4 + SINKS) * bytes;
+        let holes = (HEADER_BYTES - first) / bytes;
+        let at = (sequence % holes as u64) as usize;
+        self.word.read(self.head, first + at * bytes) == sequence
     }
 
     fn record(&self, sequence: u64) -> Option<Found> {

@@ -120,7 +120,9 @@
 //!   not come for so long is told that there is nothing new, until as many again are logged;
 //! - a producer that sleeps in mid-write for 2^30 records, and goes on, costs his slot for as
 //!   many more; and if it is for 2^31, to one, his record is taken for the one that should
-//!   be there.
+//!   be there;
+//! - a sequence noted as one without a record, and still noted when it comes again, is passed
+//!   by, uncounted, if it is not complete when its turn to be read comes.
 //!
 //! # Who has a sink
 //!
@@ -210,3 +212,7 @@ pub use ring::{Logged, Ring};
 pub use sink::{Offered, Sink};
 pub use slot::Slot;
 pub use watchdog::{Grace, Lockup, Stall, Watchdog};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -299,6 +299,57 @@ fn images_of_32_bit_and_big_endian_machines_are_read() {
 }
 
 #[test]
+fn what_is_missing_and_how_old_a_record_is_an_image_tells_before_and_after_a_wrap() {
+    // A ring of eight slots, with the state words that these sequences have.
+    let image = |word: usize, newest: u64, there: &[u64], hole: u64| {
+        let mut image = vec![0; size(8)];
+        let mut put = |at: usize, number: u64, bytes: usize| {
+            image[at..][..bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
+        };
+        put(64, newest, word);
+        put(16, 1, 1);
+        put(17, word as u64, 1);
+        put(18, 112, 1);
+        put(20, 0x0102, 2);
+        put(24, 8, 8);
+        let holes = if word == 4 { 40 } else { 16 };
+        put(64 + 8 * word + hole as usize % holes * word, hole, word);
+        for sequence in there {
+            put(size(*sequence as usize % 8), sequence << 1, word);
+        }
+        image[..16].copy_from_slice(b"nostall log ring");
+        image
+    };
+    for word in [4, 8] {
+        // 12 is damaged; 14 found its slot occupied, by 6.
+        let bytes = image(word, 17, &[10, 11, 13, 6, 15, 16, 17], 14);
+        let image = image::decode(&bytes).unwrap();
+        assert_eq!((image.records().count(), image.missing()), (6, 1));
+        let since = [10, 17, 18, 30].map(|sequence| image.since(sequence));
+        assert_eq!(since, [8, 1, 0, 0]);
+    }
+    // 2 is damaged; of those from before, which are in other slots than a turn would have
+    // them in, nobody knows.
+    let last = u64::from(u32::MAX);
+    let bytes = image(4, 3, &[last - 3, last - 2, last - 1, last, 1, 3], 0);
+    let image_of_32 = image::decode(&bytes).unwrap();
+    assert_eq!(image_of_32.missing(), 1);
+    let sequences = [last - 1, last, 1, 3, 4].map(|sequence| image_of_32.since(sequence));
+    assert_eq!(sequences, [5, 4, 3, 1, 0]);
+    // The newest is the last before the wrap, and the one that nobody has.
+    for (newest, since) in [(last, [1, 0, 0]), (0, [1, 0, 0])] {
+        let bytes = image(4, newest, &[last], 0);
+        let image = image::decode(&bytes).unwrap();
+        assert_eq!([last, 1, 2].map(|sequence| image.since(sequence)), since);
+    }
+    // 5 is not there yet.
+    let bytes = image(8, 5, &[1, 2, 3, 4], 0);
+    assert_eq!(image::decode(&bytes).unwrap().missing(), 1);
+    let bytes = image(4, 0, &[], 0);
+    assert_eq!(image::decode(&bytes).unwrap().missing(), 0);
+}
+
+#[test]
 fn threads_that_log_at_once_lose_nothing_uncounted() {
     static RING: Ring<[Slot; 67]> = Ring::new();
     const EACH: u64 = if cfg!(miri) { 10 } else { 20_000 };

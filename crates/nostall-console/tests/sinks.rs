@@ -5,7 +5,9 @@ mod common;
 use std::cell::Cell;
 
 use common::{Line, META, P, Virtual, drain_all, of};
-use nostall_console::{Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush};
+use nostall_console::{
+    Drain, Level, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush, image,
+};
 use nostall_io::{Clock, Nanos};
 
 #[test]
@@ -85,4 +87,19 @@ fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
         text,
         format!("{start}[cut]\n{P}panic\n[rest]{rest}one\n{P}two\n")
     );
+}
+
+#[test]
+fn what_a_sink_leaves_out_is_behind_its_place() {
+    let mut memory = vec![0; 4096];
+    let skip = memory.as_ptr().align_offset(64);
+    let memory = &mut memory[skip..][..2048];
+    let ring = Ring::in_memory(memory).unwrap();
+    let options = Options::DEFAULT.level(Level::Error).place(1);
+    let drain = Drain::new(ring, Line::new(99), options);
+    for _ in 0..9 {
+        ring.log(&META, b"a trifle");
+    }
+    assert_eq!(drain.slice(0, Priority::Normal, Nanos(0)), Next::Empty);
+    assert_eq!(image::decode(memory).unwrap().sent(), [0, 10, 0, 0]);
 }

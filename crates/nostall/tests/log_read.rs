@@ -163,6 +163,79 @@ fn several_rings_are_told_apart_and_damage_is_counted() {
     assert!(out.contains(r#""text_hex":"fffe""#), "{out}");
 }
 
+/// A ring of 16 slots of a machine of 32 bits, big-endian, with these records in it.
+fn ring_of_32_bits(newest: u32, sent: &[u32], records: &[(u32, u8, &str)]) -> Vec<u8> {
+    let mut ring = vec![0; RING];
+    let mut put = |at: usize, bytes: &[u8]| ring[at..][..bytes.len()].copy_from_slice(bytes);
+    put(0, b"nostall log ring\x01\x04\x70\0\x01\x02");
+    put(24, &16_u64.to_be_bytes());
+    put(64, &newest.to_be_bytes());
+    for (n, sent) in sent.iter().enumerate() {
+        put(64 + (4 + n) * 4, &sent.to_be_bytes());
+    }
+    for &(sequence, flags, text) in records {
+        let slot = HEADER_BYTES + sequence as usize % 16 * SLOT_BYTES;
+        put(slot, &(sequence << 1).to_be_bytes());
+        put(slot + 12, &[4, flags, 0, text.len() as u8]);
+        put(slot + 20, text.as_bytes());
+    }
+    ring
+}
+
+#[test]
+fn what_had_been_printed_is_known_after_the_numbers_wrapped() {
+    let dir = TempDir::new().unwrap();
+    const LAST: u32 = u32::MAX;
+    let records = [
+        (LAST - 2, 0, "printed"),
+        (LAST - 1, 0, "printed by one"),
+        // Its line goes on in 1.
+        (LAST, 1 << 2, "a line "),
+        (1, 1 << 3 | 1 << 5, "of two"),
+        (3, 0, "the end"),
+    ];
+    // The first of two sinks is ahead; 2 is damaged.
+    let ring = ring_of_32_bits(3, &[2, LAST - 1], &records);
+    image(dir.path(), &[ring]);
+    let output = read(dir.path(), &[]);
+    let (out, err) = told(&output);
+    let p = "[    0.000000] ";
+    let text = format!("{p}printed by one\n{p}a line of two\n{p}the end\n");
+    assert_eq!(out, text);
+    assert_eq!(
+        err,
+        format!(
+            "nostall: a log ring at 0x10000: 4 records, to 3 after the numbers wrapped, \
+             printed up to {}, 1 damaged\n",
+            LAST - 2
+        )
+    );
+    let output = read(dir.path(), &["--all", "--json"]);
+    let (out, _) = told(&output);
+    let printed: Vec<_> = out
+        .lines()
+        .map(|line| line.contains(r#""printed":true"#))
+        .collect();
+    assert_eq!(printed, [true, false, false, false, false]);
+}
+
+#[test]
+fn a_number_whose_slot_was_occupied_is_no_damage() {
+    let dir = TempDir::new().unwrap();
+    let mut ring = ring(|ring| {
+        for n in 0..20 {
+            ring.format(&META, format_args!("{n}"));
+        }
+    });
+    // 4's producer has died in mid-write, so 20 found no room, and said so.
+    ring[HEADER_BYTES + 4 * SLOT_BYTES..][..8].copy_from_slice(&9_u64.to_ne_bytes());
+    ring[128 + 20 % 16 * 8..][..8].copy_from_slice(&20_u64.to_ne_bytes());
+    image(dir.path(), &[ring]);
+    let output = read(dir.path(), &[]);
+    let (_, err) = told(&output);
+    assert!(err.ends_with(": 15 of 20 records\n"), "{err}");
+}
+
 #[test]
 fn an_image_without_a_ring_is_told_in_a_line() {
     let dir = TempDir::new().unwrap();

@@ -73,7 +73,7 @@ pub fn write(ring: &Ring<'_>, out: &mut dyn Write) -> io::Result<()> {
                     continues: record.continues,
                     continued: record.continued,
                     cut: record.cut,
-                    printed: record.sequence < ring.unprinted_from,
+                    printed: ring.is_printed(record.sequence),
                 })
             }
         };

@@ -62,20 +62,22 @@ const MOST_RINGS: usize = 4_096;
 pub struct Ring<'a> {
     /// Its physical address.
     pub address: u64,
-    /// Records before this one had been printed; 0 if nobody knows.
-    pub unprinted_from: u64,
-    /// From here on they are shown.
-    first: u64,
+    /// Records before this one had been printed; `None` if nobody knows.
+    unprinted_from: Option<u64>,
+    /// So many of the newest are shown.
+    last: u64,
     bytes: Cow<'a, [u8]>,
     /// Bytes of it that the image lacks, and that are zeros in `bytes`.
     missing: usize,
-    /// The newest record's sequence.
+    /// The newest record's sequence; and whether there are records from before sequences
+    /// wrapped, as those of machines of 32 bits do.
     newest: u64,
+    has_wrapped: bool,
     /// Records that are shown; those that were begun alone; those that should be there,
     /// and are not.
     shown: u64,
     unfinished: u64,
-    damaged: u64,
+    damaged: usize,
 }
 
 /// Does what the arguments say.
@@ -154,27 +156,35 @@ impl<'a> Ring<'a> {
         };
         let ring = image::decode(&bytes).ok()?;
         // Of several sinks, the one that was the furthest behind.
-        let sent = ring.sent().into_iter().filter(|&sent| sent != 0).min();
-        let unprinted_from = sent.unwrap_or(0);
-        let first = if all { 0 } else { unprinted_from };
+        let unprinted_from = ring
+            .sent()
+            .into_iter()
+            .filter(|&sent| sent != 0)
+            .max_by_key(|&sent| ring.since(sent));
+        let last = match unprinted_from {
+            Some(sent) if !all => ring.since(sent),
+            _ => u64::MAX,
+        };
         let newest = ring.newest();
-        let mut damaged = newest.min(ring.slots() as u64);
-        let (mut shown, mut unfinished) = (0, 0);
+        let (mut shown, mut unfinished, mut has_wrapped) = (0, 0, false);
         for found in ring.records() {
-            damaged = damaged.saturating_sub(1);
+            let sequence = sequence(&found);
+            has_wrapped |= sequence > newest;
             match found {
-                _ if sequence(&found) < first => {}
+                _ if ring.since(sequence) > last => {}
                 Found::Record(_) => shown += 1,
                 Found::Unfinished(_) => unfinished += 1,
             }
         }
+        let damaged = ring.missing();
         Some(Self {
             address,
             unprinted_from,
-            first,
+            last,
             bytes,
             missing,
             newest,
+            has_wrapped,
             shown,
             unfinished,
             damaged,
@@ -187,7 +197,18 @@ impl<'a> Ring<'a> {
         let any = self.shown + self.unfinished > 0;
         let records = ring.filter(|_| any).into_iter();
         let records = records.flat_map(|ring| ring.records());
-        records.filter(|found| sequence(found) >= self.first)
+        records.filter(|found| self.since(sequence(found)) <= self.last)
+    }
+
+    /// How many records there are from this one to the newest, both included.
+    pub fn since(&self, sequence: u64) -> u64 {
+        image::decode(&self.bytes).map_or(0, |ring| ring.since(sequence))
+    }
+
+    /// All sinks have sent it.
+    pub fn is_printed(&self, sequence: u64) -> bool {
+        self.unprinted_from
+            .is_some_and(|unprinted| self.since(sequence) > self.since(unprinted))
     }
 
     fn describe(&self) -> String {
@@ -197,11 +218,17 @@ impl<'a> Ring<'a> {
             let there = len - self.missing;
             what += &format!("the image has {there} of its {len} bytes; ");
         }
-        what += &format!("{} of {} records", self.shown, self.newest);
-        if self.unprinted_from > 0 {
-            what += &format!(", printed up to {}", self.unprinted_from - 1);
+        what += &if self.has_wrapped {
+            let Self { shown, newest, .. } = self;
+            format!("{shown} records, to {newest} after the numbers wrapped")
+        } else {
+            format!("{} of {} records", self.shown, self.newest)
+        };
+        if let Some(unprinted) = self.unprinted_from {
+            what += &format!(", printed up to {}", unprinted - 1);
         }
-        for (number, are) in [(self.unfinished, "unfinished"), (self.damaged, "damaged")] {
+        let damaged = self.damaged as u64;
+        for (number, are) in [(self.unfinished, "unfinished"), (damaged, "damaged")] {
             if number > 0 {
                 what += &format!(", {number} {are}");
             }

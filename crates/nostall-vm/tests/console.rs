@@ -140,7 +140,6 @@ fn between_two_slices_a_cpu_is_others() {
             for cpu in 0..cpus {
                 let of_cpu = outcome.holds.iter().filter(|(id, _)| *id == cpu);
                 let holds: Vec<_> = of_cpu.map(|(_, hold)| hold).collect();
-                // In one look, or right after it, another CPU's lines may be logged.
                 let alone = |pair: &[&Hold]| pair[0].until < pair[1].from;
                 let name = profile.name;
                 assert!(holds.windows(2).all(alone), "{name}, CPU {cpu} of {cpus}");

@@ -28,6 +28,8 @@ pub(crate) struct Pace {
     /// The last burst.
     start: Nanos,
     bytes: u64,
+    /// Those of them that the transmitter is busy with: all, or all behind the first.
+    behind: u64,
     /// When to look, for the first time and for the next.
     first_look: Nanos,
     next_look: Nanos,
@@ -45,6 +47,7 @@ impl Pace {
             early: 1,
             start: Nanos::ZERO,
             bytes: 0,
+            behind: 0,
             first_look: Nanos::ZERO,
             next_look: Nanos::ZERO,
         }
@@ -62,8 +65,8 @@ impl Pace {
     pub(crate) fn burst(&mut self, start: Nanos, bytes: usize, idle: bool) {
         self.start = start;
         self.bytes = bytes as u64;
-        let behind = self.bytes - u64::from(idle && bytes > 0);
-        let busy = self.full * behind / self.load;
+        self.behind = self.bytes - u64::from(idle && bytes > 0);
+        let busy = self.full * self.behind / self.load;
         self.first_look = start + busy - busy * self.early / EARLY_PARTS;
         self.next_look = self.first_look;
     }
@@ -78,10 +81,12 @@ impl Pace {
     /// The transmitter was ready when looked at, at `now`.
     pub(crate) fn ready(&mut self, now: Nanos) {
         // A part of a load says little of a whole one.
-        if self.bytes != self.load {
+        if self.bytes != self.load || self.behind == 0 {
             return;
         }
+        // What all of it would take, of a port that was idle, too.
         let took = (now - self.start).min(self.longest);
+        let took = (took * self.load / self.behind).min(self.longest);
         if self.next_look > self.first_look {
             // It became ready since the look before: that long, then.
             self.full = took;
@@ -101,6 +106,7 @@ mod tests {
     extern crate std;
     use super::*;
     use proptest::prelude::*;
+    use std::vec;
     use std::vec::Vec;
 
     const LOAD: usize = 16;
@@ -110,10 +116,21 @@ mod tests {
     /// Sends full loads over a line that needs `busy` for each, and returns for
     /// each how often it was looked at and how late it was found ready.
     fn send(pace: &mut Pace, now: &mut Nanos, busy: Nanos, loads: usize) -> Vec<(u32, Nanos)> {
+        send_to(pace, now, busy, vec![false; loads])
+    }
+
+    /// The same, to a transmitter that is idle or not before each.
+    fn send_to(
+        pace: &mut Pace,
+        now: &mut Nanos,
+        busy: Nanos,
+        idle: impl IntoIterator<Item = bool>,
+    ) -> Vec<(u32, Nanos)> {
         let mut found = Vec::new();
-        for _ in 0..loads {
-            let ready_at = *now + busy;
-            pace.burst(*now, LOAD, false);
+        for idle in idle {
+            let behind = LOAD as u64 - u64::from(idle);
+            let ready_at = *now + busy * behind / LOAD as u64;
+            pace.burst(*now, LOAD, idle);
             let mut looks = 0;
             loop {
                 *now = (*now).max(pace.next_look()) + Nanos(1_700);
@@ -135,6 +152,23 @@ mod tests {
         for (looks, late) in send(&mut pace, &mut Nanos(0), NOMINAL * 16, 100) {
             assert!(looks <= 3, "{looks}");
             assert!(late < NOMINAL / 4, "{late}");
+        }
+    }
+
+    #[test]
+    fn an_idle_line_teaches_the_time_of_all_that_it_is_given() {
+        for nominal in [NOMINAL, Nanos(1_000)] {
+            let mut pace = Pace::new(LOAD, nominal, LONGEST);
+            let now = &mut Nanos(0);
+            send_to(&mut pace, now, NOMINAL * 16, [true]);
+            // Always idle, never, and by turns.
+            for period in [1, 50, 2, 3] {
+                let idle = (0..50).map(|n| n % period == 0);
+                for (looks, late) in send_to(&mut pace, now, NOMINAL * 16, idle) {
+                    assert!(looks <= 4, "{looks} looks, every {period}th idle");
+                    assert!(late < NOMINAL / 4, "{late}");
+                }
+            }
         }
     }
 
@@ -214,7 +248,9 @@ mod tests {
                     prop_assert!(pace.next_look() > now);
                     prop_assert!(pace.next_look() - now <= (now - start) / 100 + Nanos(1_000));
                 }
-                longest = longest.max(now - start);
+                // An idle port was busy with all but one of them.
+                let spared = u64::from(idle) * (now - start).0 / (LOAD as u64 - 1);
+                longest = longest.max(now - start + Nanos(spared + 1));
             }
         }
     }

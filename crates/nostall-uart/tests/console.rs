@@ -412,3 +412,40 @@ proptest! {
         port.write8(SCR, 0);
     }
 }
+
+/// Looks for each FIFO-full of the boot log, which is offered as a kernel's sink does it:
+/// in slices, so many bytes from an idle port at a time.
+fn looks_per_fifo_full(profile: Profile, from_idle: usize) -> f64 {
+    let mut console = open(profile, Strategy::FifoBurst);
+    let clock = console.clock().clone();
+    let (mut offers, mut fulls) = (0, 0);
+    for text in crlf(BOOT_LOG).chunks(from_idle) {
+        // CRs are in it already.
+        let text: Vec<u8> = text.iter().map(|&byte| byte.max(b' ')).collect();
+        let mut rest = &text[..];
+        while !rest.is_empty() {
+            let offered = console.offer(rest);
+            offers += 1;
+            fulls += usize::from(offered.taken > 0);
+            rest = &rest[offered.taken..];
+            clock.wait_until(offered.ready_at.unwrap());
+        }
+        clock.wait_until(clock.now() + Nanos::from_millis(20));
+    }
+    offers as f64 / fulls as f64
+}
+
+#[test]
+fn a_slice_looks_three_times_a_fifo_full_however_often_the_port_was_idle() {
+    let of_each = [
+        (Profile::PC_16550A, &[16, 32, 48, 160, 22_454][..]),
+        // Its line has two speeds, one until a buffer of 256 bytes is full.
+        (Profile::HP_DL380_GEN9, &[16, 32, 48, 22_454]),
+    ];
+    for (profile, texts) in of_each {
+        for &from_idle in texts {
+            let looks = looks_per_fifo_full(profile, from_idle);
+            assert!(looks < 3.3, "{} {from_idle}: {looks}", profile.name);
+        }
+    }
+}

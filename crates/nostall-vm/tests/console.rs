@@ -3,7 +3,7 @@
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
 use nostall_vm::console::{Experiment, Outcome, run};
-use nostall_work::console::Strategy;
+use nostall_work::console::{Hold, Strategy};
 
 /// 200 lines in 0.2 s, some of them too long for one record.
 fn log() -> Vec<u8> {
@@ -128,6 +128,26 @@ fn it_is_exact_and_the_same_every_time_on_any_number_of_cpus() {
                 one.span().0 * cpus as u64,
                 "{strategy} {cpus}"
             );
+        }
+    }
+}
+
+#[test]
+fn between_two_slices_a_cpu_is_others() {
+    for profile in Profile::ALL {
+        for cpus in [1, 4] {
+            let outcome = flood(Strategy::Bounded, profile, cpus, None);
+            for cpu in 0..cpus {
+                let of_cpu = outcome.holds.iter().filter(|(id, _)| *id == cpu);
+                let holds: Vec<_> = of_cpu.map(|(_, hold)| hold).collect();
+                let alone = |pair: &[&Hold]| pair[0].until < pair[1].from;
+                let name = profile.name;
+                assert!(holds.windows(2).all(alone), "{name}, CPU {cpu} of {cpus}");
+            }
+            // Whoever logs waits for a slice that is under way, and for his own.
+            let longest = outcome.longest_hold() * 2;
+            let delay = outcome.delay(1000);
+            assert!(delay <= longest, "{}, {cpus}: {delay}", profile.name);
         }
     }
 }

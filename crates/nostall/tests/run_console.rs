@@ -197,6 +197,25 @@ fn a_log_that_gzip_has_compressed_is_read_as_what_is_in_it() {
 }
 
 #[test]
+fn a_log_comes_from_standard_input_too() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("log"), b"one\ntwo\n").unwrap();
+    let output = Command::new(cargo_bin("nostall"))
+        .args(["run", "console", "--input", "-", "--profile", PC])
+        .stdin(fs::File::open(dir.path().join("log")).unwrap())
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && out.contains("\n-: 2 lines, 8 bytes"),
+        "{out}"
+    );
+    // Nothing is there.
+    let stderr = fail(dir.path(), &["--input", "-"]);
+    assert!(stderr.contains("--input -: no line to log"), "{stderr}");
+}
+
+#[test]
 fn what_the_ring_cannot_hold_is_counted_and_told() {
     let dir = TempDir::new().unwrap();
     let log: String = (0..10_000).map(|n| format!("line {n}\n")).collect();

@@ -256,8 +256,11 @@ impl<'l> Known<'l> {
     fn begins(&self, begun: &[u8], arrived: bool) -> Option<String> {
         let begun = begun.strip_suffix(b"\r").unwrap_or(begun);
         let mut lines = self.by_text.iter();
-        let (line, _) =
-            lines.find(|(line, places)| places.is_empty() == arrived && line.starts_with(begun))?;
+        // One that has arrived whole has not left its last records alone to come.
+        let to_come = |&(n, _): &(usize, usize)| self.arrived[n] == 0;
+        let (line, _) = lines.find(|(line, places)| {
+            places.iter().any(to_come) != arrived && line.starts_with(begun)
+        })?;
         Some(String::from_utf8_lossy(line).into_owned())
     }
 
@@ -427,6 +430,65 @@ mod tests {
         assert_eq!(damage(&["[rest]x"]), [Damage::Garbled("[rest]x".into())]);
     }
 
+    /// Whether this is all that should have arrived, and nothing else.
+    fn is_sound(bytes: Vec<u8>) -> bool {
+        let wire = Wire {
+            times: vec![Nanos(7); bytes.len()],
+            bytes,
+            ..Wire::default()
+        };
+        let checked = check(&logged(), &wire);
+        let faults = checked.damage.len() + checked.unfinished.len() + checked.sent_again;
+        faults == 0 && (checked.arrived, checked.missing, checked.told) == (5, 0, 0)
+    }
+
+    #[test]
+    fn whatever_is_dropped_changed_or_comes_twice_is_found() {
+        let long = long();
+        let lines = [ONE, TWO, URGENT, THREE, &long].map(|line| format!("{line}\r\n"));
+        let whole = lines.concat().into_bytes();
+        assert!(is_sound(whole.clone()));
+        let changed = |at: usize, with: &[u8]| {
+            let mut bytes = whole.clone();
+            bytes.splice(at..=at, with.iter().copied());
+            bytes
+        };
+        for (at, &byte) in whole.iter().enumerate() {
+            // A CR alone says nothing of a line, and the urgent line may come anywhere.
+            if byte == b'\r' {
+                continue;
+            }
+            assert!(!is_sound(changed(at, &[])), "without byte {at}");
+            assert!(
+                !is_sound(changed(at, &[byte ^ 1])),
+                "with bit 0 of {at} flipped"
+            );
+            assert!(
+                !is_sound(changed(at, &[byte, byte])),
+                "with byte {at} twice"
+            );
+            assert!(!is_sound(whole[..at].to_vec()), "the first {at} bytes");
+        }
+        for n in 0..lines.len() {
+            let mut without = lines.to_vec();
+            let line = without.remove(n);
+            assert!(!is_sound(without.concat().into_bytes()), "without {line}");
+            for other in 0..lines.len() {
+                let mut twice = lines.to_vec();
+                twice.insert(other, line.clone());
+                assert!(!is_sound(twice.concat().into_bytes()), "twice {line}");
+                let mut swapped = lines.to_vec();
+                swapped.swap(n, other);
+                // An urgent line overtakes, so that its neighbours may change with it.
+                let in_order = |line: &&String| !line.contains("urgent");
+                let order =
+                    |lines: &[String]| lines.iter().filter(in_order).cloned().collect::<String>();
+                let is_same = order(&swapped) == order(&lines);
+                assert_eq!(is_sound(swapped.concat().into_bytes()), is_same);
+            }
+        }
+    }
+
     #[test]
     fn a_line_that_does_not_go_on_is_unfinished() {
         let begun = "[    0.000001] o[cut]";
@@ -436,5 +498,8 @@ mod tests {
         let again = checked(&[begun, ONE]);
         assert_eq!((again.unfinished.len(), again.sent_again), (0, 1));
         assert_eq!(checked(&["o[cut]"]).unfinished, [None]);
+        // As its last record alone would begin, too.
+        let again = checked(&[&long(), "[    0.000004] xx[cut]"]);
+        assert_eq!((again.unfinished, again.sent_again), (vec![], 1));
     }
 }

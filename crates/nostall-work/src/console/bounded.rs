@@ -7,6 +7,9 @@ use nostall_io::{Clock, Nanos, Registers};
 
 use super::{Context, Cpu, Hold, Path, Role, Serial};
 
+/// After a slice, which is to be as short; a host may have taken the CPU away meanwhile.
+const LONGEST_PAUSE: Nanos = Nanos::from_micros(100);
+
 /// A log ring that is drained in slices, by whoever logs or has a timer when the port
 /// takes more.
 #[derive(Debug)]
@@ -45,14 +48,18 @@ where
 
     fn slice_at(&self, cpu: &impl Cpu, context: Context, priority: Priority, from: Nanos) -> Role {
         let sent = self.drain.bytes();
-        match self.drain.slice(cpu.id() as u16, priority, from) {
-            Next::At(at) => self.come_back(cpu, at),
+        let next = self.drain.slice(cpu.id() as u16, priority, from);
+        let until = cpu.now();
+        // For as long the CPU is others', even if the port takes more at once: slices that
+        // follow one another are one to whoever waits for the CPU.
+        let pause = (until - from).min(LONGEST_PAUSE);
+        match next {
+            Next::At(at) => self.come_back(cpu, at.max(until + pause)),
             Next::Busy => return Role::Left,
             // Others may have left it to us, and nobody may ever log again.
-            Next::Backlog => self.come_back(cpu, cpu.now()),
+            Next::Backlog => self.come_back(cpu, until + pause),
             Next::Empty => {}
         }
-        let until = cpu.now();
         if until > from {
             cpu.held(Hold {
                 context,
@@ -89,7 +96,7 @@ where
     fn timer(&self, cpu: &impl Cpu) {
         let now = cpu.now();
         if now >= Nanos(self.ready_at.load(Ordering::Relaxed)) {
-            // In an interrupt, but nobody waits in it: a slice is as short here.
+            // In an interrupt, but the CPU was others' since the slice before.
             self.slice_at(cpu, Context::Task, Priority::Normal, now);
         }
     }

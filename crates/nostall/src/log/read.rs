@@ -36,18 +36,18 @@ pub struct Args {
 }
 
 const AFTER: &str = "\
-What was found goes to stderr: where a ring is, how many records it shows, and how many
-are unfinished (begun when the machine died) or damaged. Where several sinks have a place,
-printed is what all of them have sent; an emergency or a panic that was sent before its turn
-is shown all the same.
+What was found goes to stderr: where a ring is, how many records it shows, and
+how many are unfinished (begun when the machine died) or damaged. Where several
+sinks have a place, printed is what all of them have sent; an emergency or a
+panic that was sent before its turn is shown all the same.
 
-Text: a line each, as on the machine's console; control characters, bytes that are no
-UTF-8 and characters that turn the direction of writing are escapes.
+Text: a line each, as on the machine's console; control characters, bytes that
+are no UTF-8 and characters that turn the direction of writing are escapes.
 
-JSON: an object has schema (1), ring (its address), sequence, time_ns, cpu, level (as
-syslog's), priority (normal, emergency, panic), target, text, text_hex where the bytes
-are not UTF-8, continues and continued (parts of a long line), cut (the text was longer),
-printed; or schema, ring, sequence and unfinished.
+JSON: an object has schema (1), ring (its address), sequence, time_ns, cpu,
+level (as syslog's), priority (normal, emergency, panic), target, text, text_hex
+where the bytes are not UTF-8, continues and continued (parts of a long line),
+cut (the text was longer), printed; or schema, ring, sequence and unfinished.
 
 Examples:
   nostall log read ram                    # QEMU's memory-backend-file, share=on

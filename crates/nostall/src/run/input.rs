@@ -1,7 +1,8 @@
 //! What is sent.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use nostall_vm::uart::alphabet;
@@ -54,13 +55,19 @@ pub fn read(args: &Args) -> Result<Text> {
     })
 }
 
-fn read_file(path: &std::path::Path) -> Result<Vec<u8>> {
+/// The file of that name; `-` is standard input.
+pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    Ok(match path.to_str() {
+        Some("-") => Box::new(io::stdin().lock()),
+        _ => Box::new(File::open(path)?),
+    })
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // One byte more than is allowed tells that there is more, whatever the file
     // is: it may be a device without an end.
-    File::open(path)?
-        .take(LONGEST + 1)
-        .read_to_end(&mut bytes)?;
+    open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
     ensure!(!bytes.is_empty(), "the file is empty: nothing to send");
     ensure!(
         bytes.len() as u64 <= LONGEST,

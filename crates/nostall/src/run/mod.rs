@@ -112,8 +112,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME[:N]", value_parser = on::fault)]
     fault: Option<nostall_vm::model::Planned>,
 
-    /// Send this file instead of the boot log, or for console log this one instead of
-    /// the flood: as dmesg shows it, at the pace of its times
+    /// Send this file (- for standard input) instead of the boot log, or for console log
+    /// this one instead of the flood: as dmesg shows it, at the pace of its times
     #[arg(long, value_name = "FILE", conflicts_with = "bytes")]
     input: Option<PathBuf>,
 
@@ -134,7 +134,8 @@ pub struct Args {
           value_parser = clap::value_parser!(u32).range(1..=spi::MOST_FRAMES))]
     frames: Option<u32>,
 
-    /// The line's rate in baud (with console); 115200 if not given
+    /// The line's rate in baud (with console), 300 at least, in QEMU 9600; 115200 if not
+    /// given
     #[arg(long, value_name = "BAUD")]
     rate: Option<u32>,
 

@@ -1,6 +1,5 @@
 //! What is logged.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -101,7 +100,7 @@ pub fn read(args: &Args) -> Result<Log> {
 
 /// Of a log that gzip has compressed, what is in it.
 fn read_file(path: &Path) -> Result<Vec<u8>> {
-    let bytes = take(File::open(path)?)?;
+    let bytes = take(crate::run::input::open(path)?)?;
     if bytes.starts_with(&GZIP) {
         return take(MultiGzDecoder::new(bytes.as_slice())).context("gzip cannot read it");
     }

@@ -86,9 +86,10 @@ that never came; fired: reports of the detectors of lockups ({}) and stalls
 ({}); casc.: those that made their interrupt handler the console's owner.
 task, least: what a second task got of the CPUs, and of that where it got least;
 B/s, line: what arrived while there was something to send, and of what the line
-can take; lost: records that the ring lost, and says so; first, last: from a
-panic at {} until that byte of its text arrived; unsent: records that
-had not arrived when it was over (bounded: in {}).
+can take; lost: records that the ring lost, and says so.
+In a run with a panic, {} after the first line: first, last: how long
+until the first byte of its text had arrived, and the last; unsent: records
+that did not, of what was logged before (bounded sends for {} at most).
 print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints all there is,
 and hands over to who logs next, if somebody does; fifo-inline: the same by the
 FIFO; bounded: nostall-console.",

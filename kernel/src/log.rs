@@ -25,8 +25,13 @@ pub fn start(clock: MachineClock) {
     CLOCK.call_once(|| clock);
 }
 
+/// By which lines have it.
+pub fn clock() -> Option<&'static MachineClock> {
+    CLOCK.get()
+}
+
 fn now() -> Nanos {
-    CLOCK.get().map_or(Nanos::ZERO, Clock::now)
+    clock().map_or(Nanos::ZERO, Clock::now)
 }
 
 /// Logs a line.

@@ -34,7 +34,7 @@ mod arch;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use nostall_io::Processor;
+use nostall_io::{Clock, Nanos, Processor};
 use nostall_work::{Report, WorkList};
 
 use arch::Cpu;
@@ -91,14 +91,33 @@ static DYING: AtomicUsize = AtomicUsize::new(0);
 /// Who dies in here, or dies again, keeps what there is. Who comes after another CPU waits
 /// for it to end the machine; but not for ever, for it may be dead in here.
 fn leave_record() {
-    /// Looks: some times as long as all of it takes.
-    const PATIENCE: u32 = 10_000_000;
-
     let me = Cpu.id() + 1;
-    match DYING.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => pstore::last_words(),
-        Err(first) if first == me => {}
-        Err(_) => (0..PATIENCE).for_each(|_| Cpu.relax()),
+    // Nor does a handler come in between, which may print for seconds, or die.
+    Cpu.without_interrupts(|| {
+        match DYING.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => pstore::last_words(),
+            Err(first) if first == me => {}
+            Err(_) => wait_for_the_end(),
+        }
+    });
+}
+
+/// Until the CPU that is at it ends the machine. By the clock: looks are short where a CPU
+/// has nothing to relax, and that CPU's host may have it wait.
+fn wait_for_the_end() {
+    /// Longer than the record and all that is told take, on a busy host, too.
+    const PATIENCE: Nanos = Nanos::from_secs(10);
+    /// A dying machine's clock may stand still. More than there are in that time.
+    const LOOKS: u32 = u32::MAX;
+
+    // Without a clock there is no record to wait for either.
+    let Some(clock) = log::clock() else { return };
+    let deadline = clock.now() + PATIENCE;
+    for _ in 0..LOOKS {
+        if clock.now() >= deadline {
+            return;
+        }
+        Cpu.relax();
     }
 }
 

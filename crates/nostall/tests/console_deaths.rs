@@ -97,8 +97,15 @@ fn a_machine_that_dies_in_mid_flood_is_an_error_and_not_waited_for() {
         let children = Path::new("/proc")
             .join(told.recv().unwrap())
             .join("children");
+        let child = || fs::read_to_string(&children).unwrap();
+        let start = Instant::now();
+        while child().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(60), "no QEMU");
+            sleep(Duration::from_millis(10));
+        }
+        // What has not begun by then dies as well.
         sleep(Duration::from_secs(2));
-        let child = fs::read_to_string(children).unwrap();
+        let child = child();
         let kill = Command::new("kill").args(["-9", child.trim()]).status();
         assert!(kill.unwrap().success(), "{child}");
         let start = Instant::now();

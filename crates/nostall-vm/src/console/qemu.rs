@@ -15,7 +15,7 @@ use nostall_work::pstore::REGION;
 use nostall_work::{Report, Work};
 
 use super::bus::Wire;
-use super::check::{Logged, check};
+use super::check::{Checked, Logged, check};
 use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome, PanicRecord};
 use super::run::Experiment;
 use crate::guest::{Guest, Limits, Ran};
@@ -179,7 +179,8 @@ fn outcome(
     // A byte that was on its way when its CPU was stopped may have been counted, and not sent.
     let last = wire.times.last().copied().unwrap_or(told.start);
     wire.times.resize(wire.bytes.len(), last);
-    let checked = check(&logged, &wire);
+    let mut checked = check(&logged, &wire);
+    since_the_flood(&mut checked, told.start);
     let backlog = outcome::backlog(&checked);
     let frame = LineSettings::baud(experiment.rate).frame_time();
     Ok(Outcome {
@@ -199,6 +200,14 @@ fn outcome(
         checked,
         panic: told.panic.map(|at| PanicOutcome::of(at, &wire)),
     })
+}
+
+/// What the kernel logged as it came up is sent with the flood, and did not wait for the
+/// line before that.
+fn since_the_flood(checked: &mut Checked, start: Nanos) {
+    for (logged, _) in &mut checked.times {
+        *logged = (*logged).max(start);
+    }
 }
 
 /// What the guest told.
@@ -490,6 +499,18 @@ mod tests {
             assert!(limits.total < Duration::from_secs(120), "{profile:?}");
             assert!(limits.silence < limits.total && limits.start < limits.total);
         }
+    }
+
+    #[test]
+    fn what_was_logged_before_the_flood_has_not_waited_for_the_line() {
+        let ms = Nanos::from_millis;
+        let mut checked = Checked {
+            times: vec![(ms(1), ms(110)), (ms(100), ms(120)), (ms(130), ms(135))],
+            ..Checked::default()
+        };
+        assert_eq!(outcome::backlog(&checked), ms(124));
+        since_the_flood(&mut checked, ms(100));
+        assert_eq!(outcome::backlog(&checked), ms(25));
     }
 
     #[test]

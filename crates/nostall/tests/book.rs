@@ -11,6 +11,7 @@ fn chapters() -> Vec<(PathBuf, String)> {
         .unwrap()
         .map(|file| file.unwrap().path());
     files
+        .filter(|path| path.extension().is_some_and(|kind| kind == "md"))
         .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))
         .collect()
 }

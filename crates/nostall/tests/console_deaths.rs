@@ -1,6 +1,8 @@
 //! Floods that end badly, in QEMU: kernels that die, in whatever way, and what they leave.
 
 mod common;
+#[path = "common/flood.rs"]
+mod flood;
 #[path = "common/frozen.rs"]
 mod frozen;
 
@@ -13,25 +15,17 @@ use std::sync::mpsc;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use assert_cmd::cargo::cargo_bin;
 use common::qemu;
+use flood::{decoded, log};
 use frozen::Machine;
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
 use nostall_vm::console::Experiment;
-use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};
+use nostall_vm::qemu::{Error, Guest};
 use nostall_work::console::{LAST_WORDS, Strategy};
-use nostall_work::pstore::REGION;
-use nostall_work::{Failure, Work};
 use tempfile::TempDir;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
-
-/// So many lines, logged at once.
-fn log(lines: usize) -> String {
-    let line = |n| format!("[    1.000000] sd {n}:0:0:0: Attached scsi generic sg{n} type 0\n");
-    (0..lines).map(line).collect()
-}
 
 /// The kernel, given everything else by an experiment.
 const fn guest(qemu_args: &[OsString]) -> Guest<'_> {
@@ -117,51 +111,9 @@ fn a_machine_that_dies_in_mid_flood_is_an_error_and_not_waited_for() {
 
 #[test]
 fn whichever_way_a_kernel_dies_its_log_is_in_persistent_ram() {
-    let Some(qemu) = qemu("whichever_way_a_kernel_dies") else {
-        return;
-    };
-    let dir = TempDir::new().unwrap();
-    for (failure, words) in [
-        (Failure::Panic, &["panic: on purpose"][..]),
-        (
-            Failure::PanicInFlush,
-            &["on purpose, before the flush", "on purpose, in the flush"],
-        ),
-        (Failure::PanicEverywhere, &["on purpose, on CPU "]),
-        (Failure::StackOverflow, &["the stack is full"]),
-    ] {
-        let ram = GuestRam::new(128).unwrap();
-        let guest = Guest {
-            work: &[Work::Fail(failure)],
-            ram: Some(&ram),
-            ..guest(&[])
-        };
-        let ran = qemu.run_to_panic(&guest, &Limits::of(1, 0), &mut |_| {});
-        match ran {
-            Err(Error::Guest(_)) if failure == Failure::StackOverflow => {}
-            ran => drop(ran.unwrap()),
-        }
-        fs::write(dir.path().join("region"), ram.read(REGION).unwrap()).unwrap();
-        let log = decoded(dir.path(), "region");
-        assert!(log.contains("reference kernel, 3 CPUs\n"), "{log}");
-        for words in words {
-            assert!(log.contains(words), "{failure:?}: {log}");
-        }
+    if let Some(qemu) = qemu("whichever_way_a_kernel_dies") {
+        flood::dies_in_every_way(&qemu, KERNEL);
     }
-}
-
-/// The log of the dmesg record in this memory.
-fn decoded(dir: &Path, memory: &str) -> String {
-    let output = Command::new(cargo_bin("nostall"))
-        .args(["pstore", "decode", memory])
-        .current_dir(dir)
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    let (_, log) = text.split_once("\nPanic#1 Part1\n").expect("a record");
-    log.to_owned()
 }
 
 #[test]

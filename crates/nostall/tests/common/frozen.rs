@@ -1,4 +1,4 @@
-//! A PC of QEMU's that can be stopped between any two of its instructions, looked at, and
+//! A machine of QEMU's that can be stopped between any two of its instructions, looked at, and
 //! killed. When a kill from outside arrives, nobody knows; so tests that are about a
 //! moment freeze the machine, look whether this is it, and let it go on if not.
 
@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nostall_vm::qemu;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// Longer than anything here takes on a machine that is busy elsewhere.
@@ -22,12 +23,37 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Starts it with 4 CPUs and these words on the kernel's command line. Its RAM is the
+    /// Starts a PC with 4 CPUs and these words on the kernel's command line. Its RAM is the
     /// file `ram` in `dir`, with what an earlier one left there; what it sends and reports
     /// is in the files `serial` and `reports`.
+    #[allow(dead_code, reason = "not every test is about a PC")]
     pub fn start(dir: &Path, words: &str, input: &[u8]) -> Self {
+        Self::of(qemu::Machine::Q35, dir, words, input)
+    }
+
+    /// The same of this kind: a PC, or RISC-V's `virt`.
+    pub fn of(kind: qemu::Machine, dir: &Path, words: &str, input: &[u8]) -> Self {
+        let pc = "-chardev file,id=serial,path=serial -chardev file,id=reports,path=reports \
+                  -device isa-serial,chardev=serial,iobase=0x3f8,irq=4 \
+                  -device isa-debugcon,chardev=reports,iobase=0xe9 \
+                  -device isa-debug-exit,iobase=0xf4,iosize=4";
+        let virt = "-bios default -chardev file,id=serial,path=serial -serial chardev:serial \
+                    -chardev file,id=reports,path=reports \
+                    -semihosting-config enable=on,target=native,chardev=reports";
+        let (qemu, kernel, devices): (_, &[u8], _) = match kind {
+            qemu::Machine::Q35 => (
+                "qemu-system-x86_64",
+                include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
+                pc,
+            ),
+            qemu::Machine::Virt => (
+                "qemu-system-riscv64",
+                include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
+                virt,
+            ),
+            other => panic!("no test freezes a {other}"),
+        };
         let file = |name: &str| dir.join(name);
-        let kernel = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
         fs::write(file("kernel"), kernel).unwrap();
         fs::write(file("input"), input).unwrap();
         let ram = File::options()
@@ -36,16 +62,14 @@ impl Machine {
             .truncate(false)
             .open(file("ram"));
         ram.unwrap().set_len(MEBIBYTES << 20).unwrap();
-        let args = "-machine q35,memory-backend=ram -smp 4 -m 128M -accel tcg -nodefaults \
-                    -no-user-config -no-reboot -display none -kernel kernel \
-                    -object memory-backend-file,id=ram,share=on,size=128M,mem-path=ram \
-                    -chardev file,id=serial,path=serial -chardev file,id=reports,path=reports \
-                    -device isa-serial,chardev=serial,iobase=0x3f8,irq=4 \
-                    -device isa-debugcon,chardev=reports,iobase=0xe9 \
-                    -device isa-debug-exit,iobase=0xf4,iosize=4";
-        let mut command = Command::new("qemu-system-x86_64");
+        let args = "-smp 4 -m 128M -accel tcg -nodefaults -no-user-config -no-reboot \
+                    -display none -kernel kernel \
+                    -object memory-backend-file,id=ram,share=on,size=128M,mem-path=ram";
+        let mut command = Command::new(qemu);
         command
+            .args(["-machine", &format!("{kind},memory-backend=ram")])
             .args(args.split_whitespace())
+            .args(devices.split_whitespace())
             .args(["-append", &format!("cpus=4 {words}")])
             .current_dir(dir)
             .stdin(Stdio::null())

@@ -1,0 +1,126 @@
+//! What the tests of floods share.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+use nostall_vm::qemu::{self, Error, Guest, GuestRam, Limits, Qemu};
+use nostall_work::pstore::REGION;
+use nostall_work::{Failure, Work};
+use tempfile::TempDir;
+
+use crate::frozen::Machine;
+
+/// The command, run in this folder.
+pub fn nostall(dir: &Path, args: &[&str]) -> Output {
+    Command::new(cargo_bin("nostall"))
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// So many lines, logged at once.
+pub fn log(lines: usize) -> String {
+    let line = |n| format!("[    1.000000] sd {n}:0:0:0: Attached scsi generic sg{n} type 0\n");
+    (0..lines).map(line).collect()
+}
+
+/// The log of the dmesg record in this memory.
+#[allow(dead_code, reason = "not every test leaves one")]
+pub fn decoded(dir: &Path, memory: &str) -> String {
+    let output = nostall(dir, &["pstore", "decode", memory]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (_, log) = text.split_once("\nPanic#1 Part1\n").expect("a record");
+    log.to_owned()
+}
+
+/// A kernel that dies leaves its log in persistent RAM, whichever way it dies.
+#[allow(dead_code, reason = "not every test has one die")]
+pub fn dies_in_every_way(qemu: &Qemu, kernel: &[u8]) {
+    let dir = TempDir::new().unwrap();
+    for (failure, words) in [
+        (Failure::Panic, &["panic: on purpose"][..]),
+        (
+            Failure::PanicInFlush,
+            &["on purpose, before the flush", "on purpose, in the flush"],
+        ),
+        (Failure::PanicEverywhere, &["on purpose, on CPU "]),
+        (Failure::StackOverflow, &["the stack is full"]),
+    ] {
+        let ram = GuestRam::new(128).unwrap();
+        let guest = Guest {
+            kernel,
+            cpus: 3,
+            work: &[Work::Fail(failure)],
+            repeat: 1,
+            input: &[],
+            ram: Some(&ram),
+            drives: &[],
+            qemu_args: &[],
+        };
+        let ran = qemu.run_to_panic(&guest, &Limits::of(1, 0), &mut |_| {});
+        match ran {
+            Err(Error::Guest(_)) if failure == Failure::StackOverflow => {}
+            ran => drop(ran.unwrap()),
+        }
+        fs::write(dir.path().join("region"), ram.read(REGION).unwrap()).unwrap();
+        let log = decoded(dir.path(), "region");
+        assert!(log.contains("reference kernel, 3 CPUs\n"), "{log}");
+        for words in words {
+            assert!(log.contains(words), "{failure:?}: {log}");
+        }
+    }
+}
+
+/// What somebody finds who has the memory of a dead machine and the log of its serial line
+/// must fit together: each record is in one of them, and at most the one that was on its way
+/// is in both. `sent`: what the kernel has sent, of the file with that log.
+#[allow(dead_code, reason = "not every test kills a machine")]
+pub fn killed_in_mid_flood(kind: qemu::Machine, sent: impl Fn(&Path) -> Vec<u8>) {
+    /// All at once, and more than the line sends in 20 s.
+    const LINES: usize = 4_000;
+    let dir = TempDir::new().unwrap();
+    let serial = || sent(&dir.path().join("serial"));
+    let read = |args: &[&str]| {
+        let output = nostall(dir.path(), &[&["log", "read", "ram"], args].concat());
+        let out = String::from_utf8(output.stdout).unwrap();
+        (out, String::from_utf8(output.stderr).unwrap())
+    };
+    let flood = log(LINES);
+    let words = "repeat=1 console:bounded:115200:1";
+    let guest = Machine::of(kind, dir.path(), words, flood.as_bytes());
+    guest.kill_when(|| serial().len() > 2_000 && read(&["--all"]).0.lines().count() > LINES);
+
+    let (all, _) = read(&["--all"]);
+    let (left, told) = read(&[]);
+    let (all, left): (Vec<_>, Vec<_>) = (all.lines().collect(), left.lines().collect());
+    assert!(told.contains(", printed up to "), "{told}");
+    assert!(!told.contains("unfinished") && !told.contains("damaged"));
+    // All that was to be logged is in the ring, once.
+    let texts = |lines: &[&str]| {
+        let texts = lines.iter().map(|line| line.split_once("] ").unwrap().1);
+        let mut texts: Vec<_> = texts.map(str::to_owned).collect();
+        texts.sort_unstable();
+        texts
+    };
+    let first = ["[    0.000000] nostall's reference kernel, 4 CPUs"];
+    let lines: Vec<_> = first.into_iter().chain(flood.lines()).collect();
+    assert_eq!(texts(&all), texts(&lines));
+
+    let serial = String::from_utf8(serial()).unwrap();
+    let mut printed: Vec<_> = serial.split("\r\n").collect();
+    // The kill cut it, maybe before its first byte.
+    let cut = printed.pop().unwrap();
+    assert!(all.starts_with(&printed), "printed as logged");
+    assert!(all[printed.len()].starts_with(cut.trim_end()), "{cut}");
+    assert!(all.ends_with(&left), "the rest of what was logged");
+    assert!(printed.len() > 20 && left.len() > LINES / 2);
+    // A line whose last bytes had just been sent.
+    let both = (printed.len() + left.len()).checked_sub(all.len());
+    assert!(matches!(both, Some(0 | 1)), "{both:?} of {}", printed.len());
+}

@@ -55,14 +55,12 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-uart nostall-work
 
+# All at once, so that no CPU waits.
 no_std:
 	@scripts/setup no_std $(SMALL_TARGETS)
-	@for target in $(SMALL_TARGETS); do \
-		echo "no_std: $$target"; \
-		cargo build --quiet --locked $(NO_STD_CRATES:%=--package %) \
-			--features nostall-console/log,nostall-uart/embedded-io-async \
-			--features nostall-pci/pci_types,nostall-pci/virtio-drivers --target $$target || exit 1; \
-	done
+	cargo build --locked $(SMALL_TARGETS:%=--target %) $(NO_STD_CRATES:%=--package %) \
+		--features nostall-console/log,nostall-uart/embedded-io-async \
+		--features nostall-pci/pci_types,nostall-pci/virtio-drivers
 
 msrv:
 	@scripts/setup msrv
@@ -80,7 +78,7 @@ MIRI = MIRIFLAGS='-Zmiri-disable-isolation $(1)' \
 	cargo +$$(scripts/setup print-nightly) miri test --locked --package
 # Without AVX2, what needs it would not run. It does not allocate where it is unsafe; its
 # tests do, and leak.
-MIRI_PSTORE = PROPTEST_CASES=2 RUSTFLAGS=-Ctarget-feature=+avx2 \
+MIRI_PSTORE = PROPTEST_CASES=1 RUSTFLAGS=-Ctarget-feature=+avx2 \
 	$(call MIRI,-Zmiri-ignore-leaks) nostall-pstore --lib --target-dir target/miri-pstore
 
 miri-io:

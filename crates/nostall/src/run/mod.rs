@@ -191,7 +191,7 @@ Examples:
                                     as if it were bare metal
   nostall run pci --on kvm          and from memory that the guest can read
   nostall run console --on qemu --qemu-arg=-icount --qemu-arg=shift=5,sleep=off
-                                    exact: one instruction, 32 ns; one CPU at a time
+                                    the same each time: 32 ns an instruction
   nostall run uart --machine virt   a RISC-V machine's serial port
   nostall run pci --machine virt    by ECAM alone, assigned by our kernel
   nostall run spi                   a flash, an SD card, and a busy bus

@@ -190,8 +190,6 @@ Examples:
   nostall run pci --qemu-arg=-cpu --qemu-arg=max,-hypervisor
                                     as if it were bare metal
   nostall run pci --on kvm          and from memory that the guest can read
-  nostall run console --on qemu --qemu-arg=-icount --qemu-arg=shift=5,sleep=off
-                                    the same each time: 32 ns an instruction
   nostall run uart --machine virt   a RISC-V machine's serial port
   nostall run pci --machine virt    by ECAM alone, assigned by our kernel
   nostall run spi                   a flash, an SD card, and a busy bus
@@ -203,6 +201,8 @@ Examples:
   nostall run console --report flood.svg
                                     and a picture of it
   nostall run console --on qemu     a part of it by a kernel, in real time
+  nostall run console --on qemu --qemu-arg=-icount --qemu-arg=shift=5,sleep=off
+                                    the same each time: 32 ns an instruction
   nostall run uart pstore           both, one after the other";
 
 /// A path of I/O.

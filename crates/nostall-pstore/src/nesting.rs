@@ -388,9 +388,9 @@ mod tests {
     const DATA: usize = 24 * 9 + 10;
 
     /// Miri is too slow for every step.
-    const STEPS: usize = if cfg!(miri) { 11 } else { 1 };
+    const STEPS: usize = if cfg!(miri) { 29 } else { 1 };
     /// Let alone for every two.
-    const PAIRS: usize = if cfg!(miri) { 29 } else { 1 };
+    const PAIRS: usize = if cfg!(miri) { 61 } else { 1 };
 
     type Tested = Nesting<'static, Interrupted<'static>, OwnCounter>;
 
@@ -481,7 +481,7 @@ mod tests {
 
     #[test]
     fn a_handler_may_record_at_every_step_and_nothing_is_lost() {
-        for before in (0..12).step_by(STEPS) {
+        for before in (0..12).step_by(if cfg!(miri) { 11 } else { 1 }) {
             for when in (0..).step_by(STEPS) {
                 let recorder = recorder(before);
                 let handler = recorder.clone();

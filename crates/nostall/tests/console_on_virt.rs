@@ -12,10 +12,8 @@ use std::fs;
 use std::path::Path;
 
 use common::qemu_for;
-use flood::{log, nostall};
 use nostall_vm::qemu::Machine;
 use nostall_work::FIRMWARE_DONE;
-use tempfile::TempDir;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64"));
 
@@ -24,53 +22,9 @@ fn a_guest_loses_nothing_sends_nothing_twice_and_brings_its_panic_without_an_nmi
     if qemu_for("a_guest_loses_nothing", Machine::Virt).is_none() {
         return;
     }
-    let dir = TempDir::new().unwrap();
-    fs::write(dir.path().join("log"), log(50)).unwrap();
     // The machine is QEMU's, which need not be said.
-    let args = "run console --machine virt --input log --cpus 3 --panic-at 0.1 \
-                --json figures --report flood.svg";
-    let output = nostall(dir.path(), &args.split_whitespace().collect::<Vec<_>>());
-    let out = String::from_utf8(output.stdout).unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}{out}");
-    assert_eq!(stderr, "", "nothing but the answer");
-    assert!(!out.contains("FAILS"), "{out}");
-    for line in out.lines() {
-        assert!(line.len() <= 80 && line == line.trim_end(), "{line}");
-    }
-    assert!(out.contains(", virt, 3 CPUs on "), "{out}");
+    let out = flood::replayed(Machine::Virt, "--machine virt");
     assert!(out.contains("\nNothing here interrupts a CPU that has masked interrupts"));
-    assert_eq!(out.matches("lines once, as logged").count(), 3, "{out}");
-    assert_eq!(out.matches("brings all of a panic's text").count(), 3);
-    assert_eq!(out.matches("text in persistent RAM").count(), 3);
-
-    let figures = fs::read_to_string(dir.path().join("figures")).unwrap();
-    let figures: serde_json::Value = serde_json::from_str(&figures).unwrap();
-    assert_eq!(figures["host"]["machine"], "virt");
-    let results = figures["results"].as_array().unwrap();
-    let of = |strategy: &str, metric: &str| {
-        let found = results
-            .iter()
-            .find(|result| result["strategy"] == strategy && result["metric"] == metric);
-        let found = found.unwrap_or_else(|| panic!("{strategy} {metric}"));
-        assert_eq!(
-            (&found["path"], &found["on"]),
-            (&"console".into(), &"qemu".into())
-        );
-        found["value"].as_f64().unwrap()
-    };
-    for strategy in ["print-inline", "fifo-inline", "bounded"] {
-        // The line is never faster than its rate: 11,520 bytes a second.
-        let rate = of(strategy, "bytes_per_second");
-        assert!(rate > 0.0 && rate < 11_600.0, "{strategy}: {rate}");
-        assert_eq!(of(strategy, "records_lost"), 0.0);
-        assert!(of(strategy, "longest_hold_ns") > 0.0);
-        let first = of(strategy, "panic_first_byte_ns");
-        assert!(first > 0.0 && first < of(strategy, "panic_last_byte_ns"));
-    }
-    assert!(of("bounded", "second_task_share") > 0.0);
-    let svg = fs::read_to_string(dir.path().join("flood.svg")).unwrap();
-    assert_eq!(svg.matches("class=\"lane\"").count(), 2 * 3 * 3);
 }
 
 #[test]

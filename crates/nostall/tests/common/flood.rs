@@ -28,6 +28,65 @@ pub fn log(lines: usize) -> String {
     (0..lines).map(line).collect()
 }
 
+/// Replayed in real time on this machine, which is chosen by `on`, with a panic besides, a
+/// flood loses nothing and sends nothing twice. What the command said.
+#[allow(dead_code, reason = "not every test has the command replay one")]
+pub fn replayed(kind: qemu::Machine, on: &str) -> String {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("log"), log(50)).unwrap();
+    let args = format!(
+        "run console {on} --input log --cpus 3 --panic-at 0.1 --json figures --report flood.svg"
+    );
+    let args: Vec<_> = args.split_whitespace().collect();
+    let output = nostall(dir.path(), &args);
+    let out = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}{out}");
+    assert_eq!(stderr, "", "nothing but the answer");
+    assert!(!out.contains("FAILS"), "{out}");
+    for line in out.lines() {
+        assert!(line.len() <= 80 && line == line.trim_end(), "{line}");
+    }
+    assert!(out.contains(&format!(", {kind}, 3 CPUs on ")), "{out}");
+    assert_eq!(out.matches("lines once, as logged").count(), 3, "{out}");
+    assert_eq!(out.matches("brings all of a panic's text").count(), 3);
+    assert_eq!(out.matches("text in persistent RAM").count(), 3);
+
+    let figures = fs::read_to_string(dir.path().join("figures")).unwrap();
+    let figures: serde_json::Value = serde_json::from_str(&figures).unwrap();
+    assert_eq!(figures["host"]["machine"], kind.to_string());
+    let results = figures["results"].as_array().unwrap();
+    let of = |strategy: &str, metric: &str| {
+        let found = results.iter().find(|result| {
+            assert_eq!(
+                (&result["path"], &result["on"]),
+                (&"console".into(), &"qemu".into())
+            );
+            result["strategy"] == strategy && result["metric"] == metric
+        });
+        let found = found.unwrap_or_else(|| panic!("{strategy} {metric}"));
+        found["value"].as_f64().unwrap()
+    };
+    for strategy in ["print-inline", "fifo-inline", "bounded"] {
+        // The line is never faster than its rate: 11,520 bytes a second.
+        let rate = of(strategy, "bytes_per_second");
+        assert!(rate > 0.0 && rate < 11_600.0, "{strategy}: {rate}");
+        assert_eq!(of(strategy, "records_lost"), 0.0);
+        assert!(of(strategy, "longest_hold_ns") > 0.0);
+        assert!(of(strategy, "delay_max_ns") > 0.0);
+        let first = of(strategy, "panic_first_byte_ns");
+        assert!(first > 0.0 && first < of(strategy, "panic_last_byte_ns"));
+        assert!(of(strategy, "panic_record_bytes") > 400.0, "{strategy}");
+        let shares = ["second_task_least_share", "second_task_share"];
+        let [least, share] = shares.map(|metric| of(strategy, metric));
+        assert!(0.0 <= least && least <= share && share <= 1.0, "{strategy}");
+    }
+    assert!(of("bounded", "second_task_share") > 0.0);
+    let svg = fs::read_to_string(dir.path().join("flood.svg")).unwrap();
+    assert_eq!(svg.matches("class=\"lane\"").count(), 2 * 3 * 3);
+    out
+}
+
 /// The log of the dmesg record in this memory.
 #[allow(dead_code, reason = "not every test leaves one")]
 pub fn decoded(dir: &Path, memory: &str) -> String {

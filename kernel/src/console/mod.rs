@@ -58,6 +58,12 @@ static STOPPED: AtomicUsize = AtomicUsize::new(0);
 struct Experiment<P: 'static> {
     flood: Flood<'static, P>,
     path: &'static P,
+    setting: Setting,
+}
+
+/// What is the same whatever the path.
+#[derive(Clone, Copy)]
+struct Setting {
     port: &'static Port,
     clock: MachineClock,
     item: u16,
@@ -97,48 +103,38 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
     let serial = Serial::new(console);
     let start = clock.now() + BEFORE;
     let panic_at = job.panic_at.map(|ms| start + Nanos::from_millis(ms.into()));
+    let setting = Setting {
+        port,
+        clock,
+        item,
+        cpus,
+        start,
+        panic_at,
+    };
     let running: &'static (dyn Run + Sync) = match job.strategy {
         Strategy::Bounded => {
             let path = BOUNDED.call_once(|| Bounded::new(&log::RING, serial));
-            let flood = flood(path, log, start, cpus, job.haste);
-            BOUNDED_FLOOD.call_once(|| Experiment {
-                flood,
-                path,
-                port,
-                clock,
-                item,
-                cpus,
-                start,
-                panic_at,
-            })
+            BOUNDED_FLOOD.call_once(|| Experiment::new(path, log, job.haste, setting))
         }
         Strategy::PrintInline | Strategy::FifoInline => {
             let path = INLINE.call_once(|| Inline::new(&log::RING, serial));
-            let flood = flood(path, log, start, cpus, job.haste);
-            INLINE_FLOOD.call_once(|| Experiment {
-                flood,
-                path,
-                port,
-                clock,
-                item,
-                cpus,
-                start,
-                panic_at,
-            })
+            INLINE_FLOOD.call_once(|| Experiment::new(path, log, job.haste, setting))
         }
     };
     RUNNING.call_once(|| running);
     running.run();
 }
 
-fn flood<P: Path>(
-    path: &'static P,
-    log: &'static [u8],
-    start: Nanos,
-    cpus: u16,
-    haste: u32,
-) -> Flood<'static, P> {
-    Flood::new(path, log, start, &CPUS[..cpus.into()], &DELAYS).hasten(haste)
+impl<P: Path> Experiment<P> {
+    fn new(path: &'static P, log: &'static [u8], haste: u32, setting: Setting) -> Self {
+        let cpus = &CPUS[..setting.cpus.into()];
+        let flood = Flood::new(path, log, setting.start, cpus, &DELAYS).hasten(haste);
+        Self {
+            flood,
+            path,
+            setting,
+        }
+    }
 }
 
 /// This CPU's timer has interrupted it.
@@ -181,31 +177,31 @@ fn stop_others(clock: &MachineClock, cpus: u16) {
 impl<P: Path + Sync> Run for Experiment<P> {
     fn run(&self) {
         let errand = |cpu: usize| {
-            let this = ThisCpu::new(&self.clock, self.cpus);
+            let this = ThisCpu::new(&self.setting.clock, self.setting.cpus);
             // Not all at once, as Linux's are not.
-            let phase = TICK * (cpu as u64 + 1) / u64::from(self.cpus);
-            TIMERS[cpu].start(&self.clock, self.start + phase);
-            self.clock.wait_until(self.start);
+            let phase = TICK * (cpu as u64 + 1) / u64::from(self.setting.cpus);
+            TIMERS[cpu].start(&self.setting.clock, self.setting.start + phase);
+            self.setting.clock.wait_until(self.setting.start);
             self.flood.run(&this);
             // A panic comes even if all has been sent before.
-            while self.panic_at.is_some() || !self.flood.is_over() {
+            while self.setting.panic_at.is_some() || !self.flood.is_over() {
                 this.sleep_until(this.now() + TICK);
             }
             TIMERS[cpu].stop();
         };
-        crew::together(self.cpus, &errand, &self.clock, BOUND);
+        crew::together(self.setting.cpus, &errand, &self.setting.clock, BOUND);
         self.tell(None);
     }
 
     fn on_timer(&self) {
-        let this = ThisCpu::new(&self.clock, self.cpus);
+        let this = ThisCpu::new(&self.setting.clock, self.setting.cpus);
         let timer = &TIMERS[this.id()];
         if !timer.is_on() {
             return;
         }
-        timer.handle(&self.clock, || {
+        timer.handle(&self.setting.clock, || {
             self.panic_if_due(&this);
-            let due = timer.due(self.clock.now());
+            let due = timer.due(self.setting.clock.now());
             if let Some(missed) = due.tick {
                 self.flood.tick(&this, missed, |fired: Fired| {
                     outcome::keep_fired(this.id(), fired);
@@ -214,14 +210,14 @@ impl<P: Path + Sync> Run for Experiment<P> {
             if due.alarm {
                 self.flood.timer(&this);
             }
-            timer.set(&self.clock);
+            timer.set(&self.setting.clock);
         });
     }
 
     fn on_call(&self) {
-        let this = ThisCpu::new(&self.clock, self.cpus);
+        let this = ThisCpu::new(&self.setting.clock, self.setting.cpus);
         let told = TOLD.load(Ordering::Acquire);
-        if told != NOT_YET && this.id() + 1 == usize::from(self.cpus) {
+        if told != NOT_YET && this.id() + 1 == usize::from(self.setting.cpus) {
             self.panic(&this, Nanos(told));
         }
     }
@@ -230,10 +226,10 @@ impl<P: Path + Sync> Run for Experiment<P> {
 impl<P: Path + Sync> Experiment<P> {
     /// The last CPU panics, in whatever it is doing: told by one of the others.
     fn panic_if_due(&self, this: &ThisCpu<'_>) {
-        let now = self.clock.now();
-        let is_due = self.panic_at.is_some_and(|at| now >= at);
-        let is_last = this.id() + 1 == usize::from(self.cpus);
-        if !is_due || (is_last && self.cpus > 1) || !tell_to_panic(now) {
+        let now = self.setting.clock.now();
+        let is_due = self.setting.panic_at.is_some_and(|at| now >= at);
+        let is_last = this.id() + 1 == usize::from(self.setting.cpus);
+        if !is_due || (is_last && self.setting.cpus > 1) || !tell_to_panic(now) {
             return;
         }
         if is_last {
@@ -255,15 +251,15 @@ impl<P: Path + Sync> Experiment<P> {
 
     fn tell(&self, panic: Option<Nanos>) {
         // All of it arrives.
-        let end = self.clock.now().max(self.port.free_at());
-        self.clock.wait_until(end);
+        let end = self.setting.clock.now().max(self.setting.port.free_at());
+        self.setting.clock.wait_until(end);
         outcome::tell(&outcome::Flooded {
-            item: self.item,
-            cpus: self.cpus,
-            start: self.start,
+            item: self.setting.item,
+            cpus: self.setting.cpus,
+            start: self.setting.start,
             end,
             lost: self.path.lost(),
-            port: self.port,
+            port: self.setting.port,
             panic,
         });
     }

@@ -37,6 +37,10 @@ impl Tracer for () {
 /// microseconds; a machine that is busy elsewhere may stop for seconds.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(5);
 
+/// Sleeps after which a stage gives up although its clock has not reached the deadline.
+/// A clock that stops or jumps back then ends the wait too.
+const MOST_SLEEPS: u32 = 1_000_000;
+
 /// How a stage sleeps until a neighbour has moved some blocks.
 pub trait Sleep {
     /// Gives the CPU away unless `ready`, which may be so at any time, until
@@ -250,7 +254,7 @@ impl<T: Tracer, C: Clock, S: Sleep> Task<T, C, S> {
             return Ok(slot);
         }
         let deadline = self.clock.now() + LONGEST_WAIT;
-        loop {
+        for _ in 0..MOST_SLEEPS {
             sleeps.store(true, Ordering::Relaxed);
             // See `Pipe::put`.
             fence(Ordering::SeqCst);
@@ -260,8 +264,9 @@ impl<T: Tracer, C: Clock, S: Sleep> Task<T, C, S> {
                 return Ok(slot);
             }
             if self.clock.now() > deadline {
-                return Err(GaveUp);
+                break;
             }
         }
+        Err(GaveUp)
     }
 }

@@ -148,6 +148,7 @@ fn pass_on<T: Tracer, C: Clock, S: Sleep>(
 mod tests {
     extern crate std;
     use super::*;
+    use core::cell::Cell;
     use nostall_devices::VirtualClock;
     use nostall_io::HostClock;
     use std::boxed::Box;
@@ -210,5 +211,45 @@ mod tests {
         assert_eq!(alone(Stage::Reader), 64 << 10, "a pipe's fill");
         pipes.clear();
         assert_eq!(alone(Stage::Passer), 0);
+    }
+
+    #[test]
+    fn a_stage_gives_up_on_its_neighbour_whatever_its_clock_does() {
+        /// A clock whose readings are a function of their number.
+        struct Bad(Cell<u64>, fn(u64) -> u64);
+
+        impl Clock for Bad {
+            fn now(&self) -> Nanos {
+                self.0.set(self.0.get() + 1);
+                Nanos((self.1)(self.0.get()))
+            }
+        }
+
+        struct Spurious;
+
+        impl Sleep for Spurious {
+            fn sleep(&self, _: &dyn Fn() -> bool) {}
+
+            fn wake_others(&self) {}
+        }
+
+        const HOUR: u64 = Nanos::from_secs(3_600).0;
+        let clocks: [fn(u64) -> u64; 3] = [
+            |_| HOUR,
+            |reading| {
+                if reading <= 2 {
+                    2 * HOUR
+                } else {
+                    HOUR + reading
+                }
+            },
+            |reading| reading * HOUR,
+        ];
+        for clock in clocks {
+            let clock = Bad(Cell::new(0), clock);
+            let pipes = Box::new(Pipes::new());
+            let ran = pipes.run(Stage::Passer, 1, (), &clock, Spurious);
+            assert_eq!(ran.bytes, 0);
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
-use nostall_devices::uart::{Line, LineStatus, Transmit, Uart as Model};
+use nostall_devices::uart::{Line, LineStatus, Output, Transmit, Uart as Model};
 use nostall_io::HostClock;
 use nostall_uart::registers::{LSR, MCR, THR, mcr};
 use nostall_work::Window;
@@ -111,7 +111,7 @@ impl FromStr for Uart {
 /// The port, and what KVM does of it.
 pub struct Serial {
     way: Uart,
-    model: Model<HostClock, Vec<u8>>,
+    model: Model<HostClock, Output>,
     /// Transmit writes are being collected.
     collecting: bool,
     /// Transmit writes that have paid for nothing yet.
@@ -124,10 +124,11 @@ pub struct Serial {
 }
 
 impl Serial {
-    pub fn new(way: Uart, has_interrupts: bool) -> io::Result<Self> {
+    /// The port; its output waits in `output`.
+    pub fn new(way: Uart, has_interrupts: bool, output: Output) -> io::Result<Self> {
         Ok(Self {
             way,
-            model: Model::new(HostClock::new(), Line::AtOnce, Vec::new()),
+            model: Model::new(HostClock::new(), Line::AtOnce, output),
             collecting: false,
             credit: MOST_CREDIT,
             // What the guest reads beside a register of one byte.
@@ -137,9 +138,14 @@ impl Serial {
         })
     }
 
-    /// All that has been sent.
-    pub fn sent(&mut self) -> &mut Vec<u8> {
+    /// The bytes that the guest has sent and that wait to be taken.
+    pub fn sent(&mut self) -> &mut Output {
         self.model.sink_mut()
+    }
+
+    /// Bytes that the guest has sent and that were dropped.
+    pub fn lost(&self) -> u64 {
+        self.model.lost()
     }
 
     /// The register that lies at `place`, or `None` if this port is not there.

@@ -1,8 +1,8 @@
 //! What a VMM is told to map, unmap and change, and what it saves.
 
 use nostall_devices::pci::{
-    Address, Change, Class, Contents, Function, HostBridge, MAX_RUNS, Run, Shadow, ShadowMemory,
-    Topology, VirtualBus, Volatile,
+    Address, Change, Class, Contents, Function, HostBridge, MAX_RUNS, PortType, Run, Shadow,
+    ShadowMemory, Topology, VirtualBus, Volatile,
 };
 use nostall_io::{Counting, Registers};
 
@@ -253,4 +253,49 @@ fn a_function_vanishes_in_the_middle_of_a_scan() {
         assert_eq!(seen, [0x10f5_1af4, 0x10f5_1af4, !0, !0]);
         assert_eq!(ecam.read32(8 << 12), 0x10f5_1af4, "its neighbour stays");
     }
+}
+
+/// A bridge with `ports` root ports, each with one function behind it on a bus of its own.
+fn many_ports(ports: u8) -> HostBridge {
+    let mut bridge = HostBridge::new(0..=ports);
+    for n in 0..ports {
+        let port = Function::bridge(0x1af4, 0x10f1).express(PortType::RootPort);
+        let port = bridge.add(n / 8, n % 8, port.build().unwrap()).unwrap();
+        bridge.add_behind(port, 0, 0, function(false)).unwrap();
+        bridge.store(port, 0x18, &[0, n + 1, n + 1]).unwrap();
+    }
+    bridge
+}
+
+#[test]
+fn a_function_costs_one_page_of_host_memory_and_an_absent_one_none() {
+    let mut bridge = many_ports(240);
+    let mut shadow = Shadow::new(&bridge, 0..=255);
+    let mut memory = ShadowMemory::new();
+    let changes = shadow.follow(&bridge);
+    memory.apply(&changes, &shadow).unwrap();
+    // Still one mapping a bus.
+    assert_eq!(memory.counts().mappings, 241);
+    assert_eq!(memory.pages(), 240 + 240);
+    for page in (0..241 * 256).map(|page| page << 12) {
+        let (mut seen, mut answered) = ([0; 4], [1; 4]);
+        assert!(memory.read(page, &mut seen));
+        bridge.ecam_read(page, &mut answered);
+        assert_eq!(seen, answered, "page {page:#x}");
+    }
+    // Pulled out, a function gives its page back; put in again, it takes one.
+    let page = (3 << 3 | 1) << 12;
+    let id = bridge.at(Address::new(0, 3, 1).unwrap()).unwrap();
+    let port = bridge.remove(id).unwrap();
+    let changes = shadow.follow(&bridge);
+    assert_eq!(changes[0], Change::Clear(run(page, 0x1000)));
+    memory.apply(&changes, &shadow).unwrap();
+    assert_eq!(memory.pages(), 239 + 239);
+    let mut seen = [0; 4];
+    assert!(memory.read(page, &mut seen));
+    assert_eq!(seen, [0xff; 4]);
+    bridge.insert(id, port).unwrap();
+    let changes = shadow.follow(&bridge);
+    memory.apply(&changes, &shadow).unwrap();
+    assert_eq!(memory.pages(), 240 + 240);
 }

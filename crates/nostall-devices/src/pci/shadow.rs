@@ -1,6 +1,6 @@
 //! The ECAM window as memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::host_bridge::HostBridge;
@@ -38,7 +38,7 @@ pub enum Change {
     /// very run.
     Unmap(Run),
     /// Map this run, for reading alone. Its memory must hold its contents before:
-    /// [`Shadow::copy`] gives them.
+    /// [`Shadow::pages`] gives them, and everything else is all ones.
     Map(Run, Contents),
     /// Change bytes of memory that is mapped. Offset and length are multiples of
     /// 4; each such word is stored whole, for virtual CPUs may be reading it.
@@ -48,6 +48,9 @@ pub enum Change {
         /// What is there now.
         bytes: Vec<u8>,
     },
+    /// Make this part of a mapped run all ones: its functions are gone. Its pages need no
+    /// memory of their own any more.
+    Clear(Run),
 }
 
 /// A run of pages of one bus.
@@ -65,7 +68,8 @@ pub enum Contents {
     /// All ones, for good: nothing answers on this bus. One piece of memory can
     /// stand for all such runs.
     AllOnes,
-    /// A bus with functions on it; [`Change::Update`]s may come.
+    /// A bus with functions on it; [`Change::Update`]s and [`Change::Clear`]s may come.
+    /// The pages without a function are all ones and can share memory, too.
     Functions,
 }
 
@@ -126,6 +130,13 @@ impl Shadow {
         changes
     }
 
+    /// The functions' pages in a run as last told: where each starts, and its bytes. The
+    /// rest of the run is all ones.
+    pub fn pages(&self, run: Run) -> impl Iterator<Item = (u64, &[u8; SIZE])> {
+        let offsets = (run.offset..run.offset + run.length).step_by(SIZE);
+        offsets.filter_map(|offset| Some((offset, self.page(offset)?.bytes.as_deref()?)))
+    }
+
     /// Fills `to` with what the window holds from `offset` on, as last told; all
     /// ones where it traps.
     pub fn copy(&self, offset: u64, to: &mut [u8]) {
@@ -184,10 +195,19 @@ impl Bus {
         if self.runs.is_empty() {
             return;
         }
-        let present = self.pages.keys().chain(before.pages.keys());
-        let present: BTreeSet<u8> = present.copied().collect();
-        for devfn in present {
-            if let (Some(was), Some(is)) = (before.bytes(devfn), self.bytes(devfn)) {
+        let gone = before.pages.keys();
+        for &devfn in gone.filter(|devfn| !self.pages.contains_key(devfn)) {
+            changes.push(Change::Clear(Run {
+                offset: page_offset(start, devfn),
+                length: SIZE as u64,
+            }));
+        }
+        for (&devfn, page) in &self.pages {
+            let was = match before.pages.get(&devfn) {
+                Some(page) => page.bytes.as_deref(),
+                None => Some(&ALL_ONES),
+            };
+            if let (Some(was), Some(is)) = (was, &page.bytes) {
                 differences(page_offset(start, devfn), was, is, changes);
             }
         }
@@ -214,14 +234,6 @@ impl Bus {
             Contents::AllOnes
         } else {
             Contents::Functions
-        }
-    }
-
-    /// What memory shows; `None` if it traps.
-    fn bytes(&self, devfn: u8) -> Option<&[u8; SIZE]> {
-        match self.pages.get(&devfn) {
-            Some(page) => page.bytes.as_deref(),
-            None => Some(&ALL_ONES),
         }
     }
 }

@@ -5,10 +5,22 @@ use std::ops::RangeInclusive;
 
 use super::host_bridge::HostBridge;
 use super::registers::SIZE;
-use super::tree::Reached;
+use super::tree::{self, Reached};
+use crate::Credit;
 
 const BUS: u64 = 1 << 20;
 const PAGES: usize = 256;
+
+/// Exits that pay for a mapping made once more, and taken away. A hypervisor takes about as
+/// long for it as for some tens of exits.
+const MAP_PRICE: u32 = 100;
+
+/// Exits that pay for a page of a function that is built anew.
+const PAGE_PRICE: u32 = 1;
+
+/// Mappings for each bus that can be made at once: a guest gives out bus numbers at boot,
+/// after its firmware, and after a reset.
+const AHEAD: u32 = 4;
 
 /// How many mappings a bus can have. One that would need more has none.
 pub const MAX_RUNS: usize = 16;
@@ -16,11 +28,16 @@ pub const MAX_RUNS: usize = 16;
 /// A read-only view of a [`HostBridge`]'s ECAM window, for a VMM to map into its
 /// guest: then a configuration read is a read of memory, and no exit.
 ///
-/// It knows no hypervisor. After anything that may have changed the bridge (a
-/// guest's write by ports or ECAM, a device's own change), and before the guest
-/// goes on, the VMM lets it [`follow`](Self::follow), and does what it says, in
-/// order. Where nothing is mapped, reads trap and the bridge answers, with the
+/// It knows no hypervisor. After each of the guest's accesses that the bridge answered, by
+/// ports or ECAM, and after each device's own change, the VMM calls
+/// [`follow`](Self::follow) and makes the changes that it returns, in order, before the guest
+/// goes on. Where nothing is mapped, reads trap and the bridge answers, with the
 /// same bytes; writes always trap.
+///
+/// A guest pays for new mappings with exits, 100 for each and one for each function's page
+/// in it; four mappings for each bus are free. A bus that changes without that credit is
+/// unmapped and traps, and its own reads then earn the credit to map it again. So a guest that
+/// writes bus numbers back and forth slows itself down, and not its host.
 ///
 /// See [the module](super) for what changing a mapping costs.
 #[derive(Debug)]
@@ -29,6 +46,7 @@ pub struct Shadow {
     window_first: u8,
     buses: Vec<Bus>,
     version: Option<u64>,
+    credit: Credit,
 }
 
 /// What a VMM has to do, in order.
@@ -74,10 +92,13 @@ pub enum Contents {
 }
 
 /// A bus as the VMM was last told.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Bus {
+    /// Empty while it waits.
     pages: BTreeMap<u8, Page>,
     runs: Vec<Run>,
+    /// The price of mapping it, while there is not enough credit: all of it traps.
+    waits: Option<u32>,
 }
 
 /// A function as the VMM was last told.
@@ -100,33 +121,44 @@ impl Shadow {
         Self {
             first,
             window_first: *decoded.start(),
-            buses: (0..count).map(|_| Bus::default()).collect(),
+            buses: (0..count).map(|_| Bus::unmapped()).collect(),
             version: None,
+            credit: Credit::full(AHEAD * MAP_PRICE * count as u32),
         }
     }
 
-    /// What has changed since it was last called. Without a change this costs one
-    /// comparison; a changed register, one look at each function; new bus numbers,
-    /// or a function that came or went, a look at every bus.
+    /// Returns what has changed since it was last called, and counts one exit in the guest's
+    /// favour: call it once for each.
+    ///
+    /// Without a change this costs one look at each bus; a changed register, one look at
+    /// each function; new bus numbers, or a function that came or went, one walk over all
+    /// bridges and functions. Pages are built only of functions that changed or moved.
     ///
     /// It must always be given the bridge that it was made from.
     pub fn follow(&mut self, bridge: &HostBridge) -> Vec<Change> {
         let mut changes = Vec::new();
+        self.credit.earn(1);
         let now = bridge.tree.version;
-        let moved = self.version.is_none_or(|then| then < bridge.tree.moved);
-        if self.version == Some(now) {
-            return changes;
-        }
+        let then = self.version.replace(now);
+        let moved = then.is_none_or(|then| then < bridge.tree.moved);
+        let mut buses = self.buses.iter();
+        let routes = buses.any(|bus| bus.is_due(moved, &self.credit)).then(|| {
+            let first = *bridge.buses().start();
+            bridge.tree.buses(first)
+        });
         for (n, bus) in self.buses.iter_mut().enumerate() {
             let number = self.first + n as u8;
             let start = u64::from(number - self.window_first) * BUS;
-            if moved {
-                bus.draw(bridge, number, start, &mut changes);
-            } else {
+            let is_due = bus.is_due(moved, &self.credit);
+            if let Some(routes) = routes.as_ref().filter(|_| is_due) {
+                // The first time is the VMM's own doing.
+                let mut pays = |price| then.is_none() || self.credit.spend(price);
+                let route = routes[usize::from(number)];
+                bus.draw(bridge, route, start, &mut pays, &mut changes);
+            } else if then != Some(now) {
                 bus.refresh(bridge, start, &mut changes);
             }
         }
-        self.version = Some(now);
         changes
     }
 
@@ -168,48 +200,85 @@ impl Shadow {
 }
 
 impl Bus {
-    /// Draws the bus anew: functions may have come, gone or moved.
-    fn draw(&mut self, bridge: &HostBridge, number: u8, start: u64, changes: &mut Vec<Change>) {
-        let first = *bridge.buses().start();
-        let pages = bridge
-            .tree
-            .functions_on(first, number)
-            .map(|(devfn, reached)| (devfn, Page::of(bridge, reached)))
-            .collect();
-        let drawn = Self {
-            runs: runs(&pages, start),
-            pages,
-        };
-        if drawn.runs == self.runs && drawn.contents() == self.contents() {
-            drawn.differences(self, start, changes);
-        } else {
-            changes.extend(self.runs.iter().copied().map(Change::Unmap));
-            let contents = drawn.contents();
-            changes.extend(drawn.runs.iter().map(|&run| Change::Map(run, contents)));
+    /// All of it traps, until it is drawn for nothing.
+    const fn unmapped() -> Self {
+        Self {
+            pages: BTreeMap::new(),
+            runs: Vec::new(),
+            waits: Some(0),
         }
-        *self = drawn;
     }
 
-    /// What changes in memory, where the mappings stay.
-    fn differences(&self, before: &Self, start: u64, changes: &mut Vec<Change>) {
-        if self.runs.is_empty() {
+    /// Whether it has to be drawn anew: functions have moved, or it has waited long enough.
+    fn is_due(&self, moved: bool, credit: &Credit) -> bool {
+        self.waits.map_or(moved, |price| credit.covers(price))
+    }
+
+    /// Draws the bus anew: functions may have come, gone or moved. If that costs more than
+    /// the guest `pays`, all of it traps.
+    fn draw(
+        &mut self,
+        bridge: &HostBridge,
+        route: Option<tree::Bus>,
+        start: u64,
+        pays: &mut impl FnMut(u32) -> bool,
+        changes: &mut Vec<Change>,
+    ) {
+        let on_it = route.map(|bus| bridge.tree.functions_on(bus));
+        let on_it: BTreeMap<u8, Reached> = on_it.into_iter().flatten().collect();
+        let runs = runs(bridge, &on_it, start);
+        let is_new = |(devfn, reached): &(&u8, &Reached)| {
+            let page = self.pages.get(devfn);
+            page.is_none_or(|page| !page.shows(bridge, **reached))
+        };
+        let new = on_it.iter().filter(is_new).count() as u32;
+        let stays =
+            self.waits.is_none() && runs == self.runs && on_it.is_empty() == self.pages.is_empty();
+        let price = match stays {
+            true => new * PAGE_PRICE,
+            false => runs.len() as u32 * MAP_PRICE + on_it.len() as u32 * PAGE_PRICE,
+        };
+        if stays && new == 0 && on_it.len() == self.pages.len() {
             return;
         }
-        let gone = before.pages.keys();
-        for &devfn in gone.filter(|devfn| !self.pages.contains_key(devfn)) {
-            changes.push(Change::Clear(Run {
-                offset: page_offset(start, devfn),
-                length: SIZE as u64,
+        if price > 0 && !pays(price) {
+            changes.extend(self.runs.drain(..).map(Change::Unmap));
+            self.pages.clear();
+            self.waits = Some(price);
+            return;
+        }
+        self.waits = None;
+        if !stays {
+            changes.extend(self.runs.drain(..).map(Change::Unmap));
+        }
+        let mut before = std::mem::take(&mut self.pages);
+        for (devfn, reached) in on_it {
+            let was = before.remove(&devfn);
+            let page = match was {
+                Some(was) if was.shows(bridge, reached) => was,
+                was => {
+                    let page = Page::of(bridge, reached);
+                    if !self.runs.is_empty() {
+                        let was = was.as_ref().map_or(Some(&ALL_ONES), Page::bytes);
+                        differences(page_offset(start, devfn), was, page.bytes(), changes);
+                    }
+                    page
+                }
+            };
+            self.pages.insert(devfn, page);
+        }
+        if !self.runs.is_empty() {
+            changes.extend(before.keys().map(|&devfn| {
+                Change::Clear(Run {
+                    offset: page_offset(start, devfn),
+                    length: SIZE as u64,
+                })
             }));
         }
-        for (&devfn, page) in &self.pages {
-            let was = match before.pages.get(&devfn) {
-                Some(page) => page.bytes.as_deref(),
-                None => Some(&ALL_ONES),
-            };
-            if let (Some(was), Some(is)) = (was, &page.bytes) {
-                differences(page_offset(start, devfn), was, is, changes);
-            }
+        if !stays {
+            let contents = self.contents();
+            changes.extend(runs.iter().map(|&run| Change::Map(run, contents)));
+            self.runs = runs;
         }
     }
 
@@ -220,10 +289,13 @@ impl Bus {
                 continue;
             }
             let new = Page::of(bridge, page.reached);
-            if let (Some(was), Some(is)) = (&page.bytes, &new.bytes)
-                && !self.runs.is_empty()
-            {
-                differences(page_offset(start, devfn), was, is, changes);
+            if !self.runs.is_empty() {
+                differences(
+                    page_offset(start, devfn),
+                    page.bytes(),
+                    new.bytes(),
+                    changes,
+                );
             }
             *page = new;
         }
@@ -242,10 +314,8 @@ static ALL_ONES: [u8; SIZE] = [0xff; SIZE];
 
 impl Page {
     fn of(bridge: &HostBridge, reached: Reached) -> Self {
-        let shown = bridge
-            .tree
-            .function(reached.id)
-            .filter(|function| !function.is_volatile_below(reached.size));
+        let function = bridge.tree.function(reached.id);
+        let shown = function.filter(|_| !traps(bridge, reached));
         Self {
             reached,
             version: bridge.tree.version_of(reached.id),
@@ -256,11 +326,26 @@ impl Page {
             }),
         }
     }
+
+    /// Whether it is that function's, as it is now.
+    fn shows(&self, bridge: &HostBridge, reached: Reached) -> bool {
+        self.reached == reached && self.version == bridge.tree.version_of(reached.id)
+    }
+
+    fn bytes(&self) -> Option<&[u8; SIZE]> {
+        self.bytes.as_deref()
+    }
+}
+
+/// Whether memory cannot stand for this function.
+fn traps(bridge: &HostBridge, reached: Reached) -> bool {
+    let function = bridge.tree.function(reached.id);
+    function.is_none_or(|function| function.is_volatile_below(reached.size))
 }
 
 /// The runs around the pages that trap.
-fn runs(pages: &BTreeMap<u8, Page>, start: u64) -> Vec<Run> {
-    let trapping = pages.iter().filter(|(_, page)| page.bytes.is_none());
+fn runs(bridge: &HostBridge, on_it: &BTreeMap<u8, Reached>, start: u64) -> Vec<Run> {
+    let trapping = on_it.iter().filter(|(_, reached)| traps(bridge, **reached));
     let ends = trapping
         .map(|(&devfn, _)| usize::from(devfn))
         .chain([PAGES]);
@@ -285,8 +370,16 @@ fn page_offset(start: u64, devfn: u8) -> u64 {
     start + u64::from(devfn) * SIZE as u64
 }
 
-/// Says which words differ, those side by side in one.
-fn differences(offset: u64, was: &[u8; SIZE], is: &[u8; SIZE], changes: &mut Vec<Change>) {
+/// Adds the words that differ, those side by side as one; none, if either page traps.
+fn differences(
+    offset: u64,
+    was: Option<&[u8; SIZE]>,
+    is: Option<&[u8; SIZE]>,
+    changes: &mut Vec<Change>,
+) {
+    let (Some(was), Some(is)) = (was, is) else {
+        return;
+    };
     let differs = |word: &usize| was[*word..word + 4] != is[*word..word + 4];
     let mut words = (0..SIZE).step_by(4).filter(differs).peekable();
     while let Some(first) = words.next() {

@@ -62,6 +62,59 @@ pub(super) struct Bus {
     extended: bool,
 }
 
+impl Bus {
+    const ROOT: Self = Self {
+        parent: None,
+        below: Below::Internal,
+        extended: true,
+    };
+
+    /// The bus behind a bridge on this one.
+    fn behind(self, bridge: usize, routing: Routing) -> Self {
+        Self {
+            parent: Some(bridge),
+            below: routing.below,
+            extended: self.extended && routing.below != Below::Conventional,
+        }
+    }
+}
+
+/// A set of bus numbers, a bit each: 0 to 127, and the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Numbers(u128, u128);
+
+impl Numbers {
+    const NONE: Self = Self(0, 0);
+    const ALL: Self = Self(!0, !0);
+
+    /// Those from `first` to `last`; none if they are upside down.
+    fn range(first: u8, last: u8) -> Self {
+        Self::up_to(last).without(match first.checked_sub(1) {
+            Some(before) => Self::up_to(before),
+            None => Self::NONE,
+        })
+    }
+
+    fn up_to(last: u8) -> Self {
+        match last.checked_sub(128) {
+            None => Self(!0 >> (127 - last), 0),
+            Some(last) => Self(!0, !0 >> (127 - last)),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0, self.1 & other.1)
+    }
+
+    fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0, self.1 & !other.1)
+    }
+
+    fn has(self, number: u8) -> bool {
+        self.and(Self::range(number, number)) != Self::NONE
+    }
+}
+
 /// A function that can be reached, and the bytes of it that can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reached {
@@ -81,43 +134,58 @@ impl Tree {
     }
 
     /// All that answer on a bus, by device and function.
-    pub(super) fn functions_on(
-        &self,
-        first: u8,
-        number: u8,
-    ) -> impl Iterator<Item = (u8, Reached)> {
-        let bus = self.bus(first, number);
-        bus.into_iter().flat_map(move |bus| {
-            let reached = move |at: usize| Some((self.places[at].devfn, self.reached(bus, at)?));
-            self.on(bus.parent).iter().copied().filter_map(reached)
-        })
+    pub(super) fn functions_on(&self, bus: Bus) -> impl Iterator<Item = (u8, Reached)> {
+        let reached = move |at: usize| Some((self.places[at].devfn, self.reached(bus, at)?));
+        self.on(bus.parent).iter().copied().filter_map(reached)
+    }
+
+    /// The bus that each number leads to, by its number: the same as [`bus`](Self::bus) finds
+    /// for each, in one walk over the bridges.
+    pub(super) fn buses(&self, first: u8) -> [Option<Bus>; 256] {
+        let mut found = [None; 256];
+        let mut walk = vec![(Bus::ROOT, first, Numbers::ALL)];
+        while let Some((bus, number, numbers)) = walk.pop() {
+            if numbers.has(number) {
+                found[usize::from(number)] = Some(bus);
+            }
+            let mut left = numbers.without(Numbers::range(number, number));
+            for &at in self.on(bus.parent) {
+                let Some(routing) = self.passing(bus, at) else {
+                    continue;
+                };
+                let passes = Numbers::range(routing.secondary, routing.subordinate);
+                let behind = left.and(passes);
+                if behind != Numbers::NONE {
+                    walk.push((bus.behind(at, routing), routing.secondary, behind));
+                    left = left.without(passes);
+                }
+            }
+        }
+        found
     }
 
     /// Follows the bridges down to a bus: each passes on what lies between its
     /// secondary and its subordinate number (PCI-to-PCI Bridge Architecture 1.2,
     /// 3.1). Where several would, the first does.
     fn bus(&self, first: u8, number: u8) -> Option<Bus> {
-        let mut bus = Bus {
-            parent: None,
-            below: Below::Internal,
-            extended: true,
-        };
+        let mut bus = Bus::ROOT;
         let mut current = first;
         while current != number {
             let (bridge, routing) = self.on(bus.parent).iter().find_map(|&at| {
-                self.reached(bus, at)?;
-                let routing = self.routing(at)?;
+                let routing = self.passing(bus, at)?;
                 let passes = (routing.secondary..=routing.subordinate).contains(&number);
-                (passes && !routing.resets).then_some((at, routing))
+                passes.then_some((at, routing))
             })?;
             current = routing.secondary;
-            bus = Bus {
-                parent: Some(bridge),
-                below: routing.below,
-                extended: bus.extended && routing.below != Below::Conventional,
-            };
+            bus = bus.behind(bridge, routing);
         }
         Some(bus)
+    }
+
+    /// How a bridge on this bus routes; `None` if it passes nothing on now, or is no bridge.
+    fn passing(&self, bus: Bus, at: usize) -> Option<Routing> {
+        self.reached(bus, at)?;
+        self.routing(at).filter(|routing| !routing.resets)
     }
 
     fn reached(&self, bus: Bus, at: usize) -> Option<Reached> {

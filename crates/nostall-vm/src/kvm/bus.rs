@@ -235,6 +235,7 @@ impl Bus {
             for item in data.chunks_mut(size.max(1)) {
                 self.pci.read(at, item);
             }
+            self.pci.follow(&self.vm)?;
         } else {
             data.fill(match place {
                 Place::Port(REPORTS) => REPORTS as u8,

@@ -129,7 +129,8 @@ impl PciBus {
         }
     }
 
-    /// A guest's read.
+    /// A guest's read. The caller lets the shadow [`follow`](Self::follow): the read counts
+    /// in the guest's favour.
     pub fn read(&mut self, at: At, data: &mut [u8]) {
         match at {
             At::Port(offset) => self.bridge.port_read(offset, data),
@@ -137,7 +138,7 @@ impl PciBus {
         }
     }
 
-    /// A guest's write. Whoever writes lets the shadow [`follow`](Self::follow).
+    /// A guest's write, likewise.
     pub fn write(&mut self, at: At, data: &[u8]) {
         // No device behind it does anything: nobody asks what was written.
         match at {
@@ -146,8 +147,9 @@ impl PciBus {
         };
     }
 
-    /// Brings the guest's memory in line with the bridge. The guest's one CPU must
-    /// not be running: it would see a mapping gone that is only being changed.
+    /// Brings the guest's memory in line with the bridge, after each exit that the bridge
+    /// answered. The guest's one CPU must not be running: it would see a mapping gone that
+    /// is only being changed.
     pub fn follow(&mut self, vm: &VmFd) -> Result<(), Error> {
         match &mut self.shadow {
             Some(shadow) => shadow.follow(&self.bridge, vm),

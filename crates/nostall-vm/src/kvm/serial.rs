@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
+use nostall_devices::Credit;
 use nostall_devices::uart::{Line, LineStatus, Output, Transmit, Uart as Model};
 use nostall_io::HostClock;
 use nostall_uart::registers::{LSR, MCR, THR, mcr};
@@ -115,7 +116,7 @@ pub struct Serial {
     /// Transmit writes are being collected.
     collecting: bool,
     /// Transmit writes that have paid for nothing yet.
-    credit: u32,
+    credit: Credit,
     /// The line status register's page, and whether the guest has it.
     page: SharedMemory,
     mapped: bool,
@@ -130,7 +131,7 @@ impl Serial {
             way,
             model: Model::new(HostClock::new(), Line::AtOnce, output),
             collecting: false,
-            credit: MOST_CREDIT,
+            credit: Credit::full(MOST_CREDIT),
             // What the guest reads beside a register of one byte.
             page: SharedMemory::filled(PAGE, !0)?,
             mapped: false,
@@ -194,7 +195,7 @@ impl Serial {
     pub fn write(&mut self, register: usize, data: &[u8]) {
         for (i, &byte) in data.iter().enumerate() {
             if let Some(at) = self.at(register, i) {
-                self.credit = (self.credit + u32::from(at == THR)).min(MOST_CREDIT);
+                self.credit.earn(u32::from(at == THR));
                 self.model.write(at, byte);
             }
         }
@@ -229,7 +230,7 @@ impl Serial {
     }
 
     fn collect(&mut self, collect: bool, vm: &VmFd) -> Result<(), Error> {
-        if collect == self.collecting || collect && self.credit < PRICE {
+        if collect == self.collecting || collect && !self.credit.spend(PRICE) {
             return Ok(());
         }
         let thr = match self.way {
@@ -237,7 +238,6 @@ impl Serial {
             _ => IoEventAddress::Pio(u64::from(COM1) + THR as u64),
         };
         if collect {
-            self.credit -= PRICE;
             vm.register_coalesced_mmio(thr, 1)
         } else {
             vm.unregister_coalesced_mmio(thr, 1)

@@ -13,7 +13,7 @@ use super::ring::{self, Place, Ring, Write};
 use super::serial::Serial;
 use super::statistics::Statistics;
 use crate::Error;
-use crate::exits::{ExitLog, Exits};
+use crate::exits::{ExitLog, Exits, MapChanges};
 use crate::guest::Limits;
 
 /// QEMU's `isa-debugcon`, which says so when it is read.
@@ -203,7 +203,9 @@ impl Bus {
 
     /// Makes what is offered true for the first time.
     pub fn settle(&mut self) -> Result<(), Error> {
-        self.serial.settle(&self.vm)
+        self.serial.settle(&self.vm)?;
+        self.log.maps_at_start = self.serial.maps() + self.pci.maps();
+        Ok(())
     }
 
     /// Hands over as much of what came from outside as there is room for; tells how
@@ -315,6 +317,7 @@ impl Bus {
         let statistics = self.statistics.as_ref();
         Exits {
             hardware: statistics.and_then(|statistics| statistics.exits(ports)),
+            maps: self.serial.maps() + self.pci.maps() - self.log.maps_at_start,
             ..self.exits
         }
     }
@@ -323,6 +326,7 @@ impl Bus {
     pub fn exit_log(&mut self) -> ExitLog {
         ExitLog {
             total: self.count(),
+            maps_at_start: self.log.maps_at_start,
             before_report: std::mem::take(&mut self.log.before_report),
         }
     }
@@ -338,6 +342,7 @@ struct Log {
     before_report: Vec<Exits>,
     /// The exits as the last report was complete.
     reported: Exits,
+    maps_at_start: MapChanges,
 }
 
 impl Log {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::Instant;
 
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
@@ -14,6 +15,7 @@ use super::failed;
 use super::mapping::SharedMemory;
 use super::ring::Place;
 use crate::Error;
+use crate::exits::MapChanges;
 use crate::process::MemoryFile;
 
 /// The index and the data port (PCI Local Bus 3.0, 3.2.2.3.2).
@@ -156,6 +158,12 @@ impl PciBus {
             None => Ok(()),
         }
     }
+
+    /// Changes so far of the memory that the guest can read.
+    pub fn maps(&self) -> MapChanges {
+        let shadow = self.shadow.as_ref();
+        shadow.map_or_else(MapChanges::default, |shadow| shadow.maps)
+    }
 }
 
 /// The shadow's runs, each in a memory slot.
@@ -167,6 +175,7 @@ struct Mapped {
     all_ones: MemoryFile,
     /// The memory of every bus without a function.
     ones: SharedMemory,
+    maps: MapChanges,
 }
 
 struct Slot {
@@ -184,17 +193,24 @@ impl Mapped {
             runs: BTreeMap::new(),
             ones: SharedMemory::over(&all_ones, BUS)?,
             all_ones,
+            maps: MapChanges::default(),
         })
     }
 
     fn follow(&mut self, bridge: &HostBridge, vm: &VmFd) -> Result<(), Error> {
+        let start = Instant::now();
+        let mut maps = 0;
         for change in self.shadow.follow(bridge) {
+            maps += u64::from(matches!(change, Change::Unmap(_) | Change::Map(..)));
             match change {
                 Change::Unmap(run) => self.unmap(run, vm)?,
                 Change::Map(run, contents) => self.map(run, contents, vm)?,
                 Change::Update { offset, bytes } => self.update(offset, &bytes),
                 Change::Clear(run) => self.clear(run)?,
             }
+        }
+        if maps > 0 {
+            self.maps.record(maps, start.elapsed());
         }
         Ok(())
     }

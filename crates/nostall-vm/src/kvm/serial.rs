@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
@@ -17,6 +18,7 @@ use super::failed;
 use super::mapping::{PAGE, SharedMemory};
 use super::ring::Place;
 use crate::Error;
+use crate::exits::MapChanges;
 
 /// Where a PC has its first serial port, and its interrupt.
 pub const COM1: u16 = 0x3f8;
@@ -120,6 +122,7 @@ pub struct Serial {
     /// The line status register's page, and whether the guest has it.
     page: SharedMemory,
     mapped: bool,
+    maps: MapChanges,
     /// The interrupt line, if there is something at its other end.
     interrupt: Option<bool>,
 }
@@ -135,6 +138,7 @@ impl Serial {
             // What the guest reads beside a register of one byte.
             page: SharedMemory::filled(PAGE, !0)?,
             mapped: false,
+            maps: MapChanges::default(),
             interrupt: has_interrupts.then_some(false),
         })
     }
@@ -147,6 +151,11 @@ impl Serial {
     /// Bytes that the guest has sent and that were dropped.
     pub fn lost(&self) -> u64 {
         self.model.lost()
+    }
+
+    /// Changes so far of the memory that the guest can read.
+    pub const fn maps(&self) -> MapChanges {
+        self.maps
     }
 
     /// The register that lies at `place`, or `None` if this port is not there.
@@ -259,10 +268,12 @@ impl Serial {
             memory_size: if map { STRIDE } else { 0 },
             userspace_addr: self.page.address(),
         };
+        let start = Instant::now();
         // SAFETY: the page lives as long as this, which outlives the machine's runs;
         // the guest can only read it, and we touch it by atomics.
         unsafe { vm.set_user_memory_region(region) }
             .map_err(failed("map the line status register"))?;
+        self.maps.record(1, start.elapsed());
         self.mapped = map;
         Ok(())
     }

@@ -48,6 +48,13 @@ const PRICE: u32 = 1_000;
 /// loopback and by interrupts, when it opens it.
 const MOST_CREDIT: u32 = 4 * PRICE;
 
+/// Exits at the port that pay for mapping the line status register's page once more, and
+/// taking it away.
+const MAP_PRICE: u32 = 100;
+
+/// So many exits can be saved up. A driver that opens its port makes an error or two.
+const MOST_MAP_CREDIT: u32 = 4 * MAP_PRICE;
+
 /// How the serial port is offered to the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Uart {
@@ -63,7 +70,8 @@ pub enum Uart {
     /// has an error to show.
     ///
     /// The page goes with the access that makes an error and comes back with the one
-    /// that clears the last: at most one flip an exit, of which each is the guest's own.
+    /// that clears the last. If that happens more often than with every 100th exit, the line
+    /// status is read with exits for a while.
     /// On AMD, where a guest's uncached mapping holds for it, such a read is no exit but
     /// slower than RAM; that is not tested.
     MmioReadonly,
@@ -122,6 +130,8 @@ pub struct Serial {
     /// The line status register's page, and whether the guest has it.
     page: SharedMemory,
     mapped: bool,
+    /// Exits that have paid for nothing yet.
+    map_credit: Credit,
     maps: MapChanges,
     /// The interrupt line, if there is something at its other end.
     interrupt: Option<bool>,
@@ -138,6 +148,7 @@ impl Serial {
             // What the guest reads beside a register of one byte.
             page: SharedMemory::filled(PAGE, !0)?,
             mapped: false,
+            map_credit: Credit::full(MOST_MAP_CREDIT),
             maps: MapChanges::default(),
             interrupt: has_interrupts.then_some(false),
         })
@@ -221,6 +232,7 @@ impl Serial {
     /// access that was handled, before the guest goes on.
     pub fn settle(&mut self, vm: &VmFd) -> Result<(), Error> {
         let offer = self.model.offer();
+        self.map_credit.earn(1);
         if self.way != Uart::Ports {
             self.collect(offer.transmit == Transmit::Collect, vm)?;
         }
@@ -257,7 +269,7 @@ impl Serial {
     }
 
     fn map(&mut self, map: bool, vm: &VmFd) -> Result<(), Error> {
-        if map == self.mapped {
+        if map == self.mapped || map && !self.map_credit.spend(MAP_PRICE) {
             return Ok(());
         }
         let region = kvm_userspace_memory_region {

@@ -51,6 +51,8 @@ struct Place {
     behind: Vec<usize>,
     /// The tree's version when the function last changed.
     version: u64,
+    /// Whether that was a reset.
+    is_reset: bool,
 }
 
 /// A bus that an address leads to.
@@ -252,6 +254,7 @@ impl Tree {
     fn touch(&mut self, at: usize) {
         self.version += 1;
         self.places[at].version = self.version;
+        self.places[at].is_reset = false;
     }
 
     /// The reset of a secondary bus reaches all that is behind the bridge.
@@ -272,11 +275,17 @@ impl Tree {
         self.moved = self.version;
     }
 
+    /// A guest can reset a bus again and again: only functions that have changed since are
+    /// worth the time.
     fn reset(&mut self, at: usize) {
+        if self.places[at].is_reset {
+            return;
+        }
         if let Some(function) = &mut self.places[at].function {
             function.reset();
         }
         self.touch(at);
+        self.places[at].is_reset = true;
     }
 
     pub(super) fn add(
@@ -305,6 +314,7 @@ impl Tree {
             devfn,
             behind: Vec::new(),
             version: 0,
+            is_reset: false,
         });
         match parent {
             Some(bridge) => self.places[bridge].behind.insert(position, at),
@@ -393,3 +403,40 @@ impl fmt::Display for TopologyError {
 }
 
 impl Error for TopologyError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pci::Class;
+
+    #[test]
+    fn a_bus_reset_touches_what_was_changed_since_the_last_one_and_nothing_else() {
+        let mut tree = Tree::default();
+        let bridge = Function::bridge(0x1af4, 0x10f3).build().unwrap();
+        let bridge = tree.add(None, 0, bridge).unwrap();
+        let behind: Vec<FunctionId> = (0..=255)
+            .map(|devfn| {
+                let function = Function::endpoint(0x1af4, 0x10f5, Class::new(0x12, 0, 0));
+                tree.add(Some(bridge), devfn, function.build().unwrap())
+                    .unwrap()
+            })
+            .collect();
+        let mut resets = |changed: &[FunctionId]| {
+            for &id in changed {
+                tree.change(id, |function| function.write(0x3c, &[7]));
+            }
+            let before = tree.version;
+            tree.change(bridge, |function| function.write(0x3e, &[0x40]));
+            tree.change(bridge, |function| function.write(0x3e, &[0]));
+            for &id in changed {
+                assert_eq!(tree.function(id).unwrap().stored(0x3c), [0]);
+            }
+            // Without the bridge's own two.
+            tree.version - before - 2
+        };
+        assert_eq!(resets(&[]), 256);
+        assert_eq!(resets(&[]), 0);
+        assert_eq!(resets(&behind[3..5]), 2);
+        assert_eq!(resets(&behind), 256);
+    }
+}

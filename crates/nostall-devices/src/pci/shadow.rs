@@ -47,6 +47,8 @@ pub struct Shadow {
     buses: Vec<Bus>,
     version: Option<u64>,
     credit: Credit,
+    /// The least price of a bus that waits.
+    waits: Option<u32>,
 }
 
 /// What a VMM has to do, in order.
@@ -124,13 +126,14 @@ impl Shadow {
             buses: (0..count).map(|_| Bus::unmapped()).collect(),
             version: None,
             credit: Credit::full(AHEAD * MAP_PRICE * count as u32),
+            waits: Some(0),
         }
     }
 
     /// Returns what has changed since it was last called, and counts one exit in the guest's
     /// favour: call it once for each.
     ///
-    /// Without a change this costs one look at each bus; a changed register, one look at
+    /// Without a change this costs one comparison; a changed register, one look at
     /// each function; new bus numbers, or a function that came or went, one walk over all
     /// bridges and functions. Pages are built only of functions that changed or moved.
     ///
@@ -140,16 +143,20 @@ impl Shadow {
         self.credit.earn(1);
         let now = bridge.tree.version;
         let then = self.version.replace(now);
+        let pays = self.waits.is_some_and(|price| self.credit.covers(price));
+        if then == Some(now) && !pays {
+            return changes;
+        }
         let moved = then.is_none_or(|then| then < bridge.tree.moved);
-        let mut buses = self.buses.iter();
-        let routes = buses.any(|bus| bus.is_due(moved, &self.credit)).then(|| {
-            let first = *bridge.buses().start();
-            bridge.tree.buses(first)
-        });
+        let first = *bridge.buses().start();
+        let routes = (moved || pays).then(|| bridge.tree.buses(first));
         for (n, bus) in self.buses.iter_mut().enumerate() {
             let number = self.first + n as u8;
             let start = u64::from(number - self.window_first) * BUS;
-            let is_due = bus.is_due(moved, &self.credit);
+            let is_due = match bus.waits {
+                Some(price) => self.credit.covers(price),
+                None => moved,
+            };
             if let Some(routes) = routes.as_ref().filter(|_| is_due) {
                 // The first time is the VMM's own doing.
                 let mut pays = |price| then.is_none() || self.credit.spend(price);
@@ -159,6 +166,7 @@ impl Shadow {
                 bus.refresh(bridge, start, &mut changes);
             }
         }
+        self.waits = self.buses.iter().filter_map(|bus| bus.waits).min();
         changes
     }
 
@@ -209,11 +217,6 @@ impl Bus {
         }
     }
 
-    /// Whether it has to be drawn anew: functions have moved, or it has waited long enough.
-    fn is_due(&self, moved: bool, credit: &Credit) -> bool {
-        self.waits.map_or(moved, |price| credit.covers(price))
-    }
-
     /// Draws the bus anew: functions may have come, gone or moved. If that costs more than
     /// the guest `pays`, all of it traps.
     fn draw(
@@ -224,23 +227,29 @@ impl Bus {
         pays: &mut impl FnMut(u32) -> bool,
         changes: &mut Vec<Change>,
     ) {
-        let on_it = route.map(|bus| bridge.tree.functions_on(bus));
-        let on_it: BTreeMap<u8, Reached> = on_it.into_iter().flatten().collect();
-        let runs = runs(bridge, &on_it, start);
-        let is_new = |(devfn, reached): &(&u8, &Reached)| {
-            let page = self.pages.get(devfn);
-            page.is_none_or(|page| !page.shows(bridge, **reached))
+        let on_it = || {
+            let bus = route.into_iter();
+            bus.flat_map(|bus| bridge.tree.functions_on(bus))
         };
-        let new = on_it.iter().filter(is_new).count() as u32;
-        let stays =
-            self.waits.is_none() && runs == self.runs && on_it.is_empty() == self.pages.is_empty();
-        let price = match stays {
-            true => new * PAGE_PRICE,
-            false => runs.len() as u32 * MAP_PRICE + on_it.len() as u32 * PAGE_PRICE,
-        };
-        if stays && new == 0 && on_it.len() == self.pages.len() {
+        if self.waits.is_none() && self.shows(bridge, on_it()) {
             return;
         }
+        let runs = runs(bridge, on_it(), start);
+        let mut present = [false; PAGES];
+        let mut new = Vec::new();
+        for (devfn, reached) in on_it() {
+            present[usize::from(devfn)] = true;
+            let page = self.pages.get(&devfn);
+            if !page.is_some_and(|page| page.shows(bridge, reached)) {
+                new.push((devfn, reached));
+            }
+        }
+        let is_empty = on_it().next().is_none();
+        let stays = self.waits.is_none() && runs == self.runs && is_empty == self.pages.is_empty();
+        let price = match stays {
+            true => new.len() as u32 * PAGE_PRICE,
+            false => runs.len() as u32 * MAP_PRICE + on_it().count() as u32 * PAGE_PRICE,
+        };
         if price > 0 && !pays(price) {
             changes.extend(self.runs.drain(..).map(Change::Unmap));
             self.pages.clear();
@@ -251,35 +260,40 @@ impl Bus {
         if !stays {
             changes.extend(self.runs.drain(..).map(Change::Unmap));
         }
-        let mut before = std::mem::take(&mut self.pages);
-        for (devfn, reached) in on_it {
-            let was = before.remove(&devfn);
-            let page = match was {
-                Some(was) if was.shows(bridge, reached) => was,
-                was => {
-                    let page = Page::of(bridge, reached);
-                    if !self.runs.is_empty() {
-                        let was = was.as_ref().map_or(Some(&ALL_ONES), Page::bytes);
-                        differences(page_offset(start, devfn), was, page.bytes(), changes);
-                    }
-                    page
-                }
-            };
-            self.pages.insert(devfn, page);
-        }
-        if !self.runs.is_empty() {
-            changes.extend(before.keys().map(|&devfn| {
-                Change::Clear(Run {
+        let is_mapped = !self.runs.is_empty();
+        self.pages.retain(|&devfn, _| {
+            let stays = present[usize::from(devfn)];
+            if is_mapped && !stays {
+                changes.push(Change::Clear(Run {
                     offset: page_offset(start, devfn),
                     length: SIZE as u64,
-                })
-            }));
+                }));
+            }
+            stays
+        });
+        for (devfn, reached) in new {
+            let page = Page::of(bridge, reached);
+            if is_mapped {
+                let was = self.pages.get(&devfn);
+                let was = was.map_or(Some(&ALL_ONES), Page::bytes);
+                differences(page_offset(start, devfn), was, page.bytes(), changes);
+            }
+            self.pages.insert(devfn, page);
         }
         if !stays {
             let contents = self.contents();
             changes.extend(runs.iter().map(|&run| Change::Map(run, contents)));
             self.runs = runs;
         }
+    }
+
+    /// Whether it shows these functions, as they are now, and no others.
+    fn shows(&self, bridge: &HostBridge, mut on_it: impl Iterator<Item = (u8, Reached)>) -> bool {
+        let same = |(&at, page): (&u8, &Page)| {
+            let next = on_it.next();
+            next.is_some_and(|(devfn, reached)| at == devfn && page.shows(bridge, reached))
+        };
+        self.pages.iter().all(same) && on_it.next().is_none()
     }
 
     /// Looks at the functions that have changed since, all where they were.
@@ -344,11 +358,9 @@ fn traps(bridge: &HostBridge, reached: Reached) -> bool {
 }
 
 /// The runs around the pages that trap.
-fn runs(bridge: &HostBridge, on_it: &BTreeMap<u8, Reached>, start: u64) -> Vec<Run> {
-    let trapping = on_it.iter().filter(|(_, reached)| traps(bridge, **reached));
-    let ends = trapping
-        .map(|(&devfn, _)| usize::from(devfn))
-        .chain([PAGES]);
+fn runs(bridge: &HostBridge, on_it: impl Iterator<Item = (u8, Reached)>, start: u64) -> Vec<Run> {
+    let trapping = on_it.filter(|&(_, reached)| traps(bridge, reached));
+    let ends = trapping.map(|(devfn, _)| usize::from(devfn)).chain([PAGES]);
     let mut next = 0;
     let mut runs = Vec::new();
     for end in ends {

@@ -106,6 +106,7 @@
 
 #[cfg(feature = "std")]
 mod clock;
+mod credit;
 #[cfg(feature = "std")]
 mod fault;
 #[cfg(feature = "std")]
@@ -118,5 +119,6 @@ pub mod vm_device;
 
 #[cfg(feature = "std")]
 pub use clock::VirtualClock;
+pub use credit::Credit;
 #[cfg(feature = "std")]
 pub use fault::{Fault, Faulty};

@@ -1,8 +1,8 @@
 //! What a VMM is told to map, unmap and change, and what it saves.
 
 use nostall_devices::pci::{
-    Address, Change, Class, Contents, Function, HostBridge, MAX_RUNS, Run, Shadow, ShadowMemory,
-    Topology, VirtualBus, Volatile,
+    Address, Change, Class, Contents, Function, HostBridge, MAX_RUNS, PortType, Run, Shadow,
+    ShadowMemory, Topology, VirtualBus, Volatile,
 };
 use nostall_io::{Counting, Registers};
 
@@ -253,4 +253,142 @@ fn a_function_vanishes_in_the_middle_of_a_scan() {
         assert_eq!(seen, [0x10f5_1af4, 0x10f5_1af4, !0, !0]);
         assert_eq!(ecam.read32(8 << 12), 0x10f5_1af4, "its neighbour stays");
     }
+}
+
+/// A bridge with `ports` root ports, each with one function behind it on a bus of its own.
+fn many_ports(ports: u8) -> HostBridge {
+    let mut bridge = HostBridge::new(0..=ports);
+    for n in 0..ports {
+        let port = Function::bridge(0x1af4, 0x10f1).express(PortType::RootPort);
+        let port = bridge.add(n / 8, n % 8, port.build().unwrap()).unwrap();
+        bridge.add_behind(port, 0, 0, function(false)).unwrap();
+        bridge.store(port, 0x18, &[0, n + 1, n + 1]).unwrap();
+    }
+    bridge
+}
+
+#[test]
+fn a_function_costs_one_page_of_host_memory_and_an_absent_one_none() {
+    let mut bridge = many_ports(240);
+    let mut shadow = Shadow::new(&bridge, 0..=255);
+    let mut memory = ShadowMemory::new();
+    let changes = shadow.follow(&bridge);
+    memory.apply(&changes, &shadow).unwrap();
+    // Still one mapping a bus.
+    assert_eq!(memory.counts().mappings, 241);
+    assert_eq!(memory.pages(), 240 + 240);
+    for page in (0..241 * 256).map(|page| page << 12) {
+        let (mut seen, mut answered) = ([0; 4], [1; 4]);
+        assert!(memory.read(page, &mut seen));
+        bridge.ecam_read(page, &mut answered);
+        assert_eq!(seen, answered, "page {page:#x}");
+    }
+    // Pulled out, a function gives its page back; put in again, it takes one.
+    let page = (3 << 3 | 1) << 12;
+    let id = bridge.at(Address::new(0, 3, 1).unwrap()).unwrap();
+    let port = bridge.remove(id).unwrap();
+    let changes = shadow.follow(&bridge);
+    assert_eq!(changes[0], Change::Clear(run(page, 0x1000)));
+    memory.apply(&changes, &shadow).unwrap();
+    assert_eq!(memory.pages(), 239 + 239);
+    let mut seen = [0; 4];
+    assert!(memory.read(page, &mut seen));
+    assert_eq!(seen, [0xff; 4]);
+    bridge.insert(id, port).unwrap();
+    let changes = shadow.follow(&bridge);
+    memory.apply(&changes, &shadow).unwrap();
+    assert_eq!(memory.pages(), 240 + 240);
+}
+
+/// Root port 0's numbers back and forth, so that three buses behind it come and go.
+fn toggle(bus: &VirtualBus, times: u32) {
+    let numbers = 2 << 15 | 0x18;
+    for n in 0..times {
+        let there = if n % 2 == 0 { 0x0008_0800 } else { 0x0004_0100 };
+        bus.ecam().write32(numbers, there);
+        // Neither place may ever show an old value.
+        let at = |number: usize| bus.ecam().read32(number << 20);
+        let (old, new) = if n % 2 == 0 { (1, 8) } else { (8, 1) };
+        assert_eq!((at(old), at(new)), (!0, 0x10f2_1af4), "write {n}");
+    }
+}
+
+#[test]
+fn a_guest_that_toggles_bus_numbers_pays_for_each_mapping_with_a_hundred_exits() {
+    const TIMES: u32 = 5_000;
+    const BUSES: u64 = 16;
+    let topology = Topology::new(0..=15).unwrap();
+    let bus = VirtualBus::shadowed(topology.bridge);
+    bus.with_bridge(|bridge| {
+        bridge.store(topology.root_ports[0], 0x18, &[0, 1, 4]);
+        bridge.store(topology.upstream, 0x18, &[1, 2, 4]);
+    });
+    let before = bus.shadow_counts().mappings;
+    toggle(&bus, TIMES);
+    let made = bus.shadow_counts().mappings - before;
+    // Each is made and taken away; four for each bus are free.
+    let most = 2 * (4 * BUSES + bus.exits() / 100);
+    assert!(
+        made <= most,
+        "{made} mappings changed by {TIMES} writes, not {most}"
+    );
+
+    // As soon as the guest calms down it gets its mappings back, for as few exits.
+    let read_all = || {
+        (0..BUSES as usize).for_each(|n| {
+            bus.ecam().read32(n << 20);
+        })
+    };
+    let calm = bus.exits();
+    (0..200).for_each(|_| read_all());
+    let trapped = bus.exits() - calm;
+    assert!(trapped <= 100 * 8, "{trapped} reads were exits");
+    let calm = bus.exits();
+    read_all();
+    assert_eq!(bus.exits(), calm, "everything is mapped again");
+}
+
+#[test]
+fn a_guest_that_swaps_full_buses_pays_for_each_page_that_is_built() {
+    const TIMES: u32 = 1_000;
+    const BUSES: u64 = 4;
+    let mut bridge = HostBridge::new(0..=BUSES as u8 - 1);
+    // Three bridges with 256 functions each. The first one's bus hides one of the others', and
+    // so both buses always have all their functions.
+    for n in 0..3 {
+        let id = bridge
+            .add(n, 0, Function::bridge(0x1af4, 0x10f3).build().unwrap())
+            .unwrap();
+        for (device, function) in (0..256u16).map(|n| ((n >> 3) as u8, n as u8 & 7)) {
+            let class = Class::new(0x12, 0, 0);
+            let endpoint = Function::endpoint(0x1af4, 0x1100 | u16::from(n), class);
+            bridge
+                .add_behind(id, device, function, endpoint.build().unwrap())
+                .unwrap();
+        }
+        bridge.store(id, 0x18, &[0, n + 1, n + 1]).unwrap();
+    }
+    let bus = VirtualBus::shadowed(bridge);
+    let before = bus.shadow_counts();
+    for n in 0..TIMES {
+        let hidden = 2 + n % 2;
+        bus.ecam().write32(0x18, hidden << 16 | hidden << 8);
+        for shown in [2, 3] {
+            let device = if shown == hidden {
+                0x1100
+            } else {
+                0x10ff + shown
+            };
+            let ids = bus.ecam().read32((shown as usize) << 20);
+            assert_eq!(ids, device << 16 | 0x1af4, "bus {shown} after write {n}");
+        }
+    }
+    let after = bus.shadow_counts();
+    let built = after.pages + after.updates - before.pages - before.updates;
+    // A page for each exit, and what a burst may cost.
+    let most = bus.exits() + 400 * BUSES;
+    assert!(
+        built <= most,
+        "{built} pages were built by {TIMES} writes, not {most}"
+    );
 }

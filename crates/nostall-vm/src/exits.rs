@@ -1,6 +1,10 @@
 //! How often a virtual CPU left the guest, and why.
 
-use std::ops::Sub;
+use std::ops::{Add, Sub};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use std::time::Duration;
+
+use nostall_io::Nanos;
 
 /// Exits to user space by reason, and what needed none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +27,8 @@ pub struct Exits {
     pub pci: u64,
     /// Writes that the host's kernel collected: without an exit.
     pub collected: u64,
+    /// Changes of the memory that is mapped into the guest, so that reads need no exit.
+    pub maps: MapChanges,
     /// All exits of the hardware but those for the host's own interrupts, as the
     /// host's kernel counts them; `None` if it does not.
     pub hardware: Option<u64>,
@@ -48,11 +54,56 @@ impl Exits {
     }
 }
 
+/// Changes of the memory that is mapped into the guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapChanges {
+    /// Memory slots made or taken away.
+    pub count: u64,
+    /// The host's time for them: to fill the memory, and in the host's kernel. The page faults
+    /// that a guest then takes to get its page tables back are not in it.
+    pub took: Nanos,
+}
+
+impl MapChanges {
+    /// Adds `count` changes that took `time`.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    pub(crate) fn record(&mut self, count: u64, time: Duration) {
+        let took = Nanos(time.as_nanos().try_into().unwrap_or(u64::MAX));
+        *self = *self + Self { count, took };
+    }
+}
+
+impl Add for MapChanges {
+    type Output = Self;
+
+    /// Both.
+    fn add(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            took: self.took + other.took,
+        }
+    }
+}
+
+impl Sub for MapChanges {
+    type Output = Self;
+
+    /// Those since `before`.
+    fn sub(self, before: Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(before.count),
+            took: self.took - before.took,
+        }
+    }
+}
+
 /// The exits of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExitLog {
     /// All of them.
     pub total: Exits,
+    /// Changes of mapped memory before the guest started; in no other number.
+    pub maps_at_start: MapChanges,
     /// For each report those since the report before it, or since the start: what
     /// the guest did that is reported, and not the reporting itself. Of the first
     /// 65,536 reports.
@@ -75,6 +126,7 @@ impl Sub for Exits {
             uart: since(self.uart, before.uart),
             pci: since(self.pci, before.pci),
             collected: since(self.collected, before.collected),
+            maps: self.maps - before.maps,
             hardware: self
                 .hardware
                 .zip(before.hardware)

@@ -61,6 +61,6 @@ pub mod threads;
 pub mod uart;
 
 pub use error::Error;
-pub use exits::{ExitLog, Exits};
+pub use exits::{ExitLog, Exits, MapChanges};
 pub use guest::{Guest, Limits, Ran};
 pub use ram::GuestRam;

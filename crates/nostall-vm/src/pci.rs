@@ -7,9 +7,9 @@ mod model;
 use nostall_work::pci::{Found, FoundCapability, Job, Measured, Method, Operation, Told, Tree};
 use nostall_work::{Report, Work};
 
-use crate::Error;
 use crate::guest::{Guest, Limits, Ran};
 use crate::qemu::Qemu;
+use crate::{Error, MapChanges};
 
 pub use model::model;
 
@@ -86,6 +86,20 @@ pub struct Outcome {
     pub virtio_drivers: Vec<Brief>,
     /// What was measured, round after round.
     pub measurings: Vec<Measuring>,
+    /// The cost of mapping configuration space into the guest, boot after boot; empty if the
+    /// machine cannot tell.
+    pub mappings: Vec<Mapping>,
+}
+
+/// Cost of mapping configuration space into a guest, for one boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The way that the guest was booted for.
+    pub strategy: Strategy,
+    /// Before it started.
+    pub at_start: MapChanges,
+    /// As it ran: it gives out bus numbers.
+    pub changes: MapChanges,
 }
 
 /// What a guest says of its machine.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::fs::MemfdFlags;
@@ -96,7 +97,7 @@ impl AsFd for MemoryFile {
 
 /// A running child; killed when dropped.
 #[derive(Debug)]
-pub struct Running(Child);
+pub struct Running(Mutex<Child>);
 
 impl Running {
     /// How it ended, if it has.
@@ -104,16 +105,26 @@ impl Running {
     /// # Errors
     ///
     /// What the system says.
-    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.0.try_wait()
+    pub fn ended(&self) -> io::Result<Option<ExitStatus>> {
+        self.child().try_wait()
+    }
+
+    /// Kills it, if it has not ended.
+    pub fn kill(&self) {
+        // It fails only if the child has ended and been waited for.
+        let _ = self.child().kill();
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only if it has ended and been waited for.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.kill();
+        // As above.
+        let _ = self.child().wait();
     }
 }
 
@@ -149,7 +160,7 @@ pub fn spawn<F: AsFd>(mut command: Command, files: &[(F, RawFd)]) -> io::Result<
             }
         });
     }
-    Ok(Running(command.spawn()?))
+    Ok(Running(Mutex::new(command.spawn()?)))
 }
 
 #[cfg(test)]

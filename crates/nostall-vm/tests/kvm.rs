@@ -285,6 +285,87 @@ fn configuration_space_reads_the_same_from_memory_and_by_exits() {
     }
 }
 
+/// Repeats `code`: `mov ebp, times; 1: CODE; dec ebp; jnz 1b`.
+fn repeat(times: u32, code: &[u8]) -> Vec<u8> {
+    let mut all = vec![0xbd];
+    all.extend(times.to_le_bytes());
+    all.extend(code);
+    all.extend([0x4d, 0x0f, 0x85]);
+    let back = -(code.len() as i32 + 7);
+    all.extend(back.to_le_bytes());
+    all
+}
+
+#[test]
+fn a_guest_that_toggles_bus_numbers_changes_the_memory_map_in_proportion_to_its_exits() {
+    const ECAM: u32 = 0xe000_0000;
+    const NUMBERS: u32 = ECAM + (2 << 15) + 0x18;
+    const TIMES: u32 = 400;
+    const BUSES: u64 = 16;
+    let (uart, pci) = (Uart::Ports, Pci::EcamShadow);
+    let Some(kvm) = kvm_with("a_guest_that_toggles_bus_numbers", Options { uart, pci }) else {
+        return;
+    };
+    // Each moves what is behind a root port, and reads both places.
+    let toggle = [
+        store(NUMBERS, 0x0001_0100),
+        copy(ECAM + (1 << 20), 0, 1),
+        store(NUMBERS, 0x0008_0800),
+        copy(ECAM + (1 << 20), 4, 1),
+        copy(ECAM + (8 << 20), 8, 1),
+    ];
+    let code = repeat(TIMES, &toggle.concat());
+    let ram = GuestRam::new(8).unwrap();
+    let kernel = tiny_kernel(&[&code[..], &done()].concat());
+    let guest = Guest {
+        ram: Some(&ram),
+        ..guest(&kernel, &[], &[])
+    };
+    let ran = kvm.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+    let exits = ran.exits.unwrap();
+    // One a bus; made and taken away, four for each bus are free.
+    assert_eq!(exits.maps_at_start.count, BUSES);
+    let most = 2 * (4 * BUSES + exits.total.pci / 100 + 1);
+    let made = exits.total.maps.count;
+    assert!(
+        made <= most,
+        "{made} changes by {} writes, not {most}",
+        2 * TIMES
+    );
+    // An upstream port where it is now, and nothing where it was.
+    let start = u64::from(COPY);
+    let seen = ram.read(start..start + 12).unwrap();
+    let port = 0x10f2_1af4_u32.to_le_bytes();
+    assert_eq!(seen, [port, [0xff; 4], port].concat());
+}
+
+#[test]
+fn a_guest_that_makes_line_errors_changes_the_memory_map_in_proportion_to_its_exits() {
+    const PORT: u32 = 0xd000_0000;
+    const STRIDE: u32 = 0x1000;
+    const TIMES: u32 = 600;
+    let Some(kvm) = kvm("a_guest_that_makes_line_errors", Uart::MmioReadonly) else {
+        return;
+    };
+    // In loopback without a FIFO the second byte overruns the first; reading the line status
+    // clears the error: `mov byte [THR], al` twice, `mov al, [LSR]`.
+    let access = |opcode: u8, register: u32| {
+        let mut code = vec![opcode];
+        code.extend((PORT + register * STRIDE).to_le_bytes());
+        code
+    };
+    let (write, read) = (0xa2, 0xa0);
+    let overrun = [access(write, 0), access(write, 0), access(read, 5)].concat();
+    let loopback = [&[0xb0, 0x10][..], &access(write, 4)].concat();
+    let code = [loopback, repeat(TIMES, &overrun), done()].concat();
+    let kernel = tiny_kernel(&code);
+    let ran = kvm.run(&guest(&kernel, &[], &[]), &LIMITS, &mut |_| {});
+    let exits = ran.unwrap().exits.unwrap();
+    let most = 2 * (4 + exits.total.uart / 100 + 1);
+    let made = exits.total.maps.count;
+    assert!(made <= most, "{made} changes by {TIMES} errors, not {most}");
+}
+
 #[test]
 fn an_index_that_is_collected_is_there_when_the_data_port_is_read() {
     // Registers 0 to 15 of the host bridge, of one with BARs, and of nobody: `mov eax,

@@ -151,6 +151,25 @@ fn a_guest_that_floods_is_ended() {
 }
 
 #[test]
+fn a_guest_that_floods_is_ended_even_while_progress_is_not_taken() {
+    let Some(qemu) = qemu("a_guest_that_floods_is_ended_even") else {
+        return;
+    };
+    let work = [Work::Fail(Failure::Flood)];
+    let mut seen = Vec::new();
+    let error = qemu.run(&guest(KERNEL, &work), &LIMITS, &mut |bytes| {
+        // As a terminal that is stopped would, at the first bytes.
+        if seen.is_empty() {
+            std::thread::sleep(Duration::from_secs(3));
+        }
+        seen.push(bytes);
+    });
+    assert!(matches!(error, Err(Error::Flood(10_000))));
+    let most = seen.iter().max();
+    assert!(most <= Some(&(1 << 19)), "{most:?} bytes were kept");
+}
+
+#[test]
 fn a_guest_that_never_says_a_word_is_ended() {
     let Some(qemu) = qemu("a_guest_that_never_says_a_word") else {
         return;

@@ -597,7 +597,10 @@ fn the_command_needs_no_machine_for_counts() {
     assert_eq!(figure("ecam", "exits_per_read"), 1.0);
     assert_eq!(figure("ecam-shadow", "exits_per_read"), 0.0);
     assert_eq!(figure("ecam-shadow", "exits_per_scan"), 0.0);
-    assert!(!figures.keys().any(|(_, metric)| metric.contains("ns_per")));
+    assert_eq!(figure("ecam-shadow", "maps_at_start"), 256.0);
+    assert_eq!(figure("ecam-shadow", "map_changes"), 12.0);
+    let is_time = |metric: &str| metric.contains("ns_per") || metric.ends_with("_ns");
+    assert!(!figures.keys().any(|(_, metric)| is_time(metric)));
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -637,6 +640,13 @@ fn the_command_counts_exits_on_kvm() {
         let figure = &figures[&(strategy.to_owned(), "exits_per_read".to_owned())];
         assert_eq!(*figure, exits, "{strategy}");
     }
+    let figure = |strategy: &str, metric: &str| figures[&(strategy.into(), metric.into())];
+    // Sixteen buses; six of them get functions, and are mapped anew.
+    assert_eq!(figure("ecam-shadow", "maps_at_start"), 16.0);
+    assert_eq!(figure("ecam-shadow", "map_changes"), 12.0);
+    assert!(figure("ecam-shadow", "map_change_ns") > 0.0);
+    assert_eq!(figure("ports", "map_changes"), 0.0);
+    assert!(out.contains("\na boot   ecam-shadow    16 "), "{out}");
     assert_eq!(document["devices"].as_array().unwrap().len(), 14);
 }
 

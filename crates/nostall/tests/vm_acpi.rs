@@ -137,7 +137,7 @@ fn boot(description: &Description, console: &str) -> io::Result<(String, MemoryF
         (&serial, SERIAL_LINE),
     ];
     let start = Instant::now();
-    let mut qemu = spawn(command, &files)?;
+    let qemu = spawn(command, &files)?;
     loop {
         let ended = qemu.ended()?;
         let text = String::from_utf8_lossy(&serial.read_from(0, 1 << 20)?).into_owned();

@@ -470,6 +470,83 @@ fn a_guest_that_floods_waits_for_who_reads() {
     assert!(matches!(error, Error::System(_)), "{error}");
 }
 
+/// Takes nothing for a while, and notes the size of each piece that it then gets.
+struct Stuck {
+    held: bool,
+    pieces: Vec<usize>,
+}
+
+impl Write for Stuck {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if !std::mem::replace(&mut self.held, true) {
+            // Long enough for megabytes, from a guest that does not wait.
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        self.pieces.push(bytes.len());
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn output_that_is_not_taken_is_bounded_whatever_kind_of_exit_hands_it_over() {
+    /// Bytes that wait at most, and the slack: one string instruction and one full ring.
+    const MOST: usize = (1 << 20) + 1 + 4096 + 170;
+    // Fewer than the host's kernel collects before it makes a write an exit.
+    const BYTES: u32 = 160;
+    const ROUNDS: u32 = 12_000;
+    // Each hands over what was collected: a read of the line status, and accesses that do
+    // not concern the serial port at all.
+    let exits: [(&str, &[u8]); 4] = [
+        ("a read of the port", &[0xba, 0xfd, 0x03, 0, 0, 0xec]),
+        ("a read elsewhere", &[0xba, 0x80, 0, 0, 0, 0xec]),
+        ("a write elsewhere", &[0xba, 0x80, 0, 0, 0, 0xee]),
+        ("a read of memory", &[0xb8, 0, 0, 0, 0xd8, 0x8a, 0x00]),
+    ];
+    for (kind, exit) in exits {
+        let Some(kvm) = kvm("output_that_is_not_taken", Uart::PortsCoalesced) else {
+            return;
+        };
+        // `mov ebx, rounds; cld; 1: mov esi, entry; mov ecx, bytes; mov edx, 0x3f8;
+        // rep outsb; EXIT; dec ebx; jnz 1b`.
+        let mut code = vec![0xbb];
+        code.extend(ROUNDS.to_le_bytes());
+        code.push(0xfc);
+        let again = code.len();
+        code.extend([0xbe, 0, 0, 0, 1, 0xb9]);
+        code.extend(BYTES.to_le_bytes());
+        code.extend([0xba, 0xf8, 0x03, 0, 0, 0xf3, 0x6e]);
+        code.extend(exit);
+        code.extend([0xff, 0xcb]);
+        let back = -(code.len() as i32 + 2 - again as i32);
+        code.extend([0x75, back as u8]);
+        code.extend(out(0xf4, END));
+        let kernel = bzimage(&code);
+        let mut output = Stuck {
+            held: false,
+            pieces: Vec::new(),
+        };
+        let console = Console {
+            output: &mut output,
+            input: None,
+            escape: false,
+            limit: Some(Duration::from_secs(300)),
+            signals: None,
+        };
+        let linux = Linux {
+            kernel: &kernel,
+            ..LINUX
+        };
+        let finished = kvm.linux(&linux, console).unwrap();
+        assert_eq!(finished.ended, ENDED, "{kind}");
+        assert_eq!(finished.bytes, u64::from(ROUNDS * BYTES), "{kind}: lost");
+        let most = output.pieces.iter().max();
+        assert!(most <= Some(&MOST), "{kind}: {most:?} bytes were kept");
+    }
+}
+
 /// The command, with a kernel that says "hi" and `end`s.
 fn command(end: &[u8]) -> (assert_cmd::Command, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use super::registers::SIZE;
 use super::shadow::{Change, Contents, Run, Shadow};
 
 /// What a guest sees of a [`Shadow`], in plain memory: it does what the shadow
@@ -11,16 +12,21 @@ use super::shadow::{Change, Contents, Run, Shadow};
 #[derive(Debug, Default)]
 pub struct ShadowMemory {
     /// By offset: a run, and its memory if it is not all ones.
-    mapped: BTreeMap<u64, (Run, Option<Vec<u8>>)>,
+    mapped: BTreeMap<u64, (Run, Option<Pages>)>,
     /// What was done so far.
     counts: ShadowCounts,
 }
+
+/// Pages with memory of their own, by offset. All others share one page of ones.
+type Pages = BTreeMap<u64, Box<[u8; SIZE]>>;
 
 /// How often a VMM had to act, by what it costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShadowCounts {
     /// Mappings made or taken away.
     pub mappings: u64,
+    /// Pages of functions filled for new mappings.
+    pub pages: u64,
     /// Stretches of memory changed.
     pub updates: u64,
 }
@@ -71,6 +77,10 @@ impl ShadowMemory {
                 self.update(*offset, bytes)
                     .ok_or(ShadowError::Update(*offset))
             }
+            Change::Clear(run) => {
+                self.counts.updates += 1;
+                self.clear(*run).ok_or(ShadowError::Update(run.offset))
+            }
         }
     }
 
@@ -81,15 +91,16 @@ impl ShadowMemory {
         if before.is_some_and(|(_, (other, _))| other.offset + other.length > run.offset) {
             return Err(ShadowError::Overlap(run));
         }
-        let memory = match contents {
+        let pages = match contents {
             Contents::AllOnes => None,
             Contents::Functions => {
-                let mut memory = vec![0; run.length as usize];
-                shadow.copy(run.offset, &mut memory);
-                Some(memory)
+                let pages = shadow.pages(run);
+                let pages: Pages = pages.map(|(at, bytes)| (at, Box::new(*bytes))).collect();
+                self.counts.pages += pages.len() as u64;
+                Some(pages)
             }
         };
-        self.mapped.insert(run.offset, (run, memory));
+        self.mapped.insert(run.offset, (run, pages));
         Ok(())
     }
 
@@ -97,27 +108,53 @@ impl ShadowMemory {
         if !offset.is_multiple_of(4) || !bytes.len().is_multiple_of(4) {
             return None;
         }
-        let (start, (_, memory)) = self.mapped.range_mut(..=offset).next_back()?;
-        let at = (offset - start) as usize;
-        let memory = memory.as_mut()?.get_mut(at..at.checked_add(bytes.len())?)?;
-        memory.copy_from_slice(bytes);
+        let at = offset as usize % SIZE;
+        let start = offset - at as u64;
+        let page = self.functions_at(start, SIZE as u64)?.entry(start);
+        let page = page.or_insert_with(|| Box::new([0xff; SIZE]));
+        page.get_mut(at..at.checked_add(bytes.len())?)?
+            .copy_from_slice(bytes);
         Some(())
+    }
+
+    fn clear(&mut self, run: Run) -> Option<()> {
+        self.functions_at(run.offset, run.length)?
+            .retain(|at, _| !(run.offset..run.offset + run.length).contains(at));
+        Some(())
+    }
+
+    /// The pages of the mapped run that has all of these bytes, if it has functions.
+    fn functions_at(&mut self, offset: u64, length: u64) -> Option<&mut Pages> {
+        let (_, (run, pages)) = self.mapped.range_mut(..=offset).next_back()?;
+        let fits = offset.checked_add(length)? <= run.offset + run.length;
+        pages.as_mut().filter(|_| fits)
     }
 
     /// A guest's read of the window: `true` if memory answered, `false` if it
     /// traps, in whole or in part.
     pub fn read(&self, offset: u64, data: &mut [u8]) -> bool {
         let below = (Bound::Unbounded, Bound::Included(offset));
-        let Some((start, (run, memory))) = self.mapped.range(below).next_back() else {
+        let Some((start, (run, pages))) = self.mapped.range(below).next_back() else {
             return false;
         };
         let at = offset - start;
         if at.saturating_add(data.len() as u64) > run.length {
             return false;
         }
-        match memory {
-            Some(memory) => data.copy_from_slice(&memory[at as usize..at as usize + data.len()]),
-            None => data.fill(0xff),
+        data.fill(0xff);
+        let Some(pages) = pages else {
+            return true;
+        };
+        let mut rest = data;
+        let mut at = offset;
+        while !rest.is_empty() {
+            let within = at as usize % SIZE;
+            let (now, later) = rest.split_at_mut(rest.len().min(SIZE - within));
+            if let Some(page) = pages.get(&(at - within as u64)) {
+                now.copy_from_slice(&page[within..within + now.len()]);
+            }
+            at += now.len() as u64;
+            rest = later;
         }
         true
     }
@@ -125,6 +162,12 @@ impl ShadowMemory {
     /// What it had to do so far.
     pub fn counts(&self) -> ShadowCounts {
         self.counts
+    }
+
+    /// Pages that have memory of their own now: those of functions, and no others.
+    pub fn pages(&self) -> usize {
+        let functions = self.mapped.values().filter_map(|(_, pages)| pages.as_ref());
+        functions.map(BTreeMap::len).sum()
     }
 }
 

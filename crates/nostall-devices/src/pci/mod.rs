@@ -80,10 +80,12 @@
 //!   costs no more than that. Store each word whole (an aligned, atomic store of
 //!   32 bits), so that no CPU sees half of one. Registers that span two words, as
 //!   64-bit BARs do, may be seen half changed, as on hardware.
-//! - [`Change::Map`] comes when the memory holds its contents: fill it by
-//!   [`Shadow::copy`] first, and map it read-only. (KVM: a slot with
+//! - [`Change::Map`] comes when the memory holds its contents: fill it with
+//!   [`Shadow::pages`] first, and map it read-only. (KVM: a slot with
 //!   `KVM_MEM_READONLY`; writes to it exit as MMIO.)
-//! - [`Change::Unmap`] makes a run trap. It is the dear one: KVM on x86 then drops
+//! - [`Change::Clear`] makes pages all ones whose functions are gone. Store ones, or give
+//!   the pages back: a private mapping of a file of ones needs `MADV_DONTNEED` alone.
+//! - [`Change::Unmap`] makes a run trap. It is the expensive one: KVM on x86 then drops
 //!   all of the guest's page tables, to be built again fault by fault, and every
 //!   CPU has to leave the guest. It comes only if bus numbers change which buses have
 //!   functions on them, or if a function that traps comes, goes or moves: a few
@@ -99,15 +101,18 @@
 //!   half moved: a function at its old place and at its new one, or at neither. On
 //!   hardware, too, nobody may rely on what is below a bridge whose numbers are being
 //!   written; a guest that does harms itself.
-//! - A guest can write bus numbers back and forth, and each write that moves functions
-//!   makes the VMM draw anew: a look at every bus, and `Unmap` and `Map` of each whose
-//!   functions changed. That is bounded, by the buses, for each write, and nothing
-//!   grows. But it is dearer than most exits: a VMM whose guests share a host with
-//!   others may want to limit the rate of such writes.
+//! - A guest can write bus numbers back and forth. Each write that moves functions costs one
+//!   walk over bridges and functions, and changes of the buses whose functions moved. The guest
+//!   pays for those with exits: 100 for a mapping, 1 for a page that is built. Four mappings
+//!   for each bus are free, so that a boot is never short of them. Without that credit a bus
+//!   is unmapped, once, and traps: no old value is ever shown. Its mapping comes back with a
+//!   later call of [`Shadow::follow`], when exits have paid for it. Call it after each access
+//!   that the bridge answered, therefore, reads included.
 //!
-//! All ones need no memory of their own: runs of [`Contents::AllOnes`] can all be
-//! mappings of one MiB. A bus takes one mapping, and one more for each function on
-//! it that traps, up to [`MAX_RUNS`]; a whole window of 256 buses without such
+//! All ones need no memory of their own. Back every run with a private mapping
+//! (`MAP_PRIVATE`) of one file of ones, 1 MiB: only the functions' pages, which are stored
+//! to, then take memory, 4 KiB each. A bus takes one mapping, and one more for each function
+//! on it that traps, up to [`MAX_RUNS`]; a whole window of 256 buses without such
 //! functions takes 256.
 //!
 //! # Registers that trap

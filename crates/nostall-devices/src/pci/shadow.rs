@@ -1,14 +1,26 @@
 //! The ECAM window as memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::host_bridge::HostBridge;
 use super::registers::SIZE;
-use super::tree::Reached;
+use super::tree::{self, Reached};
+use crate::Credit;
 
 const BUS: u64 = 1 << 20;
 const PAGES: usize = 256;
+
+/// Exits that pay for a mapping made once more, and taken away. A hypervisor takes about as
+/// long for it as for some tens of exits.
+const MAP_PRICE: u32 = 100;
+
+/// Exits that pay for a page of a function that is built anew.
+const PAGE_PRICE: u32 = 1;
+
+/// Mappings for each bus that can be made at once: a guest gives out bus numbers at boot,
+/// after its firmware, and after a reset.
+const AHEAD: u32 = 4;
 
 /// How many mappings a bus can have. One that would need more has none.
 pub const MAX_RUNS: usize = 16;
@@ -16,11 +28,16 @@ pub const MAX_RUNS: usize = 16;
 /// A read-only view of a [`HostBridge`]'s ECAM window, for a VMM to map into its
 /// guest: then a configuration read is a read of memory, and no exit.
 ///
-/// It knows no hypervisor. After anything that may have changed the bridge (a
-/// guest's write by ports or ECAM, a device's own change), and before the guest
-/// goes on, the VMM lets it [`follow`](Self::follow), and does what it says, in
-/// order. Where nothing is mapped, reads trap and the bridge answers, with the
+/// It knows no hypervisor. After each of the guest's accesses that the bridge answered, by
+/// ports or ECAM, and after each device's own change, the VMM calls
+/// [`follow`](Self::follow) and makes the changes that it returns, in order, before the guest
+/// goes on. Where nothing is mapped, reads trap and the bridge answers, with the
 /// same bytes; writes always trap.
+///
+/// A guest pays for new mappings with exits, 100 for each and one for each function's page
+/// in it; four mappings for each bus are free. A bus that changes without that credit is
+/// unmapped and traps, and its own reads then earn the credit to map it again. So a guest that
+/// writes bus numbers back and forth slows itself down, and not its host.
 ///
 /// See [the module](super) for what changing a mapping costs.
 #[derive(Debug)]
@@ -29,6 +46,9 @@ pub struct Shadow {
     window_first: u8,
     buses: Vec<Bus>,
     version: Option<u64>,
+    credit: Credit,
+    /// The least price of a bus that waits.
+    waits: Option<u32>,
 }
 
 /// What a VMM has to do, in order.
@@ -38,7 +58,7 @@ pub enum Change {
     /// very run.
     Unmap(Run),
     /// Map this run, for reading alone. Its memory must hold its contents before:
-    /// [`Shadow::copy`] gives them.
+    /// [`Shadow::pages`] gives them, and everything else is all ones.
     Map(Run, Contents),
     /// Change bytes of memory that is mapped. Offset and length are multiples of
     /// 4; each such word is stored whole, for virtual CPUs may be reading it.
@@ -48,6 +68,9 @@ pub enum Change {
         /// What is there now.
         bytes: Vec<u8>,
     },
+    /// Make this part of a mapped run all ones: its functions are gone. Its pages need no
+    /// memory of their own any more.
+    Clear(Run),
 }
 
 /// A run of pages of one bus.
@@ -65,15 +88,19 @@ pub enum Contents {
     /// All ones, for good: nothing answers on this bus. One piece of memory can
     /// stand for all such runs.
     AllOnes,
-    /// A bus with functions on it; [`Change::Update`]s may come.
+    /// A bus with functions on it; [`Change::Update`]s and [`Change::Clear`]s may come.
+    /// The pages without a function are all ones and can share memory, too.
     Functions,
 }
 
 /// A bus as the VMM was last told.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Bus {
+    /// Empty while it waits.
     pages: BTreeMap<u8, Page>,
     runs: Vec<Run>,
+    /// The price of mapping it, while there is not enough credit: all of it traps.
+    waits: Option<u32>,
 }
 
 /// A function as the VMM was last told.
@@ -96,34 +123,58 @@ impl Shadow {
         Self {
             first,
             window_first: *decoded.start(),
-            buses: (0..count).map(|_| Bus::default()).collect(),
+            buses: (0..count).map(|_| Bus::unmapped()).collect(),
             version: None,
+            credit: Credit::full(AHEAD * MAP_PRICE * count as u32),
+            waits: Some(0),
         }
     }
 
-    /// What has changed since it was last called. Without a change this costs one
-    /// comparison; a changed register, one look at each function; new bus numbers,
-    /// or a function that came or went, a look at every bus.
+    /// Returns what has changed since it was last called, and counts one exit in the guest's
+    /// favour: call it once for each.
+    ///
+    /// Without a change this costs one comparison; a changed register, one look at
+    /// each function; new bus numbers, or a function that came or went, one walk over all
+    /// bridges and functions. Pages are built only of functions that changed or moved.
     ///
     /// It must always be given the bridge that it was made from.
     pub fn follow(&mut self, bridge: &HostBridge) -> Vec<Change> {
         let mut changes = Vec::new();
+        self.credit.earn(1);
         let now = bridge.tree.version;
-        let moved = self.version.is_none_or(|then| then < bridge.tree.moved);
-        if self.version == Some(now) {
+        let then = self.version.replace(now);
+        let pays = self.waits.is_some_and(|price| self.credit.covers(price));
+        if then == Some(now) && !pays {
             return changes;
         }
+        let moved = then.is_none_or(|then| then < bridge.tree.moved);
+        let first = *bridge.buses().start();
+        let routes = (moved || pays).then(|| bridge.tree.buses(first));
         for (n, bus) in self.buses.iter_mut().enumerate() {
             let number = self.first + n as u8;
             let start = u64::from(number - self.window_first) * BUS;
-            if moved {
-                bus.draw(bridge, number, start, &mut changes);
-            } else {
+            let is_due = match bus.waits {
+                Some(price) => self.credit.covers(price),
+                None => moved,
+            };
+            if let Some(routes) = routes.as_ref().filter(|_| is_due) {
+                // The first time is the VMM's own doing.
+                let mut pays = |price| then.is_none() || self.credit.spend(price);
+                let route = routes[usize::from(number)];
+                bus.draw(bridge, route, start, &mut pays, &mut changes);
+            } else if then != Some(now) {
                 bus.refresh(bridge, start, &mut changes);
             }
         }
-        self.version = Some(now);
+        self.waits = self.buses.iter().filter_map(|bus| bus.waits).min();
         changes
+    }
+
+    /// The functions' pages in a run as last told: where each starts, and its bytes. The
+    /// rest of the run is all ones.
+    pub fn pages(&self, run: Run) -> impl Iterator<Item = (u64, &[u8; SIZE])> {
+        let offsets = (run.offset..run.offset + run.length).step_by(SIZE);
+        offsets.filter_map(|offset| Some((offset, self.page(offset)?.bytes.as_deref()?)))
     }
 
     /// Fills `to` with what the window holds from `offset` on, as last told; all
@@ -157,40 +208,92 @@ impl Shadow {
 }
 
 impl Bus {
-    /// Draws the bus anew: functions may have come, gone or moved.
-    fn draw(&mut self, bridge: &HostBridge, number: u8, start: u64, changes: &mut Vec<Change>) {
-        let first = *bridge.buses().start();
-        let pages = bridge
-            .tree
-            .functions_on(first, number)
-            .map(|(devfn, reached)| (devfn, Page::of(bridge, reached)))
-            .collect();
-        let drawn = Self {
-            runs: runs(&pages, start),
-            pages,
-        };
-        if drawn.runs == self.runs && drawn.contents() == self.contents() {
-            drawn.differences(self, start, changes);
-        } else {
-            changes.extend(self.runs.iter().copied().map(Change::Unmap));
-            let contents = drawn.contents();
-            changes.extend(drawn.runs.iter().map(|&run| Change::Map(run, contents)));
+    /// All of it traps, until it is drawn for nothing.
+    const fn unmapped() -> Self {
+        Self {
+            pages: BTreeMap::new(),
+            runs: Vec::new(),
+            waits: Some(0),
         }
-        *self = drawn;
     }
 
-    /// What changes in memory, where the mappings stay.
-    fn differences(&self, before: &Self, start: u64, changes: &mut Vec<Change>) {
-        if self.runs.is_empty() {
+    /// Draws the bus anew: functions may have come, gone or moved. If that costs more than
+    /// the guest `pays`, all of it traps.
+    fn draw(
+        &mut self,
+        bridge: &HostBridge,
+        route: Option<tree::Bus>,
+        start: u64,
+        pays: &mut impl FnMut(u32) -> bool,
+        changes: &mut Vec<Change>,
+    ) {
+        let on_it = || {
+            let bus = route.into_iter();
+            bus.flat_map(|bus| bridge.tree.functions_on(bus))
+        };
+        if self.waits.is_none() && self.shows(bridge, on_it()) {
             return;
         }
-        let present = self.pages.keys().chain(before.pages.keys());
-        let present: BTreeSet<u8> = present.copied().collect();
-        for devfn in present {
-            if let (Some(was), Some(is)) = (before.bytes(devfn), self.bytes(devfn)) {
-                differences(page_offset(start, devfn), was, is, changes);
+        let runs = runs(bridge, on_it(), start);
+        let mut present = [false; PAGES];
+        let mut new = Vec::new();
+        for (devfn, reached) in on_it() {
+            present[usize::from(devfn)] = true;
+            let page = self.pages.get(&devfn);
+            if !page.is_some_and(|page| page.shows(bridge, reached)) {
+                new.push((devfn, reached));
             }
         }
+        let is_empty = on_it().next().is_none();
+        let stays = self.waits.is_none() && runs == self.runs && is_empty == self.pages.is_empty();
+        let price = match stays {
+            true => new.len() as u32 * PAGE_PRICE,
+            false => runs.len() as u32 * MAP_PRICE + on_it().count() as u32 * PAGE_PRICE,
+        };
+        if price > 0 && !pays(price) {
+            changes.extend(self.runs.drain(..).map(Change::Unmap));
+            self.pages.clear();
+            self.waits = Some(price);
+            return;
+        }
+        self.waits = None;
+        if !stays {
+            changes.extend(self.runs.drain(..).map(Change::Unmap));
+        }
+        let is_mapped = !self.runs.is_empty();
+        self.pages.retain(|&devfn, _| {
+            let stays = present[usize::from(devfn)];
+            if is_mapped && !stays {
+                changes.push(Change::Clear(Run {
+                    offset: page_offset(start, devfn),
+                    length: SIZE as u64,
+                }));
+            }
+            stays
+        });
+        for (devfn, reached) in new {
+            let page = Page::of(bridge, reached);
+            if is_mapped {
+                let was = self.pages.get(&devfn);
+                let was = was.map_or(Some(&ALL_ONES), Page::bytes);
+                differences(page_offset(start, devfn), was, page.bytes(), changes);
+            }
+            self.pages.insert(devfn, page);
+        }
+        if !stays {
+            let contents = self.contents();
+            changes.extend(runs.iter().map(|&run| Change::Map(run, contents)));
+            self.runs = runs;
+        }
+    }
+
+    /// Whether it shows these functions, as they are now, and no others.
+    fn shows(&self, bridge: &HostBridge, mut on_it: impl Iterator<Item = (u8, Reached)>) -> bool {
+        let same = |(&at, page): (&u8, &Page)| {
+            let next = on_it.next();
+            next.is_some_and(|(devfn, reached)| at == devfn && page.shows(bridge, reached))
+        };
+        self.pages.iter().all(same) && on_it.next().is_none()
     }
 
     /// Looks at the functions that have changed since, all where they were.
@@ -200,10 +303,13 @@ impl Bus {
                 continue;
             }
             let new = Page::of(bridge, page.reached);
-            if let (Some(was), Some(is)) = (&page.bytes, &new.bytes)
-                && !self.runs.is_empty()
-            {
-                differences(page_offset(start, devfn), was, is, changes);
+            if !self.runs.is_empty() {
+                differences(
+                    page_offset(start, devfn),
+                    page.bytes(),
+                    new.bytes(),
+                    changes,
+                );
             }
             *page = new;
         }
@@ -216,24 +322,14 @@ impl Bus {
             Contents::Functions
         }
     }
-
-    /// What memory shows; `None` if it traps.
-    fn bytes(&self, devfn: u8) -> Option<&[u8; SIZE]> {
-        match self.pages.get(&devfn) {
-            Some(page) => page.bytes.as_deref(),
-            None => Some(&ALL_ONES),
-        }
-    }
 }
 
 static ALL_ONES: [u8; SIZE] = [0xff; SIZE];
 
 impl Page {
     fn of(bridge: &HostBridge, reached: Reached) -> Self {
-        let shown = bridge
-            .tree
-            .function(reached.id)
-            .filter(|function| !function.is_volatile_below(reached.size));
+        let function = bridge.tree.function(reached.id);
+        let shown = function.filter(|_| !traps(bridge, reached));
         Self {
             reached,
             version: bridge.tree.version_of(reached.id),
@@ -244,14 +340,27 @@ impl Page {
             }),
         }
     }
+
+    /// Whether it is that function's, as it is now.
+    fn shows(&self, bridge: &HostBridge, reached: Reached) -> bool {
+        self.reached == reached && self.version == bridge.tree.version_of(reached.id)
+    }
+
+    fn bytes(&self) -> Option<&[u8; SIZE]> {
+        self.bytes.as_deref()
+    }
+}
+
+/// Whether memory cannot stand for this function.
+fn traps(bridge: &HostBridge, reached: Reached) -> bool {
+    let function = bridge.tree.function(reached.id);
+    function.is_none_or(|function| function.is_volatile_below(reached.size))
 }
 
 /// The runs around the pages that trap.
-fn runs(pages: &BTreeMap<u8, Page>, start: u64) -> Vec<Run> {
-    let trapping = pages.iter().filter(|(_, page)| page.bytes.is_none());
-    let ends = trapping
-        .map(|(&devfn, _)| usize::from(devfn))
-        .chain([PAGES]);
+fn runs(bridge: &HostBridge, on_it: impl Iterator<Item = (u8, Reached)>, start: u64) -> Vec<Run> {
+    let trapping = on_it.filter(|&(_, reached)| traps(bridge, reached));
+    let ends = trapping.map(|(devfn, _)| usize::from(devfn)).chain([PAGES]);
     let mut next = 0;
     let mut runs = Vec::new();
     for end in ends {
@@ -273,8 +382,16 @@ fn page_offset(start: u64, devfn: u8) -> u64 {
     start + u64::from(devfn) * SIZE as u64
 }
 
-/// Says which words differ, those side by side in one.
-fn differences(offset: u64, was: &[u8; SIZE], is: &[u8; SIZE], changes: &mut Vec<Change>) {
+/// Adds the words that differ, those side by side as one; none, if either page traps.
+fn differences(
+    offset: u64,
+    was: Option<&[u8; SIZE]>,
+    is: Option<&[u8; SIZE]>,
+    changes: &mut Vec<Change>,
+) {
+    let (Some(was), Some(is)) = (was, is) else {
+        return;
+    };
     let differs = |word: &usize| was[*word..word + 4] != is[*word..word + 4];
     let mut words = (0..SIZE).step_by(4).filter(differs).peekable();
     while let Some(first) = words.next() {

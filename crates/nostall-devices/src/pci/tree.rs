@@ -51,6 +51,8 @@ struct Place {
     behind: Vec<usize>,
     /// The tree's version when the function last changed.
     version: u64,
+    /// Whether that was a reset.
+    is_reset: bool,
 }
 
 /// A bus that an address leads to.
@@ -60,6 +62,59 @@ pub(super) struct Bus {
     below: Below,
     /// Whether registers from 0x100 on get through.
     extended: bool,
+}
+
+impl Bus {
+    const ROOT: Self = Self {
+        parent: None,
+        below: Below::Internal,
+        extended: true,
+    };
+
+    /// The bus behind a bridge on this one.
+    fn behind(self, bridge: usize, routing: Routing) -> Self {
+        Self {
+            parent: Some(bridge),
+            below: routing.below,
+            extended: self.extended && routing.below != Below::Conventional,
+        }
+    }
+}
+
+/// A set of bus numbers, a bit each: 0 to 127, and the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Numbers(u128, u128);
+
+impl Numbers {
+    const NONE: Self = Self(0, 0);
+    const ALL: Self = Self(!0, !0);
+
+    /// Those from `first` to `last`; none if they are upside down.
+    fn range(first: u8, last: u8) -> Self {
+        Self::up_to(last).without(match first.checked_sub(1) {
+            Some(before) => Self::up_to(before),
+            None => Self::NONE,
+        })
+    }
+
+    fn up_to(last: u8) -> Self {
+        match last.checked_sub(128) {
+            None => Self(!0 >> (127 - last), 0),
+            Some(last) => Self(!0, !0 >> (127 - last)),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0, self.1 & other.1)
+    }
+
+    fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0, self.1 & !other.1)
+    }
+
+    fn has(self, number: u8) -> bool {
+        self.and(Self::range(number, number)) != Self::NONE
+    }
 }
 
 /// A function that can be reached, and the bytes of it that can.
@@ -81,43 +136,58 @@ impl Tree {
     }
 
     /// All that answer on a bus, by device and function.
-    pub(super) fn functions_on(
-        &self,
-        first: u8,
-        number: u8,
-    ) -> impl Iterator<Item = (u8, Reached)> {
-        let bus = self.bus(first, number);
-        bus.into_iter().flat_map(move |bus| {
-            let reached = move |at: usize| Some((self.places[at].devfn, self.reached(bus, at)?));
-            self.on(bus.parent).iter().copied().filter_map(reached)
-        })
+    pub(super) fn functions_on(&self, bus: Bus) -> impl Iterator<Item = (u8, Reached)> {
+        let reached = move |at: usize| Some((self.places[at].devfn, self.reached(bus, at)?));
+        self.on(bus.parent).iter().copied().filter_map(reached)
+    }
+
+    /// The bus that each number leads to, by its number: the same as [`bus`](Self::bus) finds
+    /// for each, in one walk over the bridges.
+    pub(super) fn buses(&self, first: u8) -> [Option<Bus>; 256] {
+        let mut found = [None; 256];
+        let mut walk = vec![(Bus::ROOT, first, Numbers::ALL)];
+        while let Some((bus, number, numbers)) = walk.pop() {
+            if numbers.has(number) {
+                found[usize::from(number)] = Some(bus);
+            }
+            let mut left = numbers.without(Numbers::range(number, number));
+            for &at in self.on(bus.parent) {
+                let Some(routing) = self.passing(bus, at) else {
+                    continue;
+                };
+                let passes = Numbers::range(routing.secondary, routing.subordinate);
+                let behind = left.and(passes);
+                if behind != Numbers::NONE {
+                    walk.push((bus.behind(at, routing), routing.secondary, behind));
+                    left = left.without(passes);
+                }
+            }
+        }
+        found
     }
 
     /// Follows the bridges down to a bus: each passes on what lies between its
     /// secondary and its subordinate number (PCI-to-PCI Bridge Architecture 1.2,
     /// 3.1). Where several would, the first does.
     fn bus(&self, first: u8, number: u8) -> Option<Bus> {
-        let mut bus = Bus {
-            parent: None,
-            below: Below::Internal,
-            extended: true,
-        };
+        let mut bus = Bus::ROOT;
         let mut current = first;
         while current != number {
             let (bridge, routing) = self.on(bus.parent).iter().find_map(|&at| {
-                self.reached(bus, at)?;
-                let routing = self.routing(at)?;
+                let routing = self.passing(bus, at)?;
                 let passes = (routing.secondary..=routing.subordinate).contains(&number);
-                (passes && !routing.resets).then_some((at, routing))
+                passes.then_some((at, routing))
             })?;
             current = routing.secondary;
-            bus = Bus {
-                parent: Some(bridge),
-                below: routing.below,
-                extended: bus.extended && routing.below != Below::Conventional,
-            };
+            bus = bus.behind(bridge, routing);
         }
         Some(bus)
+    }
+
+    /// How a bridge on this bus routes; `None` if it passes nothing on now, or is no bridge.
+    fn passing(&self, bus: Bus, at: usize) -> Option<Routing> {
+        self.reached(bus, at)?;
+        self.routing(at).filter(|routing| !routing.resets)
     }
 
     fn reached(&self, bus: Bus, at: usize) -> Option<Reached> {
@@ -184,6 +254,7 @@ impl Tree {
     fn touch(&mut self, at: usize) {
         self.version += 1;
         self.places[at].version = self.version;
+        self.places[at].is_reset = false;
     }
 
     /// The reset of a secondary bus reaches all that is behind the bridge.
@@ -204,11 +275,17 @@ impl Tree {
         self.moved = self.version;
     }
 
+    /// A guest can reset a bus again and again: only functions that have changed since are
+    /// worth the time.
     fn reset(&mut self, at: usize) {
+        if self.places[at].is_reset {
+            return;
+        }
         if let Some(function) = &mut self.places[at].function {
             function.reset();
         }
         self.touch(at);
+        self.places[at].is_reset = true;
     }
 
     pub(super) fn add(
@@ -237,6 +314,7 @@ impl Tree {
             devfn,
             behind: Vec::new(),
             version: 0,
+            is_reset: false,
         });
         match parent {
             Some(bridge) => self.places[bridge].behind.insert(position, at),
@@ -325,3 +403,40 @@ impl fmt::Display for TopologyError {
 }
 
 impl Error for TopologyError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pci::Class;
+
+    #[test]
+    fn a_bus_reset_touches_what_was_changed_since_the_last_one_and_nothing_else() {
+        let mut tree = Tree::default();
+        let bridge = Function::bridge(0x1af4, 0x10f3).build().unwrap();
+        let bridge = tree.add(None, 0, bridge).unwrap();
+        let behind: Vec<FunctionId> = (0..=255)
+            .map(|devfn| {
+                let function = Function::endpoint(0x1af4, 0x10f5, Class::new(0x12, 0, 0));
+                tree.add(Some(bridge), devfn, function.build().unwrap())
+                    .unwrap()
+            })
+            .collect();
+        let mut resets = |changed: &[FunctionId]| {
+            for &id in changed {
+                tree.change(id, |function| function.write(0x3c, &[7]));
+            }
+            let before = tree.version;
+            tree.change(bridge, |function| function.write(0x3e, &[0x40]));
+            tree.change(bridge, |function| function.write(0x3e, &[0]));
+            for &id in changed {
+                assert_eq!(tree.function(id).unwrap().stored(0x3c), [0]);
+            }
+            // Without the bridge's own two.
+            tree.version - before - 2
+        };
+        assert_eq!(resets(&[]), 256);
+        assert_eq!(resets(&[]), 0);
+        assert_eq!(resets(&behind[3..5]), 2);
+        assert_eq!(resets(&behind), 256);
+    }
+}

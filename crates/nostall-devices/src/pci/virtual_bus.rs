@@ -96,6 +96,7 @@ impl VirtualBus {
     fn read(&self, data: &mut [u8], how: impl FnOnce(&mut HostBridge, &mut [u8])) {
         self.0.exits.set(self.0.exits.get().wrapping_add(1));
         how(&mut self.0.bridge.borrow_mut(), data);
+        self.follow();
     }
 
     fn write(&self, how: impl FnOnce(&mut HostBridge)) {

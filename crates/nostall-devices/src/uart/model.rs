@@ -20,8 +20,8 @@ use super::{Chip, Line};
 ///
 /// What it sends goes to `W`, byte by byte, at the time it has left the shift
 /// register (or has been taken by the [`Controller`](super::Controller)).
-/// Whatever the guest does, it holds at most two FIFOs of bytes; what `W` holds
-/// is its owner's business.
+/// Whatever the guest does, it holds at most two FIFOs of bytes. The owner bounds `W`:
+/// [`Output`](super::Output) is a sink with a bound.
 ///
 /// For a VMM: give it a clock of the host's and [`Line::AtOnce`] (or
 /// [`Line::Baud`], to be true to time); hand it the guest's accesses; after each,

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use kvm_ioctls::VmFd;
+use nostall_devices::uart::Output;
 
 use super::cpu::End;
 use super::linux::{Board, Read};
+use super::mapping::PAGE;
 use super::pci::{At, PORTS, PciBus};
-use super::ring::{Place, Ring, Write};
+use super::ring::{self, Place, Ring, Write};
 use super::serial::Serial;
 use super::statistics::Statistics;
 use crate::Error;
-use crate::exits::{ExitLog, Exits};
+use crate::exits::{ExitLog, Exits, MapChanges};
 use crate::guest::Limits;
 
 /// QEMU's `isa-debugcon`, which says so when it is read.
@@ -23,18 +25,53 @@ const END: u16 = 0xf4;
 /// Whose writes are collected, of PCI configuration space.
 const INDEX: Place = Place::Port(*PORTS.start());
 
-/// Bytes that a guest may send before it waits until they are taken away.
-const MOST_UNTAKEN: usize = 1 << 20;
+/// Bytes that one exit or one look can still deliver to a full output: one string
+/// instruction, which KVM hands over page by page, and one full ring of single bytes.
+const SLACK: usize = PAGE + ring::SIZE;
 
-/// What to do after an access.
+/// A reason for which the CPU has left the guest.
+pub enum Exit<'a> {
+    /// A read of `data`, item by item of `size` bytes.
+    Read {
+        place: Place,
+        size: usize,
+        data: &'a mut [u8],
+    },
+    /// A write, likewise.
+    Write {
+        place: Place,
+        size: usize,
+        data: &'a [u8],
+    },
+    /// The CPU is halted.
+    Halt,
+    /// A signal, or something else that is not the guest's doing.
+    Other,
+}
+
+/// What to do after an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Let the guest go on.
     GoOn,
     /// The same, but not before [`Bus::is_full`] says no.
     Wait,
+    /// The same, but the guest has nothing to do.
+    Rest,
     /// The guest has ended itself.
     End(End),
+}
+
+/// Room for the serial output of a guest with these limits: one byte more than allowed, so
+/// that a flood is noticed, and the slack.
+pub fn output(limits: &Limits) -> Output {
+    Output::new(one_more_than(limits.serial_bytes), SLACK)
+}
+
+fn one_more_than(limit: u64) -> usize {
+    usize::try_from(limit)
+        .unwrap_or(usize::MAX)
+        .saturating_add(1)
 }
 
 /// The devices, and what KVM has collected for them.
@@ -45,8 +82,8 @@ pub struct Bus {
     pub serial: Serial,
     pci: PciBus,
     pub reports: Vec<u8>,
-    /// Bytes that are kept of each channel: one more than allowed.
-    keep: (usize, usize),
+    /// Bytes of reports that are kept: one more than allowed.
+    keep: usize,
     pub exits: Exits,
     log: Log,
     /// What Linux needs besides.
@@ -62,11 +99,6 @@ impl Bus {
         (serial, pci): (Serial, PciBus),
         limits: &Limits,
     ) -> Self {
-        let keep = |limit: u64| {
-            usize::try_from(limit)
-                .unwrap_or(usize::MAX)
-                .saturating_add(1)
-        };
         Self {
             vm,
             ring,
@@ -74,7 +106,7 @@ impl Bus {
             serial,
             pci,
             reports: Vec::new(),
-            keep: (keep(limits.serial_bytes), keep(limits.report_bytes)),
+            keep: one_more_than(limits.report_bytes),
             exits: Exits::default(),
             log: Log::default(),
             board: None,
@@ -82,16 +114,41 @@ impl Bus {
         }
     }
 
-    /// The same with what Linux needs besides. Somebody takes away what is sent; until
-    /// then the guest waits.
+    /// The same with what Linux needs besides.
     pub fn with_board(mut self, board: Board) -> Self {
         self.board = Some(board);
         self
     }
 
-    /// Whether more has been sent than is to be kept until it is taken away.
+    /// Whether the guest has to wait until its output is taken.
     pub fn is_full(&mut self) -> bool {
-        self.board.is_some() && self.serial.sent().len() > MOST_UNTAKEN
+        self.serial.sent().is_full()
+    }
+
+    /// Handles one exit, after everything that was collected before it.
+    ///
+    /// Every exit passes here: no kind of exit can let a guest go on that has to wait.
+    pub fn exit(&mut self, exit: Exit<'_>) -> Result<Next, Error> {
+        self.drain()?;
+        if let Some(end) = self.ended {
+            return Ok(Next::End(end));
+        }
+        let next = match exit {
+            Exit::Read { place, size, data } => self.read(place, size, data)?,
+            Exit::Write { place, size, data } => self.write(place, size, data)?,
+            Exit::Halt => {
+                self.exits.halts += 1;
+                Next::Rest
+            }
+            Exit::Other => {
+                self.exits.others += 1;
+                Next::GoOn
+            }
+        };
+        Ok(match next {
+            Next::GoOn | Next::Rest if self.is_full() => Next::Wait,
+            next => next,
+        })
     }
 
     /// Hands over what was collected.
@@ -101,7 +158,6 @@ impl Bus {
         };
         let done = ring.drain().try_for_each(|write| self.hand_over(&write));
         self.ring = Some(ring);
-        self.serial.sent().truncate(self.keep.0);
         done
     }
 
@@ -135,15 +191,21 @@ impl Bus {
         self.ended
     }
 
-    /// Does what is due without an access.
+    /// Does what is due without an access. The caller then looks at what was sent.
     pub fn tend(&mut self) -> Result<(), Error> {
         self.drain()?;
+        if self.serial.lost() > 0 {
+            // The slack rules it out. Output with a gap must not pass for whole.
+            return Err(Error::Flood(self.serial.sent().bytes().len() as u64));
+        }
         self.serial.settle_interrupt(&self.vm)
     }
 
     /// Makes what is offered true for the first time.
     pub fn settle(&mut self) -> Result<(), Error> {
-        self.serial.settle(&self.vm)
+        self.serial.settle(&self.vm)?;
+        self.log.maps_at_start = self.serial.maps() + self.pci.maps();
+        Ok(())
     }
 
     /// Hands over as much of what came from outside as there is room for; tells how
@@ -155,12 +217,7 @@ impl Bus {
         Ok(taken)
     }
 
-    /// An exit: a read of `data` at `place`, item by item of `size` bytes.
-    pub fn read(&mut self, place: Place, size: usize, data: &mut [u8]) -> Result<Next, Error> {
-        self.drain()?;
-        if let Some(end) = self.ended {
-            return Ok(Next::End(end));
-        }
+    fn read(&mut self, place: Place, size: usize, data: &mut [u8]) -> Result<Next, Error> {
         match place {
             Place::Port(_) => self.exits.port_reads += 1,
             Place::Memory(_) => self.exits.mmio_reads += 1,
@@ -180,6 +237,7 @@ impl Bus {
             for item in data.chunks_mut(size.max(1)) {
                 self.pci.read(at, item);
             }
+            self.pci.follow(&self.vm)?;
         } else {
             data.fill(match place {
                 Place::Port(REPORTS) => REPORTS as u8,
@@ -189,12 +247,7 @@ impl Bus {
         Ok(Next::GoOn)
     }
 
-    /// An exit: a write, likewise.
-    pub fn write(&mut self, place: Place, size: usize, data: &[u8]) -> Result<Next, Error> {
-        self.drain()?;
-        if let Some(end) = self.ended {
-            return Ok(Next::End(end));
-        }
+    fn write(&mut self, place: Place, size: usize, data: &[u8]) -> Result<Next, Error> {
         match place {
             Place::Port(_) => self.exits.port_writes += 1,
             Place::Memory(_) => self.exits.mmio_writes += 1,
@@ -214,13 +267,8 @@ impl Bus {
             for item in data.chunks(size.max(1)) {
                 self.serial.write(register, item);
             }
-            self.serial.sent().truncate(self.keep.0);
             self.serial.settle(&self.vm)?;
-            return Ok(if self.is_full() {
-                Next::Wait
-            } else {
-                Next::GoOn
-            });
+            return Ok(Next::GoOn);
         }
         if let Some(at) = self.pci.find(place) {
             self.exits.pci += 1;
@@ -248,7 +296,7 @@ impl Bus {
 
     fn report(&mut self, data: &[u8]) {
         for &byte in data {
-            if self.reports.len() >= self.keep.1 {
+            if self.reports.len() >= self.keep {
                 return;
             }
             // An empty line is no report.
@@ -269,6 +317,7 @@ impl Bus {
         let statistics = self.statistics.as_ref();
         Exits {
             hardware: statistics.and_then(|statistics| statistics.exits(ports)),
+            maps: self.serial.maps() + self.pci.maps() - self.log.maps_at_start,
             ..self.exits
         }
     }
@@ -277,6 +326,7 @@ impl Bus {
     pub fn exit_log(&mut self) -> ExitLog {
         ExitLog {
             total: self.count(),
+            maps_at_start: self.log.maps_at_start,
             before_report: std::mem::take(&mut self.log.before_report),
         }
     }
@@ -292,6 +342,7 @@ struct Log {
     before_report: Vec<Exits>,
     /// The exits as the last report was complete.
     reported: Exits,
+    maps_at_start: MapChanges,
 }
 
 impl Log {

@@ -11,7 +11,7 @@ use kvm_ioctls::{Kvm, VcpuExit, VcpuFd};
 use parking_lot::FairMutex;
 
 use super::boot::START_INFO;
-use super::bus::{Bus, Next};
+use super::bus::{Bus, Exit, Next};
 use super::failed;
 use super::ring::Place;
 use crate::Error;
@@ -121,31 +121,23 @@ fn describe(leaf: &mut kvm_cpuid_entry2, is_timing_told: bool) {
 pub fn run(cpu: &mut VcpuFd, bus: &FairMutex<Bus>, stop: &AtomicBool) -> Result<End, Error> {
     while !stop.load(Ordering::Acquire) {
         match step(cpu, bus)? {
-            Step::Bus(Next::GoOn) | Step::Nothing => {}
-            Step::Bus(Next::End(end)) => return Ok(end),
-            Step::Bus(Next::Wait) => {
+            Next::GoOn => {}
+            Next::End(end) => return Ok(end),
+            Next::Wait => {
                 while !stop.load(Ordering::Acquire) && bus.lock().is_full() {
                     sleep(Duration::from_millis(1));
                 }
             }
-            Step::Reset => return Ok(End::Reset),
             // No interrupt can come: as if it hung.
-            Step::Halted => sleep(Duration::from_millis(1)),
+            Next::Rest => sleep(Duration::from_millis(1)),
         }
     }
     Ok(bus.lock().ended().unwrap_or(End::Stopped))
 }
 
-/// What one exit came to.
-enum Step {
-    Bus(Next),
-    /// It was none of the guest's doing.
-    Nothing,
-    Halted,
-    Reset,
-}
-
-fn step(cpu: &mut VcpuFd, bus: &FairMutex<Bus>) -> Result<Step, Error> {
+/// Runs the guest up to its next exit, and handles that.
+fn step(cpu: &mut VcpuFd, bus: &FairMutex<Bus>) -> Result<Next, Error> {
+    let handle = |exit: Exit<'_>| bus.lock().exit(exit);
     match cpu.run() {
         Ok(VcpuExit::IoIn(port, data)) => {
             let data: *mut [u8] = data;
@@ -153,41 +145,31 @@ fn step(cpu: &mut VcpuFd, bus: &FairMutex<Bus>) -> Result<Step, Error> {
             // SAFETY: KVM's page beside the CPU, which stays mapped with it, and where
             // nobody else looks until it runs again.
             let data = unsafe { &mut *data };
-            bus.lock()
-                .read(Place::Port(port), size, data)
-                .map(Step::Bus)
+            let place = Place::Port(port);
+            handle(Exit::Read { place, size, data })
         }
         Ok(VcpuExit::IoOut(port, data)) => {
             let data: *const [u8] = data;
             let size = item_size(cpu);
             // SAFETY: as above.
             let data = unsafe { &*data };
-            bus.lock()
-                .write(Place::Port(port), size, data)
-                .map(Step::Bus)
+            let place = Place::Port(port);
+            handle(Exit::Write { place, size, data })
         }
         Ok(VcpuExit::MmioRead(address, data)) => {
             let size = data.len();
             let place = Place::Memory(address);
-            bus.lock().read(place, size, data).map(Step::Bus)
+            handle(Exit::Read { place, size, data })
         }
         Ok(VcpuExit::MmioWrite(address, data)) => {
+            let size = data.len();
             let place = Place::Memory(address);
-            bus.lock().write(place, data.len(), data).map(Step::Bus)
+            handle(Exit::Write { place, size, data })
         }
-        Ok(VcpuExit::Hlt) => {
-            bus.lock().exits.halts += 1;
-            Ok(Step::Halted)
-        }
-        Ok(VcpuExit::Shutdown | VcpuExit::SystemEvent(..)) => Ok(Step::Reset),
-        Ok(VcpuExit::Intr | VcpuExit::IrqWindowOpen | VcpuExit::SetTpr) => {
-            bus.lock().exits.others += 1;
-            Ok(Step::Nothing)
-        }
-        Err(error) if matches!(error.errno(), libc::EINTR | libc::EAGAIN) => {
-            bus.lock().exits.others += 1;
-            Ok(Step::Nothing)
-        }
+        Ok(VcpuExit::Hlt) => handle(Exit::Halt),
+        Ok(VcpuExit::Shutdown | VcpuExit::SystemEvent(..)) => Ok(Next::End(End::Reset)),
+        Ok(VcpuExit::Intr | VcpuExit::IrqWindowOpen | VcpuExit::SetTpr) => handle(Exit::Other),
+        Err(error) if matches!(error.errno(), libc::EINTR | libc::EAGAIN) => handle(Exit::Other),
         Ok(VcpuExit::InternalError) => {
             let why = internal_error(cpu);
             Err(stopped(cpu, &why))

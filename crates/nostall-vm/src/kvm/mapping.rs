@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 /// What KVM maps by.
 pub const PAGE: usize = 4096;
@@ -40,6 +40,31 @@ impl SharedMemory {
         // SAFETY: just mapped, and nobody else knows of it yet.
         unsafe { start.write_bytes(value, len) };
         Self::at(start, len)
+    }
+
+    /// Memory that shows the first `len` bytes of the file `of`, in whole pages.
+    ///
+    /// Only pages that are stored to take memory of their own.
+    pub fn over(of: &impl AsFd, len: usize) -> io::Result<Self> {
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, where the system finds room.
+        let start = unsafe { mmap(ptr::null_mut(), len, rights, MapFlags::PRIVATE, of, 0)? };
+        Self::at(start.cast(), len)
+    }
+
+    /// Shows the file again that this memory is [`over`](Self::over), in `len` bytes from
+    /// `offset` on, and gives their memory back. Both are whole pages.
+    pub fn forget(&self, offset: usize, len: usize) -> io::Result<()> {
+        if offset > self.len || len > self.len - offset {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: inside, which is mapped as long as `self` lives. All access is by atomics,
+        // which read the file's bytes from then on.
+        let discarded = unsafe {
+            let start = self.start.add(offset);
+            madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed)
+        };
+        Ok(discarded?)
     }
 
     fn at(start: *mut u8, len: usize) -> io::Result<Self> {

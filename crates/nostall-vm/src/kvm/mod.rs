@@ -50,10 +50,18 @@
 //! Writes that KVM collects lie in a ring until somebody looks. The CPU's thread
 //! looks at every exit, before the exit is handled; and the thread that watches the
 //! run looks every 2 ms, whatever the CPU does. Both hold the lock on the ring and
-//! the devices behind it, so that order is kept; the lock goes to whoever waits for it,
-//! and who cannot get it still ends the run in time. A timer that stops the CPU
-//! instead would need no lock, but cost an exit each time, and an exit is what is
-//! to be saved.
+//! the devices behind it, so that order is kept. The lock is fair, and a watcher that does
+//! not get it still ends the run in time. A timer that stops the CPU would need no lock,
+//! but each tick would be one more exit.
+//!
+//! # Output that is not taken
+//!
+//! The guest's serial output waits in memory until the caller takes it. With
+//! [`Kvm::run`], that is at the end of the run: above [`Limits::serial_bytes`] the CPU
+//! waits, and the run ends with [`Error::Flood`]. With [`Kvm::linux`] the CPU waits
+//! above 1 MiB until `Console::output` has taken the bytes. Every exit ends with this check.
+//! One exit and one full ring of collected writes (4,266 bytes) can come on top; nothing is
+//! dropped.
 
 mod acpi;
 mod boot;

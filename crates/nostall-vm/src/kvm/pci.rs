@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::Instant;
 
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
@@ -14,6 +15,8 @@ use super::failed;
 use super::mapping::SharedMemory;
 use super::ring::Place;
 use crate::Error;
+use crate::exits::MapChanges;
+use crate::process::MemoryFile;
 
 /// The index and the data port (PCI Local Bus 3.0, 3.2.2.3.2).
 pub const PORTS: RangeInclusive<u16> = 0xcf8..=0xcff;
@@ -128,7 +131,8 @@ impl PciBus {
         }
     }
 
-    /// A guest's read.
+    /// A guest's read. The caller lets the shadow [`follow`](Self::follow): the read counts
+    /// in the guest's favour.
     pub fn read(&mut self, at: At, data: &mut [u8]) {
         match at {
             At::Port(offset) => self.bridge.port_read(offset, data),
@@ -136,7 +140,7 @@ impl PciBus {
         }
     }
 
-    /// A guest's write. Whoever writes lets the shadow [`follow`](Self::follow).
+    /// A guest's write, likewise.
     pub fn write(&mut self, at: At, data: &[u8]) {
         // No device behind it does anything: nobody asks what was written.
         match at {
@@ -145,13 +149,20 @@ impl PciBus {
         };
     }
 
-    /// Brings the guest's memory in line with the bridge. The guest's one CPU must
-    /// not be running: it would see a mapping gone that is only being changed.
+    /// Brings the guest's memory in line with the bridge, after each exit that the bridge
+    /// answered. The guest's one CPU must not be running: it would see a mapping gone that
+    /// is only being changed.
     pub fn follow(&mut self, vm: &VmFd) -> Result<(), Error> {
         match &mut self.shadow {
             Some(shadow) => shadow.follow(&self.bridge, vm),
             None => Ok(()),
         }
+    }
+
+    /// Changes so far of the memory that the guest can read.
+    pub fn maps(&self) -> MapChanges {
+        let shadow = self.shadow.as_ref();
+        shadow.map_or_else(MapChanges::default, |shadow| shadow.maps)
     }
 }
 
@@ -160,8 +171,11 @@ struct Mapped {
     shadow: Shadow,
     /// By where they start in the window.
     runs: BTreeMap<u64, Slot>,
-    /// What every bus without a function reads.
+    /// A bus of ones. Every mapped page without a function shows it.
+    all_ones: MemoryFile,
+    /// The memory of every bus without a function.
     ones: SharedMemory,
+    maps: MapChanges,
 }
 
 struct Slot {
@@ -171,37 +185,38 @@ struct Slot {
 }
 
 impl Mapped {
+    /// Nothing mapped yet.
     fn new(bridge: &HostBridge) -> io::Result<Self> {
+        let all_ones = MemoryFile::new(&[0xff; BUS])?;
         Ok(Self {
-            shadow: Shadow::new(bridge, BUSES),
+            shadow: Shadow::new(bridge, bridge.buses()),
             runs: BTreeMap::new(),
-            ones: SharedMemory::filled(BUS, !0)?,
+            ones: SharedMemory::over(&all_ones, BUS)?,
+            all_ones,
+            maps: MapChanges::default(),
         })
     }
 
     fn follow(&mut self, bridge: &HostBridge, vm: &VmFd) -> Result<(), Error> {
+        let start = Instant::now();
+        let mut maps = 0;
         for change in self.shadow.follow(bridge) {
+            maps += u64::from(matches!(change, Change::Unmap(_) | Change::Map(..)));
             match change {
                 Change::Unmap(run) => self.unmap(run, vm)?,
                 Change::Map(run, contents) => self.map(run, contents, vm)?,
                 Change::Update { offset, bytes } => self.update(offset, &bytes),
+                Change::Clear(run) => self.clear(run)?,
             }
+        }
+        if maps > 0 {
+            self.maps.record(maps, start.elapsed());
         }
         Ok(())
     }
 
     fn map(&mut self, run: Run, contents: Contents, vm: &VmFd) -> Result<(), Error> {
-        let length = run.length as usize;
-        let memory = match contents {
-            Contents::AllOnes => None,
-            Contents::Functions => {
-                let memory = SharedMemory::filled(length, !0)?;
-                let mut bytes = vec![0; length];
-                self.shadow.copy(run.offset, &mut bytes);
-                memory.store(0, &bytes);
-                Some(memory)
-            }
-        };
+        let memory = self.memory(run, contents)?;
         let used: Vec<_> = self.runs.values().map(|slot| slot.number).collect();
         let number = (FIRST_SLOT..).find(|number| !used.contains(number));
         let slot = Slot {
@@ -214,6 +229,21 @@ impl Mapped {
         Ok(())
     }
 
+    /// Memory that shows a run; `None` if that is `ones`.
+    fn memory(&self, run: Run, contents: Contents) -> io::Result<Option<SharedMemory>> {
+        let length = run.length as usize;
+        Ok(match contents {
+            Contents::AllOnes => None,
+            Contents::Functions => {
+                let memory = SharedMemory::over(&self.all_ones, length)?;
+                for (offset, bytes) in self.shadow.pages(run) {
+                    memory.store((offset - run.offset) as usize, bytes);
+                }
+                Some(memory)
+            }
+        })
+    }
+
     fn unmap(&mut self, run: Run, vm: &VmFd) -> Result<(), Error> {
         if let Some(slot) = self.runs.remove(&run.offset) {
             let host = slot.memory.as_ref().unwrap_or(&self.ones).address();
@@ -223,11 +253,22 @@ impl Mapped {
     }
 
     fn update(&self, offset: u64, bytes: &[u8]) {
-        if let Some((start, slot)) = self.runs.range(..=offset).next_back()
-            && let Some(memory) = &slot.memory
-        {
-            memory.store((offset - start) as usize, bytes);
+        if let Some((memory, at)) = self.at(offset) {
+            memory.store(at, bytes);
         }
+    }
+
+    fn clear(&self, run: Run) -> io::Result<()> {
+        match self.at(run.offset) {
+            Some((memory, at)) => memory.forget(at, run.length as usize),
+            None => Ok(()),
+        }
+    }
+
+    /// The memory of a mapped run that shows this offset of the window, and where in it.
+    fn at(&self, offset: u64) -> Option<(&SharedMemory, usize)> {
+        let (start, slot) = self.runs.range(..=offset).next_back()?;
+        Some((slot.memory.as_ref()?, (offset - start) as usize))
     }
 }
 
@@ -244,4 +285,103 @@ fn set_slot(vm: &VmFd, slot: u32, run: Run, length: u64, host: u64) -> Result<()
     // unmapped, or the machine no longer runs; the guest can only read it, and we
     // touch it by atomics.
     unsafe { vm.set_user_memory_region(region) }.map_err(failed("map configuration space"))
+}
+
+#[cfg(test)]
+mod tests {
+    use nostall_devices::pci::{Class, Function, PortType};
+
+    use super::*;
+
+    const PORTS: u8 = 240;
+
+    /// A bridge with 240 root ports, each with one function behind it.
+    fn bridge() -> HostBridge {
+        let mut bridge = HostBridge::new(0..=PORTS);
+        for n in 0..PORTS {
+            let port = Function::bridge(0x1af4, 0x10f1).express(PortType::RootPort);
+            let port = bridge.add(n / 8, n % 8, port.build().unwrap()).unwrap();
+            let endpoint = Function::endpoint(0x1af4, 0x10f5, Class::new(0x12, 0, 0));
+            bridge
+                .add_behind(port, 0, 0, endpoint.build().unwrap())
+                .unwrap();
+            bridge.store(port, 0x18, &[0, n + 1, n + 1]).unwrap();
+        }
+        bridge
+    }
+
+    /// KiB of this process's own memory in its mappings from `start` on, `len` bytes.
+    fn private(memory: &SharedMemory, len: u64) -> u64 {
+        let addresses = memory.address()..memory.address() + len;
+        let mut inside = false;
+        let mut sum = 0;
+        for line in std::fs::read_to_string("/proc/self/smaps").unwrap().lines() {
+            let (first, rest) = line.split_once(' ').unwrap();
+            if let Some((start, _)) = first.split_once('-') {
+                inside = addresses.contains(&u64::from_str_radix(start, 16).unwrap());
+            } else if inside && first == "Anonymous:" {
+                let kib = rest.trim().strip_suffix(" kB").unwrap();
+                sum += kib.parse::<u64>().unwrap();
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn a_machine_with_240_ports_has_a_private_page_a_function_and_no_more() {
+        let mut bridge = bridge();
+        let mut mapped = Mapped::new(&bridge).unwrap();
+        let mut memories = Vec::new();
+        for change in mapped.shadow.follow(&bridge) {
+            let Change::Map(run, contents) = change else {
+                panic!("{change:?}");
+            };
+            let memory = mapped.memory(run, contents).unwrap();
+            memories.push((run, memory.unwrap()));
+        }
+        // One a bus, and so one memory slot a bus.
+        assert_eq!(memories.len(), usize::from(PORTS) + 1);
+        let read = |memory: &SharedMemory, offset: u64| {
+            let word = memory.word(offset as usize).unwrap();
+            word.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        let mut absent = 0;
+        for (run, memory) in &memories {
+            for at in (0..run.length).step_by(0x400) {
+                let mut answered = [0; 4];
+                bridge.ecam_read(run.offset + at, &mut answered);
+                absent += u32::from(answered == [0xff; 4]);
+                let seen = read(memory, at).to_le_bytes();
+                assert_eq!(seen, answered, "{:#x}", run.offset + at);
+            }
+        }
+        assert!(absent > 200_000, "{absent} reads of what is not there");
+        let all = memories
+            .iter()
+            .map(|(run, memory)| private(memory, run.length));
+        let pages = all.sum::<u64>() * 1024 / crate::kvm::mapping::PAGE as u64;
+        assert_eq!(
+            pages,
+            2 * u64::from(PORTS),
+            "for 240 ports and 240 functions"
+        );
+    }
+
+    #[test]
+    fn a_function_that_is_gone_gives_its_page_back() {
+        let bridge = bridge();
+        let mut mapped = Mapped::new(&bridge).unwrap();
+        let _ = mapped.shadow.follow(&bridge);
+        let root = Run {
+            offset: 0,
+            length: BUS as u64,
+        };
+        let memory = mapped.memory(root, Contents::Functions).unwrap().unwrap();
+        let before = private(&memory, root.length);
+        memory.forget(0x3000, 0x1000).unwrap();
+        assert_eq!(private(&memory, root.length), before - 4);
+        let word = memory.word(0x3000).unwrap();
+        assert_eq!(word.load(std::sync::atomic::Ordering::Relaxed), !0);
+        assert!(memory.forget(BUS, 0x1000).is_err(), "outside");
+    }
 }

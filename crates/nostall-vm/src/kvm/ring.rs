@@ -22,7 +22,7 @@ const PORT: usize = 12;
 const BYTES: usize = 16;
 
 /// Entries that there is room for.
-const SIZE: usize = (PAGE - ENTRIES) / ENTRY;
+pub const SIZE: usize = (PAGE - ENTRIES) / ENTRY;
 
 /// Where the guest wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use parking_lot::{FairMutex, FairMutexGuard};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
 use super::boot::{self, Memory};
-use super::bus::Bus;
+use super::bus::{self, Bus};
 use super::cpu::{self, End};
 use super::pci::{self, PciBus};
 use super::ring::Ring;
@@ -106,7 +106,8 @@ impl Machine {
         let collects = capabilities.coalesced_ports || capabilities.coalesced_mmio;
         let ring = collects.then(|| Ring::of(&cpu)).transpose()?;
         let statistics = capabilities.statistics.then(|| Statistics::of(&cpu));
-        let serial = Serial::new(kvm.options.uart, has_interrupts)?;
+        let output = bus::output(limits);
+        let serial = Serial::new(kvm.options.uart, has_interrupts, output)?;
         let pci = PciBus::new(bridge, kvm.options.pci, &vm)?;
         let devices = (serial, pci);
         let bus = Bus::new(vm.clone(), ring, statistics.flatten(), devices, limits);
@@ -238,7 +239,7 @@ impl Run<'_> {
         };
         bus.tend()?;
         let reports = bus.reports.len() as u64;
-        Ok(Some((bus.serial.sent().len() as u64, reports)))
+        Ok(Some((bus.serial.sent().bytes().len() as u64, reports)))
     }
 
     fn judge(&self, end: End, first_report: Option<Duration>) -> Result<Ran, Error> {
@@ -251,7 +252,7 @@ impl Run<'_> {
         }
         Ok(Ran {
             reports,
-            serial: std::mem::take(bus.serial.sent()),
+            serial: bus.serial.sent().take(),
             first_report: first_report.unwrap_or_default(),
             exits: Some(bus.exit_log()),
         })
@@ -285,7 +286,7 @@ mod tests {
             }
         };
         let vm = Arc::new(create_vm(&kvm.system).unwrap());
-        let serial = Serial::new(options.uart, false).unwrap();
+        let serial = Serial::new(options.uart, false, bus::output(limits)).unwrap();
         let bridge = pci::devices().unwrap().bridge;
         let pci = PciBus::new(bridge, options.pci, &vm).unwrap();
         let bus = Bus::new(vm, None, None, (serial, pci), limits);

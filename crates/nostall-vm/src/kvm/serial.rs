@@ -4,10 +4,12 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
-use nostall_devices::uart::{Line, LineStatus, Transmit, Uart as Model};
+use nostall_devices::Credit;
+use nostall_devices::uart::{Line, LineStatus, Output, Transmit, Uart as Model};
 use nostall_io::HostClock;
 use nostall_uart::registers::{LSR, MCR, THR, mcr};
 use nostall_work::Window;
@@ -16,6 +18,7 @@ use super::failed;
 use super::mapping::{PAGE, SharedMemory};
 use super::ring::Place;
 use crate::Error;
+use crate::exits::MapChanges;
 
 /// Where a PC has its first serial port, and its interrupt.
 pub const COM1: u16 = 0x3f8;
@@ -45,6 +48,13 @@ const PRICE: u32 = 1_000;
 /// loopback and by interrupts, when it opens it.
 const MOST_CREDIT: u32 = 4 * PRICE;
 
+/// Exits at the port that pay for mapping the line status register's page once more, and
+/// taking it away.
+const MAP_PRICE: u32 = 100;
+
+/// So many exits can be saved up. A driver that opens its port makes an error or two.
+const MOST_MAP_CREDIT: u32 = 4 * MAP_PRICE;
+
 /// How the serial port is offered to the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Uart {
@@ -60,7 +70,8 @@ pub enum Uart {
     /// has an error to show.
     ///
     /// The page goes with the access that makes an error and comes back with the one
-    /// that clears the last: at most one flip an exit, of which each is the guest's own.
+    /// that clears the last. If that happens more often than with every 100th exit, the line
+    /// status is read with exits for a while.
     /// On AMD, where a guest's uncached mapping holds for it, such a read is no exit but
     /// slower than RAM; that is not tested.
     MmioReadonly,
@@ -111,35 +122,51 @@ impl FromStr for Uart {
 /// The port, and what KVM does of it.
 pub struct Serial {
     way: Uart,
-    model: Model<HostClock, Vec<u8>>,
+    model: Model<HostClock, Output>,
     /// Transmit writes are being collected.
     collecting: bool,
     /// Transmit writes that have paid for nothing yet.
-    credit: u32,
+    credit: Credit,
     /// The line status register's page, and whether the guest has it.
     page: SharedMemory,
     mapped: bool,
+    /// Exits that have paid for nothing yet.
+    map_credit: Credit,
+    maps: MapChanges,
     /// The interrupt line, if there is something at its other end.
     interrupt: Option<bool>,
 }
 
 impl Serial {
-    pub fn new(way: Uart, has_interrupts: bool) -> io::Result<Self> {
+    /// The port; its output waits in `output`.
+    pub fn new(way: Uart, has_interrupts: bool, output: Output) -> io::Result<Self> {
         Ok(Self {
             way,
-            model: Model::new(HostClock::new(), Line::AtOnce, Vec::new()),
+            model: Model::new(HostClock::new(), Line::AtOnce, output),
             collecting: false,
-            credit: MOST_CREDIT,
+            credit: Credit::full(MOST_CREDIT),
             // What the guest reads beside a register of one byte.
             page: SharedMemory::filled(PAGE, !0)?,
             mapped: false,
+            map_credit: Credit::full(MOST_MAP_CREDIT),
+            maps: MapChanges::default(),
             interrupt: has_interrupts.then_some(false),
         })
     }
 
-    /// All that has been sent.
-    pub fn sent(&mut self) -> &mut Vec<u8> {
+    /// The bytes that the guest has sent and that wait to be taken.
+    pub fn sent(&mut self) -> &mut Output {
         self.model.sink_mut()
+    }
+
+    /// Bytes that the guest has sent and that were dropped.
+    pub fn lost(&self) -> u64 {
+        self.model.lost()
+    }
+
+    /// Changes so far of the memory that the guest can read.
+    pub const fn maps(&self) -> MapChanges {
+        self.maps
     }
 
     /// The register that lies at `place`, or `None` if this port is not there.
@@ -188,7 +215,7 @@ impl Serial {
     pub fn write(&mut self, register: usize, data: &[u8]) {
         for (i, &byte) in data.iter().enumerate() {
             if let Some(at) = self.at(register, i) {
-                self.credit = (self.credit + u32::from(at == THR)).min(MOST_CREDIT);
+                self.credit.earn(u32::from(at == THR));
                 self.model.write(at, byte);
             }
         }
@@ -205,6 +232,7 @@ impl Serial {
     /// access that was handled, before the guest goes on.
     pub fn settle(&mut self, vm: &VmFd) -> Result<(), Error> {
         let offer = self.model.offer();
+        self.map_credit.earn(1);
         if self.way != Uart::Ports {
             self.collect(offer.transmit == Transmit::Collect, vm)?;
         }
@@ -223,7 +251,7 @@ impl Serial {
     }
 
     fn collect(&mut self, collect: bool, vm: &VmFd) -> Result<(), Error> {
-        if collect == self.collecting || collect && self.credit < PRICE {
+        if collect == self.collecting || collect && !self.credit.spend(PRICE) {
             return Ok(());
         }
         let thr = match self.way {
@@ -231,7 +259,6 @@ impl Serial {
             _ => IoEventAddress::Pio(u64::from(COM1) + THR as u64),
         };
         if collect {
-            self.credit -= PRICE;
             vm.register_coalesced_mmio(thr, 1)
         } else {
             vm.unregister_coalesced_mmio(thr, 1)
@@ -242,7 +269,7 @@ impl Serial {
     }
 
     fn map(&mut self, map: bool, vm: &VmFd) -> Result<(), Error> {
-        if map == self.mapped {
+        if map == self.mapped || map && !self.map_credit.spend(MAP_PRICE) {
             return Ok(());
         }
         let region = kvm_userspace_memory_region {
@@ -253,10 +280,12 @@ impl Serial {
             memory_size: if map { STRIDE } else { 0 },
             userspace_addr: self.page.address(),
         };
+        let start = Instant::now();
         // SAFETY: the page lives as long as this, which outlives the machine's runs;
         // the guest can only read it, and we touch it by atomics.
         unsafe { vm.set_user_memory_region(region) }
             .map_err(failed("map the line status register"))?;
+        self.maps.record(1, start.elapsed());
         self.mapped = map;
         Ok(())
     }

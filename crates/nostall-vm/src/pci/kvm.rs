@@ -2,7 +2,7 @@
 
 use nostall_work::pci::{Job, Room};
 
-use super::{Experiment, Outcome, Strategy};
+use super::{Experiment, Mapping, Outcome, Strategy};
 use crate::Error;
 use crate::guest::{Guest, Ran};
 use crate::kvm::{Kvm, Options, Pci};
@@ -23,6 +23,25 @@ impl Strategy {
             Self::Ports | Self::Ecam | Self::Ram | Self::Auto => Pci::Trap,
         }
     }
+}
+
+/// The cost of mapping in this boot, for each of its ways to configuration space.
+fn mappings(here: &Experiment<'_>, ran: &Ran) -> Vec<Mapping> {
+    let mut mappings: Vec<Mapping> = Vec::new();
+    let Some(exits) = &ran.exits else {
+        return mappings;
+    };
+    for &(_, strategy) in here.measure {
+        let is_known = mappings.iter().any(|known| known.strategy == strategy);
+        if strategy != Strategy::Ram && !is_known {
+            mappings.push(Mapping {
+                strategy,
+                at_start: exits.maps_at_start,
+                changes: exits.total.maps,
+            });
+        }
+    }
+    mappings
 }
 
 impl Kvm {
@@ -63,12 +82,14 @@ impl Kvm {
                     measure: &here,
                     repeat: 1,
                 };
-                let (outcome, ran) = kvm.pci_once(guest, &here)?;
+                let (mut outcome, ran) = kvm.pci_once(guest, &here)?;
+                outcome.mappings = mappings(&here, &ran);
                 match &mut first {
                     None => first = Some((outcome, ran)),
                     Some((first, _)) => {
                         first.equal &= outcome.equal && outcome.trees == first.trees;
                         first.measurings.extend(outcome.measurings);
+                        first.mappings.extend(outcome.mappings);
                     }
                 }
             }

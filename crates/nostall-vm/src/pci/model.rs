@@ -10,7 +10,8 @@ use nostall_work::Report;
 use nostall_work::pci::{Counted, Method, RAM_AT, Space, Told};
 use spin::mutex::SpinMutex;
 
-use super::{Experiment, Measuring, Outcome, Strategy};
+use super::{Experiment, Mapping, Measuring, Outcome, Strategy};
+use crate::MapChanges;
 
 /// What the model gives out, as a PC might.
 fn ranges() -> Ranges {
@@ -45,11 +46,21 @@ pub fn model(experiment: &Experiment<'_>) -> Result<Outcome, TopologyFailure> {
         space.enumerate(&mut tell);
         space.virtio_drivers(&mut tell);
     });
+    let count = |bus: &VirtualBus| MapChanges {
+        count: bus.shadow_counts().mappings,
+        ..MapChanges::default() // no time passes
+    };
+    let at_start = count(&shadowed);
     let mut in_shadow = Outcome::default();
     on(&shadowed, |space, _| {
         space.enumerate(&mut |told| {
             let _ = in_shadow.add(told);
         });
+    });
+    outcome.mappings.push(Mapping {
+        strategy: Strategy::EcamShadow,
+        at_start,
+        changes: count(&shadowed) - at_start,
     });
     outcome.equal &= in_shadow.equal && in_shadow.trees == outcome.trees;
     for (operation, strategy) in experiment.rounds() {

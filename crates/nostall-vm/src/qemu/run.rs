@@ -1,8 +1,10 @@
 //! One run of a guest, watched.
 
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::thread::sleep;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use nostall_work::FIRMWARE_DONE;
@@ -61,7 +63,7 @@ impl Qemu {
     /// Runs `guest` to its end.
     ///
     /// `progress` is told now and then how many bytes have come over the serial
-    /// line so far.
+    /// line so far. While it takes its time, the limits on bytes hold all the same.
     ///
     /// # Errors
     ///
@@ -125,7 +127,12 @@ impl Qemu {
             ending,
             start: Instant::now(),
         };
-        run.watch(progress)
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| run.guard(&is_over));
+            let _ends = SetOnDrop(&is_over);
+            run.watch(progress)
+        })
     }
 
     /// Runs the experiment of sending a text in `guest`, whose work and input
@@ -156,16 +163,42 @@ struct Run<'a> {
     start: Instant,
 }
 
+/// Sets the flag at its end, even if that is a panic.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 impl Run<'_> {
+    /// Ends QEMU as soon as one of its files is longer than allowed: the files are memory of
+    /// this host, and `progress` may hold the watching thread for as long as it likes.
+    fn guard(&self, is_over: &AtomicBool) {
+        while !is_over.load(Ordering::Acquire) {
+            if self.sizes().and_then(|now| self.check_bytes(now)).is_err() {
+                self.qemu.kill();
+                return;
+            }
+            sleep(LOOK);
+        }
+    }
+
+    /// Bytes on the serial line, the firmware's included, and bytes of reports.
+    fn sizes(&self) -> Result<(u64, u64), Error> {
+        Ok((self.files.serial.len()?, self.files.reports.len()?))
+    }
+
     /// Until it ends, or has to.
-    fn watch(mut self, progress: &mut dyn FnMut(u64)) -> Result<Ran, Error> {
+    fn watch(&self, progress: &mut dyn FnMut(u64)) -> Result<Ran, Error> {
         let mut first_report = None;
         let mut seen = (0, 0);
         let mut changed = self.start;
         loop {
             // In this order: what came before the end is seen.
             let ended = self.qemu.ended()?;
-            let now = (self.files.serial.len()?, self.files.reports.len()?);
+            let now = self.sizes()?;
             if now != seen {
                 (seen, changed) = (now, Instant::now());
                 progress(now.0);
@@ -174,26 +207,27 @@ impl Run<'_> {
                 first_report = Some(self.start.elapsed());
             }
             if let Some(status) = ended {
+                if status.signal().is_some() {
+                    // Probably the guard's.
+                    self.check_bytes(now)?;
+                }
                 return self.judge(status, first_report);
             }
-            self.check_limits(now, changed, first_report.is_some())?;
+            self.check_bytes(now)?;
+            self.limits
+                .check_time(self.start, changed, first_report.is_some())?;
             sleep(LOOK);
         }
     }
 
-    fn check_limits(
-        &self,
-        (serial, reports): (u64, u64),
-        changed: Instant,
-        started: bool,
-    ) -> Result<(), Error> {
+    fn check_bytes(&self, (serial, reports): (u64, u64)) -> Result<(), Error> {
         let firmware = self.machine.firmware_bytes();
         let of_guest = serial.saturating_sub(firmware);
         self.limits.check_bytes((of_guest, reports))?;
         if self.files.said.len()? > self.limits.qemu_bytes {
             return Err(Error::QemuFlood(self.limits.qemu_bytes));
         }
-        self.limits.check_time(self.start, changed, started)
+        Ok(())
     }
 
     /// What a run came to that ended by itself.

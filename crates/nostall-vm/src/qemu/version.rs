@@ -22,7 +22,7 @@ pub(super) fn version(program: &'static str, limit: Duration) -> Result<String, 
         .stdout(said.to_stdio()?)
         .stderr(said.to_stdio()?);
     let start = Instant::now();
-    let mut qemu = spawn::<MemoryFile>(command, &[])?;
+    let qemu = spawn::<MemoryFile>(command, &[])?;
     let status = loop {
         if let Some(status) = qemu.ended()? {
             break status;

@@ -169,9 +169,17 @@ fn metrics(measured: &Measured, way: &Way) -> Vec<(&'static str, f64, &'static s
         ("stalled_ns_per_byte", per_byte(|s| s.stalled_ns), "ns/B"),
         ("time_ratio_to_slowest", measured.ratio(way), "1"),
     ];
+    let maps = measured.maps(way).map(|maps| {
+        let took = maps.took.0 as f64;
+        [
+            ("map_changes", maps.count as f64, "1"),
+            ("map_change_ns", took, "ns"),
+        ]
+    });
     always
         .into_iter()
         .chain(exits.into_iter().flatten())
+        .chain(maps.into_iter().flatten())
         .collect()
 }
 

@@ -8,10 +8,10 @@ use comfy_table::Table;
 use nostall_devices::uart::{Profile, Published};
 use nostall_io::Nanos;
 use nostall_uart::Strategy;
-use nostall_vm::Exits;
 use nostall_vm::model::Planned;
 use nostall_vm::qemu::{Guest, Ran};
 use nostall_vm::uart::{Experiment, Outcome};
+use nostall_vm::{Exits, MapChanges};
 use nostall_vm::{model, qemu};
 use nostall_work::uart::{Driver, Job, Sent, Writes};
 
@@ -247,6 +247,17 @@ impl Measured {
                  host's kernel dealt with by itself are not known here."
             }
         };
+        if exits {
+            let of_all = self.ways.iter().flat_map(|way| &way.exits);
+            let maps = of_all.fold(MapChanges::default(), |sum, exits| sum + exits.maps);
+            legend += &match maps.count {
+                0 => "\nmap changes while sending: none.".to_owned(),
+                n => {
+                    let took = time(maps.took.0 as f64);
+                    format!("\nmap changes while sending: {n}, which took the host {took}.")
+                }
+            };
+        }
         format!("{}\n\n{legend}", aligned(table, 2))
     }
 
@@ -302,6 +313,16 @@ impl Measured {
     /// Writes to the port that the host's kernel collected, likewise.
     pub fn collected_per_byte(&self, way: &Way) -> Option<f64> {
         self.counted_per_byte(way, |exits| Some(exits.collected))
+    }
+
+    /// Changes of mapped memory during one sending, likewise.
+    pub fn maps(&self, way: &Way) -> Option<MapChanges> {
+        (!way.exits.is_empty()).then(|| MapChanges {
+            count: median(way.exits.iter().map(|exits| exits.maps.count).collect()),
+            took: Nanos(median(
+                way.exits.iter().map(|exits| exits.maps.took.0).collect(),
+            )),
+        })
     }
 
     fn counted_per_byte(&self, way: &Way, value: impl Fn(&Exits) -> Option<u64>) -> Option<f64> {
@@ -448,6 +469,17 @@ mod tests {
         let header = table.lines().next().unwrap_or_default();
         assert!(header.contains("exits/B  light/B"), "{table}");
         assert!(table.contains("light: those that"), "{table}");
+        assert!(
+            table.ends_with("\nmap changes while sending: none."),
+            "{table}"
+        );
+        measured.ways[0].exits[0].maps = MapChanges {
+            count: 2,
+            took: Nanos::from_micros(50),
+        };
+        let table = measured.table();
+        let told = "\nmap changes while sending: 2, which took the host 50.0 us.";
+        assert!(table.ends_with(told), "{table}");
         assert!(!table.contains("are not known here"), "{table}");
     }
 

@@ -1,5 +1,6 @@
 //! What a run of Linux came to: one `name: value` a line, for people and for scripts.
 
+use nostall_io::Nanos;
 use nostall_vm::kvm::Speed;
 use nostall_vm::kvm::linux::{Ended, Finished};
 
@@ -11,6 +12,7 @@ pub fn of(finished: &Finished, uart: &str, pci: &str, speed: Speed) -> String {
         bytes => format!("{:.4}", count as f64 / bytes as f64),
     };
     let seconds = |span: std::time::Duration| format!("{:.6}", span.as_secs_f64());
+    let nanos = |span: Nanos| format!("{:.6}", span.0 as f64 / 1e9);
     let unknown = || "unknown".to_owned();
     let lines = [
         ("uart", uart.to_owned()),
@@ -33,6 +35,8 @@ pub fn of(finished: &Finished, uart: &str, pci: &str, speed: Speed) -> String {
         ("exits at the UART per byte", per_byte(exits.uart)),
         ("exits at PCI configuration space", exits.pci.to_string()),
         ("writes collected", exits.collected.to_string()),
+        ("map changes", exits.maps.count.to_string()),
+        ("seconds for map changes", nanos(exits.maps.took)),
         (
             "exits in the host's kernel",
             exits

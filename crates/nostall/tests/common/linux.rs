@@ -145,7 +145,7 @@ impl Files {
             (&self.found, FOUND),
         ];
         let start = Instant::now();
-        let mut qemu = spawn(command, &files)?;
+        let qemu = spawn(command, &files)?;
         loop {
             match qemu.ended()? {
                 Some(status) if status.success() => return Ok(()),

@@ -116,7 +116,7 @@ impl Guest {
             .args(["-serial", &format!("file:{}", name(CONSOLE))])
             .stdin(Stdio::null());
         let start = Instant::now();
-        let mut qemu = spawn(command, &[(&initramfs, INITRAMFS), (console, CONSOLE)])?;
+        let qemu = spawn(command, &[(&initramfs, INITRAMFS), (console, CONSOLE)])?;
         loop {
             let ended = qemu.ended()?;
             if said().contains(END) {

@@ -28,6 +28,9 @@ use crate::kvm::{Kvm, Uart};
 /// Bytes typed that wait for the guest: as many as a terminal keeps.
 const MOST_TYPED: usize = 4096;
 
+/// Bytes that the guest can send before it waits until `Console::output` takes them.
+const MOST_UNTAKEN: u64 = 1 << 20;
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -72,7 +75,7 @@ pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Fin
         if let Some(mut bus) = running.bus() {
             bus.tend()?;
             line.give(&mut bus)?;
-            let sent = std::mem::take(bus.serial.sent());
+            let sent = bus.serial.sent().take();
             drop(bus);
             line.put(&sent)?;
         }
@@ -87,7 +90,7 @@ pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Fin
     running.cpu.stop();
     let mut bus = running.bus().ok_or_else(stuck)?;
     bus.tend()?;
-    let rest = std::mem::take(bus.serial.sent());
+    let rest = bus.serial.sent().take();
     let exits = bus.exit_log().total;
     drop(bus);
     line.put(&rest)?;
@@ -124,9 +127,8 @@ fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<Machine, Error> {
         })?;
         cpu::set_up(vcpu, entry)
     };
-    // What is sent is taken away all the time.
     let limits = Limits {
-        serial_bytes: u64::MAX,
+        serial_bytes: MOST_UNTAKEN,
         ..Limits::of(0, 0)
     };
     let board = Board::new(kvm.options().uart, description.configuration);

@@ -35,6 +35,33 @@ impl Measured {
                 }
             }
         }
+        for maps in self.maps() {
+            let figure = |metric: &str, value: f64, unit| Figure {
+                path: "pci",
+                strategy: maps.strategy.name(),
+                on: self.on,
+                profile: None,
+                metric: metric.to_owned(),
+                value,
+                unit,
+                n: maps.boots,
+            };
+            for (metric, changes) in [
+                ("maps_at_start", maps.at_start),
+                ("map_changes", maps.changes),
+            ] {
+                figures.push(figure(metric, changes.count as f64, "1"));
+            }
+            for (metric, changes) in [
+                ("maps_at_start_ns", maps.at_start),
+                ("map_change_ns", maps.changes),
+            ] {
+                // Where no time passes there is none to tell.
+                let took = changes.took.0;
+                let is_timed = took > 0 || changes.count == 0;
+                figures.extend(is_timed.then(|| figure(metric, took as f64, "ns")));
+            }
+        }
         for finds in &self.outcome.trees {
             let figure = |metric: &str, value: u32| Figure {
                 path: "pci",

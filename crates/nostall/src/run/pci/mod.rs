@@ -7,10 +7,11 @@ mod verdict;
 use std::io;
 
 use anyhow::Result;
+use nostall_io::Nanos;
 use nostall_pci::{Bar, Names};
-use nostall_vm::Ran;
 use nostall_vm::pci::{self as vm, Experiment, Finds, Outcome, Strategy, Window, model};
 use nostall_vm::qemu::Qemu;
+use nostall_vm::{MapChanges, Ran};
 use nostall_work::pci::{Measured as Once, Method, Operation, READS, WRITES};
 
 use super::on::On;
@@ -95,6 +96,14 @@ struct Way {
     rounds: Vec<Once>,
     /// VM exits of each round; empty if the machine cannot count them.
     exits: Vec<u64>,
+}
+
+/// Cost of mapping configuration space into a guest for one way to it: medians over boots.
+struct Maps {
+    strategy: Strategy,
+    boots: usize,
+    at_start: MapChanges,
+    changes: MapChanges,
 }
 
 /// Runs the experiment on `on`.
@@ -268,6 +277,30 @@ impl Measured {
         ways.find(|way| way.operation == operation && way.strategy == strategy)
     }
 
+    /// Cost of mapping, by strategy.
+    fn maps(&self) -> Vec<Maps> {
+        let mut maps: Vec<Maps> = Vec::new();
+        for one in &self.outcome.mappings {
+            let strategy = one.strategy;
+            if maps.iter().any(|known| known.strategy == strategy) {
+                continue;
+            }
+            let boots = self.outcome.mappings.iter();
+            let boots: Vec<_> = boots.filter(|boot| boot.strategy == strategy).collect();
+            let medians = |of: fn(&vm::Mapping) -> MapChanges| MapChanges {
+                count: median(boots.iter().map(|boot| of(boot).count).collect()),
+                took: Nanos(median(boots.iter().map(|boot| of(boot).took.0).collect())),
+            };
+            maps.push(Maps {
+                strategy,
+                boots: boots.len(),
+                at_start: medians(|boot| boot.at_start),
+                changes: medians(|boot| boot.changes),
+            });
+        }
+        maps
+    }
+
     /// By the chosen method, which shows more than ports do.
     fn finds(&self) -> Option<&Finds> {
         self.outcome.by(Method::Auto)
@@ -406,6 +439,50 @@ mod tests {
         assert_eq!(of("ecam", "read_time_ratio_to_ram"), None);
         assert_eq!(of("ecam", "functions"), Some(2.0));
         assert_eq!(answer.devices.map(|devices| devices.len()), Some(2));
+    }
+
+    #[test]
+    fn the_table_and_the_figures_tell_what_mapping_costs() {
+        let changes = |count, us| MapChanges {
+            count,
+            took: Nanos::from_micros(us),
+        };
+        let boots = |us: [u64; 3]| {
+            let strategies = [Strategy::Ecam, Strategy::EcamShadow];
+            let boots = us.iter().flat_map(move |&us| strategies.map(|by| (by, us)));
+            let mappings = boots.map(|(strategy, us)| match strategy {
+                Strategy::EcamShadow => vm::Mapping {
+                    strategy,
+                    at_start: changes(16, 100),
+                    changes: changes(12, us),
+                },
+                _ => vm::Mapping {
+                    strategy,
+                    at_start: MapChanges::default(),
+                    changes: MapChanges::default(),
+                },
+            });
+            let mappings: Vec<_> = mappings.collect();
+            measured(|outcome| outcome.mappings = mappings).answer()
+        };
+        let answer = boots([5_000, 4_000, 3_000]);
+        let row = "a boot   ecam-shadow    16  100 us         12  4.00 ms";
+        assert!(answer.text.contains(row), "{}", answer.text);
+        assert!(!answer.text.contains("a boot   ecam "), "{}", answer.text);
+        let of = |strategy, metric| {
+            let mut figures = answer.figures.iter();
+            let found = figures.find(|f| (f.strategy, f.metric.as_str()) == (strategy, metric));
+            found.map(|figure| (figure.value, figure.unit, figure.n))
+        };
+        assert_eq!(of("ecam-shadow", "maps_at_start"), Some((16.0, "1", 3)));
+        assert_eq!(of("ecam-shadow", "maps_at_start_ns"), Some((1e5, "ns", 3)));
+        assert_eq!(of("ecam-shadow", "map_changes"), Some((12.0, "1", 3)));
+        assert_eq!(of("ecam-shadow", "map_change_ns"), Some((4e6, "ns", 3)));
+        assert_eq!(of("ecam", "map_changes"), Some((0.0, "1", 3)));
+        assert_eq!(of("ports", "map_changes"), None, "not told");
+        // Counted, but not timed.
+        let text = boots([0, 0, 0]).text;
+        assert!(text.contains(" 12     -\n"), "{text}");
     }
 
     #[test]

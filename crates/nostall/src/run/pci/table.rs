@@ -1,6 +1,8 @@
 //! The table, beside the seed's figures.
 
 use comfy_table::Table;
+use nostall_io::Nanos;
+use nostall_vm::MapChanges;
 use nostall_vm::pci::Strategy;
 use nostall_work::pci::Operation;
 
@@ -53,7 +55,39 @@ impl Measured {
                 n => format!("medians of {n} rounds"),
             },
         );
-        format!("{}\n\n{legend}", aligned(table, 2))
+        let parts = [aligned(table, 2)].into_iter().chain(self.mapping());
+        parts.chain([legend]).collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// What mapping costs, which no row shows; `None` where nothing is mapped.
+    fn mapping(&self) -> Option<String> {
+        let mut table = Table::new();
+        table.set_header(["mapping", "by", "maps", "time", "| changes", "time"]);
+        let time_of = |changes: MapChanges| match changes.took {
+            Nanos::ZERO => "-".to_owned(),
+            took => time(took.0 as f64),
+        };
+        let mut is_empty = true;
+        for maps in self.maps() {
+            let (at_start, changes) = (maps.at_start, maps.changes);
+            if at_start.count + changes.count == 0 {
+                continue;
+            }
+            is_empty = false;
+            table.add_row([
+                "a boot".to_owned(),
+                maps.strategy.name().to_owned(),
+                at_start.count.to_string(),
+                time_of(at_start),
+                changes.count.to_string(),
+                time_of(changes),
+            ]);
+        }
+        let legend = "\
+            A boot pays for this once, and no row above shows it. maps: made before the\n\
+            guest starts; changes: maps made and taken away as it gives out bus numbers.\n\
+            time: of this host and KVM, without the page faults that follow in the guest.";
+        (!is_empty).then(|| format!("{}\n\n{legend}", aligned(table, 2)))
     }
 
     /// How many are measured at once.

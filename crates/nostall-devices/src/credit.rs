@@ -1,0 +1,60 @@
+//! A limit on work that a guest causes, without a clock.
+
+/// Exits that pay for costly work on the host.
+///
+/// A guest earns with what costs it an exit, and spends on work that takes its host as long
+/// as many exits. Without credit, the work is put off, and the guest goes on trapping: so
+/// it earns again. Whatever it does, its host's work stays in proportion to its own exits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credit {
+    left: u32,
+    most: u32,
+}
+
+impl Credit {
+    /// Credit for a burst: as much as can be saved up.
+    pub const fn full(most: u32) -> Self {
+        Self { left: most, most }
+    }
+
+    /// Adds `exits`, as far as they can be saved up.
+    pub const fn earn(&mut self, exits: u32) {
+        let left = self.left.saturating_add(exits);
+        self.left = if left < self.most { left } else { self.most };
+    }
+
+    /// Whether there is enough for `price`. The most that can be saved up is enough for
+    /// any price.
+    pub const fn covers(&self, price: u32) -> bool {
+        self.left >= price || self.left == self.most
+    }
+
+    /// Pays `price`; `false`, and nothing is paid, without enough credit.
+    #[must_use]
+    pub const fn spend(&mut self, price: u32) -> bool {
+        let covers = self.covers(price);
+        if covers {
+            self.left = self.left.saturating_sub(price);
+        }
+        covers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_paid_with_exits_and_put_off_without() {
+        let mut credit = Credit::full(250);
+        assert!(credit.spend(100) && credit.spend(100) && !credit.spend(100));
+        credit.earn(49);
+        assert!(!credit.covers(100));
+        credit.earn(1);
+        assert!(credit.spend(100));
+        credit.earn(u32::MAX);
+        assert_eq!(credit, Credit::full(250));
+        // More than can be saved up can still be paid, with all that there is.
+        assert!(credit.spend(1_000) && !credit.spend(1));
+    }
+}

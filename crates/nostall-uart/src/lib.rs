@@ -6,10 +6,12 @@
 //! "not yet" for 400 us. This driver waits once, then fills the whole transmit
 //! FIFO without asking again, by one instruction where the bus has one for that.
 //!
-//! Every wait is bounded, by a time derived from the line rate and the FIFO's
-//! depth. A port that is stuck or gone costs the caller that time once, and a
-//! [`WriteReport`] tells what was lost; nothing here panics, allocates or loops
-//! without end, so that it can print a kernel's last words.
+//! Every wait is bounded, by time and by looks, so that a clock that stops or jumps cannot
+//! make it endless. A port that pauses for less than [`Settings::give_up_after`] loses
+//! nothing. A port that is stuck costs the caller that time once. Lost bytes are counted
+//! ([`WriteReport`]) and reported on the line, as `[N bytes lost]`, when the port takes
+//! bytes again. Nothing here panics, allocates or loops without end, so that it can print
+//! a kernel's last words.
 //!
 //! For a port that carries data both ways there is another face: [`port`], driven
 //! by interrupts.
@@ -48,6 +50,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod bound;
 mod console;
 mod crlf;
 mod line;

@@ -4,7 +4,7 @@ use nostall_io::{Clock, Registers};
 
 use super::{Handshake, LARGEST_LOAD, Port, PortSettings, Received, Ring, Statistics};
 use crate::registers::{LSR, MCR, MSR, RBR, ier, lsr, mcr, msr};
-use crate::setup::{answers, program, wait_until};
+use crate::setup::{Patience, answers, program, wait_until};
 use crate::{Model, OpenError};
 
 impl<'a, R: Registers> Port<'a, R> {
@@ -34,9 +34,18 @@ impl<'a, R: Registers> Port<'a, R> {
             return Err(OpenError::Absent);
         }
         // A divisor changed in mid-frame garbles the frame.
-        wait_until(clock, || registers.read8(LSR) & lsr::TEMT != 0);
+        wait_until(clock, Patience::Wait, || {
+            registers.read8(LSR) & lsr::TEMT != 0
+        });
         let trigger = settings.trigger as u8;
-        let fifos = program(&registers, clock, settings.model, &settings.line, trigger)?;
+        let fifos = program(
+            &registers,
+            clock,
+            settings.model,
+            &settings.line,
+            trigger,
+            Patience::Wait,
+        )?;
         registers.write8(MCR, mcr::DTR | mcr::RTS | mcr::OUT2);
         let load = settings.transmit_load;
         let load = load.unwrap_or(settings.model.transmit_load());

@@ -5,6 +5,7 @@ use core::fmt;
 use nostall_io::{Clock, Nanos, Registers};
 
 use crate::Model;
+use crate::bound::Bound;
 use crate::registers::{
     DLL, DLM, DW_CPR, DW_CTR, DW_USR, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, RBR, SCR, THR, dw,
     efr, fcr, icr, iir, lcr, lsr, mcr,
@@ -258,17 +259,20 @@ pub fn receive_fifo_depth(
     let came_back = || -> Option<bool> {
         registers.write8(THR, 0x55);
         // One frame and its neighbours; a look takes time too.
-        let deadline = clock.now() + frame_time * 4 + Nanos::from_micros(100);
-        loop {
+        let pause = Nanos::from_micros(1);
+        let mut bound = Bound::new(clock.now(), frame_time * 4 + Nanos::from_micros(100));
+        while !bound.is_spent() {
             let status = registers.read8(LSR);
-            if status == !0 || clock.now() > deadline {
+            if status == !0 {
                 return None;
             }
             if status & lsr::TEMT != 0 {
                 return Some(status & lsr::OVERRUN == 0);
             }
-            clock.wait_until(clock.now() + Nanos::from_micros(1));
+            clock.wait_until(clock.now() + pause);
+            bound.charge(clock.now(), pause);
         }
+        None
     };
     while depth < LARGEST && came_back() == Some(true) {
         depth += 1;

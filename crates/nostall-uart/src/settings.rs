@@ -44,7 +44,7 @@ pub enum FlowControl {
     None,
     /// By its RTS, our CTS. Bytes then go one by one, each after a look at CTS,
     /// because what is in the FIFO goes out whatever CTS says; and a write waits
-    /// for CTS up to a second.
+    /// for CTS twice as long as for a port that is not held off: a second by default.
     Cts,
 }
 

@@ -452,8 +452,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
 }
 
 impl<R: Registers, C: Clock> Console<R, C> {
-    /// How long a write waits for a port that takes no bytes, unless CTS holds it off: that
-    /// is given a second.
+    /// How long a write waits for a port that takes no bytes. If CTS holds the port off, the
+    /// write waits twice as long.
     ///
     /// [`Settings::give_up_after`], or twice the time that the line needs for all that the
     /// port can hold, if that is longer.

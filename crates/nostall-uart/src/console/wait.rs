@@ -11,11 +11,15 @@ use crate::{FlowControl, Strategy};
 /// looks, and is the longest pause between two.
 const LONGEST_PAUSE: Nanos = Nanos::from_millis(10);
 
+/// Between two of the even looks.
+const SHORTEST_PAUSE: Nanos = Nanos::from_micros(1);
+
 /// After the even looks, a pause is this part of the time waited so far.
 const PAUSE_PARTS: u64 = 128;
 
-/// Linux's limit for CTS.
-const CTS_WAIT: Nanos = Nanos::from_secs(1);
+/// The other end may let go of CTS for this many bounds: by default for a second, which is
+/// Linux's limit.
+const CTS_BOUNDS: u64 = 2;
 
 /// Sleeping for less costs more than it gives.
 const SHORTEST_SLEEP: Nanos = Nanos::from_micros(5);
@@ -169,7 +173,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
                 self.clock.wait_until(next);
             }
             let status = self.status()?;
-            let pause = next - now;
+            let pause = (next - now).max(SHORTEST_PAUSE);
             let now = self.clock.now();
             if status & lsr::THRE != 0 {
                 self.pace.ready(now);
@@ -204,10 +208,10 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         }
         let mut held_off = match self.held_off.take() {
             Some(held_off) => held_off,
-            None => Bound::new(self.clock.now(), CTS_WAIT),
+            None => Bound::new(self.clock.now(), self.longest_wait() * CTS_BOUNDS),
         };
         // The other end takes its time: no need to look more than once a frame.
-        let every = self.port.frame_time.max(Nanos::from_micros(1));
+        let every = self.port.frame_time.max(SHORTEST_PAUSE);
         if self.keep_polling(&mut held_off, every, |port| Ok(port.may_send()))? {
             return Ok(());
         }

@@ -38,9 +38,10 @@
 //! # Ok::<(), nostall_uart::OpenError>(())
 //! ```
 //!
-//! For a kernel as a whole, `examples/console/console.rs` is a `print` with a lock
-//! around it, in some 20 lines to be copied; the same file runs in nostall's
-//! reference kernel.
+//! For a kernel as a whole, `examples/console/console.rs` is a `print` to be copied, about
+//! 100 lines on top of `nostall-console`. It may be called from anywhere: from an interrupt
+//! handler, from a `Display` that is being printed, from a panic in the middle of both. The
+//! same file runs in nostall's reference kernel.
 //!
 //! # Looking inside
 //!
@@ -61,8 +62,6 @@ mod probe;
 pub mod registers;
 mod settings;
 mod setup;
-#[cfg(target_has_atomic = "8")]
-mod shared;
 mod strategy;
 
 pub use console::{Console, Offered, Seen, Unsent, WriteReport};
@@ -71,6 +70,4 @@ pub use model::Model;
 pub use probe::{Absent, Probed, probe, receive_fifo_depth};
 pub use settings::{FlowControl, PowerLoss, Rs485, Settings};
 pub use setup::OpenError;
-#[cfg(target_has_atomic = "8")]
-pub use shared::Shared;
 pub use strategy::Strategy;

@@ -110,6 +110,10 @@ pub(crate) fn program(
     port.write8(DLM, high);
     let fifos = enable_fifos(port, model, trigger, divisor_latch);
     write_lcr(line.lcr())?;
+    if model == Model::Uart16650 {
+        // With the divisor latch, its enhanced features are in this place.
+        port.write8(FCR, 0);
+    }
     Ok(fifos)
 }
 
@@ -117,7 +121,7 @@ pub(crate) fn program(
 fn enable_fifos(port: &impl Registers, model: Model, trigger: u8, lcr: u8) -> bool {
     let fifos = fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT | trigger;
     match model {
-        Model::Uart8250 | Model::Uart16450 | Model::Uart16550 => {
+        Model::Uart8250 | Model::Uart16450 | Model::Uart16550 | Model::Uart16650 => {
             port.write8(FCR, 0);
             return false;
         }

@@ -3,7 +3,7 @@
 use nostall_io::{Clock, Registers};
 
 use super::{CANARY, Console, LARGEST_LOAD, Lost, Port, Seen, Turn};
-use crate::probe::probe;
+use crate::probe::{designware_load, probe};
 use crate::registers::{IER, LSR, MCR, SCR, lsr, mcr};
 use crate::setup::{Patience, answers, program, wait_until};
 use crate::{Model, OpenError, PowerLoss, Settings, Strategy};
@@ -40,6 +40,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
             (model, load) = (probed.model, probed.transmit_load);
         } else if !answers(&registers) {
             return Err(OpenError::Absent);
+        } else if model == Model::DesignWare {
+            load = designware_load(&registers);
         }
         if settings.power_loss == PowerLoss::Recover && !model.has_scratch() {
             return Err(OpenError::NoScratch);

@@ -45,7 +45,7 @@ impl Port {
 impl<R: Registers, C: Clock> Entered<'_, R, C> {
     /// Waits until the transmitter takes a load and the line is ours.
     pub(super) fn wait_for_room(&mut self) -> Result<Room, Stall> {
-        let room = if self.strategy == Strategy::FifoPaced {
+        let mut room = if self.strategy == Strategy::FifoPaced {
             self.pace()?
         } else {
             self.wait_for(lsr::THRE)?;
@@ -58,17 +58,15 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             self.wait_for_cts()?;
         }
         if self.settings.rs485.is_some() {
-            self.wait_for_line();
+            let now = self.clock.now();
+            if !self.take_line(now) {
+                self.clock.wait_until(self.pace.next_look(now));
+                self.turn = Turn::Talking;
+                // The burst begins now.
+                room.since = room.since.map(|_| self.clock.now());
+            }
         }
         Ok(room)
-    }
-
-    fn wait_for_line(&mut self) {
-        let now = self.clock.now();
-        if !self.take_line(now) {
-            self.clock.wait_until(self.pace.next_look(now));
-            self.turn = Turn::Talking;
-        }
     }
 
     /// Waits until the last bit is on the line.

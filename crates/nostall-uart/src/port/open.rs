@@ -79,8 +79,12 @@ impl<'a, R: Registers> Port<'a, R> {
             #[cfg(feature = "embedded-io-async")]
             wakers: Default::default(),
         };
-        // A byte, and errors, of before our time.
-        let _ = (port.registers.read8(LSR), port.registers.read8(RBR));
+        // A byte, and errors, of before our time. Without a byte the receiver is left alone:
+        // a DesignWare can be built to answer with a bus error (DW_apb_uart databook,
+        // PSLVERR_RESP_EN).
+        if port.registers.read8(LSR) & lsr::DATA_READY != 0 {
+            let _ = port.registers.read8(RBR);
+        }
         port.enable(ier::RECEIVED_DATA | ier::LINE_STATUS);
         // The mini UART receives without interrupts unless bits 2 and 3 are both
         // set, whatever its description says (BCM2835 errata, AUX_MU_IER_REG).

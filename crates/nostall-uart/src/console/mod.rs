@@ -189,8 +189,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
     ///
     /// On an RS-485 line the first offer may only turn the line around, and take nothing.
     /// When all text is taken, go on with empty offers, each at the time that the one
-    /// before has returned. They hand the line back, and it is handed back when that time
-    /// has passed already. [`flush`](Self::flush) does the same, and waits.
+    /// before has returned. The line is handed back when an empty offer returns a time that
+    /// has passed. [`flush`](Self::flush) does the same, and waits.
     pub fn offer(&mut self, text: &[u8]) -> Offered {
         let now = self.clock.now();
         let next_look = self.pace.next_look(now);
@@ -295,15 +295,15 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         }
         let mut room = [0; LARGEST_LOAD];
         let mut rest = Crlf::new(text, self.cr_sent);
-        let (load, found) = (
-            self.load(),
-            Room {
-                since: Some(now),
-                idle: status & lsr::TEMT != 0,
-            },
-        );
+        let load = self.load();
+        let found = Room {
+            since: Some(now),
+            idle: status & lsr::TEMT != 0,
+        };
         self.give_next(&mut rest, &mut room[..load], found);
-        self.cr_sent = rest.cr_sent();
+        if !text.is_empty() {
+            self.cr_sent = rest.cr_sent();
+        }
         Ok(text.len() - rest.text_remaining())
     }
 

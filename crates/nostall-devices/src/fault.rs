@@ -127,6 +127,11 @@ impl<R: Registers> Faulty<R> {
         }
     }
 
+    /// The window behind the fault.
+    pub const fn inner(&self) -> &R {
+        &self.inner
+    }
+
     /// Works again for `good` accesses.
     pub fn recover_for(&self, good: u64) {
         self.countdown.good.set(good);

@@ -72,26 +72,42 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// A clock that never runs backwards.
+/// A clock, and two ways to wait for a time.
 ///
-/// It must advance by itself, or by being waited on: drivers bound their waits
-/// by it.
+/// It should advance by itself, or by being waited on, and never run backwards. Drivers
+/// bound their waits by it, and by the number of their looks as well, so that a clock that
+/// stops or is set makes them neither hang nor fail at once.
 pub trait Clock {
     /// The time since this clock's start.
     fn now(&self) -> Nanos;
 
     /// Returns at `deadline` or soon after; at once if it has passed. Keeps the
-    /// CPU: for waits of microseconds, and where nobody may run meanwhile.
+    /// CPU: for waits of microseconds, and where no other code may run meanwhile.
+    ///
+    /// As implemented here, it reads the clock in a loop. It returns early if the clock
+    /// stops or is set back: after as many reads without progress as there are nanoseconds
+    /// to wait, at least 1,000 and at most 16,384. A clock whose steps are longer than that
+    /// needs an implementation of its own.
     fn wait_until(&self, deadline: Nanos) {
-        while self.now() < deadline {
+        let mut latest = self.now();
+        let patience = (deadline - latest).0.clamp(1_000, 16_384);
+        let mut without_progress = 0;
+        while latest < deadline && without_progress < patience {
             core::hint::spin_loop();
+            let now = self.now();
+            if now > latest {
+                latest = now;
+                without_progress = 0;
+            } else {
+                without_progress += 1;
+            }
         }
     }
 
     /// Returns at `deadline` or later, and lets others have the CPU until then.
     ///
-    /// A kernel with a scheduler blocks the caller here. Without anybody to give
-    /// the CPU to it is [`wait_until`](Self::wait_until).
+    /// A kernel with a scheduler blocks the caller here. Without a scheduler this is
+    /// [`wait_until`](Self::wait_until).
     fn sleep_until(&self, deadline: Nanos) {
         self.wait_until(deadline);
     }
@@ -112,6 +128,7 @@ impl<C: Clock + ?Sized> Clock for &C {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::cell::Cell;
 
     #[test]
     fn arithmetic_saturates_instead_of_wrapping_or_panicking() {
@@ -121,6 +138,64 @@ mod tests {
         assert_eq!(Nanos::from_secs(u64::MAX), never);
         assert_eq!(Nanos(2) * u64::MAX, never);
         assert_eq!(Nanos(2) / 0, never);
+    }
+
+    /// A clock that counts its reads. Each shows 10 ns more, until the clock breaks.
+    struct Broken<F> {
+        reads: Cell<u64>,
+        shown: F,
+    }
+
+    impl<F: Fn(u64) -> Nanos> Clock for Broken<F> {
+        fn now(&self) -> Nanos {
+            self.reads.set(self.reads.get() + 1);
+            (self.shown)(self.reads.get())
+        }
+    }
+
+    const HOUR: Nanos = Nanos::from_secs(3_600);
+
+    /// How often a clock is read that breaks at its 50th read, by a wait that would take
+    /// 100,000 reads.
+    fn reads(wait: impl Fn(&dyn Clock, Nanos), broken: impl Fn(Nanos) -> Nanos) -> u64 {
+        let clock = Broken {
+            reads: Cell::new(0),
+            shown: |reads| {
+                let right = HOUR * 2 + Nanos(10) * reads;
+                if reads < 50 { right } else { broken(right) }
+            },
+        };
+        let deadline = clock.now() + Nanos::from_millis(1);
+        wait(&clock, deadline);
+        clock.reads.get()
+    }
+
+    #[test]
+    fn a_clock_that_stops_or_jumps_ends_a_wait_in_a_bounded_number_of_reads() {
+        let waits: [fn(&dyn Clock, Nanos); 4] = [
+            |clock, deadline| clock.wait_until(deadline),
+            |clock, deadline| clock.sleep_until(deadline),
+            |clock, deadline| (&clock).wait_until(deadline),
+            |clock, deadline| (&clock).sleep_until(deadline),
+        ];
+        for wait in waits {
+            let right = reads(wait, |right| right);
+            assert!((100_000..100_010).contains(&right), "{right}");
+            assert!(reads(wait, |_| HOUR * 2) < 17_000, "stopped");
+            assert!(reads(wait, |right| right - HOUR) < 17_000, "set back");
+            assert!(reads(wait, |right| HOUR * 3 - right) < 17_000, "backwards");
+            assert!(reads(wait, |right| right + HOUR) < 60, "ahead");
+        }
+    }
+
+    #[test]
+    fn a_short_wait_for_a_stopped_clock_is_short() {
+        let clock = Broken {
+            reads: Cell::new(0),
+            shown: |_| HOUR,
+        };
+        clock.wait_until(HOUR + Nanos::from_micros(1));
+        assert!(clock.reads.get() < 1_010);
     }
 
     #[test]

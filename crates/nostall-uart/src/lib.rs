@@ -6,10 +6,12 @@
 //! "not yet" for 400 us. This driver waits once, then fills the whole transmit
 //! FIFO without asking again, by one instruction where the bus has one for that.
 //!
-//! Every wait is bounded, by a time derived from the line rate and the FIFO's
-//! depth. A port that is stuck or gone costs the caller that time once, and a
-//! [`WriteReport`] tells what was lost; nothing here panics, allocates or loops
-//! without end, so that it can print a kernel's last words.
+//! Every wait is bounded, by time and by looks, so that a clock that stops or jumps cannot
+//! make it endless. A port that pauses for less than [`Settings::give_up_after`] loses
+//! nothing. A port that is stuck costs the caller that time once. Lost bytes are counted
+//! ([`WriteReport`]) and reported on the line, as `[N bytes lost]`, when the port takes
+//! bytes again. Nothing here panics, allocates or loops without end, so that it can print
+//! a kernel's last words.
 //!
 //! For a port that carries data both ways there is another face: [`port`], driven
 //! by interrupts.
@@ -36,9 +38,10 @@
 //! # Ok::<(), nostall_uart::OpenError>(())
 //! ```
 //!
-//! For a kernel as a whole, `examples/console/console.rs` is a `print` with a lock
-//! around it, in some 20 lines to be copied; the same file runs in nostall's
-//! reference kernel.
+//! For a kernel as a whole, `examples/console/console.rs` is a `print` to be copied, about
+//! 100 lines on top of `nostall-console`. It may be called from anywhere: from an interrupt
+//! handler, from a `Display` that is being printed, from a panic in the middle of both. The
+//! same file runs in nostall's reference kernel.
 //!
 //! # Looking inside
 //!
@@ -48,6 +51,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod bound;
 mod console;
 mod crlf;
 mod line;
@@ -58,8 +62,6 @@ mod probe;
 pub mod registers;
 mod settings;
 mod setup;
-#[cfg(target_has_atomic = "8")]
-mod shared;
 mod strategy;
 
 pub use console::{Console, Offered, Seen, Unsent, WriteReport};
@@ -68,6 +70,4 @@ pub use model::Model;
 pub use probe::{Absent, Probed, probe, receive_fifo_depth};
 pub use settings::{FlowControl, PowerLoss, Rs485, Settings};
 pub use setup::OpenError;
-#[cfg(target_has_atomic = "8")]
-pub use shared::Shared;
 pub use strategy::Strategy;

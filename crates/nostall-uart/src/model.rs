@@ -15,6 +15,9 @@ pub enum Model {
     Uart16550,
     /// NS16550A (and B to D).
     Uart16550A,
+    /// ST16C650, the first version: its transmit FIFO is not to be relied on, and is not
+    /// used.
+    Uart16650,
     /// ST16C650A, XR16C650: the second version, whose FIFO works.
     Uart16650V2,
     /// TL16C750.
@@ -23,21 +26,23 @@ pub enum Model {
     Uart16850,
     /// OX16C950.
     Uart16950,
-    /// Synopsys DW_apb_uart; its FIFOs are as deep as its maker chose.
+    /// Synopsys DW_apb_uart; its FIFOs are as deep as its maker chose. Only registers
+    /// beyond the 16550's tell it from a 16550A. They are read where it is named.
     DesignWare,
     /// The "mini UART" of the BCM2835: its line status says that there is room
     /// for *one* byte, so that it must not be burst to. It cannot be told from a
-    /// 16550A by probing; whoever knows the board must name it.
+    /// 16550A by probing, and must be named.
     Bcm2835Mini,
 }
 
 impl Model {
     /// Every model.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Uart8250,
         Self::Uart16450,
         Self::Uart16550,
         Self::Uart16550A,
+        Self::Uart16650,
         Self::Uart16650V2,
         Self::Uart16750,
         Self::Uart16850,
@@ -53,6 +58,7 @@ impl Model {
             Self::Uart16450 => "16450",
             Self::Uart16550 => "16550",
             Self::Uart16550A => "16550a",
+            Self::Uart16650 => "16650",
             Self::Uart16650V2 => "16650v2",
             Self::Uart16750 => "16750",
             Self::Uart16850 => "16850",
@@ -66,7 +72,7 @@ impl Model {
     /// DesignWare's is read from the chip; this is the least it has.
     pub const fn fifo_depth(self) -> usize {
         match self {
-            Self::Uart8250 | Self::Uart16450 | Self::Uart16550 => 1,
+            Self::Uart8250 | Self::Uart16450 | Self::Uart16550 | Self::Uart16650 => 1,
             Self::Bcm2835Mini => 8,
             Self::Uart16550A | Self::DesignWare => 16,
             Self::Uart16650V2 => 32,

@@ -16,10 +16,21 @@ const EARLY_PARTS: u64 = 64;
 /// has become ten times slower costs some 300 looks, once.
 const STEP_PARTS: u64 = 128;
 
+/// The longest pause between two looks at a port that is stuck, so that it is served soon
+/// after it has come back.
+const LONGEST_PAUSE: Nanos = Nanos::from_millis(10);
+
+/// Looks that an offer makes in such short steps. After them its steps are longer, because
+/// its caller is interrupted for each: first these parts of the time since the burst, then,
+/// for a port that is stuck, these of the time since it was found busy.
+const SHORT_STEPS: u32 = 4;
+const OFFER_PARTS: u64 = 32;
+const STUCK_PARTS: u64 = 4;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     load: u64,
-    /// The longest wait for a port: whatever is learned, it is not slept for more.
+    /// The longest time that is learned, and so the longest prediction.
     longest: Nanos,
     /// How long a full load has the transmitter busy.
     full: Nanos,
@@ -33,11 +44,16 @@ pub(crate) struct Pace {
     /// When to look, for the first time and for the next.
     first_look: Nanos,
     next_look: Nanos,
+    /// When `next_look` was computed.
+    set_at: Nanos,
+    /// Looks since the burst that found the transmitter busy, and when the first was.
+    busy_looks: u32,
+    busy_since: Nanos,
 }
 
 impl Pace {
     /// For a port that takes `load` bytes at once, on a line that needs
-    /// `frame_time` for each, and is given up after `longest`.
+    /// `frame_time` for each. Nothing longer than `longest` is learned.
     pub(crate) fn new(load: usize, frame_time: Nanos, longest: Nanos) -> Self {
         let load = load as u64;
         Self {
@@ -50,12 +66,26 @@ impl Pace {
             behind: 0,
             first_look: Nanos::ZERO,
             next_look: Nanos::ZERO,
+            set_at: Nanos::ZERO,
+            busy_looks: 0,
+            busy_since: Nanos::ZERO,
         }
     }
 
-    /// When to look next.
-    pub(crate) const fn next_look(&self) -> Nanos {
-        self.next_look
+    /// When to look next, asked at `now`. At once if the clock was set back: the stored
+    /// time may be hours away.
+    pub(crate) fn next_look(&self, now: Nanos) -> Nanos {
+        if now < self.set_at {
+            now
+        } else {
+            self.next_look
+        }
+    }
+
+    /// Puts the next look off until `until`.
+    pub(crate) const fn hold(&mut self, now: Nanos, until: Nanos) {
+        self.next_look = until;
+        self.set_at = now;
     }
 
     /// A burst of `bytes` was begun at `start`. An idle transmitter takes the
@@ -66,16 +96,58 @@ impl Pace {
         self.start = start;
         self.bytes = bytes as u64;
         self.behind = self.bytes - u64::from(idle && bytes > 0);
+        self.busy_looks = 0;
         let busy = self.full * self.behind / self.load;
-        self.first_look = start + busy - busy * self.early / EARLY_PARTS;
-        self.next_look = self.first_look;
+        let busy = busy - busy * self.early / EARLY_PARTS;
+        // A transmitter that empties at once is ready now, whenever the caller's now is.
+        self.first_look = match busy {
+            Nanos::ZERO => Nanos::ZERO,
+            _ => start + busy,
+        };
+        self.hold(start, self.first_look);
     }
 
     /// The transmitter was busy when looked at, at `now`.
     pub(crate) fn busy(&mut self, now: Nanos) {
-        // The burst may be long ago: a port that was stuck, or in other hands.
-        let since = (now - self.start).min(self.longest);
-        self.next_look = now + (since / STEP_PARTS).max(Nanos::from_micros(1));
+        if now < self.set_at {
+            // The clock was set back: measure from here.
+            self.start = now;
+            self.busy_looks = 0;
+        }
+        if self.busy_looks == 0 {
+            self.busy_since = now;
+        }
+        self.busy_looks = self.busy_looks.saturating_add(1);
+        let waited = now - self.busy_since;
+        let mut pause = self.since_burst(now) / STEP_PARTS;
+        if waited > LONGEST_PAUSE {
+            pause = pause.max(waited / STEP_PARTS);
+        }
+        self.look_after(now, pause);
+    }
+
+    /// The same for an offer. A port that stays busy is looked at ever more seldom.
+    pub(crate) fn busy_for_offer(&mut self, now: Nanos) {
+        self.busy(now);
+        if self.busy_looks <= SHORT_STEPS {
+            return;
+        }
+        let waited = now - self.busy_since;
+        let mut pause = self.since_burst(now) / OFFER_PARTS;
+        if waited > self.longest {
+            pause = pause.max(waited / STUCK_PARTS);
+        }
+        self.look_after(now, pause);
+    }
+
+    /// The burst may be long ago: the port may have been in other hands.
+    fn since_burst(&self, now: Nanos) -> Nanos {
+        (now - self.start).min(self.longest)
+    }
+
+    fn look_after(&mut self, now: Nanos, pause: Nanos) {
+        let pause = pause.max(Nanos::from_micros(1)).min(LONGEST_PAUSE);
+        self.hold(now, now + pause);
     }
 
     /// The transmitter was ready when looked at, at `now`.
@@ -84,20 +156,22 @@ impl Pace {
         if self.bytes != self.load || self.behind == 0 {
             return;
         }
-        // What all of it would take, of a port that was idle, too.
+        // The time of the whole load, also for a port that was idle.
         let took = (now - self.start).min(self.longest);
         let took = (took * self.load / self.behind).min(self.longest);
-        if self.next_look > self.first_look {
+        if self.busy_looks > 0 {
             // It became ready since the look before: that long, then.
             self.full = took;
             self.early = 1;
-        } else if took < self.full {
-            // Ready at the first look, which was early: faster than we thought.
-            self.full = took;
+        } else if took < self.full * 2 {
+            // Ready at the first look, which was early, or somewhat late: it may be faster
+            // than predicted, so that the next look is made earlier.
+            self.full = self.full.min(took);
             self.early = (self.early * 2).min(EARLY_PARTS);
         }
-        // Else the caller came late, and what happened when is not known.
+        // Else the caller came late, and the moment of readiness is unknown.
         self.bytes = 0;
+        self.busy_looks = 0;
     }
 }
 
@@ -133,7 +207,7 @@ mod tests {
             pace.burst(*now, LOAD, idle);
             let mut looks = 0;
             loop {
-                *now = (*now).max(pace.next_look()) + Nanos(1_700);
+                *now = (*now).max(pace.next_look(*now)) + Nanos(1_700);
                 looks += 1;
                 if *now >= ready_at {
                     pace.ready(*now);
@@ -217,10 +291,10 @@ mod tests {
         let mut pace = Pace::new(LOAD, NOMINAL, LONGEST);
         pace.burst(Nanos::ZERO, LOAD, false);
         pace.busy(hour);
-        assert!(pace.next_look() - hour <= LONGEST / 100);
+        assert!(pace.next_look(hour) - hour <= LONGEST / 100);
         pace.ready(hour + Nanos(1_700));
         pace.burst(hour, LOAD, false);
-        assert!(pace.next_look() - hour <= LONGEST);
+        assert!(pace.next_look(hour) - hour <= LONGEST);
     }
 
     proptest! {
@@ -237,16 +311,16 @@ mod tests {
                 let ready_at = now + Nanos(busy);
                 let start = now;
                 pace.burst(start, bytes, idle);
-                prop_assert!(pace.next_look() - start <= longest);
+                prop_assert!(pace.next_look(start) - start <= longest);
                 loop {
-                    now = now.max(pace.next_look()) + Nanos(1_700);
+                    now = now.max(pace.next_look(now)) + Nanos(1_700);
                     if now >= ready_at {
                         pace.ready(now);
                         break;
                     }
                     pace.busy(now);
-                    prop_assert!(pace.next_look() > now);
-                    prop_assert!(pace.next_look() - now <= (now - start) / 100 + Nanos(1_000));
+                    prop_assert!(pace.next_look(now) > now);
+                    prop_assert!(pace.next_look(now) - now <= (now - start) / 100 + Nanos(1_000));
                 }
                 // An idle port was busy with all but one of them.
                 let spared = u64::from(idle) * (now - start).0 / (LOAD as u64 - 1);

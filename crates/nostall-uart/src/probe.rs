@@ -5,19 +5,20 @@ use core::fmt;
 use nostall_io::{Clock, Nanos, Registers};
 
 use crate::Model;
+use crate::bound::Bound;
 use crate::registers::{
-    DLL, DLM, DW_CPR, DW_CTR, DW_USR, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, RBR, SCR, THR, dw,
-    efr, fcr, icr, iir, lcr, lsr, mcr,
+    DLL, DLM, DW_CPR, DW_CTR, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, RBR, SCR, THR, dw, efr, fcr,
+    icr, iir, lcr, lsr, mcr,
 };
 use crate::setup::answers;
 
 /// What a port was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probed {
-    /// The model. A [`Model::Bcm2835Mini`] is taken for a 16550A.
+    /// The model. A [`Model::Bcm2835Mini`] and a [`Model::DesignWare`] are taken for a
+    /// 16550A.
     pub model: Model,
-    /// Bytes that the transmitter takes when it says that it is empty: the
-    /// model's, a DesignWare's from its component parameters.
+    /// Bytes that the transmitter takes when it says that it is empty.
     pub transmit_load: usize,
     /// The divisor that it was found with; 0 after reset.
     pub divisor: u16,
@@ -41,8 +42,13 @@ const LARGEST: usize = 256;
 /// Finds out what port is behind `registers`, as the data sheets say.
 ///
 /// The port's line settings, interrupts and modem lines are as before when it
-/// returns; its FIFOs are emptied. Nothing is sent. To be called while nobody
-/// uses the port and its transmitter is empty.
+/// returns; its FIFOs are emptied. Nothing is sent. To be called while the port is not in
+/// use and its transmitter is empty.
+///
+/// Only the eight registers that every model has are touched, however long the window is:
+/// behind them another device may be. So the component registers of a DesignWare are not
+/// read, and it passes for a 16550A, whose load it takes. Where firmware or a device tree
+/// says that it is a DesignWare, name it in the [`Settings`](crate::Settings).
 ///
 /// # Errors
 ///
@@ -51,13 +57,9 @@ pub fn probe(registers: &impl Registers) -> Result<Probed, Absent> {
     let saved = Saved::take(registers)?;
     let model = identify(registers);
     let divisor = saved.restore(registers);
-    let transmit_load = match model {
-        Model::DesignWare => designware_fifo(registers),
-        other => other.transmit_load(),
-    };
     Ok(Probed {
         model,
-        transmit_load,
+        transmit_load: model.transmit_load(),
         divisor,
     })
 }
@@ -72,43 +74,51 @@ struct Saved {
 }
 
 impl Saved {
-    /// Also the test that somebody is there.
+    /// Also the test that a port is there.
     fn take(port: &impl Registers) -> Result<Self, Absent> {
         let (lcr, mcr) = (port.read8(LCR), port.read8(MCR));
         // No model has all these bits set.
         if lcr == !0 && mcr == !0 {
             return Err(Absent);
         }
-        if !leave_divisor(port) {
+        // A byte that waits to be read keeps a DesignWare busy, see `write_lcr`.
+        let mut fifos = None;
+        if lcr & lcr::DLAB == 0 {
+            fifos = Some(port.read8(IIR));
+            port.write8(FCR, fcr::ENABLE | fcr::CLEAR_RECEIVE);
+        }
+        if !write_lcr(port, 0) || port.read8(LCR) != 0 {
             return Err(Absent);
         }
         let ier = port.read8(IER);
-        // On a PC, OUT2 lets interrupts through; none is to come of this.
-        port.write8(MCR, mcr & (mcr::DTR | mcr::RTS));
         if !answers(port) {
             port.write8(IER, ier);
-            port.write8(MCR, mcr);
             port.write8(LCR, lcr);
             return Err(Absent);
         }
-        let fifos = port.read8(IIR) & iir::FIFOS == iir::FIFOS;
-        port.write8(LCR, lcr::DLAB);
+        let fifos = fifos.unwrap_or_else(|| port.read8(IIR));
+        if !write_lcr(port, lcr::DLAB) {
+            port.write8(IER, ier);
+            port.write8(MCR, mcr);
+            return Err(Absent);
+        }
         let divisor = [port.read8(DLL), port.read8(DLM)];
-        port.write8(LCR, 0);
+        write_lcr(port, 0);
         Ok(Self {
             lcr,
             mcr,
             ier,
-            fifos,
+            fifos: fifos & iir::FIFOS == iir::FIFOS,
             divisor,
         })
     }
 
     fn restore(&self, port: &impl Registers) -> u16 {
-        port.write8(LCR, lcr::DLAB);
-        port.write8(DLL, self.divisor[0]);
-        port.write8(DLM, self.divisor[1]);
-        port.write8(LCR, self.lcr);
+        if write_lcr(port, lcr::DLAB) {
+            port.write8(DLL, self.divisor[0]);
+            port.write8(DLM, self.divisor[1]);
+        }
+        write_lcr(port, self.lcr);
         port.write8(FCR, if self.fifos { fcr::ENABLE } else { 0 });
         port.write8(MCR, self.mcr);
         if self.lcr & lcr::DLAB == 0 {
@@ -118,24 +128,26 @@ impl Saved {
     }
 }
 
-/// Brings up the plain registers; whether the port let it be done.
+/// Writes the LCR, and returns whether the port let it be done.
 ///
 /// A DesignWare with a byte to be read is busy, and keeps its LCR (DW_apb_uart
-/// databook, LCR): what was read as the divisor would then be that byte.
-fn leave_divisor(port: &impl Registers) -> bool {
-    port.write8(LCR, 0);
-    if port.read8(LCR) == 0 {
-        return true;
-    }
-    port.write8(FCR, fcr::ENABLE | fcr::CLEAR_RECEIVE);
-    let _ = port.read32(DW_USR);
-    port.write8(LCR, 0);
-    port.read8(LCR) == 0
+/// databook, LCR). The divisor would then be read from the receiver and written to the
+/// transmitter.
+fn write_lcr(port: &impl Registers, value: u8) -> bool {
+    (0..2).any(|_| {
+        port.write8(LCR, value);
+        let taken = (port.read8(LCR) ^ value) & lcr::DLAB == 0;
+        if !taken {
+            port.write8(FCR, fcr::ENABLE | fcr::CLEAR_RECEIVE);
+        }
+        taken
+    })
 }
 
 fn identify(port: &impl Registers) -> Model {
     port.write8(FCR, fcr::ENABLE);
-    let fifos = port.read8(IIR) & iir::FIFOS;
+    let shown = port.read8(IIR);
+    let fifos = shown & iir::FIFOS;
     if fifos == 0 {
         return if keeps_scratch(port) {
             Model::Uart16450
@@ -146,9 +158,9 @@ fn identify(port: &impl Registers) -> Model {
     if fifos != iir::FIFOS {
         return Model::Uart16550;
     }
-    if port.read32(DW_CTR) == dw::CTR {
-        Model::DesignWare
-    } else if has_efr(port) {
+    if has_efr_behind(port, lcr::DLAB, shown) {
+        Model::Uart16650
+    } else if has_efr_behind(port, lcr::ENHANCED, shown) {
         identify_enhanced(port)
     } else if has_64_byte_mode(port) {
         Model::Uart16750
@@ -164,11 +176,14 @@ fn keeps_scratch(port: &impl Registers) -> bool {
     })
 }
 
-/// The enhanced feature register hides behind a value of the LCR that no frame
-/// has. Elsewhere the IIR stays there, and shows the FIFOs enabled.
-fn has_efr(port: &impl Registers) -> bool {
-    port.write8(LCR, lcr::ENHANCED);
-    let there = port.read8(EFR) & iir::FIFOS != iir::FIFOS;
+/// Whether the enhanced feature register is where the IIR is while the LCR holds `value`.
+///
+/// The first version of the ST16C650 has it there with the divisor latch, all later models
+/// only with a value of the LCR that no frame has (as Linux distinguishes them,
+/// `8250_port.c`). Elsewhere the IIR stays, which shows no interrupt, as none is enabled.
+fn has_efr_behind(port: &impl Registers, value: u8, iir: u8) -> bool {
+    port.write8(LCR, value);
+    let there = port.read8(LCR) == value && port.read8(EFR) != iir;
     port.write8(LCR, 0);
     there
 }
@@ -178,18 +193,22 @@ fn identify_enhanced(port: &impl Registers) -> Model {
         return Model::Uart16950;
     }
     // XR16C850 data sheet, "Device identification": with a divisor of 0 the
-    // divisor latch shows who it is.
+    // divisor latch shows the device's.
     port.write8(LCR, lcr::DLAB);
     port.write8(DLL, 0);
     port.write8(DLM, 0);
     let id = port.read8(DLM);
     port.write8(LCR, 0);
-    if id == 0x10 {
+    if EXAR_IDS.contains(&id) {
         Model::Uart16850
     } else {
         Model::Uart16650V2
     }
 }
+
+/// The XR16C850, and its siblings with two and with four ports (XR16C2850 and XR16C854 data
+/// sheets, "Device identification").
+const EXAR_IDS: [u8; 3] = [0x10, 0x12, 0x14];
 
 /// OX16C950 data sheet, "Identification registers".
 fn has_950_id(port: &impl Registers) -> bool {
@@ -202,9 +221,9 @@ fn has_950_id(port: &impl Registers) -> bool {
     port.write8(EFR, features | efr::ENHANCED);
     port.write8(LCR, 0);
     indexed(icr::ACR, icr::ACR_READ);
-    let found = icr::ID.into_iter().zip(icr::ID1..).all(|(id, index)| {
+    let found = icr::IDS.into_iter().zip(icr::ID1..).all(|(ids, index)| {
         port.write8(SCR, index);
-        port.read8(ICR) == id
+        ids.contains(&port.read8(ICR))
     });
     indexed(icr::ACR, 0);
     port.write8(LCR, lcr::ENHANCED);
@@ -225,10 +244,15 @@ fn has_64_byte_mode(port: &impl Registers) -> bool {
     on && off
 }
 
-fn designware_fifo(port: &impl Registers) -> usize {
+/// How much the transmitter of a named DesignWare takes. Its component parameters tell, if
+/// it was built with them, and if the window reaches as far and has accesses of 32 bits.
+pub(crate) fn designware_load(port: &impl Registers) -> usize {
+    let least = Model::DesignWare.transmit_load();
+    if port.read32(DW_CTR) != dw::CTR {
+        return least;
+    }
     match port.read32(DW_CPR) >> dw::CPR_FIFO_SHIFT & 0xff {
-        // Without component parameters, or without FIFOs in them.
-        0 | 0xff => Model::DesignWare.transmit_load(),
+        0 => least,
         sixteens => (sixteens as usize * 16).min(LARGEST / 2),
     }
 }
@@ -258,17 +282,20 @@ pub fn receive_fifo_depth(
     let came_back = || -> Option<bool> {
         registers.write8(THR, 0x55);
         // One frame and its neighbours; a look takes time too.
-        let deadline = clock.now() + frame_time * 4 + Nanos::from_micros(100);
-        loop {
+        let pause = Nanos::from_micros(1);
+        let mut bound = Bound::new(clock.now(), frame_time * 4 + Nanos::from_micros(100));
+        while !bound.is_spent() {
             let status = registers.read8(LSR);
-            if status == !0 || clock.now() > deadline {
+            if status == !0 {
                 return None;
             }
             if status & lsr::TEMT != 0 {
                 return Some(status & lsr::OVERRUN == 0);
             }
-            clock.wait_until(clock.now() + Nanos::from_micros(1));
+            clock.wait_until(clock.now() + pause);
+            bound.charge(clock.now(), pause);
         }
+        None
     };
     while depth < LARGEST && came_back() == Some(true) {
         depth += 1;

@@ -60,10 +60,11 @@ pub mod icr {
     /// Of the ACR: reading [`ICR`](super::ICR) gives the indexed registers and
     /// not the LSR.
     pub const ACR_READ: u8 = 1 << 6;
-    /// The first of three identification registers: 0x16, 0xc9, 0x50.
+    /// The first of three identification registers.
     pub const ID1: u8 = 0x08;
-    /// What the three identification registers hold.
-    pub const ID: [u8; 3] = [0x16, 0xc9, 0x50];
+    /// What the three identification registers may hold. The last one distinguishes the
+    /// models with one, two and four ports.
+    pub const IDS: [&[u8]; 3] = [&[0x16], &[0xc9], &[0x50, 0x52, 0x54]];
 }
 
 /// The DesignWare's component registers.

@@ -22,8 +22,19 @@ pub struct Settings {
     pub rs485: Option<Rs485>,
     /// What to do about a port that loses its power, and with it its settings.
     pub power_loss: PowerLoss,
-    /// Run now and then inside long waits, to tell a watchdog that all is well.
+    /// How long a write waits for a port that takes no bytes, counted from the last byte
+    /// that it took. See [`GIVE_UP_AFTER`](Self::GIVE_UP_AFTER).
+    pub give_up_after: Nanos,
+    /// Called from time to time inside long waits, to tell a watchdog that all is well.
     pub while_waiting: Option<fn()>,
+}
+
+impl Settings {
+    /// The default of [`give_up_after`](Self::give_up_after), 500 ms.
+    ///
+    /// A virtual machine's port pauses while its reader on the host is busy; pauses of
+    /// 300 ms lose nothing. A port that is stuck costs this time once.
+    pub const GIVE_UP_AFTER: Nanos = Nanos::from_millis(500);
 }
 
 /// Whether the other end can hold us off.
@@ -33,7 +44,7 @@ pub enum FlowControl {
     None,
     /// By its RTS, our CTS. Bytes then go one by one, each after a look at CTS,
     /// because what is in the FIFO goes out whatever CTS says; and a write waits
-    /// for CTS up to a second.
+    /// for CTS twice as long as for a port that is not held off: a second by default.
     Cts,
 }
 
@@ -51,9 +62,9 @@ pub struct Rs485 {
 pub enum PowerLoss {
     /// Nothing: it does not happen.
     Ignore,
-    /// Look for it before and after every write, by a value in the scratch
-    /// register that would be gone (two accesses a write more), and set the port
-    /// up anew.
+    /// The console checks for it and sets the port up again. The check is a value in the
+    /// scratch register, which does not survive: two more accesses for each write, one for
+    /// each offer. [`Model::Uart8250`] has no such register, and is refused.
     Recover,
 }
 
@@ -66,6 +77,7 @@ impl From<LineSettings> for Settings {
             flow_control: FlowControl::None,
             rs485: None,
             power_loss: PowerLoss::Ignore,
+            give_up_after: Self::GIVE_UP_AFTER,
             while_waiting: None,
         }
     }

@@ -4,8 +4,9 @@ use core::fmt;
 
 use nostall_io::{Clock, Nanos, Registers};
 
+use crate::bound::Bound;
 use crate::probe::Absent;
-use crate::registers::{DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, efr, fcr, iir, lcr};
+use crate::registers::{DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, MCR, efr, fcr, iir, lcr, mcr};
 use crate::{LineError, LineSettings, Model};
 
 /// The longest wait for a port that is to take our settings: a full FIFO at 9,600
@@ -24,6 +25,8 @@ pub enum OpenError {
     TransmitLoad(usize),
     /// The port does not take its settings: it is busy without end.
     Busy,
+    /// The port is an 8250, on which a loss of power leaves no trace.
+    NoScratch,
 }
 
 impl fmt::Display for OpenError {
@@ -34,6 +37,10 @@ impl fmt::Display for OpenError {
             Self::TransmitLoad(load) => {
                 write!(f, "a transmit load of {load} bytes: must be 1 to 128")
             }
+            Self::NoScratch => f.write_str(
+                "an 8250 has no scratch register, so a loss of power goes unnoticed: \
+                 use PowerLoss::Ignore",
+            ),
             Self::Busy => {
                 f.write_str("the port is busy without end and does not take its settings: reset it")
             }
@@ -55,34 +62,58 @@ impl From<Absent> for OpenError {
     }
 }
 
-/// Whether somebody is there: the interrupt enables keep what is written to them,
-/// on every model. They are left 0.
-pub(crate) fn answers(port: &impl Registers) -> bool {
-    // The divisor latch may be in their place.
-    port.write8(LCR, 0);
-    [0b0101, 0b1010, 0b0000].into_iter().all(|pattern| {
-        port.write8(IER, pattern);
-        port.read8(IER) & 0x0f == pattern
-    })
+/// Whether the setting up of a port may wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// For 20 ms at most.
+    Wait,
+    /// One attempt.
+    OneLook,
 }
 
-/// Sets rate and frame, and enables and empties the FIFOs, with `trigger` in the
-/// FIFO control register. Whether there are FIFOs that work. To be called with the
-/// port's interrupts off.
+/// Whether a port is there: the interrupt enables keep a pattern that is written to them,
+/// on every model. They are left 0.
+///
+/// On a PC, OUT2 lets interrupts through. It is cleared first, because the patterns enable
+/// interrupts for a moment. If no port answers, the modem control register is as before.
+pub(crate) fn answers(port: &impl Registers) -> bool {
+    let modem_control = port.read8(MCR);
+    port.write8(MCR, modem_control & (mcr::DTR | mcr::RTS));
+    // The divisor latch may be in their place.
+    port.write8(LCR, 0);
+    let there = [0b0101, 0b1010, 0b0000].into_iter().all(|pattern| {
+        port.write8(IER, pattern);
+        port.read8(IER) & 0x0f == pattern
+    });
+    if !there {
+        port.write8(MCR, modem_control);
+    }
+    there
+}
+
+/// Sets rate and frame, enables and empties the FIFOs, with `trigger` in the FIFO control
+/// register, and returns whether there are FIFOs that work. To be called with the port's
+/// interrupts off.
 pub(crate) fn program(
     port: &impl Registers,
     clock: &impl Clock,
     model: Model,
     line: &LineSettings,
     trigger: u8,
+    patience: Patience,
 ) -> Result<bool, OpenError> {
     let [low, high] = line.divisor()?.to_le_bytes();
     let divisor_latch = lcr::DLAB | line.lcr();
-    write_lcr(port, clock, model, divisor_latch)?;
+    let write_lcr = |value| write_lcr(port, clock, model, value, patience);
+    write_lcr(divisor_latch)?;
     port.write8(DLL, low);
     port.write8(DLM, high);
     let fifos = enable_fifos(port, model, trigger, divisor_latch);
-    write_lcr(port, clock, model, line.lcr())?;
+    write_lcr(line.lcr())?;
+    if model == Model::Uart16650 {
+        // With the divisor latch, its enhanced features are in this place.
+        port.write8(FCR, 0);
+    }
     Ok(fifos)
 }
 
@@ -90,7 +121,7 @@ pub(crate) fn program(
 fn enable_fifos(port: &impl Registers, model: Model, trigger: u8, lcr: u8) -> bool {
     let fifos = fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT | trigger;
     match model {
-        Model::Uart8250 | Model::Uart16450 | Model::Uart16550 => {
+        Model::Uart8250 | Model::Uart16450 | Model::Uart16550 | Model::Uart16650 => {
             port.write8(FCR, 0);
             return false;
         }
@@ -114,35 +145,55 @@ fn enable_fifos(port: &impl Registers, model: Model, trigger: u8, lcr: u8) -> bo
     there
 }
 
-/// A DesignWare that is busy ignores a write to its LCR (DW_apb_uart databook,
-/// LCR): empty it, ask its status, which ends its complaint, and try again.
+/// A DesignWare that is busy ignores a write to its LCR (DW_apb_uart databook, LCR): empty
+/// it and try again. Otherwise the divisor would go to the transmitter. Every model is
+/// checked, because a DesignWare passes for a 16550A where it is not named. A named one is
+/// also read its status, which ends the interrupt that it raises.
 fn write_lcr(
     port: &impl Registers,
     clock: &impl Clock,
     model: Model,
     value: u8,
+    patience: Patience,
 ) -> Result<(), OpenError> {
-    let taken = wait_until(clock, || {
+    // Some models have no parity, and do not keep its bits.
+    let is_kept = || (port.read8(LCR) ^ value) & lcr::DLAB == 0;
+    let taken = wait_until(clock, patience, || {
         port.write8(LCR, value);
-        if model != Model::DesignWare || port.read8(LCR) == value {
+        if is_kept() {
             return true;
         }
         port.write8(FCR, fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT);
-        let _ = port.read32(DW_USR);
-        false
+        if model == Model::DesignWare {
+            let _ = port.read32(DW_USR);
+        }
+        port.write8(LCR, value);
+        is_kept()
     });
     taken.then_some(()).ok_or(OpenError::Busy)
 }
 
-/// Asks once a microsecond until `done`, 20 ms at most; whether that came in time.
-pub(crate) fn wait_until(clock: &impl Clock, mut done: impl FnMut() -> bool) -> bool {
-    let deadline = clock.now() + LONGEST_WAIT;
-    while !done() {
-        let now = clock.now();
-        if now >= deadline {
-            return false;
-        }
-        clock.wait_until(now + Nanos::from_micros(1));
+/// Looks once a microsecond until `done`, for 20 ms at most, and returns whether that came
+/// in time.
+pub(crate) fn wait_until(
+    clock: &impl Clock,
+    patience: Patience,
+    mut done: impl FnMut() -> bool,
+) -> bool {
+    if done() {
+        return true;
     }
-    true
+    if patience == Patience::OneLook {
+        return false;
+    }
+    let pause = Nanos::from_micros(1);
+    let mut bound = Bound::new(clock.now(), LONGEST_WAIT);
+    while !bound.is_spent() {
+        clock.wait_until(clock.now() + pause);
+        if done() {
+            return true;
+        }
+        bound.charge(clock.now(), pause);
+    }
+    false
 }

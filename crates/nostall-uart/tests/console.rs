@@ -4,7 +4,7 @@ use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, Faulty, VirtualClock};
 use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::registers::{FCR, IER, IIR, LSR, SCR, ier, iir};
-use nostall_uart::{Console, LineError, LineSettings, OpenError, Strategy, WriteReport};
+use nostall_uart::{Console, LineError, LineSettings, OpenError, Settings, Strategy, WriteReport};
 use proptest::prelude::*;
 
 const BOOT_LOG: &[u8] = include_bytes!("../../nostall/fixtures/console/linux-boot.log");
@@ -308,23 +308,22 @@ fn opening_waits_for_what_the_last_user_was_sending() {
 }
 
 #[test]
-fn the_bound_fits_the_line_and_linuxs_limit() {
-    let bound = |baud, load_is_16: bool| {
+fn the_bound_is_the_one_that_is_set_unless_the_line_is_slower() {
+    let bound = |baud, give_up_after| {
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
         let line = LineSettings::baud(baud);
-        let console = if load_is_16 {
-            Console::open(&port, &clock, line).unwrap().longest_wait()
-        } else {
-            Console::open(NoFifo(&port), &clock, line)
-                .unwrap()
-                .longest_wait()
+        let settings = Settings {
+            give_up_after,
+            ..line.into()
         };
-        (console, line.frame_time())
+        let console = Console::open(&port, &clock, settings).unwrap();
+        (console.longest_wait(), line.frame_time())
     };
-    assert_eq!(bound(115_200, true).0, Nanos::from_millis(10));
-    let (one_byte, frame) = bound(115_200, false);
-    assert_eq!(one_byte, frame * 16);
-    let (slow, frame) = bound(1_200, true);
+    assert_eq!(Settings::from(LINE).give_up_after, Settings::GIVE_UP_AFTER);
+    let (fast, _) = bound(115_200, Settings::GIVE_UP_AFTER);
+    assert_eq!(fast, Nanos::from_millis(500));
+    assert_eq!(bound(115_200, Nanos(1_000_000_000)).0.0, 1_000_000_000);
+    let (slow, frame) = bound(1_200, Nanos::ZERO);
     assert_eq!(slow, frame * 34, "a FIFO of 1,200 baud lasts 142 ms");
 }
 

@@ -1,8 +1,11 @@
 //! Finding out what a port is, and leaving it as it was.
 
+use std::cell::Cell;
+
 use nostall_devices::uart::{Chip, Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, VirtualClock};
 use nostall_io::{Clock, Nanos, Registers};
+use nostall_uart::port::{PortSettings, Received};
 use nostall_uart::registers::{DLL, DLM, FCR, IER, IIR, LCR, MCR, fcr, ier, iir, lcr, mcr};
 use nostall_uart::{Absent, Console, LineSettings, Model, Settings, probe, receive_fifo_depth};
 
@@ -41,10 +44,7 @@ fn every_model_is_found_and_left_as_it_was_with_nothing_sent() {
         let (port, _clock) = port(model);
         used_by_another(&port);
         let found = probe(&port).unwrap();
-        let expected = match model {
-            Model::Bcm2835Mini => Model::Uart16550A,
-            other => other,
-        };
+        let expected = found_as(model);
         assert_eq!(found.model, expected);
         assert_eq!(found.transmit_load, expected.transmit_load());
         assert_eq!(found.divisor, 0x010c);
@@ -52,25 +52,172 @@ fn every_model_is_found_and_left_as_it_was_with_nothing_sent() {
     }
 }
 
-#[test]
-fn a_designware_tells_how_deep_its_fifos_are() {
-    for (depth, load) in [(16, 16), (32, 32), (64, 64), (128, 128), (256, 128)] {
-        let (port, _clock) = port(Chip::designware(depth));
-        let found = probe(&port).unwrap();
-        assert_eq!(found.model, Model::DesignWare);
-        assert_eq!(found.transmit_load, load);
+/// What probing takes a model for.
+fn found_as(model: Model) -> Model {
+    match model {
+        Model::Bcm2835Mini | Model::DesignWare => Model::Uart16550A,
+        other => other,
     }
 }
 
 #[test]
-fn a_byte_that_waits_to_be_read_does_not_lead_the_probe_astray() {
-    for model in Model::ALL.into_iter().filter(|&m| m != Model::Bcm2835Mini) {
-        let (port, _clock) = port(model);
+fn a_named_designware_tells_how_deep_its_fifos_are() {
+    for (depth, load) in [(16, 16), (32, 32), (64, 64), (128, 128), (256, 128)] {
+        let (port, clock) = port(Chip::designware(depth));
+        let settings = Settings {
+            model: Some(Model::DesignWare),
+            ..LINE.into()
+        };
+        let console = Console::open(&port, &clock, settings).unwrap();
+        assert_eq!(console.transmit_load(), load);
+    }
+}
+
+#[test]
+fn every_port_of_an_xr16c854_is_found_as_a_16850() {
+    let (port, _clock) = port(Chip::xr16c854());
+    assert_eq!(probe(&port).unwrap().model, Model::Uart16850);
+}
+
+#[test]
+fn the_first_version_of_the_st16c650_is_not_burst_to() {
+    for named in [None, Some(Model::Uart16650)] {
+        let (port, clock) = port(Model::Uart16650);
+        // As firmware may leave it.
+        port.write8(FCR, fcr::ENABLE);
+        let settings = Settings {
+            model: named,
+            ..LINE.into()
+        };
+        let mut console = Console::open(&port, &clock, settings).unwrap();
+        assert_eq!(console.model(), Model::Uart16650);
+        assert_eq!(console.transmit_load(), 1);
+        assert_eq!(port.read8(IIR) & iir::FIFOS, 0, "its FIFO is off");
+        assert!(console.write(&[b'x'; 100]).is_complete());
+        assert_eq!(port.with(|uart| uart.lost()), 0);
+    }
+}
+
+/// A window that is longer than the device, with another device behind it.
+struct OverLong<'a> {
+    port: &'a Port,
+    beyond: Cell<u32>,
+    /// OUT2, which lets interrupts through on a PC.
+    gate: Cell<bool>,
+    /// Accesses at which the interrupt line of a PC was high.
+    interrupts: Cell<u32>,
+}
+
+impl<'a> OverLong<'a> {
+    fn new(port: &'a Port) -> Self {
+        Self {
+            port,
+            beyond: Cell::new(0),
+            gate: Cell::new(false),
+            interrupts: Cell::new(0),
+        }
+    }
+
+    fn look(&self, offset: usize) {
+        self.beyond.set(self.beyond.get() + u32::from(offset >= 8));
+        let through = self.gate.get();
+        let pending = self.port.with(|uart| uart.interrupt().is_some());
+        self.interrupts
+            .set(self.interrupts.get() + u32::from(through && pending));
+    }
+}
+
+impl Registers for OverLong<'_> {
+    fn read8(&self, offset: usize) -> u8 {
+        let value = self.port.read8(offset);
+        self.look(offset);
+        value
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        if offset == MCR {
+            self.gate.set(value & mcr::OUT2 != 0);
+        }
+        self.port.write8(offset, value);
+        self.look(offset);
+    }
+}
+
+#[test]
+fn probing_and_opening_touch_nothing_beyond_the_eight_registers() {
+    for model in Model::ALL {
+        let (port, clock) = port(model);
         used_by_another(&port);
         port.with(|uart| uart.receive(b'x'));
-        let found = probe(&port).unwrap();
-        assert_eq!((found.model, found.divisor), (model, 0x010c));
-        is_as_it_was(&port, model.name());
+        let window = OverLong::new(&port);
+        probe(&window).unwrap();
+        assert!(Console::open(&window, &clock, LINE).is_ok());
+        assert_eq!(window.beyond.get(), 0, "{model}");
+    }
+}
+
+#[test]
+fn opening_raises_no_interrupt_on_a_pc() {
+    for model in Model::ALL {
+        for named in [None, Some(model)] {
+            let (port, clock) = port(model);
+            port.write8(MCR, mcr::DTR | mcr::RTS | mcr::OUT2);
+            let window = OverLong::new(&port);
+            window.gate.set(true);
+            let settings = Settings {
+                model: named,
+                ..LINE.into()
+            };
+            assert!(Console::open(&window, &clock, settings).is_ok());
+            assert_eq!(window.interrupts.get(), 0, "{model}, named: {named:?}");
+        }
+        let (port, clock) = port(model);
+        port.write8(MCR, mcr::DTR | mcr::RTS | mcr::OUT2);
+        let window = OverLong::new(&port);
+        window.gate.set(true);
+        let settings = PortSettings {
+            model,
+            ..LINE.into()
+        };
+        assert!(
+            nostall_uart::port::Port::open(&window, &clock, settings, &mut [], &mut []).is_ok()
+        );
+        assert_eq!(window.interrupts.get(), 0, "{model}, interrupt-driven");
+    }
+}
+
+#[test]
+fn no_empty_receiver_is_read() {
+    for model in Model::ALL {
+        for named in [None, Some(model)] {
+            let (port, clock) = port(model);
+            let settings = Settings {
+                model: named,
+                ..LINE.into()
+            };
+            assert!(Console::open(&port, &clock, settings).is_ok());
+            receive_fifo_depth(&port, &clock, LINE.frame_time());
+            assert_eq!(port.with(|uart| uart.empty_reads()), 0, "{model}");
+        }
+        let (port, clock) = port(model);
+        let settings = PortSettings {
+            model,
+            ..LINE.into()
+        };
+        let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 8]);
+        let mut interrupt_driven =
+            nostall_uart::port::Port::open(&port, &clock, settings, &mut transmit, &mut receive)
+                .unwrap();
+        interrupt_driven.write(b"text");
+        for _ in 0..10 {
+            clock.advance(LINE.frame_time());
+            interrupt_driven.on_interrupt();
+        }
+        assert_eq!(
+            port.with(|uart| uart.empty_reads()),
+            0,
+            "{model}, by interrupt"
+        );
     }
 }
 

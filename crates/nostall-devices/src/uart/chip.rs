@@ -1,14 +1,20 @@
 //! What sets the members of the family apart, as far as the model goes.
 
 use nostall_uart::Model;
-use nostall_uart::registers::{dw, fcr, iir};
+use nostall_uart::registers::{dw, fcr, iir, lcr};
 
 /// Which member of the family a port is, and how deep its FIFOs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chip {
     pub(super) model: Model,
     depth: usize,
+    /// What a 16850 shows in the upper divisor latch while the divisor is 0 (XR16C850 data
+    /// sheet, "Device Identification").
+    pub(super) exar_id: u8,
 }
+
+const XR16C850: u8 = 0x10;
+const XR16C854: u8 = 0x14;
 
 impl Chip {
     /// A chip as its data sheet has it; a DesignWare with FIFOs of 16 bytes.
@@ -16,6 +22,15 @@ impl Chip {
         Self {
             model,
             depth: model.fifo_depth(),
+            exar_id: XR16C850,
+        }
+    }
+
+    /// An XR16C854: a 16850 with four ports, of which this is one.
+    pub const fn xr16c854() -> Self {
+        Self {
+            exar_id: XR16C854,
+            ..Self::new(Model::Uart16850)
         }
     }
 
@@ -31,6 +46,7 @@ impl Chip {
         Self {
             model: Model::DesignWare,
             depth: if depth == 0 { 1 } else { depth },
+            exar_id: 0,
         }
     }
 
@@ -103,18 +119,29 @@ impl Chip {
     pub(super) fn iir_fifo_bits(self, fcr: u8) -> u8 {
         match self.model {
             Model::Uart16550 if fcr & fcr::ENABLE != 0 => 0x80,
+            // Its FIFO is not modelled, as it must not be used.
+            Model::Uart16650 if fcr & fcr::ENABLE != 0 => iir::FIFOS,
             Model::Uart16750 if fcr & fcr::FIFO_64 != 0 => iir::FIFOS | iir::FIFO_64,
             _ if self.fifo_on(fcr) => iir::FIFOS,
             _ => 0,
         }
     }
 
-    /// Whether it has the enhanced registers behind the LCR value 0xbf.
+    /// Whether it has the enhanced registers.
     pub(super) const fn has_efr(self) -> bool {
         matches!(
             self.model,
-            Model::Uart16650V2 | Model::Uart16850 | Model::Uart16950
+            Model::Uart16650 | Model::Uart16650V2 | Model::Uart16850 | Model::Uart16950
         )
+    }
+
+    /// Whether the enhanced registers are reached with this value of the LCR: behind the
+    /// divisor latch in the first version of the ST16C650, later only with 0xbf.
+    pub(super) const fn reaches_efr(self, lcr: u8) -> bool {
+        match self.model {
+            Model::Uart16650 => lcr & lcr::DLAB != 0,
+            _ => self.has_efr() && lcr == lcr::ENHANCED,
+        }
     }
 
     /// DW_apb_uart databook, CPR: all of it zero but for the FIFOs' depth.

@@ -4,13 +4,9 @@ use std::io::Write;
 
 use nostall_io::Clock;
 use nostall_uart::Model;
-use nostall_uart::registers::{DW_CPR, DW_CTR, DW_UCV, DW_USR, SCR, dw, efr, icr, lcr};
+use nostall_uart::registers::{DW_CPR, DW_CTR, DW_UCV, DW_USR, SCR, dw, efr, icr};
 
 use super::Uart;
-
-/// What the 16850 shows in the upper divisor latch while the divisor is 0
-/// (XR16C850 data sheet, "Device Identification").
-const ID_16850: u8 = 0x10;
 
 /// Of the 16950's indexed registers: writing 0 resets the chip (OX16C950 data
 /// sheet, "Channel Software Reset").
@@ -88,14 +84,14 @@ impl<C: Clock, W: Write> Uart<C, W> {
 
     pub(super) fn read_divisor(&self) -> [u8; 2] {
         match (self.chip.model, self.latches.divisor) {
-            (Model::Uart16850, 0) => [0, ID_16850],
+            (Model::Uart16850, 0) => [0, self.chip.exar_id],
             (_, divisor) => divisor.to_le_bytes(),
         }
     }
 
     /// Whether EFR, XON and XOFF lie where IIR, MCR, LSR, MSR and SCR do.
     pub(super) fn enhanced_registers(&self) -> bool {
-        self.chip.has_efr() && self.latches.lcr == lcr::ENHANCED
+        self.chip.reaches_efr(self.latches.lcr)
     }
 
     /// Whether the 16950's indexed registers lie behind the LSR.
@@ -108,9 +104,9 @@ impl<C: Clock, W: Write> Uart<C, W> {
         match usize::from(self.latches.scr) {
             index @ ..8 => self.latches.icr[index],
             index => ids
-                .zip(icr::ID)
+                .zip(icr::IDS)
                 .find(|&(at, _)| at == index)
-                .map_or(0, |(_, id)| id),
+                .map_or(0, |(_, ids)| ids[0]),
         }
     }
 

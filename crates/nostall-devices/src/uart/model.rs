@@ -51,6 +51,7 @@ pub struct Uart<C, W> {
     /// A fault: the transmit FIFO takes only half of what it says.
     pub(super) short_fifo: bool,
     pub(super) lost: u64,
+    pub(super) empty_reads: u64,
 }
 
 impl<C: Clock, W: Write> Uart<C, W> {
@@ -78,6 +79,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
             busy_detect: false,
             short_fifo: false,
             lost: 0,
+            empty_reads: 0,
         }
     }
 
@@ -135,6 +137,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
     }
 
     fn read_rbr(&mut self) -> u8 {
+        self.empty_reads += u64::from(self.receiver.bytes.is_empty());
         let byte = self.receiver.take();
         self.restart_timeout(self.now);
         byte

@@ -50,6 +50,12 @@ impl<C: Clock, W: Write> Uart<C, W> {
         self.lost
     }
 
+    /// Reads of the receiver while it was empty. A DesignWare that is built with
+    /// PSLVERR_RESP_EN answers them with a bus error (DW_apb_uart databook).
+    pub fn empty_reads(&self) -> u64 {
+        self.empty_reads
+    }
+
     /// Where the sent bytes go: all that has left by now is there.
     pub fn sink_mut(&mut self) -> &mut W {
         self.drain();

@@ -1,25 +1,99 @@
-//! Copy this into a kernel. From the module above it takes two types of the
-//! kernel's: `Port`, eight registers, and `Clock`.
+//! A kernel's console, to be copied. From the module above it takes two types of the
+//! kernel's: `Port`, eight registers, and `Clock`. It is for one CPU. On a machine with
+//! several, give the CPU's number instead of `CPU`.
+//!
+//! A call of `print` stores a line and never waits, so that it may come from anywhere: a
+//! task, an interrupt handler that interrupts another `print`, a `Display` that prints.
 
-use core::fmt::{Arguments, Write};
+use core::fmt::Arguments;
 
+use nostall_console::{
+    Drain, Level, Limits, Meta, Next, Offered, Options, Priority, Ring, Sink, Slot, flush,
+};
+use nostall_io::{Clock as _, Nanos};
 use nostall_uart::{Console, LineSettings, OpenError};
-use spin::Mutex;
+use spin::{Mutex, Once};
 
 use super::{Clock, Port};
 
-static CONSOLE: Mutex<Option<Console<Port, Clock>>> = Mutex::new(None);
+const CPU: u16 = 0;
 
-/// Sets up the port. What is printed before is not shown.
+/// 28 KiB of lines that wait for the port, all zeros.
+static LINES: Ring<[Slot; 256]> = Ring::new();
+static PORT: Once<Port> = Once::new();
+static CONSOLE: Once<(Drain<'static, Serial>, Clock)> = Once::new();
+
+type Driver = Console<&'static Port, Clock>;
+
+/// The port. Its lock is tried and never waited for. A panic that interrupted the lock's
+/// holder finds it taken, and uses the spare.
+struct Serial([Mutex<Driver>; 2]);
+
+impl Serial {
+    fn with<T>(&self, act: impl FnOnce(&mut Driver) -> T) -> Option<T> {
+        self.0
+            .iter()
+            .find_map(Mutex::try_lock)
+            .map(|mut driver| act(&mut driver))
+    }
+}
+
+impl Sink for Serial {
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        let offered = self.with(|driver| driver.offer(text));
+        Offered {
+            taken: offered.map_or(0, |offered| offered.taken),
+            ready_at: offered.and_then(|offered| offered.ready_at),
+        }
+    }
+
+    fn finish(&self) {
+        self.with(|driver| driver.flush());
+    }
+}
+
+/// Sets up the port. Lines that were printed before are sent now.
 pub fn open(port: Port, clock: Clock) -> Result<(), OpenError> {
-    let console = Console::open(port, clock, LineSettings::baud(115_200))?;
-    *CONSOLE.lock() = Some(console);
+    let port = PORT.call_once(|| port);
+    let driver = Console::open(port, clock, LineSettings::baud(115_200))?;
+    let serial = Serial([Mutex::new(driver.clone()), Mutex::new(driver)]);
+    CONSOLE.call_once(|| (Drain::new(&LINES, serial, Options::DEFAULT), clock));
+    poll();
     Ok(())
 }
 
-/// Prints, as `print(format_args!("..."))`; what the port does not take is lost.
+/// Prints a line: `print(format_args!("..."))`. Lost lines are reported on the console.
 pub fn print(text: Arguments<'_>) {
-    if let Some(console) = CONSOLE.lock().as_mut() {
-        let _ = console.write_fmt(text);
+    store(Priority::Normal, text);
+    poll();
+}
+
+/// Gives the port as much as it takes now, and returns when it takes more. Call it then, in
+/// the timer interrupt or in the idle loop. `None`: there is nothing left to send, or the
+/// caller has interrupted the one that sends.
+pub fn poll() -> Option<Nanos> {
+    let (drain, clock) = CONSOLE.get()?;
+    match drain.slice(CPU, Priority::Normal, clock.now()) {
+        Next::At(time) => Some(time),
+        _ => None,
     }
+}
+
+/// Prints a panic's line and waits, for 10 s at most, until everything is sent.
+pub fn panic(text: Arguments<'_>) {
+    store(Priority::Panic, text);
+    if let Some((drain, clock)) = CONSOLE.get() {
+        flush(&[drain], CPU, clock, Limits::DEFAULT);
+    }
+}
+
+fn store(priority: Priority, text: Arguments<'_>) {
+    let meta = Meta {
+        time: CONSOLE.get().map_or(Nanos::ZERO, |(_, clock)| clock.now()),
+        cpu: CPU,
+        level: Level::Info,
+        priority,
+        target: "",
+    };
+    LINES.format(&meta, text);
 }

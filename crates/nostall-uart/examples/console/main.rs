@@ -10,7 +10,7 @@ use std::io::{Stdout, stdout};
 use std::sync::Mutex;
 
 use nostall_devices::uart::{Line, Uart};
-use nostall_io::{HostClock, Registers};
+use nostall_io::{Clock as _, HostClock, Registers};
 
 /// The kernel's clock.
 type Clock = HostClock;
@@ -32,6 +32,11 @@ fn main() -> Result<(), nostall_uart::OpenError> {
     let clock = Clock::new();
     let model = Uart::new(clock, Line::AtOnce, stdout());
     console::open(Port(Mutex::new(model)), clock)?;
-    console::print(format_args!("nothing stalls, {} times\n", 2 + 2));
+    console::print(format_args!("nothing stalls, {} times", 2 + 2));
+    while let Some(time) = console::poll() {
+        clock.sleep_until(time);
+    }
+    // The panic handler's part.
+    console::panic(format_args!("not even now"));
     Ok(())
 }

@@ -1,17 +1,24 @@
 //! The polled console writer.
 
+mod entry;
+mod lost;
 mod open;
+mod turn;
 mod wait;
 
 use core::fmt;
 
 use nostall_io::{Clock, Nanos, Registers};
 
+use crate::bound::Bound;
 use crate::crlf::Crlf;
 use crate::pace::Pace;
-use crate::registers::{IER, MCR, MSR, SCR, THR, lsr, mcr, msr};
-use crate::{FlowControl, PowerLoss, Settings, Strategy};
+use crate::registers::{MCR, MSR, THR, lsr, mcr, msr};
+use crate::{FlowControl, Settings, Strategy};
 
+use entry::{Entered, Entry};
+use lost::Lost;
+use turn::Turn;
 use wait::Stall;
 
 /// The most that is loaded at once: the largest FIFO of the family.
@@ -22,8 +29,16 @@ const CANARY: u8 = 0x5a;
 
 /// A polled console on a port of the 16550's family.
 ///
-/// `R` reaches the port's registers, `C` tells the time. The console owns the
-/// port: let nobody else reprogram it.
+/// `R` reaches the port's registers, `C` is the clock. The console owns the port: no other
+/// code may reprogram it.
+///
+/// # What is lost is reported
+///
+/// Bytes that the port does not take in time are dropped and counted. As soon as the port
+/// takes bytes again, the console sends `[N bytes lost]` on a line of its own, before
+/// anything else. `N` counts bytes of the line, inserted CRs included, and is exact. Where
+/// the port itself vanished or lost its power, the bytes that it held may have left or
+/// not: the report is then `[up to N bytes lost]`.
 #[derive(Clone, Debug)]
 pub struct Console<R, C> {
     registers: R,
@@ -32,14 +47,22 @@ pub struct Console<R, C> {
     strategy: Strategy,
     port: Port,
     pace: Pace,
-    /// The last wait ended at its bound or found nobody.
-    stalled: bool,
-    /// The last wait for CTS was in vain.
-    held_off: bool,
-    /// Nothing has been given to the transmitter since it was seen empty.
-    drained: bool,
+    /// The port has taken no byte since the bound began.
+    outage: Option<Bound>,
+    /// CTS has been low since the bound began.
+    held_off: Option<Bound>,
+    /// The port takes bytes, but never shows that the last one has left.
+    never_idle: bool,
+    /// The port lost its power, and stayed too busy to be set up again.
+    set_up_failed: bool,
+    /// The FIFOs worked when the port was opened, and did not when it was set up again.
+    fifo_missing: bool,
+    /// Bytes, at most, that were given to the transmitter and have not left it.
+    in_port: usize,
     /// Of the LF that comes next, the CR has gone out.
     cr_sent: bool,
+    lost: Lost,
+    turn: Turn,
     seen: Seen,
 }
 
@@ -50,16 +73,17 @@ struct Port {
     frame_time: Nanos,
     /// What the transmitter takes at once when it says that it is empty, 1
     /// without a FIFO. Known from what *we* wrote to the FIFO control register:
-    /// that register cannot be read, and reading the IIR in its place would clear
-    /// somebody's transmit interrupt.
+    /// that register cannot be read, and reading the IIR in its place would clear a
+    /// pending transmit interrupt.
     load: usize,
+    /// The load while the FIFOs work.
+    full_load: usize,
 }
 
 impl Port {
     /// Nothing learned of the line yet.
     fn pace(&self) -> Pace {
-        let longest = wait::bound(self.frame_time, self.load);
-        Pace::new(self.load, self.frame_time, longest)
+        Pace::new(self.load, self.frame_time, self.longest_pause())
     }
 }
 
@@ -69,7 +93,8 @@ pub struct WriteReport {
     /// Bytes given to the transmitter, inserted CRs included.
     pub written: usize,
     /// Bytes given up, inserted CRs included: the port was stuck or held off
-    /// ([`timed_out`](Self::timed_out)) or gone.
+    /// ([`timed_out`](Self::timed_out)) or gone. The console reports them on the line when
+    /// the port takes bytes again.
     pub dropped: usize,
     /// A wait reached its bound. With nothing dropped it was the last one: the
     /// bytes are in the port, but the port never said that they had left.
@@ -89,6 +114,9 @@ pub struct Offered {
     /// Bytes of the text that need not be offered again.
     pub taken: usize,
     /// When to offer the next; `None` if the port is gone.
+    ///
+    /// A time that has passed means at once: [`Nanos::ZERO`] where the port empties
+    /// faster than it is filled.
     pub ready_at: Option<Nanos>,
 }
 
@@ -107,87 +135,118 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// Writes `text`, each LF as CR LF, and returns when the last bit is on the
     /// line, or with [`Strategy::FifoPaced`] when the last byte is in the FIFO.
     ///
-    /// The port's interrupts are masked meanwhile. A port that stops taking
-    /// bytes costs at most one bound (see [`longest_wait`](Self::longest_wait));
-    /// what it did not take is dropped, and the next write gives it one look
-    /// instead of another bound, until it is ready again.
+    /// The port's interrupts are masked meanwhile. A port that stops taking bytes is waited
+    /// for during [`longest_wait`](Self::longest_wait), counted from the last byte that it
+    /// took. Then the rest is dropped, and until the port is ready again each later
+    /// write costs one look. So a port that is stuck costs one bound. A write of `n` bytes
+    /// cannot take more than `n / transmit_load + 2` bounds, on a port that takes each load
+    /// just in time.
     pub fn write(&mut self, text: &[u8]) -> WriteReport {
+        let mut report = WriteReport::default();
         if text.is_empty() {
-            return WriteReport::default();
+            return report;
         }
-        let enabled = self.begin();
         let mut text = Crlf::new(text, core::mem::take(&mut self.cr_sent));
-        let mut report = self.send(&mut text);
-        if report.is_complete() && self.drains_each_write() {
-            match self.drain() {
-                Ok(()) => {}
-                Err(Stall::Stuck) => report.timed_out = true,
-                Err(Stall::Gone) => {
-                    // With what was still in it: a load, and a byte shifting out.
-                    let lost = report.written.min(self.port.load + 1);
-                    report.written -= lost;
-                    report.dropped += lost;
-                }
+        match self.write_out(&mut text, &mut report.written) {
+            Ok(()) => {}
+            Err(Stall::Stuck) => report.timed_out = true,
+            Err(Stall::Gone) => {
+                let ours = self.lose_port_content().min(report.written);
+                report.written -= ours;
+                report.dropped += ours;
             }
         }
-        self.end(enabled);
+        let rest = text.remaining();
+        report.dropped += rest;
+        self.lost.add(rest);
         if self.has_lost_power() {
-            // Nobody can say what of it went out.
+            // Which of its bytes went out is unknown.
+            let lost = self.lose_port_content();
+            self.lost.add_at_most(report.written.saturating_sub(lost));
             report.dropped += core::mem::take(&mut report.written);
         }
         report
     }
 
-    fn send(&mut self, text: &mut Crlf<'_>) -> WriteReport {
-        let mut room = [0; LARGEST_LOAD];
-        let room = &mut room[..self.load()];
-        let mut report = WriteReport::default();
-        loop {
-            let load = text.fill(room);
-            if load.is_empty() {
-                return report;
+    fn write_out(&mut self, text: &mut Crlf<'_>, written: &mut usize) -> Result<(), Stall> {
+        let mut port = self.enter(Entry::Write)?;
+        let mut sent = port.send(text, written);
+        if sent.is_ok() && port.drains_each_write() {
+            sent = port.drain();
+        }
+        port.hand_line_back();
+        sent
+    }
+
+    /// Gives the port as much of `text` as it takes now, without waiting for it, and
+    /// says when to come back with the rest. For a caller that has other things
+    /// to do than to be held: an offer costs one look and at most one FIFO-full.
+    ///
+    /// An offer before the time that the one before has returned costs nothing: it returns
+    /// the same time and leaves the port alone. A port that is stuck or held off is looked
+    /// at ever more seldom, down to once in 10 ms. The port's interrupt enables are left
+    /// alone.
+    ///
+    /// On an RS-485 line the first offer may only turn the line around, and take nothing.
+    /// When all text is taken, go on with empty offers, each at the time that the one
+    /// before has returned. The line is handed back when an empty offer returns a time that
+    /// has passed. [`flush`](Self::flush) does the same, and waits.
+    pub fn offer(&mut self, text: &[u8]) -> Offered {
+        let now = self.clock.now();
+        let next_look = self.pace.next_look(now);
+        if now < next_look {
+            return Offered {
+                taken: 0,
+                ready_at: Some(next_look),
+            };
+        }
+        let entered = self.enter(Entry::Offer);
+        let (taken, gone) = match entered.and_then(|mut port| port.offer_now(text, now)) {
+            Ok(taken) => (taken, false),
+            Err(Stall::Stuck) => {
+                self.pace.busy_for_offer(now);
+                (0, false)
             }
-            match self.wait_for_room() {
-                Ok(room) => self.give(load, room),
-                Err(stall) => {
-                    report.dropped = load.len() + text.remaining();
-                    report.timed_out = matches!(stall, Stall::Stuck);
-                    return report;
-                }
+            Err(Stall::Gone) => {
+                self.lose_port_content();
+                (0, true)
             }
-            report.written += load.len();
+        };
+        Offered {
+            taken,
+            ready_at: (!gone).then(|| self.pace.next_look(now)),
         }
     }
 
-    /// Gives the transmitter a load that it has room for.
-    fn give(&mut self, load: &[u8], room: Room) {
-        match (self.strategy, load) {
-            (_, &[byte]) => self.registers.write8(THR, byte),
-            (Strategy::FifoBurst | Strategy::FifoPaced, _) => {
-                self.registers.write_burst(THR, load);
-            }
-            _ => load.iter().for_each(|&b| self.registers.write8(THR, b)),
+    /// Waits until the last bit is on the line, and reports lost bytes if the port takes
+    /// the report.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsent`] if it did not leave in bounded time.
+    pub fn flush(&mut self) -> Result<(), Unsent> {
+        if self.in_port == 0 && !self.lost.is_due() && self.turn == Turn::Listening {
+            return Ok(());
         }
-        self.drained = false;
-        if let Some(since) = room.since {
-            self.pace.burst(since, load.len(), room.idle);
+        let lost = self.lost.total();
+        let flushed = self.flush_out();
+        if matches!(flushed, Err(Stall::Gone)) {
+            self.lose_port_content();
         }
+        let sent = flushed.is_ok() && self.lost.total() == lost;
+        sent.then_some(()).ok_or(Unsent)
     }
 
-    /// How much is loaded at once.
-    fn load(&self) -> usize {
-        match (self.strategy, self.settings.flow_control) {
-            (Strategy::BytePolled, _) | (_, FlowControl::Cts) => 1,
-            _ => self.port.load,
-        }
-    }
-
-    fn drains_each_write(&self) -> bool {
-        self.strategy != Strategy::FifoPaced || self.settings.rs485.is_some()
+    fn flush_out(&mut self) -> Result<(), Stall> {
+        let mut port = self.enter(Entry::Flush)?;
+        let sent = port.send(&mut Crlf::new(&[], false), &mut 0);
+        let drained = sent.and_then(|()| port.drain());
+        port.hand_line_back();
+        drained
     }
 }
 
-/// A transmitter that takes a load.
+/// A transmitter that takes a load, on a line that is ours.
 struct Room {
     /// When it was found; only pacing asks the clock.
     since: Option<Nanos>,
@@ -195,97 +254,94 @@ struct Room {
     idle: bool,
 }
 
-impl<R: Registers, C: Clock> Console<R, C> {
-    /// Gives the port what it takes of `text` now, without waiting for it, and
-    /// says when to come back with the rest. For a caller that has other things
-    /// to do than to be held: it costs one look and at most one FIFO-full.
-    ///
-    /// The port's interrupt enables are left alone.
-    pub fn offer(&mut self, text: &[u8]) -> Offered {
-        let now = self.clock.now();
-        let status = match self.status() {
-            Ok(status) => status,
-            Err(_) => {
-                return Offered {
-                    taken: 0,
-                    ready_at: None,
-                };
-            }
+impl<R: Registers, C: Clock> Entered<'_, R, C> {
+    /// Sends the report of lost bytes, if one is due, and all of `text`.
+    fn send(&mut self, text: &mut Crlf<'_>, written: &mut usize) -> Result<(), Stall> {
+        let mut room = [0; LARGEST_LOAD];
+        let load = match self.strategy {
+            Strategy::BytePolled => 1,
+            _ => self.load(),
         };
-        let ready = status & lsr::THRE != 0 && self.may_send();
-        if !ready {
-            self.pace.busy(now);
-            return Offered {
-                taken: 0,
-                ready_at: Some(self.pace.next_look()),
-            };
+        while text.text_remaining() > 0 || self.lost.is_due() {
+            let found = self.wait_for_room()?;
+            *written += self.give_next(text, &mut room[..load], found);
+        }
+        Ok(())
+    }
+
+    fn offer_now(&mut self, text: &[u8], now: Nanos) -> Result<usize, Stall> {
+        let status = self.status()?;
+        if status & lsr::TEMT != 0 {
+            self.in_port = 0;
+        }
+        if status & lsr::THRE == 0 {
+            self.charge_outage(now);
+            self.pace.busy_for_offer(now);
+            return Ok(0);
+        }
+        if !self.may_send() {
+            self.charge_outage(now);
+            self.look_after_a_frame(now);
+            return Ok(0);
         }
         self.pace.ready(now);
+        if text.is_empty() && !self.lost.is_due() {
+            self.rest(status, now);
+            return Ok(0);
+        }
+        self.outage = None;
+        if !self.take_line(now) {
+            return Ok(0);
+        }
         let mut room = [0; LARGEST_LOAD];
         let mut rest = Crlf::new(text, self.cr_sent);
-        let load = match self.settings.flow_control {
-            FlowControl::None => self.port.load,
+        let load = self.load();
+        let found = Room {
+            since: Some(now),
+            idle: status & lsr::TEMT != 0,
+        };
+        self.give_next(&mut rest, &mut room[..load], found);
+        if !text.is_empty() {
+            self.cr_sent = rest.cr_sent();
+        }
+        Ok(text.len() - rest.text_remaining())
+    }
+
+    /// Gives the transmitter the next load, put together in `room`. Returns how many bytes
+    /// of it are of the text.
+    fn give_next(&mut self, text: &mut Crlf<'_>, room: &mut [u8], found: Room) -> usize {
+        let report = self.lost.fill(room);
+        let of_text = text.fill(&mut room[report..]).len();
+        self.give(&room[..report + of_text], found);
+        of_text
+    }
+
+    fn give(&mut self, load: &[u8], found: Room) {
+        match (self.strategy, load) {
+            (_, &[byte]) => self.registers.write8(THR, byte),
+            (Strategy::FifoBurst | Strategy::FifoPaced, _) => {
+                self.registers.write_burst(THR, load);
+            }
+            _ => load.iter().for_each(|&b| self.registers.write8(THR, b)),
+        }
+        // A byte may still be in the shift register.
+        self.in_port = load.len() + usize::from(self.in_port > 0);
+        self.lost.given(load);
+        if let Some(since) = found.since {
+            self.pace.burst(since, load.len(), found.idle);
+        }
+    }
+
+    /// How much is loaded at once.
+    fn load(&self) -> usize {
+        match self.settings.flow_control {
             FlowControl::Cts => 1,
-        };
-        let load = rest.fill(&mut room[..load]);
-        if !load.is_empty() {
-            let idle = status & lsr::TEMT != 0;
-            let since = Some(now);
-            self.give(load, Room { since, idle });
-        }
-        self.cr_sent = rest.cr_sent();
-        Offered {
-            taken: text.len() - rest.text_remaining(),
-            ready_at: Some(self.pace.next_look()),
+            FlowControl::None => self.port.load,
         }
     }
 
-    /// Waits until the last bit is on the line.
-    ///
-    /// # Errors
-    ///
-    /// [`Unsent`] if it did not leave in bounded time.
-    pub fn flush(&mut self) -> Result<(), Unsent> {
-        if self.drained {
-            return Ok(());
-        }
-        self.drain().map_err(|_| Unsent)
-    }
-
-    /// Saves and masks the port's interrupts, and takes the line's turn.
-    fn begin(&mut self) -> u8 {
-        self.recover();
-        let enabled = match self.registers.read8(IER) {
-            // Nobody there: not to be given back to a port that returns.
-            0xff => 0,
-            enabled => enabled,
-        };
-        self.registers.write8(IER, 0);
-        if let Some(turn) = self.settings.rs485 {
-            self.registers.write8(MCR, mcr::DTR | mcr::RTS);
-            self.clock.wait_until(self.clock.now() + turn.before);
-        }
-        enabled
-    }
-
-    fn end(&mut self, enabled: u8) {
-        if let Some(turn) = self.settings.rs485 {
-            self.clock.wait_until(self.clock.now() + turn.after);
-            self.registers.write8(MCR, mcr::DTR);
-        }
-        self.registers.write8(IER, enabled);
-    }
-
-    /// Sets a port up again that has lost its power.
-    fn recover(&mut self) {
-        if self.has_lost_power() {
-            let _ = self.configure();
-            self.pace = self.port.pace();
-        }
-    }
-
-    fn has_lost_power(&self) -> bool {
-        self.settings.power_loss == PowerLoss::Recover && self.registers.read8(SCR) != CANARY
+    fn drains_each_write(&self) -> bool {
+        self.strategy != Strategy::FifoPaced || self.settings.rs485.is_some()
     }
 
     /// Whether the other end lets us send.
@@ -299,15 +355,117 @@ impl<R: Registers, C: Clock> Console<R, C> {
         status & msr::CTS != 0
     }
 
-    /// The longest that any wait lasts, but for the second that a held off port
-    /// is given.
+    /// Takes an RS-485 line for sending. If the time before the first bit still runs, the
+    /// next look is put off until its end.
+    fn take_line(&mut self, now: Nanos) -> bool {
+        let Some(times) = self.settings.rs485 else {
+            return true;
+        };
+        let raised_at = match self.turn {
+            Turn::Talking | Turn::Closing(_) => {
+                self.turn = Turn::Talking;
+                return true;
+            }
+            Turn::Opening(at) if at <= now => at,
+            // The clock was set back.
+            Turn::Opening(_) => now,
+            Turn::Listening => {
+                self.registers.write8(MCR, mcr::DTR | mcr::RTS);
+                self.clock.now()
+            }
+        };
+        let open_at = raised_at + times.before;
+        if now < open_at && times.before > Nanos::ZERO {
+            self.turn = Turn::Opening(raised_at);
+            self.pace.hold(now, open_at);
+            return false;
+        }
+        self.turn = Turn::Talking;
+        true
+    }
+
+    /// Takes the next step towards handing an RS-485 line back, and puts the next look off
+    /// until the one after it.
+    fn rest(&mut self, status: u8, now: Nanos) {
+        let Some(times) = self.settings.rs485 else {
+            return;
+        };
+        if self.turn == Turn::Listening {
+            return;
+        }
+        if status & lsr::TEMT == 0 {
+            self.charge_outage(now);
+            if self.turn != Turn::Listening {
+                self.look_after_a_frame(now);
+            }
+            return;
+        }
+        self.outage = None;
+        let idle_at = match self.turn {
+            Turn::Closing(at) if at <= now => at,
+            _ => now,
+        };
+        let over_at = idle_at + times.after;
+        if now < over_at {
+            self.turn = Turn::Closing(idle_at);
+            self.pace.hold(now, over_at);
+        } else {
+            self.lower_rts();
+        }
+    }
+
+    /// Puts the next look off for a frame at least, as nothing happens in less time.
+    fn look_after_a_frame(&mut self, now: Nanos) {
+        self.pace.busy_for_offer(now);
+        let next_look = self.pace.next_look(now);
+        let frame = now + self.port.frame_time;
+        self.pace.hold(now, next_look.max(frame));
+    }
+
+    /// Hands an RS-485 line back, after a wait for the time behind the last bit.
+    fn hand_line_back(&mut self) {
+        let Some(times) = self.settings.rs485 else {
+            return;
+        };
+        if self.turn == Turn::Listening {
+            return;
+        }
+        self.clock.wait_until(self.clock.now() + times.after);
+        self.lower_rts();
+    }
+
+    fn lower_rts(&mut self) {
+        self.registers.write8(MCR, mcr::DTR);
+        self.turn = Turn::Listening;
+    }
+
+    /// Notes that an offer found the port not ready. A port that is stuck for longer than a
+    /// write would wait must not keep an RS-485 line from the others.
+    fn charge_outage(&mut self, now: Nanos) {
+        let longest = self.longest_wait();
+        let outage = self.outage.get_or_insert_with(|| Bound::new(now, longest));
+        outage.charge(now, Nanos::ZERO);
+        if outage.is_spent() && self.turn != Turn::Listening {
+            self.lower_rts();
+        }
+    }
+}
+
+impl<R: Registers, C: Clock> Console<R, C> {
+    /// How long a write waits for a port that takes no bytes. If CTS holds the port off, the
+    /// write waits twice as long.
     ///
-    /// Eight times what the line needs for all that the port can hold (so that a
-    /// port whose line is slower than it claims is waited for), but no longer
-    /// than Linux's 10 ms, unless the line is so slow that twice that time is
-    /// more.
+    /// [`Settings::give_up_after`], or twice the time that the line needs for all that the
+    /// port can hold, if that is longer.
     pub fn longest_wait(&self) -> Nanos {
-        wait::bound(self.port.frame_time, self.port.load)
+        let full = self.port.frame_time * (self.port.load as u64 + 1);
+        self.settings.give_up_after.max(full * 2)
+    }
+
+    /// How many bytes were dropped since the port was opened, inserted CRs included; those
+    /// counted that a port held which vanished or lost its power.
+    pub const fn lost(&self) -> u64 {
+        self.lost.total()
     }
 
     /// Chooses how bytes are brought to the transmitter from now on.

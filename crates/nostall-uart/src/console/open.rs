@@ -1,11 +1,11 @@
 //! Taking a port over.
 
-use nostall_io::{Clock, Nanos, Registers};
+use nostall_io::{Clock, Registers};
 
-use super::{CANARY, Console, LARGEST_LOAD, Port, Seen};
-use crate::probe::probe;
-use crate::registers::{IER, MCR, SCR, lsr, mcr};
-use crate::setup::{answers, program};
+use super::{CANARY, Console, LARGEST_LOAD, Lost, Port, Seen, Turn};
+use crate::probe::{designware_load, probe};
+use crate::registers::{IER, LSR, MCR, SCR, lsr, mcr};
+use crate::setup::{Patience, answers, program, wait_until};
 use crate::{Model, OpenError, PowerLoss, Settings, Strategy};
 
 impl<R: Registers, C: Clock> Console<R, C> {
@@ -28,12 +28,30 @@ impl<R: Registers, C: Clock> Console<R, C> {
         {
             return Err(OpenError::TransmitLoad(load));
         }
+        // A divisor changed in mid-frame garbles the frame.
+        wait_until(&clock, Patience::Wait, || {
+            let idle = lsr::THRE | lsr::TEMT;
+            registers.read8(LSR) & idle == idle
+        });
+        let model = settings.model.unwrap_or(Model::Uart16550A);
+        let (mut model, mut load) = (model, model.transmit_load());
+        if settings.model.is_none() {
+            let probed = probe(&registers)?;
+            (model, load) = (probed.model, probed.transmit_load);
+        } else if !answers(&registers) {
+            return Err(OpenError::Absent);
+        } else if model == Model::DesignWare {
+            load = designware_load(&registers);
+        }
+        if settings.power_loss == PowerLoss::Recover && !model.has_scratch() {
+            return Err(OpenError::NoScratch);
+        }
+        let load = settings.transmit_load.unwrap_or(load);
         let port = Port {
-            model: settings.model.unwrap_or(Model::Uart16550A),
-            // Until the line is ours: its last user's may be slow. This makes the
-            // wait below 20 ms, enough for a full FIFO at 9,600 baud.
-            frame_time: Nanos::from_millis(5),
-            load: 1,
+            model,
+            frame_time: settings.line.frame_time(),
+            load,
+            full_load: load,
         };
         let mut console = Self {
             registers,
@@ -42,31 +60,27 @@ impl<R: Registers, C: Clock> Console<R, C> {
             strategy: Strategy::FifoBurst,
             port,
             pace: port.pace(),
-            stalled: false,
-            held_off: false,
-            drained: true,
+            outage: None,
+            held_off: None,
+            never_idle: false,
+            set_up_failed: false,
+            fifo_missing: false,
+            in_port: 0,
             cr_sent: false,
+            lost: Lost::default(),
+            turn: Turn::Listening,
             seen: Seen::default(),
         };
-        // A divisor changed in mid-frame garbles the frame.
-        let _ = console.wait_for(lsr::THRE | lsr::TEMT);
-        let mut load = port.model.transmit_load();
-        if settings.model.is_none() {
-            let probed = probe(&console.registers)?;
-            console.port.model = probed.model;
-            load = probed.transmit_load;
-        } else if !answers(&console.registers) {
-            return Err(OpenError::Absent);
-        }
-        console.port.frame_time = settings.line.frame_time();
-        console.port.load = settings.transmit_load.unwrap_or(load);
-        console.configure()?;
+        console.configure(Patience::Wait)?;
+        // No FIFO that works: there is none to come back.
+        console.port.full_load = console.port.load;
+        console.fifo_missing = false;
         console.pace = console.port.pace();
         Ok(console)
     }
 
     /// Makes the port what the settings say.
-    pub(super) fn configure(&mut self) -> Result<(), OpenError> {
+    pub(super) fn configure(&mut self, patience: Patience) -> Result<(), OpenError> {
         let registers = &self.registers;
         let fifos = program(
             registers,
@@ -74,6 +88,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             self.port.model,
             &self.settings.line,
             0,
+            patience,
         )?;
         registers.write8(IER, 0);
         // On a shared line RTS is our turn to speak.
@@ -85,11 +100,13 @@ impl<R: Registers, C: Clock> Console<R, C> {
         if self.settings.power_loss == PowerLoss::Recover {
             registers.write8(SCR, CANARY);
         }
-        if !fifos {
-            self.port.load = 1;
-        }
-        self.stalled = false;
-        self.held_off = false;
+        self.port.load = if fifos { self.port.full_load } else { 1 };
+        self.fifo_missing = self.port.load < self.port.full_load;
+        self.outage = None;
+        self.held_off = None;
+        self.never_idle = false;
+        self.set_up_failed = false;
+        self.turn = Turn::Listening;
         Ok(())
     }
 }

@@ -2,20 +2,30 @@
 
 use nostall_io::{Clock, Nanos, Registers};
 
-use super::{Console, Room};
+use super::{Console, Entered, Port, Room, Turn};
+use crate::bound::Bound;
 use crate::registers::{LSR, lsr};
 use crate::{FlowControl, Strategy};
 
-/// Linux's limit for one wait: 10,000 looks a microsecond apart.
-const LONGEST_WAIT: Nanos = Nanos::from_millis(10);
+/// Linux's limit for one wait: 10,000 looks a microsecond apart. Here it ends the even
+/// looks, and is the longest pause between two.
+const LONGEST_PAUSE: Nanos = Nanos::from_millis(10);
 
-/// Linux's limit for CTS.
-const CTS_WAIT: Nanos = Nanos::from_secs(1);
+/// Between two of the even looks.
+const SHORTEST_PAUSE: Nanos = Nanos::from_micros(1);
+
+/// After the even looks, a pause is this part of the time waited so far.
+const PAUSE_PARTS: u64 = 128;
+
+/// The other end may let go of CTS for this many bounds: by default for a second, which is
+/// Linux's limit.
+const CTS_BOUNDS: u64 = 2;
 
 /// Sleeping for less costs more than it gives.
 const SHORTEST_SLEEP: Nanos = Nanos::from_micros(5);
 
 /// Why a write could not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stall {
     /// The transmitter did not become ready in time, or was held off.
     Stuck,
@@ -23,17 +33,19 @@ pub(super) enum Stall {
     Gone,
 }
 
-/// The longest wait for a port that holds `load` bytes and one in the shift
-/// register, on a line that needs `frame_time` for each.
-pub(super) fn bound(frame_time: Nanos, load: usize) -> Nanos {
-    let full = frame_time * (load as u64 + 1);
-    (full * 8).min(LONGEST_WAIT.max(full * 2))
+impl Port {
+    /// The longest pause that pacing predicts for a full load. Eight times as long as the
+    /// line needs, for a line that is slower than it claims.
+    pub(super) fn longest_pause(&self) -> Nanos {
+        let full = self.frame_time * (self.load as u64 + 1);
+        (full * 8).min(LONGEST_PAUSE.max(full * 2))
+    }
 }
 
-impl<R: Registers, C: Clock> Console<R, C> {
-    /// Until the transmitter takes a load.
+impl<R: Registers, C: Clock> Entered<'_, R, C> {
+    /// Waits until the transmitter takes a load and the line is ours.
     pub(super) fn wait_for_room(&mut self) -> Result<Room, Stall> {
-        let room = if self.strategy == Strategy::FifoPaced {
+        let mut room = if self.strategy == Strategy::FifoPaced {
             self.pace()?
         } else {
             self.wait_for(lsr::THRE)?;
@@ -45,51 +57,86 @@ impl<R: Registers, C: Clock> Console<R, C> {
         if self.settings.flow_control == FlowControl::Cts {
             self.wait_for_cts()?;
         }
+        if self.settings.rs485.is_some() {
+            let now = self.clock.now();
+            if !self.take_line(now) {
+                self.clock.wait_until(self.pace.next_look(now));
+                self.turn = Turn::Talking;
+                // The burst begins now.
+                room.since = room.since.map(|_| self.clock.now());
+            }
+        }
         Ok(room)
     }
 
-    /// Until the last bit is on the line.
+    /// Waits until the last bit is on the line.
     pub(super) fn drain(&mut self) -> Result<(), Stall> {
-        if self.strategy == Strategy::FifoPaced
-            && let Room {
-                since: Some(since),
-                idle: false,
-            } = self.pace()?
-        {
-            // One byte is left to shift out.
-            self.clock.sleep_until(since + self.port.frame_time);
+        let idle = lsr::THRE | lsr::TEMT;
+        if self.never_idle {
+            self.never_idle = self.status()? & idle != idle;
+        } else {
+            if self.strategy == Strategy::FifoPaced
+                && let Room {
+                    since: Some(since),
+                    idle: false,
+                } = self.pace()?
+            {
+                // One byte is left to shift out.
+                let shifted = since + self.port.frame_time;
+                self.clock.sleep_until(shifted);
+            }
+            if let Err(stall) = self.wait_for(idle) {
+                if stall == Stall::Stuck && self.status()? & lsr::THRE != 0 {
+                    // Not an outage: it takes bytes.
+                    self.outage = None;
+                    self.never_idle = true;
+                }
+                return Err(stall);
+            }
         }
-        self.wait_for(lsr::THRE | lsr::TEMT)?;
-        self.drained = true;
+        if self.never_idle {
+            return Err(Stall::Stuck);
+        }
+        self.in_port = 0;
         Ok(())
     }
 
     /// Polls until the line status shows all of `bits`.
     ///
     /// A port that is ready costs one read and no look at the clock.
-    pub(super) fn wait_for(&mut self, bits: u8) -> Result<(), Stall> {
-        let mut ready = self.status()? & bits == bits;
-        if !ready && !self.stalled {
-            let every = Nanos::from_micros(1);
-            ready = self.keep_polling(self.longest_wait(), every, |console| {
-                Ok(console.status()? & bits == bits)
-            })?;
+    fn wait_for(&mut self, bits: u8) -> Result<(), Stall> {
+        if self.status()? & bits == bits {
+            self.outage = None;
+            return Ok(());
         }
-        self.stalled = !ready;
-        if ready { Ok(()) } else { Err(Stall::Stuck) }
+        let mut outage = match self.outage.take() {
+            Some(outage) => outage,
+            None => Bound::new(self.clock.now(), self.longest_wait()),
+        };
+        let every = Nanos::from_micros(1);
+        let ready =
+            self.keep_polling(&mut outage, every, |port| Ok(port.status()? & bits == bits))?;
+        if ready {
+            return Ok(());
+        }
+        self.outage = Some(outage);
+        Err(Stall::Stuck)
     }
 
+    /// Polls until `ready` or until `bound` is used up, which may be the case from the
+    /// start. Returns whether it became ready.
     #[cold]
     fn keep_polling(
         &mut self,
-        bound: Nanos,
+        bound: &mut Bound,
         every: Nanos,
         mut ready: impl FnMut(&mut Self) -> Result<bool, Stall>,
     ) -> Result<bool, Stall> {
-        let deadline = self.clock.now() + bound;
-        loop {
-            let next = self.clock.now() + every;
-            if self.strategy == Strategy::FifoPaced && every >= SHORTEST_SLEEP {
+        let (mut pause, before) = (every, bound.left());
+        while !bound.is_spent() {
+            pause = pause.min(bound.left());
+            let next = self.clock.now() + pause;
+            if self.strategy == Strategy::FifoPaced && pause >= SHORTEST_SLEEP {
                 self.clock.sleep_until(next);
             } else {
                 self.clock.wait_until(next);
@@ -98,36 +145,53 @@ impl<R: Registers, C: Clock> Console<R, C> {
             if ready(self)? {
                 return Ok(true);
             }
-            if next >= deadline {
-                return Ok(false);
+            bound.charge(self.clock.now(), pause);
+            let waited = before - bound.left();
+            if waited > LONGEST_PAUSE {
+                pause = pause.max(waited / PAUSE_PARTS).min(LONGEST_PAUSE);
             }
         }
+        Ok(false)
     }
 
     /// Sleeps until the transmitter should take a load, looks, and learns.
     fn pace(&mut self) -> Result<Room, Stall> {
-        let start = self.clock.now();
-        let deadline = start.max(self.pace.next_look()) + self.longest_wait();
         loop {
-            let next = self.pace.next_look();
             let now = self.clock.now();
+            // In an outage that was waited for already, there is one look.
+            let given_up = self.outage.as_ref().is_some_and(Bound::is_spent);
+            let next = if given_up {
+                now
+            } else {
+                self.pace.next_look(now)
+            };
             if next > now + SHORTEST_SLEEP {
                 self.clock.sleep_until(next);
             } else {
                 self.clock.wait_until(next);
             }
             let status = self.status()?;
+            let pause = (next - now).max(SHORTEST_PAUSE);
             let now = self.clock.now();
             if status & lsr::THRE != 0 {
                 self.pace.ready(now);
-                self.stalled = false;
+                self.outage = None;
+                let idle = status & lsr::TEMT != 0;
+                if idle {
+                    self.in_port = 0;
+                }
                 return Ok(Room {
                     since: Some(now),
-                    idle: status & lsr::TEMT != 0,
+                    idle,
                 });
             }
-            if self.stalled || now >= deadline {
-                self.stalled = true;
+            let longest = self.longest_wait();
+            match &mut self.outage {
+                Some(outage) => outage.charge(now, pause),
+                // The time that the line needs for the last load is not part of it.
+                none => *none = Some(Bound::new(now, longest)),
+            }
+            if self.outage.as_ref().is_some_and(Bound::is_spent) {
                 return Err(Stall::Stuck);
             }
             self.reassure_watchdog();
@@ -136,14 +200,21 @@ impl<R: Registers, C: Clock> Console<R, C> {
     }
 
     fn wait_for_cts(&mut self) -> Result<(), Stall> {
-        let mut ready = self.may_send();
-        if !ready && !self.held_off {
-            // The other end takes its time: no need to look more than once a frame.
-            let every = self.port.frame_time.max(Nanos::from_micros(1));
-            ready = self.keep_polling(CTS_WAIT, every, |console| Ok(console.may_send()))?;
+        if self.may_send() {
+            self.held_off = None;
+            return Ok(());
         }
-        self.held_off = !ready;
-        if ready { Ok(()) } else { Err(Stall::Stuck) }
+        let mut held_off = match self.held_off.take() {
+            Some(held_off) => held_off,
+            None => Bound::new(self.clock.now(), self.longest_wait() * CTS_BOUNDS),
+        };
+        // The other end takes its time: no need to look more than once a frame.
+        let every = self.port.frame_time.max(SHORTEST_PAUSE);
+        if self.keep_polling(&mut held_off, every, |port| Ok(port.may_send()))? {
+            return Ok(());
+        }
+        self.held_off = Some(held_off);
+        Err(Stall::Stuck)
     }
 
     fn reassure_watchdog(&self) {
@@ -151,8 +222,10 @@ impl<R: Registers, C: Clock> Console<R, C> {
             hook();
         }
     }
+}
 
-    /// The line status. What it shows once is kept.
+impl<R: Registers, C: Clock> Console<R, C> {
+    /// Reads the line status, and keeps the bits that it shows only once.
     pub(super) fn status(&mut self) -> Result<u8, Stall> {
         let mut status = self.registers.read8(LSR);
         if status == !0 {
@@ -161,6 +234,9 @@ impl<R: Registers, C: Clock> Console<R, C> {
             self.keep_errors(status);
             status = self.registers.read8(LSR);
             if status == !0 {
+                // A port that comes back is waited for again.
+                self.outage = None;
+                self.never_idle = false;
                 return Err(Stall::Gone);
             }
         }

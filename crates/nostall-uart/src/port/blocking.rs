@@ -4,6 +4,10 @@ use embedded_io::{ErrorType, Read, ReadReady, Write, WriteReady};
 use nostall_io::{Clock, Nanos};
 
 use super::{IoError, Port, SharedPort};
+use crate::bound::Bound;
+
+/// Between two looks, however fast the line is.
+const SHORTEST_PAUSE: Nanos = Nanos::from_micros(1);
 
 /// A port whose reads and writes wait, no longer than they may.
 ///
@@ -33,22 +37,25 @@ impl<S: SharedPort, C: Clock> Blocking<S, C> {
         longest: Nanos,
         mut attempt: impl FnMut(&mut Port<'_, S::Registers>) -> Option<Result<T, IoError>>,
     ) -> Result<T, IoError> {
-        let deadline = self.clock.now() + longest;
+        let mut bound = Bound::new(self.clock.now(), longest);
         loop {
             let (result, frame_time) = self.port.with(|port| {
-                // What is there is had before anything that went wrong since.
+                // Bytes that are there come before anything that went wrong since.
                 let result = attempt(port).or_else(|| {
                     let gone = port.poll().gone;
                     attempt(port).or(gone.then_some(Err(IoError::Gone)))
                 });
                 (result, port.frame_time())
             });
-            let now = self.clock.now();
             match result {
                 Some(result) => return result,
-                None if now >= deadline => return Err(IoError::TimedOut),
-                // Twice a frame: not even a port without a FIFO loses a byte.
-                None => self.clock.sleep_until((now + frame_time / 2).min(deadline)),
+                None if bound.is_spent() => return Err(IoError::TimedOut),
+                None => {
+                    // Twice a frame: not even a port without a FIFO loses a byte.
+                    let pause = (frame_time / 2).max(SHORTEST_PAUSE).min(bound.left());
+                    self.clock.sleep_until(self.clock.now() + pause);
+                    bound.charge(self.clock.now(), pause);
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use nostall_io::{Clock, Registers};
 
 use super::{Handshake, LARGEST_LOAD, Port, PortSettings, Received, Ring, Statistics};
 use crate::registers::{LSR, MCR, MSR, RBR, ier, lsr, mcr, msr};
-use crate::setup::{answers, program, wait_until};
+use crate::setup::{Patience, answers, program, wait_until};
 use crate::{Model, OpenError};
 
 impl<'a, R: Registers> Port<'a, R> {
@@ -34,9 +34,18 @@ impl<'a, R: Registers> Port<'a, R> {
             return Err(OpenError::Absent);
         }
         // A divisor changed in mid-frame garbles the frame.
-        wait_until(clock, || registers.read8(LSR) & lsr::TEMT != 0);
+        wait_until(clock, Patience::Wait, || {
+            registers.read8(LSR) & lsr::TEMT != 0
+        });
         let trigger = settings.trigger as u8;
-        let fifos = program(&registers, clock, settings.model, &settings.line, trigger)?;
+        let fifos = program(
+            &registers,
+            clock,
+            settings.model,
+            &settings.line,
+            trigger,
+            Patience::Wait,
+        )?;
         registers.write8(MCR, mcr::DTR | mcr::RTS | mcr::OUT2);
         let load = settings.transmit_load;
         let load = load.unwrap_or(settings.model.transmit_load());
@@ -70,8 +79,12 @@ impl<'a, R: Registers> Port<'a, R> {
             #[cfg(feature = "embedded-io-async")]
             wakers: Default::default(),
         };
-        // A byte, and errors, of before our time.
-        let _ = (port.registers.read8(LSR), port.registers.read8(RBR));
+        // A byte, and errors, of before our time. Without a byte the receiver is left alone:
+        // a DesignWare can be built to answer with a bus error (DW_apb_uart databook,
+        // PSLVERR_RESP_EN).
+        if port.registers.read8(LSR) & lsr::DATA_READY != 0 {
+            let _ = port.registers.read8(RBR);
+        }
         port.enable(ier::RECEIVED_DATA | ier::LINE_STATUS);
         // The mini UART receives without interrupts unless bits 2 and 3 are both
         // set, whatever its description says (BCM2835 errata, AUX_MU_IER_REG).

@@ -19,6 +19,10 @@ use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome};
 /// Before the first line, the port is set up.
 const START: Nanos = Nanos::from_millis(1);
 
+/// For so long a write's looks at the line status are a microsecond apart. Then the pauses
+/// get longer.
+const EVEN_LOOKS: Nanos = Nanos::from_millis(10);
+
 /// A flood of messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment<'a> {
@@ -79,9 +83,9 @@ fn run_with(
     };
     let mut console = Console::open(&bus, &machine, settings).map_err(Failure::Open)?;
     console.set_strategy(strategy.uart());
-    // Who waits in a write looks evenly. What is bounded comes back when it likes.
+    // A write that waits looks evenly at first. An offer comes back at times of its own.
     if looks == Looks::Together && strategy != Strategy::Bounded {
-        bus.polled_evenly(console.longest_wait());
+        bus.polled_evenly(EVEN_LOOKS);
     }
     let serial = Serial::new(console);
     let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
@@ -233,13 +237,14 @@ mod tests {
     fn looks_that_are_taken_together_change_nothing() {
         let lines = (0..60).map(|n| format!("[0.{:03}] {n} {}\n", n * 3, "x".repeat(n)));
         let log = lines.collect::<String>().into_bytes();
-        // It takes a byte in so long a time that each wait for it ends at its bound.
+        // Behind a full buffer it takes a byte in so long a time that each wait ends at its
+        // bound.
         let stuck = Profile {
             line: Line::Controller(Controller {
                 latency: Nanos::ZERO,
-                per_byte: Nanos::from_millis(23),
-                buffer: 1,
-                drain: Nanos::from_millis(23),
+                per_byte: Nanos::ZERO,
+                buffer: 200,
+                drain: Nanos::from_millis(1_123),
             }),
             ..Profile::HP_DL380_GEN9
         };

@@ -1,0 +1,155 @@
+//! Bytes that did not arrive, and their report on the line.
+
+use core::fmt::{self, Write};
+
+/// Longer than any report: a line end, 20 digits, and the words around them.
+const LONGEST_REPORT: usize = 48;
+
+/// Bytes that did not arrive, and their report on the line.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lost {
+    /// Since the port was opened.
+    total: u64,
+    unreported: u64,
+    /// Some of the unreported bytes may have arrived.
+    at_most: bool,
+    report: Report,
+    /// The last byte on the line was no line feed.
+    line_is_open: bool,
+}
+
+impl Lost {
+    /// Bytes that were never given to the transmitter.
+    pub(super) const fn add(&mut self, bytes: usize) {
+        self.total = self.total.saturating_add(bytes as u64);
+        self.unreported = self.unreported.saturating_add(bytes as u64);
+    }
+
+    /// Bytes that were given to a transmitter which may not have sent them.
+    pub(super) const fn add_at_most(&mut self, bytes: usize) {
+        self.add(bytes);
+        self.at_most |= bytes > 0;
+    }
+
+    pub(super) const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether there is something to report.
+    pub(super) const fn is_due(&self) -> bool {
+        self.unreported > 0 || self.report.is_under_way()
+    }
+
+    /// Puts the next part of the report into `piece`, which is sent next, and returns the
+    /// part's length.
+    pub(super) fn fill(&mut self, piece: &mut [u8]) -> usize {
+        if !self.is_due() {
+            return 0;
+        }
+        if !self.report.is_under_way() {
+            self.report = Report::default();
+            let line_end = if self.line_is_open { "\r\n" } else { "" };
+            let up_to = if self.at_most { "up to " } else { "" };
+            let lost = self.unreported;
+            // It fits.
+            let _ = write!(self.report, "{line_end}[{up_to}{lost} bytes lost]\r\n");
+            self.unreported = 0;
+            self.at_most = false;
+        }
+        self.report.fill(piece)
+    }
+
+    /// Notes the last byte of a load that is given to the transmitter.
+    pub(super) fn given(&mut self, load: &[u8]) {
+        if let Some(&last) = load.last() {
+            self.line_is_open = last != b'\n';
+        }
+    }
+}
+
+/// A report's text, and how much of it is sent.
+#[derive(Clone, Debug)]
+struct Report {
+    text: [u8; LONGEST_REPORT],
+    len: usize,
+    sent: usize,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self {
+            text: [0; LONGEST_REPORT],
+            len: 0,
+            sent: 0,
+        }
+    }
+}
+
+impl Report {
+    const fn is_under_way(&self) -> bool {
+        self.sent < self.len
+    }
+
+    fn fill(&mut self, piece: &mut [u8]) -> usize {
+        let rest = self.text.get(self.sent..self.len).unwrap_or_default();
+        let part = rest.iter().zip(piece).map(|(&byte, slot)| *slot = byte);
+        let filled = part.count();
+        self.sent += filled;
+        filled
+    }
+}
+
+impl Write for Report {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.text.get_mut(self.len..).unwrap_or_default();
+        let room = room.get_mut(..text.len()).ok_or(fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::String;
+    use std::vec::Vec;
+
+    fn reported(lost: &mut Lost, room: usize) -> String {
+        let mut all = Vec::new();
+        while lost.is_due() {
+            let mut piece = [0; 64];
+            let filled = lost.fill(&mut piece[..room]);
+            all.extend_from_slice(&piece[..filled]);
+        }
+        String::from_utf8(all).unwrap()
+    }
+
+    #[test]
+    fn a_report_says_how_many_bytes_are_missing_and_stands_on_a_line_of_its_own() {
+        let mut lost = Lost::default();
+        lost.add(260);
+        assert_eq!(reported(&mut lost, 16), "[260 bytes lost]\r\n");
+        lost.given(b"half a li");
+        lost.add(3);
+        lost.add(4);
+        assert_eq!(reported(&mut lost, 1), "\r\n[7 bytes lost]\r\n");
+        lost.add_at_most(17);
+        lost.add(1);
+        assert_eq!(reported(&mut lost, 64), "\r\n[up to 18 bytes lost]\r\n");
+        assert_eq!(lost.total(), 285);
+    }
+
+    #[test]
+    fn the_longest_report_fits() {
+        let mut lost = Lost {
+            unreported: u64::MAX,
+            at_most: true,
+            line_is_open: true,
+            ..Lost::default()
+        };
+        let expected = "\r\n[up to 18446744073709551615 bytes lost]\r\n";
+        assert_eq!(reported(&mut lost, 7), expected);
+    }
+}

@@ -1,0 +1,340 @@
+//! Every function that waits, with a clock that stops or jumps: no wait is endless, and none
+//! gives a port up that works.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+
+use nostall_devices::uart::{Profile, Uart, VirtualPort};
+use nostall_devices::{Fault, VirtualClock};
+use nostall_io::{Clock, Counting, Nanos, Registers};
+use nostall_uart::registers::{LCR, LSR, lsr};
+use nostall_uart::{
+    Console, FlowControl, LineSettings, Model, OpenError, PowerLoss, Rs485, Settings, Strategy,
+    receive_fifo_depth,
+};
+
+const LINE: LineSettings = LineSettings::baud(115_200);
+const HOUR: Nanos = Nanos::from_secs(3_600);
+
+/// What goes wrong with a clock. It has the waits that the trait implements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Trouble {
+    Stops,
+    /// An hour, once.
+    JumpsBack,
+    /// All the time.
+    RunsBack,
+    /// An hour, once.
+    JumpsAhead,
+}
+
+impl Trouble {
+    const ALL: [Self; 4] = [
+        Self::Stops,
+        Self::JumpsBack,
+        Self::RunsBack,
+        Self::JumpsAhead,
+    ];
+}
+
+/// Advances with the port's own time and by being read, until there is trouble.
+struct BadClock {
+    port: VirtualClock,
+    /// 20 ns for each read.
+    read: Cell<u64>,
+    trouble: Cell<Option<(Trouble, Nanos)>>,
+}
+
+impl BadClock {
+    fn new(port: &VirtualClock) -> Self {
+        Self {
+            port: port.clone(),
+            read: Cell::new(0),
+            trouble: Cell::new(None),
+        }
+    }
+
+    fn has(&self, trouble: Trouble) {
+        self.trouble.set(Some((trouble, self.right())));
+    }
+
+    fn right(&self) -> Nanos {
+        HOUR * 2 + self.port.now()
+    }
+}
+
+impl Clock for BadClock {
+    fn now(&self) -> Nanos {
+        self.read.set(self.read.get() + 1);
+        // Reading a clock takes time, for the port as well.
+        self.port.advance(Nanos(20));
+        let now = self.right();
+        match self.trouble.get() {
+            None => now,
+            Some((Trouble::Stops, since)) => since,
+            Some((Trouble::JumpsBack, _)) => now - HOUR,
+            Some((Trouble::RunsBack, since)) => since - (now - since),
+            Some((Trouble::JumpsAhead, _)) => now + HOUR,
+        }
+    }
+}
+
+type Port = VirtualPort<Vec<u8>>;
+
+fn settings() -> Settings {
+    Settings {
+        // Twice the time of a FIFO, then.
+        give_up_after: Nanos::ZERO,
+        ..LINE.into()
+    }
+}
+
+/// Runs `act` on a console whose clock has each trouble, from the start or soon.
+fn each_trouble(settings: Settings, act: impl Fn(Console<&Counting<Port>, &BadClock>, Trouble)) {
+    for trouble in Trouble::ALL {
+        for strategy in Strategy::ALL {
+            let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+            let port = Counting::new(port);
+            let clock = BadClock::new(&clock);
+            let mut console = Console::open(&port, &clock, settings).unwrap();
+            console.set_strategy(strategy);
+            assert!(console.write(b"before\n").is_complete());
+            act(console, trouble);
+        }
+    }
+}
+
+/// A port that works or is stuck, as it is told.
+struct Switch<'a> {
+    port: &'a Port,
+    stuck: Cell<bool>,
+    reads: Cell<u64>,
+}
+
+impl<'a> Switch<'a> {
+    fn new(port: &'a Port) -> Self {
+        Self {
+            port,
+            stuck: Cell::new(false),
+            reads: Cell::new(0),
+        }
+    }
+}
+
+impl Registers for Switch<'_> {
+    fn read8(&self, offset: usize) -> u8 {
+        self.reads.set(self.reads.get() + 1);
+        let value = self.port.read8(offset);
+        match offset {
+            LSR if self.stuck.get() => value & !(lsr::THRE | lsr::TEMT),
+            _ => value,
+        }
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.port.write8(offset, value);
+    }
+}
+
+#[test]
+fn a_write_and_a_flush_on_a_stuck_port_end_whatever_the_clock_does() {
+    for trouble in Trouble::ALL {
+        for strategy in Strategy::ALL {
+            let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+            let (port, clock) = (Switch::new(&port), BadClock::new(&clock));
+            let mut console = Console::open(&port, &clock, settings()).unwrap();
+            console.set_strategy(strategy);
+            assert!(console.write(b"in the FIFO").is_complete());
+            port.stuck.set(true);
+            clock.has(trouble);
+            let report = console.write(b"lost\n");
+            assert!(report.timed_out, "{strategy} {trouble:?}");
+            assert!(console.flush().is_err(), "{strategy} {trouble:?}");
+            assert!(writeln!(console, "lost").is_err());
+            let reads = port.reads.get();
+            assert!(reads < 10_000, "{strategy} {trouble:?}: {reads} reads");
+        }
+    }
+}
+
+#[test]
+fn the_default_bound_ends_when_the_clock_has_stopped() {
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let (port, clock) = (Switch::new(&port), BadClock::new(&clock));
+    let mut console = Console::open(&port, &clock, LINE).unwrap();
+    port.stuck.set(true);
+    clock.has(Trouble::Stops);
+    assert!(console.write(b"lost\n").timed_out);
+    let reads = port.reads.get();
+    assert!(reads < 12_000, "{reads} reads");
+}
+
+#[test]
+fn a_port_that_works_loses_nothing_whatever_the_clock_does() {
+    let text = [b'x'; 400];
+    each_trouble(settings(), |mut console, trouble| {
+        console.clock().has(trouble);
+        assert!(console.write(&text).is_complete(), "{trouble:?}");
+        console.flush().unwrap();
+        assert_eq!(console.lost(), 0);
+    });
+}
+
+#[test]
+fn offers_go_on_whatever_the_clock_does() {
+    each_trouble(settings(), |mut console, trouble| {
+        let text = [b'x'; 100];
+        let mut left = text.len() - console.offer(&text).taken;
+        console.clock().has(trouble);
+        let mut offers = 0;
+        while left > 0 {
+            let offered = console.offer(&text[..left]);
+            left -= offered.taken;
+            offers += 1;
+            assert!(offers < 1_000, "{trouble:?}");
+            // The caller's timer runs by a clock of its own.
+            console.clock().port.advance(Nanos::from_micros(100));
+            if trouble == Trouble::Stops && offered.taken == 0 {
+                // Nothing is predicted by a clock that has stopped: it runs again.
+                console.clock().trouble.set(None);
+            }
+        }
+        console.flush().unwrap();
+    });
+}
+
+#[test]
+fn a_write_held_off_by_cts_ends_whatever_the_clock_does() {
+    let held = Settings {
+        flow_control: FlowControl::Cts,
+        ..settings()
+    };
+    each_trouble(held, |mut console, trouble| {
+        let port = console.registers().inner();
+        port.with(|uart| uart.set_modem_lines(0));
+        console.clock().has(trouble);
+        assert!(console.write(b"lost\n").timed_out, "{trouble:?}");
+    });
+}
+
+#[test]
+fn an_rs485_line_is_turned_around_whatever_the_clock_does() {
+    let shared = Settings {
+        rs485: Some(Rs485 {
+            before: Nanos::from_micros(300),
+            after: Nanos::from_micros(500),
+        }),
+        ..settings()
+    };
+    each_trouble(shared, |mut console, trouble| {
+        console.clock().has(trouble);
+        assert!(console.write(b"text\n").is_complete(), "{trouble:?}");
+        console.offer(b"text\n");
+        console.flush().unwrap();
+    });
+}
+
+#[test]
+fn opening_a_stuck_port_ends_whatever_the_clock_does() {
+    for trouble in Trouble::ALL {
+        let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+        let port = port.with_fault(0, Fault::StuckStatus);
+        let clock = BadClock::new(&clock);
+        clock.has(trouble);
+        assert!(Console::open(&port, &clock, settings()).is_ok());
+        let open = nostall_uart::port::Port::open(&port, &clock, LINE, &mut [], &mut []);
+        assert!(open.is_ok(), "{trouble:?}");
+    }
+}
+
+/// A DesignWare that is busy without end.
+struct Busy<'a>(&'a Port);
+
+impl Registers for Busy<'_> {
+    fn read8(&self, offset: usize) -> u8 {
+        self.0.read8(offset)
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        if offset != LCR {
+            self.0.write8(offset, value);
+        }
+    }
+}
+
+#[test]
+fn opening_a_busy_port_ends_whatever_the_clock_does() {
+    for trouble in Trouble::ALL {
+        let (port, clock) =
+            Uart::in_virtual_time_as(Model::DesignWare, Profile::PC_16550A, Vec::new());
+        let clock = BadClock::new(&clock);
+        clock.has(trouble);
+        let settings = Settings {
+            model: Some(Model::DesignWare),
+            ..settings()
+        };
+        let opened = Console::open(Busy(&port), &clock, settings).map(drop);
+        assert_eq!(opened, Err(OpenError::Busy), "{trouble:?}");
+    }
+}
+
+#[test]
+fn setting_a_port_up_again_ends_whatever_the_clock_does() {
+    let recovering = Settings {
+        power_loss: PowerLoss::Recover,
+        ..settings()
+    };
+    each_trouble(recovering, |mut console, trouble| {
+        console.registers().inner().with(Uart::reset);
+        console.clock().has(trouble);
+        assert!(console.write(b"after\n").is_complete(), "{trouble:?}");
+    });
+}
+
+#[test]
+fn measuring_the_receive_fifo_ends_whatever_the_clock_does() {
+    for trouble in Trouble::ALL {
+        for stuck in [false, true] {
+            let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+            let (port, clock) = (Switch::new(&port), BadClock::new(&clock));
+            assert!(Console::open(&port, &clock, settings()).is_ok());
+            port.stuck.set(stuck);
+            clock.has(trouble);
+            let depth = receive_fifo_depth(&port, &clock, LINE.frame_time());
+            let expected = if stuck { 0 } else { 16 };
+            assert_eq!(depth, expected, "{trouble:?}");
+        }
+    }
+}
+
+#[cfg(feature = "embedded-io")]
+mod blocking {
+    use super::*;
+    use embedded_io::{Read, Write};
+    use nostall_uart::port::{Blocking, IoError, Port, Received};
+    use std::cell::RefCell;
+
+    #[test]
+    fn blocking_reads_writes_and_flushes_end_whatever_the_clock_does() {
+        for trouble in Trouble::ALL {
+            let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+            let (uart, clock) = (Switch::new(&uart), BadClock::new(&clock));
+            let (mut transmit, mut receive) = ([0; 8], [Received::EMPTY; 8]);
+            let port = Port::open(&uart, &clock, LINE, &mut transmit, &mut receive).unwrap();
+            let port = RefCell::new(port);
+            let mut blocking = Blocking::new(&port, &clock, Nanos::from_millis(2));
+            clock.has(trouble);
+            // A port that works.
+            blocking
+                .write_all(b"a text that is longer than the ring\n")
+                .unwrap();
+            blocking.flush().unwrap();
+            // One that does not.
+            uart.stuck.set(true);
+            assert_eq!(blocking.read(&mut [0; 4]), Err(IoError::TimedOut));
+            assert!(blocking.write(b"12345678").is_ok());
+            assert_eq!(blocking.write(b"9"), Err(IoError::TimedOut));
+            assert_eq!(blocking.flush(), Err(IoError::TimedOut));
+        }
+    }
+}

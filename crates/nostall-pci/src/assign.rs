@@ -78,7 +78,7 @@ pub struct Assigned {
 /// [`BadRanges`], before anything was touched.
 pub fn assign<A: ConfigAccess + ?Sized>(
     access: &A,
-    segment: u16,
+    segment: u32,
     ranges: &Ranges,
     decoding: Decoding,
     report: impl FnMut(AssignFault),
@@ -392,7 +392,7 @@ impl Item {
 
 struct Work<'a, A: ?Sized, F> {
     access: &'a A,
-    segment: u16,
+    segment: u32,
     report: F,
     spaces: [Range<u64>; SPACES],
     decoding: Decoding,

@@ -162,6 +162,8 @@ pub struct ExtendedCapability {
 impl ExtendedCapability {
     /// The ID of Alternative Routing-ID Interpretation.
     pub const ARI: u16 = 0x000e;
+    /// The ID of Single Root I/O Virtualization.
+    pub const SR_IOV: u16 = 0x0010;
 
     /// A short word for it, which stays the same; `None` for an ID that is not assigned.
     pub const fn name(&self) -> Option<&'static str> {

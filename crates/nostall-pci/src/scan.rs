@@ -26,7 +26,7 @@ use crate::{Address, Buses, CapabilityFault, ConfigAccess, Function, Unread};
 #[derive(Clone, Debug)]
 pub struct Scan<'a, A: ?Sized> {
     access: &'a A,
-    segment: u16,
+    segment: u32,
     ari: Ari,
     /// The bus it is on; `None` between two.
     place: Option<OneBus>,
@@ -45,7 +45,7 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
     ///
     /// A machine with several root buses (host bridges) in a segment needs a scan for
     /// each; firmware tells which they are.
-    pub fn new(access: &'a A, segment: u16, buses: RangeInclusive<u8>) -> Self {
+    pub fn new(access: &'a A, segment: u32, buses: RangeInclusive<u8>) -> Self {
         let (root, last) = (*buses.start(), *buses.end());
         let mut pending = ByteSet::default();
         if !buses.is_empty() {

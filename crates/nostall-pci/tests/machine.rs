@@ -303,7 +303,7 @@ mod pci_types {
         let ecam = ecam(&bus);
         let access = PciTypes(&ecam);
         for function in functions(&ecam) {
-            let header = PciHeader::new(PciAddress::from(function.address));
+            let header = PciHeader::new(PciAddress::try_from(function.address).unwrap());
             assert_eq!(Address::from(header.address()), function.address);
             assert_eq!(header.id(access), (function.vendor, function.device));
             let (revision, base, sub, interface) = header.revision_and_class(access);

@@ -42,7 +42,7 @@ pub struct Space<'a, P, E, M, C> {
     at: Address,
     /// What its interrupt line was.
     line: u8,
-    segments: &'a [u16],
+    segments: &'a [u32],
     clock: C,
     counts: &'a dyn Counted,
 }
@@ -69,7 +69,7 @@ where
     pub fn new(
         auto: Selector<P, E>,
         ram: M,
-        segments: &'a [u16],
+        segments: &'a [u32],
         clock: C,
         counts: &'a dyn Counted,
     ) -> Option<Self> {
@@ -162,7 +162,7 @@ where
         sum
     }
 
-    fn reached<A: ConfigAccess>(&self, access: &A) -> impl Iterator<Item = u16> {
+    fn reached<A: ConfigAccess>(&self, access: &A) -> impl Iterator<Item = u32> {
         let root = |segment| Address::from_devfn(segment, 0, 0);
         let segments = self.segments.iter().copied();
         segments.filter(move |segment| access.reaches(root(*segment), 0))

@@ -117,7 +117,7 @@ fn devices(source: &Source, names: &Names) -> Vec<Device> {
     let mut devices = Vec::new();
     for address in source.functions() {
         let access = source.access();
-        match Function::read(access, *address) {
+        match Function::read_listed(access, *address) {
             Ok(Some(function)) => {
                 let resources = source.resources(*address);
                 devices.push(Device::read(access, &function, resources.as_ref(), names));

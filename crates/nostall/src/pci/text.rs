@@ -18,10 +18,9 @@ pub fn line(
 ) -> io::Result<()> {
     let heading = style.heading();
     let address = device.address.to_string();
-    let address = if segments {
-        &address
-    } else {
-        &address["0000:".len()..]
+    let address = match address.split_once(':') {
+        Some((_, short)) if !segments => short,
+        _ => &address,
     };
     let what = What {
         device,

@@ -11,7 +11,7 @@ use crate::ari::Ari;
 use crate::bar::{Layout, bars_left, clear, fill};
 use crate::bridge::{self, Window};
 use crate::byte_set::ByteSet;
-use crate::one_bus::{Link, Links, OneBus};
+use crate::one_bus::{Links, OneBus};
 use crate::registers::{COMMAND_BUS_MASTER, COMMAND_IO, COMMAND_MEMORY};
 use crate::{
     AccessError, Address, Bar, BarFault, BarKind, Buses, ConfigAccess, Function, Header, ScanFault,
@@ -524,10 +524,11 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 self.passes[space].insert(below);
             }
         }
-        let (link, why) = Link::below(self.access, &function, below, Ari::Enable);
+        let on = self.links.of(address.bus());
+        let (link, wrong) = on.below(self.access, &function, below, Ari::Enable);
         self.links.note(below, link);
-        if let Some(why) = why {
-            (self.report)(AssignFault::Scan(ScanFault::Capabilities { address, why }));
+        for fault in wrong.into_iter().flatten() {
+            (self.report)(AssignFault::Scan(fault));
         }
         Ok(Some(below))
     }

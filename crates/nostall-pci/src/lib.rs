@@ -138,7 +138,7 @@ pub use assign::{AssignFault, Assigned, BadRanges, Decoding, Ranges, assign};
 pub use bar::{Bar, BarFault, BarKind, Bars, bars, bars_as_set};
 pub use capability::{
     Capabilities, Capability, CapabilityFault, Express, ExtendedCapabilities, ExtendedCapability,
-    PortType,
+    PortType, WrongPort,
 };
 #[cfg(feature = "std")]
 pub use dump::Dump;

@@ -9,7 +9,7 @@ use common::{Fake, Tree, at, function};
 use nostall_pci::registers::*;
 use nostall_pci::{
     AccessError, Address, AssignFault, Assigned, BadRanges, Bar, BarKind, ConfigAccess, Decoding,
-    Function, Header, Ranges, Scan, Width, assign, bars,
+    Function, Header, PortType, Ranges, Scan, ScanFault, Width, assign, bars,
 };
 use proptest::prelude::*;
 
@@ -88,6 +88,19 @@ fn buses_are_numbered_depth_first() {
     assert_eq!(buses, expected);
     // What shares a word with the numbers is left alone.
     assert_eq!(ecam.read8(at(0, 1, 0), 0x1b), Ok(0x40));
+}
+
+#[test]
+fn what_is_below_a_switch_port_that_misreports_its_type_gets_places() {
+    let tree = nested();
+    // The switch's port to the root says that it is one away from it.
+    tree.functions.borrow_mut()[4].fake.set32(0x40, 0x0062_0010);
+    let (done, faults) = run(&tree, &ranges(), Decoding::Off);
+    assert_eq!((done.last_bus, done.left), (5, 0));
+    let [AssignFault::Scan(ScanFault::Port { address, why })] = faults[..] else {
+        panic!("{faults:?}");
+    };
+    assert_eq!((address, why.is), (at(2, 0, 0), PortType::UpstreamPort));
 }
 
 #[test]

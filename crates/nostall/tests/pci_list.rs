@@ -422,6 +422,51 @@ fn what_is_wrong_with_a_device_is_said_beside_it() {
     assert_eq!(tree.lines().count(), 5, "{tree}");
 }
 
+/// A type that a scan corrects: it would hide what is below.
+#[test]
+fn a_switch_port_that_misreports_its_type_is_shown_as_what_it_is_and_the_claim_is_said() {
+    let port = |buses: &str, kind: u8| {
+        let bridge = BRIDGE
+            .replace("0c 00 07 00 00 00", "0c 00 07 00 10 00")
+            .replace("02 02 01 00 f0", buses)
+            .replace("30: 00 00 00 00 00", "30: 00 00 00 00 40");
+        format!("{bridge}40: 10 00 {kind:x}2 00 00 00 00 00 00 00 00 00 00 00 00 00\n")
+    };
+    let [root, up, down] = [
+        port("00 01 03 00 f0", 4),
+        port("01 02 03 00 f0", 6),
+        port("02 03 03 00 f0", 6),
+    ];
+    let files = Machine::new(&format!(
+        "00:01.0 root\n{root}\n01:00.0 up\n{up}\n02:00.0 down\n{down}\n"
+    ));
+    let claim = "says that it is a downstream port, which cannot be below a downstream or root \
+                 port: taken for an upstream port";
+    let document = json(files.dump(&["--json"]));
+    let ports = [0, 1, 2].map(|n| document["devices"][n]["port"].clone());
+    assert_eq!(ports, ["root-port", "upstream-port", "downstream-port"]);
+    let problems = [0, 1, 2].map(|n| document["devices"][n]["problems"].clone());
+    let none = serde_json::json!([]);
+    let expected = [&none, &serde_json::json!([format!("port: {claim}")]), &none];
+    assert_eq!(problems.each_ref(), expected);
+    let text = stdout(files.dump(&["-v"]));
+    assert!(
+        text.contains("\tCapability 0x40: pcie, upstream port\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("\tProblem: port: {claim}\n")),
+        "{text}"
+    );
+    for args in [&[][..], &["--tree"]] {
+        let (_, beside) = both(files.dump(args));
+        assert!(
+            beside.contains(&format!("0000:01:00.0: {claim}\n")),
+            "{beside}"
+        );
+    }
+}
+
 #[test]
 fn bridges_that_lead_to_one_another_end() {
     let numbered = |primary, secondary, subordinate| {

@@ -82,7 +82,8 @@ pub fn run(args: &Args) -> Result<()> {
         (None, None) => Source::host()?,
     };
     let names = Names::of_the_system();
-    let devices = devices(&source, &names);
+    let mut devices = devices(&source, &names);
+    let wrong = json::correct_ports(&mut devices);
     ensure!(
         !devices.is_empty(),
         "{}: no function here can be read",
@@ -94,6 +95,11 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         let document = json::document(&source, &devices)?;
         return to_stdout(|out| out.write_all(document.as_bytes()));
+    }
+    if !args.verbose {
+        for (address, why) in wrong {
+            note(format_args!("{address}: {why}"));
+        }
     }
     let style = Style::of(&io::stdout());
     to_stdout(|out| match (args.tree, args.verbose) {

@@ -1,8 +1,9 @@
 //! Bus numbers, bridge windows and BARs, where no firmware has given them out.
 //!
-//! Numbers are given depth first. Then, from the last bus to the first, it is reckoned how
-//! much address space each bus needs; and from the first to the last it is given out:
-//! the largest alignment first, so that nothing is lost between.
+//! Each function is looked at once, while buses are numbered depth first: its BARs are sized and
+//! noted in the caller's slots. All reckoning is done there, without an access. Then, from the
+//! first bus to the last, places are written: the largest alignment first, so that nothing is
+//! lost between.
 
 use core::fmt;
 use core::ops::{Range, RangeInclusive};
@@ -30,10 +31,10 @@ pub struct Ranges {
     pub io: Range<u64>,
     /// Memory below 4 GiB, for all that is not prefetchable or has only 32 bits.
     pub memory: Range<u64>,
-    /// Memory, above 4 GiB or below, for prefetchable BARs of 64 bits. Where this is empty or
-    /// full, or a bridge on the way cannot pass it on, or they do not decode as many bits as
-    /// it has, they go to `memory`; but those for which it is full take no room there that
-    /// others need.
+    /// Memory, above 4 GiB or below, for prefetchable BARs of 64 bits, the largest first. Where
+    /// this is empty or full, or a bridge on the way cannot pass it on, or they do not decode as
+    /// many bits as it has, they go to `memory`. Those for which it is full take no room there
+    /// that others need.
     pub prefetchable: Range<u64>,
 }
 
@@ -59,19 +60,46 @@ pub struct Assigned {
     pub placed: u32,
     /// BARs that have none, each of which was reported.
     pub left: u32,
+    /// Slots that were needed; more than were lent if a function was left out for want of them.
+    pub slots: u32,
+}
+
+/// Memory that [`assign`] notes one BAR in: 16 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Its address, or [`NO_PLACE`]; on its bus, until all windows have theirs.
+    place: u64,
+    bus: u8,
+    devfn: u8,
+    register: u8,
+    kind: BarKind,
+    /// Address bits that it decodes; 0 for one that cannot have a place.
+    bits: u8,
+    /// Its size, which is also its alignment, as a power of two.
+    align: u8,
+    /// The space that it is to go to, or [`NOWHERE`].
+    space: u8,
 }
 
 /// Gives out bus numbers, bridge windows and BARs on all buses of `segment` below the first
-/// of `ranges.buses`, whatever was there before: so that a second run changes nothing. ARI
+/// of `ranges.buses`, whatever was there before: a second run changes nothing. ARI
 /// forwarding is turned on where a device has use for it.
 ///
-/// What has no place, or cannot have one, goes to `report`: it is left at 0, and its
+/// A BAR that has no place, or cannot have one, goes to `report`: it is left at 0, and its
 /// function's decoding of that space off. A host bridge is left as it is, its BARs too.
 /// ROMs get addresses but are not enabled. Nothing gets the address 0.
 ///
 /// Nobody may use a device meanwhile: its decoding is off and its place changes.
 ///
-/// It takes some 12 KiB of stack, and no memory else.
+/// `slots` is scratch memory, one [`Slot`] for each BAR and ROM; what it holds is of no
+/// matter. A function whose BARs find no slot is reported ([`AssignFault::NoSlot`]) and stays
+/// silent, and what is below it gets nothing. [`Assigned::slots`] counts how many it takes.
+///
+/// However short address space is, accesses are at most linear in functions and BARs: 32 a bus,
+/// 16 a function, 4 for each BAR register (7 of an endpoint, 3 of a bridge), 48 more a bridge,
+/// and one for each entry of a bridge's and an ARI function's lists of capabilities. The stack
+/// takes some 9 KiB. Where prefetchable memory is short, each BAR of it takes at most three
+/// rounds of arithmetic over the slots of the buses above it.
 ///
 /// # Errors
 ///
@@ -81,6 +109,7 @@ pub fn assign<A: ConfigAccess + ?Sized>(
     segment: u32,
     ranges: &Ranges,
     decoding: Decoding,
+    slots: &mut [Slot],
     report: impl FnMut(AssignFault),
 ) -> Result<Assigned, BadRanges> {
     let spaces = ranges.spaces()?;
@@ -89,15 +118,16 @@ pub fn assign<A: ConfigAccess + ?Sized>(
         access,
         segment,
         report,
-        spaces: spaces.clone(),
+        spaces,
         decoding,
         links: Links::default(),
         passes: [ByteSet::default(); SPACES],
         above: [NOBODY; 256],
-        last_below: [root; 256],
+        first_below: [0; 256],
+        next_beside: [0; 256],
         root,
-        moved: ByteSet::default(),
-        given_up: ByteSet::default(),
+        slots,
+        used: 0,
         given: Windows {
             sizes: [[0; SPACES]; 256],
             aligns: [[0; SPACES]; 256],
@@ -105,17 +135,15 @@ pub fn assign<A: ConfigAccess + ?Sized>(
         },
         done: Assigned::default(),
     };
-    for (space, range) in spaces.iter().enumerate() {
-        if !range.is_empty() {
+    for space in 0..SPACES {
+        if !work.spaces[space].is_empty() {
             work.passes[space].insert(root);
         }
     }
-    let used = work.number(root, last);
-    work.done.last_bus = used;
-    for bus in (root..=used).rev() {
-        work.settle(bus);
-    }
-    for bus in root..=used {
+    work.done.last_bus = work.number(root, last);
+    work.link();
+    work.choose();
+    for bus in root..=work.done.last_bus {
         work.place(bus);
     }
     Ok(work.done)
@@ -126,6 +154,12 @@ const IO: usize = 0;
 const MEMORY: usize = 1;
 const PREFETCHABLE: usize = 2;
 const SPACES: usize = 3;
+
+/// The space of a BAR that gets no place.
+const NOWHERE: u8 = 3;
+
+/// The place of a BAR for which there was no room.
+const NO_PLACE: u64 = u64::MAX;
 
 /// The granules of bridge windows in them, as powers of two (Bridge Architecture 1.2,
 /// 3.2.5.6, 3.2.5.8, 3.2.5.9).
@@ -189,111 +223,112 @@ impl Windows {
     fn start(&self, bus: u8, space: usize) -> u64 {
         u64::from(self.starts[usize::from(bus)][space]) << GRANULES[space]
     }
+
+    /// Where the window to `bus` is; empty if it has none.
+    fn range(&self, bus: u8, space: usize) -> Range<u64> {
+        let (start, size) = (self.start(bus, space), self.size(bus, space));
+        match start {
+            0 => 0..0,
+            _ => start..start + size,
+        }
+    }
 }
 
-/// Something that needs a place.
-#[derive(Clone, Copy)]
-struct Item {
-    space: usize,
-    what: What,
-    size: u64,
-    /// The power of two that it is aligned to.
-    align: u8,
+impl Slot {
+    /// One that holds nothing.
+    pub const EMPTY: Self = Self {
+        place: NO_PLACE,
+        bus: 0,
+        devfn: 0,
+        register: 0,
+        kind: BarKind::Memory,
+        bits: 0,
+        align: 0,
+        space: NOWHERE,
+    };
+
+    /// Returns a slot for a BAR; `None` for one that needs none, since it cannot answer.
+    fn of(address: Address, bar: Result<Bar, BarFault>) -> Option<Self> {
+        let (bus, devfn) = (address.bus(), address.devfn());
+        let empty = Self {
+            bus,
+            devfn,
+            ..Self::EMPTY
+        };
+        match bar {
+            Err(fault) if fault.command() == 0 => None,
+            Err(_) => Some(empty),
+            Ok(bar) => Some(Self {
+                register: bar.register as u8,
+                kind: bar.kind,
+                bits: bar.bits,
+                align: bar.size?.checked_ilog2()? as u8,
+                ..empty
+            }),
+        }
+    }
+
+    fn bar(&self) -> Bar {
+        Bar {
+            register: self.register.into(),
+            kind: self.kind,
+            bits: self.bits,
+            address: 0,
+            size: Some(self.size()),
+        }
+    }
+
+    const fn size(&self) -> u64 {
+        1 << self.align
+    }
+
     /// Where it must end at the latest.
-    before: u64,
+    fn before(&self) -> u64 {
+        1u64.checked_shl(self.bits.into()).unwrap_or(u64::MAX)
+    }
+
+    fn is_for(&self, space: usize) -> bool {
+        usize::from(self.space) == space
+    }
+
+    fn place(&self) -> Option<u64> {
+        (self.space != NOWHERE && self.place != NO_PLACE).then_some(self.place)
+    }
+
+    /// The bits of Command that make it answer, or could.
+    const fn command(&self) -> u16 {
+        match self.bits {
+            0 => COMMAND_IO | COMMAND_MEMORY,
+            _ => self.kind.command(),
+        }
+    }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
-    /// A BAR that has one space to go to.
-    Bar,
-    /// One of prefetchable memory, which can go to memory, too.
-    Either,
-    /// One that has gone there, since there is room to spare.
-    Moved,
-    /// The window to this bus.
-    Window(u8),
+/// How far one space of one bus is filled.
+struct Packed {
+    /// Where the next item can begin.
+    next: u64,
+    /// The largest alignment, as a power of two.
+    align: u8,
+    /// Items for which there was no room.
+    short: u32,
 }
 
-/// Where things go on a bus, and what had no room there.
-struct Plan {
-    places: [Places; SPACES],
-    /// A prefetchable window that had none leads to this bus.
-    window: Option<u8>,
-    /// BARs and windows that had none in memory, without BARs that are too large in any case.
-    in_memory: u32,
-    /// BARs that had none in prefetchable memory and found it in memory.
-    moved: u32,
-}
-
-impl Plan {
-    fn add(&mut self, item: &Item) {
-        let done = self.places[item.space].plan(item);
-        match item.what {
-            _ if done.is_some() => {}
-            What::Either => {
-                let moved = self.places[MEMORY].plan(item);
-                self.moved += u32::from(moved.is_some());
+impl Packed {
+    /// Puts an item as soon as it is aligned; `None` if it would not end in time.
+    fn put(&mut self, size: u64, align: u8, end: u64) -> Option<u64> {
+        let start = self.next.checked_next_multiple_of(1 << align);
+        let placed = start.and_then(|start| Some((start, start.checked_add(size)?)));
+        match placed.filter(|(_, after)| *after <= end) {
+            Some((start, after)) => {
+                self.next = after;
+                Some(start)
             }
-            What::Window(below) if item.space == PREFETCHABLE => self.window = Some(below),
-            What::Window(_) if item.space == MEMORY => self.in_memory += 1,
-            What::Bar if item.space == MEMORY => {
-                let might = item.size <= self.places[MEMORY].end - self.places[MEMORY].start;
-                self.in_memory += u32::from(might);
+            None => {
+                self.short += 1;
+                None
             }
-            _ => {}
         }
-    }
-
-    /// Puts an item where it was planned; `None` if it was not.
-    fn put(&mut self, item: &Item) -> Option<u64> {
-        let put = self.places[item.space].put(item);
-        match item.what {
-            What::Either => put.or_else(|| self.places[MEMORY].put(item)),
-            _ => put,
-        }
-    }
-}
-
-/// Where the items of each alignment go, in one space of one bus.
-#[derive(Clone, Copy)]
-struct Places {
-    next: [u64; 64],
-    /// Where they end. What a device answers the second time does not move this: it cannot
-    /// get a place that was meant for another.
-    ends: [u64; 64],
-    /// Alignments that there are.
-    classes: u64,
-    /// Where the last one ends.
-    used: u64,
-    start: u64,
-    end: u64,
-}
-
-impl Places {
-    const fn new(range: Range<u64>) -> Self {
-        Self {
-            next: [0; 64],
-            ends: [0; 64],
-            classes: 0,
-            used: range.start,
-            start: range.start,
-            end: range.end,
-        }
-    }
-
-    /// Makes room for an item after all others; `None` if there is none.
-    fn plan(&mut self, item: &Item) -> Option<()> {
-        item.put(&mut self.used, self.end)?;
-        self.classes |= 1 << item.align;
-        Some(())
-    }
-
-    /// Puts an item after the last of its alignment; `None` if no room was planned.
-    fn put(&mut self, item: &Item) -> Option<u64> {
-        let class = usize::from(item.align);
-        let end = *self.ends.get(class)?;
-        item.put(self.next.get_mut(class)?, end)
     }
 }
 
@@ -343,53 +378,6 @@ impl Unnumbered {
     }
 }
 
-/// The functions of a bus that need places.
-#[derive(Default)]
-struct Devices {
-    endpoints: ByteSet,
-    bridges: ByteSet,
-}
-
-impl Devices {
-    fn iter(&self, first: Address) -> impl Iterator<Item = (Address, Kind)> + use<> {
-        let endpoints = self.endpoints.iter().map(|devfn| (devfn, Kind::Endpoint));
-        let bridges = self.bridges.iter().map(|devfn| (devfn, Kind::Bridge));
-        endpoints.chain(bridges).map(move |(devfn, kind)| {
-            let address = Address::from_devfn(first.segment(), first.bus(), devfn);
-            (address, kind)
-        })
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Endpoint,
-    Bridge,
-}
-
-impl Kind {
-    const fn layout(self) -> Layout {
-        match self {
-            Self::Endpoint => Layout::ENDPOINT,
-            Self::Bridge => Layout::BRIDGE,
-        }
-    }
-}
-
-impl Item {
-    /// Puts it at `next` or as soon after as it is aligned, and moves that on; `None` if it
-    /// would not end in time.
-    fn put(&self, next: &mut u64, end: u64) -> Option<u64> {
-        let start = next.checked_next_multiple_of(1 << self.align)?;
-        let after = start.checked_add(self.size)?;
-        if after > end.min(self.before) {
-            return None;
-        }
-        *next = after;
-        Some(start)
-    }
-}
-
 struct Work<'a, A: ?Sized, F> {
     access: &'a A,
     segment: u32,
@@ -401,16 +389,24 @@ struct Work<'a, A: ?Sized, F> {
     passes: [ByteSet; SPACES],
     /// For each bus the bridge that leads to it: bus, device and function.
     above: [(u8, u8); 256],
-    /// For each bus the last one below it.
-    last_below: [u8; 256],
+    /// For each bus the first one that a bridge on it leads to, and the next one that a bridge
+    /// beside the one above it leads to; 0: none.
+    first_below: [u8; 256],
+    next_beside: [u8; 256],
     root: u8,
-    /// Buses of which prefetchable BARs have found no room in the range for them, and go to
-    /// memory as far as that has room to spare.
-    moved: ByteSet,
-    /// Those of them for which it has none.
-    given_up: ByteSet,
+    /// Those of a bus stand together, lower buses first; those of a function do, too.
+    slots: &'a mut [Slot],
+    /// How many of them hold something.
+    used: usize,
     given: Windows,
     done: Assigned,
+}
+
+/// Whether the BARs of a function have found slots.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Yes,
+    No,
 }
 
 impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
@@ -429,7 +425,6 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         let (mut bus, mut used) = (root, root);
         loop {
             let Some(devfn) = unnumbered.next_on(bus) else {
-                self.last_below[usize::from(bus)] = used;
                 if bus == root {
                     return used;
                 }
@@ -456,8 +451,8 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         }
     }
 
-    /// Silences the functions of a bus, and takes its bridges' numbers away before any of
-    /// them gets new ones: else two could claim one bus.
+    /// Silences the functions of a bus and sizes their BARs. Takes its bridges' numbers away
+    /// before any of them gets new ones: else two could claim one bus.
     fn meet(&mut self, bus: u8, unnumbered: &mut Unnumbered) {
         let before = unnumbered.len;
         let mut walk = self.walk(bus);
@@ -470,9 +465,15 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 continue;
             }
             let address = function.address;
-            self.note(address, self.silence(&function));
+            let silent = self.silence(&function);
+            let kept = silent.and_then(|()| self.keep_bars(&function));
+            self.note(address, kept.map(drop));
             match function.header {
                 Header::CardBus { .. } => (self.report)(AssignFault::CardBus(address)),
+                Header::Bridge(_) if kept == Ok(Kept::No) => {
+                    let closed = bridge::open(self.access, address, &[Window::CLOSED; SPACES]);
+                    self.note(address, closed);
+                }
                 Header::Bridge(_) if !unnumbered.push(bus, address.devfn()) => {
                     (self.report)(AssignFault::NoBus(address));
                 }
@@ -513,6 +514,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         };
         let Some(below) = secondary.filter(|bus| self.access.reaches(self.first(*bus), 0)) else {
             (self.report)(AssignFault::NoBus(address));
+            bridge::open(self.access, address, &[Window::CLOSED; SPACES])?;
             return Ok(None);
         };
         bridge::number(self.access, address, address.bus(), below, last)?;
@@ -537,305 +539,315 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         [IO, MEMORY, PREFETCHABLE].map(|space| self.spaces[space].end)
     }
 
-    /// Reckons what `bus` needs, all below it being settled.
+    /// Sizes the BARs of a silent function and notes them, all or none.
+    fn keep_bars(&mut self, function: &Function) -> Result<Kept, AccessError> {
+        let (address, layout) = (function.address, Layout::of(function));
+        let (Header::Endpoint(_) | Header::Bridge(_)) = function.header else {
+            clear(self.access, address, layout)?;
+            return Ok(Kept::Yes);
+        };
+        fill(self.access, address, layout)?;
+        let bars = bars_left(self.access, address, layout)?;
+        let slots = || bars.iter().filter_map(|bar| Slot::of(address, bar));
+        let end = self.used + slots().count();
+        self.done.slots += slots().count() as u32;
+        let Some(room) = self.slots.get_mut(self.used..end) else {
+            (self.report)(AssignFault::NoSlot(address));
+            self.done.left += bars.iter().count() as u32;
+            clear(self.access, address, layout)?;
+            return Ok(Kept::No);
+        };
+        for (to, slot) in room.iter_mut().zip(slots()) {
+            *to = slot;
+        }
+        self.used = end;
+        if bars.iter().any(|bar| bar.is_err()) {
+            clear(self.access, address, layout)?;
+        }
+        for fault in bars.iter().filter_map(Result::err) {
+            (self.report)(AssignFault::Bar { address, fault });
+            self.done.left += 1;
+        }
+        Ok(Kept::Yes)
+    }
+
+    /// Notes for each bus which ones are below it, now that all have numbers.
+    fn link(&mut self) {
+        for below in (1..=255).rev() {
+            let (above, _) = self.above[usize::from(below)];
+            if above < below {
+                self.next_beside[usize::from(below)] = self.first_below[usize::from(above)];
+                self.first_below[usize::from(above)] = below;
+            }
+        }
+    }
+
+    /// The bus after `below` of those that bridges on one bus lead to.
+    fn next_beside(&self, below: u8) -> Option<u8> {
+        Some(self.next_beside[usize::from(below)]).filter(|next| *next != 0)
+    }
+
+    fn first_below(&self, bus: u8) -> Option<u8> {
+        Some(self.first_below[usize::from(bus)]).filter(|first| *first != 0)
+    }
+
+    /// The slots of a bus.
+    fn slots_on(&self, bus: u8) -> Range<usize> {
+        let used = &self.slots[..self.used];
+        let end = |last: u8| used.partition_point(|slot| slot.bus <= last);
+        bus.checked_sub(1).map_or(0, end)..end(bus)
+    }
+
+    /// Decides which space each BAR goes to, and reckons how large windows are.
     ///
-    /// Prefetchable BARs for which there is no room are moved to memory, and what takes
-    /// others' room there is given up: bus by bus, each at most once.
-    fn settle(&mut self, bus: u8) {
-        let mut devices = self.survey(bus, |access, function| {
-            let (address, layout) = (function.address, Layout::of(function));
-            match function.header {
-                Header::Endpoint(_) | Header::Bridge(_) => fill(access, address, layout),
-                _ => clear(access, address, layout),
+    /// Prefetchable BARs go to their own range if all find room there. Else they are added one
+    /// by one, the largest first, each where no other loses its room: in their own range, or
+    /// in memory, or nowhere.
+    fn choose(&mut self) {
+        for index in 0..self.used {
+            let slot = &self.slots[index];
+            let home = self.home(slot);
+            let goes = home == PREFETCHABLE || self.could_be(slot, home);
+            self.slots[index].space = if goes { home as u8 } else { NOWHERE };
+        }
+        if self.measure_all()[PREFETCHABLE] == 0 {
+            return;
+        }
+        for index in 0..self.used {
+            if self.slots[index].is_for(PREFETCHABLE) {
+                self.slots[index].space = NOWHERE;
             }
-        });
-        let mut at = bus;
-        loop {
-            let plan = self.measure(at, &devices);
-            at = match self.relieve(at, &plan) {
-                // Again from there up.
-                Some(changed) => changed,
-                None if at == bus => return,
-                None => self.above[usize::from(at)].0,
-            };
-            devices = self.survey(at, |_, _| Ok(()));
         }
-    }
-
-    /// Makes room on `bus` if something has none: says on which bus there is less now.
-    fn relieve(&mut self, bus: u8, plan: &Plan) -> Option<u8> {
-        if plan.moved != 0 {
-            self.moved.insert(bus);
-        }
-        if let Some(which) = plan.window.and_then(|below| self.smallest(below)) {
-            self.passes[PREFETCHABLE].remove(which);
-            self.moved.insert(which);
-            return Some(which);
-        }
-        if plan.in_memory == 0 {
-            return None;
-        }
-        let which = self.last_moved(bus)?;
-        self.given_up.insert(which);
-        Some(which)
-    }
-
-    /// Of the buses from `bus` down the one that has least prefetchable memory on it and
-    /// below it: so that the largest stay where there is most room.
-    fn smallest(&self, bus: u8) -> Option<u8> {
-        (bus..=self.last_below[usize::from(bus)])
-            .filter(|bus| self.passes[PREFETCHABLE].contains(*bus))
-            .filter(|bus| self.given.size(*bus, PREFETCHABLE) != 0)
-            .rev()
-            .min_by_key(|bus| self.given.size(*bus, PREFETCHABLE))
-    }
-
-    /// The last bus from `bus` down that takes memory that others may need.
-    fn last_moved(&self, bus: u8) -> Option<u8> {
-        (bus..=self.last_below[usize::from(bus)])
-            .rev()
-            .find(|bus| self.moved.contains(*bus) && !self.given_up.contains(*bus))
-    }
-
-    fn measure(&mut self, bus: u8, devices: &Devices) -> Plan {
-        let ranges = self.spaces.clone().map(|range| match bus == self.root {
-            true => range,
-            false => 0..range.end - range.start,
-        });
-        let plan = self.plan(bus, devices, ranges);
-        for (space, granule) in GRANULES.into_iter().enumerate() {
-            let places = &plan.places[space];
-            let granules = places.used.div_ceil(1 << granule);
-            let largest = places.classes.checked_ilog2().unwrap_or(0) as u8;
-            let bus = usize::from(bus);
-            self.given.sizes[bus][space] = granules.try_into().unwrap_or(u32::MAX);
-            self.given.aligns[bus][space] = largest.max(granule);
-        }
-        plan
-    }
-
-    /// What there is on `bus` to give places to; `meet` is called for all that is there.
-    fn survey(
-        &mut self,
-        bus: u8,
-        meet: impl Fn(&A, &Function) -> Result<(), AccessError>,
-    ) -> Devices {
-        let mut devices = Devices::default();
-        let mut walk = self.walk(bus);
-        while let Some((found, _)) = walk.next(self.access) {
-            let Ok(function) = found else { continue };
-            if function.is_host_bridge() {
-                continue;
-            }
-            let devfn = function.address.devfn();
-            match function.header {
-                Header::Endpoint(_) => devices.endpoints.insert(devfn),
-                Header::Bridge(_) => devices.bridges.insert(devfn),
-                _ => {}
-            }
-            self.note(function.address, meet(self.access, &function));
-        }
-        devices
-    }
-
-    /// Where the items of each alignment go, if those of `bus` lie in these ranges.
-    fn plan(&self, bus: u8, devices: &Devices, ranges: [Range<u64>; SPACES]) -> Plan {
-        let mut plan = Plan {
-            places: ranges.map(Places::new),
-            window: None,
-            in_memory: 0,
-            moved: 0,
+        let short = self.measure_all();
+        let spaces = if short[MEMORY] == 0 {
+            &[PREFETCHABLE, MEMORY][..]
+        } else {
+            &[PREFETCHABLE]
         };
-        let mut classes: u64 = 0;
-        self.each_item(bus, devices, |item| classes |= 1 << item.align);
-        for align in (0..64).rev().filter(|align| classes & 1 << align != 0) {
-            for one in &mut plan.places {
-                one.next[align] = one.used;
-            }
-            self.each_item(bus, devices, |item| {
-                if usize::from(item.align) == align {
-                    plan.add(&item);
+        for align in (0..64).rev() {
+            for index in 0..self.used {
+                let slot = self.slots[index];
+                if slot.align == align && self.home(&slot) == PREFETCHABLE {
+                    let found = spaces.iter().find(|space| self.fits(index, &slot, **space));
+                    self.slots[index].space = found.map_or(NOWHERE, |space| *space as u8);
                 }
-            });
-            for one in &mut plan.places {
-                one.ends[align] = one.used;
             }
         }
-        plan
     }
 
-    fn each_item(&self, bus: u8, devices: &Devices, mut take: impl FnMut(Item)) {
-        for (address, kind) in devices.iter(self.first(bus)) {
-            let bars = bars_left(self.access, address, kind.layout()).unwrap_or_default();
-            let bars = bars.good().filter_map(|bar| self.bar_item(bus, bar));
-            let windows = self.windows(address);
-            bars.chain(windows.into_iter().flatten())
-                .for_each(&mut take);
+    /// Whether there is room for one more in `space`. Windows are as large as with it, if so.
+    fn fits(&mut self, index: usize, slot: &Slot, space: usize) -> bool {
+        if !self.could_be(slot, space) {
+            return false;
+        }
+        self.slots[index].space = space as u8;
+        let fits = self.measure_up(slot.bus, space) == 0;
+        if !fits {
+            self.slots[index].space = NOWHERE;
+            self.measure_up(slot.bus, space);
+        }
+        fits
+    }
+
+    /// The space that a BAR belongs to.
+    fn home(&self, slot: &Slot) -> usize {
+        let end = self.spaces[PREFETCHABLE].end;
+        // It must be able to have any place there.
+        let decodes = slot.bits == 64 || slot.bits > 32 && end <= slot.before();
+        match slot.kind {
+            BarKind::Io => IO,
+            BarKind::Prefetchable if decodes && self.passes[PREFETCHABLE].contains(slot.bus) => {
+                PREFETCHABLE
+            }
+            _ => MEMORY,
         }
     }
 
-    /// A BAR as something that needs a place.
-    fn bar_item(&self, bus: u8, bar: Bar) -> Option<Item> {
-        let (space, what) = match bar.kind {
-            BarKind::Io => (IO, What::Bar),
-            BarKind::Prefetchable if self.reaches_prefetchable(&bar) => self.prefetchable(bus)?,
-            _ => (MEMORY, What::Bar),
+    /// Whether a BAR could have a place in `space` if nothing else were there.
+    fn could_be(&self, slot: &Slot, space: usize) -> bool {
+        let Range { start, end } = self.spaces[space];
+        let first = start.checked_next_multiple_of(slot.size());
+        let after = first.and_then(|first| first.checked_add(slot.size()));
+        let fits = after.is_some_and(|after| after <= end.min(slot.before()));
+        fits && self.passes[space].contains(slot.bus)
+    }
+
+    /// Reckons what each bus needs, from the last to the first; returns how many items have
+    /// found no room in each space.
+    fn measure_all(&mut self) -> [u32; SPACES] {
+        let mut short = [0; SPACES];
+        for bus in (self.root..=self.done.last_bus).rev() {
+            for (space, short) in short.iter_mut().enumerate() {
+                *short += self.measure(bus, space);
+            }
+        }
+        short
+    }
+
+    /// The same for one space of `bus` and of the buses above it.
+    fn measure_up(&mut self, mut bus: u8, space: usize) -> u32 {
+        let mut short = self.measure(bus, space);
+        while bus != self.root {
+            bus = self.above[usize::from(bus)].0;
+            short += self.measure(bus, space);
+        }
+        short
+    }
+
+    fn measure(&mut self, bus: u8, space: usize) -> u32 {
+        let whole = self.spaces[space].clone();
+        let range = match bus == self.root {
+            true => whole,
+            false => 0..whole.end - whole.start,
         };
-        if !self.passes[space].contains(bus) {
-            return None;
+        let packed = self.pack(bus, space, range.clone());
+        let granules = (packed.next - range.start).div_ceil(1 << GRANULES[space]);
+        self.given.sizes[usize::from(bus)][space] = granules.try_into().unwrap_or(u32::MAX);
+        self.given.aligns[usize::from(bus)][space] = packed.align.max(GRANULES[space]);
+        packed.short
+    }
+
+    /// Gives everything in one space of a bus a place in `range`: the largest alignment first.
+    fn pack(&mut self, bus: u8, space: usize, range: Range<u64>) -> Packed {
+        let slots = self.slots_on(bus);
+        let its = self.slots[slots.clone()]
+            .iter()
+            .filter(|slot| slot.is_for(space));
+        let mut aligns = its.fold(0u64, |aligns, slot| aligns | slot.size());
+        let mut next = self.first_below(bus);
+        while let Some(below) = next {
+            if self.given.sizes[usize::from(below)][space] != 0 {
+                aligns |= 1 << self.given.aligns[usize::from(below)][space];
+            }
+            next = self.next_beside(below);
         }
-        let size = bar.size?;
-        Some(Item {
-            space,
-            what,
-            size,
-            align: size.checked_ilog2()? as u8,
-            before: 1u64.checked_shl(bar.bits.into()).unwrap_or(u64::MAX),
-        })
-    }
-
-    /// Whether a BAR can have any place in prefetchable memory.
-    fn reaches_prefetchable(&self, bar: &Bar) -> bool {
-        bar.bits > 32 && (bar.bits == 64 || self.spaces[PREFETCHABLE].end <= 1 << bar.bits)
-    }
-
-    /// Where prefetchable BARs on `bus` go; `None`: nowhere.
-    fn prefetchable(&self, bus: u8) -> Option<(usize, What)> {
-        let passes = self.passes[PREFETCHABLE].contains(bus);
-        let elsewhere = self.passes[MEMORY].contains(bus) && !self.given_up.contains(bus);
-        match (passes, elsewhere) {
-            (true, true) => Some((PREFETCHABLE, What::Either)),
-            (true, false) => Some((PREFETCHABLE, What::Bar)),
-            (false, false) => None,
-            (false, true) if self.moved.contains(bus) => Some((MEMORY, What::Moved)),
-            (false, true) => Some((MEMORY, What::Bar)),
-        }
-    }
-
-    /// The windows of a bridge that was numbered, as far as they are needed.
-    fn windows(&self, bridge: Address) -> [Option<Item>; SPACES] {
-        let Some(below) = self.below(bridge) else {
-            return [None; SPACES];
+        let mut packed = Packed {
+            next: range.start,
+            align: aligns.checked_ilog2().unwrap_or(0) as u8,
+            short: 0,
         };
-        [IO, MEMORY, PREFETCHABLE].map(|space| {
-            let size = self.given.size(below, space);
-            let item = Item {
-                space,
-                what: What::Window(below),
-                size,
-                align: self.given.aligns[usize::from(below)][space],
-                before: u64::MAX,
-            };
-            (size != 0).then_some(item)
-        })
+        while let Some(align) = aligns.checked_ilog2() {
+            aligns ^= 1 << align;
+            let align = align as u8;
+            for slot in &mut self.slots[slots.clone()] {
+                if slot.is_for(space) && slot.align == align {
+                    let end = range.end.min(slot.before());
+                    slot.place = packed.put(slot.size(), align, end).unwrap_or(NO_PLACE);
+                }
+            }
+            let mut next = self.first_below(bus);
+            while let Some(below) = next {
+                next = self.next_beside(below);
+                let size = self.given.size(below, space);
+                let below = usize::from(below);
+                if size != 0 && self.given.aligns[below][space] == align {
+                    let start = packed.put(size, align, range.end).unwrap_or(0);
+                    self.given.starts[below][space] = (start >> GRANULES[space]) as u32;
+                }
+            }
+        }
+        packed
     }
 
-    /// The bus below a bridge, if there is one.
-    fn below(&self, bridge: Address) -> Option<u8> {
-        let ours = (bridge.bus(), bridge.devfn());
-        let at = self.above.iter().position(|above| *above == ours)?;
-        u8::try_from(at).ok()
-    }
-
-    /// Gives out what `bus` has.
+    /// Writes what `bus` has: first its endpoints and the bridges that lead nowhere, then the
+    /// bridges that lead to other buses.
     fn place(&mut self, bus: u8) {
-        let devices = self.survey(bus, |_, _| Ok(()));
-        let ranges = [IO, MEMORY, PREFETCHABLE].map(|space| {
-            let start = self.given.start(bus, space);
-            match start {
-                _ if bus == self.root => self.spaces[space].clone(),
-                0 => 0..0,
-                _ => start..start + self.given.size(bus, space),
+        for space in 0..SPACES {
+            let range = match bus == self.root {
+                true => self.spaces[space].clone(),
+                false => self.given.range(bus, space),
+            };
+            self.pack(bus, space, range);
+        }
+        let Range { mut start, end } = self.slots_on(bus);
+        while start < end {
+            let devfn = self.slots[start].devfn;
+            let its = self.slots_of(bus, devfn);
+            start = its.end;
+            if !self.above.contains(&(bus, devfn)) {
+                let address = Address::from_devfn(self.segment, bus, devfn);
+                let placed = self.place_function(address, its, None);
+                self.note(address, placed);
             }
-        });
-        let mut plan = self.plan(bus, &devices, ranges);
-        for (address, kind) in devices.iter(self.first(bus)) {
-            let placed = self.place_function(address, kind, &mut plan);
+        }
+        let mut next = self.first_below(bus);
+        while let Some(below) = next {
+            next = self.next_beside(below);
+            let (_, devfn) = self.above[usize::from(below)];
+            let address = Address::from_devfn(self.segment, bus, devfn);
+            let windows = [IO, MEMORY, PREFETCHABLE].map(|space| {
+                let Range { start, end } = self.given.range(below, space);
+                let size = end - start;
+                Window { start, size }
+            });
+            let its = self.slots_of(bus, devfn);
+            let placed = self.place_function(address, its, Some(windows));
             self.note(address, placed);
         }
     }
 
+    /// The slots of a function.
+    fn slots_of(&self, bus: u8, devfn: u8) -> Range<usize> {
+        let all = self.slots_on(bus);
+        let is_its = |slot: &Slot| slot.devfn == devfn;
+        let mut its = self.slots[all.clone()].iter();
+        let before = its.by_ref().take_while(|slot| !is_its(slot)).count();
+        let start = (all.start + before).min(all.end);
+        let count = self.slots[start..all.end]
+            .iter()
+            .take_while(|slot| is_its(slot));
+        start..start + count.count()
+    }
+
+    /// Writes a function's BARs, and a bridge's windows; then has it answer for all that has a
+    /// place, unless something else in the same space has none.
     fn place_function(
         &mut self,
         address: Address,
-        kind: Kind,
-        plan: &mut Plan,
+        its: Range<usize>,
+        windows: Option<[Window; SPACES]>,
     ) -> Result<(), AccessError> {
-        let (mut has, lacks) = self.place_bars(address, kind.layout(), plan)?;
-        if kind == Kind::Bridge {
-            let windows = self.place_windows(address, plan);
+        let (mut has, mut lacks) = (0, 0);
+        for index in its {
+            let slot = self.slots[index];
+            match self.place_bar(address, &slot)? {
+                Some(_) => has |= slot.command(),
+                None => lacks |= slot.command(),
+            }
+        }
+        if let Some(windows) = windows {
             bridge::open(self.access, address, &windows)?;
             has |= match windows[IO].size {
                 0 => COMMAND_MEMORY | COMMAND_BUS_MASTER,
                 _ => COMMAND_IO | COMMAND_MEMORY | COMMAND_BUS_MASTER,
             };
         }
-        if kind == Kind::Bridge || self.decoding == Decoding::On {
+        if windows.is_some() || self.decoding == Decoding::On {
             bridge::command(self.access, address, 0, has & !lacks)?;
         }
         Ok(())
     }
 
-    fn place_windows(&mut self, bridge: Address, plan: &mut Plan) -> [Window; SPACES] {
-        let mut windows = [Window::CLOSED; SPACES];
-        let Some(below) = self.below(bridge) else {
-            return windows;
-        };
-        for item in self.windows(bridge).into_iter().flatten() {
-            if let Some(start) = plan.put(&item) {
-                let granules = start >> GRANULES[item.space];
-                self.given.starts[usize::from(below)][item.space] = granules as u32;
-                windows[item.space] = Window {
-                    start,
-                    size: item.size,
-                };
-            }
+    fn place_bar(&mut self, address: Address, slot: &Slot) -> Result<Option<u64>, AccessError> {
+        if slot.bits == 0 {
+            return Ok(None); // which was reported
         }
-        windows
-    }
-
-    /// Places the BARs of a function; returns, as bits of Command, the spaces in which it
-    /// has something to answer for and those in which it must not answer.
-    fn place_bars(
-        &mut self,
-        address: Address,
-        layout: Layout,
-        plan: &mut Plan,
-    ) -> Result<(u16, u16), AccessError> {
-        let bars = bars_left(self.access, address, layout)?;
-        if bars.iter().any(|bar| bar.is_err()) {
-            clear(self.access, address, layout)?;
+        let (register, place) = (u16::from(slot.register), slot.place());
+        let at = place.unwrap_or(0);
+        self.access.write32(address, register, at as u32)?;
+        // Else the upper half, if there is one, is wired to 0.
+        if slot.bits > 32 {
+            self.access
+                .write32(address, register + 4, (at >> 32) as u32)?;
         }
-        let (mut has, mut lacks) = (0, 0);
-        for bar in bars {
-            let bar = match bar {
-                Ok(bar) => bar,
-                Err(fault) => {
-                    (self.report)(AssignFault::Bar { address, fault });
-                    self.done.left += 1;
-                    lacks |= fault.command();
-                    continue;
-                }
-            };
-            let item = self.bar_item(address.bus(), bar);
-            let start = item.and_then(|item| plan.put(&item));
-            let at = start.unwrap_or(0);
-            self.access.write32(address, bar.register, at as u32)?;
-            // Else the upper half, if there is one, is wired to 0.
-            if bar.bits > 32 {
-                let high = (at >> 32) as u32;
-                self.access.write32(address, bar.register + 4, high)?;
-            }
-            if start.is_some() {
-                self.done.placed += 1;
-                has |= bar.kind.command();
-            } else {
-                (self.report)(AssignFault::NoRoom { address, bar });
-                self.done.left += 1;
-                lacks |= bar.kind.command();
-            }
+        if place.is_some() {
+            self.done.placed += 1;
+        } else {
+            let bar = slot.bar();
+            (self.report)(AssignFault::NoRoom { address, bar });
+            self.done.left += 1;
         }
-        Ok((has, lacks))
+        Ok(place)
     }
 
     fn note(&mut self, address: Address, result: Result<(), AccessError>) {
@@ -852,6 +864,9 @@ pub enum AssignFault {
     /// No bus number is left for what is below this bridge, or it cannot be reached.
     /// Nothing below it can be used.
     NoBus(Address),
+    /// No slot was left for the BARs of this function: lend [`assign`] more. It has no place,
+    /// and nothing below it can be used.
+    NoSlot(Address),
     /// This is a bridge to CardBus, which has windows of another kind. Nothing below it can
     /// be used.
     CardBus(Address),
@@ -887,6 +902,12 @@ impl fmt::Display for AssignFault {
                 f,
                 "{address}: bridge not entered: no bus number is left that can be reached"
             ),
+            Self::NoSlot(address) => {
+                write!(
+                    f,
+                    "{address}: no slot is left for its BARs: lend more of them"
+                )
+            }
             Self::CardBus(address) => {
                 write!(f, "{address}: bridge to CardBus not entered: not supported")
             }
@@ -944,9 +965,8 @@ mod tests {
     #[test]
     fn what_is_on_the_stack_is_as_much_as_is_said() {
         type AsUsed = Work<'static, dyn ConfigAccess, fn(AssignFault)>;
-        let numbering = size_of::<Unnumbered>();
-        let placing = size_of::<Plan>();
-        let most = size_of::<AsUsed>() + numbering.max(placing);
-        assert!(most <= 12 << 10, "{most}");
+        let most = size_of::<AsUsed>() + size_of::<Unnumbered>();
+        assert!(most <= 9 << 10, "{most}");
+        assert_eq!(size_of::<Slot>(), 16);
     }
 }

@@ -12,7 +12,7 @@ use vm_device::bus::{MmioAddress, MmioAddressOffset, PioAddress, PioAddressOffse
 use vm_device::{MutDeviceMmio, MutDevicePio};
 
 use crate::pci::HostBridge;
-use crate::uart::Uart;
+use crate::uart::{Stride, Uart};
 
 /// The ports 0xcf8 to 0xcff. A PC's reset control at 0xcf9 lies in between:
 /// register one range for each if you have one, from 0xcf8 on for this.
@@ -50,88 +50,45 @@ impl<C: Clock, W: Write> MutDevicePio for Uart<C, W> {
     }
 }
 
-/// A serial port's registers in memory, so many bytes apart.
+/// A serial port's registers in memory, a [`Stride`] apart.
 ///
-/// With a stride of 1 it is accessed as by ports. Else one access is one of a
-/// register, of any width up to the stride, at its first byte; the upper bytes
-/// read 0 and are ignored, except of the DesignWare's registers, which are words.
-/// Elsewhere there is nothing: all ones.
+/// Accesses have 1, 2, 4 or 8 bytes; others read all ones and write nothing.
 #[derive(Debug)]
 pub struct MmioUart<C, W> {
     uart: Uart<C, W>,
     stride: Stride,
 }
 
-/// How far apart registers lie: `reg-shift` as a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stride(u64);
-
-impl Stride {
-    /// Side by side.
-    pub const BYTES: Self = Self(1);
-    /// Four bytes apart, as in most chips.
-    pub const WORDS: Self = Self(4);
-    /// A page each, so that a VMM can map one without the others.
-    pub const PAGES: Self = Self(4096);
-
-    /// `None` if it is no power of two.
-    pub const fn new(bytes: u64) -> Option<Self> {
-        if bytes.is_power_of_two() {
-            Some(Self(bytes))
-        } else {
-            None
-        }
-    }
-}
-
 impl<C: Clock, W: Write> MmioUart<C, W> {
-    /// That port, in memory.
+    /// Places `uart` in memory.
     pub const fn new(uart: Uart<C, W>, stride: Stride) -> Self {
         Self { uart, stride }
     }
 
-    /// The port.
+    /// Returns the port.
     pub const fn uart_mut(&mut self) -> &mut Uart<C, W> {
         &mut self.uart
-    }
-
-    /// Which register an access is to.
-    fn register(&self, offset: u64, length: usize) -> Option<usize> {
-        let fits = length as u64 <= self.stride.0 && matches!(length, 1 | 2 | 4);
-        let register = usize::try_from(offset / self.stride.0).ok()?;
-        (fits && offset.is_multiple_of(self.stride.0)).then_some(register)
-    }
-
-    fn is_of_words(&self) -> bool {
-        self.uart.chip().model() == nostall_uart::Model::DesignWare
     }
 }
 
 impl<C: Clock, W: Write> MutDeviceMmio for MmioUart<C, W> {
     fn mmio_read(&mut self, _: MmioAddress, offset: MmioAddressOffset, data: &mut [u8]) {
-        if self.stride == Stride::BYTES {
-            let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-            return read_bytes(&mut self.uart, offset, data);
+        if !matches!(data.len(), 1 | 2 | 4 | 8) {
+            return data.fill(0xff);
         }
-        data.fill(0xff);
-        let Some(register) = self.register(offset, data.len()) else {
-            return;
-        };
-        let value = if self.is_of_words() {
-            self.uart.read32(register)
-        } else {
-            self.uart.read(register).into()
-        };
-        data.copy_from_slice(&value.to_le_bytes()[..data.len()]);
+        let is_of_words = self.uart.chip().model() == nostall_uart::Model::DesignWare;
+        self.stride
+            .read(offset, data, |register| match is_of_words {
+                true if self.stride != Stride::BYTES => self.uart.read32(register),
+                _ => self.uart.read(register).into(),
+            });
     }
 
     fn mmio_write(&mut self, _: MmioAddress, offset: MmioAddressOffset, data: &[u8]) {
-        if self.stride == Stride::BYTES {
-            let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-            return write_bytes(&mut self.uart, offset, data);
-        }
-        if let Some(register) = self.register(offset, data.len()) {
-            self.uart.write(register, data[0]);
+        if matches!(data.len(), 1 | 2 | 4 | 8) {
+            self.stride.write(offset, data, |register, byte| {
+                self.uart.write(register, byte)
+            });
         }
     }
 }

@@ -133,12 +133,33 @@ fn a_bar_that_cannot_be_is_refused() {
         .bar(0, Bar::Memory64(16, Prefetch::No))
         .bar(1, memory(16));
     assert_eq!(overlap.build().map(drop), Err(BuildError::BarNumber(1)));
-    let of_bridge = Function::bridge(1, 1).bar(2, memory(16));
+    let of_bridge = Function::bridge(0x1af4, 1).bar(2, memory(16));
     assert_eq!(of_bridge.build().map(drop), Err(BuildError::BarNumber(2)));
     assert_eq!(
         endpoint().rom(0x400).build().map(drop),
         Err(BuildError::Size)
     );
+}
+
+#[test]
+fn a_vendor_that_reads_as_an_absent_or_unready_function_is_refused() {
+    for vendor in [0x0000, 0x0001, 0xffff] {
+        let endpoint = Function::endpoint(vendor, 0x10f5, ACCELERATOR).build();
+        assert_eq!(endpoint.map(drop), Err(BuildError::Vendor(vendor)));
+        let bridge = Function::bridge(vendor, 0x10f5).build();
+        assert_eq!(bridge.map(drop), Err(BuildError::Vendor(vendor)));
+    }
+    assert_eq!(
+        BuildError::Vendor(0xffff).to_string(),
+        "vendor 0xffff: a driver takes the function for absent or not ready; give another number"
+    );
+    for vendor in [0x0002, 0x1af4, 0xfffe] {
+        assert!(
+            Function::endpoint(vendor, 0xffff, ACCELERATOR)
+                .build()
+                .is_ok()
+        );
+    }
 }
 
 #[test]
@@ -150,7 +171,7 @@ fn a_command_has_only_the_bits_that_do_something() {
         command(endpoint().bar(0, Bar::Memory32(16, Prefetch::No))),
         0x0546
     );
-    assert_eq!(command(Function::bridge(1, 1)), 0x0547);
+    assert_eq!(command(Function::bridge(0x1af4, 1)), 0x0547);
 }
 
 #[test]
@@ -502,7 +523,7 @@ fn a_conventional_bus_does_not_pass_on_extended_registers() {
 
 #[test]
 fn a_bridge_has_the_windows_it_was_given() {
-    let bridge = |windows| with(Function::bridge(1, 1).windows(windows));
+    let bridge = |windows| with(Function::bridge(0x1af4, 1).windows(windows));
     let sizes = |bridge: &mut HostBridge| {
         [0x1c, 0x20, 0x24, 0x28, 0x2c, 0x30].map(|register| sized(bridge, at(0, 0, 0), register))
     };

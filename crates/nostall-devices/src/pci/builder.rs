@@ -96,6 +96,9 @@ pub enum PrefetchableWindow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// This vendor reads as no function (0x0000, 0xffff) or as one that is not ready (0x0001):
+    /// give the number of a real vendor.
+    Vendor(u16),
     /// A BAR's or a ROM's size is none: give a power of two, large enough.
     Size,
     /// A BAR is where no register is for it, or where another one is.
@@ -231,6 +234,11 @@ impl FunctionBuilder {
     ///
     /// If something was asked for that no function can have.
     pub fn build(mut self) -> Result<Function, BuildError> {
+        let [vendor, _] = self.ids;
+        // PCI Local Bus 3.0, 6.1; PCI Express Base 4.0, 2.3.2; zeros are broken boards' answer.
+        if matches!(vendor, 0x0000 | 0x0001 | 0xffff) {
+            return Err(BuildError::Vendor(vendor));
+        }
         let mut space = Space::new();
         let port = self.express;
         if let Some(port) = port.filter(|p| p.is_bridge() != (self.header == Header::Bridge)) {
@@ -540,6 +548,11 @@ impl Space {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Vendor(vendor) => write!(
+                f,
+                "vendor {vendor:#06x}: a driver takes the function for absent or not ready; give \
+                 another number"
+            ),
             Self::Size => f.write_str(
                 "a size is none that can be decoded: give a power of two (I/O 4 to 256, memory \
                  from 16 on, ROM 2 KiB to 16 MiB)",

@@ -12,6 +12,7 @@ mod profile;
 mod receiver;
 mod saving;
 mod state;
+mod stride;
 mod transmit;
 
 pub use chip::Chip;
@@ -21,3 +22,4 @@ pub use offer::{LineStatus, Offer, Transmit};
 pub use port::VirtualPort;
 pub use profile::{Line, Profile, Published, SlowAccess};
 pub use state::State;
+pub use stride::{BESIDE, Stride};

@@ -592,7 +592,8 @@ fn chain(bridges: u8, size: u64) -> Tree {
 #[test]
 fn accesses_are_at_most_linear_in_functions_and_bars_however_short_address_space_is() {
     const MIB: u64 = 1 << 20;
-    let shapes: [(&str, fn() -> Tree); 6] = [
+    type Shape = (&'static str, fn() -> Tree);
+    let shapes: [Shape; 6] = [
         ("200 ports of 8", || ports_of_functions(200, 8, 16 * MIB)),
         ("200 ports of 1", || ports_of_functions(200, 1, 16 * MIB)),
         ("20 ports of 8", || ports_of_functions(20, 8, 16 * MIB)),

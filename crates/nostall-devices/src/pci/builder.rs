@@ -33,7 +33,7 @@ pub struct FunctionBuilder {
     express: Option<PortType>,
     capabilities: Vec<Capability>,
     extended: Vec<ExtendedCapability>,
-    volatile: Option<(Range<usize>, Box<dyn Volatile>)>,
+    volatile: Vec<(Range<usize>, Box<dyn Volatile>)>,
 }
 
 /// What a function is for (PCI Code and ID Assignment 1.11, 1).
@@ -110,8 +110,8 @@ pub enum BuildError {
     /// This kind of port needs the other header: see [`Function::endpoint`] and
     /// [`Function::bridge`].
     Header(PortType),
-    /// A volatile range is empty, or leaves the space (256 bytes, without the PCI
-    /// Express capability).
+    /// A volatile range is empty, overlaps another, or leaves the space (256 bytes, without the
+    /// PCI Express capability).
     Volatile,
 }
 
@@ -143,7 +143,7 @@ impl FunctionBuilder {
             express: None,
             capabilities: Vec::new(),
             extended: Vec::new(),
-            volatile: None,
+            volatile: Vec::new(),
         }
     }
 
@@ -219,12 +219,12 @@ impl FunctionBuilder {
     /// Registers that no memory can stand for, and the device that answers for
     /// them. The shadow never shows the function's page then: every access traps.
     ///
-    /// There is one such range, that of the last call. Where it holds other
-    /// registers too, the device leaves them as they are stored.
+    /// Several ranges must be apart. Where one holds other registers too, its device leaves
+    /// them as they are stored.
     #[must_use]
     pub fn volatile(mut self, registers: Range<u16>, device: impl Volatile + 'static) -> Self {
         let range = usize::from(registers.start)..usize::from(registers.end);
-        self.volatile = Some((range, Box::new(device)));
+        self.volatile.push((range, Box::new(device)));
         self
     }
 
@@ -254,12 +254,8 @@ impl FunctionBuilder {
         let express = self.lay_capabilities(&mut space)?;
         let ari = self.lay_extended(&mut space)?;
         let end = if port.is_some() { SIZE } else { EXTENDED };
-        let range = self.volatile.as_ref().map(|(range, _)| range);
-        if range.is_some_and(|range| range.is_empty() || range.end > end) {
-            return Err(BuildError::Volatile);
-        }
         space.bytes[end..].fill(0xff);
-        Ok(Function {
+        let mut function = Function {
             after_reset: space.bytes.clone(),
             bytes: space.bytes,
             writable: space.writable,
@@ -268,8 +264,13 @@ impl FunctionBuilder {
             port,
             express,
             ari,
-            volatile: self.volatile,
-        })
+            bars: self.bars,
+            volatile: Vec::new(),
+        };
+        for (range, device) in self.volatile {
+            function.add_volatile(range, device)?;
+        }
+        Ok(function)
     }
 
     fn common(&self, space: &mut Space) {
@@ -563,7 +564,9 @@ impl fmt::Display for BuildError {
                 f.write_str("extended capabilities need the PCI Express one: call express()")
             }
             Self::Header(port) => write!(f, "{port:?} needs the other kind of header"),
-            Self::Volatile => f.write_str("volatile registers: give a range inside the space"),
+            Self::Volatile => {
+                f.write_str("volatile registers: give ranges inside the space that are apart")
+            }
         }
     }
 }

@@ -45,6 +45,7 @@ fuzz_target!(|bytes: &[u8]| {
             devices.push(device);
         }
     }
+    assert!(json::correct_ports(&mut devices).len() <= devices.len());
     for style in [Style::Plain, Style::Colour] {
         let (mut list, mut drawing) = (Vec::new(), Vec::new());
         for device in &devices {

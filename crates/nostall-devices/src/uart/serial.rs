@@ -59,6 +59,38 @@ impl Trigger for vmm_sys_util::eventfd::EventFd {
 /// and the transmitter is empty once more, and when input arrives.
 ///
 /// MCR's OUT2, which gates the line on a PC, does not gate the trigger.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::mpsc::{SendError, Sender, channel};
+///
+/// use nostall_devices::uart::{Line, Serial, Trigger, Uart};
+/// use nostall_io::HostClock;
+/// use nostall_uart::registers::{IER, RBR, THR, ier};
+///
+/// /// In a VMM: an `EventFd` that is registered with KVM (feature `vm-device`).
+/// struct Irq(Sender<()>);
+///
+/// impl Trigger for Irq {
+///     type E = SendError<()>;
+///     fn trigger(&self) -> Result<(), Self::E> {
+///         self.0.send(())
+///     }
+/// }
+///
+/// let (irq, injected) = channel();
+/// let uart = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
+/// let mut serial = Serial::new(uart, Irq(irq));
+/// serial.write(THR, b'x')?; // the guest's accesses
+/// serial.write(IER, ier::RECEIVED_DATA)?;
+/// assert!(injected.try_recv().is_err());
+/// assert_eq!(serial.receive(b"y")?, 1); // the user types
+/// assert!(injected.try_recv().is_ok());
+/// assert_eq!(serial.read(RBR), b'y');
+/// assert_eq!(serial.uart_mut().sink_mut(), b"x");
+/// # Ok::<(), SendError<()>>(())
+/// ```
 #[derive(Debug)]
 pub struct Serial<T: Trigger, C, W> {
     uart: Uart<C, W>,

@@ -59,7 +59,7 @@ pub struct Assigned {
     pub last_bus: u8,
     /// BARs that have a place.
     pub placed: u32,
-    /// BARs that have none, each of which was reported.
+    /// BARs that have none, each of which was reported, by itself or with its function.
     pub left: u32,
     /// Slots that the BARs of the functions met would take: more than were lent if a function was
     /// left out for want of them. What is below a bridge that was left out is not counted.

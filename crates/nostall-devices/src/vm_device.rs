@@ -39,7 +39,7 @@ impl<H: FnMut(&mut HostBridge, Written)> PciHost<H> {
         &mut self.bridge
     }
 
-    fn tell(&mut self, written: Option<Written>) {
+    fn call(&mut self, written: Option<Written>) {
         if let Some(written) = written {
             (self.hook)(&mut self.bridge, written);
         }
@@ -62,7 +62,7 @@ impl<H: FnMut(&mut HostBridge, Written)> MutDevicePio for PciHost<H> {
 
     fn pio_write(&mut self, base: PioAddress, offset: PioAddressOffset, data: &[u8]) {
         let written = self.bridge.port_write(pci_port(base, offset), data);
-        self.tell(written);
+        self.call(written);
     }
 }
 
@@ -74,7 +74,7 @@ impl<H: FnMut(&mut HostBridge, Written)> MutDeviceMmio for PciHost<H> {
 
     fn mmio_write(&mut self, _: MmioAddress, offset: MmioAddressOffset, data: &[u8]) {
         let written = self.bridge.ecam_write(offset, data);
-        self.tell(written);
+        self.call(written);
     }
 }
 

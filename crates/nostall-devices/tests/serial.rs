@@ -16,7 +16,7 @@ use vm_device::MutDevicePio;
 use vm_device::bus::PioAddress;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-/// What a VMM does with a serial port, whichever it is.
+/// A VMM's uses of a serial port, of either crate.
 trait Port {
     fn write(&mut self, offset: u8, value: u8);
     fn read(&mut self, offset: u8) -> u8;
@@ -87,8 +87,8 @@ enum Step {
     Input(&'static [u8]),
 }
 
-/// A guest's driver: it looks for the port, sets it up, prints by polling and by interrupts, and
-/// takes what was typed.
+/// A guest's driver: it probes the port, sets it up, prints by polling and by interrupts, and
+/// takes input.
 const SCRIPT: &[Step] = {
     use Step::*;
     &[
@@ -145,7 +145,7 @@ const SCRIPT: &[Step] = {
         Read(RBR),
         Read(RBR),
         Read(LSR),
-        // Looks at itself.
+        // Loopback.
         Write(IER, 0),
         Write(MCR, mcr::LOOP | mcr::RTS),
         Read(MSR),
@@ -196,7 +196,7 @@ fn one_script_of_a_guest_runs_alike_over_vm_superios_serial_and_ours() {
     );
 }
 
-/// Counts, and fails if it is told to.
+/// Counts, and fails on request.
 #[derive(Debug, Default)]
 struct Counter {
     calls: RefCell<u32>,

@@ -110,7 +110,7 @@ impl OneBus {
     }
 }
 
-/// What leads to a bus: a link of PCI Express has one device, number 0 (PCI Express Base,
+/// The way to a bus: a link of PCI Express has one device, number 0 (PCI Express Base,
 /// 7.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
@@ -134,8 +134,8 @@ impl Link {
         }
     }
 
-    /// Returns what the bus `secondary` is, which `bridge` leads to from a bus that is `self`;
-    /// and what is wrong with the bridge's type or capabilities.
+    /// Returns the link to the bus `secondary`, to which `bridge` leads from a bus with this link;
+    /// and faults of the bridge's type and capabilities.
     pub(crate) fn below<A: ConfigAccess + ?Sized>(
         self,
         access: &A,
@@ -171,7 +171,7 @@ impl Link {
     }
 }
 
-/// What leads to each bus, as two bits.
+/// The way to each bus, as two bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Links {
     links: ByteSet,

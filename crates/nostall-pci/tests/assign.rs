@@ -546,7 +546,7 @@ fn functions_whose_bars_find_no_slot_are_reported_and_silent_and_the_rest_gets_p
     }
 }
 
-/// Accesses that `assign` may take: what the crate's README says.
+/// Accesses that `assign` may take, as the crate's README has them.
 fn most_accesses(tree: &Tree, buses: u64) -> u64 {
     let functions = tree.functions.borrow();
     let bridges = functions

@@ -500,6 +500,9 @@ fn a_virtual_function_is_called_what_linux_calls_it() {
     let sysfs = Sysfs::open(root.path()).unwrap();
     // Its link to switch does not answer, as it seems.
     assert_eq!(Function::read(&sysfs, vf), Ok(None));
+    // As a function that a list names, it is found.
+    let listed = Function::read_listed(&sysfs, vf).unwrap().unwrap();
+    assert_eq!((listed.vendor, listed.class.base()), (0xffff, 0x02));
     std::os::unix::fs::symlink("../0000:00:01.0", folder.join("physfn")).unwrap();
     assert_eq!(sysfs.read32(vf, 0), Ok(0x10ca_8086));
     assert_eq!(sysfs.read16(vf, 2), Ok(0x10ca));

@@ -331,7 +331,8 @@ fn a_switch_port_that_misreports_its_type_hides_nothing_and_is_reported() {
           port: taken for an upstream port"
         ]
     );
-    // Away from it: in a switch no port looks to the root. Its device answers once, not 32 times.
+    // Away from it: inside a switch no port leads to the root. Its device answers once, not 32
+    // times.
     let (found, faults) = scan(&switch(UPSTREAM, UPSTREAM));
     assert_eq!(found, all);
     let expected = [0, 1].map(|device| ScanFault::Port {

@@ -422,7 +422,7 @@ fn what_is_wrong_with_a_device_is_said_beside_it() {
     assert_eq!(tree.lines().count(), 5, "{tree}");
 }
 
-/// A type that a scan corrects: it would hide what is below.
+/// A type that a scan corrects: it would hide the functions below.
 #[test]
 fn a_switch_port_that_misreports_its_type_is_shown_as_what_it_is_and_the_claim_is_said() {
     let port = |buses: &str, kind: u8| {

@@ -37,7 +37,7 @@ pub struct Function {
 /// Where a BAR is, as the guest has set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarPlace {
-    /// What the function was built with.
+    /// The BAR that the function was built with.
     pub bar: Bar,
     /// The first address. While a guest asks for the size, all ones above that.
     pub address: u64,

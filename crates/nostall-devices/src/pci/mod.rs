@@ -115,7 +115,7 @@
 //! Memory cannot stand for a register whose read has an effect, or that changes
 //! without a write. [`FunctionBuilder::volatile`] names such ranges, and for each the
 //! [`Volatile`] device that answers for it; their function's page then traps. For the
-//! registers of a capability, [`Function::capabilities`] tells where they are, and
+//! registers of a capability, [`Function::capabilities`] returns where they are, and
 //! [`Function::with_volatile`] adds the range. A
 //! register that changes now and then (an error bit, a link's state) needs none of
 //! that: [`HostBridge::store`] it, and let the shadow follow.

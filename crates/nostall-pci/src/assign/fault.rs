@@ -1,14 +1,14 @@
-//! What can go wrong while addresses are given out.
+//! Faults that are found while addresses are given out.
 
 use core::fmt;
 
 use crate::{AccessError, Address, Bar, BarFault, BarKind, ScanFault};
 
-/// What got nothing, or was wrong on the way.
+/// A part of the machine that got nothing, or a fault on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AssignFault {
-    /// No bus number is left for what is below this bridge, or it cannot be reached.
+    /// No bus number is left for the bus below this bridge, or that bus cannot be reached.
     /// Nothing below it can be used.
     NoBus(Address),
     /// No slot was left for the BARs of this function: lend [`assign`](super::assign()) more. It has no place,
@@ -38,7 +38,7 @@ pub enum AssignFault {
         /// Why not.
         error: AccessError,
     },
-    /// What a scan would tell.
+    /// A fault that a scan would report.
     Scan(ScanFault),
 }
 

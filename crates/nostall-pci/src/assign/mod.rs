@@ -20,7 +20,7 @@ use crate::byte_set::ByteSet;
 use crate::one_bus::Links;
 use crate::{AccessError, Address, ConfigAccess};
 
-/// What a root bus has to give. A range that is empty is not there.
+/// Bus numbers and addresses that a root bus has to give. An empty range is not there.
 ///
 /// The addresses are those on the bus. Where the processors see them elsewhere (a device
 /// tree says so), that is the caller's to reckon.
@@ -51,7 +51,7 @@ pub enum Decoding {
     On,
 }
 
-/// What was given out.
+/// Counts of all that was given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Assigned {
@@ -62,7 +62,7 @@ pub struct Assigned {
     /// BARs that have none, each of which was reported, by itself or with its function.
     pub left: u32,
     /// Slots that the BARs of the functions met would take: more than were lent if a function was
-    /// left out for want of them. What is below a bridge that was left out is not counted.
+    /// left out for want of them. Functions below a bridge that was left out are not counted.
     pub slots: u32,
 }
 
@@ -74,11 +74,11 @@ pub struct Assigned {
 /// function's decoding of that space off. A host bridge is left as it is, its BARs too.
 /// ROMs get addresses but are not enabled. Nothing gets the address 0.
 ///
-/// Nobody may use a device meanwhile: its decoding is off and its place changes.
+/// No driver may use a device meanwhile: its decoding is off and its place changes.
 ///
-/// `slots` is scratch memory, one [`Slot`] for each BAR and ROM; what it holds is of no
-/// matter. A function whose BARs find no slot is reported ([`AssignFault::NoSlot`]) and stays
-/// silent, and what is below it gets nothing. [`Assigned::slots`] counts how many it takes.
+/// `slots` is scratch memory, one [`Slot`] for each BAR and ROM; its contents do not matter. A
+/// function whose BARs find no slot is reported ([`AssignFault::NoSlot`]) and stays
+/// silent, and nothing below it gets a place. [`Assigned::slots`] counts how many it takes.
 ///
 /// However short address space is, accesses are at most linear in functions and BARs: 32 a bus,
 /// 16 a function, 4 for each BAR register (7 of an endpoint, 3 of a bridge), 48 more a bridge,
@@ -107,7 +107,7 @@ pub fn assign<A: ConfigAccess + ?Sized>(
         decoding,
         links: Links::default(),
         passes: [ByteSet::default(); SPACES],
-        above: [NOBODY; 256],
+        above: [NO_BRIDGE; 256],
         first_below: [0; 256],
         next_beside: [0; 256],
         root,
@@ -145,7 +145,7 @@ const SPACES: usize = 3;
 const GRANULES: [u8; SPACES] = [12, 20, 20];
 
 /// No bridge can be there: no bus is below the last one.
-const NOBODY: (u8, u8) = (0xff, 0xff);
+const NO_BRIDGE: (u8, u8) = (0xff, 0xff);
 
 const FOUR_GIB: u64 = 1 << 32;
 

@@ -1,6 +1,6 @@
 //! Numbering buses, and a first and only look at each function.
 
-use super::{AssignFault, IO, MEMORY, NOBODY, PREFETCHABLE, SPACES, Slot, Work};
+use super::{AssignFault, IO, MEMORY, NO_BRIDGE, PREFETCHABLE, SPACES, Slot, Work};
 use crate::ari::Ari;
 use crate::bar::{Layout, bars_left, clear, fill};
 use crate::bridge::{self, Window};
@@ -18,7 +18,7 @@ pub(super) struct Unnumbered {
 impl Default for Unnumbered {
     fn default() -> Self {
         Self {
-            list: [NOBODY; 256],
+            list: [NO_BRIDGE; 256],
             len: 0,
         }
     }

@@ -6,7 +6,7 @@ use super::slot::{NO_PLACE, NOWHERE};
 use super::{AssignFault, GRANULES, IO, MEMORY, PREFETCHABLE, SPACES, Slot, Work};
 use crate::{BarKind, ConfigAccess};
 
-/// What each bus needs of each space, and what it got; in granules.
+/// Size, alignment and start of the window to each bus, in each space; in granules.
 pub(super) struct Windows {
     pub(super) sizes: [[u32; SPACES]; 256],
     /// As powers of two, in bytes.

@@ -168,7 +168,7 @@ impl Fake {
 #[derive(Default)]
 pub struct Tree {
     pub functions: RefCell<Vec<Node>>,
-    /// What is on the root bus, and then what is below each function.
+    /// Functions on the root bus, and then those below each function.
     below: RefCell<Vec<Vec<usize>>>,
     /// Accesses that two bridges on one bus would pass on. The first got them here; on a
     /// machine it may be the other, or both.

@@ -60,13 +60,13 @@ JSON: an object has schema (1), source (kind: sysfs or dump; name), devices. A
 device has address, vendor and device (four hex digits), class (six: base,
 sub-class, interface), revision, their names (null if unknown), header
 (endpoint, bridge, cardbus, unknown), multi_function, interrupt (null, or pin,
-line), subsystem (null, or vendor, device and their names), port (its part in
-PCI Express, such as root-port, or null), buses (null, or primary, secondary,
-subordinate: two hex digits), windows (kind: io, memory, prefetchable; first,
-last), bars (register, kind: io, memory, prefetchable, rom; bits, address,
-size: null or bytes), capabilities (id, extended, name: null if unknown,
-register, version: null if not extended) and problems, a list of what is wrong
-with it or could not be read.
+line), subsystem (null, or vendor, device and their names), port (null, or its
+part in PCI Express, such as root-port; corrected if it cannot be), buses (null,
+or primary, secondary, subordinate: two hex digits), windows (kind: io, memory,
+prefetchable; first, last), bars (register, kind: io, memory, prefetchable, rom;
+bits, address, size: null or bytes), capabilities (id, extended, name: null if
+unknown, register, version: null if not extended) and problems, a list of what
+is wrong with it or could not be read.
 
 Exit status: 0 if there was a device to list, 1 if not.";
 

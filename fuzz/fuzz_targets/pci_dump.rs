@@ -37,7 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
         for register in registers {
             dump.read8(*address, register).unwrap();
         }
-        if let Ok(Some(function)) = Function::read(&dump, *address) {
+        if let Ok(Some(function)) = Function::read_listed(&dump, *address) {
             let device = Device::read(&dump, &function, None, &names);
             // A word each at least; problems: one of each list and BAR, and a few more.
             assert!(device.capabilities.len() <= (256 - 0x40) / 4 + (4096 - 256) / 4);
@@ -45,6 +45,7 @@ fuzz_target!(|bytes: &[u8]| {
             devices.push(device);
         }
     }
+    assert!(json::correct_ports(&mut devices).len() <= devices.len());
     for style in [Style::Plain, Style::Colour] {
         let (mut list, mut drawing) = (Vec::new(), Vec::new());
         for device in &devices {

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_pci::{
-    AccessError, Address, Capabilities, ConfigAccess, Decoding, ExtendedCapabilities, Function,
-    Ranges, Scan, Width, assign, bars, bars_as_set,
+    AccessError, Address, AssignFault, Capabilities, ConfigAccess, Decoding, ExtendedCapabilities,
+    Function, Ranges, Scan, Slot, Width, assign, bars, bars_as_set,
 };
 
 #[derive(Arbitrary, Debug)]
@@ -19,6 +19,8 @@ struct Input {
     /// After so many accesses all devices are gone.
     vanish: Option<u16>,
     last_bus: u8,
+    /// For which there is scratch memory.
+    slots: u16,
     io: (u16, u16),
     memory: (u32, u32),
     prefetchable: (u64, u64),
@@ -165,16 +167,21 @@ fuzz_target!(|input: Input| {
         memory: range((input.memory.0.into(), input.memory.1.into())),
         prefetchable: range(input.prefetchable),
     };
-    let run = || {
+    let mut slots = vec![Slot::EMPTY; usize::from(input.slots) % 512];
+    let mut run = || {
         let before = space.accesses.get();
         let mut left = 0;
-        let done = assign(&space, 0, &ranges, Decoding::On, |fault| {
-            left += 1;
+        let done = assign(&space, 0, &ranges, Decoding::On, &mut slots, |fault| {
+            // One that stands for all BARs of a function, and those that stand for one.
+            left += match fault {
+                AssignFault::NoSlot(_) => 7,
+                _ => 1,
+            };
             drop(fault.to_string());
         });
-        // Each bus is walked to number it, to size it and to place it; the BARs of what is
-        // there are read for each alignment, twice; and a little is written.
-        let most = 3 * whole + functions * 4 * (2 * (1 + 64) * 7 + 64);
+        // Each bus is walked once, each bridge is looked at once more; BARs are filled, read,
+        // cleared and placed; and a little is written.
+        let most = 3 * whole + functions * 4 * (4 * 7 + 48);
         assert!(space.accesses.get() - before <= most);
         (done, left)
     };

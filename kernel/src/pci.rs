@@ -63,7 +63,7 @@ impl Windows {
     }
 
     /// Segment 0, and others that there is an ECAM window for.
-    fn segments(&self) -> Vec<u16, { MOST + 1 }> {
+    fn segments(&self) -> Vec<u32, { MOST + 1 }> {
         let mut segments = Vec::new();
         let others = self.ecam.iter().map(|(segment, _)| segment.number);
         for number in [0].into_iter().chain(others) {
@@ -96,7 +96,7 @@ pub struct Methods<'a> {
     /// As a slice of one it is reached by the very code that ECAM is.
     ram: Window<'a>,
     /// That there are functions in, as far as is known.
-    segments: Vec<u16, { MOST + 1 }>,
+    segments: Vec<u32, { MOST + 1 }>,
 }
 
 impl<'w> Methods<'w> {

@@ -1,137 +1,140 @@
 //! rust-vmm's device manager hands accesses to these models.
 //!
-//! A model in an `Arc<Mutex<..>>` can be registered with vm-device's `IoManager`.
-//! One access of the guest is one call: its data has 1, 2, 4 or (MMIO) 8 bytes. A
-//! string instruction, which some hypervisors deliver in one piece, must be taken
+//! A [`PciHost`], a [`Serial`] or a [`MmioUart`] in an `Arc<Mutex<..>>` can be registered with
+//! vm-device's `IoManager`. One access of the guest is one call: its data has 1, 2, 4 or (MMIO) 8
+//! bytes. A string instruction, which some hypervisors deliver in one piece, must be taken
 //! apart first.
+//!
+//! vm-device's accesses return nothing. Effects of a write reach the VMM in other ways: through
+//! the hook of a [`PciHost`], and through the [`Trigger`] of a [`Serial`].
 
+use std::fmt;
 use std::io::Write;
 
 use nostall_io::Clock;
 use vm_device::bus::{MmioAddress, MmioAddressOffset, PioAddress, PioAddressOffset};
 use vm_device::{MutDeviceMmio, MutDevicePio};
 
-use crate::pci::HostBridge;
-use crate::uart::Uart;
+use crate::pci::{HostBridge, Written};
+use crate::uart::{Serial, Stride, Trigger};
 
-/// The ports 0xcf8 to 0xcff. A PC's reset control at 0xcf9 lies in between:
-/// register one range for each if you have one, from 0xcf8 on for this.
-impl MutDevicePio for HostBridge {
-    fn pio_read(&mut self, base: PioAddress, offset: PioAddressOffset, data: &mut [u8]) {
-        self.port_read(pci_port(base, offset), data);
+/// A host bridge, and a hook that is called after each write that reached a function.
+///
+/// The hook is where a VMM moves a device whose BAR has moved
+/// ([`Function::bar`](crate::pci::Function::bar)), and where it lets a
+/// [`Shadow`](crate::pci::Shadow) follow. The guest goes on when it returns.
+pub struct PciHost<H> {
+    bridge: HostBridge,
+    hook: H,
+}
+
+impl<H: FnMut(&mut HostBridge, Written)> PciHost<H> {
+    /// Puts `bridge` behind the bus.
+    pub const fn new(bridge: HostBridge, hook: H) -> Self {
+        Self { bridge, hook }
     }
 
-    fn pio_write(&mut self, base: PioAddress, offset: PioAddressOffset, data: &[u8]) {
-        self.port_write(pci_port(base, offset), data);
+    /// Returns the bridge. Changes that the VMM makes here do not call the hook.
+    pub const fn bridge_mut(&mut self) -> &mut HostBridge {
+        &mut self.bridge
+    }
+
+    fn call(&mut self, written: Option<Written>) {
+        if let Some(written) = written {
+            (self.hook)(&mut self.bridge, written);
+        }
     }
 }
 
-/// The ECAM window. A VMM with a [`Shadow`](crate::pci::Shadow) lets it follow
-/// after every write, these and those by ports.
-impl MutDeviceMmio for HostBridge {
+impl<H> fmt::Debug for PciHost<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut f = f.debug_struct("PciHost");
+        f.field("bridge", &self.bridge).finish_non_exhaustive()
+    }
+}
+
+/// The ports 0xcf8 to 0xcff. A PC's reset control at 0xcf9 lies in between:
+/// register one range for each if you have one, from 0xcf8 on for this.
+impl<H: FnMut(&mut HostBridge, Written)> MutDevicePio for PciHost<H> {
+    fn pio_read(&mut self, base: PioAddress, offset: PioAddressOffset, data: &mut [u8]) {
+        self.bridge.port_read(pci_port(base, offset), data);
+    }
+
+    fn pio_write(&mut self, base: PioAddress, offset: PioAddressOffset, data: &[u8]) {
+        let written = self.bridge.port_write(pci_port(base, offset), data);
+        self.call(written);
+    }
+}
+
+/// The ECAM window.
+impl<H: FnMut(&mut HostBridge, Written)> MutDeviceMmio for PciHost<H> {
     fn mmio_read(&mut self, _: MmioAddress, offset: MmioAddressOffset, data: &mut [u8]) {
-        self.ecam_read(offset, data);
+        self.bridge.ecam_read(offset, data);
     }
 
     fn mmio_write(&mut self, _: MmioAddress, offset: MmioAddressOffset, data: &[u8]) {
-        self.ecam_write(offset, data);
+        let written = self.bridge.ecam_write(offset, data);
+        self.call(written);
     }
 }
 
 /// Ports, one register each. A wider access is one to each of several registers,
 /// as on a PC's bus.
-impl<C: Clock, W: Write> MutDevicePio for Uart<C, W> {
+impl<T: Trigger, C: Clock, W: Write> MutDevicePio for Serial<T, C, W> {
     fn pio_read(&mut self, _: PioAddress, offset: PioAddressOffset, data: &mut [u8]) {
-        read_bytes(self, offset.into(), data);
+        if !matches!(data.len(), 1 | 2 | 4) {
+            return data.fill(0xff);
+        }
+        Stride::BYTES.read(offset.into(), data, |register| self.read(register).into());
     }
 
     fn pio_write(&mut self, _: PioAddress, offset: PioAddressOffset, data: &[u8]) {
-        write_bytes(self, offset.into(), data);
+        if matches!(data.len(), 1 | 2 | 4) {
+            Stride::BYTES.write(offset.into(), data, |register, byte| {
+                self.write_keeping_error(register, byte);
+            });
+        }
     }
 }
 
-/// A serial port's registers in memory, so many bytes apart.
+/// A serial port's registers in memory, a [`Stride`] apart.
 ///
-/// With a stride of 1 it is accessed as by ports. Else one access is one of a
-/// register, of any width up to the stride, at its first byte; the upper bytes
-/// read 0 and are ignored, except of the DesignWare's registers, which are words.
-/// Elsewhere there is nothing: all ones.
+/// Accesses have 1, 2, 4 or 8 bytes; others read all ones and write nothing.
 #[derive(Debug)]
-pub struct MmioUart<C, W> {
-    uart: Uart<C, W>,
+pub struct MmioUart<T: Trigger, C, W> {
+    serial: Serial<T, C, W>,
     stride: Stride,
 }
 
-/// How far apart registers lie: `reg-shift` as a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stride(u64);
+impl<T: Trigger, C: Clock, W: Write> MmioUart<T, C, W> {
+    /// Places `serial` in memory.
+    pub const fn new(serial: Serial<T, C, W>, stride: Stride) -> Self {
+        Self { serial, stride }
+    }
 
-impl Stride {
-    /// Side by side.
-    pub const BYTES: Self = Self(1);
-    /// Four bytes apart, as in most chips.
-    pub const WORDS: Self = Self(4);
-    /// A page each, so that a VMM can map one without the others.
-    pub const PAGES: Self = Self(4096);
-
-    /// `None` if it is no power of two.
-    pub const fn new(bytes: u64) -> Option<Self> {
-        if bytes.is_power_of_two() {
-            Some(Self(bytes))
-        } else {
-            None
-        }
+    /// Returns the port.
+    pub const fn serial_mut(&mut self) -> &mut Serial<T, C, W> {
+        &mut self.serial
     }
 }
 
-impl<C: Clock, W: Write> MmioUart<C, W> {
-    /// That port, in memory.
-    pub const fn new(uart: Uart<C, W>, stride: Stride) -> Self {
-        Self { uart, stride }
-    }
-
-    /// The port.
-    pub const fn uart_mut(&mut self) -> &mut Uart<C, W> {
-        &mut self.uart
-    }
-
-    /// Which register an access is to.
-    fn register(&self, offset: u64, length: usize) -> Option<usize> {
-        let fits = length as u64 <= self.stride.0 && matches!(length, 1 | 2 | 4);
-        let register = usize::try_from(offset / self.stride.0).ok()?;
-        (fits && offset.is_multiple_of(self.stride.0)).then_some(register)
-    }
-
-    fn is_of_words(&self) -> bool {
-        self.uart.chip().model() == nostall_uart::Model::DesignWare
-    }
-}
-
-impl<C: Clock, W: Write> MutDeviceMmio for MmioUart<C, W> {
+impl<T: Trigger, C: Clock, W: Write> MutDeviceMmio for MmioUart<T, C, W> {
     fn mmio_read(&mut self, _: MmioAddress, offset: MmioAddressOffset, data: &mut [u8]) {
-        if self.stride == Stride::BYTES {
-            let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-            return read_bytes(&mut self.uart, offset, data);
+        if !matches!(data.len(), 1 | 2 | 4 | 8) {
+            return data.fill(0xff);
         }
-        data.fill(0xff);
-        let Some(register) = self.register(offset, data.len()) else {
-            return;
-        };
-        let value = if self.is_of_words() {
-            self.uart.read32(register)
-        } else {
-            self.uart.read(register).into()
-        };
-        data.copy_from_slice(&value.to_le_bytes()[..data.len()]);
+        let (serial, stride) = (&mut self.serial, self.stride);
+        stride.read(offset, data, |register| match stride {
+            Stride::BYTES => serial.read(register).into(),
+            _ => serial.read_word(register),
+        });
     }
 
     fn mmio_write(&mut self, _: MmioAddress, offset: MmioAddressOffset, data: &[u8]) {
-        if self.stride == Stride::BYTES {
-            let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-            return write_bytes(&mut self.uart, offset, data);
-        }
-        if let Some(register) = self.register(offset, data.len()) {
-            self.uart.write(register, data[0]);
+        if matches!(data.len(), 1 | 2 | 4 | 8) {
+            self.stride.write(offset, data, |register, byte| {
+                self.serial.write_keeping_error(register, byte);
+            });
         }
     }
 }
@@ -141,23 +144,4 @@ fn pci_port(base: PioAddress, offset: PioAddressOffset) -> u16 {
     const INDEX: u16 = 0xcf8;
     let port = base.0.wrapping_add(offset);
     port.wrapping_sub(INDEX)
-}
-
-fn read_bytes<C: Clock, W: Write>(uart: &mut Uart<C, W>, offset: usize, data: &mut [u8]) {
-    if !matches!(data.len(), 1 | 2 | 4) {
-        data.fill(0xff);
-        return;
-    }
-    for (n, byte) in data.iter_mut().enumerate() {
-        *byte = uart.read(offset.saturating_add(n));
-    }
-}
-
-fn write_bytes<C: Clock, W: Write>(uart: &mut Uart<C, W>, offset: usize, data: &[u8]) {
-    if !matches!(data.len(), 1 | 2 | 4) {
-        return;
-    }
-    for (n, &byte) in data.iter().enumerate() {
-        uart.write(offset.saturating_add(n), byte);
-    }
 }

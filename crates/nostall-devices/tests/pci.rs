@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 
 use nostall_devices::pci::{
-    Address, Bar, BuildError, Capability, Class, ExtendedCapability, Function, FunctionBuilder,
-    FunctionId, HostBridge, IoWindow, Pin, PortType, Prefetch, PrefetchableWindow, Topology,
-    TopologyError, Volatile, Windows,
+    Address, Bar, BarPlace, BuildError, Capability, Class, Decoding, ExtendedCapability, Function,
+    FunctionBuilder, FunctionId, HostBridge, IoWindow, Pin, PortType, Prefetch, PrefetchableWindow,
+    Run, Shadow, Topology, TopologyError, Volatile, Windows,
 };
 
 const ACCELERATOR: Class = Class::new(0x12, 0, 0);
@@ -133,12 +133,33 @@ fn a_bar_that_cannot_be_is_refused() {
         .bar(0, Bar::Memory64(16, Prefetch::No))
         .bar(1, memory(16));
     assert_eq!(overlap.build().map(drop), Err(BuildError::BarNumber(1)));
-    let of_bridge = Function::bridge(1, 1).bar(2, memory(16));
+    let of_bridge = Function::bridge(0x1af4, 1).bar(2, memory(16));
     assert_eq!(of_bridge.build().map(drop), Err(BuildError::BarNumber(2)));
     assert_eq!(
         endpoint().rom(0x400).build().map(drop),
         Err(BuildError::Size)
     );
+}
+
+#[test]
+fn a_vendor_that_reads_as_an_absent_or_unready_function_is_refused() {
+    for vendor in [0x0000, 0x0001, 0xffff] {
+        let endpoint = Function::endpoint(vendor, 0x10f5, ACCELERATOR).build();
+        assert_eq!(endpoint.map(drop), Err(BuildError::Vendor(vendor)));
+        let bridge = Function::bridge(vendor, 0x10f5).build();
+        assert_eq!(bridge.map(drop), Err(BuildError::Vendor(vendor)));
+    }
+    assert_eq!(
+        BuildError::Vendor(0xffff).to_string(),
+        "vendor 0xffff: a driver takes the function for absent or not ready; give another number"
+    );
+    for vendor in [0x0002, 0x1af4, 0xfffe] {
+        assert!(
+            Function::endpoint(vendor, 0xffff, ACCELERATOR)
+                .build()
+                .is_ok()
+        );
+    }
 }
 
 #[test]
@@ -150,7 +171,7 @@ fn a_command_has_only_the_bits_that_do_something() {
         command(endpoint().bar(0, Bar::Memory32(16, Prefetch::No))),
         0x0546
     );
-    assert_eq!(command(Function::bridge(1, 1)), 0x0547);
+    assert_eq!(command(Function::bridge(0x1af4, 1)), 0x0547);
 }
 
 #[test]
@@ -502,7 +523,7 @@ fn a_conventional_bus_does_not_pass_on_extended_registers() {
 
 #[test]
 fn a_bridge_has_the_windows_it_was_given() {
-    let bridge = |windows| with(Function::bridge(1, 1).windows(windows));
+    let bridge = |windows| with(Function::bridge(0x1af4, 1).windows(windows));
     let sizes = |bridge: &mut HostBridge| {
         [0x1c, 0x20, 0x24, 0x28, 0x2c, 0x30].map(|register| sized(bridge, at(0, 0, 0), register))
     };
@@ -599,6 +620,153 @@ fn a_volatile_register_is_the_devices_to_answer() {
     assert_eq!(outside.build().map(drop), Err(BuildError::Volatile));
     let nowhere = endpoint().volatile(0x80..0x80, Mailbox::default());
     assert_eq!(nowhere.build().map(drop), Err(BuildError::Volatile));
+}
+
+#[test]
+fn several_ranges_of_a_function_may_be_volatile_if_they_are_apart() {
+    let mailbox = Mailbox::default;
+    let two = || {
+        endpoint()
+            .volatile(0x80..0x82, mailbox())
+            .volatile(0x90..0x94, mailbox())
+    };
+    assert!(two().build().is_ok());
+    for range in [0x7f..0x81, 0x81..0x91, 0x93..0x94, 0x80..0x82] {
+        let overlapping = two().volatile(range.clone(), mailbox()).build();
+        assert_eq!(overlapping.map(drop), Err(BuildError::Volatile));
+        let built = two().build().unwrap().with_volatile(range, mailbox());
+        assert_eq!(built.map(drop), Err(BuildError::Volatile));
+    }
+    // Each has a device of its own, also for an access that touches both.
+    let marked = endpoint()
+        .volatile(0x80..0x82, Mark(0x80, 1))
+        .volatile(0x82..0x84, Mark(0x82, 2));
+    let mut bridge = with(marked);
+    assert_eq!(read32(&mut bridge, at(0, 0, 0), 0x80), 0x0202_0101);
+    let mut shadow = Shadow::new(&bridge, 0..=0);
+    let traps = |run: &Run| run.offset != 0;
+    shadow.follow(&bridge);
+    assert!(
+        shadow.runs().all(|run| traps(&run)),
+        "no page of it is mapped"
+    );
+}
+
+/// Two registers that read as this.
+#[derive(Debug)]
+struct Mark(u16, u8);
+
+impl Volatile for Mark {
+    fn read(&mut self, register: u16, data: &mut [u8]) {
+        for (at, byte) in (register..).zip(data) {
+            if (self.0..self.0 + 2).contains(&at) {
+                *byte = self.1;
+            }
+        }
+    }
+
+    fn write(&mut self, _: u16, _: &[u8]) {}
+}
+
+#[test]
+fn a_function_tells_where_its_capabilities_landed() {
+    let function = express()
+        .capability(Capability::msi())
+        .capability(Capability::vendor(b"first"))
+        .capability(Capability::vendor(b"second"))
+        .extended_capability(ExtendedCapability::serial_number(7))
+        .extended_capability(ExtendedCapability::ari())
+        .build()
+        .unwrap();
+    let landed: Vec<_> = function.capabilities().collect();
+    let extended: Vec<_> = function.extended_capabilities().collect();
+    let ids: Vec<_> = landed.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids, [0x10, 0x05, 0x09, 0x09]);
+    assert_eq!(extended, [(0x0003, 0x100), (0x000e, 0x10c)]);
+    for ((id, register), word) in landed.iter().zip([None, None, Some(b"fi"), Some(b"se")]) {
+        assert_eq!(function.stored(*register), [*id]);
+        if let Some(word) = word {
+            assert_eq!(function.stored(register + 3), *word);
+        }
+    }
+    // Where the guest finds them.
+    let mut bridge = HostBridge::new(0..=0);
+    bridge.add(0, 0, function).unwrap();
+    assert_eq!(
+        find_capability(&mut bridge, at(0, 0, 0), 0x05),
+        Some(landed[1].1)
+    );
+    // A capability's register that memory cannot stand for.
+    let function = endpoint()
+        .capability(Capability::vendor(b"mail"))
+        .build()
+        .unwrap();
+    let (_, vendor) = function.capabilities().next().unwrap();
+    let function = function.with_volatile(vendor + 4..vendor + 6, Mailbox::default());
+    assert!(function.is_ok());
+    let bare = endpoint().build().unwrap();
+    assert_eq!(
+        (
+            bare.capabilities().count(),
+            bare.extended_capabilities().count()
+        ),
+        (0, 0)
+    );
+}
+
+#[test]
+fn a_function_tells_where_each_bar_is_and_whether_it_is_decoded() {
+    let bars: [(usize, Bar, u64, u64); 3] = [
+        (
+            0,
+            Bar::Memory32(0x1000, Prefetch::No),
+            0xc000_1000,
+            0xc000_1fff,
+        ),
+        (1, Bar::Io(0x20), 0xe020, 0xe03f),
+        (
+            2,
+            Bar::Memory64(0x10_0000, Prefetch::Yes),
+            0x12_3450_0000,
+            0x12_345f_ffff,
+        ),
+    ];
+    let builder = bars
+        .iter()
+        .fold(endpoint(), |all, (n, bar, ..)| all.bar(*n, *bar));
+    let mut bridge = with(builder);
+    let address = at(0, 0, 0);
+    let id = bridge.at(address).unwrap();
+    for (number, _, first, last) in bars {
+        // A guest may write the bits below the size; they are not kept.
+        write32(&mut bridge, address, 0x10 + 4 * number as u16, last as u32);
+        if number == 2 {
+            write32(&mut bridge, address, 0x1c, (first >> 32) as u32);
+        }
+    }
+    for (enabled, io, memory) in [
+        (0, Decoding::Off, Decoding::Off),
+        (1, Decoding::On, Decoding::Off),
+        (2, Decoding::Off, Decoding::On),
+        (3, Decoding::On, Decoding::On),
+    ] {
+        write32(&mut bridge, address, 0x04, enabled);
+        let function = bridge.function(id).unwrap();
+        for (number, bar, address, _) in bars {
+            let decoding = if number == 1 { io } else { memory };
+            let place = BarPlace {
+                bar,
+                address,
+                decoding,
+            };
+            assert_eq!(function.bar(number), Some(place));
+        }
+        // The upper half of the third, and one that there is not.
+        assert_eq!(
+            [3, 4, usize::MAX].map(|number| function.bar(number)),
+            [None; 3]
+        );
+    }
 }
 
 #[test]

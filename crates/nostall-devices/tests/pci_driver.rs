@@ -4,7 +4,7 @@ use nostall_devices::pci::{Address, Function, Topology, VirtualBus};
 use nostall_io::Processor;
 use nostall_pci::{
     AssignFault, Bars, Capabilities, ConfigAccess, Decoding, Ecam, ExtendedCapabilities, Ports,
-    Ranges, Scan, assign, bars_as_set,
+    Ranges, Scan, Slot, assign, bars_as_set,
 };
 
 /// This CPU, without interrupts.
@@ -30,9 +30,14 @@ fn ranges() -> Ranges {
 
 fn set_up(access: &impl ConfigAccess) {
     let mut faults: Vec<AssignFault> = Vec::new();
-    let done = assign(access, 0, &ranges(), Decoding::On, |fault| {
-        faults.push(fault)
-    });
+    let done = assign(
+        access,
+        0,
+        &ranges(),
+        Decoding::On,
+        &mut [Slot::EMPTY; 64],
+        |fault| faults.push(fault),
+    );
     assert!(faults.is_empty(), "{faults:?}");
     let done = done.unwrap();
     assert_eq!((done.last_bus, done.left), (6, 0));

@@ -3,11 +3,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use nostall_devices::pci::{Shadow, Topology};
-use nostall_devices::uart::{Chip, Line, Uart};
-use nostall_devices::vm_device::{MmioUart, Stride};
+use nostall_devices::pci::{
+    Address, Bar, BarPlace, Decoding, HostBridge, Prefetch, Shadow, Topology, Written,
+};
+use nostall_devices::uart::{BESIDE, Chip, Line, LineStatus, Serial, Stride, Uart};
+use nostall_devices::vm_device::{MmioUart, PciHost};
 use nostall_io::HostClock;
 use nostall_uart::registers::{DW_UCV, LCR, LSR, SCR, THR, lsr};
+use vm_device::MutDeviceMmio;
 use vm_device::bus::{MmioAddress, MmioRange, PioAddress, PioRange};
 use vm_device::device_manager::{IoManager, MmioManager, PioManager};
 
@@ -32,7 +35,7 @@ fn a_host_bridge_answers_by_ports_and_ecam() {
     let ecam = MmioRange::new(MmioAddress(ECAM), bridge.ecam_size()).unwrap();
     let mut shadow = Shadow::new(&bridge, 0..=7);
     shadow.follow(&bridge);
-    let bridge = Arc::new(Mutex::new(bridge));
+    let bridge = Arc::new(Mutex::new(PciHost::new(bridge, |_, _| {})));
     let mut manager = IoManager::new();
     let port = |first, size| PioRange::new(PioAddress(first), size).unwrap();
     // The index and the data port as two ranges: something else may want 0xcf9.
@@ -52,7 +55,7 @@ fn a_host_bridge_answers_by_ports_and_ecam() {
     manager
         .mmio_write(MmioAddress(ECAM | 8 << 12 | 0x10), &[0xff; 4])
         .unwrap();
-    assert_eq!(shadow.follow(&bridge.lock().unwrap()).len(), 1);
+    assert_eq!(shadow.follow(bridge.lock().unwrap().bridge_mut()).len(), 1);
     let mut bar = [0; 4];
     shadow.copy(8 << 12 | 0x10, &mut bar);
     assert_eq!(bar, mmio_read(&manager, ECAM | 8 << 12 | 0x10));
@@ -60,9 +63,62 @@ fn a_host_bridge_answers_by_ports_and_ecam() {
 }
 
 #[test]
+fn a_vmm_learns_by_its_hook_that_a_bar_has_moved_and_is_decoded() {
+    const FUNCTION: u64 = 8 << 12;
+    let bridge = Topology::new(0..=7).unwrap().bridge;
+    let accelerator = bridge.at(Address::new(0, 1, 0).unwrap()).unwrap();
+    let size = bridge.ecam_size();
+    let mut shadow = Shadow::new(&bridge, 0..=7);
+    shadow.follow(&bridge);
+    let told: Arc<Mutex<Vec<_>>> = Arc::default();
+    let seen = told.clone();
+    let host = PciHost::new(bridge, move |bridge: &mut HostBridge, written: Written| {
+        let function = bridge.function(written.function).unwrap();
+        let changes = shadow.follow(bridge).len();
+        seen.lock()
+            .unwrap()
+            .push((written, function.bar(0), changes));
+    });
+    let host = Arc::new(Mutex::new(host));
+    let mut manager = IoManager::new();
+    let ecam = MmioRange::new(MmioAddress(ECAM), size).unwrap();
+    manager.register_mmio(ecam, host.clone()).unwrap();
+    let ports = PioRange::new(PioAddress(0xcf8), 8).unwrap();
+    manager.register_pio(ports, host).unwrap();
+
+    let place = |address, decoding| BarPlace {
+        bar: Bar::Memory32(0x1000, Prefetch::No),
+        address,
+        decoding,
+    };
+    let written = |register, length| Written {
+        function: accelerator,
+        register,
+        length,
+    };
+    // By memory the address, by ports the bit that has it decoded.
+    let bar = MmioAddress(ECAM | FUNCTION | 0x10);
+    manager
+        .mmio_write(bar, &0xc000_0000u32.to_le_bytes())
+        .unwrap();
+    let select = 0x8000_0804u32.to_le_bytes();
+    manager.pio_write(PioAddress(0xcf8), &select).unwrap();
+    manager.pio_write(PioAddress(0xcfc), &[2, 0]).unwrap();
+    // No function is there.
+    manager
+        .mmio_write(MmioAddress(ECAM | 31 << 15), &[0; 4])
+        .unwrap();
+    let expected = [
+        (written(0x10, 4), Some(place(0xc000_0000, Decoding::Off)), 1),
+        (written(0x04, 2), Some(place(0xc000_0000, Decoding::On)), 1),
+    ];
+    assert_eq!(*told.lock().unwrap(), expected);
+}
+
+#[test]
 fn a_serial_port_answers_by_ports() {
     let uart = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
-    let uart = Arc::new(Mutex::new(uart));
+    let uart = Arc::new(Mutex::new(Serial::new(uart, ())));
     let mut manager = IoManager::new();
     let range = PioRange::new(PioAddress(COM1), 8).unwrap();
     manager.register_pio(range, uart.clone()).unwrap();
@@ -76,7 +132,7 @@ fn a_serial_port_answers_by_ports() {
     // Three bytes are none of a guest's accesses.
     assert_eq!(pio_read(&manager, COM1), [0xff; 3]);
     manager.pio_write(PioAddress(COM1), b"abc").unwrap();
-    assert_eq!(uart.lock().unwrap().sink_mut(), b"x");
+    assert_eq!(uart.lock().unwrap().uart_mut().sink_mut(), b"x");
 }
 
 #[test]
@@ -84,7 +140,7 @@ fn a_serial_port_in_memory_has_its_registers_a_stride_apart() {
     for bytes in [1, 4, 4096] {
         let stride = Stride::new(bytes).unwrap();
         let uart = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
-        let uart = Arc::new(Mutex::new(MmioUart::new(uart, stride)));
+        let uart = Arc::new(Mutex::new(MmioUart::new(Serial::new(uart, ()), stride)));
         let mut manager = IoManager::new();
         let range = MmioRange::new(MmioAddress(ECAM), 8 * bytes).unwrap();
         manager.register_mmio(range, uart.clone()).unwrap();
@@ -95,21 +151,44 @@ fn a_serial_port_in_memory_has_its_registers_a_stride_apart() {
         assert_eq!(mmio_read::<1>(&manager, at(LSR))[0] & lsr::TEMT, lsr::TEMT);
         if stride != Stride::BYTES {
             assert_eq!(mmio_read(&manager, at(SCR)), [0x5a, 0, 0, 0]);
-            assert_eq!(
-                mmio_read(&manager, at(SCR) + 1),
-                [0xff],
-                "between registers"
-            );
+            assert_eq!(mmio_read(&manager, at(SCR) + 1), [0], "between registers");
             manager.mmio_write(MmioAddress(at(SCR) + 1), &[1]).unwrap();
             manager
                 .mmio_write(MmioAddress(at(THR)), &[b'y', 0, 0, 0])
                 .unwrap();
-            assert_eq!(uart.lock().unwrap().uart_mut().sink_mut(), b"xy");
+            assert_eq!(
+                uart.lock().unwrap().serial_mut().uart_mut().sink_mut(),
+                b"xy"
+            );
         }
         assert_eq!(mmio_read(&manager, at(SCR)), [0x5a]);
     }
     assert_eq!(Stride::new(3), None);
     assert_eq!(Stride::new(4), Some(Stride::WORDS));
+}
+
+/// As a VMM maps the line status register's page: reads of it are the memory's.
+#[test]
+fn a_mapped_page_answers_every_read_as_a_trapped_one_does() {
+    let mut model = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
+    let LineStatus::Memory(value) = model.offer().line_status else {
+        panic!("not offered");
+    };
+    let mut page = [BESIDE; 4096];
+    page[0] = value;
+    let mut trapped = MmioUart::new(Serial::new(model, ()), Stride::PAGES);
+    let start = LSR as u64 * 4096;
+    for offset in 0..4096 {
+        for length in [1, 2, 4, 8] {
+            let Some(mapped) = page.get(offset..offset + length) else {
+                continue; // a hypervisor splits it at the page's end
+            };
+            let mut data = [0xaa; 8];
+            let data = &mut data[..length];
+            trapped.mmio_read(MmioAddress(0), start + offset as u64, data);
+            assert_eq!(data, mapped, "{length} bytes at {offset}");
+        }
+    }
 }
 
 #[test]
@@ -122,7 +201,10 @@ fn a_designware_in_memory_is_of_words() {
     );
     let mut manager = IoManager::new();
     let range = MmioRange::new(MmioAddress(ECAM), 0x100).unwrap();
-    let uart = Arc::new(Mutex::new(MmioUart::new(uart, Stride::WORDS)));
+    let uart = Arc::new(Mutex::new(MmioUart::new(
+        Serial::new(uart, ()),
+        Stride::WORDS,
+    )));
     manager.register_mmio(range, uart).unwrap();
     let version = mmio_read(&manager, ECAM + DW_UCV as u64 * 4);
     assert_eq!(u32::from_le_bytes(version), u32::from_be_bytes(*b"300*"));

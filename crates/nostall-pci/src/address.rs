@@ -10,7 +10,7 @@ use core::str::FromStr;
 /// scanned, and are written as Linux writes them: `0000:00:1f.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    segment: u16,
+    segment: u32,
     bus: u8,
     devfn: u8,
 }
@@ -27,7 +27,7 @@ impl Address {
 
     /// The function whose device and function number are `devfn`: `device * 8 + function`,
     /// or a function number of 0 to 255 where there is ARI.
-    pub const fn from_devfn(segment: u16, bus: u8, devfn: u8) -> Self {
+    pub const fn from_devfn(segment: u32, bus: u8, devfn: u8) -> Self {
         Self {
             segment,
             bus,
@@ -35,13 +35,16 @@ impl Address {
         }
     }
 
-    /// The same place in another segment (ACPI's segment group, Linux's domain).
-    pub const fn in_segment(self, segment: u16) -> Self {
+    /// Returns the same place in another segment (ACPI's segment group, Linux's domain).
+    ///
+    /// Firmware numbers segments with 16 bits. Linux numbers those that its drivers add from
+    /// 0x10000 on.
+    pub const fn in_segment(self, segment: u32) -> Self {
         Self { segment, ..self }
     }
 
     /// The segment.
-    pub const fn segment(self) -> u16 {
+    pub const fn segment(self) -> u32 {
         self.segment
     }
 
@@ -97,19 +100,19 @@ impl FromStr for Address {
 
     /// Reads what Linux and lspci write, with and without the segment.
     fn from_str(text: &str) -> Result<Self, BadAddress> {
-        let hex = |text: &str, longest: usize| -> Result<u16, BadAddress> {
+        let hex = |text: &str, longest: usize| -> Result<u32, BadAddress> {
             let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
             if text.len() > longest || !digits {
                 return Err(BadAddress);
             }
-            u16::from_str_radix(text, 16).map_err(|_| BadAddress)
+            u32::from_str_radix(text, 16).map_err(|_| BadAddress)
         };
         let (rest, function) = text.rsplit_once('.').ok_or(BadAddress)?;
         let (rest, device) = rest.rsplit_once(':').ok_or(BadAddress)?;
         let (segment, bus) = rest.rsplit_once(':').unwrap_or(("0", rest));
         let small = |text| hex(text, 2).map(|number| number as u8);
         let address = Self::new(small(bus)?, small(device)?, small(function)?);
-        Ok(address.ok_or(BadAddress)?.in_segment(hex(segment, 4)?))
+        Ok(address.ok_or(BadAddress)?.in_segment(hex(segment, 8)?))
     }
 }
 
@@ -122,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_address_is_read_as_it_is_written(segment: u16, bus: u8, devfn: u8) {
+        fn an_address_is_read_as_it_is_written(segment: u32, bus: u8, devfn: u8) {
             let address = Address::from_devfn(segment, bus, devfn);
             prop_assert_eq!(address.to_string().parse(), Ok(address));
             let short = address.in_segment(0);
@@ -146,7 +149,7 @@ mod tests {
             "00:00.8",
             "0:0",
             "00.0",
-            "10000:00:00.0",
+            "100000000:00:00.0",
             "00:00:+0.0",
             "000:00.0",
         ] {

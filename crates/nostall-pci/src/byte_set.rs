@@ -9,18 +9,8 @@ impl ByteSet {
         self.0[usize::from(number >> 5)] |= 1 << (number & 31);
     }
 
-    pub(crate) fn remove(&mut self, number: u8) {
-        self.0[usize::from(number >> 5)] &= !(1 << (number & 31));
-    }
-
     pub(crate) fn contains(&self, number: u8) -> bool {
         self.0[usize::from(number >> 5)] & (1 << (number & 31)) != 0
-    }
-
-    /// All, in ascending order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u8> + use<> {
-        let mut rest = *self;
-        core::iter::from_fn(move || rest.pop_lowest())
     }
 
     /// Takes out the lowest.

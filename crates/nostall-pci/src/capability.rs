@@ -162,6 +162,8 @@ pub struct ExtendedCapability {
 impl ExtendedCapability {
     /// The ID of Alternative Routing-ID Interpretation.
     pub const ARI: u16 = 0x000e;
+    /// The ID of Single Root I/O Virtualization.
+    pub const SR_IOV: u16 = 0x0010;
 
     /// A short word for it, which stays the same; `None` for an ID that is not assigned.
     pub const fn name(&self) -> Option<&'static str> {
@@ -392,6 +394,23 @@ pub enum PortType {
     Unknown(u8),
 }
 
+impl fmt::Display for PortType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Endpoint => "an endpoint",
+            Self::LegacyEndpoint => "a legacy endpoint",
+            Self::RootPort => "a root port",
+            Self::UpstreamPort => "an upstream port",
+            Self::DownstreamPort => "a downstream port",
+            Self::ToPci => "a bridge to PCI",
+            Self::FromPci => "a bridge from PCI",
+            Self::RootComplexEndpoint => "a root complex endpoint",
+            Self::EventCollector => "an event collector",
+            Self::Unknown(number) => return write!(f, "of the unknown type {number}"),
+        })
+    }
+}
+
 impl PortType {
     const fn of(number: u8) -> Self {
         match number {
@@ -408,9 +427,49 @@ impl PortType {
         }
     }
 
+    /// Returns why a port on a bus that a port of type `above` leads to cannot be of this type;
+    /// `None` if it can.
+    ///
+    /// Some switches misreport theirs. A downstream port cannot be on a link, and an upstream
+    /// port cannot be inside a switch: each is taken for the other, as by Linux (its
+    /// `set_pcie_port_type`). Types that Linux lets stand, stand.
+    pub const fn wrong_below(self, above: Self) -> Option<WrongPort> {
+        let is = match (self, above) {
+            (Self::DownstreamPort, above) if above.leads_to_a_link() => Self::UpstreamPort,
+            (Self::UpstreamPort, Self::UpstreamPort) => Self::DownstreamPort,
+            _ => return None,
+        };
+        Some(WrongPort { says: self, is })
+    }
+
     /// Whether the bus below is a link: with one device on it, whose number is 0
     /// (PCI Express Base, 7.3.1).
     pub const fn leads_to_a_link(self) -> bool {
         matches!(self, Self::RootPort | Self::DownstreamPort | Self::FromPci)
     }
 }
+
+/// A type that a port cannot have where it is: [`PortType::wrong_below`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongPort {
+    /// The type in its register.
+    pub says: PortType,
+    /// The type that it is taken for.
+    pub is: PortType,
+}
+
+impl fmt::Display for WrongPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { says, is } = self;
+        let above = match is {
+            PortType::UpstreamPort => "a downstream or root port",
+            _ => "an upstream port",
+        };
+        write!(
+            f,
+            "says that it is {says}, which cannot be below {above}: taken for {is}"
+        )
+    }
+}
+
+impl core::error::Error for WrongPort {}

@@ -168,8 +168,8 @@ impl<'a> Path<'a> {
             }
         };
         let number = match node.property("linux,pci-domain") {
-            None => u16::try_from(n).ok()?,
-            Some(domain) => u16::try_from(domain.value_as::<u32>().ok()?).ok()?,
+            None => u32::try_from(n).ok()?,
+            Some(domain) => domain.value_as::<u32>().ok()?,
         };
         let segment = Segment {
             number,

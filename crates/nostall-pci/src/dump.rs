@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead};
+use std::mem;
 use std::vec::Vec;
 
 use crate::access::{AccessError, ConfigAccess, REGISTERS, Width};
 use crate::recorded;
-use crate::{Address, BadAddress};
+use crate::registers::{SR_IOV_FIRST_VF, SR_IOV_VF_DEVICE, SR_IOV_VF_STRIDE, SR_IOV_VFS};
+use crate::{Address, ExtendedCapabilities, ExtendedCapability, Function};
 
 /// Bytes of text that are read at most: a machine of a thousand functions, all of whose
 /// registers are shown, takes 14 MB.
@@ -24,11 +26,18 @@ const LINE: u16 = 16;
 /// passed over. Registers can only be read; a function that the dump does not have reads
 /// all ones; one that it has reads [`AccessError::NotRecorded`] where it has no register.
 ///
+/// Vendor and device of a virtual function read all ones from itself (PCI Express Base,
+/// 9.3.4.1.1). They are then read from the numbers in its first line (`lspci -nn`, `-n`), or
+/// from its physical function's capability. Without either they stay all ones, and
+/// [`Function::read_listed`] still finds the function.
+///
 /// Memory is a few times that of the text, and of that there are at most [`LONGEST`] bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
     functions: Vec<Address>,
     lines: BTreeMap<(Address, u16), Registers>,
+    /// Vendor and device as the functions' own lines or their physical functions give them.
+    told: BTreeMap<Address, [u8; 4]>,
     oddities: Oddities,
 }
 
@@ -48,9 +57,6 @@ pub struct Oddities {
     pub cut_lines: usize,
     /// Functions that come again: the last one counts.
     pub repeated: usize,
-    /// Functions in segments that need more than 16 bits, as Linux numbers those that its
-    /// drivers make up: they are left out.
-    pub beyond_segments: usize,
     /// Lines of registers of no function, or with numbers that no function has: they are
     /// left out.
     pub stray_lines: usize,
@@ -96,6 +102,42 @@ impl Dump {
     fn has(&self, address: Address) -> bool {
         self.functions.binary_search(&address).is_ok()
     }
+
+    fn is_virtual(&self, address: Address) -> bool {
+        (0..4).all(|register| self.byte(address, register) == Some(0xff))
+    }
+
+    /// Keeps the numbers of virtual functions alone, and adds those that no line has.
+    fn with_virtual_functions(mut self) -> Self {
+        let mut told = mem::take(&mut self.told);
+        told.retain(|address, _| self.is_virtual(*address));
+        let mut more = Vec::new();
+        for physical in &self.functions {
+            let Ok(Some(function)) = Function::read(&self, *physical) else {
+                continue;
+            };
+            let capabilities = ExtendedCapabilities::new(&self, &function);
+            let Some(at) = capabilities.find(ExtendedCapability::SR_IOV) else {
+                continue;
+            };
+            let field = |register| self.read16(*physical, at.register + register).unwrap_or(0);
+            let [vendor, device] = [function.vendor, field(SR_IOV_VF_DEVICE)].map(u16::to_le_bytes);
+            let ids = [vendor[0], vendor[1], device[0], device[1]];
+            let mut routing = u16::from_be_bytes([physical.bus(), physical.devfn()]);
+            routing = routing.wrapping_add(field(SR_IOV_FIRST_VF));
+            for _ in 0..field(SR_IOV_VFS) {
+                let [bus, devfn] = routing.to_be_bytes();
+                more.push((Address::from_devfn(physical.segment(), bus, devfn), ids));
+                routing = routing.wrapping_add(field(SR_IOV_VF_STRIDE));
+            }
+        }
+        more.retain(|(address, _)| self.is_virtual(*address));
+        for (address, ids) in more {
+            told.entry(address).or_insert(ids);
+        }
+        self.told = told;
+        self
+    }
 }
 
 impl ConfigAccess for Dump {
@@ -114,6 +156,8 @@ impl ConfigAccess for Dump {
                 .byte(address, register)
                 .ok_or(AccessError::NotRecorded(register))?;
         }
+        let read = &mut bytes[..width.bytes().into()];
+        recorded::put_virtual_id(register, read, || self.told.get(&address).copied());
         Ok(u32::from_le_bytes(bytes))
     }
 
@@ -144,17 +188,15 @@ impl Reader {
         };
         if let Some(offset) = offset(word) {
             self.registers(offset, rest);
-        } else if let Ok(address) = address(word) {
-            self.function(address);
+        } else if let Ok(address) = str::from_utf8(word).unwrap_or_default().parse() {
+            self.function(address, numbers(rest));
         }
     }
 
-    fn function(&mut self, address: Option<Address>) {
-        self.current = address;
-        let Some(address) = address else {
-            self.dump.oddities.beyond_segments += 1;
-            return;
-        };
+    fn function(&mut self, address: Address, numbers: Option<[u8; 4]>) {
+        self.current = Some(address);
+        self.dump.told.remove(&address);
+        self.dump.told.extend(numbers.map(|ids| (address, ids)));
         if self.named.insert(address, false).is_some() {
             self.dump.oddities.repeated += 1;
             let lines = self.dump.lines.range((address, 0)..=(address, u16::MAX));
@@ -193,10 +235,9 @@ impl Reader {
         self.dump.functions = with_registers.map(|(address, _)| *address).collect();
         self.dump.oddities.without_registers = self.named.len() - self.dump.functions.len();
         match (self.named.len(), self.dump.functions.len()) {
-            (0, _) if self.dump.oddities.beyond_segments > 0 => Err(BadDump::BeyondSegments),
             (0, _) => Err(BadDump::NotOne),
             (_, 0) => Err(BadDump::NoRegisters),
-            _ => Ok(self.dump),
+            _ => Ok(self.dump.with_virtual_functions()),
         }
     }
 }
@@ -224,22 +265,18 @@ fn hex(digits: &[u8]) -> Option<u16> {
     })
 }
 
-/// `00:1f.2` or `0000:00:1f.2`; `None` if the segment is beyond 16 bits.
-fn address(word: &[u8]) -> Result<Option<Address>, BadAddress> {
-    let text = str::from_utf8(word).map_err(|_| BadAddress)?;
-    if let Some((segment, rest)) = text.split_once(':')
-        && segment.len() > 4
-        && segment.len() <= 8
-        && segment.bytes().all(|digit| digit.is_ascii_hexdigit())
-        && rest.parse::<Address>().is_ok()
-    {
-        let significant = segment.trim_start_matches('0').len();
-        if significant > 4 {
-            return Ok(None);
-        }
-        return text[segment.len() - 4..].parse().map(Some);
-    }
-    text.parse().map(Some)
+/// Vendor and device in a function's first line: `[8086:10ca]` or `8086:10ca`, the last of them.
+fn numbers(line: &[u8]) -> Option<[u8; 4]> {
+    let words = line.rsplit(|byte| b" []".contains(byte));
+    words.filter_map(ids).next()
+}
+
+fn ids(word: &[u8]) -> Option<[u8; 4]> {
+    let &[a, b, c, d, b':', e, f, g, h] = word else {
+        return None;
+    };
+    let [vendor, device] = [hex(&[a, b, c, d])?, hex(&[e, f, g, h])?].map(u16::to_le_bytes);
+    Some([vendor[0], vendor[1], device[0], device[1]])
 }
 
 /// Why there is no [`Dump`].
@@ -252,8 +289,6 @@ pub enum BadDump {
     TooLong,
     /// No line begins with a function's address.
     NotOne,
-    /// All its functions are in segments that need more than 16 bits.
-    BeyondSegments,
     /// It names functions, but has no registers of them.
     NoRegisters,
 }
@@ -265,9 +300,6 @@ impl fmt::Display for BadDump {
             Self::TooLong => write!(f, "longer than {} MiB: no dump of lspci's", LONGEST >> 20),
             Self::NotOne => {
                 f.write_str("not a dump of lspci's: no line begins with an address such as 00:1f.2")
-            }
-            Self::BeyondSegments => {
-                f.write_str("all functions are in segments above ffff, which are not supported")
             }
             Self::NoRegisters => {
                 f.write_str("functions are named, but without registers: use lspci -xxxx")

@@ -19,7 +19,7 @@ pub const BUS: usize = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 pub struct Ecam<R> {
     window: R,
-    segment: u16,
+    segment: u32,
     first_bus: u8,
     last_bus: u8,
 }
@@ -29,7 +29,7 @@ impl<R: Registers> Ecam<R> {
     ///
     /// It must make each access at its own width, at the very byte that it is given
     /// (`MmioLayout::BYTES`, or `nostall_io::Accumulator`, which old AMD processors need).
-    pub fn new(window: R, segment: u16, buses: RangeInclusive<u8>) -> Self {
+    pub fn new(window: R, segment: u32, buses: RangeInclusive<u8>) -> Self {
         Self {
             window,
             segment,
@@ -39,7 +39,7 @@ impl<R: Registers> Ecam<R> {
     }
 
     /// The segment whose buses these are.
-    pub const fn segment(&self) -> u16 {
+    pub const fn segment(&self) -> u32 {
         self.segment
     }
 

@@ -47,6 +47,35 @@ impl Function {
         if !Self::is_there(id) {
             return Ok(None);
         }
+        Self::read_header(access, address, id).map(Some)
+    }
+
+    /// Reads the header of a function that a list names, such as a host's or a dump's.
+    ///
+    /// A virtual function is found even if its vendor and device read all ones (PCI Express
+    /// Base, 9.3.4.1.1). A scan must not do the same: virtual functions are found through the
+    /// capability of their physical function.
+    ///
+    /// # Errors
+    ///
+    /// [`Unread`]: there may be one, but its header is not known.
+    pub fn read_listed<A: ConfigAccess + ?Sized>(
+        access: &A,
+        address: Address,
+    ) -> Result<Option<Self>, Unread> {
+        let id = access.read32(address, VENDOR_ID)?;
+        let is_virtual = id == !0 && access.read32(address, REVISION_ID)? != !0;
+        if !is_virtual && !Self::is_there(id) {
+            return Ok(None);
+        }
+        Self::read_header(access, address, id).map(Some)
+    }
+
+    fn read_header<A: ConfigAccess + ?Sized>(
+        access: &A,
+        address: Address,
+        id: u32,
+    ) -> Result<Self, Unread> {
         // The rest of the word is all ones then (PCI Express Base, 2.3.2).
         if id as u16 == 0x0001 {
             return Err(Unread::NotReady);
@@ -62,7 +91,7 @@ impl Function {
             return Err(Unread::Vanished);
         }
         let [line, pin, ..] = interrupt.to_le_bytes();
-        Ok(Some(Self {
+        Ok(Self {
             address,
             vendor: id as u16,
             device: (id >> 16) as u16,
@@ -71,7 +100,7 @@ impl Function {
             header,
             multi_function: kind_byte & HEADER_MULTI_FUNCTION != 0,
             interrupt: Interrupt { line, pin },
-        }))
+        })
     }
 
     /// Whether this is the first word of a function.

@@ -30,7 +30,7 @@
 //! use nostall_devices::pci::{Topology, VirtualBus};
 //! use nostall_pci::{
 //!     Capabilities, Decoding, Ecam, Environment, Known, Policy, Ports, Ranges, Scan, Selector,
-//!     Signature, assign, bars,
+//!     Signature, Slot, assign, bars,
 //! };
 //! use spin::mutex::SpinMutex;
 //! # struct Cpu;
@@ -63,7 +63,8 @@
 //!     memory: 0xc000_0000..0xe000_0000,
 //!     prefetchable: 0x80_0000_0000..0x90_0000_0000,
 //! };
-//! let done = assign(&access, 0, &ranges, Decoding::Off, |fault| println!("{fault}"))?;
+//! let mut slots = [Slot::EMPTY; 64]; // scratch memory, one a BAR
+//! let done = assign(&access, 0, &ranges, Decoding::Off, &mut slots, |fault| println!("{fault}"))?;
 //! assert_eq!(done.left, 0);
 //!
 //! let mut cards = Vec::new();
@@ -134,11 +135,11 @@ mod windows;
 
 pub use access::{AccessError, ConfigAccess, REGISTERS, Width};
 pub use address::{Address, BadAddress};
-pub use assign::{AssignFault, Assigned, BadRanges, Decoding, Ranges, assign};
+pub use assign::{AssignFault, Assigned, BadRanges, Decoding, Ranges, Slot, assign};
 pub use bar::{Bar, BarFault, BarKind, Bars, bars, bars_as_set};
 pub use capability::{
     Capabilities, Capability, CapabilityFault, Express, ExtendedCapabilities, ExtendedCapability,
-    PortType,
+    PortType, WrongPort,
 };
 #[cfg(feature = "std")]
 pub use dump::Dump;

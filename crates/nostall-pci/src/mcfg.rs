@@ -19,8 +19,8 @@ const MOST: usize = 256;
 /// The buses of one segment, and where in memory their registers are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Its number.
-    pub number: u16,
+    /// Its number: 16 bits in an MCFG table, 32 in a device tree.
+    pub number: u32,
     /// Its buses, or some of them.
     pub buses: RangeInclusive<u8>,
     /// The physical address of the first of them.
@@ -167,7 +167,7 @@ fn segment(entry: &[u8]) -> Option<Segment> {
         && base.is_multiple_of(BUS as u64)
         && start.checked_add(len).is_some();
     possible.then_some(Segment {
-        number: u16::from_le_bytes([n0, n1]),
+        number: u16::from_le_bytes([n0, n1]).into(),
         buses: first..=last,
         start,
     })

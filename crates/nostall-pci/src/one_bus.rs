@@ -2,7 +2,7 @@
 
 use crate::ari::{self, Ari};
 use crate::byte_set::ByteSet;
-use crate::capability::{Capabilities, CapabilityFault, Express};
+use crate::capability::{Capabilities, Express, PortType};
 use crate::{Address, ConfigAccess, Function, ScanFault};
 
 /// A walk along one bus. At most 256 steps.
@@ -98,7 +98,7 @@ impl OneBus {
     }
 
     fn pass_device(&mut self, address: Address) {
-        if self.link == Link::None
+        if matches!(self.link, Link::None | Link::Switch)
             && let Some(devfn) = (address.devfn() | 7).checked_add(1)
         {
             self.go(address, devfn);
@@ -110,12 +110,14 @@ impl OneBus {
     }
 }
 
-/// Whether a bus is a link of PCI Express, which has one device, number 0 (PCI Express
-/// Base, 7.3.1).
+/// The way to a bus: a link of PCI Express has one device, number 0 (PCI Express Base,
+/// 7.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     /// It is a bus with 32 devices.
     None,
+    /// It is the same, inside a switch.
+    Switch,
     /// It is one.
     Plain,
     /// It is one, whose port passes all 256 function numbers on.
@@ -123,52 +125,74 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// What is below `bridge`, at the bus `secondary`; and why not more is known of it.
+    /// A port of the type that leads to such a bus, if the bus is of PCI Express.
+    const fn above(self) -> Option<PortType> {
+        match self {
+            Self::None => None,
+            Self::Switch => Some(PortType::UpstreamPort),
+            Self::Plain | Self::Forwarding => Some(PortType::DownstreamPort),
+        }
+    }
+
+    /// Returns the link to the bus `secondary`, to which `bridge` leads from a bus with this link;
+    /// and faults of the bridge's type and capabilities.
     pub(crate) fn below<A: ConfigAccess + ?Sized>(
+        self,
         access: &A,
         bridge: &Function,
         secondary: u8,
         ari: Ari,
-    ) -> (Self, Option<CapabilityFault>) {
+    ) -> (Self, [Option<ScanFault>; 2]) {
+        let address = bridge.address;
+        let fault = |why| Some(ScanFault::Capabilities { address, why });
         for capability in Capabilities::new(access, bridge) {
             let express = match capability {
                 Ok(capability) => Express::of(&capability),
-                Err(why) => return (Self::None, Some(why)),
+                Err(why) => return (Self::None, [fault(why), None]),
             };
             let Some(express) = express else { continue };
-            if !express.port.leads_to_a_link() {
-                return (Self::None, None);
+            let above = self.above();
+            let why = above.and_then(|above| express.port.wrong_below(above));
+            let wrong = why.map(|why| ScanFault::Port { address, why });
+            let is = why.map_or(express.port, |why| why.is);
+            if is == PortType::UpstreamPort {
+                return (Self::Switch, [wrong, None]);
+            }
+            if !is.leads_to_a_link() {
+                return (Self::None, [wrong, None]);
             }
             return match ari::forwarding(access, bridge, &express, secondary, ari) {
-                Ok(true) => (Self::Forwarding, None),
-                Ok(false) => (Self::Plain, None),
-                Err(why) => (Self::Plain, Some(why)),
+                Ok(true) => (Self::Forwarding, [wrong, None]),
+                Ok(false) => (Self::Plain, [wrong, None]),
+                Err(why) => (Self::Plain, [wrong, fault(why)]),
             };
         }
-        (Self::None, None)
+        (Self::None, [None; 2])
     }
 }
 
-/// Which buses are links.
+/// The way to each bus, as two bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Links {
     links: ByteSet,
-    forwarding: ByteSet,
+    /// Of links: those that forward; of other buses: those inside a switch.
+    special: ByteSet,
 }
 
 impl Links {
     pub(crate) fn note(&mut self, bus: u8, link: Link) {
-        if link != Link::None {
+        if matches!(link, Link::Plain | Link::Forwarding) {
             self.links.insert(bus);
         }
-        if link == Link::Forwarding {
-            self.forwarding.insert(bus);
+        if matches!(link, Link::Switch | Link::Forwarding) {
+            self.special.insert(bus);
         }
     }
 
     pub(crate) fn of(&self, bus: u8) -> Link {
-        match (self.links.contains(bus), self.forwarding.contains(bus)) {
-            (false, _) => Link::None,
+        match (self.links.contains(bus), self.special.contains(bus)) {
+            (false, false) => Link::None,
+            (false, true) => Link::Switch,
             (true, false) => Link::Plain,
             (true, true) => Link::Forwarding,
         }

@@ -1,5 +1,7 @@
 //! Configuration space for what is written on the crate `pci_types`.
 
+use core::num::TryFromIntError;
+
 use ::pci_types::{ConfigRegionAccess, PciAddress};
 
 use crate::{Address, ConfigAccess};
@@ -30,17 +32,20 @@ impl<A: ConfigAccess> ConfigRegionAccess for PciTypes<A> {
 /// An address of `pci_types` as one of ours.
 fn here(address: PciAddress) -> Address {
     let devfn = address.device() << 3 | address.function() & 7;
-    Address::from_devfn(address.segment(), address.bus(), devfn)
+    Address::from_devfn(address.segment().into(), address.bus(), devfn)
 }
 
-impl From<Address> for PciAddress {
-    fn from(address: Address) -> Self {
-        Self::new(
-            address.segment(),
+impl TryFrom<Address> for PciAddress {
+    type Error = TryFromIntError;
+
+    /// Fails for a segment above 16 bits, which `pci_types` cannot name.
+    fn try_from(address: Address) -> Result<Self, TryFromIntError> {
+        Ok(Self::new(
+            address.segment().try_into()?,
             address.bus(),
             address.device(),
             address.function(),
-        )
+        ))
     }
 }
 

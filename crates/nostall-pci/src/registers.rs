@@ -108,3 +108,12 @@ pub const EXPRESS_ARI_ENABLE: u16 = 1 << 5;
 /// Of the ARI extended capability: ARI Capability Register, 16 bits, whose upper half is the
 /// Next Function Number (PCIe 7.8.8.2).
 pub const ARI_CAPABILITY: u16 = 0x04;
+
+/// Of the SR-IOV extended capability: NumVFs, 16 bits (PCIe 9.3.3.7).
+pub const SR_IOV_VFS: u16 = 0x10;
+/// Of the SR-IOV extended capability: First VF Offset, 16 bits (PCIe 9.3.3.9).
+pub const SR_IOV_FIRST_VF: u16 = 0x14;
+/// Of the SR-IOV extended capability: VF Stride, 16 bits (PCIe 9.3.3.10).
+pub const SR_IOV_VF_STRIDE: u16 = 0x16;
+/// Of the SR-IOV extended capability: VF Device ID, 16 bits (PCIe 9.3.3.11).
+pub const SR_IOV_VF_DEVICE: u16 = 0x1a;

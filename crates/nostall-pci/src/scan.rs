@@ -5,8 +5,8 @@ use core::ops::RangeInclusive;
 
 use crate::ari::Ari;
 use crate::byte_set::ByteSet;
-use crate::one_bus::{Link, Links, OneBus};
-use crate::{Address, Buses, CapabilityFault, ConfigAccess, Function, Unread};
+use crate::one_bus::{Links, OneBus};
+use crate::{Address, Buses, CapabilityFault, ConfigAccess, Function, Unread, WrongPort};
 
 /// All functions of a segment, found by walking its buses.
 ///
@@ -17,7 +17,8 @@ use crate::{Address, Buses, CapabilityFault, ConfigAccess, Function, Unread};
 ///
 /// It asks a device for more functions only if function 0 says that there are any, and
 /// below a port of PCI Express it asks for device 0 only: a link has no other, and some
-/// devices answer for all 32. A present function takes five accesses, an absent one takes
+/// devices answer for all 32. A switch's port that misreports its type hides nothing: it is
+/// corrected as Linux does, and reported. A present function takes five accesses, an absent one takes
 /// one; a bridge's capabilities are read up to that of PCI Express. Nothing is written,
 /// unless [`enabling_ari`](Self::enabling_ari) asks for it.
 ///
@@ -26,7 +27,7 @@ use crate::{Address, Buses, CapabilityFault, ConfigAccess, Function, Unread};
 #[derive(Clone, Debug)]
 pub struct Scan<'a, A: ?Sized> {
     access: &'a A,
-    segment: u16,
+    segment: u32,
     ari: Ari,
     /// The bus it is on; `None` between two.
     place: Option<OneBus>,
@@ -37,7 +38,7 @@ pub struct Scan<'a, A: ?Sized> {
     owner: [u8; 256],
     /// For each bus found the last one that may be below it.
     last: [u8; 256],
-    faults: [Option<ScanFault>; 3],
+    faults: [Option<ScanFault>; 4],
 }
 
 impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
@@ -45,7 +46,7 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
     ///
     /// A machine with several root buses (host bridges) in a segment needs a scan for
     /// each; firmware tells which they are.
-    pub fn new(access: &'a A, segment: u16, buses: RangeInclusive<u8>) -> Self {
+    pub fn new(access: &'a A, segment: u32, buses: RangeInclusive<u8>) -> Self {
         let (root, last) = (*buses.start(), *buses.end());
         let mut pending = ByteSet::default();
         if !buses.is_empty() {
@@ -60,7 +61,7 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
             links: Links::default(),
             owner: [root; 256],
             last: [last; 256],
-            faults: [None; 3],
+            faults: [None; 4],
         }
     }
 
@@ -98,9 +99,10 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
             return;
         }
         self.pending.insert(buses.secondary);
-        let (link, why) = Link::below(self.access, bridge, buses.secondary, self.ari);
+        let on = self.links.of(address.bus());
+        let (link, wrong) = on.below(self.access, bridge, buses.secondary, self.ari);
         self.links.note(buses.secondary, link);
-        self.faults[2] = why.map(|why| ScanFault::Capabilities { address, why });
+        [self.faults[2], self.faults[3]] = wrong;
     }
 
     fn claim(&mut self, on: u8, buses: Buses) -> Result<(), BusFault> {
@@ -194,6 +196,14 @@ pub enum ScanFault {
         /// Why.
         why: CapabilityFault,
     },
+    /// A port says that it is of a type that it cannot be where it is. The scan has gone on as
+    /// below a port of the other type.
+    Port {
+        /// Where it is.
+        address: Address,
+        /// Both types.
+        why: WrongPort,
+    },
     /// A function with ARI names a next one that is not after it; the rest of its device
     /// was not looked for.
     NextFunction {
@@ -222,6 +232,7 @@ impl fmt::Display for ScanFault {
                 write!(f, "{address}: bus cannot be reached in this way")
             }
             Self::Capabilities { address, why } => write!(f, "{address}: {why}"),
+            Self::Port { address, why } => write!(f, "{address}: {why}"),
             Self::NextFunction { address, next } => write!(
                 f,
                 "{address}: names {next} as its next function, which is not after it"

@@ -81,8 +81,7 @@ impl Sysfs {
         &self.devices
     }
 
-    /// Entries that have no function's name: those in segments that need more than 16 bits
-    /// are among them.
+    /// Returns the number of entries that have no function's name.
     pub const fn strangers(&self) -> usize {
         self.strangers
     }
@@ -176,12 +175,10 @@ impl ConfigAccess for Sysfs {
         let mut bytes = [0; 4];
         let wanted = &mut bytes[..usize::from(width.bytes())];
         match file.read_exact_at(wanted, register.into()) {
-            Ok(()) if register < 4 && wanted.iter().all(|byte| *byte == 0xff) => {
-                let id = self.virtual_id(address).unwrap_or([0xff; 4]);
-                wanted.copy_from_slice(&id[register.into()..][..width.bytes().into()]);
+            Ok(()) => {
+                recorded::put_virtual_id(register, wanted, || self.virtual_id(address));
                 Ok(u32::from_le_bytes(bytes))
             }
-            Ok(()) => Ok(u32::from_le_bytes(bytes)),
             Err(error) => match error.kind() {
                 ErrorKind::UnexpectedEof => Err(AccessError::NotRecorded(register)),
                 // Linux's answer for a device that has vanished since the file was opened.

@@ -12,12 +12,12 @@ use crate::{Address, ConfigAccess};
 #[derive(Clone, Copy, Debug)]
 pub struct VirtioDrivers<A> {
     access: A,
-    segment: u16,
+    segment: u32,
 }
 
 impl<A: ConfigAccess> VirtioDrivers<A> {
     /// The functions of `segment`, by `access`.
-    pub const fn new(access: A, segment: u16) -> Self {
+    pub const fn new(access: A, segment: u32) -> Self {
         Self { access, segment }
     }
 

@@ -9,7 +9,7 @@ use common::{Fake, Tree, at, function};
 use nostall_pci::registers::*;
 use nostall_pci::{
     AccessError, Address, AssignFault, Assigned, BadRanges, Bar, BarKind, ConfigAccess, Decoding,
-    Function, Header, Ranges, Scan, Width, assign, bars,
+    Function, Header, PortType, Ranges, Scan, ScanFault, Slot, Width, assign, bars,
 };
 use proptest::prelude::*;
 
@@ -30,10 +30,15 @@ fn ranges() -> Ranges {
 
 fn run(tree: &Tree, ranges: &Ranges, decoding: Decoding) -> (Assigned, Vec<AssignFault>) {
     let mut faults = Vec::new();
-    let done = assign(&tree.ecam(), 0, ranges, decoding, |fault| {
+    let mut slots = slots();
+    let done = assign(&tree.ecam(), 0, ranges, decoding, &mut slots, |fault| {
         faults.push(fault)
     });
     (done.unwrap(), faults)
+}
+
+fn slots() -> Vec<Slot> {
+    vec![Slot::EMPTY; 8192]
 }
 
 /// A bridge as it is after reset.
@@ -88,6 +93,19 @@ fn buses_are_numbered_depth_first() {
     assert_eq!(buses, expected);
     // What shares a word with the numbers is left alone.
     assert_eq!(ecam.read8(at(0, 1, 0), 0x1b), Ok(0x40));
+}
+
+#[test]
+fn what_is_below_a_switch_port_that_misreports_its_type_gets_places() {
+    let tree = nested();
+    // The switch's port to the root says that it is one away from it.
+    tree.functions.borrow_mut()[4].fake.set32(0x40, 0x0062_0010);
+    let (done, faults) = run(&tree, &ranges(), Decoding::Off);
+    assert_eq!((done.last_bus, done.left), (5, 0));
+    let [AssignFault::Scan(ScanFault::Port { address, why })] = faults[..] else {
+        panic!("{faults:?}");
+    };
+    assert_eq!((address, why.is), (at(2, 0, 0), PortType::UpstreamPort));
 }
 
 #[test]
@@ -290,7 +308,7 @@ fn a_device_that_changes_its_answers_gets_no_place_that_was_meant_for_another() 
                 memory: range.clone(),
                 ..ranges()
             };
-            let placed = assign(&fickle, 0, &ranges, Decoding::On, |_| {}).unwrap();
+            let placed = assign(&fickle, 0, &ranges, Decoding::On, &mut slots(), |_| {}).unwrap();
             assert!(fickle.reads.get() > 0 && placed.placed + placed.left >= 5);
             // What it has by what it answers, or in truth: the place begins where it was
             // told, and no other's is there.
@@ -497,6 +515,116 @@ fn what_is_moved_to_memory_takes_no_room_that_others_need() {
 }
 
 #[test]
+fn functions_whose_bars_find_no_slot_are_reported_and_silent_and_the_rest_gets_places() {
+    let tree = nested();
+    let (whole, _) = run(&tree, &ranges(), Decoding::On);
+    assert_eq!((whole.placed, whole.slots), (17, 17));
+    for lent in 0..17 {
+        let tree = nested();
+        let mut slots = vec![Slot::EMPTY; lent];
+        let (mut silent, mut other) = (Vec::new(), 0);
+        let done = assign(
+            &tree.ecam(),
+            0,
+            &ranges(),
+            Decoding::On,
+            &mut slots,
+            |fault| match fault {
+                AssignFault::NoSlot(address) => silent.push(address),
+                _ => other += 1,
+            },
+        );
+        let done = done.unwrap();
+        assert!(!silent.is_empty() && other == 0, "{lent}");
+        assert!(done.placed as usize <= lent && done.slots > lent as u32);
+        let ecam = tree.ecam();
+        for address in silent {
+            assert_eq!(ecam.read16(address, COMMAND), Ok(0), "{lent} {address}");
+            assert_eq!(ecam.read32(address, BASE_ADDRESS + 4), Ok(0));
+        }
+        check(&tree, &ranges());
+    }
+}
+
+/// Accesses that `assign` may take, as the crate's README has them.
+fn most_accesses(tree: &Tree, buses: u64) -> u64 {
+    let functions = tree.functions.borrow();
+    let bridges = functions
+        .iter()
+        .filter(|node| node.fake.bytes[usize::from(HEADER_TYPE)] & 0x7f == 1)
+        .count() as u64;
+    let endpoints = functions.len() as u64 - bridges;
+    let registers = 7 * endpoints + 3 * bridges;
+    32 * buses + 16 * (endpoints + bridges) + 4 * registers + 48 * bridges
+}
+
+/// Ports on the root bus, eight to a device, each with a device of as many functions below, and
+/// each of those with two BARs: of memory, and of prefetchable memory.
+fn ports_of_functions(ports: u8, functions: u8, size: u64) -> Tree {
+    let tree = Tree::default();
+    for port in 0..ports {
+        let bridge = tree.put(None, port / 8, port % 8, fresh().express(4).multi());
+        for function in 0..functions {
+            let card = Fake::new(1, 0x02_0000).multi().bar(0, MEMORY, 0x1000);
+            let card = card.bar(2, WIDE | PREFETCHABLE, size);
+            tree.put(Some(bridge), 0, function, card);
+        }
+    }
+    tree
+}
+
+/// As many bridges one below the other, with a device on each bus.
+fn chain(bridges: u8, size: u64) -> Tree {
+    let tree = Tree::default();
+    let mut at = None;
+    for _ in 0..bridges {
+        tree.put(
+            at,
+            1,
+            0,
+            Fake::new(1, 0x02_0000).bar(0, WIDE | PREFETCHABLE, size),
+        );
+        at = Some(tree.put(at, 0, 0, fresh()));
+    }
+    tree
+}
+
+#[test]
+fn accesses_are_at_most_linear_in_functions_and_bars_however_short_address_space_is() {
+    const MIB: u64 = 1 << 20;
+    type Shape = (&'static str, fn() -> Tree);
+    let shapes: [Shape; 6] = [
+        ("200 ports of 8", || ports_of_functions(200, 8, 16 * MIB)),
+        ("200 ports of 1", || ports_of_functions(200, 1, 16 * MIB)),
+        ("20 ports of 8", || ports_of_functions(20, 8, 16 * MIB)),
+        ("one of 8", || ports_of_functions(1, 8, 16 * MIB)),
+        ("a chain of 60", || chain(60, 16 * MIB)),
+        ("a switch", nested),
+    ];
+    // Of memory and of prefetchable memory: plenty, short of the second, of both, of all.
+    let rooms = [(1024, 1 << 20), (1024, 256), (64, 64), (2, 1), (0, 0)];
+    for (name, tree) in shapes {
+        for (memory, prefetchable) in rooms {
+            let tree = tree();
+            let ranges = Ranges {
+                memory: 0x4000_0000..0x4000_0000 + memory * MIB,
+                prefetchable: 0x4_0000_0000..0x4_0000_0000 + prefetchable * MIB,
+                ..ranges()
+            };
+            let ecam = tree.ecam();
+            let done = assign(&ecam, 0, &ranges, Decoding::On, &mut slots(), |_| {}).unwrap();
+            let accesses = ecam.window().counts().bus_accesses();
+            let most = most_accesses(&tree, u64::from(done.last_bus) + 1);
+            println!("{name}, {memory} and {prefetchable} MiB: {accesses} of {most}");
+            assert!(
+                accesses <= most,
+                "{name}, {memory} and {prefetchable} MiB: {accesses} > {most}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_bar_that_cannot_be_placed_is_reported_and_its_function_silent() {
     let tree = Tree::default();
     let mut fake = nic();
@@ -565,7 +693,7 @@ fn ranges_that_cannot_be_are_refused_before_anything_is_touched() {
     let refused = |ranges| {
         let tree = nested();
         let ecam = tree.ecam();
-        let error = assign(&ecam, 0, &ranges, Decoding::On, |_| {}).unwrap_err();
+        let error = assign(&ecam, 0, &ranges, Decoding::On, &mut slots(), |_| {}).unwrap_err();
         assert_eq!(ecam.window().counts().bus_accesses(), 0);
         error
     };

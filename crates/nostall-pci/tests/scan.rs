@@ -6,7 +6,8 @@ use common::{Fake, Tree, at};
 use nostall_io::Counts;
 use nostall_pci::registers::*;
 use nostall_pci::{
-    BusFault, CapabilityFault, Class, Ecam, Header, Scan, ScanFault, Subsystem, Unread,
+    BusFault, CapabilityFault, Class, Ecam, Header, PortType, Scan, ScanFault, Subsystem, Unread,
+    WrongPort,
 };
 
 const ROOT_PORT: u32 = 4;
@@ -297,6 +298,54 @@ fn a_device_without_function_0_is_not_there() {
     let tree = Tree::default();
     tree.put(None, 1, 1, Fake::new(1, 0x02_0000).multi());
     assert_eq!(scan(&tree), (vec![], vec![]));
+}
+
+/// A root port, a switch with two ports, and a device below each. The switch's port to the root
+/// says that it is of type `up`, its others that they are of type `down`.
+fn switch(up: u32, down: u32) -> Tree {
+    let tree = Tree::default();
+    tree.put(None, 0, 0, Fake::host_bridge());
+    let port = tree.put(None, 1, 0, Fake::bridge(1, 0, 1, 4).express(ROOT_PORT));
+    let up = tree.put(Some(port), 0, 0, Fake::bridge(2, 1, 2, 4).express(up));
+    for (device, bus) in [(0, 3), (1, 4)] {
+        let down = Fake::bridge(3, 2, bus, bus).express(down);
+        let down = tree.put(Some(up), device, 0, down);
+        tree.put(Some(down), 0, 0, Fake::new(4, 0x02_0000).ghost());
+    }
+    tree
+}
+
+#[test]
+fn a_switch_port_that_misreports_its_type_hides_nothing_and_is_reported() {
+    let (all, none) = scan(&switch(UPSTREAM, DOWNSTREAM));
+    assert_eq!((all.len(), none), (7, vec![]));
+    let said =
+        |faults: Vec<ScanFault>| -> Vec<_> { faults.iter().map(ToString::to_string).collect() };
+    // Towards the root: a link cannot lead to a port that leads to another.
+    let (found, faults) = scan(&switch(DOWNSTREAM, DOWNSTREAM));
+    assert_eq!(found, all);
+    assert_eq!(
+        said(faults),
+        [
+            "0000:01:00.0: says that it is a downstream port, which cannot be below a downstream or root \
+          port: taken for an upstream port"
+        ]
+    );
+    // Away from it: inside a switch no port leads to the root. Its device answers once, not 32
+    // times.
+    let (found, faults) = scan(&switch(UPSTREAM, UPSTREAM));
+    assert_eq!(found, all);
+    let expected = [0, 1].map(|device| ScanFault::Port {
+        address: at(2, device, 0),
+        why: WrongPort {
+            says: PortType::UpstreamPort,
+            is: PortType::DownstreamPort,
+        },
+    });
+    assert_eq!(faults, expected);
+    // Both: a port is judged by the type that the one above it was taken for.
+    let (found, faults) = scan(&switch(DOWNSTREAM, UPSTREAM));
+    assert_eq!((found, faults.len()), (all, 3));
 }
 
 /// A port and a device of functions 0, 1, 8 and 255.

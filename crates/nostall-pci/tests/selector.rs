@@ -12,7 +12,7 @@ struct Way {
     function: Address,
     identity: u32,
     registers: u16,
-    segments: u16,
+    segments: u32,
     uses: Cell<u32>,
 }
 

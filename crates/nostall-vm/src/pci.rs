@@ -119,7 +119,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The segment.
-    pub segment: u16,
+    pub segment: u32,
     /// Its first and last bus.
     pub buses: (u8, u8),
     /// Its physical address.

@@ -211,7 +211,7 @@ mod tests {
             size: u64::MAX,
         };
         pci::Found {
-            segment: u16::MAX,
+            segment: u32::MAX,
             bus: u8::MAX,
             devfn: u8::MAX,
             vendor: u16::MAX,
@@ -253,7 +253,7 @@ mod tests {
                 why: text.clone(),
             },
             pci::Told::Window {
-                segment: u16::MAX,
+                segment: u32::MAX,
                 buses: (u8::MAX, u8::MAX),
                 start: u64::MAX,
                 doubt: Some(text.clone()),

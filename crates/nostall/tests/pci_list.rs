@@ -422,6 +422,51 @@ fn what_is_wrong_with_a_device_is_said_beside_it() {
     assert_eq!(tree.lines().count(), 5, "{tree}");
 }
 
+/// A type that a scan corrects: it would hide the functions below.
+#[test]
+fn a_switch_port_that_misreports_its_type_is_shown_as_what_it_is_and_the_claim_is_said() {
+    let port = |buses: &str, kind: u8| {
+        let bridge = BRIDGE
+            .replace("0c 00 07 00 00 00", "0c 00 07 00 10 00")
+            .replace("02 02 01 00 f0", buses)
+            .replace("30: 00 00 00 00 00", "30: 00 00 00 00 40");
+        format!("{bridge}40: 10 00 {kind:x}2 00 00 00 00 00 00 00 00 00 00 00 00 00\n")
+    };
+    let [root, up, down] = [
+        port("00 01 03 00 f0", 4),
+        port("01 02 03 00 f0", 6),
+        port("02 03 03 00 f0", 6),
+    ];
+    let files = Machine::new(&format!(
+        "00:01.0 root\n{root}\n01:00.0 up\n{up}\n02:00.0 down\n{down}\n"
+    ));
+    let claim = "says that it is a downstream port, which cannot be below a downstream or root \
+                 port: taken for an upstream port";
+    let document = json(files.dump(&["--json"]));
+    let ports = [0, 1, 2].map(|n| document["devices"][n]["port"].clone());
+    assert_eq!(ports, ["root-port", "upstream-port", "downstream-port"]);
+    let problems = [0, 1, 2].map(|n| document["devices"][n]["problems"].clone());
+    let none = serde_json::json!([]);
+    let expected = [&none, &serde_json::json!([format!("port: {claim}")]), &none];
+    assert_eq!(problems.each_ref(), expected);
+    let text = stdout(files.dump(&["-v"]));
+    assert!(
+        text.contains("\tCapability 0x40: pcie, upstream port\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("\tProblem: port: {claim}\n")),
+        "{text}"
+    );
+    for args in [&[][..], &["--tree"]] {
+        let (_, beside) = both(files.dump(args));
+        assert!(
+            beside.contains(&format!("0000:01:00.0: {claim}\n")),
+            "{beside}"
+        );
+    }
+}
+
 #[test]
 fn bridges_that_lead_to_one_another_end() {
     let numbered = |primary, secondary, subordinate| {
@@ -438,7 +483,9 @@ fn bridges_that_lead_to_one_another_end() {
 
 #[test]
 fn what_is_left_out_is_said() {
-    let absent = DEVICE.replace("34 12 78 56", "ff ff ff ff");
+    // Nothing answers: a graphics processor without power, for one.
+    let numbers = |line: &str| format!("{}{}\n", &line[..3], [" ff"; 16].concat());
+    let absent: String = DEVICE.lines().map(numbers).collect();
     let text = format!(
         "00:01.0 a\n{DEVICE}\n00:02.0 gone\n{absent}\n00:03.0 cut\n00: 86 80 1\n\n00:04.0 none\n\n"
     );
@@ -469,6 +516,113 @@ fn segments_are_shown_where_there_are_several() {
     let tree = stdout(files.dump(&["--tree"]));
     let roots: Vec<_> = tree.lines().filter(|line| depth(line) == 0).collect();
     assert_eq!(roots, ["0000:00", "0001:00"]);
+}
+
+/// Two segments: a laptop's boot disk is behind Intel's Volume Management Device, whose
+/// segments Linux numbers from 0x10000 on.
+#[test]
+fn functions_in_segments_above_16_bits_are_listed_as_lspci_lists_them() {
+    let test = "functions_in_segments_above_16_bits_are_listed_as_lspci_lists_them";
+    let disk = DEVICE.replace("00 00 ff 00 00", "02 08 01 00 00");
+    let bridge = BRIDGE.replace("02 02 01 00 f0", "e0 e1 e1 00 f0");
+    let files = Machine::new(&format!(
+        "0000:00:01.0 a\n{DEVICE}\n10000:e0:06.0 port\n{bridge}\n10000:e1:00.0 disk\n{disk}\n\
+         ffffffff:00:00.0 last\n{disk}\n"
+    ));
+    let text = stdout(files.dump(&[]));
+    let addresses: Vec<_> = text
+        .lines()
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
+    let expected = [
+        "0000:00:01.0",
+        "10000:e0:06.0",
+        "10000:e1:00.0",
+        "ffffffff:00:00.0",
+    ];
+    assert_eq!(addresses, expected);
+    let document = json(files.dump(&["--json"]));
+    assert_eq!(document["devices"][2]["address"], "10000:e1:00.0");
+    assert_eq!(document["devices"][2]["class"], "010802");
+    let tree = stdout(files.dump(&["--tree"]));
+    assert!(tree.contains("10000:e0\n\\- e0:06.0 "), "{tree}");
+    assert!(tree.contains("\n  \\- e1:00.0 "), "{tree}");
+    // The same from a copy of sysfs.
+    let root = files.folder.path().join("sysfs");
+    for (address, lines) in [
+        ("10000:e1:00.0", &disk),
+        ("0000:00:01.0", &DEVICE.to_owned()),
+    ] {
+        let digits = lines.lines().flat_map(|line| line.split(' ').skip(1));
+        let bytes = digits.map(|digits| u8::from_str_radix(digits, 16).unwrap());
+        fs::create_dir_all(root.join(address)).unwrap();
+        fs::write(root.join(address).join("config"), bytes.collect::<Vec<_>>()).unwrap();
+    }
+    let text = stdout(list(&["--sysfs", root.to_str().unwrap()]));
+    assert!(text.contains("\n10000:e1:00.0 Non-Volatile"), "{text}");
+    // lspci of pciutils 3.9 reads five digits of a dump.
+    let files = Machine::new(
+        &fs::read_to_string(&files.dump)
+            .unwrap()
+            .replace("ffffffff", "fffff"),
+    );
+    if let Some(truth) = lspci(test, &["-nn", "-F", files.dump.to_str().unwrap()]) {
+        same(&stdout(files.dump(&[])), &truth);
+    }
+}
+
+/// Vendor and device of a virtual function read all ones (PCI Express Base, 9.3.4.1.1).
+#[test]
+fn virtual_functions_are_listed_by_the_numbers_of_their_line_or_else_as_lspci_lists_them() {
+    let test =
+        "virtual_functions_are_listed_by_the_numbers_of_their_line_or_else_as_lspci_lists_them";
+    let registers = DEVICE
+        .replace("34 12 78 56", "ff ff ff ff")
+        .replace("02 00 00 ff", "01 00 00 02");
+    let names = [
+        "Ethernet controller [0200]: Intel Corporation 82576 Virtual Function [8086:10ca] (rev 01)",
+        "0200: 8086:10ca (rev 01)",
+        "\"0200\" \"8086\" \"10ca\" -r01 \"\" \"\"",
+        "Ethernet controller: Intel Corporation 82576 Virtual Function (rev 01)",
+    ];
+    for (n, name) in names.into_iter().enumerate() {
+        let files = Machine::new(&format!("02:10.0 {name}\n{registers}\n"));
+        let text = stdout(files.dump(&[]));
+        let ids = if n < 2 { "[8086:10ca]" } else { "[ffff:ffff]" };
+        assert_eq!(
+            numbers(text.trim_end()),
+            ("02:10.0", "0200", ids, "01)"),
+            "{name}"
+        );
+        let document = json(files.dump(&["--json"]));
+        assert_eq!(document["devices"][0]["class"], "020000");
+        let Some(truth) = lspci(test, &["-nn", "-F", files.dump.to_str().unwrap()]) else {
+            continue;
+        };
+        let truth = truth.replace("ffff:ffff", &ids[1..10]);
+        assert_eq!(numbers(truth.trim_end()), numbers(text.trim_end()));
+    }
+}
+
+/// The physical function's capability gives the numbers of all of its virtual functions, and
+/// where they are (PCI Express Base, 9.3.3).
+#[test]
+fn virtual_functions_have_the_numbers_that_their_physical_function_gives() {
+    let sriov = "\
+40: 10 00 02 00 00 00 00 00 00 00 00 00 00 00 00 00
+100: 10 00 01 00 00 00 00 00 01 00 00 00 08 00 08 00
+110: 03 00 00 00 80 00 02 00 00 00 ca 10 00 00 00 00
+";
+    let registers = DEVICE.replace("34 12 78 56", "ff ff ff ff");
+    let mut text = format!("01:00.0 physical\n{DEVICE}{sriov}\n");
+    // The first is 0x80 after the physical function; every second number is one; there are three.
+    for address in ["01:10.0", "01:10.2", "01:10.4", "01:10.1", "01:10.6"] {
+        text += &format!("{address} virtual\n{registers}\n");
+    }
+    let listed = both(Machine::new(&text).dump(&[])).0;
+    let ids: Vec<_> = listed.lines().map(|line| numbers(line).2).collect();
+    let (own, none) = ("[1234:10ca]", "[ffff:ffff]");
+    assert_eq!(ids, ["[1234:5678]", own, none, own, own, none]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub const STACK_STRIDE: usize = GUARD + (48 << 10);
 /// The same of the stacks on which a CPU deals with exceptions and interrupts.
 pub const TRAP_STACK_STRIDE: usize = GUARD + (16 << 10);
 /// Bytes below each stack that are not mapped: more than a function has on the stack for
-/// itself, 12.5 KiB at most so far. For RISC-V the compiler has no stack probes, without
+/// itself, 13 KiB at most so far. For RISC-V the compiler has no stack probes, without
 /// which a larger one reaches over it.
 pub const GUARD: usize = 16 << 10;
 

@@ -33,7 +33,7 @@ pub struct FunctionBuilder {
     express: Option<PortType>,
     capabilities: Vec<Capability>,
     extended: Vec<ExtendedCapability>,
-    volatile: Option<(Range<usize>, Box<dyn Volatile>)>,
+    volatile: Vec<(Range<usize>, Box<dyn Volatile>)>,
 }
 
 /// What a function is for (PCI Code and ID Assignment 1.11, 1).
@@ -96,6 +96,9 @@ pub enum PrefetchableWindow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// This vendor reads as no function (0x0000, 0xffff) or as one that is not ready (0x0001):
+    /// give the number of a real vendor.
+    Vendor(u16),
     /// A BAR's or a ROM's size is none: give a power of two, large enough.
     Size,
     /// A BAR is where no register is for it, or where another one is.
@@ -107,8 +110,8 @@ pub enum BuildError {
     /// This kind of port needs the other header: see [`Function::endpoint`] and
     /// [`Function::bridge`].
     Header(PortType),
-    /// A volatile range is empty, or leaves the space (256 bytes, without the PCI
-    /// Express capability).
+    /// A volatile range is empty, overlaps another, or leaves the space (256 bytes, without the
+    /// PCI Express capability).
     Volatile,
 }
 
@@ -140,7 +143,7 @@ impl FunctionBuilder {
             express: None,
             capabilities: Vec::new(),
             extended: Vec::new(),
-            volatile: None,
+            volatile: Vec::new(),
         }
     }
 
@@ -216,12 +219,12 @@ impl FunctionBuilder {
     /// Registers that no memory can stand for, and the device that answers for
     /// them. The shadow never shows the function's page then: every access traps.
     ///
-    /// There is one such range, that of the last call. Where it holds other
-    /// registers too, the device leaves them as they are stored.
+    /// Several ranges must be apart. Where one holds other registers too, its device leaves
+    /// them as they are stored.
     #[must_use]
     pub fn volatile(mut self, registers: Range<u16>, device: impl Volatile + 'static) -> Self {
         let range = usize::from(registers.start)..usize::from(registers.end);
-        self.volatile = Some((range, Box::new(device)));
+        self.volatile.push((range, Box::new(device)));
         self
     }
 
@@ -231,6 +234,11 @@ impl FunctionBuilder {
     ///
     /// If something was asked for that no function can have.
     pub fn build(mut self) -> Result<Function, BuildError> {
+        let [vendor, _] = self.ids;
+        // PCI Local Bus 3.0, 6.1; PCI Express Base 4.0, 2.3.2; zeros are broken boards' answer.
+        if matches!(vendor, 0x0000 | 0x0001 | 0xffff) {
+            return Err(BuildError::Vendor(vendor));
+        }
         let mut space = Space::new();
         let port = self.express;
         if let Some(port) = port.filter(|p| p.is_bridge() != (self.header == Header::Bridge)) {
@@ -246,12 +254,8 @@ impl FunctionBuilder {
         let express = self.lay_capabilities(&mut space)?;
         let ari = self.lay_extended(&mut space)?;
         let end = if port.is_some() { SIZE } else { EXTENDED };
-        let range = self.volatile.as_ref().map(|(range, _)| range);
-        if range.is_some_and(|range| range.is_empty() || range.end > end) {
-            return Err(BuildError::Volatile);
-        }
         space.bytes[end..].fill(0xff);
-        Ok(Function {
+        let mut function = Function {
             after_reset: space.bytes.clone(),
             bytes: space.bytes,
             writable: space.writable,
@@ -260,8 +264,13 @@ impl FunctionBuilder {
             port,
             express,
             ari,
-            volatile: self.volatile,
-        })
+            bars: self.bars,
+            volatile: Vec::new(),
+        };
+        for (range, device) in self.volatile {
+            function.add_volatile(range, device)?;
+        }
+        Ok(function)
     }
 
     fn common(&self, space: &mut Space) {
@@ -540,6 +549,11 @@ impl Space {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Vendor(vendor) => write!(
+                f,
+                "vendor {vendor:#06x}: a driver takes the function for absent or not ready; give \
+                 another number"
+            ),
             Self::Size => f.write_str(
                 "a size is none that can be decoded: give a power of two (I/O 4 to 256, memory \
                  from 16 on, ROM 2 KiB to 16 MiB)",
@@ -550,7 +564,9 @@ impl fmt::Display for BuildError {
                 f.write_str("extended capabilities need the PCI Express one: call express()")
             }
             Self::Header(port) => write!(f, "{port:?} needs the other kind of header"),
-            Self::Volatile => f.write_str("volatile registers: give a range inside the space"),
+            Self::Volatile => {
+                f.write_str("volatile registers: give ranges inside the space that are apart")
+            }
         }
     }
 }

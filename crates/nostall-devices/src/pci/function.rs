@@ -1,12 +1,15 @@
 //! One function's configuration space.
 
-use std::fmt;
 use std::ops::Range;
+use std::{fmt, iter};
 
+use super::bar::Bar;
+use super::builder::BuildError;
 use super::express::PortType;
 use super::registers::{
-    BRIDGE_CONTROL, CLASS, DEVICE, EXTENDED, HEADER_TYPE, SECONDARY_BUS, SIZE, SUBCLASS,
-    SUBORDINATE_BUS, VENDOR, bridge_control, express, header_type,
+    BARS, BRIDGE_CONTROL, CAPABILITIES, CLASS, COMMAND, DEVICE, EXTENDED, HEADER_TYPE,
+    SECONDARY_BUS, SIZE, SUBCLASS, SUBORDINATE_BUS, VENDOR, bridge_control, command, express,
+    header_type,
 };
 
 pub(super) type Image = Box<[u8; SIZE]>;
@@ -26,7 +29,29 @@ pub struct Function {
     /// Where the capabilities are that the tree looks at.
     pub(super) express: Option<usize>,
     pub(super) ari: Option<usize>,
-    pub(super) volatile: Option<(Range<usize>, Box<dyn Volatile>)>,
+    pub(super) bars: Vec<(usize, Bar)>,
+    /// Apart from each other.
+    pub(super) volatile: Vec<(Range<usize>, Box<dyn Volatile>)>,
+}
+
+/// Where a BAR is, as the guest has set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarPlace {
+    /// The BAR that the function was built with.
+    pub bar: Bar,
+    /// The first address. While a guest asks for the size, all ones above that.
+    pub address: u64,
+    /// Whether the function answers there. Bridges above it may not pass accesses on.
+    pub decoding: Decoding,
+}
+
+/// Whether a function answers at the addresses of its BARs (Command register, bits 0 and 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decoding {
+    /// It does not; its BARs may hold anything.
+    Off,
+    /// It does.
+    On,
 }
 
 /// The device behind registers that memory cannot stand for: a read of them has
@@ -86,7 +111,7 @@ impl Function {
     /// A guest's read; `data` lies in the space, whole and aligned.
     pub(super) fn read(&mut self, register: usize, data: &mut [u8]) {
         data.copy_from_slice(&self.bytes[register..register + data.len()]);
-        if let Some(device) = self.device(register, data.len()) {
+        for device in self.devices(register, data.len()) {
             device.read(register as u16, data);
         }
     }
@@ -97,7 +122,7 @@ impl Function {
             let kept = self.bytes[at] & !self.writable[at];
             self.bytes[at] = (kept | new & self.writable[at]) & !(new & self.clears[at]);
         }
-        if let Some(device) = self.device(register, data.len()) {
+        for device in self.devices(register, data.len()) {
             device.write(register as u16, data);
         }
     }
@@ -135,6 +160,83 @@ impl Function {
         (self.word(VENDOR), self.word(DEVICE))
     }
 
+    /// Returns where BAR `number` is, and whether it is decoded; `None` if the function was built
+    /// without it.
+    pub fn bar(&self, number: usize) -> Option<BarPlace> {
+        let (_, bar) = *self.bars.iter().find(|(at, _)| *at == number)?;
+        let register = (BARS + number * 4) as u16;
+        let value = match bar.registers() {
+            2 => u64::from_le_bytes(self.stored(register)),
+            _ => u32::from_le_bytes(self.stored(register)).into(),
+        };
+        let enable = match bar {
+            Bar::Io(_) => command::IO,
+            Bar::Memory32(..) | Bar::Memory64(..) => command::MEMORY,
+        };
+        Some(BarPlace {
+            bar,
+            address: value & bar.address_bits(),
+            decoding: match self.word(COMMAND) & enable {
+                0 => Decoding::Off,
+                _ => Decoding::On,
+            },
+        })
+    }
+
+    /// Returns the ID and the first register of each capability, in the order of the list: PCI
+    /// Express first, or a bridge's subsystem, and then as they were given to the builder.
+    pub fn capabilities(&self) -> impl Iterator<Item = (u8, u16)> {
+        let image = &self.after_reset;
+        let follow = |pointer: usize| Some(image[pointer]).filter(|at| *at != 0);
+        let list = iter::successors(follow(CAPABILITIES), move |at| follow(usize::from(*at) + 1));
+        list.map(|at| (image[usize::from(at)], at.into()))
+    }
+
+    /// Returns the same of extended capabilities.
+    pub fn extended_capabilities(&self) -> impl Iterator<Item = (u16, u16)> {
+        let header = |at: u16| {
+            let bytes = self.after_reset[usize::from(at)..].first_chunk();
+            bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+        };
+        let has_any = self.express.is_some() && header(EXTENDED as u16) != 0;
+        let first = has_any.then_some(EXTENDED as u16);
+        let list = iter::successors(first, move |at| {
+            Some((header(*at) >> 20) as u16).filter(|next| *next != 0)
+        });
+        list.map(move |at| (header(at) as u16, at))
+    }
+
+    /// Adds registers that no memory can stand for, as
+    /// [`FunctionBuilder::volatile`](super::FunctionBuilder::volatile) does: for those of a
+    /// capability, whose place is known once the function is built.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::Volatile`].
+    pub fn with_volatile(
+        mut self,
+        registers: Range<u16>,
+        device: impl Volatile + 'static,
+    ) -> Result<Self, BuildError> {
+        let range = usize::from(registers.start)..usize::from(registers.end);
+        self.add_volatile(range, Box::new(device))?;
+        Ok(self)
+    }
+
+    pub(super) fn add_volatile(
+        &mut self,
+        range: Range<usize>,
+        device: Box<dyn Volatile>,
+    ) -> Result<(), BuildError> {
+        let others = &mut self.volatile.iter();
+        let apart = others.all(|(other, _)| range.end <= other.start || other.end <= range.start);
+        if range.is_empty() || range.end > self.size() || !apart {
+            return Err(BuildError::Volatile);
+        }
+        self.volatile.push((range, device));
+        Ok(())
+    }
+
     /// Whether it is a bridge to another bus.
     pub fn is_bridge(&self) -> bool {
         self.header == Header::Bridge
@@ -148,18 +250,21 @@ impl Function {
         }
     }
 
-    /// Who answers for some of these registers beside what is stored.
-    fn device(&mut self, register: usize, length: usize) -> Option<&mut dyn Volatile> {
-        let (range, device) = self.volatile.as_mut()?;
-        let touched = range.start < register + length && register < range.end;
-        touched.then_some(&mut **device)
+    /// Devices that answer for some of these registers beside what is stored.
+    fn devices(
+        &mut self,
+        register: usize,
+        length: usize,
+    ) -> impl Iterator<Item = &mut Box<dyn Volatile>> {
+        let touched =
+            move |range: &Range<usize>| range.start < register + length && register < range.end;
+        let volatile = self.volatile.iter_mut();
+        volatile.filter_map(move |(range, device)| touched(range).then_some(device))
     }
 
     /// Whether memory cannot stand for the first `size` bytes.
     pub(super) fn is_volatile_below(&self, size: usize) -> bool {
-        self.volatile
-            .as_ref()
-            .is_some_and(|(range, _)| range.start < size)
+        self.volatile.iter().any(|(range, _)| range.start < size)
     }
 
     /// How it routes; `None` if it is no bridge.

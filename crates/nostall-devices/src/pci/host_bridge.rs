@@ -13,9 +13,9 @@ use super::tree::{FunctionId, Reached, TopologyError, Tree};
 /// decided by the bridges' bus numbers as the guest last wrote them; numbers that
 /// make no sense lead nowhere.
 ///
-/// A write tells what was [`Written`]: a device looks there for what concerns it
-/// (a BAR that moved, an interrupt that was enabled), and a VMM lets its
-/// [`Shadow`](super::Shadow) follow.
+/// A write returns the registers that were [`Written`]. With them the device's owner notices
+/// that a BAR moved ([`Function::bar`](super::Function::bar)) or an interrupt was enabled. A VMM
+/// lets its [`Shadow`](super::Shadow) follow.
 #[derive(Debug)]
 pub struct HostBridge {
     pub(super) tree: Tree,

@@ -118,8 +118,10 @@
 //! # Registers that trap
 //!
 //! Memory cannot stand for a register whose read has an effect, or that changes
-//! without a write. [`FunctionBuilder::volatile`] names such, and the
-//! [`Volatile`] device that answers for them; their function's page then traps. A
+//! without a write. [`FunctionBuilder::volatile`] names such ranges, and for each the
+//! [`Volatile`] device that answers for it; their function's page then traps. For the
+//! registers of a capability, [`Function::capabilities`] returns where they are, and
+//! [`Function::with_volatile`] adds the range. A
 //! register that changes now and then (an error bit, a link's state) needs none of
 //! that: [`HostBridge::store`] it, and let the shadow follow.
 
@@ -144,7 +146,7 @@ pub use bar::{Bar, Prefetch};
 pub use builder::{BuildError, Class, FunctionBuilder, IoWindow, Pin, PrefetchableWindow, Windows};
 pub use capability::{Capability, ExtendedCapability};
 pub use express::PortType;
-pub use function::{Function, Volatile};
+pub use function::{BarPlace, Decoding, Function, Volatile};
 pub use host_bridge::{HostBridge, Written};
 pub use memory::{ShadowCounts, ShadowError, ShadowMemory};
 pub use saving::State;

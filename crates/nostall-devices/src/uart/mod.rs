@@ -12,7 +12,9 @@ mod port;
 mod profile;
 mod receiver;
 mod saving;
+mod serial;
 mod state;
+mod stride;
 mod transmit;
 
 pub use chip::Chip;
@@ -22,4 +24,6 @@ pub use offer::{LineStatus, Offer, Transmit};
 pub use output::Output;
 pub use port::VirtualPort;
 pub use profile::{Line, Profile, Published, SlowAccess};
+pub use serial::{Serial, Trigger};
 pub use state::State;
+pub use stride::{BESIDE, Stride};

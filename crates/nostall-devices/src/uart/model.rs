@@ -7,7 +7,7 @@ use nostall_io::{Clock, Nanos};
 use nostall_uart::Model;
 use nostall_uart::registers::{
     DLL, DLM, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, efr, fcr, icr, ier, iir,
-    lcr, lsr,
+    lcr, lsr, mcr,
 };
 
 use super::controller::Progress;
@@ -26,7 +26,7 @@ use super::{Chip, Line};
 /// For a VMM: give it a clock of the host's and [`Line::AtOnce`] (or
 /// [`Line::Baud`], to be true to time); hand it the guest's accesses; after each,
 /// and at the time that [`next_event`](Self::next_event) tells, set the interrupt
-/// line to [`interrupt`](Self::interrupt). Input goes in as far as
+/// line to [`interrupt`](Self::interrupt), or let a [`Serial`](super::Serial) trigger it. Input goes in as far as
 /// [`receive_room`](Self::receive_room) allows.
 #[derive(Debug)]
 pub struct Uart<C, W> {
@@ -279,6 +279,10 @@ impl<C: Clock, W: Write> Uart<C, W> {
     pub(super) fn depth(&self) -> usize {
         let enhanced = self.latches.efr & efr::ENHANCED != 0;
         self.chip.depth_now(self.latches.fcr, enhanced)
+    }
+
+    pub(super) fn is_looped(&self) -> bool {
+        self.latches.mcr & mcr::LOOP != 0
     }
 
     pub(super) fn dlab(&self) -> bool {

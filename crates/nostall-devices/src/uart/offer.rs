@@ -34,7 +34,8 @@ pub enum Transmit {
 /// Reads of the line status register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineStatus {
-    /// They give this, and do nothing: it may lie in memory.
+    /// They give this, and do nothing: it may lie in memory, on a page whose other bytes are
+    /// [`BESIDE`](super::BESIDE).
     Memory(u8),
     /// Each must be handled: it clears an error that it shows, another register is
     /// in its place, or time alone changes it.

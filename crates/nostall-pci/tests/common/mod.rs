@@ -168,6 +168,8 @@ impl Fake {
 #[derive(Default)]
 pub struct Tree {
     pub functions: RefCell<Vec<Node>>,
+    /// Functions on the root bus, and then those below each function.
+    below: RefCell<Vec<Vec<usize>>>,
     /// Accesses that two bridges on one bus would pass on. The first got them here; on a
     /// machine it may be the other, or both.
     pub disputed: Cell<u32>,
@@ -188,17 +190,26 @@ impl Tree {
             devfn: device << 3 | function,
             fake,
         });
-        functions.len() - 1
+        let index = functions.len() - 1;
+        let mut below = self.below.borrow_mut();
+        below.resize(index + 2, Vec::new());
+        below[parent.map_or(0, |parent| parent + 1)].push(index);
+        index
     }
 
     /// Which function an access goes to.
     fn route(&self, bus: u8, devfn: u8) -> Option<usize> {
-        let functions = self.functions.borrow();
+        let (functions, below) = (self.functions.borrow(), self.below.borrow());
+        let on_bus = |at: Option<usize>| {
+            let behind = below.get(at.map_or(0, |at| at + 1));
+            let behind = behind.into_iter().flatten().copied();
+            behind.map(|index| (index, &functions[index]))
+        };
         let (mut at, mut on) = (None, 0);
         while on != bus {
-            let mut leading = functions.iter().enumerate().filter_map(|(index, node)| {
+            let mut leading = on_bus(at).filter_map(|(index, node)| {
                 let (secondary, subordinate) = node.fake.buses()?;
-                let leads = node.parent == at && (secondary..=subordinate).contains(&bus);
+                let leads = (secondary..=subordinate).contains(&bus);
                 (leads && secondary > on).then_some((index, secondary))
             });
             let (index, secondary) = leading.next()?;
@@ -207,9 +218,9 @@ impl Tree {
             }
             (at, on) = (Some(index), secondary);
         }
-        functions.iter().position(|node| {
-            node.parent == at && (node.devfn == devfn || node.fake.ghosts && devfn & 7 == 0)
-        })
+        on_bus(at)
+            .find(|(_, node)| node.devfn == devfn || node.fake.ghosts && devfn & 7 == 0)
+            .map(|(index, _)| index)
     }
 
     fn target(&self, offset: usize) -> Option<(usize, usize)> {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
 use nostall_devices::Credit;
-use nostall_devices::uart::{Line, LineStatus, Output, Transmit, Uart as Model};
+use nostall_devices::uart::{BESIDE, Line, LineStatus, Output, Transmit, Uart as Model};
 use nostall_io::HostClock;
 use nostall_uart::registers::{LSR, MCR, THR, mcr};
 use nostall_work::Window;
@@ -31,6 +31,9 @@ pub const BASE: u64 = 0xd000_0000;
 
 /// One register a page: mapping one leaves the others as they are.
 pub const STRIDE: u64 = PAGE as u64;
+
+/// The number of what lies between two registers.
+const BETWEEN: usize = usize::MAX;
 
 /// The memory slot of the line status register's page.
 const SLOT: u32 = 1;
@@ -145,8 +148,7 @@ impl Serial {
             model: Model::new(HostClock::new(), Line::AtOnce, output),
             collecting: false,
             credit: Credit::full(MOST_CREDIT),
-            // What the guest reads beside a register of one byte.
-            page: SharedMemory::filled(PAGE, !0)?,
+            page: SharedMemory::filled(PAGE, BESIDE)?,
             mapped: false,
             map_credit: Credit::full(MOST_MAP_CREDIT),
             maps: MapChanges::default(),
@@ -183,7 +185,7 @@ impl Serial {
                 (offset < STRIDE * u64::from(REGISTERS)).then_some(if offset % STRIDE == 0 {
                     register
                 } else {
-                    usize::MAX
+                    BETWEEN
                 })
             }
             _ => None,
@@ -207,7 +209,9 @@ impl Serial {
     /// registers side by side; in memory there is one byte, and nothing beside it.
     pub fn read(&mut self, register: usize, data: &mut [u8]) {
         for (i, byte) in data.iter_mut().enumerate() {
-            *byte = self.at(register, i).map_or(!0, |at| self.model.read(at));
+            *byte = self
+                .at(register, i)
+                .map_or(BESIDE, |at| self.model.read(at));
         }
     }
 
@@ -223,7 +227,7 @@ impl Serial {
 
     fn at(&self, register: usize, byte: usize) -> Option<usize> {
         match self.way {
-            Uart::MmioReadonly => (byte == 0).then_some(register),
+            Uart::MmioReadonly => (byte == 0 && register != BETWEEN).then_some(register),
             _ => register.checked_add(byte),
         }
     }
@@ -303,5 +307,36 @@ impl Serial {
             self.interrupt = Some(high);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_status_page_answers_every_read_as_a_trapped_one_does() {
+        let mut serial = Serial::new(Uart::MmioReadonly, false, Output::new(1, 0)).unwrap();
+        let LineStatus::Memory(value) = serial.model.offer().line_status else {
+            panic!("not offered");
+        };
+        serial.page.byte(0).unwrap().store(value, Ordering::Release);
+        for offset in 0..PAGE {
+            for length in [1, 2, 4, 8] {
+                let bytes = (offset..offset + length).map(|at| serial.page.byte(at));
+                let Some(mapped) = bytes.collect::<Option<Vec<_>>>() else {
+                    continue; // KVM splits it at the page's end
+                };
+                let mapped: Vec<u8> = mapped
+                    .iter()
+                    .map(|byte| byte.load(Ordering::Acquire))
+                    .collect();
+                let place = Place::Memory(BASE + LSR as u64 * STRIDE + offset as u64);
+                let register = serial.register(place).unwrap();
+                let mut trapped = vec![0xaa; length];
+                serial.read(register, &mut trapped);
+                assert_eq!(trapped, mapped, "{length} bytes at {offset}");
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use nostall_devices::VirtualClock;
 use nostall_devices::pci::{EcamWindow, PortWindow, Topology, TopologyFailure, VirtualBus};
 use nostall_io::{Counting, Counts, Processor, Registers};
-use nostall_pci::{Decoding, Ecam, Policy, Ports, Ranges, Selector, assign};
+use nostall_pci::{Decoding, Ecam, Policy, Ports, Ranges, Selector, Slot, assign};
 use nostall_work::Report;
 use nostall_work::pci::{Counted, Method, RAM_AT, Space, Told};
 use spin::mutex::SpinMutex;
@@ -98,7 +98,14 @@ fn on(bus: &VirtualBus, work: impl FnOnce(&OnModel<'_>, nostall_pci::Choice)) {
     let ports = Ports::new(&windows.ports, Host);
     let ecam = Ecam::new(&windows.ecam, 0, 0..=255);
     let ram = Ecam::new(&windows.ram, RAM_AT.segment(), RAM_AT.bus()..=RAM_AT.bus());
-    let _ = assign(&ecam, 0, &ranges(), Decoding::On, |_| {});
+    let _ = assign(
+        &ecam,
+        0,
+        &ranges(),
+        Decoding::On,
+        &mut [Slot::EMPTY; 64],
+        |_| {},
+    );
     let (auto, choice) = Selector::choose(Some(&ports), Some(ecam), Policy::EcamFirst);
     if let Some(space) = Space::new(auto, ram, &[0], VirtualClock::new(), &windows) {
         work(&space, choice);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Found {
     /// Its segment.
-    pub segment: u16,
+    pub segment: u32,
     /// Its bus.
     pub bus: u8,
     /// Device and function.

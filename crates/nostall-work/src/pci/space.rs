@@ -9,7 +9,7 @@ use nostall_io::{Clock, Counts};
 use nostall_pci::registers::{INTERRUPT_LINE, VENDOR_ID};
 use nostall_pci::{
     Address, BusFault, ConfigAccess, Decoding, ExtendedCapabilities, Function, Ranges, Scan,
-    ScanFault, Selector, VirtioDrivers, Windows, assign, bars,
+    ScanFault, Selector, Slot, VirtioDrivers, Windows, assign, bars,
 };
 
 use virtio_drivers::transport::pci::bus::PciRoot;
@@ -28,6 +28,9 @@ const FIRST_OUT_OF_REACH: u16 = 256;
 /// Ports that a PC has for its devices: below are those of the board itself.
 const IO: Range<u64> = 0x1000..0x1_0000;
 
+/// BARs that can get places: more than the machines of these jobs have.
+const BARS: usize = 256;
+
 /// Faults of a walk that are told; the rest is counted.
 const FAULTS: u32 = 32;
 
@@ -42,7 +45,7 @@ pub struct Space<'a, P, E, M, C> {
     at: Address,
     /// What its interrupt line was.
     line: u8,
-    segments: &'a [u16],
+    segments: &'a [u32],
     clock: C,
     counts: &'a dyn Counted,
 }
@@ -69,7 +72,7 @@ where
     pub fn new(
         auto: Selector<P, E>,
         ram: M,
-        segments: &'a [u16],
+        segments: &'a [u32],
         clock: C,
         counts: &'a dyn Counted,
     ) -> Option<Self> {
@@ -162,7 +165,7 @@ where
         sum
     }
 
-    fn reached<A: ConfigAccess>(&self, access: &A) -> impl Iterator<Item = u16> {
+    fn reached<A: ConfigAccess>(&self, access: &A) -> impl Iterator<Item = u32> {
         let root = |segment| Address::from_devfn(segment, 0, 0);
         let segments = self.segments.iter().copied();
         segments.filter(move |segment| access.reaches(root(*segment), 0))
@@ -182,7 +185,7 @@ where
     /// Gives out bus numbers, windows and BARs in segment 0, whatever was there before, and
     /// has the functions answer where they have a place.
     ///
-    /// By itself, because it takes some 10 KiB of stack that the others need not have.
+    /// Not inlined: it takes some 13 KiB of stack, which the other jobs need not have.
     #[inline(never)]
     pub fn assign(&self, ranges: &Ranges, tell: &mut impl FnMut(Told)) {
         let method = Method::Auto;
@@ -190,7 +193,8 @@ where
             let what = Report::text(what);
             tell(Told::Fault { method, what });
         };
-        let assigned = assign(&self.auto, 0, ranges, Decoding::On, |why| {
+        let mut slots = [Slot::EMPTY; BARS];
+        let assigned = assign(&self.auto, 0, ranges, Decoding::On, &mut slots, |why| {
             fault(format_args!("{why}"));
         });
         match assigned {

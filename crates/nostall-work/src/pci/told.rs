@@ -25,7 +25,7 @@ pub enum Told {
     /// A range of buses that the firmware's table has an ECAM window for.
     Window {
         /// Their segment.
-        segment: u16,
+        segment: u32,
         /// The first and the last of them.
         buses: (u8, u8),
         /// The window's physical address.

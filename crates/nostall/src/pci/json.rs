@@ -1,6 +1,7 @@
 //! A device for programs: stable words (`nostall pci list --help` has them). What prints it
 //! for people starts from here, too.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use anyhow::Result;
@@ -8,7 +9,7 @@ use nostall_pci::sysfs::Resources;
 use nostall_pci::{
     Address, Bar, BarKind, Buses, Capabilities, Capability, Class, ConfigAccess, Express,
     ExtendedCapabilities, ExtendedCapability, Function, Header, Names, PortType, Windows,
-    bars_as_set, registers,
+    WrongPort, bars_as_set, registers,
 };
 use serde::{Serialize, Serializer};
 
@@ -63,7 +64,8 @@ pub struct Device {
     pub interrupt: Option<Interrupt>,
     pub subsystem: Option<Subsystem>,
     /// What it is in the tree of PCI Express.
-    pub port: Option<&'static str>,
+    #[serde(serialize_with = "port")]
+    pub port: Option<PortType>,
     #[serde(serialize_with = "buses")]
     pub buses: Option<Buses>,
     pub windows: Vec<Window>,
@@ -237,7 +239,7 @@ impl Device {
             version: None,
         });
         if let Some(express) = Express::of(one) {
-            self.port = port(express.port);
+            self.port = Some(express.port);
         }
     }
 
@@ -285,8 +287,32 @@ impl Device {
     }
 }
 
+/// Gives ports whose types cannot be where they are those that they are taken for, as a scan
+/// does. Returns them, with the reason. `devices` are in the order of their addresses.
+pub fn correct_ports(devices: &mut [Device]) -> Vec<(Address, WrongPort)> {
+    let mut above = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for device in devices {
+        let bus = |number| (device.address.segment(), number);
+        let Some(port) = device.port else { continue };
+        let found = above.get(&bus(device.address.bus()));
+        if let Some(why) = found.and_then(|above| port.wrong_below(*above)) {
+            device.port = Some(why.is);
+            device.problems.push(format!("port: {why}"));
+            wrong.push((device.address, why));
+        }
+        if let Some(buses) = &device.buses
+            && impossible(device.address, buses).is_none()
+            && let Some(port) = device.port
+        {
+            above.insert(bus(buses.secondary), port);
+        }
+    }
+    wrong
+}
+
 /// The kinds of PCI Express Base, 7.5.3.2.
-fn port(port: PortType) -> Option<&'static str> {
+pub fn port_name(port: PortType) -> Option<&'static str> {
     Some(match port {
         PortType::Endpoint => "endpoint",
         PortType::LegacyEndpoint => "legacy-endpoint",
@@ -390,6 +416,10 @@ impl Serialize for At {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{:#x}", self.0))
     }
+}
+
+fn port<S: Serializer>(port: &Option<PortType>, serializer: S) -> Result<S::Ok, S::Error> {
+    port.and_then(port_name).serialize(serializer)
 }
 
 fn as_text<S: Serializer>(address: &Address, serializer: S) -> Result<S::Ok, S::Error> {

@@ -60,13 +60,13 @@ JSON: an object has schema (1), source (kind: sysfs or dump; name), devices. A
 device has address, vendor and device (four hex digits), class (six: base,
 sub-class, interface), revision, their names (null if unknown), header
 (endpoint, bridge, cardbus, unknown), multi_function, interrupt (null, or pin,
-line), subsystem (null, or vendor, device and their names), port (its part in
-PCI Express, such as root-port, or null), buses (null, or primary, secondary,
-subordinate: two hex digits), windows (kind: io, memory, prefetchable; first,
-last), bars (register, kind: io, memory, prefetchable, rom; bits, address,
-size: null or bytes), capabilities (id, extended, name: null if unknown,
-register, version: null if not extended) and problems, a list of what is wrong
-with it or could not be read.
+line), subsystem (null, or vendor, device and their names), port (null, or its
+part in PCI Express, such as root-port; corrected if it cannot be), buses (null,
+or primary, secondary, subordinate: two hex digits), windows (kind: io, memory,
+prefetchable; first, last), bars (register, kind: io, memory, prefetchable, rom;
+bits, address, size: null or bytes), capabilities (id, extended, name: null if
+unknown, register, version: null if not extended) and problems, a list of what
+is wrong with it or could not be read.
 
 Exit status: 0 if there was a device to list, 1 if not.";
 
@@ -82,7 +82,8 @@ pub fn run(args: &Args) -> Result<()> {
         (None, None) => Source::host()?,
     };
     let names = Names::of_the_system();
-    let devices = devices(&source, &names);
+    let mut devices = devices(&source, &names);
+    let wrong = json::correct_ports(&mut devices);
     ensure!(
         !devices.is_empty(),
         "{}: no function here can be read",
@@ -94,6 +95,11 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         let document = json::document(&source, &devices)?;
         return to_stdout(|out| out.write_all(document.as_bytes()));
+    }
+    if !args.verbose {
+        for (address, why) in wrong {
+            note(format_args!("{address}: {why}"));
+        }
     }
     let style = Style::of(&io::stdout());
     to_stdout(|out| match (args.tree, args.verbose) {
@@ -117,7 +123,7 @@ fn devices(source: &Source, names: &Names) -> Vec<Device> {
     let mut devices = Vec::new();
     for address in source.functions() {
         let access = source.access();
-        match Function::read(access, *address) {
+        match Function::read_listed(access, *address) {
             Ok(Some(function)) => {
                 let resources = source.resources(*address);
                 devices.push(Device::read(access, &function, resources.as_ref(), names));

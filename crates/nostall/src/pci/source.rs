@@ -47,8 +47,8 @@ impl Source {
         if sysfs.strangers() > 0 {
             let (strangers, folder) = (sysfs.strangers(), sysfs.folder().display());
             note(format_args!(
-                "{folder}: entries that are left out, for their names are no addresses of up \
-                 to ffff:ff:1f.7: {strangers}"
+                "{folder}: entries left out, whose names are no addresses of functions: \
+                 {strangers}"
             ));
         }
         Self::Sysfs(sysfs)
@@ -88,10 +88,6 @@ impl Source {
                 oddities.without_registers,
                 "functions that are left out, for they have no registers here (lspci -xxxx \
                  prints them)",
-            ),
-            (
-                oddities.beyond_segments,
-                "functions that are left out, for their segments are above ffff",
             ),
         ] {
             if count > 0 {

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 
-use super::json::{BaseAddress, Device, Id, Listed};
+use nostall_pci::PortType;
+
+use super::json::{BaseAddress, Device, Id, Listed, port_name};
 use crate::escape::escape;
 use crate::output::Style;
 
@@ -18,10 +20,9 @@ pub fn line(
 ) -> io::Result<()> {
     let heading = style.heading();
     let address = device.address.to_string();
-    let address = if segments {
-        &address
-    } else {
-        &address["0000:".len()..]
+    let address = match address.split_once(':') {
+        Some((_, short)) if !segments => short,
+        _ => &address,
     };
     let what = What {
         device,
@@ -179,7 +180,7 @@ fn kind_words(kind: &str) -> &str {
     }
 }
 
-fn listed(capability: &Listed, port: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+fn listed(capability: &Listed, port: Option<PortType>, out: &mut dyn Write) -> io::Result<()> {
     let (id, register) = (capability.id.0, capability.register.0);
     let width = if capability.extended { 5 } else { 4 };
     write!(out, "\tCapability {register:#0width$x}: ")?;
@@ -187,6 +188,7 @@ fn listed(capability: &Listed, port: Option<&str>, out: &mut dyn Write) -> io::R
         Some(name) => write!(out, "{name}")?,
         None => write!(out, "unknown, ID {id:#x}")?,
     }
+    let port = port.and_then(port_name);
     if let ((EXPRESS, false), Some(port)) = ((id, capability.extended), port) {
         write!(out, ", {}", port.replace('-', " "))?;
     }

@@ -21,7 +21,7 @@ pub fn write(devices: &[Device], style: Style, out: &mut dyn Write) -> io::Resul
 }
 
 /// Segment and bus.
-type Bus = (u16, u8);
+type Bus = (u32, u8);
 
 struct Tree<'a> {
     /// What is on each bus.
@@ -35,7 +35,7 @@ struct Tree<'a> {
 impl<'a> Tree<'a> {
     fn new(devices: &'a [Device]) -> Self {
         let mut buses: BTreeMap<Bus, Vec<&Device>> = BTreeMap::new();
-        let mut bridges: BTreeMap<u16, Vec<&Device>> = BTreeMap::new();
+        let mut bridges: BTreeMap<u32, Vec<&Device>> = BTreeMap::new();
         for device in devices {
             let segment = device.address.segment();
             let bus = (segment, device.address.bus());
@@ -92,7 +92,7 @@ impl<'a> Tree<'a> {
 fn line(device: &Device, branch: &str, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let (heading, doubt) = (style.heading(), style.doubt());
     let address = device.address.to_string();
-    let address = &address["0000:".len()..];
+    let (_, address) = address.split_once(':').unwrap_or_default();
     let what = What {
         device,
         numbers: Numbers::Nameless,

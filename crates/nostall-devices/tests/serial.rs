@@ -1,0 +1,308 @@
+//! The serial port with a trigger: where a VMM has `vm-superio`'s.
+#![cfg(all(feature = "vm-device", target_os = "linux"))]
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use nostall_devices::VirtualClock;
+use nostall_devices::uart::{Line, Serial, Stride, Trigger, Uart};
+use nostall_devices::vm_device::MmioUart;
+use nostall_io::{HostClock, Nanos};
+use nostall_uart::registers::{
+    DLL, DLM, FCR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, fcr, ier, iir, lcr, mcr,
+};
+use vm_device::MutDevicePio;
+use vm_device::bus::PioAddress;
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+/// A VMM's uses of a serial port, of either crate.
+trait Port {
+    fn write(&mut self, offset: u8, value: u8);
+    fn read(&mut self, offset: u8) -> u8;
+    /// The user types.
+    fn input(&mut self, bytes: &[u8]) -> usize;
+    /// Whether an interrupt was injected since the last call.
+    fn interrupted(&mut self) -> bool;
+    fn output(&mut self) -> Vec<u8>;
+}
+
+fn event() -> EventFd {
+    EventFd::new(EFD_NONBLOCK).unwrap()
+}
+
+impl Port for Serial<EventFd, HostClock, Vec<u8>> {
+    fn write(&mut self, offset: u8, value: u8) {
+        Serial::write(self, offset.into(), value).unwrap();
+    }
+    fn read(&mut self, offset: u8) -> u8 {
+        Serial::read(self, offset.into())
+    }
+    fn input(&mut self, bytes: &[u8]) -> usize {
+        self.receive(bytes).unwrap()
+    }
+    fn interrupted(&mut self) -> bool {
+        self.trigger().read().is_ok()
+    }
+    fn output(&mut self) -> Vec<u8> {
+        self.uart_mut().sink_mut().clone()
+    }
+}
+
+/// As `vm-superio`'s documentation has it.
+struct EventFdTrigger(EventFd);
+
+impl vm_superio::Trigger for EventFdTrigger {
+    type E = io::Error;
+
+    fn trigger(&self) -> io::Result<()> {
+        self.0.write(1)
+    }
+}
+
+type Theirs = vm_superio::Serial<EventFdTrigger, vm_superio::serial::NoEvents, Vec<u8>>;
+
+impl Port for Theirs {
+    fn write(&mut self, offset: u8, value: u8) {
+        vm_superio::Serial::write(self, offset, value).unwrap();
+    }
+    fn read(&mut self, offset: u8) -> u8 {
+        vm_superio::Serial::read(self, offset)
+    }
+    fn input(&mut self, bytes: &[u8]) -> usize {
+        self.enqueue_raw_bytes(bytes).unwrap()
+    }
+    fn interrupted(&mut self) -> bool {
+        self.interrupt_evt().0.read().is_ok()
+    }
+    fn output(&mut self) -> Vec<u8> {
+        self.writer().clone()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Write(usize, u8),
+    Read(usize),
+    Input(&'static [u8]),
+}
+
+/// A guest's driver: it probes the port, sets it up, prints by polling and by interrupts, and
+/// takes input.
+const SCRIPT: &[Step] = {
+    use Step::*;
+    &[
+        Write(SCR, 0x5a),
+        Read(SCR),
+        Write(FCR, fcr::ENABLE),
+        Read(IIR),
+        Write(LCR, 3 | lcr::DLAB),
+        Write(DLL, 1),
+        Write(DLM, 0),
+        Read(DLL),
+        Read(DLM),
+        Write(LCR, 3),
+        Read(LCR),
+        Write(MCR, mcr::DTR | mcr::RTS | mcr::OUT2),
+        Read(MSR),
+        Read(IER),
+        // Polled.
+        Read(LSR),
+        Write(THR, b'a'),
+        Read(LSR),
+        Write(THR, b'b'),
+        // Input without an interrupt.
+        Input(b"xy"),
+        Read(LSR),
+        Read(RBR),
+        Read(LSR),
+        Read(RBR),
+        Read(LSR),
+        // Input by interrupt, and the next one.
+        Write(IER, ier::RECEIVED_DATA),
+        Input(b"z"),
+        Read(IIR),
+        Read(RBR),
+        Read(IIR),
+        Read(LSR),
+        Input(b"1"),
+        Read(RBR),
+        // Output by interrupt: each byte brings the next one.
+        Write(IER, ier::RECEIVED_DATA | ier::TRANSMITTER_EMPTY),
+        Read(IIR),
+        Read(IIR),
+        Write(THR, b'c'),
+        Read(IIR),
+        Write(THR, b'd'),
+        Read(IIR),
+        Write(IER, 0),
+        Read(IIR),
+        // It had input before it asked for interrupts.
+        Input(b"late"),
+        Write(IER, ier::RECEIVED_DATA),
+        Read(RBR),
+        Read(RBR),
+        Read(RBR),
+        Read(RBR),
+        Read(LSR),
+        // Loopback.
+        Write(IER, 0),
+        Write(MCR, mcr::LOOP | mcr::RTS),
+        Read(MSR),
+        Write(THR, b'l'),
+        Read(LSR),
+        Read(RBR),
+        Input(b"not now"),
+        Read(LSR),
+        Write(MCR, mcr::DTR | mcr::RTS | mcr::OUT2),
+        Write(THR, b'e'),
+        Read(LSR),
+    ]
+};
+
+/// All that the guest and the VMM see. Deltas of modem lines are left out: `vm-superio` has none.
+fn run(port: &mut dyn Port) -> (Vec<(usize, bool)>, Vec<u8>) {
+    let step = |step: &Step| {
+        let seen = match *step {
+            Step::Write(offset, value) => {
+                port.write(offset as u8, value);
+                0
+            }
+            Step::Read(MSR) => (port.read(MSR as u8) & 0xf0).into(),
+            Step::Read(offset) => port.read(offset as u8).into(),
+            Step::Input(bytes) => port.input(bytes),
+        };
+        (seen, port.interrupted())
+    };
+    let seen = SCRIPT.iter().map(step).collect();
+    (seen, port.output())
+}
+
+#[test]
+fn one_script_of_a_guest_runs_alike_over_vm_superios_serial_and_ours() {
+    let uart = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
+    let mut ours = Serial::new(uart, event());
+    let mut theirs: Theirs = vm_superio::Serial::new(EventFdTrigger(event()), Vec::new());
+    let ports: [&mut dyn Port; 2] = [&mut ours, &mut theirs];
+    let [(ours, our_output), (theirs, their_output)] = ports.map(run);
+    for ((step, ours), theirs) in SCRIPT.iter().zip(&ours).zip(&theirs) {
+        assert_eq!(ours, theirs, "{step:x?}");
+    }
+    assert_eq!(our_output, b"abcde");
+    assert_eq!(our_output, their_output);
+    assert_eq!(
+        ours.iter().filter(|(_, interrupted)| *interrupted).count(),
+        6
+    );
+}
+
+/// Counts, and fails on request.
+#[derive(Debug, Default)]
+struct Counter {
+    calls: RefCell<u32>,
+    broken: RefCell<bool>,
+}
+
+impl Trigger for Counter {
+    type E = &'static str;
+
+    fn trigger(&self) -> Result<(), &'static str> {
+        *self.calls.borrow_mut() += 1;
+        if *self.broken.borrow() {
+            Err("broken")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn counted(line: Line) -> (Serial<Counter, VirtualClock, Vec<u8>>, VirtualClock) {
+    let clock = VirtualClock::new();
+    let mut uart = Uart::new(clock.clone(), line, Vec::new());
+    uart.write(LCR, lcr::DLAB);
+    uart.write(DLL, 1);
+    uart.write(LCR, 3);
+    uart.write(FCR, fcr::ENABLE);
+    (Serial::new(uart, Counter::default()), clock)
+}
+
+fn calls(serial: &Serial<Counter, VirtualClock, Vec<u8>>) -> u32 {
+    *serial.trigger().calls.borrow()
+}
+
+#[test]
+fn a_line_that_is_high_is_triggered_again_only_when_it_would_fall_and_rise() {
+    let (mut serial, _) = counted(Line::AtOnce);
+    serial
+        .write(IER, ier::TRANSMITTER_EMPTY | ier::RECEIVED_DATA)
+        .unwrap();
+    assert_eq!(calls(&serial), 1, "the transmitter is empty");
+    serial.write(SCR, 1).unwrap();
+    serial.write(MCR, mcr::OUT2).unwrap();
+    assert_eq!(calls(&serial), 1);
+    for n in 2..10 {
+        serial.write(THR, b'x').unwrap();
+        assert_eq!(calls(&serial), n, "empty once more");
+    }
+    assert_eq!(serial.read(IIR) & 0xf, iir::TRANSMITTER_EMPTY);
+    assert_eq!(serial.receive(b"y"), Ok(1));
+    assert_eq!(calls(&serial), 10);
+    assert_eq!(serial.receive(b""), Ok(0));
+    assert_eq!(calls(&serial), 10);
+}
+
+#[test]
+fn what_time_alone_raises_is_triggered_when_it_is_due() {
+    let (mut serial, clock) = counted(Line::Baud);
+    serial.write(IER, ier::TRANSMITTER_EMPTY).unwrap();
+    assert_eq!(serial.read(IIR) & 0xf, iir::TRANSMITTER_EMPTY);
+    serial.write(THR, b'a').unwrap();
+    serial.write(THR, b'b').unwrap();
+    let before = calls(&serial);
+    let due = serial.uart_mut().next_event().unwrap();
+    serial.tend().unwrap();
+    assert_eq!(calls(&serial), before);
+    clock.advance(due);
+    serial.tend().unwrap();
+    serial.tend().unwrap();
+    assert_eq!(calls(&serial), before + 1);
+    clock.advance(Nanos::from_micros(1));
+    serial.read(LSR);
+    assert_eq!(calls(&serial), before + 1);
+}
+
+#[test]
+fn a_trigger_that_fails_is_reported_and_tried_again() {
+    let (mut serial, _) = counted(Line::AtOnce);
+    *serial.trigger().broken.borrow_mut() = true;
+    assert_eq!(serial.write(IER, ier::TRANSMITTER_EMPTY), Err("broken"));
+    assert_eq!(serial.write(SCR, 0), Err("broken"));
+    // Behind rust-vmm's bus, which returns nothing.
+    serial.pio_write(PioAddress(0x3f8), SCR as u16, &[1]);
+    assert_eq!(serial.take_error(), Some("broken"));
+    assert_eq!(serial.take_error(), None);
+    *serial.trigger().broken.borrow_mut() = false;
+    assert_eq!(serial.write(SCR, 2), Ok(()));
+    assert_eq!(serial.read(SCR), 2);
+    assert_eq!(calls(&serial), 4);
+    assert_eq!(serial.write(SCR, 3), Ok(()));
+    assert_eq!(calls(&serial), 4, "the line is high, and was triggered for");
+}
+
+#[test]
+fn an_event_of_several_owners_and_a_port_in_memory_trigger_too() {
+    let line = Arc::new(event());
+    let uart = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());
+    let serial = Serial::new(uart, line.clone());
+    let port = Mutex::new(MmioUart::new(serial, Stride::WORDS));
+    let write = |register: usize, value: u8| {
+        let offset = register as u64 * 4;
+        let address = vm_device::bus::MmioAddress(0);
+        vm_device::MutDeviceMmio::mmio_write(&mut *port.lock().unwrap(), address, offset, &[value]);
+    };
+    write(IER, ier::TRANSMITTER_EMPTY);
+    assert_eq!(line.read().unwrap(), 1);
+    write(THR, b'x');
+    assert_eq!(line.read().unwrap(), 1);
+    assert!(port.lock().unwrap().serial_mut().take_error().is_none());
+}

@@ -285,6 +285,8 @@ fn a_lime_dump_has_its_ranges_and_the_last_may_be_cut_off() {
 fn what_is_packed_says_how_to_unpack_it() {
     for (magic, command) in [
         (&b"KDUMP   "[..], "makedumpfile -E"),
+        (b"KDUMP   ", "rd -p -r region.bin ADDRESS BYTES"),
+        (b"DISKDUMP", "prog.read(ADDRESS, BYTES, True)"),
         (b"makedumpfile\0", "makedumpfile -R"),
         (b"\x1f\x8b\x08", "gunzip"),
         (b"\x28\xb5\x2f\xfd", "unzstd"),
@@ -294,6 +296,12 @@ fn what_is_packed_says_how_to_unpack_it() {
         let error = open(magic).unwrap_err().to_string();
         assert!(error.contains(command), "{error}");
     }
+    // As QEMU writes it with -z: `makedumpfile -R` alone leads to another refusal.
+    let mut flattened = b"makedumpfile\0".to_vec();
+    flattened.resize(4096 + 16, 0);
+    flattened.extend(b"KDUMP   ");
+    let error = open(&flattened).unwrap_err().to_string();
+    assert!(error.contains("crash and drgn"), "{error}");
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), b"\x1f\x8b all the same").unwrap();
     assert_eq!(Image::open_raw(file.path()).unwrap().kind(), Kind::Raw);

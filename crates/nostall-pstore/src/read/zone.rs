@@ -92,7 +92,7 @@ impl<M: Load + ?Sized> OldZone<'_, M> {
         let mut ecc = Ecc::default();
         ecc.count(self.header_trust);
         for index in 0..self.len().div_ceil(BLOCK) {
-            ecc.count(self.block(index).trust);
+            ecc.count(self.block(index).counted);
         }
         Some(ecc)
     }

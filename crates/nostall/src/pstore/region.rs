@@ -86,22 +86,108 @@ fn order(name: &str) -> Result<ByteOrder, &'static str> {
 pub struct Region<'a> {
     /// As many of its bytes as the image has.
     pub bytes: Cow<'a, [u8]>,
+    /// Its address.
+    pub start: u64,
     /// How it is divided.
     pub geometry: Geometry,
-    /// What a person should know of it, a line each.
+    /// The parameters that divide it so.
+    pub params: Params,
+    /// The evidence, if it was found.
+    pub found: Option<Found>,
+    /// What the parameters given mean, a line each.
     pub notes: Vec<String>,
-    start: u64,
 }
 
-impl Region<'_> {
+impl<'a> Region<'a> {
     /// Where a place in the region is in the image.
     pub fn at(&self, offset: usize) -> u64 {
         self.start.saturating_add(offset as u64)
     }
+
+    /// The options that give the same region.
+    pub fn options(&self) -> String {
+        by_hand(self.start, &self.params, &self.geometry)
+    }
+
+    /// Lines that explain the region to a person.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = match &self.found {
+            Some(found) => evidence(self.start, found),
+            None => Vec::new(),
+        };
+        if self.found.is_some() {
+            lines.push(format!("  the same by hand: {}", self.options()));
+        }
+        lines.extend(self.notes.iter().cloned());
+        lines
+    }
+
+    fn found(image: &'a Image, args: &Args, start: u64, found: Found) -> Self {
+        let mut geometry = found.geometry.clone();
+        geometry.shape = args.arch.unwrap_or(geometry.shape);
+        geometry.order = args.order.unwrap_or(geometry.order);
+        // What lies behind the run in which it was found is in the image perhaps.
+        let bytes = image.read(start, geometry.len());
+        Self {
+            bytes: bytes
+                .or_else(|| image.read(start, found.len))
+                .unwrap_or_default(),
+            start,
+            geometry,
+            params: found.params,
+            found: Some(found),
+            notes: Vec::new(),
+        }
+    }
 }
 
-/// The region that is meant.
-pub fn find<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
+fn by_hand(start: u64, params: &Params, geometry: &Geometry) -> String {
+    let options = options(start, params, geometry.shape);
+    format!("{options} --order {}", order_name(geometry.order))
+}
+
+/// The option's word for a byte order.
+pub const fn order_name(order: ByteOrder) -> &'static str {
+    match order {
+        ByteOrder::Little => "little",
+        ByteOrder::Big => "big",
+    }
+}
+
+/// What a region is and how that is known, a line each.
+fn evidence(start: u64, found: &Found) -> Vec<String> {
+    let written = match found.version {
+        Some(version) => format!(", written by Linux {version} or for it"),
+        None => String::new(),
+    };
+    let mut lines = vec![format!("a region at {start:#x}{written}")];
+    lines.extend(found.why.iter().map(|line| format!("  {line}")));
+    lines.extend(
+        found
+            .doubts
+            .iter()
+            .map(|line| format!("  in doubt: {line}")),
+    );
+    lines
+}
+
+/// A region that was found and is not decoded.
+pub struct Other {
+    /// Its address.
+    pub start: u64,
+    /// The evidence.
+    pub found: Found,
+}
+
+impl Other {
+    /// The options that decode it.
+    pub fn options(&self) -> String {
+        by_hand(self.start, &self.found.params, &self.found.geometry)
+    }
+}
+
+/// The regions that are meant: those to be decoded, and others that there are.
+pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<(Vec<Region<'a>>, Vec<Other>)> {
     let numbers = [
         args.record_size,
         args.console_size,
@@ -111,10 +197,15 @@ pub fn find<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
         args.cpus,
     ];
     if args.flags.is_some() || numbers.iter().any(Option::is_some) {
-        given(image, args)
-    } else {
-        found(image, args)
+        return Ok((vec![given(image, args)?], Vec::new()));
     }
+    let mut found = candidates(image, args)?.into_iter();
+    let wanted = if all { usize::MAX } else { 1 };
+    let regions = found.by_ref().take(wanted);
+    let regions = regions.map(|(start, found)| Region::found(image, args, start, found));
+    let regions = regions.collect();
+    let others = found.map(|(start, found)| Other { start, found });
+    Ok((regions, others.collect()))
 }
 
 fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
@@ -149,14 +240,17 @@ fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
         notes.push(format!("--cpus {cpus}, by the trace zones that there are"));
         cpus
     });
-    let layout = Layout::new(&Params { cpus, ..params })?;
+    let params = Params { cpus, ..params };
+    let layout = Layout::new(&params)?;
     notes.extend(layout.notes().map(|line| line.to_string()));
     let shape = args.arch.unwrap_or(Shape::Bits64);
     Ok(Region {
         bytes,
-        geometry: Geometry::of(&layout, order, shape),
-        notes,
         start,
+        geometry: Geometry::of(&layout, order, shape),
+        params,
+        found: None,
+        notes,
     })
 }
 
@@ -201,41 +295,20 @@ fn window(image: &Image, args: &Args) -> Result<(u64, u64)> {
     Ok((start, end - start))
 }
 
-fn found<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
-    let mut all = if args.offset.is_some() || args.size.is_some() {
-        let (start, there) = window(image, args)?;
-        let len = there.min(args.size.map_or(u64::MAX, |size| size as u64));
-        let bytes = usize::try_from(len)
-            .ok()
-            .and_then(|len| image.read(start, len));
-        let bytes =
-            bytes.context("too large a part of the image to copy: give a smaller --size")?;
-        detect::detect_runs([(start, &*bytes)])
-    } else {
+/// All regions, the likeliest first.
+fn candidates(image: &Image, args: &Args) -> Result<Vec<(u64, Found)>> {
+    if args.offset.is_none() && args.size.is_none() {
         let runs = runs(image);
-        detect::detect_runs(runs.iter().map(|(start, bytes)| (*start, &**bytes)))
+        let runs = runs.iter().map(|(start, bytes)| (*start, &**bytes));
+        return Ok(detect::detect_runs(runs));
     }
-    .into_iter();
-    let Some((start, best)) = all.next() else {
-        bail!(
-            "no ramoops region in it; if you know where one is, give its sizes: \
-             --offset, --record-size and so on (see --help)"
-        );
-    };
-    let notes = explain(start, &best, &all.collect::<Vec<_>>());
-    let mut geometry = best.geometry;
-    geometry.shape = args.arch.unwrap_or(geometry.shape);
-    geometry.order = args.order.unwrap_or(geometry.order);
-    // What lies behind the run in which it was found is in the image perhaps.
-    let bytes = image.read(start, geometry.len());
-    Ok(Region {
-        bytes: bytes
-            .or_else(|| image.read(start, best.len))
-            .unwrap_or_default(),
-        geometry,
-        notes,
-        start,
-    })
+    let (start, there) = window(image, args)?;
+    let len = there.min(args.size.map_or(u64::MAX, |size| size as u64));
+    let bytes = usize::try_from(len)
+        .ok()
+        .and_then(|len| image.read(start, len));
+    let bytes = bytes.context("too large a part of the image to copy: give a smaller --size")?;
+    Ok(detect::detect_runs([(start, &*bytes)]))
 }
 
 /// What to search: memory that holds data, over small holes, and some way into large
@@ -270,26 +343,4 @@ fn end_of_segment(image: &Image, address: u64) -> Option<u64> {
     let behind = segments.partition_point(|segment| segment.physical <= address);
     let segment = segments.get(behind.checked_sub(1)?)?;
     Some(segment.physical.saturating_add(segment.len))
-}
-
-fn explain(start: u64, best: &Found, others: &[(u64, Found)]) -> Vec<String> {
-    let params = best.params;
-    let written = match best.version {
-        Some(version) => format!(", written by Linux {version} or for it"),
-        None => String::new(),
-    };
-    let mut notes = vec![format!("a region at {start:#x}{written}")];
-    notes.extend(best.why.iter().map(|line| format!("  {line}")));
-    notes.extend(best.doubts.iter().map(|line| format!("  in doubt: {line}")));
-    let order = match best.geometry.order {
-        ByteOrder::Little => "little",
-        ByteOrder::Big => "big",
-    };
-    let options = options(start, &params, best.geometry.shape);
-    notes.push(format!("  the same by hand: {options} --order {order}"));
-    notes.extend(others.iter().map(|(start, other)| {
-        let size = other.params.mem_size;
-        format!("another region at {start:#x}: --offset {start:#x} --size {size:#x} decodes it")
-    }));
-    notes
 }

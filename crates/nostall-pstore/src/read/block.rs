@@ -96,17 +96,11 @@ fn at_the_cut(
     index: usize,
 ) -> bool {
     let data = place.division.data();
-    let longest = match place.kind {
-        Kind::Ftrace => crate::trace::LONGEST_TRACE,
-        // Linux's longest line, CONSOLE_LOG_MAX.
-        Kind::Console => 1024,
-        // The longest that Android's logger writes.
-        Kind::Pmsg => 5 * 1024,
+    let ahead = match place.kind {
         // Written once, and then its header agrees with its parity.
-        Kind::Dmesg if trust == Trust::Verified => 1,
-        Kind::Dmesg => data,
+        Kind::Dmesg if trust == Trust::Verified => 1.min(data),
+        _ => longest_write(place),
     };
-    let ahead = longest.min(data);
     let behind = match writer {
         Writer::DataFirst => 0,
         Writer::HeaderFirst => ahead,
@@ -117,6 +111,20 @@ fn at_the_cut(
     window >= data
         || distance(data, from, block) < window
         || distance(data, block, from) < place.division.block_len(index)
+}
+
+/// The most bytes that are written to a zone at a time.
+pub(super) fn longest_write(place: &Place) -> usize {
+    let data = place.division.data();
+    let longest = match place.kind {
+        Kind::Ftrace => crate::trace::LONGEST_TRACE,
+        // Linux's longest line, CONSOLE_LOG_MAX.
+        Kind::Console => 1024,
+        // The longest that Android's logger writes.
+        Kind::Pmsg => 5 * 1024,
+        Kind::Dmesg => data,
+    };
+    longest.min(data)
 }
 
 /// How far it is around the ring, forward.

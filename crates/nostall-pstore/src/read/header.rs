@@ -72,9 +72,7 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
                 framing: Framing::Ahead { parity, .. },
                 ..
             } if parity == corrected => Framing::Sure,
-            by_care if by_care.header == corrected && by_care.framing != Framing::Doubtful => {
-                Framing::Sure
-            }
+            by_care if by_care.header == corrected => by_care.framing,
             _ => Framing::Doubtful,
         };
         return loaded(corrected, trust, framing);

@@ -11,7 +11,7 @@ use nostall_pstore::decompress::Compression;
 use nostall_pstore::detect::{Found, detect};
 use nostall_pstore::{
     ByteOrder, Code, Content, Decoded, Division, Geometry, Kind, Layout, OldZone, Place, Policy,
-    Reader, Record, Shape, Text, Unpack, Writer, ZoneState, linux_files,
+    Reader, Record, Shape, Text, Unpack, Writer, ZoneState,
 };
 
 /// What Linux wrote, to start from: nobody finds a region by chance.
@@ -113,22 +113,26 @@ fn are_apart(memory: &[u8], regions: &[Found]) {
 /// Reads a region by every means, each with its bounds.
 fn read(region: &[u8], geometry: &Geometry, how: &How) {
     let decoded = Decoded::new(region, geometry, how.writer(), how.unpack());
-    assert_eq!(decoded.zones.len(), geometry.zones.len());
+    assert_eq!(decoded.zones().count(), geometry.zones.len());
     let largest = geometry.zones.iter().map(|zone| zone.division.zone());
     let largest = largest.max().unwrap_or(0).min(region.len());
-    for record in &decoded.records {
-        is_bounded(record, largest, geometry);
+    for record in decoded.records() {
+        is_bounded(&record, largest, geometry);
     }
 
-    let files = linux_files(region, geometry, how.unpack(), None);
+    let files = decoded.linux_files(None);
     assert!(files.len() <= geometry.zones.len());
     let dmesg = files.iter().filter(|file| file.name.starts_with("dmesg"));
     for file in dmesg {
+        let mut bytes = Vec::new();
+        let worth = file.write_to(&mut bytes).unwrap();
         assert!(
-            file.bytes.len() <= largest.saturating_mul(16) + 1_000,
+            bytes.len() <= largest.saturating_mul(16) + 1_000,
             "{}",
             file.name
         );
+        let unverified = worth.unverified;
+        is_marked(&Text { bytes, unverified }, usize::MAX);
     }
 
     let code = Code::new(geometry.parity).map(Box::new);
@@ -145,7 +149,7 @@ fn read(region: &[u8], geometry: &Geometry, how: &How) {
     }
 }
 
-fn is_bounded(record: &Record, largest: usize, geometry: &Geometry) {
+fn is_bounded(record: &Record<'_>, largest: usize, geometry: &Geometry) {
     match &record.content {
         Content::Dmesg(dmesg) => is_marked(&dmesg.text, largest * 16),
         Content::Console(text) | Content::Pmsg(text) => is_marked(text, largest),

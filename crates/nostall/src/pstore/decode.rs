@@ -87,7 +87,7 @@ pub struct Args {
     #[arg(long, requires = "out")]
     force: bool,
 
-    /// Print nothing but errors on stderr
+    /// Print no explanations on stderr, only errors
     #[arg(long, short)]
     quiet: bool,
 

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use anyhow::{Context, Result, bail};
-use nostall_pstore::detect::{self, Found};
+use anyhow::{Context, Result, anyhow, bail};
+use nostall_pstore::detect::{Detection, Found, Grade};
 use nostall_pstore::image::{Image, Segment};
 use nostall_pstore::{
     ByteOrder, FTRACE_PER_CPU, Geometry, Kind, Layout, Params, Reader, Shape, ZoneState,
@@ -12,9 +12,10 @@ use nostall_pstore::{
 
 use super::number;
 use super::sizes::options;
+use crate::output::note;
 
-/// Holes of a file up to this size may lie in a region: zeros that were not copied.
-const HOLE: u64 = 16 << 20;
+/// Most doubtful candidates listed.
+const MOST_DOUBTFUL: usize = 64;
 
 /// More CPUs than any Linux reckons with.
 const MOST_CPUS: usize = 8192;
@@ -68,6 +69,11 @@ pub struct Args {
     /// unless given or found out
     #[arg(long, value_name = "ARCH")]
     arch: Option<Shape>,
+
+    /// List doubtful candidates, too: places that ordinary data resembles by chance, and
+    /// empty regions
+    #[arg(long)]
+    all: bool,
 
     /// The dead machine's byte order; little unless given or found out
     #[arg(long, value_name = "ORDER", value_parser = order)]
@@ -202,78 +208,90 @@ fn window(image: &Image, args: &Args) -> Result<(u64, u64)> {
 }
 
 fn found<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
-    let mut all = if args.offset.is_some() || args.size.is_some() {
+    let is_given = args.offset.is_some() || args.size.is_some();
+    let detection = if is_given {
         let (start, there) = window(image, args)?;
         let len = there.min(args.size.map_or(u64::MAX, |size| size as u64));
-        let bytes = usize::try_from(len)
-            .ok()
-            .and_then(|len| image.read(start, len));
-        let bytes =
-            bytes.context("too large a part of the image to copy: give a smaller --size")?;
-        detect::detect_runs([(start, &*bytes)])
+        image.detect_within(start..start.saturating_add(len))
     } else {
-        let runs = runs(image);
-        detect::detect_runs(runs.iter().map(|(start, bytes)| (*start, &**bytes)))
-    }
-    .into_iter();
-    let Some((start, best)) = all.next() else {
-        bail!(
-            "no ramoops region in it; if you know where one is, give its sizes: \
-             --offset, --record-size and so on (see --help)"
-        );
+        image.detect()
     };
-    let notes = explain(start, &best, &all.collect::<Vec<_>>());
-    let mut geometry = best.geometry;
+    // The place that a person names is evidence, too.
+    let best = match detection.found.first() {
+        Some(best) if is_given || best.grade == Grade::Convincing => best,
+        _ => return Err(none(&detection, args.all)),
+    };
+    let mut notes = explain(best, detection.convincing().get(1..).unwrap_or_default());
+    if args.all {
+        notes.extend(doubtful(&detection));
+    }
+    if !detection.is_complete {
+        notes.push("more places look like regions than are examined".to_owned());
+    }
+    let mut geometry = best.geometry.clone();
     geometry.shape = args.arch.unwrap_or(geometry.shape);
     geometry.order = args.order.unwrap_or(geometry.order);
-    // What lies behind the run in which it was found is in the image perhaps.
-    let bytes = image.read(start, geometry.len());
+    let start = best.start;
+    // The last zone may end before the region does, or the image before the zone.
+    let bytes = image
+        .read(start, geometry.len())
+        .or_else(|| image.read(start, best.len))
+        .with_context(|| {
+            let len = best.len;
+            format!("the region's {len:#x} bytes at {start:#x} are scattered over the file")
+        })?;
     Ok(Region {
-        bytes: bytes
-            .or_else(|| image.read(start, best.len))
-            .unwrap_or_default(),
+        bytes,
         geometry,
         notes,
         start,
     })
 }
 
-/// What to search: memory that holds data, over small holes, and some way into large
-/// ones: a region's end may be one.
-fn runs(image: &Image) -> Vec<(u64, Cow<'_, [u8]>)> {
-    let mut spans: Vec<(u64, u64)> = Vec::new();
-    for (start, bytes) in image.data_ranges() {
-        let end = start.saturating_add(bytes.len() as u64);
-        match spans.last_mut() {
-            Some(last) if start - last.1 <= HOLE && is_one_run(image, last.0, end) => last.1 = end,
-            _ => spans.push((start, end)),
-        }
+/// The error if nothing convinces.
+fn none(detection: &Detection, list: bool) -> anyhow::Error {
+    if list {
+        doubtful(detection)
+            .iter()
+            .for_each(|line| note(format_args!("{line}")));
     }
-    let spans = spans.into_iter();
-    spans
-        .filter_map(|(start, end)| {
-            let end = end.saturating_add(HOLE).min(end_of_segment(image, start)?);
-            let len = usize::try_from(end - start).ok()?;
-            Some((start, image.read(start, len)?))
-        })
-        .collect()
+    let number = detection.doubtful().len();
+    let doubtful = match (number, list) {
+        (0, _) | (_, true) => String::new(),
+        _ => format!(" ({number} places are in doubt: --all lists them)"),
+    };
+    anyhow!(
+        "no ramoops region in it{doubtful}; if you know where one is, give its sizes: \
+         --offset, --record-size and so on (see --help)"
+    )
 }
 
-/// Whether the file has all of it, side by side.
-fn is_one_run(image: &Image, start: u64, end: u64) -> bool {
-    end_of_segment(image, start).is_some_and(|segment| end <= segment)
+/// The candidates in doubt, with the reasons.
+fn doubtful(detection: &Detection) -> Vec<String> {
+    let mut lines = Vec::new();
+    let all = detection.doubtful();
+    for found in all.iter().take(MOST_DOUBTFUL) {
+        let (start, size) = (found.start, found.params.mem_size);
+        lines.push(format!(
+            "in doubt: a region at {start:#x}: --offset {start:#x} --size {size:#x} decodes it"
+        ));
+        lines.extend(found.why.iter().map(|line| format!("  {line}")));
+        lines.extend(
+            found
+                .doubts
+                .iter()
+                .map(|line| format!("  in doubt: {line}")),
+        );
+    }
+    if all.len() > MOST_DOUBTFUL {
+        let more = all.len() - MOST_DOUBTFUL;
+        lines.push(format!("{more} more places are in doubt"));
+    }
+    lines
 }
 
-/// Where the file's segment ends that holds `address`.
-fn end_of_segment(image: &Image, address: u64) -> Option<u64> {
-    let segments = image.segments();
-    let behind = segments.partition_point(|segment| segment.physical <= address);
-    let segment = segments.get(behind.checked_sub(1)?)?;
-    Some(segment.physical.saturating_add(segment.len))
-}
-
-fn explain(start: u64, best: &Found, others: &[(u64, Found)]) -> Vec<String> {
-    let params = best.params;
+fn explain(best: &Found, others: &[Found]) -> Vec<String> {
+    let (start, params) = (best.start, best.params);
     let written = match best.version {
         Some(version) => format!(", written by Linux {version} or for it"),
         None => String::new(),
@@ -287,8 +305,8 @@ fn explain(start: u64, best: &Found, others: &[(u64, Found)]) -> Vec<String> {
     };
     let options = options(start, &params, best.geometry.shape);
     notes.push(format!("  the same by hand: {options} --order {order}"));
-    notes.extend(others.iter().map(|(start, other)| {
-        let size = other.params.mem_size;
+    notes.extend(others.iter().map(|other| {
+        let (start, size) = (other.start, other.params.mem_size);
         format!("another region at {start:#x}: --offset {start:#x} --size {size:#x} decodes it")
     }));
     notes

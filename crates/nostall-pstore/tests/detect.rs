@@ -204,6 +204,60 @@ fn a_header_that_parity_can_mend_or_neighbours_replace_is_no_obstacle() {
 }
 
 #[test]
+fn a_header_with_one_bad_size_word_hides_no_zone_and_is_a_doubt() {
+    for name in FIXTURES {
+        let fixture = fixture(name);
+        let zones = &fixture.geometry.zones;
+        for (nth, zone) in zones.iter().enumerate() {
+            let data = zone.division.data() as u32;
+            let header = fixture.image[zone.offset..][..12].first_chunk().unwrap();
+            let right = Header::decode(*header, ByteOrder::Little);
+            let sizes = [data + 1, data + 0x1003, u32::MAX, right.size | 1 << 27];
+            let bad = sizes.map(|size| Header { size, ..right });
+            for bad in bad.into_iter().chain([Header {
+                start: data + 9,
+                ..right
+            }]) {
+                // Nothing shows an only trace zone by a header that cannot be one.
+                let is_only = zone.kind == Kind::Ftrace && fixture.params.cpus == 1;
+                let is_none = bad.size > 128 << 20 || bad.start > bad.size;
+                if is_only && is_none && fixture.params.ecc == 0 {
+                    continue;
+                }
+                let mut dump = vec![0; 0x3000];
+                dump.extend(&fixture.image);
+                dump.extend(vec![0; 0x5000]);
+                let at = 0x3000 + zone.offset;
+                dump[at..at + 12].copy_from_slice(&bad.encode(ByteOrder::Little));
+                let detection = detect(&dump);
+                let what = format!("{name}, zone {nth}: {bad:x?}");
+                let first = &detection.found[0];
+                assert_eq!(first.start, 0x3000, "{what}: {first:#x?}");
+                // Without parity, nothing shows how large a last zone was.
+                let all_but = |zones: &Geometry| match nth + 1 == zones.zones.len() {
+                    true if fixture.params.ecc == 0 => zones.zones[..nth].to_vec(),
+                    _ => zones.zones.clone(),
+                };
+                assert_eq!(
+                    all_but(&first.geometry),
+                    all_but(&fixture.geometry),
+                    "{what}: {first:#x?}"
+                );
+                assert!(
+                    first
+                        .doubts
+                        .iter()
+                        .any(|doubt| doubt.contains("no sound header")
+                            || doubt.contains("sizes that cannot be")
+                            || doubt.contains("nothing shows")),
+                    "{what}: {first:#x?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn nothing_is_found_in_nothing() {
     for len in [0, 1, 11, 12, 13, 4096] {
         assert_eq!(detect(&vec![0; len]).found, []);

@@ -7,7 +7,7 @@ use super::run::{Prefetch, Run};
 use crate::format::{ByteOrder, HEADER, Header, LinuxVersion, SIGNATURE};
 
 /// Bytes looked at together.
-const PIECE: usize = 64;
+const PIECE: usize = 256;
 
 /// Most candidates kept of each [sort](Candidate::sort): data with more was made to
 /// have them.
@@ -19,8 +19,9 @@ pub(super) const CUT: usize = 16;
 /// Bytes prefetched at a time: systems do not take more at once.
 const AHEAD: usize = 128 << 10;
 
-/// Bytes behind a pair that the look at it takes in: as far as the size's upper byte.
-const BEHIND: usize = 10;
+/// Bytes around a piece that the look at it takes in: one before it, and behind it as far
+/// as the size's upper byte.
+const AROUND: usize = 9;
 
 /// Contents of a zone are smaller. No text has a size below this where a header has
 /// it, and memory is full of text.
@@ -134,9 +135,11 @@ impl Search {
 
 /// Calls `look` for every place in `bytes` at which the bytes of a header allow one.
 fn within(bytes: &[u8], mut look: impl FnMut(usize, ByteOrder)) {
-    let mut at = 0;
-    while let Some(piece) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
-        if is_interesting(piece) {
+    // Before the first piece there must be a byte.
+    let mut at = 1;
+    look_closely(bytes, 0..1, &mut look);
+    while let Some(piece) = bytes.get(at - 1..).and_then(<[u8]>::first_chunk) {
+        if has_letter(piece) && is_interesting(piece) {
             look_closely(bytes, at..at + PIECE, &mut look);
         }
         at += PIECE;
@@ -144,14 +147,27 @@ fn within(bytes: &[u8], mut look: impl FnMut(usize, ByteOrder)) {
     look_closely(bytes, at..bytes.len(), &mut look);
 }
 
-/// Whether any pair of bytes may be the upper half of a signature, before a size that
-/// is not too large: no branch, so that the compiler compares a vector of them at once.
-fn is_interesting(piece: &[u8; PIECE + BEHIND]) -> bool {
-    let hits = (0..PIECE).fold(0, |hits, at| {
-        let (first, second) = (piece[at], piece[at + 1]);
-        let little = is_version_byte(first) & (second == 0x43) & (piece[at + 9] < 8);
-        let big = (first == 0x43) & is_version_byte(second) & (piece[at + 8] < 8);
-        hits | u8::from(little) | u8::from(big)
+/// The byte that all signatures have: their highest.
+const HIGHEST: u8 = 0x43;
+
+/// Upper byte of a size, at most.
+const SIZE: u8 = (LARGEST >> 24) as u8 - 1;
+
+/// Whether any byte may be the highest of a signature, before a size that is not too
+/// large. The size's highest byte is the eighth behind it in either byte order. No
+/// branch, so that the compiler compares a vector of bytes at once.
+fn has_letter(piece: &[u8; PIECE + AROUND]) -> bool {
+    let hits = (1..=PIECE).fold(0, |hits, at| {
+        hits | u8::from((piece[at] == HIGHEST) & (piece[at + 8] <= SIZE))
+    });
+    hits != 0
+}
+
+/// Whether any of these bytes is also beside the next lower byte of a signature.
+fn is_interesting(piece: &[u8; PIECE + AROUND]) -> bool {
+    let hits = (1..=PIECE).fold(0, |hits, at| {
+        let is_beside = is_version_byte(piece[at - 1]) | is_version_byte(piece[at + 1]);
+        hits | u8::from((piece[at] == HIGHEST) & (piece[at + 8] <= SIZE) & is_beside)
     });
     hits != 0
 }
@@ -161,19 +177,20 @@ const fn is_version_byte(byte: u8) -> bool {
     byte & 0xf0 == 0x40
 }
 
+/// `places` are those of the highest byte of a signature.
 fn look_closely(bytes: &[u8], places: Range<usize>, look: &mut impl FnMut(usize, ByteOrder)) {
+    let is_version = |at: usize| bytes.get(at).is_some_and(|byte| is_version_byte(*byte));
     for at in places {
-        let (Some(&first), Some(&second)) = (bytes.get(at), bytes.get(at + 1)) else {
-            return;
-        };
-        if is_version_byte(first)
-            && second == 0x43
-            && let Some(at) = at.checked_sub(2)
-            && at + HEADER <= bytes.len()
-        {
-            look(at, ByteOrder::Little);
+        if bytes.get(at) != Some(&HIGHEST) {
+            continue;
         }
-        if first == 0x43 && is_version_byte(second) && at + HEADER <= bytes.len() {
+        if let Some(start) = at.checked_sub(3)
+            && is_version(at - 1)
+            && start + HEADER <= bytes.len()
+        {
+            look(start, ByteOrder::Little);
+        }
+        if is_version(at + 1) && at + HEADER <= bytes.len() {
             look(at, ByteOrder::Big);
         }
     }

@@ -19,7 +19,7 @@ use crate::format::{ByteOrder, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
 
 /// Questions to the bytes, about zones: in all, for one pivot at first, and for one that
 /// needs more.
-const PATIENCE: usize = 1 << 22;
+const PATIENCE: usize = 1 << 24;
 const PATIENCE_FIRST: usize = 1 << 14;
 const PATIENCE_EACH: usize = 1 << 19;
 
@@ -103,6 +103,7 @@ struct Site<'a> {
     plain: Vec<usize>,
     /// By their signatures.
     traces: BTreeMap<u32, Vec<usize>>,
+    all_traces: Vec<usize>,
 }
 
 impl<'a> Site<'a> {
@@ -116,6 +117,7 @@ impl<'a> Site<'a> {
                     order,
                     plain: Vec::new(),
                     traces: BTreeMap::new(),
+                    all_traces: Vec::new(),
                 };
                 for candidate in candidates {
                     if candidate.order != order || candidate.at & 1 != odd {
@@ -124,7 +126,10 @@ impl<'a> Site<'a> {
                     let signature = candidate.header.signature;
                     match candidate.version() {
                         None => site.plain.push(candidate.at),
-                        Some(_) => site.traces.entry(signature).or_default().push(candidate.at),
+                        Some(_) => {
+                            site.traces.entry(signature).or_default().push(candidate.at);
+                            site.all_traces.push(candidate.at);
+                        }
                     }
                 }
                 sites.push(site);
@@ -141,6 +146,7 @@ impl<'a> Site<'a> {
             trace,
             plain: &self.plain,
             traces,
+            all_traces: &self.all_traces,
         };
         let mut pivots = Vec::new();
         let plain = solver(SIGNATURE, &[]);
@@ -190,7 +196,9 @@ struct Solver<'a> {
     order: ByteOrder,
     trace: u32,
     plain: &'a [usize],
+    /// Those with the signature `trace`.
     traces: &'a [usize],
+    all_traces: &'a [usize],
 }
 
 /// The trace zones, or where there are none, the place where they would be.
@@ -314,8 +322,9 @@ impl Solver<'_> {
             let to = ats.partition_point(|&at| at < front.start + used);
             to - ats.partition_point(|&at| at < front.start)
         };
-        let headers = within(self.plain) + within(self.traces);
-        hypothesis.strangers = headers.saturating_sub(evidence.headers);
+        // Those of all kernels: what takes them for the contents of a zone explains less.
+        let headers = within(self.plain) + within(self.all_traces);
+        hypothesis.strangers = headers.saturating_sub(evidence.headers + evidence.wrong_sizes);
         hypothesis.score = evidence.bits + hypothesis.usual(self.run.len())
             - 14 * hypothesis.strangers.min(1000) as i32;
         Some(hypothesis)
@@ -535,7 +544,7 @@ impl Solver<'_> {
     /// The zone for user space's messages that may start at `at`, or none.
     fn pmsgs(&self, witness: &Witness<'_>, at: usize, parity: usize) -> Vec<(usize, Evidence)> {
         let mut pmsgs = Vec::from([(0, Evidence::default())]);
-        if at >= self.run.len() || (!self.is_plain(at) && parity == 0) {
+        if at >= self.run.len() || (!self.is_signed(at) && parity == 0) {
             return pmsgs;
         }
         let reach = self.reach(at);
@@ -604,7 +613,7 @@ impl Solver<'_> {
             if self.is_crowded(at, end) {
                 break;
             }
-            if at >= self.run.len() || !(self.is_plain(at) || parity > 0 || behind_records(size)) {
+            if at >= self.run.len() || !(self.is_signed(at) || parity > 0 || behind_records(size)) {
                 continue;
             }
             let claim = Claim {
@@ -643,7 +652,7 @@ impl Solver<'_> {
         parity: usize,
     ) -> Option<Front> {
         let at = |count: usize| others.start.checked_sub(count * zone);
-        let is_header = |count| at(count).is_some_and(|at| self.is_plain(at));
+        let is_header = |count| at(count).is_some_and(|at| self.is_signed(at));
         let most = Records::most(zone).min(others.start / zone);
         let mut front = others;
         let mut pending = Evidence::default();
@@ -681,6 +690,12 @@ impl Solver<'_> {
 
     fn is_plain(&self, at: usize) -> bool {
         self.plain.binary_search(&at).is_ok()
+    }
+
+    /// Whether a plain signature is at `at`, before whatever sizes.
+    fn is_signed(&self, at: usize) -> bool {
+        let header = self.run.array(at);
+        header.is_some_and(|it| Header::decode(it, self.order).signature == SIGNATURE)
     }
 
     /// The plain headers before `end`.

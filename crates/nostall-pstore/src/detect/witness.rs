@@ -262,7 +262,7 @@ impl<'a> Witness<'a> {
             // One of the other two words is damaged, or no zone of this size is here.
             return Evidence {
                 wrong_sizes: 1,
-                ..missing(looks + 6)
+                ..missing(looks + 2)
             };
         }
         missing(looks - 14)

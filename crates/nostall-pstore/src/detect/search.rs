@@ -43,7 +43,7 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// In byte order `order`, at `at`; `None` if there is none.
-    fn read(run: &Run<'_>, at: usize, order: ByteOrder) -> Option<Self> {
+    pub(super) fn read(run: &Run<'_>, at: usize, order: ByteOrder) -> Option<Self> {
         let header = Header::decode(run.array(at)?, order);
         let room = run.len() - at - HEADER;
         let fits = header.size as usize / CUT <= room;

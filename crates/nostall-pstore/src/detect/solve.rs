@@ -19,7 +19,7 @@ use crate::format::{ByteOrder, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
 
 /// Questions to the bytes, about zones: in all, for one pivot at first, and for one that
 /// needs more.
-const PATIENCE: usize = 1 << 24;
+const PATIENCE: usize = 1 << 23;
 const PATIENCE_FIRST: usize = 1 << 14;
 const PATIENCE_EACH: usize = 1 << 19;
 
@@ -692,10 +692,14 @@ impl Solver<'_> {
         self.plain.binary_search(&at).is_ok()
     }
 
-    /// Whether a plain signature is at `at`, before whatever sizes.
+    /// Whether a plain header is at `at`, or its signature before sizes that cannot be.
     fn is_signed(&self, at: usize) -> bool {
-        let header = self.run.array(at);
-        header.is_some_and(|it| Header::decode(it, self.order).signature == SIGNATURE)
+        let header = || Some(Header::decode(self.run.array(at)?, self.order));
+        let is_damaged = || {
+            header().is_some_and(|header| header.signature == SIGNATURE)
+                && Candidate::read(self.run, at, self.order).is_none()
+        };
+        self.is_plain(at) || is_damaged()
     }
 
     /// The plain headers before `end`.

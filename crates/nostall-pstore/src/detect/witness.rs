@@ -46,7 +46,7 @@ pub(super) struct Evidence {
     /// Bits that ordinary data does not have by chance: to decide on, where `bits` are
     /// to compare with.
     pub(super) proof: i32,
-    /// Bits of agreeing parity bytes.
+    /// Bits of agreeing parity bytes, of the zone that has the most.
     pub(super) parity_bits: i32,
 }
 
@@ -73,7 +73,8 @@ impl core::ops::Add for Evidence {
             contents: self.contents + other.contents,
             wrong_sizes: self.wrong_sizes + other.wrong_sizes,
             proof: self.proof.saturating_add(other.proof),
-            parity_bits: self.parity_bits.saturating_add(other.parity_bits),
+            // Headers of empty zones are equal: if one agrees by chance, all do.
+            parity_bits: self.parity_bits.max(other.parity_bits),
         }
     }
 }
@@ -174,11 +175,14 @@ impl<'a> Witness<'a> {
         };
         // A plain signature is 32 bits, but code and tables have it too, before zeros.
         // That of a trace zone is any of thousands of words, many of them text.
-        let signature = if claim.kind == Kind::Ftrace { 0 } else { 18 };
+        let (signature, filled, partly) = match claim.kind {
+            Kind::Ftrace => (0, 20, 8),
+            _ => (18, 32, 16),
+        };
         let sizes = match header.size {
             0 => 0,
-            _ if full => 32,
-            _ => 16,
+            _ if full => filled,
+            _ => partly,
         };
         Evidence {
             bits,
@@ -287,8 +291,8 @@ fn worth(parity: usize) -> i32 {
 fn proof(look: Look) -> i32 {
     match look.records {
         16.. if look.quality > 0.9 => 48,
-        8.. => 32,
-        _ => 16,
+        8.. => 24,
+        _ => 8,
     }
 }
 

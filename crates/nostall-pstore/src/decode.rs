@@ -10,7 +10,10 @@ use crate::dmesg_header::DmesgHeader;
 use crate::format::{Header, Kind, LinuxVersion};
 use crate::geometry::Geometry;
 use crate::layout::Place;
-use crate::read::{Ecc, Merge, OldZone, Policy, Reader, Trace, Trust, Writer, ZoneState};
+use crate::read::{
+    Ecc, Merge, Misaligned, OldZone, Policy, Reader, Trace, Trust, Writer, ZoneState,
+};
+use crate::trace::Shape;
 
 /// How to decompress dmesg records: they do not say how they were compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +72,8 @@ pub struct ZoneReport {
     pub ecc: Option<Ecc>,
     /// Whether older contents were overwritten.
     pub full: bool,
+    /// Of a trace zone: whether its records do not lie where its header says.
+    pub misaligned: Option<Misaligned>,
 }
 
 /// One thing that was recorded.
@@ -168,13 +173,15 @@ impl Decoded {
         records.extend(traces(records_of(Kind::Ftrace), geometry));
         records.extend(records_of(Kind::Pmsg).map(|zone| text(zone, Content::Pmsg)));
         Self {
-            zones: geometry.zones.iter().map(open).map(report).collect(),
+            zones: (geometry.zones.iter().map(open))
+                .map(|zone| report(zone, geometry.shape))
+                .collect(),
             records,
         }
     }
 }
 
-fn report(mut zone: OldZone<'_, [u8]>) -> ZoneReport {
+fn report(mut zone: OldZone<'_, [u8]>, shape: Shape) -> ZoneReport {
     ZoneReport {
         place: *zone.place(),
         state: zone.state(),
@@ -183,6 +190,10 @@ fn report(mut zone: OldZone<'_, [u8]>) -> ZoneReport {
         version: zone.version(),
         ecc: zone.ecc(),
         full: zone.is_full(),
+        misaligned: match zone.place().kind {
+            Kind::Ftrace => zone.traces(shape).misaligned(),
+            _ => None,
+        },
     }
 }
 

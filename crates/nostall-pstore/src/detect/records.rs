@@ -69,21 +69,14 @@ fn look_as(shape: Shape, bytes: &[u8], order: ByteOrder) -> Option<Look> {
     }
     let share = |hits: usize, of: usize| hits as f32 / of as f32;
     let pairs = records.len() - 1;
-    let count = |good: fn(&TraceRecord, &TraceRecord) -> bool| {
+    let count = |good: &dyn Fn(&TraceRecord, &TraceRecord) -> bool| {
         let good = records.windows(2).filter(|pair| good(&pair[0], &pair[1]));
         share(good.count(), pairs)
     };
-    // Kernel addresses differ little from each other, and are no small numbers.
-    let addresses = if shape == Shape::Bits64 {
-        count(|a, b| {
-            a.ip >> 48 != 0 && a.ip >> 40 == b.ip >> 40 && a.parent >> 48 == b.parent >> 48
-        })
-    } else {
-        count(|a, b| a.ip >> 28 != 0 && a.ip >> 28 == b.ip >> 28 && b.parent >> 28 != 0)
-    };
-    let stamps = count(|a, b| a.stamp <= b.stamp && b.stamp - a.stamp < 1 << 44);
+    let addresses = count(&|a, b| shape.has_addresses(a, b));
+    let stamps = count(&TraceRecord::is_before);
     // Bytes that repeat are no records.
-    if count(|a, b| a.stamp < b.stamp) < 0.1 {
+    if count(&|a, b| a.stamp < b.stamp) < 0.1 {
         return None;
     }
 

@@ -258,6 +258,15 @@ fn complain(image: &Image, region: &Region<'_>, decoded: &Decoded) -> Result<()>
             region.at(place.offset)
         ));
     }
+    for zone in &decoded.zones {
+        if let Some(misaligned) = zone.misaligned {
+            let (place, at) = (zone.place, region.at(zone.place.offset));
+            note(format_args!(
+                "{} zone {} at {at:#x}: {misaligned}",
+                place.kind, place.index
+            ));
+        }
+    }
     if decoded.records.is_empty() {
         note(format_args!("the region is there, and empty"));
     }

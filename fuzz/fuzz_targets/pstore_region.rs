@@ -3,6 +3,7 @@
 
 #![no_main]
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use arbitrary::Arbitrary;
@@ -84,27 +85,30 @@ struct How {
 
 fuzz_target!(|input: Input| {
     let memory = input.memory();
-    let regions = detect(&memory);
-    are_apart(&memory, &regions);
-    for found in &regions {
+    let detection = detect(&memory);
+    let regions = &detection.found;
+    assert_eq!(detection.searched, memory.len() as u64);
+    are_apart(&memory, regions);
+    for found in regions {
         let Ok(layout) = Layout::new(&found.params) else {
             panic!("{:?}", found.params);
         };
         let zones: Vec<_> = layout.zones().collect();
         assert_eq!(found.geometry.zones, zones);
-        let region = &memory[found.start..][..found.len];
+        let region = &memory[found.start as usize..][..found.len];
         read(region, &found.geometry, &input.how);
     }
     read(&memory, &input.geometry(), &input.how);
 });
 
 fn are_apart(memory: &[u8], regions: &[Found]) {
-    assert!(regions.len() <= 256);
-    assert!(regions.is_sorted_by_key(|found| -found.bits));
+    assert!(regions.len() <= 1024);
+    assert!(regions.is_sorted_by_key(|found| Reverse((found.grade, found.bits))));
     let mut used: Vec<Range<usize>> = Vec::new();
     for found in regions {
-        assert!(found.len <= memory.len() - found.start, "{found:?}");
-        used.push(found.start..found.start + found.geometry.len());
+        let start = found.start as usize;
+        assert!(found.len <= memory.len() - start, "{found:?}");
+        used.push(start..start + found.geometry.len());
     }
     used.sort_by_key(|used| used.start);
     assert!(used.is_sorted_by(|a, b| a.end <= b.start), "{regions:?}");

@@ -11,7 +11,9 @@ use crate::dmesg_header::DmesgHeader;
 use crate::format::{Header, Kind, LinuxVersion};
 use crate::geometry::Geometry;
 use crate::layout::Place;
-use crate::read::{Ecc, Merge, OldZone, Policy, Reader, Trace, Traces, Trust, Writer, ZoneState};
+use crate::read::{
+    Ecc, Merge, Misaligned, OldZone, Policy, Reader, Trace, Traces, Trust, Writer, ZoneState,
+};
 use crate::trace::Shape;
 
 /// How to decompress dmesg records: they do not say how they were compressed.
@@ -72,6 +74,8 @@ pub struct ZoneReport {
     pub ecc: Option<Ecc>,
     /// Whether older contents were overwritten.
     pub full: bool,
+    /// Of a trace zone: whether its records do not lie where its header says.
+    pub misaligned: Option<Misaligned>,
 }
 
 /// One thing that was recorded.
@@ -194,7 +198,8 @@ impl<'a> Decoded<'a> {
 
     /// Returns every zone, also those in which there is nothing.
     pub fn zones(&self) -> impl Iterator<Item = ZoneReport> {
-        self.open(Policy::Careful, |_| true).map(report)
+        let zones = self.open(Policy::Careful, |_| true);
+        zones.map(|zone| report(zone, self.shape()))
     }
 
     /// Returns the contents of the zones, one by one: dmesg records, console, the trace
@@ -236,7 +241,7 @@ impl<'a> Decoded<'a> {
     }
 }
 
-fn report(mut zone: OldZone<'_, [u8]>) -> ZoneReport {
+fn report(mut zone: OldZone<'_, [u8]>, shape: Shape) -> ZoneReport {
     ZoneReport {
         place: *zone.place(),
         state: zone.state(),
@@ -245,6 +250,10 @@ fn report(mut zone: OldZone<'_, [u8]>) -> ZoneReport {
         version: zone.version(),
         ecc: zone.ecc(),
         full: zone.is_full(),
+        misaligned: match zone.place().kind {
+            Kind::Ftrace => zone.traces(shape).misaligned(),
+            _ => None,
+        },
     }
 }
 

@@ -145,7 +145,8 @@ pub use memory::{Flushed, Load, Memory, Ram, Uncached};
 #[cfg(target_pointer_width = "64")]
 pub use nesting::{HasParity, Nesting};
 pub use read::{
-    Damage, Ecc, Merge, OldZone, Policy, Reader, Trace, Traces, Trust, Writer, ZoneState,
+    Damage, Ecc, Merge, Misaligned, OldZone, Policy, Reader, Trace, Traces, Trust, Writer,
+    ZoneState,
 };
 pub use recorder::{Dropping, Masking, Recorder};
 pub use recover::{AllTraces, Recovered, recover};

@@ -39,7 +39,8 @@ pub struct Args {
     #[arg(value_name = "IMAGE", required = true)]
     images: Vec<PathBuf>,
 
-    /// Decode every region found in an image, not only the likeliest
+    /// Decode every region found in an image, not only the likeliest, and list places in
+    /// doubt: ordinary data resembles an empty region by chance
     #[arg(long)]
     all: bool,
 
@@ -304,33 +305,36 @@ impl Job<'_> {
         let args = self.args;
         let image = input.open(args.swap)?;
         let found = region::find(&image, &args.region, args.all);
-        let (regions, others) = found.with_context(|| file.to_owned())?;
+        let regions = found.with_context(|| file.to_owned())?;
+        let number = regions.decode.len();
         ensure!(
-            args.out.is_none() || regions.len() <= 1,
-            "--out takes one region, and there are {}: choose one with --offset and --size",
-            regions.len()
+            args.out.is_none() || number <= 1,
+            "--out takes one region, and there are {number}: choose one with --offset and --size"
         );
+        if !regions.is_complete {
+            self.note(format_args!(
+                "{file}: more places look like regions than are examined"
+            ));
+        }
         let mut outcome = None;
-        for region in &regions {
-            let next = self
-                .region(&image, file, region)
-                .with_context(|| file.to_owned())?;
+        for region in &regions.decode {
+            let next = self.region(&image, file, region);
+            let next = next.with_context(|| file.to_owned())?;
             outcome = Some(match outcome {
                 None => next,
                 Some(outcome) => Outcome::and(outcome, next),
             });
         }
-        for other in &others {
+        for other in &regions.others {
             if args.format == Format::Json && args.out.is_none() {
                 to_stdout(|out| json::candidate(file, other, out))?;
             }
-            self.note(format_args!(
-                "another region at {0:#x}: --offset {0:#x} --size {1:#x} decodes it",
-                other.start, other.found.params.mem_size
-            ));
+            for line in other.lines() {
+                self.note(format_args!("{line}"));
+            }
         }
-        Ok(outcome
-            .unwrap_or_else(|| Outcome::none(Status::None, no_region(&image, file, args.swap))))
+        let none = || no_region(&image, file, args.swap, regions.unlisted);
+        Ok(outcome.unwrap_or_else(|| Outcome::none(Status::None, none())))
     }
 
     fn region(&self, image: &Image, file: &str, region: &Region<'_>) -> Result<Outcome> {
@@ -342,7 +346,7 @@ impl Job<'_> {
         if region.found.is_some()
             && args.swap.is_none()
             && let at = (region.start, &*region.bytes)
-            && let Some(swap) = Swap::explains(image, at, &region.geometry, readable)
+            && let Some(swap) = Swap::explains(image, at, readable)
         {
             let message = format!(
                 "{file}: the bytes of each {0}-byte word are reversed: --swap {0} puts them right",
@@ -367,7 +371,7 @@ impl Job<'_> {
             );
             return Ok(Outcome::none(Status::Damaged, message));
         }
-        self.explain(image, region, &damaged);
+        self.explain(image, region, &decoded, &damaged);
         let names = match self.symbols.clone() {
             Some(symbols) => names::moved(symbols, args.kernel_offset, &decoded, |line| {
                 self.note(line);
@@ -404,7 +408,13 @@ impl Job<'_> {
         })
     }
 
-    fn explain(&self, image: &Image, region: &Region<'_>, damaged: &[(Place, Damage)]) {
+    fn explain(
+        &self,
+        image: &Image,
+        region: &Region<'_>,
+        decoded: &Decoded<'_>,
+        damaged: &[(Place, Damage)],
+    ) {
         if image.missing() > 0 {
             let missing = image.missing();
             self.note(format_args!(
@@ -421,6 +431,13 @@ impl Job<'_> {
                 place.index,
                 region.at(place.offset)
             ));
+        }
+        for zone in decoded.zones() {
+            if let Some(misaligned) = zone.misaligned {
+                let at = region.at(zone.place.offset);
+                let (kind, index) = (zone.place.kind, zone.place.index);
+                self.note(format_args!("{kind} zone {index} at {at:#x}: {misaligned}"));
+            }
         }
     }
 
@@ -548,7 +565,7 @@ fn damage(zone: ZoneReport) -> Option<(Place, Damage)> {
     }
 }
 
-fn no_region(image: &Image, file: &str, swap: Option<Swap>) -> String {
+fn no_region(image: &Image, file: &str, swap: Option<Swap>, doubtful: usize) -> String {
     if swap.is_none()
         && let Some((swap, address)) = Swap::seen(image, 0)
     {
@@ -558,8 +575,12 @@ fn no_region(image: &Image, file: &str, swap: Option<Swap>) -> String {
             swap.bytes()
         );
     }
+    let doubtful = match doubtful {
+        0 => String::new(),
+        number => format!(" ({number} places are in doubt: --all lists them)"),
+    };
     format!(
-        "{file}: no ramoops region in it; if you know where one is, give its sizes: \
+        "{file}: no ramoops region in it{doubtful}; if you know where one is, give its sizes: \
          --offset, --record-size and so on (see --help)"
     )
 }

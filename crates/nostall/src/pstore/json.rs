@@ -47,6 +47,7 @@ struct RegionLine<'a> {
     present_bytes: usize,
     found: bool,
     version: Option<String>,
+    grade: Option<String>,
     evidence_bits: Option<i32>,
     reasons: &'a [String],
     doubts: &'a [String],
@@ -86,6 +87,7 @@ struct CandidateLine<'a> {
     start: String,
     size: usize,
     version: Option<String>,
+    grade: String,
     evidence_bits: i32,
     reasons: &'a [String],
     doubts: &'a [String],
@@ -188,6 +190,7 @@ pub fn region(
         present_bytes: region.bytes.len(),
         found: found.is_some(),
         version: found.and_then(version),
+        grade: found.map(|found| found.grade.to_string()),
         evidence_bits: found.map(|found| found.bits),
         reasons: found.map_or(&[], |found| &found.why),
         doubts: found.map_or(&[], |found| &found.doubts),
@@ -213,7 +216,10 @@ fn version(found: &Found) -> Option<String> {
 
 fn zone(zone: ZoneReport) -> ZoneObject {
     let (state, problem, stored_bytes) = match zone.state {
-        ZoneState::Valid => ("valid", None, zone.header.size as usize),
+        ZoneState::Valid => {
+            let problem = zone.misaligned.map(|misaligned| misaligned.to_string());
+            ("valid", problem, zone.header.size as usize)
+        }
         ZoneState::Empty => ("empty", None, 0),
         ZoneState::Damaged(why) => ("damaged", Some(why.to_string()), 0),
     };
@@ -234,13 +240,14 @@ fn zone(zone: ZoneReport) -> ZoneObject {
 
 /// Another region, which is not decoded.
 pub fn candidate(file: &str, other: &Other, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-    let found = &other.found;
+    let found = &other.0;
     let line = Line::Candidate(CandidateLine {
         schema: SCHEMA,
         file,
-        start: format!("{:#x}", other.start),
+        start: format!("{:#x}", found.start),
         size: found.params.mem_size,
         version: version(found),
+        grade: found.grade.to_string(),
         evidence_bits: found.bits,
         reasons: &found.why,
         doubts: &found.doubts,

@@ -2,7 +2,7 @@
 //! counts them from the other end.
 
 use nostall_pstore::image::Image;
-use nostall_pstore::{ByteOrder, DmesgHeader, Geometry, HEADER, Header, Kind, SIGNATURE};
+use nostall_pstore::{ByteOrder, DMESG_HEADER, DmesgHeader, HEADER, Header, SIGNATURE};
 
 /// The bytes of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +83,8 @@ impl Swap {
     /// Returns the swap with which the region at `start` is better explained, if it has no
     /// text that can be read: by its own texts, or by more headers in the image than the
     /// `headers` that it has.
-    pub fn explains(
-        image: &Image,
-        (start, region): (u64, &[u8]),
-        geometry: &Geometry,
-        headers: usize,
-    ) -> Option<Self> {
-        if legible(region, geometry) > 0 {
+    pub fn explains(image: &Image, (start, region): (u64, &[u8]), headers: usize) -> Option<Self> {
+        if legible(region) > 0 {
             return None;
         }
         // Words count from the start of the file, and so of a page.
@@ -98,7 +93,7 @@ impl Swap {
             let mut bytes = vec![0; before];
             bytes.extend_from_slice(region);
             swap.undo(&mut bytes);
-            (legible(&bytes[before..], geometry), swap)
+            (legible(&bytes[before..]), swap)
         });
         let (lines, swap) = after.into_iter().max_by_key(|(lines, _)| *lines)?;
         if lines > 0 {
@@ -116,27 +111,22 @@ fn may_hold(group: &[u8; 8]) -> bool {
     b"DBGC".iter().all(|byte| group.contains(byte))
 }
 
-/// Lines in a region that begin as Linux's do.
-fn legible(region: &[u8], geometry: &Geometry) -> usize {
-    /// Enough of a zone to see it.
-    const LOOK: usize = 64 << 10;
+/// Lines at the start of a region that begin as Linux's do.
+fn legible(region: &[u8]) -> usize {
+    /// Enough to see it. Zones of texts come first.
+    const LOOK: usize = 4 << 20;
 
-    let zones = geometry
-        .zones
-        .iter()
-        .filter(|zone| zone.kind != Kind::Ftrace);
-    let lines = zones.map(|zone| {
-        let start = zone.offset + HEADER;
-        let end = start + zone.division.data().min(LOOK);
-        let text = region.get(start..end).unwrap_or_default();
-        let header = DmesgHeader::decode(text).is_some_and(|(header, _)| {
-            let (line, len) = header.encode();
-            text.starts_with(&line[..len])
-        });
-        let lines = text.split(|&byte| byte == b'\n').skip(1);
-        usize::from(header) + lines.filter(|line| is_of_a_log(line)).count()
+    let region = &region[..region.len().min(LOOK)];
+    // A zone may start anywhere if the headers are misread.
+    let starts = region.windows(DMESG_HEADER).filter(|start| {
+        start.starts_with(b"====")
+            && DmesgHeader::decode(start).is_some_and(|(header, _)| {
+                let (line, len) = header.encode();
+                start.starts_with(&line[..len])
+            })
     });
-    lines.sum()
+    let lines = region.split(|&byte| byte == b'\n').skip(1);
+    starts.count() + lines.filter(|line| is_of_a_log(line)).count()
 }
 
 /// Whether a line starts with a time, perhaps behind a level: `<6>[    1.234567] `.

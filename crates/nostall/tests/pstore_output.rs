@@ -527,11 +527,35 @@ fn all_decodes_every_region_and_without_it_the_others_are_listed() {
     assert!(!bench.0.path().join("folder").exists());
 }
 
+#[test]
+fn doubtful_candidates_are_listed_with_their_reasons_and_not_decoded() {
+    let bench = Bench::new();
+    // As an empty trace zone begins: four letters, and zeros.
+    let mut data = vec![0; 1 << 20];
+    for at in [4000, 20_000] {
+        data[at..at + 4].copy_from_slice(b"CCCC");
+    }
+    bench.file("data", &data);
+    let (status, lines) = bench.json(&["data", "--all"]);
+    assert_eq!(status, 5);
+    let candidate = of(&lines, "candidate").next().unwrap();
+    assert_eq!(candidate["grade"], "doubtful");
+    assert_eq!(candidate["start"], "0xfa0");
+    assert!(!candidate["reasons"].as_array().unwrap().is_empty());
+    assert!(!candidate["doubts"].as_array().unwrap().is_empty());
+    assert_eq!(of(&lines, "region").count(), 0);
+    let said = String::from_utf8(bench.decode(&["data", "--all"]).stderr).unwrap();
+    assert!(said.contains("in doubt: a region at 0xfa0"), "{said}");
+    let said = String::from_utf8(bench.decode(&["data"]).stderr).unwrap();
+    assert!(
+        said.contains("(2 places are in doubt: --all lists them)"),
+        "{said}"
+    );
+}
+
 /// Images that give each exit status.
 fn one_of_each(bench: &Bench) -> [(&'static str, i32, &'static str); 5] {
     let mut empty = fixture("plain");
-    let params = ["dmesg", "console", "ftrace", "pmsg"];
-    assert_eq!(params.len(), 4);
     let nothing = Header {
         signature: SIGNATURE,
         start: 0,

@@ -22,6 +22,9 @@ use crate::output::{Style, note, to_stdout};
 /// is what Linux takes on its command line: 4096 bytes for each size, no ECC, a trace
 /// zone for each CPU.
 ///
+/// Pipes and devices are read into memory, up to 256 MiB. One without a byte for 10
+/// seconds is given up.
+///
 /// Nothing is changed. Numbers may be decimal or start with 0x, and end with K, M or
 /// G.
 #[derive(clap::Args)]

@@ -277,7 +277,7 @@ fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
         };
         let places = fixture.layout.zones_of(Kind::Ftrace);
         let places: Vec<_> = places
-            .filter(|place| reader.open(&fixture.image[..], *place).len() > 0)
+            .filter(|place| !reader.open(&fixture.image[..], *place).is_empty())
             .collect();
         assert!(!places.is_empty());
         for place in places {

@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -73,4 +73,128 @@ fn memory_follows_the_data_of_a_sparse_dump_of_32_gib_and_not_its_holes() {
     let (expected, _) = decode_with_peak(&image("ecc16"));
     assert!(records == expected);
     assert!(peak < 200 << 20, "{peak} bytes");
+}
+
+/// The one line on stderr of a command that found nothing to decode.
+fn error(output: &Output) -> String {
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(output.stdout.is_empty());
+    said
+}
+
+#[test]
+fn texts_in_zeros_are_no_region_and_all_lists_them_with_reasons() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("zeros");
+    let mut zeros = vec![0; 1 << 20];
+    for at in [0x1000, 0x3000] {
+        zeros[at..at + 4].copy_from_slice(b"CCCC");
+    }
+    fs::write(&path, zeros).unwrap();
+    let said = error(&decode(&path, &[]));
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("no ramoops region"), "{said}");
+    assert!(said.contains("--all lists"), "{said}");
+    let said = error(&decode(&path, &["--all"]));
+    for word in ["--offset 0x1000", "bits of evidence", "no ramoops region"] {
+        assert!(said.contains(word), "{said}");
+    }
+    // The place that a person names is evidence, too.
+    let named = decode(&path, &["--offset", "0x1000", "--size", "16K"]);
+    assert!(named.status.success());
+    let said = String::from_utf8(named.stderr).unwrap();
+    assert!(said.contains("bits of evidence"), "{said}");
+}
+
+#[test]
+fn a_bad_size_word_of_the_console_hides_no_trace_and_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad");
+    let mut bytes = fs::read(image("plain")).unwrap();
+    // The console's zone, of 0x8000 bytes.
+    let size = 0x2_dffa + 8;
+    bytes[size..size + 4].copy_from_slice(&(0x8000u32 - 12 + 1).to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    let bad = decode(&path, &[]);
+    assert!(bad.status.success());
+    let calls = |output: &[u8]| {
+        let lines = String::from_utf8_lossy(output).into_owned();
+        let calls = lines.lines().filter(|line| line.contains(" <- 0xffff"));
+        calls.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expected = calls(&decode(&image("plain"), &[]).stdout);
+    assert!(expected.len() > 1_000);
+    assert!(calls(&bad.stdout) == expected);
+    let said = String::from_utf8(bad.stderr).unwrap();
+    assert!(said.contains("sizes that cannot be"), "{said}");
+    assert!(
+        said.contains("console zone 0 at 0x2dffa cannot be read"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_damaged_start_of_a_trace_ring_is_said_and_its_records_are_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad");
+    let mut bytes = fs::read(image("plain")).unwrap();
+    // The first trace zone's start.
+    bytes[0x3_5ffa + 4] ^= 8;
+    fs::write(&path, bytes).unwrap();
+    let bad = decode(&path, &[]);
+    let marked = String::from_utf8_lossy(&bad.stdout).into_owned();
+    let marked = marked.lines().filter(|line| line.contains("(unverified)"));
+    assert_eq!(marked.count(), (0x4000 - 12) / 24);
+    let said = String::from_utf8(bad.stderr).unwrap();
+    assert!(
+        said.contains("ftrace zone 0 at 0x35ffa: its records look"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_fifo_to_which_no_program_writes_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fifo");
+    let made = Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let said = error(&decode(&path, &[]));
+    assert!(said.contains("no program writes to it"), "{said}");
+}
+
+#[test]
+fn a_device_without_an_end_is_given_up_in_bounded_memory() {
+    // Less than 1 GiB of address space.
+    let mut command = Command::new("sh");
+    let script = "ulimit -v 900000; exec \"$0\" pstore decode /dev/zero";
+    let output = command
+        .args(["-c", script])
+        .arg(cargo_bin("nostall"))
+        .output()
+        .unwrap();
+    let said = error(&output);
+    assert!(
+        said.contains("more than 256 MiB, or without an end"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_pipe_is_read_to_its_end() {
+    let mut command = Command::new(cargo_bin("nostall"));
+    command.args(["pstore", "decode", "/dev/stdin"]);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    for part in fs::read(image("plain")).unwrap().chunks(10_000) {
+        stdin.write_all(part).unwrap();
+    }
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(output.stdout == decode(&image("plain"), &[]).stdout);
 }

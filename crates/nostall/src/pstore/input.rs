@@ -6,13 +6,16 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use nostall_pstore::image::{self, Image};
+use nostall_pstore::image::Image;
 
 use super::swap::Swap;
 use crate::escape::escape_name;
 
-/// The most that is read into memory: of standard input, or to swap bytes.
-const MOST: u64 = 1 << 30;
+/// The most that is read of standard input, as of any pipe.
+const MOST_PIPED: u64 = 256 << 20;
+
+/// The most of a file whose bytes are swapped, in memory.
+const MOST_SWAPPED: u64 = 1 << 30;
 
 /// A place to read an image from.
 pub enum Input {
@@ -45,13 +48,31 @@ impl Input {
     pub fn open(&self, swap: Option<Swap>) -> Result<Image> {
         let image = match (self, swap) {
             (Self::File(path), None) => Image::open(path),
-            (Self::File(path), swap) => File::open(path)
-                .map_err(image::Error::Io)
-                .and_then(|file| in_memory(file, swap)),
-            (Self::Stdin, swap) => in_memory(io::stdin().lock(), swap),
+            (Self::File(path), swap) => {
+                let file = File::open(path).with_context(|| name(path))?;
+                Image::from_bytes(self.read(file, MOST_SWAPPED, swap)?)
+            }
+            (Self::Stdin, swap) => {
+                Image::from_bytes(self.read(io::stdin().lock(), MOST_PIPED, swap)?)
+            }
         };
         // Not as context: these errors contain their cause.
         image.map_err(|error| anyhow!("{self}: {error}"))
+    }
+
+    fn read(&self, from: impl Read, most: u64, swap: Option<Swap>) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let read = from.take(most + 1).read_to_end(&mut bytes);
+        read.with_context(|| self.to_string())?;
+        ensure!(
+            bytes.len() as u64 <= most,
+            "{self}: more than {} MiB, too much to be read into memory: give a part of it",
+            most >> 20
+        );
+        if let Some(swap) = swap {
+            swap.undo(&mut bytes);
+        }
+        Ok(bytes)
     }
 }
 
@@ -78,18 +99,6 @@ fn below(folder: &Path, all: &mut Vec<Input>) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn in_memory(from: impl Read, swap: Option<Swap>) -> Result<Image, image::Error> {
-    let mut bytes = Vec::new();
-    from.take(MOST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST {
-        return Err(image::Error::TooLarge);
-    }
-    if let Some(swap) = swap {
-        swap.undo(&mut bytes);
-    }
-    Image::from_bytes(bytes)
 }
 
 fn name(path: &Path) -> String {

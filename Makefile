@@ -102,7 +102,8 @@ miri-pstore-std:
 	$(MIRI_PSTORE) --features std
 
 FUZZ_TARGETS := console_ring pci_dump pci_mcfg pci_model pci_walk pstore_decode \
-	pstore_decompress pstore_format pstore_image pstore_region pstore_symbols pstore_zone uart_model
+	pstore_decompress pstore_format pstore_image pstore_region pstore_symbols \
+	pstore_unverified pstore_zone uart_model
 FUZZ_SECONDS ?= 10
 
 # All are built at once; what is found goes to the first folder.

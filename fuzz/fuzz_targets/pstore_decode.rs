@@ -7,7 +7,6 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_pstore::{
     ByteOrder, Content, Decoded, FTRACE_PER_CPU, Geometry, Layout, Params, Shape, Unpack, Writer,
-    linux_files,
 };
 
 #[derive(Arbitrary, Debug)]
@@ -65,13 +64,16 @@ fuzz_target!(|input: Input<'_>| {
         Writer::HeaderFirst
     };
     let decoded = Decoded::new(&region, &geometry, writer, Unpack::ByTrying);
-    assert_eq!(decoded.zones.len(), geometry.zones.len());
-    let bytes = decoded.records.iter().map(|record| match &record.content {
+    assert_eq!(decoded.zones().count(), geometry.zones.len());
+    let bytes = decoded.records().map(|record| match record.content {
         Content::Dmesg(dmesg) => dmesg.text.bytes.len(),
         Content::Console(text) | Content::Pmsg(text) => text.bytes.len(),
-        Content::Ftrace(traces) => traces.len() * shape.len(),
+        Content::Ftrace(calls) => calls.len() * shape.len(),
     });
     assert!(bytes.sum::<usize>() <= 16 * region.len());
-    let files = linux_files(&region, &geometry, Unpack::ByTrying, None);
+    let files = decoded.linux_files(None);
     assert!(files.len() <= geometry.zones.len());
+    for file in files {
+        assert!(file.write_to(&mut std::io::sink()).is_ok());
+    }
 });

@@ -20,18 +20,23 @@ fuzz_target!(|file: &[u8]| {
     let apart = |a: &Segment, b: &Segment| a.physical + a.len <= b.physical;
     assert!(segments.is_sorted_by(apart), "{segments:x?}");
 
-    // There are no holes: all that is in a segment is data.
-    let ranges: Vec<_> = image.data_ranges().collect();
-    assert_eq!(ranges.len(), segments.len());
-    for (segment, (physical, bytes)) in segments.iter().zip(ranges) {
-        assert_eq!(physical, segment.physical);
-        assert_eq!(
-            bytes,
-            &file[segment.file_offset as usize..][..segment.len as usize]
-        );
-        assert_eq!(image.read(physical, bytes.len()).as_deref(), Some(bytes));
+    for segment in segments {
+        let bytes = &file[segment.file_offset as usize..][..segment.len as usize];
+        let read = image.read(segment.physical, bytes.len());
+        assert_eq!(read.as_deref(), Some(bytes));
         read_around(&image, segment);
     }
+    // There are no holes: all that is in a segment is data, each byte of the file once.
+    let mut parts = Vec::new();
+    for (physical, bytes) in image.data_ranges() {
+        assert_eq!(image.read(physical, bytes.len()).as_deref(), Some(bytes));
+        parts.push(bytes.as_ptr_range());
+    }
+    parts.sort_by_key(|part| part.start);
+    assert!(parts.is_sorted_by(|a, b| a.end <= b.start));
+    let searched: usize = image.data_ranges().map(|(_, bytes)| bytes.len()).sum();
+    assert!(searched <= file.len());
+    assert_eq!(image.detect().searched, searched as u64);
 });
 
 /// From the last byte of a segment on there is one byte, and a second one if the

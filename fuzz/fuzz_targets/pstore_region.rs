@@ -3,6 +3,7 @@
 
 #![no_main]
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use arbitrary::Arbitrary;
@@ -11,7 +12,7 @@ use nostall_pstore::decompress::Compression;
 use nostall_pstore::detect::{Found, detect};
 use nostall_pstore::{
     ByteOrder, Code, Content, Decoded, Division, Geometry, Kind, Layout, OldZone, Place, Policy,
-    Reader, Record, Shape, Text, Unpack, Writer, ZoneState, linux_files,
+    Reader, Record, Shape, Text, Unpack, Writer, ZoneState,
 };
 
 /// What Linux wrote, to start from: nobody finds a region by chance.
@@ -84,27 +85,30 @@ struct How {
 
 fuzz_target!(|input: Input| {
     let memory = input.memory();
-    let regions = detect(&memory);
-    are_apart(&memory, &regions);
-    for found in &regions {
+    let detection = detect(&memory);
+    let regions = &detection.found;
+    assert_eq!(detection.searched, memory.len() as u64);
+    are_apart(&memory, regions);
+    for found in regions {
         let Ok(layout) = Layout::new(&found.params) else {
             panic!("{:?}", found.params);
         };
         let zones: Vec<_> = layout.zones().collect();
         assert_eq!(found.geometry.zones, zones);
-        let region = &memory[found.start..][..found.len];
+        let region = &memory[found.start as usize..][..found.len];
         read(region, &found.geometry, &input.how);
     }
     read(&memory, &input.geometry(), &input.how);
 });
 
 fn are_apart(memory: &[u8], regions: &[Found]) {
-    assert!(regions.len() <= 256);
-    assert!(regions.is_sorted_by_key(|found| -found.bits));
+    assert!(regions.len() <= 1024);
+    assert!(regions.is_sorted_by_key(|found| Reverse((found.grade, found.bits))));
     let mut used: Vec<Range<usize>> = Vec::new();
     for found in regions {
-        assert!(found.len <= memory.len() - found.start, "{found:?}");
-        used.push(found.start..found.start + found.geometry.len());
+        let start = found.start as usize;
+        assert!(found.len <= memory.len() - start, "{found:?}");
+        used.push(start..start + found.geometry.len());
     }
     used.sort_by_key(|used| used.start);
     assert!(used.is_sorted_by(|a, b| a.end <= b.start), "{regions:?}");
@@ -113,22 +117,26 @@ fn are_apart(memory: &[u8], regions: &[Found]) {
 /// Reads a region by every means, each with its bounds.
 fn read(region: &[u8], geometry: &Geometry, how: &How) {
     let decoded = Decoded::new(region, geometry, how.writer(), how.unpack());
-    assert_eq!(decoded.zones.len(), geometry.zones.len());
+    assert_eq!(decoded.zones().count(), geometry.zones.len());
     let largest = geometry.zones.iter().map(|zone| zone.division.zone());
     let largest = largest.max().unwrap_or(0).min(region.len());
-    for record in &decoded.records {
-        is_bounded(record, largest, geometry);
+    for record in decoded.records() {
+        is_bounded(&record, largest, geometry);
     }
 
-    let files = linux_files(region, geometry, how.unpack(), None);
+    let files = decoded.linux_files(None);
     assert!(files.len() <= geometry.zones.len());
     let dmesg = files.iter().filter(|file| file.name.starts_with("dmesg"));
     for file in dmesg {
+        let mut bytes = Vec::new();
+        let worth = file.write_to(&mut bytes).unwrap();
         assert!(
-            file.bytes.len() <= largest.saturating_mul(16) + 1_000,
+            bytes.len() <= largest.saturating_mul(16) + 1_000,
             "{}",
             file.name
         );
+        let unverified = worth.unverified;
+        is_marked(&Text { bytes, unverified }, usize::MAX);
     }
 
     let code = Code::new(geometry.parity).map(Box::new);
@@ -145,7 +153,7 @@ fn read(region: &[u8], geometry: &Geometry, how: &How) {
     }
 }
 
-fn is_bounded(record: &Record, largest: usize, geometry: &Geometry) {
+fn is_bounded(record: &Record<'_>, largest: usize, geometry: &Geometry) {
     match &record.content {
         Content::Dmesg(dmesg) => is_marked(&dmesg.text, largest * 16),
         Content::Console(text) | Content::Pmsg(text) => is_marked(text, largest),

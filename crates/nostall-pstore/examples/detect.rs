@@ -8,7 +8,7 @@ fn main() -> std::io::Result<()> {
     let files: Vec<String> = std::env::args().skip(1).collect();
     for file in &files {
         let bytes = std::fs::read(file)?;
-        for found in detect(&bytes) {
+        for found in detect(&bytes).found {
             print(file, &found);
         }
     }
@@ -19,7 +19,10 @@ fn main() -> std::io::Result<()> {
 }
 
 fn print(file: &str, found: &Found) {
-    println!("{file}: at {:#x}: {:x?}", found.start, found.params);
+    println!(
+        "{file}: {} at {:#x}: {:x?}",
+        found.grade, found.start, found.params
+    );
     for line in &found.why {
         println!("  {line}");
     }

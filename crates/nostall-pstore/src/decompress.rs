@@ -128,8 +128,72 @@ pub fn find(body: &[u8], limit: usize) -> Option<(Compression, Vec<u8>)> {
     })
 }
 
+/// Returns how many bytes at the start of the text depend on the first bytes of its body alone.
+///
+/// `head` is the start of a body, as far as it is known to be right. A text is decompressed from
+/// the whole body, and everything in it behind these bytes may have been invented. Of LZO and
+/// Zstandard this is nothing: their decompressors do not report how far each byte reaches.
+///
+/// ```
+/// use nostall_pstore::compress::deflate_raw;
+/// use nostall_pstore::decompress::{Compression, settled};
+///
+/// let body = deflate_raw(b"Panic#1 Part1\n<0>[    1.234567] Kernel panic - not syncing\n");
+/// let bytes = settled(Compression::Deflate, &body[..body.len() / 2], 1 << 16);
+/// assert!((14..50).contains(&bytes), "{bytes}");
+/// ```
+pub fn settled(compression: Compression, head: &[u8], limit: usize) -> usize {
+    match compression {
+        Compression::Deflate => {
+            let mut text = Vec::new();
+            // The stream is cut off, or goes on: both are expected.
+            let _ = drain_into(&mut Inflate::new(false, 15), head, limit, &mut text);
+            text.len().min(limit)
+        }
+        Compression::Lz4 => lz4_len(head).min(limit),
+        Compression::Lzo | Compression::Zstd => 0,
+    }
+}
+
+/// Returns how many bytes of text the start of an LZ4 block stands for. Of the last sequence the
+/// literals count; its match does if all of its bytes are there.
+fn lz4_len(head: &[u8]) -> usize {
+    let mut rest = head.iter().copied();
+    let mut len: usize = 0;
+    loop {
+        let Some(token) = rest.next() else { return len };
+        let Some(literals) = lz4_count(token >> 4, &mut rest) else {
+            return len;
+        };
+        len = len.saturating_add(literals.min(rest.len()));
+        // Behind the literals, the two bytes of the match's offset.
+        if rest.nth(literals.saturating_add(1)).is_none() {
+            return len;
+        }
+        let Some(more) = lz4_count(token & 15, &mut rest) else {
+            return len;
+        };
+        len = len.saturating_add(more.saturating_add(4));
+    }
+}
+
+/// A count of the LZ4 block format: four bits, and bytes behind them while they are full.
+fn lz4_count(bits: u8, rest: &mut impl Iterator<Item = u8>) -> Option<usize> {
+    let mut count = usize::from(bits);
+    if bits == 15 {
+        loop {
+            let byte = rest.next()?;
+            count = count.saturating_add(byte.into());
+            if byte < u8::MAX {
+                break;
+            }
+        }
+    }
+    Some(count)
+}
+
 /// Whether the first line is `Reason#N PartM`: `Panic#1 Part1` (fs/pstore/platform.c).
-fn starts_with_reason(text: &[u8]) -> bool {
+pub(crate) fn starts_with_reason(text: &[u8]) -> bool {
     let number = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let Some(hash) = line.iter().position(|byte| *byte == b'#') else {
@@ -164,6 +228,17 @@ pub(crate) fn drain(
     limit: usize,
 ) -> Result<(usize, Vec<u8>), Option<Error>> {
     let mut out = Vec::new();
+    let read = drain_into(inflate, body, limit, &mut out)?;
+    Ok((read, out))
+}
+
+/// The same, and whatever comes before an error is in `out`.
+fn drain_into(
+    inflate: &mut Inflate,
+    body: &[u8],
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> Result<usize, Option<Error>> {
     let mut chunk = [0; 4096];
     loop {
         let (read, wrote) = (inflate.total_in(), inflate.total_out());
@@ -175,7 +250,7 @@ pub(crate) fn drain(
             return Err(Some(Error::TooLarge(limit)));
         }
         match status {
-            Status::StreamEnd => return Ok((inflate.total_in() as usize, out)),
+            Status::StreamEnd => return Ok(inflate.total_in() as usize),
             // Neither reads nor writes: the stream is cut off.
             _ if (inflate.total_in(), inflate.total_out()) == (read, wrote) => return Err(None),
             _ => {}

@@ -11,7 +11,7 @@
 //!   over all CPUs, and says of each record what it is worth.
 //! - **Whole dumps** (feature `std`): `image` files, `detect`ion of regions
 //!   of which nothing is known, `decompress`ion, `symbols`, and the very files that
-//!   Linux's `/sys/fs/pstore` would show (`linux_files`).
+//!   Linux's `/sys/fs/pstore` would show (`Decoded::linux_files`).
 //!
 //! When not to use it: where what was recorded must be found after a *planned*
 //! restart as well, a file is simpler; and where the records need not be Linux's,
@@ -128,7 +128,7 @@ mod zone;
 
 pub use code::{Code, Uncorrectable};
 #[cfg(feature = "std")]
-pub use decode::{Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
+pub use decode::{Calls, Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
 pub use deflate::Matches;
 pub use dmesg::{LastWords, PackedError, longest_deflated};
 pub use dmesg_header::{DMESG_HEADER, DmesgHeader};
@@ -139,13 +139,14 @@ pub use format::{
 pub use geometry::Geometry;
 pub use layout::{FTRACE_PER_CPU, Layout, LayoutError, Note, Params, Place};
 #[cfg(feature = "std")]
-pub use linux::{LinuxFile, line as linux_line, linux_files};
+pub use linux::{LinuxFile, Worth, line as linux_line};
 pub use locked::LockedRecorder;
 pub use memory::{Flushed, Load, Memory, Ram, Uncached};
 #[cfg(target_pointer_width = "64")]
 pub use nesting::{HasParity, Nesting};
 pub use read::{
-    Damage, Ecc, Merge, OldZone, Policy, Reader, Trace, Traces, Trust, Writer, ZoneState,
+    Damage, Ecc, Merge, Misaligned, OldZone, Policy, Reader, Trace, Traces, Trust, Writer,
+    ZoneState,
 };
 pub use recorder::{Dropping, Masking, Recorder};
 pub use recover::{AllTraces, Recovered, recover};

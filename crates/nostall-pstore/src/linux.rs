@@ -3,116 +3,157 @@
 //! Source: Linux 6.1, `fs/pstore/ram.c` (`ramoops_pstore_read`),
 //! `fs/pstore/platform.c` (`decompress_record`), `fs/pstore/inode.c`.
 
-use std::boxed::Box;
 use std::format;
-use std::io::Write;
+use std::io::{self, Write};
+use std::ops::Range;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
-use crate::code::Code;
-use crate::decode::Unpack;
+use crate::decode::{Decoded, Text, Unpack, mark, unsettled};
 use crate::decompress::Compression;
 use crate::dmesg::longest_deflated;
-use crate::format::Kind;
+use crate::format::{ByteOrder, Kind};
 use crate::geometry::Geometry;
-use crate::layout::Place;
-use crate::read::{Ecc, Merge, OldZone, Policy, Reader, Writer};
+use crate::read::{Ecc, Merge, OldZone, Policy, Trust};
 use crate::symbols::{Symbol, Symbols};
-use crate::trace::{Shape, TraceRecord};
+use crate::trace::{LONGEST_TRACE, Shape, TraceRecord};
 
 /// A file as Linux would show it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinuxFile {
+#[derive(Clone, Debug)]
+pub struct LinuxFile<'a> {
     /// Its name: `dmesg-ramoops-0`.
     pub name: String,
     /// Its time of modification, in seconds since 1970, if it has one of its own.
     pub seconds: Option<i64>,
-    /// What is in it.
-    pub bytes: Vec<u8>,
+    contents: Contents<'a>,
 }
 
-/// The files that Linux 6.1 shows of a region: the next boot's kernel being of the
-/// version that wrote, with the same parameters, and the compression that `unpack`
-/// says. It knows the names of functions if it is the very same kernel, loaded at the
-/// same address: `symbols`.
-///
-/// That includes what Linux does not do well. Zones with parity have a notice at the
-/// end, the trace's as well: its records are then read from total size modulo record
-/// size on, which is in the middle of one. An empty dmesg record ends all. And of
-/// zones in disorder there is nothing. To know what is really in a region use
-/// [`Decoded`](crate::Decoded).
-pub fn linux_files(
-    region: &[u8],
-    geometry: &Geometry,
-    unpack: Unpack,
-    symbols: Option<&Symbols>,
-) -> Vec<LinuxFile> {
-    let code = Code::new(geometry.parity).map(Box::new);
-    let reader = Reader {
-        code: code.as_deref(),
-        order: geometry.order,
-        policy: Policy::Faithful,
-        writer: Writer::HeaderFirst,
-    };
-    let open = |place: &Place| reader.open(region, *place);
-    let zones_of = |kind| {
-        let zones = geometry.zones_of(kind).map(open);
-        zones.filter(|zone| !zone.is_empty())
-    };
-    // All records' buffers are made by the first one's size.
-    let first = geometry.zones_of(Kind::Dmesg).next();
-    let record_size = first.map_or(0, |place| place.division.data());
+#[derive(Clone, Debug)]
+enum Contents<'a> {
+    Text(Text, Trust),
+    Trace(LinuxTrace<'a>),
+}
 
-    let mut files = Vec::new();
-    for mut zone in zones_of(Kind::Dmesg) {
-        let Some((header, at)) = zone.dmesg_header() else {
-            continue;
-        };
-        let mut bytes = contents(&mut zone, at);
-        if bytes.is_empty() {
-            // Linux takes this for the end.
-            return files;
-        }
-        let mut extension = "";
-        if header.compressed {
-            match unpacked(&bytes, record_size, unpack) {
-                Some(text) => bytes = text,
-                None => extension = ".enc.z",
+/// The worth of a file's bytes, which the file itself cannot carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worth {
+    /// The worth of the worst of them.
+    pub trust: Trust,
+    /// Those that may be anything, in their order.
+    pub unverified: Vec<Range<usize>>,
+}
+
+impl Decoded<'_> {
+    /// Returns the files that Linux 6.1 shows of the region: the next boot's kernel being
+    /// of the version that wrote, with the same parameters, and the same compression. It
+    /// knows the names of functions if it is the very same kernel, loaded at the same
+    /// address: `symbols`.
+    ///
+    /// That includes what Linux does not do well. Zones with parity have a notice at the
+    /// end, the trace's as well: its records are then read from total size modulo record
+    /// size on, which is in the middle of one. An empty dmesg record ends all. Of zones in
+    /// disorder there is nothing. Linux also shows bytes that failed error correction, so
+    /// [`LinuxFile::write_to`] reports them. To know what is really in a region use
+    /// [`records`](Self::records).
+    pub fn linux_files<'s>(&'s self, symbols: Option<&'s Symbols>) -> Vec<LinuxFile<'s>> {
+        let zones_of = |kind| self.filled(Policy::Faithful, kind);
+        // All records' buffers are made by the first one's size.
+        let first = self.geometry.zones_of(Kind::Dmesg).next();
+        let record_size = first.map_or(0, |place| place.division.data());
+
+        let mut files = Vec::new();
+        for mut zone in zones_of(Kind::Dmesg) {
+            let Some((header, at)) = zone.dmesg_header() else {
+                continue;
+            };
+            let (whole, trust) = contents(&mut zone);
+            let is_headed = whole
+                .unverified
+                .first()
+                .is_none_or(|failed| failed.start >= at);
+            let mut text = whole.without_first(at);
+            if text.bytes.is_empty() {
+                // Linux takes this for the end.
+                return files;
             }
+            let mut extension = "";
+            if header.compressed {
+                match unpacked(&text.bytes, record_size, self.unpack) {
+                    Some((method, bytes)) => {
+                        let sure = text
+                            .unverified
+                            .first()
+                            .map_or(text.bytes.len(), |f| f.start);
+                        let head = if is_headed { sure } else { 0 };
+                        let unverified = unsettled(self.unpack, method, &text.bytes, head, &bytes);
+                        text = Text { bytes, unverified };
+                    }
+                    None => extension = ".enc.z",
+                }
+            }
+            text.bytes.extend(notice(zone.ecc()));
+            files.push(LinuxFile {
+                name: format!("dmesg-ramoops-{}{extension}", zone.place().index),
+                seconds: Some(header.seconds).filter(|&seconds| seconds != 0),
+                contents: Contents::Text(text, trust),
+            });
         }
-        bytes.extend(notice(zone.ecc()));
-        files.push(LinuxFile {
-            name: format!("dmesg-ramoops-{}{extension}", zone.place().index),
-            seconds: Some(header.seconds).filter(|&seconds| seconds != 0),
-            bytes,
-        });
-    }
-    for kind in [Kind::Console, Kind::Pmsg] {
-        files.extend(zones_of(kind).take(1).map(|mut zone| {
-            let mut bytes = contents(&mut zone, 0);
-            bytes.extend(notice(zone.ecc()));
-            file(kind, bytes)
-        }));
-    }
-    files.extend(trace(zones_of(Kind::Ftrace).collect(), geometry, symbols));
-    files
-}
-
-fn file(kind: Kind, bytes: Vec<u8>) -> LinuxFile {
-    LinuxFile {
-        name: format!("{kind}-ramoops-0"),
-        seconds: None,
-        bytes,
+        for kind in [Kind::Console, Kind::Pmsg] {
+            files.extend(zones_of(kind).take(1).map(|mut zone| {
+                let (mut text, trust) = contents(&mut zone);
+                text.bytes.extend(notice(zone.ecc()));
+                LinuxFile::named(kind, Contents::Text(text, trust))
+            }));
+        }
+        let trace = LinuxTrace {
+            decoded: self,
+            symbols,
+        };
+        files.extend(
+            (trace.len() > 0).then(|| LinuxFile::named(Kind::Ftrace, Contents::Trace(trace))),
+        );
+        files
     }
 }
 
-fn contents(zone: &mut OldZone<'_, [u8]>, mut at: usize) -> Vec<u8> {
-    let mut all = Vec::with_capacity(zone.len());
-    while let Some((bytes, _)) = zone.chunk(at) {
-        all.extend_from_slice(bytes);
-        at += bytes.len();
+impl LinuxFile<'_> {
+    fn named(kind: Kind, contents: Contents<'_>) -> LinuxFile<'_> {
+        LinuxFile {
+            name: format!("{kind}-ramoops-0"),
+            seconds: None,
+            contents,
+        }
     }
-    all
+
+    /// Writes the file's bytes, and returns what they are worth. A trace is read and
+    /// printed meanwhile, so a large one needs no more memory than a small one.
+    ///
+    /// # Errors
+    ///
+    /// The error of `out`.
+    pub fn write_to(&self, out: &mut (impl Write + ?Sized)) -> io::Result<Worth> {
+        match &self.contents {
+            Contents::Text(text, trust) => {
+                out.write_all(&text.bytes)?;
+                Ok(Worth {
+                    trust: *trust,
+                    unverified: text.unverified.clone(),
+                })
+            }
+            Contents::Trace(trace) => trace.write_to(out),
+        }
+    }
+}
+
+/// All of a zone.
+fn contents(zone: &mut OldZone<'_, [u8]>) -> (Text, Trust) {
+    let mut all = Text::default();
+    let mut worst = Trust::Verified;
+    while let Some((bytes, trust)) = zone.chunk(all.bytes.len()) {
+        all.push(bytes, trust);
+        worst = worst.max(trust);
+    }
+    (all, worst)
 }
 
 fn notice(ecc: Option<Ecc>) -> Vec<u8> {
@@ -135,10 +176,11 @@ fn notice(ecc: Option<Ecc>) -> Vec<u8> {
 }
 
 /// The text, if Linux's buffer for it is large enough.
-fn unpacked(body: &[u8], record_size: usize, unpack: Unpack) -> Option<Vec<u8>> {
+fn unpacked(body: &[u8], record_size: usize, unpack: Unpack) -> Option<(Compression, Vec<u8>)> {
     let all = Compression::ALL.map(|method| buffer(method, record_size));
-    let (method, text) = unpack.unpack(body, all.into_iter().max()?)?;
-    (text.len() <= buffer(method, record_size)).then_some(text)
+    let unpacked = unpack.unpack(body, all.into_iter().max()?)?;
+    let (method, text) = &unpacked;
+    (text.len() <= buffer(*method, record_size)).then_some(unpacked)
 }
 
 /// Bytes of the buffer that Linux decompresses to, by the size of a record:
@@ -155,41 +197,133 @@ fn buffer(method: Compression, record_size: usize) -> usize {
 }
 
 /// The trace of all CPUs, as lines.
-fn trace(
-    zones: Vec<OldZone<'_, [u8]>>,
-    geometry: &Geometry,
-    symbols: Option<&Symbols>,
-) -> Option<LinuxFile> {
-    let shape = geometry.shape;
-    let mut ecc = None;
-    let mut records = Vec::new();
-    if geometry.traces_per_cpu {
-        let mut heads = Vec::new();
-        for mut zone in zones {
-            ecc = zone.ecc().map(|more| more.plus(ecc.unwrap_or_default()));
-            heads.push(zone.traces(shape).peekable());
+#[derive(Clone, Debug)]
+struct LinuxTrace<'a> {
+    decoded: &'a Decoded<'a>,
+    symbols: Option<&'a Symbols>,
+}
+
+impl<'a> LinuxTrace<'a> {
+    /// Linux reads all trace zones only if each is one CPU's.
+    fn zones(&self) -> impl Iterator<Item = OldZone<'a, [u8]>> + use<'a> {
+        let geometry = self.decoded.geometry;
+        let most = if geometry.traces_per_cpu {
+            usize::MAX
+        } else {
+            1
+        };
+        let zones = self.decoded.filled(Policy::Faithful, Kind::Ftrace);
+        zones.take(most)
+    }
+
+    /// Bytes of records.
+    fn len(&self) -> usize {
+        let geometry = self.decoded.geometry;
+        let unit = if geometry.traces_per_cpu {
+            geometry.shape.len()
+        } else {
+            1
+        };
+        self.zones().map(|zone| zone.len() / unit * unit).sum()
+    }
+
+    fn write_to(&self, out: &mut (impl Write + ?Sized)) -> io::Result<Worth> {
+        let Geometry {
+            shape,
+            order,
+            traces_per_cpu,
+            ..
+        } = *self.decoded.geometry;
+        let ecc = self.zones().filter_map(|mut zone| zone.ecc());
+        let notice = notice(ecc.reduce(Ecc::plus));
+        let mut lines = Lines {
+            shape,
+            order,
+            symbols: self.symbols,
+            out,
+            skip: (self.len() + notice.len()) % shape.len(),
+            held: [0; LONGEST_TRACE],
+            len: 0,
+            trust: Trust::Verified,
+            written: 0,
+            worth: Worth {
+                trust: Trust::Verified,
+                unverified: Vec::new(),
+            },
+        };
+        if traces_per_cpu {
+            let heads: Vec<_> = self
+                .zones()
+                .map(|zone| zone.traces(shape).peekable())
+                .collect();
+            for trace in Merge::new(heads) {
+                let bytes = shape.encode(&trace.record, order);
+                lines.push(&bytes[..shape.len()], trace.trust)?;
+            }
+        } else {
+            for mut zone in self.zones() {
+                let mut at = 0;
+                while let Some((bytes, trust)) = zone.chunk(at) {
+                    lines.push(bytes, trust)?;
+                    at += bytes.len();
+                }
+            }
         }
-        for trace in Merge::new(&mut heads[..]) {
-            let bytes = shape.encode(&trace.record, geometry.order);
-            records.extend_from_slice(&bytes[..shape.len()]);
+        // Linux takes a part of the notice for a record.
+        lines.push(&notice, Trust::Unverified)?;
+        Ok(lines.worth)
+    }
+}
+
+/// Bytes that become lines, a record each.
+struct Lines<'l, W: ?Sized> {
+    shape: Shape,
+    order: ByteOrder,
+    symbols: Option<&'l Symbols>,
+    out: &'l mut W,
+    /// Bytes that Linux leaves out at the start.
+    skip: usize,
+    /// The part of a record that is there, its length, and the worst of it.
+    held: [u8; LONGEST_TRACE],
+    len: usize,
+    trust: Trust,
+    written: usize,
+    worth: Worth,
+}
+
+impl<W: Write + ?Sized> Lines<'_, W> {
+    fn push(&mut self, bytes: &[u8], trust: Trust) -> io::Result<()> {
+        let skipped = self.skip.min(bytes.len());
+        self.skip -= skipped;
+        let mut bytes = &bytes[skipped..];
+        let shape = self.shape;
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(shape.len() - self.len));
+            self.held[self.len..][..now.len()].copy_from_slice(now);
+            self.len += now.len();
+            self.trust = self.trust.max(trust);
+            bytes = later;
+            if self.len == shape.len() {
+                self.line()?;
+            }
         }
-    } else {
-        let mut zone = zones.into_iter().next()?;
-        ecc = zone.ecc();
-        records = contents(&mut zone, 0);
+        Ok(())
     }
-    if records.is_empty() {
-        return None;
+
+    fn line(&mut self) -> io::Result<()> {
+        if let Some(record) = self.shape.decode(&self.held[..self.len], self.order) {
+            let line = line(self.shape, &record, self.symbols);
+            writeln!(self.out, "{line}")?;
+            let end = self.written + line.len() + 1;
+            if self.trust == Trust::Unverified {
+                mark(&mut self.worth.unverified, self.written..end);
+            }
+            self.worth.trust = self.worth.trust.max(self.trust);
+            self.written = end;
+        }
+        (self.len, self.trust) = (0, Trust::Verified);
+        Ok(())
     }
-    records.extend(notice(ecc));
-    let aligned = &records[records.len() % shape.len()..];
-    let mut lines = Vec::with_capacity(aligned.len() * 4);
-    for bytes in aligned.chunks_exact(shape.len()) {
-        let record = shape.decode(bytes, geometry.order)?;
-        // Memory takes all.
-        let _ = writeln!(lines, "{}", line(shape, &record, symbols));
-    }
-    Some(file(Kind::Ftrace, lines))
 }
 
 /// A trace record as Linux prints it.
@@ -239,7 +373,7 @@ mod tests {
         let mut text = b"Panic#1 Part1\n".to_vec();
         text.resize(9075, b'x');
         let unpack = |text: &[u8]| unpacked(&deflate_raw(text), 4084, Unpack::ByTrying);
-        assert_eq!(unpack(&text), Some(text.clone()));
+        assert_eq!(unpack(&text), Some((Compression::Deflate, text.clone())));
         text.push(b'x');
         assert_eq!(unpack(&text), None);
     }

@@ -20,6 +20,13 @@ pub struct TraceRecord {
     pub cpu: u8,
 }
 
+impl TraceRecord {
+    /// Whether the stamp of the next record, `next`, is such as follows this one's.
+    pub(crate) const fn is_before(&self, next: &Self) -> bool {
+        self.stamp <= next.stamp && next.stamp - self.stamp < 1 << 44
+    }
+}
+
 /// How a record lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
@@ -69,6 +76,16 @@ impl Shape {
         match self {
             Self::Bits64 => 24,
             _ => 16,
+        }
+    }
+
+    /// Whether the addresses of two records, one after the other, are such as a kernel's:
+    /// they differ little from each other, and are no small numbers.
+    pub(crate) const fn has_addresses(self, a: &TraceRecord, b: &TraceRecord) -> bool {
+        if matches!(self, Self::Bits64) {
+            a.ip >> 48 != 0 && a.ip >> 40 == b.ip >> 40 && a.parent >> 48 == b.parent >> 48
+        } else {
+            a.ip >> 28 != 0 && a.ip >> 28 == b.ip >> 28 && b.parent >> 28 != 0
         }
     }
 

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{FIXTURES, noise};
-use nostall_pstore::detect::{Found, detect, detect_runs};
+use nostall_pstore::detect::{Found, Grade, detect, detect_runs};
 use nostall_pstore::{
     ByteOrder, Code, Geometry, Header, Kind, Layout, LinuxVersion, Params, SIGNATURE, Shape,
 };
@@ -33,7 +33,8 @@ fn assert_found(found: &[Found], start: usize, fixture: &Fixture, what: &str) {
     let Some(first) = found.first() else {
         panic!("{what}: nothing found");
     };
-    assert_eq!(first.start, start, "{what}: {first:#x?}");
+    assert_eq!(first.start, start as u64, "{what}: {first:#x?}");
+    assert_eq!(first.grade, Grade::Convincing, "{what}: {first:#x?}");
     assert_eq!(first.geometry, fixture.geometry, "{what}: {first:#x?}");
     assert_eq!(first.params, fixture.params, "{what}: {first:#x?}");
 }
@@ -47,7 +48,7 @@ fn text(len: usize) -> Vec<u8> {
 fn what_linux_wrote_is_found_as_linux_was_told_to_divide_it() {
     for name in FIXTURES {
         let fixture = fixture(name);
-        let found = detect(&fixture.image);
+        let found = detect(&fixture.image).found;
         assert_found(&found, 0, &fixture, name);
         assert_eq!(found.len(), 1, "{name}");
         assert_eq!(found[0].len, fixture.image.len(), "{name}");
@@ -65,14 +66,34 @@ fn it_is_found_wherever_it_lies_in_whatever() {
         ("text", text(DUMP)),
     ];
     for (kind, empty) in kinds {
-        assert_eq!(detect(&empty), [], "{kind}");
+        assert_eq!(detect(&empty).found, [], "{kind}");
         for (name, at) in FIXTURES.into_iter().zip([
-            0, 2, 0x1000, 0x12_3456, 0x20_0000, 0x33_3332, 0x7b_fffe, 0x7c_0000,
+            0, 1, 0x1000, 0x12_3456, 0x20_0003, 0x33_3332, 0x7b_ffff, 0x7c_0000,
         ]) {
             let fixture = fixture(name);
             let mut dump = empty.clone();
             dump[at..at + fixture.image.len()].copy_from_slice(&fixture.image);
-            assert_found(&detect(&dump), at, &fixture, &format!("{name} in {kind}"));
+            assert_found(
+                &detect(&dump).found,
+                at,
+                &fixture,
+                &format!("{name} in {kind}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_region_at_an_odd_offset_is_found_and_nothing_else() {
+    for name in FIXTURES {
+        let fixture = fixture(name);
+        for (at, around) in [(0x1_2345, 0), (1, 0), (0x777, 0xff)] {
+            let mut dump = vec![around; at];
+            dump.extend(&fixture.image);
+            dump.extend(vec![around; 12_345]);
+            let detection = detect(&dump);
+            assert_found(&detection.found, at, &fixture, name);
+            assert_eq!(detection.found.len(), 1, "{name}: {detection:#x?}");
         }
     }
 }
@@ -87,7 +108,7 @@ fn two_regions_in_a_dump_are_two_and_the_same_twice_too() {
         let next = dump.len();
         dump.extend(&second.image);
         dump.extend(noise(10_000, 3));
-        let mut found = detect(&dump);
+        let mut found = detect(&dump).found;
         found.sort_by_key(|found| found.start);
         assert_eq!(found.len(), 2, "{found:#x?}");
         assert_found(&found[..1], 4096, first, "the first");
@@ -96,7 +117,7 @@ fn two_regions_in_a_dump_are_two_and_the_same_twice_too() {
 }
 
 #[test]
-fn runs_are_searched_apart_and_addresses_are_the_region_s() {
+fn runs_that_are_not_adjacent_are_searched_apart_and_addresses_are_the_region_s() {
     let (plain, ecc) = (fixture("plain"), fixture("armv7-ecc"));
     let before = noise(100, 1);
     let later = [&noise(0x1000, 1)[..], &ecc.image].concat();
@@ -105,14 +126,25 @@ fn runs_are_searched_apart_and_addresses_are_the_region_s() {
         (0x1000_0000, &plain.image[..]),
         (0x2_0000_0000, &later[..]),
     ];
-    let mut found = detect_runs(runs);
-    assert!(found[0].1.bits >= found[1].1.bits);
-    found.sort_by_key(|(address, _)| *address);
+    let mut found = detect_runs(runs).found;
+    assert!(found[0].bits >= found[1].bits);
+    found.sort_by_key(|found| found.start);
     assert_eq!(found.len(), 2);
-    assert_eq!(found[0].0, 0x1000_0000);
-    assert_eq!(found[0].1.geometry, plain.geometry);
-    assert_eq!(found[1].0, 0x2_0000_1000);
-    assert_eq!(found[1].1.geometry, ecc.geometry);
+    assert_found(&found, 0x1000_0000, &plain, "the first run");
+    assert_found(&found[1..], 0x2_0000_1000, &ecc, "the second run");
+}
+
+#[test]
+fn adjacent_runs_are_one_in_whatever_order_they_are_given_and_overlap() {
+    for name in FIXTURES {
+        let fixture = fixture(name);
+        let part = |from: usize, to: usize| (0x5000 + from as u64, &fixture.image[from..to]);
+        let end = fixture.image.len();
+        let runs = [part(0x9000, end), part(0, 0x8001), part(0x8000, 0x9001)];
+        let detection = detect_runs(runs);
+        assert_found(&detection.found, 0x5000, &fixture, name);
+        assert_eq!(detection.searched, end as u64);
+    }
 }
 
 #[test]
@@ -123,7 +155,7 @@ fn a_region_whose_end_is_cut_off_is_found_and_the_cut_is_said() {
         let last = fixture.geometry.zones.last().unwrap().offset;
         let mut dump = noise(0x1234, 9);
         dump.extend(&fixture.image[..last + 1000]);
-        let found = detect(&dump);
+        let found = detect(&dump).found;
         assert_eq!(found[0].start, 0x1234, "{name}: {found:#x?}");
         let before = |zones: &Geometry| zones.zones[..fixture.geometry.zones.len() - 1].to_vec();
         assert_eq!(
@@ -161,7 +193,7 @@ fn a_header_that_parity_can_mend_or_neighbours_replace_is_no_obstacle() {
                     *byte ^= 0xa5;
                 }
                 assert_found(
-                    &detect(&dump),
+                    &detect(&dump).found,
                     start,
                     &fixture,
                     &format!("{name}, zone {i}, {from}"),
@@ -172,11 +204,65 @@ fn a_header_that_parity_can_mend_or_neighbours_replace_is_no_obstacle() {
 }
 
 #[test]
+fn a_header_with_one_bad_size_word_hides_no_zone_and_is_a_doubt() {
+    for name in FIXTURES {
+        let fixture = fixture(name);
+        let zones = &fixture.geometry.zones;
+        for (nth, zone) in zones.iter().enumerate() {
+            let data = zone.division.data() as u32;
+            let header = fixture.image[zone.offset..][..12].first_chunk().unwrap();
+            let right = Header::decode(*header, ByteOrder::Little);
+            let sizes = [data + 1, data + 0x1003, u32::MAX, right.size | 1 << 27];
+            let bad = sizes.map(|size| Header { size, ..right });
+            for bad in bad.into_iter().chain([Header {
+                start: data + 9,
+                ..right
+            }]) {
+                // Nothing shows an only trace zone by a header that cannot be one.
+                let is_only = zone.kind == Kind::Ftrace && fixture.params.cpus == 1;
+                let is_none = bad.size > 128 << 20 || bad.start > bad.size;
+                if is_only && is_none && fixture.params.ecc == 0 {
+                    continue;
+                }
+                let mut dump = vec![0; 0x3000];
+                dump.extend(&fixture.image);
+                dump.extend(vec![0; 0x5000]);
+                let at = 0x3000 + zone.offset;
+                dump[at..at + 12].copy_from_slice(&bad.encode(ByteOrder::Little));
+                let detection = detect(&dump);
+                let what = format!("{name}, zone {nth}: {bad:x?}");
+                let first = &detection.found[0];
+                assert_eq!(first.start, 0x3000, "{what}: {first:#x?}");
+                // Without parity, nothing shows how large a last zone was.
+                let all_but = |zones: &Geometry| match nth + 1 == zones.zones.len() {
+                    true if fixture.params.ecc == 0 => zones.zones[..nth].to_vec(),
+                    _ => zones.zones.clone(),
+                };
+                assert_eq!(
+                    all_but(&first.geometry),
+                    all_but(&fixture.geometry),
+                    "{what}: {first:#x?}"
+                );
+                assert!(
+                    first
+                        .doubts
+                        .iter()
+                        .any(|doubt| doubt.contains("no sound header")
+                            || doubt.contains("sizes that cannot be")
+                            || doubt.contains("nothing shows")),
+                    "{what}: {first:#x?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn nothing_is_found_in_nothing() {
     for len in [0, 1, 11, 12, 13, 4096] {
-        assert_eq!(detect(&vec![0; len]), []);
-        assert_eq!(detect(&vec![0xff; len]), []);
-        assert_eq!(detect(&noise(len, 5)), []);
+        assert_eq!(detect(&vec![0; len]).found, []);
+        assert_eq!(detect(&vec![0xff; len]).found, []);
+        assert_eq!(detect(&noise(len, 5)).found, []);
     }
 }
 
@@ -231,16 +317,18 @@ fn hostile_dumps_take_bounded_time() {
     ];
     for (name, dump) in dumps {
         let start = Instant::now();
-        let found = detect(&dump);
+        let found = detect(&dump).found;
         let took = start.elapsed();
         println!("{name}: {} regions in {took:?}", found.len());
         assert!(took < Duration::from_secs(30), "{name}: {took:?}");
         for (i, one) in found.iter().enumerate() {
-            assert!(one.start + one.len <= dump.len());
+            assert!(one.start as usize + one.len <= dump.len());
             assert!(one.geometry.len() <= one.params.mem_size);
-            let end = one.start + one.geometry.len();
+            let end = one.start + one.geometry.len() as u64;
             let mut others = found[..i].iter();
-            assert!(others.all(|o| end <= o.start || o.start + o.geometry.len() <= one.start));
+            assert!(
+                others.all(|o| end <= o.start || o.start + o.geometry.len() as u64 <= one.start)
+            );
         }
     }
 }
@@ -273,10 +361,10 @@ fn thousands_of_zones_are_no_burden() {
     }
     dump.extend(noise(0x10_0000, 5));
     let began = Instant::now();
-    let found = detect(&dump);
+    let found = detect(&dump).found;
     println!("{:?}", began.elapsed());
     assert_eq!(found[0].params, params);
-    assert_eq!(found[0].start, start);
+    assert_eq!(found[0].start, start as u64);
     let geometry = Geometry::of(&layout, ByteOrder::Big, Shape::Bits64);
     assert_eq!(found[0].geometry, geometry);
     assert!(
@@ -308,8 +396,8 @@ proptest! {
             dump[at..at + 12].copy_from_slice(&header.encode(ByteOrder::Little));
         }
         dump.truncate(len.index(2 * dump.len()).max(1));
-        for found in detect(&dump) {
-            prop_assert!(found.start + found.len <= dump.len());
+        for found in detect(&dump).found {
+            prop_assert!(found.start as usize + found.len <= dump.len());
             prop_assert!(found.geometry.len() <= found.params.mem_size);
         }
     }

@@ -9,14 +9,14 @@ use std::sync::LazyLock;
 use common::Fixture;
 use nostall_pstore::{
     BLOCK, ByteOrder, Content, Decoded, Division, Geometry, HEADER, Kind, Shape, Trust, Unpack,
-    Writer, linux_files,
+    Writer,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 static ALL: LazyLock<Vec<Fixture>> = LazyLock::new(|| Fixture::all().collect());
 
-fn length(content: &Content) -> usize {
+fn length(content: &Content<'_>) -> usize {
     match content {
         Content::Dmesg(dmesg) => dmesg.text.bytes.len(),
         Content::Console(text) | Content::Pmsg(text) => text.bytes.len(),
@@ -63,10 +63,13 @@ proptest! {
         geometry.traces_per_cpu = traces_per_cpu;
         let writer = if data_first { Writer::DataFirst } else { Writer::HeaderFirst };
         let decoded = Decoded::new(&region, &geometry, writer, Unpack::ByTrying);
-        let total: usize = decoded.records.iter().map(|record| length(&record.content)).sum();
+        let total: usize = decoded.records().map(|record| length(&record.content)).sum();
         prop_assert!(total <= region.len() * 16);
-        let files = linux_files(&region, &geometry, Unpack::ByTrying, None);
+        let files = decoded.linux_files(None);
         prop_assert!(files.len() <= geometry.zones.len());
+        for file in files {
+            prop_assert!(file.write_to(&mut std::io::sink()).is_ok());
+        }
     }
 
     #[test]
@@ -90,7 +93,7 @@ proptest! {
             }
         }
         let decoded = Decoded::new(&region, &geometry, Writer::HeaderFirst, Unpack::ByTrying);
-        let dmesg = &decoded.records[0];
+        let dmesg = decoded.records().next().unwrap();
         let Content::Dmesg(text) = &dmesg.content else { panic!() };
         let file = &fixture.files["dmesg-ramoops-0"];
         prop_assert!(file.starts_with(&text.text.bytes));

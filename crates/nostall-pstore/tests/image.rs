@@ -1,11 +1,15 @@
 //! Memory images of every kind, whole, cut off and hostile.
 #![cfg(feature = "std")]
 
+mod common;
+
 use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 
-use nostall_pstore::image::{Error, Image, Kind, MAX_COPY, Segment};
+use common::{Fixture, noise};
+use nostall_pstore::detect::detect;
+use nostall_pstore::image::{Error, Image, Kind, MAX_COPY, MAX_SEGMENTS, Segment};
 use proptest::prelude::*;
 
 /// Opens these bytes as a file.
@@ -102,7 +106,7 @@ fn core(Shape { wide, big }: Shape, loads: &[(u64, u64, u64)], memory: &[u8]) ->
                 .flat_map(|(value, size)| number(value, size)),
         );
     }
-    elf.resize(0x1000, 0);
+    elf.resize(elf.len().max(0x1000), 0);
     elf.extend(memory);
     elf
 }
@@ -285,6 +289,8 @@ fn a_lime_dump_has_its_ranges_and_the_last_may_be_cut_off() {
 fn what_is_packed_says_how_to_unpack_it() {
     for (magic, command) in [
         (&b"KDUMP   "[..], "makedumpfile -E"),
+        (b"KDUMP   ", "rd -p -r region.bin ADDRESS BYTES"),
+        (b"DISKDUMP", "prog.read(ADDRESS, BYTES, True)"),
         (b"makedumpfile\0", "makedumpfile -R"),
         (b"\x1f\x8b\x08", "gunzip"),
         (b"\x28\xb5\x2f\xfd", "unzstd"),
@@ -294,6 +300,12 @@ fn what_is_packed_says_how_to_unpack_it() {
         let error = open(magic).unwrap_err().to_string();
         assert!(error.contains(command), "{error}");
     }
+    // As QEMU writes it with -z: `makedumpfile -R` alone leads to another refusal.
+    let mut flattened = b"makedumpfile\0".to_vec();
+    flattened.resize(4096 + 16, 0);
+    flattened.extend(b"KDUMP   ");
+    let error = open(&flattened).unwrap_err().to_string();
+    assert!(error.contains("crash and drgn"), "{error}");
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), b"\x1f\x8b all the same").unwrap();
     assert_eq!(Image::open_raw(file.path()).unwrap().kind(), Kind::Raw);
@@ -334,6 +346,139 @@ fn what_is_no_regular_file_is_read() {
     assert!(matches!(Image::open("/"), Err(Error::Io(_))));
 }
 
+/// The image has this region at `start`, and no other.
+#[track_caller]
+fn assert_has(image: &Image, start: u64, region: &[u8]) {
+    let (found, alone) = (image.detect(), detect(region));
+    assert_eq!(found.convincing().len(), 1, "{found:#x?}");
+    let (found, alone) = (&found.convincing()[0], &alone.convincing()[0]);
+    assert_eq!((found.start, found.len), (start, region.len()));
+    assert_eq!(found.geometry, alone.geometry);
+    assert_eq!(image.read(start, found.len).as_deref(), Some(region));
+}
+
+#[test]
+fn a_region_in_adjacent_segments_of_a_core_file_is_whole_in_whatever_order_they_are() {
+    const AT: u64 = 0x1c00_0000;
+    for size in [4096, 0x3334, 0x1_0002] {
+        for fixture in Fixture::all() {
+            let chunks: Vec<_> = fixture.image.chunks(size).rev().collect();
+            let (mut loads, mut memory) = (vec![], vec![]);
+            for (nth, chunk) in chunks.iter().enumerate() {
+                let physical = AT + ((chunks.len() - 1 - nth) * size) as u64;
+                loads.push((physical, 0x2000 + memory.len() as u64, chunk.len() as u64));
+                memory.extend_from_slice(chunk);
+            }
+            let mut file = core(WIDE, &loads, &[]);
+            file.resize(0x2000, 0);
+            let image = open(&[file, memory].concat()).unwrap();
+            assert_has(&image, AT, &fixture.image);
+        }
+    }
+}
+
+#[test]
+fn a_region_in_adjacent_ranges_of_a_lime_dump_is_whole() {
+    const AT: u64 = 0x8000_0000;
+    for fixture in Fixture::all() {
+        let ranges = fixture.image.chunks(4096).enumerate().map(|(nth, chunk)| {
+            let first = AT + nth as u64 * 4096;
+            (first, first + chunk.len() as u64 - 1, chunk)
+        });
+        let image = open(&lime(&ranges.collect::<Vec<_>>())).unwrap();
+        assert_has(&image, AT, &fixture.image);
+    }
+}
+
+#[test]
+fn a_region_in_segments_that_are_not_adjacent_is_not_joined() {
+    let image = &Fixture::load("plain").image;
+    let (first, second) = image.split_at(0x2_0000);
+    let lime = lime(&[(0, 0x1_ffff, first), (0x2_1000, 0x4_0fff, second)]);
+    let detection = open(&lime).unwrap().detect();
+    assert!(!detection.found.is_empty());
+    assert!(detection.found.iter().all(|it| it.len <= first.len()));
+}
+
+#[test]
+fn segments_that_share_a_part_of_the_file_are_searched_once() {
+    let region = &Fixture::load("plain").image;
+    let memory = [&region[..], &noise(0x4_0000, 3)].concat();
+    let len = memory.len() as u64;
+    for count in [20, 60_000] {
+        for gap in [0, 0x1000] {
+            // Its addresses go on from one segment to the next, or they do not.
+            let at = 0x2000 + count * 56; // behind the program headers
+            let loads = (0..count).map(|nth| (nth * (len + gap), at, len));
+            let mut file = core(WIDE, &loads.collect::<Vec<_>>(), &[]);
+            file.resize(at as usize, 0);
+            let image = open(&[&file[..], &memory].concat()).unwrap();
+            assert_eq!(image.segments().len() as u64, count);
+            let detection = image.detect();
+            assert_eq!(detection.searched, len, "{count} segments, {gap:#x} apart");
+            assert_has(&image, 0, region);
+        }
+    }
+}
+
+#[test]
+fn the_copy_of_a_part_of_a_region_elsewhere_does_not_take_it_away() {
+    // As kdump stores a part of memory a second time, at another address.
+    let region = &Fixture::load("ecc16").image;
+    let len = region.len() as u64;
+    let loads = [
+        (0x1000, 0x2000 + 0x9000, 0x1_0000),
+        (0x100_0000, 0x2000, len),
+    ];
+    let mut file = core(WIDE, &loads, &[]);
+    file.resize(0x2000, 0);
+    let image = open(&[&file[..], region].concat()).unwrap();
+    assert_has(&image, 0x100_0000, region);
+}
+
+#[test]
+fn too_many_segments_are_not_called_damage() {
+    let range = lime(&[(0, 0, b"x")]);
+    let file = range.repeat(MAX_SEGMENTS + 1);
+    assert!(matches!(
+        Image::from_bytes(file),
+        Err(Error::TooManySegments { kind: Kind::Lime })
+    ));
+}
+
+/// A sparse file of `len` bytes with `parts` of 4 KiB of noise in it, and a region 1 MiB
+/// before its end.
+#[cfg(target_os = "linux")]
+fn sparse(len: u64, parts: u64, region: &[u8]) -> tempfile::NamedTempFile {
+    use std::os::unix::fs::FileExt;
+
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let write = |at, bytes: &[u8]| file.as_file().write_all_at(bytes, at).unwrap();
+    file.as_file().set_len(len).unwrap();
+    for part in 0..parts {
+        write(len / parts * part / 4096 * 4096, &noise(4096, part));
+    }
+    write(len - (1 << 20), region);
+    file
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn of_a_sparse_file_the_data_is_searched_and_not_the_small_holes_in_it() {
+    let region = Fixture::load("ecc16").image;
+    // Holes of 16 MiB less a little, and of 128 KiB.
+    for (len, parts) in [(4 << 30, 257), (32 << 30, 2_100), (1 << 30, 8_000)] {
+        let file = sparse(len, parts, &region);
+        let image = Image::open(file.path()).unwrap();
+        assert_has(&image, len - (1 << 20), &region);
+        let searched = image.detect().searched;
+        // A file system may store more than was written, in blocks of up to 64 KiB.
+        let data = parts * 4096;
+        assert!((data..=16 * data).contains(&searched), "{searched}");
+        assert!(searched * 8 <= len, "{searched} of {len}");
+    }
+}
+
 /// Numbers at the edges, and others.
 fn edge() -> impl Strategy<Value = u64> {
     const EDGES: [u64; 10] = [
@@ -359,6 +504,17 @@ fn holds(image: &Image, physical: u64, len: usize) -> Result<(), TestCaseError> 
         end = segment.physical.checked_add(segment.len).unwrap();
         prop_assert!(image.read(segment.physical, segment.len as usize).is_some());
     }
+    let mut parts: Vec<_> = image
+        .data_ranges()
+        .map(|(_, bytes)| bytes.as_ptr_range())
+        .collect();
+    parts.sort_by_key(|part| part.start);
+    prop_assert!(parts.is_sorted_by(|a, b| a.end <= b.start));
+    prop_assert!(
+        image
+            .data_ranges()
+            .is_sorted_by_key(|(physical, _)| physical)
+    );
     for (physical, bytes) in image.data_ranges() {
         let read = image.read(physical, bytes.len());
         prop_assert_eq!(read.as_deref(), Some(bytes));

@@ -9,9 +9,7 @@ use std::collections::BTreeMap;
 use common::Fixture;
 use nostall_pstore::decompress::Compression;
 use nostall_pstore::symbols::Symbols;
-use nostall_pstore::{
-    ByteOrder, Content, Decoded, Geometry, Kind, Packing, Trust, Unpack, Writer, linux_files,
-};
+use nostall_pstore::{ByteOrder, Content, Decoded, Geometry, Kind, Packing, Trust, Unpack, Writer};
 
 fn geometry(fixture: &Fixture) -> Geometry {
     Geometry::of(&fixture.layout, ByteOrder::Little, fixture.shape)
@@ -22,13 +20,20 @@ fn files(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
     let table = include_bytes!("fixtures/System.map-armv7.gz");
     let symbols = (fixture.name == "armv7").then(|| Symbols::parse(table).unwrap());
     let geometry = geometry(fixture);
-    let files = linux_files(
+    let decoded = Decoded::new(
         &fixture.image,
         &geometry,
+        Writer::HeaderFirst,
         Unpack::ByTrying,
-        symbols.as_ref(),
     );
-    let files = files.into_iter().map(|file| (file.name, file.bytes));
+    let files = decoded
+        .linux_files(symbols.as_ref())
+        .into_iter()
+        .map(|file| {
+            let mut bytes = Vec::new();
+            file.write_to(&mut bytes).unwrap();
+            (file.name, bytes)
+        });
     files.collect()
 }
 
@@ -49,12 +54,13 @@ fn a_record_that_does_not_decompress_stays_as_it_is() {
     let fixture = Fixture::load("plain");
     let geometry = geometry(&fixture);
     for unpack in [Unpack::Not, Unpack::As(Compression::Zstd)] {
-        let files = linux_files(&fixture.image, &geometry, unpack, None);
-        assert_eq!(files[0].name, "dmesg-ramoops-0.enc.z");
+        let decoded = Decoded::new(&fixture.image, &geometry, Writer::HeaderFirst, unpack);
+        assert_eq!(decoded.linux_files(None)[0].name, "dmesg-ramoops-0.enc.z");
     }
     let decoded = Decoded::new(&fixture.image, &geometry, Writer::HeaderFirst, Unpack::Not);
-    let Content::Dmesg(dmesg) = &decoded.records[0].content else {
-        panic!("{:?}", decoded.records[0].kind());
+    let record = decoded.records().next().unwrap();
+    let Content::Dmesg(dmesg) = &record.content else {
+        panic!("{:?}", record.kind());
     };
     assert_eq!(dmesg.packing, Packing::Packed);
 }
@@ -69,8 +75,8 @@ fn decoded_records_are_what_is_in_the_files_and_say_more() {
             Writer::HeaderFirst,
             Unpack::ByTrying,
         );
-        assert_eq!(decoded.zones.len(), geometry.zones.len());
-        let kinds: Vec<_> = decoded.records.iter().map(|record| record.kind()).collect();
+        assert_eq!(decoded.zones().count(), geometry.zones.len());
+        let kinds: Vec<_> = decoded.records().map(|record| record.kind()).collect();
         let all = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
         let there = if fixture.name == "wrap" {
             &all[1..]
@@ -79,7 +85,7 @@ fn decoded_records_are_what_is_in_the_files_and_say_more() {
         };
         assert_eq!(kinds, there);
         let ecc = geometry.parity > 0;
-        for record in &decoded.records {
+        for record in decoded.records() {
             assert_eq!(record.ecc.is_some(), ecc);
             let text = match &record.content {
                 Content::Dmesg(dmesg) => {
@@ -119,8 +125,7 @@ fn in_ecc16_many_trace_blocks_never_agreed_with_their_parity_and_that_is_said() 
         Unpack::ByTrying,
     );
     let traces = decoded
-        .records
-        .iter()
+        .records()
         .find(|r| r.kind() == Kind::Ftrace)
         .unwrap();
     assert_eq!(traces.trust, Trust::Unverified);

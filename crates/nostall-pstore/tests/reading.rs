@@ -265,6 +265,56 @@ fn the_oldest_record_of_a_full_ring_is_suspect_and_linuxs_newest() {
 }
 
 #[test]
+fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
+    for fixture in Fixture::all() {
+        let ecc = code(&fixture);
+        let reader = Reader::careful(ecc.as_ref());
+        let traces = |image: &[u8], place| {
+            let traces = reader.open(image, place).traces(fixture.shape);
+            let misaligned = traces.misaligned();
+            let unverified = traces.filter(|trace| trace.trust == Trust::Unverified);
+            (misaligned, unverified.count())
+        };
+        let places = fixture.layout.zones_of(Kind::Ftrace);
+        let places: Vec<_> = places
+            .filter(|place| !reader.open(&fixture.image[..], *place).is_empty())
+            .collect();
+        assert!(!places.is_empty());
+        for place in places {
+            let header = |image: &[u8]| {
+                Header::decode(*image[place.offset..].first_chunk().unwrap(), reader.order)
+            };
+            let (right, len) = (header(&fixture.image), fixture.shape.len());
+            let (none, few) = traces(&fixture.image, place);
+            assert_eq!(none, None, "{}", fixture.name);
+            let count = right.size as usize / len;
+            // A ring that is full, with each bit of its start flipped.
+            if right.size as usize != place.division.data() {
+                continue;
+            }
+            for bit in 0..20 {
+                let start = right.start ^ 1 << bit;
+                if start > right.size {
+                    continue;
+                }
+                let mut image = fixture.image.clone();
+                let bad = Header { start, ..right };
+                image[place.offset..][..HEADER].copy_from_slice(&bad.encode(reader.order));
+                let (misaligned, unverified) = traces(&image, place);
+                if ecc.is_some() {
+                    // Corrected.
+                    assert_eq!((misaligned, unverified), (None, few), "{}", fixture.name);
+                } else if bit < 4 || len == 24 {
+                    let what = format!("{} CPU {}, bit {bit}", fixture.name, place.index);
+                    assert!(misaligned.is_some(), "{what}");
+                    assert_eq!(unverified, count, "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_read_says_why() {
     let mut made = Made::new(Kind::Console, 16, 0, 0, b"");
     assert_eq!(made.open().state(), ZoneState::Empty);

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The text with every control character but tab and line end, and every byte that is
-/// no UTF-8, as an escape: `\x1b`.
+/// Returns the text with escapes for control characters other than tab and line end
+/// (`\x1b`, `\u{9b}`), for invisible ones that change what is seen (`\u{202e}`), and for bytes
+/// that are no UTF-8 (`\x9b`).
 pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes)
         && !text.contains(is_harmful)
@@ -14,14 +15,14 @@ pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
     let mut safe = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            if is_harmful(c) {
-                push(&mut safe, u32::from(c));
-            } else {
-                safe.push(c);
-            }
+            let _ = match u32::from(c) {
+                _ if !is_harmful(c) => safe.write_char(c),
+                code @ 0..0x80 => write!(safe, "\\x{code:02x}"),
+                code => write!(safe, "\\u{{{code:x}}}"),
+            };
         }
-        for &byte in chunk.invalid() {
-            push(&mut safe, byte.into());
+        for byte in chunk.invalid() {
+            let _ = write!(safe, "\\x{byte:02x}");
         }
     }
     Cow::Owned(safe)
@@ -32,14 +33,6 @@ pub fn escape_name(name: &str) -> String {
     escape(name.as_bytes()).replace('\n', "\\x0a")
 }
 
-fn push(safe: &mut String, code: u32) {
-    let _ = if code < 0x100 {
-        write!(safe, "\\x{code:02x}")
-    } else {
-        write!(safe, "\\u{{{code:x}}}")
-    };
-}
-
 /// The same of JSON, where all of it that is harmful lies in strings.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     if !json.contains(is_harmful) {
@@ -48,7 +41,9 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
         if is_harmful(c) {
-            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
         } else {
             safe.push(c);
         }
@@ -56,10 +51,18 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters; and those that turn the direction of what follows.
+/// Control characters, and invisible ones that change the order or place of what follows.
 fn is_harmful(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t'
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(
+            c,
+            // Marks, overrides and isolates of direction; separators of lines.
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}'
+            // Without width: they hide in a word that looks like another.
+            | '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}'
+            // Annotations and tags.
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 #[cfg(test)]
@@ -70,10 +73,22 @@ mod tests {
     fn nothing_reaches_a_terminal_that_it_would_obey() {
         assert_eq!(escape(b"a\tb\n"), "a\tb\n");
         assert_eq!(escape(b"\x1b[2J\r\0\x7f"), "\\x1b[2J\\x0d\\x00\\x7f");
-        assert_eq!(escape("ä\u{9b}1m".as_bytes()), "ä\\x9b1m");
+        assert_eq!(escape("ä\u{9b}1m".as_bytes()), "ä\\u{9b}1m");
+        assert_eq!(escape(b"\x9b1m"), "\\x9b1m");
         assert_eq!(escape(b"\xff\xc3\xa4\xc3"), "\\xffä\\xc3");
         assert_eq!(escape_name("a\nb\x1b"), "a\\x0ab\\x1b");
         assert_eq!(escape("\u{202e}".as_bytes()), "\\u{202e}");
+        for mark in [
+            "\u{200f}",
+            "\u{61c}",
+            "\u{2028}",
+            "\u{2067}",
+            "\u{feff}",
+            "\u{e0041}",
+        ] {
+            assert!(escape(mark.as_bytes()).is_ascii(), "{mark:?}");
+            assert!(escape_json(mark).is_ascii(), "{mark:?}");
+        }
         let json = escape_json("{\"\u{9b}\":\"\u{7f}ä\"}");
         assert_eq!(json, "{\"\\u009b\":\"\\u007fä\"}");
     }

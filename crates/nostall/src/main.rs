@@ -50,10 +50,10 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Pstore(args) => return pstore::run(&args).unwrap_or_else(|error| fail(&error)),
         Command::Log(args) => log::run(&args),
         #[cfg(unix)]
         Command::Pci(args) => pci::run(&args),
-        Command::Pstore(args) => pstore::run(&args),
         Command::Run(args) => run::run(*args),
         #[cfg(target_os = "linux")]
         Command::Spi(args) => spi::run(&args),
@@ -64,10 +64,12 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nowhere to complain to is no reason to panic.
-            let _ = writeln!(std::io::stderr(), "nostall: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => fail(&error),
     }
+}
+
+/// Prints the error. Without a stderr it is the exit status alone.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "nostall: {error:#}");
+    ExitCode::FAILURE
 }

@@ -24,7 +24,7 @@ pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result
 /// For whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// A pipe or file: every byte as it was.
+    /// A pipe or file.
     Plain,
     /// A terminal: nothing that it would obey.
     Safe,

@@ -44,11 +44,12 @@ fn stdout(output: &Output) -> &[u8] {
     &output.stdout
 }
 
-/// The one line on stderr of a command that failed.
+/// The one line on stderr of a command that found no records: no region, a damaged one,
+/// or nothing to read.
 fn error(image: &Path, args: &[&str]) -> String {
     let output = decode(image, args);
     let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(matches!(output.status.code(), Some(1 | 4 | 5)), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
     assert!(output.stdout.is_empty());
     error
@@ -234,19 +235,26 @@ fn json_is_one_object_a_line_with_the_words_of_the_help() {
         let output = decode(&image(name), &["--format", "json"]);
         let text = String::from_utf8(stdout(&output).to_vec()).unwrap();
         let linux = linux_files(name);
-        assert_eq!(text.lines().count(), linux.len());
-        for line in text.lines() {
-            let record: Value = serde_json::from_str(line).unwrap();
-            assert_eq!(record["schema"], 1);
+        let lines: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let of = |kind: &str| -> Vec<&Value> {
+            lines.iter().filter(|line| line["type"] == kind).collect()
+        };
+        assert_eq!(of("record").len(), linux.len());
+        let calls = of("call");
+        for record in of("record") {
+            assert_eq!(record["schema"], 2);
             let file = &linux[record["name"].as_str().unwrap()];
             match record["kind"].as_str().unwrap() {
                 "ftrace" => {
-                    let records = record["records"].as_array().unwrap();
-                    assert!(records[0]["suspect"].as_bool().unwrap());
-                    assert!(records.iter().all(|record| record["ip"].is_string()));
+                    assert_eq!(record["calls"], calls.len());
+                    assert!(calls[0]["suspect"].as_bool().unwrap());
+                    assert!(calls.iter().all(|call| call["ip"].is_string()));
                     if record["ecc"].is_null() {
                         let lines = file.split(|&byte| byte == b'\n').count() - 1;
-                        assert_eq!(records.len(), lines, "{name}");
+                        assert_eq!(calls.len(), lines, "{name}");
                     }
                 }
                 kind => {
@@ -311,12 +319,11 @@ fn what_is_no_recording_is_one_line_whatever_it_is() {
         &["--flags", "0", "--size", "8G"],
         &["--offset", "1G"],
     ] {
-        for name in ["noise", "ones", "zeros", "short", "empty", "missing", "."] {
+        for name in ["noise", "ones", "zeros", "short", "empty", "missing"] {
             error(&path(name), args);
         }
     }
     assert!(error(&path("missing"), &[]).contains("No such file"));
-    assert!(error(folder.path(), &[]).contains("is a directory"));
     assert!(error(&path("ones"), &["--cpus", "1"]).contains("no signature"));
     assert!(error(&image("plain"), &["--symbols", "/nowhere"]).contains("/nowhere"));
     // Big endian where it is little.
@@ -471,15 +478,21 @@ fn in_an_elf_core_offsets_are_physical_addresses() {
     core.extend(&region);
     fs::write(&path, core).unwrap();
 
-    let expected = decode(&image("plain"), &["--format", "json"]);
+    let records = |output: &Output| -> Vec<String> {
+        let text = String::from_utf8(stdout(output).to_vec()).unwrap();
+        let is_of_one = |line: &&str| line.contains("\"region\"") || line.contains("\"end\"");
+        let lines = text.lines().filter(|line| !is_of_one(line));
+        lines.map(str::to_owned).collect()
+    };
+    let expected = records(&decode(&image("plain"), &["--format", "json"]));
     let found = decode(&path, &["--format", "json"]);
-    assert!(stdout(&found) == stdout(&expected));
+    assert!(expected.len() > 4 && records(&found) == expected);
     let said = String::from_utf8(found.stderr).unwrap();
     assert!(said.contains("--offset 0x1c000000"), "{said}");
     let options = options("plain");
     let options: Vec<_> = options.iter().map(String::as_str).collect();
     let given = [&options[..], &["--format", "json", "--offset", "448M"]].concat();
-    assert!(stdout(&decode(&path, &given)) == stdout(&expected));
+    assert!(records(&decode(&path, &given)) == expected);
     assert!(error(&path, &["--offset", "1M"]).contains("0x1bffd000"));
 }
 
@@ -504,6 +517,8 @@ fn the_help_has_examples_and_the_json_words() {
         "Examples:",
         "--record-size",
         "stored_bytes",
+        "unverified",
+        "Exit status:",
         "suspect",
         "0x",
         "LiME",

@@ -70,22 +70,24 @@ impl Bench {
         error
     }
 
-    fn decode(&self, name: &str, params: &Params, shape: Shape) -> Vec<Content> {
+    fn decode(&self, name: &str, params: &Params, shape: Shape) -> Vec<Content<'static>> {
         let bytes = fs::read(self.path(name)).unwrap();
         decode(&bytes, params, shape)
     }
 }
 
-fn decode(region: &[u8], params: &Params, shape: Shape) -> Vec<Content> {
+/// The records, for as long as the test runs.
+fn decode(region: &[u8], params: &Params, shape: Shape) -> Vec<Content<'static>> {
     let layout = Layout::new(params).unwrap();
-    let geometry = Geometry::of(&layout, ByteOrder::NATIVE, shape);
-    let decoded = Decoded::new(region, &geometry, Writer::DataFirst, Unpack::ByTrying);
-    let records = decoded.records.into_iter();
+    let geometry = Box::leak(Box::new(Geometry::of(&layout, ByteOrder::NATIVE, shape)));
+    let region = Box::leak(region.to_vec().into_boxed_slice());
+    let decoded = Decoded::new(region, geometry, Writer::DataFirst, Unpack::ByTrying);
+    let records = Box::leak(Box::new(decoded)).records();
     records.map(|record| record.content).collect()
 }
 
 /// The only dmesg record's text.
-fn dmesg(contents: &[Content]) -> &[u8] {
+fn dmesg<'a>(contents: &'a [Content<'_>]) -> &'a [u8] {
     let [Content::Dmesg(dmesg), ..] = contents else {
         panic!("{contents:?}")
     };

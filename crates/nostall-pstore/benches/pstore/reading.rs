@@ -93,7 +93,6 @@ fn search(effort: Effort) {
 /// From the file to the geometry.
 #[cfg(feature = "std")]
 fn dumps(effort: Effort) {
-    use nostall_pstore::detect::detect_runs;
     use nostall_pstore::image::Image;
     use std::io::{Seek, SeekFrom, Write};
 
@@ -116,8 +115,8 @@ fn dumps(effort: Effort) {
         table.row(name, None, move |n| {
             for _ in 0..n {
                 let image = Image::open(&path).unwrap();
-                let found = detect_runs(image.data_ranges());
-                assert_eq!(found[0].1.params.ecc, 16);
+                let found = image.detect().found;
+                assert_eq!(found[0].params.ecc, 16);
             }
         });
     };

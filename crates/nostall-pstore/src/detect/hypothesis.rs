@@ -1,5 +1,6 @@
 //! One way in which zones may lie in the bytes: Linux's arithmetic backwards.
 
+use super::Grade;
 use super::witness::Evidence;
 use crate::format::ByteOrder;
 use crate::layout::{FTRACE_PER_CPU, Layout, Params};
@@ -53,7 +54,9 @@ impl Records {
 /// Where a region is, and how it is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hypothesis {
-    /// Where it starts in the bytes.
+    /// The run that it lies in.
+    pub(super) run: usize,
+    /// Where it starts in the run.
     pub(super) start: usize,
     /// The dmesg zones.
     pub(super) records: Records,
@@ -77,7 +80,44 @@ pub(super) struct Hypothesis {
     pub(super) score: i32,
 }
 
+/// Bits of proof that convince. Below them, a gigabyte of ordinary data has some.
+pub(super) const CONVINCING: i32 = 50;
+
+/// Bits of agreement between headers and parity that chance gives: so many ends of
+/// zones and numbers of parity bytes are tried.
+pub(super) const CHANCE: i32 = 24;
+
 impl Hypothesis {
+    /// Bits of proof that it is a region.
+    pub(super) fn proof(&self) -> i32 {
+        let parity = (self.evidence.parity_bits - CHANCE).max(0);
+        self.evidence.proof.saturating_add(parity)
+    }
+
+    /// Whether it is one.
+    pub(super) fn grade(&self) -> Grade {
+        if self.proof() >= CONVINCING && self.is_likely() {
+            Grade::Convincing
+        } else {
+            Grade::Doubtful
+        }
+    }
+
+    /// Two headers in the right places; or one and something that confirms it.
+    fn is_likely(&self) -> bool {
+        let evidence = self.evidence;
+        match evidence.headers {
+            0 => false,
+            1 => evidence.bits >= 22 && evidence.parities + evidence.full + evidence.contents > 0,
+            _ => evidence.bits >= 40 && self.score >= 40,
+        }
+    }
+
+    /// Whether it is worth a line: a trace zone's header alone is everywhere.
+    pub(super) fn is_noteworthy(&self) -> bool {
+        self.is_likely() || self.evidence.proof > 0
+    }
+
     /// Bytes from the region's start to its last zone's end.
     pub(super) fn used(&self) -> usize {
         let traces = self.traces.map_or(0, |traces| traces.zone * traces.count);
@@ -194,6 +234,7 @@ mod tests {
             if let Ok(layout) = Layout::new(&params) {
                 let zone = |kind| layout.zones_of(kind).next().map_or(0, |zone| zone.division.zone());
                 let hypothesis = Hypothesis {
+                    run: 0,
                     start: 0,
                     records: Records {
                         zone: zone(Kind::Dmesg),

@@ -3,14 +3,20 @@
 //! Headers are found by their signatures; from the distances between them follow
 //! the zones' sizes, and from these the parameters that Linux had. What cannot be
 //! known is said ([`Found::doubts`]).
+//!
+//! Ordinary data resembles a region now and then: four letters and zeros have the form
+//! of an empty trace zone. Each candidate therefore has a [`Grade`], its reasons and its
+//! doubts. An empty region may be [`Doubtful`](Grade::Doubtful) and real nevertheless.
 
 mod hypothesis;
 mod records;
 mod report;
+pub(crate) mod run;
 mod search;
 mod solve;
 mod witness;
 
+use std::fmt;
 use std::string::String;
 use std::vec::Vec;
 
@@ -18,17 +24,66 @@ use crate::format::LinuxVersion;
 use crate::geometry::Geometry;
 use crate::layout::Params;
 use hypothesis::Hypothesis;
+use run::{Prefetch, Run};
+use search::Search;
 
-/// Most regions returned.
-const MOST: usize = 256;
+/// Most candidates returned.
+const MOST: usize = 1024;
+
+/// Result of a search.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Detection {
+    /// The candidates: convincing ones first, the likeliest first among these. None
+    /// overlaps another.
+    pub found: Vec<Found>,
+    /// Whether all was searched. If not, the data has more headers, or more that look
+    /// like it, than any machine leaves, and weaker candidates were left out.
+    pub is_complete: bool,
+    /// Bytes that were searched: holes of a file and repeated parts are not.
+    pub searched: u64,
+}
+
+impl Detection {
+    /// The regions whose evidence ordinary data does not have.
+    pub fn convincing(&self) -> &[Found] {
+        &self.found[..self.number_convincing()]
+    }
+
+    /// The candidates whose evidence ordinary data has by chance.
+    pub fn doubtful(&self) -> &[Found] {
+        &self.found[self.number_convincing()..]
+    }
+
+    fn number_convincing(&self) -> usize {
+        let is_convincing = |found: &Found| found.grade == Grade::Convincing;
+        self.found.partition_point(is_convincing)
+    }
+}
+
+/// Strength of the evidence for a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Grade {
+    /// Ordinary data has such evidence by chance. An empty region may have no more.
+    Doubtful,
+    /// Ordinary data does not have such evidence.
+    Convincing,
+}
+
+impl fmt::Display for Grade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Doubtful => "doubtful",
+            Self::Convincing => "convincing",
+        })
+    }
+}
 
 /// A region, and how it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where it starts in the bytes given.
-    pub start: usize,
-    /// How many of the bytes given are its: its size, or fewer if the dump ends
-    /// before.
+    /// Address of its first byte; an offset where the bytes have no address.
+    pub start: u64,
+    /// Number of its bytes that are there: its size, or fewer if the dump ends before.
     pub len: usize,
     /// How to read it.
     pub geometry: Geometry,
@@ -36,6 +91,8 @@ pub struct Found {
     pub params: Params,
     /// The kernel that wrote it, if there are trace zones.
     pub version: Option<LinuxVersion>,
+    /// Strength of the evidence.
+    pub grade: Grade,
     /// How likely it is to be one: to compare with others.
     pub bits: i32,
     /// How each thing was found out, a line each.
@@ -44,53 +101,66 @@ pub struct Found {
     pub doubts: Vec<String>,
 }
 
-/// All regions in `bytes`, the likeliest first; none overlaps another.
+/// All candidates in `bytes`, whose addresses are offsets.
 ///
 /// Takes a second or two for 4 GiB, and never much longer, whatever they hold.
-pub fn detect(bytes: &[u8]) -> Vec<Found> {
-    let all = solve::solve(bytes, &search::search(bytes));
+pub fn detect(bytes: &[u8]) -> Detection {
+    in_runs(&[Run::of(0, bytes)], None)
+}
+
+/// All candidates in several runs of bytes, each with the address of its first.
+///
+/// A region may go on from one run to the next where their addresses are adjacent. Of
+/// runs that overlap, the one that starts lower has the bytes.
+pub fn detect_runs<'a>(runs: impl IntoIterator<Item = (u64, &'a [u8])>) -> Detection {
+    let mut runs: Vec<(u64, &[u8])> = runs.into_iter().collect();
+    runs.sort_by_key(|(address, _)| *address);
+    let mut end = 0u64;
+    let apart = runs.into_iter().filter_map(|(address, bytes)| {
+        let known = usize::try_from(end.saturating_sub(address)).ok()?;
+        let bytes = bytes.get(known..).filter(|bytes| !bytes.is_empty())?;
+        let start = address + known as u64;
+        end = start.saturating_add(bytes.len() as u64);
+        Some((start, bytes))
+    });
+    let apart: Vec<_> = apart.collect();
+    let data = apart
+        .iter()
+        .map(|(start, bytes)| *start..start.saturating_add(bytes.len() as u64));
+    in_runs(&Run::join(apart.iter().copied(), data), None)
+}
+
+/// All candidates in these runs. Calls `prefetch` with each part that is searched next.
+pub(crate) fn in_runs(runs: &[Run<'_>], prefetch: Option<Prefetch<'_>>) -> Detection {
+    let mut search = Search::default();
+    let searched = runs.iter().map(|run| (run, search.run(run, prefetch)));
+    let searched: Vec<_> = searched.collect();
+    let solved = solve::solve(&searched);
+    let mut is_complete = !search.is_cut_short && !solved.is_cut_short;
+
     let mut regions: Vec<(Hypothesis, Vec<Hypothesis>)> = Vec::new();
-    for hypothesis in all.into_iter().filter(is_convincing) {
+    let hypotheses = solved.hypotheses.into_iter();
+    for hypothesis in hypotheses.filter(Hypothesis::is_noteworthy) {
         let other = regions
             .iter()
             .position(|(other, _)| overlap(other, &hypothesis));
         match other {
             Some(other) => regions[other].1.push(hypothesis),
-            None if regions.len() < MOST && hypothesis.params().is_some() => {
-                regions.push((hypothesis, Vec::new()));
-            }
-            None => {}
+            None if hypothesis.params().is_none() => {}
+            None if regions.len() == MOST => is_complete = false,
+            None => regions.push((hypothesis, Vec::new())),
         }
     }
-    let found = regions
-        .iter()
-        .filter_map(|(hypothesis, others)| report::found(bytes, hypothesis, others));
-    found.collect()
-}
-
-/// All regions in several runs of bytes, each with the address of its first; the
-/// addresses returned are those of the regions. None goes on from one run to the
-/// next.
-pub fn detect_runs<'a>(runs: impl IntoIterator<Item = (u64, &'a [u8])>) -> Vec<(u64, Found)> {
-    let mut all = Vec::new();
-    for (address, bytes) in runs {
-        let at = |found: Found| (address.saturating_add(found.start as u64), found);
-        all.extend(detect(bytes).into_iter().map(at));
+    let found = regions.iter().filter_map(|(hypothesis, others)| {
+        report::found(&runs[hypothesis.run], hypothesis, others)
+    });
+    Detection {
+        found: found.collect(),
+        is_complete,
+        searched: search.searched(),
     }
-    all.sort_by_key(|(_, found)| -found.bits);
-    all
 }
 
 fn overlap(a: &Hypothesis, b: &Hypothesis) -> bool {
-    a.start < b.start + b.used() && b.start < a.start + a.used()
-}
-
-/// Two headers in the right places; or one and something that confirms it.
-fn is_convincing(hypothesis: &Hypothesis) -> bool {
-    let evidence = hypothesis.evidence;
-    match evidence.headers {
-        0 => false,
-        1 => evidence.bits >= 22 && evidence.parities + evidence.full + evidence.contents > 0,
-        _ => evidence.bits >= 40 && hypothesis.score >= 40,
-    }
+    a.run == b.run && a.start < b.start + b.used() && b.start < a.start + a.used()
 }

@@ -2,6 +2,7 @@
 
 use std::vec::Vec;
 
+use super::run::Run;
 use crate::format::{ByteOrder, HEADER, Header};
 use crate::trace::{Shape, TraceRecord};
 
@@ -25,11 +26,15 @@ pub(super) struct Look {
 
 /// The best shape of the records of the zone that starts at `at`, whose header is
 /// `header`; `None` if there are too few to tell, or none is plausible.
-pub(super) fn look(bytes: &[u8], at: usize, header: Header, order: ByteOrder) -> Option<Look> {
-    let data = bytes.get(at.checked_add(HEADER)?..)?;
-    let data = data.get(..header.size as usize)?;
-    let (newer, older) = data.split_at_checked(header.start as usize)?;
-    let looks = Shape::ALL.map(|shape| look_as(shape, &newest(older, newer, shape.len()), order));
+pub(super) fn look(run: &Run<'_>, at: usize, header: Header, order: ByteOrder) -> Option<Look> {
+    let data = at.checked_add(HEADER)?;
+    if !run.holds(data, header.size as usize) || header.start > header.size {
+        return None;
+    }
+    let looks = Shape::ALL.map(|shape| {
+        let newest = newest(run, data, header, shape.len())?;
+        look_as(shape, &newest, order)
+    });
     let mut looks = looks.into_iter().flatten();
     let first = looks.next()?;
     // Of equals the first: the narrower shapes find CPUs where there are none.
@@ -42,16 +47,16 @@ pub(super) fn look(bytes: &[u8], at: usize, header: Header, order: ByteOrder) ->
     }))
 }
 
-/// The last records of a ring, the oldest of them first. Records end where the
-/// next will start; where the ring's end cuts one, it goes on at its beginning.
-fn newest(older: &[u8], newer: &[u8], len: usize) -> Vec<u8> {
-    let room = (older.len() + newer.len()) / len * len;
-    let wanted = room.min(ENOUGH * len);
-    let from_newer = wanted.min(newer.len());
+/// The last records of a ring, the oldest of them first. Records end where the next
+/// will start; where the ring's end cuts one, it goes on at its beginning.
+fn newest(run: &Run<'_>, data: usize, header: Header, len: usize) -> Option<Vec<u8>> {
+    let (start, size) = (header.start as usize, header.size as usize);
+    let wanted = (size / len).min(ENOUGH) * len;
+    let from_newer = wanted.min(start);
     let from_older = wanted - from_newer;
-    let mut bytes = older[older.len() - from_older..].to_vec();
-    bytes.extend_from_slice(&newer[newer.len() - from_newer..]);
-    bytes
+    let mut bytes = run.get(data + size - from_older, from_older)?.into_owned();
+    bytes.extend_from_slice(&run.get(data + start - from_newer, from_newer)?);
+    Some(bytes)
 }
 
 fn look_as(shape: Shape, bytes: &[u8], order: ByteOrder) -> Option<Look> {
@@ -64,19 +69,16 @@ fn look_as(shape: Shape, bytes: &[u8], order: ByteOrder) -> Option<Look> {
     }
     let share = |hits: usize, of: usize| hits as f32 / of as f32;
     let pairs = records.len() - 1;
-    let count = |good: fn(&TraceRecord, &TraceRecord) -> bool| {
+    let count = |good: &dyn Fn(&TraceRecord, &TraceRecord) -> bool| {
         let good = records.windows(2).filter(|pair| good(&pair[0], &pair[1]));
         share(good.count(), pairs)
     };
-    // Kernel addresses differ little from each other, and are no small numbers.
-    let addresses = if shape == Shape::Bits64 {
-        count(|a, b| {
-            a.ip >> 48 != 0 && a.ip >> 40 == b.ip >> 40 && a.parent >> 48 == b.parent >> 48
-        })
-    } else {
-        count(|a, b| a.ip >> 28 != 0 && a.ip >> 28 == b.ip >> 28 && b.parent >> 28 != 0)
-    };
-    let stamps = count(|a, b| a.stamp <= b.stamp && b.stamp - a.stamp < 1 << 44);
+    let addresses = count(&|a, b| shape.has_addresses(a, b));
+    let stamps = count(&TraceRecord::is_before);
+    // Bytes that repeat are no records.
+    if count(&|a, b| a.stamp < b.stamp) < 0.1 {
+        return None;
+    }
 
     let mut counts = [0usize; 256];
     for record in &records {

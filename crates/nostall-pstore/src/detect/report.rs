@@ -4,9 +4,10 @@ use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
-use super::Found;
-use super::hypothesis::Hypothesis;
+use super::hypothesis::{CHANCE, CONVINCING, Hypothesis};
 use super::records::{self, Look};
+use super::run::Run;
+use super::{Found, Grade};
 use crate::format::{BLOCK, ByteOrder, HEADER, Header, Kind, LinuxVersion, SIGNATURE};
 use crate::geometry::Geometry;
 use crate::layout::{FTRACE_PER_CPU, Layout, Params};
@@ -19,10 +20,14 @@ const CLOSE: i32 = 12;
 const OTHERS: usize = 4;
 
 /// The region that a hypothesis is, where `others` were the worse ones.
-pub(super) fn found(bytes: &[u8], hypothesis: &Hypothesis, others: &[Hypothesis]) -> Option<Found> {
+pub(super) fn found(
+    run: &Run<'_>,
+    hypothesis: &Hypothesis,
+    others: &[Hypothesis],
+) -> Option<Found> {
     let mut params = hypothesis.params()?;
     let layout = Layout::new(&params).ok()?;
-    let looks = looks(bytes, hypothesis, &layout);
+    let looks = looks(run, hypothesis, &layout);
     let shape = shape(&looks);
     if let [look] = looks[..]
         && look.cpu.is_none()
@@ -36,9 +41,10 @@ pub(super) fn found(bytes: &[u8], hypothesis: &Hypothesis, others: &[Hypothesis]
         hypothesis.order,
         shape.unwrap_or(Shape::Bits64),
     );
-    let here = bytes.len().saturating_sub(hypothesis.start);
+    let here = run.len().saturating_sub(hypothesis.start);
     let mut found = Found {
-        start: hypothesis.start,
+        start: run.address(hypothesis.start),
+        grade: hypothesis.grade(),
         len: params.mem_size.min(here),
         geometry,
         params,
@@ -50,21 +56,48 @@ pub(super) fn found(bytes: &[u8], hypothesis: &Hypothesis, others: &[Hypothesis]
         doubts: Vec::new(),
     };
     found.why = why(hypothesis, &found, &looks);
-    found.doubts = doubts(bytes, hypothesis, &found, shape.is_none());
+    found.doubts = too_little(hypothesis);
+    found
+        .doubts
+        .extend(doubts(run, hypothesis, &found, shape.is_none()));
     found.doubts.extend(also(&params, hypothesis, others));
     Some(found)
 }
 
-fn looks(bytes: &[u8], hypothesis: &Hypothesis, layout: &Layout) -> Vec<Look> {
+/// Why it does not convince.
+fn too_little(hypothesis: &Hypothesis) -> Vec<String> {
+    let evidence = hypothesis.evidence;
+    let mut lines = Vec::new();
+    if hypothesis.grade() == Grade::Convincing {
+        return lines;
+    }
+    lines.push(format!(
+        "ordinary data looks like this by chance: {} bits of evidence, where {CONVINCING} convince",
+        hypothesis.proof()
+    ));
+    if evidence.contents == 0 {
+        lines.push("no zone holds contents that it should: all may be empty".to_string());
+    }
+    if hypothesis.traces.is_some() && evidence.proof == 0 {
+        lines.push(
+            "all headers are those of empty trace zones: a text of four letters has that form"
+                .to_string(),
+        );
+    }
+    if (1..=CHANCE).contains(&evidence.parity_bits) {
+        lines.push(format!(
+            "{} bits of parity agree, as many as do by chance",
+            evidence.parity_bits
+        ));
+    }
+    lines
+}
+
+fn looks(run: &Run<'_>, hypothesis: &Hypothesis, layout: &Layout) -> Vec<Look> {
     let looks = layout.zones_of(Kind::Ftrace).filter_map(|zone| {
         let at = hypothesis.start + zone.offset;
-        let header = *bytes.get(at..)?.first_chunk()?;
-        records::look(
-            bytes,
-            at,
-            Header::decode(header, hypothesis.order),
-            hypothesis.order,
-        )
+        let header = Header::decode(run.array(at)?, hypothesis.order);
+        records::look(run, at, header, hypothesis.order)
     });
     looks.collect()
 }
@@ -136,9 +169,15 @@ fn why(hypothesis: &Hypothesis, found: &Found, looks: &[Look]) -> Vec<String> {
     why
 }
 
-fn doubts(bytes: &[u8], hypothesis: &Hypothesis, found: &Found, no_shape: bool) -> Vec<String> {
+fn doubts(run: &Run<'_>, hypothesis: &Hypothesis, found: &Found, no_shape: bool) -> Vec<String> {
     let mut doubts = Vec::new();
-    let missing = hypothesis.evidence.missing;
+    let wrong_sizes = hypothesis.evidence.wrong_sizes;
+    if wrong_sizes > 0 {
+        doubts.push(format!(
+            "{wrong_sizes} zones have a header with the right signature and sizes that cannot be"
+        ));
+    }
+    let missing = hypothesis.evidence.missing - wrong_sizes;
     if missing > 0 {
         doubts.push(format!(
             "{missing} zones have no sound header: their places follow from their neighbours'"
@@ -156,7 +195,7 @@ fn doubts(bytes: &[u8], hypothesis: &Hypothesis, found: &Found, no_shape: bool) 
             found.params.mem_size - found.len
         ));
     }
-    if !end_is_known(bytes, hypothesis) {
+    if !end_is_known(run, hypothesis) {
         doubts.push(format!(
             "nothing shows where the last zone ends: {:#x} bytes make the region's size the likeliest",
             hypothesis.used() - hypothesis.last_zone()
@@ -181,16 +220,15 @@ fn doubts(bytes: &[u8], hypothesis: &Hypothesis, found: &Found, no_shape: bool) 
 }
 
 /// Whether the last zone's end is seen: by its parity, or because it is full.
-fn end_is_known(bytes: &[u8], hypothesis: &Hypothesis) -> bool {
+fn end_is_known(run: &Run<'_>, hypothesis: &Hypothesis) -> bool {
     let several = hypothesis.pmsg == 0
         && match hypothesis.traces {
             Some(traces) => traces.count > 1,
             None => hypothesis.console == 0 && hypothesis.records.count > 1,
         };
     let at = hypothesis.start + hypothesis.last_zone();
-    let header: Option<&[u8; HEADER]> = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
-    let full = header.is_some_and(|header| {
-        let header = Header::decode(*header, hypothesis.order);
+    let full = run.array(at).is_some_and(|header| {
+        let header = Header::decode(header, hypothesis.order);
         at + HEADER + header.size as usize == hypothesis.start + hypothesis.used()
     });
     several || full || hypothesis.parity > 0

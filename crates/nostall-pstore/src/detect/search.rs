@@ -1,20 +1,27 @@
 //! Every place in a dump that may be a zone's header.
 
+use std::ops::Range;
 use std::vec::Vec;
 
+use super::run::{Prefetch, Run};
 use crate::format::{ByteOrder, HEADER, Header, LinuxVersion, SIGNATURE};
 
 /// Bytes looked at together.
-const PIECE: usize = 64;
+const PIECE: usize = 256;
 
-/// Most candidates kept: a dump with more was made to have them.
-const MOST: usize = 1 << 20;
+/// Most candidates kept of each [sort](Candidate::sort): data with more was made to
+/// have them.
+const MOST: usize = 1 << 18;
 
 /// Of a zone that the dump's end cuts off, at least this part must be there.
 pub(super) const CUT: usize = 16;
 
-/// Bytes behind a pair that the look at it takes in: as far as the size's upper byte.
-const BEHIND: usize = 8;
+/// Bytes prefetched at a time: systems do not take more at once.
+const AHEAD: usize = 128 << 10;
+
+/// Bytes around a piece that the look at it takes in: one before it, and behind it as far
+/// as the size's upper byte.
+const AROUND: usize = 9;
 
 /// Contents of a zone are smaller. No text has a size below this where a header has
 /// it, and memory is full of text.
@@ -23,22 +30,22 @@ const LARGEST: u32 = 128 << 20;
 /// Largest minor version taken for one (Linux has stayed below 21 since 3.0).
 const MOST_MINOR: u32 = 31;
 
-/// What may be a zone's header.
+/// Possible header of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// Where it lies.
+    /// Its place in the run.
     pub(super) at: usize,
-    /// In which byte order it is one.
+    /// The byte order in which it is one.
     pub(super) order: ByteOrder,
-    /// What it says.
+    /// Its words.
     pub(super) header: Header,
 }
 
 impl Candidate {
     /// In byte order `order`, at `at`; `None` if there is none.
-    fn read(bytes: &[u8], at: usize, order: ByteOrder) -> Option<Self> {
-        let header = Header::decode(*bytes.get(at..)?.first_chunk()?, order);
-        let room = bytes.len() - at - HEADER;
+    pub(super) fn read(run: &Run<'_>, at: usize, order: ByteOrder) -> Option<Self> {
+        let header = Header::decode(run.array(at)?, order);
+        let room = run.len() - at - HEADER;
         let fits = header.size as usize / CUT <= room;
         let version = header.signature ^ SIGNATURE;
         let plausible = version == 0 || is_version(version);
@@ -51,67 +58,140 @@ impl Candidate {
         let version = self.header.signature ^ SIGNATURE;
         (version != 0).then_some(LinuxVersion(version))
     }
+
+    /// One of [`SORTS`]: a flood of one sort does not displace another.
+    fn sort(&self) -> usize {
+        usize::from(self.order == ByteOrder::Big)
+            | usize::from(self.version().is_some()) << 1
+            | usize::from(self.header.size == 0) << 2
+            | (self.at & 1) << 3
+    }
 }
+
+const SORTS: usize = 16;
 
 /// Whether it may be the version of a Linux that has trace zones: 3 to 9.
 const fn is_version(code: u32) -> bool {
     matches!(code >> 16, 3..=9) && code >> 8 & 0xff <= MOST_MINOR
 }
 
-/// All candidates, in the order of their offsets, which are even.
-pub(super) fn search(bytes: &[u8]) -> Vec<Candidate> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(piece) = bytes.get(at..).and_then(<[u8]>::first_chunk)
-        && found.len() < MOST
-    {
-        if is_interesting(piece) {
-            look_closely(bytes, at, &piece[..PIECE], &mut found);
+/// Search of several runs, which share one limit.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    counts: [usize; SORTS],
+    /// Bytes that were searched.
+    searched: u64,
+    /// Whether candidates were left out.
+    pub(super) is_cut_short: bool,
+}
+
+impl Search {
+    /// All candidates of a run, in the order of their places. Calls `prefetch` with each
+    /// part before the search of it.
+    pub(super) fn run(&mut self, run: &Run<'_>, prefetch: Option<Prefetch<'_>>) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        let mut searched = 0;
+        let most = prefetch.map_or(usize::MAX, |_| AHEAD);
+        let parts = run.data().flat_map(|(start, bytes)| {
+            let parts = bytes.chunks(most).enumerate();
+            parts.map(move |(i, part)| (start + i * most, part))
+        });
+        for (start, bytes) in parts {
+            if let Some(prefetch) = prefetch {
+                prefetch(bytes);
+            }
+            let mut look = |at: usize, order| {
+                // A header at the start of the data may begin before it.
+                found.extend(Candidate::read(run, at, order));
+            };
+            let end = start + bytes.len();
+            // The parts may be next to each other, or overlap in the few bytes here.
+            let before = start.saturating_sub(HEADER - 1)..start;
+            let last = end.saturating_sub(HEADER - 1).max(start)..end;
+            for at in before.chain(last) {
+                look(at, ByteOrder::Little);
+                look(at, ByteOrder::Big);
+            }
+            within(bytes, |at, order| look(start + at, order));
+            searched += bytes.len() as u64;
+        }
+        self.searched += searched;
+        found.sort_unstable_by_key(|candidate| (candidate.at, candidate.order == ByteOrder::Big));
+        found.dedup();
+        found.retain(|candidate| {
+            let count = &mut self.counts[candidate.sort()];
+            *count += 1;
+            self.is_cut_short |= *count > MOST;
+            *count <= MOST
+        });
+        found
+    }
+
+    /// Number of bytes searched.
+    pub(super) const fn searched(&self) -> u64 {
+        self.searched
+    }
+}
+
+/// Calls `look` for every place in `bytes` at which the bytes of a header allow one.
+fn within(bytes: &[u8], mut look: impl FnMut(usize, ByteOrder)) {
+    // Before the first piece there must be a byte.
+    let mut at = 1;
+    look_closely(bytes, 0..1, &mut look);
+    while let Some(piece) = bytes.get(at - 1..).and_then(<[u8]>::first_chunk) {
+        if has_letter(piece) && is_interesting(piece) {
+            look_closely(bytes, at..at + PIECE, &mut look);
         }
         at += PIECE;
     }
-    look_closely(bytes, at, bytes.get(at..).unwrap_or_default(), &mut found);
-    found.truncate(MOST);
-    // A pair of bytes is the first half of one header and the second of another.
-    found.sort_unstable_by_key(|candidate| candidate.at);
-    found
+    look_closely(bytes, at..bytes.len(), &mut look);
 }
 
-/// Whether any even pair of bytes may be the upper half of a signature, before a size
-/// that is not too large: no branch, so that the compiler looks at a vector of them at
-/// once.
-fn is_interesting(piece: &[u8; PIECE + BEHIND]) -> bool {
-    let (pairs, _) = piece.as_chunks::<2>();
-    let sizes = pairs[BEHIND / 2..].iter();
-    let hits = pairs.iter().zip(sizes).fold(0, |hits, (pair, size)| {
-        let size = u16::from_le_bytes(*size);
-        let little = is_upper_little(*pair) & (size & 0xf800 == 0);
-        let big = is_upper_big(*pair) & (size & 0x00f8 == 0);
-        hits | u16::from(little) | u16::from(big)
+/// The byte that all signatures have: their highest.
+const HIGHEST: u8 = 0x43;
+
+/// Upper byte of a size, at most.
+const SIZE: u8 = (LARGEST >> 24) as u8 - 1;
+
+/// Whether any byte may be the highest of a signature, before a size that is not too
+/// large. The size's highest byte is the eighth behind it in either byte order. No
+/// branch, so that the compiler compares a vector of bytes at once.
+fn has_letter(piece: &[u8; PIECE + AROUND]) -> bool {
+    let hits = (1..=PIECE).fold(0, |hits, at| {
+        hits | u8::from((piece[at] == HIGHEST) & (piece[at + 8] <= SIZE))
     });
     hits != 0
 }
 
-/// 0x43, and 0x47 XORed with a major version below 16, little-endian.
-const fn is_upper_little(pair: [u8; 2]) -> bool {
-    u16::from_le_bytes(pair) & 0xfff0 == 0x4340
+/// Whether any of these bytes is also beside the next lower byte of a signature.
+fn is_interesting(piece: &[u8; PIECE + AROUND]) -> bool {
+    let hits = (1..=PIECE).fold(0, |hits, at| {
+        let is_beside = is_version_byte(piece[at - 1]) | is_version_byte(piece[at + 1]);
+        hits | u8::from((piece[at] == HIGHEST) & (piece[at + 8] <= SIZE) & is_beside)
+    });
+    hits != 0
 }
 
-/// The same, big-endian.
-const fn is_upper_big(pair: [u8; 2]) -> bool {
-    u16::from_le_bytes(pair) & 0xf0ff == 0x4043
+/// 0x47 XORed with a major version below 16.
+const fn is_version_byte(byte: u8) -> bool {
+    byte & 0xf0 == 0x40
 }
 
-fn look_closely(bytes: &[u8], start: usize, piece: &[u8], found: &mut Vec<Candidate>) {
-    let (pairs, _) = piece.as_chunks::<2>();
-    for (pair, at) in pairs.iter().zip((start..).step_by(2)) {
-        if is_upper_little(*pair)
-            && let Some(at) = at.checked_sub(2)
-        {
-            found.extend(Candidate::read(bytes, at, ByteOrder::Little));
+/// `places` are those of the highest byte of a signature.
+fn look_closely(bytes: &[u8], places: Range<usize>, look: &mut impl FnMut(usize, ByteOrder)) {
+    let is_version = |at: usize| bytes.get(at).is_some_and(|byte| is_version_byte(*byte));
+    for at in places {
+        if bytes.get(at) != Some(&HIGHEST) {
+            continue;
         }
-        if is_upper_big(*pair) {
-            found.extend(Candidate::read(bytes, at, ByteOrder::Big));
+        if let Some(start) = at.checked_sub(3)
+            && is_version(at - 1)
+            && start + HEADER <= bytes.len()
+        {
+            look(start, ByteOrder::Little);
+        }
+        if is_version(at + 1) && at + HEADER <= bytes.len() {
+            look(at, ByteOrder::Big);
         }
     }
 }
@@ -124,18 +204,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_is_found_at_every_even_offset_in_either_order(
-            half in 0usize..600,
+        fn a_header_is_found_at_every_offset_in_either_order_over_any_boundary(
+            before in 0usize..600,
             after in 0usize..600,
             big in any::<bool>(),
             version in prop::sample::select(&[0, 0x03_0000, 0x06_01c0, 0x05_0a_ff, 0x09_1f_00][..]),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         ) {
             let order = if big { ByteOrder::Big } else { ByteOrder::Little };
             let header = Header { signature: SIGNATURE ^ version, start: 3, size: 5 };
-            let mut bytes = vec![0; 2 * half];
+            let mut bytes = vec![0; before];
             bytes.extend(header.encode(order));
             bytes.extend(vec![0; 5 + after]);
-            prop_assert_eq!(search(&bytes), [Candidate { at: 2 * half, order, header }]);
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let pieces = cuts.windows(2).map(|cut| (cut[0] as u64, &bytes[cut[0]..cut[1]]));
+            let pieces: Vec<_> = pieces.filter(|(_, bytes)| !bytes.is_empty()).collect();
+            let data = pieces.iter().map(|(at, bytes)| *at..*at + bytes.len() as u64);
+            let runs = Run::join(pieces.iter().copied(), data);
+            prop_assert_eq!(runs.len(), 1);
+            let mut search = Search::default();
+            prop_assert_eq!(search.run(&runs[0], None), [Candidate { at: before, order, header }]);
+            prop_assert_eq!(search.searched(), bytes.len() as u64);
         }
     }
 
@@ -151,12 +242,12 @@ mod tests {
                 }
                 .encode(ByteOrder::Little),
             );
-            search(&bytes).len()
+            Search::default().run(&Run::of(0, &bytes), None).len()
         };
         assert_eq!(little(SIGNATURE, 0, 0), 1);
         assert_eq!(little(SIGNATURE, 9, 8), 0);
         assert_eq!(little(SIGNATURE, 0, 20_000), 0);
         assert_eq!(little(SIGNATURE ^ 0x0001_0203, 0, 0), 0);
-        assert_eq!(search(&[]), []);
+        assert_eq!(Search::default().run(&Run::of(0, &[]), None), []);
     }
 }

@@ -12,12 +12,15 @@ use std::vec::Vec;
 
 use super::hypothesis::{Hypothesis, Records, Traces};
 use super::records;
+use super::run::Run;
 use super::search::{CUT, Candidate};
 use super::witness::{Claim, Evidence, Witness, has_parity};
 use crate::format::{ByteOrder, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
 
-/// Questions to the bytes, about zones, in all, and for one pivot.
-const PATIENCE: usize = 1 << 21;
+/// Questions to the bytes, about zones: in all, for one pivot at first, and for one that
+/// needs more.
+const PATIENCE: usize = 1 << 23;
+const PATIENCE_FIRST: usize = 1 << 14;
 const PATIENCE_EACH: usize = 1 << 19;
 
 /// Hypotheses kept, in all, and of one pivot.
@@ -40,63 +43,162 @@ const NEAR: usize = 1 << 26;
 /// A zone is no smaller, and a size no larger than a region.
 const SIZES: core::ops::Range<u32> = 4..31;
 
-/// The hypotheses worth a look, the best first.
-pub(super) fn solve(bytes: &[u8], candidates: &[Candidate]) -> Vec<Hypothesis> {
-    let mut all = Vec::new();
-    let mut patience = PATIENCE;
-    for order in [ByteOrder::Little, ByteOrder::Big] {
-        let mut plain = Vec::new();
-        let mut traces = BTreeMap::<u32, Vec<usize>>::new();
-        for candidate in candidates
-            .iter()
-            .filter(|candidate| candidate.order == order)
-        {
-            match candidate.version() {
-                None => plain.push(candidate.at),
-                Some(_) => {
-                    let signature = candidate.header.signature;
-                    traces.entry(signature).or_default().push(candidate.at);
-                }
-            }
-        }
-        let mut solver = Solver {
-            bytes,
-            order,
-            trace: SIGNATURE,
-            plain: &plain,
-            traces: &[],
-        };
-        for at in 0..plain.len() {
-            solver.pivot(&solver.without_traces(at), &mut patience, &mut all);
-        }
-        // One alone is most often none: first those with company.
-        let mut traces: Vec<(u32, Vec<usize>)> = traces.into_iter().collect();
-        traces.sort_by_key(|(_, traces)| Reverse(traces.len()));
-        for (signature, traces) in &traces {
-            solver.trace = *signature;
-            solver.traces = traces;
-            for at in 0..traces.len() {
-                solver.pivot(&solver.with_traces(at), &mut patience, &mut all);
-            }
-        }
-    }
-    best(&mut all, KEPT);
-    all
+/// A run of memory, and what may be headers in it.
+pub(super) type Searched<'a> = (&'a Run<'a>, Vec<Candidate>);
+
+/// Hypotheses of several runs.
+#[derive(Debug, Default)]
+pub(super) struct Solved {
+    /// The best ones, the best first.
+    pub(super) hypotheses: Vec<Hypothesis>,
+    /// Whether some were not tried.
+    pub(super) is_cut_short: bool,
 }
 
-/// The best `count` hypotheses, sorted.
-fn best(all: &mut Vec<Hypothesis>, count: usize) {
-    all.sort_by_key(|hypothesis| -hypothesis.score);
+/// The hypotheses worth a look.
+pub(super) fn solve(searched: &[Searched<'_>]) -> Solved {
+    let mut sites = Vec::new();
+    for (index, (run, candidates)) in searched.iter().enumerate() {
+        sites.extend(Site::all(index, run, candidates));
+    }
+    let mut pivots: Vec<Pivot<'_>> = sites.iter().flat_map(Site::pivots).collect();
+    // A flood of headers that show nothing comes last.
+    pivots.sort_by_key(|pivot| Reverse(pivot.promise));
+
+    let mut solved = Solved::default();
+    let all = &mut solved.hypotheses;
+    let mut patience = PATIENCE;
+    for each in [PATIENCE_FIRST, PATIENCE_EACH] {
+        // A pivot that takes longer than usual must wait for the others.
+        pivots.retain(|pivot| {
+            let given = each.min(patience);
+            if given == 0 {
+                return true;
+            }
+            let witness = pivot.solver.witness(given);
+            let is_done = pivot.solve(&witness, all);
+            patience -= given - witness.patience();
+            !is_done
+        });
+    }
+    solved.is_cut_short = !pivots.is_empty();
+    solved.is_cut_short |= best(all, KEPT);
+    solved
+}
+
+/// The best `count` hypotheses, sorted. Returns whether there were more.
+fn best(all: &mut Vec<Hypothesis>, count: usize) -> bool {
+    all.sort_by_key(|hypothesis| Reverse((hypothesis.grade(), hypothesis.score)));
+    let more = all.len() > count;
     all.truncate(count);
+    more
+}
+
+/// The headers of one run in one byte order, and all at even or all at odd places: the
+/// zones of a region lie an even number of bytes apart.
+struct Site<'a> {
+    index: usize,
+    run: &'a Run<'a>,
+    order: ByteOrder,
+    plain: Vec<usize>,
+    /// By their signatures.
+    traces: BTreeMap<u32, Vec<usize>>,
+    all_traces: Vec<usize>,
+}
+
+impl<'a> Site<'a> {
+    fn all(index: usize, run: &'a Run<'a>, candidates: &[Candidate]) -> Vec<Self> {
+        let mut sites = Vec::new();
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for odd in [0, 1] {
+                let mut site = Self {
+                    index,
+                    run,
+                    order,
+                    plain: Vec::new(),
+                    traces: BTreeMap::new(),
+                    all_traces: Vec::new(),
+                };
+                for candidate in candidates {
+                    if candidate.order != order || candidate.at & 1 != odd {
+                        continue;
+                    }
+                    let signature = candidate.header.signature;
+                    match candidate.version() {
+                        None => site.plain.push(candidate.at),
+                        Some(_) => {
+                            site.traces.entry(signature).or_default().push(candidate.at);
+                            site.all_traces.push(candidate.at);
+                        }
+                    }
+                }
+                sites.push(site);
+            }
+        }
+        sites
+    }
+
+    fn pivots(&self) -> Vec<Pivot<'_>> {
+        let solver = |trace, traces| Solver {
+            index: self.index,
+            run: self.run,
+            order: self.order,
+            trace,
+            plain: &self.plain,
+            traces,
+            all_traces: &self.all_traces,
+        };
+        let mut pivots = Vec::new();
+        let plain = solver(SIGNATURE, &[]);
+        pivots.extend((0..self.plain.len()).map(|at| Pivot {
+            at,
+            promise: plain.promise(self.plain[at], Kind::Console),
+            solver: plain,
+        }));
+        for (signature, traces) in &self.traces {
+            let solver = solver(*signature, traces);
+            pivots.extend((0..traces.len()).map(|at| Pivot {
+                at,
+                promise: solver.promise(traces[at], Kind::Ftrace),
+                solver,
+            }));
+        }
+        pivots
+    }
+}
+
+/// A header to solve a region from.
+struct Pivot<'a> {
+    solver: Solver<'a>,
+    /// Its number among the trace headers, or the plain ones if there are none.
+    at: usize,
+    /// How much there is to be expected of it.
+    promise: u8,
+}
+
+impl Pivot<'_> {
+    /// Returns whether all was tried.
+    fn solve(&self, witness: &Witness<'_>, all: &mut Vec<Hypothesis>) -> bool {
+        let middles = if self.solver.traces.is_empty() {
+            self.solver.without_traces(self.at)
+        } else {
+            self.solver.with_traces(self.at)
+        };
+        self.solver.pivot(witness, &middles, all)
+    }
 }
 
 /// The headers of one byte order and one kernel version.
+#[derive(Clone, Copy)]
 struct Solver<'a> {
-    bytes: &'a [u8],
+    index: usize,
+    run: &'a Run<'a>,
     order: ByteOrder,
     trace: u32,
     plain: &'a [usize],
+    /// Those with the signature `trace`.
     traces: &'a [usize],
+    all_traces: &'a [usize],
 }
 
 /// The trace zones, or where there are none, the place where they would be.
@@ -123,25 +225,55 @@ struct Front {
 }
 
 impl Solver<'_> {
-    /// All that may surround one of these middles.
-    fn pivot(&self, middles: &[Middle], patience: &mut usize, all: &mut Vec<Hypothesis>) {
-        let Some(first) = middles.first() else {
-            return;
+    /// How much is to be expected of the header at `at`: contents, or else a plain
+    /// signature near it.
+    fn promise(&self, at: usize, kind: Kind) -> u8 {
+        let Some(header) = self.run.array(at) else {
+            return 0;
         };
-        let before = PATIENCE_EACH.min(*patience);
-        let witness = Witness::new(self.bytes, self.order, self.trace, before);
+        let header = Header::decode(header, self.order);
+        if header.size > 0 {
+            return 3;
+        }
+        let next = self.plain.partition_point(|&plain| plain <= at);
+        let is_near = |other: Option<&usize>| other.is_some_and(|&o| o.abs_diff(at) <= NEAR);
+        let before = next - usize::from(self.is_plain(at));
+        match kind {
+            _ if is_near(self.plain.get(next)) => 2,
+            _ if is_near(
+                before
+                    .checked_sub(1)
+                    .and_then(|before| self.plain.get(before)),
+            ) =>
+            {
+                2
+            }
+            Kind::Ftrace => 0,
+            _ => 1,
+        }
+    }
+
+    fn witness(&self, patience: usize) -> Witness<'_> {
+        Witness::new(self.run, self.order, self.trace, patience)
+    }
+
+    /// All that may surround one of these middles. Returns whether all was tried.
+    fn pivot(&self, witness: &Witness<'_>, middles: &[Middle], all: &mut Vec<Hypothesis>) -> bool {
+        let Some(first) = middles.first() else {
+            return true;
+        };
         let mut here = Vec::new();
-        for parity in self.parities(&witness, first.start) {
+        for parity in self.parities(witness, first.start) {
             let mut fronts: Option<(usize, Vec<Front>)> = None;
-            for (middle, traces) in self.likely(&witness, middles, parity) {
+            for (middle, traces) in self.likely(witness, middles, parity) {
                 let fronts = match &fronts {
                     Some((start, fronts)) if *start == middle.start => fronts,
                     _ => {
-                        let new = self.fronts(&witness, middle.start, parity);
+                        let new = self.fronts(witness, middle.start, parity);
                         &fronts.insert((middle.start, new)).1
                     }
                 };
-                for (pmsg, last) in self.pmsgs(&witness, middle.end(), parity) {
+                for (pmsg, last) in self.pmsgs(witness, middle.end(), parity) {
                     if witness.spend(fronts.len()).is_none() {
                         break;
                     }
@@ -152,12 +284,12 @@ impl Solver<'_> {
                 }
             }
         }
-        *patience -= before - witness.patience();
         best(&mut here, KEPT_EACH);
         all.extend(here);
         if all.len() > 2 * KEPT {
             best(all, KEPT);
         }
+        witness.patience() > 0
     }
 
     fn judged(
@@ -169,6 +301,7 @@ impl Solver<'_> {
         evidence: Evidence,
     ) -> Option<Hypothesis> {
         let mut hypothesis = Hypothesis {
+            run: self.index,
             start: front.start,
             records: front.records,
             console: front.console,
@@ -189,9 +322,10 @@ impl Solver<'_> {
             let to = ats.partition_point(|&at| at < front.start + used);
             to - ats.partition_point(|&at| at < front.start)
         };
-        let headers = within(self.plain) + within(self.traces);
-        hypothesis.strangers = headers.saturating_sub(evidence.headers);
-        hypothesis.score = evidence.bits + hypothesis.usual(self.bytes.len())
+        // Those of all kernels: what takes them for the contents of a zone explains less.
+        let headers = within(self.plain) + within(self.all_traces);
+        hypothesis.strangers = headers.saturating_sub(evidence.headers + evidence.wrong_sizes);
+        hypothesis.score = evidence.bits + hypothesis.usual(self.run.len())
             - 14 * hypothesis.strangers.min(1000) as i32;
         Some(hypothesis)
     }
@@ -232,8 +366,12 @@ impl Solver<'_> {
     /// With how many parity bytes the header at `at` is right if a zone ends at
     /// `end`: its parity comes last.
     fn count_parities(&self, at: usize, end: usize, counts: &mut [usize; MAX_PARITY + 1]) {
-        let header = self.bytes.get(at..).and_then(|bytes| bytes.first_chunk());
-        let (Some(header), Some(zone)) = (header, self.bytes.get(at + HEADER..end)) else {
+        // The last bytes of the zone, as many as may be parity.
+        let from = end.saturating_sub(MAX_PARITY).max(at + HEADER);
+        let zone = end
+            .checked_sub(from)
+            .and_then(|len| self.run.get(from, len));
+        let (Some(header), Some(zone)) = (self.run.array(at), zone) else {
             return;
         };
         let mut sum = header.iter().fold(0, |sum, byte| sum ^ byte);
@@ -243,7 +381,7 @@ impl Solver<'_> {
             // All bytes of a codeword sum to 0, one being a root.
             if sum == 0 && checks < CHECKS {
                 checks += 1;
-                counts[parity] += usize::from(has_parity(header, &zone[zone.len() - parity..]));
+                counts[parity] += usize::from(has_parity(&header, &zone[zone.len() - parity..]));
             }
         }
     }
@@ -294,9 +432,9 @@ impl Solver<'_> {
             after || before.is_some_and(|before| at - before <= NEAR)
         };
         let records = || {
-            let header = self.bytes.get(at..).and_then(|bytes| bytes.first_chunk());
-            let header = header.map(|header| Header::decode(*header, self.order));
-            header.is_some_and(|header| records::look(self.bytes, at, header, self.order).is_some())
+            let header = self.run.array(at);
+            let header = header.map(|header| Header::decode(header, self.order));
+            header.is_some_and(|header| records::look(self.run, at, header, self.order).is_some())
         };
         !(company(self.traces) || company(self.plain) || records())
     }
@@ -334,11 +472,11 @@ impl Solver<'_> {
 
     /// How large a zone at `at` is at most: the dump may have been cut off.
     fn reach(&self, at: usize) -> usize {
-        let here = self.bytes.get(at..).unwrap_or_default();
-        let says = here.first_chunk().map_or(0, |header| {
-            HEADER + Header::decode(*header, self.order).size as usize
+        let here = self.run.len().saturating_sub(at);
+        let says = self.run.array(at).map_or(0, |header| {
+            HEADER + Header::decode(header, self.order).size as usize
         });
-        says.max(here.len()).min(1 << 31).saturating_mul(CUT)
+        says.max(here).min(1 << 31).saturating_mul(CUT)
     }
 
     /// No trace zones: plain header number `last` is the zone's that would follow
@@ -406,7 +544,7 @@ impl Solver<'_> {
     /// The zone for user space's messages that may start at `at`, or none.
     fn pmsgs(&self, witness: &Witness<'_>, at: usize, parity: usize) -> Vec<(usize, Evidence)> {
         let mut pmsgs = Vec::from([(0, Evidence::default())]);
-        if at >= self.bytes.len() || (!self.is_plain(at) && parity == 0) {
+        if at >= self.run.len() || (!self.is_signed(at) && parity == 0) {
             return pmsgs;
         }
         let reach = self.reach(at);
@@ -475,8 +613,7 @@ impl Solver<'_> {
             if self.is_crowded(at, end) {
                 break;
             }
-            if at >= self.bytes.len() || !(self.is_plain(at) || parity > 0 || behind_records(size))
-            {
+            if at >= self.run.len() || !(self.is_signed(at) || parity > 0 || behind_records(size)) {
                 continue;
             }
             let claim = Claim {
@@ -515,7 +652,7 @@ impl Solver<'_> {
         parity: usize,
     ) -> Option<Front> {
         let at = |count: usize| others.start.checked_sub(count * zone);
-        let is_header = |count| at(count).is_some_and(|at| self.is_plain(at));
+        let is_header = |count| at(count).is_some_and(|at| self.is_signed(at));
         let most = Records::most(zone).min(others.start / zone);
         let mut front = others;
         let mut pending = Evidence::default();
@@ -553,6 +690,16 @@ impl Solver<'_> {
 
     fn is_plain(&self, at: usize) -> bool {
         self.plain.binary_search(&at).is_ok()
+    }
+
+    /// Whether a plain header is at `at`, or its signature before sizes that cannot be.
+    fn is_signed(&self, at: usize) -> bool {
+        let header = || Some(Header::decode(self.run.array(at)?, self.order));
+        let is_damaged = || {
+            header().is_some_and(|header| header.signature == SIGNATURE)
+                && Candidate::read(self.run, at, self.order).is_none()
+        };
+        self.is_plain(at) || is_damaged()
     }
 
     /// The plain headers before `end`.

@@ -5,12 +5,13 @@ use std::boxed::Box;
 use std::cell::Cell;
 use std::sync::OnceLock;
 
-use super::records;
+use super::records::{self, Look};
+use super::run::Run;
 use crate::code::Code;
 use crate::format::{BLOCK, ByteOrder, Division, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
 
 /// What a dmesg record starts with.
-const DMESG: &[u8] = b"====";
+const DMESG: &[u8; 4] = b"====";
 
 /// A zone that may be there.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,13 @@ pub(super) struct Evidence {
     pub(super) full: usize,
     /// How many hold what a zone of their kind should.
     pub(super) contents: usize,
+    /// How many have the right signature, and sizes that cannot be.
+    pub(super) wrong_sizes: usize,
+    /// Bits that ordinary data does not have by chance: to decide on, where `bits` are
+    /// to compare with.
+    pub(super) proof: i32,
+    /// Bits of agreeing parity bytes, of the zone that has the most.
+    pub(super) parity_bits: i32,
 }
 
 impl Evidence {
@@ -63,6 +71,10 @@ impl core::ops::Add for Evidence {
             parities: self.parities + other.parities,
             full: self.full + other.full,
             contents: self.contents + other.contents,
+            wrong_sizes: self.wrong_sizes + other.wrong_sizes,
+            proof: self.proof.saturating_add(other.proof),
+            // Headers of empty zones are equal: if one agrees by chance, all do.
+            parity_bits: self.parity_bits.max(other.parity_bits),
         }
     }
 }
@@ -70,11 +82,11 @@ impl core::ops::Add for Evidence {
 /// What it costs to correct a header, where a look at one costs 1.
 const CORRECTION: usize = 16;
 
-/// The bytes, heard in one byte order and with one signature for trace zones. It
-/// can be asked so often and no more.
+/// Memory, read in one byte order and with one signature for trace zones. The number
+/// of questions is limited.
 #[derive(Debug)]
 pub(super) struct Witness<'a> {
-    pub(super) bytes: &'a [u8],
+    pub(super) run: &'a Run<'a>,
     pub(super) order: ByteOrder,
     /// Trace zones' signature.
     pub(super) trace: u32,
@@ -83,9 +95,9 @@ pub(super) struct Witness<'a> {
 
 impl<'a> Witness<'a> {
     /// That answers `patience` times.
-    pub(super) fn new(bytes: &'a [u8], order: ByteOrder, trace: u32, patience: usize) -> Self {
+    pub(super) fn new(run: &'a Run<'a>, order: ByteOrder, trace: u32, patience: usize) -> Self {
         Self {
-            bytes,
+            run,
             order,
             trace,
             patience: Cell::new(patience),
@@ -114,27 +126,36 @@ impl<'a> Witness<'a> {
             return Some(Evidence::of(-4));
         };
         let header = Header::decode(bytes, self.order);
-        let whole = self.bytes.get(claim.at..claim.at + claim.size);
+        let is_whole = self.run.holds(claim.at, claim.size);
         let signature = match claim.kind {
             Kind::Ftrace => self.trace,
             _ => SIGNATURE,
         };
         if header.signature == signature && header.is_valid(division.data()) {
-            let whole = whole.map_or(Evidence::default(), |zone| parities(zone, division, header));
-            Some(self.sound(claim, header, division) + self.contents(claim, header) + whole)
+            let parities = is_whole.then(|| parities(self.run, claim.at, division, header));
+            Some(
+                self.sound(claim, header, division)
+                    + self.contents(claim, header)
+                    + parities.flatten().unwrap_or_default(),
+            )
         } else {
             if parity > 0 {
                 self.spend(CORRECTION)?;
             }
-            Some(corrected(
-                whole, division, signature, self.order, claim.kind,
-            ))
+            Some(if is_whole {
+                self.corrected(claim, division, header, signature)
+            } else {
+                Evidence {
+                    missing: 1,
+                    ..Evidence::of(-14)
+                }
+            })
         }
     }
 
     /// The header's bytes at `at`.
     pub(super) fn header(&self, at: usize) -> Option<[u8; HEADER]> {
-        self.bytes.get(at..)?.first_chunk().copied()
+        self.run.array(at)
     }
 
     fn sound(&self, claim: Claim, header: Header, division: Division) -> Evidence {
@@ -152,27 +173,43 @@ impl<'a> Witness<'a> {
         } else {
             bits
         };
+        // A plain signature is 32 bits, but code and tables have it too, before zeros.
+        // That of a trace zone is any of thousands of words, many of them text.
+        let (signature, filled, partly) = match claim.kind {
+            Kind::Ftrace => (0, 20, 8),
+            _ => (18, 32, 16),
+        };
+        let sizes = match header.size {
+            0 => 0,
+            _ if full => filled,
+            _ => partly,
+        };
         Evidence {
             bits,
             headers: 1,
             full: full.into(),
+            proof: signature + sizes,
             ..Evidence::default()
         }
     }
 
     fn contents(&self, claim: Claim, header: Header) -> Evidence {
-        let data = &self.bytes[claim.at + HEADER..];
-        let good = |bits| Evidence {
+        let len = (header.size as usize).min(64);
+        let data = self.run.get(claim.at + HEADER, len).unwrap_or_default();
+        let good = |bits, proof| Evidence {
             contents: 1,
+            proof,
             ..Evidence::of(bits)
         };
         match claim.kind {
             _ if header.size == 0 => Evidence::default(),
-            Kind::Dmesg if data.starts_with(DMESG) => good(12),
+            Kind::Dmesg if data.starts_with(DMESG) => good(12, 24),
             Kind::Dmesg => Evidence::of(-12),
-            Kind::Ftrace => match records::look(self.bytes, claim.at, header, self.order) {
+            Kind::Ftrace => match records::look(self.run, claim.at, header, self.order) {
                 Some(look) => match (look.cpu, claim.cpu) {
-                    (Some(is), Some(should)) if usize::from(is) == should & 0xff => good(10),
+                    (Some(is), Some(should)) if usize::from(is) == should & 0xff => {
+                        good(10, proof(look))
+                    }
                     // In one or two bits, a CPU is known only so far.
                     (Some(is), Some(should)) => {
                         let known = match look.shape.cpu_bits() {
@@ -180,21 +217,59 @@ impl<'a> Witness<'a> {
                             bits => bits as usize,
                         };
                         match usize::from(is) & known == should & known {
-                            true => good(4),
+                            true => good(4, proof(look)),
                             false => Evidence::of(-16),
                         }
                     }
                     (None, Some(_)) => Evidence::of(-4),
-                    (_, None) => good(4),
+                    (_, None) => good(4, proof(look)),
                 },
                 None => Evidence::default(),
             },
             _ if data.starts_with(DMESG) && data.get(4).is_some_and(u8::is_ascii_digit) => {
                 Evidence::of(-12)
             }
-            _ if is_text(&data[..data.len().min(header.size as usize).min(64)]) => good(2),
+            _ if is_text(&data) => good(2, 16),
             _ => Evidence::of(-1),
         }
+    }
+
+    /// A zone whose header, `found`, is none: does its parity correct it?
+    fn corrected(
+        &self,
+        claim: Claim,
+        division: Division,
+        found: Header,
+        signature: u32,
+    ) -> Evidence {
+        let missing = |bits| Evidence {
+            missing: 1,
+            ..Evidence::of(bits)
+        };
+        let is_dmesg = || self.run.array(claim.at + HEADER) == Some(*DMESG);
+        let looks = if claim.kind == Kind::Dmesg && is_dmesg() {
+            12
+        } else {
+            0
+        };
+        if let Some(header) = correct(self.run, claim.at, division, self.order)
+            && header.signature == signature
+            && header.is_valid(division.data())
+        {
+            // Nothing at all, corrected by the parity of an empty zone that ends here,
+            // does not show that it starts here.
+            let bytes = self.header(claim.at).unwrap_or_default();
+            let is_blank = bytes.iter().all(|&byte| byte == bytes[0]);
+            return missing(looks + if is_blank { -2 } else { 24 });
+        }
+        if found.signature == signature {
+            // One of the other two words is damaged, or no zone of this size is here.
+            return Evidence {
+                wrong_sizes: 1,
+                ..missing(looks + 2)
+            };
+        }
+        missing(looks - 14)
     }
 }
 
@@ -212,72 +287,56 @@ fn worth(parity: usize) -> i32 {
     (parity as i32 * 8).min(40)
 }
 
-/// The header's parity, the last bytes of a zone, and that of its first block.
-fn parities(zone: &[u8], division: Division, header: Header) -> Evidence {
-    let Some(code) = code(division.parity()) else {
-        return Evidence::default();
-    };
-    let mut bytes = [0; HEADER];
-    bytes.copy_from_slice(&zone[..HEADER]);
-    let mut parity = [0; MAX_PARITY];
-    let parity = &mut parity[..division.parity()];
-    parity.copy_from_slice(&zone[division.header_parity()..]);
+/// Bits of proof in trace records.
+fn proof(look: Look) -> i32 {
+    match look.records {
+        16.. if look.quality > 0.9 => 48,
+        8.. => 24,
+        _ => 8,
+    }
+}
 
+/// The header's parity, the last bytes of a zone, and that of its first block; `None`
+/// if there is none.
+fn parities(run: &Run<'_>, at: usize, division: Division, header: Header) -> Option<Evidence> {
+    let code = code(division.parity())?;
     let mut evidence = Evidence::default();
-    if code.check(&bytes, parity) {
+    let parity = run.get(at + division.header_parity(), division.parity())?;
+    if code.check(&run.array::<HEADER>(at)?, &parity) {
         evidence.bits += worth(division.parity());
         evidence.parities += 1;
+        evidence.parity_bits += 8 * division.parity() as i32;
     } else {
         // Cut off between a header and its parity, or flipped, in one of them.
         evidence.bits -= 6;
     }
     if header.size as usize >= BLOCK && division.block_len(0) == BLOCK {
-        let at = division.block_parity(0);
-        let good = code.check(&zone[HEADER..HEADER + BLOCK], &zone[at..at + code.parity()]);
+        let parity = run.get(at + division.block_parity(0), division.parity())?;
+        let block = run.array::<BLOCK>(at + HEADER)?;
+        let good = code.check(&block, &parity);
+        // A block of zeros agrees with zeros, wherever they lie.
+        if good && block != [0; BLOCK] {
+            evidence.parity_bits += 8 * division.parity() as i32;
+        }
         evidence.bits += if good { worth(code.parity()) / 2 } else { -2 };
     }
-    evidence
-}
-
-/// A zone whose header is none: does its parity know better?
-fn corrected(
-    zone: Option<&[u8]>,
-    division: Division,
-    signature: u32,
-    order: ByteOrder,
-    kind: Kind,
-) -> Evidence {
-    let missing = |bits| Evidence {
-        missing: 1,
-        ..Evidence::of(bits)
-    };
-    let Some(zone) = zone else {
-        return missing(-14);
-    };
-    let looks = if kind == Kind::Dmesg && zone[HEADER..].starts_with(DMESG) {
-        12
-    } else {
-        0
-    };
-    if let Some(header) = correct(zone, division, order)
-        && header.signature == signature
-        && header.is_valid(division.data())
-    {
-        // Nothing at all, corrected by the parity of an empty zone that ends here,
-        // does not show that it starts here.
-        let blank = zone[..HEADER].iter().all(|&byte| byte == zone[0]);
-        return missing(looks + if blank { -2 } else { 24 });
-    }
-    missing(looks - 14)
+    Some(evidence)
 }
 
 /// A zone's header as its parity says.
-pub(super) fn correct(zone: &[u8], division: Division, order: ByteOrder) -> Option<Header> {
-    let mut bytes: [u8; HEADER] = *zone.first_chunk()?;
-    let mut parity = [0; MAX_PARITY];
-    let parity = &mut parity[..division.parity()];
-    parity.copy_from_slice(zone.get(division.header_parity()..division.zone())?);
-    code(division.parity())?.correct(&mut bytes, parity).ok()?;
+pub(super) fn correct(
+    run: &Run<'_>,
+    at: usize,
+    division: Division,
+    order: ByteOrder,
+) -> Option<Header> {
+    let mut bytes = run.array(at)?;
+    let mut parity = run
+        .get(at + division.header_parity(), division.parity())?
+        .into_owned();
+    code(division.parity())?
+        .correct(&mut bytes, &mut parity)
+        .ok()?;
     Some(Header::decode(bytes, order))
 }
 

@@ -34,7 +34,9 @@ fn of<Elf: FileHeader<Endian = Endianness>>(file: &[u8]) -> Result<Vec<Segment>,
         .program_headers(endian, file)
         .map_err(|_| damaged("its program headers are not in the file"))?;
     if headers.len() > MAX_SEGMENTS {
-        return Err(damaged("too many program headers"));
+        return Err(Error::TooManySegments {
+            kind: Kind::ElfCore,
+        });
     }
     let loads = headers
         .iter()

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::ops::Range;
 
 /// The most runs of data that are told apart; the rest of a file beyond them counts as data.
-const MAX_EXTENTS: usize = 1 << 20;
+const MAX_EXTENTS: usize = 1 << 22;
 
 /// A file without holes.
 pub(super) fn all(len: u64) -> Vec<Range<u64>> {

@@ -2,17 +2,24 @@
 
 use super::Error;
 
-/// First bytes, what they mean, what helps.
-const KNOWN: [(&[u8], &str, &str); 12] = [
-    (
-        b"KDUMP   ",
-        "a dump compressed by makedumpfile",
-        "no tool turns it back into an ELF core: save the next one with `makedumpfile -E` (or QEMU's \
-         `dump-guest-memory` without -z, -l, -s), or take the region out with crash: `rd -p -r FILE ADDRESS COUNT`",
-    ),
+/// Advice for a dump that only its own tools read: take the region out of it.
+const TAKE_OUT: &str = "makedumpfile does not turn it back into an ELF core. Take the region out, with \
+     ADDRESS and BYTES from ramoops.mem_address and mem_size, and open region.bin: in `crash VMLINUX FILE` with \
+     `rd -p -r region.bin ADDRESS BYTES`, or in `drgn -c FILE` with `open('region.bin', \
+     'wb').write(prog.read(ADDRESS, BYTES, True))`. Save the next dump with `makedumpfile -E`, or with QEMU's \
+     `dump-guest-memory` without -z, -l and -s";
+
+/// The same for such a dump in the flattened format.
+const FLATTENED_KDUMP: &str = "put it together with `makedumpfile -R NEW < FILE`; NEW is a compressed dump, from \
+     which crash and drgn take the region: open NEW here for their commands";
+
+/// First bytes, the format that they mean, advice.
+const KNOWN: [(&[u8], &str, &str); 13] = [
+    (b"KDUMP   ", "a dump compressed by makedumpfile", TAKE_OUT),
+    (b"DISKDUMP", "a dump by diskdump", TAKE_OUT),
     (
         b"makedumpfile\0",
-        "a flattened dump by makedumpfile",
+        "a flattened dump by makedumpfile or QEMU",
         "put it together with `makedumpfile -R NEW < FILE` and open NEW",
     ),
     (
@@ -59,10 +66,19 @@ const KNOWN: [(&[u8], &str, &str); 12] = [
     ),
 ];
 
+/// Bytes of the flattened format before the first piece of the dump: its header, and the
+/// offset and size of the piece.
+const FLATTENED: usize = 4096 + 16;
+
 /// The error for a file that is known and cannot be read.
 pub(crate) fn refuse(file: &[u8]) -> Option<Error> {
-    let (_, format, advice) = KNOWN
+    let (_, mut format, mut advice) = KNOWN
         .into_iter()
         .find(|(magic, ..)| file.starts_with(magic))?;
+    let inner = file.get(FLATTENED..).unwrap_or_default();
+    if file.starts_with(b"makedumpfile\0") && inner.starts_with(b"KDUMP   ") {
+        format = "a flattened dump, compressed by makedumpfile or QEMU";
+        advice = FLATTENED_KDUMP;
+    }
     Some(Error::Unsupported { format, advice })
 }

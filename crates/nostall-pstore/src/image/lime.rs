@@ -33,7 +33,7 @@ pub(super) fn segments(file: &[u8]) -> Result<Option<Vec<Segment>>, Error> {
             return Err(damaged("only version 1 is known"));
         }
         if segments.len() == MAX_SEGMENTS {
-            return Err(damaged("too many ranges of memory"));
+            return Err(Error::TooManySegments { kind: Kind::Lime });
         }
         let Some(len) = last.checked_sub(first).and_then(|len| len.checked_add(1)) else {
             return Err(damaged(

@@ -5,8 +5,12 @@
 //! LiME dumps. What it cannot read but knows (compressed dumps and archives) it refuses with the
 //! command that makes it readable.
 //!
-//! The file is mapped, not read: a 4 GiB image costs the pages that are looked at. Holes of a sparse
-//! file are found with `SEEK_DATA` and are not in [`Image::data_ranges`], so they are never touched.
+//! A regular file is mapped, not read: a 4 GiB image costs the pages that are looked at. Holes of a
+//! sparse file are found with `SEEK_DATA` and are not in [`Image::data_ranges`]. [`Image::detect`]
+//! searches these ranges only, so its time and memory follow the data, not the size.
+//!
+//! A pipe or a device is read into memory, up to 256 MiB, and each wait for its next bytes is bounded:
+//! see [`Error`].
 //!
 //! # While an image is open, nobody may cut it short
 //!
@@ -39,13 +43,18 @@ pub(crate) mod foreign;
 mod lime;
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 pub(crate) use bytes::Bytes;
+
+use crate::detect::run::Run;
+use crate::detect::{self, Detection};
 
 /// The most segments an image may have. The largest real dumps have some thousands (QEMU's, with
 /// `-p`, one for every run of pages that is mapped alike).
@@ -60,6 +69,8 @@ pub struct Image {
     bytes: Bytes,
     kind: Kind,
     segments: Vec<Segment>,
+    /// The segments without the parts of the file that a longer one has.
+    unique: Vec<Segment>,
     /// The parts of the file that are not holes, in order.
     extents: Vec<Range<u64>>,
     missing: u64,
@@ -107,9 +118,20 @@ pub enum Error {
     /// There is nothing in it.
     #[error("the file is empty; was the dump cut off, or the disk full?")]
     Empty,
-    /// A pipe or device that must be read into memory has more than 1 GiB.
-    #[error("more than {} MiB, and it cannot be mapped; copy it to a regular file first", bytes::MAX_READ >> 20)]
+    /// A pipe or device that must be read into memory has more than 256 MiB, or no end.
+    #[error(
+        "a pipe or device with more than {} MiB, or without an end, is not read; \
+         copy the part with the region to a regular file",
+        bytes::MAX_READ >> 20
+    )]
     TooLarge,
+    /// A pipe or device has no more bytes, and no end.
+    #[error(
+        "nothing has come from this pipe or device in {} s, and not its end; \
+         no program writes to it, or that program waits",
+        .0.as_secs()
+    )]
+    Silent(Duration),
     /// A format that we know but cannot read.
     #[error("this is {format}; {advice}")]
     Unsupported {
@@ -117,6 +139,16 @@ pub enum Error {
         format: &'static str,
         /// What makes it, or its like, readable.
         advice: &'static str,
+    },
+    /// It has more segments than are read.
+    #[error(
+        "a {kind} file with more than {} segments is not read; \
+         read it as raw memory, by file offset",
+        MAX_SEGMENTS
+    )]
+    TooManySegments {
+        /// The sort of file.
+        kind: Kind,
     },
     /// Its headers make no sense.
     #[error(
@@ -177,14 +209,19 @@ impl Image {
         } else {
             (Kind::Raw, vec![whole(&bytes)])
         };
+        Ok(Self::with(bytes, kind, declared, extents))
+    }
+
+    fn with(bytes: Bytes, kind: Kind, declared: Vec<Segment>, extents: Vec<Range<u64>>) -> Self {
         let (segments, missing) = settle(declared, bytes.len() as u64);
-        Ok(Self {
+        Self {
+            unique: unique(&segments),
             bytes,
             kind,
             segments,
             extents,
             missing,
-        })
+        }
     }
 
     /// Opens a file as raw memory, whatever it looks like: addresses are file offsets.
@@ -195,13 +232,7 @@ impl Image {
     pub fn open_raw(path: impl AsRef<Path>) -> Result<Self, Error> {
         let (bytes, extents) = load(path.as_ref())?;
         let segments = vec![whole(&bytes)];
-        Ok(Self {
-            bytes,
-            kind: Kind::Raw,
-            segments,
-            extents,
-            missing: 0,
-        })
+        Ok(Self::with(bytes, Kind::Raw, segments, extents))
     }
 
     /// What sort of file it is.
@@ -212,7 +243,8 @@ impl Image {
     /// The memory that is in the image: by physical address, without overlaps.
     ///
     /// Where the file's own segments overlap (kdump stores the kernel's text a second time), an
-    /// address belongs to the one that starts lower.
+    /// address belongs to the one that starts lower. Where one goes on in memory and in the file from
+    /// the end of another, they are one.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -222,9 +254,13 @@ impl Image {
         self.missing
     }
 
-    /// The runs of memory that hold data, with their physical addresses: all but the file's holes.
+    /// The runs of memory that hold data, with their physical addresses, in order: all but the file's
+    /// holes.
+    ///
+    /// No byte of the file is in two of them. Where segments share a part of the file, it is in the
+    /// one that belongs to the longest memory without gaps.
     pub fn data_ranges(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.segments.iter().flat_map(move |segment| {
+        self.unique.iter().flat_map(move |segment| {
             let (start, end) = (segment.file_offset, segment.file_offset + segment.len);
             let first = self.extents.partition_point(|extent| extent.end <= start);
             let extents = self.extents[first..]
@@ -238,6 +274,54 @@ impl Image {
                 )
             })
         })
+    }
+
+    /// Finds the regions in the image of which nothing is known.
+    ///
+    /// A region may go on from one segment to the next where their addresses are adjacent, and into
+    /// holes of the file.
+    ///
+    /// ```
+    /// use nostall_pstore::image::Image;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/plain/image.bin");
+    /// let image = Image::open(path)?;
+    /// let detection = image.detect();
+    /// for found in detection.convincing() {
+    ///     println!("{:#x}: {} bytes", found.start, found.len);
+    /// }
+    /// for found in detection.doubtful() {
+    ///     println!("perhaps at {:#x}: {}", found.start, found.doubts.join("; "));
+    /// }
+    /// # assert_eq!(detection.convincing().len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn detect(&self) -> Detection {
+        self.detect_within(0..u64::MAX)
+    }
+
+    /// As [`detect`](Self::detect), in a part of the memory.
+    pub fn detect_within(&self, window: Range<u64>) -> Detection {
+        let clip = |start: u64, end: u64| start.max(window.start)..end.min(window.end);
+        let pieces = self.segments.iter().filter_map(|segment| {
+            let part = clip(segment.physical, segment.physical + segment.len);
+            let len = part.end.checked_sub(part.start).filter(|&len| len > 0)?;
+            let offset = segment.file_offset + (part.start - segment.physical);
+            Some((part.start, self.file(offset, len)))
+        });
+        let data = self.data_ranges().filter_map(|(physical, bytes)| {
+            let part = clip(physical, physical + bytes.len() as u64);
+            (part.start < part.end).then_some(part)
+        });
+        let file = self.bytes.as_ptr().addr();
+        let prefetch = |part: &[u8]| self.bytes.prefetch(part.as_ptr().addr() - file, part.len());
+        let is_sparse = self.extents.len() > 1;
+        detect::in_runs(
+            &Run::join(pieces, data),
+            is_sparse.then_some(&prefetch as _),
+        )
     }
 
     /// `len` bytes at a physical address, or `None` if the image lacks any of them.
@@ -280,8 +364,7 @@ impl Image {
 }
 
 fn load(path: &Path) -> Result<(Bytes, Vec<Range<u64>>), Error> {
-    let file = File::open(path)?;
-    let bytes = Bytes::of(&file)?;
+    let (file, bytes) = Bytes::open(path)?;
     if bytes.is_empty() {
         return Err(Error::Empty);
     }
@@ -289,6 +372,9 @@ fn load(path: &Path) -> Result<(Bytes, Vec<Range<u64>>), Error> {
         Bytes::Mapped(_) => extents::of(&file, bytes.len() as u64),
         Bytes::Read(_) => extents::all(bytes.len() as u64),
     };
+    if extents.len() > 1 {
+        bytes.look_in_places();
+    }
     Ok((bytes, extents))
 }
 
@@ -310,7 +396,7 @@ fn settle(mut segments: Vec<Segment>, file_len: u64) -> (Vec<Segment>, u64) {
         missing = missing.saturating_add(segment.len.saturating_sub(there));
         segment.len = fits;
     }
-    segments.sort_by_key(|segment| (segment.physical, std::cmp::Reverse(segment.len)));
+    segments.sort_by_key(|segment| (segment.physical, Reverse(segment.len)));
     let mut end = 0;
     segments.retain_mut(|segment| {
         let known = end.max(segment.physical) - segment.physical;
@@ -323,5 +409,61 @@ fn settle(mut segments: Vec<Segment>, file_len: u64) -> (Vec<Segment>, u64) {
         end = segment.physical + segment.len;
         true
     });
+    segments.dedup_by(|next, before| {
+        let goes_on = before.physical + before.len == next.physical
+            && before.file_offset + before.len == next.file_offset;
+        if goes_on {
+            before.len += next.len;
+        }
+        goes_on
+    });
     (segments, missing)
+}
+
+/// The segments without the parts of the file that another one has. The segment in the longest
+/// memory without gaps keeps them. Sorted by address.
+fn unique(segments: &[Segment]) -> Vec<Segment> {
+    let mut by_length: Vec<(u64, &Segment)> = Vec::with_capacity(segments.len());
+    for run in segments.chunk_by(|a, b| a.physical + a.len == b.physical) {
+        let len = run.iter().map(|segment| segment.len).sum();
+        by_length.extend(run.iter().map(|segment| (len, segment)));
+    }
+    by_length.sort_by_key(|(len, _)| Reverse(*len));
+
+    // The parts of the file that are taken: from the key to the value. None touches another.
+    let mut taken = BTreeMap::<u64, u64>::new();
+    let mut unique = Vec::with_capacity(segments.len());
+    for (_, segment) in by_length {
+        let (mut at, end) = (segment.file_offset, segment.file_offset + segment.len);
+        let mut joined = at..end;
+        let before = taken.range(..at).next_back();
+        let first = before.map_or(at, |(start, _)| *start);
+        let near = taken.range(first..=end).map(|(start, end)| *start..*end);
+        let touching: Vec<_> = near.filter(|part| part.end >= at).collect();
+        for part in touching {
+            if at < part.start {
+                unique.push(segment.part(at..part.start));
+            }
+            at = at.max(part.end);
+            joined = joined.start.min(part.start)..joined.end.max(part.end);
+            taken.remove(&part.start);
+        }
+        if at < end {
+            unique.push(segment.part(at..end));
+        }
+        taken.insert(joined.start, joined.end);
+    }
+    unique.sort_by_key(|segment| segment.physical);
+    unique
+}
+
+impl Segment {
+    /// The part of it that has these bytes of the file.
+    fn part(&self, file: Range<u64>) -> Self {
+        Self {
+            physical: self.physical + (file.start - self.file_offset),
+            file_offset: file.start,
+            len: file.end - file.start,
+        }
+    }
 }

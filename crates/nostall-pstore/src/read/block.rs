@@ -11,7 +11,11 @@ use crate::memory::Load;
 pub(super) struct Block {
     pub bytes: [u8; BLOCK],
     pub len: usize,
+    /// The worth of the bytes.
     pub trust: Trust,
+    /// The result of the correction, as Linux counts it. It differs from `trust` where
+    /// Linux believes a correction that cannot be believed.
+    pub counted: Trust,
 }
 
 impl Block {
@@ -27,6 +31,7 @@ impl Block {
             bytes: [0; BLOCK],
             len: division.block_len(index),
             trust: Trust::Unchecked,
+            counted: Trust::Unchecked,
         };
         let data = &mut block.bytes[..block.len];
         memory.load(place.offset + HEADER + index * BLOCK, data);
@@ -36,7 +41,7 @@ impl Block {
         let mut parity = [0; MAX_PARITY];
         let parity = &mut parity[..code.parity()];
         memory.load(place.offset + division.block_parity(index), parity);
-        block.trust = match reader.policy {
+        block.counted = match reader.policy {
             Policy::Faithful => mended(code.correct_like_linux(data, parity)),
             Policy::Careful if code.check(data, parity) => Trust::Verified,
             Policy::Careful if !at_the_cut(place, reader.writer, header, index) => {
@@ -49,6 +54,19 @@ impl Block {
                 Trust::Unverified
             }
         };
+        block.trust = block.counted;
+        if reader.policy == Policy::Faithful && block.counted != Trust::Verified {
+            let careful = Reader {
+                policy: Policy::Careful,
+                ..*reader
+            };
+            let careful = Self::load(memory, place, &careful, header, index);
+            block.trust = if careful.bytes == block.bytes {
+                careful.trust
+            } else {
+                Trust::Unverified
+            };
+        }
         block
     }
 }
@@ -78,17 +96,11 @@ fn at_the_cut(
     index: usize,
 ) -> bool {
     let data = place.division.data();
-    let longest = match place.kind {
-        Kind::Ftrace => crate::trace::LONGEST_TRACE,
-        // Linux's longest line, CONSOLE_LOG_MAX.
-        Kind::Console => 1024,
-        // The longest that Android's logger writes.
-        Kind::Pmsg => 5 * 1024,
+    let ahead = match place.kind {
         // Written once, and then its header agrees with its parity.
-        Kind::Dmesg if trust == Trust::Verified => 1,
-        Kind::Dmesg => data,
+        Kind::Dmesg if trust == Trust::Verified => 1.min(data),
+        _ => longest_write(place),
     };
-    let ahead = longest.min(data);
     let behind = match writer {
         Writer::DataFirst => 0,
         Writer::HeaderFirst => ahead,
@@ -99,6 +111,20 @@ fn at_the_cut(
     window >= data
         || distance(data, from, block) < window
         || distance(data, block, from) < place.division.block_len(index)
+}
+
+/// The most bytes that are written to a zone at a time.
+pub(super) fn longest_write(place: &Place) -> usize {
+    let data = place.division.data();
+    let longest = match place.kind {
+        Kind::Ftrace => crate::trace::LONGEST_TRACE,
+        // Linux's longest line, CONSOLE_LOG_MAX.
+        Kind::Console => 1024,
+        // The longest that Android's logger writes.
+        Kind::Pmsg => 5 * 1024,
+        Kind::Dmesg => data,
+    };
+    longest.min(data)
 }
 
 /// How far it is around the ring, forward.

@@ -62,6 +62,21 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
         Policy::Careful => mended(code.correct(&mut bytes, parity)),
     };
     let corrected = Header::decode(bytes, reader.order);
+    if reader.policy == Policy::Faithful && trust != Trust::Verified {
+        let careful = Reader {
+            policy: Policy::Careful,
+            ..*reader
+        };
+        let framing = match load(memory, place, &careful) {
+            Loaded {
+                framing: Framing::Ahead { parity, .. },
+                ..
+            } if parity == corrected => Framing::Sure,
+            by_care if by_care.header == corrected => by_care.framing,
+            _ => Framing::Doubtful,
+        };
+        return loaded(corrected, trust, framing);
+    }
     if !careful || trust <= Trust::Unchecked || trust != Trust::Unverified && corrected == found {
         return loaded(corrected, trust, Framing::Sure);
     }

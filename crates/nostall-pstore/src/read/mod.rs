@@ -1,11 +1,13 @@
 //! Reading what a dead kernel left: without changing it, and without allocating.
 
+mod alignment;
 mod block;
 pub(crate) mod header;
 mod merge;
 mod traces;
 mod zone;
 
+pub use alignment::Misaligned;
 pub use merge::Merge;
 pub use traces::{Trace, Traces};
 pub use zone::{Damage, Ecc, OldZone, ZoneState};

@@ -1,5 +1,6 @@
 //! A zone's trace records.
 
+use super::alignment::{self, Misaligned};
 use super::{OldZone, Trust, Writer};
 use crate::memory::Load;
 use crate::trace::{LONGEST_TRACE, Shape, TraceRecord};
@@ -21,11 +22,16 @@ pub struct Trace {
 ///
 /// Whole records are counted from the newest end back: in a ring whose size is no
 /// multiple of theirs, the rest of the oldest is left out.
+///
+/// Where they are not plausible as records, and would be a few bytes earlier, the header
+/// is damaged: all are [`Unverified`](Trust::Unverified) then. See
+/// [`misaligned`](Self::misaligned).
 #[derive(Clone, Debug)]
 pub struct Traces<'a, M: ?Sized> {
     zone: OldZone<'a, M>,
     shape: Shape,
     at: usize,
+    misaligned: Option<Misaligned>,
 }
 
 impl<M: Load + ?Sized> Iterator for Traces<'_, M> {
@@ -42,7 +48,10 @@ impl<M: Load + ?Sized> Iterator for Traces<'_, M> {
         Some(Trace {
             record,
             suspect,
-            trust,
+            trust: match self.misaligned {
+                Some(_) => Trust::Unverified,
+                None => trust,
+            },
         })
     }
 
@@ -55,9 +64,15 @@ impl<M: Load + ?Sized> Iterator for Traces<'_, M> {
 impl<M: Load + ?Sized> ExactSizeIterator for Traces<'_, M> {}
 
 impl<'a, M: Load + ?Sized> Traces<'a, M> {
-    pub(super) fn new(zone: OldZone<'a, M>, shape: Shape) -> Self {
+    pub(super) fn new(mut zone: OldZone<'a, M>, shape: Shape) -> Self {
         let at = zone.len() % shape.len();
-        Self { zone, shape, at }
+        let misaligned = alignment::check(&mut zone, shape);
+        Self {
+            zone,
+            shape,
+            at,
+            misaligned,
+        }
     }
 }
 
@@ -65,6 +80,11 @@ impl<M: ?Sized> Traces<'_, M> {
     /// The zone.
     pub const fn zone(&self) -> &OldZone<'_, M> {
         &self.zone
+    }
+
+    /// Whether the records do not lie where the header says.
+    pub const fn misaligned(&self) -> Option<Misaligned> {
+        self.misaligned
     }
 
     const fn is_oldest(&self) -> bool {

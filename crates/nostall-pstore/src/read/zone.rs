@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-use super::block::{Block, code_for};
+use super::block::{Block, code_for, longest_write};
 use super::header::{self, Framing, Loaded};
 use super::traces::Traces;
-use super::{Policy, Reader, Trust};
+use super::{Policy, Reader, Trust, Writer};
 use crate::dmesg_header::DmesgHeader;
 use crate::format::{BLOCK, ByteOrder, Header, Kind, LinuxVersion};
 use crate::layout::Place;
@@ -43,7 +43,13 @@ impl<M: Load + ?Sized> OldZone<'_, M> {
             at - to_end
         };
         let (within, count) = (here % BLOCK, left.min(size - here));
-        let doubtful = self.framing == Framing::Doubtful;
+        let agreed = self.agreed();
+        let doubtful = self.framing == Framing::Doubtful || at >= agreed;
+        let count = if at < agreed {
+            count.min(agreed - at)
+        } else {
+            count
+        };
         let block = self.block(here / BLOCK);
         let bytes = &block.bytes[within..block.len.min(within + count)];
         let trust = if doubtful {
@@ -92,7 +98,7 @@ impl<M: Load + ?Sized> OldZone<'_, M> {
         let mut ecc = Ecc::default();
         ecc.count(self.header_trust);
         for index in 0..self.len().div_ceil(BLOCK) {
-            ecc.count(self.block(index).trust);
+            ecc.count(self.block(index).counted);
         }
         Some(ecc)
     }
@@ -150,6 +156,7 @@ impl<'a, M: Load + ?Sized> OldZone<'a, M> {
     pub fn traces(mut self, shape: Shape) -> Traces<'a, M> {
         if let Framing::Ahead { by, parity } = self.framing
             && by != shape.len()
+            && self.reader.policy == Policy::Careful
         {
             self.header = parity;
         }
@@ -208,6 +215,36 @@ impl<M: ?Sized> OldZone<'_, M> {
 
     pub(super) const fn reader(&self) -> &Reader<'_> {
         &self.reader
+    }
+
+    /// Returns how many bytes were written for sure, if their blocks are right. A cut within
+    /// a write leaves bytes that the header counts already and that are not stored. Without
+    /// parity, the words of the header may also contradict one another: until a ring is full
+    /// its start is its size, except between the stores of one write.
+    fn agreed(&self) -> usize {
+        let (start, size) = (self.header.start as usize, self.header.size as usize);
+        let is_stored = match self.reader.writer {
+            Writer::DataFirst => true,
+            // Of a trace the newest record is marked by itself.
+            Writer::HeaderFirst => self.place.kind == Kind::Ftrace,
+        };
+        if let Framing::Ahead { by, .. } = self.framing
+            && !is_stored
+        {
+            return size.saturating_sub(by);
+        }
+        let is_checked = self.header_trust != Trust::Unchecked;
+        if is_checked || self.reader.policy == Policy::Faithful || self.is_full() {
+            return size;
+        }
+        // One of the words is stored, and the other not; or the write fills the ring.
+        let grown = size - start;
+        let filled = self.place.division.data() - grown;
+        if is_stored && grown.min(filled) <= longest_write(&self.place) {
+            size
+        } else {
+            start
+        }
     }
 
     /// Which byte of the data comes first.

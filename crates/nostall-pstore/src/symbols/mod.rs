@@ -26,7 +26,6 @@ mod table;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::File;
 use std::path::Path;
 
 use zlib_rs::Inflate;
@@ -108,8 +107,8 @@ impl Symbols {
     ///
     /// If the file cannot be read or has no symbols: see [`Error`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let file = File::open(path).map_err(image::Error::Io)?;
-        Self::parse(&Bytes::of(&file)?)
+        let (_, bytes) = Bytes::open(path.as_ref())?;
+        Self::parse(&bytes)
     }
 
     /// Reads the symbols out of a file's bytes.

@@ -1,35 +1,55 @@
-//! `nostall pstore decode`: an image of a region, as records or as Linux's files.
+//! `nostall pstore decode`: images of regions, as records or as Linux's files.
 
-use std::io;
-use std::path::PathBuf;
+use std::fmt;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use nostall_pstore::image::Image;
-use nostall_pstore::{Content, Decoded, Unpack, Writer, ZoneState, linux_files};
+use nostall_pstore::symbols::Symbols;
+use nostall_pstore::{
+    Damage, Decoded, LinuxFile, Place, Record, Unpack, Worth, Writer, ZoneReport, ZoneState,
+};
 
-use super::files::{self, File};
+use super::input::Input;
 use super::names::{self, Names};
 use super::region::{self, Region};
-use super::{json, number, text};
+use super::swap::Swap;
+use super::text::Escaped;
+use super::{files, json, number, text};
 use crate::output::{Style, note, to_stdout};
 
-/// Show what a dead kernel left in persistent memory (Linux's ramoops)
+/// Show the records that a crashed kernel left in persistent memory (Linux's ramoops)
 ///
 /// Reads memory dumps: raw ones, ELF cores (kdump, QEMU's dump-guest-memory), LiME;
 /// or the region alone. With no size, ECC, CPU or flags option it finds the region
-/// and its parameters by itself and says on stderr how; with any, what is not given
-/// is what Linux takes on its command line: 4096 bytes for each size, no ECC, a trace
-/// zone for each CPU.
+/// and its parameters and explains on stderr how. With any of them, a value that is
+/// not given is Linux's default: 4096 bytes for each size, no ECC, a trace zone for
+/// each CPU.
 ///
-/// Nothing is changed. Numbers may be decimal or start with 0x, and end with K, M or
-/// G.
+/// Pipes and devices are read into memory, up to 256 MiB. One without a byte for 10
+/// seconds is given up.
+///
+/// Images are not changed. Numbers may be decimal or start with 0x, and end with K, M
+/// or G.
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
-    /// The memory image
-    #[arg(value_name = "IMAGE")]
-    image: PathBuf,
+    /// Memory images: files, directories (all files in them and below), or - for
+    /// standard input
+    #[arg(value_name = "IMAGE", required = true)]
+    images: Vec<PathBuf>,
+
+    /// Decode every region found in an image, not only the likeliest, and list places in
+    /// doubt: ordinary data resembles an empty region by chance
+    #[arg(long)]
+    all: bool,
+
+    /// Reverse the bytes of each word of the image first: 2, 4 or 8 bytes
+    #[arg(long, value_name = "BYTES", value_parser = Swap::parse)]
+    swap: Option<Swap>,
 
     /// How dmesg records are compressed: deflate, lz4, lz4hc, lzo, zstd or none; tried
     /// out unless given
@@ -37,26 +57,26 @@ pub struct Args {
     compress: Option<Unpack>,
 
     /// Names for addresses: System.map (also gzipped), vmlinux, or a copy of
-    /// /proc/kallsyms, of the kernel that died
+    /// /proc/kallsyms, of the kernel that crashed
     #[arg(long, value_name = "FILE")]
     symbols: Option<PathBuf>,
 
-    /// How far above its linked address that kernel ran; unless given, what its log
-    /// says, or what its trace fits
+    /// How far above its linked address that kernel ran; unless given, the offset in
+    /// its log, or the one that its trace fits
     #[arg(long, value_name = "N", value_parser = number::parse, requires = "symbols")]
     kernel_offset: Option<u64>,
 
-    /// Show each CPU's trace by itself, in the order of its writing: for stamps that
-    /// are a count of each CPU's own, which tell nothing of the order between CPUs
+    /// Show the trace of one CPU after that of another, each in the order of writing:
+    /// for stamps that are a count of each CPU's own
     #[arg(long)]
     per_cpu: bool,
 
-    /// Who wrote: linux stores a record's header before the record, so its newest trace
+    /// The writer: linux stores a record's header before the record, so its newest trace
     /// records may be half written; nostall stores it after
     #[arg(long, value_enum, default_value_t)]
     writer: By,
 
-    /// What to write
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 
@@ -71,6 +91,10 @@ pub struct Args {
     #[arg(long, requires = "out")]
     force: bool,
 
+    /// Print no explanations on stderr, only errors
+    #[arg(long, short)]
+    quiet: bool,
+
     // Last, for its heading is that of all that follows.
     #[command(flatten)]
     region: region::Args,
@@ -78,10 +102,10 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people: a summary of each record, then what is in it
+    /// For people: a summary of each record with its worth, then its contents
     #[default]
     Text,
-    /// For programs: one object a line, for each record
+    /// For programs: JSON lines, one for each region, record and call
     Json,
     /// The files of Linux's /sys/fs/pstore, byte for byte
     Linux,
@@ -107,24 +131,36 @@ const AFTER: &str = "\
 Examples:
   nostall pstore decode memory.elf
   nostall pstore decode memory.elf --symbols System.map --format json
+  nostall pstore decode -q --all --format json /var/crash | jq -r 'select(.text).text'
   nostall pstore decode region.bin --record-size 32K --console-size 32K \\
       --ftrace-size 32K --pmsg-size 8K --ecc 1 --cpus 2
   nostall pstore decode memory.raw --offset 2G --size 1M --format linux --out pstore/
 
-Text: trace lines are stamp, CPU, function <- caller. (suspect): the record may be
-half written, because it lies where the machine was cut off; (unverified): its bytes
-do not agree with their parity. On a terminal, control characters of the dead machine
-are shown as escapes; in a pipe or a file all bytes are as they were.
+Worth of a record, from the best to the worst byte in it: verified (agrees with its
+parity), unchecked (has no parity), corrected (by its parity), unverified (may be
+anything: failed error correction, was decompressed from bytes that did, or lies
+where a damaged header points).
 
-JSON: an object has schema (1), kind, index, name, stored_bytes, overwritten (older
-contents were), trust (verified, unchecked: no parity, corrected, unverified: may be
-anything), ecc (null, or blocks, corrected_bytes, bad_blocks). Text records have text,
-data_hex where the bytes are not UTF-8, and unverified, a list of [from, to] in bytes;
-dmesg records also time (null, or seconds, micros) and compression (none, its name,
-or unknown: still compressed). ftrace has records: cpu, stamp, ip, parent, function
-and caller (null without names), suspect, unverified.
+Text: lines that start with ==> are the decoder's. A record's first line ends with
+its worth; more such lines have the ranges of its unverified bytes. In the contents
+\\unverified{ and \\} enclose these bytes, in each line anew. Control characters,
+characters that turn the direction of text, bytes that are no UTF-8 and backslashes
+of the crashed machine are escapes (\\x1b, \\u{202e}, \\xff, \\x5c), in a pipe as well.
+Trace lines are stamp, CPU, function <- caller. (suspect): the record may be half
+written, because it lies where the machine was cut off; (unverified): its bytes may
+be anything. --out files have the contents without the ==> lines.
 
-Exit status: 0 if there was a region to read, even one with nothing in it; 1 if not.";
+JSON: each line is an object with a type. region: file, start, geometry, reasons and
+doubts. candidate: a region that is not decoded. record: kind, trust, stored_bytes,
+ecc, and text with unverified ranges, or the number of calls. call: a trace record,
+after its record line. end: file, status, records, message. The book (docs/src/
+pstore.md) has every word.
+
+Linux: its files have no marks; the worth of each and the ranges go to stderr.
+
+Exit status: 0 records; 1 an image could not be read or the output not be written;
+2 wrong options; 3 a region, and it is empty; 4 a damaged region without a readable
+record; 5 no region. Of several images: the first of 1, 0, 4, 3, 5 that one has.";
 
 fn packing(name: &str) -> Result<Unpack, String> {
     match name {
@@ -136,130 +172,418 @@ fn packing(name: &str) -> Result<Unpack, String> {
     }
 }
 
+/// Result for one image. Its number is the exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// There are records.
+    Records = 0,
+    /// The image cannot be read, or the output not be written.
+    Error = 1,
+    /// There is a region, and nothing was recorded in it.
+    Empty = 3,
+    /// There is a region. No record in it can be read, and some zones are damaged.
+    Damaged = 4,
+    /// There is no region.
+    None = 5,
+}
+
+impl Status {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Records => "records",
+            Self::Error => "error",
+            Self::Empty => "empty",
+            Self::Damaged => "damaged",
+            Self::None => "none",
+        }
+    }
+
+    /// The status of several images or regions: the first of these that one has.
+    fn and(self, other: Self) -> Self {
+        const ORDER: [Status; 5] = [
+            Status::Error,
+            Status::Records,
+            Status::Damaged,
+            Status::Empty,
+            Status::None,
+        ];
+        let mut order = ORDER.into_iter();
+        order.find(|&it| it == self || it == other).unwrap_or(self)
+    }
+}
+
 /// Does what the arguments say.
 ///
 /// # Errors
 ///
-/// If there is no region to read, or its records cannot be written.
-pub fn run(args: &Args) -> Result<()> {
-    let path = args.image.display();
-    ensure!(!args.image.is_dir(), "{path} is a directory, not an image");
-    // Not as context: these errors tell their cause themselves.
-    let image = Image::open(&args.image).map_err(|error| anyhow!("{path}: {error}"))?;
+/// If an argument makes no sense. An image that cannot be read is a [`Status`].
+pub fn run(args: &Args) -> Result<ExitCode> {
+    ensure!(
+        !args.per_cpu || args.format != Format::Linux,
+        "--per-cpu: Linux's files are merged, whatever the stamps are"
+    );
     let symbols = args.symbols.as_deref().map(names::load).transpose()?;
-    let region = region::find(&image, &args.region).with_context(|| path.to_string())?;
-    let unpack = args.compress.unwrap_or_default();
-    let writer = args.writer.into();
-    let mut decoded = Decoded::new(&region.bytes, &region.geometry, writer, unpack);
-    if args.per_cpu {
-        ensure!(
-            args.format != Format::Linux,
-            "--per-cpu: Linux's files are merged, whatever the stamps are"
-        );
-        side_by_side(&mut decoded);
-    }
-    complain(&image, &region, &decoded)?;
-    let names = match symbols {
-        Some(symbols) => names::moved(symbols, args.kernel_offset, &decoded),
-        None => Names::none(),
+    let inputs = Input::all(&args.images)?;
+    ensure!(
+        args.out.is_none() || inputs.len() == 1,
+        "--out takes one image, and there are {}",
+        inputs.len()
+    );
+    let job = Job {
+        args,
+        symbols,
+        style: Style::of(&io::stdout()),
+        several: args.all || inputs.len() > 1,
     };
+    let status = inputs.iter().map(|input| job.image(input));
+    let status = status.reduce(Status::and).unwrap_or(Status::Error);
+    Ok(ExitCode::from(status as u8))
+}
 
-    let style = Style::of(&io::stdout());
-    if args.format == Format::Linux {
-        let (region, symbols) = (&region, names.symbols());
-        let all = linux_files(&region.bytes, &region.geometry, unpack, symbols);
-        let all: Vec<File> = all.into_iter().map(File::from).collect();
-        return match &args.out {
-            Some(folder) => files::write(folder, &all, args.force),
-            None => to_stdout(|out| files::print(&all, style, out)),
-        };
+/// The arguments, and the terminal or pipe that the output goes to.
+struct Job<'a> {
+    args: &'a Args,
+    symbols: Option<Symbols>,
+    style: Style,
+    /// Whether each region needs a heading.
+    several: bool,
+}
+
+/// Result for one image or region.
+struct Outcome {
+    status: Status,
+    records: usize,
+    /// The reason, if there are no records.
+    message: Option<String>,
+}
+
+impl Outcome {
+    fn none(status: Status, message: String) -> Self {
+        Self {
+            status,
+            records: 0,
+            message: Some(message),
+        }
     }
-    let shape = region.geometry.shape;
-    match (&args.out, args.format) {
-        (None, Format::Json) => to_stdout(|out| {
-            let mut records = decoded.records.iter();
-            records.try_for_each(|record| json::write(record, &names, shape, out))
-        }),
-        (None, _) => to_stdout(|out| {
-            let mut records = decoded.records.iter();
-            records.try_for_each(|record| text::write(record, &names, style, out))
-        }),
-        (Some(folder), format) => {
-            let to_file = |record| -> Result<File> {
-                let (mut name, mut bytes) = (files::name(record), Vec::new());
-                if format == Format::Json {
-                    name += ".json";
-                    json::write(record, &names, shape, &mut bytes)?;
-                } else {
-                    text::contents(record, &names, Style::Plain, &mut bytes)?;
-                }
-                Ok(File {
-                    name,
-                    seconds: None,
-                    bytes,
-                })
-            };
-            let all: Result<Vec<_>> = decoded.records.iter().map(to_file).collect();
-            files::write(folder, &all?, args.force)?;
-            if format == Format::Text {
-                to_stdout(|out| {
-                    let mut records = decoded.records.iter();
-                    records.try_for_each(|record| text::summary(record, style, out))
-                })?;
+
+    fn and(self, other: Self) -> Self {
+        let status = self.status.and(other.status);
+        let is_mine = status == self.status;
+        Self {
+            status,
+            records: self.records + other.records,
+            message: if is_mine { self.message } else { other.message },
+        }
+    }
+}
+
+impl Job<'_> {
+    /// Decodes one image, and says what kept that from being done.
+    fn image(&self, input: &Input) -> Status {
+        let file = input.to_string();
+        let outcome = self.regions(input, &file);
+        let outcome =
+            outcome.unwrap_or_else(|error| Outcome::none(Status::Error, format!("{error:#}")));
+        let mut status = outcome.status;
+        if self.args.format == Format::Json && self.args.out.is_none() {
+            let Outcome {
+                records, message, ..
+            } = &outcome;
+            let end = to_stdout(|out| json::end(&file, status, *records, message.as_deref(), out));
+            if let Err(error) = end {
+                status = Status::Error;
+                note(format_args!("{error:#}"));
             }
-            Ok(())
+        }
+        if let Some(message) = outcome.message
+            && (status == Status::Error || !self.args.quiet)
+        {
+            note(format_args!("{message}"));
+        }
+        status
+    }
+
+    fn regions(&self, input: &Input, file: &str) -> Result<Outcome> {
+        let args = self.args;
+        let image = input.open(args.swap)?;
+        let found = region::find(&image, &args.region, args.all);
+        let regions = found.with_context(|| file.to_owned())?;
+        let number = regions.decode.len();
+        ensure!(
+            args.out.is_none() || number <= 1,
+            "--out takes one region, and there are {number}: choose one with --offset and --size"
+        );
+        if !regions.is_complete {
+            self.note(format_args!(
+                "{file}: more places look like regions than are examined"
+            ));
+        }
+        let mut outcome = None;
+        for region in &regions.decode {
+            let next = self.region(&image, file, region);
+            let next = next.with_context(|| file.to_owned())?;
+            outcome = Some(match outcome {
+                None => next,
+                Some(outcome) => Outcome::and(outcome, next),
+            });
+        }
+        for other in &regions.others {
+            if args.format == Format::Json && args.out.is_none() {
+                to_stdout(|out| json::candidate(file, other, out))?;
+            }
+            for line in other.lines() {
+                self.note(format_args!("{line}"));
+            }
+        }
+        let none = || no_region(&image, file, args.swap, regions.unlisted);
+        Ok(outcome.unwrap_or_else(|| Outcome::none(Status::None, none())))
+    }
+
+    fn region(&self, image: &Image, file: &str, region: &Region<'_>) -> Result<Outcome> {
+        let args = self.args;
+        let unpack = args.compress.unwrap_or_default();
+        let decoded = Decoded::new(&region.bytes, &region.geometry, args.writer.into(), unpack);
+        let damaged: Vec<_> = decoded.zones().filter_map(damage).collect();
+        let readable = region.geometry.zones.len() - damaged.len();
+        if region.found.is_some()
+            && args.swap.is_none()
+            && let at = (region.start, &*region.bytes)
+            && let Some(swap) = Swap::explains(image, at, readable)
+        {
+            let message = format!(
+                "{file}: the bytes of each {0}-byte word are reversed: --swap {0} puts them right",
+                swap.bytes()
+            );
+            return Ok(Outcome::none(Status::None, message));
+        }
+        let is_json = args.format == Format::Json;
+        if is_json && args.out.is_none() {
+            to_stdout(|out| json::region(file, image, args.swap, region, &decoded, out))?;
+        }
+        if let Some((place, why)) = damaged.first()
+            && readable == 0
+        {
+            let message = format!(
+                "{file}: no records here: of {} zones none can be read ({} zone {} at {:#x}: \
+                 {why}); are offset, sizes and --ecc those of the kernel that crashed?",
+                damaged.len(),
+                place.kind,
+                place.index,
+                region.at(place.offset),
+            );
+            return Ok(Outcome::none(Status::Damaged, message));
+        }
+        self.explain(image, region, &decoded, &damaged);
+        let names = match self.symbols.clone() {
+            Some(symbols) => names::moved(symbols, args.kernel_offset, &decoded, |line| {
+                self.note(line);
+            }),
+            None => Names::none(),
+        };
+        let heading = self
+            .several
+            .then(|| format!("{file}: region at {:#x}", region.start));
+        let records = match (&args.out, args.format) {
+            (Some(folder), Format::Linux) => self.linux_folder(&decoded, &names, folder),
+            (None, Format::Linux) => self.linux(&decoded, &names, heading),
+            (Some(folder), _) => self.folder(&decoded, &names, folder),
+            (None, _) => self.print(&decoded, &names, heading),
+        }?;
+        let status = match (records, damaged.is_empty()) {
+            (0, true) => Status::Empty,
+            (0, false) => Status::Damaged,
+            _ => Status::Records,
+        };
+        let message = match status {
+            Status::Empty => Some(format!("{file}: the region is there, and empty")),
+            Status::Damaged => Some(format!(
+                "{file}: no records here: {} of {} zones cannot be read, the others are empty",
+                damaged.len(),
+                region.geometry.zones.len()
+            )),
+            _ => None,
+        };
+        Ok(Outcome {
+            status,
+            records,
+            message,
+        })
+    }
+
+    fn explain(
+        &self,
+        image: &Image,
+        region: &Region<'_>,
+        decoded: &Decoded<'_>,
+        damaged: &[(Place, Damage)],
+    ) {
+        if image.missing() > 0 {
+            let missing = image.missing();
+            self.note(format_args!(
+                "the image is cut short: {missing} bytes that it promises are missing"
+            ));
+        }
+        for line in region.lines() {
+            self.note(format_args!("{line}"));
+        }
+        for (place, why) in damaged {
+            self.note(format_args!(
+                "{} zone {} at {:#x} cannot be read: {why}",
+                place.kind,
+                place.index,
+                region.at(place.offset)
+            ));
+        }
+        for zone in decoded.zones() {
+            if let Some(misaligned) = zone.misaligned {
+                let at = region.at(zone.place.offset);
+                let (kind, index) = (zone.place.kind, zone.place.index);
+                self.note(format_args!("{kind} zone {index} at {at:#x}: {misaligned}"));
+            }
+        }
+    }
+
+    /// A line on standard error, unless it is to be quiet.
+    fn note(&self, line: fmt::Arguments<'_>) {
+        if !self.args.quiet {
+            note(line);
+        }
+    }
+
+    fn order(&self) -> text::Order {
+        if self.args.per_cpu {
+            |calls, each| calls.by_cpu().try_for_each(each)
+        } else {
+            |calls, each| calls.iter().try_for_each(each)
+        }
+    }
+
+    /// Text or JSON, on standard output.
+    fn print(
+        &self,
+        decoded: &Decoded<'_>,
+        names: &Names,
+        heading: Option<String>,
+    ) -> Result<usize> {
+        let (order, style) = (self.order(), self.style);
+        let is_json = self.args.format == Format::Json;
+        let mut records = 0;
+        to_stdout(|out| {
+            if let Some(heading) = heading.filter(|_| !is_json) {
+                text::heading(&heading, style, out)?;
+            }
+            decoded.records().try_for_each(|record| {
+                records += 1;
+                if is_json {
+                    json::record(&record, order, names, decoded.shape(), out)
+                } else {
+                    text::write(&record, order, names, style, out)
+                }
+            })
+        })?;
+        Ok(records)
+    }
+
+    /// Text or JSON, a file for each record.
+    fn folder(&self, decoded: &Decoded<'_>, names: &Names, folder: &Path) -> Result<usize> {
+        let (order, style, force) = (self.order(), self.style, self.args.force);
+        let is_json = self.args.format == Format::Json;
+        let extension = if is_json { ".json" } else { "" };
+        let name = |record: &Record<'_>| files::name(record) + extension;
+        let all: Vec<_> = decoded.records().map(|record| name(&record)).collect();
+        files::prepare(folder, &all, force)?;
+        for record in decoded.records() {
+            files::write(folder, &name(&record), None, force, |out| {
+                if is_json {
+                    json::record(&record, order, names, decoded.shape(), out)
+                } else {
+                    text::file(&record, order, names, out)
+                }
+            })?;
+            if !is_json {
+                to_stdout(|out| text::summary(&record, style, out))?;
+            }
+        }
+        Ok(all.len())
+    }
+
+    /// Linux's files one after the other, as `tail` prints several; to a terminal without
+    /// what it would obey.
+    fn linux(
+        &self,
+        decoded: &Decoded<'_>,
+        names: &Names,
+        heading: Option<String>,
+    ) -> Result<usize> {
+        let all = decoded.linux_files(names.symbols());
+        for (nth, file) in all.iter().enumerate() {
+            let between = if nth > 0 { "\n" } else { "" };
+            let heading = heading
+                .as_ref()
+                .map_or(String::new(), |heading| format!("{heading}: "));
+            let mut worth = None;
+            to_stdout(|out| {
+                writeln!(out, "{between}==> {heading}{} <==", file.name)?;
+                worth = Some(match self.style {
+                    Style::Plain => file.write_to(out)?,
+                    Style::Safe | Style::Colour => file.write_to(&mut Escaped(out))?,
+                });
+                Ok(())
+            })?;
+            self.worth(file, worth);
+        }
+        Ok(all.len())
+    }
+
+    fn linux_folder(&self, decoded: &Decoded<'_>, names: &Names, folder: &Path) -> Result<usize> {
+        let all = decoded.linux_files(names.symbols());
+        let force = self.args.force;
+        let paths: Vec<_> = all.iter().map(|file| file.name.clone()).collect();
+        files::prepare(folder, &paths, force)?;
+        for file in &all {
+            let write = |out: &mut dyn Write| file.write_to(out);
+            let worth = files::write(folder, &file.name, file.seconds, force, write)?;
+            self.worth(file, Some(worth));
+        }
+        Ok(all.len())
+    }
+
+    /// Linux's files have no room for marks: they go to standard error.
+    fn worth(&self, file: &LinuxFile<'_>, worth: Option<Worth>) {
+        let Some(Worth { trust, unverified }) = worth else {
+            return;
+        };
+        self.note(format_args!("{}: {}", file.name, text::trust(trust)));
+        for ranges in text::ranges(&unverified) {
+            self.note(format_args!("{}: unverified bytes: {ranges}", file.name));
         }
     }
 }
 
-/// Puts the traces of one CPU after those of another.
-fn side_by_side(decoded: &mut Decoded) {
-    for record in &mut decoded.records {
-        if let Content::Ftrace(traces) = &mut record.content {
-            // Stable: of one CPU, they stay in the order of writing.
-            traces.sort_by_key(|trace| trace.record.cpu);
-        }
-    }
-}
-
-/// Says what a person should know of the region. If no zone can be read, that is an
-/// error.
-fn complain(image: &Image, region: &Region<'_>, decoded: &Decoded) -> Result<()> {
-    let damaged = decoded.zones.iter().filter_map(|zone| match zone.state {
+fn damage(zone: ZoneReport) -> Option<(Place, Damage)> {
+    match zone.state {
         ZoneState::Damaged(why) => Some((zone.place, why)),
         _ => None,
-    });
-    let damaged: Vec<_> = damaged.collect();
-    if let Some((place, why)) = damaged.first() {
-        ensure!(
-            damaged.len() < decoded.zones.len(),
-            "no records here: of {} zones none can be read ({} zone {} at {:#x}: {why}); \
-             are offset, sizes and --ecc those of the kernel that died?",
-            damaged.len(),
-            place.kind,
-            place.index,
-            region.at(place.offset),
+    }
+}
+
+fn no_region(image: &Image, file: &str, swap: Option<Swap>, doubtful: usize) -> String {
+    if swap.is_none()
+        && let Some((swap, address)) = Swap::seen(image, 0)
+    {
+        return format!(
+            "{file}: no ramoops region in it, but at {address:#x} a header whose bytes are reversed \
+             in each {0}-byte word: --swap {0} puts them right",
+            swap.bytes()
         );
     }
-    if image.missing() > 0 {
-        let missing = image.missing();
-        note(format_args!(
-            "the image is cut short: {missing} bytes that it promises are missing"
-        ));
-    }
-    for line in &region.notes {
-        note(format_args!("{line}"));
-    }
-    for (place, why) in &damaged {
-        note(format_args!(
-            "{} zone {} at {:#x} cannot be read: {why}",
-            place.kind,
-            place.index,
-            region.at(place.offset)
-        ));
-    }
-    if decoded.records.is_empty() {
-        note(format_args!("the region is there, and empty"));
-    }
-    Ok(())
+    let doubtful = match doubtful {
+        0 => String::new(),
+        number => format!(" ({number} places are in doubt: --all lists them)"),
+    };
+    format!(
+        "{file}: no ramoops region in it{doubtful}; if you know where one is, give its sizes: \
+         --offset, --record-size and so on (see --help)"
+    )
 }

@@ -1,16 +1,101 @@
-//! Records for programs: one object a line, stable words (`--help` has them).
+//! Records for programs: JSON lines, stable words (the book has them all).
 
+use std::fmt;
 use std::io::{self, Write};
 
-use nostall_pstore::{Content, Packing, Record, Shape, Text, Trace, Trust};
-use serde::Serialize;
+use nostall_pstore::detect::Found;
+use nostall_pstore::image::Image;
+use nostall_pstore::{
+    Content, Decoded, Packing, Record, Shape, Text, Trace, Trust, ZoneReport, ZoneState,
+};
+use serde::{Serialize, Serializer};
 
+use super::decode::Status;
 use super::files;
 use super::names::Names;
+use super::region::{Other, Region, order_name};
+use super::swap::Swap;
+use super::text::Order;
 use crate::escape::escape_json;
 
+/// The version of the lines' words.
+const SCHEMA: u32 = 2;
+
+/// Bytes of a text escaped together.
+const PIECE: usize = 4096;
+
+/// A line, by its `type`.
 #[derive(Serialize)]
-struct Object<'a> {
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Line<'a> {
+    Region(RegionLine<'a>),
+    Candidate(CandidateLine<'a>),
+    Record(RecordLine<'a>),
+    Call(CallLine),
+    End(EndLine<'a>),
+}
+
+#[derive(Serialize)]
+struct RegionLine<'a> {
+    schema: u32,
+    file: &'a str,
+    format: String,
+    missing_bytes: u64,
+    swap: Option<usize>,
+    start: String,
+    size: usize,
+    present_bytes: usize,
+    found: bool,
+    version: Option<String>,
+    grade: Option<String>,
+    evidence_bits: Option<i32>,
+    reasons: &'a [String],
+    doubts: &'a [String],
+    notes: &'a [String],
+    options: String,
+    record_size: usize,
+    console_size: usize,
+    ftrace_size: usize,
+    pmsg_size: usize,
+    ecc: usize,
+    cpus: usize,
+    flags: u32,
+    shape: &'a str,
+    order: &'a str,
+    zones: Vec<ZoneObject>,
+}
+
+#[derive(Serialize)]
+struct ZoneObject {
+    kind: &'static str,
+    index: usize,
+    offset: usize,
+    size: usize,
+    data_bytes: usize,
+    state: &'static str,
+    problem: Option<String>,
+    stored_bytes: usize,
+    overwritten: bool,
+    header_trust: &'static str,
+    ecc: Option<Ecc>,
+}
+
+#[derive(Serialize)]
+struct CandidateLine<'a> {
+    schema: u32,
+    file: &'a str,
+    start: String,
+    size: usize,
+    version: Option<String>,
+    grade: String,
+    evidence_bits: i32,
+    reasons: &'a [String],
+    doubts: &'a [String],
+    options: String,
+}
+
+#[derive(Serialize)]
+struct RecordLine<'a> {
     schema: u32,
     kind: &'a str,
     index: usize,
@@ -18,6 +103,7 @@ struct Object<'a> {
     stored_bytes: usize,
     overwritten: bool,
     trust: &'a str,
+    header_trust: &'a str,
     ecc: Option<Ecc>,
     #[serde(flatten)]
     content: Contents<'a>,
@@ -41,7 +127,9 @@ enum Contents<'a> {
     },
     Text(Words<'a>),
     Ftrace {
-        records: Vec<Call>,
+        calls: usize,
+        unverified_calls: usize,
+        cpus: usize,
     },
 }
 
@@ -49,18 +137,19 @@ enum Contents<'a> {
 struct Time {
     seconds: i64,
     micros: u64,
+    unverified: bool,
 }
 
 #[derive(Serialize)]
 struct Words<'a> {
-    text: std::borrow::Cow<'a, str>,
+    text: Lossy<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    data_hex: Option<String>,
+    data_hex: Option<Hex<'a>>,
     unverified: Vec<[usize; 2]>,
 }
 
 #[derive(Serialize)]
-struct Call {
+struct CallLine {
     cpu: u8,
     stamp: u64,
     ip: String,
@@ -68,39 +157,147 @@ struct Call {
     function: Option<String>,
     caller: Option<String>,
     suspect: bool,
-    unverified: bool,
+    trust: &'static str,
 }
 
-/// One record, and a line's end.
-pub fn write(
-    record: &Record,
+#[derive(Serialize)]
+struct EndLine<'a> {
+    schema: u32,
+    file: &'a str,
+    status: &'a str,
+    records: usize,
+    message: Option<&'a str>,
+}
+
+/// The region, how it is known and how its zones are.
+pub fn region(
+    file: &str,
+    image: &Image,
+    swap: Option<Swap>,
+    region: &Region<'_>,
+    decoded: &Decoded<'_>,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    let (found, params) = (region.found.as_ref(), &region.params);
+    let line = Line::Region(RegionLine {
+        schema: SCHEMA,
+        file,
+        format: image.kind().to_string(),
+        missing_bytes: image.missing(),
+        swap: swap.map(Swap::bytes),
+        start: format!("{:#x}", region.start),
+        size: params.mem_size,
+        present_bytes: region.bytes.len(),
+        found: found.is_some(),
+        version: found.and_then(version),
+        grade: found.map(|found| found.grade.to_string()),
+        evidence_bits: found.map(|found| found.bits),
+        reasons: found.map_or(&[], |found| &found.why),
+        doubts: found.map_or(&[], |found| &found.doubts),
+        notes: &region.notes,
+        options: region.options(),
+        record_size: params.record_size,
+        console_size: params.console_size,
+        ftrace_size: params.ftrace_size,
+        pmsg_size: params.pmsg_size,
+        ecc: params.ecc,
+        cpus: params.cpus,
+        flags: params.flags,
+        shape: region.geometry.shape.name(),
+        order: order_name(region.geometry.order),
+        zones: decoded.zones().map(zone).collect(),
+    });
+    write(&line, out)
+}
+
+fn version(found: &Found) -> Option<String> {
+    Some(found.version?.to_string())
+}
+
+fn zone(zone: ZoneReport) -> ZoneObject {
+    let (state, problem, stored_bytes) = match zone.state {
+        ZoneState::Valid => {
+            let problem = zone.misaligned.map(|misaligned| misaligned.to_string());
+            ("valid", problem, zone.header.size as usize)
+        }
+        ZoneState::Empty => ("empty", None, 0),
+        ZoneState::Damaged(why) => ("damaged", Some(why.to_string()), 0),
+    };
+    ZoneObject {
+        kind: zone.place.kind.name(),
+        index: zone.place.index,
+        offset: zone.place.offset,
+        size: zone.place.division.zone(),
+        data_bytes: zone.place.division.data(),
+        state,
+        problem,
+        stored_bytes,
+        overwritten: zone.full,
+        header_trust: word(zone.header_trust),
+        ecc: zone.ecc.map(ecc),
+    }
+}
+
+/// Another region, which is not decoded.
+pub fn candidate(file: &str, other: &Other, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+    let found = &other.0;
+    let line = Line::Candidate(CandidateLine {
+        schema: SCHEMA,
+        file,
+        start: format!("{:#x}", found.start),
+        size: found.params.mem_size,
+        version: version(found),
+        grade: found.grade.to_string(),
+        evidence_bits: found.bits,
+        reasons: &found.why,
+        doubts: &found.doubts,
+        options: other.options(),
+    });
+    write(&line, out)
+}
+
+/// The end of a file, with the status that the file has alone.
+pub fn end(
+    file: &str,
+    status: Status,
+    records: usize,
+    message: Option<&str>,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    let line = Line::End(EndLine {
+        schema: SCHEMA,
+        file,
+        status: status.name(),
+        records,
+        message,
+    });
+    write(&line, out)
+}
+
+/// One record; of a trace, a line for each call behind it.
+pub fn record(
+    record: &Record<'_>,
+    order: Order,
     names: &Names,
     shape: Shape,
     out: &mut (impl Write + ?Sized),
 ) -> io::Result<()> {
-    let object = Object {
-        schema: 1,
+    let line = Line::Record(RecordLine {
+        schema: SCHEMA,
         kind: record.kind().name(),
         index: record.index,
         name: files::name(record),
         stored_bytes: record.stored,
         overwritten: record.full,
-        trust: match record.trust {
-            Trust::Verified => "verified",
-            Trust::Unchecked => "unchecked",
-            Trust::Corrected(_) => "corrected",
-            Trust::Unverified => "unverified",
-        },
-        ecc: record.ecc.map(|ecc| Ecc {
-            blocks: ecc.blocks,
-            corrected_bytes: ecc.corrected_bytes,
-            bad_blocks: ecc.bad_blocks,
-        }),
+        trust: word(record.trust),
+        header_trust: word(record.header_trust),
+        ecc: record.ecc.map(ecc),
         content: match &record.content {
             Content::Dmesg(dmesg) => Contents::Dmesg {
                 time: dmesg.header.map(|header| Time {
                     seconds: header.seconds,
                     micros: header.micros,
+                    unverified: dmesg.header_trust == Trust::Unverified,
                 }),
                 compression: match &dmesg.packing {
                     Packing::Plain => "none".into(),
@@ -110,45 +307,54 @@ pub fn write(
                 text: words(&dmesg.text),
             },
             Content::Console(text) | Content::Pmsg(text) => Contents::Text(words(text)),
-            Content::Ftrace(traces) => Contents::Ftrace {
-                records: traces
-                    .iter()
-                    .map(|trace| call(trace, names, shape))
-                    .collect(),
+            Content::Ftrace(calls) => Contents::Ftrace {
+                calls: calls.len(),
+                unverified_calls: calls.unverified(),
+                cpus: calls.cpus(),
             },
         },
-    };
-    let json = serde_json::to_string(&object)?;
-    out.write_all(escape_json(&json).as_bytes())?;
-    out.write_all(b"\n")
-}
-
-fn words(text: &Text) -> Words<'_> {
-    let bytes = &text.bytes;
-    let is_text = std::str::from_utf8(bytes).is_ok();
-    Words {
-        text: String::from_utf8_lossy(bytes),
-        data_hex: (!is_text).then(|| hex(bytes)),
-        unverified: text
-            .unverified
-            .iter()
-            .map(|range| [range.start, range.end])
-            .collect(),
+    });
+    write(&line, out)?;
+    match &record.content {
+        Content::Ftrace(calls) => order(calls, &mut |trace| {
+            write(&Line::Call(call(&trace, names, shape)), out)
+        }),
+        _ => Ok(()),
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect()
+/// The stable word for a trust level.
+pub const fn word(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Verified => "verified",
+        Trust::Unchecked => "unchecked",
+        Trust::Corrected(_) => "corrected",
+        Trust::Unverified => "unverified",
+    }
 }
 
-fn call(trace: &Trace, names: &Names, shape: Shape) -> Call {
+const fn ecc(ecc: nostall_pstore::Ecc) -> Ecc {
+    Ecc {
+        blocks: ecc.blocks,
+        corrected_bytes: ecc.corrected_bytes,
+        bad_blocks: ecc.bad_blocks,
+    }
+}
+
+fn words(text: &Text) -> Words<'_> {
+    let is_text = std::str::from_utf8(&text.bytes).is_ok();
+    let ranges = text.unverified.iter();
+    Words {
+        text: Lossy(&text.bytes),
+        data_hex: (!is_text).then_some(Hex(&text.bytes)),
+        unverified: ranges.map(|range| [range.start, range.end]).collect(),
+    }
+}
+
+fn call(trace: &Trace, names: &Names, shape: Shape) -> CallLine {
     let record = trace.record;
     let width = if shape == Shape::Bits64 { 18 } else { 10 };
-    Call {
+    CallLine {
         cpu: record.cpu,
         stamp: record.stamp,
         ip: format!("{:#0width$x}", record.ip),
@@ -156,6 +362,65 @@ fn call(trace: &Trace, names: &Names, shape: Shape) -> Call {
         function: names.function(record.ip),
         caller: names.place(record.parent),
         suspect: trace.suspect,
-        unverified: trace.trust == Trust::Unverified,
+        trust: word(trace.trust),
+    }
+}
+
+fn write(line: &Line<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Escaping);
+    line.serialize(&mut serializer)?;
+    out.write_all(b"\n")
+}
+
+/// Writes strings without a character that a terminal obeys.
+struct Escaping;
+
+impl serde_json::ser::Formatter for Escaping {
+    fn write_string_fragment<W: Write + ?Sized>(
+        &mut self,
+        out: &mut W,
+        mut fragment: &str,
+    ) -> io::Result<()> {
+        while !fragment.is_empty() {
+            let (now, later) = fragment.split_at(fragment.floor_char_boundary(PIECE));
+            out.write_all(escape_json(now).as_bytes())?;
+            fragment = later;
+        }
+        Ok(())
+    }
+}
+
+/// Text with U+FFFD for each sequence that is no UTF-8.
+struct Lossy<'a>(&'a [u8]);
+
+impl fmt::Display for Lossy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            f.write_str(chunk.valid())?;
+            if !chunk.invalid().is_empty() {
+                f.write_str("\u{fffd}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Lossy<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Serialize for Hex<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }

@@ -3,18 +3,22 @@
 mod decode;
 mod files;
 mod inject;
+mod input;
 mod json;
 mod names;
 pub mod number;
 mod plan;
 mod region;
 mod sizes;
+mod swap;
 mod text;
 mod time;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 
-/// Plan, make and read persistent memory: what a dead kernel leaves (Linux's ramoops)
+/// Plan, make and read persistent memory, where a crashed kernel leaves records (Linux's ramoops)
 #[derive(clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
@@ -37,15 +41,16 @@ enum Command {
     Plan(plan::Args),
 }
 
-/// Does what the arguments say.
+/// Does what the arguments say, and returns the exit status.
 ///
 /// # Errors
 ///
 /// Whatever kept it from being done, in one line for a person.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
-        Command::Decode(args) => decode::run(args),
-        Command::Inject(args) => inject::run(args),
-        Command::Plan(args) => plan::run(args),
+        Command::Decode(args) => return decode::run(args),
+        Command::Inject(args) => inject::run(args)?,
+        Command::Plan(args) => plan::run(args)?,
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,12 +1,11 @@
 //! Names for the addresses in a trace.
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use nostall_pstore::symbols::{Symbols, kernel_offset};
-use nostall_pstore::{Content, Decoded};
-
-use crate::output::note;
+use nostall_pstore::{Content, Decoded, Dmesg};
 
 /// Symbols, if there are any.
 pub struct Names(Option<Symbols>);
@@ -42,37 +41,44 @@ pub fn load(file: &Path) -> Result<Symbols> {
     Symbols::load(file).map_err(|error| anyhow!("{}: {error}", file.display()))
 }
 
-/// The symbols where the kernel ran: by what is given, what its log says, or what its
-/// trace fits.
-pub fn moved(symbols: Symbols, given: Option<u64>, decoded: &Decoded) -> Names {
+/// The symbols where the kernel ran: by the offset that is given, the one in its log, or
+/// the one that its trace fits. A line about the offset goes to `note`.
+pub fn moved(
+    symbols: Symbols,
+    given: Option<u64>,
+    decoded: &Decoded<'_>,
+    note: impl Fn(fmt::Arguments<'_>),
+) -> Names {
     let offset = given
         .or_else(|| said(decoded))
-        .or_else(|| fits(&symbols, decoded));
+        .or_else(|| fits(&symbols, decoded, note));
     Names(Some(symbols.with_offset(offset.unwrap_or(0))))
 }
 
-/// What the kernel said in its last words.
-fn said(decoded: &Decoded) -> Option<u64> {
-    let mut texts = decoded
-        .records
-        .iter()
-        .filter_map(|record| match &record.content {
-            Content::Dmesg(dmesg) => Some(&dmesg.text),
-            Content::Console(text) => Some(text),
-            _ => None,
-        });
-    texts.find_map(|text| kernel_offset(&text.bytes))
+/// The offset in the kernel's own log, if nothing makes that line doubtful.
+fn said(decoded: &Decoded<'_>) -> Option<u64> {
+    decoded.records().find_map(|record| match record.content {
+        Content::Dmesg(Dmesg { text, .. }) | Content::Console(text) => {
+            let mut bytes = text.bytes;
+            for range in text.unverified {
+                bytes[range].fill(0);
+            }
+            kernel_offset(&bytes)
+        }
+        _ => None,
+    })
 }
 
-fn fits(symbols: &Symbols, decoded: &Decoded) -> Option<u64> {
-    let traces = decoded
-        .records
-        .iter()
-        .find_map(|record| match &record.content {
-            Content::Ftrace(traces) => Some(traces),
-            _ => None,
-        });
-    let mut addresses = traces?.iter().map(|trace| trace.record.ip).peekable();
+fn fits(
+    symbols: &Symbols,
+    decoded: &Decoded<'_>,
+    note: impl Fn(fmt::Arguments<'_>),
+) -> Option<u64> {
+    let calls = decoded.records().find_map(|record| match record.content {
+        Content::Ftrace(calls) => Some(calls),
+        _ => None,
+    })?;
+    let mut addresses = calls.iter().map(|trace| trace.record.ip).peekable();
     // 32-bit kernels are not moved so.
     if addresses.peek().is_none_or(|&ip| ip <= u32::MAX.into()) {
         return None;

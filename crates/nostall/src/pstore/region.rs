@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use anyhow::{Context, Result, bail};
-use nostall_pstore::detect::{self, Found};
+use nostall_pstore::detect::{Found, Grade};
 use nostall_pstore::image::{Image, Segment};
 use nostall_pstore::{
     ByteOrder, FTRACE_PER_CPU, Geometry, Kind, Layout, Params, Reader, Shape, ZoneState,
@@ -12,9 +12,6 @@ use nostall_pstore::{
 
 use super::number;
 use super::sizes::options;
-
-/// Holes of a file up to this size may lie in a region: zeros that were not copied.
-const HOLE: u64 = 16 << 20;
 
 /// More CPUs than any Linux reckons with.
 const MOST_CPUS: usize = 8192;
@@ -86,22 +83,136 @@ fn order(name: &str) -> Result<ByteOrder, &'static str> {
 pub struct Region<'a> {
     /// As many of its bytes as the image has.
     pub bytes: Cow<'a, [u8]>,
+    /// Its address.
+    pub start: u64,
     /// How it is divided.
     pub geometry: Geometry,
-    /// What a person should know of it, a line each.
+    /// The parameters that divide it so.
+    pub params: Params,
+    /// The evidence, if it was found.
+    pub found: Option<Found>,
+    /// What the parameters given mean, a line each.
     pub notes: Vec<String>,
-    start: u64,
 }
 
-impl Region<'_> {
+impl<'a> Region<'a> {
     /// Where a place in the region is in the image.
     pub fn at(&self, offset: usize) -> u64 {
         self.start.saturating_add(offset as u64)
     }
+
+    /// The options that give the same region.
+    pub fn options(&self) -> String {
+        by_hand(self.start, &self.params, &self.geometry)
+    }
+
+    /// Lines that explain the region to a person.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = match &self.found {
+            Some(found) => evidence(found),
+            None => Vec::new(),
+        };
+        if self.found.is_some() {
+            lines.push(format!("  the same by hand: {}", self.options()));
+        }
+        lines.extend(self.notes.iter().cloned());
+        lines
+    }
+
+    fn found(image: &'a Image, args: &Args, found: &Found) -> Result<Self> {
+        let mut geometry = found.geometry.clone();
+        geometry.shape = args.arch.unwrap_or(geometry.shape);
+        geometry.order = args.order.unwrap_or(geometry.order);
+        let start = found.start;
+        // The last zone may end before the region does, or the image before the zone.
+        let bytes = image
+            .read(start, geometry.len())
+            .or_else(|| image.read(start, found.len))
+            .with_context(|| {
+                let len = found.len;
+                format!("the region's {len:#x} bytes at {start:#x} are scattered over the file")
+            })?;
+        Ok(Self {
+            bytes,
+            start,
+            geometry,
+            params: found.params,
+            found: Some(found.clone()),
+            notes: Vec::new(),
+        })
+    }
 }
 
-/// The region that is meant.
-pub fn find<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
+fn by_hand(start: u64, params: &Params, geometry: &Geometry) -> String {
+    let options = options(start, params, geometry.shape);
+    format!("{options} --order {}", order_name(geometry.order))
+}
+
+/// The option's word for a byte order.
+pub const fn order_name(order: ByteOrder) -> &'static str {
+    match order {
+        ByteOrder::Little => "little",
+        ByteOrder::Big => "big",
+    }
+}
+
+/// What a region is and how that is known, a line each.
+fn evidence(found: &Found) -> Vec<String> {
+    let written = match found.version {
+        Some(version) => format!(", written by Linux {version} or for it"),
+        None => String::new(),
+    };
+    let doubtful = match found.grade {
+        Grade::Convincing => "",
+        Grade::Doubtful => "in doubt: ",
+    };
+    let mut lines = vec![format!("{doubtful}a region at {:#x}{written}", found.start)];
+    lines.extend(found.why.iter().map(|line| format!("  {line}")));
+    let doubts = found.doubts.iter();
+    lines.extend(doubts.map(|line| format!("  in doubt: {line}")));
+    lines
+}
+
+/// A region that was found and is not decoded.
+pub struct Other(pub Found);
+
+impl Other {
+    /// The options that decode it.
+    pub fn options(&self) -> String {
+        by_hand(self.0.start, &self.0.params, &self.0.geometry)
+    }
+
+    /// Lines that explain it to a person: if it is doubtful, with the evidence.
+    pub fn lines(&self) -> Vec<String> {
+        let Found { start, params, .. } = self.0;
+        let size = params.mem_size;
+        let decodes = format!("--offset {start:#x} --size {size:#x} decodes it");
+        match self.0.grade {
+            Grade::Convincing => vec![format!("another region at {start:#x}: {decodes}")],
+            Grade::Doubtful => {
+                let mut lines = evidence(&self.0);
+                lines.push(format!("  {decodes}"));
+                lines
+            }
+        }
+    }
+}
+
+/// The regions of an image.
+pub struct Regions<'a> {
+    /// Those to be decoded, the likeliest first.
+    pub decode: Vec<Region<'a>>,
+    /// Those to be listed.
+    pub others: Vec<Other>,
+    /// The number of places that are in doubt and not listed.
+    pub unlisted: usize,
+    /// Whether all was searched.
+    pub is_complete: bool,
+}
+
+/// The regions that are meant. With `all`, every convincing one is decoded, and the others
+/// are listed.
+pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<Regions<'a>> {
     let numbers = [
         args.record_size,
         args.console_size,
@@ -111,10 +222,41 @@ pub fn find<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
         args.cpus,
     ];
     if args.flags.is_some() || numbers.iter().any(Option::is_some) {
-        given(image, args)
-    } else {
-        found(image, args)
+        return Ok(Regions {
+            decode: vec![given(image, args)?],
+            others: Vec::new(),
+            unlisted: 0,
+            is_complete: true,
+        });
     }
+    let is_placed = args.offset.is_some() || args.size.is_some();
+    let detection = if is_placed {
+        let (start, there) = window(image, args)?;
+        let len = there.min(args.size.map_or(u64::MAX, |size| size as u64));
+        image.detect_within(start..start.saturating_add(len))
+    } else {
+        image.detect()
+    };
+    let convincing = detection.convincing().len();
+    let decoded = match (all, convincing) {
+        // The place that the user names is evidence, too.
+        (_, 0) => usize::from(is_placed).min(detection.found.len()),
+        (false, _) => 1,
+        (true, convincing) => convincing,
+    };
+    let listed = if all {
+        detection.found.len()
+    } else {
+        convincing.max(decoded)
+    };
+    let (decode, others) = detection.found[..listed].split_at(decoded);
+    let decode = decode.iter().map(|found| Region::found(image, args, found));
+    Ok(Regions {
+        decode: decode.collect::<Result<_>>()?,
+        others: others.iter().cloned().map(Other).collect(),
+        unlisted: detection.found.len() - listed,
+        is_complete: detection.is_complete,
+    })
 }
 
 fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
@@ -149,14 +291,17 @@ fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
         notes.push(format!("--cpus {cpus}, by the trace zones that there are"));
         cpus
     });
-    let layout = Layout::new(&Params { cpus, ..params })?;
+    let params = Params { cpus, ..params };
+    let layout = Layout::new(&params)?;
     notes.extend(layout.notes().map(|line| line.to_string()));
     let shape = args.arch.unwrap_or(Shape::Bits64);
     Ok(Region {
         bytes,
-        geometry: Geometry::of(&layout, order, shape),
-        notes,
         start,
+        geometry: Geometry::of(&layout, order, shape),
+        params,
+        found: None,
+        notes,
     })
 }
 
@@ -199,97 +344,4 @@ fn window(image: &Image, args: &Args) -> Result<(u64, u64)> {
         }
     }
     Ok((start, end - start))
-}
-
-fn found<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
-    let mut all = if args.offset.is_some() || args.size.is_some() {
-        let (start, there) = window(image, args)?;
-        let len = there.min(args.size.map_or(u64::MAX, |size| size as u64));
-        let bytes = usize::try_from(len)
-            .ok()
-            .and_then(|len| image.read(start, len));
-        let bytes =
-            bytes.context("too large a part of the image to copy: give a smaller --size")?;
-        detect::detect_runs([(start, &*bytes)])
-    } else {
-        let runs = runs(image);
-        detect::detect_runs(runs.iter().map(|(start, bytes)| (*start, &**bytes)))
-    }
-    .into_iter();
-    let Some((start, best)) = all.next() else {
-        bail!(
-            "no ramoops region in it; if you know where one is, give its sizes: \
-             --offset, --record-size and so on (see --help)"
-        );
-    };
-    let notes = explain(start, &best, &all.collect::<Vec<_>>());
-    let mut geometry = best.geometry;
-    geometry.shape = args.arch.unwrap_or(geometry.shape);
-    geometry.order = args.order.unwrap_or(geometry.order);
-    // What lies behind the run in which it was found is in the image perhaps.
-    let bytes = image.read(start, geometry.len());
-    Ok(Region {
-        bytes: bytes
-            .or_else(|| image.read(start, best.len))
-            .unwrap_or_default(),
-        geometry,
-        notes,
-        start,
-    })
-}
-
-/// What to search: memory that holds data, over small holes, and some way into large
-/// ones: a region's end may be one.
-fn runs(image: &Image) -> Vec<(u64, Cow<'_, [u8]>)> {
-    let mut spans: Vec<(u64, u64)> = Vec::new();
-    for (start, bytes) in image.data_ranges() {
-        let end = start.saturating_add(bytes.len() as u64);
-        match spans.last_mut() {
-            Some(last) if start - last.1 <= HOLE && is_one_run(image, last.0, end) => last.1 = end,
-            _ => spans.push((start, end)),
-        }
-    }
-    let spans = spans.into_iter();
-    spans
-        .filter_map(|(start, end)| {
-            let end = end.saturating_add(HOLE).min(end_of_segment(image, start)?);
-            let len = usize::try_from(end - start).ok()?;
-            Some((start, image.read(start, len)?))
-        })
-        .collect()
-}
-
-/// Whether the file has all of it, side by side.
-fn is_one_run(image: &Image, start: u64, end: u64) -> bool {
-    end_of_segment(image, start).is_some_and(|segment| end <= segment)
-}
-
-/// Where the file's segment ends that holds `address`.
-fn end_of_segment(image: &Image, address: u64) -> Option<u64> {
-    let segments = image.segments();
-    let behind = segments.partition_point(|segment| segment.physical <= address);
-    let segment = segments.get(behind.checked_sub(1)?)?;
-    Some(segment.physical.saturating_add(segment.len))
-}
-
-fn explain(start: u64, best: &Found, others: &[(u64, Found)]) -> Vec<String> {
-    let params = best.params;
-    let written = match best.version {
-        Some(version) => format!(", written by Linux {version} or for it"),
-        None => String::new(),
-    };
-    let mut notes = vec![format!("a region at {start:#x}{written}")];
-    notes.extend(best.why.iter().map(|line| format!("  {line}")));
-    notes.extend(best.doubts.iter().map(|line| format!("  in doubt: {line}")));
-    let order = match best.geometry.order {
-        ByteOrder::Little => "little",
-        ByteOrder::Big => "big",
-    };
-    let options = options(start, &params, best.geometry.shape);
-    notes.push(format!("  the same by hand: {options} --order {order}"));
-    notes.extend(others.iter().map(|(start, other)| {
-        let size = other.params.mem_size;
-        format!("another region at {start:#x}: --offset {start:#x} --size {size:#x} decodes it")
-    }));
-    notes
 }

@@ -1,0 +1,140 @@
+//! Memory without gaps, in as many pieces as a file has it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::vec::Vec;
+
+/// Longest run; a longer one is split. Leaves room for sums of a place and a size.
+const LONGEST: usize = usize::MAX / 4;
+
+/// Starts to load a part of the memory.
+pub(crate) type Prefetch<'a> = &'a dyn Fn(&[u8]);
+
+/// Memory at adjacent addresses. Places in it count from its start.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    address: u64,
+    len: usize,
+    /// By their places; each starts where the one before it ends.
+    pieces: Vec<(usize, &'a [u8])>,
+    /// The parts to search, in order: neither holes of the file nor repetitions.
+    data: Vec<Range<usize>>,
+}
+
+impl<'a> Run<'a> {
+    /// Joins pieces of memory, sorted by address and without overlaps, to runs.
+    ///
+    /// `data` are the parts to search, sorted by address, each within a piece.
+    pub(crate) fn join(
+        pieces: impl IntoIterator<Item = (u64, &'a [u8])>,
+        data: impl IntoIterator<Item = Range<u64>>,
+    ) -> Vec<Self> {
+        let mut runs: Vec<Self> = Vec::new();
+        for (address, bytes) in pieces {
+            match runs.last_mut() {
+                Some(run)
+                    if run.end() == address && LONGEST.saturating_sub(run.len) >= bytes.len() =>
+                {
+                    run.pieces.push((run.len, bytes));
+                    run.len += bytes.len();
+                }
+                _ => runs.push(Self {
+                    address,
+                    len: bytes.len(),
+                    pieces: Vec::from([(0, bytes)]),
+                    data: Vec::new(),
+                }),
+            }
+        }
+        let mut rest = runs.iter_mut().peekable();
+        for Range { start, end } in data {
+            while rest.next_if(|run| run.end() <= start).is_some() {}
+            if let Some(run) = rest.peek_mut() {
+                // Within the run, whose length is a `usize`.
+                let place = |address: u64| (address - run.address) as usize;
+                let part = place(start)..place(end);
+                run.data.push(part);
+            }
+        }
+        runs
+    }
+
+    /// One piece, all of it data.
+    pub(crate) fn of(address: u64, bytes: &'a [u8]) -> Self {
+        Self {
+            address,
+            len: bytes.len(),
+            pieces: Vec::from([(0, bytes)]),
+            data: Vec::from([Range {
+                start: 0,
+                end: bytes.len(),
+            }]),
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.address.saturating_add(self.len as u64)
+    }
+
+    /// The address of a place.
+    pub(crate) fn address(&self, at: usize) -> u64 {
+        self.address.saturating_add(at as u64)
+    }
+
+    /// Number of bytes.
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The parts to search, each in one piece, with their places.
+    pub(crate) fn data(&self) -> impl Iterator<Item = (usize, &'a [u8])> {
+        self.data.iter().filter_map(|part| {
+            let (start, bytes) = self.piece(part.start)?;
+            let bytes = bytes.get(part.start - start..part.end - start)?;
+            Some((part.start, bytes))
+        })
+    }
+
+    /// `len` bytes from `at` on; `None` if the run ends before.
+    pub(crate) fn get(&self, at: usize, len: usize) -> Option<Cow<'a, [u8]>> {
+        let (start, bytes) = self.piece(at)?;
+        let here = &bytes[at - start..];
+        match here.get(..len) {
+            Some(together) => Some(Cow::Borrowed(together)),
+            None if len <= self.len - at => {
+                let mut copy = std::vec![0; len];
+                self.copy(at, &mut copy);
+                Some(Cow::Owned(copy))
+            }
+            None => None,
+        }
+    }
+
+    /// `N` bytes from `at` on; `None` if the run ends before.
+    pub(crate) fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.get(at, N)?.first_chunk().copied()
+    }
+
+    /// Whether `len` bytes from `at` on are there.
+    pub(crate) fn holds(&self, at: usize, len: usize) -> bool {
+        self.len.checked_sub(at).is_some_and(|left| len <= left)
+    }
+
+    fn copy(&self, mut at: usize, mut into: &mut [u8]) {
+        while let Some((start, bytes)) = self.piece(at).filter(|_| !into.is_empty()) {
+            let here = &bytes[at - start..];
+            let count = here.len().min(into.len());
+            let (now, later) = into.split_at_mut(count);
+            now.copy_from_slice(&here[..count]);
+            at += count;
+            into = later;
+        }
+    }
+
+    /// The piece that holds the byte at `at`, and its place.
+    fn piece(&self, at: usize) -> Option<(usize, &'a [u8])> {
+        let next = self.pieces.partition_point(|(start, _)| *start <= at);
+        let piece = *self.pieces.get(next.checked_sub(1)?)?;
+        (at - piece.0 < piece.1.len()).then_some(piece)
+    }
+}

@@ -1,4 +1,4 @@
-//! Data in which no kernel left anything: no region convinces, and what resembles one is
+//! Data in which no kernel left anything: no region convinces, and a place like one is
 //! in doubt, with reasons.
 #![cfg(feature = "std")]
 
@@ -256,7 +256,7 @@ fn fragment() -> impl Strategy<Value = Vec<u8>> {
     // A word, as in a table of names or numbers of one size each.
     let table = (words.clone(), zeros, 1..40usize)
         .prop_map(|(word, zeros, count)| [word, vec![0; zeros]].concat().repeat(count));
-    // A word before two equal small numbers, then what is counted.
+    // A word before two equal small numbers, then as many bytes.
     let counted = (words, 1..200u32, any::<u8>(), any::<bool>()).prop_map(
         |(word, count, byte, is_counting)| {
             let numbers = [count.to_le_bytes(), count.to_le_bytes()].concat();

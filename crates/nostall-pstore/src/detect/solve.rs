@@ -322,7 +322,7 @@ impl Solver<'_> {
             let to = ats.partition_point(|&at| at < front.start + used);
             to - ats.partition_point(|&at| at < front.start)
         };
-        // Those of all kernels: what takes them for the contents of a zone explains less.
+        // Those of all kernels: a hypothesis with headers inside of a zone explains less.
         let headers = within(self.plain) + within(self.all_traces);
         hypothesis.strangers = headers.saturating_sub(evidence.headers + evidence.wrong_sizes);
         hypothesis.score = evidence.bits + hypothesis.usual(self.run.len())

@@ -10,7 +10,7 @@ use memmap2::Mmap;
 
 use super::Error;
 
-/// The most that is read into memory of what cannot be mapped: pipes, devices, some of /proc.
+/// The most that is read into memory of a file that cannot be mapped: a pipe, a device, some of /proc.
 pub(crate) const MAX_READ: usize = 256 << 20;
 
 /// Bytes read at a time.
@@ -64,7 +64,7 @@ impl Bytes {
 }
 
 impl Bytes {
-    /// Reads no holes around what is looked at: the system reads megabytes around each page of
+    /// Reads no holes around the data: the system reads megabytes around each page of
     /// a mapped file otherwise.
     pub(super) fn look_in_places(&self) {
         #[cfg(unix)]

@@ -14,10 +14,10 @@
 //! # Example
 //!
 //! ```
-//! use nostall_console::{Drain, Level, Limits, Meta, Next, Offered, Options, Priority};
+//! use nostall_console::{Drain, Level, Limits, Meta, Offered, Options, Priority};
 //! use nostall_console::{Ring, Sink, Slot, flush};
 //! use nostall_io::{Clock, Nanos, Registers};
-//! use nostall_uart::{Console, LineSettings};
+//! use nostall_uart::{Console, LineSettings, Strategy};
 //! use spin::Mutex;
 //!
 //! /// A serial port. Its lock is tried and never waited for; who finds it taken is a
@@ -39,6 +39,7 @@
 //!     }
 //!     fn finish(&self) {
 //!         if let Some(mut console) = self.console.try_lock().or_else(|| self.spare.try_lock()) {
+//!             console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
 //!             let _ = console.flush();
 //!         }
 //!     }
@@ -63,15 +64,23 @@
 //! };
 //! RING.format(&meta, format_args!("{} disks", 600));
 //!
-//! // In the idle loop, by a timer, after logging in a task: whoever has time.
-//! while let Next::At(time) = serial.slice(0, Priority::Normal, clock.now()) {
+//! // After logging in a task, and when this CPU's timer comes.
+//! while let Some(time) = serial.slice(0, Priority::Normal, &clock).time() {
 //!     clock.sleep_until(time); // do something else until then
 //! }
 //!
 //! // In the panic handler. What comes after it: the record in persistent memory, of
 //! // which `RING.tail()` makes the text.
 //! RING.format(&Meta { priority: Priority::Panic, ..meta }, format_args!("the end"));
-//! flush(&[&serial], 0, &&clock, Limits::DEFAULT.total(Nanos::from_secs(5)));
+//! # struct Looked<C>(C); // Virtual time goes on while a panic looks at it.
+//! # impl<C: Clock> Clock for Looked<C> {
+//! #     fn now(&self) -> Nanos {
+//! #         self.0.wait_until(self.0.now() + Nanos(500));
+//! #         self.0.now()
+//! #     }
+//! # }
+//! # let clock = Looked(&clock);
+//! flush(&[&serial], 0, &clock, Limits::DEFAULT.total(Nanos::from_secs(5)));
 //! let sent = String::from_utf8(port.into_sink())?;
 //! assert!(sent.contains("] 600 disks\r\n[") && sent.ends_with("] the end\r\n"), "{sent}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -184,7 +193,9 @@ mod line;
 mod logger;
 mod options;
 mod owner;
+mod pause;
 mod pieces;
+mod promise;
 mod record;
 mod render;
 mod ring;

@@ -4,7 +4,7 @@ use nostall_io::Nanos;
 
 use crate::Level;
 
-/// Of one sink.
+/// Per-sink options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
@@ -12,9 +12,10 @@ pub struct Options {
     pub level: Level,
     /// What is done when the sink is slower than what is logged.
     pub pressure: Pressure,
-    /// Bytes that a slice sends at most, if the sink takes them all. What does not wait
-    /// is still bounded: a slice is done with pre-emption off.
+    /// A slice begins no offer after so many bytes, even if the sink is ready for more.
     pub slice: usize,
+    /// A slice begins no offer after this time. Pre-emption is off meanwhile.
+    pub hold: Nanos,
     /// How long a record may be in mid-write before it is given up as lost.
     pub pending: Nanos,
     /// Which of the four words in the ring's memory says where this sink is, for who
@@ -23,11 +24,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// Everything; the oldest is dropped; 1 KiB; 10 ms; no place.
+    /// All levels, oldest dropped, slices of 1 KiB and 50 us, 10 ms for a record in
+    /// mid-write, no place.
     pub const DEFAULT: Self = Self {
         level: Level::Debug,
         pressure: Pressure::DropOldest,
         slice: 1024,
+        hold: Nanos::from_micros(50),
         pending: Nanos::from_millis(10),
         place: None,
     };
@@ -50,9 +53,14 @@ impl Options {
         }
     }
 
-    /// With so many bytes a slice; at least one chunk of 256 is offered.
+    /// Sets the bytes of a slice; at least one chunk of 256 is offered.
     pub const fn slice(self, slice: usize) -> Self {
         Self { slice, ..self }
+    }
+
+    /// Sets the time of a slice; at least one chunk of 256 bytes is offered.
+    pub const fn hold(self, hold: Nanos) -> Self {
+        Self { hold, ..self }
     }
 }
 

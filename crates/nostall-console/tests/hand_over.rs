@@ -3,9 +3,8 @@
 
 mod common;
 
-use common::{Line, P, Virtual, of};
+use common::{At, Line, P, Virtual, of};
 use nostall_console::{Drain, Limits, Next, Options, Priority, Ring, Slot, flush};
-use nostall_io::Nanos;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -16,6 +15,9 @@ enum Act {
     /// of which a part could not be told from a text.
     Slice { load: usize, urgent: bool },
 }
+
+/// Longer than a sink that takes nothing is left alone.
+const PAUSE: u64 = 10_000_000;
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
@@ -56,7 +58,7 @@ proptest! {
         panics in any::<bool>(),
     ) {
         let ring = Ring::<[Slot; 256]>::new();
-        let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+        let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT.slice(300));
         let mut wanted = [Vec::new(), Vec::new()];
         for (n, act) in acts.iter().enumerate() {
             match *act {
@@ -71,7 +73,7 @@ proptest! {
                     *drain.sink().load.lock().unwrap() = load;
                     let priority = [Priority::Normal, Priority::Emergency][usize::from(urgent)];
                     let before = drain.bytes();
-                    let _ = drain.slice(0, priority, Nanos(0));
+                    let _ = drain.slice(0, priority, &At(n as u64 * PAUSE));
                     prop_assert!(drain.bytes() - before <= 1024 + 256);
                 }
             }
@@ -89,7 +91,7 @@ proptest! {
             prop_assert!(after.starts_with(&line), "{}", after);
         } else {
             let mut slices = 0;
-            while drain.slice(0, Priority::Normal, Nanos(0)) != Next::Empty {
+            while drain.slice(0, Priority::Normal, &At(PAUSE * 100)) != Next::Empty {
                 slices += 1;
                 prop_assert!(slices < 10_000);
             }

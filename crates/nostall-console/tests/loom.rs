@@ -22,8 +22,12 @@ mod line;
 mod options;
 #[path = "../src/owner.rs"]
 mod owner;
+#[path = "../src/pause.rs"]
+mod pause;
 #[path = "../src/pieces.rs"]
 mod pieces;
+#[path = "../src/promise.rs"]
+mod promise;
 #[path = "../src/record.rs"]
 mod record;
 #[path = "../src/render.rs"]
@@ -55,7 +59,11 @@ mod layout {
 }
 
 mod sync {
+    pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering, fence};
+
+    /// As long as a panic's pause between two looks: each is one poll.
+    pub(crate) const STILL: nostall_io::Nanos = nostall_io::Nanos::from_micros(10);
 }
 
 pub use cursor::{Cursor, Read};
@@ -75,6 +83,8 @@ use loom::sync::Arc;
 use loom::thread;
 use nostall_io::{Clock, Nanos};
 use owner::{Owner, Way};
+use pause::Stopwatch;
+use promise::Promise;
 use ring::Head;
 use sync::{AtomicUsize, Ordering};
 
@@ -195,9 +205,6 @@ impl Clock for Still {
     fn now(&self) -> Nanos {
         Nanos::ZERO
     }
-    fn wait_until(&self, _: Nanos) {
-        thread::yield_now();
-    }
 }
 
 struct Owned {
@@ -246,7 +253,7 @@ fn a_sink_has_one_owner_and_a_panic_waits_for_him() {
         });
         let way = owned
             .owner
-            .enter_in_panic(2, &Still, LONG, LONG)
+            .enter_in_panic(2, &Still, &mut Stopwatch::start(&Still), LONG, LONG)
             .map(|(turn, way)| {
                 owned.touch();
                 drop(turn);
@@ -265,7 +272,10 @@ fn two_panics_take_turns() {
         let panic = |cpu| {
             let owned = owned.clone();
             move || {
-                let (turn, way) = owned.owner.enter_in_panic(cpu, &Still, LONG, LONG).unwrap();
+                let (turn, way) = owned
+                    .owner
+                    .enter_in_panic(cpu, &Still, &mut Stopwatch::start(&Still), LONG, LONG)
+                    .unwrap();
                 assert_eq!(way, Way::Free);
                 owned.touch();
                 assert!(turn.lasts());
@@ -287,7 +297,13 @@ fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
             move || {
                 let (turn, way) = owned
                     .owner
-                    .enter_in_panic(cpu, &Still, Nanos::ZERO, LONG)
+                    .enter_in_panic(
+                        cpu,
+                        &Still,
+                        &mut Stopwatch::start(&Still),
+                        Nanos::ZERO,
+                        LONG,
+                    )
                     .unwrap();
                 owned.touch();
                 drop(turn);
@@ -326,6 +342,12 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
             given_up: AtomicUsize::new(0),
             copy: slot(),
         }),
+        promise: Promise {
+            since: AtomicUsize::new(0),
+            wait: AtomicUsize::new(0),
+            keeper: AtomicUsize::new(0),
+            in_vain: AtomicUsize::new(0),
+        },
         seized: AtomicUsize::new(0),
         pending: array::from_fn(|_| AtomicUsize::new(0)),
         lost: AtomicUsize::new(0),
@@ -345,15 +367,15 @@ fn of_two_who_log_and_send_one_sends_all_or_is_told_to_come_back() {
         }
         let act = move |cpu: u16| {
             log(ring, b'a' + cpu as u8);
-            drain.slice(cpu, Priority::Normal, Nanos::ZERO)
+            drain.slice(cpu, Priority::Normal, &Still)
         };
         let other = thread::spawn(move || act(1));
         let mine = act(0);
         let others = other.join().unwrap();
-        if !matches!(mine, Next::At(_)) && !matches!(others, Next::At(_)) {
+        if mine.time().is_none() && others.time().is_none() {
             assert_eq!(drain.unread(), 0, "{mine:?} {others:?}");
         }
-        while drain.slice(0, Priority::Normal, Nanos::ZERO) != Next::Empty {}
+        while drain.slice(0, Priority::Normal, &Still) != Next::Empty {}
         let text = String::from_utf8(drain.sink.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.matches("aaaaaaaa").count(), 1, "{text}");
         assert_eq!(text.matches("bbbbbbbb").count(), 1, "{text}");

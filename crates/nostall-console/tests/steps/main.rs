@@ -27,8 +27,12 @@ mod line;
 mod options;
 #[path = "../../src/owner.rs"]
 mod owner;
+#[path = "../../src/pause.rs"]
+mod pause;
 #[path = "../../src/pieces.rs"]
 mod pieces;
+#[path = "../../src/promise.rs"]
+mod promise;
 #[path = "../../src/record.rs"]
 mod record;
 #[path = "../../src/render.rs"]
@@ -132,15 +136,23 @@ impl Memory {
     }
 }
 
-/// Virtual time, at which something may happen.
+/// A clock that shows this time.
+struct At(u64);
+
+impl Clock for At {
+    fn now(&self) -> Nanos {
+        Nanos(self.0)
+    }
+}
+
+/// Virtual time, which goes on by a microsecond at each look.
 #[derive(Default)]
 struct Virtual(Cell<u64>);
 
 impl Clock for Virtual {
     fn now(&self) -> Nanos {
-        Nanos(self.0.get())
-    }
-    fn wait_until(&self, deadline: Nanos) {
-        self.0.set(self.0.get().max(deadline.0));
+        let now = self.0.get();
+        self.0.set(now + 1_000);
+        Nanos(now)
     }
 }

@@ -10,7 +10,7 @@ use crate::line::Line;
 use crate::owner::{Owner, Turn};
 use crate::pause::Stopwatch;
 use crate::promise::Promise;
-use crate::render::Window;
+use crate::render::{Style, Window};
 use crate::sequence::{after, is_past};
 use crate::sync::{AtomicUsize, Ordering, fence};
 use crate::{Offered, Options, Pressure, Priority, Record, Ring, Sink};
@@ -72,8 +72,8 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     /// By priority: each sends the records of its own and above.
     pub(crate) lanes: [Lane; 3],
     pub(crate) promise: Promise,
-    /// The sink was taken from somebody, who may have been in mid-line.
-    pub(crate) seized: AtomicUsize,
+    /// The owner of the offer that is under way, or that it died in; 0: none.
+    pub(crate) offering: AtomicUsize,
     /// The newest record when one in mid-write was first waited for; and when that was,
     /// in microseconds.
     pub(crate) pending: [AtomicUsize; 2],
@@ -234,11 +234,17 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let before = at;
         let mut bytes = [0; CHUNK];
         let mut window = Window::new(&mut bytes);
+        let style = Style {
+            text: self.options.text,
+            lane: priority as usize,
+        };
         let mut sending = [None; LINES];
         let mut record = first;
         for place in &mut sending {
-            let settled = self.settle(lane, at, &record);
-            let total = settled.render(&record, lane.gap(at.next), &mut window);
+            let gap = lane.gap(at.next);
+            let mut settled = at.line;
+            settled.begin(&record, gap, style);
+            let total = settled.render(&record, gap, style, &mut window);
             *place = Some(Sending {
                 at,
                 settled,
@@ -258,16 +264,27 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             }
         }
         let bytes = window.into_bytes();
-        // Who was stopped until a panic took the sink has seen another time's records.
+        // If this owner dies before it clears this, it is not known what is out.
+        self.offering.store(turn.name(), Ordering::Relaxed);
+        // If it was stopped until a panic took the sink, its records are of another time.
         if !turn.lasts() {
+            self.offered(turn);
             return Step::Over;
         }
         let mut given = self.sink.offer(bytes, priority);
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
         lane.advance(before, taken(lane, &sending, given.taken).unwrap_or(at));
+        self.offered(turn);
         self.tell_place();
         Step::Sent { given }
+    }
+
+    /// No offer of this owner is under way; another one's may be, by which it was seized.
+    fn offered(&self, turn: &Turn<'_>) {
+        let _ =
+            self.offering
+                .compare_exchange(turn.name(), 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// In the ring's memory.
@@ -280,12 +297,6 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         {
             place.store(self.lanes[0].position().next, Ordering::Relaxed);
         }
-    }
-
-    fn settle(&self, lane: &Lane, at: Position, record: &Record) -> Line {
-        let mut line = at.line;
-        line.begin(record, lane.gap(at.next));
-        line
     }
 
     /// Where a lane goes on: not before what the less urgent ones have sent.
@@ -306,32 +317,39 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     }
 
     /// If another lane's line is open on the wire, it is cut, and this lane's line
-    /// closes it.
+    /// closes it. If an owner died in an offer, every line is sent anew.
     fn close_others(&self, priority: Priority, at: &mut Position) {
-        let seized = self.seized.load(Ordering::Relaxed) != 0;
-        let others = || {
-            let lanes = self.lanes.iter().enumerate();
-            lanes
-                .filter(|(which, _)| *which != priority as usize)
-                .map(|(_, lane)| (lane, lane.position()))
-                .filter(|(_, position)| position.line.is_open())
-        };
-        if !seized && others().next().is_none() {
-            return;
-        }
-        let lane = &self.lanes[priority as usize];
+        let me = priority as usize;
         let before = *at;
-        // Also if just its lead is out: it leads no more.
-        at.line.cut();
-        at.line.close_other();
-        // First this: somebody who dies in between leaves one marker too many.
-        lane.advance(before, *at);
-        for (lane, before) in others() {
-            let mut after = before;
-            after.line.cut();
-            lane.advance(before, after);
+        let is_unknown = self.offering.load(Ordering::Relaxed) != 0;
+        if is_unknown {
+            at.line.restart();
+            at.line.close_all();
+        } else {
+            let mut others = (0..self.lanes.len()).filter(|&lane| lane != me);
+            let open = others.find_map(|lane| {
+                let line = self.lanes[lane].position().line;
+                line.is_open().then_some((lane, line))
+            });
+            let Some((lane, line)) = open else { return };
+            at.line.cut();
+            at.line.close(&line, lane);
         }
-        self.seized.store(0, Ordering::Relaxed);
+        // First this: an owner that dies in between leaves one marker too many.
+        self.lanes[me].advance(before, *at);
+        for (lane, other) in self.lanes.iter().enumerate() {
+            let before = other.position();
+            let mut after = before;
+            if is_unknown {
+                after.line.restart();
+            } else if after.line.is_open() {
+                after.line.cut();
+            }
+            if lane != me {
+                other.advance(before, after);
+            }
+        }
+        self.offering.store(0, Ordering::Relaxed);
     }
 
     fn has_more(&self, least: Priority) -> bool {

@@ -6,7 +6,7 @@ use crate::drain::{Drain, Step};
 use crate::fetch::{LOOKS, Search};
 use crate::owner::{Turn, Way};
 use crate::pause::Stopwatch;
-use crate::sync::{Ordering, spin_loop};
+use crate::sync::spin_loop;
 use crate::{Priority, Sink};
 
 /// The longest sleep between two looks, so that another CPU's panic sees this one live.
@@ -96,7 +96,6 @@ pub fn flush(
         {
             Some((turn, way)) => {
                 if way == Way::Seized {
-                    drain.seized.store(1, Ordering::Relaxed);
                     flushed.seized += 1;
                 }
                 turn.keep();

@@ -139,6 +139,10 @@ impl Turn<'_> {
         mem::forget(self);
     }
 
+    pub(crate) fn name(&self) -> usize {
+        self.me
+    }
+
     /// Not yet to be given up for a panic, nor taken away by one.
     pub(crate) fn lasts(&self) -> bool {
         if self.me & 3 == Priority::Panic as usize {

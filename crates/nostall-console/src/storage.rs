@@ -76,7 +76,7 @@ impl<'r, S: Sink> Drain<'r, S> {
                 keeper: AtomicUsize::new(0),
                 in_vain: AtomicUsize::new(0),
             },
-            seized: AtomicUsize::new(0),
+            offering: AtomicUsize::new(0),
             pending: [const { AtomicUsize::new(0) }; 2],
             lost: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),

@@ -159,7 +159,7 @@ fn an_emergency_goes_first_cuts_the_line_and_prints_nobodys_backlog() {
     ring.log(&of(Priority::Emergency), b"BUG: soft lockup\nCall Trace:");
     ring.log(&META, b"later");
     drain_all(&drain, Priority::Emergency);
-    let head = format!("{P}backl[cut]\n{P}BUG: soft lockup\n{P}Call Trace:\n");
+    let head = format!("{P}backl\n{{cut 0}}\n{P}BUG: soft lockup\n{P}Call Trace:\n");
     assert_eq!(drain.sink().text(), head);
     assert_eq!(
         drain.slice(3, Priority::Emergency, &At(0)),
@@ -167,7 +167,10 @@ fn an_emergency_goes_first_cuts_the_line_and_prints_nobodys_backlog() {
     );
     drain_all(&drain, Priority::Normal);
     let rest: String = (1..5).map(|n| format!("{P}backlog {n}\n")).collect();
-    assert_eq!(drain.sink().text(), format!("[rest]og 0\n{rest}{P}later\n"));
+    assert_eq!(
+        drain.sink().text(),
+        format!("{{rest 0}}og 0\n{rest}{P}later\n")
+    );
 }
 
 #[test]
@@ -200,7 +203,10 @@ fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
     ring.log(&META, b"some backlog");
     drain_all(&drain, Priority::Normal);
     let text = drain.sink().line.text();
-    assert_eq!(text, format!("{P}some [cut]\n{P}lockup\n[rest]backlog\n"));
+    assert_eq!(
+        text,
+        format!("{P}some \n{{cut 0}}\n{P}lockup\n{{rest 0}}backlog\n")
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{At, Line, P, Virtual, of};
+use common::{At, Line, P, Virtual, of, rejoin};
 use nostall_console::{Drain, Limits, Next, Options, Priority, Ring, Slot, flush};
 use proptest::prelude::*;
 
@@ -11,8 +11,7 @@ use proptest::prelude::*;
 enum Act {
     /// A text of so many bytes, urgent or not.
     Log { len: usize, urgent: bool },
-    /// A slice, for which the sink takes so much an offer: nothing, or more than a mark,
-    /// of which a part could not be told from a text.
+    /// A slice, for which the sink takes so much an offer.
     Slice { load: usize, urgent: bool },
 }
 
@@ -23,32 +22,9 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         (0..250_usize, proptest::bool::weighted(0.3))
             .prop_map(|(len, urgent)| Act::Log { len, urgent }),
-        (
-            prop_oneof![Just(0), 13..120_usize],
-            proptest::bool::weighted(0.3)
-        )
+        (0..120_usize, proptest::bool::weighted(0.3))
             .prop_map(|(load, urgent)| Act::Slice { load, urgent }),
     ]
-}
-
-/// The lines, in the order of their ends; those that were cut put together again.
-fn lines(text: &str) -> Vec<String> {
-    let mut cut: Vec<String> = Vec::new();
-    let mut lines = Vec::new();
-    for line in text.split_terminator('\n') {
-        let mut whole = match line.strip_prefix("[rest]") {
-            Some(rest) => cut.pop().expect("the rest of what?") + rest,
-            None => line.to_owned(),
-        };
-        if let Some(start) = whole.strip_suffix("[cut]") {
-            whole.truncate(start.len());
-            cut.push(whole);
-        } else {
-            lines.push(whole);
-        }
-    }
-    assert_eq!(cut, [""; 0], "{text}");
-    lines
 }
 
 proptest! {
@@ -87,7 +63,8 @@ proptest! {
             let text = drain.sink().taken.lock().unwrap().clone();
             let after = str::from_utf8(&text[before..]).unwrap();
             let line = format!("{P}panic\n");
-            let after = after.strip_prefix("[cut]\n").unwrap_or(after);
+            let after = after.strip_prefix("\n{cut 0}\n").unwrap_or(after);
+            let after = after.strip_prefix("\n{cut 1}\n").unwrap_or(after);
             prop_assert!(after.starts_with(&line), "{}", after);
         } else {
             let mut slices = 0;
@@ -97,7 +74,7 @@ proptest! {
             }
         }
         let text = drain.sink().text();
-        let all = lines(&text);
+        let all = rejoin::lines(&text);
         let of_kind = |kind: &str| -> Vec<String> {
             let start = format!("{P}{kind}");
             all.iter().filter(|line| line.starts_with(&start)).cloned().collect()

@@ -22,6 +22,8 @@ mod line;
 mod options;
 #[path = "../src/owner.rs"]
 mod owner;
+#[path = "../src/parts.rs"]
+mod parts;
 #[path = "../src/pause.rs"]
 mod pause;
 #[path = "../src/pieces.rs"]
@@ -40,8 +42,6 @@ mod sequence;
 mod sink;
 #[path = "../src/slot.rs"]
 mod slot;
-#[path = "../src/text.rs"]
-mod text;
 
 #[path = "../src/layout.rs"]
 mod real;
@@ -69,7 +69,7 @@ mod sync {
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use level::{Level, Priority};
-pub use options::{Options, Pressure};
+pub use options::{Options, Pressure, Text};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Offered, Sink};
@@ -348,7 +348,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
             keeper: AtomicUsize::new(0),
             in_vain: AtomicUsize::new(0),
         },
-        seized: AtomicUsize::new(0),
+        offering: AtomicUsize::new(0),
         pending: array::from_fn(|_| AtomicUsize::new(0)),
         lost: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),

@@ -1,6 +1,8 @@
 //! What the tests share.
 #![allow(dead_code)]
 
+pub mod rejoin;
+
 use std::cell::Cell;
 use std::sync::Mutex;
 

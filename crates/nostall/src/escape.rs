@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The text with every control character but tab and line end, and every byte that is
-/// no UTF-8, as an escape: `\x1b`.
+use nostall_console::Text;
+
+/// Escapes every byte that is no UTF-8 and all that the console's drain escapes for a UTF-8
+/// terminal: `\x1b`, `\u{202e}`. Line feeds pass.
 pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes)
         && !text.contains(is_harmful)
@@ -48,7 +50,9 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
         if is_harmful(c) {
-            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
         } else {
             safe.push(c);
         }
@@ -56,10 +60,8 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters; and those that turn the direction of what follows.
 fn is_harmful(c: char) -> bool {
-    c.is_control() && c != '\n' && c != '\t'
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c != '\n' && !Text::Utf8.passes(c)
 }
 
 #[cfg(test)]
@@ -76,5 +78,10 @@ mod tests {
         assert_eq!(escape("\u{202e}".as_bytes()), "\\u{202e}");
         let json = escape_json("{\"\u{9b}\":\"\u{7f}ä\"}");
         assert_eq!(json, "{\"\\u009b\":\"\\u007fä\"}");
+        assert_eq!(escape("\u{2028}\u{61c}".as_bytes()), "\\u{2028}\\u{61c}");
+        let tag = escape_json("\"\u{e0041}\"");
+        assert_eq!(tag, "\"\\udb40\\udc41\"");
+        let read: String = serde_json::from_str(&tag).unwrap();
+        assert_eq!(read, "\u{e0041}");
     }
 }

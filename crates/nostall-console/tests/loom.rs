@@ -381,3 +381,38 @@ fn of_two_who_log_and_send_one_sends_all_or_is_told_to_come_back() {
         assert_eq!(text.matches("bbbbbbbb").count(), 1, "{text}");
     });
 }
+
+struct Shown(Nanos);
+
+impl Clock for Shown {
+    fn now(&self) -> Nanos {
+        self.0
+    }
+}
+
+#[test]
+fn of_three_who_log_each_that_leaves_something_unsent_comes_back() {
+    explore(1, || {
+        let ring: &'static Ring<[Slot; 4]> = Box::leak(Box::new(ring()));
+        let ring: &'static Ring = ring;
+        let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain(ring)));
+        for lane in &drain.lanes {
+            lane.next.store(5, Ordering::Relaxed);
+        }
+        // Not ready for 10 ns, as CPU 9 has promised to come back: it hangs.
+        drain.promise.keeper.store(10, Ordering::Relaxed);
+        drain.promise.wait.store(10, Ordering::Relaxed);
+        let act = move |cpu: u16| {
+            log(ring, b'a' + cpu as u8);
+            let clock = if cpu == 0 { Still.now() } else { Nanos(99) };
+            drain.slice(cpu, Priority::Normal, &Shown(clock)).time()
+        };
+        let others = [1, 2].map(|cpu| thread::spawn(move || act(cpu)));
+        let mine = act(0);
+        let [one, two] = others.map(|other| other.join().unwrap());
+        // If no timer is set, nothing is left.
+        if mine.or(one).or(two).is_none() {
+            assert_eq!(drain.unread(), 0);
+        }
+    });
+}

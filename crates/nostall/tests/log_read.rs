@@ -375,7 +375,10 @@ fn what_turns_the_direction_of_writing_is_an_escape_too() {
     );
     let output = read(dir.path(), &[]);
     let (out, _) = told(&output);
-    assert!(out.ends_with("disk: a\\xe2\\x80\\xaeb\\xc2\\x9b1mc\n"), "{out}");
+    assert!(
+        out.ends_with("disk: a\\xe2\\x80\\xaeb\\xc2\\x9b1mc\n"),
+        "{out}"
+    );
     let output = read(dir.path(), &["--json"]);
     let (out, _) = told(&output);
     assert!(out.contains(r"a\u202eb\u009b1mc"), "{out}");

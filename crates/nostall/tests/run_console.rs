@@ -237,7 +237,9 @@ fn lines_of_any_bytes_and_any_length_arrive_as_logged() {
     let dir = TempDir::new().unwrap();
     let mut log: Vec<u8> = (0..=u8::MAX).cycle().take(20_000).collect();
     log.extend([b'x'; 5_000]);
-    log.extend(b"\n[1.0] [cut]\n[1.0] {cut 0}\n[1.0] {rest 0}\n[1.0] [3 records lost]\n[1.0] \r\n\0");
+    log.extend(
+        b"\n[1.0] [cut]\n[1.0] {cut 0}\n[1.0] {rest 0}\n[1.0] [3 records lost]\n[1.0] \r\n\0",
+    );
     fs::write(dir.path().join("log"), log).unwrap();
     succeed(dir.path(), &["--input", "log", "--profile", PC]);
 }

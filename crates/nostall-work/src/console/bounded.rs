@@ -1,5 +1,7 @@
 //! The stall's cure: a ring, and slices that wait for nothing.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use nostall_console::{Drain, Limits, Meta, Next, Options, Priority, Ring, flush};
 use nostall_io::{Clock, Nanos, Registers};
 
@@ -12,6 +14,8 @@ const LONGEST_PAUSE: Nanos = Nanos::from_micros(100);
 #[derive(Debug)]
 pub struct Bounded<'r, R, C> {
     drain: Drain<'r, Serial<R, C>>,
+    /// No CPU sends before this time: the one that has just done so is free until then.
+    rests_until: AtomicU64,
 }
 
 impl<'r, R, C> Bounded<'r, R, C>
@@ -23,6 +27,7 @@ where
     pub const fn new(ring: &'r Ring, serial: Serial<R, C>) -> Self {
         Self {
             drain: Drain::new(ring, serial, Options::DEFAULT.place(0)),
+            rests_until: AtomicU64::new(0),
         }
     }
 
@@ -40,6 +45,7 @@ where
             // For as long as the slice took, the CPU is free, even if the port takes more at
             // once: slices in a row would hold it as one.
             let pause = (until - from).min(LONGEST_PAUSE);
+            self.rests_until.store((until + pause).0, Ordering::Relaxed);
             cpu.call_at(time.max(until + pause));
         }
         let has_looked = self.drain.sink().offers() != offers;
@@ -67,7 +73,16 @@ where
     fn log(&self, cpu: &impl Cpu, context: Context, meta: &Meta<'_>, text: &[u8]) -> Role {
         self.drain.ring().log(meta, text);
         cpu.stored();
-        cpu.without_interrupts(|| self.slice(cpu, context))
+        cpu.without_interrupts(|| {
+            let rests_until = Nanos(self.rests_until.load(Ordering::Relaxed));
+            let left = rests_until - cpu.now();
+            // More is a clock that went back.
+            if left > Nanos::ZERO && left <= LONGEST_PAUSE {
+                cpu.call_at(rests_until);
+                return Role::Left;
+            }
+            self.slice(cpu, context)
+        })
     }
 
     fn timer(&self, cpu: &impl Cpu) {

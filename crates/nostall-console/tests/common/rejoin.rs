@@ -96,7 +96,7 @@ fn is_begun(line: &str) -> bool {
         "{cut 0}", "{cut 1}", "{cut 2}", "{rest 0}", "{rest 1}", "{rest 2}", "{again}",
     ];
     let is_prefix = |marker: &&str| marker.len() > line.len() && marker.starts_with(line);
-    !line.is_empty() && whole.iter().any(|marker| is_prefix(marker))
+    !line.is_empty() && whole.iter().any(is_prefix)
 }
 
 fn lane(line: &str, start: &str) -> Option<usize> {

@@ -8,12 +8,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nostall_console::{
-    Drain, Level, Limits, Lockup, Meta, Next, Offered, Options, Priority, Ring, Sink, Slot,
-    Watchdog, flush,
+    Drain, Level, Limits, Lockup, Meta, Offered, Options, Priority, Ring, Sink, Slot, Watchdog,
+    flush,
 };
+use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos, Registers};
-use nostall_uart::{Console, LineSettings};
+use nostall_uart::{Console, LineSettings, Strategy};
 use spin::Mutex;
 
 // ANCHOR: ring
@@ -52,6 +53,7 @@ impl<R: Registers, C: Clock> Sink for Serial<R, C> {
     }
     fn finish(&self) {
         if let Some(mut console) = self.console.try_lock().or_else(|| self.spare.try_lock()) {
+            console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
             let _ = console.flush();
         }
     }
@@ -61,26 +63,16 @@ impl<R: Registers, C: Clock> Sink for Serial<R, C> {
 // ANCHOR: drain
 struct SystemConsole<R, C> {
     serial: Drain<'static, Serial<R, C>>,
-    /// When the port takes more. Whoever set it has a timer for it.
-    ready_at: AtomicU64,
     clock: C,
 }
 
 impl<R: Registers, C: Clock> SystemConsole<R, C> {
-    /// Gives the port what it takes now. With pre-emption off, so that nobody has the port
-    /// for longer than that.
+    /// Gives the port what it takes now, and sets this CPU's timer for the rest. With
+    /// pre-emption off, so that no CPU has the port for longer than a slice.
     fn send(&self, priority: Priority) {
-        let now = self.clock.now();
-        if now < Nanos(self.ready_at.load(Ordering::Relaxed)) {
-            return; // Somebody comes back then.
-        }
-        if let Next::At(time) = self.serial.slice(0, priority, now) {
-            self.ready_at.store(time.0, Ordering::Relaxed);
+        if let Some(time) = self.serial.slice(0, priority, &self.clock).time() {
             set_timer(time);
-        } else if priority > Priority::Normal {
-            set_timer(now); // For the backlog, which is not an emergency's business.
         }
-        // Else all is sent; or somebody has the port, who sends this, too, and comes back.
     }
 
     /// Any task.
@@ -131,15 +123,30 @@ impl<R: Registers, C: Clock> SystemConsole<R, C> {
 }
 // ANCHOR_END: panic
 
+/// The machine's clock: virtual time, of which a look takes 100 ns.
+#[derive(Clone)]
+struct MachineClock(VirtualClock);
+
+impl Clock for MachineClock {
+    fn now(&self) -> Nanos {
+        self.0.advance(Nanos(100));
+        self.0.now()
+    }
+    fn wait_until(&self, deadline: Nanos) {
+        self.0.wait_until(deadline);
+    }
+}
+
 static TIMER: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// This CPU's: of two times, the earlier.
+/// Sets this CPU's one-shot timer; of two times, the earlier counts.
 fn set_timer(time: Nanos) {
     TIMER.fetch_min(time.0, Ordering::Relaxed);
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let clock = MachineClock(clock);
     let uart = Console::open(&port, clock.clone(), LineSettings::baud(115_200))?;
     let serial = Serial {
         spare: Mutex::new(uart.clone()),
@@ -147,7 +154,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let console = SystemConsole {
         serial: Drain::new(&RING, serial, Options::DEFAULT.place(0)),
-        ready_at: AtomicU64::new(0),
         clock: clock.clone(),
     };
 

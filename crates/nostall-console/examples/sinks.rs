@@ -95,7 +95,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // ANCHOR: wait
     let log = |level, text: &str| {
         // In a task, and not in an interrupt handler.
-        serial.make_room(0, &clock);
+        serial.make_room(0, &clock, std::thread::yield_now);
         let meta = Meta {
             time: clock.now(),
             cpu: 0,
@@ -104,10 +104,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             target: "scsi",
         };
         RING.log(&meta, text.as_bytes());
-        // Each is sent what it takes; a slow one holds back no fast one. What `slice` says,
-        // when to come back, is for the timer; here the next line does.
-        let _ = remembered.slice(0, Priority::Normal, clock.now());
-        let _ = serial.slice(0, Priority::Normal, clock.now());
+        // Each sink gets what it takes: a slow one holds back no fast one. The result is
+        // for the timer; here the next line comes soon.
+        let _ = remembered.slice(0, Priority::Normal, &clock);
+        let _ = serial.slice(0, Priority::Normal, &clock);
     };
     // ANCHOR_END: wait
     for n in 0..100 {

@@ -8,7 +8,9 @@ use crate::fetch::{Fetched, LOOKS, Search};
 use crate::lane::{Lane, Position};
 use crate::line::Line;
 use crate::owner::{Owner, Turn};
-use crate::render::Window;
+use crate::pause::Stopwatch;
+use crate::promise::Promise;
+use crate::render::{Style, Window};
 use crate::sequence::{after, is_past};
 use crate::sync::{AtomicUsize, Ordering, fence};
 use crate::{Offered, Options, Pressure, Priority, Record, Ring, Sink};
@@ -26,26 +28,40 @@ const PENDING: Nanos = Nanos::from_millis(1);
 /// polled faster.
 const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
 
-/// When to offer again to a sink that took nothing, although it said that it is ready.
-const STUCK: Nanos = Nanos::from_millis(1);
+/// How late the CPU that has promised to come back may be before another one does its
+/// work: it may hang.
+const LATE: Nanos = Nanos::from_millis(10);
 
-/// When to look again for a sink that is gone.
-const GONE: Nanos = Nanos::from_secs(1);
-
-/// When somebody should come back.
+/// When this CPU has to come back to a sink, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "somebody has to come back"]
+#[must_use = "set this CPU's timer to `Next::time`"]
 pub enum Next {
-    /// There is more, which the sink takes then.
+    /// There is more to send, which the sink takes at this time.
     At(Nanos),
+    /// All that is urgent is sent, as was asked for. There is more, to be sent in normal
+    /// context, which the sink takes at this time.
+    Backlog(Nanos),
+    /// Another CPU sends, or has promised to come back when the sink takes more. It may
+    /// hang: at this time, this CPU looks whether it has done so.
+    Busy(Nanos),
     /// All is sent. Come back when something is logged.
     Empty,
-    /// What is urgent is sent, as was asked for, and there may be more. Somebody has to
-    /// come back in normal context, soon: who has logged it may have been told
-    /// [`Busy`](Self::Busy).
-    Backlog,
-    /// Somebody else is sending, and is told to come back; or a panic has the sink.
-    Busy,
+    /// A panic has the sink, for good.
+    Over,
+}
+
+impl Next {
+    /// Returns when this CPU has to call [`Drain::slice`] again, in normal context:
+    /// what to set its timer to. `None` if there is nothing to come back for.
+    ///
+    /// A CPU that obeys this every time leaves nothing unsent, even if all the others
+    /// hang.
+    pub const fn time(self) -> Option<Nanos> {
+        match self {
+            Self::At(time) | Self::Backlog(time) | Self::Busy(time) => Some(time),
+            Self::Empty | Self::Over => None,
+        }
+    }
 }
 
 /// One sink and its place in a ring.
@@ -55,8 +71,9 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     pub(crate) owner: Owner,
     /// By priority: each sends the records of its own and above.
     pub(crate) lanes: [Lane; 3],
-    /// The sink was taken from somebody, who may have been in mid-line.
-    pub(crate) seized: AtomicUsize,
+    pub(crate) promise: Promise,
+    /// The owner of the offer that is under way, or that it died in; 0: none.
+    pub(crate) offering: AtomicUsize,
     /// The newest record when one in mid-write was first waited for; and when that was,
     /// in microseconds.
     pub(crate) pending: [AtomicUsize; 2],
@@ -68,9 +85,8 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Offered so much, of which so much was taken.
+    /// Offered something, of which so much was taken.
     Sent {
-        offered: usize,
         given: Offered,
     },
     /// Nothing to send so far, and enough looked at.
@@ -86,60 +102,96 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// Sends what the sink takes now, of records of this priority and above, the most
     /// urgent first.
     ///
-    /// Never waits, neither for the line nor for another CPU. What it takes is bounded
-    /// by [`Options::slice`] and by the sink's own way to take bytes. For any context
-    /// but NMIs, with pre-emption off. `cpu` is this one, and no other has its number: a
-    /// panic takes a sink from its own CPU at once. An interrupt handler that reports an
-    /// emergency says so, and sends that and nobody's backlog; for which it has somebody
-    /// come back, a timer or a task, if it is told [`Next::Backlog`]. Panics are for
-    /// [`flush`](crate::flush); here they count as emergencies.
-    pub fn slice(&self, cpu: u16, priority: Priority, now: Nanos) -> Next {
+    /// Waits neither for the line nor for another CPU. A slice goes on while the sink is
+    /// ready and takes bytes, up to [`Options::slice`] and [`Options::hold`]. Before the
+    /// time at which the sink takes more, the sink is not touched: call this after every
+    /// record. For any context but NMIs, with pre-emption off.
+    ///
+    /// `cpu` is this CPU's number, which no other has: a panic takes a sink from its own
+    /// CPU at once. The result says when this CPU has to [come back](Next::time).
+    ///
+    /// An interrupt handler that reports an emergency passes [`Priority::Emergency`], and
+    /// leaves the backlog to its CPU's timer. Panics are for [`flush`](crate::flush);
+    /// here they count as emergencies.
+    pub fn slice(&self, cpu: u16, priority: Priority, clock: &impl Clock) -> Next {
         let priority = priority.min(Priority::Emergency);
-        // Who has just logged, and finds somebody here, is seen by him below: of the two
-        // one comes second.
+        // A record logged before this is seen by the owner below, or the owner is seen
+        // here: one of the two fences is the second.
         fence(Ordering::SeqCst);
+        let now = clock.now();
+        if let Some(ready_at) = self.promise.ready_at(now) {
+            return self.wait_for(cpu, priority, ready_at);
+        }
         let Some(turn) = self.owner.enter(cpu, priority) else {
-            return Next::Busy;
+            return if self.owner.is_panics() {
+                Next::Over
+            } else {
+                Next::Busy(now + LATE)
+            };
         };
-        let next = self.send(&turn, priority, now);
+        let sent = self.send(&turn, cpu, priority, clock, now);
         drop(turn);
-        // Who logged while this was here was told that somebody is; so look again.
+        let Some(at) = sent else { return Next::Over };
+        // A record logged meanwhile was left to this CPU: look again.
         fence(Ordering::SeqCst);
-        match next {
-            Next::Empty if self.has_more(priority) => Next::At(now),
-            Next::Empty if self.has_more(Priority::Normal) => Next::Backlog,
-            next => next,
+        self.left(priority, at)
+    }
+
+    /// Leaves the sink alone until `ready_at`.
+    fn wait_for(&self, cpu: u16, priority: Priority, ready_at: Nanos) -> Next {
+        if self.owner.is_panics() {
+            Next::Over
+        } else if self.promise.is_kept_by(cpu) {
+            self.left(priority, ready_at)
+        } else if self.has_more(Priority::Normal) {
+            Next::Busy(ready_at + LATE)
+        } else {
+            Next::Empty
         }
     }
 
-    fn send(&self, turn: &Turn<'_>, priority: Priority, now: Nanos) -> Next {
+    fn left(&self, priority: Priority, at: Nanos) -> Next {
+        if self.has_more(priority) {
+            Next::At(at)
+        } else if self.has_more(Priority::Normal) {
+            Next::Backlog(at)
+        } else {
+            Next::Empty
+        }
+    }
+
+    /// Returns when the rest can be sent, if there is any; `None` if a panic has the sink.
+    fn send(
+        &self,
+        turn: &Turn<'_>,
+        cpu: u16,
+        priority: Priority,
+        clock: &impl Clock,
+        start: Nanos,
+    ) -> Option<Nanos> {
         let mut budget = self.options.slice;
         let mut search = Search {
-            now,
+            now: start,
             patience: self.options.pending,
             looks: LOOKS,
         };
         loop {
             match self.step(turn, priority, &mut search) {
-                Step::Sent { offered, given } => {
-                    let Some(ready_at) = given.ready_at else {
-                        return Next::At(now + GONE);
-                    };
+                Step::Sent { given } => {
                     if !turn.lasts() {
-                        return Next::Busy;
+                        return None;
                     }
+                    let now = clock.now();
+                    let at = self.promise.offered(given, cpu, now);
                     budget = budget.saturating_sub(given.taken.max(1));
-                    if given.taken == 0 && ready_at <= now {
-                        return Next::At(now + STUCK);
-                    }
-                    if given.taken < offered || ready_at > now || budget == 0 {
-                        return Next::At(ready_at.max(now));
+                    let is_over = budget == 0 || now - start >= self.options.hold;
+                    if given.taken == 0 || at > now || is_over {
+                        return Some(at.max(now));
                     }
                 }
-                Step::Scanned => return Next::At(now),
-                Step::Pending => return Next::At(now + PENDING),
-                Step::Empty => return Next::Empty,
-                Step::Over => return Next::Busy,
+                Step::Scanned | Step::Empty => return Some(start),
+                Step::Pending => return Some(start + PENDING),
+                Step::Over => return None,
             }
         }
     }
@@ -182,11 +234,17 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let before = at;
         let mut bytes = [0; CHUNK];
         let mut window = Window::new(&mut bytes);
+        let style = Style {
+            text: self.options.text,
+            lane: priority as usize,
+        };
         let mut sending = [None; LINES];
         let mut record = first;
         for place in &mut sending {
-            let settled = self.settle(lane, at, &record);
-            let total = settled.render(&record, lane.gap(at.next), &mut window);
+            let gap = lane.gap(at.next);
+            let mut settled = at.line;
+            settled.begin(&record, gap, style);
+            let total = settled.render(&record, gap, style, &mut window);
             *place = Some(Sending {
                 at,
                 settled,
@@ -206,19 +264,27 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             }
         }
         let bytes = window.into_bytes();
-        // Who was stopped until a panic took the sink has seen another time's records.
+        // If this owner dies before it clears this, it is not known what is out.
+        self.offering.store(turn.name(), Ordering::Relaxed);
+        // If it was stopped until a panic took the sink, its records are of another time.
         if !turn.lasts() {
+            self.offered(turn);
             return Step::Over;
         }
         let mut given = self.sink.offer(bytes, priority);
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
         lane.advance(before, taken(lane, &sending, given.taken).unwrap_or(at));
+        self.offered(turn);
         self.tell_place();
-        Step::Sent {
-            offered: bytes.len(),
-            given,
-        }
+        Step::Sent { given }
+    }
+
+    /// No offer of this owner is under way; another one's may be, by which it was seized.
+    fn offered(&self, turn: &Turn<'_>) {
+        let _ =
+            self.offering
+                .compare_exchange(turn.name(), 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// In the ring's memory.
@@ -231,12 +297,6 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         {
             place.store(self.lanes[0].position().next, Ordering::Relaxed);
         }
-    }
-
-    fn settle(&self, lane: &Lane, at: Position, record: &Record) -> Line {
-        let mut line = at.line;
-        line.begin(record, lane.gap(at.next));
-        line
     }
 
     /// Where a lane goes on: not before what the less urgent ones have sent.
@@ -257,32 +317,39 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     }
 
     /// If another lane's line is open on the wire, it is cut, and this lane's line
-    /// closes it.
+    /// closes it. If an owner died in an offer, every line is sent anew.
     fn close_others(&self, priority: Priority, at: &mut Position) {
-        let seized = self.seized.load(Ordering::Relaxed) != 0;
-        let others = || {
-            let lanes = self.lanes.iter().enumerate();
-            lanes
-                .filter(|(which, _)| *which != priority as usize)
-                .map(|(_, lane)| (lane, lane.position()))
-                .filter(|(_, position)| position.line.is_open())
-        };
-        if !seized && others().next().is_none() {
-            return;
-        }
-        let lane = &self.lanes[priority as usize];
+        let me = priority as usize;
         let before = *at;
-        // Also if just its lead is out: it leads no more.
-        at.line.cut();
-        at.line.close_other();
-        // First this: somebody who dies in between leaves one marker too many.
-        lane.advance(before, *at);
-        for (lane, before) in others() {
-            let mut after = before;
-            after.line.cut();
-            lane.advance(before, after);
+        let is_unknown = self.offering.load(Ordering::Relaxed) != 0;
+        if is_unknown {
+            at.line.restart();
+            at.line.close_all();
+        } else {
+            let mut others = (0..self.lanes.len()).filter(|&lane| lane != me);
+            let open = others.find_map(|lane| {
+                let line = self.lanes[lane].position().line;
+                line.is_open().then_some((lane, line))
+            });
+            let Some((lane, line)) = open else { return };
+            at.line.cut();
+            at.line.close(&line, lane);
         }
-        self.seized.store(0, Ordering::Relaxed);
+        // First this: an owner that dies in between leaves one marker too many.
+        self.lanes[me].advance(before, *at);
+        for (lane, other) in self.lanes.iter().enumerate() {
+            let before = other.position();
+            let mut after = before;
+            if is_unknown {
+                after.line.restart();
+            } else if after.line.is_open() {
+                after.line.cut();
+            }
+            if lane != me {
+                other.advance(before, after);
+            }
+        }
+        self.offering.store(0, Ordering::Relaxed);
     }
 
     fn has_more(&self, least: Priority) -> bool {
@@ -296,31 +363,31 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             })
     }
 
-    /// For who is about to log in normal context: waits, if this sink's
-    /// [`Pressure`] is to wait and three quarters of the ring are not sent yet.
-    /// Sends itself meanwhile. How long it waited.
-    pub fn make_room(&self, cpu: u16, clock: &impl Clock) -> Nanos {
+    /// Waits for room in the ring, and sends meanwhile. For a task that is about to log.
+    ///
+    /// Does so if this sink's [`Pressure`] is to wait and three quarters of the ring are
+    /// not sent yet. Returns how long it waited. The clock is polled, and `relax` is called
+    /// in between: a scheduler's `yield`, so that others have the CPU. The polls are counted,
+    /// so that this ends although the clock stops.
+    ///
+    /// Log, and call [`slice`](Self::slice) after that: it says when to come back.
+    pub fn make_room(&self, cpu: u16, clock: &impl Clock, mut relax: impl FnMut()) -> Nanos {
         let Pressure::Wait(at_most) = self.options.pressure else {
             return Nanos::ZERO;
         };
-        if !self.is_crowded() {
-            return Nanos::ZERO;
-        }
-        let start = clock.now();
-        let mut now = start;
-        let deadline = start + at_most;
-        while now < deadline && self.is_crowded() {
-            let until = match self.slice(cpu, Priority::Normal, now) {
-                Next::At(then) => then.max(now + SHORTEST_NAP),
-                Next::Busy | Next::Empty | Next::Backlog => now + PENDING,
+        let mut watch = Stopwatch::start(clock);
+        let mut waited = Nanos::ZERO;
+        while waited < at_most && self.is_crowded() {
+            let now = clock.now();
+            let nap = match self.slice(cpu, Priority::Normal, clock) {
+                Next::At(then) | Next::Backlog(then) => (then - now).max(SHORTEST_NAP),
+                Next::Busy(_) => PENDING,
+                Next::Empty | Next::Over => break,
             };
-            // Not longer, although the clock may have gone back.
-            let nap = until.min(deadline) - now;
-            let from = clock.now();
-            clock.sleep_until(from + nap);
-            now = now + (clock.now() - from).max(nap);
+            watch.pause(clock, nap.min(at_most - waited), &mut relax);
+            waited = watch.elapsed(clock);
         }
-        now - start
+        waited
     }
 
     fn is_crowded(&self) -> bool {

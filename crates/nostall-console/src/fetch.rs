@@ -4,7 +4,6 @@ use nostall_io::Nanos;
 
 use crate::drain::Drain;
 use crate::lane::Position;
-use crate::line::Line;
 use crate::sequence::{after, is_before, is_past};
 use crate::sync::Ordering;
 use crate::{Cursor, Priority, Read, Record, Sink};
@@ -120,12 +119,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// Records before `next` are lost.
     fn lose(&self, priority: Priority, at: &mut Position, lost: u64, next: usize) {
         if at.line.begun {
-            // Of the line that is out in part nothing is left.
-            let open = at.line.is_open();
-            at.line = Line::default();
-            if open {
-                at.line.close_other();
-            }
+            at.line.lose(priority as usize);
         }
         // What more urgent lanes pass by is counted by the least.
         if priority == Priority::Normal {

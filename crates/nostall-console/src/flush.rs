@@ -5,7 +5,8 @@ use nostall_io::{Clock, Nanos};
 use crate::drain::{Drain, Step};
 use crate::fetch::{LOOKS, Search};
 use crate::owner::{Turn, Way};
-use crate::sync::Ordering;
+use crate::pause::Stopwatch;
+use crate::sync::spin_loop;
 use crate::{Priority, Sink};
 
 /// The longest sleep between two looks, so that another CPU's panic sees this one live.
@@ -46,6 +47,9 @@ impl Default for Limits {
     }
 }
 
+/// When to look again for a record that is in mid-write.
+const PENDING: Nanos = Nanos::from_micros(100);
+
 /// Offers to one sink before the others have their turn, and looks for something to offer.
 const TURN: usize = 64;
 
@@ -69,16 +73,18 @@ pub struct Flushed {
 /// To be called when the panic's text has been [logged](crate::Ring::log) with
 /// [`Priority::Panic`]; the record in persistent memory comes after it. From then on no
 /// slice sends anything. It may be called again: by a panic in here, or by another CPU's.
-/// `cpu` is this one, and no other has its number. What the clock does makes it neither
-/// wait longer than it should nor for ever.
+/// `cpu` is this CPU's number, which no other has.
+///
+/// Polls [`Clock::now`], and counts the polls: this ends although the clock stops, and
+/// waits no longer although it goes back. [`Clock::wait_until`] is not called, because it
+/// may not return then.
 pub fn flush(
     drains: &[&Drain<'_, dyn Sink + '_>],
     cpu: u16,
     clock: &impl Clock,
     limits: Limits,
 ) -> Flushed {
-    let mut now = clock.now();
-    let deadline = now + limits.total;
+    let mut watch = Stopwatch::start(clock);
     let mut flushed = Flushed::default();
     // A slow sink does not hold back a fast one: all are entered, and then served in
     // turn. Without an allocator there is room for no more than the words of their
@@ -86,11 +92,10 @@ pub fn flush(
     for drain in drains {
         match drain
             .owner
-            .enter_in_panic(cpu, clock, limits.owner, deadline)
+            .enter_in_panic(cpu, clock, &mut watch, limits.owner, limits.total)
         {
             Some((turn, way)) => {
                 if way == Way::Seized {
-                    drain.seized.store(1, Ordering::Relaxed);
                     flushed.seized += 1;
                 }
                 turn.keep();
@@ -106,7 +111,7 @@ pub fn flush(
             let Some(turn) = drain.owner.resume(cpu) else {
                 continue;
             };
-            match drain.send_in_panic(&turn, clock, now, deadline, limits.pending) {
+            match drain.send_in_panic(&turn, clock, &mut watch, &limits) {
                 State::Complete => flushed.complete += 1,
                 State::Gone => flushed.incomplete += 1,
                 State::ReadyAt(at) => {
@@ -117,17 +122,12 @@ pub fn flush(
             turn.keep();
         }
         let Some(next) = next else { break };
-        now = now.max(clock.now());
-        if now >= deadline {
+        let left = limits.total - watch.elapsed(clock);
+        if left == Nanos::ZERO {
             break;
         }
-        // A clock that stands still or goes back, as a dying machine's may, does not stop
-        // this.
-        let from = clock.now();
-        let nap = (next - from).clamp(SHORTEST_NAP, LONGEST_NAP);
-        let nap = nap.min(deadline - now);
-        clock.wait_until(from + nap);
-        now = now + (clock.now() - from).max(nap);
+        let nap = (next - clock.now()).clamp(SHORTEST_NAP, LONGEST_NAP);
+        watch.pause(clock, nap.min(left), spin_loop);
     }
     for drain in drains {
         if let Some(turn) = drain.owner.resume(cpu) {
@@ -151,32 +151,31 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         &self,
         turn: &Turn<'_>,
         clock: &impl Clock,
-        mut now: Nanos,
-        deadline: Nanos,
-        pending: Nanos,
+        watch: &mut Stopwatch,
+        limits: &Limits,
     ) -> State {
         for _ in 0..TURN {
             turn.beat();
-            now = now.max(clock.now());
+            let is_late = watch.elapsed(clock) >= limits.total;
             let mut search = Search {
-                now,
-                // Who has no time left waits for no record.
-                patience: if now < deadline { pending } else { Nanos::ZERO },
+                now: watch.now(),
+                // Without time left no record is waited for.
+                patience: if is_late { Nanos::ZERO } else { limits.pending },
                 looks: LOOKS,
             };
             match self.step(turn, Priority::Normal, &mut search) {
-                Step::Sent { offered, given } => {
+                Step::Sent { given } => {
                     let Some(ready_at) = given.ready_at else {
                         return State::Gone;
                     };
-                    now = now.max(clock.now());
-                    if given.taken < offered || ready_at > now || now >= deadline {
+                    let is_late = watch.elapsed(clock) >= limits.total;
+                    if given.taken == 0 || ready_at > clock.now() || is_late {
                         return State::ReadyAt(ready_at);
                     }
                 }
-                Step::Scanned if now < deadline => {}
+                Step::Scanned if !is_late => {}
                 Step::Scanned | Step::Pending => {
-                    return State::ReadyAt(now + Nanos::from_micros(100));
+                    return State::ReadyAt(clock.now() + PENDING);
                 }
                 Step::Empty => return State::Complete,
                 Step::Over => return State::Gone,
@@ -185,6 +184,6 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 return State::Gone;
             }
         }
-        State::ReadyAt(now)
+        State::ReadyAt(Nanos::ZERO)
     }
 }

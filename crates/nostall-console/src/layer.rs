@@ -7,7 +7,7 @@ use tracing_core::field::{Field, Visit};
 use tracing_core::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-use crate::text::Text;
+use crate::parts::Parts;
 use crate::{Level, Meta, Priority, Ring};
 
 /// Puts events of `tracing` into a ring: the message, then the other fields as
@@ -44,7 +44,7 @@ where
             priority: Priority::Normal,
             target: event.metadata().target(),
         };
-        let mut text = Text::new(self.ring, &meta);
+        let mut text = Parts::new(self.ring, &meta);
         event.record(&mut Fields(|field: &Field, value: &dyn fmt::Debug| {
             if field.name() == "message" {
                 let _ = write!(text, "{value:?}");

@@ -14,10 +14,10 @@
 //! # Example
 //!
 //! ```
-//! use nostall_console::{Drain, Level, Limits, Meta, Next, Offered, Options, Priority};
+//! use nostall_console::{Drain, Level, Limits, Meta, Offered, Options, Priority};
 //! use nostall_console::{Ring, Sink, Slot, flush};
 //! use nostall_io::{Clock, Nanos, Registers};
-//! use nostall_uart::{Console, LineSettings};
+//! use nostall_uart::{Console, LineSettings, Strategy};
 //! use spin::Mutex;
 //!
 //! /// A serial port. Its lock is tried and never waited for; who finds it taken is a
@@ -39,6 +39,7 @@
 //!     }
 //!     fn finish(&self) {
 //!         if let Some(mut console) = self.console.try_lock().or_else(|| self.spare.try_lock()) {
+//!             console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
 //!             let _ = console.flush();
 //!         }
 //!     }
@@ -63,15 +64,23 @@
 //! };
 //! RING.format(&meta, format_args!("{} disks", 600));
 //!
-//! // In the idle loop, by a timer, after logging in a task: whoever has time.
-//! while let Next::At(time) = serial.slice(0, Priority::Normal, clock.now()) {
+//! // After logging in a task, and when this CPU's timer comes.
+//! while let Some(time) = serial.slice(0, Priority::Normal, &clock).time() {
 //!     clock.sleep_until(time); // do something else until then
 //! }
 //!
 //! // In the panic handler. What comes after it: the record in persistent memory, of
 //! // which `RING.tail()` makes the text.
 //! RING.format(&Meta { priority: Priority::Panic, ..meta }, format_args!("the end"));
-//! flush(&[&serial], 0, &&clock, Limits::DEFAULT.total(Nanos::from_secs(5)));
+//! # struct Looked<C>(C); // Virtual time goes on while a panic looks at it.
+//! # impl<C: Clock> Clock for Looked<C> {
+//! #     fn now(&self) -> Nanos {
+//! #         self.0.wait_until(self.0.now() + Nanos(500));
+//! #         self.0.now()
+//! #     }
+//! # }
+//! # let clock = Looked(&clock);
+//! flush(&[&serial], 0, &clock, Limits::DEFAULT.total(Nanos::from_secs(5)));
 //! let sent = String::from_utf8(port.into_sink())?;
 //! assert!(sent.contains("] 600 disks\r\n[") && sent.ends_with("] the end\r\n"), "{sent}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -132,19 +141,21 @@
 //! | [`slice`](Drain::slice), emergency | nobody | only what is urgent; for the rest somebody [comes back](Next::Backlog) | never |
 //! | [`flush`] | whoever lets go; else, after [`Limits::owner`], anybody | panics' text, emergencies', the backlog | for the line, up to [`Limits::total`] |
 //!
-//! Who finds a sink taken is told [`Next::Busy`], and his record is sent by who has it:
-//! an emergency's as soon as the sink takes the next bytes. For that, each sink has
+//! A CPU that finds a sink taken gets [`Next::Busy`], and the owner sends its record: an
+//! emergency's as soon as the sink takes the next bytes. Both come back: the owner when
+//! the sink takes more, the other one 10 ms later, in case the owner hangs. For that, each sink has
 //! three places in the ring (*lanes*), one for each priority and those above it. A
 //! slice is bounded, so it is run with pre-emption off, and nobody has a sink for long.
 //!
-//! A line that is cut by a more urgent one is closed by `[cut]`, and its rest comes
-//! later, after `[rest]`. How far a sink is, is one word for each lane, changed by an
-//! exchange when an offer comes back. So:
+//! A line that is cut by a more urgent one is closed by `{cut 0}`, and its rest comes
+//! later, after `{rest 0}`. The number is that of the lane. How far a sink is, is one word
+//! for each lane, changed by an exchange when an offer comes back. So:
 //!
-//! - *by a hand-over nothing is sent twice, and nothing is left out*: not a byte that
-//!   the sink said it had taken, whether it is still in its FIFO or not;
-//! - but if an owner dies inside [`Sink::offer`], or it panics, or before he has noted what
-//!   it took, nobody knows what of that one offer is out: it is sent again.
+//! - *a hand-over sends nothing twice and leaves nothing out*: not a byte that the sink
+//!   has taken, whether it is still in its FIFO or not;
+//! - but if an owner dies inside [`Sink::offer`], or it panics, or before it has noted the
+//!   result, it is not known how much of that one offer is out. After `{again}`, lines of
+//!   it are sent again, and lines that are not complete, from their records' beginnings.
 //!
 //! A panic on the CPU whose drain it interrupts takes the sink at once; on another CPU it
 //! first waits, [`Limits::owner`] long, for the offer under way. Of two panics, the
@@ -154,10 +165,12 @@
 //! # Bounds
 //!
 //! A text takes at most 64 records, and a quarter of the ring; the rest is cut off,
-//! marked, and counted. A slice makes offers of 256 bytes, and ends after
-//! [`Options::slice`] bytes, or 256 records that this sink leaves out, or when it takes
-//! less than it is offered. A panic's flush ends after [`Limits::total`] and what a sink needs for
-//! one more offer.
+//! marked, and counted. A slice makes offers of 256 bytes while the sink is ready and
+//! takes bytes. It ends after [`Options::slice`] bytes, [`Options::hold`], or 256 records
+//! that this sink leaves out. A sink that takes nothing is offered to less and less often,
+//! down to every 10 ms. A panic's flush ends after [`Limits::total`] and the time of one
+//! more offer to each sink. It polls the clock and counts the polls, so that no clock can
+//! keep it.
 //!
 //! # Looking inside
 //!
@@ -184,7 +197,10 @@ mod line;
 mod logger;
 mod options;
 mod owner;
+mod parts;
+mod pause;
 mod pieces;
+mod promise;
 mod record;
 mod render;
 mod ring;
@@ -195,7 +211,6 @@ mod slot;
 mod storage;
 mod sync;
 mod tail;
-mod text;
 mod watchdog;
 
 pub use cursor::{Cursor, Read};
@@ -206,7 +221,7 @@ pub use layer::RingLayer;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
-pub use options::{Options, Pressure};
+pub use options::{Options, Pressure, Text};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Offered, Sink};

@@ -1,19 +1,62 @@
 //! How far a line is out, and what is done about one that is cut.
 //!
-//! What is sent of a record is, in this order: a *lead*, which closes what another left
-//! open; a *mark*, if it is the rest of a line that was cut; and its *body*, from some
-//! byte on. All of it follows from the record and one word, so whoever takes a sink
-//! over, from the living or the dead, goes on exactly where the other was.
+//! What is sent of a record is, in this order: a *lead*, which closes what another line
+//! left open; a *mark*, if it is the rest of a line that was cut; and its *body*, from some
+//! byte on. All of it follows from the record and one word, so the next owner of a sink
+//! goes on exactly where the last one was, even if that one died.
+//!
+//! Leads and marks begin with a line feed or stand at the beginning of a line, and have a
+//! brace there, which no other line begins with. So no text can feign one, a carriage
+//! return before one does no harm, and one that is cut itself is known by its first byte.
 
 use crate::Record;
-use crate::render::{self, Window};
+use crate::render::{self, Style, Window};
 
 /// Where a text was cut off.
 pub(crate) const CUT: &[u8] = b"[cut]";
-/// Where a line was cut.
-const CUT_AND_CLOSED: &[u8] = b"[cut]\n";
-/// Where its rest begins.
-const REST: &[u8] = b"[rest]";
+
+/// Begins the rest of a line, by the lane that sends it.
+const REST: [&[u8]; 3] = [b"{rest 0}", b"{rest 1}", b"{rest 2}"];
+
+/// What goes before a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Lead {
+    #[default]
+    Nothing,
+    /// Ends the line before, whose rest never came.
+    Break,
+    /// Closes the line of this lane, which is cut and goes on later.
+    Cut(usize),
+    /// Closes all lines that are open, which are sent again from their beginnings.
+    Again,
+}
+
+impl Lead {
+    const ALL: [Self; 6] = [
+        Self::Nothing,
+        Self::Break,
+        Self::Cut(0),
+        Self::Cut(1),
+        Self::Cut(2),
+        Self::Again,
+    ];
+
+    const fn bytes(self) -> &'static [u8] {
+        match self {
+            Self::Nothing => b"",
+            Self::Break => b"\n",
+            Self::Cut(0) => b"\n{cut 0}\n",
+            Self::Cut(1) => b"\n{cut 1}\n",
+            Self::Cut(_) => b"\n{cut 2}\n",
+            Self::Again => b"\n{again}\n",
+        }
+    }
+
+    fn number(self) -> usize {
+        let same = |lead: &Self| lead.bytes() == self.bytes();
+        Self::ALL.iter().position(same).unwrap_or(0)
+    }
+}
 
 /// How far a record is out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,10 +67,7 @@ pub(crate) struct Line {
     from: usize,
     /// The rest is settled: it does not depend on what came before any more.
     pub(crate) begun: bool,
-    /// Lead: closes another's line, which is cut by this one.
-    closes: bool,
-    /// Lead: ends the line before, whose rest never came.
-    breaks: bool,
+    lead: Lead,
     /// It is the rest of a line that was cut.
     mark: bool,
     /// Until it is begun: the record before did not end its line.
@@ -44,102 +84,127 @@ impl Line {
     }
 
     /// Of a record by itself; of the rest of a line only that.
-    pub(crate) fn of(record: &Record) -> Self {
+    pub(crate) fn of(record: &Record, style: Style) -> Self {
         let mut line = Self {
             midline: record.adjoins,
             ..Self::default()
         };
-        line.begin(record, 0);
+        line.begin(record, 0, style);
         line
     }
 
     /// Settles what is sent of `record`.
-    pub(crate) fn begin(&mut self, record: &Record, gap: u64) {
+    pub(crate) fn begin(&mut self, record: &Record, gap: u64, style: Style) {
         if self.begun {
             return;
         }
         self.begun = true;
         let joins = record.adjoins && gap == 0 && (self.midline || self.mark);
         if joins {
-            self.from = render::prefix_len(record);
+            self.from = render::prefix_len(record, style);
         } else {
             self.mark = false;
-            self.breaks = self.midline && !self.closes;
+            if self.midline && self.lead == Lead::Nothing {
+                self.lead = Lead::Break;
+            }
         }
         self.midline = false;
     }
 
-    /// Puts what is not out yet into `window`; how long all of it is.
-    pub(crate) fn render(&self, record: &Record, gap: u64, window: &mut Window<'_>) -> usize {
+    /// Puts what is not out yet into `window`; returns the length of all of it.
+    pub(crate) fn render(
+        &self,
+        record: &Record,
+        gap: u64,
+        style: Style,
+        window: &mut Window<'_>,
+    ) -> usize {
         let start = window.start(self.offset);
-        window.put(self.lead());
+        window.put(self.lead.bytes());
         if self.mark {
-            window.put(REST);
+            window.put(REST[style.lane]);
         }
         window.leave_out(self.from);
-        render::body(record, gap, window);
+        render::body(record, gap, style, window);
         window.total() - start
     }
 
     /// The line on the wire is not at its beginning, as far as this record is the cause.
     pub(crate) fn is_open(&self) -> bool {
         if self.offset == 0 {
-            self.closes || self.midline
+            self.midline || self.closes()
         } else {
-            self.offset != self.lead().len()
+            self.offset != self.lead.bytes().len()
         }
+    }
+
+    /// It has to close another line, and has not done so.
+    fn closes(&self) -> bool {
+        matches!(self.lead, Lead::Cut(_) | Lead::Again) && self.offset < self.lead.bytes().len()
     }
 
     /// Another line goes before the rest of this one.
     pub(crate) fn cut(&mut self) {
         if self.offset > 0 {
-            let before = self.lead().len() + if self.mark { REST.len() } else { 0 };
-            self.from += self.offset.saturating_sub(before);
-            self.mark = self.from > 0;
+            let mark = if self.mark { REST[0].len() } else { 0 };
+            let out = self.offset.saturating_sub(self.lead.bytes().len() + mark);
+            self.from += out;
+            self.mark |= out > 0;
         } else {
             self.mark |= self.midline;
         }
         self.offset = 0;
-        self.closes = false;
-        self.breaks = false;
+        self.lead = Lead::Nothing;
         self.midline = false;
     }
 
-    /// This line has to close one that it cuts.
-    pub(crate) fn close_other(&mut self) {
+    /// This line goes before the rest of `other`, the open line of `lane`. If that one was
+    /// about to close a third, this one does so from the same byte on.
+    pub(crate) fn close(&mut self, other: &Self, lane: usize) {
         debug_assert_eq!(self.offset, 0);
-        self.closes = true;
-        self.breaks = false;
+        (self.lead, self.offset) = if other.closes() {
+            (other.lead, other.offset)
+        } else {
+            (Lead::Cut(lane), 0)
+        };
     }
 
-    fn lead(&self) -> &'static [u8] {
-        if self.closes {
-            CUT_AND_CLOSED
-        } else if self.breaks {
-            b"\n"
-        } else {
-            b""
+    /// Sends this line again, from the beginning of its record.
+    pub(crate) fn restart(&mut self) {
+        *self = Self {
+            begun: self.begun,
+            ..Self::default()
+        };
+    }
+
+    /// What is open on the wire is unknown.
+    pub(crate) fn close_all(&mut self) {
+        self.lead = Lead::Again;
+    }
+
+    /// Nothing is left of this line, of `lane`: the next one closes it, if it is open.
+    pub(crate) fn lose(&mut self, lane: usize) {
+        let open = *self;
+        *self = Self::default();
+        if open.is_open() {
+            self.close(&open, lane);
         }
     }
 }
 
 /// Bits of `offset` and `from` each; a line is shorter (`render.rs`).
-const OFFSET_BITS: u32 = 10;
+const OFFSET_BITS: u32 = 9;
 const FLAGS: u32 = 2 * OFFSET_BITS;
-const TAG: u32 = FLAGS + 5;
+const LEAD: u32 = FLAGS + 3;
+const TAG: u32 = LEAD + 3;
 
 impl Line {
     /// As a word, which says of what record it is.
     pub(crate) fn pack(self, sequence: usize) -> usize {
-        let flags = [
-            self.begun,
-            self.closes,
-            self.breaks,
-            self.mark,
-            self.midline,
-        ];
+        let flags = [self.begun, self.mark, self.midline];
         let bits = (FLAGS..).zip(flags).map(|(bit, is)| usize::from(is) << bit);
-        self.offset | self.from << OFFSET_BITS | bits.sum::<usize>() | sequence << TAG
+        let lead = self.lead.number() << LEAD;
+        self.offset | self.from << OFFSET_BITS | bits.sum::<usize>() | lead | sequence << TAG
     }
 
     /// From a word, if it is of this record.
@@ -149,10 +214,9 @@ impl Line {
             offset: word & ((1 << OFFSET_BITS) - 1),
             from: word >> OFFSET_BITS & ((1 << OFFSET_BITS) - 1),
             begun: is(0),
-            closes: is(1),
-            breaks: is(2),
-            mark: is(3),
-            midline: is(4),
+            lead: *Lead::ALL.get(word >> LEAD & 7).unwrap_or(&Lead::Nothing),
+            mark: is(1),
+            midline: is(2),
         })
     }
 }

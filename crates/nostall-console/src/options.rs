@@ -4,7 +4,7 @@ use nostall_io::Nanos;
 
 use crate::Level;
 
-/// Of one sink.
+/// Per-sink options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
@@ -12,9 +12,12 @@ pub struct Options {
     pub level: Level,
     /// What is done when the sink is slower than what is logged.
     pub pressure: Pressure,
-    /// Bytes that a slice sends at most, if the sink takes them all. What does not wait
-    /// is still bounded: a slice is done with pre-emption off.
+    /// A slice begins no offer after so many bytes, even if the sink is ready for more.
     pub slice: usize,
+    /// A slice begins no offer after this time. Pre-emption is off meanwhile.
+    pub hold: Nanos,
+    /// Which characters the sink gets as they are.
+    pub text: Text,
     /// How long a record may be in mid-write before it is given up as lost.
     pub pending: Nanos,
     /// Which of the four words in the ring's memory says where this sink is, for who
@@ -23,11 +26,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// Everything; the oldest is dropped; 1 KiB; 10 ms; no place.
+    /// All levels, oldest dropped, slices of 1 KiB and 50 us, UTF-8, 10 ms for a record in
+    /// mid-write, no place.
     pub const DEFAULT: Self = Self {
         level: Level::Debug,
         pressure: Pressure::DropOldest,
         slice: 1024,
+        hold: Nanos::from_micros(50),
+        text: Text::Utf8,
         pending: Nanos::from_millis(10),
         place: None,
     };
@@ -50,9 +56,21 @@ impl Options {
         }
     }
 
-    /// With so many bytes a slice; at least one chunk of 256 is offered.
+    /// Sets the bytes of a slice; at least one chunk of 256 is offered.
     pub const fn slice(self, slice: usize) -> Self {
         Self { slice, ..self }
+    }
+
+    /// Sets the time of a slice; at least one chunk of 256 bytes is offered.
+    pub const fn hold(self, hold: Nanos) -> Self {
+        Self { hold, ..self }
+    }
+}
+
+impl Options {
+    /// Sets which characters the sink gets as they are.
+    pub const fn text(self, text: Text) -> Self {
+        Self { text, ..self }
     }
 }
 
@@ -70,4 +88,56 @@ pub enum Pressure {
     /// Who logs in normal context waits for room, so long at most:
     /// [`Drain::make_room`](crate::Drain::make_room).
     Wait(Nanos),
+}
+
+/// Which characters a sink gets as they are. Of all others, and of bytes that are no UTF-8,
+/// it gets each byte as `\xNN`.
+///
+/// So no text steers the terminal behind the sink or feigns a line on it, as long as the
+/// terminal is of the kind that is named here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Text {
+    /// For terminals and programs that read UTF-8. The default, because records are UTF-8,
+    /// most terminals of today are, too, and an escape takes four times the line's time.
+    ///
+    /// Escapes control characters but the tab (C0, DEL and C1: U+0080 to U+009F), line and
+    /// paragraph separators, and format characters: those that turn the direction of
+    /// writing, and those that cannot be seen. Joiners (U+200C, U+200D) pass, as some
+    /// languages need them.
+    #[default]
+    Utf8,
+    /// For terminals of 8 bits, which take any byte from 0x80 to 0x9F for a control
+    /// character. These occur in the UTF-8 of harmless characters: a curly quote has two.
+    ///
+    /// Passes tab and printable ASCII alone.
+    Ascii,
+}
+
+impl Text {
+    /// Whether this character is sent as it is.
+    pub const fn passes(self, c: char) -> bool {
+        match (self, c) {
+            (_, '\t' | ' '..='~') => true,
+            (Self::Ascii, _) => false,
+            (Self::Utf8, c) => !is_harmful(c),
+        }
+    }
+}
+
+/// Of the characters that are not ASCII: categories Cc, Zl, Zp and Cf of Unicode 17, but for
+/// joiners and signs that are seen (U+0600 to U+0605, U+06DD, U+070F, U+0890, U+0891,
+/// U+08E2, U+110BD, U+110CD, and the controls of hieroglyphs and musical beams, which
+/// arrange what is around them).
+const fn is_harmful(c: char) -> bool {
+    matches!(
+        c,
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' // C0, DEL, C1
+        | '\u{ad}' // soft hyphen
+        | '\u{61c}' | '\u{200e}'..='\u{200f}' // marks of direction
+        | '\u{180e}' | '\u{200b}' // no width
+        | '\u{2028}'..='\u{202e}' // separators of lines and paragraphs; embeddings
+        | '\u{2060}'..='\u{206f}' // invisible operators, isolates, deprecated
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' // byte order, annotations
+        | '\u{e0000}'..='\u{e0fff}' // tags
+    )
 }

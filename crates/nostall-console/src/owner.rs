@@ -5,7 +5,8 @@ use core::mem;
 use nostall_io::{Clock, Nanos};
 
 use crate::Priority;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::pause::Stopwatch;
+use crate::sync::{AtomicUsize, Ordering, spin_loop};
 
 /// How often a panic looks whether the owner has let go.
 const LOOK_EVERY: Nanos = Nanos::from_micros(10);
@@ -47,12 +48,17 @@ pub(crate) enum Way {
 }
 
 impl Owner {
+    /// Whether a panic wants the sink or has it: no slice gets it any more.
+    pub(crate) fn is_panics(&self) -> bool {
+        self.panic.load(Ordering::Relaxed) != 0
+    }
+
     /// The sink, if nobody has it.
     pub(crate) fn enter(&self, cpu: u16, priority: Priority) -> Option<Turn<'_>> {
         let turn = self.take(name(cpu, priority))?;
         // Either a panic finds the word taken, and waits; or it has let go of it before,
         // and this, which acquired that, finds the panic.
-        if self.panic.load(Ordering::Relaxed) != 0 {
+        if self.is_panics() {
             // Dropping the turn lets go.
             return None;
         }
@@ -66,42 +72,41 @@ impl Owner {
             .then(|| Turn { owner: self, me })
     }
 
-    /// The sink, for a panic: when its owner lets go, which he is told to do at his
-    /// next offer, or after `patience`, or at once if he is this very CPU. `None`
-    /// only if another CPU's panic is at work, until `deadline`: it sends this one's
-    /// text too.
+    /// Takes the sink for a panic: when its owner lets go, which it does at its next
+    /// offer, or after `patience`, or at once if the owner is this very CPU. `None`
+    /// only if another CPU's panic is at work until `deadline`, by `watch`: it sends this
+    /// one's text too.
     pub(crate) fn enter_in_panic(
         &self,
         cpu: u16,
         clock: &impl Clock,
+        watch: &mut Stopwatch,
         patience: Nanos,
         deadline: Nanos,
     ) -> Option<(Turn<'_>, Way)> {
         let me = name(cpu, Priority::Panic);
         self.panic.store(1, Ordering::Relaxed);
-        let mut now = clock.now();
-        // How long; and how long without a panic's sign of life: that it came, and each
-        // of its offers. Counted, as a clock may stand still, go back, or be at its end.
-        let mut waited = Nanos::ZERO;
-        let mut quiet = Nanos::ZERO;
+        let start = watch.elapsed(clock);
+        // A panic's signs of life: that it came, and each of its offers.
         let mut seen = (0, 0);
+        let mut seen_at = start;
         loop {
             if let Some(turn) = self.take(me) {
                 return Some((turn, Way::Free));
             }
+            let now = watch.elapsed(clock);
             let owner = self.word.load(Ordering::Relaxed);
             let is_me = owner >> 2 == me >> 2;
             let in_panic = owner & 3 == Priority::Panic as usize;
             let is_dead = if in_panic {
                 let sign = (owner, self.beats.load(Ordering::Relaxed));
                 if sign != seen {
-                    seen = sign;
-                    quiet = Nanos::ZERO;
+                    (seen, seen_at) = (sign, now);
                 }
-                quiet >= DEAD_AFTER
+                now - seen_at >= DEAD_AFTER
             } else {
-                // Who has just let go is not dead.
-                owner != 0 && waited >= patience
+                // An owner that has just let go is not dead.
+                owner != 0 && now - start >= patience
             };
             // Not if another panic has just done so.
             if (is_me || is_dead)
@@ -115,13 +120,7 @@ impl Owner {
             if in_panic && now >= deadline {
                 return None;
             }
-            // Not less, nor more, whatever is with the clock: this has to end.
-            let from = clock.now();
-            clock.wait_until(from + LOOK_EVERY);
-            let passed = (clock.now() - from).max(LOOK_EVERY);
-            now = now + passed;
-            waited = waited + passed;
-            quiet = quiet + passed;
+            watch.pause(clock, LOOK_EVERY, spin_loop);
         }
     }
 }
@@ -138,6 +137,10 @@ impl Turn<'_> {
     /// It goes on.
     pub(crate) fn keep(self) {
         mem::forget(self);
+    }
+
+    pub(crate) fn name(&self) -> usize {
+        self.me
     }
 
     /// Not yet to be given up for a panic, nor taken away by one.

@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-use crate::Record;
+use crate::{Record, Text};
 
 /// What is to be sent, as far as there is room for it.
 pub(crate) struct Window<'a> {
@@ -69,17 +69,25 @@ impl Write for Window<'_> {
     }
 }
 
-/// `[    1.234567] target: text`, and a line before if records are lost before it.
+/// How a sink's lines look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Style {
+    pub(crate) text: Text,
+    /// The lane that sends them.
+    pub(crate) lane: usize,
+}
+
+/// Puts `[    1.234567] target: text`, and a line before if records are lost before it.
 ///
-/// Less than 1,000 bytes: 40 for those lost, 24 of time, four for each byte, 8 more.
-pub(crate) fn body(record: &Record, gap: u64, window: &mut Window<'_>) {
+/// At most 433 bytes: 36 for those lost, 21 of time, four for each byte, 8 more.
+pub(crate) fn body(record: &Record, gap: u64, style: Style, window: &mut Window<'_>) {
     // None of these fails.
     if gap > 0 {
         let plural = if gap == 1 { "" } else { "s" };
         let _ = writeln!(window, "[{gap} record{plural} lost]");
     }
-    prefix(record, window);
-    escaped(record.text(), window);
+    prefix(record, style, window);
+    escaped(record.text(), style.text, window);
     if record.cut {
         window.put(crate::line::CUT);
     }
@@ -88,33 +96,33 @@ pub(crate) fn body(record: &Record, gap: u64, window: &mut Window<'_>) {
     }
 }
 
-/// Of the time and the target.
-pub(crate) fn prefix_len(record: &Record) -> usize {
+/// Returns the length of the time and the target.
+pub(crate) fn prefix_len(record: &Record, style: Style) -> usize {
     let mut window = Window::new(&mut []);
-    prefix(record, &mut window);
+    prefix(record, style, &mut window);
     window.total()
 }
 
-fn prefix(record: &Record, window: &mut Window<'_>) {
+fn prefix(record: &Record, style: Style, window: &mut Window<'_>) {
     let time = record.time.0;
     let (s, us) = (time / 1_000_000_000, time / 1_000 % 1_000_000);
     let _ = write!(window, "[{s:5}.{us:06}] ");
     if !record.target().is_empty() {
-        escaped(record.target(), window);
+        escaped(record.target(), style.text, window);
         window.put(b": ");
     }
 }
 
-/// UTF-8 as it is. Anything else, and control characters, which could steer a terminal
-/// or feign a line, as `\xNN`.
-fn escaped(text: &[u8], window: &mut Window<'_>) {
+/// Puts text as it is, and as `\xNN` each byte of what could harm a terminal or is no
+/// UTF-8.
+fn escaped(text: &[u8], mode: Text, window: &mut Window<'_>) {
     // Nearly every text, which is not to be taken apart at each offer of it.
     if text.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
         return window.put(text);
     }
     for chunk in text.utf8_chunks() {
         let mut rest = chunk.valid();
-        while let Some(at) = rest.find(|c: char| c.is_control() && c != '\t') {
+        while let Some(at) = rest.find(|c: char| !mode.passes(c)) {
             let (plain, special) = rest.split_at(at);
             window.put(plain.as_bytes());
             let len = special.chars().next().map_or(1, char::len_utf8);

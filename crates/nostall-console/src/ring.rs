@@ -6,12 +6,12 @@ use crate::layout::{
     CONSTANT_BYTES, HOLES, LONGEST_PAYLOAD, LONGEST_RUN, LONGEST_TARGET, ORDER_AT, ORDER_MARK,
     RECIPROCAL_AT, SIGNATURE, SINKS, SLOT_BYTES, SLOTS_AT, VERSION, WORD,
 };
+use crate::parts::Parts;
 use crate::pieces::{Piece, Pieces};
 use crate::record::{Flags, encode};
 use crate::sequence::{after, is_up_to};
 use crate::slot::{Body, Look, Slot};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::text::Text;
 use crate::{Meta, Priority};
 
 /// How often a record is tried to be put into another slot. Each time is a producer
@@ -97,7 +97,7 @@ impl Ring {
         if let Some(text) = text.as_str() {
             return self.log(meta, text.as_bytes());
         }
-        let mut whole = Text::new(self, meta);
+        let mut whole = Parts::new(self, meta);
         // An error is one of somebody's `Display`; what it has written counts.
         let _ = fmt::write(&mut whole, text);
         whole.finish()

@@ -36,7 +36,10 @@ impl<S: Sink + ?Sized> Sink for &S {
 pub struct Offered {
     /// Bytes that need not be offered again.
     pub taken: usize,
-    /// When to offer the next, by the clock of who asks; `None` if the sink is gone. One
-    /// that took nothing and is ready all the same is asked again 1 ms later.
+    /// When to offer the next, in the drain's clock; `None` if the sink is gone.
+    ///
+    /// A sink that took nothing although it was ready is offered to again 1 ms later.
+    /// One that goes on taking nothing is offered to less and less often, down to every
+    /// 10 ms; one that is gone, every second.
     pub ready_at: Option<Nanos>,
 }

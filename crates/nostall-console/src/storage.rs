@@ -8,6 +8,7 @@ use crate::drain::Drain;
 use crate::lane::Lane;
 use crate::layout::{CONSTANT_BYTES, HEADER_BYTES, SLOT_BYTES};
 use crate::owner::Owner;
+use crate::promise::Promise;
 use crate::ring::Head;
 use crate::slot::Slot;
 use crate::sync::AtomicUsize;
@@ -69,7 +70,13 @@ impl<'r, S: Sink> Drain<'r, S> {
                     copy: slot(),
                 }
             }; 3],
-            seized: AtomicUsize::new(0),
+            promise: Promise {
+                since: AtomicUsize::new(0),
+                wait: AtomicUsize::new(0),
+                keeper: AtomicUsize::new(0),
+                in_vain: AtomicUsize::new(0),
+            },
+            offering: AtomicUsize::new(0),
             pending: [const { AtomicUsize::new(0) }; 2],
             lost: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),

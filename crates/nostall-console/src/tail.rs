@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::line::Line;
-use crate::render::Window;
+use crate::render::{Style, Window};
 use crate::sequence::{after, is_up_to};
 use crate::{Cursor, Read, Record, Ring};
 
@@ -35,7 +35,7 @@ impl Ring {
         cursor.next = first.unwrap_or(after(end) as u64);
         let mut window = Window::new(room);
         self.each(cursor, end, |line, record| {
-            line.render(record, 0, &mut window);
+            line.render(record, 0, Style::default(), &mut window);
         });
         window.into_bytes()
     }
@@ -46,7 +46,7 @@ impl Ring {
         while is_up_to(cursor.next as usize, end) {
             match cursor.read(self) {
                 Read::Record(record) => {
-                    line.begin(&record, 0);
+                    line.begin(&record, 0, Style::default());
                     act(line, &record);
                     line = Line::after(&record);
                 }
@@ -58,7 +58,7 @@ impl Ring {
 }
 
 fn len(line: Line, record: &Record) -> usize {
-    line.render(record, 0, &mut Window::new(&mut []))
+    line.render(record, 0, Style::default(), &mut Window::new(&mut []))
 }
 
 /// As a drain sends it, with its line feed if it ends its line.
@@ -66,7 +66,8 @@ impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = [0; 1024];
         let mut window = Window::new(&mut bytes);
-        Line::of(self).render(self, 0, &mut window);
+        let style = Style::default();
+        Line::of(self, style).render(self, 0, style, &mut window);
         f.write_str(str::from_utf8(window.into_bytes()).map_err(|_| fmt::Error)?)
     }
 }

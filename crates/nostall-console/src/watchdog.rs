@@ -1,5 +1,7 @@
 //! Watchdogs as Linux has them: a CPU that does not schedule, a CPU that holds up a
-//! grace period. They only tell; who prints, and when, is the kernel's business.
+//! grace period. They report; when to print that is up to the kernel.
+//!
+//! If the clock goes back, a report is late by at most one more threshold.
 
 use nostall_io::Nanos;
 
@@ -54,6 +56,11 @@ impl Watchdog {
             0 => touched,
             reported => reported,
         };
+        if went_back(now, since, threshold) {
+            self.touched.store(now, Ordering::Relaxed);
+            self.reported.store(0, Ordering::Relaxed);
+            return None;
+        }
         if is_within(now, since, threshold) {
             return None;
         }
@@ -74,6 +81,13 @@ fn stamp(now: Nanos) -> usize {
 fn is_within(now: usize, since: usize, threshold: Nanos) -> bool {
     let passed = now.wrapping_sub(since) as isize;
     passed < 0 || passed as u64 <= threshold.0 / 1_000_000
+}
+
+/// Whether the clock went back by more than `threshold`: no clock of another CPU is so far
+/// ahead. The measurement starts anew.
+fn went_back(now: usize, since: usize, threshold: Nanos) -> bool {
+    let passed = now.wrapping_sub(since) as isize;
+    passed < 0 && passed.unsigned_abs() as u64 > threshold.0 / 1_000_000
 }
 
 /// A detector for CPUs that hold up a grace period, as RCU's: each has to pass a
@@ -144,6 +158,11 @@ impl Grace {
             0 => (started, threshold),
             reported => (reported, threshold * 3),
         };
+        if went_back(now, since, threshold) {
+            self.started.store(now, Ordering::Relaxed);
+            self.reported.store(0, Ordering::Relaxed);
+            return None;
+        }
         if is_within(now, since, wait) {
             return None;
         }

@@ -4,7 +4,7 @@ mod common;
 
 use std::cell::Cell;
 
-use common::{Line, META, P, Virtual, drain_all, of};
+use common::{At, Line, META, P, Virtual, drain_all, of};
 use nostall_console::layout::PAYLOAD;
 use nostall_console::{Drain, Level, Meta, Next, Options, Pressure, Priority, Ring, Sink, Slot};
 use nostall_io::{Clock, Nanos};
@@ -44,26 +44,26 @@ fn a_slice_stops_where_the_sink_does_and_says_when_to_come_back() {
     }
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_400));
     assert_eq!(
-        drain.slice(0, Priority::Normal, Nanos(7)),
+        drain.slice(0, Priority::Normal, &At(7)),
         Next::At(Nanos(1_400))
     );
     assert_eq!(*drain.sink().offers.lock().unwrap(), 1);
-    // One that says that it is ready, and takes less than it is offered, has had its turn.
-    *drain.sink().ready_at.lock().unwrap() = Some(Nanos(0));
+    // Until then it is left alone.
     assert_eq!(
-        drain.slice(0, Priority::Normal, Nanos(9)),
-        Next::At(Nanos(9))
+        drain.slice(0, Priority::Normal, &At(9)),
+        Next::At(Nanos(1_400))
     );
-    assert_eq!(*drain.sink().offers.lock().unwrap(), 2);
-    // One that takes everything is left after a slice's bytes all the same.
+    assert_eq!(*drain.sink().offers.lock().unwrap(), 1);
+    *drain.sink().ready_at.lock().unwrap() = Some(Nanos(0));
+    // A sink that takes everything is left after a slice's bytes all the same.
     *drain.sink().load.lock().unwrap() = usize::MAX;
     for n in 0..if cfg!(miri) { 50 } else { 1000 } {
         ring.format(&META, format_args!("line {n}"));
     }
     let before = drain.bytes();
     assert_eq!(
-        drain.slice(0, Priority::Normal, Nanos(9)),
-        Next::At(Nanos(9))
+        drain.slice(0, Priority::Normal, &At(1_400)),
+        Next::At(Nanos(1_400))
     );
     assert!((1024..1024 + 256).contains(&(drain.bytes() - before)));
 }
@@ -82,7 +82,7 @@ fn a_slice_looks_at_a_bounded_number_of_records_that_it_leaves_out() {
     let mut slices = 0;
     loop {
         let before = drain.unread();
-        let next = drain.slice(0, Priority::Normal, Nanos(0));
+        let next = drain.slice(0, Priority::Normal, &At(0));
         assert!(before - drain.unread() <= 256 + 8);
         slices += 1;
         if next == Next::Empty {
@@ -105,16 +105,16 @@ fn a_fifo_is_filled_over_the_ends_of_lines() {
         ring.log(&META, b"");
         ring.log(&META, b"x");
     }
-    let _ = drain.slice(0, Priority::Normal, Nanos(0));
+    let _ = drain.slice(0, Priority::Normal, &At(0));
     assert_eq!(drain.bytes(), 2 * (16 + 17) - 2);
 }
 
 #[test]
 fn a_line_that_is_out_in_part_is_finished_although_it_is_overwritten() {
     let ring = Ring::<[Slot; 4]>::new();
-    let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT.slice(1));
     ring.log(&META, b"a line that is long");
-    let _ = drain.slice(0, Priority::Normal, Nanos(0));
+    let _ = drain.slice(0, Priority::Normal, &At(0));
     for n in 0..10 {
         ring.format(&META, format_args!("{n}"));
     }
@@ -151,20 +151,26 @@ fn a_level_leaves_out_and_an_emergency_is_not_left_out() {
 #[test]
 fn an_emergency_goes_first_cuts_the_line_and_prints_nobodys_backlog() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT.slice(1));
     for n in 0..5 {
         ring.format(&META, format_args!("backlog {n}"));
     }
-    let _ = drain.slice(0, Priority::Normal, Nanos(0));
+    let _ = drain.slice(0, Priority::Normal, &At(0));
     ring.log(&of(Priority::Emergency), b"BUG: soft lockup\nCall Trace:");
     ring.log(&META, b"later");
     drain_all(&drain, Priority::Emergency);
-    let head = format!("{P}backl[cut]\n{P}BUG: soft lockup\n{P}Call Trace:\n");
+    let head = format!("{P}backl\n{{cut 0}}\n{P}BUG: soft lockup\n{P}Call Trace:\n");
     assert_eq!(drain.sink().text(), head);
-    assert_eq!(drain.slice(3, Priority::Emergency, Nanos(0)), Next::Backlog);
+    assert_eq!(
+        drain.slice(3, Priority::Emergency, &At(0)),
+        Next::Backlog(Nanos(0))
+    );
     drain_all(&drain, Priority::Normal);
     let rest: String = (1..5).map(|n| format!("{P}backlog {n}\n")).collect();
-    assert_eq!(drain.sink().text(), format!("[rest]og 0\n{rest}{P}later\n"));
+    assert_eq!(
+        drain.sink().text(),
+        format!("{{rest 0}}og 0\n{rest}{P}later\n")
+    );
 }
 
 #[test]
@@ -179,8 +185,9 @@ fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
             // The timer interrupts the first offer.
             if let Some(drain) = self.outer.take() {
                 self.ring.log(&of(Priority::Emergency), b"lockup");
-                assert_eq!(drain.slice(0, Priority::Emergency, Nanos(0)), Next::Busy);
-                assert_eq!(drain.slice(1, Priority::Normal, Nanos(0)), Next::Busy);
+                let busy = Next::Busy(Nanos::from_millis(10));
+                assert_eq!(drain.slice(0, Priority::Emergency, &At(0)), busy);
+                assert_eq!(drain.slice(1, Priority::Normal, &At(0)), busy);
             }
             self.line.offer(text, priority)
         }
@@ -196,7 +203,10 @@ fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
     ring.log(&META, b"some backlog");
     drain_all(&drain, Priority::Normal);
     let text = drain.sink().line.text();
-    assert_eq!(text, format!("{P}some [cut]\n{P}lockup\n[rest]backlog\n"));
+    assert_eq!(
+        text,
+        format!("{P}some \n{{cut 0}}\n{P}lockup\n{{rest 0}}backlog\n")
+    );
 }
 
 #[test]
@@ -210,16 +220,20 @@ fn back_pressure_makes_room_for_a_bounded_time() {
     let dropping = Drain::new(&ring, Line::new(0), Options::DEFAULT);
     let clock = Virtual::default();
     for n in 0..RECORDS {
-        assert_eq!(dropping.make_room(0, &clock), Nanos::ZERO);
-        assert!(fine.make_room(0, &clock) <= at_most);
+        assert_eq!(dropping.make_room(0, &clock, || ()), Nanos::ZERO);
+        assert!(fine.make_room(0, &clock, || ()) <= at_most);
         ring.format(&META, format_args!("{n}"));
     }
     drain_all(&fine, Priority::Normal);
     assert_eq!(fine.lost(), 0);
     assert_eq!(fine.sink().text().lines().count(), RECORDS);
     let before = clock.now();
-    assert_eq!(stuck.make_room(0, &clock), at_most);
-    assert_eq!(clock.now() - before, at_most);
+    let waited = stuck.make_room(0, &clock, || ());
+    assert!(
+        waited >= at_most && waited <= at_most + Nanos::from_micros(30),
+        "{waited}"
+    );
+    assert!(clock.now() - before <= at_most + Nanos::from_micros(90));
 }
 
 #[test]
@@ -310,11 +324,17 @@ fn an_emergencys_slice_says_that_somebody_has_to_come_back_for_the_backlog() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
     ring.log(&of(Priority::Emergency), b"lockup");
-    assert_eq!(drain.slice(0, Priority::Emergency, Nanos(0)), Next::Backlog);
+    assert_eq!(
+        drain.slice(0, Priority::Emergency, &At(0)),
+        Next::Backlog(Nanos(0))
+    );
     drain_all(&drain, Priority::Normal);
-    assert_eq!(drain.slice(0, Priority::Emergency, Nanos(0)), Next::Empty);
+    assert_eq!(drain.slice(0, Priority::Emergency, &At(0)), Next::Empty);
     ring.log(&META, b"backlog");
-    assert_eq!(drain.slice(0, Priority::Emergency, Nanos(0)), Next::Backlog);
+    assert_eq!(
+        drain.slice(0, Priority::Emergency, &At(0)),
+        Next::Backlog(Nanos(0))
+    );
     ring.log(&of(Priority::Emergency), b"lockup");
     drain_all(&drain, Priority::Emergency);
     assert_eq!(drain.sink().text(), format!("{P}lockup\n{P}lockup\n"));
@@ -327,6 +347,9 @@ fn a_slice_is_no_panic_and_sends_emergencies_if_it_says_so() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
     ring.log(&of(Priority::Emergency), b"lockup");
-    assert_eq!(drain.slice(0, Priority::Panic, Nanos(0)), Next::Backlog);
+    assert_eq!(
+        drain.slice(0, Priority::Panic, &At(0)),
+        Next::Backlog(Nanos(0))
+    );
     assert_eq!(drain.sink().text(), format!("{P}lockup\n"));
 }

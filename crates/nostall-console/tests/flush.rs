@@ -4,7 +4,7 @@ mod common;
 
 use std::cell::Cell;
 
-use common::{Line, META, P, Virtual, drain_all, of};
+use common::{At, Line, Looked, META, P, Virtual, drain_all, of};
 use nostall_console::{
     Drain, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, Watchdog, flush,
 };
@@ -16,10 +16,10 @@ use spin::Mutex;
 #[test]
 fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT.slice(1));
     ring.log(&META, b"one");
     ring.log(&META, b"two");
-    let _ = drain.slice(0, Priority::Normal, Nanos(0));
+    let _ = drain.slice(0, Priority::Normal, &At(0));
     ring.log(&of(Priority::Emergency), b"oops");
     ring.log(&of(Priority::Panic), b"panic\nCall Trace:");
     let clock = Virtual::default();
@@ -28,14 +28,14 @@ fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
     assert_eq!(
         drain.sink().text(),
         format!(
-            "{P}one\n[[cut]\n{P}panic\n{P}Call Trace:\n{P}oops\n[rest]{}two\n",
+            "{P}one\n[\n{{cut 0}}\n{P}panic\n{P}Call Trace:\n{P}oops\n{{rest 0}}{}two\n",
             &P[1..]
         )
     );
     // From now on it is a panic's.
     ring.log(&META, b"later");
-    assert_eq!(drain.slice(0, Priority::Normal, Nanos(0)), Next::Busy);
-    assert_eq!(drain.slice(0, Priority::Emergency, Nanos(0)), Next::Busy);
+    assert_eq!(drain.slice(0, Priority::Normal, &At(0)), Next::Over);
+    assert_eq!(drain.slice(0, Priority::Emergency, &At(0)), Next::Over);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_flush_ends_in_time_and_a_stuck_sink_holds_back_no_other() {
         Limits::DEFAULT.total(limit),
     );
     assert_eq!((flushed.complete, flushed.incomplete), (1, 2));
-    assert_eq!(clock.now(), limit);
+    assert!(clock.now() >= limit && clock.now() <= limit + Nanos::from_micros(300));
     assert_eq!(fine.sink().text(), format!("{P}panic\n{P}backlog\n"));
 }
 
@@ -109,7 +109,7 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
                     (_, true) => Nanos::from_millis(1),
                     (_, false) => Nanos::from_millis(100),
                 };
-                assert!(clock.now() - start <= waited + Nanos::from_micros(20));
+                assert!(clock.now() - start <= waited + Nanos::from_micros(60));
             };
             let outer = Drain::new(&ring, Panics::new(&handler), Options::DEFAULT);
             outer.sink().drain.set(Some(&outer));
@@ -117,7 +117,7 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
             ring.log(&META, b"two");
             if first_in_slice {
                 for _ in 0..4 {
-                    let _ = outer.slice(0, Priority::Normal, Nanos(0));
+                    let _ = outer.slice(0, Priority::Normal, &At(0));
                 }
             } else {
                 flush(&[&outer], 0, &clock, Limits::DEFAULT);
@@ -126,11 +126,14 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
             let start = format!("{P}one\n{P}two\n");
             assert_eq!(text[..30], start[..30]);
             let rest = &text[30..];
-            let head = format!("[cut]\n{P}in the drain\n");
+            let head = format!("\n{{again}}\n{P}in the drain\n");
             assert!(rest.starts_with(&head), "{text}");
-            // The cut line's rest; and then, since this owner lives on, what he was about
-            // to say.
-            assert!(text.contains("[rest]"), "{text}");
+            // The lines of that offer once more; and then, since this owner lives on, the
+            // bytes that it was about to send.
+            assert!(
+                rest[head.len()..].starts_with(&format!("{P}two\n")),
+                "{text}"
+            );
         }
     }
 }
@@ -178,7 +181,7 @@ fn a_clock_that_stands_still_stops_neither_a_flush_nor_who_waits_for_room() {
     for n in 0..4 {
         ring.format(&META, format_args!("{n}"));
     }
-    assert_eq!(stuck.make_room(0, &Still), at_most);
+    assert_eq!(stuck.make_room(0, &Still, || ()), at_most);
     let flushed = flush(&[&stuck], 0, &Still, Limits::DEFAULT.total(at_most));
     assert_eq!((flushed.complete, flushed.incomplete), (0, 1));
 }
@@ -231,7 +234,7 @@ fn a_flood_on_a_slow_line_holds_nobody_for_100_us_and_loses_nothing() {
         loop {
             let now = clock.now();
             watchdog.touch(now);
-            let next = drain.slice(0, Priority::Normal, now);
+            let next = drain.slice(0, Priority::Normal, &clock);
             let took = clock.now() - now;
             longest = longest.max(took);
             held = held + took;
@@ -270,22 +273,25 @@ fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
         ring.format(&META, format_args!("flood {n}"));
     }
     for _ in 0..10 {
-        if let Next::At(time) = drain.slice(0, Priority::Normal, clock.now()) {
+        if let Next::At(time) = drain.slice(0, Priority::Normal, &clock) {
             clock.sleep_until(time);
         }
     }
     ring.log(&of(Priority::Panic), b"panic");
     let limit = Nanos::from_millis(20);
     let start = clock.now();
-    flush(&[&drain], 0, &&clock, Limits::DEFAULT.total(limit));
+    flush(&[&drain], 0, &Looked(&clock), Limits::DEFAULT.total(limit));
     // The limit, the last offer, and the FIFO's end.
     assert!(clock.now() - start <= limit + Nanos::from_millis(4));
     assert!(drain.unread() > 0);
     let text = String::from_utf8(port.into_sink()).unwrap();
-    let (before, after) = text.split_once("[cut]\r\n").unwrap();
+    let (before, after) = text.split_once("\r\n{cut 0}\r\n").unwrap();
     assert!(before.len() <= 16 * 10);
-    assert!(after.starts_with(&format!("{P}panic\r\n[rest]")), "{text}");
-    let whole = format!("{before}{}", after.split_once("[rest]").unwrap().1);
+    assert!(
+        after.starts_with(&format!("{P}panic\r\n{{rest 0}}")),
+        "{text}"
+    );
+    let whole = format!("{before}{}", after.split_once("{rest 0}").unwrap().1);
     let wanted: String = (0..100).map(|n| format!("{P}flood {n}\r\n")).collect();
     assert!(wanted.starts_with(&whole), "{text}");
 }

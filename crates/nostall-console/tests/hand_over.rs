@@ -3,50 +3,28 @@
 
 mod common;
 
-use common::{Line, P, Virtual, of};
+use common::{At, Line, P, Virtual, of, rejoin};
 use nostall_console::{Drain, Limits, Next, Options, Priority, Ring, Slot, flush};
-use nostall_io::Nanos;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Act {
     /// A text of so many bytes, urgent or not.
     Log { len: usize, urgent: bool },
-    /// A slice, for which the sink takes so much an offer: nothing, or more than a mark,
-    /// of which a part could not be told from a text.
+    /// A slice, for which the sink takes so much an offer.
     Slice { load: usize, urgent: bool },
 }
+
+/// Longer than a sink that takes nothing is left alone.
+const PAUSE: u64 = 10_000_000;
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         (0..250_usize, proptest::bool::weighted(0.3))
             .prop_map(|(len, urgent)| Act::Log { len, urgent }),
-        (
-            prop_oneof![Just(0), 13..120_usize],
-            proptest::bool::weighted(0.3)
-        )
+        (0..120_usize, proptest::bool::weighted(0.3))
             .prop_map(|(load, urgent)| Act::Slice { load, urgent }),
     ]
-}
-
-/// The lines, in the order of their ends; those that were cut put together again.
-fn lines(text: &str) -> Vec<String> {
-    let mut cut: Vec<String> = Vec::new();
-    let mut lines = Vec::new();
-    for line in text.split_terminator('\n') {
-        let mut whole = match line.strip_prefix("[rest]") {
-            Some(rest) => cut.pop().expect("the rest of what?") + rest,
-            None => line.to_owned(),
-        };
-        if let Some(start) = whole.strip_suffix("[cut]") {
-            whole.truncate(start.len());
-            cut.push(whole);
-        } else {
-            lines.push(whole);
-        }
-    }
-    assert_eq!(cut, [""; 0], "{text}");
-    lines
 }
 
 proptest! {
@@ -56,7 +34,7 @@ proptest! {
         panics in any::<bool>(),
     ) {
         let ring = Ring::<[Slot; 256]>::new();
-        let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+        let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT.slice(300));
         let mut wanted = [Vec::new(), Vec::new()];
         for (n, act) in acts.iter().enumerate() {
             match *act {
@@ -71,7 +49,7 @@ proptest! {
                     *drain.sink().load.lock().unwrap() = load;
                     let priority = [Priority::Normal, Priority::Emergency][usize::from(urgent)];
                     let before = drain.bytes();
-                    let _ = drain.slice(0, priority, Nanos(0));
+                    let _ = drain.slice(0, priority, &At(n as u64 * PAUSE));
                     prop_assert!(drain.bytes() - before <= 1024 + 256);
                 }
             }
@@ -85,17 +63,18 @@ proptest! {
             let text = drain.sink().taken.lock().unwrap().clone();
             let after = str::from_utf8(&text[before..]).unwrap();
             let line = format!("{P}panic\n");
-            let after = after.strip_prefix("[cut]\n").unwrap_or(after);
+            let after = after.strip_prefix("\n{cut 0}\n").unwrap_or(after);
+            let after = after.strip_prefix("\n{cut 1}\n").unwrap_or(after);
             prop_assert!(after.starts_with(&line), "{}", after);
         } else {
             let mut slices = 0;
-            while drain.slice(0, Priority::Normal, Nanos(0)) != Next::Empty {
+            while drain.slice(0, Priority::Normal, &At(PAUSE * 100)) != Next::Empty {
                 slices += 1;
                 prop_assert!(slices < 10_000);
             }
         }
         let text = drain.sink().text();
-        let all = lines(&text);
+        let all = rejoin::lines(&text);
         let of_kind = |kind: &str| -> Vec<String> {
             let start = format!("{P}{kind}");
             all.iter().filter(|line| line.starts_with(&start)).cloned().collect()

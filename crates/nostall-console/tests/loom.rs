@@ -22,8 +22,14 @@ mod line;
 mod options;
 #[path = "../src/owner.rs"]
 mod owner;
+#[path = "../src/parts.rs"]
+mod parts;
+#[path = "../src/pause.rs"]
+mod pause;
 #[path = "../src/pieces.rs"]
 mod pieces;
+#[path = "../src/promise.rs"]
+mod promise;
 #[path = "../src/record.rs"]
 mod record;
 #[path = "../src/render.rs"]
@@ -36,8 +42,6 @@ mod sequence;
 mod sink;
 #[path = "../src/slot.rs"]
 mod slot;
-#[path = "../src/text.rs"]
-mod text;
 
 #[path = "../src/layout.rs"]
 mod real;
@@ -55,13 +59,17 @@ mod layout {
 }
 
 mod sync {
+    pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering, fence};
+
+    /// As long as a panic's pause between two looks: each is one poll.
+    pub(crate) const STILL: nostall_io::Nanos = nostall_io::Nanos::from_micros(10);
 }
 
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use level::{Level, Priority};
-pub use options::{Options, Pressure};
+pub use options::{Options, Pressure, Text};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Offered, Sink};
@@ -75,6 +83,8 @@ use loom::sync::Arc;
 use loom::thread;
 use nostall_io::{Clock, Nanos};
 use owner::{Owner, Way};
+use pause::Stopwatch;
+use promise::Promise;
 use ring::Head;
 use sync::{AtomicUsize, Ordering};
 
@@ -195,9 +205,6 @@ impl Clock for Still {
     fn now(&self) -> Nanos {
         Nanos::ZERO
     }
-    fn wait_until(&self, _: Nanos) {
-        thread::yield_now();
-    }
 }
 
 struct Owned {
@@ -246,7 +253,7 @@ fn a_sink_has_one_owner_and_a_panic_waits_for_him() {
         });
         let way = owned
             .owner
-            .enter_in_panic(2, &Still, LONG, LONG)
+            .enter_in_panic(2, &Still, &mut Stopwatch::start(&Still), LONG, LONG)
             .map(|(turn, way)| {
                 owned.touch();
                 drop(turn);
@@ -265,7 +272,10 @@ fn two_panics_take_turns() {
         let panic = |cpu| {
             let owned = owned.clone();
             move || {
-                let (turn, way) = owned.owner.enter_in_panic(cpu, &Still, LONG, LONG).unwrap();
+                let (turn, way) = owned
+                    .owner
+                    .enter_in_panic(cpu, &Still, &mut Stopwatch::start(&Still), LONG, LONG)
+                    .unwrap();
                 assert_eq!(way, Way::Free);
                 owned.touch();
                 assert!(turn.lasts());
@@ -287,7 +297,13 @@ fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
             move || {
                 let (turn, way) = owned
                     .owner
-                    .enter_in_panic(cpu, &Still, Nanos::ZERO, LONG)
+                    .enter_in_panic(
+                        cpu,
+                        &Still,
+                        &mut Stopwatch::start(&Still),
+                        Nanos::ZERO,
+                        LONG,
+                    )
                     .unwrap();
                 owned.touch();
                 drop(turn);
@@ -326,7 +342,13 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
             given_up: AtomicUsize::new(0),
             copy: slot(),
         }),
-        seized: AtomicUsize::new(0),
+        promise: Promise {
+            since: AtomicUsize::new(0),
+            wait: AtomicUsize::new(0),
+            keeper: AtomicUsize::new(0),
+            in_vain: AtomicUsize::new(0),
+        },
+        offering: AtomicUsize::new(0),
         pending: array::from_fn(|_| AtomicUsize::new(0)),
         lost: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
@@ -345,17 +367,52 @@ fn of_two_who_log_and_send_one_sends_all_or_is_told_to_come_back() {
         }
         let act = move |cpu: u16| {
             log(ring, b'a' + cpu as u8);
-            drain.slice(cpu, Priority::Normal, Nanos::ZERO)
+            drain.slice(cpu, Priority::Normal, &Still)
         };
         let other = thread::spawn(move || act(1));
         let mine = act(0);
         let others = other.join().unwrap();
-        if !matches!(mine, Next::At(_)) && !matches!(others, Next::At(_)) {
+        if mine.time().is_none() && others.time().is_none() {
             assert_eq!(drain.unread(), 0, "{mine:?} {others:?}");
         }
-        while drain.slice(0, Priority::Normal, Nanos::ZERO) != Next::Empty {}
+        while drain.slice(0, Priority::Normal, &Still) != Next::Empty {}
         let text = String::from_utf8(drain.sink.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.matches("aaaaaaaa").count(), 1, "{text}");
         assert_eq!(text.matches("bbbbbbbb").count(), 1, "{text}");
+    });
+}
+
+struct Shown(Nanos);
+
+impl Clock for Shown {
+    fn now(&self) -> Nanos {
+        self.0
+    }
+}
+
+#[test]
+fn of_three_who_log_each_that_leaves_something_unsent_comes_back() {
+    explore(1, || {
+        let ring: &'static Ring<[Slot; 4]> = Box::leak(Box::new(ring()));
+        let ring: &'static Ring = ring;
+        let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain(ring)));
+        for lane in &drain.lanes {
+            lane.next.store(5, Ordering::Relaxed);
+        }
+        // Not ready for 10 ns, as CPU 9 has promised to come back: it hangs.
+        drain.promise.keeper.store(10, Ordering::Relaxed);
+        drain.promise.wait.store(10, Ordering::Relaxed);
+        let act = move |cpu: u16| {
+            log(ring, b'a' + cpu as u8);
+            let clock = if cpu == 0 { Still.now() } else { Nanos(99) };
+            drain.slice(cpu, Priority::Normal, &Shown(clock)).time()
+        };
+        let others = [1, 2].map(|cpu| thread::spawn(move || act(cpu)));
+        let mine = act(0);
+        let [one, two] = others.map(|other| other.join().unwrap());
+        // If no timer is set, nothing is left.
+        if mine.or(one).or(two).is_none() {
+            assert_eq!(drain.unread(), 0);
+        }
     });
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::cell::Cell;
 
-use common::{Line, META, P, Virtual, drain_all, of};
+use common::{At, Line, META, P, Virtual, drain_all, of};
 use nostall_console::{
     Drain, Level, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush, image,
 };
@@ -19,17 +19,22 @@ fn a_sink_that_is_gone_or_never_ready_holds_up_nobody_and_is_asked_again_later()
     *gone.sink().ready_at.lock().unwrap() = None;
     for n in 0..RECORDS {
         ring.format(&META, format_args!("{n}"));
-        let again = gone.slice(0, Priority::Normal, Nanos(5));
+        let again = gone.slice(0, Priority::Normal, &At(5));
         assert_eq!(again, Next::At(Nanos(5) + Nanos::from_secs(1)));
         drain_all(&fine, Priority::Normal);
     }
     let all: String = (0..RECORDS).map(|n| format!("{P}{n}\n")).collect();
     assert_eq!(fine.sink().text(), all);
-    assert_eq!(gone.unread(), 8);
+    assert_eq!(gone.unread() as usize, RECORDS);
     // It returns: the newest are still there, and the others are told.
     *gone.sink().load.lock().unwrap() = 10;
     *gone.sink().ready_at.lock().unwrap() = Some(Nanos(0));
-    drain_all(&gone, Priority::Normal);
+    let second = Nanos::from_secs(1).0;
+    assert_eq!(*gone.sink().offers.lock().unwrap(), 1);
+    assert_eq!(
+        gone.slice(0, Priority::Normal, &At(5 + second)),
+        Next::Empty
+    );
     let lost = RECORDS - 8;
     let rest: String = (lost..RECORDS).map(|n| format!("{P}{n}\n")).collect();
     assert_eq!(gone.sink().text(), format!("[{lost} records lost]\n{rest}"));
@@ -39,11 +44,11 @@ fn a_sink_that_is_gone_or_never_ready_holds_up_nobody_and_is_asked_again_later()
 #[test]
 fn a_sink_that_says_it_is_ready_and_takes_nothing_is_not_asked_all_the_time() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT);
     ring.log(&META, b"text");
     for (ready_at, then) in [(0, 1_000_007), (7, 1_000_007), (8, 8), (u64::MAX, u64::MAX)] {
+        let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT);
         *drain.sink().ready_at.lock().unwrap() = Some(Nanos(ready_at));
-        let next = drain.slice(0, Priority::Normal, Nanos(7));
+        let next = drain.slice(0, Priority::Normal, &At(7));
         assert_eq!(next, Next::At(Nanos(then)));
     }
 }
@@ -61,12 +66,12 @@ fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
     }
     let ring = Ring::<[Slot; 64]>::new();
     let sink = Broken(Line::new(7), Cell::new(false));
-    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    let drain = Drain::new(&ring, sink, Options::DEFAULT.slice(1));
     ring.log(&META, b"one");
     ring.log(&META, b"two");
     let act = |act: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_ok();
     let slice = || {
-        let _ = drain.slice(0, Priority::Normal, Nanos(0));
+        let _ = drain.slice(0, Priority::Normal, &At(0));
     };
     assert!(act(&slice));
     drain.sink().1.set(true);
@@ -81,11 +86,11 @@ fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
     let flushed = flush(&[&drain], 2, &clock, Limits::DEFAULT);
     assert_eq!((flushed.complete, flushed.seized), (1, 0));
     assert!(clock.now() < Nanos::from_micros(100));
-    let (start, rest) = P.split_at(7);
+    let start = &P[..7];
     let text = drain.sink().0.text();
     assert_eq!(
         text,
-        format!("{start}[cut]\n{P}panic\n[rest]{rest}one\n{P}two\n")
+        format!("{start}\n{{again}}\n{P}panic\n{P}one\n{P}two\n")
     );
 }
 
@@ -100,6 +105,6 @@ fn what_a_sink_leaves_out_is_behind_its_place() {
     for _ in 0..9 {
         ring.log(&META, b"a trifle");
     }
-    assert_eq!(drain.slice(0, Priority::Normal, Nanos(0)), Next::Empty);
+    assert_eq!(drain.slice(0, Priority::Normal, &At(0)), Next::Empty);
     assert_eq!(image::decode(memory).unwrap().sent(), [0, 10, 0, 0]);
 }

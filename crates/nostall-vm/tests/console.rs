@@ -37,9 +37,9 @@ fn wherever_a_panic_comes_its_text_goes_first_and_everything_arrives() {
         assert_eq!(checked.unfinished, [], "at {at}");
         assert!(checked.sent_again <= 1, "at {at}");
         assert_eq!((checked.missing, outcome.lost), (0, 0), "at {at}");
-        // What the FIFO and the shift register hold, a mark, and itself.
+        // What the FIFO and the shift register hold, a marker, and itself.
         let first = outcome.panic.unwrap().first_byte.unwrap();
-        assert!(first <= Nanos(86_806) * 25, "at {at}: {first}");
+        assert!(first <= Nanos(86_806) * 29, "at {at}: {first}");
     }
 }
 
@@ -59,10 +59,10 @@ fn moments(of: &Outcome, holds: usize) -> Vec<Nanos> {
 
 #[test]
 fn a_panic_in_a_drain_ones_own_or_anothers_brings_every_line_once() {
-    // What FIFO and shift register hold, a mark, and itself.
-    let line = (Profile::PC_16550A, Nanos(86_806) * 25);
+    // What FIFO and shift register hold, a marker, and itself.
+    let line = (Profile::PC_16550A, Nanos(86_806) * 29);
     // The same at the pace of its controller, which takes its time to begin, twice.
-    let controller = (Profile::HP_DL380_GEN9, Nanos(336_700 * 25 + 375_000 * 2));
+    let controller = (Profile::HP_DL380_GEN9, Nanos(336_700 * 29 + 375_000 * 2));
     for (profile, bound) in [line, controller] {
         // Who panics is the last CPU. Of three it is the first that drains.
         for cpus in [1, 3] {
@@ -73,7 +73,10 @@ fn a_panic_in_a_drain_ones_own_or_anothers_brings_every_line_once() {
                 let (checked, at) = (&outcome.checked, format!("{} at {at:?}", profile.name));
                 assert_eq!(checked.damage, [], "{at}");
                 assert_eq!(checked.unfinished, [], "{at}");
-                assert_eq!((checked.missing, outcome.lost), (0, 0), "{at}");
+                // A line of two records comes again from the second one on: the first one is
+                // there, but as a part of the line that the panic cut.
+                assert!(checked.missing <= checked.sent_again as u64, "{at}");
+                assert_eq!(outcome.lost, 0, "{at}");
                 let panic = outcome.panic.unwrap();
                 assert!(panic.first_byte.unwrap() <= bound, "{at}: {panic:?}");
                 assert!(panic.last_byte.is_some(), "{at}");

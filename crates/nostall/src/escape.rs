@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Returns the text with escapes for control characters other than tab and line end
-/// (`\x1b`, `\u{9b}`), for invisible ones that change what is seen (`\u{202e}`), and for bytes
-/// that are no UTF-8 (`\x9b`).
+use nostall_console::Text;
+
+/// Returns the text with escapes for all characters that the console's drain escapes for a
+/// UTF-8 terminal (`\x1b`, `\u{9b}`, `\u{202e}`), and for bytes that are no UTF-8 (`\x9b`).
+/// Line feeds pass.
 pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes)
         && !text.contains(is_harmful)
@@ -51,18 +53,8 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters, and invisible ones that change the order or place of what follows.
 fn is_harmful(c: char) -> bool {
-    c.is_control() && c != '\n' && c != '\t'
-        || matches!(
-            c,
-            // Marks, overrides and isolates of direction; separators of lines.
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}'
-            // Without width: they hide in a word that looks like another.
-            | '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}'
-            // Annotations and tags.
-            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-        )
+    c != '\n' && !Text::Utf8.passes(c)
 }
 
 #[cfg(test)]
@@ -91,5 +83,10 @@ mod tests {
         }
         let json = escape_json("{\"\u{9b}\":\"\u{7f}ä\"}");
         assert_eq!(json, "{\"\\u009b\":\"\\u007fä\"}");
+        assert_eq!(escape("\u{2028}\u{61c}".as_bytes()), "\\u{2028}\\u{61c}");
+        let tag = escape_json("\"\u{e0041}\"");
+        assert_eq!(tag, "\"\\udb40\\udc41\"");
+        let read: String = serde_json::from_str(&tag).unwrap();
+        assert_eq!(read, "\u{e0041}");
     }
 }

@@ -1,6 +1,8 @@
 //! What the tests share.
 #![allow(dead_code)]
 
+pub mod rejoin;
+
 use std::cell::Cell;
 use std::sync::Mutex;
 
@@ -61,23 +63,51 @@ impl Line {
 pub fn drain_all(drain: &Drain<'_, impl Sink>, priority: Priority) {
     let mut slices = 0;
     while !matches!(
-        drain.slice(0, priority, Nanos(0)),
-        Next::Empty | Next::Backlog
+        drain.slice(0, priority, &At(0)),
+        Next::Empty | Next::Backlog(_)
     ) {
         slices += 1;
         assert!(slices < 100_000);
     }
 }
 
-/// Virtual time.
+/// A clock that shows this time.
+pub struct At(pub u64);
+
+impl Clock for At {
+    fn now(&self) -> Nanos {
+        Nanos(self.0)
+    }
+}
+
+/// What a look at a virtual clock takes.
+const LOOK: Nanos = Nanos(if cfg!(miri) { 10_000 } else { 500 });
+
+/// Virtual time, which goes on while it is looked at.
 #[derive(Default)]
 pub struct Virtual(pub Cell<u64>);
 
+impl Virtual {
+    pub fn set(&self, time: Nanos) {
+        self.0.set(time.0);
+    }
+}
+
 impl Clock for Virtual {
     fn now(&self) -> Nanos {
-        Nanos(self.0.get())
+        let now = Nanos(self.0.get());
+        self.0.set((now + LOOK).0);
+        now
     }
-    fn wait_until(&self, deadline: Nanos) {
-        self.0.set(self.0.get().max(deadline.0));
+}
+
+/// A virtual clock that goes on while a panic looks at it.
+pub struct Looked<C>(pub C);
+
+impl<C: Clock> Clock for Looked<C> {
+    fn now(&self) -> Nanos {
+        let now = self.0.now();
+        self.0.wait_until(now + LOOK);
+        now
     }
 }

@@ -27,8 +27,14 @@ mod line;
 mod options;
 #[path = "../../src/owner.rs"]
 mod owner;
+#[path = "../../src/parts.rs"]
+mod parts;
+#[path = "../../src/pause.rs"]
+mod pause;
 #[path = "../../src/pieces.rs"]
 mod pieces;
+#[path = "../../src/promise.rs"]
+mod promise;
 #[path = "../../src/record.rs"]
 mod record;
 #[path = "../../src/render.rs"]
@@ -45,9 +51,9 @@ mod slot;
 mod storage;
 #[path = "../../src/tail.rs"]
 mod tail;
-#[path = "../../src/text.rs"]
-mod text;
 
+#[path = "../common/rejoin.rs"]
+mod rejoin;
 mod sync;
 
 mod interrupted;
@@ -58,7 +64,7 @@ pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use flush::{Flushed, Limits, flush};
 pub use level::{Level, Priority};
-pub use options::{Options, Pressure};
+pub use options::{Options, Pressure, Text};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Offered, Sink};
@@ -132,15 +138,64 @@ impl Memory {
     }
 }
 
-/// Virtual time, at which something may happen.
+/// A clock that shows this time.
+struct At(u64);
+
+impl Clock for At {
+    fn now(&self) -> Nanos {
+        Nanos(self.0)
+    }
+}
+
+/// Virtual time, which goes on by a microsecond at each look.
 #[derive(Default)]
 struct Virtual(Cell<u64>);
 
 impl Clock for Virtual {
     fn now(&self) -> Nanos {
-        Nanos(self.0.get())
+        let now = self.0.get();
+        self.0.set(now + 1_000);
+        Nanos(now)
     }
-    fn wait_until(&self, deadline: Nanos) {
-        self.0.set(self.0.get().max(deadline.0));
+}
+
+/// That `sent` is these lines, the ones of `first` before the others, and no other; once
+/// each, unless an owner died in an offer: then some may come twice, and a line's beginning
+/// before it.
+fn assert_has(sent: &str, first: &[&str], then: &[&str]) {
+    use rejoin::Joined;
+    let joined = rejoin::rejoin(sent);
+    let again = joined.iter().filter(|it| **it == Joined::Again).count();
+    let mut seen = Vec::new();
+    for it in &joined {
+        match it {
+            Joined::Line(line) => {
+                let is_new = !seen.contains(&line.as_str());
+                assert!(is_new || again > 0, "twice: {sent}");
+                if is_new {
+                    seen.push(line);
+                }
+            }
+            Joined::Fragment(text) => {
+                let mut lines = first.iter().chain(then);
+                let is_start = lines.any(|line| line.starts_with(text));
+                assert!(again > 0 && is_start, "{text}: {sent}");
+            }
+            Joined::Again => {}
+        }
     }
+    let of = |lines: &[&str]| -> Vec<&str> {
+        let seen = seen.iter().copied();
+        seen.filter(|line| lines.contains(line)).collect()
+    };
+    assert_eq!(of(first), first, "{sent}");
+    assert_eq!(of(then), then, "{sent}");
+    assert_eq!(seen.len(), first.len() + then.len(), "garbled: {sent}");
+}
+
+/// Bytes of lines, without their ends, and what markers and repeated beginnings may add.
+fn bytes(lines: &[&str], deaths: usize) -> usize {
+    let longest = lines.iter().map(|line| line.len()).max().unwrap_or(0);
+    let all: usize = lines.iter().map(|line| line.len() + 1).sum();
+    all + deaths * (longest + "\n{again}\n".len())
 }

@@ -2,7 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 
+pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::Ordering;
+
+use nostall_io::Nanos;
+
+pub(crate) const STILL: Nanos = Nanos::from_micros(1);
 
 thread_local! {
     /// Operations until death.

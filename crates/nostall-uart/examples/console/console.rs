@@ -8,7 +8,7 @@
 use core::fmt::Arguments;
 
 use nostall_console::{
-    Drain, Level, Limits, Meta, Next, Offered, Options, Priority, Ring, Sink, Slot, flush,
+    Drain, Level, Limits, Meta, Offered, Options, Priority, Ring, Sink, Slot, flush,
 };
 use nostall_io::{Clock as _, Nanos};
 use nostall_uart::{Console, LineSettings, OpenError};
@@ -68,15 +68,11 @@ pub fn print(text: Arguments<'_>) {
     poll();
 }
 
-/// Gives the port as much as it takes now, and returns when it takes more. Call it then, in
-/// the timer interrupt or in the idle loop. `None`: there is nothing left to send, or the
-/// caller has interrupted the one that sends.
+/// Gives the port as much as it takes now, and returns when to call this again: in the timer
+/// interrupt or in the idle loop. `None` means that nothing is left to send.
 pub fn poll() -> Option<Nanos> {
     let (drain, clock) = CONSOLE.get()?;
-    match drain.slice(CPU, Priority::Normal, clock.now()) {
-        Next::At(time) => Some(time),
-        _ => None,
-    }
+    drain.slice(CPU, Priority::Normal, clock).time()
 }
 
 /// Prints a panic's line and waits, for 10 s at most, until everything is sent.

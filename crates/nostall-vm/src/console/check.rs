@@ -9,6 +9,9 @@ use nostall_io::Nanos;
 use super::bus::Wire;
 use super::cut::{self, Cut};
 
+/// Bytes of `[    0.000001] `.
+const PREFIX: usize = 15;
+
 /// Faults are told up to so many.
 const TOLD: usize = 10;
 
@@ -80,8 +83,8 @@ pub struct Checked {
     pub cut: usize,
     /// Lines of which only the beginning arrived; `None` if none begins so.
     pub unfinished: Vec<Option<String>>,
-    /// Times that the end of what had arrived came once more, or a line's beginning: who
-    /// sent it was stopped in mid-FIFO, and nobody can know how far he was.
+    /// Times that lines came again: their owner was stopped in an offer, and it is not
+    /// known how much of that was out.
     pub sent_again: usize,
     /// What is not as it should be, the first few.
     pub damage: Vec<Damage>,
@@ -115,56 +118,52 @@ impl std::fmt::Display for Damage {
 pub(super) fn check(logged: &Logged, wire: &Wire) -> Checked {
     let mut known = Known::new(&logged.lines);
     let mut checked = Checked::default();
-    let mut cut = Vec::new();
-    let mut before = Vec::new();
+    let mut lines = Vec::new();
     let mut from = 0;
-    let ends = wire.bytes.iter().enumerate();
-    for (end, _) in ends.filter(|(_, byte)| **byte == b'\n') {
-        let line = &wire.bytes[from..end];
+    for (end, _) in wire.bytes.iter().enumerate().filter(|(_, b)| **b == b'\n') {
+        lines.push((strip_cr(&wire.bytes[from..end]), end));
         from = end + 1;
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if let Some(lost) = records_lost(line) {
-            checked.told += lost;
-            continue;
-        }
-        let mut line = line.to_vec();
-        if let Some(rest) = line.strip_prefix(b"[rest]") {
-            match known.resume(&mut cut, rest) {
-                Some(Resumed::Line { whole, again }) => {
-                    checked.sent_again += usize::from(again);
-                    line = whole;
-                }
-                Some(Resumed::HadArrived) => {
-                    checked.sent_again += 1;
-                    continue;
-                }
-                None => {}
+    }
+    let mut cut = Cut::default();
+    let mut fragments = Vec::new();
+    let mut lines = lines.into_iter().peekable();
+    while let Some((line, end)) = lines.next() {
+        let next = lines.peek().map_or(&b""[..], |(line, _)| line);
+        if let Some(lane) = cut::lane(next, b"{cut ") {
+            lines.next();
+            checked.cut += 1;
+            // A mark that was cut itself comes again.
+            if !cut::is_begun(line) {
+                let whole = cut.whole(line);
+                fragments.push(mem::replace(&mut cut.begun[lane], whole));
             }
-        }
-        match line.strip_suffix(b"[cut]") {
-            Some(begun) if !known.has(&line) => {
-                checked.cut += 1;
-                cut.push(Cut {
-                    before: mem::take(&mut before),
-                    begun: begun.strip_suffix(b"\r").unwrap_or(begun).to_vec(),
-                });
+        } else if line == cut::AGAIN || next == cut::AGAIN {
+            if line != cut::AGAIN {
+                lines.next();
+                if !cut::is_begun(line) {
+                    fragments.push(cut.whole(line));
+                }
             }
-            _ => {
-                known.arrive(&line, wire.times[end], &mut checked);
-                before = line;
+            fragments.extend(cut.begun.iter_mut().map(mem::take));
+            checked.sent_again += 1;
+            known.may_come_again(end);
+        } else {
+            let line = cut.whole(line);
+            match records_lost(&line) {
+                Some(lost) => checked.told += lost,
+                None => known.arrive(&line, end, wire.times[end], &mut checked),
             }
         }
     }
-    let rest = &wire.bytes[from..];
-    if !rest.is_empty() {
-        cut.push(Cut {
-            before,
-            begun: rest.to_vec(),
-        });
+    let rest = strip_cr(&wire.bytes[from..]);
+    if !cut::is_begun(rest) {
+        fragments.push(cut.whole(rest));
     }
-    for Cut { begun, .. } in cut {
+    fragments.extend(cut.begun);
+    for begun in fragments.into_iter().filter(|begun| !begun.is_empty()) {
+        let is_here = checked.sent_again > 0 && known.begins(&begun, true).is_some();
         match known.begins(&begun, false) {
-            None if known.begins(&begun, true).is_some() => checked.sent_again += 1,
+            None if is_here => {}
             line => checked.unfinished.push(line),
         }
     }
@@ -173,6 +172,10 @@ pub(super) fn check(logged: &Logged, wire: &Wire) -> Checked {
         .map(|(arrived, line)| line.records.len().saturating_sub(*arrived) as u64)
         .sum();
     checked
+}
+
+fn strip_cr(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// `[12 records lost]`, `[1 record lost]`.
@@ -185,14 +188,6 @@ fn records_lost(line: &[u8]) -> Option<u64> {
     str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// What the rest of a line made.
-enum Resumed {
-    /// Some of it may have come again.
-    Line { whole: Vec<u8>, again: bool },
-    /// Nothing: the end of a line that had arrived whole came again.
-    HadArrived,
-}
-
 /// The lines that were logged, by how they look.
 struct Known<'l> {
     lines: &'l [Line],
@@ -202,6 +197,10 @@ struct Known<'l> {
     arrived: Vec<usize>,
     /// The newest line of normal priority that has.
     newest: usize,
+    /// Lines as they arrived, and where they ended: those near the end.
+    recent: VecDeque<(Vec<u8>, usize)>,
+    /// Lines that may come again.
+    again: Vec<Vec<u8>>,
 }
 
 impl<'l> Known<'l> {
@@ -222,39 +221,20 @@ impl<'l> Known<'l> {
             by_text,
             arrived: vec![0; lines.len()],
             newest: 0,
+            recent: VecDeque::new(),
+            again: Vec::new(),
         }
     }
 
-    fn has(&self, line: &[u8]) -> bool {
-        self.by_text.contains_key(line)
-    }
-
-    /// The newest line of those that were cut that goes on with `rest`. It may be cut once
-    /// more.
-    fn resume(&self, cut: &mut Vec<Cut>, rest: &[u8]) -> Option<Resumed> {
-        for again in 0..=cut::FIFO {
-            let found = cut.iter().enumerate().rev().find_map(|(at, cut)| {
-                let (whole, had_arrived) = cut.resume(rest, again)?;
-                let is_known = self.has(&whole) || again == 0 && whole.ends_with(b"[cut]");
-                is_known.then_some((at, whole, had_arrived))
-            });
-            if let Some((at, whole, had_arrived)) = found {
-                cut.remove(at);
-                return Some(match had_arrived {
-                    true => Resumed::HadArrived,
-                    false => Resumed::Line {
-                        whole,
-                        again: again > 0,
-                    },
-                });
-            }
-        }
-        None
+    /// An owner was stopped in an offer, near byte `end`: lines of that offer come again.
+    fn may_come_again(&mut self, end: usize) {
+        let recent = self.recent.drain(..);
+        let near = recent.filter(|(_, ended)| ended + cut::OFFER >= end);
+        self.again.extend(near.map(|(line, _)| line));
     }
 
     /// A line that begins so, of those that have arrived or those that have not.
     fn begins(&self, begun: &[u8], arrived: bool) -> Option<String> {
-        let begun = begun.strip_suffix(b"\r").unwrap_or(begun);
         let mut lines = self.by_text.iter();
         // One that has arrived whole has not left its last records alone to come.
         let to_come = |&(n, _): &(usize, usize)| self.arrived[n] == 0;
@@ -264,7 +244,18 @@ impl<'l> Known<'l> {
         Some(String::from_utf8_lossy(line).into_owned())
     }
 
-    fn arrive(&mut self, line: &[u8], at: Nanos, checked: &mut Checked) {
+    fn arrive(&mut self, line: &[u8], end: usize, at: Nanos, checked: &mut Checked) {
+        // Of a line of several records the last ones may come again alone.
+        let (time, text) = line.split_at(line.len().min(PREFIX));
+        let comes_again = |whole: &Vec<u8>| whole.starts_with(time) && whole.ends_with(text);
+        if let Some(again) = self.again.iter().position(comes_again) {
+            self.again.swap_remove(again);
+            return;
+        }
+        self.recent.push_back((line.to_vec(), end));
+        if self.recent.len() > cut::OFFER {
+            self.recent.pop_front();
+        }
         let told = String::from_utf8_lossy(line);
         let mut damage = |damage: fn(String) -> Damage| {
             if checked.damage.len() < TOLD {
@@ -362,44 +353,45 @@ mod tests {
 
     #[test]
     fn a_line_that_is_cut_and_goes_on_is_whole() {
-        let one = [&ONE[..9], "[cut]"].concat();
-        let checked = checked(&[&one, URGENT, "[rest]0001] one", TWO, THREE, &long()]);
-        assert_eq!(checked.damage, []);
-        assert_eq!((checked.arrived, checked.cut), (5, 1));
+        for at in 1..=ONE.len() {
+            let (begun, rest) = ONE.split_at(at);
+            let rest = ["{rest 0}", rest].concat();
+            let lines = [begun, "{cut 0}", URGENT, &rest, TWO, THREE, &long()];
+            let checked = checked(&lines);
+            assert_eq!(checked.damage, []);
+            assert_eq!(checked.unfinished, []);
+            assert_eq!((checked.arrived, checked.cut), (5, 1));
+        }
+        // The mark may be cut, too.
+        let lines = [
+            &ONE[..9],
+            "{cut 0}",
+            "{res",
+            "{cut 0}",
+            URGENT,
+            "{rest 0}0001] one",
+        ];
+        let checked = checked(&[&lines[..], &[TWO, THREE, &long()]].concat());
+        assert_eq!((checked.damage, checked.unfinished), (vec![], vec![]));
     }
 
     #[test]
-    fn a_fifo_full_may_come_again_where_a_line_was_cut() {
-        let (begun, rest) = ONE.split_at(9);
-        let cut = |begun: &str| format!("{begun}[cut]");
-        // Three bytes that nobody knew to be out; the last of them of the next line.
-        let again = |begun: &str, rest: &str| {
-            checked(&[
-                &cut(begun),
-                URGENT,
-                &format!("[rest]{rest}"),
-                TWO,
-                THREE,
-                &long(),
-            ])
-        };
-        let checked_again = again(&ONE[..12], rest);
-        assert_eq!(
-            (checked_again.damage.len(), checked_again.sent_again),
-            (0, 1)
-        );
-        assert_eq!((checked_again.arrived, checked_again.missing), (5, 0));
-        // Not so many, and not others.
-        assert_eq!(again(&ONE[..17], ONE).damage.len(), 1);
-        assert_eq!(again(&[begun, "xy"].concat(), rest).damage.len(), 1);
-        for next in [0, 1, 5] {
-            let next = cut(&TWO[..next]);
-            let lines = [ONE, &next, URGENT, "[rest]one", TWO, THREE, &long()];
-            let checked_again = checked(&lines);
-            assert_eq!(checked_again.damage, [], "{next}");
-            assert_eq!(checked_again.unfinished, [], "{next}");
-            assert_eq!((checked_again.arrived, checked_again.sent_again), (5, 1));
+    fn lines_come_again_where_an_owner_was_stopped() {
+        let long = long();
+        for next in [0, 1, 5, 9] {
+            let lines = [ONE, TWO, &THREE[..next], "{again}", URGENT];
+            let whole = checked(&[&lines[..], &[TWO, THREE, &long]].concat());
+            assert_eq!(
+                (&whole.damage[..], &whole.unfinished[..]),
+                (&[][..], &[][..])
+            );
+            assert_eq!((whole.arrived, whole.sent_again), (5, 1));
+            // Those of that offer alone, and once.
+            let twice = checked(&[&lines[..], &[TWO, TWO, THREE, &long]].concat());
+            assert_eq!(twice.damage, [Damage::Twice(TWO.into())]);
         }
+        let far = [ONE, &long, &long, &long, "", "{again}", ONE];
+        assert!(checked(&far).damage.contains(&Damage::Twice(ONE.into())));
     }
 
     #[test]
@@ -427,7 +419,7 @@ mod tests {
         assert_eq!(damage(&[TWO, ONE]), [Damage::OutOfOrder(ONE.into())]);
         let garbled = "[    0.000001] o[    0.000002] two";
         assert_eq!(damage(&[garbled]), [Damage::Garbled(garbled.into())]);
-        assert_eq!(damage(&["[rest]x"]), [Damage::Garbled("[rest]x".into())]);
+        assert_eq!(damage(&["{rest 0}x"]), [Damage::Garbled("x".into())]);
     }
 
     /// Whether this is all that should have arrived, and nothing else.
@@ -491,15 +483,12 @@ mod tests {
 
     #[test]
     fn a_line_that_does_not_go_on_is_unfinished() {
-        let begun = "[    0.000001] o[cut]";
-        let checked_begun = checked(&[begun]);
+        let begun = "[    0.000001] o";
+        let checked_begun = checked(&[begun, "{cut 0}"]);
         assert_eq!(checked_begun.unfinished, [Some(ONE.into())]);
         assert_eq!(checked_begun.sent_again, 0);
-        let again = checked(&[begun, ONE]);
+        let again = checked(&[begun, "{again}", ONE]);
         assert_eq!((again.unfinished.len(), again.sent_again), (0, 1));
-        assert_eq!(checked(&["o[cut]"]).unfinished, [None]);
-        // As its last record alone would begin, too.
-        let again = checked(&[&long(), "[    0.000004] xx[cut]"]);
-        assert_eq!((again.unfinished, again.sent_again), (vec![], 1));
+        assert_eq!(checked(&["o", "{cut 0}"]).unfinished, [None]);
     }
 }

@@ -1,34 +1,42 @@
-//! A line that was cut by one that is more urgent, and its rest.
-//!
-//! Who is stopped in the middle of a FIFO-full has not noted how many of its bytes are
-//! out. Whoever goes on sends all of them, so that some come again.
+//! Markers of lines that were cut by more urgent ones; the book has their grammar.
 
-/// Bytes that may come again: a FIFO-full.
-pub(super) const FIFO: usize = 16;
+use std::mem;
 
-/// Where a line was cut.
+/// Before lines that come again.
+pub(super) const AGAIN: &[u8] = b"{again}";
+
+/// Bytes on the wire that may come again: those of an offer, and a CR for each LF.
+pub(super) const OFFER: usize = 256 + 16;
+
+/// What has come of the lines that are cut, by the number in their marks.
+#[derive(Default)]
 pub(super) struct Cut {
-    /// The line before.
-    pub(super) before: Vec<u8>,
-    /// As far as it had come.
-    pub(super) begun: Vec<u8>,
+    pub(super) begun: [Vec<u8>; 3],
 }
 
 impl Cut {
-    /// The line that goes on with `rest`, if what had arrived goes back by so many bytes
-    /// first, which come again; and whether all of it had arrived.
-    pub(super) fn resume(&self, rest: &[u8], again: usize) -> Option<(Vec<u8>, bool)> {
-        let arrived = [&self.before, &b"\n"[..], &self.begun].concat();
-        let (kept, repeated) = arrived.split_at_checked(arrived.len().checked_sub(again)?)?;
-        let mut comes = rest.iter().chain(b"\n");
-        if !repeated
-            .iter()
-            .all(|byte| comes.next().is_none_or(|comes| comes == byte))
-        {
-            return None;
+    /// A line, with what came of it before it was cut.
+    pub(super) fn whole(&mut self, line: &[u8]) -> Vec<u8> {
+        match lane(line, b"{rest ") {
+            Some(lane) => {
+                let mut whole = mem::take(&mut self.begun[lane]);
+                whole.extend_from_slice(&line[b"{rest 0}".len()..]);
+                whole
+            }
+            None => line.to_vec(),
         }
-        let from = kept.iter().rposition(|&byte| byte == b'\n');
-        let begun = &kept[from.map_or(0, |at| at + 1)..];
-        Some(([begun, rest].concat(), repeated.contains(&b'\n')))
     }
+}
+
+/// The number in a marker that starts so.
+pub(super) fn lane(line: &[u8], start: &[u8]) -> Option<usize> {
+    match line.strip_prefix(start)? {
+        [digit @ b'0'..=b'2', b'}', ..] => Some(usize::from(digit - b'0')),
+        _ => None,
+    }
+}
+
+/// A marker of which not all was sent: no other line begins with a brace.
+pub(super) fn is_begun(line: &[u8]) -> bool {
+    line.first() == Some(&b'{') && line != AGAIN && !line.contains(&b'}')
 }

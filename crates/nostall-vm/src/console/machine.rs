@@ -19,6 +19,9 @@ const STACK: usize = 256 << 10;
 /// Of the timer tick: Linux's, as distributions build it.
 pub(super) const TICK: Nanos = Nanos(4_000_000);
 
+/// What a panic's look at the clock takes.
+const CLOCK_READ: Nanos = Nanos(500);
+
 /// Nobody waits for this.
 const NEVER: u64 = u64::MAX;
 
@@ -32,6 +35,8 @@ pub(super) struct Machine {
     current: AtomicUsize,
     /// When what cannot be masked comes.
     nmi: AtomicU64,
+    /// A panic has stopped all CPUs but its own.
+    is_panic: AtomicBool,
     cpus: Box<[State]>,
 }
 
@@ -83,6 +88,7 @@ impl Machine {
             horizon: AtomicU64::new(NEVER),
             current: AtomicUsize::new(0),
             nmi: AtomicU64::new(NEVER),
+            is_panic: AtomicBool::new(false),
             cpus: (0..cpus).map(|_| State::new()).collect(),
         }
     }
@@ -291,7 +297,12 @@ impl<P: Program> ModelCpu<'_, P> {
 
 impl<P: Program> Clock for ModelCpu<'_, P> {
     fn now(&self) -> Nanos {
-        self.machine.now()
+        let now = self.machine.now();
+        if self.machine.is_panic.load(Relaxed) {
+            // A panic waits while it looks at the clock.
+            self.machine.wait_until(now + CLOCK_READ);
+        }
+        now
     }
 
     fn wait_until(&self, deadline: Nanos) {
@@ -364,6 +375,7 @@ impl<P: Program> Cpu for ModelCpu<'_, P> {
             cpu.wakes_at.store(NEVER, Relaxed);
         }
         self.machine.horizon.store(NEVER, Relaxed);
+        self.machine.is_panic.store(true, Relaxed);
     }
 
     fn stored(&self) {

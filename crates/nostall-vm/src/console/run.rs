@@ -231,7 +231,88 @@ impl<P: Path> Program for Flooded<'_, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nostall_console::{Level, Meta, Priority};
     use nostall_devices::uart::{Controller, Line};
+    use nostall_io::Processor;
+    use nostall_work::console::Context;
+    use std::cell::Cell;
+
+    /// CPU 0 logs, promises to come back, and hangs with interrupts masked. CPU 1 logs an
+    /// emergency after that, and nothing more.
+    struct Hung<'a, P> {
+        path: &'a P,
+        is_over: Cell<bool>,
+    }
+
+    const HANGS: Nanos = Nanos::from_secs(1);
+    const LOGGED: Nanos = Nanos::from_micros(1_500);
+
+    impl<P: Path> Program for Hung<'_, P> {
+        fn run(&self, cpu: &ModelCpu<'_, Self>) {
+            let meta = |priority| Meta {
+                time: cpu.now(),
+                cpu: cpu.id() as u16,
+                level: Level::Info,
+                priority,
+                target: "",
+            };
+            if cpu.id() == 0 {
+                for _ in 0..4 {
+                    let meta = meta(Priority::Normal);
+                    self.path.log(cpu, Context::Task, &meta, b"backlog");
+                }
+                cpu.without_interrupts(|| cpu.wait_until(HANGS));
+            } else {
+                cpu.sleep_until(LOGGED);
+                let meta = meta(Priority::Emergency);
+                self.path.log(cpu, Context::Interrupt, &meta, b"urgent");
+                cpu.sleep_until(HANGS / 2);
+                self.is_over.set(true);
+            }
+        }
+
+        fn tick(&self, _: &ModelCpu<'_, Self>, _: u64) {}
+
+        fn timer(&self, cpu: &ModelCpu<'_, Self>) {
+            self.path.timer(cpu);
+        }
+
+        fn panic(&self, _: &ModelCpu<'_, Self>) {}
+
+        fn is_over(&self) -> bool {
+            self.is_over.get()
+        }
+
+        fn stored(&self) {}
+
+        fn held(&self, _: usize, _: Hold) {}
+    }
+
+    #[test]
+    fn an_emergency_is_sent_although_the_cpu_that_has_the_timer_hangs() {
+        let machine = Machine::new(2);
+        let bus = Bus::new(&machine, Profile::PC_16550A);
+        let settings = Settings {
+            model: Some(Model::Uart16550A),
+            ..Settings::from(LineSettings::baud(115_200))
+        };
+        let console = Console::open(&bus, &machine, settings).unwrap();
+        let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
+        machine.wait_until(START);
+        let path = Bounded::new(&ring, Serial::new(console));
+        let program = Hung {
+            path: &path,
+            is_over: Cell::new(false),
+        };
+        machine.run(&program, None).unwrap();
+        assert!(path.is_idle());
+        let wire = bus.into_wire();
+        let text = String::from_utf8(wire.bytes).unwrap();
+        let end = text.find("urgent\r\n").expect(&text);
+        // The FIFO before, the time that CPU 0 has to come back, and two FIFOs.
+        let bound = LOGGED + Nanos::from_millis(10) + Nanos(86_806) * (3 * 17);
+        assert!(wire.times[end] <= bound, "{}", wire.times[end]);
+    }
 
     #[test]
     fn looks_that_are_taken_together_change_nothing() {

@@ -10,13 +10,12 @@ use super::{Context, Cpu, Hold, Path, Role, Serial};
 /// After a slice, which is to be as short; a host may have taken the CPU away meanwhile.
 const LONGEST_PAUSE: Nanos = Nanos::from_micros(100);
 
-/// A log ring that is drained in slices, by whoever logs or has a timer when the port
-/// takes more.
+/// A log ring that is drained in slices: by each CPU that logs, and by its timer.
 #[derive(Debug)]
 pub struct Bounded<'r, R, C> {
     drain: Drain<'r, Serial<R, C>>,
-    /// When the port takes more. Whoever set it has a timer for it.
-    ready_at: AtomicU64,
+    /// No CPU sends before this time: the one that has just done so is free until then.
+    rests_until: AtomicU64,
 }
 
 impl<'r, R, C> Bounded<'r, R, C>
@@ -28,39 +27,29 @@ where
     pub const fn new(ring: &'r Ring, serial: Serial<R, C>) -> Self {
         Self {
             drain: Drain::new(ring, serial, Options::DEFAULT.place(0)),
-            ready_at: AtomicU64::new(0),
+            rests_until: AtomicU64::new(0),
         }
     }
 
-    /// Gives the port what it takes, if it should take something now.
+    /// Gives the port what it takes now, and sets this CPU's timer for the rest.
     fn slice(&self, cpu: &impl Cpu, context: Context) -> Role {
-        let from = cpu.now();
-        if from < Nanos(self.ready_at.load(Ordering::Relaxed)) {
-            // Somebody comes back then.
-            return Role::Left;
-        }
         let priority = match context {
             Context::Task => Priority::Normal,
             Context::Interrupt | Context::Panic => Priority::Emergency,
         };
-        self.slice_at(cpu, context, priority, from)
-    }
-
-    fn slice_at(&self, cpu: &impl Cpu, context: Context, priority: Priority, from: Nanos) -> Role {
-        let sent = self.drain.bytes();
-        let next = self.drain.slice(cpu.id() as u16, priority, from);
+        let from = cpu.now();
+        let (sent, offers) = (self.drain.bytes(), self.drain.sink().offers());
+        let next = self.drain.slice(cpu.id() as u16, priority, cpu);
         let until = cpu.now();
-        // For as long the CPU is others', even if the port takes more at once: slices that
-        // follow one another are one to whoever waits for the CPU.
-        let pause = (until - from).min(LONGEST_PAUSE);
-        match next {
-            Next::At(at) => self.come_back(cpu, at.max(until + pause)),
-            Next::Busy => return Role::Left,
-            // Others may have left it to us, and nobody may ever log again.
-            Next::Backlog => self.come_back(cpu, until + pause),
-            Next::Empty => {}
+        if let Some(time) = next.time() {
+            // For as long as the slice took, the CPU is free, even if the port takes more at
+            // once: slices in a row would hold it as one.
+            let pause = (until - from).min(LONGEST_PAUSE);
+            self.rests_until.store((until + pause).0, Ordering::Relaxed);
+            cpu.call_at(time.max(until + pause));
         }
-        if until > from {
+        let has_looked = self.drain.sink().offers() != offers;
+        if has_looked && until > from && !matches!(next, Next::Busy(_)) {
             cpu.held(Hold {
                 context,
                 from,
@@ -74,12 +63,6 @@ where
             Role::Left
         }
     }
-
-    /// This CPU's timer sees to what is left.
-    fn come_back(&self, cpu: &impl Cpu, at: Nanos) {
-        self.ready_at.store(at.0, Ordering::Relaxed);
-        cpu.call_at(at);
-    }
 }
 
 impl<R, C> Path for Bounded<'_, R, C>
@@ -90,15 +73,21 @@ where
     fn log(&self, cpu: &impl Cpu, context: Context, meta: &Meta<'_>, text: &[u8]) -> Role {
         self.drain.ring().log(meta, text);
         cpu.stored();
-        cpu.without_interrupts(|| self.slice(cpu, context))
+        cpu.without_interrupts(|| {
+            let rests_until = Nanos(self.rests_until.load(Ordering::Relaxed));
+            let left = rests_until - cpu.now();
+            // More is a clock that went back.
+            if left > Nanos::ZERO && left <= LONGEST_PAUSE {
+                cpu.call_at(rests_until);
+                return Role::Left;
+            }
+            self.slice(cpu, context)
+        })
     }
 
     fn timer(&self, cpu: &impl Cpu) {
-        let now = cpu.now();
-        if now >= Nanos(self.ready_at.load(Ordering::Relaxed)) {
-            // In an interrupt, but the CPU was others' since the slice before.
-            self.slice_at(cpu, Context::Task, Priority::Normal, now);
-        }
+        // In an interrupt, but the CPU was free since the slice before.
+        self.slice(cpu, Context::Task);
     }
 
     fn panic(&self, cpu: &impl Cpu, meta: &Meta<'_>, text: &[u8]) {

@@ -1,13 +1,17 @@
 //! A serial port as a sink, and as something to be written to.
 
+use core::sync::atomic::{AtomicUsize, Ordering};
+
 use nostall_console::{Offered, Priority, Sink};
 use nostall_io::{Clock, Registers};
-use nostall_uart::Console;
+use nostall_uart::{Console, Strategy};
 use spin::mutex::SpinMutex;
 
 /// A [`Console`] that one CPU at a time uses, and in the end a panic.
 #[derive(Debug)]
 pub struct Serial<R, C> {
+    /// Offers made so far.
+    offers: AtomicUsize,
     console: SpinMutex<Console<R, C>>,
     /// The same port once more, for a panic that finds the other taken for good.
     spare: SpinMutex<Console<R, C>>,
@@ -17,9 +21,15 @@ impl<R: Registers + Clone, C: Clock + Clone> Serial<R, C> {
     /// On this port.
     pub fn new(console: Console<R, C>) -> Self {
         Self {
+            offers: AtomicUsize::new(0),
             spare: SpinMutex::new(console.clone()),
             console: SpinMutex::new(console),
         }
+    }
+
+    /// Returns the number of offers so far: slices that changed it have used the port.
+    pub fn offers(&self) -> usize {
+        self.offers.load(Ordering::Relaxed)
     }
 
     /// Writes all of `text`, and waits until it is out. For the console's owner.
@@ -44,6 +54,7 @@ where
     C: Clock + Clone + Send,
 {
     fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        self.offers.fetch_add(1, Ordering::Relaxed);
         let console = self.console.try_lock().or_else(|| self.spare.try_lock());
         // Both taken: by a panic that died in here.
         let offered = console.map(|mut console| console.offer(text));
@@ -56,6 +67,8 @@ where
     fn finish(&self) {
         let console = self.console.try_lock().or_else(|| self.spare.try_lock());
         if let Some(mut console) = console {
+            // Does not sleep in a panic.
+            console.set_strategy(Strategy::FifoBurst);
             // In bounded time; a port that does not get ready has lost its last bytes.
             let _ = console.flush();
         }

@@ -168,8 +168,8 @@ impl Run {
 fn drain_time(profile: &Profile, frame: Nanos) -> Nanos {
     /// In FIFO and shift register.
     const HELD: u64 = 16 + 1;
-    /// `[cut]`, CR, LF; and the byte.
-    const BEFORE: u64 = 7 + 1;
+    /// CR, LF, `{cut 0}`, CR, LF; and the byte.
+    const BEFORE: u64 = 11 + 1;
     match profile.line {
         // By accesses alone, but paced as if the line had a speed until it is known.
         Line::AtOnce | Line::Baud => frame * (HELD + BEFORE),

@@ -9,7 +9,7 @@ use crate::{Logged, Meta, Ring};
 const ROOM: usize = 256;
 
 /// A text that is being put together.
-pub(crate) struct Text<'a> {
+pub(crate) struct Parts<'a> {
     ring: &'a Ring,
     meta: &'a Meta<'a>,
     bytes: [u8; ROOM],
@@ -19,7 +19,7 @@ pub(crate) struct Text<'a> {
     logged: Logged,
 }
 
-impl<'a> Text<'a> {
+impl<'a> Parts<'a> {
     pub(crate) fn new(ring: &'a Ring, meta: &'a Meta<'a>) -> Self {
         Self {
             ring,
@@ -59,7 +59,7 @@ impl<'a> Text<'a> {
     }
 }
 
-impl fmt::Write for Text<'_> {
+impl fmt::Write for Parts<'_> {
     fn write_str(&mut self, mut text: &str) -> fmt::Result {
         while !text.is_empty() {
             let fits = text.floor_char_boundary(ROOM - self.len);

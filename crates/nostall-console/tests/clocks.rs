@@ -1,0 +1,248 @@
+//! Every function that waits or measures, with clocks that do not do as they should.
+//!
+//! These clocks have the default methods of [`Clock`], which do not return where it
+//! stops: nothing here may call them.
+
+mod common;
+
+use std::cell::Cell;
+
+use common::{Line, META, P, of};
+use nostall_console::{
+    Drain, Grace, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, Watchdog,
+    flush,
+};
+use nostall_io::{Clock, Nanos};
+
+const HOUR: Nanos = Nanos::from_secs(3_600);
+const START: Nanos = Nanos::from_secs(10_000);
+const LOOK: Nanos = Nanos(200);
+
+/// What happens to a clock at one of its reads.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Stops,
+    GoesBack,
+    GoesBackEachTime,
+    JumpsAhead,
+    JumpsAheadEachTime,
+    ToItsEnd,
+}
+
+const FAULTS: [Fault; 6] = [
+    Fault::Stops,
+    Fault::GoesBack,
+    Fault::GoesBackEachTime,
+    Fault::JumpsAhead,
+    Fault::JumpsAheadEachTime,
+    Fault::ToItsEnd,
+];
+
+/// A clock of which a read takes 200 ns, until its fault.
+struct Broken {
+    fault: Fault,
+    at: u64,
+    reads: Cell<u64>,
+    time: Cell<Nanos>,
+}
+
+impl Broken {
+    fn new(fault: Fault, at: u64) -> Self {
+        Self {
+            fault,
+            at,
+            reads: Cell::new(0),
+            time: Cell::new(START),
+        }
+    }
+}
+
+impl Clock for Broken {
+    fn now(&self) -> Nanos {
+        let read = self.reads.get();
+        self.reads.set(read + 1);
+        let time = self.time.get();
+        let time = match self.fault {
+            _ if read < self.at => time + LOOK,
+            Fault::Stops => time,
+            Fault::GoesBack if read == self.at => time - HOUR,
+            Fault::GoesBackEachTime => time - Nanos(300),
+            Fault::JumpsAhead if read == self.at => time + HOUR,
+            Fault::JumpsAheadEachTime => time + HOUR,
+            Fault::ToItsEnd => Nanos(u64::MAX),
+            _ => time + LOOK,
+        };
+        self.time.set(time);
+        time
+    }
+}
+
+fn each(mut act: impl FnMut(&Broken)) {
+    let reads: &[u64] = if cfg!(miri) {
+        &[0, 9]
+    } else {
+        &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 50, 100, 300]
+    };
+    for fault in FAULTS {
+        for &at in reads {
+            act(&Broken::new(fault, at));
+        }
+    }
+}
+
+/// Of 50 ns each, as a poll of a clock that stands still counts; and as many again.
+fn polls(wait: Nanos) -> u64 {
+    2 * wait.0 / 50 + 2_000
+}
+
+const WAIT: Nanos = Nanos::from_micros(if cfg!(miri) { 5 } else { 1_500 });
+
+#[test]
+fn no_clock_keeps_a_flush_to_a_stuck_sink_from_its_end() {
+    each(|clock| {
+        let ring = Ring::<[Slot; 8]>::new();
+        let stuck = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+        ring.log(&of(Priority::Panic), b"panic");
+        let flushed = flush(&[&stuck], 0, clock, Limits::DEFAULT.total(WAIT));
+        assert_eq!((flushed.complete, flushed.incomplete), (0, 1));
+        let reads = clock.reads.get();
+        assert!(reads <= polls(WAIT), "{:?}: {reads} reads", clock.fault);
+    });
+}
+
+#[test]
+fn no_clock_keeps_a_panics_text_from_a_sink_that_takes_it() {
+    each(|clock| {
+        let ring = Ring::<[Slot; 8]>::new();
+        let drain = Drain::new(&ring, Line::new(7), Options::DEFAULT);
+        ring.log(&META, b"backlog");
+        ring.log(&of(Priority::Panic), b"panic");
+        let flushed = flush(&[&drain], 0, clock, Limits::DEFAULT.total(WAIT * 1_000));
+        assert_eq!(flushed.complete, 1, "{:?}", clock.fault);
+        assert_eq!(drain.sink().text(), format!("{P}panic\n{P}backlog\n"));
+    });
+}
+
+#[test]
+fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
+    /// The CPU that is in its first offer hangs; what goes on is another one's panic.
+    struct Hangs<'a> {
+        line: Line,
+        drain: Cell<Option<&'a Drain<'a, Self>>>,
+        panic: &'a dyn Fn(&Drain<'_, Self>),
+    }
+    impl Sink for Hangs<'_> {
+        fn offer(&self, text: &[u8], priority: Priority) -> Offered {
+            if let Some(drain) = self.drain.take() {
+                (self.panic)(drain);
+                return Offered {
+                    taken: 0,
+                    ready_at: None,
+                };
+            }
+            self.line.offer(text, priority)
+        }
+    }
+    each(|clock| {
+        let ring = Ring::<[Slot; 8]>::new();
+        let panic = |drain: &Drain<'_, Hangs<'_>>| {
+            ring.log(&of(Priority::Panic), b"panic");
+            let flushed = flush(&[drain], 1, clock, Limits::DEFAULT);
+            assert_eq!((flushed.seized, flushed.complete), (1, 1));
+            let reads = clock.reads.get();
+            assert!(reads <= polls(Nanos::from_millis(1)), "{reads}");
+        };
+        let sink = Hangs {
+            line: Line::new(99),
+            drain: Cell::new(None),
+            panic: &panic,
+        };
+        let drain = Drain::new(&ring, sink, Options::DEFAULT);
+        drain.sink().drain.set(Some(&drain));
+        ring.log(&META, b"backlog");
+        let next = drain.slice(0, Priority::Normal, &Broken::new(Fault::Stops, 0));
+        assert_eq!(next, Next::Over);
+        assert!(drain.sink().line.text().contains("panic\n"));
+    });
+}
+
+#[test]
+fn no_clock_keeps_a_task_that_waits_for_room() {
+    each(|clock| {
+        let ring = Ring::<[Slot; 4]>::new();
+        let options = Options::DEFAULT.pressure(Pressure::Wait(WAIT));
+        let stuck = Drain::new(&ring, Line::new(0), options);
+        for n in 0..4 {
+            ring.format(&META, format_args!("{n}"));
+        }
+        let mut yields = 0;
+        stuck.make_room(0, clock, || yields += 1);
+        let reads = clock.reads.get();
+        assert!(reads <= polls(WAIT), "{:?}: {reads} reads", clock.fault);
+        assert!(yields <= reads);
+    });
+}
+
+#[test]
+fn no_clock_keeps_a_slice_from_its_end_or_for_more_than_a_second_from_the_sink() {
+    each(|clock| {
+        let ring = Ring::<[Slot; 64]>::new();
+        let drain = Drain::new(&ring, Line::new(1), Options::DEFAULT);
+        ring.log(&META, &[b'x'; 80]);
+        *drain.sink().ready_at.lock().unwrap() = Some(Nanos::ZERO);
+        let _ = drain.slice(0, Priority::Normal, clock);
+        assert!(clock.reads.get() <= 1_024 + 1);
+        // In the clock's future, whatever that is.
+        *drain.sink().ready_at.lock().unwrap() = Some(clock.now() + HOUR);
+        ring.log(&META, b"y");
+        let _ = drain.slice(0, Priority::Normal, clock);
+        let healthy = Broken::new(Fault::JumpsAhead, u64::MAX);
+        healthy.time.set(clock.now());
+        let before = *drain.sink().offers.lock().unwrap();
+        let mut slices = 0;
+        while *drain.sink().offers.lock().unwrap() == before {
+            let next = drain.slice(0, Priority::Normal, &healthy);
+            if next.time().is_none() {
+                break;
+            }
+            // Called for each millisecond, as by those who log.
+            let later = healthy.now() + Nanos::from_millis(1);
+            healthy.time.set(later);
+            slices += 1;
+            assert!(slices <= 2_002, "{:?}", clock.fault);
+            if later.0 > u64::MAX - 1_000_000 {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_watchdog_reports_within_two_thresholds_although_the_clock_jumps() {
+    let threshold = Watchdog::THRESHOLD;
+    for jump in [
+        Nanos::from_secs(1),
+        Nanos::from_secs(19),
+        Nanos::from_secs(60),
+        HOUR,
+    ] {
+        let (watchdog, grace) = (Watchdog::new(), Grace::new());
+        watchdog.touch(START);
+        assert!(grace.start(1, START));
+        // The clock goes back, and the CPU is stuck from then on.
+        let back = START - jump;
+        let reported = |check: &dyn Fn(Nanos) -> bool| {
+            (0..=60_u64).find(|&s| check(back + Nanos::from_secs(s)))
+        };
+        let lockup = reported(&|now| watchdog.check(now, threshold).is_some());
+        assert!(lockup.is_some_and(|s| s <= 42), "{jump}: {lockup:?}");
+        let stall = reported(&|now| grace.check(now, threshold).is_some());
+        assert!(stall.is_some_and(|s| s <= 42), "{jump}: {stall:?}");
+    }
+    // A clock that stops never reports; one that jumps ahead does, once.
+    let watchdog = Watchdog::new();
+    watchdog.touch(START);
+    assert!((0..1_000).all(|_| watchdog.check(START, threshold).is_none()));
+    assert!(watchdog.check(START + HOUR, threshold).is_some());
+    assert!(watchdog.check(START + HOUR, threshold).is_none());
+}

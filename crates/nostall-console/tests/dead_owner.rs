@@ -1,0 +1,181 @@
+//! What an oops or a panic pays for an owner that died with the sink and its lock.
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::sync::Mutex;
+
+use common::{Looked, META, of};
+use nostall_console::{Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush};
+use nostall_devices::VirtualClock;
+use nostall_devices::uart::{Profile, Uart, VirtualPort};
+use nostall_io::{Clock, Nanos, Registers};
+use nostall_uart::{Console, LineSettings, Strategy};
+
+/// Lines of a kernel's oops.
+const LINES: usize = 50;
+
+/// A clock of which nobody may wait or sleep while `locked`: interrupts are masked then,
+/// and the port's lock is held. A panic polls the port itself, in steps of a microsecond.
+struct Strict<'a> {
+    time: &'a VirtualClock,
+    locked: &'a Cell<bool>,
+    longest_wait: &'a Cell<Nanos>,
+}
+
+impl Clock for Strict<'_> {
+    fn now(&self) -> Nanos {
+        self.time.now()
+    }
+    fn wait_until(&self, deadline: Nanos) {
+        let wait = deadline - self.time.now();
+        assert!(!self.locked.get(), "waits for {wait} in a slice");
+        self.longest_wait.set(self.longest_wait.get().max(wait));
+        self.time.wait_until(deadline);
+    }
+    fn sleep_until(&self, _: Nanos) {
+        panic!("sleeps with interrupts masked and a lock held");
+    }
+}
+
+type Then<'a, S> = (&'a Drain<'a, S>, &'a dyn Fn(&Drain<'_, S>));
+
+/// As the crate's front page has it, and an owner that dies in its first offer.
+struct Serial<'a, R, C> {
+    console: Mutex<Console<R, C>>,
+    spare: Mutex<Console<R, C>>,
+    locked: &'a Cell<bool>,
+    /// What other CPUs do when the first owner has died.
+    then: Cell<Option<Then<'a, Self>>>,
+}
+
+impl<R: Registers, C: Clock> Sink for Serial<'_, R, C> {
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        let console = self.console.try_lock().or_else(|_| self.spare.try_lock());
+        if let Some((drain, then)) = self.then.take() {
+            then(drain);
+            return Offered {
+                taken: 0,
+                ready_at: None,
+            };
+        }
+        self.locked.set(true);
+        let offered = console.ok().map(|mut console| console.offer(text));
+        self.locked.set(false);
+        Offered {
+            taken: offered.map_or(0, |offered| offered.taken),
+            ready_at: offered.and_then(|offered| offered.ready_at),
+        }
+    }
+    fn finish(&self) {
+        let console = self.console.try_lock().or_else(|_| self.spare.try_lock());
+        if let Ok(mut console) = console {
+            console.set_strategy(Strategy::FifoBurst);
+            let _ = console.flush();
+        }
+    }
+}
+
+/// What arrives, for the test and the port.
+#[derive(Clone, Default)]
+struct Wire(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+type OnModel<'a> = Serial<'a, &'a VirtualPort<Wire>, Strict<'a>>;
+
+/// Lets CPU 0 die in an offer, with the port's lock, and others do `then`. Returns what
+/// arrived, and how long it took.
+fn over_the_dead(
+    profile: Profile,
+    then: impl Fn(&Drain<'_, dyn Sink + '_>, &VirtualClock, &Ring),
+) -> (String, Nanos) {
+    let wire = Wire::default();
+    let (port, clock) = Uart::in_virtual_time(profile, wire.clone());
+    let (locked, longest_wait) = (Cell::new(false), Cell::new(Nanos::ZERO));
+    let strict = || Strict {
+        time: &clock,
+        locked: &locked,
+        longest_wait: &longest_wait,
+    };
+    // The strategy that sleeps.
+    let open = || {
+        let mut console = Console::open(&port, strict(), LineSettings::baud(115_200)).unwrap();
+        console.set_strategy(Strategy::FifoPaced);
+        Mutex::new(console)
+    };
+    let ring = Ring::<[Slot; 256]>::new();
+    let took = Cell::new(Nanos::ZERO);
+    let others = |drain: &Drain<'_, OnModel<'_>>| {
+        longest_wait.set(Nanos::ZERO);
+        let start = clock.now();
+        then(drain, &clock, &ring);
+        took.set(clock.now() - start);
+    };
+    let sink = Serial {
+        console: open(),
+        spare: open(),
+        locked: &locked,
+        then: Cell::new(None),
+    };
+    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    drain.sink().then.set(Some((&drain, &others)));
+    ring.log(&META, b"backlog");
+    let _ = drain.slice(0, Priority::Normal, &clock);
+    assert!(
+        longest_wait.get() <= Nanos::from_micros(1),
+        "{longest_wait:?}"
+    );
+    let text = wire.0.borrow().clone();
+    (String::from_utf8(text).unwrap(), took.get())
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a port in virtual time")]
+fn a_panic_of_50_calls_waits_once_for_an_owner_that_died() {
+    for profile in [Profile::VM, Profile::PC_16550A] {
+        let calls = |count: usize| {
+            over_the_dead(profile, |drain, clock, ring| {
+                for n in 0..count {
+                    ring.format(&of(Priority::Panic), format_args!("line {n} of an oops"));
+                    let flushed = flush(&[drain], 1, &Looked(clock), Limits::DEFAULT);
+                    assert_eq!(flushed.complete, 1);
+                    assert_eq!(flushed.seized, usize::from(n == 0));
+                }
+            })
+        };
+        let (text, took) = calls(LINES);
+        assert_eq!(text.matches(" of an oops\r\n").count(), LINES, "{text}");
+        // The patience, once, and the line's time; each call waits for its last bit.
+        let line = Nanos(86_806) * (text.len() + 2 * LINES) as u64;
+        let bound = Nanos::from_millis(2) + line * 11 / 10;
+        assert!(took <= bound, "{took}, not {bound}");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a port in virtual time")]
+fn an_oops_of_50_lines_does_not_wait_for_an_owner_that_died() {
+    let (_, took) = over_the_dead(Profile::PC_16550A, |drain, clock, ring| {
+        for n in 0..LINES {
+            ring.format(
+                &of(Priority::Emergency),
+                format_args!("line {n} of an oops"),
+            );
+            let next = drain.slice(1, Priority::Emergency, clock);
+            let late = clock.now() + Nanos::from_millis(10);
+            assert_eq!(next, Next::Busy(late));
+        }
+    });
+    assert_eq!(took, Nanos::ZERO);
+}

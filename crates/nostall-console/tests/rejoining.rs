@@ -1,0 +1,264 @@
+//! A program that reads what a drain has sent gets every line as it was logged, wherever
+//! lines were cut.
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use common::rejoin::{Joined, rejoin};
+use common::{At, P, Virtual, of};
+use nostall_console::{Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush};
+use nostall_io::Nanos;
+
+/// Numbers that are the same for the same seed (xorshift).
+struct Random(Cell<u64>);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        state ^= state >> 29;
+        Self(Cell::new(state | 1))
+    }
+
+    fn below(&self, end: usize) -> usize {
+        let mut x = self.0.get();
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.0.set(x);
+        (x >> 20) as usize % end
+    }
+}
+
+/// A serial port: each LF goes out as CR LF, and an offer may end between the two.
+struct Port {
+    wire: RefCell<Vec<u8>>,
+    cr_sent: Cell<bool>,
+    /// Bytes on the wire that an offer takes.
+    load: Cell<usize>,
+    /// The owner dies when so many more bytes are out.
+    dies_after: Cell<usize>,
+}
+
+impl Port {
+    fn new(load: usize) -> Self {
+        Self {
+            wire: RefCell::default(),
+            cr_sent: Cell::new(false),
+            load: Cell::new(load),
+            dies_after: Cell::new(usize::MAX),
+        }
+    }
+
+    fn text(&self) -> String {
+        latin(&self.wire.borrow())
+    }
+}
+
+impl Sink for Port {
+    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        let mut taken = 0;
+        for _ in 0..self.load.get() {
+            let Some(&byte) = text.get(taken) else { break };
+            if self.dies_after.get() == 0 {
+                self.dies_after.set(usize::MAX);
+                resume_unwind(Box::new("dies"));
+            }
+            self.dies_after.set(self.dies_after.get().saturating_sub(1));
+            if byte == b'\n' && !self.cr_sent.replace(false) {
+                self.cr_sent.set(true);
+                self.wire.borrow_mut().push(b'\r');
+            } else {
+                self.cr_sent.set(false);
+                self.wire.borrow_mut().push(byte);
+                taken += 1;
+            }
+        }
+        Offered {
+            taken,
+            ready_at: Some(Nanos::ZERO),
+        }
+    }
+}
+
+/// A character for each byte: one of several bytes may be cut.
+fn latin(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(char::from).collect()
+}
+
+/// Texts that look as if they were something else.
+const FEIGNED: [&str; 10] = [
+    "{cut 0}",
+    "{rest 0}",
+    "{rest 1}rest",
+    "{again}",
+    "[cut]",
+    "[rest]",
+    "x{cut 1}",
+    "[    1.234567] ",
+    "[3 records lost]",
+    "{",
+];
+
+/// That `sent` has these lines, by priority, each in its order.
+fn assert_rejoined(sent: &str, wanted: &[Vec<String>; 3], deaths: usize, seed: u64) {
+    let joined = rejoin(sent);
+    let mut seen: [Vec<&str>; 3] = Default::default();
+    let mut again = 0;
+    for it in &joined {
+        match it {
+            Joined::Line(line) => {
+                let of = wanted.iter().position(|lines| lines.contains(line));
+                let of = of.unwrap_or_else(|| panic!("{seed}: garbled {line:?}: {sent}"));
+                if seen[of].contains(&line.as_str()) {
+                    assert!(again > 0, "{seed}: twice {line:?}: {sent}");
+                } else {
+                    seen[of].push(line);
+                }
+            }
+            Joined::Fragment(text) => {
+                let is_start = wanted.iter().flatten().any(|line| line.starts_with(text));
+                assert!(deaths > 0 && is_start, "{seed}: {text:?}: {sent}");
+            }
+            Joined::Again => again += 1,
+        }
+    }
+    assert!(again <= deaths, "{seed}: {sent}");
+    for (seen, wanted) in seen.iter().zip(wanted) {
+        assert_eq!(seen, wanted, "{seed}: {sent}");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "counts, of many schedules")]
+fn ten_thousand_random_schedules_are_rejoined() {
+    for seed in 0..10_000 {
+        let random = Random::new(seed);
+        let ring = Ring::<[Slot; 256]>::new();
+        let options = Options::DEFAULT.slice(1 + random.below(60));
+        let drain = Drain::new(&ring, Port::new(1), options);
+        let mut wanted: [Vec<String>; 3] = Default::default();
+        let dies = seed % 4 == 3;
+        if dies {
+            drain.sink().dies_after.set(random.below(400));
+        }
+        // A line of several records comes again from one of them on.
+        let longest = if dies { 60 } else { 200 };
+        let mut deaths = 0;
+        for n in 0..2 + random.below(20) as u64 {
+            if random.below(2) == 0 {
+                let urgent = [0, 0, 0, 1, 1, 2][random.below(6)];
+                let priority = [Priority::Normal, Priority::Emergency, Priority::Panic][urgent];
+                let feigned = FEIGNED[random.below(FEIGNED.len())];
+                let text = format!("{feigned}{n}{}", "x".repeat(random.below(longest)));
+                let text = if random.below(2) == 0 {
+                    format!("{n}{feigned}")
+                } else {
+                    text
+                };
+                // In two parts, between which nothing comes.
+                ring.format(&of(priority), format_args!("{text}{}", ""));
+                wanted[urgent].push(format!("{P}{text}"));
+                continue;
+            }
+            drain.sink().load.set(1 + random.below(40));
+            let priority = [Priority::Normal, Priority::Emergency][random.below(2)];
+            let slice = || {
+                let _ = drain.slice(0, priority, &At(n * LATER));
+            };
+            if catch_unwind(AssertUnwindSafe(slice)).is_err() {
+                deaths += 1;
+            }
+        }
+        drain.sink().load.set(1 + random.below(40));
+        if random.below(2) == 0 || deaths > 0 {
+            ring.log(&of(Priority::Panic), b"panic");
+            wanted[2].push(format!("{P}panic"));
+            loop {
+                let flushes = || flush(&[&drain], 1, &Virtual::default(), Limits::DEFAULT);
+                match catch_unwind(AssertUnwindSafe(flushes)) {
+                    Ok(flushed) => break assert_eq!(flushed.complete, 1),
+                    Err(_) => deaths += 1,
+                }
+            }
+        } else {
+            drain.sink().dies_after.set(usize::MAX);
+            let slices = (0..100_000).map(|n| drain.slice(0, Priority::Normal, &At(n * LATER)));
+            assert!(slices.into_iter().any(|next| next == Next::Empty), "{seed}");
+        }
+        assert_rejoined(&drain.sink().text(), &wanted, deaths, seed);
+        assert_eq!((drain.lost(), drain.unread()), (0, 0));
+    }
+}
+
+/// Longer than a port is left alone that took a CR alone, and so nothing of the text.
+const LATER: u64 = 10_000_000;
+
+/// Sends so many bytes, CRs included, one an offer.
+fn send(drain: &Drain<'_, Port>, priority: Priority, bytes: u64) {
+    for n in 0..bytes {
+        let _ = drain.slice(0, priority, &At(n * LATER));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "counts, of many schedules")]
+fn a_line_is_rejoined_that_is_cut_at_any_byte_by_one_that_is_cut_at_any_byte() {
+    for first in 0..60 {
+        for second in 0..60 {
+            let ring = Ring::<[Slot; 64]>::new();
+            let drain = Drain::new(&ring, Port::new(1), Options::DEFAULT.slice(1));
+            let normal = "norm\u{e4}l, \u{201c}\u{1f600}";
+            let line = |text: &str| vec![format!("{P}{text}")];
+            let wanted = [
+                vec![P.to_owned() + &latin(normal.as_bytes()), format!("{P}next")],
+                line("urgent"),
+                line("panic"),
+            ];
+            ring.log(&of(Priority::Normal), normal.as_bytes());
+            ring.log(&of(Priority::Normal), b"next");
+            send(&drain, Priority::Normal, first);
+            ring.log(&of(Priority::Emergency), b"urgent");
+            send(&drain, Priority::Emergency, second);
+            ring.log(&of(Priority::Panic), b"panic");
+            flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
+            let sent = drain.sink().text();
+            assert_rejoined(&sent, &wanted, 0, first * 100 + second);
+            // On a terminal nothing is overwritten: a CR is followed by an LF.
+            for (at, _) in sent.match_indices('\r') {
+                assert_eq!(sent.as_bytes()[at + 1], b'\n', "{sent:?}");
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "counts, of many schedules")]
+fn a_line_is_sent_again_whole_if_its_owner_dies_at_any_byte() {
+    for dies_after in 0..120 {
+        let ring = Ring::<[Slot; 64]>::new();
+        let drain = Drain::new(&ring, Port::new(16), Options::DEFAULT.slice(1));
+        let line = |text: &str| vec![format!("{P}{text}")];
+        let wanted = [line("normal"), line("urgent"), line("panic")];
+        drain.sink().dies_after.set(dies_after);
+        let dies = || {
+            ring.log(&of(Priority::Normal), b"normal");
+            let _ = drain.slice(0, Priority::Normal, &At(0));
+            ring.log(&of(Priority::Emergency), b"urgent");
+            let _ = drain.slice(0, Priority::Emergency, &At(0));
+            ring.log(&of(Priority::Panic), b"panic");
+            flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
+        };
+        let died = catch_unwind(AssertUnwindSafe(dies)).is_err();
+        let logged = ring.newest();
+        for (text, priority) in [("urgent", Priority::Emergency), ("panic", Priority::Panic)] {
+            if logged < 1 + priority as u64 {
+                ring.log(&of(priority), text.as_bytes());
+            }
+        }
+        flush(&[&drain], 1, &Virtual::default(), Limits::DEFAULT);
+        let sent = drain.sink().text();
+        assert_rejoined(&sent, &wanted, usize::from(died), dies_after as u64);
+    }
+}

@@ -1,0 +1,132 @@
+//! What a terminal gets of any text.
+
+mod common;
+
+use common::{At, Line, META, P, Virtual, of};
+use nostall_console::{Drain, Limits, Meta, Options, Priority, Ring, Slot, Text, flush};
+use proptest::prelude::*;
+
+/// What a sink gets of this text, without time and line feed.
+fn sent(text: &[u8], mode: Text) -> Vec<u8> {
+    let ring = Ring::<[Slot; 16]>::new();
+    let drain = Drain::new(&ring, Line::new(999), Options::DEFAULT.text(mode));
+    ring.log(&META, text);
+    let _ = drain.slice(0, Priority::Normal, &At(0));
+    let sent = drain.sink().taken.lock().unwrap().clone();
+    let text = sent.strip_prefix(P.as_bytes()).unwrap();
+    text.strip_suffix(b"\n").unwrap().to_vec()
+}
+
+fn escapes(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
+}
+
+fn all_chars() -> impl Iterator<Item = char> {
+    let step = if cfg!(miri) { 4_099 } else { 1 };
+    (0..=u32::from(char::MAX))
+        .step_by(step)
+        .filter_map(char::from_u32)
+}
+
+#[test]
+fn on_a_utf8_terminal_no_character_is_a_control_ends_a_line_or_turns_it() {
+    let mut escaped = Vec::new();
+    for c in all_chars().filter(|&c| c != '\n') {
+        let mut utf8 = [0; 4];
+        let utf8 = c.encode_utf8(&mut utf8).as_bytes();
+        let sent = sent(utf8, Text::Utf8);
+        if sent == utf8 {
+            assert!(!c.is_control() || c == '\t', "{c:?}");
+            assert!(Text::Utf8.passes(c));
+        } else {
+            assert_eq!(sent, escapes(utf8).as_bytes(), "{c:?}");
+            assert!(!Text::Utf8.passes(c));
+            escaped.push(c);
+        }
+    }
+    // Bidi_Control of Unicode, and the separators of lines and paragraphs.
+    let must = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{2028}\u{2029}\u{85}\u{9b}\u{feff}\u{200b}\u{e0041}\r\x1b\x7f";
+    for c in must.chars().filter(|_| !cfg!(miri)) {
+        assert!(escaped.contains(&c), "{c:?}");
+    }
+    for c in "\u{200c}\u{200d}\u{e4}\u{65b}\u{201c}\u{4e2d}\u{1f600}~\t".chars() {
+        assert!(!escaped.contains(&c), "{c:?}");
+    }
+}
+
+#[test]
+fn on_a_terminal_of_8_bits_no_byte_is_a_control() {
+    for c in all_chars().filter(|&c| c != '\n') {
+        let mut utf8 = [0; 4];
+        let utf8 = c.encode_utf8(&mut utf8).as_bytes();
+        let sent = sent(utf8, Text::Ascii);
+        let passes = matches!(c, ' '..='~' | '\t');
+        let wanted = if passes {
+            utf8.to_vec()
+        } else {
+            escapes(utf8).into_bytes()
+        };
+        assert_eq!(sent, wanted, "{c:?}");
+    }
+}
+
+/// Whether a terminal of this kind finds nothing to obey in what it gets.
+fn is_harmless(sent: &[u8], mode: Text) -> bool {
+    let passes = |c: char| c == '\n' || mode.passes(c);
+    match mode {
+        Text::Utf8 => str::from_utf8(sent).is_ok_and(|text| text.chars().all(passes)),
+        Text::Ascii => sent
+            .iter()
+            .all(|&byte| passes(char::from(byte)) && byte < 0x80),
+    }
+}
+
+proptest! {
+    /// Wherever records, offers and lines are cut, by an emergency and by a panic.
+    #[test]
+    #[cfg_attr(miri, ignore = "of many texts")]
+    fn whatever_is_logged_and_cut_is_harmless_as_a_whole(
+        texts in proptest::collection::vec(
+            prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..200),
+                "\\PC{0,80}".prop_map(String::into_bytes),
+                proptest::collection::vec(any::<char>(), 0..80)
+                    .prop_map(|chars| chars.into_iter().collect::<String>().into_bytes()),
+            ],
+            1..4,
+        ),
+        target in "[\u{202e}\u{65b}a\u{2028}]{0,12}",
+        load in 1..40_usize,
+        offers in 0..40_u64,
+    ) {
+        for mode in [Text::Utf8, Text::Ascii] {
+            let ring = Ring::<[Slot; 256]>::new();
+            let options = Options::DEFAULT.text(mode).slice(1);
+            let drain = Drain::new(&ring, Line::new(load), options);
+            for text in &texts {
+                ring.log(&Meta { target: &target, ..META }, text);
+            }
+            for _ in 0..offers {
+                let _ = drain.slice(0, Priority::Normal, &At(0));
+            }
+            ring.log(&of(Priority::Emergency), &texts[0]);
+            for _ in 0..offers / 2 {
+                let _ = drain.slice(0, Priority::Emergency, &At(0));
+            }
+            ring.log(&of(Priority::Panic), &texts[0]);
+            flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
+            let sent = drain.sink().taken.lock().unwrap().clone();
+            let joined = match mode {
+                // A character may be cut between two offers; its line is whole when rejoined.
+                Text::Utf8 => {
+                    let text = String::from_utf8_lossy(&sent);
+                    let cut = text.contains("{cut ");
+                    prop_assert!(cut || is_harmless(&sent, mode), "{:?}", text);
+                    text.chars().all(|c| matches!(c, '\n') || mode.passes(c))
+                }
+                Text::Ascii => is_harmless(&sent, mode),
+            };
+            prop_assert!(joined, "{:?}", sent.escape_ascii().to_string());
+        }
+    }
+}

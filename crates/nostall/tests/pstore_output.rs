@@ -288,6 +288,28 @@ fn piped_text_steers_no_terminal() {
     assert!(linux.stdout.ends_with(&contents));
 }
 
+/// A folder of dumps may come from another machine.
+#[test]
+fn names_of_files_in_errors_steer_no_terminal() {
+    let bench = Bench::new();
+    bench.file("image", &fixture("plain"));
+    let name = "no\x1b[2J\u{202e}folder\n/file";
+    for args in [
+        &[name][..],
+        &["image", "--symbols", name],
+        &["image", "--out", "image/\x1b[2J\u{202e}\n"],
+        &["image", "--out", "."],
+    ] {
+        let made = bench.0.path().join("console-ramoops-0");
+        fs::write(made, "").unwrap();
+        let output = bench.decode(&[args, &["-q"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), 1, "{said:?}");
+        assert!(!said.contains(['\x1b', '\u{202e}']), "{said:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

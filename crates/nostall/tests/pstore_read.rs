@@ -154,31 +154,49 @@ fn a_damaged_start_of_a_trace_ring_is_said_and_its_records_are_marked() {
     );
 }
 
-#[test]
-fn a_fifo_to_which_no_program_writes_is_given_up() {
+/// Runs the command in a shell, which has it as `$0` and a FIFO as `$1`. A wait without a
+/// bound ends in status 124.
+fn in_shell(script: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fifo");
     let made = Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(made.success());
-    let said = error(&decode(&path, &[]));
-    assert!(said.contains("no program writes to it"), "{said}");
+    let mut command = Command::new("timeout");
+    command.args(["120", "sh", "-c", script]);
+    command.arg(cargo_bin("nostall")).arg(&path);
+    command.output().unwrap()
 }
 
 #[test]
-fn a_device_without_an_end_is_given_up_in_bounded_memory() {
-    // Less than 1 GiB of address space.
-    let mut command = Command::new("sh");
-    let script = "ulimit -v 900000; exec \"$0\" pstore decode /dev/zero";
-    let output = command
-        .args(["-c", script])
-        .arg(cargo_bin("nostall"))
-        .output()
-        .unwrap();
-    let said = error(&output);
-    assert!(
-        said.contains("more than 256 MiB, or without an end"),
-        "{said}"
-    );
+fn a_pipe_to_which_no_program_writes_is_given_up_by_every_way_to_read_it() {
+    let given_up = |script: &str| {
+        let said = error(&in_shell(script));
+        assert!(said.contains("no program writes to it"), "{script}: {said}");
+    };
+    std::thread::scope(|scope| {
+        for script in [
+            "$0 pstore decode $1",
+            "$0 pstore decode --swap 4 $1",
+            // Open for reading and writing, so that it has no end.
+            "$0 pstore decode - <> $1",
+            "$0 pstore decode --swap 4 - <> $1",
+        ] {
+            scope.spawn(move || given_up(script));
+        }
+    });
+}
+
+#[test]
+fn a_device_without_an_end_is_given_up_in_bounded_memory_by_every_way_to_read_it() {
+    for how in ["/dev/zero", "--swap 4 /dev/zero", "- < /dev/zero"] {
+        // Less than 1 GiB of address space.
+        let script = format!("ulimit -v 900000; $0 pstore decode {how}");
+        let said = error(&in_shell(&script));
+        assert!(
+            said.contains("more than 256 MiB, or without an end"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

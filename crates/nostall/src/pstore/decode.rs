@@ -29,8 +29,8 @@ use crate::output::{Style, note, to_stdout};
 /// not given is Linux's default: 4096 bytes for each size, no ECC, a trace zone for
 /// each CPU.
 ///
-/// Pipes and devices are read into memory, up to 256 MiB. One without a byte for 10
-/// seconds is given up.
+/// Standard input, pipes and devices are read into memory, up to 256 MiB. One that sends
+/// no byte for 10 seconds is given up.
 ///
 /// Images are not changed. Numbers may be decimal or start with 0x, and end with K, M
 /// or G.

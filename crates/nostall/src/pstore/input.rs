@@ -2,20 +2,17 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use nostall_pstore::image::Image;
+use nostall_pstore::image::{self, Image};
 
 use super::swap::Swap;
 use crate::escape::escape_name;
 
-/// The most that is read of standard input, as of any pipe.
-const MOST_PIPED: u64 = 256 << 20;
-
-/// The most of a file whose bytes are swapped, in memory.
-const MOST_SWAPPED: u64 = 1 << 30;
+/// Most bytes of a file whose words are reversed, in memory.
+const MOST_SWAPPED: usize = 1 << 30;
 
 /// A place to read an image from.
 pub enum Input {
@@ -49,31 +46,38 @@ impl Input {
         let image = match (self, swap) {
             (Self::File(path), None) => Image::open(path),
             (Self::File(path), swap) => {
-                let file = File::open(path).with_context(|| name(path))?;
-                Image::from_bytes(self.read(file, MOST_SWAPPED, swap)?)
+                let file = image::open_file(path).map_err(image::Error::from);
+                file.and_then(|file| read(&file, swap))
             }
             (Self::Stdin, swap) => {
-                Image::from_bytes(self.read(io::stdin().lock(), MOST_PIPED, swap)?)
+                let file = stdin().map_err(image::Error::from);
+                file.and_then(|file| read(&file, swap))
             }
         };
         // Not as context: these errors contain their cause.
         image.map_err(|error| anyhow!("{self}: {error}"))
     }
+}
 
-    fn read(&self, from: impl Read, most: u64, swap: Option<Swap>) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let read = from.take(most + 1).read_to_end(&mut bytes);
-        read.with_context(|| self.to_string())?;
-        ensure!(
-            bytes.len() as u64 <= most,
-            "{self}: more than {} MiB, too much to be read into memory: give a part of it",
-            most >> 20
-        );
-        if let Some(swap) = swap {
-            swap.undo(&mut bytes);
-        }
-        Ok(bytes)
+fn read(file: &File, swap: Option<Swap>) -> Result<Image, image::Error> {
+    let most = match swap {
+        Some(_) if file.metadata()?.is_file() => MOST_SWAPPED,
+        _ => image::MAX_READ,
+    };
+    let mut bytes = image::read_to_end(file, most)?;
+    if let Some(swap) = swap {
+        swap.undo(&mut bytes);
     }
+    Image::from_bytes(bytes)
+}
+
+/// Standard input as a file, so that waits for it have the bounds of any pipe.
+fn stdin() -> io::Result<File> {
+    #[cfg(unix)]
+    let file = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?;
+    #[cfg(windows)]
+    let file = std::os::windows::io::AsHandle::as_handle(&io::stdin()).try_clone_to_owned()?;
+    Ok(file.into())
 }
 
 impl fmt::Display for Input {

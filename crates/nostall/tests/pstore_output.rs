@@ -667,6 +667,48 @@ fn a_directory_stands_for_the_files_in_it() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no file in it"));
 }
 
+/// A folder that cannot be read, as those of other users in /var/crash.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_cannot_be_read_is_an_error_and_the_other_files_are_decoded() {
+    use rustix::fs as fs_at;
+
+    let bench = Bench::new();
+    bench.file("crashes/b/memory", &fixture("plain"));
+    // Deeper than a path may be long: root cannot list it by its name either.
+    let mut deep = fs::File::open(bench.0.path().join("crashes")).unwrap();
+    let name = "a".repeat(250);
+    for _ in 0..17 {
+        fs_at::mkdirat(&deep, &name, fs_at::Mode::RWXU).unwrap();
+        let flags = fs_at::OFlags::RDONLY | fs_at::OFlags::DIRECTORY;
+        deep = fs_at::openat(&deep, &name, flags, fs_at::Mode::empty())
+            .unwrap()
+            .into();
+    }
+    let (code, lines) = bench.json(&["crashes"]);
+    assert_eq!(code, 1);
+    let status: Vec<_> = of(&lines, "end").map(|end| &end["status"]).collect();
+    assert_eq!(status, ["error", "records"]);
+    let failed = of(&lines, "end").next().unwrap()["file"].as_str().unwrap();
+    assert!(failed.starts_with("crashes/aaa"), "{failed}");
+}
+
+#[test]
+fn json_has_the_name_of_a_file_as_it_is() {
+    let bench = Bench::new();
+    let name = "a\x1b[2J\\x0a\n\u{202e}";
+    bench.file(name, &fixture("plain"));
+    let output = bench.decode(&[name, "-q", "--format", "json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
+    let files: Vec<_> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["file"].clone())
+        .filter(|file| !file.is_null())
+        .collect();
+    assert_eq!(files, [name, name]);
+}
+
 #[test]
 fn a_dash_is_standard_input() {
     let bench = Bench::new();

@@ -61,8 +61,8 @@ use crate::detect::{self, Detection};
 /// `-p`, one for every run of pages that is mapped alike).
 pub const MAX_SEGMENTS: usize = 1 << 20;
 
-/// The most bytes [`Image::read`] copies, where they do not lie together in the file.
-pub const MAX_COPY: usize = 64 << 20;
+/// Most bytes that [`Image::read`] copies, where they do not lie together in the file.
+pub const MAX_COPY: usize = 256 << 20;
 
 /// A memory dump, opened.
 #[derive(Debug)]

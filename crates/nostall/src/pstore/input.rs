@@ -1,11 +1,11 @@
 //! The images that are meant: files, the files in a directory, standard input.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, FileType};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use nostall_pstore::image::{self, Image};
 
 use super::swap::Swap;
@@ -20,6 +20,8 @@ pub enum Input {
     File(PathBuf),
     /// Standard input.
     Stdin,
+    /// A directory that cannot be read, and the system's error.
+    Unreadable(PathBuf, io::Error),
 }
 
 impl Input {
@@ -32,8 +34,12 @@ impl Input {
                 all.push(Self::Stdin);
             } else if path.is_dir() {
                 let before = all.len();
-                below(path, &mut all).with_context(|| name(path))?;
-                ensure!(all.len() > before, "{}: no file in it", name(path));
+                below(path, &mut all);
+                ensure!(
+                    all.len() > before,
+                    "{}: no file in it",
+                    escape_name(&path.to_string_lossy())
+                );
             } else {
                 all.push(Self::File(path.clone()));
             }
@@ -53,9 +59,18 @@ impl Input {
                 let file = stdin().map_err(image::Error::from);
                 file.and_then(|file| read(&file, swap))
             }
+            (Self::Unreadable(_, error), _) => bail!("{self}: {error}"),
         };
         // Not as context: these errors contain their cause.
         image.map_err(|error| anyhow!("{self}: {error}"))
+    }
+
+    /// Returns the name for programs, which escape it themselves.
+    pub fn name(&self) -> String {
+        match self {
+            Self::File(path) | Self::Unreadable(path, _) => path.to_string_lossy().into_owned(),
+            Self::Stdin => "standard input".to_owned(),
+        }
     }
 }
 
@@ -82,29 +97,33 @@ fn stdin() -> io::Result<File> {
 
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => f.write_str(&name(path)),
-            Self::Stdin => f.write_str("standard input"),
-        }
+        f.write_str(&escape_name(&self.name()))
     }
 }
 
 /// The regular files in a directory and below. Links are not followed.
-fn below(folder: &Path, all: &mut Vec<Input>) -> io::Result<()> {
-    let entries: io::Result<Vec<_>> = fs::read_dir(folder)?.collect();
-    let mut entries = entries?;
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            below(&entry.path(), all)?;
-        } else if kind.is_file() {
-            all.push(Input::File(entry.path()));
+fn below(folder: &Path, all: &mut Vec<Input>) {
+    match list(folder) {
+        Ok(entries) => {
+            for (kind, path) in entries {
+                if kind.is_dir() {
+                    below(&path, all);
+                } else if kind.is_file() {
+                    all.push(Input::File(path));
+                }
+            }
         }
+        Err(error) => all.push(Input::Unreadable(folder.to_owned(), error)),
     }
-    Ok(())
 }
 
-fn name(path: &Path) -> String {
-    escape_name(&path.to_string_lossy())
+/// The entries of a directory, in the order of their names.
+fn list(folder: &Path) -> io::Result<Vec<(FileType, PathBuf)>> {
+    let entries = fs::read_dir(folder)?.map(|entry| {
+        let entry = entry?;
+        Ok((entry.file_type()?, entry.path()))
+    });
+    let mut entries = entries.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by(|(_, a), (_, b)| a.cmp(b));
+    Ok(entries)
 }

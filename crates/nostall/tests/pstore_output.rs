@@ -464,6 +464,18 @@ fn memory_does_not_grow_with_the_traces_in_any_format() {
     assert!(peak < SIZE as u64 + MORE, "{} KiB", peak >> 10);
 }
 
+/// Whether its bytes are swapped shows at its start: it has no text, and is not copied.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_does_not_grow_with_the_traces_of_a_region_that_is_found() {
+    const SIZE: usize = 16 << 20;
+    let bench = Bench::new();
+    bench.file("image", &traces(SIZE));
+    let (written, peak) = peak(bench.command(&["image"]));
+    assert!(written > SIZE / 24 * 40, "{written}");
+    assert!(peak < SIZE as u64 + (24 << 20), "{} KiB", peak >> 10);
+}
+
 #[test]
 fn json_has_the_region_its_geometry_the_reasons_and_the_doubts() {
     let bench = Bench::new();

@@ -127,40 +127,40 @@ impl From<By> for Writer {
     }
 }
 
+// Each paragraph is one line: the terminal's width breaks it.
 const AFTER: &str = "\
 Examples:
   nostall pstore decode memory.elf
   nostall pstore decode memory.elf --symbols System.map --format json
-  nostall pstore decode -q --all --format json /var/crash | jq -r 'select(.text).text'
+  nostall pstore decode -q --all --format json /var/crash |
+      jq -r 'select(.text).text'
   nostall pstore decode region.bin --record-size 32K --console-size 32K \\
       --ftrace-size 32K --pmsg-size 8K --ecc 1 --cpus 2
-  nostall pstore decode memory.raw --offset 2G --size 1M --format linux --out pstore/
+  nostall pstore decode memory.raw --offset 2G --size 1M --format linux \\
+      --out pstore/
 
-Worth of a record, from the best to the worst byte in it: verified (agrees with its
-parity), unchecked (has no parity), corrected (by its parity), unverified (may be
-anything: failed error correction, was decompressed from bytes that did, or lies
-where a damaged header points).
+Worth of a record, from the best to the worst byte in it: verified (agrees with its parity), \
+unchecked (has no parity), corrected (by its parity), unverified (may be anything: failed error \
+correction, was decompressed from bytes that did, or lies where a damaged header points).
 
-Text: lines that start with ==> are the decoder's. A record's first line ends with
-its worth; more such lines have the ranges of its unverified bytes. In the contents
-\\unverified{ and \\} enclose these bytes, in each line anew. Control characters,
-characters that turn the direction of text, bytes that are no UTF-8 and backslashes
-of the crashed machine are escapes (\\x1b, \\u{202e}, \\xff, \\x5c), in a pipe as well.
-Trace lines are stamp, CPU, function <- caller. (suspect): the record may be half
-written, because it lies where the machine was cut off; (unverified): its bytes may
-be anything. --out files have the contents without the ==> lines.
+Text: lines that start with ==> are the decoder's. A record's first line ends with its worth; \
+more such lines have the ranges of its unverified bytes. In the contents \\unverified{ and \\} \
+enclose these bytes, in each line anew. Control characters, characters that turn the direction \
+of text, bytes that are no UTF-8 and backslashes of the crashed machine are escapes (\\x1b, \
+\\u{202e}, \\xff, \\x5c), in a pipe as well. Trace lines are stamp, CPU, function <- caller. \
+(suspect): the record may be half written, because it lies where the machine was cut off; \
+(unverified): its bytes may be anything. --out files have the contents without the ==> lines.
 
-JSON: each line is an object with a type. region: file, start, geometry, reasons and
-doubts. candidate: a region that is not decoded. record: kind, trust, stored_bytes,
-ecc, and text with unverified ranges, or the number of calls. call: a trace record,
-after its record line. end: file, status, records, message. The book (docs/src/
-pstore.md) has every word.
+JSON: each line is an object with a type. region: file, start, geometry, reasons and doubts. \
+candidate: a region that is not decoded. record: kind, trust, stored_bytes, ecc, and text with \
+unverified ranges, or the number of calls. call: a trace record, after its record line. end: \
+file, status, records, message. The book (docs/src/pstore.md) has every word.
 
 Linux: its files have no marks; the worth of each and the ranges go to stderr.
 
-Exit status: 0 records; 1 an image could not be read or the output not be written;
-2 wrong options; 3 a region, and it is empty; 4 a damaged region without a readable
-record; 5 no region. Of several images: the first of 1, 0, 4, 3, 5 that one has.";
+Exit status: 0 records; 1 an image could not be read or the output not be written; 2 wrong \
+options; 3 a region, and it is empty; 4 a damaged region without a readable record; 5 no region. \
+Of several images: the first of 1, 0, 4, 3, 5 that one has.";
 
 fn packing(name: &str) -> Result<Unpack, String> {
     match name {

@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "ARCH")]
     arch: Option<Shape>,
 
-    /// The dead machine's byte order; little unless given or found out
+    /// The crashed machine's byte order; little unless given or found out
     #[arg(long, value_name = "ORDER", value_parser = order)]
     order: Option<ByteOrder>,
 }

@@ -786,6 +786,10 @@ fn word_swapped_dumps_are_decoded_and_the_swap_is_proposed() {
                 said.contains(&format!("--swap {word} ")),
                 "{name} {word}: {said}"
             );
+            let wrong = bench.decode(&["right", "--swap", &option]);
+            assert_eq!(wrong.stdout, b"", "{name} {word}");
+            assert_eq!(wrong.status.code(), Some(5), "{name} {word}");
+
             // No swapped text is shown as the kernel's.
             assert_eq!(proposed.stdout, b"", "{name} {word}");
             assert_eq!(proposed.status.code(), Some(5), "{name} {word}");

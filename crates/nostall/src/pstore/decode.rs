@@ -351,14 +351,17 @@ impl Job<'_> {
         let damaged: Vec<_> = decoded.zones().filter_map(damage).collect();
         let readable = region.geometry.zones.len() - damaged.len();
         if region.found.is_some()
-            && args.swap.is_none()
             && let at = (region.start, &*region.bytes)
             && let Some(swap) = Swap::explains(image, at, readable)
+            && args.swap.is_none_or(|given| given == swap)
         {
-            let message = format!(
-                "{input}: the bytes of each {0}-byte word are reversed: --swap {0} puts them right",
-                swap.bytes()
-            );
+            let message = match args.swap {
+                Some(_) => format!("{input}: the bytes are in the right order without --swap"),
+                None => format!(
+                    "{input}: the bytes of each {0}-byte word are reversed: --swap {0} puts them right",
+                    swap.bytes()
+                ),
+            };
             return Ok(Outcome::none(Status::None, message));
         }
         let is_json = args.format == Format::Json;

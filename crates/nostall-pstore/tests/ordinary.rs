@@ -72,6 +72,7 @@ fn no_region_is_found_in_the_files_of_a_system() {
         }
     }
     println!("{} files, {} MiB", images.len(), total >> 20);
+    assert!(total > 64 << 20, "the compiler's library alone has more");
 
     // And in all of them side by side, as in the page cache of a machine's memory.
     let mut at = 0;
@@ -237,6 +238,28 @@ fn a_region_among_thousands_of_decoys_comes_first_and_whole() {
             };
             assert!(is_best(&detection.found));
         }
+    }
+}
+
+/// Texts at equal distances have the form of dmesg zones. Linux starts each with its line.
+#[test]
+fn equally_spaced_texts_without_a_records_first_line_come_after_a_region() {
+    const SPACE: usize = 0x800;
+    let text = b"hello world, this is no log\n".repeat(3);
+    let header = Header {
+        signature: SIGNATURE,
+        start: text.len() as u32,
+        size: text.len() as u32,
+    };
+    let mut zone = [&header.encode(ByteOrder::Little)[..], &text].concat();
+    zone.resize(SPACE, 0);
+    for fixture in ["plain", "ecc16", "armv7"].map(Fixture::load) {
+        let mut dump = zone.repeat(300);
+        dump.resize(dump.len() + 0x1_0000, 0);
+        let start = dump.len() as u64;
+        dump.extend(&fixture.image);
+        let detection = detect(&dump);
+        assert_eq!(detection.found[0].start, start, "{}", fixture.name);
     }
 }
 

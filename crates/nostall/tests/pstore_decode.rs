@@ -526,3 +526,25 @@ fn the_help_has_examples_and_the_json_words() {
         assert!(help.contains(word), "{word}: {help}");
     }
 }
+
+#[test]
+fn the_help_fills_a_terminal_of_80_columns_and_leaves_its_examples_whole() {
+    let help = Command::new(cargo_bin("nostall"))
+        .args(["pstore", "decode", "--help"])
+        .env("COLUMNS", "80")
+        .output()
+        .unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.lines().all(|line| line.len() <= 80), "{help}");
+    let (_, after) = help.split_once("Examples:\n").unwrap();
+    let (examples, paragraphs) = after.split_once("\n\n").unwrap();
+    assert!(
+        examples.lines().all(|line| line.starts_with("  ")),
+        "{examples}"
+    );
+    for paragraph in paragraphs.split("\n\n") {
+        let lines: Vec<_> = paragraph.lines().collect();
+        let (_, full) = lines.split_last().unwrap();
+        assert!(full.iter().all(|line| line.len() > 60), "{paragraph}");
+    }
+}

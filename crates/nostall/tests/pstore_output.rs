@@ -288,6 +288,28 @@ fn piped_text_steers_no_terminal() {
     assert!(linux.stdout.ends_with(&contents));
 }
 
+/// A folder of dumps may come from another machine.
+#[test]
+fn names_of_files_in_errors_steer_no_terminal() {
+    let bench = Bench::new();
+    bench.file("image", &fixture("plain"));
+    let name = "no\x1b[2J\u{202e}folder\n/file";
+    for args in [
+        &[name][..],
+        &["image", "--symbols", name],
+        &["image", "--out", "image/\x1b[2J\u{202e}\n"],
+        &["image", "--out", "."],
+    ] {
+        let made = bench.0.path().join("console-ramoops-0");
+        fs::write(made, "").unwrap();
+        let output = bench.decode(&[args, &["-q"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), 1, "{said:?}");
+        assert!(!said.contains(['\x1b', '\u{202e}']), "{said:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -440,6 +462,18 @@ fn memory_does_not_grow_with_the_traces_in_any_format() {
     let args = [&["image", "--per-cpu"], &sizes[..]].concat();
     let (_, peak) = peak(bench.command(&args));
     assert!(peak < SIZE as u64 + MORE, "{} KiB", peak >> 10);
+}
+
+/// Whether its bytes are swapped shows at its start: it has no text, and is not copied.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_does_not_grow_with_the_traces_of_a_region_that_is_found() {
+    const SIZE: usize = 16 << 20;
+    let bench = Bench::new();
+    bench.file("image", &traces(SIZE));
+    let (written, peak) = peak(bench.command(&["image"]));
+    assert!(written > SIZE / 24 * 40, "{written}");
+    assert!(peak < SIZE as u64 + (24 << 20), "{} KiB", peak >> 10);
 }
 
 #[test]
@@ -645,6 +679,48 @@ fn a_directory_stands_for_the_files_in_it() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no file in it"));
 }
 
+/// A folder that cannot be read, as those of other users in /var/crash.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_cannot_be_read_is_an_error_and_the_other_files_are_decoded() {
+    use rustix::fs as fs_at;
+
+    let bench = Bench::new();
+    bench.file("crashes/b/memory", &fixture("plain"));
+    // Deeper than a path may be long: root cannot list it by its name either.
+    let mut deep = fs::File::open(bench.0.path().join("crashes")).unwrap();
+    let name = "a".repeat(250);
+    for _ in 0..17 {
+        fs_at::mkdirat(&deep, &name, fs_at::Mode::RWXU).unwrap();
+        let flags = fs_at::OFlags::RDONLY | fs_at::OFlags::DIRECTORY;
+        deep = fs_at::openat(&deep, &name, flags, fs_at::Mode::empty())
+            .unwrap()
+            .into();
+    }
+    let (code, lines) = bench.json(&["crashes"]);
+    assert_eq!(code, 1);
+    let status: Vec<_> = of(&lines, "end").map(|end| &end["status"]).collect();
+    assert_eq!(status, ["error", "records"]);
+    let failed = of(&lines, "end").next().unwrap()["file"].as_str().unwrap();
+    assert!(failed.starts_with("crashes/aaa"), "{failed}");
+}
+
+#[test]
+fn json_has_the_name_of_a_file_as_it_is() {
+    let bench = Bench::new();
+    let name = "a\x1b[2J\\x0a\n\u{202e}";
+    bench.file(name, &fixture("plain"));
+    let output = bench.decode(&[name, "-q", "--format", "json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
+    let files: Vec<_> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["file"].clone())
+        .filter(|file| !file.is_null())
+        .collect();
+    assert_eq!(files, [name, name]);
+}
+
 #[test]
 fn a_dash_is_standard_input() {
     let bench = Bench::new();
@@ -710,6 +786,10 @@ fn word_swapped_dumps_are_decoded_and_the_swap_is_proposed() {
                 said.contains(&format!("--swap {word} ")),
                 "{name} {word}: {said}"
             );
+            let wrong = bench.decode(&["right", "--swap", &option]);
+            assert_eq!(wrong.stdout, b"", "{name} {word}");
+            assert_eq!(wrong.status.code(), Some(5), "{name} {word}");
+
             // No swapped text is shown as the kernel's.
             assert_eq!(proposed.stdout, b"", "{name} {word}");
             assert_eq!(proposed.status.code(), Some(5), "{name} {word}");

@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -73,6 +73,53 @@ fn memory_follows_the_data_of_a_sparse_dump_of_32_gib_and_not_its_holes() {
     let (expected, _) = decode_with_peak(&image("ecc16"));
     assert!(records == expected);
     assert!(peak < 200 << 20, "{peak} bytes");
+}
+
+/// Writes a LiME dump with ranges of 4 KiB.
+fn write_lime(memory: &[u8], path: &Path) {
+    let mut file = BufWriter::new(File::create(path).unwrap());
+    for (nth, bytes) in memory.chunks(4096).enumerate() {
+        let first = nth as u64 * 4096;
+        let last = first + bytes.len() as u64 - 1;
+        let addresses = [first.to_le_bytes(), last.to_le_bytes(), [0; 8]];
+        file.write_all(b"EMiL\x01\0\0\0").unwrap();
+        file.write_all(addresses.as_flattened()).unwrap();
+        file.write_all(bytes).unwrap();
+    }
+    file.flush().unwrap();
+}
+
+#[test]
+fn a_region_of_129_mib_in_ranges_of_4_kib_is_decoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lime");
+    let text = b"[    1.000000] text\n";
+    let header = [&b"DBGC"[..], &[20, 0, 0, 0], &[20, 0, 0, 0], text].concat();
+    let mut memory = vec![0; 129 << 20];
+    // The console, and a large zone of user space's messages.
+    for at in [0, 1 << 20] {
+        memory[at..at + header.len()].copy_from_slice(&header);
+    }
+    write_lime(&memory, &path);
+    for args in [
+        &[][..],
+        &[
+            "--record-size",
+            "0",
+            "--console-size",
+            "1M",
+            "--ftrace-size",
+            "0",
+            "--pmsg-size",
+            "128M",
+        ],
+    ] {
+        let decoded = decode(&path, args);
+        let said = String::from_utf8_lossy(&decoded.stderr).into_owned();
+        assert_eq!(decoded.status.code(), Some(0), "{said}");
+        let printed = String::from_utf8(decoded.stdout).unwrap();
+        assert_eq!(printed.matches("] text\n").count(), 2, "{said}");
+    }
 }
 
 /// The lines on stderr of a command that could not read the image, or found no region.
@@ -154,31 +201,49 @@ fn a_damaged_start_of_a_trace_ring_is_said_and_its_records_are_marked() {
     );
 }
 
-#[test]
-fn a_fifo_to_which_no_program_writes_is_given_up() {
+/// Runs the command in a shell, which has it as `$0` and a FIFO as `$1`. A wait without a
+/// bound ends in status 124.
+fn in_shell(script: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fifo");
     let made = Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(made.success());
-    let said = error(&decode(&path, &[]));
-    assert!(said.contains("no program writes to it"), "{said}");
+    let mut command = Command::new("timeout");
+    command.args(["120", "sh", "-c", script]);
+    command.arg(cargo_bin("nostall")).arg(&path);
+    command.output().unwrap()
 }
 
 #[test]
-fn a_device_without_an_end_is_given_up_in_bounded_memory() {
-    // Less than 1 GiB of address space.
-    let mut command = Command::new("sh");
-    let script = "ulimit -v 900000; exec \"$0\" pstore decode /dev/zero";
-    let output = command
-        .args(["-c", script])
-        .arg(cargo_bin("nostall"))
-        .output()
-        .unwrap();
-    let said = error(&output);
-    assert!(
-        said.contains("more than 256 MiB, or without an end"),
-        "{said}"
-    );
+fn a_pipe_to_which_no_program_writes_is_given_up_by_every_way_to_read_it() {
+    let given_up = |script: &str| {
+        let said = error(&in_shell(script));
+        assert!(said.contains("no program writes to it"), "{script}: {said}");
+    };
+    std::thread::scope(|scope| {
+        for script in [
+            "$0 pstore decode $1",
+            "$0 pstore decode --swap 4 $1",
+            // Open for reading and writing, so that it has no end.
+            "$0 pstore decode - <> $1",
+            "$0 pstore decode --swap 4 - <> $1",
+        ] {
+            scope.spawn(move || given_up(script));
+        }
+    });
+}
+
+#[test]
+fn a_device_without_an_end_is_given_up_in_bounded_memory_by_every_way_to_read_it() {
+    for how in ["/dev/zero", "--swap 4 /dev/zero", "- < /dev/zero"] {
+        // Less than 1 GiB of address space.
+        let script = format!("ulimit -v 900000; $0 pstore decode {how}");
+        let said = error(&in_shell(&script));
+        assert!(
+            said.contains("more than 256 MiB, or without an end"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

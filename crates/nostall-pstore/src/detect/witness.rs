@@ -204,7 +204,11 @@ impl<'a> Witness<'a> {
         match claim.kind {
             _ if header.size == 0 => Evidence::default(),
             Kind::Dmesg if data.starts_with(DMESG) => good(12, 24),
-            Kind::Dmesg => Evidence::of(-12),
+            // Linux writes no such record, so the header proves nothing.
+            Kind::Dmesg => Evidence {
+                proof: -34,
+                ..Evidence::of(-24)
+            },
             Kind::Ftrace => match records::look(self.run, claim.at, header, self.order) {
                 Some(look) => match (look.cpu, claim.cpu) {
                     (Some(is), Some(should)) if usize::from(is) == should & 0xff => {

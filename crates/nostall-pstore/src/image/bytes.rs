@@ -10,8 +10,8 @@ use memmap2::Mmap;
 
 use super::Error;
 
-/// The most that is read into memory of a file that cannot be mapped: a pipe, a device, some of /proc.
-pub(crate) const MAX_READ: usize = 256 << 20;
+/// Most bytes read into memory of a file that cannot be mapped: a pipe, a device, some of /proc.
+pub const MAX_READ: usize = 256 << 20;
 
 /// Bytes read at a time.
 const CHUNK: usize = 64 << 10;
@@ -39,15 +39,7 @@ pub(crate) enum Bytes {
 impl Bytes {
     /// Opens a file and maps or reads it. No wait is longer than a minute.
     pub(crate) fn open(path: &Path) -> Result<(File, Self), Error> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            // A pipe opens before a program writes to it.
-            options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
-        }
-        let file = options.open(path)?;
+        let file = open_file(path)?;
         let meta = file.metadata()?;
         // Files in /proc say 0 and have something.
         if meta.is_file() && meta.len() > 0 {
@@ -83,6 +75,34 @@ impl Bytes {
     }
 }
 
+/// Opens a file, pipe or device for reading. Does not wait for a writer of the pipe.
+///
+/// # Errors
+///
+/// The system's.
+pub fn open_file(path: impl AsRef<Path>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // A pipe opens before a program writes to it.
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    }
+    options.open(path)
+}
+
+/// Reads an open file, pipe or device to its end, with the time limits of
+/// [`Image::open`](super::Image::open).
+///
+/// # Errors
+///
+/// [`Error::TooLarge`] if there are more than `most` bytes, [`Error::Silent`] if none come and
+/// no end either, or the system's.
+pub fn read_to_end(file: &File, most: usize) -> Result<Vec<u8>, Error> {
+    drain(file, PATIENCE, most)
+}
+
 /// All bytes up to the end, if they are no more than `most`.
 fn drain(mut file: &File, patience: Patience, most: usize) -> Result<Vec<u8>, Error> {
     let mut all = Vec::new();
@@ -94,7 +114,7 @@ fn drain(mut file: &File, patience: Patience, most: usize) -> Result<Vec<u8>, Er
         }
         match file.read(&mut chunk) {
             Ok(0) => return Ok(all),
-            Ok(count) if count > most - all.len() => return Err(Error::TooLarge),
+            Ok(count) if count > most - all.len() => return Err(Error::TooLarge(most)),
             Ok(count) => {
                 all.extend_from_slice(&chunk[..count]);
                 limit = patience.next;
@@ -163,7 +183,7 @@ mod tests {
         let drained = drain(&file, SHORT, 100);
         assert!(matches!(drained, Err(Error::Silent(limit)) if limit == SHORT.next));
         writer.write_all(&[7; 100]).unwrap();
-        assert!(matches!(drain(&file, SHORT, 99), Err(Error::TooLarge)));
+        assert!(matches!(drain(&file, SHORT, 99), Err(Error::TooLarge(99))));
         writer.write_all(&[7; 100]).unwrap();
         drop(writer);
         assert_eq!(drain(&file, SHORT, 100).unwrap(), [7; 100]);

@@ -52,6 +52,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub(crate) use bytes::Bytes;
+pub use bytes::{MAX_READ, open_file, read_to_end};
 
 use crate::detect::run::Run;
 use crate::detect::{self, Detection};
@@ -60,8 +61,8 @@ use crate::detect::{self, Detection};
 /// `-p`, one for every run of pages that is mapped alike).
 pub const MAX_SEGMENTS: usize = 1 << 20;
 
-/// The most bytes [`Image::read`] copies, where they do not lie together in the file.
-pub const MAX_COPY: usize = 64 << 20;
+/// Most bytes that [`Image::read`] copies, where they do not lie together in the file.
+pub const MAX_COPY: usize = 256 << 20;
 
 /// A memory dump, opened.
 #[derive(Debug)]
@@ -118,13 +119,13 @@ pub enum Error {
     /// There is nothing in it.
     #[error("the file is empty; was the dump cut off, or the disk full?")]
     Empty,
-    /// A pipe or device that must be read into memory has more than 256 MiB, or no end.
+    /// A pipe, device or file that must be read into memory has more than so many bytes, or no end.
     #[error(
-        "a pipe or device with more than {} MiB, or without an end, is not read; \
-         copy the part with the region to a regular file",
-        bytes::MAX_READ >> 20
+        "more than {} MiB, or without an end: too much to be read into memory; \
+         copy the part with the region to a file of its own",
+        .0 >> 20
     )]
-    TooLarge,
+    TooLarge(usize),
     /// A pipe or device has no more bytes, and no end.
     #[error(
         "nothing has come from this pipe or device in {} s, and not its end; \

@@ -29,8 +29,8 @@ use crate::output::{Style, note, to_stdout};
 /// not given is Linux's default: 4096 bytes for each size, no ECC, a trace zone for
 /// each CPU.
 ///
-/// Pipes and devices are read into memory, up to 256 MiB. One without a byte for 10
-/// seconds is given up.
+/// Standard input, pipes and devices are read into memory, up to 256 MiB. One that sends
+/// no byte for 10 seconds is given up.
 ///
 /// Images are not changed. Numbers may be decimal or start with 0x, and end with K, M
 /// or G.
@@ -127,40 +127,40 @@ impl From<By> for Writer {
     }
 }
 
+// Each paragraph is one line: the terminal's width breaks it.
 const AFTER: &str = "\
 Examples:
   nostall pstore decode memory.elf
   nostall pstore decode memory.elf --symbols System.map --format json
-  nostall pstore decode -q --all --format json /var/crash | jq -r 'select(.text).text'
+  nostall pstore decode -q --all --format json /var/crash |
+      jq -r 'select(.text).text'
   nostall pstore decode region.bin --record-size 32K --console-size 32K \\
       --ftrace-size 32K --pmsg-size 8K --ecc 1 --cpus 2
-  nostall pstore decode memory.raw --offset 2G --size 1M --format linux --out pstore/
+  nostall pstore decode memory.raw --offset 2G --size 1M --format linux \\
+      --out pstore/
 
-Worth of a record, from the best to the worst byte in it: verified (agrees with its
-parity), unchecked (has no parity), corrected (by its parity), unverified (may be
-anything: failed error correction, was decompressed from bytes that did, or lies
-where a damaged header points).
+Worth of a record, from the best to the worst byte in it: verified (agrees with its parity), \
+unchecked (has no parity), corrected (by its parity), unverified (may be anything: failed error \
+correction, was decompressed from bytes that did, or lies where a damaged header points).
 
-Text: lines that start with ==> are the decoder's. A record's first line ends with
-its worth; more such lines have the ranges of its unverified bytes. In the contents
-\\unverified{ and \\} enclose these bytes, in each line anew. Control characters,
-characters that turn the direction of text, bytes that are no UTF-8 and backslashes
-of the crashed machine are escapes (\\x1b, \\u{202e}, \\xff, \\x5c), in a pipe as well.
-Trace lines are stamp, CPU, function <- caller. (suspect): the record may be half
-written, because it lies where the machine was cut off; (unverified): its bytes may
-be anything. --out files have the contents without the ==> lines.
+Text: lines that start with ==> are the decoder's. A record's first line ends with its worth; \
+more such lines have the ranges of its unverified bytes. In the contents \\unverified{ and \\} \
+enclose these bytes, in each line anew. Control characters, characters that turn the direction \
+of text, bytes that are no UTF-8 and backslashes of the crashed machine are escapes (\\x1b, \
+\\u{202e}, \\xff, \\x5c), in a pipe as well. Trace lines are stamp, CPU, function <- caller. \
+(suspect): the record may be half written, because it lies where the machine was cut off; \
+(unverified): its bytes may be anything. --out files have the contents without the ==> lines.
 
-JSON: each line is an object with a type. region: file, start, geometry, reasons and
-doubts. candidate: a region that is not decoded. record: kind, trust, stored_bytes,
-ecc, and text with unverified ranges, or the number of calls. call: a trace record,
-after its record line. end: file, status, records, message. The book (docs/src/
-pstore.md) has every word.
+JSON: each line is an object with a type. region: file, start, geometry, reasons and doubts. \
+candidate: a region that is not decoded. record: kind, trust, stored_bytes, ecc, and text with \
+unverified ranges, or the number of calls. call: a trace record, after its record line. end: \
+file, status, records, message. The book (docs/src/pstore.md) has every word.
 
 Linux: its files have no marks; the worth of each and the ranges go to stderr.
 
-Exit status: 0 records; 1 an image could not be read or the output not be written;
-2 wrong options; 3 a region, and it is empty; 4 a damaged region without a readable
-record; 5 no region. Of several images: the first of 1, 0, 4, 3, 5 that one has.";
+Exit status: 0 records; 1 an image could not be read or the output not be written; 2 wrong \
+options; 3 a region, and it is empty; 4 a damaged region without a readable record; 5 no region. \
+Of several images: the first of 1, 0, 4, 3, 5 that one has.";
 
 fn packing(name: &str) -> Result<Unpack, String> {
     match name {
@@ -281,8 +281,7 @@ impl Outcome {
 impl Job<'_> {
     /// Decodes one image, and says what kept that from being done.
     fn image(&self, input: &Input) -> Status {
-        let file = input.to_string();
-        let outcome = self.regions(input, &file);
+        let outcome = self.regions(input);
         let outcome =
             outcome.unwrap_or_else(|error| Outcome::none(Status::Error, format!("{error:#}")));
         let mut status = outcome.status;
@@ -290,6 +289,7 @@ impl Job<'_> {
             let Outcome {
                 records, message, ..
             } = &outcome;
+            let file = input.name();
             let end = to_stdout(|out| json::end(&file, status, *records, message.as_deref(), out));
             if let Err(error) = end {
                 status = Status::Error;
@@ -304,11 +304,11 @@ impl Job<'_> {
         status
     }
 
-    fn regions(&self, input: &Input, file: &str) -> Result<Outcome> {
+    fn regions(&self, input: &Input) -> Result<Outcome> {
         let args = self.args;
         let image = input.open(args.swap)?;
         let found = region::find(&image, &args.region, args.all);
-        let regions = found.with_context(|| file.to_owned())?;
+        let regions = found.with_context(|| input.to_string())?;
         let number = regions.decode.len();
         ensure!(
             args.out.is_none() || number <= 1,
@@ -316,13 +316,17 @@ impl Job<'_> {
         );
         if !regions.is_complete {
             self.note(format_args!(
-                "{file}: more places look like regions than are examined"
+                "{input}: more places look like regions than are examined"
             ));
         }
         let mut outcome = None;
-        for region in &regions.decode {
-            let next = self.region(&image, file, region);
-            let next = next.with_context(|| file.to_owned())?;
+        for meant in regions.decode {
+            let region = meant.read(&image, &args.region);
+            let next = region.and_then(|region| self.region(&image, input, &region));
+            // The other regions are decoded nevertheless.
+            let next = next.unwrap_or_else(|error| {
+                Outcome::none(Status::Error, format!("{input}: {error:#}"))
+            });
             outcome = Some(match outcome {
                 None => next,
                 Some(outcome) => Outcome::and(outcome, next),
@@ -330,42 +334,45 @@ impl Job<'_> {
         }
         for other in &regions.others {
             if args.format == Format::Json && args.out.is_none() {
-                to_stdout(|out| json::candidate(file, other, out))?;
+                to_stdout(|out| json::candidate(&input.name(), other, out))?;
             }
             for line in other.lines() {
                 self.note(format_args!("{line}"));
             }
         }
-        let none = || no_region(&image, file, args.swap, regions.unlisted);
+        let none = || no_region(&image, input, args.swap, regions.unlisted);
         Ok(outcome.unwrap_or_else(|| Outcome::none(Status::None, none())))
     }
 
-    fn region(&self, image: &Image, file: &str, region: &Region<'_>) -> Result<Outcome> {
+    fn region(&self, image: &Image, input: &Input, region: &Region<'_>) -> Result<Outcome> {
         let args = self.args;
         let unpack = args.compress.unwrap_or_default();
         let decoded = Decoded::new(&region.bytes, &region.geometry, args.writer.into(), unpack);
         let damaged: Vec<_> = decoded.zones().filter_map(damage).collect();
         let readable = region.geometry.zones.len() - damaged.len();
         if region.found.is_some()
-            && args.swap.is_none()
             && let at = (region.start, &*region.bytes)
             && let Some(swap) = Swap::explains(image, at, readable)
+            && args.swap.is_none_or(|given| given == swap)
         {
-            let message = format!(
-                "{file}: the bytes of each {0}-byte word are reversed: --swap {0} puts them right",
-                swap.bytes()
-            );
+            let message = match args.swap {
+                Some(_) => format!("{input}: the bytes are in the right order without --swap"),
+                None => format!(
+                    "{input}: the bytes of each {0}-byte word are reversed: --swap {0} puts them right",
+                    swap.bytes()
+                ),
+            };
             return Ok(Outcome::none(Status::None, message));
         }
         let is_json = args.format == Format::Json;
         if is_json && args.out.is_none() {
-            to_stdout(|out| json::region(file, image, args.swap, region, &decoded, out))?;
+            to_stdout(|out| json::region(&input.name(), image, args.swap, region, &decoded, out))?;
         }
         if let Some((place, why)) = damaged.first()
             && readable == 0
         {
             let message = format!(
-                "{file}: no records here: of {} zones none can be read ({} zone {} at {:#x}: \
+                "{input}: no records here: of {} zones none can be read ({} zone {} at {:#x}: \
                  {why}); are offset, sizes and --ecc those of the kernel that crashed?",
                 damaged.len(),
                 place.kind,
@@ -383,7 +390,7 @@ impl Job<'_> {
         };
         let heading = self
             .several
-            .then(|| format!("{file}: region at {:#x}", region.start));
+            .then(|| format!("{input}: region at {:#x}", region.start));
         let records = match (&args.out, args.format) {
             (Some(folder), Format::Linux) => self.linux_folder(&decoded, &names, folder),
             (None, Format::Linux) => self.linux(&decoded, &names, heading),
@@ -396,9 +403,9 @@ impl Job<'_> {
             _ => Status::Records,
         };
         let message = match status {
-            Status::Empty => Some(format!("{file}: the region is there, and empty")),
+            Status::Empty => Some(format!("{input}: the region is there, and empty")),
             Status::Damaged => Some(format!(
-                "{file}: no records here: {} of {} zones cannot be read, the others are empty",
+                "{input}: no records here: {} of {} zones cannot be read, the others are empty",
                 damaged.len(),
                 region.geometry.zones.len()
             )),
@@ -568,22 +575,23 @@ fn damage(zone: ZoneReport) -> Option<(Place, Damage)> {
     }
 }
 
-fn no_region(image: &Image, file: &str, swap: Option<Swap>, doubtful: usize) -> String {
+fn no_region(image: &Image, input: &Input, swap: Option<Swap>, doubtful: usize) -> String {
     if swap.is_none()
         && let Some((swap, address)) = Swap::seen(image, 0)
     {
         return format!(
-            "{file}: no ramoops region in it, but at {address:#x} a header whose bytes are reversed \
+            "{input}: no ramoops region in it, but at {address:#x} a header whose bytes are reversed \
              in each {0}-byte word: --swap {0} puts them right",
             swap.bytes()
         );
     }
     let doubtful = match doubtful {
         0 => String::new(),
+        1 => " (1 place is in doubt: --all lists it)".to_owned(),
         number => format!(" ({number} places are in doubt: --all lists them)"),
     };
     format!(
-        "{file}: no ramoops region in it{doubtful}; if you know where one is, give its sizes: \
+        "{input}: no ramoops region in it{doubtful}; if you know where one is, give its sizes: \
          --offset, --record-size and so on (see --help)"
     )
 }

@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, bail};
 use nostall_pstore::{Content, Packing, Record};
 
+use crate::escape::escape_name;
+
 /// The name that Linux gives a record's file.
 pub fn name(record: &Record<'_>) -> String {
     let extension = match &record.content {
@@ -20,16 +22,21 @@ pub fn name(record: &Record<'_>) -> String {
 /// Makes the folder if need be. If one of the files exists and may not be overwritten,
 /// that is an error.
 pub fn prepare(folder: &Path, names: &[String], force: bool) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    fs::create_dir_all(folder).with_context(|| shown(folder))?;
     for path in names.iter().map(|name| folder.join(name)) {
         if !force && path.symlink_metadata().is_ok() {
             bail!(
                 "{} exists, and nothing was written; give --force to overwrite it, or another folder",
-                path.display()
+                shown(&path)
             );
         }
     }
     Ok(())
+}
+
+/// A path for a message, without what a terminal would obey.
+fn shown(path: &Path) -> String {
+    escape_name(&path.to_string_lossy())
 }
 
 /// Writes one file. `seconds` is its time of modification, if that is not now.
@@ -42,7 +49,7 @@ pub fn write<T>(
 ) -> Result<T> {
     let path = folder.join(name);
     let written = try_write(&path, seconds, force, write);
-    written.with_context(|| path.display().to_string())
+    written.with_context(|| shown(&path))
 }
 
 fn try_write<T>(

@@ -1,21 +1,18 @@
 //! The images that are meant: files, the files in a directory, standard input.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs::{self, File, FileType};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, ensure};
-use nostall_pstore::image::Image;
+use anyhow::{Result, anyhow, bail, ensure};
+use nostall_pstore::image::{self, Image};
 
 use super::swap::Swap;
 use crate::escape::escape_name;
 
-/// The most that is read of standard input, as of any pipe.
-const MOST_PIPED: u64 = 256 << 20;
-
-/// The most of a file whose bytes are swapped, in memory.
-const MOST_SWAPPED: u64 = 1 << 30;
+/// Most bytes of a file whose words are reversed, in memory.
+const MOST_SWAPPED: usize = 1 << 30;
 
 /// A place to read an image from.
 pub enum Input {
@@ -23,6 +20,8 @@ pub enum Input {
     File(PathBuf),
     /// Standard input.
     Stdin,
+    /// A directory that cannot be read, and the system's error.
+    Unreadable(PathBuf, io::Error),
 }
 
 impl Input {
@@ -35,8 +34,12 @@ impl Input {
                 all.push(Self::Stdin);
             } else if path.is_dir() {
                 let before = all.len();
-                below(path, &mut all).with_context(|| name(path))?;
-                ensure!(all.len() > before, "{}: no file in it", name(path));
+                below(path, &mut all);
+                ensure!(
+                    all.len() > before,
+                    "{}: no file in it",
+                    escape_name(&path.to_string_lossy())
+                );
             } else {
                 all.push(Self::File(path.clone()));
             }
@@ -49,58 +52,78 @@ impl Input {
         let image = match (self, swap) {
             (Self::File(path), None) => Image::open(path),
             (Self::File(path), swap) => {
-                let file = File::open(path).with_context(|| name(path))?;
-                Image::from_bytes(self.read(file, MOST_SWAPPED, swap)?)
+                let file = image::open_file(path).map_err(image::Error::from);
+                file.and_then(|file| read(&file, swap))
             }
             (Self::Stdin, swap) => {
-                Image::from_bytes(self.read(io::stdin().lock(), MOST_PIPED, swap)?)
+                let file = stdin().map_err(image::Error::from);
+                file.and_then(|file| read(&file, swap))
             }
+            (Self::Unreadable(_, error), _) => bail!("{self}: {error}"),
         };
         // Not as context: these errors contain their cause.
         image.map_err(|error| anyhow!("{self}: {error}"))
     }
 
-    fn read(&self, from: impl Read, most: u64, swap: Option<Swap>) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let read = from.take(most + 1).read_to_end(&mut bytes);
-        read.with_context(|| self.to_string())?;
-        ensure!(
-            bytes.len() as u64 <= most,
-            "{self}: more than {} MiB, too much to be read into memory: give a part of it",
-            most >> 20
-        );
-        if let Some(swap) = swap {
-            swap.undo(&mut bytes);
+    /// Returns the name for programs, which escape it themselves.
+    pub fn name(&self) -> String {
+        match self {
+            Self::File(path) | Self::Unreadable(path, _) => path.to_string_lossy().into_owned(),
+            Self::Stdin => "standard input".to_owned(),
         }
-        Ok(bytes)
     }
+}
+
+fn read(file: &File, swap: Option<Swap>) -> Result<Image, image::Error> {
+    let most = match swap {
+        Some(_) if file.metadata()?.is_file() => MOST_SWAPPED,
+        _ => image::MAX_READ,
+    };
+    let mut bytes = image::read_to_end(file, most)?;
+    if let Some(swap) = swap {
+        swap.undo(&mut bytes);
+    }
+    Image::from_bytes(bytes)
+}
+
+/// Standard input as a file, so that waits for it have the bounds of any pipe.
+fn stdin() -> io::Result<File> {
+    #[cfg(unix)]
+    let file = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?;
+    #[cfg(windows)]
+    let file = std::os::windows::io::AsHandle::as_handle(&io::stdin()).try_clone_to_owned()?;
+    Ok(file.into())
 }
 
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => f.write_str(&name(path)),
-            Self::Stdin => f.write_str("standard input"),
-        }
+        f.write_str(&escape_name(&self.name()))
     }
 }
 
 /// The regular files in a directory and below. Links are not followed.
-fn below(folder: &Path, all: &mut Vec<Input>) -> io::Result<()> {
-    let entries: io::Result<Vec<_>> = fs::read_dir(folder)?.collect();
-    let mut entries = entries?;
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            below(&entry.path(), all)?;
-        } else if kind.is_file() {
-            all.push(Input::File(entry.path()));
+fn below(folder: &Path, all: &mut Vec<Input>) {
+    match list(folder) {
+        Ok(entries) => {
+            for (kind, path) in entries {
+                if kind.is_dir() {
+                    below(&path, all);
+                } else if kind.is_file() {
+                    all.push(Input::File(path));
+                }
+            }
         }
+        Err(error) => all.push(Input::Unreadable(folder.to_owned(), error)),
     }
-    Ok(())
 }
 
-fn name(path: &Path) -> String {
-    escape_name(&path.to_string_lossy())
+/// The entries of a directory, in the order of their names.
+fn list(folder: &Path) -> io::Result<Vec<(FileType, PathBuf)>> {
+    let entries = fs::read_dir(folder)?.map(|entry| {
+        let entry = entry?;
+        Ok((entry.file_type()?, entry.path()))
+    });
+    let mut entries = entries.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by(|(_, a), (_, b)| a.cmp(b));
+    Ok(entries)
 }

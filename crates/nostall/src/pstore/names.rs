@@ -7,6 +7,8 @@ use anyhow::{Result, anyhow};
 use nostall_pstore::symbols::{Symbols, kernel_offset};
 use nostall_pstore::{Content, Decoded, Dmesg};
 
+use crate::escape::escape_name;
+
 /// Symbols, if there are any.
 pub struct Names(Option<Symbols>);
 
@@ -38,7 +40,8 @@ impl Names {
 
 /// The symbols in a file.
 pub fn load(file: &Path) -> Result<Symbols> {
-    Symbols::load(file).map_err(|error| anyhow!("{}: {error}", file.display()))
+    let name = escape_name(&file.to_string_lossy());
+    Symbols::load(file).map_err(|error| anyhow!("{name}: {error}"))
 }
 
 /// The symbols where the kernel ran: by the offset that is given, the one in its log, or

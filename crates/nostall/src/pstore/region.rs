@@ -16,6 +16,9 @@ use super::sizes::options;
 /// More CPUs than any Linux reckons with.
 const MOST_CPUS: usize = 8192;
 
+/// A place that is too large to be put together.
+const SCATTERED: &str = "several parts of the file, and more than 256 MiB are not put together";
+
 /// Sizes that are not given are these.
 const LINUX_SIZE: usize = 4096;
 
@@ -66,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "ARCH")]
     arch: Option<Shape>,
 
-    /// The dead machine's byte order; little unless given or found out
+    /// The crashed machine's byte order; little unless given or found out
     #[arg(long, value_name = "ORDER", value_parser = order)]
     order: Option<ByteOrder>,
 }
@@ -119,7 +122,7 @@ impl<'a> Region<'a> {
         lines
     }
 
-    fn found(image: &'a Image, args: &Args, found: &Found) -> Result<Self> {
+    fn found(image: &'a Image, args: &Args, found: Found) -> Result<Self> {
         let mut geometry = found.geometry.clone();
         geometry.shape = args.arch.unwrap_or(geometry.shape);
         geometry.order = args.order.unwrap_or(geometry.order);
@@ -130,14 +133,14 @@ impl<'a> Region<'a> {
             .or_else(|| image.read(start, found.len))
             .with_context(|| {
                 let len = found.len;
-                format!("the region's {len:#x} bytes at {start:#x} are scattered over the file")
+                format!("the region's {len:#x} bytes at {start:#x} lie in {SCATTERED}")
             })?;
         Ok(Self {
             bytes,
             start,
             geometry,
             params: found.params,
-            found: Some(found.clone()),
+            found: Some(found),
             notes: Vec::new(),
         })
     }
@@ -198,10 +201,28 @@ impl Other {
     }
 }
 
+/// A region to be decoded. It is not read before it is its turn.
+pub enum Meant<'a> {
+    /// By the parameters that are given.
+    Given(Region<'a>),
+    /// As it was found.
+    Found(Found),
+}
+
+impl<'a> Meant<'a> {
+    /// Reads its bytes.
+    pub fn read(self, image: &'a Image, args: &Args) -> Result<Region<'a>> {
+        match self {
+            Self::Given(region) => Ok(region),
+            Self::Found(found) => Region::found(image, args, found),
+        }
+    }
+}
+
 /// The regions of an image.
 pub struct Regions<'a> {
     /// Those to be decoded, the likeliest first.
-    pub decode: Vec<Region<'a>>,
+    pub decode: Vec<Meant<'a>>,
     /// Those to be listed.
     pub others: Vec<Other>,
     /// The number of places that are in doubt and not listed.
@@ -223,7 +244,7 @@ pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<Regions<'a>>
     ];
     if args.flags.is_some() || numbers.iter().any(Option::is_some) {
         return Ok(Regions {
-            decode: vec![given(image, args)?],
+            decode: vec![Meant::Given(given(image, args)?)],
             others: Vec::new(),
             unlisted: 0,
             is_complete: true,
@@ -249,12 +270,13 @@ pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<Regions<'a>>
     } else {
         convincing.max(decoded)
     };
-    let (decode, others) = detection.found[..listed].split_at(decoded);
-    let decode = decode.iter().map(|found| Region::found(image, args, found));
+    let unlisted = detection.found.len() - listed;
+    let mut found = detection.found.into_iter();
+    let decode = found.by_ref().take(decoded).map(Meant::Found).collect();
     Ok(Regions {
-        decode: decode.collect::<Result<_>>()?,
-        others: others.iter().cloned().map(Other).collect(),
-        unlisted: detection.found.len() - listed,
+        decode,
+        others: found.take(listed - decoded).map(Other).collect(),
+        unlisted,
         is_complete: detection.is_complete,
     })
 }
@@ -267,7 +289,7 @@ fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
     };
     let len = size.min(usize::try_from(there).unwrap_or(usize::MAX));
     let bytes = image.read(start, len).with_context(|| {
-        format!("the {len} bytes at {start:#x} are scattered over the image: give --size")
+        format!("the {len:#x} bytes at {start:#x} lie in {SCATTERED}: give a smaller --size")
     })?;
     let mut notes = Vec::new();
     if len < size {

@@ -84,6 +84,7 @@ impl Swap {
     /// text that can be read: by its own texts, or by more headers in the image than the
     /// `headers` that it has.
     pub fn explains(image: &Image, (start, region): (u64, &[u8]), headers: usize) -> Option<Self> {
+        let region = &region[..region.len().min(LOOK)];
         if legible(region) > 0 {
             return None;
         }
@@ -103,6 +104,9 @@ impl Swap {
     }
 }
 
+/// Bytes at a region's start that show whether it is legible. Zones of texts come first.
+const LOOK: usize = 4 << 20;
+
 /// No zone is larger.
 const LARGEST: usize = 128 << 20;
 
@@ -111,12 +115,8 @@ fn may_hold(group: &[u8; 8]) -> bool {
     b"DBGC".iter().all(|byte| group.contains(byte))
 }
 
-/// Lines at the start of a region that begin as Linux's do.
+/// Lines that begin as Linux's do.
 fn legible(region: &[u8]) -> usize {
-    /// Enough to see it. Zones of texts come first.
-    const LOOK: usize = 4 << 20;
-
-    let region = &region[..region.len().min(LOOK)];
     // A zone may start anywhere if the headers are misread.
     let starts = region.windows(DMESG_HEADER).filter(|start| {
         start.starts_with(b"====")

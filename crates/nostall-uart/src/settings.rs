@@ -63,8 +63,8 @@ pub enum PowerLoss {
     /// Nothing: it does not happen.
     Ignore,
     /// The console checks for it and sets the port up again. The check is a value in the
-    /// scratch register, which does not survive: two more accesses for each write, one for
-    /// each offer. [`Model::Uart8250`] has no such register, and is refused.
+    /// scratch register, which does not survive: two more accesses for each write and flush,
+    /// one for each offer. [`Model::Uart8250`] has no such register, and is refused.
     Recover,
 }
 

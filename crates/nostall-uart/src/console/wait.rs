@@ -73,6 +73,10 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     pub(super) fn drain(&mut self) -> Result<(), Stall> {
         let idle = lsr::THRE | lsr::TEMT;
         if self.never_idle {
+            self.wait_for(lsr::THRE)?;
+            // The last byte has this time to leave, and is looked for once.
+            let shifted = self.clock.now() + self.port.frame_time * 2;
+            self.clock.wait_until(shifted);
             self.never_idle = self.status()? & idle != idle;
         } else {
             if self.strategy == Strategy::FifoPaced

@@ -49,6 +49,9 @@ pub enum FlowControl {
 }
 
 /// Driving a line that is shared by taking turns: RTS enables the transmitter.
+///
+/// The times are as exact as the clock. With a clock that has long steps, they may be up to
+/// one step shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rs485 {
     /// From RTS to the first bit.

@@ -445,7 +445,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         if self.turn == Turn::Listening {
             return;
         }
-        self.clock.wait_until(self.clock.now() + times.after);
+        self.wait_at_least(times.after);
         self.lower_rts();
     }
 

@@ -109,7 +109,7 @@ struct Ticks {
 
 impl Clock for Ticks {
     fn now(&self) -> Nanos {
-        self.port.advance(Nanos(30));
+        self.port.advance(Nanos(100));
         self.step * (self.port.now() / self.step.0).0
     }
 }
@@ -270,16 +270,30 @@ fn a_write_and_a_flush_on_a_stuck_port_end_whatever_the_clock_does() {
     }
 }
 
+/// How often a stuck port is read by a write whose clock has stopped.
+fn looks_by_a_stopped_clock(settings: impl Into<Settings>, plain: bool) -> u64 {
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let (port, bad) = (Switch::new(&port), BadClock::new(&clock));
+    let clock: &dyn Clock = if plain { &Plain(&bad) } else { &bad };
+    let mut console = Console::open(&port, clock, settings).unwrap();
+    port.stuck.set(true);
+    bad.has(Trouble::Stops);
+    let before = port.reads.get();
+    assert!(console.write(b"lost\n").timed_out);
+    port.reads.get() - before
+}
+
 #[test]
 fn the_default_bound_ends_when_the_clock_has_stopped() {
-    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
-    let (port, clock) = (Switch::new(&port), BadClock::new(&clock));
-    let mut console = Console::open(&port, Plain(&clock), LINE).unwrap();
-    port.stuck.set(true);
-    clock.has(Trouble::Stops);
-    assert!(console.write(b"lost\n").timed_out);
-    let reads = port.reads.get();
-    assert!(reads < 13_000, "{reads} reads");
+    let looks = looks_by_a_stopped_clock(LINE, false);
+    assert!((10_000..13_000).contains(&looks), "{looks}");
+}
+
+#[test]
+fn the_waits_that_the_trait_implements_end_when_the_clock_has_stopped() {
+    let counted = looks_by_a_stopped_clock(settings(), false);
+    let made = looks_by_a_stopped_clock(settings(), true);
+    assert_eq!(made, counted);
 }
 
 #[test]

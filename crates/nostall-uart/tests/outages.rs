@@ -265,6 +265,57 @@ fn a_stuck_port_costs_one_bound_for_50_writes() {
     }
 }
 
+/// A port that takes a load just before the bound ends.
+struct JustInTime<'a> {
+    port: &'a VirtualPort<Vec<u8>>,
+    clock: VirtualClock,
+    busy_until: Cell<Nanos>,
+}
+
+impl Registers for JustInTime<'_> {
+    fn read8(&self, offset: usize) -> u8 {
+        let value = self.port.read8(offset);
+        match offset {
+            LSR if self.clock.now() < self.busy_until.get() => value & !(lsr::THRE | lsr::TEMT),
+            _ => value,
+        }
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.port.write8(offset, value);
+        if offset == THR {
+            let busy = Nanos::from_millis(485);
+            self.busy_until.set(self.clock.now() + busy);
+        }
+    }
+}
+
+#[test]
+fn a_write_takes_a_bound_for_each_load_and_two_at_most() {
+    for strategy in Strategy::ALL {
+        let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+        let port = JustInTime {
+            port: &port,
+            clock: clock.clone(),
+            busy_until: Cell::new(Nanos::ZERO),
+        };
+        let mut console = Console::open(&port, &clock, LINE).unwrap();
+        console.set_strategy(strategy);
+        let start = clock.now();
+        assert!(console.write(&[b'x'; 160]).is_complete(), "{strategy}");
+        let took = clock.now() - start;
+        let loads = if strategy == Strategy::BytePolled {
+            160
+        } else {
+            10
+        };
+        let bound = console.longest_wait();
+        assert!(took < bound * (loads + 2), "{strategy}: {took}");
+        // So the documentation cannot promise less.
+        assert!(took > bound * (loads - 1) * 9 / 10, "{strategy}: {took}");
+    }
+}
+
 /// A port whose transmitter takes bytes, but does not show that the last one has left.
 struct NeverIdle<'a> {
     port: &'a VirtualPort<Vec<u8>>,

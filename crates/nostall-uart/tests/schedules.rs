@@ -6,8 +6,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos, Registers};
-use nostall_uart::registers::{DLL, FCR, IER, IIR, LCR, LSR, MCR, MSR, SCR, THR, iir, lcr, lsr};
-use nostall_uart::{Console, LineSettings, Model, PowerLoss, Settings, Strategy};
+use nostall_uart::registers::{
+    DLL, FCR, IER, IIR, LCR, LSR, MCR, MSR, SCR, THR, iir, lcr, lsr, mcr,
+};
+use nostall_uart::{Console, LineSettings, Model, PowerLoss, Rs485, Settings, Strategy};
 use proptest::prelude::{
     Just, TestCaseError, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
 };
@@ -38,6 +40,11 @@ struct Port {
     fifo: RefCell<VecDeque<u8>>,
     next_leaves: Cell<Nanos>,
     line: RefCell<Vec<u8>>,
+    /// When the last byte left, and when RTS was raised.
+    idle_since: Cell<Nanos>,
+    raised_at: Cell<Nanos>,
+    turns: Option<Rs485>,
+    mistakes: RefCell<Vec<&'static str>>,
 }
 
 const FRAME: Nanos = Nanos::from_micros(87);
@@ -55,6 +62,10 @@ impl Port {
             fifo: RefCell::default(),
             next_leaves: Cell::new(Nanos::ZERO),
             line: RefCell::default(),
+            idle_since: Cell::new(Nanos::ZERO),
+            raised_at: Cell::new(Nanos::ZERO),
+            turns: None,
+            mistakes: RefCell::default(),
         }
     }
 
@@ -87,6 +98,7 @@ impl Port {
         let mut fifo = self.fifo.borrow_mut();
         while !self.stuck.get() && !fifo.is_empty() && self.next_leaves.get() <= now {
             self.line.borrow_mut().extend(fifo.pop_front());
+            self.idle_since.set(self.next_leaves.get());
             self.next_leaves.set(self.next_leaves.get() + FRAME);
         }
         drop(fifo);
@@ -100,6 +112,31 @@ impl Port {
                 self.happens(event);
             }
         }
+    }
+
+    fn sends_rts(&self) -> bool {
+        self.registers.borrow()[MCR] & mcr::RTS != 0
+    }
+
+    /// Checks the turns of an RS-485 line.
+    fn check(&self, offset: usize, value: u8) {
+        let Some(turns) = self.turns else { return };
+        let (now, raises) = (self.clock.now(), value & mcr::RTS != 0);
+        let mistake = match offset {
+            THR if !self.sends_rts() => "a byte without RTS",
+            THR if now - self.raised_at.get() < turns.before => "a byte soon after RTS",
+            MCR if raises && !self.sends_rts() => {
+                self.raised_at.set(now);
+                return;
+            }
+            MCR if raises || !self.sends_rts() => return,
+            MCR if !self.fifo.borrow().is_empty() => "RTS lowered before the last byte",
+            MCR if now - self.idle_since.get() < turns.after => {
+                "RTS lowered soon after the last byte"
+            }
+            _ => return,
+        };
+        self.mistakes.borrow_mut().push(mistake);
     }
 
     fn divisor_latch(&self) -> bool {
@@ -129,6 +166,9 @@ impl Registers for Port {
         self.access();
         if self.gone.get() {
             return;
+        }
+        if !self.divisor_latch() {
+            self.check(offset, value);
         }
         match offset {
             THR if self.divisor_latch() => self.divisor.set(value),
@@ -251,12 +291,18 @@ enum Step {
 
 fn steps(events: &'static [Event]) -> impl Generator<Value = Vec<Step>> {
     let soon = prop_oneof![0u32..40, 0u32..2_000];
+    let happens = match events {
+        [] => Just(Step::Flush).boxed(),
+        events => (soon, prop::sample::select(events))
+            .prop_map(|(after, event)| Step::Happens(after, event))
+            .boxed(),
+    };
     let step = prop_oneof![
         4 => prop_oneof![0usize..40, 0usize..400].prop_map(Step::Write),
         3 => (0usize..100).prop_map(Step::Offer),
         1 => Just(Step::Flush),
         2 => prop_oneof![0u64..3_000, 0u64..700_000].prop_map(Step::Pass),
-        4 => (soon, prop::sample::select(events)).prop_map(|(after, event)| Step::Happens(after, event)),
+        4 => happens,
     ];
     prop::collection::vec(step, 1..30)
 }
@@ -284,7 +330,15 @@ fn run(steps: &[Step], settings: Settings, strategy: Strategy) -> Result<(), Tes
         model: Some(Model::Uart16550A),
         ..settings
     };
-    let mut console = Console::open(Port::new(&clock), &clock, settings).unwrap();
+    let mut console = Console::open(
+        Port {
+            turns: settings.rs485,
+            ..Port::new(&clock)
+        },
+        &clock,
+        settings,
+    )
+    .unwrap();
     console.set_strategy(strategy);
     let (mut text, mut expected, mut dropped) = (Text(1), Vec::new(), 0);
     let mut offered: Vec<u8> = Vec::new();
@@ -361,6 +415,11 @@ fn run(steps: &[Step], settings: Settings, strategy: Strategy) -> Result<(), Tes
             "{why}\nline {line:?}\ntext {expected:?}"
         )));
     }
+    let mistakes = console.registers().mistakes.take();
+    prop_assert!(mistakes.is_empty(), "{:?}", mistakes);
+    if settings.rs485.is_some() {
+        prop_assert!(!console.registers().sends_rts(), "the line is handed back");
+    }
     if exact {
         prop_assert_eq!(lost, dropped as u64);
     }
@@ -394,5 +453,20 @@ proptest! {
         give_up_ms in prop::sample::select(&[0, 20, 500][..]),
     ) {
         run(&steps, settings(give_up_ms, PowerLoss::Recover), strategy)?;
+    }
+
+    #[test]
+    fn however_writes_offers_and_flushes_follow_each_other_an_rs485_line_is_turned_around(
+        steps in steps(&[]),
+        strategy in prop::sample::select(&STRATEGIES[..]),
+        before_us in prop::sample::select(&[0, 1, 300, 20_000][..]),
+        after_us in prop::sample::select(&[0, 1, 500, 20_000][..]),
+    ) {
+        let turns = Rs485 {
+            before: Nanos::from_micros(before_us),
+            after: Nanos::from_micros(after_us),
+        };
+        let settings = Settings { rs485: Some(turns), ..settings(500, PowerLoss::Ignore) };
+        run(&steps, settings, strategy)?;
     }
 }

@@ -5,17 +5,26 @@ use nostall_io::Nanos;
 /// One step of the clock uses up at most this fraction of a bound.
 const LARGEST_STEP: u64 = 4;
 
+/// A look without progress of the clock uses up at most this. [`Clock::wait_until`] as
+/// implemented by its trait returns after 16,384 such reads, which take about as long.
+///
+/// [`Clock::wait_until`]: nostall_io::Clock::wait_until
+const LONGEST_UNSEEN: Nanos = Nanos::from_micros(200);
+
 /// A bound on a wait, which holds whatever the clock does.
 ///
 /// The waiting loop charges each of its looks. A look costs the time since the look before,
-/// and at least the pause that was asked for, so that a clock that stops or goes back
-/// cannot prolong the wait. It costs at most a quarter of the bound, so that a clock that
-/// jumps ahead does not end the wait.
+/// and at least the pause that was asked for, up to 200 us, so that a clock that stops or
+/// goes back cannot make the wait endless. If the clock has long steps, the looks between
+/// two of them are not charged twice. A look costs at most a quarter of the bound, so that a
+/// clock that jumps ahead does not end the wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     left: Nanos,
     largest_step: Nanos,
     last: Nanos,
+    /// Charged for looks without progress, beyond the time that the clock has shown.
+    ahead: Nanos,
 }
 
 impl Bound {
@@ -25,15 +34,18 @@ impl Bound {
             left: span,
             largest_step: span / LARGEST_STEP,
             last: now,
+            ahead: Nanos::ZERO,
         }
     }
 
     /// Charges a look at `now`, made after a pause that was to last for `pause`.
     pub(crate) fn charge(&mut self, now: Nanos, pause: Nanos) {
         // A look without any pause must still bring the end nearer.
-        let least = pause.max(Nanos(1));
-        let passed = (now - self.last).min(self.largest_step).max(least);
-        self.left = self.left - passed;
+        let least = pause.min(LONGEST_UNSEEN).max(Nanos(1));
+        let passed = (now - self.last).min(self.largest_step);
+        let cost = (passed - self.ahead).max(least);
+        self.ahead = self.ahead + cost - passed;
+        self.left = self.left - cost;
         self.last = now;
     }
 
@@ -69,6 +81,16 @@ mod tests {
     #[test]
     fn a_bound_is_used_up_by_time() {
         assert_eq!(looks(|look| Nanos::from_micros(5) * look), 2_000);
+    }
+
+    #[test]
+    fn a_clock_with_long_steps_uses_a_bound_up_in_its_time() {
+        // Looks are 2 us apart, and ask for 1 us.
+        let step = Nanos::from_millis(1);
+        assert_eq!(
+            looks(|look| step * (Nanos::from_micros(2) * look / step.0).0),
+            5_000
+        );
     }
 
     #[test]

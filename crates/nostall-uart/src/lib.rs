@@ -43,6 +43,27 @@
 //! handler, from a `Display` that is being printed, from a panic in the middle of both. The
 //! same file runs in nostall's reference kernel.
 //!
+//! # Scope
+//!
+//! - [`probe`] finds the 8250, 16450, 16550, 16550A, 16650 (both versions), 16750, 16850 and
+//!   16950. A DesignWare and the mini UART of the BCM2835 are named in the [`Settings`].
+//!   The FIFO's depth is that of the [`Model`], of a named DesignWare's own registers, or of
+//!   the settings. The transmit FIFO is not measured.
+//! - Pacing learns a line that is faster or slower than its rate from full loads. It
+//!   computes the time of short ones.
+//! - [`Console::offer`] never waits. It looks at a port that is stuck or held off ever more
+//!   seldom, down to once in 10 ms.
+//! - CTS is looked at before each byte. RS-485 lines are turned around for writes and for
+//!   offers. Automatic RTS and CTS of the later models are not used.
+//! - With [`PowerLoss::Recover`], a port that lost its power is set up again. The bytes of
+//!   the write in whose middle that was are all reported as perhaps lost.
+//! - Each LF is sent as CR LF. Divisors are exact, and a rate that the port misses by more
+//!   than 3 % is refused.
+//! - The interrupt-driven [`port`] reports overrun, parity, framing and break in order with
+//!   the data. If the port itself lost a byte between two reads, the place is known to
+//!   within one byte. It has the `embedded-io` traits of the embedded working group
+//!   (features `embedded-io` and `embedded-io-async`), and no DMA.
+//!
 //! # Looking inside
 //!
 //! Wrap the window in `nostall_io::Counting` to see what a write did to the bus,
@@ -50,6 +71,10 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
+
+#[cfg(all(doctest, target_arch = "x86_64"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod bound;
 mod console;

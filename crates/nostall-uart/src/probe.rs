@@ -118,8 +118,10 @@ impl Saved {
             port.write8(DLL, self.divisor[0]);
             port.write8(DLM, self.divisor[1]);
         }
-        write_lcr(port, self.lcr);
+        // With the divisor latch, some models have another register in its place.
+        write_lcr(port, 0);
         port.write8(FCR, if self.fifos { fcr::ENABLE } else { 0 });
+        write_lcr(port, self.lcr);
         port.write8(MCR, self.mcr);
         if self.lcr & lcr::DLAB == 0 {
             port.write8(IER, self.ier);
@@ -158,9 +160,12 @@ fn identify(port: &impl Registers) -> Model {
     if fifos != iir::FIFOS {
         return Model::Uart16550;
     }
-    if has_efr_behind(port, lcr::DLAB, shown) {
-        Model::Uart16650
-    } else if has_efr_behind(port, lcr::ENHANCED, shown) {
+    match behind(port, lcr::DLAB, shown) {
+        Behind::Enhanced => return Model::Uart16650,
+        Behind::Other => return Model::Uart16550A,
+        Behind::Iir => {}
+    }
+    if behind(port, lcr::ENHANCED, shown) == Behind::Enhanced {
         identify_enhanced(port)
     } else if has_64_byte_mode(port) {
         Model::Uart16750
@@ -176,16 +181,41 @@ fn keeps_scratch(port: &impl Registers) -> bool {
     })
 }
 
-/// Whether the enhanced feature register is where the IIR is while the LCR holds `value`.
+/// The register in the place of the IIR.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    Iir,
+    /// The enhanced features.
+    Enhanced,
+    /// A register that the 16550A does not have.
+    Other,
+}
+
+/// Returns which register is in the IIR's place while the LCR holds `value`.
 ///
-/// The first version of the ST16C650 has it there with the divisor latch, all later models
-/// only with a value of the LCR that no frame has (as Linux distinguishes them,
-/// `8250_port.c`). Elsewhere the IIR stays, which shows no interrupt, as none is enabled.
-fn has_efr_behind(port: &impl Registers, value: u8, iir: u8) -> bool {
+/// The first version of the ST16C650 has its enhanced features there with the divisor latch,
+/// all later models only with a value of the LCR that no frame has. The DUART of Freescale's
+/// MPC8xxx and Layerscape has another register there with the divisor latch, which does not
+/// keep the upper bits. Elsewhere the IIR stays, which shows no interrupt, as none is
+/// enabled. (Linux's `8250_port.c` distinguishes them so.)
+fn behind(port: &impl Registers, value: u8, iir: u8) -> Behind {
     port.write8(LCR, value);
-    let there = port.read8(LCR) == value && port.read8(EFR) != iir;
+    let shown = port.read8(EFR);
+    let behind = if port.read8(LCR) != value || shown == iir {
+        Behind::Iir
+    } else {
+        let flow_control = !shown & efr::FLOW_CONTROL;
+        port.write8(EFR, flow_control);
+        let kept = port.read8(EFR) & efr::FLOW_CONTROL == flow_control;
+        port.write8(EFR, shown);
+        if kept {
+            Behind::Enhanced
+        } else {
+            Behind::Other
+        }
+    };
     port.write8(LCR, 0);
-    there
+    behind
 }
 
 fn identify_enhanced(port: &impl Registers) -> Model {

@@ -51,6 +51,8 @@ pub const DW_CTR: usize = 0xfc / 4;
 pub mod efr {
     /// Lets the enhanced bits of other registers be changed.
     pub const ENHANCED: u8 = 1 << 4;
+    /// Automatic RTS and CTS.
+    pub const FLOW_CONTROL: u8 = 0b11 << 6;
 }
 
 /// The 16950's indexed control registers, by their index.

@@ -49,6 +49,9 @@ pub enum FlowControl {
 }
 
 /// Driving a line that is shared by taking turns: RTS enables the transmitter.
+///
+/// The times are as exact as the clock. With a clock that has long steps, they may be up to
+/// one step shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rs485 {
     /// From RTS to the first bit.
@@ -63,8 +66,8 @@ pub enum PowerLoss {
     /// Nothing: it does not happen.
     Ignore,
     /// The console checks for it and sets the port up again. The check is a value in the
-    /// scratch register, which does not survive: two more accesses for each write, one for
-    /// each offer. [`Model::Uart8250`] has no such register, and is refused.
+    /// scratch register, which does not survive: two more accesses for each write and flush,
+    /// one for each offer. [`Model::Uart8250`] has no such register, and is refused.
     Recover,
 }
 

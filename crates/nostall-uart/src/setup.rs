@@ -108,32 +108,38 @@ pub(crate) fn program(
     write_lcr(divisor_latch)?;
     port.write8(DLL, low);
     port.write8(DLM, high);
-    let fifos = enable_fifos(port, model, trigger, divisor_latch);
+    deepen_fifos(port, model, divisor_latch);
     write_lcr(line.lcr())?;
-    if model == Model::Uart16650 {
-        // With the divisor latch, its enhanced features are in this place.
-        port.write8(FCR, 0);
-    }
-    Ok(fifos)
+    Ok(enable_fifos(port, model, trigger))
 }
 
-/// To be called with DLAB set, for the 16750; `lcr` is what the LCR holds.
-fn enable_fifos(port: &impl Registers, model: Model, trigger: u8, lcr: u8) -> bool {
-    let fifos = fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT | trigger;
+/// Selects the deep FIFOs of the models that have a choice. To be called with DLAB set;
+/// `lcr` is the value of the LCR.
+fn deepen_fifos(port: &impl Registers, model: Model, lcr: u8) {
     match model {
-        Model::Uart8250 | Model::Uart16450 | Model::Uart16550 | Model::Uart16650 => {
-            port.write8(FCR, 0);
-            return false;
-        }
-        Model::Uart16750 => port.write8(FCR, fifos | fcr::FIFO_64),
+        Model::Uart16750 => port.write8(FCR, fcr::ENABLE | fcr::FIFO_64),
         Model::Uart16950 => {
             // Its FIFOs are 128 deep in enhanced mode only (OX16C950 data sheet,
             // "Mode selection").
             port.write8(LCR, lcr::ENHANCED);
             port.write8(EFR, efr::ENHANCED);
             port.write8(LCR, lcr);
-            port.write8(FCR, fifos);
         }
+        _ => {}
+    }
+}
+
+/// To be called with DLAB clear: with it, some models have another register in the place of
+/// the FIFO control register.
+fn enable_fifos(port: &impl Registers, model: Model, trigger: u8) -> bool {
+    let fifos = fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT | trigger;
+    match model {
+        Model::Uart8250 | Model::Uart16450 | Model::Uart16550 | Model::Uart16650 => {
+            port.write8(FCR, 0);
+            return false;
+        }
+        // DLAB protects the bit from change, and a model may take it without.
+        Model::Uart16750 => port.write8(FCR, fifos | fcr::FIFO_64),
         _ => port.write8(FCR, fifos),
     }
     // The one read of the IIR: our interrupts are off, there is none to lose.

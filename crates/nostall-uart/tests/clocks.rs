@@ -16,7 +16,7 @@ use nostall_uart::{
 const LINE: LineSettings = LineSettings::baud(115_200);
 const HOUR: Nanos = Nanos::from_secs(3_600);
 
-/// What goes wrong with a clock. It has the waits that the trait implements.
+/// The trouble with a clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
     Stops,
@@ -38,10 +38,11 @@ impl Trouble {
 }
 
 /// Advances with the port's own time and by being read, until there is trouble.
+///
+/// Its waits end as those that the trait implements. If the clock makes no progress, the
+/// reads are counted and not made, because there are millions of them.
 struct BadClock {
     port: VirtualClock,
-    /// 20 ns for each read.
-    read: Cell<u64>,
     trouble: Cell<Option<(Trouble, Nanos)>>,
 }
 
@@ -49,7 +50,6 @@ impl BadClock {
     fn new(port: &VirtualClock) -> Self {
         Self {
             port: port.clone(),
-            read: Cell::new(0),
             trouble: Cell::new(None),
         }
     }
@@ -65,7 +65,6 @@ impl BadClock {
 
 impl Clock for BadClock {
     fn now(&self) -> Nanos {
-        self.read.set(self.read.get() + 1);
         // Reading a clock takes time, for the port as well.
         self.port.advance(Nanos(20));
         let now = self.right();
@@ -77,6 +76,120 @@ impl Clock for BadClock {
             Some((Trouble::JumpsAhead, _)) => now + HOUR,
         }
     }
+
+    fn wait_until(&self, deadline: Nanos) {
+        let now = self.now();
+        if matches!(
+            self.trouble.get(),
+            Some((Trouble::Stops | Trouble::RunsBack, _))
+        ) {
+            let reads = (deadline - now).0.clamp(1_000, 16_384);
+            self.port.advance(Nanos(20) * reads);
+            return;
+        }
+        while self.now() < deadline {}
+    }
+}
+
+/// The same, with the waits that the trait implements.
+struct Plain<'a>(&'a BadClock);
+
+impl Clock for Plain<'_> {
+    fn now(&self) -> Nanos {
+        self.0.now()
+    }
+}
+
+/// A clock with long steps, as a kernel's tick counter is. It has the waits that the trait
+/// implements.
+struct Ticks {
+    port: VirtualClock,
+    step: Nanos,
+}
+
+impl Clock for Ticks {
+    fn now(&self) -> Nanos {
+        self.port.advance(Nanos(100));
+        self.step * (self.port.now() / self.step.0).0
+    }
+}
+
+/// A port that is stuck for a time, by the right clock.
+struct Pauses<'a> {
+    port: &'a Port,
+    clock: VirtualClock,
+    until: Cell<Nanos>,
+}
+
+impl Registers for Pauses<'_> {
+    fn read8(&self, offset: usize) -> u8 {
+        let value = self.port.read8(offset);
+        match offset {
+            LSR if self.clock.now() < self.until.get() => value & !(lsr::THRE | lsr::TEMT),
+            _ => value,
+        }
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.port.write8(offset, value);
+    }
+}
+
+#[test]
+fn a_clock_with_long_steps_does_not_shorten_the_bound_of_a_write() {
+    for step in [1, 10].map(Nanos::from_millis) {
+        for strategy in [Strategy::FifoBurst, Strategy::FifoPaced] {
+            let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+            let ticks = Ticks {
+                port: clock.clone(),
+                step,
+            };
+            let port = Pauses {
+                port: &port,
+                clock: clock.clone(),
+                until: Cell::new(Nanos::ZERO),
+            };
+            let mut console = Console::open(&port, &ticks, LINE).unwrap();
+            console.set_strategy(strategy);
+            assert!(console.write(b"before the pause").is_complete());
+            let start = clock.now();
+            port.until.set(start + Nanos::from_millis(300));
+            assert!(
+                console.write(b"after it").is_complete(),
+                "{strategy} {step}"
+            );
+            // A port that is stuck takes its time, and not much more.
+            port.until.set(Nanos(u64::MAX));
+            let start = clock.now();
+            assert!(!console.write(&[b'x'; 40]).is_complete());
+            let took = clock.now() - start;
+            assert!(took < Nanos::from_millis(600), "{strategy} {step}: {took}");
+        }
+    }
+}
+
+#[test]
+fn a_clock_with_long_steps_shortens_the_turns_of_an_rs485_line_by_a_step_at_most() {
+    let delay = Nanos::from_millis(5);
+    let shared = Settings {
+        rs485: Some(Rs485 {
+            before: delay,
+            after: delay,
+        }),
+        ..settings()
+    };
+    let step = Nanos::from_millis(1);
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let ticks = Ticks {
+        port: clock.clone(),
+        step,
+    };
+    let mut console = Console::open(&port, &ticks, shared).unwrap();
+    let start = clock.now();
+    assert!(console.write(b"x").is_complete());
+    let took = clock.now() - start;
+    assert!(took >= (delay - step) * 2, "{took}");
+    assert!(took < (delay + step) * 2, "{took}");
 }
 
 type Port = VirtualPort<Vec<u8>>;
@@ -157,16 +270,30 @@ fn a_write_and_a_flush_on_a_stuck_port_end_whatever_the_clock_does() {
     }
 }
 
+/// How often a stuck port is read by a write whose clock has stopped.
+fn looks_by_a_stopped_clock(settings: impl Into<Settings>, plain: bool) -> u64 {
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let (port, bad) = (Switch::new(&port), BadClock::new(&clock));
+    let clock: &dyn Clock = if plain { &Plain(&bad) } else { &bad };
+    let mut console = Console::open(&port, clock, settings).unwrap();
+    port.stuck.set(true);
+    bad.has(Trouble::Stops);
+    let before = port.reads.get();
+    assert!(console.write(b"lost\n").timed_out);
+    port.reads.get() - before
+}
+
 #[test]
 fn the_default_bound_ends_when_the_clock_has_stopped() {
-    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
-    let (port, clock) = (Switch::new(&port), BadClock::new(&clock));
-    let mut console = Console::open(&port, &clock, LINE).unwrap();
-    port.stuck.set(true);
-    clock.has(Trouble::Stops);
-    assert!(console.write(b"lost\n").timed_out);
-    let reads = port.reads.get();
-    assert!(reads < 12_000, "{reads} reads");
+    let looks = looks_by_a_stopped_clock(LINE, false);
+    assert!((10_000..13_000).contains(&looks), "{looks}");
+}
+
+#[test]
+fn the_waits_that_the_trait_implements_end_when_the_clock_has_stopped() {
+    let counted = looks_by_a_stopped_clock(settings(), false);
+    let made = looks_by_a_stopped_clock(settings(), true);
+    assert_eq!(made, counted);
 }
 
 #[test]

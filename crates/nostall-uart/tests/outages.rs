@@ -191,6 +191,25 @@ fn with_a_short_bound_the_report_says_exactly_which_bytes_are_missing() {
 }
 
 #[test]
+fn bytes_that_are_lost_while_a_report_is_sent_are_reported_before_later_text() {
+    for looks in 0..40 {
+        let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
+        let port = Faulty::after(u64::MAX, Fault::StuckStatus, port);
+        let mut console = Console::open(&port, &clock, LINE).unwrap();
+        port.recover_for(0);
+        assert_eq!(console.write(b"abcdefghijkl").dropped, 12);
+        port.recover_for(looks);
+        let second = console.write(b"mnopqrstuvwx").dropped;
+        port.recover_for(u64::MAX);
+        assert_eq!(console.write(b"yz").dropped, 0);
+        console.flush().unwrap();
+        let arrived = port.arrived();
+        let lost = missing(&arrived, b"abcdefghijklmnopqrstuvwxyz");
+        assert_eq!(lost, 12 + second as u64, "{looks} looks");
+    }
+}
+
+#[test]
 fn lost_bytes_are_reported_by_the_next_offer_or_flush_that_finds_the_port_ready() {
     for way in ["offer", "empty offer", "flush"] {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
@@ -246,27 +265,90 @@ fn a_stuck_port_costs_one_bound_for_50_writes() {
     }
 }
 
-/// A port whose transmitter takes bytes, but never shows that the last one has left.
-struct NeverIdle<'a>(&'a VirtualPort<Vec<u8>>);
+/// A port that takes a load just before the bound ends.
+struct JustInTime<'a> {
+    port: &'a VirtualPort<Vec<u8>>,
+    clock: VirtualClock,
+    busy_until: Cell<Nanos>,
+}
 
-impl Registers for NeverIdle<'_> {
+impl Registers for JustInTime<'_> {
     fn read8(&self, offset: usize) -> u8 {
-        let value = self.0.read8(offset);
+        let value = self.port.read8(offset);
         match offset {
-            LSR => value & !lsr::TEMT,
+            LSR if self.clock.now() < self.busy_until.get() => value & !(lsr::THRE | lsr::TEMT),
             _ => value,
         }
     }
 
     fn write8(&self, offset: usize, value: u8) {
-        self.0.write8(offset, value);
+        self.port.write8(offset, value);
+        if offset == THR {
+            let busy = Nanos::from_millis(485);
+            self.busy_until.set(self.clock.now() + busy);
+        }
+    }
+}
+
+#[test]
+fn a_write_takes_a_bound_for_each_load_and_two_at_most() {
+    for strategy in Strategy::ALL {
+        let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+        let port = JustInTime {
+            port: &port,
+            clock: clock.clone(),
+            busy_until: Cell::new(Nanos::ZERO),
+        };
+        let mut console = Console::open(&port, &clock, LINE).unwrap();
+        console.set_strategy(strategy);
+        let start = clock.now();
+        assert!(console.write(&[b'x'; 160]).is_complete(), "{strategy}");
+        let took = clock.now() - start;
+        let loads = if strategy == Strategy::BytePolled {
+            160
+        } else {
+            10
+        };
+        let bound = console.longest_wait();
+        assert!(took < bound * (loads + 2), "{strategy}: {took}");
+        // So the documentation cannot promise less.
+        assert!(took > bound * (loads - 1) * 9 / 10, "{strategy}: {took}");
+    }
+}
+
+/// A port whose transmitter takes bytes, but does not show that the last one has left.
+struct NeverIdle<'a> {
+    port: &'a VirtualPort<Vec<u8>>,
+    shows_idle: Cell<bool>,
+}
+
+impl<'a> NeverIdle<'a> {
+    fn new(port: &'a VirtualPort<Vec<u8>>) -> Self {
+        Self {
+            port,
+            shows_idle: Cell::new(false),
+        }
+    }
+}
+
+impl Registers for NeverIdle<'_> {
+    fn read8(&self, offset: usize) -> u8 {
+        let value = self.port.read8(offset);
+        match offset {
+            LSR if !self.shows_idle.get() => value & !lsr::TEMT,
+            _ => value,
+        }
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.port.write8(offset, value);
     }
 }
 
 #[test]
 fn a_port_that_never_shows_itself_idle_costs_one_bound() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
-    let mut console = Console::open(NeverIdle(&port), &clock, LINE).unwrap();
+    let mut console = Console::open(NeverIdle::new(&port), &clock, LINE).unwrap();
     let start = clock.now();
     for _ in 0..50 {
         let report = console.write(b"0123456789\n");
@@ -275,6 +357,19 @@ fn a_port_that_never_shows_itself_idle_costs_one_bound() {
     let took = clock.now() - start;
     let bound = console.longest_wait();
     assert!(took < bound + bound / 4, "{took}");
+}
+
+#[test]
+fn a_port_that_paused_with_its_last_byte_is_waited_for_again() {
+    let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+    let pausing = NeverIdle::new(&port);
+    let mut console = Console::open(&pausing, &clock, LINE).unwrap();
+    assert!(console.write(b"paused\n").timed_out);
+    pausing.shows_idle.set(true);
+    for _ in 0..3 {
+        assert!(console.write(b"goes on\n").is_complete());
+        assert!(port.with(|uart| uart.sink_mut().ends_with(b"\r\n")));
+    }
 }
 
 #[test]

@@ -221,6 +221,56 @@ fn no_empty_receiver_is_read() {
     }
 }
 
+/// Freescale's DUART: with the divisor latch, its alternate function register is in the
+/// place of the IIR and the FCR. It has two bits. Its lowest makes writes go to both ports.
+struct Freescale<'a> {
+    port: &'a Port,
+    alternate: Cell<u8>,
+    was_set: Cell<bool>,
+}
+
+impl Freescale<'_> {
+    fn has_alternate(&self, offset: usize) -> bool {
+        offset == FCR && self.port.read8(LCR) & lcr::DLAB != 0
+    }
+}
+
+impl Registers for Freescale<'_> {
+    fn read8(&self, offset: usize) -> u8 {
+        match self.has_alternate(offset) {
+            true => self.alternate.get(),
+            false => self.port.read8(offset),
+        }
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        if self.has_alternate(offset) {
+            self.alternate.set(value & 0b11);
+            self.was_set.set(self.was_set.get() || value & 0b11 != 0);
+        } else {
+            self.port.write8(offset, value);
+        }
+    }
+}
+
+#[test]
+fn a_freescale_duart_is_a_16550a_whose_fifo_is_used_and_whose_other_port_is_left_alone() {
+    let (port, clock) = port(Model::Uart16550A);
+    let duart = Freescale {
+        port: &port,
+        alternate: Cell::new(0),
+        was_set: Cell::new(false),
+    };
+    assert_eq!(
+        probe(&duart).map(|probed| probed.model),
+        Ok(Model::Uart16550A)
+    );
+    let mut console = Console::open(&duart, &clock, LINE).unwrap();
+    assert_eq!(console.transmit_load(), 16);
+    assert!(console.write(b"text\n").is_complete());
+    assert!(!duart.was_set.get());
+}
+
 struct Constant(u8);
 
 impl Registers for Constant {

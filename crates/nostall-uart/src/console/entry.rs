@@ -35,7 +35,7 @@ pub(super) struct Entered<'c, R: Registers, C: Clock> {
 
 impl<R: Registers, C: Clock> Console<R, C> {
     pub(super) fn enter(&mut self, entry: Entry) -> Result<Entered<'_, R, C>, Stall> {
-        if self.has_lost_power() || self.fifo_missing && self.in_port == 0 {
+        if self.check_power() || self.fifo_missing && self.in_port == 0 {
             self.recover(entry)?;
         }
         let enabled = (entry == Entry::Write).then(|| {
@@ -75,16 +75,35 @@ impl<R: Registers, C: Clock> Console<R, C> {
         Ok(())
     }
 
-    pub(super) fn has_lost_power(&self) -> bool {
-        self.settings.power_loss == PowerLoss::Recover && self.registers.read8(SCR) != CANARY
+    /// Returns whether the port has lost its power. If not, all that it was given before is
+    /// in it or has left.
+    pub(super) fn check_power(&mut self) -> bool {
+        if self.settings.power_loss == PowerLoss::Recover && self.registers.read8(SCR) != CANARY {
+            return true;
+        }
+        self.settle();
+        false
     }
 
-    /// Counts the bytes that may still have been in the port as lost, and returns their
-    /// number.
+    /// Believes what the port showed: all but [`in_port`](Self::in_port) has left.
+    pub(super) fn settle(&mut self) {
+        self.at_risk = self.at_risk.min(self.in_port);
+        self.lost.settle(self.in_port == 0);
+    }
+
+    /// Counts the bytes that may not have left the port as lost, and returns their number.
+    ///
+    /// A port that has lost its power looks as if it were empty. So where that is checked
+    /// for, these are the bytes that it was given since the check before, and those that it
+    /// held then.
     pub(super) fn lose_port_content(&mut self) -> usize {
-        let in_port = core::mem::take(&mut self.in_port);
-        self.lost.add_at_most(in_port);
-        in_port
+        if self.settings.power_loss == PowerLoss::Ignore {
+            self.settle();
+        }
+        self.in_port = 0;
+        let at_risk = core::mem::take(&mut self.at_risk);
+        self.lost.lose_content(at_risk);
+        at_risk
     }
 }
 

@@ -13,6 +13,11 @@ pub(super) struct Lost {
     unreported: u64,
     /// Some of the unreported bytes may have arrived.
     at_most: bool,
+    /// The counts in reports whose text may yet be lost: it is in the port, or on its way
+    /// there.
+    reported: u64,
+    /// The load that was given last holds a part of a report.
+    report_is_last: bool,
     report: Report,
     /// The last byte on the line was no line feed.
     line_is_open: bool,
@@ -25,10 +30,26 @@ impl Lost {
         self.unreported = self.unreported.saturating_add(bytes as u64);
     }
 
-    /// Bytes that were given to a transmitter which may not have sent them.
-    pub(super) const fn add_at_most(&mut self, bytes: usize) {
+    /// The port has lost its content, of which `bytes` were text. A report that was among it
+    /// is made again.
+    pub(super) fn lose_content(&mut self, bytes: usize) {
+        if bytes == 0 && self.reported == 0 {
+            return;
+        }
         self.add(bytes);
-        self.at_most |= bytes > 0;
+        self.unreported = self.unreported.saturating_add(self.reported);
+        // The bytes and the report may have left.
+        self.at_most = true;
+        self.reported = 0;
+        self.report = Report::default();
+        self.line_is_open = true;
+    }
+
+    /// The port is seen to have kept its content. If `is_empty`, that has left.
+    pub(super) const fn settle(&mut self, is_empty: bool) {
+        if !self.report.is_under_way() && (is_empty || !self.report_is_last) {
+            self.reported = 0;
+        }
     }
 
     pub(super) const fn total(&self) -> u64 {
@@ -53,14 +74,17 @@ impl Lost {
             let lost = self.unreported;
             // It fits.
             let _ = write!(self.report, "{line_end}[{up_to}{lost} bytes lost]\r\n");
+            self.reported = self.reported.saturating_add(lost);
             self.unreported = 0;
             self.at_most = false;
         }
         self.report.fill(piece)
     }
 
-    /// Notes the last byte of a load that is given to the transmitter.
-    pub(super) fn given(&mut self, load: &[u8]) {
+    /// Notes a load that is given to the transmitter. Its first `report` bytes are of a
+    /// report.
+    pub(super) fn given(&mut self, load: &[u8], report: usize) {
+        self.report_is_last = report > 0;
         if let Some(&last) = load.last() {
             self.line_is_open = last != b'\n';
         }
@@ -131,14 +155,32 @@ mod tests {
         let mut lost = Lost::default();
         lost.add(260);
         assert_eq!(reported(&mut lost, 16), "[260 bytes lost]\r\n");
-        lost.given(b"half a li");
+        lost.given(b"half a li", 0);
         lost.add(3);
         lost.add(4);
         assert_eq!(reported(&mut lost, 1), "\r\n[7 bytes lost]\r\n");
-        lost.add_at_most(17);
+        lost.settle(true);
+        lost.lose_content(17);
         lost.add(1);
         assert_eq!(reported(&mut lost, 64), "\r\n[up to 18 bytes lost]\r\n");
         assert_eq!(lost.total(), 285);
+    }
+
+    #[test]
+    fn a_report_that_is_lost_with_the_content_of_the_port_is_made_again() {
+        let mut lost = Lost::default();
+        lost.add(260);
+        assert_eq!(reported(&mut lost, 16), "[260 bytes lost]\r\n");
+        lost.given(b"]\r\n", 3);
+        // Not yet out of the port.
+        lost.settle(false);
+        lost.lose_content(0);
+        assert_eq!(reported(&mut lost, 16), "\r\n[up to 260 bytes lost]\r\n");
+        lost.given(b"text", 0);
+        lost.settle(false);
+        lost.lose_content(4);
+        assert_eq!(reported(&mut lost, 16), "\r\n[up to 4 bytes lost]\r\n");
+        assert_eq!(lost.total(), 264);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::bound::Bound;
 use crate::crlf::Crlf;
 use crate::pace::Pace;
 use crate::registers::{MCR, MSR, THR, lsr, mcr, msr};
-use crate::{FlowControl, Settings, Strategy};
+use crate::{FlowControl, PowerLoss, Settings, Strategy};
 
 use entry::{Entered, Entry};
 use lost::Lost;
@@ -38,7 +38,8 @@ const CANARY: u8 = 0x5a;
 /// takes bytes again, the console sends `[N bytes lost]` on a line of its own, before
 /// anything else. `N` counts bytes of the line, inserted CRs included, and is exact. Where
 /// the port itself vanished or lost its power, the bytes that it held may have left or
-/// not: the report is then `[up to N bytes lost]`.
+/// not: the report is then `[up to N bytes lost]`. With [`PowerLoss::Recover`], `N` counts
+/// all bytes that the port was given since its power was last checked.
 #[derive(Clone, Debug)]
 pub struct Console<R, C> {
     registers: R,
@@ -59,6 +60,9 @@ pub struct Console<R, C> {
     fifo_missing: bool,
     /// Bytes, at most, that were given to the transmitter and have not left it.
     in_port: usize,
+    /// Bytes of text, at most, that were given to the transmitter and are not known to have
+    /// left it.
+    at_risk: usize,
     /// Of the LF that comes next, the CR has gone out.
     cr_sent: bool,
     lost: Lost,
@@ -138,9 +142,14 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// The port's interrupts are masked meanwhile. A port that stops taking bytes is waited
     /// for during [`longest_wait`](Self::longest_wait), counted from the last byte that it
     /// took. Then the rest is dropped, and until the port is ready again each later
-    /// write costs one look. So a port that is stuck costs one bound. A write of `n` bytes
-    /// cannot take more than `n / transmit_load + 2` bounds, on a port that takes each load
-    /// just in time.
+    /// write costs one look. So a port that is stuck costs one bound.
+    ///
+    /// A write as a whole has no shorter bound than its text: `n` bytes of the line cannot
+    /// take more than `n / transmit_load + 2` bounds. A port that takes each load just in
+    /// time can so hold the CPU for minutes: for six, with 11,500 bytes and loads of 16.
+    /// With [`Strategy::BytePolled`] a load is one byte. With [`FlowControl::Cts`] it is one
+    /// byte as well, and takes up to three bounds. A crash path that has a deadline of its
+    /// own calls [`offer`](Self::offer) until then, as `nostall-console` does.
     pub fn write(&mut self, text: &[u8]) -> WriteReport {
         let mut report = WriteReport::default();
         if text.is_empty() {
@@ -159,10 +168,9 @@ impl<R: Registers, C: Clock> Console<R, C> {
         let rest = text.remaining();
         report.dropped += rest;
         self.lost.add(rest);
-        if self.has_lost_power() {
+        if self.check_power() {
             // Which of its bytes went out is unknown.
-            let lost = self.lose_port_content();
-            self.lost.add_at_most(report.written.saturating_sub(lost));
+            self.lose_port_content();
             report.dropped += core::mem::take(&mut report.written);
         }
         report
@@ -225,12 +233,13 @@ impl<R: Registers, C: Clock> Console<R, C> {
     ///
     /// [`Unsent`] if it did not leave in bounded time.
     pub fn flush(&mut self) -> Result<(), Unsent> {
-        if self.in_port == 0 && !self.lost.is_due() && self.turn == Turn::Listening {
+        let is_empty = self.in_port == 0 && self.at_risk == 0;
+        if is_empty && !self.lost.is_due() && self.turn == Turn::Listening {
             return Ok(());
         }
         let lost = self.lost.total();
         let flushed = self.flush_out();
-        if matches!(flushed, Err(Stall::Gone)) {
+        if matches!(flushed, Err(Stall::Gone)) || self.check_power() {
             self.lose_port_content();
         }
         let sent = flushed.is_ok() && self.lost.total() == lost;
@@ -311,24 +320,35 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     /// of it are of the text.
     fn give_next(&mut self, text: &mut Crlf<'_>, room: &mut [u8], found: Room) -> usize {
         let report = self.lost.fill(room);
-        let of_text = text.fill(&mut room[report..]).len();
-        self.give(&room[..report + of_text], found);
+        // A report that was cut may be followed by one of its own.
+        let of_text = match self.lost.is_due() {
+            true => 0,
+            false => text.fill(&mut room[report..]).len(),
+        };
+        let load = &room[..report + of_text];
+        self.give(load);
+        // A byte may still be in the shift register.
+        let left = usize::from(self.in_port > 0);
+        if self.settings.power_loss == PowerLoss::Ignore {
+            self.in_port = left;
+            self.settle();
+        }
+        self.in_port = load.len() + left;
+        self.at_risk += of_text;
+        self.lost.given(load, report);
+        if let Some(since) = found.since {
+            self.pace.burst(since, load.len(), found.idle);
+        }
         of_text
     }
 
-    fn give(&mut self, load: &[u8], found: Room) {
+    fn give(&self, load: &[u8]) {
         match (self.strategy, load) {
             (_, &[byte]) => self.registers.write8(THR, byte),
             (Strategy::FifoBurst | Strategy::FifoPaced, _) => {
                 self.registers.write_burst(THR, load);
             }
             _ => load.iter().for_each(|&b| self.registers.write8(THR, b)),
-        }
-        // A byte may still be in the shift register.
-        self.in_port = load.len() + usize::from(self.in_port > 0);
-        self.lost.given(load);
-        if let Some(since) = found.since {
-            self.pace.burst(since, load.len(), found.idle);
         }
     }
 
@@ -430,7 +450,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         if self.turn == Turn::Listening {
             return;
         }
-        self.clock.wait_until(self.clock.now() + times.after);
+        self.wait_at_least(times.after);
         self.lower_rts();
     }
 

@@ -66,6 +66,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             set_up_failed: false,
             fifo_missing: false,
             in_port: 0,
+            at_risk: 0,
             cr_sent: false,
             lost: Lost::default(),
             turn: Turn::Listening,
@@ -82,14 +83,22 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// Makes the port what the settings say.
     pub(super) fn configure(&mut self, patience: Patience) -> Result<(), OpenError> {
         let registers = &self.registers;
-        let fifos = program(
+        if self.settings.power_loss == PowerLoss::Recover {
+            // First, so that a loss of power during the setting up is found as well.
+            registers.write8(SCR, CANARY);
+        }
+        let programmed = program(
             registers,
             &self.clock,
             self.port.model,
             &self.settings.line,
             0,
             patience,
-        )?;
+        );
+        if programmed.is_err() && self.settings.power_loss == PowerLoss::Recover {
+            registers.write8(SCR, !CANARY);
+        }
+        let fifos = programmed?;
         registers.write8(IER, 0);
         // On a shared line RTS is our turn to speak.
         let ours = match self.settings.rs485 {
@@ -97,9 +106,6 @@ impl<R: Registers, C: Clock> Console<R, C> {
             None => mcr::RTS,
         };
         registers.write8(MCR, mcr::DTR | ours);
-        if self.settings.power_loss == PowerLoss::Recover {
-            registers.write8(SCR, CANARY);
-        }
         self.port.load = if fifos { self.port.full_load } else { 1 };
         self.fifo_missing = self.port.load < self.port.full_load;
         self.outage = None;

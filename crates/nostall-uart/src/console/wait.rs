@@ -24,6 +24,9 @@ const CTS_BOUNDS: u64 = 2;
 /// Sleeping for less costs more than it gives.
 const SHORTEST_SLEEP: Nanos = Nanos::from_micros(5);
 
+/// What a wait that returns early has waited at least: a clock read takes a nanosecond.
+const SHORTEST_WAIT: Nanos = Nanos(16_384);
+
 /// Why a write could not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stall {
@@ -60,7 +63,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         if self.settings.rs485.is_some() {
             let now = self.clock.now();
             if !self.take_line(now) {
-                self.clock.wait_until(self.pace.next_look(now));
+                self.wait_at_least(self.pace.next_look(now) - now);
                 self.turn = Turn::Talking;
                 // The burst begins now.
                 room.since = room.since.map(|_| self.clock.now());
@@ -73,6 +76,10 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     pub(super) fn drain(&mut self) -> Result<(), Stall> {
         let idle = lsr::THRE | lsr::TEMT;
         if self.never_idle {
+            self.wait_for(lsr::THRE)?;
+            // The last byte has this time to leave, and is looked for once.
+            let shifted = self.clock.now() + self.port.frame_time * 2;
+            self.clock.wait_until(shifted);
             self.never_idle = self.status()? & idle != idle;
         } else {
             if self.strategy == Strategy::FifoPaced
@@ -215,6 +222,21 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         }
         self.held_off = Some(held_off);
         Err(Stall::Stuck)
+    }
+
+    /// Waits for `span`, also by a clock whose [`wait_until`](Clock::wait_until) returns
+    /// early because the clock has long steps.
+    pub(super) fn wait_at_least(&self, span: Nanos) {
+        let start = self.clock.now();
+        let mut bound = Bound::new(start, span);
+        while !bound.is_spent() {
+            self.clock.wait_until(start + span);
+            let now = self.clock.now();
+            if now >= start + span {
+                return;
+            }
+            bound.charge(now, SHORTEST_WAIT);
+        }
     }
 
     fn reassure_watchdog(&self) {

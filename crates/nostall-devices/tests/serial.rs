@@ -252,6 +252,18 @@ fn a_line_that_is_high_is_triggered_again_only_when_it_would_fall_and_rise() {
 }
 
 #[test]
+fn input_that_the_guest_has_no_interrupt_for_triggers_none() {
+    let (mut serial, _) = counted(Line::AtOnce);
+    serial.write(IER, ier::TRANSMITTER_EMPTY).unwrap();
+    assert_eq!(calls(&serial), 1, "the transmitter is empty");
+    assert_eq!(serial.receive(b"x"), Ok(1));
+    assert_eq!(calls(&serial), 1);
+    serial.write(IER, ier::RECEIVED_DATA).unwrap();
+    assert_eq!(serial.receive(b"y"), Ok(1));
+    assert_eq!(calls(&serial), 2);
+}
+
+#[test]
 fn what_time_alone_raises_is_triggered_when_it_is_due() {
     let (mut serial, clock) = counted(Line::Baud);
     serial.write(IER, ier::TRANSMITTER_EMPTY).unwrap();

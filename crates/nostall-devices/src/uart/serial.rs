@@ -56,7 +56,7 @@ impl Trigger for vmm_sys_util::eventfd::EventFd {
 ///
 /// Guests handle interrupts until none is pending. For a line that is high already there is a
 /// further trigger only where the chip's line would fall and rise again: when a byte was sent
-/// and the transmitter is empty once more, and when input arrives.
+/// and the transmitter is empty once more, and when input arrives for which it has an interrupt.
 ///
 /// MCR's OUT2, which gates the line on a PC, does not gate the trigger.
 ///
@@ -154,7 +154,12 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
         for byte in &bytes[..now] {
             self.uart.receive(*byte);
         }
-        self.high &= now == 0;
+        let came = now > 0
+            && matches!(
+                self.uart.interrupt(),
+                Some(iir::RECEIVED_DATA | iir::TIMEOUT)
+            );
+        self.high &= !came;
         self.tend()?;
         Ok(now)
     }

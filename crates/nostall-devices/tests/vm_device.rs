@@ -122,6 +122,7 @@ fn a_vmm_learns_by_its_hook_that_a_bar_has_moved_and_is_decoded() {
 /// The guest toggles the numbers of a bridge until its buses trap, and then only reads.
 #[test]
 fn a_bus_that_was_limited_is_mapped_again_after_reads() {
+    type Read = fn(&IoManager) -> [u8; 4];
     const NUMBERS: u64 = 0x18;
     let port_read = |manager: &IoManager| {
         let address = 0x8000_0000 | 1 << 16;
@@ -131,7 +132,7 @@ fn a_bus_that_was_limited_is_mapped_again_after_reads() {
         pio_read::<4>(manager, 0xcfc)
     };
     let ecam_read = |manager: &IoManager| mmio_read::<4>(manager, ECAM | 1 << 20);
-    let ways: [(u32, &dyn Fn(&IoManager) -> [u8; 4]); 2] = [(1, &ecam_read), (2, &port_read)];
+    let ways: [(u32, Read); 2] = [(1, ecam_read), (2, port_read)];
     for (exits, read) in ways {
         let mut bridge = HostBridge::new(0..=1);
         let pci = Function::bridge(0x1af4, 0x10f3).build().unwrap();

@@ -7,26 +7,30 @@
 /// it earns again. Whatever it does, its host's work stays in proportion to its own exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credit {
-    left: u32,
+    /// Negative after work that cost more than can be saved up.
+    left: i64,
     most: u32,
 }
 
 impl Credit {
     /// Credit for a burst: as much as can be saved up.
     pub const fn full(most: u32) -> Self {
-        Self { left: most, most }
+        Self {
+            left: most as i64,
+            most,
+        }
     }
 
     /// Adds `exits`, as far as they can be saved up.
     pub const fn earn(&mut self, exits: u32) {
-        let left = self.left.saturating_add(exits);
-        self.left = if left < self.most { left } else { self.most };
+        let (left, most) = (self.left + exits as i64, self.most as i64);
+        self.left = if left < most { left } else { most };
     }
 
     /// Whether there is enough for `price`. The most that can be saved up is enough for
-    /// any price.
+    /// any price: the guest then owes the rest.
     pub const fn covers(&self, price: u32) -> bool {
-        self.left >= price || self.left == self.most
+        self.left >= price as i64 || self.left == self.most as i64
     }
 
     /// Pays `price`; `false`, and nothing is paid, without enough credit.
@@ -34,7 +38,7 @@ impl Credit {
     pub const fn spend(&mut self, price: u32) -> bool {
         let covers = self.covers(price);
         if covers {
-            self.left = self.left.saturating_sub(price);
+            self.left -= price as i64;
         }
         covers
     }
@@ -54,7 +58,11 @@ mod tests {
         assert!(credit.spend(100));
         credit.earn(u32::MAX);
         assert_eq!(credit, Credit::full(250));
-        // More than can be saved up can still be paid, with all that there is.
+        // More than can be saved up can be paid, too. The rest is owed.
         assert!(credit.spend(1_000) && !credit.spend(1));
+        credit.earn(750);
+        assert!(!credit.covers(1));
+        credit.earn(1);
+        assert!(credit.spend(1));
     }
 }

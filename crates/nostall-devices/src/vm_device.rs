@@ -5,7 +5,7 @@
 //! bytes. A string instruction, which some hypervisors deliver in one piece, must be taken
 //! apart first.
 //!
-//! vm-device's accesses return nothing. Effects of a write reach the VMM in other ways: through
+//! vm-device's accesses return nothing. Effects of an access reach the VMM in other ways: through
 //! the hook of a [`PciHost`], and through the [`Trigger`] of a [`Serial`].
 
 use std::fmt;
@@ -18,17 +18,19 @@ use vm_device::{MutDeviceMmio, MutDevicePio};
 use crate::pci::{HostBridge, Written};
 use crate::uart::{Serial, Stride, Trigger};
 
-/// A host bridge, and a hook that is called after each write that reached a function.
+/// A host bridge, and a hook that is called after each of the guest's accesses, reads included.
 ///
-/// The hook is where a VMM moves a device whose BAR has moved
-/// ([`Function::bar`](crate::pci::Function::bar)), and where it lets a
-/// [`Shadow`](crate::pci::Shadow) follow. The guest goes on when it returns.
+/// The hook gets the registers that were written, if the access was a write that reached a
+/// function. There a VMM moves a device whose BAR has moved
+/// ([`Function::bar`](crate::pci::Function::bar)). After every access the VMM calls
+/// [`Shadow::follow`](crate::pci::Shadow::follow) there: reads that trap pay for mappings. The
+/// guest goes on when the hook returns.
 pub struct PciHost<H> {
     bridge: HostBridge,
     hook: H,
 }
 
-impl<H: FnMut(&mut HostBridge, Written)> PciHost<H> {
+impl<H: FnMut(&mut HostBridge, Option<Written>)> PciHost<H> {
     /// Puts `bridge` behind the bus.
     pub const fn new(bridge: HostBridge, hook: H) -> Self {
         Self { bridge, hook }
@@ -37,12 +39,6 @@ impl<H: FnMut(&mut HostBridge, Written)> PciHost<H> {
     /// Returns the bridge. Changes that the VMM makes here do not call the hook.
     pub const fn bridge_mut(&mut self) -> &mut HostBridge {
         &mut self.bridge
-    }
-
-    fn call(&mut self, written: Option<Written>) {
-        if let Some(written) = written {
-            (self.hook)(&mut self.bridge, written);
-        }
     }
 }
 
@@ -55,26 +51,28 @@ impl<H> fmt::Debug for PciHost<H> {
 
 /// The ports 0xcf8 to 0xcff. A PC's reset control at 0xcf9 lies in between:
 /// register one range for each if you have one, from 0xcf8 on for this.
-impl<H: FnMut(&mut HostBridge, Written)> MutDevicePio for PciHost<H> {
+impl<H: FnMut(&mut HostBridge, Option<Written>)> MutDevicePio for PciHost<H> {
     fn pio_read(&mut self, base: PioAddress, offset: PioAddressOffset, data: &mut [u8]) {
         self.bridge.port_read(pci_port(base, offset), data);
+        (self.hook)(&mut self.bridge, None);
     }
 
     fn pio_write(&mut self, base: PioAddress, offset: PioAddressOffset, data: &[u8]) {
         let written = self.bridge.port_write(pci_port(base, offset), data);
-        self.call(written);
+        (self.hook)(&mut self.bridge, written);
     }
 }
 
 /// The ECAM window.
-impl<H: FnMut(&mut HostBridge, Written)> MutDeviceMmio for PciHost<H> {
+impl<H: FnMut(&mut HostBridge, Option<Written>)> MutDeviceMmio for PciHost<H> {
     fn mmio_read(&mut self, _: MmioAddress, offset: MmioAddressOffset, data: &mut [u8]) {
         self.bridge.ecam_read(offset, data);
+        (self.hook)(&mut self.bridge, None);
     }
 
     fn mmio_write(&mut self, _: MmioAddress, offset: MmioAddressOffset, data: &[u8]) {
         let written = self.bridge.ecam_write(offset, data);
-        self.call(written);
+        (self.hook)(&mut self.bridge, written);
     }
 }
 

@@ -555,7 +555,11 @@ fn a_secondary_reset_silences_and_resets_all_that_is_behind() {
     number(&mut bridge, at(1, 0, 0), 1, 2, 4);
     write32(&mut bridge, at(1, 0, 0), 0x3c, 0x55);
     write32(&mut bridge, at(0, 3, 0), 0x3c, 0x66);
-    bridge.write(at(0, 2, 0), 0x3e, &[1 << 6]).unwrap();
+    let (port, switch) = (topology.root_ports[0], topology.upstream);
+    let written = bridge.write(at(0, 2, 0), 0x3e, &[1 << 6]).unwrap();
+    // The VMM learns of the bridge, and finds by it which functions to ask.
+    assert_eq!((written.function, written.register), (port, 0x3e));
+    assert_eq!(bridge.function(switch).unwrap().stored(0x3c), [0]);
     assert_eq!(read32(&mut bridge, at(1, 0, 0), 0), !0);
     bridge.write(at(0, 2, 0), 0x3e, &[0]).unwrap();
     assert_eq!(read32(&mut bridge, at(1, 0, 0), 0), 0x10f2_1af4);

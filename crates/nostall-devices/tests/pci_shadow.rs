@@ -392,3 +392,32 @@ fn a_guest_that_swaps_full_buses_pays_for_each_page_that_is_built() {
         "{built} pages were built by {TIMES} writes, not {most}"
     );
 }
+
+/// As many mappings as a bus can have, in a shadow whose savings are less than their price.
+#[test]
+fn a_bus_of_many_mappings_costs_as_many_exits_even_in_a_small_shadow() {
+    const TIMES: u32 = 4_000;
+    const RUNS: u64 = 16;
+    let mut bridge = HostBridge::new(0..=1);
+    let pci = Function::bridge(0x1af4, 0x10f3).build().unwrap();
+    let pci = bridge.add(0, 0, pci).unwrap();
+    for device in 0..RUNS as u8 - 1 {
+        bridge
+            .add_behind(pci, 2 * device + 1, 0, function(true))
+            .unwrap();
+    }
+    let mut shadow = Shadow::new(&bridge, 1..=1);
+    let mut changes = shadow.follow(&bridge).len();
+    assert_eq!(changes, 1, "nothing is there yet");
+    for n in 0..TIMES {
+        let numbers = if n % 2 == 0 { 0x0001_0100u32 } else { 0 };
+        bridge.ecam_write(0x18, &numbers.to_le_bytes());
+        changes += shadow.follow(&bridge).len();
+    }
+    // Made and taken away; what is free, and what a last one can owe.
+    let most = 2 * (4 + u64::from(TIMES) / 100 + RUNS);
+    assert!(
+        changes as u64 <= most,
+        "{changes} mappings changed by {TIMES} writes, not {most}"
+    );
+}

@@ -10,7 +10,7 @@ use nostall_devices::uart::{Line, Serial, Stride, Trigger, Uart};
 use nostall_devices::vm_device::MmioUart;
 use nostall_io::{HostClock, Nanos};
 use nostall_uart::registers::{
-    DLL, DLM, FCR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, fcr, ier, iir, lcr, mcr,
+    DLL, DLM, FCR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, fcr, ier, iir, lcr, lsr, mcr,
 };
 use vm_device::MutDevicePio;
 use vm_device::bus::PioAddress;
@@ -252,6 +252,18 @@ fn a_line_that_is_high_is_triggered_again_only_when_it_would_fall_and_rise() {
 }
 
 #[test]
+fn input_that_the_guest_has_no_interrupt_for_triggers_none() {
+    let (mut serial, _) = counted(Line::AtOnce);
+    serial.write(IER, ier::TRANSMITTER_EMPTY).unwrap();
+    assert_eq!(calls(&serial), 1, "the transmitter is empty");
+    assert_eq!(serial.receive(b"x"), Ok(1));
+    assert_eq!(calls(&serial), 1);
+    serial.write(IER, ier::RECEIVED_DATA).unwrap();
+    assert_eq!(serial.receive(b"y"), Ok(1));
+    assert_eq!(calls(&serial), 2);
+}
+
+#[test]
 fn what_time_alone_raises_is_triggered_when_it_is_due() {
     let (mut serial, clock) = counted(Line::Baud);
     serial.write(IER, ier::TRANSMITTER_EMPTY).unwrap();
@@ -269,6 +281,53 @@ fn what_time_alone_raises_is_triggered_when_it_is_due() {
     clock.advance(Nanos::from_micros(1));
     serial.read(LSR);
     assert_eq!(calls(&serial), before + 1);
+}
+
+/// The guest's read comes between the due time and the VMM's timer. The model then has no more
+/// event to name, and a timer that is set anew would never fire.
+#[test]
+fn an_interrupt_that_becomes_due_before_a_read_is_not_lost() {
+    let (mut serial, clock) = counted(Line::Baud);
+    serial.write(IER, ier::TRANSMITTER_EMPTY).unwrap();
+    assert_eq!(serial.read(IIR) & 0xf, iir::TRANSMITTER_EMPTY);
+    serial.write(THR, b'a').unwrap();
+    serial.write(THR, b'b').unwrap();
+    let before = calls(&serial);
+    let due = serial.uart_mut().next_event().unwrap();
+    clock.advance(due);
+    serial.read(SCR);
+    assert_eq!(serial.uart_mut().interrupt(), Some(iir::TRANSMITTER_EMPTY));
+    assert_eq!(calls(&serial), before + 1);
+}
+
+#[test]
+fn an_interrupt_that_a_read_itself_raises_is_not_lost() {
+    let (mut serial, _) = counted(Line::AtOnce);
+    serial.write(IER, ier::LINE_STATUS).unwrap();
+    serial.uart_mut().receive(b'x');
+    serial.uart_mut().receive_with(b'y', lsr::PARITY);
+    serial.tend().unwrap();
+    assert_eq!(calls(&serial), 0, "the error is not at the top yet");
+    assert_eq!(serial.read(RBR), b'x');
+    assert_eq!(serial.read(IIR) & 0xf, iir::LINE_STATUS);
+    assert_eq!(calls(&serial), 1);
+}
+
+#[test]
+fn a_trigger_that_fails_in_a_read_is_kept_and_tried_again() {
+    let (mut serial, clock) = counted(Line::Baud);
+    serial.write(IER, ier::TRANSMITTER_EMPTY).unwrap();
+    serial.read(IIR);
+    serial.write(THR, b'a').unwrap();
+    serial.write(THR, b'b').unwrap();
+    clock.advance(Nanos::from_millis(1));
+    *serial.trigger().broken.borrow_mut() = true;
+    serial.read(SCR);
+    assert_eq!(serial.take_error(), Some("broken"));
+    *serial.trigger().broken.borrow_mut() = false;
+    let before = calls(&serial);
+    serial.read(SCR);
+    assert_eq!((calls(&serial), serial.take_error()), (before + 1, None));
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use nostall_devices::pci::{
-    Address, Bar, BarPlace, Decoding, HostBridge, Prefetch, Shadow, Topology, Written,
+    Address, Bar, BarPlace, Class, Decoding, Function, HostBridge, Prefetch, Shadow, ShadowMemory,
+    Topology, Written,
 };
 use nostall_devices::uart::{BESIDE, Chip, Line, LineStatus, Serial, Stride, Uart};
 use nostall_devices::vm_device::{MmioUart, PciHost};
@@ -72,7 +73,10 @@ fn a_vmm_learns_by_its_hook_that_a_bar_has_moved_and_is_decoded() {
     shadow.follow(&bridge);
     let told: Arc<Mutex<Vec<_>>> = Arc::default();
     let seen = told.clone();
-    let host = PciHost::new(bridge, move |bridge: &mut HostBridge, written: Written| {
+    let host = PciHost::new(bridge, move |bridge, written| {
+        let Some(written) = written else {
+            return;
+        };
         let function = bridge.function(written.function).unwrap();
         let changes = shadow.follow(bridge).len();
         seen.lock()
@@ -113,6 +117,64 @@ fn a_vmm_learns_by_its_hook_that_a_bar_has_moved_and_is_decoded() {
         (written(0x04, 2), Some(place(0xc000_0000, Decoding::On)), 1),
     ];
     assert_eq!(*told.lock().unwrap(), expected);
+}
+
+/// The guest toggles the numbers of a bridge until its buses trap, and then only reads.
+#[test]
+fn a_bus_that_was_limited_is_mapped_again_after_reads() {
+    type Read = fn(&IoManager) -> [u8; 4];
+    const NUMBERS: u64 = 0x18;
+    let port_read = |manager: &IoManager| {
+        let address = 0x8000_0000 | 1 << 16;
+        manager
+            .pio_write(PioAddress(0xcf8), &u32::to_le_bytes(address))
+            .unwrap();
+        pio_read::<4>(manager, 0xcfc)
+    };
+    let ecam_read = |manager: &IoManager| mmio_read::<4>(manager, ECAM | 1 << 20);
+    let ways: [(u32, Read); 2] = [(1, ecam_read), (2, port_read)];
+    for (exits, read) in ways {
+        let mut bridge = HostBridge::new(0..=1);
+        let pci = Function::bridge(0x1af4, 0x10f3).build().unwrap();
+        let pci = bridge.add(0, 0, pci).unwrap();
+        let behind = Function::endpoint(0x1af4, 0x10f5, Class::new(0x12, 0, 0));
+        bridge
+            .add_behind(pci, 0, 0, behind.build().unwrap())
+            .unwrap();
+        let size = bridge.ecam_size();
+        let mut shadow = Shadow::new(&bridge, 0..=1);
+        let mut view = ShadowMemory::new();
+        view.apply(&shadow.follow(&bridge), &shadow).unwrap();
+        let memory = Arc::new(Mutex::new(view));
+        let mapped = memory.clone();
+        let host = PciHost::new(bridge, move |bridge, _| {
+            let changes = shadow.follow(bridge);
+            mapped.lock().unwrap().apply(&changes, &shadow).unwrap();
+        });
+        let host = Arc::new(Mutex::new(host));
+        let mut manager = IoManager::new();
+        let window = MmioRange::new(MmioAddress(ECAM), size).unwrap();
+        manager.register_mmio(window, host.clone()).unwrap();
+        let ports = PioRange::new(PioAddress(0xcf8), 8).unwrap();
+        manager.register_pio(ports, host).unwrap();
+        let is_mapped = || memory.lock().unwrap().read(1 << 20, &mut [0; 4]);
+
+        for n in 0..=100 {
+            let numbers = if n % 2 == 0 { 0x0001_0100u32 } else { 0 };
+            let at = MmioAddress(ECAM | NUMBERS);
+            manager.mmio_write(at, &numbers.to_le_bytes()).unwrap();
+        }
+        assert!(!is_mapped(), "not limited");
+        // 100 exits pay for the mapping, and one for its page.
+        let reads = (1..=101).find(|_| {
+            assert_eq!(read(&manager), [0xf4, 0x1a, 0xf5, 0x10]);
+            is_mapped()
+        });
+        assert!(
+            reads.is_some_and(|reads| reads * exits <= 101 + exits),
+            "mapped after {reads:?} reads of {exits} exits"
+        );
+    }
 }
 
 #[test]

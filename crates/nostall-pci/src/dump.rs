@@ -111,8 +111,16 @@ impl Dump {
     fn with_virtual_functions(mut self) -> Self {
         let mut told = mem::take(&mut self.told);
         told.retain(|address, _| self.is_virtual(*address));
-        let mut more = Vec::new();
+        let is_nameless = |address: &&Address| self.is_virtual(**address);
+        let nameless: Vec<_> = self.functions.iter().filter(is_nameless).copied().collect();
         for physical in &self.functions {
+            let segment = physical.segment();
+            let first = nameless.partition_point(|address| address.segment() < segment);
+            let in_segment = |address: &&Address| address.segment() == segment;
+            let mut beside = nameless[first..].iter().take_while(in_segment).peekable();
+            if beside.peek().is_none() {
+                continue;
+            }
             let Ok(Some(function)) = Function::read(&self, *physical) else {
                 continue;
             };
@@ -123,17 +131,20 @@ impl Dump {
             let field = |register| self.read16(*physical, at.register + register).unwrap_or(0);
             let [vendor, device] = [function.vendor, field(SR_IOV_VF_DEVICE)].map(u16::to_le_bytes);
             let ids = [vendor[0], vendor[1], device[0], device[1]];
-            let mut routing = u16::from_be_bytes([physical.bus(), physical.devfn()]);
-            routing = routing.wrapping_add(field(SR_IOV_FIRST_VF));
-            for _ in 0..field(SR_IOV_VFS) {
-                let [bus, devfn] = routing.to_be_bytes();
-                more.push((Address::from_devfn(physical.segment(), bus, devfn), ids));
-                routing = routing.wrapping_add(field(SR_IOV_VF_STRIDE));
+            let start = routing_id(*physical).wrapping_add(field(SR_IOV_FIRST_VF));
+            let (stride, count) = (field(SR_IOV_VF_STRIDE), field(SR_IOV_VFS));
+            for address in beside {
+                // A capability can claim 65,535 functions: those of the dump are looked at.
+                let distance = routing_id(*address).wrapping_sub(start);
+                let number = match distance.checked_rem(stride) {
+                    Some(0) => distance / stride,
+                    None if distance == 0 => 0,
+                    _ => continue,
+                };
+                if number < count {
+                    told.entry(*address).or_insert(ids);
+                }
             }
-        }
-        more.retain(|(address, _)| self.is_virtual(*address));
-        for (address, ids) in more {
-            told.entry(address).or_insert(ids);
         }
         self.told = told;
         self
@@ -240,6 +251,11 @@ impl Reader {
             _ => Ok(self.dump.with_virtual_functions()),
         }
     }
+}
+
+/// Bus, device and function as one number.
+fn routing_id(address: Address) -> u16 {
+    u16::from_be_bytes([address.bus(), address.devfn()])
 }
 
 /// `00:` to `ff:`, `100:` to `fff:`.

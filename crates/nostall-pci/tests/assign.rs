@@ -589,17 +589,36 @@ fn chain(bridges: u8, size: u64) -> Tree {
     tree
 }
 
+/// As many ports, each with an ARI device of 256 functions, each with three prefetchable BARs.
+fn ports_with_ari(ports: u8, size: u64) -> Tree {
+    let tree = Tree::default();
+    for port in 0..ports {
+        let bridge = fresh().express(4).ari_port(false);
+        let bridge = tree.put(None, port, 0, bridge);
+        for number in 0..=255u8 {
+            let mut function = Fake::new(1, 0x02_0000).ari(number.wrapping_add(1)).multi();
+            for bar in [0, 2, 4] {
+                function = function.bar(bar, WIDE | PREFETCHABLE, size);
+            }
+            tree.put(Some(bridge), number >> 3, number & 7, function);
+        }
+    }
+    tree
+}
+
 #[test]
 fn accesses_are_at_most_linear_in_functions_and_bars_however_short_address_space_is() {
     const MIB: u64 = 1 << 20;
     type Shape = (&'static str, fn() -> Tree);
-    let shapes: [Shape; 6] = [
+    let shapes: [Shape; 8] = [
         ("200 ports of 8", || ports_of_functions(200, 8, 16 * MIB)),
         ("200 ports of 1", || ports_of_functions(200, 1, 16 * MIB)),
         ("20 ports of 8", || ports_of_functions(20, 8, 16 * MIB)),
         ("one of 8", || ports_of_functions(1, 8, 16 * MIB)),
         ("a chain of 60", || chain(60, 16 * MIB)),
+        ("a chain of 200", || chain(200, 16 * MIB)),
         ("a switch", nested),
+        ("2 ports of 256 by ARI", || ports_with_ari(2, 16 * MIB)),
     ];
     // Of memory and of prefetchable memory: plenty, short of the second, of both, of all.
     let rooms = [(1024, 1 << 20), (1024, 256), (64, 64), (2, 1), (0, 0)];

@@ -26,6 +26,9 @@ pub struct HostBridge {
 }
 
 /// Registers that a guest has written.
+///
+/// A write to a bridge can reset all functions behind it (Bridge Control register, 0x3e): after it,
+/// ask the functions behind it for their BARs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Of which function.

@@ -56,9 +56,12 @@ impl Trigger for vmm_sys_util::eventfd::EventFd {
 ///
 /// Guests handle interrupts until none is pending. For a line that is high already there is a
 /// further trigger only where the chip's line would fall and rise again: when a byte was sent
-/// and the transmitter is empty once more, and when input arrives.
+/// and the transmitter is empty once more, and when input arrives for which it has an interrupt.
 ///
 /// MCR's OUT2, which gates the line on a PC, does not gate the trigger.
+///
+/// Nothing stands for `vm-superio`'s events. A VMM whose input waits for room asks for
+/// [`Uart::receive_room`] after the guest's next access.
 ///
 /// # Example
 ///
@@ -102,7 +105,7 @@ pub struct Serial<T: Trigger, C, W> {
 
 impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     /// Connects the interrupt line of `uart` to `trigger`. One that is high already triggers with
-    /// the first write, input or [`tend`](Self::tend).
+    /// the next access, input or [`tend`](Self::tend).
     pub const fn new(uart: Uart<C, W>, trigger: T) -> Self {
         Self {
             uart,
@@ -112,11 +115,13 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
         }
     }
 
-    /// Handles a guest's read of the register at `offset`. It triggers nothing: what time alone
-    /// has raised triggers in [`tend`](Self::tend).
+    /// Handles a guest's read of the register at `offset`.
+    ///
+    /// It triggers if the line rises: because time has passed, or because the next byte has an
+    /// error. [`take_error`](Self::take_error) returns the trigger's error.
     pub fn read(&mut self, offset: usize) -> u8 {
         let value = self.uart.read(offset);
-        self.fall();
+        self.tend_keeping_error();
         value
     }
 
@@ -149,7 +154,12 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
         for byte in &bytes[..now] {
             self.uart.receive(*byte);
         }
-        self.high &= now == 0;
+        let came = now > 0
+            && matches!(
+                self.uart.interrupt(),
+                Some(iir::RECEIVED_DATA | iir::TIMEOUT)
+            );
+        self.high &= !came;
         self.tend()?;
         Ok(now)
     }
@@ -161,16 +171,19 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
     ///
     /// The trigger's; it is tried again with the next call.
     pub fn tend(&mut self) -> Result<(), T::E> {
-        self.fall();
-        if !self.high && self.uart.interrupt().is_some() {
+        let is_high = self.uart.interrupt().is_some();
+        self.high &= is_high;
+        if is_high && !self.high {
             self.trigger.trigger()?;
             self.high = true;
         }
         Ok(())
     }
 
-    fn fall(&mut self) {
-        self.high &= self.uart.interrupt().is_some();
+    fn tend_keeping_error(&mut self) {
+        if let Err(error) = self.tend() {
+            self.failed = Some(error);
+        }
     }
 
     /// The port.
@@ -183,8 +196,8 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
         &self.trigger
     }
 
-    /// Takes the error of the last trigger that failed behind rust-vmm's device bus, whose
-    /// accesses cannot return one.
+    /// Takes the error of the last trigger that failed in an access that cannot return one: a read,
+    /// or any access behind rust-vmm's device bus.
     pub const fn take_error(&mut self) -> Option<T::E> {
         self.failed.take()
     }
@@ -196,7 +209,7 @@ impl<T: Trigger, C: Clock, W: Write> Serial<T, C, W> {
             return self.read(offset).into();
         }
         let value = self.uart.read32(offset);
-        self.fall();
+        self.tend_keeping_error();
         value
     }
 

@@ -174,6 +174,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             now: start,
             patience: self.options.pending,
             looks: LOOKS,
+            insist: false,
         };
         loop {
             match self.step(turn, priority, &mut search) {
@@ -271,7 +272,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             self.offered(turn);
             return Step::Over;
         }
-        let mut given = self.sink.offer(bytes, priority);
+        let mut given = if search.insist {
+            self.sink.insist(bytes, priority)
+        } else {
+            self.sink.offer(bytes, priority)
+        };
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
         lane.advance(before, taken(lane, &sending, given.taken).unwrap_or(at));
@@ -384,7 +389,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 Next::Busy(_) => PENDING,
                 Next::Empty | Next::Over => break,
             };
-            watch.pause(clock, nap.min(at_most - waited), &mut relax);
+            let _ = watch.pause(clock, nap.min(at_most - waited), &mut relax);
             waited = watch.elapsed(clock);
         }
         waited

@@ -11,13 +11,15 @@ use crate::{Cursor, Priority, Read, Record, Sink};
 /// Records that a slice looks at in vain, at most: none is to be sent, or not yet.
 pub(crate) const LOOKS: usize = 256;
 
-/// What a slice may still do to find the next record.
+/// How a slice or a flush finds the next record, and offers it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     pub(crate) now: Nanos,
     /// How long a record may be in mid-write.
     pub(crate) patience: Nanos,
     pub(crate) looks: usize,
+    /// The time that the sink waits for does not come.
+    pub(crate) insist: bool,
 }
 
 /// What comes next.

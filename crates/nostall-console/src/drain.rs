@@ -134,15 +134,15 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let Some(at) = sent else { return Next::Over };
         // A record logged meanwhile was left to this CPU: look again.
         fence(Ordering::SeqCst);
-        self.left(priority, at)
+        self.left(cpu, priority, at)
     }
 
     /// Leaves the sink alone until `ready_at`.
     fn wait_for(&self, cpu: u16, priority: Priority, ready_at: Nanos) -> Next {
         if self.owner.is_panics() {
             Next::Over
-        } else if self.promise.is_kept_by(cpu) {
-            self.left(priority, ready_at)
+        } else if self.promise.keep(cpu) {
+            self.left(cpu, priority, ready_at)
         } else if self.has_more(Priority::Normal) {
             Next::Busy(ready_at + LATE)
         } else {
@@ -150,7 +150,20 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
     }
 
-    fn left(&self, priority: Priority, at: Nanos) -> Next {
+    /// Returns what is left for this CPU to come back for. If nothing is, the CPU that
+    /// logs next comes back.
+    fn left(&self, cpu: u16, priority: Priority, at: Nanos) -> Next {
+        let next = self.left_now(priority, at);
+        if next != Next::Empty {
+            return next;
+        }
+        self.promise.leave(cpu);
+        // A CPU that has logged before this, and found the promise, left it to this CPU.
+        fence(Ordering::SeqCst);
+        self.left_now(priority, at)
+    }
+
+    fn left_now(&self, priority: Priority, at: Nanos) -> Next {
         if self.has_more(priority) {
             Next::At(at)
         } else if self.has_more(Priority::Normal) {

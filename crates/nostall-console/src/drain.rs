@@ -328,7 +328,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 lower.next
             };
             if !at.line.begun && (at.next == 0 || is_past(next, at.next)) {
-                at.next = next;
+                at.skip_to(next);
             }
         }
         at

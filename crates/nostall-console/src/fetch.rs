@@ -115,7 +115,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         if gap > 0 && next != at.next {
             lane.set_gap(next, gap);
         }
-        at.next = next;
+        at.skip_to(next);
     }
 
     /// Records before `next` are lost.
@@ -129,7 +129,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             lane.set_gap(next, lane.gap(at.next) + lost);
             self.lost.fetch_add(lost as usize, Ordering::Relaxed);
         }
-        at.next = next;
+        at.skip_to(next);
     }
 
     /// If it is urgent, and completed after all, it is sent with the backlog. One is

@@ -51,6 +51,22 @@ impl<R: Registers, C: Clock> Sink for Serial<R, C> {
             ready_at: offered.and_then(|offered| offered.ready_at),
         }
     }
+    fn insist(&self, text: &[u8], _: Priority) -> Offered {
+        let gone = Offered {
+            taken: 0,
+            ready_at: None,
+        };
+        let console = self.console.try_lock().or_else(|| self.spare.try_lock());
+        let Some(mut console) = console else {
+            return gone;
+        };
+        console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
+        let taken = text.len().min(console.transmit_load());
+        let sent = console.write(&text[..taken]);
+        // Dropped bytes are counted by the driver.
+        let ready_at = (sent.dropped == 0).then_some(Nanos::ZERO);
+        Offered { taken, ready_at }
+    }
     fn finish(&self) {
         if let Some(mut console) = self.console.try_lock().or_else(|| self.spare.try_lock()) {
             console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic

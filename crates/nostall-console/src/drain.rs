@@ -134,15 +134,15 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let Some(at) = sent else { return Next::Over };
         // A record logged meanwhile was left to this CPU: look again.
         fence(Ordering::SeqCst);
-        self.left(priority, at)
+        self.left(cpu, priority, at)
     }
 
     /// Leaves the sink alone until `ready_at`.
     fn wait_for(&self, cpu: u16, priority: Priority, ready_at: Nanos) -> Next {
         if self.owner.is_panics() {
             Next::Over
-        } else if self.promise.is_kept_by(cpu) {
-            self.left(priority, ready_at)
+        } else if self.promise.keep(cpu) {
+            self.left(cpu, priority, ready_at)
         } else if self.has_more(Priority::Normal) {
             Next::Busy(ready_at + LATE)
         } else {
@@ -150,7 +150,20 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
     }
 
-    fn left(&self, priority: Priority, at: Nanos) -> Next {
+    /// Returns what is left for this CPU to come back for. If nothing is, the CPU that
+    /// logs next comes back.
+    fn left(&self, cpu: u16, priority: Priority, at: Nanos) -> Next {
+        let next = self.left_now(priority, at);
+        if next != Next::Empty {
+            return next;
+        }
+        self.promise.leave(cpu);
+        // A CPU that has logged before this, and found the promise, left it to this CPU.
+        fence(Ordering::SeqCst);
+        self.left_now(priority, at)
+    }
+
+    fn left_now(&self, priority: Priority, at: Nanos) -> Next {
         if self.has_more(priority) {
             Next::At(at)
         } else if self.has_more(Priority::Normal) {
@@ -174,6 +187,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             now: start,
             patience: self.options.pending,
             looks: LOOKS,
+            insist: false,
         };
         loop {
             match self.step(turn, priority, &mut search) {
@@ -271,7 +285,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             self.offered(turn);
             return Step::Over;
         }
-        let mut given = self.sink.offer(bytes, priority);
+        let mut given = if search.insist {
+            self.sink.insist(bytes, priority)
+        } else {
+            self.sink.offer(bytes, priority)
+        };
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
         lane.advance(before, taken(lane, &sending, given.taken).unwrap_or(at));
@@ -310,7 +328,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 lower.next
             };
             if !at.line.begun && (at.next == 0 || is_past(next, at.next)) {
-                at.next = next;
+                at.skip_to(next);
             }
         }
         at
@@ -384,7 +402,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 Next::Busy(_) => PENDING,
                 Next::Empty | Next::Over => break,
             };
-            watch.pause(clock, nap.min(at_most - waited), &mut relax);
+            let _ = watch.pause(clock, nap.min(at_most - waited), &mut relax);
             waited = watch.elapsed(clock);
         }
         waited

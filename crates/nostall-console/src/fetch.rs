@@ -11,13 +11,15 @@ use crate::{Cursor, Priority, Read, Record, Sink};
 /// Records that a slice looks at in vain, at most: none is to be sent, or not yet.
 pub(crate) const LOOKS: usize = 256;
 
-/// What a slice may still do to find the next record.
+/// How a slice or a flush finds the next record, and offers it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     pub(crate) now: Nanos,
     /// How long a record may be in mid-write.
     pub(crate) patience: Nanos,
     pub(crate) looks: usize,
+    /// The time that the sink waits for does not come.
+    pub(crate) insist: bool,
 }
 
 /// What comes next.
@@ -113,7 +115,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         if gap > 0 && next != at.next {
             lane.set_gap(next, gap);
         }
-        at.next = next;
+        at.skip_to(next);
     }
 
     /// Records before `next` are lost.
@@ -127,7 +129,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             lane.set_gap(next, lane.gap(at.next) + lost);
             self.lost.fetch_add(lost as usize, Ordering::Relaxed);
         }
-        at.next = next;
+        at.skip_to(next);
     }
 
     /// If it is urgent, and completed after all, it is sent with the backlog. One is

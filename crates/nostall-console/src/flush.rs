@@ -76,8 +76,9 @@ pub struct Flushed {
 /// `cpu` is this CPU's number, which no other has.
 ///
 /// Polls [`Clock::now`], and counts the polls: this ends although the clock stops, and
-/// waits no longer although it goes back. [`Clock::wait_until`] is not called, because it
-/// may not return then.
+/// waits no longer although it goes back. [`Clock::wait_until`] is not called, because a
+/// clock's own implementation may not return then. If the clock stands still, a sink that
+/// has named a later time is [made to take more](Sink::insist).
 pub fn flush(
     drains: &[&Drain<'_, dyn Sink + '_>],
     cpu: u16,
@@ -103,6 +104,7 @@ pub fn flush(
             None => flushed.left_to_another += 1,
         }
     }
+    let mut insist = false;
     loop {
         let mut next = None;
         flushed.complete = 0;
@@ -111,7 +113,7 @@ pub fn flush(
             let Some(turn) = drain.owner.resume(cpu) else {
                 continue;
             };
-            match drain.send_in_panic(&turn, clock, &mut watch, &limits) {
+            match drain.send_in_panic(&turn, clock, &mut watch, &limits, insist) {
                 State::Complete => flushed.complete += 1,
                 State::Gone => flushed.incomplete += 1,
                 State::ReadyAt(at) => {
@@ -126,8 +128,11 @@ pub fn flush(
         if left == Nanos::ZERO {
             break;
         }
-        let nap = (next - clock.now()).clamp(SHORTEST_NAP, LONGEST_NAP);
-        watch.pause(clock, nap.min(left), spin_loop);
+        let early = next - clock.now();
+        let nap = early.clamp(SHORTEST_NAP, LONGEST_NAP);
+        let has_moved = watch.pause(clock, nap.min(left), spin_loop);
+        // A sink that follows the clock would never be ready.
+        insist = early > Nanos::ZERO && !has_moved;
     }
     for drain in drains {
         if let Some(turn) = drain.owner.resume(cpu) {
@@ -153,6 +158,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         clock: &impl Clock,
         watch: &mut Stopwatch,
         limits: &Limits,
+        insist: bool,
     ) -> State {
         for _ in 0..TURN {
             turn.beat();
@@ -162,6 +168,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                 // Without time left no record is waited for.
                 patience: if is_late { Nanos::ZERO } else { limits.pending },
                 looks: LOOKS,
+                insist,
             };
             match self.step(turn, Priority::Normal, &mut search) {
                 Step::Sent { given } => {
@@ -169,7 +176,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                         return State::Gone;
                     };
                     let is_late = watch.elapsed(clock) >= limits.total;
-                    if given.taken == 0 || ready_at > clock.now() || is_late {
+                    if given.taken == 0 || insist || ready_at > clock.now() || is_late {
                         return State::ReadyAt(ready_at);
                     }
                 }

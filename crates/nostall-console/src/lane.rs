@@ -30,6 +30,16 @@ pub(crate) struct Position {
     pub(crate) line: Line,
 }
 
+impl Position {
+    /// Goes on to another record, without those before it.
+    pub(crate) fn skip_to(&mut self, next: usize) {
+        if next != self.next {
+            self.next = next;
+            self.line.break_off();
+        }
+    }
+}
+
 impl Lane {
     pub(crate) fn position(&self) -> Position {
         let next = self.next.load(Ordering::Acquire);

@@ -99,7 +99,8 @@ impl Line {
             return;
         }
         self.begun = true;
-        let joins = record.adjoins && gap == 0 && (self.midline || self.mark);
+        let goes_on = self.mark || self.midline && self.lead != Lead::Break;
+        let joins = record.adjoins && gap == 0 && goes_on;
         if joins {
             self.from = render::prefix_len(record, style);
         } else {
@@ -151,7 +152,7 @@ impl Line {
             self.from += out;
             self.mark |= out > 0;
         } else {
-            self.mark |= self.midline;
+            self.mark |= self.midline && self.lead != Lead::Break;
         }
         self.offset = 0;
         self.lead = Lead::Nothing;
@@ -167,6 +168,17 @@ impl Line {
         } else {
             (Lead::Cut(lane), 0)
         };
+    }
+
+    /// The record that would go on with this line is not sent: the next one begins a line.
+    pub(crate) fn break_off(&mut self) {
+        if self.begun {
+            return;
+        }
+        self.mark = false;
+        if self.midline {
+            self.lead = Lead::Break;
+        }
     }
 
     /// Sends this line again, from the beginning of its record.

@@ -120,7 +120,7 @@ impl Owner {
             if in_panic && now >= deadline {
                 return None;
             }
-            watch.pause(clock, LOOK_EVERY, spin_loop);
+            let _ = watch.pause(clock, LOOK_EVERY, spin_loop);
         }
     }
 }

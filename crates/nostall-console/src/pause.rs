@@ -39,13 +39,18 @@ impl Stopwatch {
         self.elapsed
     }
 
-    /// Waits for `nap`.
+    /// Waits for `nap`, and returns whether the clock went on meanwhile.
     ///
     /// Polls [`Clock::now`] and calls `relax` in between. [`Clock::wait_until`] and
-    /// [`Clock::sleep_until`] are not called: their default methods do not return if the
-    /// clock stops, or late if it goes back. A poll that finds no step forward counts as
-    /// [`STILL`], so that there are at most `nap / STILL` of them in a row.
-    pub(crate) fn pause(&mut self, clock: &impl Clock, nap: Nanos, mut relax: impl FnMut()) {
+    /// [`Clock::sleep_until`] are not called: a clock's own implementation may not return
+    /// if the clock stops. A poll that finds no step forward counts as [`STILL`], so that
+    /// there are at most `nap / STILL` of them in a row.
+    pub(crate) fn pause(
+        &mut self,
+        clock: &impl Clock,
+        nap: Nanos,
+        mut relax: impl FnMut(),
+    ) -> bool {
         let start = self.elapsed(clock);
         let mut still = Nanos::ZERO;
         while self.elapsed - start + still < nap {
@@ -58,7 +63,9 @@ impl Stopwatch {
                 still = still + STILL;
             }
         }
+        let has_moved = self.elapsed > start;
         self.elapsed = self.elapsed + still;
+        has_moved
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Promise {
     pub(crate) since: AtomicUsize,
     /// 0: the sink takes more at once.
     pub(crate) wait: AtomicUsize,
-    /// CPU number plus 1 of the CPU that comes back.
+    /// CPU number plus 1 of the CPU that comes back; 0: none does, as all was sent.
     pub(crate) keeper: AtomicUsize,
     /// Sum of the waits since the sink took something.
     pub(crate) in_vain: AtomicUsize,
@@ -52,9 +52,21 @@ impl Promise {
         (passed.unsigned_abs() < wait).then(|| now + Nanos(left as u64 * UNIT))
     }
 
-    /// Whether `cpu` is the CPU that comes back.
-    pub(crate) fn is_kept_by(&self, cpu: u16) -> bool {
-        self.keeper.load(Ordering::Relaxed) == usize::from(cpu) + 1
+    /// Makes `cpu` the CPU that comes back, unless another one is. Of two CPUs that do so
+    /// at the same time, both come back.
+    pub(crate) fn keep(&self, cpu: u16) -> bool {
+        let keeper = self.keeper.load(Ordering::Relaxed);
+        if keeper == 0 {
+            self.keeper.store(keeper_of(cpu), Ordering::Relaxed);
+        }
+        keeper == 0 || keeper == keeper_of(cpu)
+    }
+
+    /// `cpu` does not come back any more.
+    pub(crate) fn leave(&self, cpu: u16) {
+        if self.keeper.load(Ordering::Relaxed) == keeper_of(cpu) {
+            self.keeper.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Stores the result of an offer, and returns when to make the next one.
@@ -69,7 +81,7 @@ impl Promise {
         };
         // Not ready while the rest of the promise changes: no old wait with a new start.
         self.wait.store(0, Ordering::Relaxed);
-        self.keeper.store(usize::from(cpu) + 1, Ordering::Relaxed);
+        self.keeper.store(keeper_of(cpu), Ordering::Relaxed);
         self.since.store(words(now), Ordering::Relaxed);
         self.wait
             .store(words((at - now).min(GONE)), Ordering::Release);
@@ -91,6 +103,10 @@ impl Promise {
             .store((in_vain + waits).min(most), Ordering::Relaxed);
         at
     }
+}
+
+fn keeper_of(cpu: u16) -> usize {
+    usize::from(cpu) + 1
 }
 
 /// Rounds down: a CPU that comes at the promised time is never early.

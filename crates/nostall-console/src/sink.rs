@@ -17,6 +17,16 @@ pub trait Sink {
     /// offered again.
     fn offer(&self, text: &[u8], priority: Priority) -> Offered;
 
+    /// Takes the beginning of `text` although its time has not come. A panic's flush calls
+    /// this if the clock stands still, so that the time that [`offer`](Self::offer) named
+    /// will not come. May wait for the line, bounded by polls. A sink that took nothing
+    /// returns no time, and the flush gives it up.
+    ///
+    /// The default is [`offer`](Self::offer), for a sink that uses no clock.
+    fn insist(&self, text: &[u8], priority: Priority) -> Offered {
+        self.offer(text, priority)
+    }
+
     /// The end of a panic's flush: wait, in bounded time, until what was taken has left
     /// the machine, whose reset may come next.
     fn finish(&self) {}
@@ -25,6 +35,9 @@ pub trait Sink {
 impl<S: Sink + ?Sized> Sink for &S {
     fn offer(&self, text: &[u8], priority: Priority) -> Offered {
         (**self).offer(text, priority)
+    }
+    fn insist(&self, text: &[u8], priority: Priority) -> Offered {
+        (**self).insist(text, priority)
     }
     fn finish(&self) {
         (**self).finish();

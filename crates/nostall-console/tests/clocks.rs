@@ -1,18 +1,18 @@
-//! Every function that waits or measures, with clocks that do not do as they should.
-//!
-//! These clocks have the default methods of [`Clock`], which do not return where it
-//! stops: nothing here may call them.
+//! Every function that waits or measures, with clocks that stop or jump.
 
 mod common;
 
 use std::cell::Cell;
 
-use common::{Line, META, P, of};
+use common::{Line, META, P, Serial, of, rejoin};
 use nostall_console::{
     Drain, Grace, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, Watchdog,
     flush,
 };
+use nostall_devices::VirtualClock;
+use nostall_devices::uart::{self as devices, Controller, Profile, Uart};
 use nostall_io::{Clock, Nanos};
+use nostall_uart::{Console, LineSettings};
 
 const HOUR: Nanos = Nanos::from_secs(3_600);
 const START: Nanos = Nanos::from_secs(10_000);
@@ -41,7 +41,7 @@ const FAULTS: [Fault; 6] = [
 /// A clock of which a read takes 200 ns, until its fault.
 struct Broken {
     fault: Fault,
-    at: u64,
+    at: Cell<u64>,
     reads: Cell<u64>,
     time: Cell<Nanos>,
 }
@@ -50,7 +50,7 @@ impl Broken {
     fn new(fault: Fault, at: u64) -> Self {
         Self {
             fault,
-            at,
+            at: Cell::new(at),
             reads: Cell::new(0),
             time: Cell::new(START),
         }
@@ -63,11 +63,11 @@ impl Clock for Broken {
         self.reads.set(read + 1);
         let time = self.time.get();
         let time = match self.fault {
-            _ if read < self.at => time + LOOK,
+            _ if read < self.at.get() => time + LOOK,
             Fault::Stops => time,
-            Fault::GoesBack if read == self.at => time - HOUR,
+            Fault::GoesBack if read == self.at.get() => time - HOUR,
             Fault::GoesBackEachTime => time - Nanos(300),
-            Fault::JumpsAhead if read == self.at => time + HOUR,
+            Fault::JumpsAhead if read == self.at.get() => time + HOUR,
             Fault::JumpsAheadEachTime => time + HOUR,
             Fault::ToItsEnd => Nanos(u64::MAX),
             _ => time + LOOK,
@@ -164,6 +164,89 @@ fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
         assert_eq!(next, Next::Over);
         assert!(drain.sink().line.text().contains("panic\n"));
     });
+}
+
+/// A broken clock in a machine whose time goes on.
+struct InMachine {
+    shown: Broken,
+    time: VirtualClock,
+}
+
+impl Clock for InMachine {
+    fn now(&self) -> Nanos {
+        self.time.advance(LOOK);
+        self.shown.now()
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a port in virtual time")]
+fn no_clock_keeps_a_panics_text_from_a_serial_port() {
+    // With a clock that jumps at each read, 100 reads are the whole second.
+    let is_fair = |fault: &Fault| !matches!(fault, Fault::JumpsAheadEachTime);
+    for fault in FAULTS.into_iter().filter(is_fair) {
+        for (at, slices) in [(0, 0), (5, 0), (100, 0), (0, 3), (5_000, 3)] {
+            let (port, time) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
+            let shown = Broken::new(fault, u64::MAX);
+            let clock = InMachine { shown, time };
+            let line = LineSettings::baud(115_200);
+            let console = Console::open(&port, &clock, line).unwrap();
+            let ring = Ring::<[Slot; 64]>::new();
+            let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
+            for n in 0..20 {
+                ring.format(&META, format_args!("backlog {n}"));
+            }
+            for _ in 0..slices {
+                let _ = drain.slice(0, Priority::Normal, &clock);
+            }
+            clock.shown.at.set(clock.shown.reads.get() + at);
+            ring.log(&of(Priority::Panic), b"panic");
+            let start = clock.time.now();
+            let flushed = flush(
+                &[&drain],
+                0,
+                &clock,
+                Limits::DEFAULT.total(Nanos::from_secs(1)),
+            );
+            let took = clock.time.now() - start;
+            assert_eq!(flushed.complete, 1, "{fault:?} at {at}");
+            assert!(took <= Nanos::from_secs(8), "{fault:?} at {at}: {took}");
+            let lines = rejoin::lines(&String::from_utf8(port.into_sink()).unwrap());
+            let first = usize::from(slices > 0);
+            assert!(lines[..=first].contains(&format!("{P}panic")), "{lines:?}");
+            assert_eq!(lines.len(), 21, "{fault:?} at {at}: {lines:?}");
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a port in virtual time")]
+fn no_clock_keeps_a_flush_to_a_serial_port_that_is_stuck_from_its_end() {
+    let stuck = Profile {
+        line: devices::Line::Controller(Controller {
+            latency: Nanos::ZERO,
+            per_byte: Nanos::ZERO,
+            buffer: 20,
+            drain: HOUR,
+        }),
+        ..Profile::HP_DL380_GEN9
+    };
+    for fault in FAULTS {
+        let (port, time) = Uart::in_virtual_time(stuck, Vec::new());
+        let shown = Broken::new(fault, u64::MAX);
+        let clock = InMachine { shown, time };
+        let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
+        let ring = Ring::<[Slot; 64]>::new();
+        let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
+        clock.shown.at.set(clock.shown.reads.get());
+        ring.log(&of(Priority::Panic), &[b'x'; 80]);
+        let reads = clock.shown.reads.get();
+        let flushed = flush(&[&drain], 0, &clock, Limits::DEFAULT.total(WAIT));
+        assert_eq!((flushed.complete, flushed.incomplete), (0, 1), "{fault:?}");
+        // Two bounds of the driver, at most 16,384 reads for each of their looks.
+        let reads = clock.shown.reads.get() - reads;
+        assert!(reads <= 2 * 16_384 * 12_000, "{fault:?}: {reads} reads");
+    }
 }
 
 #[test]

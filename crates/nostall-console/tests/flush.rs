@@ -4,14 +4,13 @@ mod common;
 
 use std::cell::Cell;
 
-use common::{At, Line, Looked, META, P, Virtual, drain_all, of};
+use common::{At, Line, Looked, META, P, Serial, Virtual, drain_all, of};
 use nostall_console::{
     Drain, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, Watchdog, flush,
 };
 use nostall_devices::uart::{Profile, Uart};
-use nostall_io::{Clock, Nanos, Registers};
+use nostall_io::{Clock, Nanos};
 use nostall_uart::{Console, LineSettings};
-use spin::Mutex;
 
 #[test]
 fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
@@ -186,28 +185,6 @@ fn a_clock_that_stands_still_stops_neither_a_flush_nor_who_waits_for_room() {
     assert_eq!((flushed.complete, flushed.incomplete), (0, 1));
 }
 
-/// As the crate's front page has it.
-struct Serial<R, C> {
-    console: Mutex<Console<R, C>>,
-    spare: Mutex<Console<R, C>>,
-}
-
-impl<R: Registers, C: Clock> Sink for Serial<R, C> {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
-        let console = self.console.try_lock().or_else(|| self.spare.try_lock());
-        let offered = console.map(|mut console| console.offer(text));
-        Offered {
-            taken: offered.map_or(0, |offered| offered.taken),
-            ready_at: offered.and_then(|offered| offered.ready_at),
-        }
-    }
-    fn finish(&self) {
-        if let Some(mut console) = self.console.try_lock() {
-            let _ = console.flush();
-        }
-    }
-}
-
 #[test]
 #[cfg_attr(miri, ignore = "a port in virtual time")]
 fn a_flood_on_a_slow_line_holds_nobody_for_100_us_and_loses_nothing() {
@@ -215,12 +192,8 @@ fn a_flood_on_a_slow_line_holds_nobody_for_100_us_and_loses_nothing() {
     for profile in [Profile::PC_16550A, Profile::HP_DL380_GEN9] {
         let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
         let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
-        let serial = Serial {
-            spare: Mutex::new(console.clone()),
-            console: Mutex::new(console),
-        };
         let ring = Ring::<[Slot; 4096]>::new();
-        let drain = Drain::new(&ring, serial, Options::DEFAULT);
+        let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
         let mut wanted = String::new();
         for n in 0..LINES {
             let text = format!("sd 2:0:{n}:0: [sd{n}] Attached SCSI disk");
@@ -263,12 +236,8 @@ fn a_flood_on_a_slow_line_holds_nobody_for_100_us_and_loses_nothing() {
 fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
-    let serial = Serial {
-        spare: Mutex::new(console.clone()),
-        console: Mutex::new(console),
-    };
     let ring = Ring::<[Slot; 256]>::new();
-    let drain = Drain::new(&ring, serial, Options::DEFAULT);
+    let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
     for n in 0..100 {
         ring.format(&META, format_args!("flood {n}"));
     }

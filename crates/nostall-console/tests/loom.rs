@@ -77,6 +77,8 @@ pub use slot::Slot;
 
 use std::array;
 
+use drain::Step;
+use fetch::{LOOKS, Search};
 use lane::Lane;
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -316,7 +318,8 @@ fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
     });
 }
 
-struct Memory(loom::sync::Mutex<Vec<u8>>);
+/// What was offered, and when it takes more.
+struct Memory(loom::sync::Mutex<Vec<u8>>, Nanos);
 
 impl Sink for Memory {
     fn offer(&self, text: &[u8], _: Priority) -> Offered {
@@ -324,7 +327,7 @@ impl Sink for Memory {
         self.0.try_lock().unwrap().extend(text);
         Offered {
             taken: text.len(),
-            ready_at: Some(Nanos::ZERO),
+            ready_at: Some(self.1),
         }
     }
 }
@@ -352,7 +355,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
         pending: array::from_fn(|_| AtomicUsize::new(0)),
         lost: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
-        sink: Memory(loom::sync::Mutex::new(Vec::new())),
+        sink: Memory(loom::sync::Mutex::new(Vec::new()), Nanos::ZERO),
     }
 }
 
@@ -413,6 +416,65 @@ fn of_three_who_log_each_that_leaves_something_unsent_comes_back() {
         // If no timer is set, nothing is left.
         if mine.or(one).or(two).is_none() {
             assert_eq!(drain.unread(), 0);
+        }
+    });
+}
+
+/// Sends all there is, as a panic does.
+fn send_in_panic(drain: &Drain<'_, Memory>, turn: &owner::Turn<'_>) {
+    let mut search = Search {
+        now: Nanos::ZERO,
+        patience: Nanos::from_secs(1),
+        looks: LOOKS,
+        insist: false,
+    };
+    loop {
+        match drain.step(turn, Priority::Normal, &mut search) {
+            Step::Empty => return,
+            Step::Over => panic!("the sink is the panic's"),
+            Step::Pending => thread::yield_now(),
+            Step::Sent { .. } | Step::Scanned => {}
+        }
+    }
+}
+
+#[test]
+fn a_panic_takes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
+    explore(1, || {
+        let ring: &'static Ring<[Slot; 4]> = Box::leak(Box::new(ring()));
+        let ring: &'static Ring = ring;
+        let mut drain = drain(ring);
+        // So each offer makes a promise.
+        drain.sink.1 = Nanos(10);
+        let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain));
+        for lane in &drain.lanes {
+            lane.next.store(5, Ordering::Relaxed);
+        }
+        let slices = [1, 2].map(|cpu| {
+            thread::spawn(move || {
+                log(ring, b'a' + cpu as u8);
+                drain.slice(cpu, Priority::Normal, &Shown(Nanos(cpu.into())))
+            })
+        });
+        log(ring, b'a');
+        let watch = &mut Stopwatch::start(&Still);
+        let entered = drain.owner.enter_in_panic(0, &Still, watch, LONG, LONG);
+        let (turn, way) = entered.unwrap();
+        assert_eq!(way, Way::Free);
+        send_in_panic(drain, &turn);
+        slices
+            .into_iter()
+            .for_each(|slice| assert!(slice.join().is_ok()));
+        // Logged after the panic had sent all.
+        send_in_panic(drain, &turn);
+        assert_eq!(
+            drain.slice(1, Priority::Normal, &Shown(Nanos(99))),
+            Next::Over
+        );
+        assert_eq!((drain.lost(), drain.unread()), (0, 0));
+        let text = String::from_utf8(drain.sink.0.lock().unwrap().clone()).unwrap();
+        for line in ["aaaaaaaa", "bbbbbbbb", "cccccccc"] {
+            assert_eq!(text.matches(line).count(), 1, "{text}");
         }
     });
 }

@@ -274,6 +274,62 @@ fn an_emergency_waits_no_longer_than_the_sink_and_goes_first_then() {
     assert_eq!(drain.sink().text(), format!("{P}one\n{P}lockup\n"));
 }
 
+/// CPU 0 sends a backlog, and all have set a timer. Seven of them have logged once.
+#[test]
+#[cfg_attr(miri, ignore = "counts, of many slices")]
+fn a_cpu_that_could_not_send_comes_back_at_most_100_times_a_second_and_only_for_a_backlog() {
+    const CPUS: u16 = 8;
+    const FIFO: Nanos = Nanos(16 * 86_806);
+    let ring = Ring::<[Slot; 4096]>::new();
+    let drain = Drain::new(&ring, Line::new(16), Options::DEFAULT);
+    for n in 0..3_000 {
+        ring.format(&META, format_args!("a line of text, number {n}"));
+    }
+    let mut timers = [Some(Nanos::ZERO); CPUS as usize];
+    let mut wake_ups = [0_u64; CPUS as usize];
+    let mut now = Nanos::ZERO;
+    while let Some((cpu, at)) = (0..)
+        .zip(timers)
+        .filter_map(|(n, t)| Some((n, t?)))
+        .min_by_key(|t| t.1)
+    {
+        now = now.max(at);
+        *drain.sink().ready_at.lock().unwrap() = Some(now + FIFO);
+        let next = drain.slice(cpu as u16, Priority::Normal, &At(now.0));
+        timers[cpu] = next.time();
+        wake_ups[cpu] += 1;
+    }
+    let fifos = drain.bytes() / 16;
+    let periods = now.0 / 10_000_000 + 2;
+    // The CPU that has promised to come back sends all; the others look after it.
+    assert!(
+        wake_ups[0] <= fifos + periods,
+        "{wake_ups:?}, {fifos} FIFOs"
+    );
+    for others in &wake_ups[1..] {
+        assert!(*others <= periods, "{wake_ups:?} in {periods} periods");
+    }
+    // All have logged, nothing is left: no timer is set any more.
+    assert_eq!(drain.unread(), 0);
+}
+
+#[test]
+fn a_cpu_that_logs_after_another_has_sent_all_is_as_soon_as_the_sink() {
+    let ring = Ring::<[Slot; 64]>::new();
+    let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
+    *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_000));
+    ring.log(&META, b"one");
+    // It sets no timer.
+    assert_eq!(drain.slice(0, Priority::Normal, &At(0)), Next::Empty);
+    ring.log(&of(Priority::Emergency), b"lockup");
+    let at = Next::At(Nanos(1_000));
+    assert_eq!(drain.slice(1, Priority::Emergency, &At(2)), at);
+    // Now it has promised to come back.
+    let later = Next::Busy(Nanos(1_000) + Nanos::from_millis(10));
+    assert_eq!(drain.slice(2, Priority::Normal, &At(3)), later);
+    assert_eq!(drain.slice(1, Priority::Normal, &At(4)), at);
+}
+
 #[test]
 fn the_cpu_that_could_not_send_comes_back_in_case_the_other_one_hangs() {
     let late = Nanos::from_millis(10);

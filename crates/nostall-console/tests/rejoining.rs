@@ -192,6 +192,69 @@ fn ten_thousand_random_schedules_are_rejoined() {
     }
 }
 
+/// How many records a line of this kind says are lost.
+fn told(line: &str) -> Option<u64> {
+    let (number, unit) = line.strip_prefix('[')?.split_once(' ')?;
+    matches!(unit, "record lost]" | "records lost]").then(|| number.parse().ok())?
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "counts, of many schedules")]
+fn lines_are_rejoined_although_records_are_overwritten_and_all_that_is_lost_is_told() {
+    let mut all_lost = 0;
+    for seed in 0..5_000 {
+        let random = Random::new(seed);
+        let ring = Ring::<[Slot; 16]>::new();
+        let options = Options::DEFAULT.slice(1 + random.below(60));
+        let drain = Drain::new(&ring, Port::new(1), options);
+        let mut logged: Vec<String> = Vec::new();
+        for n in 0..random.below(60) as u64 {
+            if random.below(3) > 0 {
+                let urgent = [0, 0, 0, 0, 1, 2][random.below(6)];
+                let priority = [Priority::Normal, Priority::Emergency, Priority::Panic][urgent];
+                let feigned = FEIGNED[random.below(FEIGNED.len())];
+                let text = format!("{n}{feigned}{}", "x".repeat(random.below(200)));
+                ring.log(&of(priority), text.as_bytes());
+                logged.push(text);
+            } else {
+                drain.sink().load.set(1 + random.below(200));
+                let priority = [Priority::Normal, Priority::Emergency][random.below(2)];
+                let _ = drain.slice(0, priority, &At(n * LATER));
+            }
+        }
+        let mut slices = (100..100_000).map(|n| drain.slice(0, Priority::Normal, &At(n * LATER)));
+        assert!(slices.any(|next| next == Next::Empty), "{seed}");
+        let sent = drain.sink().text();
+        let mut lost = 0;
+        let mut whole = 0;
+        for joined in rejoin(&sent) {
+            let text = match &joined {
+                Joined::Line(line) => line,
+                Joined::Fragment(line) => line,
+                Joined::Again => panic!("{seed}: {sent}"),
+            };
+            if let Some(more) = told(text) {
+                lost += more;
+                continue;
+            }
+            let text = text.strip_prefix(P).unwrap_or(text);
+            whole += u64::from(logged.iter().any(|line| line == text));
+            // Of a line of several records some may be lost, in front or behind.
+            let is_part = |line: &String| line.contains(text) || P.starts_with(text);
+            let is_known = logged.iter().any(is_part);
+            assert!(
+                is_known,
+                "{seed}: garbled {text:?}, logged {logged:?}: {sent}"
+            );
+        }
+        assert_eq!(lost, drain.lost(), "{seed}: {sent}");
+        // A record that is lost is worth one line at most.
+        assert!(whole + lost >= logged.len() as u64, "{seed}: {sent}");
+        all_lost += lost;
+    }
+    assert!(all_lost > 10_000, "{all_lost}");
+}
+
 /// Longer than a port is left alone that took a CR alone, and so nothing of the text.
 const LATER: u64 = 10_000_000;
 

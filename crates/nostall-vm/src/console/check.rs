@@ -86,6 +86,8 @@ pub struct Checked {
     /// Times that lines came again: their owner was stopped in an offer, and it is not
     /// known how much of that was out.
     pub sent_again: usize,
+    /// Lines that came again from a later record on, and whose beginning is a fragment.
+    pub rejoined: usize,
     /// What is not as it should be, the first few.
     pub damage: Vec<Damage>,
     /// When each line that arrived was logged, and when its end arrived.
@@ -160,7 +162,11 @@ pub(super) fn check(logged: &Logged, wire: &Wire) -> Checked {
         fragments.push(cut.whole(rest));
     }
     fragments.extend(cut.begun);
-    for begun in fragments.into_iter().filter(|begun| !begun.is_empty()) {
+    fragments.retain(|begun| !begun.is_empty());
+    for begun in &fragments {
+        known.complete(begun, &mut checked);
+    }
+    for begun in fragments {
         let is_here = checked.sent_again > 0 && known.begins(&begun, true).is_some();
         match known.begins(&begun, false) {
             None if is_here => {}
@@ -242,6 +248,26 @@ impl<'l> Known<'l> {
             places.iter().any(to_come) != arrived && line.starts_with(begun)
         })?;
         Some(String::from_utf8_lossy(line).into_owned())
+    }
+
+    /// Completes a line that came again from a later record on: its first records are in
+    /// `begun`, all of them.
+    fn complete(&mut self, begun: &[u8], checked: &mut Checked) {
+        if checked.sent_again == 0 {
+            return;
+        }
+        let lines = self.lines.iter().zip(&mut self.arrived);
+        for (Line { records }, arrived) in lines {
+            let missing = records.len() - *arrived;
+            if (1..records.len()).contains(&missing)
+                && begun.starts_with(&text(&records[..missing]))
+                && text(records).starts_with(begun)
+            {
+                *arrived = records.len();
+                checked.rejoined += 1;
+                return;
+            }
+        }
     }
 
     fn arrive(&mut self, line: &[u8], end: usize, at: Nanos, checked: &mut Checked) {
@@ -373,6 +399,21 @@ mod tests {
         ];
         let checked = checked(&[&lines[..], &[TWO, THREE, &long()]].concat());
         assert_eq!((checked.damage, checked.unfinished), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_line_that_comes_again_from_its_second_record_on_is_there_if_its_first_one_is() {
+        let long = long();
+        let first = PREFIX + PAYLOAD;
+        let rest = [&long[..PREFIX], &long[first..]].concat();
+        for (at, missing) in [(first, 0), (first + 1, 0), (long.len(), 0), (first - 1, 1)] {
+            let lines = [ONE, TWO, THREE, &long[..at], "{again}", URGENT, &rest];
+            let checked = checked(&lines);
+            assert_eq!((checked.damage, checked.missing), (vec![], missing), "{at}");
+        }
+        // Without a death nothing excuses it.
+        let lines = [ONE, TWO, THREE, &long[..first], "{cut 0}", URGENT, &rest];
+        assert_eq!(checked(&lines).missing, 1);
     }
 
     #[test]

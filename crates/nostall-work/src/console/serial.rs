@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use nostall_console::{Offered, Priority, Sink};
-use nostall_io::{Clock, Registers};
+use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::{Console, Strategy};
 use spin::mutex::SpinMutex;
 
@@ -62,6 +62,23 @@ where
             taken: offered.map_or(0, |offered| offered.taken),
             ready_at: offered.and_then(|offered| offered.ready_at),
         }
+    }
+
+    fn insist(&self, text: &[u8], _: Priority) -> Offered {
+        let gone = Offered {
+            taken: 0,
+            ready_at: None,
+        };
+        let console = self.console.try_lock().or_else(|| self.spare.try_lock());
+        let Some(mut console) = console else {
+            return gone;
+        };
+        console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
+        let taken = text.len().min(console.transmit_load());
+        let sent = console.write(&text[..taken]);
+        // Dropped bytes are counted by the driver.
+        let ready_at = (sent.dropped == 0).then_some(Nanos::ZERO);
+        Offered { taken, ready_at }
     }
 
     fn finish(&self) {

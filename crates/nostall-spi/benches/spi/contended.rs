@@ -16,7 +16,7 @@ const THREADS: usize = 4;
 const MESSAGE: [u8; 4] = [1, 2, 3, 4];
 
 /// The throughput that four threads have, of one's, at least.
-const LEAST: f64 = 0.95;
+const LEAST: f64 = 0.8;
 
 /// What came of one round.
 struct Round {

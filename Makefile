@@ -55,6 +55,17 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-uart nostall-work
 
+# Threads share an SPI bus in every way at once.
+STRESS_SECONDS ?= 60
+stress:
+	NOSTALL_STRESS_SECONDS=$(STRESS_SECONDS) cargo test --locked --release \
+		--package nostall-spi --features std --test stress -- --nocapture
+
+# The SPI bus's models with more preemptions than in the tests: half an hour.
+loom:
+	NOSTALL_LOOM_BOUND=4 cargo test --locked --release \
+		--package nostall-spi --features std --test loom -- --nocapture
+
 # All at once, so that no CPU waits.
 no_std:
 	@scripts/setup no_std $(SMALL_TARGETS)

@@ -166,8 +166,11 @@ where
         let bus = self.bus;
         let worker = bus.platform.has_worker() == HasWorker::Yes;
         let here = bus.config.submitted == Submitted::ByCaller && bus.platform.current().is_some();
-        if here && let Some(owner) = Owner::take_any(bus) {
-            owner.release();
+        if here {
+            // Taken meanwhile, its owner runs the message.
+            if let Some(owner) = Owner::take_any(bus) {
+                owner.release();
+            }
         } else if worker {
             bus.call_worker();
         } else {

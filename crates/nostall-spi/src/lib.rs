@@ -61,8 +61,8 @@
 //! - **A message of [`Device::sync`] or of a future runs in its own context**, from its
 //!   own memory, so it may have any length, and no worker is woken for it.
 //! - **A submitted message** is run by the submitting task on an idle bus; by the owner of
-//!   a busy one before it frees the bus, as many as can be stored at once, at most; by
-//!   the worker, [`Bus::poll`], or a context that waits behind it.
+//!   a busy one before it frees the bus, 1,024 messages at most; by the worker,
+//!   [`Bus::poll`], or a context that waits behind it.
 //! - **A waiter that was woken for the bus, or granted it, and does not come** loses its
 //!   place after [`Config::lock_timeout`].
 //! - **An owner that is gone** (a leaked future) gives the others [`Error::Abandoned`]

@@ -5,7 +5,7 @@
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check msrv no_std fuzz install-check \
+.PHONY: help setup run test check msrv no_std stress loom fuzz install-check \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-pstore-no-std
 
 # Without a message of what happens, a long build looks like a hang.

@@ -211,9 +211,14 @@ where
 
     async fn await_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
         let bytes = self.capabilities.check(&self.settings, message)?;
-        let mut owner = self.bus.acquire_async(self.number).await?;
+        let mut owner = match self.bus.ownership.take(self.number) {
+            Some(token) => Owner::new(self.bus, token),
+            None => self.bus.acquire_async(self.number).await?,
+        };
         let result = owner.run_async(&self.settings, message, bytes).await;
-        owner.release_async().await;
+        if let Some(index) = owner.try_release(true) {
+            owner.release_async_after(index).await;
+        }
         result
     }
 

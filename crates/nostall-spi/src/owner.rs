@@ -141,7 +141,7 @@ where
 
     /// Frees the bus, or returns the stored message that is to be run first.
     #[inline]
-    fn try_release(&mut self, run: bool) -> Option<usize> {
+    pub(crate) fn try_release(&mut self, run: bool) -> Option<usize> {
         let (bus, token) = (self.bus, self.token.take()?);
         match bus.ownership.release(token, run, || bus.platform.now()) {
             Released::Run(token, index) => {
@@ -232,10 +232,21 @@ where
 
     /// As [`release`](Self::release).
     pub(crate) async fn release_async(mut self) {
+        if let Some(index) = self.try_release(true) {
+            self.release_async_after(index).await;
+        }
+    }
+
+    /// The same, after the stored message at `index`, which is to be run first.
+    pub(crate) async fn release_async_after(mut self, mut index: usize) {
         let mut budget = BEFORE_FREEING;
-        while let Some(index) = self.try_release(budget > 0) {
-            budget -= 1;
+        loop {
             self.run_stored_async(index).await;
+            budget -= 1;
+            match self.try_release(budget > 0) {
+                Some(next) => index = next,
+                None => return,
+            }
         }
     }
 }

@@ -148,8 +148,9 @@ fn an_owner_comes_to_an_end_however_much_is_submitted() {
             .unwrap();
     }
     struct Shared(common::VirtualDevice<'static>);
-    // A test's bus has one thread.
+    // SAFETY: this bus is used by the test's thread alone.
     unsafe impl Sync for Shared {}
+    // SAFETY: the same.
     unsafe impl Send for Shared {}
     static DEVICE: std::sync::OnceLock<Shared> = std::sync::OnceLock::new();
     let (bus, _, clock) = bus(Config::DEFAULT);

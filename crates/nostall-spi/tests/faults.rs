@@ -323,9 +323,9 @@ struct Fragile {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Panics {
-    WhenSet,
-    WhenSelected,
-    WhenReleased,
+    Setting,
+    Selecting,
+    Releasing,
 }
 
 impl Fragile {
@@ -341,13 +341,13 @@ impl Controller for Fragile {
     }
     fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
         let set = self.probed.set(wire);
-        self.at(Panics::WhenSet);
+        self.at(Panics::Setting);
         set
     }
     fn select(&mut self, level: Level) -> Result<(), Fault> {
         self.at(match level {
-            Level::Asserted => Panics::WhenSelected,
-            Level::Released => Panics::WhenReleased,
+            Level::Asserted => Panics::Selecting,
+            Level::Released => Panics::Releasing,
         });
         self.probed.select(level)
     }
@@ -361,7 +361,7 @@ impl Controller for Fragile {
 
 #[test]
 fn after_a_panic_in_chip_select_the_next_message_selects_its_own_line() {
-    for point in [Panics::WhenSet, Panics::WhenSelected, Panics::WhenReleased] {
+    for point in [Panics::Setting, Panics::Selecting, Panics::Releasing] {
         let probe = Probe::default();
         let panics = Arc::new(Mutex::new(None));
         let fragile = Fragile {

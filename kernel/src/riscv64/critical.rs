@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use critical_section::{Impl, RawRestoreState, set_impl};
 use nostall_io::Processor;
-use riscv::interrupt;
+use riscv::interrupt::supervisor as interrupt;
 use riscv::register::sstatus;
 
 use super::Cpu;

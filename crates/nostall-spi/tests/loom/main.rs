@@ -4,8 +4,8 @@
 //! sleeps for ever: a lost wake-up is a deadlock, which loom reports. The owner's part of
 //! the bus is a cell that loom watches.
 //!
-//! Each model prints how many orders it has tried. `NOSTALL_LOOM_BOUND=4` tries more
-//! preemptions than the default of its model; `make loom` does.
+//! Each model prints how many orders it has tried. `NOSTALL_LOOM_BOUND=3` sets the number
+//! of preemptions for all; `make loom` does. Four models have two of them otherwise.
 #![cfg(target_pointer_width = "64")]
 #![allow(dead_code, unused_imports, missing_docs)]
 

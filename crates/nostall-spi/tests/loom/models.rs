@@ -209,7 +209,7 @@ fn three_callers_are_all_served_once() {
 
 #[test]
 fn a_caller_a_future_and_a_submitter_are_all_served_once() {
-    model("caller, future, submitter", 3, || {
+    model("caller, future, submitter", 2, || {
         let bus = bus(HasWorker::No);
         let its = bus.clone();
         let caller = thread::spawn(move || sync(&its, 1));
@@ -255,7 +255,7 @@ fn a_locked_bus_is_handed_on_and_no_message_comes_between() {
 
 #[test]
 fn messages_of_one_device_keep_their_order() {
-    model("order within a device", 3, || {
+    model("order within a device", 2, || {
         let bus = bus(HasWorker::No);
         let its = bus.clone();
         let other = thread::spawn(move || sync(&its, 9));
@@ -333,7 +333,7 @@ fn what_is_left_to_the_worker_is_run_by_it_or_by_those_who_wait() {
 
 #[test]
 fn a_worker_that_ends_leaves_no_message_behind() {
-    model("ending worker, submitter, caller", 3, || {
+    model("ending worker, submitter, caller", 2, || {
         let config = Config {
             submitted: Submitted::ByWorker,
             ..Config::DEFAULT
@@ -388,7 +388,7 @@ fn a_future_that_is_dropped_anywhere_strands_no_waiter() {
 
 #[test]
 fn a_handle_that_is_dropped_or_whose_future_is_strands_no_waiter() {
-    model("dropped handle, caller, caller", 3, || {
+    model("dropped handle, caller, caller", 2, || {
         let bus = bus(HasWorker::No);
         let its = bus.clone();
         let caller = thread::spawn(move || sync(&its, 1));

@@ -5,7 +5,7 @@
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check msrv no_std fuzz install-check \
+.PHONY: help setup run test check msrv no_std stress loom spi-bare-metal fuzz install-check \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-pstore-no-std
 
 # Without a message of what happens, a long build looks like a hang.
@@ -54,6 +54,27 @@ check:
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-uart nostall-work
+
+# Threads share an SPI bus in every way at once.
+STRESS_SECONDS ?= 60
+stress:
+	NOSTALL_STRESS_SECONDS=$(STRESS_SECONDS) cargo test --locked --release \
+		--package nostall-spi --features std --test stress -- --nocapture
+
+# The SPI bus's models, all with three preemptions; four have two in the tests.
+loom:
+	NOSTALL_LOOM_BOUND=3 cargo test --locked --release \
+		--package nostall-spi --features std --test loom -- --nocapture
+
+# The SPI bus on a Cortex-M board of QEMU's, with a PL022 (qemu-system-arm).
+spi-bare-metal:
+	@scripts/setup no_std thumbv6m-none-eabi
+	@scripts/setup arm
+	cargo build --locked --release --target thumbv6m-none-eabi --target-dir target/lm3s6965evb \
+		--manifest-path examples/spi-lm3s6965evb/Cargo.toml
+	timeout 60 qemu-system-arm -M lm3s6965evb -nographic -monitor none -serial none \
+		-semihosting-config enable=on,target=native \
+		-kernel target/lm3s6965evb/thumbv6m-none-eabi/release/spi-lm3s6965evb
 
 # All at once, so that no CPU waits.
 no_std:

@@ -18,8 +18,8 @@ use nostall_spi::controllers::{Fixed, Hal};
 use nostall_spi::{Bare, Bus, Config, Device, Select, Settings};
 use w25q32jv::W25q32jv;
 
-type OnWires = Bus<Hal<Fixed<Wires>, Line, 1>, Bare<VirtualClock>, 4, 600>;
-type OnLine<'b> = Device<'b, Hal<Fixed<Wires>, Line, 1>, Bare<VirtualClock>, 4, 600>;
+type OnWires = Bus<Hal<Fixed<Wires>, [Line; 1]>, Bare<VirtualClock>, 4, 0, 0>;
+type OnLine<'b> = Device<'b, Hal<Fixed<Wires>, [Line; 1]>, Bare<VirtualClock>, 4, 0, 0>;
 
 const SETTINGS: Settings = Settings::new(1_000_000, Select::line(0));
 

@@ -1,53 +1,38 @@
-//! Bare metal: one thread, interrupt handlers, no allocator. The bus is a static.
+//! Bare metal: the bus in a static, and a message submitted from an interrupt handler.
+//! On a board: `scripts/spi-bare-metal` runs its sibling on QEMU's lm3s6965evb.
 //!
-//!     cargo run -p nostall-spi --example bare_metal
+//!     cargo run -p nostall-spi --features std --example bare_metal
 
 use nostall_io::{Clock, Nanos};
 use nostall_spi::controllers::Loopback;
-use nostall_spi::{Bare, Bus, Completed, Config, Error, Part, Select, Settings, Transfer};
+use nostall_spi::{Bare, Bus, Completed, Config, Select, Settings, Transfer};
 
-/// The chip's free-running counter.
-struct SystemTimer;
+/// The chip's free-running counter; or `DelayClock::new(delay)` of the HAL's delay.
+struct Timer;
 
-impl Clock for SystemTimer {
+impl Clock for Timer {
     fn now(&self) -> Nanos {
         Nanos(0) // systick, mtime, ...
     }
 }
 
-// In place of Loopback: controllers::Sifive, BitBang, or any SpiBus by
-// `Hal::new(bus, [select_flash, select_radio])`.
-type Spi = Bus<Loopback, Bare<SystemTimer>, 4, 32>;
+// In place of Loopback: `Hal::new(spi, (flash_pin, radio_pin))`.
+static BUS: Bus<Loopback, Bare<Timer>, 4, 2, 16> = Bus::new(Loopback, Bare(Timer), Config::DEFAULT);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let bus = Spi::new(Loopback, Bare(SystemTimer), Config::DEFAULT);
-    let flash = bus.device(Settings::new(20_000_000, Select::line(0)))?;
-    let radio = bus.device(Settings::new(8_000_000, Select::line(1)))?;
-
-    // The main loop's own: here and now, from its own memory.
+    let flash = BUS.device(Settings::new(20_000_000, Select::line(0)))?;
+    let radio = BUS.device(Settings::new(8_000_000, Select::line(1)))?;
+    // The main loop's own message, from its own memory.
     let mut id = [0; 3];
     flash.write_then_read(&[0x9f], &mut id)?;
-
-    // The radio's interrupt handler: tries, and leaves it for later where it has
-    // interrupted somebody who has the bus.
-    let on_radio = || -> Result<(), Error> {
-        let mut status = [0x07, 0];
-        match radio.sync(&mut [Transfer::in_place(&mut status)]) {
-            Err(Error::WouldBlock) => {
-                radio.submit_then(&[Part::exchange(&[0x07, 0])], &on_status, 0)
-            }
-            result => result,
-        }
-    };
-    on_radio()?;
-
-    // And now and then, for what was submitted, and to let the hardware sleep.
-    bus.poll(SystemTimer.now());
-    println!("{:?}", bus.statistics());
+    // In the radio's interrupt handler.
+    radio.submit_then(&mut [Transfer::in_place(&mut [0x07, 0])], &on_status, 0)?;
+    // In the main loop: runs it, and lets the hardware sleep.
+    BUS.poll(Timer.now());
     Ok(())
 }
 
-/// Called by whoever has run it: short, and it must not wait.
+/// Called by the owner of the bus: it must be short, and must not wait.
 fn on_status(completed: Completed<'_>) {
-    let _ = completed;
+    println!("status: {:02x?}", completed.received(0));
 }

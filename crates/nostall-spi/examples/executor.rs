@@ -1,48 +1,39 @@
-//! An async executor (Embassy, RTIC, your own): a device is embedded-hal-async's
-//! `SpiDevice`. Whoever polls a message's future runs it, and what others have queued.
+//! Embassy's executor: two drivers of others share a bus, awaited.
 //!
-//!     cargo run -p nostall-spi --example executor
+//!     cargo run -p nostall-spi --features embassy-time --example executor
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-
+use embassy_executor::Spawner;
+use embassy_time as _; // its driver
 use embedded_hal_async::spi::SpiDevice;
-use nostall_io::{Clock, Nanos};
 use nostall_spi::controllers::Loopback;
-use nostall_spi::{Bare, Bus, Config, Select, Settings};
+use nostall_spi::{Bus, Config, Device, Embassy, Select, Settings};
 
-struct SystemTimer;
-
-impl Clock for SystemTimer {
-    fn now(&self) -> Nanos {
-        Nanos(0)
-    }
-}
+// In place of Loopback: `Hal::new(spi, (flash_pin, display_pin))`.
+static BUS: Bus<Loopback, Embassy> = Bus::new(Loopback, Embassy, Config::DEFAULT);
 
 /// A driver that knows nothing of nostall.
-async fn identify<D: SpiDevice>(flash: &mut D) -> Result<[u8; 3], D::Error> {
-    let mut id = [0; 4];
-    flash.transfer(&mut id, &[0x9f, 1, 2, 3]).await?;
-    Ok([id[1], id[2], id[3]])
+async fn identify<D: SpiDevice>(flash: &mut D) -> Result<[u8; 4], D::Error> {
+    let mut id = [0x9f, 0, 0, 0];
+    flash.transfer_in_place(&mut id).await?;
+    Ok(id)
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let bus: Bus<_, _, 4, 32> = Bus::new(Loopback, Bare(SystemTimer), Config::DEFAULT);
-    let mut flash = bus.device(Settings::new(20_000_000, Select::line(0)))?;
-    let id = block_on(identify(&mut flash))?;
-    println!("{id:02x?}");
-    Ok(())
-}
-
-/// In place of an executor's.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
-        {
-            return output;
-        }
+#[embassy_executor::task]
+async fn draw(mut display: Device<'static, Loopback, Embassy>) {
+    for line in 0..100 {
+        let drawn = SpiDevice::write(&mut display, &[line; 320]).await;
+        drawn.expect("the display is there");
     }
+    println!("{:?}", BUS.statistics());
+    std::process::exit(0);
+}
+
+#[embassy_executor::main]
+async fn main(spawner: Spawner) {
+    let settings = Settings::new(40_000_000, Select::line(1));
+    let display = BUS.device(settings).expect("it can be had");
+    spawner.spawn(draw(display).expect("there is room"));
+    let settings = Settings::new(20_000_000, Select::line(0));
+    let mut flash = BUS.device(settings).expect("it can be had");
+    println!("{:02x?}", identify(&mut flash).await);
 }

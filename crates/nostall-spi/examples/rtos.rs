@@ -1,79 +1,62 @@
-//! An RTOS or a kernel of your own: what the bus needs of it is one small trait. Here
-//! a thread's parking stands for its calls.
+//! An RTOS or a kernel of your own: the bus needs one small trait of it. Here a thread's
+//! parking stands for its calls.
 //!
-//!     cargo run -p nostall-spi --example rtos
+//!     cargo run -p nostall-spi --features std --example rtos
 
-use std::sync::OnceLock;
+use std::task::Waker;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
+use std::{cell::OnceCell, sync::OnceLock};
 
 use nostall_io::{Clock, Nanos};
 use nostall_spi::controllers::Loopback;
-use nostall_spi::{Bus, Config, HasWorker, Part, Platform, Select, Settings};
+use nostall_spi::{Bus, Config, Platform, Select, Settings, Transfer, WakeTask, task_waker};
 
-struct Rtos {
-    boot: Instant,
-    worker: OnceLock<Thread>,
+/// A task's control block, in a static.
+struct Task(OnceLock<Thread>);
+
+impl WakeTask for Task {
+    fn wake(&'static self) {
+        // xTaskNotifyGive, k_wakeup, ...
+        self.0.get().map(Thread::unpark);
+    }
 }
+
+struct Rtos(Instant);
 
 impl Clock for Rtos {
     fn now(&self) -> Nanos {
-        Nanos(self.boot.elapsed().as_nanos() as u64)
+        Nanos(self.0.elapsed().as_nanos() as u64)
     }
-    fn sleep_until(&self, deadline: Nanos) {
-        // vTaskDelayUntil, k_sleep, ...
-        thread::sleep(Duration::from_nanos((deadline - self.now()).0));
-    }
+}
+
+thread_local! {
+    static OWN: OnceCell<&'static Task> = const { OnceCell::new() };
 }
 
 impl Platform for Rtos {
-    type Task = Thread;
-
-    fn current(&self) -> Option<Thread> {
+    fn current(&self) -> Option<Waker> {
         // None in an interrupt handler: nothing there may wait.
-        Some(thread::current())
+        let make = || &*Box::leak(Box::new(Task(thread::current().into())));
+        Some(task_waker(OWN.with(|own| *own.get_or_init(make))))
     }
     fn block(&self, until: Nanos) {
-        // A task notification, or a semaphore of the task's own, with a time-out: a
-        // wake that comes first must not be lost.
+        // A notification with a time-out: a wake that comes first must not be lost.
         thread::park_timeout(Duration::from_nanos((until - self.now()).0));
     }
-    fn wake(&self, task: &Thread) {
-        task.unpark();
-    }
-    fn has_worker(&self) -> HasWorker {
-        match self.worker.get() {
-            Some(_) => HasWorker::Yes,
-            None => HasWorker::No,
-        }
-    }
-    fn wake_worker(&self) {
-        if let Some(worker) = self.worker.get() {
-            worker.unpark();
-        }
-    }
-    // And `set_timer`: a software timer that calls `Bus::on_timer`, so that the
-    // hardware is put to sleep when the bus has been idle for a while.
+    // And for a worker task: `has_worker`, `wake_worker`, `set_timer`.
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let rtos = Rtos {
-        boot: Instant::now(),
-        worker: OnceLock::new(),
-    };
-    let bus: Bus<_, _, 8, 64> = Bus::new(Loopback, rtos, Config::DEFAULT);
+    let bus: Bus<_, _> = Bus::new(Loopback, Rtos(Instant::now()), Config::DEFAULT);
     let device = bus.device(Settings::new(1_000_000, Select::line(0)))?;
     thread::scope(|scope| {
-        // The worker's task: of a low priority, woken only for what was submitted to
-        // an idle bus, or was more than a caller does for others.
-        let worker = scope.spawn(|| {
-            thread::park();
-            bus.work();
-        });
-        bus.platform().worker.set(worker.thread().clone()).ok();
-        let pending = device.submit(&[Part::exchange(&[1, 2, 3])]);
-        println!("{:?}", pending.map(|mut pending| pending.wait()));
-    });
+        let other = scope.spawn(|| (0..1000).try_for_each(|_| device.write(&[1, 2, 3])));
+        for _ in 0..1000 {
+            device.submit(&mut [Transfer::write(&[4])])?.wait()?;
+        }
+        other.join().expect("no panic")
+    })?;
     println!("{:?}", bus.statistics());
     Ok(())
 }

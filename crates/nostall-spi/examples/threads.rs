@@ -1,43 +1,35 @@
-//! Threads of an operating system share a bus; its worker sees to what was submitted,
-//! and puts the hardware to sleep.
+//! Two drivers of others share a bus: a flash and a display, each on a thread.
 //!
 //!     cargo run -p nostall-spi --features std --example threads
 
 use std::thread;
 
+use embedded_hal::spi::SpiDevice;
 use nostall_spi::controllers::Loopback;
-use nostall_spi::{Bus, Config, Part, Select, Settings, Threads, Transfer};
+use nostall_spi::{Bus, Config, Select, Settings, Threads, Worker};
+
+/// A driver that knows nothing of nostall.
+fn draw<D: SpiDevice>(display: &mut D, line: u8) -> Result<(), D::Error> {
+    display.write(&[0x2c, line])?;
+    display.write(&[line; 320])
+}
+
+// In place of Loopback: controllers::Spidev, Hal, Sifive, or your own.
+static BUS: std::sync::LazyLock<Bus<Loopback, Threads>> =
+    std::sync::LazyLock::new(|| Bus::new(Loopback, Threads::new(), Config::DEFAULT));
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // In place of Loopback: controllers::Spidev, or your own. A place in the queue for
-    // each thread that may want the bus at once.
-    let bus: Bus<_, _, 8, 64> = Bus::new(Loopback, Threads::new(), Config::DEFAULT);
-    let sensor = bus.device(Settings::new(1_000_000, Select::line(0)))?;
-    let display = bus.device(Settings::new(20_000_000, Select::line(1)))?;
-
-    thread::scope(|scope| {
-        let worker = scope.spawn(|| Threads::serve(&bus));
-        let reads = scope.spawn(|| {
-            let mut sample = [0; 3];
-            for _ in 0..1000 {
-                // On an idle bus it runs here, in this thread.
-                sensor.sync(&mut [Transfer::write(&[0xe8]), Transfer::read(&mut sample)])?;
-            }
-            Ok::<_, nostall_spi::Error>(sample)
-        });
-        let draws = scope.spawn(|| {
-            for line in 0..100 {
-                // Goes on at once; somebody runs it soon.
-                let mut shown = display.submit(&[Part::write(&[line; 32])])?;
-                shown.wait()?;
-            }
-            Ok::<_, nostall_spi::Error>(())
-        });
-        let results = (reads.join(), draws.join());
-        bus.platform().stop();
-        worker.join().ok();
-        println!("{results:?}");
-    });
-    println!("{:?}", bus.statistics());
+    let mut flash = BUS.device(Settings::new(20_000_000, Select::line(0)))?;
+    let mut display = BUS.device(Settings::new(40_000_000, Select::line(1)))?;
+    // Puts the hardware to sleep when the bus has been idle for a second.
+    let worker = Worker::start(&BUS)?;
+    let draws = thread::spawn(move || (0..100).try_for_each(|line| draw(&mut display, line)));
+    let mut id = [0x9f, 0, 0, 0];
+    for _ in 0..1000 {
+        flash.transfer_in_place(&mut id)?;
+    }
+    draws.join().map_err(|_| "the drawing thread panicked")??;
+    drop(worker);
+    println!("{id:02x?} {:?}", BUS.statistics());
     Ok(())
 }

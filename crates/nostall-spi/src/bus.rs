@@ -1,6 +1,7 @@
-//! The bus: what it consists of, and the way of a message on an idle one.
+//! The bus, and the path of a message on an idle one.
 
 use core::fmt;
+use core::task::Waker;
 
 use nostall_io::Nanos;
 
@@ -8,214 +9,202 @@ use crate::capabilities::Capabilities;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::device::Device;
-use crate::drive::Flight;
-use crate::duty::Duty;
-use crate::error::{Error, Invalid};
-use crate::gate::{Gate, Posted, Taken};
-use crate::held::Held;
+use crate::error::Invalid;
 use crate::interrupt::Interrupt;
-use crate::line::Turn;
+use crate::line::DeviceNumber;
+use crate::owner::Owner;
+use crate::ownership::Ownership;
 use crate::platform::Platform;
-use crate::queue::{Queue, Sender};
-use crate::run::{SHORT, Station, time_of_message};
 use crate::settings::Settings;
-use crate::slot::Stowed;
+use crate::station::{Station, Waiting};
 use crate::statistics::{Counters, Statistics, count};
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering, Owned};
-use crate::transfer::Message;
+use crate::stored::Body;
+use crate::sync::{AtomicU32, Critical, Lock, Ordering, Owned, array_of, constant};
 
-/// A bus that its callers share and drive themselves.
+/// A bus that its callers share, and that each drives for its own messages.
 ///
-/// See the [crate's documentation](crate) for what happens when. `SLOTS` messages
-/// can wait, of up to `BYTES` bytes each; give it as many as there are contexts
-/// that may want the bus at once.
-pub struct Bus<C, P: Platform, const SLOTS: usize = 8, const BYTES: usize = 64> {
-    pub(crate) gate: Gate,
-    /// Used by whoever has the bus.
+/// See the [crate's documentation](crate). `WAITERS` contexts can wait for the bus, and
+/// `STORED` submitted messages of up to `BYTES` bytes each.
+pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BYTES: usize = 64> {
+    pub(crate) ownership: Ownership<WAITERS, STORED>,
+    /// Used by the owner.
     pub(crate) core: Owned<Core<C>>,
-    pub(crate) queue: Queue<P::Task, SLOTS, BYTES>,
+    pub(crate) bodies: [Lock<Body<BYTES>>; STORED],
+    pub(crate) interrupt: Interrupt,
     pub(crate) counters: Counters,
     pub(crate) platform: P,
-    capabilities: Capabilities,
     pub(crate) config: Config,
-    pub(crate) interrupt: Interrupt<P::Task>,
-    /// The number of the future that has the bus and waits for the interrupt, or 0.
-    pub(crate) parked: AtomicU32,
-    /// Devices so far.
+    /// Known once there is a device.
+    capabilities: Critical<Option<Capabilities>>,
     devices: AtomicU32,
     /// Messages when the timer was set.
-    pub(crate) armed: AtomicUsize,
-    /// The worker is to put the hardware to sleep.
-    pub(crate) tired: AtomicBool,
+    pub(crate) armed: AtomicU32,
+    /// Not 0: the worker is to put the hardware to sleep.
+    pub(crate) tired: AtomicU32,
 }
 
-/// What whoever has the bus uses.
+/// The owner's part of the bus.
 #[derive(Debug)]
 pub(crate) struct Core<C> {
     pub(crate) station: Station<C>,
-    /// A queued message that is under way.
-    pub(crate) flight: Option<Flight>,
     /// When [`Bus::poll`] looks next whether anything has happened.
     pub(crate) look: Nanos,
-    /// The last number given to a future that has the bus.
-    pub(crate) parkings: u32,
 }
 
-impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, P, SLOTS, BYTES> {
-    /// Runs `message` in the caller's context if the bus is idle; else waits for its
-    /// turn.
-    #[inline]
-    pub(crate) fn sync<M: Message + ?Sized>(
-        &self,
-        sender: Sender<'_>,
-        message: &mut M,
-    ) -> Result<(), Error> {
-        let bytes = self.capabilities.check(sender.settings, message)?;
-        match self.gate.take() {
-            Taken::Alone => {
-                let mut held = Held::new(self);
-                let result = held.run(sender.settings, message, bytes);
-                held.let_go();
-                result
-            }
-            taken => self.sync_busy(taken, sender, message, bytes),
-        }
-    }
-
-    #[cold]
-    fn sync_busy<M: Message + ?Sized>(
-        &self,
-        taken: Taken,
-        sender: Sender<'_>,
-        message: &mut M,
-        bytes: usize,
-    ) -> Result<(), Error> {
-        let mut duty = Duty::of_caller(self);
-        match self.line_up(taken, sender, Some(&*message), &mut duty)? {
-            // Everything that was before us is through.
-            Turn::Ours(mut held) => {
-                if time_of_message(sender.settings, message) > SHORT {
-                    duty.tell();
-                }
-                let result = held.run(sender.settings, message, bytes);
-                held.let_go_with(&mut duty);
-                result
-            }
-            Turn::Ran(index) => {
-                let slot = &self.queue.slots()[index];
-                let body = slot.body.enter();
-                let result = body.result;
-                if result.is_ok() {
-                    body.message.give(message);
-                }
-                drop(body);
-                slot.free();
-                result
+impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    constant! {
+        /// A bus on `controller`.
+        pub fn new(controller: C, platform: P, config: Config) -> Self {
+            Self {
+                ownership: Ownership::new(),
+                core: Owned::new(Core {
+                    station: Station::new(controller),
+                    look: Nanos::ZERO,
+                }),
+                bodies: array_of!(Lock::new(Body::new())),
+                interrupt: Interrupt::new(),
+                counters: Counters::new(),
+                platform,
+                config,
+                capabilities: Critical::new(None),
+                devices: AtomicU32::new(0),
+                armed: AtomicU32::new(0),
+                tired: AtomicU32::new(0),
             }
         }
     }
 
-    /// Takes the bus for longer than a message.
-    pub(crate) fn lock(&self, sender: Sender<'_>) -> Result<Held<'_, C, P, SLOTS, BYTES>, Error> {
-        match self.gate.take() {
-            Taken::Alone => Ok(Held::new(self)),
-            taken => {
-                let mut duty = Duty::of_caller(self);
-                match self.line_up::<Stowed<BYTES>>(taken, sender, None, &mut duty)? {
-                    Turn::Ours(held) => Ok(held),
-                    // Nothing was there to be run.
-                    Turn::Ran(_) => Err(Error::Cancelled),
-                }
-            }
-        }
-    }
-
-    /// Something was queued by `submit`, or by a future that is to be woken.
-    pub(crate) fn posted(&self) -> Posted {
-        count(&self.counters.asynchronous);
-        self.gate.post()
-    }
-}
-
-impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, P, SLOTS, BYTES> {
-    /// A bus on `controller`.
-    pub fn new(controller: C, platform: P, config: Config) -> Self {
-        Self {
-            gate: Gate::new(),
-            capabilities: controller.capabilities(),
-            core: Owned::new(Core {
-                station: Station::new(controller),
-                flight: None,
-                look: Nanos::ZERO,
-                parkings: 0,
-            }),
-            queue: Queue::new(),
-            counters: Counters::new(),
-            platform,
-            config,
-            interrupt: Interrupt::new(),
-            parked: AtomicU32::new(0),
-            devices: AtomicU32::new(0),
-            armed: AtomicUsize::new(0),
-            tired: AtomicBool::new(false),
-        }
-    }
-
-    /// A device on the bus.
+    /// Adds a device to the bus.
     ///
     /// # Errors
     ///
-    /// What of its settings the controller cannot do.
-    pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P, SLOTS, BYTES>, Invalid> {
-        self.capabilities.check_device(&settings)?;
-        let number = self.devices.fetch_add(1, Ordering::Relaxed);
-        Ok(Device::new(self, settings, number))
+    /// The first setting that the controller cannot have; [`Invalid::Busy`] if the first
+    /// device is made while the bus is in use and the caller must not wait.
+    pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P, W, S, B>, Invalid> {
+        let number = self.devices.fetch_add(1, Ordering::Relaxed) as DeviceNumber;
+        let known = self.capabilities.with(|known| *known);
+        let capabilities = match known {
+            Some(capabilities) => capabilities,
+            None => {
+                let mut owner = self.acquire(number).map_err(|_| Invalid::Busy)?;
+                let asked = owner.core().station.controller.capabilities();
+                self.capabilities.with(|known| *known = Some(asked));
+                owner.release();
+                asked
+            }
+        };
+        capabilities.check_device(&settings)?;
+        let settings = Settings {
+            clock: capabilities.rate(settings.clock),
+            ..settings
+        };
+        Ok(Device::new(self, settings, capabilities, number))
     }
 
-    /// What it has done so far. Takes no lock.
+    /// Number of contexts and stored messages in line.
+    pub fn in_line(&self) -> usize {
+        self.ownership.in_line()
+    }
+
+    /// Reads the counters. Takes no lock.
     pub fn statistics(&self) -> Statistics {
         self.counters.read()
     }
 
-    /// What the controller can do.
-    pub const fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
-    }
-
-    /// What it was made with.
+    /// The options that the bus was made with.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What it runs on.
+    /// The platform, which is the bus's clock too.
     pub const fn platform(&self) -> &P {
         &self.platform
     }
 
-    /// The controller, which nobody uses any more.
+    /// A delay for drivers that want one beside their device.
+    pub const fn delay(&self) -> crate::Delay<'_, P> {
+        crate::Delay(&self.platform)
+    }
+
+    /// Gives the controller back.
     pub fn into_controller(self) -> C {
         self.core.into_inner().station.controller
     }
 
-    /// Looks at the controller, if nobody has the bus just now.
+    /// Runs `look` on the controller, if the bus is free.
     pub fn with_controller<T>(&self, look: impl FnOnce(&mut C) -> T) -> Option<T> {
-        if self.gate.is_owned() || self.gate.take() == Taken::Not {
-            return None;
-        }
-        let mut held = Held::new(self);
-        let seen = held.with_core(|core| look(&mut core.station.controller));
-        held.let_go();
+        let mut owner = Owner::take_any(self)?;
+        let seen = look(&mut owner.core().station.controller);
+        owner.release();
         Some(seen)
+    }
+
+    /// Takes the bus back after its owner was leaked, and stops the controller.
+    ///
+    /// For a bus in a static see [`reset_leaked`](Self::reset_leaked).
+    pub fn reset(&mut self) {
+        let token = self.ownership.usurp();
+        let mut owner = Owner::new(self, token);
+        owner.core().station.abort();
+        owner.release();
+    }
+
+    /// The same for a bus that is shared.
+    ///
+    /// # Safety
+    ///
+    /// The owner of the bus was leaked: its future or its [`Locked`](crate::Locked) will
+    /// neither be used nor dropped any more.
+    #[allow(unsafe_code)]
+    pub unsafe fn reset_leaked(&self) {
+        let mut owner = Owner::new(self, self.ownership.usurp());
+        owner.core().station.abort();
+        owner.release();
+    }
+
+    /// For the controller's interrupt handler: the owner goes on. An interrupt that no
+    /// owner waits for does no harm.
+    pub fn on_interrupt(&self) {
+        self.wake(self.interrupt.raise());
+    }
+
+    pub(crate) const fn waiting(&self) -> Waiting<'_, P> {
+        Waiting {
+            platform: &self.platform,
+            interrupt: &self.interrupt,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn wake(&self, waker: Option<Waker>) {
+        if let Some(waker) = waker {
+            self.guarded(|| waker.wake());
+        }
+    }
+
+    /// Runs code of others. Where panics unwind, it may.
+    #[cold]
+    pub(crate) fn guarded(&self, act: impl FnOnce()) {
+        #[cfg(feature = "std")]
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_err() {
+            count(&self.counters.panics);
+        }
+        #[cfg(not(feature = "std"))]
+        {
+            act();
+            let _ = count;
+        }
     }
 }
 
-impl<C, P: Platform, const SLOTS: usize, const BYTES: usize> fmt::Debug
-    for Bus<C, P, SLOTS, BYTES>
-{
+impl<C, P, const W: usize, const S: usize, const B: usize> fmt::Debug for Bus<C, P, W, S, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bus")
-            .field("gate", &self.gate)
-            .field("capabilities", &self.capabilities)
+            .field("gate", &self.ownership.word())
             .field("config", &self.config)
             .field("statistics", &self.counters.read())
             .finish_non_exhaustive()

@@ -1,11 +1,10 @@
-//! What a controller can do, and the refusal of what it cannot.
+//! The abilities of a controller, and the refusal of everything else.
 
 use crate::error::{Error, Invalid};
 use crate::settings::{BitOrder, Mode, Polarity, Select, Settings, Wires, WordSize};
-use crate::transfer::{Outline, Shape};
+use crate::transfer::{Message, Transfer};
 
-/// What a controller can do. What it cannot is refused when it is asked for, not
-/// when it is too late.
+/// The abilities of a controller. Anything else is refused before a bit has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     modes: u8,
@@ -16,6 +15,7 @@ pub struct Capabilities {
     active_high: bool,
     lines: u8,
     slowest: u32,
+    fastest: u32,
     longest: usize,
 }
 
@@ -31,6 +31,7 @@ impl Capabilities {
             active_high: true,
             lines,
             slowest: 1,
+            fastest: u32::MAX,
             longest: usize::MAX,
         }
     }
@@ -100,17 +101,24 @@ impl Capabilities {
         self
     }
 
+    /// The fastest clock it can have, in hertz: a device that allows a faster one is
+    /// spoken to at this rate.
+    pub const fn fastest(mut self, hertz: u32) -> Self {
+        self.fastest = hertz;
+        self
+    }
+
     /// The longest transfer it can do, in bytes.
     pub const fn longest(mut self, bytes: usize) -> Self {
         self.longest = bytes;
         self
     }
 
-    /// Whether a device with such settings can be spoken to.
+    /// Checks whether a device with such settings can be spoken to.
     ///
     /// # Errors
     ///
-    /// What of it cannot be.
+    /// The first setting that the controller cannot have.
     pub fn check_device(&self, settings: &Settings) -> Result<(), Invalid> {
         if self.modes & 1 << settings.mode.number() == 0 {
             return Err(Invalid::Mode(settings.mode));
@@ -135,53 +143,65 @@ impl Capabilities {
         self.check_clock(settings.clock)
     }
 
-    /// Whether a message can be run for a device with such settings; how many bytes
-    /// it has.
+    /// Checks whether a message can be run for a device with such settings. Returns its
+    /// bytes on the wire.
     ///
     /// # Errors
     ///
     /// [`Error::NoTransfers`], or the first transfer that cannot be run, and why.
     #[inline]
-    pub fn check<M: Outline + ?Sized>(
+    pub fn check<M: Message + ?Sized>(
         &self,
         settings: &Settings,
-        message: &M,
+        message: &mut M,
     ) -> Result<usize, Error> {
         let mut bytes = 0_usize;
+        let mut index = 0;
         let transfers = message.transfers();
-        if transfers == 0 {
-            return Err(Error::NoTransfers);
+        while let Some(transfer) = message.transfer(index) {
+            let len = transfer.len();
+            let plain = transfer.options.word.is_none()
+                & transfer.options.clock.is_none()
+                & transfer.options.deselect.is_none()
+                & (settings.word as u8 == WordSize::Bits8 as u8)
+                & (settings.wires as u8 == Wires::Four as u8);
+            if !plain || len > self.longest {
+                let checked = match transfer.options.deselect {
+                    Some(_) if index + 1 == transfers => Err(Invalid::DeselectAtEnd),
+                    _ => self.check_transfer(settings, &transfer),
+                };
+                checked.map_err(|why| Error::Invalid {
+                    transfer: index,
+                    why,
+                })?;
+            }
+            bytes = bytes.saturating_add(len);
+            index += 1;
         }
-        for transfer in 0..transfers {
-            let shape = message.shape(transfer);
-            let checked = if shape.options.deselect.is_some() && transfer + 1 == transfers {
-                Err(Invalid::DeselectAtEnd)
-            } else {
-                self.check_transfer(settings, &shape)
-            };
-            checked.map_err(|why| Error::Invalid { transfer, why })?;
-            bytes = bytes.saturating_add(shape.len());
+        match index {
+            0 => Err(Error::NoTransfers),
+            _ => Ok(bytes),
         }
-        Ok(bytes)
     }
 
-    #[inline]
-    fn check_transfer(&self, settings: &Settings, shape: &Shape) -> Result<(), Invalid> {
-        let word = shape.options.word.unwrap_or(settings.word);
+    #[cold]
+    fn check_transfer(&self, settings: &Settings, transfer: &Transfer<'_>) -> Result<(), Invalid> {
+        let (sends, receives) = (transfer.sends(), transfer.receives());
+        let word = transfer.options.word.unwrap_or(settings.word);
         let whole = |bytes: usize| bytes & (word.bytes() - 1) == 0;
-        if shape.options.word.is_some() {
+        if transfer.options.word.is_some() {
             self.check_word(word)?;
         }
-        if let Some(hertz) = shape.options.clock {
+        if let Some(hertz) = transfer.options.clock {
             self.check_clock(hertz)?;
         }
-        if !whole(shape.write) || !whole(shape.read) {
+        if !whole(sends) || !whole(receives) {
             return Err(Invalid::PartOfWord(word));
         }
-        if settings.wires == Wires::Three && shape.write != 0 && shape.read != 0 {
+        if settings.wires == Wires::Three && sends != 0 && receives != 0 {
             return Err(Invalid::BothOnThreeWires);
         }
-        if shape.len() > self.longest {
+        if transfer.len() > self.longest {
             return Err(Invalid::TooLong(self.longest));
         }
         Ok(())
@@ -192,6 +212,11 @@ impl Capabilities {
             0 => Err(Invalid::Word(word)),
             _ => Ok(()),
         }
+    }
+
+    /// The fastest rate for a device that allows `hertz`.
+    pub(crate) fn rate(&self, hertz: u32) -> u32 {
+        hertz.min(self.fastest)
     }
 
     fn check_clock(&self, hertz: u32) -> Result<(), Invalid> {

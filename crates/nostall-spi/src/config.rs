@@ -1,60 +1,41 @@
-//! What can be chosen of a bus.
+//! Options of a bus.
 
 use nostall_io::Nanos;
 
-/// When the hardware is put to sleep, and by whom.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strategy {
-    /// Once, when the bus has been idle for [`Config::linger`].
-    #[default]
-    Caller,
-    /// As Linux did before 2019, for comparison: the worker is woken after every
-    /// message that left the bus idle, to put the hardware to sleep if it is idle
-    /// still when he comes.
-    Pump,
-}
-
-/// Who runs what was submitted to an idle bus.
+/// The context that runs a message which was submitted to an idle bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Submitted {
-    /// The worker, which is woken. Without one, the next to come.
+    /// The submitting task, before `submit` returns. From an interrupt handler, and
+    /// wherever the caller [must not wait](crate::Platform::current), as `ByWorker`.
     #[default]
-    ByWorker,
-    /// Whoever submits it, before `submit` returns.
     ByCaller,
+    /// The worker, which is woken. Without one, `poll` or the next caller.
+    ByWorker,
 }
 
-/// What can be chosen of a bus.
+/// Options of a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// When the hardware is put to sleep.
-    pub strategy: Strategy,
-    /// Who runs what was submitted to an idle bus.
+    /// The context that runs a message which was submitted to an idle bus.
     pub submitted: Submitted,
-    /// How long the bus is idle before the hardware is put to sleep. The moment is
-    /// found by looking once in that time whether anything has happened, so it is up
-    /// to twice as long; looking at the clock after every message would cost more
-    /// than a short message.
+    /// Idle time before the hardware is put to sleep. It is found by looking once in this
+    /// time whether anything has happened, so it takes up to twice as long: a look at the
+    /// clock after every message would cost more than a short message. With 0, the worker
+    /// puts an idle bus to sleep whenever it is [called](crate::Bus::call_worker).
     pub linger: Nanos,
-    /// Bytes of others that whoever has the bus moves before he lets go, at most.
-    pub most_bytes: u32,
-    /// Time that he spends on others' messages, at most: none is begun that would
-    /// by its clock and its delays take longer.
-    pub most_time: Nanos,
-    /// How long a caller of `sync` waits for his turn, at most. Longer than a full
-    /// queue ever takes, as it is for the one mistake of never letting a bus go.
-    pub patience: Nanos,
+    /// Longest wait for the bus. Also the time after which a waiter that was woken for the
+    /// bus and has not come loses its place, and an owner that has not moved counts as
+    /// [gone](crate::Error::Abandoned).
+    pub lock_timeout: Nanos,
 }
 
 impl Config {
-    /// Linux's second to linger; 256 bytes and 100 us for others; 30 s of patience.
+    /// Submitted messages run by their caller; Linux's linger of a second; ten seconds for
+    /// the bus.
     pub const DEFAULT: Self = Self {
-        strategy: Strategy::Caller,
-        submitted: Submitted::ByWorker,
+        submitted: Submitted::ByCaller,
         linger: Nanos::from_secs(1),
-        most_bytes: 256,
-        most_time: Nanos::from_micros(100),
-        patience: Nanos::from_secs(30),
+        lock_timeout: Nanos::from_secs(10),
     };
 }
 

@@ -1,4 +1,4 @@
-//! What drives the wires.
+//! The traits that a driver of a controller implements.
 
 use nostall_io::Nanos;
 
@@ -8,20 +8,21 @@ use crate::settings::{Settings, Wire};
 use crate::transfer::Message;
 use crate::words::Words;
 
-/// How far a controller has come with a transfer.
+/// Progress of a controller with a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It is through: every word was sent and received, and the last bit is out.
+    /// Every word was sent and received, and the last bit is out.
     Done,
-    /// There is nothing for the CPU to do for so long, as reckoned from the clock
-    /// and what is in the FIFO; then ask again. `Nanos::ZERO`: ask again at once.
+    /// The CPU has nothing to do for this long; then the transfer is to be called again.
+    /// `Nanos::ZERO`: at once.
     After(Nanos),
-    /// It will interrupt, and the handler will call
-    /// [`Bus::on_interrupt`](crate::Bus::on_interrupt); then ask again.
+    /// The controller will interrupt, and the handler calls
+    /// [`Bus::on_interrupt`](crate::Bus::on_interrupt); then the transfer is to be called
+    /// again.
     Interrupt,
 }
 
-/// A chip-select line's state.
+/// State of a chip-select line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// The device is selected.
@@ -30,13 +31,13 @@ pub enum Level {
     Released,
 }
 
-/// An SPI controller: what a driver has to do, and no more. Who may use it when,
-/// delays, chip selects, time-outs and clean-up are the bus's business.
+/// An SPI controller, as the bus drives it. Sharing, delays, time-outs and clean-up are
+/// the bus's business.
 ///
-/// One context at a time calls, never an interrupt handler. No call may wait for
-/// longer than a few words take.
+/// One context at a time calls. No call waits for longer than a few words take, except
+/// [`transfer`](Self::transfer) over a bus that blocks.
 pub trait Controller {
-    /// What it can do. Asked once, when the bus is made.
+    /// The controller's abilities. Asked once, before the first device is made.
     fn capabilities(&self) -> Capabilities;
 
     /// Wakes the hardware: clocks, power, pins, DMA. Before the first message, and
@@ -52,14 +53,15 @@ pub trait Controller {
     /// Puts the hardware to sleep, until [`prepare`](Self::prepare).
     fn unprepare(&mut self) {}
 
-    /// Sets mode, clock and word size for what comes. Called only when something
-    /// has changed; the device of `wire.select` is not selected yet, unless only
-    /// clock or word size have changed in the middle of a message.
+    /// Sets mode, clock and word size, and returns the clock that was set, in hertz, from
+    /// which time-outs are computed. Called only when something has changed; the device of
+    /// `wire.select` is not selected yet, unless only clock or word size have changed in
+    /// the middle of a message.
     ///
     /// # Errors
     ///
     /// [`Fault`] if that cannot be done.
-    fn set(&mut self, wire: &Wire) -> Result<(), Fault>;
+    fn set(&mut self, wire: &Wire) -> Result<u32, Fault>;
 
     /// Asserts or releases the line of the last `set`.
     ///
@@ -68,22 +70,22 @@ pub trait Controller {
     /// [`Fault`] if that cannot be done.
     fn select(&mut self, level: Level) -> Result<(), Fault>;
 
-    /// Moves what can be moved now. Called again with the same words, as far as they
-    /// have come, until all are through.
+    /// Moves as many words as can be moved now. Called again with the same words until
+    /// all are through.
     ///
     /// # Errors
     ///
     /// [`Fault`] ends the message.
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault>;
 
-    /// Stops whatever is under way, empties the FIFOs, releases every chip select
-    /// and masks the interrupt: after a fault, a time-out, or a message that nobody
-    /// wants any more. What was `set` is forgotten, and will be set anew.
+    /// Stops the transfer under way, releases every chip select and masks the interrupt:
+    /// after a fault, a time-out, a panic, or a future that was dropped. Does not wait.
+    /// The next [`set`](Self::set), which comes before anything else is sent, empties the
+    /// FIFOs.
     fn abort(&mut self);
 
-    /// Runs a whole message, for a controller to which messages are given whole
-    /// (Linux's spidev); `None` from all others. On an error, the transfer in which
-    /// it was.
+    /// Runs a whole message, for a controller that takes messages whole (Linux's spidev);
+    /// `None` from all others. An error names its transfer.
     fn whole<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
@@ -91,5 +93,37 @@ pub trait Controller {
     ) -> Option<Result<(), (usize, Fault)>> {
         let _ = (settings, message);
         None
+    }
+}
+
+/// A way of waiting that does not block.
+pub trait Waits {
+    /// Waits as `progress` says.
+    fn wait(&self, progress: Progress) -> impl Future<Output = ()>;
+}
+
+/// A controller whose transfers can be awaited.
+///
+/// The default is right for controllers that report [`Progress`]. A future from here may
+/// be dropped at any moment: the hardware must not touch the words afterwards.
+pub trait AsyncController: Controller {
+    /// Moves all words.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] ends the message.
+    fn transfer_async(
+        &mut self,
+        words: &mut Words<'_>,
+        waits: &impl Waits,
+    ) -> impl Future<Output = Result<(), Fault>> {
+        async {
+            loop {
+                match self.transfer(words)? {
+                    Progress::Done => return Ok(()),
+                    progress => waits.wait(progress).await,
+                }
+            }
+        }
     }
 }

@@ -2,61 +2,85 @@
 
 use core::fmt;
 
-use embedded_hal::spi::Operation;
+use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 
 use crate::bus::Bus;
+use crate::capabilities::Capabilities;
 use crate::config::Submitted;
-use crate::controller::Controller;
+use crate::controller::{AsyncController, Controller};
 use crate::error::Error;
-use crate::gate::Posted;
+use crate::line::DeviceNumber;
 use crate::locked::Locked;
+use crate::owner::Owner;
+use crate::pending::Pending;
 use crate::platform::{HasWorker, Platform};
-use crate::queue::Sender;
 use crate::settings::Settings;
-use crate::slot::{Callback, Completion};
-use crate::submitted::Pending;
-use crate::transfer::{Message, Outline, Part, Transfer};
+use crate::statistics::count;
+use crate::stored::{Body, Callback};
+use crate::transfer::{Message, Transfer};
 
 /// A device on a bus, made by [`Bus::device`].
 ///
-/// Messages of one device run in the order in which they were given, whoever gives
-/// them and however. What is still queued when it is dropped is withdrawn.
-pub struct Device<'b, C: Controller, P: Platform, const SLOTS: usize = 8, const BYTES: usize = 64> {
-    bus: &'b Bus<C, P, SLOTS, BYTES>,
+/// Messages of one device run in the order in which they were given, from whichever
+/// context and in whichever way. Messages that are not begun when it is dropped are
+/// withdrawn.
+///
+/// It is embedded-hal's `SpiDevice`, and its asynchronous twin.
+pub struct Device<
+    'b,
+    C,
+    P,
+    const WAITERS: usize = 8,
+    const STORED: usize = 8,
+    const BYTES: usize = 64,
+> where
+    C: Controller,
+    P: Platform,
+{
+    bus: &'b Bus<C, P, WAITERS, STORED, BYTES>,
     settings: Settings,
-    number: u32,
+    capabilities: Capabilities,
+    number: DeviceNumber,
 }
 
-impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
-    Device<'b, C, P, SLOTS, BYTES>
+impl<'b, C, P, const W: usize, const S: usize, const B: usize> Device<'b, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
 {
     pub(crate) const fn new(
-        bus: &'b Bus<C, P, SLOTS, BYTES>,
+        bus: &'b Bus<C, P, W, S, B>,
         settings: Settings,
-        number: u32,
+        capabilities: Capabilities,
+        number: DeviceNumber,
     ) -> Self {
         Self {
             bus,
             settings,
+            capabilities,
             number,
         }
     }
 
-    /// Runs a message, and returns when it is through. On an idle bus it is run here
-    /// and now; on a busy one, by whoever has the bus, while the caller waits.
+    /// Runs a message in the calling context, and returns when it is through. If the bus
+    /// is busy, the caller waits.
     ///
     /// # Errors
     ///
-    /// [`Error`]; whatever it is, the device is deselected. [`Error::WouldBlock`] if
-    /// the bus is busy and the caller must not wait.
+    /// [`Error`]; the device is deselected in any case. [`Error::WouldBlock`] if the bus
+    /// is busy and the caller must not wait.
     #[inline]
     pub fn sync(&self, transfers: &mut [Transfer<'_>]) -> Result<(), Error> {
         self.sync_message(transfers)
     }
 
     #[inline]
-    pub(crate) fn sync_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
-        self.bus.sync(self.sender(), message)
+    fn sync_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
+        let bytes = self.capabilities.check(&self.settings, message)?;
+        let mut owner = self.bus.acquire(self.number)?;
+        let result = owner.run(&self.settings, message, bytes);
+        owner.release();
+        result
     }
 
     /// Sends `bytes`, as a message.
@@ -77,143 +101,200 @@ impl<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
         self.sync(&mut [Transfer::write(bytes), Transfer::read(into)])
     }
 
-    /// Takes the bus for several messages in a row, with nobody's in between.
+    /// Takes the bus for several messages in a row.
     ///
     /// # Errors
     ///
-    /// [`Error::WouldBlock`] if the bus is busy and the caller must not wait,
-    /// [`Error::BusHeld`] if he has waited for long enough.
-    pub fn lock(&self) -> Result<Locked<'_, C, P, SLOTS, BYTES>, Error> {
-        let held = self.bus.lock(self.sender())?;
-        Ok(Locked::new(held, self.bus, &self.settings))
+    /// [`Error::WouldBlock`] if the bus is busy and the caller must not wait; an error of
+    /// the wait otherwise.
+    pub fn lock(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
+        let owner = self.bus.acquire(self.number)?;
+        Ok(Locked::new(owner, self, true))
     }
 
-    /// Queues a message, and returns. The bus keeps a copy of what is to be sent;
-    /// what has come in is read from what is returned.
+    /// Stores a message, and returns a handle on it. Its input is read from the handle.
+    ///
+    /// On an idle bus, a task runs it here; elsewhere see [`Submitted`].
     ///
     /// # Errors
     ///
-    /// [`Error`], if it cannot be queued.
-    pub fn submit(&self, parts: &[Part<'_>]) -> Result<Pending<'b, C, P, SLOTS, BYTES>, Error> {
-        let index = self.queue(parts, Completion::Kept)?;
-        self.see_to_it();
+    /// [`Error`], if it cannot be stored.
+    pub fn submit(
+        &self,
+        transfers: &mut [Transfer<'_>],
+    ) -> Result<Pending<'b, C, P, W, S, B>, Error> {
+        let index = self.store(transfers, None)?;
         Ok(Pending::new(self.bus, index))
     }
 
-    /// Queues a message, and returns; when it is through, `then` is called, with
-    /// `number`, by whoever has run it.
+    /// Stores a message, and returns. When it is through, the owner of the bus calls
+    /// `then` with `number`.
     ///
     /// # Errors
     ///
-    /// [`Error`], if it cannot be queued; then `then` is not called.
+    /// [`Error`], if it cannot be stored; then `then` is not called.
     pub fn submit_then(
         &self,
-        parts: &[Part<'_>],
+        transfers: &mut [Transfer<'_>],
         then: Callback,
         number: usize,
     ) -> Result<(), Error> {
-        self.queue(parts, Completion::Call(then, number))?;
-        self.see_to_it();
-        Ok(())
+        self.store(transfers, Some((then, number))).map(drop)
     }
 
-    pub(crate) fn queue<M: Outline + ?Sized>(
+    fn store(
         &self,
-        message: &M,
-        completion: Completion<P::Task>,
+        transfers: &mut [Transfer<'_>],
+        then: Option<(Callback, usize)>,
     ) -> Result<usize, Error> {
-        self.bus.capabilities().check(&self.settings, message)?;
-        self.bus.queue.put(self.sender(), message, completion)
+        let bus = self.bus;
+        let bytes = self.capabilities.check(&self.settings, transfers)?;
+        Body::<B>::fits(transfers, bytes)?;
+        let index = bus.ownership.claim(self.number).ok_or(Error::LineFull)?;
+        let mut body = bus.bodies[index].enter();
+        body.fill(&self.settings, transfers, then);
+        drop(body);
+        count(&bus.counters.asynchronous);
+        if bus.ownership.publish(index) {
+            self.see_to_it();
+        }
+        Ok(index)
     }
 
-    /// Has what was just queued run.
+    /// Has the message run that was just stored on a free bus.
     fn see_to_it(&self) {
-        if self.bus.posted() == Posted::ToOwner {
-            return;
-        }
-        match (self.bus.config.submitted, self.bus.platform.has_worker()) {
-            (Submitted::ByCaller, _) => self.bus.run_queued(),
-            (Submitted::ByWorker, HasWorker::Yes) => self.bus.call_worker(),
-            (Submitted::ByWorker, HasWorker::No) => {}
+        let bus = self.bus;
+        let worker = bus.platform.has_worker() == HasWorker::Yes;
+        let here = bus.config.submitted == Submitted::ByCaller && bus.platform.current().is_some();
+        if here {
+            // Taken meanwhile, its owner runs the message.
+            if let Some(owner) = Owner::take_any(bus) {
+                owner.release();
+            }
+        } else if worker {
+            bus.call_worker();
+        } else {
+            bus.rouse();
         }
     }
 
-    /// Runs embedded-hal's operations as a message, and waits without blocking. The
-    /// bus keeps a copy of what is sent, so the future can be dropped at any moment.
-    pub(crate) async fn transaction(
-        &mut self,
-        operations: &mut [Operation<'_, u8>],
-    ) -> Result<(), Error> {
-        let index = self.place(operations).await?;
-        // Whoever polls it drives it.
-        self.bus.posted();
-        let mut pending = Pending::driving(self.bus, index);
-        let result = pending.finished().await;
-        if result.is_ok() {
-            pending.give(operations);
+    /// The bus.
+    pub const fn bus(&self) -> &'b Bus<C, P, W, S, B> {
+        self.bus
+    }
+
+    /// The settings, with the clock that the controller can have.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) const fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+}
+
+/// Awaited. A future may be dropped at any moment: the device is deselected, and the bus
+/// is free.
+impl<C, P, const W: usize, const S: usize, const B: usize> Device<'_, C, P, W, S, B>
+where
+    C: AsyncController,
+    P: Platform,
+{
+    /// Runs a message without blocking: [`sync`](Self::sync), awaited.
+    ///
+    /// # Errors
+    ///
+    /// As [`sync`](Self::sync).
+    pub async fn transfer_async(&self, transfers: &mut [Transfer<'_>]) -> Result<(), Error> {
+        self.await_message(transfers).await
+    }
+
+    async fn await_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
+        let bytes = self.capabilities.check(&self.settings, message)?;
+        let mut owner = match self.bus.ownership.take(self.number) {
+            Some(token) => Owner::new(self.bus, token),
+            None => self.bus.acquire_async(self.number).await?,
+        };
+        let result = owner.run_async(&self.settings, message, bytes).await;
+        if let Some(index) = owner.try_release(true) {
+            owner.release_async_after(index).await;
         }
         result
     }
 
-    /// A place for a future's message. Looked for again whenever the executor comes by,
-    /// as nobody tells that one is free; and not for ever, as all may be held by
-    /// finished messages that nobody drops.
-    async fn place(&self, operations: &[Operation<'_, u8>]) -> Result<usize, Error> {
-        let mut deadline = None;
-        loop {
-            match self.queue(operations, Completion::Kept) {
-                Err(Error::QueueFull) => {}
-                queued => return queued,
-            }
-            let platform = &self.bus.platform;
-            let now = platform.now();
-            if now >= *deadline.get_or_insert(now + self.bus.config.patience) {
-                return Err(Error::QueueFull);
-            }
-            // Where nobody else may come to run what is queued.
-            if platform.has_worker() == HasWorker::No {
-                self.bus.run_queued();
-            }
-            come_again().await;
-        }
-    }
-
-    pub(crate) const fn sender(&self) -> Sender<'_> {
-        Sender {
-            device: self.number,
-            settings: &self.settings,
-        }
-    }
-
-    /// How it is spoken to.
-    pub const fn settings(&self) -> &Settings {
-        &self.settings
+    /// Takes the bus for several messages in a row: [`lock`](Self::lock), awaited.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn lock_async(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
+        let owner = self.bus.acquire_async(self.number).await?;
+        Ok(Locked::new(owner, self, false))
     }
 }
 
-/// Lets the executor run others first.
-async fn come_again() {
-    let mut came = false;
-    core::future::poll_fn(|context| {
-        if core::mem::replace(&mut came, true) {
-            return core::task::Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        core::task::Poll::Pending
-    })
-    .await;
+impl<C, P, const W: usize, const S: usize, const B: usize> ErrorType for Device<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    type Error = Error;
 }
 
-impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Drop
-    for Device<'_, C, P, SLOTS, BYTES>
+/// An empty message selects the device and releases it, as the trait says.
+impl<C, P, const W: usize, const S: usize, const B: usize> SpiDevice for Device<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    #[inline]
+    fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
+        match operations {
+            [] => self.sync_message(&mut [Operation::DelayNs(0)][..]),
+            _ => self.sync_message(operations),
+        }
+    }
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> embedded_hal_async::spi::SpiDevice
+    for Device<'_, C, P, W, S, B>
+where
+    C: AsyncController,
+    P: Platform,
+{
+    async fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
+        match operations {
+            [] => self.await_message(&mut [Operation::DelayNs(0)][..]).await,
+            _ => self.await_message(operations).await,
+        }
+    }
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Device<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
 {
     fn drop(&mut self) {
-        self.bus.withdraw(self.number);
+        let bus = self.bus;
+        // No more of them are stored meanwhile: the device is being dropped.
+        for _ in 0..S {
+            let Some((index, wakers)) = bus.ownership.withdraw(self.number, bus.platform.now())
+            else {
+                break;
+            };
+            count(&bus.counters.cancelled);
+            bus.bodies[index].enter().result = Err(Error::Cancelled);
+            bus.finish(index);
+            bus.wake(wakers.wake);
+        }
     }
 }
 
-impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> fmt::Debug
-    for Device<'_, C, P, SLOTS, BYTES>
+impl<C, P, const W: usize, const S: usize, const B: usize> fmt::Debug for Device<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Device")

@@ -1,4 +1,4 @@
-//! What can go wrong, and what the caller can do.
+//! Errors, and what the caller can do about each.
 
 use core::fmt;
 
@@ -25,23 +25,28 @@ pub enum Error {
     },
     /// The bus is busy, and the caller must not wait. Try later, or submit.
     WouldBlock,
-    /// Every place in the queue is taken. Try later, or give the bus more places.
-    QueueFull,
-    /// The message does not fit into a place in the queue, which has room for this
-    /// many bytes. Give the bus larger places, or run it by `sync`.
-    TooLongToQueue {
+    /// Every place in the line is taken. Try later, or give the bus more places.
+    LineFull,
+    /// The message does not fit into the bus's memory for a submitted message, which has
+    /// room for this many bytes. Run it with `sync`, or give the bus more memory.
+    TooLongToStore {
         /// Bytes.
         room: usize,
     },
-    /// The message has more transfers than a place in the queue, which has room for
-    /// this many. Run it by `sync`.
-    TooManyToQueue {
+    /// The message has more transfers than a submitted message may have. Run it with
+    /// `sync`.
+    TooManyToStore {
         /// Transfers.
         room: usize,
     },
-    /// Somebody has had the bus for longer than the caller would wait. Nothing was
-    /// moved.
+    /// Other callers kept the bus busy for [`lock_timeout`](crate::Config::lock_timeout).
+    /// Nothing was moved.
     BusHeld,
+    /// The owner of the bus has not moved for
+    /// [`lock_timeout`](crate::Config::lock_timeout): its future was leaked, or it keeps
+    /// the bus [locked](crate::Device::lock). Nothing was moved, and nothing is until the
+    /// owner lets go or the bus is [reset](crate::Bus::reset).
+    Abandoned,
     /// The message, or its device, was dropped before its turn. Nothing was moved.
     Cancelled,
     /// The transfer took more than twice its time and a grace. The controller was
@@ -67,16 +72,17 @@ impl fmt::Display for Error {
             Self::WouldBlock => {
                 f.write_str("the bus is busy and the caller must not wait: submit the message")
             }
-            Self::QueueFull => f.write_str("the queue is full: try later"),
-            Self::TooLongToQueue { room } => write!(
+            Self::LineFull => f.write_str("every place in the line is taken: try later"),
+            Self::TooLongToStore { room } => write!(
                 f,
-                "longer than the {room} bytes of a place in the queue: run it by sync"
+                "longer than the {room} bytes of a submitted message: run it with sync"
             ),
-            Self::TooManyToQueue { room } => write!(
+            Self::TooManyToStore { room } => write!(
                 f,
-                "more transfers than the {room} of a place in the queue: run it by sync"
+                "more transfers than the {room} of a submitted message: run it with sync"
             ),
-            Self::BusHeld => f.write_str("somebody has had the bus for too long"),
+            Self::BusHeld => f.write_str("other callers have kept the bus busy for too long"),
+            Self::Abandoned => f.write_str("the owner of the bus is gone: reset the bus"),
             Self::Cancelled => f.write_str("cancelled before its turn"),
             Self::Timeout { transfer } => {
                 write!(f, "transfer {transfer}: the controller did not complete it")
@@ -127,6 +133,8 @@ pub enum Invalid {
     TooLong(usize),
     /// A message ends deselected anyway.
     DeselectAtEnd,
+    /// The bus was in use when its first device was made.
+    Busy,
 }
 
 impl fmt::Display for Invalid {
@@ -144,6 +152,7 @@ impl fmt::Display for Invalid {
             Self::PartOfWord(word) => write!(f, "no whole number of words of {word}"),
             Self::BothOnThreeWires => f.write_str("three wires go one way at a time"),
             Self::TooLong(bytes) => write!(f, "the controller's longest transfer is {bytes} bytes"),
+            Self::Busy => f.write_str("the bus is in use before it has a device"),
             Self::DeselectAtEnd => f.write_str("the last transfer ends deselected anyway"),
         }
     }
@@ -165,8 +174,8 @@ pub enum Fault {
     Bus(ErrorKind),
     /// The operating system gave this error number.
     System(i32),
-    /// Its driver panicked.
-    Panicked,
+    /// Its driver panicked, or the future that ran it was dropped half-way.
+    Dropped,
 }
 
 impl Fault {
@@ -185,8 +194,8 @@ impl fmt::Display for Fault {
             Self::Refused => f.write_str("the controller refused its settings"),
             Self::Short => f.write_str("the controller stopped before the end"),
             Self::Bus(kind) => write!(f, "{kind}"),
-            Self::System(number) => write!(f, "the system says error {number}"),
-            Self::Panicked => f.write_str("the controller's driver panicked"),
+            Self::System(number) => write!(f, "error {number} of the operating system"),
+            Self::Dropped => f.write_str("it was given up half-way"),
         }
     }
 }

@@ -1,138 +1,65 @@
-//! Whoever has the bus, and waits for the controller.
+//! The controller's interrupt, and the owner that waits for it.
 
 use core::task::Waker;
 
 use nostall_io::Nanos;
 
-use crate::bus::Bus;
-use crate::controller::Controller;
-use crate::platform::{HasWorker, Platform};
-use crate::run::{SHORT, Step, pause_until};
-use crate::slot::Wake;
-use crate::sync::{AtomicBool, Lock, Ordering};
+use crate::sync::{Critical, constant};
 
-/// How often a controller is looked at whose interrupt nobody can wait for.
-const LOOK: Nanos = Nanos::from_micros(1);
+/// Whether the controller has interrupted, and whom to wake.
+#[derive(Debug)]
+pub(crate) struct Interrupt(Critical<State>);
 
-/// How whoever drives waits for an interrupt.
-pub(crate) enum Waits<'a> {
-    /// Here.
-    Here,
-    /// By coming again.
-    Later(&'a Waker),
-}
-
-impl Waits<'_> {
-    pub(crate) const fn is_here(&self) -> bool {
-        matches!(self, Self::Here)
-    }
-}
-
-/// The controller's interrupt, and who waits for it.
-pub(crate) struct Interrupt<T> {
-    /// It has been, since whoever has the bus last looked.
-    came: AtomicBool,
-    waiter: Lock<Option<Waiter<T>>>,
-}
-
-struct Waiter<T> {
-    /// If he was not woken yet.
-    wake: Option<Wake<T>>,
+#[derive(Debug)]
+struct State {
+    came: bool,
+    waker: Option<Waker>,
+    /// When the owner looks again without an interrupt, if it has no timer of its own.
     deadline: Nanos,
 }
 
-impl<T> Interrupt<T> {
-    pub(crate) fn new() -> Self {
-        Self {
-            came: AtomicBool::new(false),
-            waiter: Lock::new(None),
+impl Interrupt {
+    constant! {
+        pub(crate) fn new() -> Self {
+            Self(Critical::new(State {
+                came: false,
+                waker: None,
+                deadline: Nanos::ZERO,
+            }))
         }
     }
 
-    /// An exchange, so that it has an order with what others do: one of the two comes
-    /// second, and sees what the other has left.
-    fn take(&self) -> bool {
-        self.came.swap(false, Ordering::AcqRel)
+    /// Records the interrupt. Returns the waker of the owner.
+    pub(crate) fn raise(&self) -> Option<Waker> {
+        self.0.with(|state| {
+            state.came = true;
+            state.waker.take()
+        })
     }
 
-    /// Whom to wake.
-    fn waiter(&self) -> Option<Wake<T>> {
-        self.waiter.try_enter()?.as_mut()?.wake.take()
-    }
-}
-
-impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, P, SLOTS, BYTES> {
-    /// For the controller's interrupt handler: whoever waits for it goes on. One that
-    /// nobody waits for does no harm.
-    pub fn on_interrupt(&self) {
-        self.interrupt.came.swap(true, Ordering::AcqRel);
-        if let Some(wake) = self.interrupt.waiter() {
-            self.wake(wake);
-        }
+    /// Returns the waker of an owner whose time is over.
+    pub(crate) fn late(&self, now: Nanos) -> Option<Waker> {
+        self.0
+            .with(|state| state.waker.take_if(|_| now >= state.deadline))
     }
 
-    /// Whether the time is over of whoever waits for the interrupt.
-    pub(crate) fn is_late(&self, now: Nanos) -> bool {
-        let waiter = self.interrupt.waiter.try_enter();
-        let late =
-            waiter.is_some_and(|waiter| waiter.as_ref().is_some_and(|it| now >= it.deadline));
-        // An interrupt that came while we looked has found us in its way. Not a load,
-        // so that this and its exchange have an order.
-        if self.interrupt.came.fetch_or(false, Ordering::AcqRel)
-            && let Some(wake) = self.interrupt.waiter()
-        {
-            self.wake(wake);
-        }
-        late
+    /// Whether the interrupt has come; then it is taken. Otherwise `waker` is woken when
+    /// it comes.
+    pub(crate) fn take_or_wait(&self, waker: Option<Waker>, deadline: Nanos) -> bool {
+        let mut waker = waker;
+        self.0.with(|state| {
+            core::mem::swap(&mut state.waker, &mut waker);
+            state.deadline = deadline;
+            core::mem::take(&mut state.came)
+        })
     }
 
-    /// Waits for what a message needs before it goes on; whether it has come, or else
-    /// the waker will be woken. A longer wait is time for `meanwhile`.
-    #[cold]
-    pub(crate) fn wait(&self, step: Step, waits: &Waits<'_>, meanwhile: impl FnOnce()) -> bool {
-        match step {
-            Step::Done => {}
-            Step::After {
-                span: Nanos::ZERO, ..
-            } => core::hint::spin_loop(),
-            Step::After { span, until } => {
-                if span > SHORT {
-                    meanwhile();
-                }
-                pause_until(&self.platform, span, until);
-            }
-            Step::Interrupt(deadline) => {
-                meanwhile();
-                return self.wait_for_interrupt(deadline, waits);
-            }
-        }
-        true
-    }
-
-    fn wait_for_interrupt(&self, deadline: Nanos, waits: &Waits<'_>) -> bool {
-        let wake = match waits {
-            Waits::Later(waker) => Some(Wake::Waker((*waker).clone())),
-            Waits::Here => self.platform.current().map(Wake::Task),
-        };
-        let blocks = wake.is_some();
-        *self.interrupt.waiter.enter_soon() = Some(Waiter { wake, deadline });
-        if self.interrupt.take() {
-            return true;
-        }
-        match waits {
-            Waits::Later(_) => {
-                if self.platform.has_worker() == HasWorker::Yes {
-                    self.platform.set_timer(deadline);
-                }
-                return false;
-            }
-            Waits::Here if blocks => self.platform.block(deadline),
-            Waits::Here => {
-                let soon = self.platform.now() + LOOK;
-                self.platform.wait_until(soon.min(deadline));
-            }
-        }
-        self.interrupt.take();
-        true
+    /// Has `waker` woken by [`late`](Self::late) after `deadline`.
+    pub(crate) fn expect(&self, waker: &Waker, deadline: Nanos) {
+        let mut waker = Some(waker.clone());
+        self.0.with(|state| {
+            core::mem::swap(&mut state.waker, &mut waker);
+            state.deadline = deadline;
+        });
     }
 }

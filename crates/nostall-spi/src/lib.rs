@@ -1,178 +1,160 @@
-//! An SPI bus that its callers share and drive themselves.
+//! An SPI bus that its callers share, and that each drives for its own messages.
 //!
-//! On an idle bus a message is run where it is sent from: no queue, no worker, no
-//! wake-up, no look at the clock. On a busy one it is queued, and whoever has the bus
-//! runs it before he lets go. The hardware is put to sleep once, when the bus has been
-//! idle for a while. no_std, no allocation.
+//! On an idle bus a message costs two atomic exchanges: no queue, no worker, no wake-up, no
+//! look at the clock. On a busy bus callers wait in a line, blocked or awaited. Messages
+//! can also be submitted, from interrupt handlers too. The hardware is put to sleep once,
+//! when the bus has been idle for a while. no_std, no allocation.
 //!
 //! When not to use it: one device on a bus of its own needs none of it
-//! (`embedded_hal_bus::spi::ExclusiveDevice`), and where all messages come from one
-//! task, a `RefCellDevice` is smaller.
+//! (`embedded_hal_bus::spi::ExclusiveDevice`). Where all messages come from one task, a
+//! `RefCellDevice` is smaller.
 //!
 //! # Example
 //!
 //! ```
 //! use nostall_io::Nanos;
 //! use nostall_spi::controllers::Loopback;
-//! use nostall_spi::{Bare, Bus, Config, Part, Select, Settings, Transfer};
+//! use nostall_spi::{Bare, Bus, Config, Select, Settings, Transfer};
 //! # #[derive(Default)]
 //! # struct SystemTimer;
 //! # impl nostall_io::Clock for SystemTimer { fn now(&self) -> Nanos { Nanos(0) } }
 //!
-//! // Bare metal: no tasks, no worker. 8 places of 64 bytes in the queue.
-//! let bus: Bus<_, _, 8, 64> = Bus::new(Loopback, Bare(SystemTimer), Config::DEFAULT);
-//! let sensor = bus.device(Settings::new(1_000_000, Select::line(0)))?;
-//! let flash = bus.device(Settings::new(20_000_000, Select::line(1)))?;
+//! // Bare metal. Places for 4 waiters, and for 2 submitted messages of 64 bytes.
+//! static BUS: Bus<Loopback, Bare<SystemTimer>, 4, 2, 64> =
+//!     Bus::new(Loopback, Bare(SystemTimer), Config::DEFAULT);
+//! let sensor = BUS.device(Settings::new(1_000_000, Select::line(0)))?;
+//! let flash = BUS.device(Settings::new(20_000_000, Select::line(1)))?;
 //!
 //! // Here and now, from the caller's own memory.
 //! let mut id = [0; 3];
 //! flash.sync(&mut [Transfer::write(&[0x9f]), Transfer::read(&mut id)])?;
 //!
-//! // From an interrupt handler: queued, in memory of the bus.
-//! let mut sample = sensor.submit(&[Part::exchange(&[0x80, 0, 0])])?;
-//! bus.poll(Nanos(0)); // the main loop, now and then
+//! // From an interrupt handler: stored, in memory of the bus.
+//! let sample = sensor.submit(&mut [Transfer::in_place(&mut [0x80, 0, 0])])?;
+//! BUS.poll(Nanos(0)); // the main loop, now and then
 //! let mut bytes = [0; 3];
 //! assert!(sample.is_done());
 //! assert_eq!(sample.received(0, &mut bytes), 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Device`] is `embedded_hal::spi::SpiDevice` too, and its asynchronous twin.
+//! [`Device`] and [`Locked`] are `embedded_hal::spi::SpiDevice`, and its asynchronous twin
+//! where the controller is an [`AsyncController`].
 //!
-//! # Who runs what, and when
+//! # The protocol
 //!
-//! The bus is in one of these states, in one word (`gate.rs`), which changes by
-//! read-modify-write only:
+//! One context owns the bus at a time. Its ownership is a `#[must_use]` token, made and
+//! taken back in one module (`ownership.rs`). These are the invariants:
 //!
-//! | state | who may run messages | how it ends |
-//! | --- | --- | --- |
-//! | idle | nobody | whoever exchanges the word has the bus |
-//! | owned | the owner, one context | he lets go, if nothing was queued since he last looked |
-//! | owned, and something is queued | the owner | he runs it in its order, as far as his budget goes; or leaves it |
-//! | left: something is queued, nobody has the bus | nobody | a waiter who is awake; the worker, who was called; a waiter, who was woken; the next caller; `poll` |
-//! | parked: a future has the bus, and waits for the controller's interrupt | nobody | the future comes again; or, when its time is over, the worker, `poll` or one who waits takes the bus over |
+//! - **Idle.** A caller takes the bus with one atomic exchange, and frees it with another.
+//! - **One line.** Waiters and stored messages share one line, in the order of arrival. It
+//!   is only touched in a critical section. The word that decides ownership mirrors it, so
+//!   a caller that finds the word clear need not look at the line.
+//! - **No lost wake-up.** While contexts sleep in line, the owner's release looks at the
+//!   line, or a context in line is awake: it takes the bus, waits again or leaves, and
+//!   whichever it does, the next one is woken or the owner is told to look.
+//! - **Order.** Within a device it is strict: no message runs while an earlier one of the
+//!   same device is in line. Between devices, a running caller may overtake those in line.
+//!   A waiter that has waited for 500 us, or was overtaken at 16 looks, is granted the bus
+//!   directly. (To hand it to a sleeping task each time leaves the bus idle until that
+//!   task has a CPU.)
+//! - **A message of [`Device::sync`] or of a future runs in its own context**, from its
+//!   own memory, so it may have any length, and no worker is woken for it.
+//! - **A submitted message** is run by the submitting task on an idle bus; by the owner of
+//!   a busy one before it frees the bus, 1,024 messages at most; by the worker,
+//!   [`Bus::poll`], or a context that waits behind it.
+//! - **A waiter that was woken for the bus, or granted it, and does not come** loses its
+//!   place after [`Config::lock_timeout`].
+//! - **An owner that is gone** (a leaked future) gives the others [`Error::Abandoned`]
+//!   until [`Bus::reset`]. Nothing is clocked meanwhile.
+//! - **A future may be dropped at any moment.** The device is deselected, the bus is free,
+//!   and the FIFO is flushed before anything else is sent. A submitted message that it was
+//!   running ends with [`Fault::Dropped`]. A HAL must guarantee that a transfer's future,
+//!   when it is dropped, stops the DMA.
+//! - **Sleep.** Waking the hardware sets a timer. When it goes off and anything has
+//!   happened, it is set again; if nothing has, the worker is woken, once, and puts the
+//!   hardware to sleep. Without a worker, [`Bus::poll`] does.
 //!
-//! - **`sync`**, idle: the caller is the owner, and runs his message from his own
-//!   memory. Busy: a copy is put into a place of the queue, and the caller waits until
-//!   it is through. What has no room there is a *turn*: the owner hands over the bus
-//!   itself, and the caller runs it from his own memory. [`Device::lock`] is a turn
-//!   too. Where the caller [must not wait](Platform::current):
-//!   [`Error::WouldBlock`].
-//! - **`submit`** and futures: always in memory of the bus, so they can be dropped at
-//!   any moment, and leaked, and nothing dangles. The worker is called only if nobody
-//!   has the bus. A future drives the bus itself when it is polled; on a controller
-//!   that interrupts it lies still in between, and goes on at
-//!   [`Bus::on_interrupt`]. If it is dropped meanwhile, another's message that it was
-//!   driving goes on: by the worker, by whose it is, or by the next to come. If it is
-//!   leaked, the bus is taken over when its transfer's time is over.
-//! - **Who is told, and when**: to wake a task takes about as long as a short message,
-//!   and the task may take the CPU from whoever wakes it. So nobody is woken while the
-//!   bus stands still for it: those whose messages are through are woken when the bus
-//!   was let go, four together at most, or before and during waits of more than 50 us.
-//!   One who [looks](Platform::looks) meanwhile sees it, and is not woken. Callbacks are
-//!   called at once, before the next message.
-//! - **The budget**: what an owner does for others is bounded in bytes and in time
-//!   ([`Config`]); no message is begun that by its clock and its delays would exceed
-//!   it. Then the worker goes on, or one who waits and is awake; without a worker,
-//!   somebody who waits; without that, it is left for `poll`. The worker and `poll` have
-//!   no such bound, but nobody runs more than 64 messages in a row without coming back,
-//!   whatever callbacks submit. Only where there is no worker, one who waits himself runs one
-//!   message of others beyond it, as nobody else would.
-//! - **Order**: messages of one device are run as they were queued, always. Between
-//!   devices too, but for [`Settings::priority`]; one that four times as many as there
-//!   are places were queued after goes first whatever its priority.
-//! - **Sleep**: waking the hardware sets a timer ([`Platform::set_timer`]). When it
-//!   goes off and anything has happened, it is set again, which touches nothing and
-//!   wakes nobody; if nothing has, the worker is woken, once, to put the hardware to
-//!   sleep. Without a worker, [`Bus::poll`] does it.
-//!
-//! # Memory ordering
-//!
-//! A place of the queue is published by a release store of its own word, and then the
-//! gate is told by an exchange; whoever takes that mark off, by an exchange, sees the
-//! place. Taking the bus acquires, and letting it go releases, what its owner has done.
-//! Lost wake-ups are impossible for one reason in three places: both sides exchange the
-//! same word *after* they have left word where the other will look (the gate for what
-//! is queued, a place's word for who waits for it, `interrupted` for who waits for the
-//! controller), so that one of the two comes second and sees it. `tests/loom` tries
-//! every order of the very same files, and watches what the owner uses, which is reached
-//! by the crate's one piece of unsafe code (`sync.rs`, `Held::with_core`): a lock
-//! instead of it would be a second exchange for every message: 40 ns instead of 31.
+//! `tests/loom` tries these files in every order of three contexts and more; `make stress`
+//! tries them on threads.
 //!
 //! # Bounds
 //!
-//! A transfer has twice its time by the clock and 200 ms; then the controller is reset
-//! and the message fails. A queue of `SLOTS` places is searched, not walked: the cost of
-//! a message does not depend on the number of devices. A caller waits for his turn no
-//! longer than [`Config::patience`]. If more contexts want the bus than there are
-//! places, those that find none look again every 100 us. Whatever happens (an error, a
-//! time-out, a message that is given up, a future that is leaked, a worker that ends, a
-//! panic of somebody's driver, callback or waker), the device is deselected and the bus
-//! goes on.
+//! A transfer has twice its time, at the clock that was set, and 200 ms; then it is
+//! stopped and fails. A caller waits for the bus no longer than
+//! [`Config::lock_timeout`]. A full line is an error. A critical section is as long as a
+//! walk through the line. Whatever ends a message (an error, a time-out, a panic of a
+//! driver, callback or waker, a dropped future, a worker that ends), the device is
+//! deselected and the bus goes on.
 //!
-//! A leaked future's message is ended by whoever looks after its time is over: the
-//! worker, at the platform's timer; [`Bus::poll`]; without both, one who has waited for
-//! as long as his patience. A future that finds all places taken comes again and again,
-//! and gives up after [`Config::patience`]: they may be held by finished messages whose
-//! handles nobody drops.
-//!
-//! Callbacks and wakers are called by whoever has the bus: they are short, may submit,
-//! and must not wait for the bus. Devices are not dropped in interrupt handlers.
+//! The owner calls callbacks and wakers: they are short, may submit, and must not wait for
+//! the bus. Devices are not dropped in interrupt handlers.
 //!
 //! # Looking inside
 //!
-//! [`Bus::statistics`] counts as Linux does, and takes no lock. `Debug` of a bus shows
-//! the gate's word: 1 is owned, 2 is queued, 4 is that the worker was called.
+//! [`Bus::statistics`] counts as Linux does, and takes no lock. `Debug` of a bus shows the
+//! gate's word: bit 0 is owned, bit 1 is that a release looks at the line, and the bits
+//! from 8 on are the devices in line.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
 
-mod bare;
-mod bus;
+// From the bottom to the top: each uses what is above it here.
+mod sync;
+
+// State, and the protocol on it.
+mod line;
+mod ownership;
+
+// Messages, and the controllers that run them.
 mod capabilities;
-mod config;
 mod controller;
 pub mod controllers;
-mod device;
-mod drive;
-mod duty;
 mod error;
-mod finish;
-mod gate;
-mod hal;
-mod held;
-mod interrupt;
-mod line;
-mod locked;
-mod parked;
-mod platform;
-mod queue;
-mod run;
 mod settings;
-mod sleep;
-mod slot;
-mod statistics;
-mod submitted;
-mod sync;
-#[cfg(feature = "std")]
-mod threads;
 mod transfer;
 mod words;
 
-pub use bare::Bare;
+// The engine.
+mod acquire;
+mod bus;
+mod config;
+mod interrupt;
+mod owner;
+mod platform;
+mod station;
+mod statistics;
+mod stored;
+mod work;
+
+// Its faces.
+mod bare;
+mod device;
+#[cfg(feature = "embassy-time")]
+mod embassy;
+mod locked;
+mod pending;
+#[cfg(feature = "std")]
+mod threads;
+mod waker;
+
+pub use bare::{Bare, Delay, DelayClock};
 pub use bus::Bus;
 pub use capabilities::Capabilities;
-pub use config::{Config, Strategy, Submitted};
-pub use controller::{Controller, Level, Progress};
+pub use config::{Config, Submitted};
+pub use controller::{AsyncController, Controller, Level, Progress, Waits};
 pub use device::Device;
+#[cfg(feature = "embassy-time")]
+pub use embassy::Embassy;
 pub use error::{Error, Fault, Invalid};
 pub use locked::Locked;
+pub use pending::Pending;
 pub use platform::{HasWorker, Platform};
 pub use settings::{BitOrder, Mode, Polarity, Select, Settings, Wire, Wires, WordSize};
-pub use slot::{Callback, Completed, Received};
 pub use statistics::Statistics;
-pub use submitted::Pending;
+pub use stored::{Callback, Completed};
 #[cfg(feature = "std")]
 pub use threads::{Threads, Worker};
-pub use transfer::{Buffers, Message, Options, Outline, Part, Shape, Transfer};
+pub use transfer::{Message, Options, Transfer};
+pub use waker::{WakeTask, task_waker};
 pub use words::{Directions, Words};

@@ -1,234 +1,215 @@
-//! Waiting in line, where the bus is busy.
+//! The line: waiters and stored messages, in the order in which they came.
+
+use core::task::Waker;
 
 use nostall_io::Nanos;
 
-use crate::bus::Bus;
-use crate::controller::Controller;
-use crate::drive::Driven;
-use crate::duty::Duty;
-use crate::error::Error;
-use crate::gate::{Posted, Taken};
-use crate::held::Held;
-use crate::interrupt::Waits;
-use crate::platform::{HasWorker, Platform};
-use crate::queue::{Sender, State};
-use crate::slot::{Completion, Wake};
-use crate::statistics::count;
-use crate::transfer::Outline;
+use crate::sync::{array_of, constant};
 
-/// When to look again for what no wake tells of.
-const SOON: Nanos = Nanos::from_micros(100);
+/// The number of a device on its bus.
+pub(crate) type DeviceNumber = u16;
 
-/// How a wait for the bus ended.
-pub(crate) enum Turn<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> {
-    /// The bus is ours.
-    Ours(Held<'b, C, P, SLOTS, BYTES>),
-    /// The message in this place was run.
-    Ran(usize),
-}
-
-/// Where somebody stands.
-enum Place<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> {
-    /// He needs none: the bus is his.
-    Bus(Held<'b, C, P, SLOTS, BYTES>),
-    /// In this place of the queue.
-    At(usize),
-}
-
-/// What came of an attempt to drive the queue.
+/// State of a place in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Help {
-    /// Somebody has the bus.
-    Owned,
-    /// It was driven: look again.
-    Drove,
-    /// As far as the budget goes: another goes on with it.
-    Left,
+pub(crate) enum State {
+    Free,
+    /// A stored message is being copied in.
+    Filling,
+    /// In line, asleep.
+    Waiting,
+    /// In line, and woken to look: it takes the bus, waits again or leaves.
+    Notified,
+    /// In line, and overtaken for long enough: the next owner hands over the bus.
+    Owed,
+    /// A waiter that was given the bus and has not come yet.
+    Granted,
+    /// A stored message that the owner runs.
+    Running,
+    /// The same, and its handle was dropped.
+    Dropped,
+    /// A stored message that was run, until its handle is dropped.
+    Done,
 }
 
-impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Bus<C, P, SLOTS, BYTES> {
-    /// Waits until `message` was run by whoever has the bus, or until the bus is
-    /// ours; without a message, for that.
-    pub(crate) fn line_up<'b, M: Outline + ?Sized>(
-        &'b self,
-        taken: Taken,
-        sender: Sender<'_>,
-        message: Option<&M>,
-        duty: &mut Duty<'b, C, P, SLOTS, BYTES>,
-    ) -> Result<Turn<'b, C, P, SLOTS, BYTES>, Error> {
-        if taken == Taken::WithQueue
-            && let Some(held) = self.drive_all(duty)
-        {
-            return Ok(Turn::Ours(held));
-        }
-        let task = self.platform.current().ok_or(Error::WouldBlock)?;
-        let deadline = self.platform.now() + self.config.patience;
-        match self.place(&task, sender, message, deadline, duty)? {
-            Place::Bus(held) => Ok(Turn::Ours(held)),
-            Place::At(index) => self.await_turn(index, deadline, duty),
+/// A place in the line: 32 bytes on a 64-bit CPU.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// Wakes the context that waits here.
+    pub(crate) waker: Option<Waker>,
+    /// Time at which it was notified or granted the bus.
+    pub(crate) since: Nanos,
+    /// Position in the order of arrival.
+    pub(crate) ticket: u32,
+    pub(crate) device: DeviceNumber,
+    pub(crate) state: State,
+}
+
+impl Place {
+    pub(crate) const FREE: Self = Self {
+        waker: None,
+        since: Nanos::ZERO,
+        ticket: 0,
+        device: 0,
+        state: State::Free,
+    };
+
+    const fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Owed)
+    }
+
+    /// Woken, or given the bus, and expected to act.
+    pub(crate) const fn is_awake(&self) -> bool {
+        matches!(self.state, State::Notified | State::Granted)
+    }
+
+    /// Stored and not begun.
+    pub(crate) const fn is_queued(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Notified)
+    }
+
+    /// Returns the waker, for the caller to wake outside of the critical section.
+    pub(crate) const fn notify(&mut self, now: Nanos) -> Option<Waker> {
+        self.state = State::Notified;
+        self.since = now;
+        self.waker.take()
+    }
+}
+
+/// Names a waiter: a later one in the same place has another ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) index: usize,
+    pub(crate) ticket: u32,
+}
+
+/// The line of a bus with `W` places for waiters and `S` for stored messages.
+#[derive(Debug)]
+pub(crate) struct Line<const W: usize, const S: usize> {
+    pub(crate) waiters: [Place; W],
+    pub(crate) stored: [Place; S],
+    pub(crate) tickets: u32,
+    /// The owner has not let go for `lock_timeout`.
+    pub(crate) abandoned: bool,
+    /// The worker was called, and has not come yet.
+    pub(crate) called: bool,
+}
+
+/// A release of the bus has to look at the line.
+pub(crate) const LOOK: u32 = 2;
+
+/// The bit of the gate that says: a message of this device may be in the line.
+pub(crate) const fn device_bit(device: DeviceNumber) -> u32 {
+    1 << (8 + device % 24)
+}
+
+impl<const W: usize, const S: usize> Line<W, S> {
+    constant! {
+        pub(crate) fn new() -> Self {
+            Self {
+                waiters: array_of!(Place::FREE),
+                stored: array_of!(Place::FREE),
+                tickets: 0,
+                abandoned: false,
+                called: false,
+            }
         }
     }
 
-    /// A place in the queue, or the bus while we look for one.
-    fn place<'b, M: Outline + ?Sized>(
-        &'b self,
-        task: &P::Task,
-        sender: Sender<'_>,
-        message: Option<&M>,
-        deadline: Nanos,
-        duty: &mut Duty<'b, C, P, SLOTS, BYTES>,
-    ) -> Result<Place<'b, C, P, SLOTS, BYTES>, Error> {
-        let completion = || Completion::Wake(Wake::Task(task.clone()));
-        loop {
-            let placed = match message.map(|message| self.queue.put(sender, message, completion()))
-            {
-                // Too long for a place: a turn, and our own memory.
-                None | Some(Err(Error::TooLongToQueue { .. } | Error::TooManyToQueue { .. })) => {
-                    self.queue.put_turn(sender, completion())
-                }
-                Some(placed) => placed,
-            };
-            if let Ok(index) = placed {
-                return Ok(Place::At(index));
-            }
-            let now = self.platform.now();
-            match self.gate.take() {
-                Taken::Alone => return Ok(Place::Bus(Held::new(self))),
-                Taken::WithQueue => {
-                    if let Some(held) = self.drive_all(duty) {
-                        return Ok(Place::Bus(held));
-                    }
-                    self.refill(duty);
-                }
-                Taken::Not if now >= deadline => match self.take_over(now) {
-                    Some(held) => held.let_go_with(duty),
-                    None => return Err(Error::BusHeld),
-                },
-                Taken::Not => {}
-            }
-            duty.tell();
-            self.platform.block(now + SOON);
-        }
-    }
-
-    /// For whoever has just taken the bus with a queue: all that is before him. The
-    /// bus is his when that is through, and not if it is too much.
-    fn drive_all<'b>(
-        &'b self,
-        duty: &mut Duty<'b, C, P, SLOTS, BYTES>,
-    ) -> Option<Held<'b, C, P, SLOTS, BYTES>> {
-        let mut held = Held::new(self);
-        match held.drive(duty, None, &Waits::Here) {
-            Driven::Empty => return Some(held),
-            Driven::Granted => held.hand_over(),
-            Driven::Spent | Driven::Waits => {
-                held.leave(None);
+    /// The gate's bits for this line.
+    pub(crate) fn bits(&self) -> u32 {
+        let mut bits = 0;
+        let (mut waiting, mut look) = (false, self.abandoned);
+        for place in &self.waiters {
+            if place.is_waiting() || place.is_awake() {
+                bits |= device_bit(place.device);
+                waiting |= place.is_waiting();
+                look |= place.state == State::Owed;
             }
         }
-        None
+        for place in self.stored.iter().filter(|place| place.is_queued()) {
+            bits |= device_bit(place.device);
+            look = true;
+        }
+        if look || waiting && !self.is_watched() {
+            bits |= LOOK;
+        }
+        bits
     }
 
-    /// Waits until what was put at `index` has had its turn.
-    fn await_turn<'b>(
-        &'b self,
-        index: usize,
-        deadline: Nanos,
-        duty: &mut Duty<'b, C, P, SLOTS, BYTES>,
-    ) -> Result<Turn<'b, C, P, SLOTS, BYTES>, Error> {
-        let slot = &self.queue.slots()[index];
-        // Nobody has the bus: then we do.
-        let mut ours = self.gate.post() == Posted::ToNobody;
-        let mut looks = match self.platform.looks() {
-            Nanos::ZERO => None,
-            span => Some(self.platform.now() + span),
+    /// Whether a context is awake that will look at the line.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.places().any(Place::is_awake)
+    }
+
+    /// Number of contexts and stored messages in line.
+    pub(crate) fn len(&self) -> usize {
+        let stored = self.stored.iter().filter(|place| place.is_queued());
+        let waiters = self.waiters.iter();
+        waiters.filter(|place| place.state != State::Free).count() + stored.count()
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        self.waiters.iter().chain(&self.stored)
+    }
+
+    fn age(&self, place: &Place) -> u32 {
+        self.tickets.wrapping_sub(place.ticket)
+    }
+
+    /// Gives `place` the next ticket.
+    pub(crate) const fn next_ticket(&mut self) -> u32 {
+        let ticket = self.tickets;
+        self.tickets = ticket.wrapping_add(1);
+        ticket
+    }
+
+    /// Whether a waiter of `device` came before `ticket`.
+    pub(crate) fn has_waiter_before(&self, device: DeviceNumber, ticket: u32) -> bool {
+        let age = self.tickets.wrapping_sub(ticket);
+        self.waiters.iter().any(|place| {
+            (place.is_waiting() || place.is_awake())
+                && place.device == device
+                && self.age(place) > age
+        })
+    }
+
+    /// The oldest stored message that no earlier waiter of its own device forbids: of all,
+    /// or of those of one device that came before a ticket.
+    pub(crate) fn runnable(&self, only: Option<(DeviceNumber, u32)>) -> Option<usize> {
+        let due = |place: &&(usize, &Place)| {
+            let (_, place) = **place;
+            let wanted = only.is_none_or(|(device, before)| {
+                place.device == device && self.age(place) > self.tickets.wrapping_sub(before)
+            });
+            place.is_queued() && wanted && !self.has_waiter_before(place.device, place.ticket)
         };
-        loop {
-            match slot.state() {
-                State::Done => break,
-                State::Granted => {
-                    slot.free();
-                    return Ok(Turn::Ours(Held::new(self)));
-                }
-                State::Finishing => {
-                    self.platform.block(self.platform.now() + SOON);
-                    continue;
-                }
-                _ => {}
-            }
-            // Who is awake comes sooner than a worker who was called.
-            let helps = looks.is_some() || self.platform.has_worker() == HasWorker::No;
-            if core::mem::take(&mut ours) || helps {
-                match self.help(index, duty) {
-                    Help::Owned => {}
-                    Help::Drove => continue,
-                    Help::Left => looks = None,
-                }
-            }
-            let now = self.platform.now();
-            if looks.is_some_and(|until| now < until) {
-                core::hint::spin_loop();
-                continue;
-            }
-            looks = None;
-            duty.tell();
-            if now >= deadline {
-                if let Some(held) = self.take_over(now) {
-                    held.let_go_with(duty);
-                    continue;
-                }
-                if slot.go(State::Queued, State::Claimed) {
-                    slot.free();
-                    count(&self.counters.cancelled);
-                    self.pass_on();
-                    return Err(Error::BusHeld);
-                }
-            }
-            // What is running has a bound of its own.
-            self.platform.block(deadline.max(now + SOON));
-        }
-        count(&self.counters.sync_queued);
-        Ok(Turn::Ran(index))
+        let oldest = { self.stored.iter().enumerate() }
+            .filter(|place| due(&place))
+            .max_by_key(|(_, place)| self.age(place));
+        oldest.map(|(index, _)| index)
     }
 
-    /// Drives the queue up to and including `own`, if nobody has the bus.
-    fn help<'b>(&'b self, own: usize, duty: &mut Duty<'b, C, P, SLOTS, BYTES>) -> Help {
-        if self.gate.is_owned() || self.gate.take() == Taken::Not {
-            return Help::Owned;
-        }
-        let mut held = Held::new(self);
-        self.gate.look();
-        match held.drive(duty, Some(own), &Waits::Here) {
-            Driven::Empty => held.let_go_with(duty),
-            Driven::Granted => held.hand_over(),
-            Driven::Spent | Driven::Waits => {
-                let other = held.leave(Some(own));
-                self.refill(duty);
-                // Without another who drives, it is us again. And who has run his own
-                // message is told by nobody.
-                if other && self.queue.slots()[own].state() != State::Done {
-                    return Help::Left;
-                }
-            }
-        }
-        Help::Drove
+    /// The oldest context in line that can be woken to drive the bus.
+    pub(crate) fn oldest(&mut self) -> Option<&mut Place> {
+        let tickets = self.tickets;
+        let waiters = self.waiters.iter_mut().filter(|place| place.is_waiting());
+        let stored = self.stored.iter_mut();
+        let stored = stored.filter(|place| place.is_queued() && place.waker.is_some());
+        waiters
+            .chain(stored)
+            .max_by_key(|place| tickets.wrapping_sub(place.ticket))
     }
 
-    /// The message in the queue at `index` is not wanted any more. The one who waited
-    /// for it may have been woken to drive the queue.
-    pub(crate) fn cancel(&self, index: usize) {
-        let slot = &self.queue.slots()[index];
-        // In the order in which a place goes through these, as others may move it on
-        // meanwhile. `Claimed` is by a device that is being dropped.
-        let under_way = [State::Running, State::Claimed, State::Finishing];
-        if slot.go(State::Queued, State::Claimed) {
-            count(&self.counters.cancelled);
-            slot.free();
-        } else if !under_way
-            .iter()
-            .any(|&from| slot.go(from, State::Abandoned))
-        {
-            slot.free();
-        }
-        self.pass_on();
+    /// The oldest waiter that is owed the bus.
+    pub(crate) fn owed(&mut self) -> Option<&mut Place> {
+        let tickets = self.tickets;
+        let owed = { self.waiters.iter_mut() }.filter(|place| place.state == State::Owed);
+        owed.max_by_key(|place| tickets.wrapping_sub(place.ticket))
+    }
+
+    /// The place of a waiter, unless it was forfeited.
+    pub(crate) fn waiter(&mut self, waiter: Waiter) -> Option<&mut Place> {
+        let place = self.waiters.get_mut(waiter.index)?;
+        (place.state != State::Free && place.ticket == waiter.ticket).then_some(place)
     }
 }

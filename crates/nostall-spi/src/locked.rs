@@ -2,36 +2,45 @@
 
 use core::fmt;
 
-use crate::bus::Bus;
-use crate::controller::Controller;
-use crate::error::Error;
-use crate::held::Held;
-use crate::platform::Platform;
-use crate::settings::Settings;
-use crate::transfer::Transfer;
+use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 
-/// The bus, taken for a device by [`Device::lock`](crate::Device::lock): several messages in a row, with
-/// nobody's in between. Dropping it lets the bus go, after what was queued meanwhile,
-/// as far as a caller goes.
-pub struct Locked<'d, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> {
-    /// Always there, but while it is dropped.
-    held: Option<Held<'d, C, P, SLOTS, BYTES>>,
-    bus: &'d Bus<C, P, SLOTS, BYTES>,
-    settings: &'d Settings,
+use crate::controller::{AsyncController, Controller};
+use crate::device::Device;
+use crate::error::Error;
+use crate::owner::Owner;
+use crate::platform::Platform;
+use crate::transfer::{Message, Transfer};
+
+/// The bus, taken for several messages of a [`Device`] in a row. Dropping it frees the
+/// bus.
+///
+/// It is an `SpiDevice`, so a driver can run a sequence of transactions on it.
+pub struct Locked<'d, C, P, const W: usize, const S: usize, const B: usize>
+where
+    C: Controller,
+    P: Platform,
+{
+    /// Always there, except while it is dropped.
+    owner: Option<Owner<'d, C, P, W, S, B>>,
+    device: &'d Device<'d, C, P, W, S, B>,
+    /// Whether the drop may run stored messages: not in a future.
+    blocks: bool,
 }
 
-impl<'d, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
-    Locked<'d, C, P, SLOTS, BYTES>
+impl<'d, C, P, const W: usize, const S: usize, const B: usize> Locked<'d, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
 {
     pub(crate) const fn new(
-        held: Held<'d, C, P, SLOTS, BYTES>,
-        bus: &'d Bus<C, P, SLOTS, BYTES>,
-        settings: &'d Settings,
+        owner: Owner<'d, C, P, W, S, B>,
+        device: &'d Device<'d, C, P, W, S, B>,
+        blocks: bool,
     ) -> Self {
         Self {
-            held: Some(held),
-            bus,
-            settings,
+            owner: Some(owner),
+            device,
+            blocks,
         }
     }
 
@@ -39,32 +48,81 @@ impl<'d, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     ///
     /// # Errors
     ///
-    /// [`Error`]; whatever it is, the device is deselected.
+    /// [`Error`]; the device is deselected in any case.
     pub fn sync(&mut self, transfers: &mut [Transfer<'_>]) -> Result<(), Error> {
-        let bytes = self.bus.capabilities().check(self.settings, transfers)?;
-        match &mut self.held {
-            Some(held) => held.run(self.settings, transfers, bytes),
-            None => Err(Error::Cancelled),
-        }
+        self.sync_message(transfers)
+    }
+
+    fn sync_message<M: Message + ?Sized>(&mut self, message: &mut M) -> Result<(), Error> {
+        let settings = self.device.settings();
+        let bytes = self.device.capabilities().check(settings, message)?;
+        let owner = self.owner.as_mut().ok_or(Error::Cancelled)?;
+        owner.run(settings, message, bytes)
     }
 }
 
-impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> Drop
-    for Locked<'_, C, P, SLOTS, BYTES>
+impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Locked<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
 {
     fn drop(&mut self) {
-        if let Some(held) = self.held.take() {
-            held.let_go();
+        match self.owner.take() {
+            Some(owner) if self.blocks => owner.release(),
+            Some(owner) => owner.release_now(),
+            None => {}
         }
     }
 }
 
-impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> fmt::Debug
-    for Locked<'_, C, P, SLOTS, BYTES>
+impl<C, P, const W: usize, const S: usize, const B: usize> ErrorType for Locked<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    type Error = Error;
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> SpiDevice for Locked<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
+        match operations {
+            [] => self.sync_message(&mut [Operation::DelayNs(0)][..]),
+            _ => self.sync_message(operations),
+        }
+    }
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> embedded_hal_async::spi::SpiDevice
+    for Locked<'_, C, P, W, S, B>
+where
+    C: AsyncController,
+    P: Platform,
+{
+    async fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
+        let mut empty = [Operation::DelayNs(0)];
+        let message = match operations {
+            [] => &mut empty[..],
+            _ => operations,
+        };
+        let settings = self.device.settings();
+        let bytes = self.device.capabilities().check(settings, message)?;
+        let owner = self.owner.as_mut().ok_or(Error::Cancelled)?;
+        owner.run_async(settings, message, bytes).await
+    }
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> fmt::Debug for Locked<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locked")
-            .field("settings", self.settings)
+            .field("device", &self.device)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! How a device wants to be spoken to.
+//! Bus settings of a device.
 
 use core::fmt;
 
@@ -137,7 +137,7 @@ impl fmt::Display for WordSize {
     }
 }
 
-/// How a device wants to be spoken to. Made once for each device.
+/// Bus settings of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The clock's polarity and phase.
@@ -152,15 +152,12 @@ pub struct Settings {
     pub clock: u32,
     /// Bits in a word, where a transfer does not say.
     pub word: WordSize,
-    /// What is sent, in every byte, where there is nothing to send.
+    /// Byte that is sent where there is nothing to send.
     pub fill: u8,
     /// From the edge that selects the device to the first clock.
     pub setup: Nanos,
     /// From the last clock to the edge that releases it.
     pub hold: Nanos,
-    /// Messages of a device of a higher number go before others that wait. One that
-    /// was passed over often enough goes first all the same.
-    pub priority: u8,
 }
 
 impl Settings {
@@ -177,7 +174,6 @@ impl Settings {
             fill: 0,
             setup: Nanos::ZERO,
             hold: Nanos::ZERO,
-            priority: 0,
         }
     }
 
@@ -185,14 +181,9 @@ impl Settings {
     pub const fn mode(self, mode: Mode) -> Self {
         Self { mode, ..self }
     }
-
-    /// The same with another priority.
-    pub const fn priority(self, priority: u8) -> Self {
-        Self { priority, ..self }
-    }
 }
 
-/// What the controller is set to for a transfer.
+/// Settings of the controller for a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wire {
     /// The clock's polarity and phase.

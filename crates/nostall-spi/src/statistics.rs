@@ -1,98 +1,98 @@
-//! What a bus has done, counted as Linux counts it.
+//! Counters of a bus, as Linux has them.
 
 use crate::error::Error;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, Ordering, constant};
 
-/// What a bus has done since it was made.
+/// Counters of a bus.
 ///
-/// Each count is a machine word and wraps; differences are right all the same. They
-/// are read one after the other and without a lock, so that of a bus at work they may
-/// be of slightly different moments.
+/// Each has 32 bits and wraps; differences are right all the same. They are read one
+/// after the other and without a lock, so on a busy bus they may be of slightly different
+/// moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Messages run to their end, however that was.
-    pub messages: usize,
-    /// Transfers of those that ended well.
-    pub transfers: usize,
-    /// Bytes of those that ended well.
-    pub bytes: usize,
-    /// Messages by `sync`.
-    pub sync: usize,
-    /// Of these, those that found the bus idle and were run by their caller at once,
-    /// from his own memory.
-    pub sync_immediate: usize,
-    /// Messages submitted, and those of futures.
-    pub asynchronous: usize,
+    /// Messages run to their end, successful or not.
+    pub messages: u32,
+    /// Transfers of successful messages.
+    pub transfers: u32,
+    /// Bytes of successful messages.
+    pub bytes: u32,
+    /// Messages run from their caller's memory: `sync`, and futures.
+    pub sync: u32,
+    /// Those of them that did not wait for the bus.
+    pub sync_immediate: u32,
+    /// Messages submitted.
+    pub asynchronous: u32,
     /// Messages that the worker ran.
-    pub by_worker: usize,
-    /// Times that the worker was woken.
-    pub wakeups: usize,
-    /// Times that the hardware was woken.
-    pub preparations: usize,
-    /// Times that it was put to sleep.
-    pub teardowns: usize,
+    pub by_worker: u32,
+    /// Wake-ups of the worker.
+    pub wakeups: u32,
+    /// Wake-ups of the hardware.
+    pub preparations: u32,
+    /// Times that the hardware was put to sleep.
+    pub teardowns: u32,
     /// Messages that failed, time-outs included.
-    pub errors: usize,
+    pub errors: u32,
     /// Messages that took too long.
-    pub timeouts: usize,
-    /// Messages that were withdrawn before their turn.
-    pub cancelled: usize,
-    /// Callbacks and wakers that panicked.
-    pub panics: usize,
+    pub timeouts: u32,
+    /// Messages that were withdrawn before they were begun.
+    pub cancelled: u32,
+    /// Panics of callbacks and wakers.
+    pub panics: u32,
 }
 
-/// The counts, as they are kept.
+/// The counters, as they are kept.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    /// Messages run from the queue.
-    queued: AtomicUsize,
-    transfers: AtomicUsize,
-    bytes: AtomicUsize,
-    pub(crate) sync_queued: AtomicUsize,
-    sync_immediate: AtomicUsize,
-    pub(crate) asynchronous: AtomicUsize,
-    pub(crate) by_worker: AtomicUsize,
-    pub(crate) wakeups: AtomicUsize,
-    pub(crate) preparations: AtomicUsize,
-    pub(crate) teardowns: AtomicUsize,
-    errors: AtomicUsize,
-    timeouts: AtomicUsize,
-    pub(crate) cancelled: AtomicUsize,
-    pub(crate) panics: AtomicUsize,
+    /// Submitted messages that were run.
+    stored: AtomicU32,
+    transfers: AtomicU32,
+    bytes: AtomicU32,
+    pub(crate) sync_waited: AtomicU32,
+    sync: AtomicU32,
+    pub(crate) asynchronous: AtomicU32,
+    pub(crate) by_worker: AtomicU32,
+    pub(crate) wakeups: AtomicU32,
+    pub(crate) preparations: AtomicU32,
+    pub(crate) teardowns: AtomicU32,
+    errors: AtomicU32,
+    timeouts: AtomicU32,
+    pub(crate) cancelled: AtomicU32,
+    pub(crate) panics: AtomicU32,
 }
 
 impl Counters {
-    pub(crate) fn new() -> Self {
-        let zero = || AtomicUsize::new(0);
-        Self {
-            queued: zero(),
-            transfers: zero(),
-            bytes: zero(),
-            sync_queued: zero(),
-            sync_immediate: zero(),
-            asynchronous: zero(),
-            by_worker: zero(),
-            wakeups: zero(),
-            preparations: zero(),
-            teardowns: zero(),
-            errors: zero(),
-            timeouts: zero(),
-            cancelled: zero(),
-            panics: zero(),
+    constant! {
+        pub(crate) fn new() -> Self {
+            Self {
+                stored: AtomicU32::new(0),
+                transfers: AtomicU32::new(0),
+                bytes: AtomicU32::new(0),
+                sync_waited: AtomicU32::new(0),
+                sync: AtomicU32::new(0),
+                asynchronous: AtomicU32::new(0),
+                by_worker: AtomicU32::new(0),
+                wakeups: AtomicU32::new(0),
+                preparations: AtomicU32::new(0),
+                teardowns: AtomicU32::new(0),
+                errors: AtomicU32::new(0),
+                timeouts: AtomicU32::new(0),
+                cancelled: AtomicU32::new(0),
+                panics: AtomicU32::new(0),
+            }
         }
     }
 
-    /// A message was run by its caller, who has the bus.
+    /// A message was run from its caller's memory.
     #[inline]
-    pub(crate) fn ran_at_once(&self, transfers: usize, bytes: usize, result: Result<(), Error>) {
-        raise(&self.sync_immediate, 1);
+    pub(crate) fn ran(&self, transfers: usize, bytes: usize, result: Result<(), Error>) {
+        raise(&self.sync, 1);
         self.ended(transfers, bytes, result);
     }
 
-    /// A message of the queue was run, by whoever has the bus.
-    pub(crate) fn ran_queued(&self, transfers: usize, bytes: usize, result: Result<(), Error>) {
-        raise(&self.queued, 1);
+    /// A submitted message was run.
+    pub(crate) fn ran_stored(&self, transfers: usize, bytes: usize, result: Result<(), Error>) {
+        raise(&self.stored, 1);
         self.ended(transfers, bytes, result);
     }
 
@@ -100,8 +100,8 @@ impl Counters {
     fn ended(&self, transfers: usize, bytes: usize, result: Result<(), Error>) {
         match result {
             Ok(()) => {
-                raise(&self.transfers, transfers);
-                raise(&self.bytes, bytes);
+                raise(&self.transfers, transfers as u32);
+                raise(&self.bytes, bytes as u32);
             }
             Err(error) => self.failed(error),
         }
@@ -116,20 +116,20 @@ impl Counters {
     }
 
     /// Messages run.
-    pub(crate) fn messages(&self) -> usize {
-        let immediate = self.sync_immediate.load(Ordering::Relaxed);
-        immediate.wrapping_add(self.queued.load(Ordering::Relaxed))
+    pub(crate) fn messages(&self) -> u32 {
+        let sync = self.sync.load(Ordering::Relaxed);
+        sync.wrapping_add(self.stored.load(Ordering::Relaxed))
     }
 
     pub(crate) fn read(&self) -> Statistics {
-        let read = |count: &AtomicUsize| count.load(Ordering::Relaxed);
-        let sync_immediate = read(&self.sync_immediate);
+        let read = |count: &AtomicU32| count.load(Ordering::Relaxed);
+        let sync = read(&self.sync);
         Statistics {
-            messages: sync_immediate.wrapping_add(read(&self.queued)),
+            messages: sync.wrapping_add(read(&self.stored)),
             transfers: read(&self.transfers),
             bytes: read(&self.bytes),
-            sync: sync_immediate.wrapping_add(read(&self.sync_queued)),
-            sync_immediate,
+            sync,
+            sync_immediate: sync.wrapping_sub(read(&self.sync_waited)),
             asynchronous: read(&self.asynchronous),
             by_worker: read(&self.by_worker),
             wakeups: read(&self.wakeups),
@@ -143,14 +143,14 @@ impl Counters {
     }
 }
 
-/// For counts that only whoever has the bus changes: no atomic exchange.
+/// Raises a counter that only the owner of the bus changes: no atomic exchange.
 #[inline]
-pub(crate) fn raise(count: &AtomicUsize, by: usize) {
+pub(crate) fn raise(count: &AtomicU32, by: u32) {
     let value = count.load(Ordering::Relaxed);
     count.store(value.wrapping_add(by), Ordering::Relaxed);
 }
 
-/// For the others.
-pub(crate) fn count(count: &AtomicUsize) {
+/// Raises any other counter.
+pub(crate) fn count(count: &AtomicU32) {
     count.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,19 +1,36 @@
-//! What the bus's state is kept in. The model-checked tests put loom's in its place.
+//! The primitives that the bus is built of. The model-checked tests put loom's in their
+//! place.
 
-use core::cell::UnsafeCell;
+use core::cell::{RefCell, UnsafeCell};
+use core::ops::{Deref, DerefMut};
 
-pub(crate) use portable_atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+pub(crate) use portable_atomic::{AtomicU32, Ordering, fence};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-/// A value for whoever has the bus, and for nobody else.
+/// Declares a constructor `const`, except under loom, whose atomics have none.
+macro_rules! constant {
+    ($(#[$meta:meta])* $vis:vis fn $($rest:tt)*) => {
+        $(#[$meta])* $vis const fn $($rest)*
+    };
+}
+pub(crate) use constant;
+
+/// The initial value of each place in an array.
+macro_rules! array_of {
+    ($value:expr) => {
+        [const { $value }; _]
+    };
+}
+pub(crate) use array_of;
+
+/// A value for the owner of the bus.
 ///
-/// Not a [`Lock`]: that would be a second atomic exchange for every message, which
-/// costs a fifth of what a short one does.
+/// Not a lock: taking one would be a second atomic exchange for every message.
 #[derive(Debug)]
 pub(crate) struct Owned<T>(UnsafeCell<T>);
 
-// SAFETY: it is used through `with` only, by one context at a time; which may be
-// another each time.
+// SAFETY: `get` is the only access through a shared reference. Its contract admits one
+// context at a time, which may be another each time.
 #[allow(unsafe_code)]
 unsafe impl<T: Send> Sync for Owned<T> {}
 
@@ -24,13 +41,13 @@ impl<T> Owned<T> {
 
     /// # Safety
     ///
-    /// Nobody else may be in here, from any context, and `act` must not come here
-    /// again.
+    /// The caller owns the bus for as long as the reference lives, and has no other
+    /// reference from here.
     #[inline]
     #[allow(unsafe_code)]
-    pub(crate) unsafe fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: the caller's.
-        act(unsafe { &mut *self.0.get() })
+    pub(crate) unsafe fn get(&self) -> Used<'_, T> {
+        // SAFETY: the caller's contract.
+        Used(unsafe { &mut *self.0.get() })
     }
 
     pub(crate) fn into_inner(self) -> T {
@@ -38,10 +55,43 @@ impl<T> Owned<T> {
     }
 }
 
-/// A value that one context at a time uses, as the protocol around it has made sure.
+/// An [`Owned`] value in use.
+pub(crate) struct Used<'a, T>(&'a mut T);
+
+impl<T> Deref for Used<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        self.0
+    }
+}
+
+impl<T> DerefMut for Used<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        self.0
+    }
+}
+
+/// A value behind a critical section: usable from interrupt handlers too.
+#[derive(Debug)]
+pub(crate) struct Critical<T>(critical_section::Mutex<RefCell<T>>);
+
+impl<T> Critical<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(critical_section::Mutex::new(RefCell::new(value)))
+    }
+
+    /// Runs `act`, which must be short, and must not run code of others.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
+        critical_section::with(|section| act(&mut self.0.borrow(section).borrow_mut()))
+    }
+}
+
+/// A value that the protocol gives to one context at a time.
 ///
-/// The lock in it is never waited for: it is what lets the compiler believe the
-/// protocol without unsafe code.
+/// The lock in it is never waited for. It spares the protocol's users unsafe code.
 #[derive(Debug)]
 pub(crate) struct Lock<T>(SpinMutex<T>);
 
@@ -50,20 +100,7 @@ impl<T> Lock<T> {
         Self(SpinMutex::new(value))
     }
 
-    /// For whom the protocol has let in.
-    #[inline]
     pub(crate) fn enter(&self) -> SpinMutexGuard<'_, T> {
         self.0.lock()
-    }
-
-    /// For whom another may be in the way for a few instructions, but never one that
-    /// he himself has interrupted.
-    pub(crate) fn enter_soon(&self) -> SpinMutexGuard<'_, T> {
-        self.0.lock()
-    }
-
-    /// For whom nothing has let in: not if somebody is there.
-    pub(crate) fn try_enter(&self) -> Option<SpinMutexGuard<'_, T>> {
-        self.0.try_lock()
     }
 }

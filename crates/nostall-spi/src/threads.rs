@@ -1,6 +1,8 @@
 //! Threads of an operating system.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
@@ -9,21 +11,42 @@ use nostall_io::{Clock, HostClock, Nanos};
 use crate::Bus;
 use crate::controller::Controller;
 use crate::platform::{HasWorker, Platform};
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 /// Threads, which sleep by parking; with a worker while a thread is in
 /// [`serve`](Self::serve).
 #[derive(Debug, Default)]
 pub struct Threads {
     clock: HostClock,
-    worker: OnceLock<Thread>,
-    serves: AtomicBool,
+    serves: AtomicU32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    worker: Option<Thread>,
     /// The worker was woken, and has not come yet.
-    woken: AtomicBool,
+    woken: bool,
     /// The worker is to end.
-    stop: AtomicBool,
+    stop: bool,
     /// When the timer goes off.
-    timer: Mutex<Option<Nanos>>,
+    timer: Option<Nanos>,
+}
+
+/// A thread's waker.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+thread_local! {
+    static WAKER: Waker = Arc::new(Unpark(thread::current())).into();
 }
 
 impl Threads {
@@ -32,56 +55,37 @@ impl Threads {
         Self::default()
     }
 
-    /// Makes the calling thread the worker of `bus`, until [`stop`](Self::stop). Once
-    /// in a lifetime: afterwards, and on another thread, it returns at once.
-    pub fn serve<C, const SLOTS: usize, const BYTES: usize>(bus: &Bus<C, Self, SLOTS, BYTES>)
+    /// Makes the calling thread the worker of `bus`, until [`stop`](Self::stop).
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if the bus has a worker.
+    pub fn serve<C, const W: usize, const S: usize, const B: usize>(
+        bus: &Bus<C, Self, W, S, B>,
+    ) -> io::Result<()>
     where
         C: Controller,
     {
-        let platform = bus.platform();
-        if platform.worker.set(thread::current()).is_err() {
-            return;
-        }
-        let serving = Serving::begin(bus);
-        while !platform.stop.load(Ordering::Acquire) {
-            if platform.woken.swap(false, Ordering::AcqRel) {
-                bus.work();
-                continue;
-            }
-            let timer = *platform.timer();
-            match timer {
-                None => thread::park(),
-                Some(at) if platform.now() < at => platform.block(at),
-                Some(_) => {
-                    *platform.timer() = None;
-                    bus.on_timer();
-                }
-            }
-        }
-        drop(serving);
-        // What was left to us just before; the rest, others have been told of.
-        bus.work();
+        Serving::begin(bus)?.run();
+        Ok(())
     }
 
     /// Ends the worker.
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
-        self.unpark_worker();
+        let mut state = self.state();
+        if let Some(worker) = &state.worker {
+            worker.unpark();
+            state.stop = true;
+        }
     }
 
     /// Whether a thread serves as worker.
     pub fn serves(&self) -> bool {
-        self.serves.load(Ordering::Acquire)
+        self.serves.load(Ordering::Acquire) != 0
     }
 
-    fn timer(&self) -> MutexGuard<'_, Option<Nanos>> {
-        self.timer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn unpark_worker(&self) {
-        if let Some(worker) = self.worker.get() {
-            worker.unpark();
-        }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,10 +102,8 @@ impl Clock for Threads {
 }
 
 impl Platform for Threads {
-    type Task = Thread;
-
-    fn current(&self) -> Option<Thread> {
-        Some(thread::current())
+    fn current(&self) -> Option<Waker> {
+        Some(WAKER.with(Waker::clone))
     }
 
     fn block(&self, until: Nanos) {
@@ -109,60 +111,96 @@ impl Platform for Threads {
         thread::park_timeout(Duration::from_nanos(span.0));
     }
 
-    fn wake(&self, task: &Thread) {
-        task.unpark();
-    }
-
     fn has_worker(&self) -> HasWorker {
-        match self.serves.load(Ordering::Acquire) {
+        match self.serves() {
             true => HasWorker::Yes,
             false => HasWorker::No,
         }
     }
 
     fn wake_worker(&self) {
-        self.woken.store(true, Ordering::Release);
-        self.unpark_worker();
-    }
-
-    /// The worker's thread keeps the time too, as there is nobody else. It is told
-    /// once, when the hardware was woken; after that it looks by itself.
-    fn set_timer(&self, at: Nanos) {
-        let earlier = {
-            let mut timer = self.timer();
-            timer.replace(at).is_none_or(|was| at < was)
-        };
-        if earlier {
-            self.unpark_worker();
+        let mut state = self.state();
+        state.woken = true;
+        if let Some(worker) = &state.worker {
+            worker.unpark();
         }
     }
 
-    /// About what it takes to put a thread to sleep and to wake it, with what that costs
-    /// whoever wakes it.
+    /// The worker's thread keeps the time too. It is woken for an earlier time only.
+    fn set_timer(&self, at: Nanos) {
+        let mut state = self.state();
+        let earlier = state.timer.replace(at).is_none_or(|was| at < was);
+        if earlier && let Some(worker) = &state.worker {
+            worker.unpark();
+        }
+    }
+
+    /// About the time that a thread takes to sleep and to be woken.
     fn looks(&self) -> Nanos {
         Nanos::from_micros(20)
     }
 }
 
 /// A thread is the worker of `bus`.
-struct Serving<'b, C: Controller, const SLOTS: usize, const BYTES: usize>(
-    &'b Bus<C, Threads, SLOTS, BYTES>,
+struct Serving<'b, C: Controller, const W: usize, const S: usize, const B: usize>(
+    &'b Bus<C, Threads, W, S, B>,
 );
 
-impl<'b, C: Controller, const SLOTS: usize, const BYTES: usize> Serving<'b, C, SLOTS, BYTES> {
-    fn begin(bus: &'b Bus<C, Threads, SLOTS, BYTES>) -> Self {
-        bus.platform().serves.store(true, Ordering::Release);
-        Self(bus)
+impl<'b, C, const W: usize, const S: usize, const B: usize> Serving<'b, C, W, S, B>
+where
+    C: Controller,
+{
+    fn begin(bus: &'b Bus<C, Threads, W, S, B>) -> io::Result<Self> {
+        let platform = bus.platform();
+        let mut state = platform.state();
+        if state.worker.is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.worker = Some(thread::current());
+        state.stop = false;
+        drop(state);
+        platform.serves.store(1, Ordering::Release);
+        Ok(Self(bus))
+    }
+
+    /// Until [`Threads::stop`].
+    fn run(self) {
+        let bus = self.0;
+        let platform = bus.platform();
+        bus.begin_work();
+        loop {
+            let mut state = platform.state();
+            if state.stop {
+                return;
+            }
+            let woken = std::mem::take(&mut state.woken);
+            let due = state.timer.take_if(|at| !woken && platform.now() >= *at);
+            let timer = state.timer;
+            drop(state);
+            match (woken, due, timer) {
+                (true, ..) => bus.work(),
+                (false, Some(_), _) => bus.on_timer(),
+                (false, None, Some(at)) => platform.block(at),
+                (false, None, None) => thread::park(),
+            }
+        }
     }
 }
 
-impl<C: Controller, const SLOTS: usize, const BYTES: usize> Drop for Serving<'_, C, SLOTS, BYTES> {
-    /// Also when the controller's driver has panicked. Whoever calls the worker from
-    /// now on is told that there is none; what it was called for before is passed on.
+impl<C, const W: usize, const S: usize, const B: usize> Drop for Serving<'_, C, W, S, B>
+where
+    C: Controller,
+{
+    /// Also when the controller's driver has panicked. From now on, callers see that there
+    /// is no worker; what it was called for before is seen to here.
     fn drop(&mut self) {
-        self.0.platform().serves.store(false, Ordering::Release);
-        self.0.gate.answer();
-        self.0.pass_on();
+        let platform = self.0.platform();
+        platform.serves.store(0, Ordering::Release);
+        platform.state().worker = None;
+        match thread::panicking() {
+            false => self.0.work(),
+            true => self.0.call_worker(),
+        }
     }
 }
 
@@ -174,26 +212,31 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts the worker of `bus`, and returns when it is there.
+    /// Starts the worker of `bus`, and returns when it serves.
     ///
     /// # Errors
     ///
-    /// If the system has no thread for us.
-    pub fn start<C, const SLOTS: usize, const BYTES: usize>(
-        bus: &'static Bus<C, Threads, SLOTS, BYTES>,
-    ) -> std::io::Result<Self>
+    /// [`io::ErrorKind::AlreadyExists`] if the bus has a worker; the system's if it has no
+    /// thread to give.
+    pub fn start<C, const W: usize, const S: usize, const B: usize>(
+        bus: &'static Bus<C, Threads, W, S, B>,
+    ) -> io::Result<Self>
     where
         C: Controller + Send,
     {
-        let platform = bus.platform();
-        let thread = thread::Builder::new()
-            .name("spi".into())
-            .spawn(move || Threads::serve(bus))?;
-        while platform.has_worker() == HasWorker::No && !thread.is_finished() {
-            thread::yield_now();
-        }
+        let (tell, told) = mpsc::channel();
+        let thread = thread::Builder::new().name("spi".into()).spawn(move || {
+            let serving = Serving::begin(bus);
+            // The starter waits for it.
+            let _ = tell.send(serving.as_ref().map(drop).map_err(io::Error::kind));
+            if let Ok(serving) = serving {
+                serving.run();
+            }
+        })?;
+        // A thread that ends without an answer has panicked.
+        told.recv().unwrap_or(Err(io::ErrorKind::Other))?;
         Ok(Self {
-            platform,
+            platform: bus.platform(),
             thread: Some(thread),
         })
     }

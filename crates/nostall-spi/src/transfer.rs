@@ -5,40 +5,29 @@ use nostall_io::Nanos;
 
 use crate::settings::{Settings, Wire, WordSize};
 
-/// What a transfer moves, and where.
-#[derive(Debug)]
-pub enum Buffers<'a> {
-    /// Sends; what comes in is dropped.
-    Write(&'a [u8]),
-    /// Receives, while [`Settings::fill`] is sent.
-    Read(&'a mut [u8]),
-    /// Both at once. The shorter of the two is made up: by [`Settings::fill`], and
-    /// by dropping what comes in.
-    Both {
-        /// What is sent.
-        write: &'a [u8],
-        /// Where to what comes in goes.
-        read: &'a mut [u8],
-    },
-    /// Sends it, and replaces it by what comes in.
-    InPlace(&'a mut [u8]),
-}
-
-/// What a transfer wants besides.
+/// What a transfer needs besides its operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Hertz, at most; the device's without it.
+    /// Fastest clock in hertz, instead of the device's.
     pub clock: Option<u32>,
-    /// Bits in a word; the device's without it.
+    /// Bits in a word, instead of the device's.
     pub word: Option<WordSize>,
-    /// Waited for afterwards, before anything else happens.
+    /// Delay after the transfer, before anything else happens.
     pub delay: Nanos,
-    /// The device is deselected afterwards for so long, and then selected anew. Not
-    /// of the last transfer: a message always ends deselected.
+    /// Deselects the device for this long after the transfer. Not for the last transfer:
+    /// a message always ends deselected.
     pub deselect: Option<Nanos>,
 }
 
 impl Options {
+    const NONE: Self = Self {
+        clock: None,
+        word: None,
+        delay: Nanos::ZERO,
+        deselect: None,
+    };
+
+    #[inline]
     pub(crate) fn wire(&self, settings: &Settings) -> Wire {
         Wire {
             mode: settings.mode,
@@ -51,44 +40,52 @@ impl Options {
     }
 }
 
-/// A transfer over the caller's memory.
+/// One operation of embedded-hal's, with options.
+///
+/// Where an operation receives more than it sends, [`Settings::fill`] is sent. Where it
+/// sends more than it receives, the rest of the input is dropped.
 #[derive(Debug)]
 pub struct Transfer<'a> {
-    /// What it moves, and where.
-    pub buffers: Buffers<'a>,
-    /// What it wants besides.
+    /// The bytes to move.
+    pub operation: Operation<'a, u8>,
+    /// What it needs besides.
     pub options: Options,
 }
 
+impl<'a> From<Operation<'a, u8>> for Transfer<'a> {
+    #[inline]
+    fn from(operation: Operation<'a, u8>) -> Self {
+        Self {
+            operation,
+            options: Options::NONE,
+        }
+    }
+}
+
 impl<'a> Transfer<'a> {
-    const fn new(buffers: Buffers<'a>) -> Self {
-        let options = Options {
-            clock: None,
-            word: None,
-            delay: Nanos::ZERO,
-            deselect: None,
-        };
-        Self { buffers, options }
+    const fn new(operation: Operation<'a, u8>) -> Self {
+        let options = Options::NONE;
+        Self { operation, options }
     }
 
-    /// Sends `bytes`; what comes in is dropped.
+    /// Sends `bytes`, and drops the input.
     pub const fn write(bytes: &'a [u8]) -> Self {
-        Self::new(Buffers::Write(bytes))
+        Self::new(Operation::Write(bytes))
     }
 
     /// Receives into `into`.
     pub const fn read(into: &'a mut [u8]) -> Self {
-        Self::new(Buffers::Read(into))
+        Self::new(Operation::Read(into))
     }
 
-    /// Sends `write` and receives into `read` at once; as long as the longer is.
+    /// Sends `write` and receives into `read` at once, for as long as the longer takes.
     pub const fn both(write: &'a [u8], read: &'a mut [u8]) -> Self {
-        Self::new(Buffers::Both { write, read })
+        Self::new(Operation::Transfer(read, write))
     }
 
-    /// Sends `bytes`, and replaces them by what comes in.
+    /// Sends `bytes`, and replaces them by the input.
     pub const fn in_place(bytes: &'a mut [u8]) -> Self {
-        Self::new(Buffers::InPlace(bytes))
+        Self::new(Operation::TransferInPlace(bytes))
     }
 
     /// Moves nothing, and takes `span`.
@@ -119,209 +116,113 @@ impl<'a> Transfer<'a> {
         self.options.deselect = Some(span);
         self
     }
-}
 
-/// A transfer of a message that is [submitted](crate::Device::submit): the bus has
-/// memory of its own for it.
-#[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
-    write: &'a [u8],
-    /// Bytes to be received.
-    read: usize,
-    options: Options,
-}
-
-impl<'a> Part<'a> {
-    /// Sends `bytes`.
-    pub fn write(bytes: &'a [u8]) -> Self {
-        Self {
-            write: bytes,
-            read: 0,
-            options: Options::default(),
-        }
-    }
-
-    /// Receives `bytes` bytes.
-    pub fn read(bytes: usize) -> Self {
-        Self {
-            read: bytes,
-            ..Self::write(&[])
-        }
-    }
-
-    /// Sends `bytes`, and receives as many at once.
-    pub fn exchange(bytes: &'a [u8]) -> Self {
-        Self {
-            read: bytes.len(),
-            ..Self::write(bytes)
-        }
-    }
-
-    /// With these options.
-    pub fn with(self, options: Options) -> Self {
-        Self { options, ..self }
-    }
-}
-
-/// What a transfer is, without its bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shape {
     /// Bytes to send.
-    pub write: usize,
-    /// Bytes to receive.
-    pub read: usize,
-    /// What it wants besides.
-    pub options: Options,
-}
-
-impl Shape {
-    /// Bytes on the wire.
-    pub const fn len(&self) -> usize {
-        if self.write > self.read {
-            self.write
-        } else {
-            self.read
+    #[inline]
+    pub const fn sends(&self) -> usize {
+        match &self.operation {
+            Operation::Write(bytes) | Operation::Transfer(_, bytes) => bytes.len(),
+            Operation::TransferInPlace(bytes) => bytes.len(),
+            Operation::Read(_) | Operation::DelayNs(_) => 0,
         }
+    }
+
+    /// Bytes to receive.
+    #[inline]
+    pub const fn receives(&self) -> usize {
+        match &self.operation {
+            Operation::Read(bytes)
+            | Operation::Transfer(bytes, _)
+            | Operation::TransferInPlace(bytes) => bytes.len(),
+            Operation::Write(_) | Operation::DelayNs(_) => 0,
+        }
+    }
+
+    /// Bytes on the wire.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        let (sends, receives) = (self.sends(), self.receives());
+        if sends > receives { sends } else { receives }
     }
 
     /// Whether nothing is moved.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
 
-/// A message as it is looked at before it is run.
-pub trait Outline {
-    /// How many transfers.
-    fn transfers(&self) -> usize;
-
-    /// Transfer `index`, counted from 0; the default beyond the last.
-    fn shape(&self, index: usize) -> Shape;
-
-    /// What transfer `index` sends.
-    fn sent(&self, index: usize) -> &[u8];
-
-    /// Bytes on the wire, of all transfers.
-    fn bytes(&self) -> usize {
-        (0..self.transfers()).fold(0, |bytes, index| {
-            bytes.saturating_add(self.shape(index).len())
-        })
-    }
-}
-
-/// A message that can be run.
-pub trait Message: Outline {
-    /// Transfer `index`, counted from 0.
-    fn transfer(&mut self, index: usize) -> Option<Transfer<'_>>;
-}
-
-impl Outline for [Transfer<'_>] {
-    fn transfers(&self) -> usize {
-        self.len()
+    /// The bytes to send.
+    pub const fn sent(&self) -> &[u8] {
+        match &self.operation {
+            Operation::Write(bytes) | Operation::Transfer(_, bytes) => bytes,
+            Operation::TransferInPlace(bytes) => bytes,
+            Operation::Read(_) | Operation::DelayNs(_) => &[],
+        }
     }
 
-    fn shape(&self, index: usize) -> Shape {
-        self.get(index).map_or(Shape::default(), |transfer| {
-            let (write, read) = match &transfer.buffers {
-                Buffers::Write(bytes) => (bytes.len(), 0),
-                Buffers::Read(into) => (0, into.len()),
-                Buffers::Both { write, read } => (write.len(), read.len()),
-                Buffers::InPlace(bytes) => (bytes.len(), bytes.len()),
-            };
-            Shape {
-                write,
-                read,
-                options: transfer.options,
-            }
-        })
+    /// The memory that the input goes to.
+    pub const fn received(&mut self) -> &mut [u8] {
+        match &mut self.operation {
+            Operation::Read(bytes)
+            | Operation::Transfer(bytes, _)
+            | Operation::TransferInPlace(bytes) => bytes,
+            Operation::Write(_) | Operation::DelayNs(_) => &mut [],
+        }
     }
 
-    fn sent(&self, index: usize) -> &[u8] {
-        match self.get(index).map(|transfer| &transfer.buffers) {
-            Some(Buffers::Write(bytes) | Buffers::Both { write: bytes, .. }) => bytes,
-            Some(Buffers::InPlace(bytes)) => bytes,
-            Some(Buffers::Read(_)) | None => &[],
+    /// The delay after the transfer, in either form.
+    #[inline]
+    pub(crate) fn pause_after(&self) -> Nanos {
+        match self.operation {
+            Operation::DelayNs(span) => self.options.delay + Nanos(span.into()),
+            _ => self.options.delay,
         }
     }
 }
 
+/// A message: a slice of [`Transfer`]s, or of embedded-hal's [`Operation`]s.
+pub trait Message {
+    /// Number of transfers.
+    fn transfers(&self) -> usize;
+
+    /// Transfer `index`, counted from 0.
+    fn transfer(&mut self, index: usize) -> Option<Transfer<'_>>;
+}
+
+#[inline]
+fn reborrow<'a>(operation: &'a mut Operation<'_, u8>) -> Operation<'a, u8> {
+    match operation {
+        Operation::Write(bytes) => Operation::Write(bytes),
+        Operation::Read(into) => Operation::Read(into),
+        Operation::Transfer(read, write) => Operation::Transfer(read, write),
+        Operation::TransferInPlace(bytes) => Operation::TransferInPlace(bytes),
+        Operation::DelayNs(span) => Operation::DelayNs(*span),
+    }
+}
+
 impl Message for [Transfer<'_>] {
+    #[inline]
+    fn transfers(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
     fn transfer(&mut self, index: usize) -> Option<Transfer<'_>> {
         let transfer = self.get_mut(index)?;
-        let buffers = match &mut transfer.buffers {
-            Buffers::Write(bytes) => Buffers::Write(bytes),
-            Buffers::Read(into) => Buffers::Read(into),
-            Buffers::Both { write, read } => Buffers::Both { write, read },
-            Buffers::InPlace(bytes) => Buffers::InPlace(bytes),
-        };
         Some(Transfer {
-            buffers,
+            operation: reborrow(&mut transfer.operation),
             options: transfer.options,
         })
     }
 }
 
-impl Outline for [Part<'_>] {
-    fn transfers(&self) -> usize {
-        self.len()
-    }
-
-    fn shape(&self, index: usize) -> Shape {
-        self.get(index).map_or(Shape::default(), |part| Shape {
-            write: part.write.len(),
-            read: part.read,
-            options: part.options,
-        })
-    }
-
-    fn sent(&self, index: usize) -> &[u8] {
-        self.get(index).map_or(&[], |part| part.write)
-    }
-}
-
-/// embedded-hal's messages, as they are.
-impl Outline for [Operation<'_, u8>] {
-    fn transfers(&self) -> usize {
-        self.len()
-    }
-
-    fn shape(&self, index: usize) -> Shape {
-        let (write, read, delay) = match self.get(index) {
-            Some(Operation::Write(bytes)) => (bytes.len(), 0, 0),
-            Some(Operation::Read(into)) => (0, into.len(), 0),
-            Some(Operation::Transfer(read, write)) => (write.len(), read.len(), 0),
-            Some(Operation::TransferInPlace(bytes)) => (bytes.len(), bytes.len(), 0),
-            Some(Operation::DelayNs(nanoseconds)) => (0, 0, *nanoseconds),
-            None => (0, 0, 0),
-        };
-        let delay = Nanos(delay.into());
-        Shape {
-            write,
-            read,
-            options: Options {
-                delay,
-                ..Options::default()
-            },
-        }
-    }
-
-    fn sent(&self, index: usize) -> &[u8] {
-        match self.get(index) {
-            Some(Operation::Write(bytes) | Operation::Transfer(_, bytes)) => bytes,
-            Some(Operation::TransferInPlace(bytes)) => bytes,
-            Some(Operation::Read(_) | Operation::DelayNs(_)) | None => &[],
-        }
-    }
-}
-
 impl Message for [Operation<'_, u8>] {
+    #[inline]
+    fn transfers(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
     fn transfer(&mut self, index: usize) -> Option<Transfer<'_>> {
-        Some(match self.get_mut(index)? {
-            Operation::Write(bytes) => Transfer::write(bytes),
-            Operation::Read(into) => Transfer::read(into),
-            Operation::Transfer(read, write) => Transfer::both(write, read),
-            Operation::TransferInPlace(bytes) => Transfer::in_place(bytes),
-            Operation::DelayNs(span) => Transfer::pause(Nanos((*span).into())),
-        })
+        self.get_mut(index).map(|it| reborrow(it).into())
     }
 }

@@ -1,65 +1,55 @@
-//! A transfer as a controller sees it: words out, words in.
+//! A transfer in the controller's view: words out, words in.
+
+use embedded_hal::spi::Operation;
 
 use crate::settings::WordSize;
-use crate::transfer::Buffers;
 
-/// How far a transfer has come, in words.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
+/// The words of one transfer, and its progress.
+///
+/// A controller that moves words takes them with [`next_word`](Self::next_word), and
+/// gives the input, in the same order, to [`receive`](Self::receive). One that moves
+/// whole buffers uses [`operation`](Self::operation) and then
+/// [`complete`](Self::complete).
+#[derive(Debug)]
+pub struct Words<'a> {
+    operation: Operation<'a, u8>,
+    word: WordSize,
+    fill: u8,
+    total: usize,
     sent: usize,
     received: usize,
 }
 
-/// The words of one transfer, and how far it has come.
-///
-/// A controller that moves words takes them by [`next_word`](Self::next_word) and
-/// gives what came in, in the same order, to [`receive`](Self::receive). One that
-/// moves whole buffers takes those, and says so by [`complete`](Self::complete).
-#[derive(Debug)]
-pub struct Words<'a> {
-    buffers: Buffers<'a>,
-    word: WordSize,
-    fill: u8,
-    total: usize,
-    moved: &'a mut Moved,
-}
-
 impl<'a> Words<'a> {
     #[inline]
-    pub(crate) fn new(
-        buffers: Buffers<'a>,
+    pub(crate) const fn new(
+        operation: Operation<'a, u8>,
+        len: usize,
         word: WordSize,
         fill: u8,
-        moved: &'a mut Moved,
     ) -> Self {
-        let bytes = match &buffers {
-            Buffers::Write(bytes) => bytes.len(),
-            Buffers::Read(into) => into.len(),
-            Buffers::Both { write, read } => write.len().max(read.len()),
-            Buffers::InPlace(bytes) => bytes.len(),
-        };
-        let total = bytes >> word as u32;
         Self {
-            buffers,
+            operation,
             word,
             fill,
-            total,
-            moved,
+            total: len >> word as u32,
+            sent: 0,
+            received: 0,
         }
     }
 
     /// The next word to send, in the low bits; none when all are sent.
     #[inline]
     pub fn next_word(&mut self) -> Option<u32> {
-        if self.moved.sent >= self.total {
+        if self.sent >= self.total {
             return None;
         }
-        let at = self.moved.sent * self.word.bytes();
-        self.moved.sent += 1;
-        let bytes: &[u8] = match &self.buffers {
-            Buffers::Write(bytes) | Buffers::Both { write: bytes, .. } => bytes,
-            Buffers::InPlace(bytes) => bytes,
-            Buffers::Read(_) => &[],
+        let at = self.sent * self.word.bytes();
+        self.sent += 1;
+        let bytes: &[u8] = match &self.operation {
+            Operation::Write(bytes) | Operation::Transfer(_, bytes) => bytes,
+            Operation::TransferInPlace(bytes) => bytes,
+            Operation::Read(_) | Operation::DelayNs(_) => &[],
         };
         let Some(bytes) = bytes.get(at..at + self.word.bytes()) else {
             return Some(u32::from_ne_bytes([self.fill; 4]) >> (32 - self.word.bits()));
@@ -76,15 +66,15 @@ impl<'a> Words<'a> {
     /// words in the transfer are dropped.
     #[inline]
     pub fn receive(&mut self, word: u32) {
-        if self.moved.received >= self.total {
+        if self.received >= self.total {
             return;
         }
-        let at = self.moved.received * self.word.bytes();
-        self.moved.received += 1;
-        let into = match &mut self.buffers {
-            Buffers::Read(into) | Buffers::Both { read: into, .. } => into,
-            Buffers::InPlace(bytes) => bytes,
-            Buffers::Write(_) => return,
+        let at = self.received * self.word.bytes();
+        self.received += 1;
+        let into = match &mut self.operation {
+            Operation::Read(into) | Operation::Transfer(into, _) => into,
+            Operation::TransferInPlace(bytes) => bytes,
+            Operation::Write(_) | Operation::DelayNs(_) => return,
         };
         match into.get_mut(at..at + self.word.bytes()) {
             Some([a]) => *a = word as u8,
@@ -96,15 +86,15 @@ impl<'a> Words<'a> {
 
     /// The memory, for a controller that moves all of it at once.
     #[inline]
-    pub fn buffers(&mut self) -> &mut Buffers<'a> {
-        &mut self.buffers
+    pub const fn operation(&mut self) -> &mut Operation<'a, u8> {
+        &mut self.operation
     }
 
-    /// Every word was sent and received.
+    /// Records that every word was sent and received.
     #[inline]
     pub fn complete(&mut self) {
-        self.moved.sent = self.total;
-        self.moved.received = self.total;
+        self.sent = self.total;
+        self.received = self.total;
     }
 
     /// Words of the transfer.
@@ -114,17 +104,17 @@ impl<'a> Words<'a> {
 
     /// Words not sent yet.
     pub const fn unsent(&self) -> usize {
-        self.total - self.moved.sent
+        self.total - self.sent
     }
 
     /// Words sent of which nothing came back yet.
     pub const fn under_way(&self) -> usize {
-        self.moved.sent.saturating_sub(self.moved.received)
+        self.sent.saturating_sub(self.received)
     }
 
     /// Whether every word was sent and received.
     pub const fn is_complete(&self) -> bool {
-        self.moved.sent == self.total && self.moved.received == self.total
+        self.sent == self.total && self.received == self.total
     }
 
     /// Bits in a word.
@@ -132,27 +122,27 @@ impl<'a> Words<'a> {
         self.word
     }
 
-    /// What is sent, in every byte, where there is nothing to send.
+    /// The byte that is sent where there is nothing to send.
     pub const fn fill(&self) -> u8 {
         self.fill
     }
 
-    /// Whether anything that is sent or received is of use.
+    /// The directions that matter.
     pub const fn directions(&self) -> Directions {
-        match self.buffers {
-            Buffers::Write(_) => Directions::Out,
-            Buffers::Read(_) => Directions::In,
-            Buffers::Both { .. } | Buffers::InPlace(_) => Directions::Both,
+        match self.operation {
+            Operation::Write(_) | Operation::DelayNs(_) => Directions::Out,
+            Operation::Read(_) => Directions::In,
+            Operation::Transfer(..) | Operation::TransferInPlace(_) => Directions::Both,
         }
     }
 }
 
-/// Which way a transfer goes.
+/// The directions of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directions {
-    /// What comes in is dropped.
+    /// The input is dropped.
     Out,
-    /// What goes out is made up.
+    /// The output is made up.
     In,
     /// Both matter.
     Both,

@@ -5,10 +5,15 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use common::*;
+use nostall_devices::VirtualClock;
 use nostall_io::Nanos;
-use nostall_spi::{Completed, Config, Error, Fault, Part, Transfer};
+use nostall_spi::{
+    Bare, Bus, Capabilities, Completed, Config, Controller, Error, Fault, Level, Progress, Select,
+    Settings, Transfer, Wire, Words,
+};
 
 #[test]
 fn a_controller_that_never_completes_is_given_twice_its_time_and_a_grace() {
@@ -92,10 +97,15 @@ fn a_driver_that_panics_leaves_nothing_selected() {
 fn a_driver_that_panics_on_a_queued_message_fails_that_message() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
-    let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+    let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
     probe.next(&[Act::Panics]);
-    assert!(catch_unwind(AssertUnwindSafe(|| bus.run_queued())).is_err());
-    assert_eq!(pending.wait(), failed(0, Fault::Panicked));
+    assert!(
+        catch_unwind(AssertUnwindSafe(|| assert!(
+            bus.poll(Nanos::ZERO).is_some()
+        )))
+        .is_err()
+    );
+    assert_eq!(pending.wait(), failed(0, Fault::Dropped));
     goes_on(&device, &probe);
 }
 
@@ -111,9 +121,10 @@ fn a_device_that_is_dropped_takes_its_queued_messages_with_it() {
         bus.device(device(1)).unwrap(),
         bus.device(device(2)).unwrap(),
     );
-    let mut pending = gone.submit(&[Part::write(&[1])]).unwrap();
-    gone.submit_then(&[Part::write(&[2])], &called, 7).unwrap();
-    let mut others = stays.submit(&[Part::write(&[3])]).unwrap();
+    let mut pending = gone.submit(&mut [Transfer::write(&[1])]).unwrap();
+    gone.submit_then(&mut [Transfer::write(&[2])], &called, 7)
+        .unwrap();
+    let mut others = stays.submit(&mut [Transfer::write(&[3])]).unwrap();
     drop(gone);
     assert_eq!(CALLED.load(Ordering::Relaxed), 7);
     assert_eq!(pending.wait(), Err(Error::Cancelled));
@@ -128,7 +139,7 @@ fn a_device_that_is_dropped_takes_its_queued_messages_with_it() {
 fn a_message_whose_handle_is_dropped_is_not_run() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
-    drop(device.submit(&[Part::write(&[1])]).unwrap());
+    drop(device.submit(&mut [Transfer::write(&[1])]).unwrap());
     bus.poll(now(&clock));
     assert_eq!(probe.sent(), Vec::<Vec<u32>>::new());
     goes_on(&device, &probe);
@@ -138,20 +149,20 @@ fn a_message_whose_handle_is_dropped_is_not_run() {
 fn what_has_no_place_in_the_queue_is_refused() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
-    let submit = |parts: &[Part<'_>]| device.submit(parts).map(drop);
+    let submit = |parts: &mut [Transfer<'_>]| device.submit(parts).map(drop);
     assert_eq!(
-        submit(&[Part::write(&[0; 17])]),
-        Err(Error::TooLongToQueue { room: 16 })
+        submit(&mut [Transfer::write(&[0; 17])]),
+        Err(Error::TooLongToStore { room: 16 })
     );
     assert_eq!(
-        submit(&[Part::read(0); 9]),
-        Err(Error::TooManyToQueue { room: 8 })
+        submit(&mut [const { Transfer::write(&[]) }; 9]),
+        Err(Error::TooManyToStore { room: 8 })
     );
-    assert_eq!(submit(&[]), Err(Error::NoTransfers));
+    assert_eq!(submit(&mut []), Err(Error::NoTransfers));
     let kept: Vec<_> = (0..4)
-        .map(|byte| device.submit(&[Part::write(&[byte])]).unwrap())
+        .map(|byte| device.submit(&mut [Transfer::write(&[byte])]).unwrap())
         .collect();
-    assert_eq!(submit(&[Part::write(&[5])]), Err(Error::QueueFull));
+    assert_eq!(submit(&mut [Transfer::write(&[5])]), Err(Error::LineFull));
     // By sync, everything that waits is run first.
     device.write(&[9]).unwrap();
     assert_eq!(probe.sent(), [[0], [1], [2], [3], [9]]);
@@ -167,7 +178,7 @@ fn a_callback_that_panics_harms_nobody() {
     let panics = |_: Completed<'_>| panic!("on purpose");
     let panics: &'static _ = Box::leak(Box::new(panics));
     for number in 0..8 {
-        let submitted = device.submit_then(&[Part::write(&[1])], panics, number);
+        let submitted = device.submit_then(&mut [Transfer::write(&[1])], panics, number);
         submitted.unwrap();
         bus.poll(now(&clock));
     }
@@ -177,20 +188,20 @@ fn a_callback_that_panics_harms_nobody() {
 
 #[cfg(feature = "std")]
 #[test]
-fn whoever_waits_for_a_bus_that_is_never_let_go_loses_patience() {
+fn a_caller_that_waits_for_a_bus_that_is_never_let_go_gives_up() {
     use nostall_spi::{Bus, Threads};
     let config = Config {
-        patience: Nanos::from_millis(5),
+        lock_timeout: Nanos::from_millis(5),
         ..Config::DEFAULT
     };
     let probe = Probe::default();
-    let bus: Bus<_, _, 4, 16> = Bus::new(controller(&probe), Threads::new(), config);
+    let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Threads::new(), config);
     let one = bus.device(device(1)).unwrap();
     let two = bus.device(device(2)).unwrap();
     let locked = one.lock().unwrap();
-    assert_eq!(two.write(&[1]), Err(Error::BusHeld));
-    // Too long for a place.
-    assert_eq!(two.write(&[1; 100]), Err(Error::BusHeld));
+    assert_eq!(two.write(&[1]), Err(Error::Abandoned));
+    // At once, from now on.
+    assert_eq!(two.write(&[1; 100]), Err(Error::Abandoned));
     drop(locked);
     assert_eq!(probe.sent(), Vec::<Vec<u32>>::new());
     two.write(&[2]).unwrap();
@@ -207,7 +218,7 @@ fn a_controller_that_vanishes_fails_every_message_until_it_is_back() {
     }
     // What is queued fails too, and is not left there.
     let mut kept: Vec<_> = (0..3)
-        .map(|_| device.submit(&[Part::write(&[1])]).unwrap())
+        .map(|_| device.submit(&mut [Transfer::write(&[1])]).unwrap())
         .collect();
     bus.poll(now(&clock));
     for kept in &mut kept {
@@ -223,7 +234,7 @@ fn messages_that_move_nothing_select_and_release() {
     let device = bus.device(device(1)).unwrap();
     device.write(&[]).unwrap();
     let mut kept = device
-        .submit(&[Part::read(0), Part::exchange(&[])])
+        .submit(&mut [Transfer::read(&mut [0; 0]), Transfer::in_place(&mut [])])
         .unwrap();
     bus.poll(now(&clock));
     assert_eq!(kept.wait(), Ok(()));
@@ -239,7 +250,7 @@ fn messages_that_move_nothing_select_and_release() {
 #[test]
 fn a_callback_that_submits_for_ever_keeps_nobody_for_ever() {
     use nostall_spi::{Bus, Threads};
-    type Shared = Bus<Probed, Threads, 4, 16>;
+    type Shared = Bus<Probed, Threads, 4, 4, 16>;
     static RAN: AtomicUsize = AtomicUsize::new(0);
     let bus: &'static Shared = Box::leak(Box::new(Bus::new(
         controller(&Probe::default()),
@@ -252,7 +263,11 @@ fn a_callback_that_submits_for_ever_keeps_nobody_for_ever() {
         AGAIN.get().unwrap()();
     }
     let device = Box::leak(Box::new(bus.device(common::device(1)).unwrap()));
-    let submit = || device.submit_then(&[Part::write(&[])], &again, 0).unwrap();
+    let submit = || {
+        device
+            .submit_then(&mut [Transfer::write(&[])], &again, 0)
+            .unwrap()
+    };
     assert!(AGAIN.set(Box::new(submit)).is_ok());
     AGAIN.get().unwrap()();
     let mut ran = 0;
@@ -260,82 +275,111 @@ fn a_callback_that_submits_for_ever_keeps_nobody_for_ever() {
     let mut gets_on = |act: &dyn Fn()| {
         act();
         let after = RAN.load(Ordering::Relaxed);
-        assert!(after > ran && after <= ran + 200, "{ran}..{after}");
+        assert!(after > ran && after <= ran + 2_000, "{ran}..{after}");
         ran = after;
     };
     gets_on(&|| assert_eq!(bus.poll(Nanos::ZERO), Some(Nanos::ZERO)));
     gets_on(&|| bus.work());
-    gets_on(&|| bus.run_queued());
+    gets_on(&|| assert!(bus.poll(Nanos::ZERO).is_some()));
     gets_on(&|| bus.device(common::device(2)).unwrap().write(&[1]).unwrap());
 }
 
-#[cfg(feature = "std")]
-mod loud {
-    use std::sync::mpsc;
-    use std::thread::{self, Thread};
+#[test]
+fn a_time_out_is_computed_from_the_clock_that_was_set() {
+    // 512 KiB, at 104 MHz at most; the controller has 16 MHz.
+    let asked = Settings::new(104_000_000, Select::line(1));
+    let took = Nanos::from_millis(262);
+    let probe = Probe::default();
+    let bus: Virtual = Bus::new(
+        Probed {
+            rate: Some(16_000_000),
+            ..controller(&probe)
+        },
+        Bare(VirtualClock::new()),
+        Config::DEFAULT,
+    );
+    let device = bus.device(asked).unwrap();
+    // In pieces, as a FIFO is filled.
+    probe.next(&[Act::Takes(took)]);
+    probe.pieces(3);
+    device.write(&vec![0; 512 << 10]).unwrap();
+    // A controller that says how fast it is has the clock itself lowered.
+    let bus: Virtual = Bus::new(
+        Probed {
+            capabilities: Capabilities::all(4).fastest(16_000_000),
+            ..controller(&probe)
+        },
+        Bare(VirtualClock::new()),
+        Config::DEFAULT,
+    );
+    assert_eq!(bus.device(asked).unwrap().settings().clock, 16_000_000);
+}
 
-    use super::*;
-    use nostall_io::Clock;
-    use nostall_spi::{Bus, HasWorker, Platform, Threads};
+/// Its chip selects and its settings panic when told.
+struct Fragile {
+    probed: Probed,
+    panics: Arc<Mutex<Option<Panics>>>,
+}
 
-    /// Threads, and a panic whenever one is woken.
-    struct Loud(Threads);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Panics {
+    Setting,
+    Selecting,
+    Releasing,
+}
 
-    impl Clock for Loud {
-        fn now(&self) -> Nanos {
-            self.0.now()
-        }
-        fn wait_until(&self, deadline: Nanos) {
-            self.0.wait_until(deadline);
-        }
+impl Fragile {
+    fn at(&self, point: Panics) {
+        let told = self.panics.lock().unwrap().take_if(|told| *told == point);
+        assert!(told.is_none(), "on purpose");
     }
+}
 
-    impl Platform for Loud {
-        type Task = Thread;
-
-        fn current(&self) -> Option<Thread> {
-            self.0.current()
-        }
-        fn block(&self, until: Nanos) {
-            self.0.block(until);
-        }
-        fn wake(&self, task: &Thread) {
-            self.0.wake(task);
-            panic!("on purpose");
-        }
-        fn has_worker(&self) -> HasWorker {
-            HasWorker::No
-        }
+impl Controller for Fragile {
+    fn capabilities(&self) -> Capabilities {
+        self.probed.capabilities()
     }
-
-    #[test]
-    fn who_hands_over_the_bus_does_not_let_it_go_again_if_waking_panics() {
-        let probe = Probe::default();
-        let platform = Loud(Threads::new());
-        let bus: Bus<_, _, 4, 16> = Bus::new(controller(&probe), platform, Config::DEFAULT);
-        let (has, had) = mpsc::channel();
-        let (go, gone) = mpsc::channel();
-        thread::scope(|scope| {
-            let device = bus.device(device(1)).unwrap();
-            let locked = device.lock().unwrap();
-            let bus = &bus;
-            scope.spawn(move || {
-                let device = bus.device(common::device(2)).unwrap();
-                let locked = device.lock().unwrap();
-                has.send(()).unwrap();
-                let _ = gone.recv();
-                drop(locked);
-            });
-            // Owned, and something is queued.
-            while !format!("{bus:?}").contains("Gate(3)") {
-                thread::yield_now();
-            }
-            assert!(catch_unwind(AssertUnwindSafe(|| drop(locked))).is_err());
-            had.recv().unwrap();
-            let free = bus.with_controller(|_| ());
-            go.send(()).unwrap();
-            assert_eq!(free, None);
+    fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
+        let set = self.probed.set(wire);
+        self.at(Panics::Setting);
+        set
+    }
+    fn select(&mut self, level: Level) -> Result<(), Fault> {
+        self.at(match level {
+            Level::Asserted => Panics::Selecting,
+            Level::Released => Panics::Releasing,
         });
-        assert!(bus.with_controller(|_| ()).is_some());
+        self.probed.select(level)
+    }
+    fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
+        self.probed.transfer(words)
+    }
+    fn abort(&mut self) {
+        self.probed.abort();
+    }
+}
+
+#[test]
+fn after_a_panic_in_chip_select_the_next_message_selects_its_own_line() {
+    for point in [Panics::Setting, Panics::Selecting, Panics::Releasing] {
+        let probe = Probe::default();
+        let panics = Arc::new(Mutex::new(None));
+        let fragile = Fragile {
+            probed: controller(&probe),
+            panics: panics.clone(),
+        };
+        let clock = Bare(VirtualClock::new());
+        let bus: Bus<_, _, 4, 4, 16> = Bus::new(fragile, clock, Config::DEFAULT);
+        let one = bus.device(device(1)).unwrap();
+        let two = bus.device(device(2)).unwrap();
+        one.write(&[1]).unwrap();
+        *panics.lock().unwrap() = Some(point);
+        assert!(catch_unwind(AssertUnwindSafe(|| two.write(&[2]))).is_err());
+        assert_eq!(probe.selected(), None);
+        probe.told();
+        one.write(&[3]).unwrap();
+        let told = probe.told();
+        assert!(told.contains(&Select(1)), "{point:?}: {told:?}");
+        assert!(!told.contains(&Select(2)), "{point:?}: {told:?}");
     }
 }

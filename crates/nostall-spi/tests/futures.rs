@@ -1,19 +1,19 @@
 //! Futures that are dropped, leaked or late, and wakers that panic: the bus goes on, and
-//! nobody's message is lost or run for nothing.
+//! no other message is lost, reordered or sent to the wrong device.
 
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 use common::*;
 use embedded_hal::spi::Operation;
 use embedded_hal_async::spi::SpiDevice;
-use nostall_io::Nanos;
-use nostall_spi::{Completed, Config, Error, Part};
+use nostall_io::{Clock, Nanos};
+use nostall_spi::{Bare, Bus, Completed, Config, Error, Fault, Platform, Transfer};
 
 /// Counts how often it was woken, or panics.
 struct Woken(AtomicUsize, bool);
@@ -25,10 +25,22 @@ impl Wake for Woken {
     }
 }
 
+impl Woken {
+    fn times(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 fn waker(panics: bool) -> (Arc<Woken>, Waker) {
     let woken = Arc::new(Woken(AtomicUsize::new(0), panics));
     (woken.clone(), woken.into())
 }
+
+fn poll<F: Future>(future: &mut Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(waker))
+}
+
+const TIMEOUT: Nanos = Config::DEFAULT.lock_timeout;
 
 #[cfg(feature = "std")]
 #[test]
@@ -36,18 +48,54 @@ fn a_waker_that_panics_harms_nobody() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     let locked = device.lock().unwrap();
-    let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+    let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
     let (_, waker) = waker(true);
     {
         let mut future = pin!(pending.finished());
-        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
+        assert!(poll(&mut future, &waker).is_pending());
+        drop(locked);
+        bus.poll(now(&clock));
     }
-    drop(locked);
-    bus.poll(now(&clock));
     assert_eq!(bus.statistics().panics, 1);
     assert_eq!(pending.wait(), Ok(()));
     goes_on(&device, &probe);
+}
+
+#[test]
+fn a_waker_whose_clone_panics_keeps_nobody_from_the_bus() {
+    static PANICS: AtomicBool = AtomicBool::new(false);
+    fn clone(_: *const ()) -> RawWaker {
+        assert!(!PANICS.load(Ordering::Relaxed), "on purpose");
+        RawWaker::new(std::ptr::null(), &TABLE)
+    }
+    static TABLE: RawWakerVTable = RawWakerVTable::new(clone, |_| {}, |_| {}, |_| {});
+    // SAFETY: the table uses no data.
+    let fragile = unsafe { Waker::new(std::ptr::null(), &TABLE) };
+
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let mut first = bus.device(device(1)).unwrap();
+    let second = bus.device(device(2)).unwrap();
+    PANICS.store(true, Ordering::Relaxed);
+    // While it owns the bus, and waits for the controller.
+    probe.next(&[Act::Interrupts]);
+    {
+        let mut operations = [Operation::Write(&[1])];
+        let mut future = pin!(SpiDevice::transaction(&mut first, &mut operations));
+        let polled = AssertUnwindSafe(|| poll(&mut future, &fragile));
+        assert!(catch_unwind(polled).is_err());
+    }
+    goes_on(&second, &probe);
+    // While it joins the line.
+    let locked = second.lock().unwrap();
+    {
+        let mut operations = [Operation::Write(&[1])];
+        let mut future = pin!(SpiDevice::transaction(&mut first, &mut operations));
+        let polled = AssertUnwindSafe(|| poll(&mut future, &fragile));
+        assert!(catch_unwind(polled).is_err());
+    }
+    drop(locked);
+    goes_on(&second, &probe);
+    assert_eq!(bus.in_line(), 0);
 }
 
 #[test]
@@ -60,8 +108,7 @@ fn a_future_that_is_dropped_while_it_waits_for_an_interrupt_leaves_nothing_selec
     {
         let mut operations = [Operation::Write(&[1])];
         let mut future = pin!(first.transaction(&mut operations));
-        let mut context = Context::from_waker(&waker);
-        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(poll(&mut future, &waker).is_pending());
         assert_eq!(probe.selected(), Some(1));
         assert_eq!(second.write(&[2]), Err(Error::WouldBlock));
     }
@@ -75,23 +122,22 @@ fn a_future_goes_on_when_the_controller_interrupts() {
     let mut device = bus.device(device(1)).unwrap();
     probe.next(&[Act::Interrupts, Act::Interrupts]);
     let (woken, waker) = waker(false);
-    let mut context = Context::from_waker(&waker);
     let mut came = [0; 2];
     let mut operations = [Operation::Write(&[1]), Operation::Read(&mut came)];
     {
         let mut future = pin!(device.transaction(&mut operations));
-        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(poll(&mut future, &waker).is_pending());
         for interrupts in 1..=2 {
-            assert!(future.as_mut().poll(&mut context).is_pending());
+            assert!(poll(&mut future, &waker).is_pending());
             probe.complete();
             bus.on_interrupt();
-            assert_eq!(woken.0.load(Ordering::Relaxed), interrupts);
-            let polled = future.as_mut().poll(&mut context);
-            assert_eq!(polled.is_ready(), interrupts == 2);
+            assert_eq!(woken.times(), interrupts);
+            assert_eq!(poll(&mut future, &waker).is_ready(), interrupts == 2);
         }
     }
     assert_eq!(came, [1, 1]);
-    assert_eq!(bus.statistics().asynchronous, 1);
+    let statistics = bus.statistics();
+    assert_eq!((statistics.sync, statistics.asynchronous), (1, 0));
     assert_eq!(probe.selected(), None);
 }
 
@@ -101,24 +147,25 @@ fn a_future_whose_controller_never_interrupts_is_woken_by_poll_when_its_time_is_
     let mut device = bus.device(device(1)).unwrap();
     probe.next(&[Act::NeverInterrupts]);
     let (woken, waker) = waker(false);
-    let mut context = Context::from_waker(&waker);
     {
         let mut operations = [Operation::Write(&[1])];
         let mut future = pin!(device.transaction(&mut operations));
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        bus.poll(now(&clock));
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        assert!(poll(&mut future, &waker).is_pending());
+        // Not at once: a main loop that sleeps until then would spin.
+        let next = bus.poll(now(&clock)).unwrap();
+        assert!(next > now(&clock));
+        assert_eq!(woken.times(), 0);
         clock.advance(Nanos::from_secs(1));
         bus.poll(now(&clock));
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-        let polled = future.as_mut().poll(&mut context);
-        assert_eq!(polled, Poll::Ready(Err(Error::Timeout { transfer: 0 })));
+        assert_eq!(woken.times(), 1);
+        let timeout = Err(Error::Timeout { transfer: 0 });
+        assert_eq!(poll(&mut future, &waker), Poll::Ready(timeout));
     }
     goes_on(&device, &probe);
 }
 
 #[test]
-fn a_driver_that_panics_on_a_future_that_has_the_bus_lets_it_go_once() {
+fn a_driver_that_panics_on_a_future_that_has_the_bus_frees_it_once() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let mut first = bus.device(device(1)).unwrap();
     let second = bus.device(device(2)).unwrap();
@@ -127,11 +174,10 @@ fn a_driver_that_panics_on_a_future_that_has_the_bus_lets_it_go_once() {
     let mut operations = [Operation::Write(&[1]), Operation::Write(&[2])];
     {
         let mut future = pin!(first.transaction(&mut operations));
-        let mut context = Context::from_waker(&waker);
-        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(poll(&mut future, &waker).is_pending());
         probe.complete();
         bus.on_interrupt();
-        let polled = AssertUnwindSafe(|| future.as_mut().poll(&mut context));
+        let polled = AssertUnwindSafe(|| poll(&mut future, &waker));
         assert!(catch_unwind(polled).is_err());
     }
     // A second time, it might have been another's bus.
@@ -141,261 +187,315 @@ fn a_driver_that_panics_on_a_future_that_has_the_bus_lets_it_go_once() {
 }
 
 #[test]
-fn a_handle_whose_future_was_dropped_is_through_and_the_bus_is_free() {
+fn futures_are_served_in_turn_and_a_dropped_one_passes_its_wake_up_on() {
     let (bus, probe, _) = bus(Config::DEFAULT);
+    let mut first = bus.device(device(1)).unwrap();
+    let mut second = bus.device(device(2)).unwrap();
+    let mut third = bus.device(device(3)).unwrap();
+    probe.next(&[Act::Interrupts]);
+    let (_, waker_of_first) = waker(false);
+    let (woken_second, waker_of_second) = waker(false);
+    let (woken_third, waker_of_third) = waker(false);
+    let (mut one, mut two, mut three) = (
+        [Operation::Write(&[1])],
+        [Operation::Write(&[2])],
+        [Operation::Write(&[3])],
+    );
+    let mut last = pin!(third.transaction(&mut three));
+    {
+        let mut dropped = pin!(second.transaction(&mut two));
+        {
+            let mut future = pin!(first.transaction(&mut one));
+            assert!(poll(&mut future, &waker_of_first).is_pending());
+            assert!(poll(&mut dropped, &waker_of_second).is_pending());
+            assert!(poll(&mut last, &waker_of_third).is_pending());
+            probe.complete();
+            bus.on_interrupt();
+            assert_eq!(poll(&mut future, &waker_of_first), Poll::Ready(Ok(())));
+        }
+        assert_eq!((woken_second.times(), woken_third.times()), (1, 0));
+    }
+    assert_eq!(woken_third.times(), 1);
+    assert_eq!(poll(&mut last, &waker_of_third), Poll::Ready(Ok(())));
+    assert_eq!(probe.sent(), [[1], [3]]);
+}
+
+#[test]
+fn a_handle_whose_future_was_dropped_passes_its_wake_up_on_too() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let owner = bus.device(device(0)).unwrap();
+    let first = bus.device(device(1)).unwrap();
+    let mut second = bus.device(device(2)).unwrap();
+    let locked = owner.lock().unwrap();
+    let mut pending = first.submit(&mut [Transfer::write(&[1])]).unwrap();
+    let (stale, waker_of_stale) = waker(false);
+    let (woken, waker_of_second) = waker(false);
+    {
+        let mut future = pin!(pending.finished());
+        assert!(poll(&mut future, &waker_of_stale).is_pending());
+    }
+    let mut operations = [Operation::Write(&[2])];
+    let mut future = pin!(second.transaction(&mut operations));
+    assert!(poll(&mut future, &waker_of_second).is_pending());
+    drop(locked);
+    assert_eq!((stale.times(), woken.times()), (0, 1));
+    assert_eq!(poll(&mut future, &waker_of_second), Poll::Ready(Ok(())));
+    bus.poll(now(&clock));
+    assert!(pending.is_done());
+    assert_eq!(probe.sent().len(), 2);
+}
+
+#[test]
+fn a_future_that_runs_its_own_submitted_message_and_is_dropped_ends_that_message() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
     let first = bus.device(device(1)).unwrap();
     let second = bus.device(device(2)).unwrap();
     probe.next(&[Act::Interrupts]);
     let (_, waker) = waker(false);
-    let mut pending = first.submit(&[Part::write(&[1])]).unwrap();
+    let mut pending = first.submit(&mut [Transfer::write(&[1])]).unwrap();
     {
         let mut future = pin!(pending.finished());
-        let mut context = Context::from_waker(&waker);
-        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(poll(&mut future, &waker).is_pending());
         assert_eq!(probe.selected(), Some(1));
     }
     assert_eq!(probe.told().last(), Some(&Abort));
     goes_on(&second, &probe);
-    assert_eq!(pending.wait(), Err(Error::Cancelled));
+    assert_eq!(pending.wait(), failed(0, Fault::Dropped));
+    assert!(bus.poll(now(&clock)).is_some());
 }
 
 #[test]
-fn a_future_that_is_through_takes_nobody_elses_message_with_it() {
-    let (bus, probe, _) = bus(Config::DEFAULT);
-    let mut first = bus.device(device(1)).unwrap();
-    let mut second = bus.device(device(2)).unwrap();
-    probe.next(&[Act::Interrupts, Act::Interrupts]);
-    let (_, waker_of_first) = waker(false);
-    let (woken, waker_of_second) = waker(false);
-    let mut its = Context::from_waker(&waker_of_second);
-    let mut operations = [Operation::Write(&[2])];
-    let mut other = pin!(second.transaction(&mut operations));
+fn after_a_leaked_future_nothing_is_clocked_until_the_bus_is_reset() {
+    let (mut bus, probe, clock) = bus(Config::DEFAULT);
     {
-        let mut operations = [Operation::Write(&[1])];
-        let mut future = pin!(first.transaction(&mut operations));
-        let mut context = Context::from_waker(&waker_of_first);
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        assert!(other.as_mut().poll(&mut its).is_pending());
-        probe.complete();
-        bus.on_interrupt();
-        let polled = future.as_mut().poll(&mut context);
-        assert_eq!(polled, Poll::Ready(Ok(())));
-    }
-    assert_ne!(woken.0.load(Ordering::Relaxed), 0, "the other was not told");
-    assert!(other.as_mut().poll(&mut its).is_pending());
-    probe.complete();
-    bus.on_interrupt();
-    assert_eq!(other.as_mut().poll(&mut its), Poll::Ready(Ok(())));
-    assert_eq!(probe.sent(), [[1], [2]]);
-    assert_eq!(probe.selected(), None);
-}
-
-#[test]
-fn a_future_that_finds_no_place_makes_one() {
-    let (bus, probe, _) = bus(Config::DEFAULT);
-    let mut device = bus.device(device(1)).unwrap();
-    fn nothing(_: Completed<'_>) {}
-    for byte in 0..4 {
-        let submitted = device.submit_then(&[Part::write(&[byte])], &nothing, 0);
-        submitted.unwrap();
-    }
-    let (_, waker) = waker(false);
-    let mut context = Context::from_waker(&waker);
-    let mut operations = [Operation::Write(&[4])];
-    let mut future = pin!(device.transaction(&mut operations));
-    let through = (0..10).any(|_| future.as_mut().poll(&mut context).is_ready());
-    assert!(through);
-    assert_eq!(probe.sent(), [[0], [1], [2], [3], [4]]);
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "it leaks, on purpose")]
-fn a_future_that_is_leaked_while_it_waits_for_an_interrupt_keeps_the_bus_no_longer_than_its_time() {
-    let (bus, probe, clock) = bus(Config::DEFAULT);
-    let mut leaked = bus.device(device(1)).unwrap();
-    let other = bus.device(device(2)).unwrap();
-    probe.next(&[Act::NeverInterrupts]);
-    let (_, waker) = waker(false);
-    let mut operations = [Operation::Write(&[1])];
-    let mut future = Box::pin(leaked.transaction(&mut operations));
-    let mut context = Context::from_waker(&waker);
-    assert!(future.as_mut().poll(&mut context).is_pending());
-    std::mem::forget(future);
-    bus.poll(now(&clock));
-    assert_eq!(other.write(&[2]), Err(Error::WouldBlock));
-    clock.advance(Nanos::from_secs(1));
-    bus.poll(now(&clock));
-    assert_eq!(probe.told().last(), Some(&Abort));
-    assert_eq!(bus.statistics().timeouts, 1);
-    goes_on(&other, &probe);
-}
-
-#[test]
-fn a_future_that_is_dropped_does_not_take_anothers_message_with_it() {
-    static RAN: AtomicUsize = AtomicUsize::new(0);
-    fn ran(completed: Completed<'_>) {
-        assert_eq!(completed.result, Ok(()));
-        RAN.fetch_add(1, Ordering::Relaxed);
-    }
-    let (bus, probe, clock) = bus(Config::DEFAULT);
-    let others = bus.device(device(1)).unwrap();
-    let mut dropped = bus.device(device(2)).unwrap();
-    probe.next(&[Act::Interrupts]);
-    others.submit_then(&[Part::write(&[1])], &ran, 0).unwrap();
-    let (_, waker) = waker(false);
-    {
-        let mut operations = [Operation::Write(&[2])];
-        let mut future = pin!(dropped.transaction(&mut operations));
-        let mut context = Context::from_waker(&waker);
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        assert_eq!(probe.selected(), Some(1));
-    }
-    probe.complete();
-    bus.on_interrupt();
-    bus.poll(now(&clock));
-    assert_eq!(RAN.load(Ordering::Relaxed), 1);
-    assert_eq!(probe.sent(), [[1]]);
-    assert_eq!(bus.statistics().errors, 0);
-    goes_on(&dropped, &probe);
-}
-
-#[test]
-fn whose_message_a_dropped_future_was_driving_goes_on_with_it() {
-    let (bus, probe, _) = bus(Config::DEFAULT);
-    let others = bus.device(device(1)).unwrap();
-    let mut dropped = bus.device(device(2)).unwrap();
-    probe.next(&[Act::Interrupts]);
-    let mut pending = others.submit(&[Part::write(&[1])]).unwrap();
-    let (_, waker_of_dropped) = waker(false);
-    let (woken, its_waker) = waker(false);
-    let mut its = Context::from_waker(&its_waker);
-    let mut finished = pin!(pending.finished());
-    {
-        let mut operations = [Operation::Write(&[2])];
-        let mut future = pin!(dropped.transaction(&mut operations));
-        let mut context = Context::from_waker(&waker_of_dropped);
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        assert!(finished.as_mut().poll(&mut its).is_pending());
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
-    }
-    assert_ne!(woken.0.load(Ordering::Relaxed), 0);
-    assert!(finished.as_mut().poll(&mut its).is_pending());
-    probe.complete();
-    bus.on_interrupt();
-    assert_eq!(finished.as_mut().poll(&mut its), Poll::Ready(Ok(())));
-    assert_eq!(probe.sent(), [[1]]);
-    goes_on(&dropped, &probe);
-}
-
-#[test]
-fn what_nobody_wants_any_more_does_not_stay_selected_whoever_gives_up_first() {
-    for owner_first in [true, false] {
-        let (bus, probe, _) = bus(Config::DEFAULT);
-        let others = bus.device(device(1)).unwrap();
-        let mut driver = bus.device(device(2)).unwrap();
+        let mut leaked = bus.device(device(1)).unwrap();
+        let mut other = bus.device(device(2)).unwrap();
+        let other_too = bus.device(device(3)).unwrap();
         probe.next(&[Act::Interrupts]);
-        let mut pending = Some(others.submit(&[Part::write(&[1])]).unwrap());
         let (_, waker) = waker(false);
-        let mut context = Context::from_waker(&waker);
+        {
+            let mut operations = [Operation::Write(&[1])];
+            let mut future = Box::pin(leaked.transaction(&mut operations));
+            assert!(poll(&mut future.as_mut(), &waker).is_pending());
+            std::mem::forget(future);
+        }
+        probe.told();
+        assert_eq!(other_too.write(&[3]), Err(Error::WouldBlock));
         {
             let mut operations = [Operation::Write(&[2])];
-            let mut future = pin!(driver.transaction(&mut operations));
-            assert!(future.as_mut().poll(&mut context).is_pending());
-            assert_eq!(probe.selected(), Some(1));
-            if owner_first {
-                drop(pending.take());
-            }
+            let mut future = pin!(other.transaction(&mut operations));
+            assert!(poll(&mut future, &waker).is_pending());
+            clock.advance(TIMEOUT);
+            assert_eq!(
+                poll(&mut future, &waker),
+                Poll::Ready(Err(Error::Abandoned))
+            );
         }
-        drop(pending);
-        assert_eq!(probe.selected(), None, "owner first: {owner_first}");
-        goes_on(&driver, &probe);
-        let all: Vec<_> = (0..4)
-            .map(|byte| others.submit(&[Part::write(&[byte])]))
-            .collect();
-        assert!(all.iter().all(Result::is_ok), "a place is lost");
-    }
-}
-
-#[test]
-fn a_future_that_finds_no_place_for_long_enough_gives_up() {
-    let (bus, probe, clock) = bus(Config::DEFAULT);
-    let sender = bus.device(device(1)).unwrap();
-    let mut late = bus.device(device(2)).unwrap();
-    let kept: Vec<_> = (0..4)
-        .map(|byte| sender.submit(&[Part::write(&[byte])]).unwrap())
-        .collect();
-    bus.poll(now(&clock));
-    assert!(kept.iter().all(|kept| kept.is_done()));
-    let (_, waker) = waker(false);
-    let mut context = Context::from_waker(&waker);
-    {
-        let mut operations = [Operation::Write(&[9])];
-        let mut future = pin!(late.transaction(&mut operations));
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        clock.advance(Config::DEFAULT.patience);
-        let polled = future.as_mut().poll(&mut context);
-        assert_eq!(polled, Poll::Ready(Err(Error::QueueFull)));
-    }
-    drop(kept);
-    goes_on(&late, &probe);
-}
-
-#[test]
-fn a_future_whose_device_is_dropped_leaves_the_message_that_it_was_driving_to_others() {
-    static RAN: AtomicUsize = AtomicUsize::new(0);
-    fn ran(completed: Completed<'_>) {
-        assert_eq!(completed.result, Ok(()));
-        RAN.fetch_add(1, Ordering::Relaxed);
-    }
-    let (bus, probe, clock) = bus(Config::DEFAULT);
-    let others = bus.device(device(1)).unwrap();
-    let dropped = bus.device(device(2)).unwrap();
-    probe.next(&[Act::Interrupts]);
-    others.submit_then(&[Part::write(&[1])], &ran, 0).unwrap();
-    let mut pending = dropped.submit(&[Part::write(&[2])]).unwrap();
-    let (woken, waker) = waker(false);
-    let mut context = Context::from_waker(&waker);
-    {
-        let mut future = pin!(pending.finished());
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        assert_eq!(probe.selected(), Some(1));
-        drop(dropped);
-        assert_ne!(woken.0.load(Ordering::Relaxed), 0);
-        let polled = future.as_mut().poll(&mut context);
-        assert_eq!(polled, Poll::Ready(Err(Error::Cancelled)));
-    }
-    probe.complete();
-    bus.on_interrupt();
-    bus.poll(now(&clock));
-    assert_eq!(RAN.load(Ordering::Relaxed), 1);
-    goes_on(&others, &probe);
-}
-
-#[test]
-fn a_future_that_comes_late_finds_its_message_through_and_lets_others_be() {
-    let (bus, probe, clock) = bus(Config::DEFAULT);
-    let mut late = bus.device(device(1)).unwrap();
-    let other = bus.device(device(2)).unwrap();
-    probe.next(&[Act::NeverInterrupts, Act::Interrupts]);
-    let (_, waker) = waker(false);
-    let mut context = Context::from_waker(&waker);
-    let mut operations = [Operation::Write(&[1])];
-    {
-        let mut future = pin!(late.transaction(&mut operations));
-        assert!(future.as_mut().poll(&mut context).is_pending());
-        clock.advance(Nanos::from_secs(1));
+        // At once, from now on; and `poll` does no harm.
+        assert_eq!(other_too.write(&[3]), Err(Error::Abandoned));
         bus.poll(now(&clock));
-        let mut others = other.submit(&[Part::write(&[3])]).unwrap();
-        let polled = future.as_mut().poll(&mut context);
-        assert_eq!(polled, Poll::Ready(Err(Error::Timeout { transfer: 0 })));
-        // It has not begun what it would have had to leave.
-        assert_eq!(probe.selected(), None);
-        let mut finished = pin!(others.finished());
-        assert!(finished.as_mut().poll(&mut context).is_pending());
-        probe.complete();
-        bus.on_interrupt();
-        assert_eq!(finished.as_mut().poll(&mut context), Poll::Ready(Ok(())));
+        assert_eq!(probe.told(), []);
+        std::mem::forget(leaked);
     }
-    assert_eq!(probe.sent(), [[3]]);
+    bus.reset();
+    assert_eq!(probe.told(), [Abort]);
+    let device = bus.device(device(2)).unwrap();
+    goes_on(&device, &probe);
+}
+
+#[test]
+fn a_future_that_was_woken_for_the_bus_and_does_not_come_loses_its_place() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let owner = bus.device(device(0)).unwrap();
+    let mut late = bus.device(device(1)).unwrap();
+    let mut second = bus.device(device(2)).unwrap();
+    let (woken, waker_of_late) = waker(false);
+    let (_, waker_of_second) = waker(false);
+    let mut operations = [Operation::Write(&[1])];
+    let mut future = pin!(late.transaction(&mut operations));
+    let locked = owner.lock().unwrap();
+    assert!(poll(&mut future, &waker_of_late).is_pending());
+    // Overdue: the owner hands the bus over.
+    clock.advance(Nanos::from_millis(1));
+    assert!(poll(&mut future, &waker_of_late).is_pending());
+    let mut others = [Operation::Write(&[2])];
+    let mut other = pin!(second.transaction(&mut others));
+    assert!(poll(&mut other, &waker_of_second).is_pending());
+    drop(locked);
+    assert_eq!(woken.times(), 1);
+    assert!(poll(&mut other, &waker_of_second).is_pending());
+    assert_eq!(owner.write(&[9]), Err(Error::WouldBlock));
+    clock.advance(TIMEOUT - Nanos::from_millis(1));
+    assert!(poll(&mut other, &waker_of_second).is_pending());
+    clock.advance(Nanos::from_millis(1));
+    assert_eq!(poll(&mut other, &waker_of_second), Poll::Ready(Ok(())));
+    // And comes after all: behind the others.
+    assert_eq!(poll(&mut future, &waker_of_late), Poll::Ready(Ok(())));
+    assert_eq!(probe.sent(), [[2], [1]]);
+}
+
+#[test]
+fn a_future_that_finds_the_line_full_says_so() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let owner = bus.device(device(0)).unwrap();
+    let locked = owner.lock().unwrap();
+    let (_, waker) = waker(false);
+    let devices: Vec<_> = (0..5)
+        .map(|line| bus.device(device(line % 4)).unwrap())
+        .collect();
+    let mut futures: Vec<_> = devices
+        .iter()
+        .map(|device| {
+            Box::pin(async move {
+                let mut message = [Transfer::write(&[1])];
+                device.transfer_async(&mut message).await
+            })
+        })
+        .collect();
+    for (index, future) in futures.iter_mut().enumerate() {
+        let polled = poll(&mut future.as_mut(), &waker);
+        match index {
+            4 => assert_eq!(polled, Poll::Ready(Err(Error::LineFull))),
+            _ => assert!(polled.is_pending()),
+        }
+    }
+    drop(futures);
+    drop(locked);
+    goes_on(&owner, &probe);
+}
+
+#[test]
+fn a_message_of_any_length_is_awaited_and_behind_a_long_one_none_is_stranded() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let owner = bus.device(device(0)).unwrap();
+    let mut long = bus.device(device(1)).unwrap();
+    let mut short = bus.device(device(2)).unwrap();
+    let stored = bus.device(device(3)).unwrap();
+    let locked = owner.lock().unwrap();
+    let (woken_long, waker_of_long) = waker(false);
+    let (woken_short, waker_of_short) = waker(false);
+    let (mut page, mut four) = ([0; 512], [4; 4]);
+    let mut of_long = [Operation::Read(&mut page)];
+    let mut of_short = [Operation::TransferInPlace(&mut four)];
+    let mut first = pin!(long.transaction(&mut of_long));
+    let mut second = pin!(short.transaction(&mut of_short));
+    assert!(poll(&mut first, &waker_of_long).is_pending());
+    let kept = stored.submit(&mut [Transfer::write(&[3])]).unwrap();
+    assert!(poll(&mut second, &waker_of_short).is_pending());
+    drop(locked);
+    assert_eq!((woken_long.times(), woken_short.times()), (1, 0));
+    assert_eq!(poll(&mut first, &waker_of_long), Poll::Ready(Ok(())));
+    assert_eq!(woken_short.times(), 1);
+    assert_eq!(poll(&mut second, &waker_of_short), Poll::Ready(Ok(())));
+    assert!(kept.is_done());
+    assert_eq!(probe.sent().len(), 3);
+    assert_eq!(
+        bus.poll(now(&clock)),
+        Some(now(&clock) + Config::DEFAULT.linger)
+    );
+}
+
+/// A platform of futures whose clock only the test moves, and which notes its timers.
+struct Timers(nostall_devices::VirtualClock, std::sync::Mutex<Vec<Nanos>>);
+
+impl Clock for Timers {
+    fn now(&self) -> Nanos {
+        self.0.now()
+    }
+    fn wait_until(&self, _: Nanos) {
+        panic!("a future blocks its executor")
+    }
+}
+
+impl Platform for Timers {
+    fn current(&self) -> Option<Waker> {
+        None
+    }
+    fn block(&self, _: Nanos) {
+        panic!("a future blocks its executor")
+    }
+    fn wake_at(&self, at: Nanos, _: &Waker) -> bool {
+        self.1.lock().unwrap().push(at);
+        true
+    }
+}
+
+#[test]
+fn delays_and_transfers_of_a_future_do_not_hold_its_executor() {
+    let probe = Probe::default();
+    let clock = nostall_devices::VirtualClock::new();
+    let platform = Timers(clock.clone(), std::sync::Mutex::default());
+    let bus: Bus<_, _, 4, 0, 0> = Bus::new(controller(&probe), platform, Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let span = Nanos::from_millis(50);
+    probe.next(&[Act::Takes(span)]);
+    let (_, waker) = waker(false);
+    let mut message = [
+        Transfer::write(&[1]).delay(span).deselect(span),
+        Transfer::write(&[2]),
+    ];
+    let mut future = pin!(device.transfer_async(&mut message));
+    for _ in 0..3 {
+        // Once is not enough, however often it is polled.
+        assert!(poll(&mut future, &waker).is_pending());
+        assert!(poll(&mut future, &waker).is_pending());
+        let timer = bus.platform().1.lock().unwrap().iter().min().copied();
+        bus.platform().1.lock().unwrap().clear();
+        assert_eq!(timer, Some(now(&clock) + span));
+        clock.advance(span);
+    }
+    assert_eq!(poll(&mut future, &waker), Poll::Ready(Ok(())));
+    assert_eq!(probe.sent(), [[1], [2]]);
+}
+
+#[test]
+fn a_sequence_is_awaited_on_a_locked_bus() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    let other = bus.device(common::device(2)).unwrap();
+    let (_, waker) = waker(false);
+    let mut sequence = pin!(async {
+        let mut locked = device.lock_async().await.unwrap();
+        SpiDevice::write(&mut locked, &[1]).await.unwrap();
+        assert_eq!(other.write(&[9]), Err(Error::WouldBlock));
+        SpiDevice::write(&mut locked, &[2]).await.unwrap();
+    });
+    assert_eq!(poll(&mut sequence, &waker), Poll::Ready(()));
+    assert_eq!(probe.sent(), [[1], [2]]);
     goes_on(&other, &probe);
+}
+
+#[test]
+fn a_future_of_a_send_bus_is_send() {
+    fn sent<T: Send>(value: T) -> T {
+        value
+    }
+    let bus: Bus<_, _> = Bus::new(
+        nostall_spi::controllers::Loopback,
+        Bare(nostall_io::HostClock::default()),
+        Config::DEFAULT,
+    );
+    let device = bus.device(device(1)).unwrap();
+    let mut message = [Transfer::write(&[1])];
+    drop(sent(device.transfer_async(&mut message)));
+    let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+    drop(sent(pending.finished()));
+}
+
+#[test]
+fn a_callback_of_a_dropped_device_is_told() {
+    static TOLD: AtomicUsize = AtomicUsize::new(0);
+    fn told(completed: Completed<'_>) {
+        assert_eq!(completed.result, Err(Error::Cancelled));
+        TOLD.fetch_add(1, Ordering::Relaxed);
+    }
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let dropped = bus.device(device(1)).unwrap();
+    dropped
+        .submit_then(&mut [Transfer::write(&[1])], &told, 0)
+        .unwrap();
+    drop(dropped);
+    bus.poll(now(&clock));
+    assert_eq!(TOLD.load(Ordering::Relaxed), 1);
+    assert_eq!(probe.count(), 0);
 }

@@ -10,8 +10,8 @@ use nostall_spi::{
     Bare, Bus, Config, Device, Error, Invalid, Mode, Polarity, Select, Settings, Transfer, WordSize,
 };
 
-type HalBus = Bus<Hal<Fixed<Spi<u8>>, Pin, 2>, Bare<VirtualClock>>;
-type Dev<'b> = Device<'b, Hal<Fixed<Spi<u8>>, Pin, 2>, Bare<VirtualClock>>;
+type HalBus = Bus<Hal<Fixed<Spi<u8>>, [Pin; 2]>, Bare<VirtualClock>>;
+type Dev<'b> = Device<'b, Hal<Fixed<Spi<u8>>, [Pin; 2]>, Bare<VirtualClock>>;
 
 /// Line 0, which rests high.
 fn settings() -> Settings {
@@ -42,6 +42,22 @@ fn sees(
     clock.now()
 }
 
+/// A pin of another type, which must not move.
+struct Unwired;
+
+impl embedded_hal::digital::ErrorType for Unwired {
+    type Error = std::convert::Infallible;
+}
+
+impl embedded_hal::digital::OutputPin for Unwired {
+    fn set_low(&mut self) -> Result<(), Self::Error> {
+        panic!("the other line moves")
+    }
+    fn set_high(&mut self) -> Result<(), Self::Error> {
+        panic!("the other line moves")
+    }
+}
+
 #[test]
 fn a_write() {
     let traffic = [Traffic::write_vec(vec![1, 2]), Traffic::flush()];
@@ -52,7 +68,10 @@ fn a_write() {
 
 #[test]
 fn a_read() {
-    let traffic = [Traffic::read_vec(vec![1, 2]), Traffic::flush()];
+    let traffic = [
+        Traffic::transfer_in_place(vec![0, 0], vec![1, 2]),
+        Traffic::flush(),
+    ];
     sees(settings(), &traffic, &selected(), &[], |device| {
         let mut into = [0; 2];
         device.read(&mut into).unwrap();
@@ -67,6 +86,69 @@ fn a_transfer() {
         let mut into = [0; 2];
         device.transfer(&mut into, &[1, 2]).unwrap();
         assert_eq!(into, [3, 4]);
+    });
+}
+
+#[test]
+fn a_read_sends_the_devices_fill() {
+    let traffic = [
+        Traffic::transfer_in_place(vec![0xff, 0xff], vec![1, 2]),
+        Traffic::flush(),
+        Traffic::transfer(vec![7], vec![3]),
+        Traffic::transfer_in_place(vec![0xff], vec![4]),
+        Traffic::flush(),
+    ];
+    let filled = Settings {
+        fill: 0xff,
+        ..settings()
+    };
+    sees(filled, &traffic, &selected(), &[], |device| {
+        let (mut into, mut longer) = ([0; 2], [0; 2]);
+        device
+            .transaction(&mut [
+                Operation::Read(&mut into),
+                Operation::Transfer(&mut longer, &[7]),
+            ])
+            .unwrap();
+        assert_eq!((into, longer), ([1, 2], [3, 4]));
+    });
+}
+
+#[test]
+fn chip_selects_may_be_of_different_types() {
+    let mut other = Pin::new(&selected());
+    let mut spi = Spi::new(&[Traffic::write_vec(vec![1]), Traffic::flush()]);
+    let fixed = Fixed::new(spi.clone(), settings());
+    let hal = Hal::new(fixed, (Unwired, other.clone()));
+    let bus: Bus<_, _> = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
+    let second = Settings::new(1_000_000, Select::line(1));
+    bus.device(second).unwrap().write(&[1]).unwrap();
+    let third = Settings::new(1_000_000, Select::line(2));
+    assert_eq!(bus.device(third).err(), Some(Invalid::Line(2)));
+    spi.done();
+    other.done();
+}
+
+#[test]
+fn a_driver_runs_a_sequence_of_transactions_on_a_locked_bus() {
+    fn identify(mut device: impl SpiDevice) -> [u8; 1] {
+        device.write(&[0xab]).unwrap();
+        let mut id = [0];
+        let mut operations = [Operation::Write(&[0x9f]), Operation::Read(&mut id)];
+        device.transaction(&mut operations).unwrap();
+        id
+    }
+    let traffic = [
+        Traffic::write_vec(vec![0xab]),
+        Traffic::flush(),
+        Traffic::write_vec(vec![0x9f]),
+        Traffic::flush(),
+        Traffic::transfer_in_place(vec![0], vec![5]),
+        Traffic::flush(),
+    ];
+    let line = [selected(), selected()].concat();
+    sees(settings(), &traffic, &line, &[], |device| {
+        assert_eq!(identify(device.lock().unwrap()), [5]);
     });
 }
 
@@ -88,7 +170,7 @@ fn a_write_then_a_read_in_one_selection() {
     let traffic = [
         Traffic::write_vec(vec![0x9f]),
         Traffic::flush(),
-        Traffic::read_vec(vec![0xef, 0x40, 0x16]),
+        Traffic::transfer_in_place(vec![0; 3], vec![0xef, 0x40, 0x16]),
         Traffic::flush(),
     ];
     sees(settings(), &traffic, &selected(), &[], |device| {
@@ -103,7 +185,7 @@ fn all_operations_in_one_selection_with_a_delay() {
     let traffic = [
         Traffic::write_vec(vec![1]),
         Traffic::flush(),
-        Traffic::read_vec(vec![2]),
+        Traffic::transfer_in_place(vec![0], vec![2]),
         Traffic::flush(),
         Traffic::transfer(vec![3], vec![4]),
         Traffic::flush(),
@@ -180,7 +262,7 @@ fn several_messages_in_a_row_are_each_selected() {
     let traffic = [
         Traffic::write_vec(vec![1]),
         Traffic::flush(),
-        Traffic::read_vec(vec![2]),
+        Traffic::transfer_in_place(vec![0], vec![2]),
         Traffic::flush(),
     ];
     let line = [selected(), selected()].concat();

@@ -249,7 +249,7 @@ fn several_messages_in_a_row_are_not_interrupted() {
     let (bus, probe, _) = bus(Config::DEFAULT);
     let one = bus.device(device(1)).unwrap();
     let two = bus.device(device(2)).unwrap();
-    let mut locked: Locked<'_, _, _, 4, 16> = one.lock().unwrap();
+    let mut locked: Locked<'_, _, _, 4, 4, 16> = one.lock().unwrap();
     locked.sync(&mut [Transfer::write(&[1])]).unwrap();
     assert_eq!(two.write(&[9]), Err(Error::WouldBlock));
     locked.sync(&mut [Transfer::write(&[2])]).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use common::*;
 use nostall_io::Nanos;
-use nostall_spi::{Completed, Config, Part, Submitted, Transfer};
+use nostall_spi::{Completed, Config, Transfer};
 
 const LINGER: Nanos = Config::DEFAULT.linger;
 
@@ -45,7 +45,7 @@ fn what_is_submitted_without_a_worker_waits_for_poll_or_for_the_next_caller() {
     let one = bus.device(device(1)).unwrap();
     let two = bus.device(device(2)).unwrap();
     let mut first = one
-        .submit(&[Part::write(&[1]), Part::exchange(&[2, 3])])
+        .submit(&mut [Transfer::write(&[1]), Transfer::in_place(&mut [2, 3])])
         .unwrap();
     assert!(!first.is_done());
     assert_eq!(first.received(1, &mut [0; 2]), 0);
@@ -57,21 +57,23 @@ fn what_is_submitted_without_a_worker_waits_for_poll_or_for_the_next_caller() {
     assert_eq!(came, [3, 4, 0, 0]);
     assert_eq!(first.wait(), Ok(()));
 
-    let second = one.submit(&[Part::write(&[4])]).unwrap();
+    let second = one.submit(&mut [Transfer::write(&[4])]).unwrap();
     two.write(&[5]).unwrap();
     assert!(second.is_done());
-    assert_eq!(probe.sent(), [vec![1], vec![2, 3], vec![4], vec![5]]);
+    // Of another device, it may be overtaken.
+    assert_eq!(probe.sent(), [vec![1], vec![2, 3], vec![5], vec![4]]);
 }
 
+#[cfg(feature = "std")]
 #[test]
-fn what_is_submitted_may_be_run_by_its_sender() {
-    let config = Config {
-        submitted: Submitted::ByCaller,
-        ..Config::DEFAULT
-    };
-    let (bus, _, _) = bus(config);
+fn what_a_task_submits_to_an_idle_bus_it_runs_itself() {
+    let probe = Probe::default();
+    let threads = nostall_spi::Threads::new();
+    let bus: nostall_spi::Bus<_, _> =
+        nostall_spi::Bus::new(controller(&probe), threads, Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
-    assert!(device.submit(&[Part::write(&[1])]).unwrap().is_done());
+    let submitted = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+    assert!(submitted.is_done());
 }
 
 #[test]
@@ -85,9 +87,9 @@ fn a_callback_has_what_came_in_and_may_submit() {
     };
     let seen: &'static _ = Box::leak(Box::new(seen));
     for number in 0..3 {
-        let byte = [number as u8 * 10];
-        let parts = [Part::exchange(&byte)];
-        device.submit_then(&parts, seen, number).unwrap();
+        let mut byte = [number as u8 * 10];
+        let mut parts = [Transfer::in_place(&mut byte)];
+        device.submit_then(&mut parts, seen, number).unwrap();
     }
     bus.poll(now(&clock));
     let expected = [(0, vec![1]), (1, vec![11]), (2, vec![21])];
@@ -96,79 +98,89 @@ fn a_callback_has_what_came_in_and_may_submit() {
 }
 
 #[test]
-fn a_higher_priority_goes_first_and_nobody_starves() {
-    let (bus, probe, _) = bus(Config::DEFAULT);
-    let low = bus.device(device(1)).unwrap();
-    let high = bus.device(device(2).priority(1)).unwrap();
-    let locked = low.lock().unwrap();
-    let kept: Vec<_> = [(&low, 1), (&low, 2), (&high, 3), (&high, 4)]
-        .iter()
-        .map(|(device, byte)| device.submit(&[Part::write(&[*byte])]).unwrap())
-        .collect();
-    drop(locked);
-    assert_eq!(probe.sent(), [[3], [4], [1], [2]]);
-    drop(kept);
-
-    // Whenever one of high priority has gone, the next is there.
-    let locked = low.lock().unwrap();
-    let patient = low.submit(&[Part::write(&[0])]).unwrap();
-    let mut others: Vec<_> = (0..3)
-        .map(|_| high.submit(&[Part::write(&[9])]).unwrap())
-        .collect();
-    drop(locked);
-    // The bus does one at a time for others: 8 us each, of 10.
-    let mut passed = 0;
-    while !patient.is_done() {
-        passed += 1;
-        assert!(passed < 100, "starved");
-        others.retain(|other| !other.is_done());
-        while let Ok(other) = high.submit(&[Part::write(&[9])]) {
-            others.push(other);
-        }
-        bus.run_queued();
-    }
+fn a_caller_on_a_free_bus_runs_its_message_however_much_was_submitted() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let one = bus.device(device(1)).unwrap();
+    let two = bus.device(device(2)).unwrap();
+    // Longer than any share of time: 20 ms.
+    let mut long = two
+        .submit(&mut [Transfer::write(&[2]).delay(Nanos::from_millis(20))])
+        .unwrap();
+    let mut own = one.submit(&mut [Transfer::write(&[1; 16])]).unwrap();
+    assert_eq!(one.write(&[3]), Ok(()));
+    // Its own device's earlier message went first.
+    assert_eq!(own.wait(), Ok(()));
+    assert_eq!(long.wait(), Ok(()));
+    let sent = probe.sent();
+    let at = |byte: u32| sent.iter().position(|words| words[0] == byte);
+    assert!(at(1) < at(3), "{sent:?}");
+    assert_eq!(bus.poll(now(&clock)), Some(now(&clock) + LINGER));
 }
 
 #[test]
-fn whoever_has_the_bus_does_no_more_for_others_than_he_must() {
-    let config = Config {
-        most_bytes: 4,
-        ..Config::DEFAULT
-    };
-    let (bus, probe, clock) = bus(config);
-    let one = bus.device(device(1)).unwrap();
-    let two = bus.device(device(2)).unwrap();
-    let locked = one.lock().unwrap();
-    let kept: Vec<_> = (0..3)
-        .map(|byte| two.submit(&[Part::write(&[byte; 2])]).unwrap())
-        .collect();
+fn a_submitted_write_enable_goes_before_a_page_program_of_any_length() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let flash = bus.device(device(1)).unwrap();
+    let other = bus.device(device(2)).unwrap();
+    let locked = other.lock().unwrap();
+    let enable = flash.submit(&mut [Transfer::write(&[6])]).unwrap();
     drop(locked);
-    assert_eq!(probe.sent(), [[0; 2], [1; 2]]);
-    // What would take too long is not begun.
-    assert!(!kept[2].is_done());
+    // Longer than a submitted message may be.
+    flash
+        .sync(&mut [Transfer::write(&[2, 0, 0, 0]), Transfer::write(&[9; 256])])
+        .unwrap();
+    assert!(enable.is_done());
+    let first: Vec<_> = probe.sent().iter().map(|words| words[0]).collect();
+    assert_eq!(first, [6, 2, 9]);
+}
+
+#[test]
+fn an_owner_comes_to_an_end_however_much_is_submitted() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    fn again(completed: Completed<'_>) {
+        RAN.fetch_add(1, Ordering::Relaxed);
+        let device = DEVICE.get().unwrap();
+        let number = completed.number + 1;
+        device
+            .0
+            .submit_then(&mut [Transfer::write(&[1])], &again, number)
+            .unwrap();
+    }
+    struct Shared(common::VirtualDevice<'static>);
+    // SAFETY: this bus is used by the test's thread alone.
+    unsafe impl Sync for Shared {}
+    // SAFETY: the same.
+    unsafe impl Send for Shared {}
+    static DEVICE: std::sync::OnceLock<Shared> = std::sync::OnceLock::new();
+    let (bus, _, clock) = bus(Config::DEFAULT);
+    let bus: &'static Virtual = Box::leak(Box::new(bus));
+    let device = bus.device(device(1)).unwrap();
+    assert!(
+        DEVICE
+            .set(Shared(bus.device(common::device(2)).unwrap()))
+            .is_ok()
+    );
+    let submitting = &DEVICE.get().unwrap().0;
+    submitting
+        .submit_then(&mut [Transfer::write(&[1])], &again, 0)
+        .unwrap();
+    device.write(&[3]).unwrap();
+    assert_eq!(RAN.load(Ordering::Relaxed), 1024);
     bus.poll(now(&clock));
-    assert_eq!(probe.sent(), [[2; 2]]);
-    let locked = one.lock().unwrap();
-    let parts = [Part::write(&[7]).with(Transfer::pause(Nanos::from_millis(1)).options)];
-    let slow = two.submit(&parts).unwrap();
-    drop(locked);
-    assert!(!slow.is_done());
-    bus.poll(now(&clock));
-    assert!(slow.is_done());
+    assert_eq!(RAN.load(Ordering::Relaxed), 1024 + 64);
 }
 
 #[cfg(feature = "std")]
 mod threads {
-    use std::collections::HashSet;
-    use std::thread::{self, Thread, ThreadId};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
-    use nostall_io::Clock;
-    use nostall_spi::{
-        Bus, Error, Fault, HasWorker, Platform, Select, Settings, Strategy, Threads,
-    };
+    use nostall_spi::{Bus, Error, Fault, Select, Settings, Submitted, Threads, Worker};
 
-    type Shared = Bus<Probed, Threads, 8, 16>;
+    type Shared = Bus<Probed, Threads, 8, 8, 16>;
 
     /// Longer than any machine stands still, where nothing may depend on how long it
     /// takes.
@@ -177,7 +189,7 @@ mod threads {
     fn shared(config: Config) -> (Shared, Probe) {
         let probe = Probe::default();
         let config = Config {
-            patience: LONG,
+            lock_timeout: LONG,
             ..config
         };
         let bus = Bus::new(controller(&probe), Threads::new(), config);
@@ -196,7 +208,7 @@ mod threads {
     /// Runs `act` beside a worker.
     fn with_worker(bus: &Shared, act: impl FnOnce()) {
         thread::scope(|scope| {
-            let worker = scope.spawn(|| Threads::serve(bus));
+            let worker = scope.spawn(|| Threads::serve(bus).unwrap());
             let stop = Stop(bus);
             while !bus.platform().serves() {
                 thread::yield_now();
@@ -221,9 +233,9 @@ mod threads {
                         let bytes = word.to_ne_bytes();
                         if number % 2 == 0 {
                             let submitted = loop {
-                                match device.submit(&[Part::write(&bytes)]) {
+                                match device.submit(&mut [Transfer::write(&bytes)]) {
                                     Ok(submitted) => break submitted,
-                                    Err(Error::QueueFull) => thread::yield_now(),
+                                    Err(Error::LineFull) => thread::yield_now(),
                                     Err(error) => panic!("{error}"),
                                 }
                             };
@@ -252,7 +264,7 @@ mod threads {
             assert!(of.map(|&word| word & 0xff_ffff).eq(0..EACH));
         }
         let statistics = bus.statistics();
-        assert_eq!(statistics.messages, 4 * EACH as usize);
+        assert_eq!(statistics.messages, 4 * EACH);
         assert_eq!(statistics.errors, 0);
         assert_eq!(probe.selected(), None);
     }
@@ -271,30 +283,8 @@ mod threads {
     }
 
     #[test]
-    fn messages_of_a_device_are_run_once_and_in_order_by_the_pump() {
-        let config = Config {
-            strategy: Strategy::Pump,
-            ..Config::DEFAULT
-        };
-        let (bus, probe) = shared(config);
-        with_worker(&bus, || race(&bus, &probe));
-    }
-
-    #[test]
-    fn messages_of_a_device_are_run_once_and_in_order_by_those_who_do_little_for_others() {
-        let config = Config {
-            most_bytes: 4,
-            ..Config::DEFAULT
-        };
-        let (bus, probe) = shared(config);
-        with_worker(&bus, || race(&bus, &probe));
-        let (bus, probe) = shared(config);
-        race(&bus, &probe);
-    }
-
-    #[test]
     fn a_caller_on_an_idle_bus_wakes_the_worker_once_after_all_to_tear_down() {
-        const MESSAGES: usize = if cfg!(miri) { 5 } else { 1_000 };
+        const MESSAGES: u32 = if cfg!(miri) { 5 } else { 1_000 };
         let config = Config {
             linger: LONG,
             ..Config::DEFAULT
@@ -340,54 +330,16 @@ mod threads {
     }
 
     #[test]
-    fn the_pump_wakes_the_worker_again_and_again() {
+    fn what_is_submitted_to_an_idle_bus_the_worker_runs_where_that_is_asked_for() {
         let config = Config {
-            strategy: Strategy::Pump,
-            ..Config::DEFAULT
-        };
-        let (bus, _) = shared(config);
-        with_worker(&bus, || {
-            let device = bus.device(device(1)).unwrap();
-            for round in 1..=20 {
-                device.write(&[1]).unwrap();
-                while bus.statistics().teardowns < round {
-                    thread::yield_now();
-                }
-            }
-        });
-        let statistics = bus.statistics();
-        assert_eq!((statistics.preparations, statistics.teardowns), (20, 20));
-        // More, if he was woken to find that another's call had him look already.
-        assert!(statistics.wakeups >= 20);
-    }
-
-    #[test]
-    fn the_pump_puts_the_hardware_to_sleep_after_what_was_submitted_too() {
-        let config = Config {
-            strategy: Strategy::Pump,
-            ..Config::DEFAULT
-        };
-        let (bus, probe) = shared(config);
-        with_worker(&bus, || {
-            let device = bus.device(device(1)).unwrap();
-            device.submit(&[Part::write(&[1])]).unwrap().wait().unwrap();
-            while bus.statistics().teardowns == 0 {
-                thread::yield_now();
-            }
-        });
-        assert_eq!(probe.told().last(), Some(&Unprepare));
-    }
-
-    #[test]
-    fn what_is_submitted_to_an_idle_bus_the_worker_runs() {
-        let config = Config {
+            submitted: Submitted::ByWorker,
             linger: LONG,
             ..Config::DEFAULT
         };
         let (bus, _) = shared(config);
         with_worker(&bus, || {
             let device = bus.device(device(1)).unwrap();
-            let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+            let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
             pending.wait().unwrap();
         });
         let statistics = bus.statistics();
@@ -420,12 +372,9 @@ mod threads {
     fn a_worker_that_ends_leaves_nothing_to_nobody() {
         const ROUNDS: usize = if cfg!(miri) { 3 } else { 200 };
         for _ in 0..ROUNDS {
-            let (bus, _) = shared(Config {
-                most_bytes: 0,
-                ..Config::DEFAULT
-            });
+            let (bus, _) = shared(Config { ..Config::DEFAULT });
             thread::scope(|scope| {
-                scope.spawn(|| Threads::serve(&bus));
+                scope.spawn(|| Threads::serve(&bus).unwrap());
                 while !bus.platform().serves() {
                     thread::yield_now();
                 }
@@ -433,10 +382,14 @@ mod threads {
                     let bus = &bus;
                     scope.spawn(move || {
                         let device = bus.device(device(line)).unwrap();
-                        let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+                        let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
                         device.write(&[2]).unwrap();
                         pending.wait().unwrap();
-                        device.submit(&[Part::write(&[3])]).unwrap().wait().unwrap();
+                        device
+                            .submit(&mut [Transfer::write(&[3])])
+                            .unwrap()
+                            .wait()
+                            .unwrap();
                     });
                 }
                 bus.platform().stop();
@@ -447,7 +400,11 @@ mod threads {
 
     #[test]
     fn a_driver_that_panics_in_the_worker_leaves_a_bus_without_one() {
-        let (bus, probe) = shared(Config::DEFAULT);
+        let config = Config {
+            submitted: Submitted::ByWorker,
+            ..Config::DEFAULT
+        };
+        let (bus, probe) = shared(config);
         let device = bus.device(device(1)).unwrap();
         probe.next(&[Act::Panics]);
         thread::scope(|scope| {
@@ -455,155 +412,171 @@ mod threads {
             while !bus.platform().serves() {
                 thread::yield_now();
             }
-            let mut pending = device.submit(&[Part::write(&[1])]).unwrap();
+            let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
             let panicked = Error::Failed {
                 transfer: 0,
-                fault: Fault::Panicked,
+                fault: Fault::Dropped,
             };
             assert_eq!(pending.wait(), Err(panicked));
             assert!(worker.join().is_err());
         });
         assert!(!bus.platform().serves());
-        device.submit(&[Part::write(&[2])]).unwrap().wait().unwrap();
+        device
+            .submit(&mut [Transfer::write(&[2])])
+            .unwrap()
+            .wait()
+            .unwrap();
         assert_eq!(probe.selected(), None);
     }
 
-    /// Threads, which note how many transfers had been when one was woken, and who has
-    /// gone to sleep.
-    struct Noting {
-        threads: Threads,
-        probe: Probe,
-        wakes: Mutex<Vec<usize>>,
-        asleep: Mutex<HashSet<ThreadId>>,
+    /// Runs `act` on a thread, and fails instead of hanging if a wake-up is lost.
+    fn soon<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+        let (done, ended) = mpsc::channel();
+        thread::spawn(move || done.send(act()));
+        ended
+            .recv_timeout(Duration::from_secs(60))
+            .expect("a waiter is stranded")
     }
 
-    impl Clock for Noting {
-        fn now(&self) -> Nanos {
-            self.threads.now()
-        }
-        fn wait_until(&self, deadline: Nanos) {
-            self.threads.wait_until(deadline);
-        }
-    }
-
-    impl Platform for Noting {
-        type Task = Thread;
-
-        fn current(&self) -> Option<Thread> {
-            self.threads.current()
-        }
-        fn block(&self, until: Nanos) {
-            self.asleep.lock().unwrap().insert(thread::current().id());
-            self.threads.block(until);
-        }
-        fn wake(&self, task: &Thread) {
-            self.wakes.lock().unwrap().push(self.probe.count());
-            self.threads.wake(task);
-        }
-        fn has_worker(&self) -> HasWorker {
-            HasWorker::No
-        }
-    }
-
-    /// How many transfers had been when each of two who wait was woken; the second
-    /// one's takes `span` longer.
-    fn woken_after(span: Nanos) -> Vec<usize> {
-        let probe = Probe::default();
-        let config = Config {
-            patience: LONG,
-            most_time: LONG,
+    fn leaked() -> (&'static Shared, Probe) {
+        let (bus, probe) = shared(Config {
+            linger: LONG,
             ..Config::DEFAULT
-        };
-        let platform = Noting {
-            threads: Threads::new(),
-            probe: probe.clone(),
-            wakes: Mutex::default(),
-            asleep: Mutex::default(),
-        };
-        let bus: Bus<_, _, 4, 16> = Bus::new(controller(&probe), platform, config);
-        let owner = bus.device(device(0)).unwrap();
+        });
+        (Box::leak(Box::new(bus)), probe)
+    }
+
+    /// Until a context of `device` is in line behind the owner.
+    fn until_in_line(bus: &Shared, count: usize) {
+        while bus.in_line() < count {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_message_behind_a_long_one_is_not_stranded() {
+        for with_worker in [false, true] {
+            let (bus, probe) = leaked();
+            let worker = with_worker.then(|| Worker::start(bus).unwrap());
+            let a = bus.device(device(0)).unwrap();
+            let locked = a.lock().unwrap();
+            let b = thread::spawn(move || {
+                let b = bus.device(device(1)).unwrap();
+                b.write(&[1; 512]).unwrap();
+            });
+            until_in_line(bus, 1);
+            let c = thread::spawn(move || {
+                let c = bus.device(device(2)).unwrap();
+                let mut pending = c.submit(&mut [Transfer::write(&[2; 4])]).unwrap();
+                pending.wait().unwrap();
+            });
+            until_in_line(bus, 2);
+            drop(locked);
+            soon(move || (b.join().unwrap(), c.join().unwrap()));
+            drop(worker);
+            let mut lens: Vec<_> = probe.sent().iter().map(Vec::len).collect();
+            lens.sort_unstable();
+            assert_eq!(lens, [4, 512]);
+        }
+    }
+
+    #[test]
+    fn waiters_of_every_kind_are_all_served() {
+        const ROUNDS: usize = if cfg!(miri) { 2 } else { 200 };
+        let (bus, _) = leaked();
+        soon(move || {
+            thread::scope(|scope| {
+                for line in 0..4_u8 {
+                    scope.spawn(move || {
+                        let device = bus.device(device(line)).unwrap();
+                        for _ in 0..ROUNDS {
+                            match line {
+                                0 => drop(device.lock().unwrap()),
+                                1 => device.write(&[1; 100]).unwrap(),
+                                2 => device.write(&[1]).unwrap(),
+                                _ => {
+                                    let mut parts = [Transfer::write(&[1])];
+                                    device.submit(&mut parts).unwrap().wait().unwrap();
+                                }
+                            }
+                        }
+                    });
+                }
+            });
+        });
+        assert_eq!(bus.statistics().messages, 3 * ROUNDS as u32);
+    }
+
+    #[test]
+    fn on_a_slow_bus_callers_wake_no_worker_and_run_all_their_messages() {
+        // 20 bytes at 1 MHz.
+        const ROUNDS: usize = if cfg!(miri) { 2 } else { 100 };
+        let (bus, probe) = leaked();
+        let worker = Worker::start(bus).unwrap();
+        probe.next(&[Act::Takes(Nanos::from_micros(160)); 3 * ROUNDS]);
         thread::scope(|scope| {
-            let locked = owner.lock().unwrap();
-            for (line, span) in [(1, Nanos::ZERO), (2, span)] {
-                let bus = &bus;
+            for line in 0..3 {
                 scope.spawn(move || {
                     let device = bus.device(device(line)).unwrap();
-                    let byte = [line];
-                    let message = &mut [Transfer::write(&byte).delay(span)];
-                    device.sync(message).unwrap();
+                    (0..ROUNDS).for_each(|_| device.write(&[1; 20]).unwrap());
                 });
-                while bus.platform().asleep.lock().unwrap().len() < line.into() {
+            }
+        });
+        let statistics = bus.statistics();
+        assert_eq!((statistics.wakeups, statistics.by_worker), (0, 0));
+        assert_eq!(statistics.messages, 3 * ROUNDS as u32);
+        drop(worker);
+    }
+
+    #[test]
+    fn hardware_that_was_woken_before_there_was_a_worker_is_put_to_sleep() {
+        let (bus, probe) = shared(Config {
+            linger: Nanos::from_millis(1),
+            ..Config::DEFAULT
+        });
+        bus.device(device(1)).unwrap().write(&[1]).unwrap();
+        with_worker(&bus, || {
+            while bus.statistics().teardowns == 0 {
+                thread::yield_now();
+            }
+        });
+        assert_eq!(probe.told().last(), Some(&Unprepare));
+    }
+
+    #[test]
+    fn a_tired_bus_that_the_worker_finds_taken_is_put_to_sleep_later() {
+        let (bus, _) = shared(Config {
+            linger: Nanos::from_millis(1),
+            ..Config::DEFAULT
+        });
+        with_worker(&bus, || {
+            let device = bus.device(device(1)).unwrap();
+            for period in 1..=10 {
+                let mut locked = device.lock().unwrap();
+                locked.sync(&mut [Transfer::write(&[1])]).unwrap();
+                // The worker comes meanwhile, and again.
+                bus.on_timer();
+                bus.on_timer();
+                thread::sleep(Duration::from_millis(3));
+                drop(locked);
+                while bus.statistics().teardowns < period {
                     thread::yield_now();
                 }
             }
-            drop(locked);
         });
-        assert_eq!(probe.sent(), [[1], [2]]);
-        bus.platform().wakes.lock().unwrap().clone()
     }
 
     #[test]
-    fn nobody_is_woken_while_the_bus_could_run_another_short_message() {
-        // Fewer if one was awake already, for no reason.
-        let wakes = woken_after(Nanos::ZERO);
-        assert!(wakes.iter().all(|&sent| sent == 2), "{wakes:?}");
+    fn a_bus_has_one_worker_at_a_time_and_may_have_another_later() {
+        let (bus, _) = leaked();
+        let worker = Worker::start(bus).unwrap();
+        let refused = Worker::start(bus).err().map(|error| error.kind());
+        assert_eq!(refused, Some(std::io::ErrorKind::AlreadyExists));
+        assert!(bus.platform().serves());
+        drop(worker);
+        assert!(!bus.platform().serves());
+        let again = Worker::start(bus).unwrap();
+        assert!(bus.platform().serves());
+        drop(again);
     }
-
-    #[test]
-    fn nobody_waits_for_anothers_long_message_to_be_told_of_his_own() {
-        let wakes = woken_after(Nanos::from_millis(1));
-        let first = wakes.first();
-        assert!(first.is_none_or(|&sent| sent == 1), "{wakes:?}");
-    }
-}
-
-#[cfg(feature = "std")]
-#[test]
-fn whoever_waits_without_a_worker_goes_on_when_his_share_is_spent() {
-    // For what he waits there is nobody else, and his patience would be over first.
-    let config = Config {
-        most_bytes: 1,
-        patience: Nanos::from_secs(600),
-        ..Config::DEFAULT
-    };
-    let probe = Probe::default();
-    let bus: nostall_spi::Bus<_, _, 4, 16> =
-        nostall_spi::Bus::new(controller(&probe), nostall_spi::Threads::new(), config);
-    let device = bus.device(device(1)).unwrap();
-    let (through, is_through) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
-            let mut all: Vec<_> = (0..4)
-                .map(|byte| device.submit(&[Part::write(&[byte; 2])]).unwrap())
-                .collect();
-            let last = all.last_mut().map(nostall_spi::Pending::wait);
-            through.send(last).unwrap();
-        });
-        let soon = is_through.recv_timeout(std::time::Duration::from_secs(20));
-        // Whatever comes of it, the thread ends.
-        waiter.thread().unpark();
-        bus.run_queued();
-        bus.run_queued();
-        bus.run_queued();
-        bus.run_queued();
-        assert_eq!(soon, Ok(Some(Ok(()))));
-    });
-    assert_eq!(probe.count(), 4);
-}
-
-#[test]
-fn the_time_for_others_is_bounded_whatever_their_bytes_are() {
-    let config = Config {
-        most_bytes: u32::MAX,
-        most_time: Nanos::from_micros(10),
-        ..Config::DEFAULT
-    };
-    let (bus, probe, _) = bus(config);
-    let device = bus.device(device(1)).unwrap();
-    let _all: Vec<_> = (0..4)
-        .map(|byte| device.submit(&[Part::write(&[byte])]).unwrap())
-        .collect();
-    // 8 us each.
-    bus.run_queued();
-    assert_eq!(probe.count(), 1);
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use nostall_io::Nanos;
 use nostall_spi::controllers::Spidev;
 use nostall_spi::{
-    BitOrder, Bus, Config, Device, Error, Fault, Invalid, Mode, Part, Polarity, Select, Settings,
+    BitOrder, Bus, Config, Device, Error, Fault, Invalid, Mode, Polarity, Select, Settings,
     Threads, Transfer, Wires, WordSize,
 };
 
@@ -162,7 +162,7 @@ fn every_way_of_reading_the_id_reads_the_same() {
 
     // Submitted, from memory of the bus.
     let pending = device
-        .submit(&[Part::write(&[READ_ID]), Part::read(3)])
+        .submit(&mut [Transfer::write(&[READ_ID]), Transfer::read(&mut [0; 3])])
         .unwrap();
     flash.bus.poll(Nanos(0));
     assert!(pending.is_done());

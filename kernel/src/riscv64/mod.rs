@@ -5,6 +5,7 @@ mod boot;
 pub mod bus_check;
 mod clock;
 mod cpus;
+mod critical;
 mod firmware;
 mod paging;
 pub mod pci;

@@ -1,17 +1,19 @@
 //! CPUs as the tasks of a bus: each has one, and sleeps when that has nothing to do.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::task::Waker;
 
 use nostall_io::{Clock, Nanos, Processor};
-use nostall_spi::{Bus, Controller, HasWorker, Platform};
+use nostall_spi::{Bus, Controller, HasWorker, Platform, WakeTask, task_waker};
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock};
 
 /// A time that does not come.
 const NEVER: u64 = u64::MAX;
 
-/// What a sleeping CPU and those that wake it tell each other.
+/// State that a sleeping CPU shares with those that wake it.
 struct Bed {
+    cpu: usize,
     /// Its task was woken since it last looked.
     woken: AtomicBool,
     /// It sleeps, or is about to: only an interrupt ends that.
@@ -20,13 +22,32 @@ struct Bed {
     sleeps: AtomicU64,
 }
 
-static BEDS: [Bed; MAX_CPUS] = [const {
-    Bed {
-        woken: AtomicBool::new(false),
-        asleep: AtomicBool::new(false),
-        sleeps: AtomicU64::new(0),
+static BEDS: [Bed; MAX_CPUS] = {
+    let mut beds = [const { Bed::new(0) }; MAX_CPUS];
+    let mut cpu = 0;
+    while cpu < MAX_CPUS {
+        beds[cpu] = Bed::new(cpu);
+        cpu += 1;
     }
-}; MAX_CPUS];
+    beds
+};
+
+impl Bed {
+    const fn new(cpu: usize) -> Self {
+        Self {
+            cpu,
+            woken: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            sleeps: AtomicU64::new(0),
+        }
+    }
+}
+
+impl WakeTask for Bed {
+    fn wake(&'static self) {
+        wake(self.cpu);
+    }
+}
 
 /// Times that CPUs went to sleep for want of work.
 pub fn sleeps() -> u64 {
@@ -107,12 +128,13 @@ impl Cpus {
     }
 
     /// Makes this CPU, which must be the worker's, serve `bus` until [`stop`](Self::stop).
-    pub fn serve<C, const SLOTS: usize, const BYTES: usize>(bus: &Bus<C, Self, SLOTS, BYTES>)
+    pub fn serve<C, const W: usize, const S: usize, const B: usize>(bus: &Bus<C, Self, W, S, B>)
     where
         C: Controller,
     {
         let platform = bus.platform();
         platform.serves.store(true, Ordering::Release);
+        bus.begin_work();
         while !platform.stop.load(Ordering::Acquire) {
             let start = platform.now();
             if platform.called.swap(false, Ordering::AcqRel) {
@@ -173,20 +195,14 @@ impl Clock for Cpus {
 }
 
 impl Platform for Cpus {
-    type Task = usize;
-
-    fn current(&self) -> Option<usize> {
-        (!arch::in_interrupt()).then(|| Cpu.id())
+    fn current(&self) -> Option<Waker> {
+        (!arch::in_interrupt()).then(|| task_waker(&BEDS[Cpu.id()]))
     }
 
     fn block(&self, until: Nanos) {
         sleep(&self.clock, until, |bed| {
             bed.woken.swap(false, Ordering::SeqCst).then_some(())
         });
-    }
-
-    fn wake(&self, &cpu: &usize) {
-        wake(cpu);
     }
 
     fn has_worker(&self) -> HasWorker {

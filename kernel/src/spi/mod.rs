@@ -135,7 +135,7 @@ impl nostall_work::spi::Machine for Experiment<'_> {
                 }
                 transmit();
                 transmitted.store(true, Ordering::Release);
-                platform.wake(&RECEIVER);
+                cpus::wake(RECEIVER);
             }
             _ => Cpus::serve(bus),
         };

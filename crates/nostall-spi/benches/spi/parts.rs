@@ -57,6 +57,25 @@ impl SpiBus for Nowhere {
     }
 }
 
+/// Awaited, it is ready at once.
+impl embedded_hal_async::spi::SpiBus for Nowhere {
+    async fn read(&mut self, words: &mut [u8]) -> Result<(), Infallible> {
+        SpiBus::read(self, words)
+    }
+    async fn write(&mut self, words: &[u8]) -> Result<(), Infallible> {
+        SpiBus::write(self, words)
+    }
+    async fn transfer(&mut self, read: &mut [u8], write: &[u8]) -> Result<(), Infallible> {
+        SpiBus::transfer(self, read, write)
+    }
+    async fn transfer_in_place(&mut self, words: &mut [u8]) -> Result<(), Infallible> {
+        SpiBus::transfer_in_place(self, words)
+    }
+    async fn flush(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
 /// The same as a driver of our own sees it: a FIFO that takes a whole message, and
 /// nothing for the CPU to do until that is out.
 pub struct Fifo {
@@ -77,8 +96,8 @@ impl Driver for Fifo {
     fn capabilities(&self) -> Capabilities {
         Capabilities::all(64)
     }
-    fn set(&mut self, _wire: &Wire) -> Result<(), Fault> {
-        Ok(())
+    fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
+        Ok(wire.clock)
     }
     fn select(&mut self, _level: Level) -> Result<(), Fault> {
         Ok(())
@@ -93,7 +112,7 @@ impl Driver for Fifo {
             }
             self.through = None;
         }
-        black_box(words.buffers());
+        black_box(words.operation());
         words.complete();
         Ok(Progress::Done)
     }
@@ -138,7 +157,7 @@ impl Clock for Counted {
     }
 }
 
-pub type Controller = Hal<Fixed<Nowhere>, Pin, 64>;
+pub type Controller = Hal<Fixed<Nowhere>, [Pin; 64]>;
 
 /// A device at 8 MHz.
 pub fn settings(line: u8) -> Settings {

@@ -4,10 +4,11 @@ use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{InputPin, OutputPin, PinState};
 use embedded_hal::spi::ErrorKind;
 
+use super::lines::{self, Lines};
 use crate::capabilities::Capabilities;
-use crate::controller::{Controller, Level, Progress};
+use crate::controller::{AsyncController, Controller, Level, Progress};
 use crate::error::Fault;
-use crate::settings::{BitOrder, Mode, Polarity, Select, Wire, Wires, WordSize};
+use crate::settings::{BitOrder, Mode, Select, Wire, Wires, WordSize};
 use crate::words::{Directions, Words};
 
 /// The pins for data.
@@ -73,10 +74,10 @@ impl<P: OutputPin + InputPin> Data for Shared<P> {
 /// All modes, either bit first, words of 8, 16 and 32 bits, lines of either polarity;
 /// four wires or three. The clock is what `D` makes of half a period, and no faster.
 #[derive(Debug)]
-pub struct BitBang<K, W, S, D, const LINES: usize> {
+pub struct BitBang<K, W, L, D> {
     clock: K,
     data: W,
-    lines: [S; LINES],
+    lines: L,
     delay: D,
     mode: Mode,
     order: BitOrder,
@@ -86,28 +87,25 @@ pub struct BitBang<K, W, S, D, const LINES: usize> {
     half: u32,
 }
 
-impl<K, O: OutputPin, I: InputPin, S, D, const LINES: usize>
-    BitBang<K, Separate<O, I>, S, D, LINES>
-{
-    /// Four wires. `lines` are the chip selects, numbered from 0, and in the state in
-    /// which no device listens. `delay` waits for half a clock's period, again and
-    /// again.
-    pub const fn new(clock: K, out: O, input: I, lines: [S; LINES], delay: D) -> Self {
+impl<K, O: OutputPin, I: InputPin, L, D> BitBang<K, Separate<O, I>, L, D> {
+    /// Four wires. `lines` are the chip selects ([`Lines`]), in the state in which no
+    /// device listens. `delay` waits for half a clock's period, again and again.
+    pub const fn new(clock: K, out: O, input: I, lines: L, delay: D) -> Self {
         Self::on(clock, Separate { out, input }, lines, delay)
     }
 }
 
-impl<K, P: OutputPin + InputPin, S, D, const LINES: usize> BitBang<K, Shared<P>, S, D, LINES> {
+impl<K, P: OutputPin + InputPin, L, D> BitBang<K, Shared<P>, L, D> {
     /// Three wires: `data` has an open drain and a pull-up, and goes both ways. The
     /// rest is as with [`new`](BitBang::new); devices have
     /// [`Wires::Three`].
-    pub const fn three_wire(clock: K, data: P, lines: [S; LINES], delay: D) -> Self {
+    pub const fn three_wire(clock: K, data: P, lines: L, delay: D) -> Self {
         Self::on(clock, Shared(data), lines, delay)
     }
 }
 
-impl<K, W, S, D, const LINES: usize> BitBang<K, W, S, D, LINES> {
-    const fn on(clock: K, data: W, lines: [S; LINES], delay: D) -> Self {
+impl<K, W, L, D> BitBang<K, W, L, D> {
+    const fn on(clock: K, data: W, lines: L, delay: D) -> Self {
         Self {
             clock,
             data,
@@ -122,7 +120,7 @@ impl<K, W, S, D, const LINES: usize> BitBang<K, W, S, D, LINES> {
     }
 }
 
-impl<K: OutputPin, W: Data, S, D: DelayNs, const LINES: usize> BitBang<K, W, S, D, LINES> {
+impl<K: OutputPin, W: Data, L, D: DelayNs> BitBang<K, W, L, D> {
     /// A word out, a word in.
     fn exchange(&mut self, word: u32) -> Result<u32, Fault> {
         let bits = self.word.bits();
@@ -171,15 +169,15 @@ fn pin<T, E>(moved: Result<T, E>) -> Result<T, Fault> {
     moved.map_err(|_| Fault::Bus(ErrorKind::Other))
 }
 
-impl<K, W, S, D, const LINES: usize> Controller for BitBang<K, W, S, D, LINES>
+impl<K, W, L, D> Controller for BitBang<K, W, L, D>
 where
     K: OutputPin,
     W: Data,
-    S: OutputPin,
+    L: Lines,
     D: DelayNs,
 {
     fn capabilities(&self) -> Capabilities {
-        let capabilities = Capabilities::least(u8::try_from(LINES).unwrap_or(u8::MAX))
+        let capabilities = Capabilities::least(L::COUNT)
             .modes(&Mode::ALL)
             .words(&WordSize::ALL)
             .with_lsb_first()
@@ -190,27 +188,22 @@ where
         }
     }
 
-    fn set(&mut self, wire: &Wire) -> Result<(), Fault> {
+    fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
         self.mode = wire.mode;
         self.order = wire.order;
         self.word = wire.word;
         self.select = wire.select;
         let half = 500_000_000_u32.div_ceil(wire.clock.max(1));
         self.half = half;
-        pin(self.clock.set_state(PinState::from(wire.mode.idles_high())))
+        pin(self.clock.set_state(PinState::from(wire.mode.idles_high())))?;
+        Ok(wire.clock)
     }
 
     fn select(&mut self, level: Level) -> Result<(), Fault> {
-        let Select::Line(number, polarity) = self.select else {
-            return Ok(());
-        };
-        let line = self.lines.get_mut(usize::from(number));
-        let asserted = level == Level::Asserted;
-        let high = asserted == (polarity == Polarity::ActiveHigh);
-        pin(line.ok_or(Fault::Refused)?.set_state(PinState::from(high)))
+        lines::set(&mut self.lines, self.select, level)
     }
 
-    /// All at once: pins never keep us waiting, and may be as slow as they are.
+    /// All at once: pins are never waited for, however slow they are.
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
         // The device has the wire.
         let released = W::WIRES == Wires::Three && words.directions() == Directions::In;
@@ -223,8 +216,17 @@ where
     }
 
     fn abort(&mut self) {
-        // Whatever comes of it: the line must move, and nobody could do more.
+        // The line must move. If it does not, there is nothing else to be done.
         let _ = self.select(Level::Released);
         let _ = self.clock.set_state(PinState::from(self.mode.idles_high()));
     }
+}
+
+impl<K, W, L, D> AsyncController for BitBang<K, W, L, D>
+where
+    K: OutputPin,
+    W: Data,
+    L: Lines,
+    D: DelayNs,
+{
 }

@@ -1,34 +1,31 @@
-//! embedded-hal's bus and output pins as a controller.
+//! embedded-hal's bus, blocking or asynchronous, and output pins as a controller.
 
-use embedded_hal::digital::OutputPin;
-use embedded_hal::spi::{Error as _, ErrorKind, ErrorType, SpiBus};
+use embedded_hal::spi::{ErrorType, Operation, SpiBus};
 
+use super::lines::{self, Lines};
 use crate::capabilities::Capabilities;
-use crate::controller::{Controller, Level, Progress};
+use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
 use crate::error::Fault;
-use crate::settings::{Polarity, Select, Settings, Wire};
-use crate::transfer::Buffers;
+use crate::settings::{Select, Settings, Wire};
 use crate::words::Words;
 
-/// What embedded-hal's [`SpiBus`] does not have: to be set to a mode and a clock.
+/// Configuration of a bus, which embedded-hal's [`SpiBus`] leaves out.
 ///
-/// Implemented for the bus of a chip, by whoever has its driver; or the bus is taken
-/// as it [is](Fixed).
+/// Implemented for the bus of a chip; or the bus is taken as it [is](Fixed).
 pub trait Configure {
-    /// What can be set, with so many chip-select lines of either polarity. Words are
-    /// of 8 bits.
+    /// The settings that can be had, with so many chip-select lines of either polarity.
+    /// Words have 8 bits.
     fn capabilities(&self, lines: u8) -> Capabilities;
 
-    /// Sets it.
+    /// Sets the bus, and returns the clock that was set, in hertz.
     ///
     /// # Errors
     ///
     /// [`Fault`] if that cannot be done.
-    fn configure(&mut self, wire: &Wire) -> Result<(), Fault>;
+    fn configure(&mut self, wire: &Wire) -> Result<u32, Fault>;
 }
 
-/// A bus that is set already, and stays so: messages that need anything else are
-/// refused.
+/// A bus that is set already, and stays so: messages that need anything else are refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed<B> {
     bus: B,
@@ -36,12 +33,12 @@ pub struct Fixed<B> {
 }
 
 impl<B> Fixed<B> {
-    /// `bus` is set to the mode, the bit order and the clock of `settings`.
+    /// Takes a bus that is set to the mode, the bit order and the clock of `settings`.
     pub const fn new(bus: B, settings: Settings) -> Self {
         Self { bus, settings }
     }
 
-    /// The bus.
+    /// Gives the bus back.
     pub fn release(self) -> B {
         self.bus
     }
@@ -74,11 +71,30 @@ impl<B: SpiBus> SpiBus for Fixed<B> {
     }
 }
 
+impl<B: embedded_hal_async::spi::SpiBus> embedded_hal_async::spi::SpiBus for Fixed<B> {
+    async fn read(&mut self, words: &mut [u8]) -> Result<(), B::Error> {
+        self.bus.read(words).await
+    }
+    async fn write(&mut self, words: &[u8]) -> Result<(), B::Error> {
+        self.bus.write(words).await
+    }
+    async fn transfer(&mut self, read: &mut [u8], write: &[u8]) -> Result<(), B::Error> {
+        self.bus.transfer(read, write).await
+    }
+    async fn transfer_in_place(&mut self, words: &mut [u8]) -> Result<(), B::Error> {
+        self.bus.transfer_in_place(words).await
+    }
+    async fn flush(&mut self) -> Result<(), B::Error> {
+        self.bus.flush().await
+    }
+}
+
 impl<B> Configure for Fixed<B> {
     fn capabilities(&self, lines: u8) -> Capabilities {
         let capabilities = Capabilities::least(lines)
             .modes(&[self.settings.mode])
             .slowest(self.settings.clock)
+            .fastest(self.settings.clock)
             .with_active_high();
         match self.settings.order {
             crate::BitOrder::MsbFirst => capabilities,
@@ -86,92 +102,134 @@ impl<B> Configure for Fixed<B> {
         }
     }
 
-    fn configure(&mut self, wire: &Wire) -> Result<(), Fault> {
+    fn configure(&mut self, wire: &Wire) -> Result<u32, Fault> {
         let same = wire.mode == self.settings.mode && wire.order == self.settings.order;
-        same.then_some(()).ok_or(Fault::Refused)
+        same.then_some(self.settings.clock).ok_or(Fault::Refused)
     }
 }
 
-/// A controller of embedded-hal's parts: a bus, and an output pin for each
-/// chip-select line.
+/// A controller made of embedded-hal's parts: a bus, and chip-select [`Lines`].
+///
+/// It is an [`AsyncController`] if the bus has both faces, the blocking and the
+/// asynchronous one, as HALs with DMA have. Their futures must stop the DMA when they are
+/// dropped.
 #[derive(Debug)]
-pub struct Hal<B, P, const LINES: usize> {
+pub struct Hal<B, L> {
     bus: B,
-    pins: [P; LINES],
+    lines: L,
     select: Select,
+    /// A transfer was given up, and may still be in the FIFO.
+    stale: bool,
 }
 
-impl<B: SpiBus + Configure, P: OutputPin, const LINES: usize> Hal<B, P, LINES> {
-    /// `pins` are the lines, numbered from 0, and in the state in which no device
-    /// listens. At most 255.
-    pub const fn new(bus: B, pins: [P; LINES]) -> Self {
+impl<B: SpiBus + Configure, L: Lines> Hal<B, L> {
+    /// `lines` are in the state in which no device listens.
+    pub const fn new(bus: B, lines: L) -> Self {
         Self {
             bus,
-            pins,
+            lines,
             select: Select::None,
+            stale: false,
         }
     }
 
-    /// The parts.
-    pub fn release(self) -> (B, [P; LINES]) {
-        (self.bus, self.pins)
-    }
-
-    #[inline]
-    fn drive(&mut self, level: Level) -> Result<(), Fault> {
-        let Select::Line(number, polarity) = self.select else {
-            return Ok(());
-        };
-        let pin = self.pins.get_mut(usize::from(number));
-        let pin = pin.ok_or(Fault::Refused)?;
-        let driven = match (level, polarity) {
-            (Level::Asserted, Polarity::ActiveHigh) | (Level::Released, Polarity::ActiveLow) => {
-                pin.set_high()
-            }
-            _ => pin.set_low(),
-        };
-        driven.map_err(|_| Fault::Bus(ErrorKind::ChipSelectFault))
+    /// Gives the parts back.
+    pub fn release(self) -> (B, L) {
+        (self.bus, self.lines)
     }
 }
 
-impl<B: SpiBus + Configure, P: OutputPin, const LINES: usize> Controller for Hal<B, P, LINES> {
+#[inline]
+fn fault<E: embedded_hal::spi::Error>(error: E) -> Fault {
+    Fault::Bus(error.kind())
+}
+
+impl<B: SpiBus + Configure, L: Lines> Controller for Hal<B, L> {
     fn capabilities(&self) -> Capabilities {
-        self.bus
-            .capabilities(u8::try_from(LINES).unwrap_or(u8::MAX))
+        self.bus.capabilities(L::COUNT)
     }
 
-    fn set(&mut self, wire: &Wire) -> Result<(), Fault> {
+    fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
+        if self.stale {
+            self.bus.flush().map_err(fault)?;
+            self.stale = false;
+        }
         self.select = wire.select;
         self.bus.configure(wire)
     }
 
     #[inline]
     fn select(&mut self, level: Level) -> Result<(), Fault> {
-        self.drive(level)
+        lines::set(&mut self.lines, self.select, level)
     }
 
-    /// All at once: `SpiBus` waits. What is sent where there is nothing to send is
-    /// the bus's own choice.
+    /// All at once: `SpiBus` waits.
     #[inline]
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
+        let fill = words.fill();
         let bus = &mut self.bus;
-        let moved = match words.buffers() {
-            Buffers::Write(bytes) => bus.write(bytes),
-            Buffers::Read(into) => bus.read(into),
-            Buffers::Both { write, read } => bus.transfer(read, write),
-            Buffers::InPlace(bytes) => bus.transfer_in_place(bytes),
+        let moved = match words.operation() {
+            Operation::Write(bytes) => bus.write(bytes),
+            Operation::Read(into) => {
+                into.fill(fill);
+                bus.transfer_in_place(into)
+            }
+            Operation::Transfer(read, write) if read.len() > write.len() => {
+                let (both, rest) = read.split_at_mut(write.len());
+                rest.fill(fill);
+                bus.transfer(both, write)
+                    .and_then(|()| bus.transfer_in_place(rest))
+            }
+            Operation::Transfer(read, write) => bus.transfer(read, write),
+            Operation::TransferInPlace(bytes) => bus.transfer_in_place(bytes),
+            Operation::DelayNs(_) => Ok(()),
         };
         // The last bit must be out before a line moves.
-        moved
-            .and_then(|()| bus.flush())
-            .map_err(|error| Fault::Bus(error.kind()))?;
+        moved.and_then(|()| bus.flush()).map_err(fault)?;
         words.complete();
         Ok(Progress::Done)
     }
 
     fn abort(&mut self) {
-        // Whatever comes of it: the line must move, and nobody could do more.
-        let _ = self.bus.flush();
-        let _ = self.drive(Level::Released);
+        self.stale = true;
+        // The line must move. If it does not, there is nothing else to be done.
+        let _ = self.select(Level::Released);
+    }
+}
+
+impl<B, L> AsyncController for Hal<B, L>
+where
+    B: SpiBus + embedded_hal_async::spi::SpiBus + Configure,
+    L: Lines,
+{
+    async fn transfer_async(
+        &mut self,
+        words: &mut Words<'_>,
+        _waits: &impl Waits,
+    ) -> Result<(), Fault> {
+        use embedded_hal_async::spi::SpiBus as Awaited;
+        let fill = words.fill();
+        let bus = &mut self.bus;
+        match words.operation() {
+            Operation::Write(bytes) => Awaited::write(bus, bytes).await,
+            Operation::Read(into) => {
+                into.fill(fill);
+                Awaited::transfer_in_place(bus, into).await
+            }
+            Operation::Transfer(read, write) if read.len() > write.len() => {
+                let (both, rest) = read.split_at_mut(write.len());
+                rest.fill(fill);
+                Awaited::transfer(bus, both, write).await.map_err(fault)?;
+                Awaited::transfer_in_place(bus, rest).await
+            }
+            Operation::Transfer(read, write) => Awaited::transfer(bus, read, write).await,
+            Operation::TransferInPlace(bytes) => Awaited::transfer_in_place(bus, bytes).await,
+            Operation::DelayNs(_) => Ok(()),
+        }
+        .map_err(fault)?;
+        // The last bit must be out before a line moves.
+        Awaited::flush(bus).await.map_err(fault)?;
+        words.complete();
+        Ok(())
     }
 }

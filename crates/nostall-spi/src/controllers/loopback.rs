@@ -1,14 +1,15 @@
 //! No hardware: for measuring the bus itself, and for trying it.
 
+use embedded_hal::spi::Operation;
+
 use crate::capabilities::Capabilities;
-use crate::controller::{Controller, Level, Progress};
+use crate::controller::{AsyncController, Controller, Level, Progress};
 use crate::error::Fault;
 use crate::settings::Wire;
-use crate::transfer::Buffers;
 use crate::words::Words;
 
-/// A controller whose two data wires are joined, and which takes no time: whatever is
-/// sent comes in. It can do everything, and has 255 chip-select lines.
+/// A controller whose two data wires are joined, and which takes no time: the output is
+/// the input. It can do everything, and has 255 chip-select lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loopback;
 
@@ -18,8 +19,8 @@ impl Controller for Loopback {
     }
 
     #[inline]
-    fn set(&mut self, _wire: &Wire) -> Result<(), Fault> {
-        Ok(())
+    fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
+        Ok(wire.clock)
     }
 
     #[inline]
@@ -30,10 +31,10 @@ impl Controller for Loopback {
     #[inline]
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
         let fill = words.fill();
-        match words.buffers() {
-            Buffers::Write(_) | Buffers::InPlace(_) => {}
-            Buffers::Read(into) => into.fill(fill),
-            Buffers::Both { write, read } => {
+        match words.operation() {
+            Operation::Write(_) | Operation::TransferInPlace(_) | Operation::DelayNs(_) => {}
+            Operation::Read(into) => into.fill(fill),
+            Operation::Transfer(read, write) => {
                 let both = write.len().min(read.len());
                 let (looped, rest) = read.split_at_mut(both);
                 looped.copy_from_slice(&write[..both]);
@@ -46,3 +47,5 @@ impl Controller for Loopback {
 
     fn abort(&mut self) {}
 }
+
+impl AsyncController for Loopback {}

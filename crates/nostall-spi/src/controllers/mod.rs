@@ -1,8 +1,9 @@
-//! Controllers: two of hardware, two of what others have drivers for, and one of
-//! nothing at all.
+//! Controllers: two for hardware, two over drivers of others, and one without wires.
+//! They know nothing of the bus's protocol.
 
 pub mod bit_bang;
 mod hal;
+mod lines;
 mod loopback;
 pub mod sifive;
 #[cfg(all(feature = "spidev", target_os = "linux"))]
@@ -10,6 +11,7 @@ mod spidev;
 
 pub use bit_bang::BitBang;
 pub use hal::{Configure, Fixed, Hal};
+pub use lines::Lines;
 pub use loopback::Loopback;
 pub use sifive::Sifive;
 #[cfg(all(feature = "spidev", target_os = "linux"))]

@@ -14,10 +14,10 @@
 use nostall_io::{Nanos, Registers};
 
 use crate::capabilities::Capabilities;
-use crate::controller::{Controller, Level, Progress};
+use crate::controller::{AsyncController, Controller, Level, Progress};
 use crate::error::Fault;
-use crate::run::time_of;
 use crate::settings::{BitOrder, Mode, Select, Wire};
+use crate::station::time_of;
 use crate::words::Words;
 
 /// Registers (section "Memory Map").
@@ -157,12 +157,15 @@ impl<R: Registers> Sifive<R> {
     }
 }
 
+impl<R: Registers> AsyncController for Sifive<R> {}
+
 impl<R: Registers> Controller for Sifive<R> {
     fn capabilities(&self) -> Capabilities {
         Capabilities::least(self.lines)
             .modes(&Mode::ALL)
             .with_lsb_first()
             .slowest(self.input.div_ceil(2 * (SCKDIV_MOST + 1)).max(1))
+            .fastest((self.input / 2).max(1))
     }
 
     fn prepare(&mut self) -> Result<(), Fault> {
@@ -183,7 +186,7 @@ impl<R: Registers> Controller for Sifive<R> {
         Ok(())
     }
 
-    fn set(&mut self, wire: &Wire) -> Result<(), Fault> {
+    fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
         // The clock is input / 2(div + 1): rounded to the slower side.
         let div = self.input.div_ceil(wire.clock.max(1).saturating_mul(2));
         let div = div.saturating_sub(1).min(SCKDIV_MOST);
@@ -211,7 +214,7 @@ impl<R: Registers> Controller for Sifive<R> {
                 self.registers.write32(CSMODE, CSMODE_OFF);
             }
         }
-        Ok(())
+        Ok(self.clock)
     }
 
     fn select(&mut self, level: Level) -> Result<(), Fault> {

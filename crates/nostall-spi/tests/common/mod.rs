@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos};
 use nostall_spi::{
-    Bare, Bus, Capabilities, Config, Controller, Device, Error, Fault, Level, Mode, Progress,
-    Select, Settings, Transfer, Wire, Words,
+    AsyncController, Bare, Bus, Capabilities, Config, Controller, Device, Error, Fault, Level,
+    Mode, Progress, Select, Settings, Transfer, Wire, Words,
 };
 
 /// What the controller was told.
@@ -55,6 +55,8 @@ struct State {
     selected: Option<u8>,
     line: Option<u8>,
     prepare_fails: u32,
+    /// Times that a transfer is to be called again.
+    pieces: u32,
 }
 
 /// Seen from outside.
@@ -106,6 +108,11 @@ impl Probe {
         self.state().selected
     }
 
+    /// The next transfer takes its time in so many pieces.
+    pub fn pieces(&self, pieces: u32) {
+        self.state().pieces = pieces;
+    }
+
     pub fn prepare_fails(&self, times: u32) {
         self.state().prepare_fails = times;
     }
@@ -115,6 +122,8 @@ impl Probe {
 pub struct Probed {
     pub probe: Probe,
     pub capabilities: Capabilities,
+    /// The clock that is set, whatever is asked for.
+    pub rate: Option<u32>,
 }
 
 impl Controller for Probed {
@@ -136,7 +145,7 @@ impl Controller for Probed {
         self.probe.state().told.push(Unprepare);
     }
 
-    fn set(&mut self, wire: &Wire) -> Result<(), Fault> {
+    fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
         let mut state = self.probe.state();
         state.line = match wire.select {
             Select::Line(number, _) => Some(number),
@@ -145,7 +154,7 @@ impl Controller for Probed {
         state
             .told
             .push(Set(wire.mode, wire.clock, wire.word.bits()));
-        Ok(())
+        Ok(self.rate.unwrap_or(wire.clock))
     }
 
     fn select(&mut self, level: Level) -> Result<(), Fault> {
@@ -177,7 +186,15 @@ impl Controller for Probed {
         };
         state.act = Some(act);
         match act {
-            Act::Takes(span) if first => return Ok(Progress::After(span)),
+            Act::Takes(span) if first => {
+                let pieces = u64::from(state.pieces.max(1));
+                return Ok(Progress::After(span / pieces));
+            }
+            Act::Takes(span) if state.pieces > 1 => {
+                let pieces = u64::from(state.pieces);
+                state.pieces -= 1;
+                return Ok(Progress::After(span / pieces));
+            }
             Act::Interrupts if !state.complete => return Ok(Progress::Interrupt),
             Act::Never => return Ok(Progress::After(Nanos::from_millis(1))),
             Act::NeverInterrupts => return Ok(Progress::Interrupt),
@@ -212,7 +229,9 @@ impl Controller for Probed {
     }
 }
 
-pub type Virtual = Bus<Probed, Bare<VirtualClock>, 4, 16>;
+impl AsyncController for Probed {}
+
+pub type Virtual = Bus<Probed, Bare<VirtualClock>, 4, 4, 16>;
 
 /// A bus in virtual time, without a worker.
 pub fn bus(config: Config) -> (Virtual, Probe, VirtualClock) {
@@ -225,6 +244,7 @@ pub fn controller(probe: &Probe) -> Probed {
     Probed {
         probe: probe.clone(),
         capabilities: Capabilities::all(4),
+        rate: None,
     }
 }
 
@@ -238,7 +258,7 @@ pub fn now(clock: &VirtualClock) -> Nanos {
 }
 
 /// A device on it.
-pub type VirtualDevice<'b> = Device<'b, Probed, Bare<VirtualClock>, 4, 16>;
+pub type VirtualDevice<'b> = Device<'b, Probed, Bare<VirtualClock>, 4, 4, 16>;
 
 /// The bus works, and nothing of what was before is left.
 pub fn goes_on(device: &VirtualDevice<'_>, probe: &Probe) {

@@ -1,9 +1,28 @@
-//! What `src/sync.rs` is in the crate, of loom's.
+//! loom's primitives in the place of `src/sync.rs`.
 
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::{PoisonError, TryLockError};
+
+pub(crate) use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::sync::{Mutex, MutexGuard};
 
-/// Fails the test if two use it at once.
+/// loom's atomics have no `const` constructors.
+macro_rules! constant {
+    ($(#[$meta:meta])* $vis:vis fn $($rest:tt)*) => {
+        $(#[$meta])* $vis fn $($rest)*
+    };
+}
+pub(crate) use constant;
+
+macro_rules! array_of {
+    ($value:expr) => {
+        core::array::from_fn(|_| $value)
+    };
+}
+pub(crate) use array_of;
+
+/// Fails the test if two contexts use it at once.
 #[derive(Debug)]
 pub(crate) struct Owned<T>(loom::cell::UnsafeCell<T>);
 
@@ -15,9 +34,8 @@ impl<T> Owned<T> {
         Self(loom::cell::UnsafeCell::new(value))
     }
 
-    pub(crate) unsafe fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: loom checks that nobody else is there.
-        self.0.with_mut(|value| act(unsafe { &mut *value }))
+    pub(crate) unsafe fn get(&self) -> Used<'_, T> {
+        Used(self.0.get_mut(), PhantomData)
     }
 
     pub(crate) fn into_inner(self) -> T {
@@ -25,6 +43,39 @@ impl<T> Owned<T> {
     }
 }
 
+pub(crate) struct Used<'a, T>(loom::cell::MutPtr<T>, PhantomData<&'a mut T>);
+
+impl<T> Deref for Used<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: loom checks that there is no other user.
+        unsafe { self.0.deref() }
+    }
+}
+
+impl<T> DerefMut for Used<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: loom checks that there is no other user.
+        unsafe { self.0.deref() }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Critical<T>(Mutex<T>);
+
+impl<T> Critical<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
+        // Threads are coroutines here: one may be poisoned through another's panic.
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Fails the test if a context would have to wait for it.
 #[derive(Debug)]
 pub(crate) struct Lock<T>(Mutex<T>);
 
@@ -34,14 +85,10 @@ impl<T> Lock<T> {
     }
 
     pub(crate) fn enter(&self) -> MutexGuard<'_, T> {
-        self.0.try_lock().expect("only one is let in")
-    }
-
-    pub(crate) fn enter_soon(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap()
-    }
-
-    pub(crate) fn try_enter(&self) -> Option<MutexGuard<'_, T>> {
-        self.0.try_lock().ok()
+        match self.0.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => panic!("the protocol admits one context"),
+        }
     }
 }

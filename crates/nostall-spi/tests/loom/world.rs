@@ -1,113 +1,105 @@
 //! loom's threads as a platform.
 
-use loom::sync::Arc;
+use std::sync::{Arc as StdArc, PoisonError};
+use std::task::{Wake, Waker};
+
+use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use nostall_io::{Clock, Nanos};
 
 use crate::platform::{HasWorker, Platform};
-use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
-/// A parked thread and its token. (loom's own loses one that comes while its thread
-/// is in a join or yields.)
-#[derive(Clone)]
-pub(crate) struct Token(Arc<(loom::sync::Mutex<bool>, loom::sync::Condvar)>);
+/// A parked thread and its token. (loom's own loses one that comes while its thread is in
+/// a join or yields.)
+pub(crate) struct Token(Mutex<bool>, Condvar);
 
 loom::thread_local! {
-    static TOKEN: Token = Token(Arc::new((
-        loom::sync::Mutex::new(false),
-        loom::sync::Condvar::new(),
-    )));
+    static TOKEN: StdArc<Token> = StdArc::new(Token::new());
 }
 
 impl Token {
-    pub(crate) fn mine() -> Self {
-        TOKEN.with(Self::clone)
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(false), Condvar::new())
+    }
+
+    pub(crate) fn mine() -> StdArc<Self> {
+        TOKEN.with(StdArc::clone)
     }
 
     pub(crate) fn park(&self) {
-        let mut there = self.0.0.lock().unwrap();
+        let mut there = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !*there {
-            there = self.0.1.wait(there).unwrap();
+            there = self.1.wait(there).unwrap_or_else(PoisonError::into_inner);
         }
         *there = false;
     }
 
     pub(crate) fn unpark(&self) {
-        *self.0.0.lock().unwrap() = true;
-        self.0.1.notify_one();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.1.notify_one();
     }
 }
 
-/// loom's threads, in a world whose time is counted in looks at the clock.
+impl Wake for Token {
+    fn wake(self: StdArc<Self>) {
+        self.unpark();
+    }
+}
+
+/// loom's threads, in a world whose time is as its test says.
 pub(crate) struct World {
-    pub(crate) serves: AtomicBool,
-    pub(crate) looks: Nanos,
-    /// How often somebody has looked at the clock: that is the time.
-    looked: std::sync::atomic::AtomicU64,
+    pub(crate) serves: AtomicU32,
+    pub(crate) now: AtomicU32,
+    /// Contexts may wait.
+    pub(crate) tasks: bool,
     pub(crate) worker: Token,
-    pub(crate) woken: AtomicBool,
-    pub(crate) stop: AtomicBool,
-    pub(crate) timers: AtomicUsize,
+    pub(crate) woken: AtomicU32,
+    pub(crate) stop: AtomicU32,
+    pub(crate) timers: AtomicU32,
 }
 
 impl World {
     pub(crate) fn new(has_worker: HasWorker) -> Self {
         Self {
-            serves: AtomicBool::new(has_worker == HasWorker::Yes),
-            looks: Nanos::ZERO,
-            looked: std::sync::atomic::AtomicU64::new(0),
-            worker: Token(Arc::new((
-                loom::sync::Mutex::new(false),
-                loom::sync::Condvar::new(),
-            ))),
-            woken: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            timers: AtomicUsize::new(0),
+            serves: AtomicU32::new((has_worker == HasWorker::Yes).into()),
+            now: AtomicU32::new(0),
+            tasks: true,
+            worker: Token::new(),
+            woken: AtomicU32::new(0),
+            stop: AtomicU32::new(0),
+            timers: AtomicU32::new(0),
         }
     }
 }
 
 impl Clock for World {
     fn now(&self) -> Nanos {
-        Nanos(self.looked.fetch_add(1, Ordering::Relaxed))
+        Nanos::from_micros(self.now.load(Ordering::Relaxed).into())
     }
     fn wait_until(&self, _deadline: Nanos) {}
 }
 
 impl Platform for World {
-    type Task = Token;
-
-    fn current(&self) -> Option<Token> {
-        Some(Token::mine())
+    fn current(&self) -> Option<Waker> {
+        self.tasks.then(|| Token::mine().into())
     }
 
-    /// For ever, unless it is only for a moment.
-    fn block(&self, until: Nanos) {
-        if until < Nanos::from_millis(1) {
-            thread::yield_now();
-        } else {
-            Token::mine().park();
-        }
-    }
-
-    fn wake(&self, task: &Token) {
-        task.unpark();
+    /// For ever: a wake-up that is lost is a deadlock, which loom reports.
+    fn block(&self, _until: Nanos) {
+        Token::mine().park();
     }
 
     fn has_worker(&self) -> HasWorker {
         match self.serves.load(Ordering::Acquire) {
-            true => HasWorker::Yes,
-            false => HasWorker::No,
+            0 => HasWorker::No,
+            _ => HasWorker::Yes,
         }
-    }
-
-    fn looks(&self) -> Nanos {
-        self.looks
     }
 
     fn wake_worker(&self) {
         // Not a store: loom may put that before a swap that it came after.
-        self.woken.swap(true, Ordering::AcqRel);
+        self.woken.swap(1, Ordering::AcqRel);
         self.worker.unpark();
     }
 

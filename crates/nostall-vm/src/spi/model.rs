@@ -87,7 +87,7 @@ fn read_card(image: impl Blocks + 'static, broken: Broken, outcome: &mut Outcome
     }
 }
 
-type OnWires = Bus<Hal<Rated, Line, 1>, Bare<VirtualClock>>;
+type OnWires = Bus<Hal<Rated, [Line; 1]>, Bare<VirtualClock>>;
 
 fn bus(wires: Wires, line: Line, clock: VirtualClock) -> OnWires {
     Bus::new(Hal::new(Rated(wires), [line]), Bare(clock), Config::DEFAULT)
@@ -101,9 +101,9 @@ impl Configure for Rated {
         Capabilities::least(lines)
     }
 
-    fn configure(&mut self, wire: &Wire) -> Result<(), Fault> {
+    fn configure(&mut self, wire: &Wire) -> Result<u32, Fault> {
         self.0.set_hertz(wire.clock);
-        Ok(())
+        Ok(wire.clock)
     }
 }
 

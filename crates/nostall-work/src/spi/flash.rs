@@ -92,8 +92,8 @@ impl fmt::Display for Failed {
 
 /// Identifies the flash at `line`, erases a sector, looks that it is all ones, writes a
 /// pattern that is not what was there, and reads it back. What was there is lost.
-pub fn flash<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>(
-    bus: &Bus<C, P, SLOTS, BYTES>,
+pub fn flash<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
+    bus: &Bus<C, P, W, S, B>,
     line: Select,
     tell: &mut dyn FnMut(Told),
 ) {
@@ -109,13 +109,13 @@ pub fn flash<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
     }
 }
 
-struct Flash<'b, C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize> {
-    device: Device<'b, C, P, SLOTS, BYTES>,
+struct Flash<'b, C: Controller, P: Platform, const W: usize, const S: usize, const B: usize> {
+    device: Device<'b, C, P, W, S, B>,
     clock: &'b P,
 }
 
-impl<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>
-    Flash<'_, C, P, SLOTS, BYTES>
+impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
+    Flash<'_, C, P, W, S, B>
 {
     fn try_sector(&self, tell: &mut dyn FnMut(Told)) -> Result<(), Failed> {
         let id = self.identify()?;

@@ -13,13 +13,13 @@ use libc::{ENODEV, ENXIO, ESHUTDOWN};
 use spidev::{SpiModeFlags, SpidevOptions, SpidevTransfer};
 
 use crate::capabilities::Capabilities;
-use crate::controller::{Controller, Level, Progress};
+use crate::controller::{AsyncController, Controller, Level, Progress};
 use crate::error::Fault;
 use crate::settings::{BitOrder, Polarity, Select, Settings, Wire, Wires, WordSize};
-use crate::transfer::{Buffers, Message};
+use crate::transfer::Message;
 use crate::words::Words;
 
-use request::{Way, fits, push, requests};
+use request::{Shape, Way, fits, push, requests};
 
 /// Where spidev tells its parameter `bufsiz`.
 const BUFSIZ_FILE: &str = "/sys/module/spidev/parameters/bufsiz";
@@ -108,7 +108,7 @@ impl Spidev {
             let (first, last) = (request.start, request.end - 1);
             self.give(settings, message, request)
                 .map_err(|error| (first, fault(&error)))?;
-            let options = message.shape(last).options;
+            let options = Shape::of(message, last).options;
             if let Some(span) = options.deselect {
                 thread::sleep(Duration::from_nanos(span.0));
             }
@@ -143,11 +143,13 @@ impl Spidev {
         self.sent.clear();
         let mut comes = 0;
         for index in request.clone() {
-            let shape = message.shape(index);
+            let shape = Shape::of(message, index);
             let way = Way::of(&shape, settings);
             if way.sends {
                 let end = self.sent.len() + shape.len();
-                self.sent.extend_from_slice(message.sent(index));
+                if let Some(transfer) = message.transfer(index) {
+                    self.sent.extend_from_slice(transfer.sent());
+                }
                 self.sent.resize(end, settings.fill);
             }
             if way.receives {
@@ -160,7 +162,7 @@ impl Spidev {
         let (mut sent, mut received) = (&self.sent[..], &mut self.received[..]);
         let mut given = Vec::with_capacity(request.len());
         for index in request.clone() {
-            let shape = message.shape(index);
+            let shape = Shape::of(message, index);
             let way = Way::of(&shape, settings);
             let out = sent.split_off(..if way.sends { shape.len() } else { 0 });
             let into = received.split_off_mut(..if way.receives { shape.len() } else { 0 });
@@ -182,16 +184,13 @@ impl Spidev {
 
         let mut received = &self.received[..];
         for index in request {
-            let shape = message.shape(index);
+            let shape = Shape::of(message, index);
             if !Way::of(&shape, settings).receives {
                 continue;
             }
             let came = received.split_off(..shape.len()).unwrap_or_default();
-            let into = message.transfer(index).map(|transfer| transfer.buffers);
-            if let Some(
-                Buffers::Read(into) | Buffers::Both { read: into, .. } | Buffers::InPlace(into),
-            ) = into
-            {
+            if let Some(mut transfer) = message.transfer(index) {
+                let into = transfer.received();
                 let len = into.len().min(came.len());
                 into[..len].copy_from_slice(&came[..len]);
             }
@@ -207,8 +206,8 @@ impl Controller for Spidev {
             .words(&WordSize::ALL)
     }
 
-    fn set(&mut self, _wire: &Wire) -> Result<(), Fault> {
-        Ok(())
+    fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
+        Ok(wire.clock)
     }
 
     fn select(&mut self, _level: Level) -> Result<(), Fault> {
@@ -232,6 +231,9 @@ impl Controller for Spidev {
         Some(self.run(settings, message))
     }
 }
+
+/// Linux's file has no other face: a future blocks while its message is run.
+impl AsyncController for Spidev {}
 
 fn bufsiz() -> usize {
     let told = std::fs::read_to_string(BUFSIZ_FILE).ok();

@@ -9,7 +9,7 @@ use spidev::SpidevTransfer;
 
 use crate::error::Fault;
 use crate::settings::{Settings, Wires};
-use crate::transfer::{Outline, Shape};
+use crate::transfer::{Message, Options};
 
 /// Transfers of a message: the request's number has 13 bits on some architectures for
 /// the bytes that describe them (`_IOC_SIZEBITS` in Linux's asm/ioctl.h), 32 for each
@@ -23,7 +23,33 @@ const LONGEST_DELAY: u64 = u16::MAX as u64;
 /// (Documentation/spi/spi-summary.rst; spidev cannot tell it).
 const CS_CHANGE: Nanos = Nanos::from_micros(10);
 
-/// What Linux is given of a transfer.
+/// A transfer without its bytes.
+#[derive(Default)]
+pub struct Shape {
+    pub write: usize,
+    pub read: usize,
+    pub options: Options,
+}
+
+impl Shape {
+    pub fn of<M: Message + ?Sized>(message: &mut M, index: usize) -> Self {
+        let transfer = message.transfer(index);
+        transfer.map_or(Self::default(), |transfer| Self {
+            write: transfer.sends(),
+            read: transfer.receives(),
+            options: Options {
+                delay: transfer.pause_after(),
+                ..transfer.options
+            },
+        })
+    }
+
+    pub fn len(&self) -> usize {
+        self.write.max(self.read)
+    }
+}
+
+/// The directions of a transfer that Linux is given.
 pub struct Way {
     pub sends: bool,
     pub receives: bool,
@@ -43,13 +69,13 @@ impl Way {
 
 /// The message's transfers, as many at a time as Linux is given: cut only where the
 /// device is deselected for longer than Linux would.
-pub fn requests<M: Outline + ?Sized>(message: &M) -> Vec<Range<usize>> {
+pub fn requests<M: Message + ?Sized>(message: &mut M) -> Vec<Range<usize>> {
     let transfers = message.transfers();
-    let long = |&index: &usize| {
-        let span = message.shape(index).options.deselect;
+    let mut long = |&index: &usize| {
+        let span = Shape::of(message, index).options.deselect;
         span.is_some_and(|span| span > CS_CHANGE)
     };
-    let ends = (0..transfers.saturating_sub(1)).filter(long);
+    let ends = (0..transfers.saturating_sub(1)).filter(&mut long);
     let mut first = 0;
     ends.map(|index| index + 1)
         .chain([transfers])
@@ -60,15 +86,15 @@ pub fn requests<M: Outline + ?Sized>(message: &M) -> Vec<Range<usize>> {
 
 /// Whether Linux will take these transfers at once, as far as can be known: how it
 /// rounds, it does not tell.
-pub fn fits<M: Outline + ?Sized>(
+pub fn fits<M: Message + ?Sized>(
     bufsiz: usize,
     settings: &Settings,
-    message: &M,
+    message: &mut M,
     request: Range<usize>,
 ) -> Result<(), (usize, Fault)> {
     let (mut sent, mut received, mut transfers) = (0_usize, 0_usize, 0_u64);
     for index in request {
-        let shape = message.shape(index);
+        let shape = Shape::of(message, index);
         let way = Way::of(&shape, settings);
         if way.sends {
             sent = sent.saturating_add(shape.len());
@@ -151,40 +177,43 @@ mod tests {
         let short = || Transfer::write(&[1]).deselect(Nanos::from_micros(10));
         let long = || Transfer::write(&[1]).deselect(Nanos(10_001));
         let plain = || Transfer::write(&[1]);
-        let of = |message: &[Transfer<'_>]| -> Vec<_> {
+        let of = |message: &mut [Transfer<'_>]| -> Vec<_> {
             let requests = requests(message);
             requests.iter().map(|cut| (cut.start, cut.end)).collect()
         };
-        assert_eq!(of(&[]), []);
-        assert_eq!(of(&[plain()]), [(0, 1)]);
-        assert_eq!(of(&[short(), plain(), plain()]), [(0, 3)]);
-        assert_eq!(of(&[long(), plain(), plain()]), [(0, 1), (1, 3)]);
+        assert_eq!(of(&mut []), []);
+        assert_eq!(of(&mut [plain()]), [(0, 1)]);
+        assert_eq!(of(&mut [short(), plain(), plain()]), [(0, 3)]);
+        assert_eq!(of(&mut [long(), plain(), plain()]), [(0, 1), (1, 3)]);
         assert_eq!(
-            of(&[plain(), long(), long(), plain()]),
+            of(&mut [plain(), long(), long(), plain()]),
             [(0, 2), (2, 3), (3, 4)]
         );
     }
 
     #[test]
     fn what_linux_would_not_take_is_refused_and_the_transfer_named() {
-        let fits = |message: &[Transfer<'_>]| fits(100, &SETTINGS, message, 0..message.len());
+        let fits = |message: &mut [Transfer<'_>]| {
+            let all = 0..message.len();
+            fits(100, &SETTINGS, message, all)
+        };
         let refused = |index| Err((index, Fault::System(EMSGSIZE)));
         let mut into = [0; 60];
         // Each way has room of its own.
         let [bytes, more] = [[0; 60]; 2];
         assert_eq!(
-            fits(&[Transfer::write(&bytes), Transfer::read(&mut into)]),
+            fits(&mut [Transfer::write(&bytes), Transfer::read(&mut into)]),
             Ok(())
         );
         assert_eq!(
-            fits(&[Transfer::write(&bytes), Transfer::write(&more)]),
+            fits(&mut [Transfer::write(&bytes), Transfer::write(&more)]),
             refused(1)
         );
         let mut many: Vec<_> = (0..255).map(|_| Transfer::write(&[])).collect();
-        assert_eq!(fits(&many), Ok(()));
+        assert_eq!(fits(&mut many), Ok(()));
         many[0] = Transfer::pause(Nanos::from_millis(66));
-        assert_eq!(fits(&many), refused(254));
-        assert_eq!(fits(&[Transfer::pause(Nanos(u64::MAX))]), refused(0));
+        assert_eq!(fits(&mut many), refused(254));
+        assert_eq!(fits(&mut [Transfer::pause(Nanos(u64::MAX))]), refused(0));
     }
 
     #[test]

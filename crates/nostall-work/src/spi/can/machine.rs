@@ -5,9 +5,8 @@ use nostall_spi::{Bus, Controller, Platform};
 
 use super::wired::Wired;
 
-/// The bus of the experiment: a place in the queue for each message that can wait, and
-/// some to spare.
-pub type CanBus<M> = Bus<Wired<<M as Machine>::Controller>, <M as Machine>::Platform, 8, 32>;
+/// The bus of the experiment: a place for each message that can wait, and some to spare.
+pub type CanBus<M> = Bus<Wired<<M as Machine>::Controller>, <M as Machine>::Platform, 8, 8, 32>;
 
 /// A machine that can run two tasks and a bus's worker at once.
 pub trait Machine {

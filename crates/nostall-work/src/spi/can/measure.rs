@@ -4,11 +4,12 @@ use core::fmt;
 use core::sync::atomic::Ordering;
 
 use nostall_io::{Clock, Nanos};
-use nostall_spi::{Bus, Config, Error, Invalid, Select, Settings, Submitted};
+use nostall_spi::{Bus, Error, Invalid, Select, Settings};
 use spin::Mutex;
 
 use super::CLOCK;
 use super::machine::{CanBus, Machine};
+use super::pump::{Chip, config};
 use super::receive::{Seen, Shared, receive, set_up};
 use super::transmit::transmit;
 use super::wired::Wired;
@@ -55,30 +56,6 @@ impl Strategy {
             Self::Caller => Nanos(4 * LINGER.0),
         }
     }
-
-    const fn config(self) -> Config {
-        let config = Config {
-            linger: LINGER,
-            ..Config::DEFAULT
-        };
-        match self {
-            Self::Pump => Config {
-                strategy: nostall_spi::Strategy::Pump,
-                submitted: Submitted::ByWorker,
-                ..config
-            },
-            // Nobody is on the bus but the two tasks, and each waits for what it has
-            // queued: that bounds what one does for the other, however long he is kept
-            // from it. So there is never anything left for the worker.
-            Self::Caller => Config {
-                strategy: nostall_spi::Strategy::Caller,
-                submitted: Submitted::ByCaller,
-                most_bytes: u32::MAX,
-                most_time: Nanos(u64::MAX),
-                ..config
-            },
-        }
-    }
 }
 
 /// Receives `frames` frames on `machine`, and measures what that takes.
@@ -88,10 +65,11 @@ impl Strategy {
 /// [`Failed`]: there is nothing to measure.
 pub fn can<M: Machine>(machine: &M, strategy: Strategy, frames: u32) -> Result<Measured, Failed> {
     let wired = Wired::new(machine.controller(), frames);
-    let bus: CanBus<M> = Bus::new(wired, machine.platform(), strategy.config());
+    let bus: CanBus<M> = Bus::new(wired, machine.platform(), config(strategy));
     let chip = bus
         .device(Settings::new(CLOCK, Select::None))
         .map_err(Failed::Refused)?;
+    let chip = Chip::new(chip, strategy);
     let clock = bus.platform();
 
     let shared = Shared::default();
@@ -104,11 +82,11 @@ pub fn can<M: Machine>(machine: &M, strategy: Strategy, frames: u32) -> Result<M
         let ended = set_up(&chip).and_then(|()| receive(&chip, clock, frames, LINGER, &shared));
         *seen.lock() = ended;
         shared.ended.store(true, Ordering::Release);
-        *wakeups_meanwhile.lock() = bus.statistics().wakeups as u64;
+        *wakeups_meanwhile.lock() = u64::from(bus.statistics().wakeups);
     };
     let rest = || {
         clock.sleep_until(clock.now() + SOON);
-        let wakeups = bus.statistics().wakeups as u64;
+        let wakeups = u64::from(bus.statistics().wakeups);
         // A machine that stood still tells nothing more.
         if let Ok(seen) = *seen.lock()
             && clock.now() - seen.end < LINGER
@@ -134,16 +112,16 @@ pub fn can<M: Machine>(machine: &M, strategy: Strategy, frames: u32) -> Result<M
         overflows,
         submitted,
         sent,
-        messages: statistics.messages as u64,
-        sync: statistics.sync as u64,
-        sync_immediate: statistics.sync_immediate as u64,
-        asynchronous: statistics.asynchronous as u64,
-        by_worker: statistics.by_worker as u64,
-        errors: statistics.errors as u64,
+        messages: statistics.messages.into(),
+        sync: statistics.sync.into(),
+        sync_immediate: statistics.sync_immediate.into(),
+        asynchronous: statistics.asynchronous.into(),
+        by_worker: statistics.by_worker.into(),
+        errors: statistics.errors.into(),
         wakeups_meanwhile: *wakeups_meanwhile.lock(),
-        wakeups: statistics.wakeups as u64,
-        preparations: statistics.preparations as u64,
-        teardowns: statistics.teardowns as u64,
+        wakeups: statistics.wakeups.into(),
+        preparations: statistics.preparations.into(),
+        teardowns: statistics.teardowns.into(),
         pauses: seen.pauses,
         ns: (seen.end - start).0,
         worker_ns: counted.worker.0,

@@ -9,6 +9,7 @@
 
 mod machine;
 mod measure;
+mod pump;
 mod receive;
 mod transmit;
 mod wired;

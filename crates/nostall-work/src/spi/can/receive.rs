@@ -3,12 +3,13 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nostall_io::{Clock, Nanos};
-use nostall_spi::{Controller, Device, Error, Platform, Transfer};
+use nostall_spi::{Controller, Error, Platform, Transfer};
 
 use super::chip::{
     ANY_FRAME, BIT_MODIFY, CANCTRL, CANINTE, CANINTF, NORMAL_MODE, READ, RESET, RX0IF, RXB0CTRL,
     RXB0SIDH, TX0IF, WRITE,
 };
+use super::pump::Chip;
 use super::wired::to_receive;
 
 /// Looks that may find no frame, one after the other: it is there before we look.
@@ -33,8 +34,8 @@ pub(super) struct Seen {
 }
 
 /// Brings the CAN controller up: no filter, interrupts for both directions.
-pub(super) fn set_up<C: Controller, P: Platform, const S: usize, const B: usize>(
-    chip: &Device<'_, C, P, S, B>,
+pub(super) fn set_up<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
+    chip: &Chip<'_, C, P, W, S, B>,
 ) -> Result<(), Error> {
     chip.write(&[RESET])?;
     chip.write(&[WRITE, RXB0CTRL, ANY_FRAME])?;
@@ -43,8 +44,14 @@ pub(super) fn set_up<C: Controller, P: Platform, const S: usize, const B: usize>
 }
 
 /// Receives so many frames, and looks at each.
-pub(super) fn receive<C: Controller, P: Platform, const S: usize, const B: usize>(
-    chip: &Device<'_, C, P, S, B>,
+pub(super) fn receive<
+    C: Controller,
+    P: Platform,
+    const W: usize,
+    const S: usize,
+    const B: usize,
+>(
+    chip: &Chip<'_, C, P, W, S, B>,
     clock: &impl Clock,
     frames: u32,
     linger: Nanos,

@@ -3,9 +3,10 @@
 use core::sync::atomic::Ordering;
 
 use nostall_io::Nanos;
-use nostall_spi::{Controller, Device, Error, Part, Platform};
+use nostall_spi::{Controller, Error, Platform};
 
 use super::chip::{LOAD_TX0, RTS_TX0};
+use super::pump::Chip;
 use super::receive::Shared;
 use super::wired::to_send;
 
@@ -16,8 +17,14 @@ pub(super) const EVERY: u32 = 10;
 const NAP: Nanos = Nanos::from_millis(1);
 
 /// Submits a frame for every tenth that is received, until no more come. How many.
-pub(super) fn transmit<C: Controller, P: Platform, const S: usize, const B: usize>(
-    chip: &Device<'_, C, P, S, B>,
+pub(super) fn transmit<
+    C: Controller,
+    P: Platform,
+    const W: usize,
+    const S: usize,
+    const B: usize,
+>(
+    chip: &Chip<'_, C, P, W, S, B>,
     platform: &P,
     shared: &Shared,
 ) -> Result<u32, Error> {
@@ -34,8 +41,8 @@ pub(super) fn transmit<C: Controller, P: Platform, const S: usize, const B: usiz
             }
             let mut load = [LOAD_TX0; 14];
             load[1..].copy_from_slice(&to_send(number).to_transmit());
-            let load = chip.submit(&[Part::write(&load)])?;
-            let request = chip.submit(&[Part::write(&[RTS_TX0])])?;
+            let load = chip.submit(&load)?;
+            let request = chip.submit(&[RTS_TX0])?;
             before = Some((load, request));
             number += 1;
         }
@@ -50,8 +57,8 @@ pub(super) fn transmit<C: Controller, P: Platform, const S: usize, const B: usiz
     }
 }
 
-fn finish<C: Controller, P: Platform, const S: usize, const B: usize>(
-    mut pending: nostall_spi::Pending<'_, C, P, S, B>,
+fn finish<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
+    mut pending: nostall_spi::Pending<'_, C, P, W, S, B>,
 ) -> Result<(), Error> {
     pending.wait()
 }

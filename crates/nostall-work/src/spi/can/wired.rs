@@ -2,8 +2,9 @@
 
 use core::mem;
 
+use embedded_hal::spi::Operation;
 use nostall_devices::spi::{Frame, Identifier, Mcp2515, Target};
-use nostall_spi::{Buffers, Capabilities, Controller, Fault, Level, Progress, Wire, Words};
+use nostall_spi::{Capabilities, Controller, Fault, Level, Progress, Wire, Words};
 
 /// Bytes of the longest transfer that the experiment has.
 const LONGEST: usize = 32;
@@ -105,10 +106,10 @@ impl<C: Controller> Wired<C> {
         let (total, fill) = (words.total(), words.fill());
         let mut out = [0; LONGEST];
         let out_of_transfer = out.get_mut(..total).ok_or(Fault::Refused)?;
-        let sent: &[u8] = match words.buffers() {
-            Buffers::Write(bytes) | Buffers::Both { write: bytes, .. } => bytes,
-            Buffers::InPlace(bytes) => bytes,
-            Buffers::Read(_) => &[],
+        let sent: &[u8] = match words.operation() {
+            Operation::Write(bytes) | Operation::Transfer(_, bytes) => bytes,
+            Operation::TransferInPlace(bytes) => bytes,
+            Operation::Read(_) | Operation::DelayNs(_) => &[],
         };
         for (index, out) in out_of_transfer.iter_mut().enumerate() {
             let byte = sent.get(index).copied().unwrap_or(fill);
@@ -135,7 +136,7 @@ impl<C: Controller> Controller for Wired<C> {
         self.controller.unprepare();
     }
 
-    fn set(&mut self, wire: &Wire) -> Result<(), Fault> {
+    fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
         self.controller.set(wire)
     }
 
@@ -156,19 +157,19 @@ impl<C: Controller> Controller for Wired<C> {
             None => self.exchange(words)?,
         };
         // Ones: QEMU's SiFive controller has its flash listen to what is for no device.
-        let quiet = Buffers::Write(QUIET.get(..words.total()).ok_or(Fault::Refused)?);
-        let buffers = mem::replace(words.buffers(), quiet);
+        let quiet = Operation::Write(QUIET.get(..words.total()).ok_or(Fault::Refused)?);
+        let operation = mem::replace(words.operation(), quiet);
         let progress = self.controller.transfer(words);
-        *words.buffers() = buffers;
+        *words.operation() = operation;
         let progress = progress?;
         if progress != Progress::Done {
             self.out = Some(out);
             return Ok(progress);
         }
-        let into = match words.buffers() {
-            Buffers::Read(into) | Buffers::Both { read: into, .. } => into,
-            Buffers::InPlace(bytes) => bytes,
-            Buffers::Write(_) => return Ok(progress),
+        let into = match words.operation() {
+            Operation::Read(into) | Operation::Transfer(into, _) => into,
+            Operation::TransferInPlace(bytes) => bytes,
+            Operation::Write(_) | Operation::DelayNs(_) => return Ok(progress),
         };
         into.copy_from_slice(&out[..into.len()]);
         Ok(progress)
@@ -199,8 +200,8 @@ mod tests {
         fn capabilities(&self) -> Capabilities {
             Capabilities::all(1)
         }
-        fn set(&mut self, _: &Wire) -> Result<(), Fault> {
-            Ok(())
+        fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
+            Ok(wire.clock)
         }
         fn select(&mut self, _: Level) -> Result<(), Fault> {
             Ok(())
@@ -223,7 +224,7 @@ mod tests {
     fn the_model_hears_what_is_sent_and_the_wires_carry_ones() {
         let wired = Wired::new(Recorded::default(), 1);
         let clock = Bare(VirtualClock::new());
-        let bus: Bus<_, _, 4, 32> = Bus::new(wired, clock, Config::DEFAULT);
+        let bus: Bus<_, _, 4, 4, 32> = Bus::new(wired, clock, Config::DEFAULT);
         let chip = bus.device(Settings::new(1_000, Select::None)).unwrap();
         // Any frame, in normal mode: it is there at once.
         chip.write(&[0x02, 0x60, 0x60]).unwrap();

@@ -14,15 +14,13 @@ use core::cell::Cell;
 use core::fmt;
 use core::ops::ControlFlow;
 
-use embedded_hal::delay::DelayNs;
 use embedded_sdmmc::embedded_sdmmc_types::sdcard::CardType;
 use embedded_sdmmc::sdcard::spi::AcquireOpts;
 use embedded_sdmmc::{
     DirEntry, LfnBuffer, Mode, RawDirectory, SdCard, SdCardError, ShortFileName, TimeSource,
     Timestamp, VolumeIdx, VolumeManager,
 };
-use nostall_io::{Clock, Nanos};
-use nostall_spi::{Bus, Controller, Device, Error, Invalid, Platform, Select, Settings};
+use nostall_spi::{Bus, Controller, Delay, Device, Error, Invalid, Platform, Select, Settings};
 use sha2::{Digest as _, Sha256};
 
 use super::told::{CardKind, ShortName, Told};
@@ -92,14 +90,15 @@ impl fmt::Display for Failed {
     }
 }
 
-type Sd<'b, C, P, const S: usize, const B: usize> = SdCard<Clocked<'b, C, P, S, B>, Delay<'b, P>>;
-type Files<'b, C, P, const S: usize, const B: usize> =
-    VolumeManager<Disk<Sd<'b, C, P, S, B>>, NoTime, 1, 1, 1>;
+type Sd<'b, C, P, const W: usize, const S: usize, const B: usize> =
+    SdCard<Clocked<'b, C, P, W, S, B>, Delay<'b, P>>;
+type Files<'b, C, P, const W: usize, const S: usize, const B: usize> =
+    VolumeManager<Disk<Sd<'b, C, P, W, S, B>>, NoTime, 1, 1, 1>;
 
 /// Initialises the card at `line`, and tells of every file in the root directory of its
 /// first FAT16 or FAT32 file system. Nothing is written.
-pub fn card<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>(
-    bus: &Bus<C, P, SLOTS, BYTES>,
+pub fn card<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
+    bus: &Bus<C, P, W, S, B>,
     line: Select,
     tell: &mut dyn FnMut(Told),
 ) {
@@ -108,8 +107,8 @@ pub fn card<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>(
     }
 }
 
-fn read<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>(
-    bus: &Bus<C, P, SLOTS, BYTES>,
+fn read<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
+    bus: &Bus<C, P, W, S, B>,
     line: Select,
     tell: &mut dyn FnMut(Told),
 ) -> Result<(), Failed> {
@@ -130,7 +129,7 @@ fn read<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>(
         acquire_retries: TRIES,
         ..AcquireOpts::default()
     };
-    let card = SdCard::new_with_options(clocked, Delay(clock), options);
+    let card = SdCard::new_with_options(clocked, bus.delay(), options);
     let bytes = card.num_bytes().map_err(Failed::Card)?;
     card.spi(Clocked::speed_up);
     tell(Told::Card {
@@ -148,7 +147,7 @@ fn read<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>(
         fat: disk.volume().fat,
         cluster: disk.volume().cluster,
     });
-    let files: Files<'_, C, P, SLOTS, BYTES> = VolumeManager::new_with_limits(disk, NoTime, 0);
+    let files: Files<'_, C, P, W, S, B> = VolumeManager::new_with_limits(disk, NoTime, 0);
     let mut sums = Sums::default();
     let walked = walk(&files, &mut sums, tell);
     // What the crate makes of it is not always the cause.
@@ -166,8 +165,8 @@ fn read<C: Controller, P: Platform, const SLOTS: usize, const BYTES: usize>(
     Ok(())
 }
 
-fn wake<C: Controller, P: Platform, const S: usize, const B: usize>(
-    unselected: &Device<'_, C, P, S, B>,
+fn wake<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
+    unselected: &Device<'_, C, P, W, S, B>,
 ) -> Result<(), Failed> {
     unselected.write(&WAKE).map_err(Failed::Bus)
 }
@@ -187,8 +186,8 @@ struct Found {
 }
 
 /// Every file, batch by batch: the directory cannot be walked while one is read.
-fn walk<C: Controller, P: Platform, const S: usize, const B: usize>(
-    files: &Files<'_, C, P, S, B>,
+fn walk<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
+    files: &Files<'_, C, P, W, S, B>,
     sums: &mut Sums,
     tell: &mut dyn FnMut(Told),
 ) -> Result<(), Failed> {
@@ -214,8 +213,8 @@ fn walk<C: Controller, P: Platform, const S: usize, const B: usize>(
 
 /// Tells of entries from the `seen`th on, as many as there is room for; those that are
 /// files, and whether there are more.
-fn list<C: Controller, P: Platform, const S: usize, const B: usize>(
-    files: &Files<'_, C, P, S, B>,
+fn list<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
+    files: &Files<'_, C, P, W, S, B>,
     root: RawDirectory,
     seen: &mut u32,
     sums: &mut Sums,
@@ -293,8 +292,8 @@ fn hash(name: &str) -> u64 {
 }
 
 /// Reads a file to its end. `before` is how much was read of others.
-fn digest<C: Controller, P: Platform, const S: usize, const B: usize>(
-    files: &Files<'_, C, P, S, B>,
+fn digest<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>(
+    files: &Files<'_, C, P, W, S, B>,
     root: RawDirectory,
     found: &Found,
     before: u64,
@@ -324,15 +323,6 @@ fn digest<C: Controller, P: Platform, const S: usize, const B: usize>(
     let entry = found.entry;
     tell(Told::Read { entry, sha256 });
     Ok(())
-}
-
-/// The bus's own clock.
-struct Delay<'p, P>(&'p P);
-
-impl<P: Clock> DelayNs for Delay<'_, P> {
-    fn delay_ns(&mut self, ns: u32) {
-        self.0.wait_until(self.0.now() + Nanos(ns.into()));
-    }
 }
 
 /// Nothing is written, so it is never asked.

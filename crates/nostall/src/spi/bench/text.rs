@@ -220,7 +220,7 @@ fn pump(rows: &[Row], worker: &str, there: bool) -> Option<String> {
 }
 
 /// What became of our own bus.
-fn shared(rows: &[Row], by_worker: usize, wakeups: usize) -> Option<String> {
+fn shared(rows: &[Row], by_worker: u32, wakeups: u32) -> Option<String> {
     rows.iter().find(|row| row.threads > 1)?;
     let (by_worker, wakeups) = (grouped(by_worker), grouped(wakeups));
     Some(format!(

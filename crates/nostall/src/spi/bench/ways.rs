@@ -21,8 +21,8 @@ use super::stint::{self, Came, Sender, Tally};
 pub const MOST_THREADS: usize = 64;
 
 /// One place for each thread that may want the bus.
-type OurBus = Bus<controllers::Spidev, Threads, MOST_THREADS, 64>;
-type OurDevice<'b> = Device<'b, controllers::Spidev, Threads, MOST_THREADS, 64>;
+type OurBus = Bus<controllers::Spidev, Threads, MOST_THREADS, 0, 0>;
+type OurDevice<'b> = Device<'b, controllers::Spidev, Threads, MOST_THREADS, 0, 0>;
 
 /// A way of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

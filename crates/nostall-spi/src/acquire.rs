@@ -1,0 +1,227 @@
+//! Waiting for the bus: blocking, and awaited.
+
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+
+use nostall_io::Nanos;
+
+use crate::bus::Bus;
+use crate::controller::{AsyncController, Controller};
+use crate::error::Error;
+use crate::line::{DeviceNumber, Waiter};
+use crate::owner::Owner;
+use crate::ownership::Wanted;
+use crate::platform::Platform;
+use crate::statistics::raise;
+
+/// A waiter that has waited so long is handed the bus by its present owner. Before that,
+/// running callers may take it: to hand it to a sleeping task each time would leave it
+/// idle until that task has a CPU.
+const FAIR: Nanos = Nanos::from_micros(500);
+
+/// The same, in looks that found the bus taken: for a clock that stands still.
+const FAIR_LOOKS: u32 = 16;
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    /// Takes the bus for a message of `device`: at once, or after waiting for it.
+    #[inline]
+    pub(crate) fn acquire(&self, device: DeviceNumber) -> Result<Owner<'_, C, P, W, S, B>, Error> {
+        match self.ownership.take(device) {
+            Some(token) => Ok(Owner::new(self, token)),
+            None => self.acquire_busy(device),
+        }
+    }
+
+    #[cold]
+    fn acquire_busy(&self, device: DeviceNumber) -> Result<Owner<'_, C, P, W, S, B>, Error> {
+        let mut joining = Joining::new(self, device);
+        let (mut owner, ticket) = match self.platform.current() {
+            None => joining.step(None).unwrap_or(Err(Error::WouldBlock))?,
+            Some(waker) => {
+                self.spin();
+                loop {
+                    if let Some(ended) = joining.step(Some(&waker)) {
+                        break ended?;
+                    }
+                    self.platform.block(joining.deadline());
+                    if !joining.is_overdue() {
+                        self.spin();
+                    }
+                }
+            }
+        };
+        owner.run_before(device, ticket);
+        Ok(owner)
+    }
+
+    /// Spins while the bus is owned, as long as a sleep and a wake-up would take.
+    fn spin(&self) {
+        let looks = self.platform.looks();
+        if looks == Nanos::ZERO {
+            return;
+        }
+        let until = self.platform.now() + looks;
+        while self.ownership.is_owned() && self.platform.now() < until {
+            for _ in 0..16 {
+                core::hint::spin_loop();
+            }
+        }
+    }
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+where
+    C: AsyncController,
+    P: Platform,
+{
+    /// As [`acquire`](Self::acquire), without blocking.
+    pub(crate) async fn acquire_async(
+        &self,
+        device: DeviceNumber,
+    ) -> Result<Owner<'_, C, P, W, S, B>, Error> {
+        if let Some(token) = self.ownership.take(device) {
+            return Ok(Owner::new(self, token));
+        }
+        let mut joining = Joining::new(self, device);
+        let (mut owner, ticket) = poll_fn(|context| {
+            if let Some(ended) = joining.step(Some(context.waker())) {
+                return Poll::Ready(ended);
+            }
+            self.platform.wake_at(joining.deadline(), context.waker());
+            Poll::Pending
+        })
+        .await?;
+        owner.run_before_async(device, ticket).await;
+        Ok(owner)
+    }
+}
+
+/// A context that waits for the bus. Dropping it leaves the line.
+struct Joining<'b, C, P, const W: usize, const S: usize, const B: usize>
+where
+    C: Controller,
+    P: Platform,
+{
+    bus: &'b Bus<C, P, W, S, B>,
+    device: DeviceNumber,
+    waiter: Option<Waiter>,
+    start: Option<Nanos>,
+    looks: u32,
+    /// Messages run when the wait began.
+    seen: u32,
+}
+
+type Ended<'b, C, P, const W: usize, const S: usize, const B: usize> =
+    Result<(Owner<'b, C, P, W, S, B>, u32), Error>;
+
+impl<'b, C, P, const W: usize, const S: usize, const B: usize> Joining<'b, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    fn new(bus: &'b Bus<C, P, W, S, B>, device: DeviceNumber) -> Self {
+        Self {
+            bus,
+            device,
+            waiter: None,
+            start: None,
+            looks: 0,
+            seen: bus.counters.messages(),
+        }
+    }
+
+    /// When the wait ends at the latest.
+    fn deadline(&self) -> Nanos {
+        self.start.unwrap_or(Nanos::ZERO) + self.bus.config.lock_timeout
+    }
+
+    fn is_overdue(&self) -> bool {
+        self.looks >= FAIR_LOOKS
+            || self
+                .start
+                .is_some_and(|start| self.bus.platform.now() - start >= FAIR)
+    }
+
+    /// Looks whether the bus is to be had. Returns the end of the wait; before that, the
+    /// waker will be woken when it is time to look again.
+    fn step(&mut self, waker: Option<&Waker>) -> Option<Ended<'b, C, P, W, S, B>> {
+        let bus = self.bus;
+        let now = bus.platform.now();
+        let start = *self.start.get_or_insert(now);
+        let timeout = bus.config.lock_timeout;
+        // A second round is that of a waiter whose place was forfeited.
+        for _ in 0..2 {
+            let (wanted, wakers) = match (self.waiter, waker) {
+                (Some(waiter), Some(waker)) => {
+                    self.looks += 1;
+                    let overdue = now - start >= FAIR || self.looks >= FAIR_LOOKS;
+                    let looked = bus.ownership.look(waiter, waker, overdue, now, timeout);
+                    // A granted bus is released again if the wake-up below panics.
+                    looked
+                }
+                _ => bus.ownership.join(self.device, waker, now, timeout),
+            };
+            bus.wake(wakers.wake);
+            match wanted {
+                Wanted::Ours(token, ticket) => {
+                    if self.waiter.take().is_some() {
+                        raise(&bus.counters.sync_waited, 1);
+                    }
+                    return Some(Ok((Owner::new(bus, token), ticket)));
+                }
+                Wanted::InLine(waiter) => {
+                    self.waiter = Some(waiter);
+                    return match now - start >= timeout {
+                        true => self.give_up(now),
+                        false => None,
+                    };
+                }
+                Wanted::Busy => return Some(Err(Error::WouldBlock)),
+                Wanted::Full => return Some(Err(Error::LineFull)),
+                Wanted::Abandoned => {
+                    self.waiter = None;
+                    return Some(Err(Error::Abandoned));
+                }
+                Wanted::Forfeited => self.waiter = None,
+            }
+        }
+        None
+    }
+
+    /// The wait was too long.
+    #[cold]
+    fn give_up(&mut self, now: Nanos) -> Option<Ended<'b, C, P, W, S, B>> {
+        let bus = self.bus;
+        let moved = bus.counters.messages() != self.seen;
+        let gone = !moved && bus.ownership.abandon();
+        let waiter = self.waiter.take()?;
+        let (token, wakers) = bus.ownership.leave(waiter, now);
+        let owner = token.map(|token| Owner::new(bus, token));
+        bus.wake(wakers.wake);
+        Some(match (owner, gone) {
+            (Some(owner), _) => Ok((owner, waiter.ticket)),
+            (None, true) => Err(Error::Abandoned),
+            (None, false) => Err(Error::BusHeld),
+        })
+    }
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Joining<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    fn drop(&mut self) {
+        let Some(waiter) = self.waiter.take() else {
+            return;
+        };
+        let (token, wakers) = self.bus.ownership.leave(waiter, self.bus.platform.now());
+        let owner = token.map(|token| Owner::new(self.bus, token));
+        self.bus.wake(wakers.wake);
+        drop(owner);
+    }
+}

@@ -1,0 +1,289 @@
+//! The bus in the hands of its owner.
+
+use crate::bus::{Bus, Core};
+use crate::controller::{AsyncController, Controller};
+use crate::error::{Error, Fault};
+use crate::line::DeviceNumber;
+use crate::ownership::{Released, Token};
+use crate::platform::Platform;
+use crate::settings::Settings;
+use crate::statistics::raise;
+use crate::sync::Used;
+use crate::transfer::Message;
+
+/// Messages that the worker, or `poll`, runs without coming back: callbacks may submit
+/// for ever.
+const IN_A_ROW: usize = 64;
+
+/// The same for a caller, before it frees the bus. More, because what it leaves needs a
+/// wake-up of the worker; it is reached only while others submit as fast as the bus runs.
+const BEFORE_FREEING: usize = 1024;
+
+/// The bus, owned. Dropping it instead of releasing it (a panic, a future that is
+/// dropped) stops the controller and frees the bus.
+#[must_use = "the bus is kept until the owner releases it"]
+pub(crate) struct Owner<'b, C, P, const W: usize, const S: usize, const B: usize>
+where
+    C: Controller,
+    P: Platform,
+{
+    bus: &'b Bus<C, P, W, S, B>,
+    /// Always there, except while the owner is released.
+    token: Option<Token>,
+    /// The stored message that is being run.
+    running: Option<usize>,
+    /// Messages count as the worker's.
+    is_worker: bool,
+}
+
+impl<'b, C, P, const W: usize, const S: usize, const B: usize> Owner<'b, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    #[inline]
+    pub(crate) const fn new(bus: &'b Bus<C, P, W, S, B>, token: Token) -> Self {
+        Self {
+            bus,
+            token: Some(token),
+            running: None,
+            is_worker: false,
+        }
+    }
+
+    /// Takes a free bus to run stored messages, whatever is in line.
+    pub(crate) fn take_any(bus: &'b Bus<C, P, W, S, B>) -> Option<Self> {
+        let token = bus.ownership.take_any()?;
+        Some(Self::new(bus, token))
+    }
+
+    pub(crate) const fn into_worker(mut self) -> Self {
+        self.is_worker = true;
+        self
+    }
+
+    #[inline]
+    #[allow(unsafe_code)]
+    pub(crate) fn core(&mut self) -> Used<'_, Core<C>> {
+        // SAFETY: an `Owner` is made of a `Token`, of which there is one at most, and
+        // which leaves it last. `&mut self` keeps the reference the only one.
+        unsafe { self.bus.core.get() }
+    }
+
+    /// Runs a message of `bytes` bytes from its caller's memory.
+    #[inline]
+    pub(crate) fn run<M: Message + ?Sized>(
+        &mut self,
+        settings: &Settings,
+        message: &mut M,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let bus = self.bus;
+        let station = &mut self.core().station;
+        let result = match bus.prepare(station) {
+            Ok(()) => station.run(settings, message, &bus.waiting()),
+            failed => failed,
+        };
+        bus.counters.ran(message.transfers(), bytes, result);
+        result
+    }
+
+    /// Runs stored messages of `device` that came before a message with this ticket.
+    pub(crate) fn run_before(&mut self, device: DeviceNumber, ticket: u32) {
+        while let Some(index) = self.bus.ownership.before(device, ticket) {
+            self.run_stored(index);
+        }
+    }
+
+    /// Runs stored messages up to and including the one at `index`.
+    pub(crate) fn run_until(&mut self, index: usize) {
+        while let Some(next) = self.bus.ownership.until(index) {
+            self.run_stored(next);
+        }
+    }
+
+    fn run_stored(&mut self, index: usize) {
+        let bus = self.bus;
+        self.running = Some(index);
+        {
+            let mut body = bus.bodies[index].enter();
+            let body = &mut *body;
+            let (bytes, settings) = (body.len(), body.settings);
+            let station = &mut self.core().station;
+            body.result = match bus.prepare(station) {
+                Ok(()) => station.run(&settings, body, &bus.waiting()),
+                failed => failed,
+            };
+            let result = body.result;
+            bus.counters.ran_stored(body.transfers(), bytes, result);
+        }
+        self.ran_stored(index);
+    }
+
+    fn ran_stored(&mut self, index: usize) {
+        self.running = None;
+        if self.is_worker {
+            raise(&self.bus.counters.by_worker, 1);
+        }
+        self.bus.finish(index);
+    }
+
+    /// Frees the bus, after the messages that were stored meanwhile: 1,024 at
+    /// most.
+    #[inline]
+    pub(crate) fn release(mut self) {
+        let mut budget = BEFORE_FREEING;
+        while let Some(index) = self.try_release(budget > 0) {
+            budget -= 1;
+            self.run_stored(index);
+        }
+    }
+
+    /// Frees the bus, or returns the stored message that is to be run first.
+    #[inline]
+    pub(crate) fn try_release(&mut self, run: bool) -> Option<usize> {
+        let (bus, token) = (self.bus, self.token.take()?);
+        match bus.ownership.release(token, run, || bus.platform.now()) {
+            Released::Run(token, index) => {
+                self.token = Some(token);
+                return Some(index);
+            }
+            Released::Free { wake, left } => {
+                bus.wake(wake);
+                if left {
+                    bus.call_for_rest(self.is_worker);
+                }
+            }
+        }
+        None
+    }
+
+    /// Frees the bus without running anything more.
+    pub(crate) fn release_now(mut self) {
+        self.try_release(false);
+    }
+
+    /// Runs stored messages without freeing the bus. Returns whether any may be left.
+    pub(crate) fn run_in_a_row(&mut self) -> bool {
+        for _ in 0..IN_A_ROW {
+            match self.bus.ownership.next() {
+                Some(index) => self.run_stored(index),
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Awaited.
+impl<C, P, const W: usize, const S: usize, const B: usize> Owner<'_, C, P, W, S, B>
+where
+    C: AsyncController,
+    P: Platform,
+{
+    /// Runs a message of `bytes` bytes from its caller's memory.
+    pub(crate) async fn run_async<M: Message + ?Sized>(
+        &mut self,
+        settings: &Settings,
+        message: &mut M,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let bus = self.bus;
+        let mut core = self.core();
+        let station = &mut core.station;
+        let result = match bus.prepare(station) {
+            Ok(()) => station.run_async(settings, message, &bus.waiting()).await,
+            failed => failed,
+        };
+        bus.counters.ran(message.transfers(), bytes, result);
+        result
+    }
+
+    pub(crate) async fn run_before_async(&mut self, device: DeviceNumber, ticket: u32) {
+        while let Some(index) = self.bus.ownership.before(device, ticket) {
+            self.run_stored_async(index).await;
+        }
+    }
+
+    pub(crate) async fn run_until_async(&mut self, index: usize) {
+        while let Some(next) = self.bus.ownership.until(index) {
+            self.run_stored_async(next).await;
+        }
+    }
+
+    async fn run_stored_async(&mut self, index: usize) {
+        let bus = self.bus;
+        self.running = Some(index);
+        {
+            let mut body = bus.bodies[index].enter();
+            let body = &mut *body;
+            let (bytes, settings) = (body.len(), body.settings);
+            let mut core = self.core();
+            let station = &mut core.station;
+            let result = match bus.prepare(station) {
+                Ok(()) => station.run_async(&settings, body, &bus.waiting()).await,
+                failed => failed,
+            };
+            body.result = result;
+            bus.counters.ran_stored(body.transfers(), bytes, result);
+        }
+        self.ran_stored(index);
+    }
+
+    /// As [`release`](Self::release).
+    pub(crate) async fn release_async(mut self) {
+        if let Some(index) = self.try_release(true) {
+            self.release_async_after(index).await;
+        }
+    }
+
+    /// The same, after the stored message at `index`, which is to be run first.
+    pub(crate) async fn release_async_after(mut self, mut index: usize) {
+        let mut budget = BEFORE_FREEING;
+        loop {
+            self.run_stored_async(index).await;
+            budget -= 1;
+            match self.try_release(budget > 0) {
+                Some(next) => index = next,
+                None => return,
+            }
+        }
+    }
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Owner<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    fn drop(&mut self) {
+        if self.token.is_none() {
+            return;
+        }
+        self.drop_owned();
+    }
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Owner<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    #[cold]
+    fn drop_owned(&mut self) {
+        let bus = self.bus;
+        if self.core().station.is_dirty() {
+            let station = &mut self.core().station;
+            bus.guarded(|| station.abort());
+        }
+        if let Some(index) = self.running.take() {
+            let result = Err(Error::Failed {
+                transfer: 0,
+                fault: Fault::Dropped,
+            });
+            bus.bodies[index].enter().result = result;
+            bus.finish(index);
+        }
+        self.try_release(false);
+    }
+}

@@ -1,0 +1,671 @@
+//! The ownership protocol: which context has the bus, and which has it next.
+//!
+//! One word, the gate, decides who owns the bus. It is 0 while the bus is idle. It
+//! mirrors the line otherwise: [`LOOK`] makes the next release look at the line, and one
+//! bit a device sends that device's callers to the line first. The line is only touched
+//! in a critical section, and each of those ends with the gate equal to the line's bits.
+//! So a context that finds neither bit needs nothing but one atomic exchange.
+//!
+//! Invariants:
+//!
+//! 1. One [`Token`] at most exists; `OWNED` is set while it does, or while a waiter is
+//!    [granted](State::Granted) the bus.
+//! 2. While waiters sleep in line, one of these holds: `LOOK` and `OWNED` are set, so that
+//!    the owner's release looks; or a context in line is [notified](State::Notified) or
+//!    granted, and has to take the bus, to wait again, or to leave.
+//! 3. No context runs a message while an earlier one of the same device is in line.
+//! 4. [`Owed`](State::Owed) is only set while the bus is owned: that owner hands over.
+
+use core::task::Waker;
+
+use nostall_io::Nanos;
+
+use crate::line::{DeviceNumber, LOOK, Line, Place, State, Waiter, device_bit};
+use crate::sync::{AtomicU32, Critical, Ordering, constant};
+
+const OWNED: u32 = 1;
+
+/// Proof that the caller owns the bus, and its obligation: whoever drops one instead of
+/// passing it to [`Ownership::release`] keeps the bus for ever.
+#[derive(Debug)]
+#[must_use = "the bus is kept until the token is released"]
+pub(crate) struct Token(());
+
+/// Answer to a context that wants the bus.
+#[derive(Debug)]
+pub(crate) enum Wanted {
+    /// The bus is the caller's. Stored messages of its device with earlier tickets go
+    /// first.
+    Ours(Token, u32),
+    /// The caller is in line, and is woken when it is to look again.
+    InLine(Waiter),
+    /// The bus is owned, and the caller does not wait.
+    Busy,
+    /// Every place in the line is taken.
+    Full,
+    /// The owner is gone.
+    Abandoned,
+    /// The place was forfeited.
+    Forfeited,
+}
+
+/// Answer to the handle of a stored message.
+#[derive(Debug)]
+pub(crate) enum Watched {
+    /// It was run.
+    Done,
+    /// The bus is the caller's, which is to run the message.
+    Ours(Token),
+    /// The handle is woken when there is something to do.
+    Wait,
+    /// The owner is gone.
+    Abandoned,
+}
+
+/// Result of a release.
+#[derive(Debug)]
+pub(crate) enum Released {
+    /// The caller still owns the bus, and is to run this stored message.
+    Run(Token, usize),
+    /// The bus is free, or granted. The waker is to be woken.
+    Free {
+        wake: Option<Waker>,
+        /// Stored messages are left for the worker.
+        left: bool,
+    },
+}
+
+/// Wakers that left a critical section: one to be woken, one to be dropped.
+#[derive(Debug, Default)]
+#[must_use = "the waker in it was promised a wake-up"]
+pub(crate) struct Wakers {
+    pub(crate) wake: Option<Waker>,
+    unused: Option<Waker>,
+}
+
+/// The gate and the line.
+#[derive(Debug)]
+pub(crate) struct Ownership<const W: usize, const S: usize> {
+    gate: AtomicU32,
+    line: Critical<Line<W, S>>,
+}
+
+/// The fast path.
+impl<const W: usize, const S: usize> Ownership<W, S> {
+    /// Takes an idle bus: one atomic exchange.
+    #[inline]
+    pub(crate) fn take(&self, device: DeviceNumber) -> Option<Token> {
+        let (got, not) = (Ordering::Acquire, Ordering::Relaxed);
+        match self.gate.compare_exchange(0, OWNED, got, not) {
+            Ok(_) => Some(Token(())),
+            Err(was) => self.overtake(device, was),
+        }
+    }
+
+    /// Takes a free bus from those in line, if none of them is of this device.
+    #[cold]
+    fn overtake(&self, device: DeviceNumber, mut was: u32) -> Option<Token> {
+        loop {
+            if was & (OWNED | device_bit(device)) != 0 {
+                return None;
+            }
+            let (got, not) = (Ordering::Acquire, Ordering::Relaxed);
+            match self.gate.compare_exchange(was, was | OWNED, got, not) {
+                Ok(_) => return Some(Token(())),
+                Err(is) => was = is,
+            }
+        }
+    }
+
+    /// Whether the bus is owned; possibly no more when this returns.
+    #[inline]
+    pub(crate) fn is_owned(&self) -> bool {
+        self.gate.load(Ordering::Relaxed) & OWNED != 0
+    }
+
+    /// Frees the bus. Of an idle bus: one atomic exchange.
+    ///
+    /// With `run`, the owner takes the next stored message instead, as long as one may
+    /// run.
+    #[inline]
+    pub(crate) fn release(&self, token: Token, run: bool, now: impl FnOnce() -> Nanos) -> Released {
+        let (got, not) = (Ordering::Release, Ordering::Relaxed);
+        match self.gate.compare_exchange(OWNED, 0, got, not) {
+            Ok(_) => Released::Free {
+                wake: None,
+                left: false,
+            },
+            Err(was) => self.release_in_line(token, run, was, now),
+        }
+    }
+
+    #[cold]
+    fn release_in_line(
+        &self,
+        token: Token,
+        run: bool,
+        mut was: u32,
+        now: impl FnOnce() -> Nanos,
+    ) -> Released {
+        while was & LOOK == 0 {
+            let (got, not) = (Ordering::Release, Ordering::Relaxed);
+            match self.gate.compare_exchange(was, was & !OWNED, got, not) {
+                Ok(_) => {
+                    return Released::Free {
+                        wake: None,
+                        left: false,
+                    };
+                }
+                Err(is) => was = is,
+            }
+        }
+        self.line.with(|line| {
+            let runnable = line.runnable(None);
+            if let Some(index) = runnable.filter(|_| run) {
+                self.begin(line, index);
+                return Released::Run(token, index);
+            }
+            line.abandoned = false;
+            let left = runnable.is_some();
+            if let Some(place) = line.owed() {
+                place.state = State::Granted;
+                place.since = now();
+                let wake = place.waker.take();
+                self.gate.swap(OWNED | line.bits(), Ordering::AcqRel);
+                return Released::Free { wake, left };
+            }
+            let wake = match line.is_watched() {
+                true => None,
+                false => line.oldest().and_then(|place| place.notify(now())),
+            };
+            self.gate.swap(line.bits(), Ordering::AcqRel);
+            Released::Free { wake, left }
+        })
+    }
+}
+
+/// In the critical section.
+impl<const W: usize, const S: usize> Ownership<W, S> {
+    /// Takes the bus if it is free.
+    fn take_free(&self) -> Option<Token> {
+        let mut was = self.gate.load(Ordering::Relaxed);
+        while was & OWNED == 0 {
+            let (got, not) = (Ordering::AcqRel, Ordering::Relaxed);
+            match self.gate.compare_exchange(was, was | OWNED, got, not) {
+                Ok(_) => return Some(Token(())),
+                Err(is) => was = is,
+            }
+        }
+        None
+    }
+
+    /// For the owner: mirrors the line.
+    fn mirror_owned(&self, line: &Line<W, S>) {
+        self.gate.swap(OWNED | line.bits(), Ordering::AcqRel);
+    }
+
+    /// Mirrors the line if the bus is owned; else its owner has let go without a look.
+    fn mirror_if_owned(&self, line: &Line<W, S>) -> bool {
+        let bits = OWNED | line.bits();
+        let mut was = self.gate.load(Ordering::Relaxed);
+        while was & OWNED != 0 {
+            let (got, not) = (Ordering::AcqRel, Ordering::Relaxed);
+            match self.gate.compare_exchange(was, bits, got, not) {
+                Ok(_) => return true,
+                Err(is) => was = is,
+            }
+        }
+        false
+    }
+
+    /// Mirrors the line, and restores invariant 2 after a context has joined or left it.
+    /// Returns the waker of the context that is to look.
+    fn settle(&self, line: &mut Line<W, S>, now: Nanos) -> Option<Waker> {
+        if self.mirror_if_owned(line) {
+            return None;
+        }
+        let wake = match line.is_watched() {
+            true => None,
+            false => line.oldest().and_then(|place| place.notify(now)),
+        };
+        let bits = line.bits();
+        let mut was = self.gate.load(Ordering::Relaxed);
+        loop {
+            // A caller may have overtaken meanwhile.
+            let then = was & OWNED | bits;
+            let (got, not) = (Ordering::AcqRel, Ordering::Relaxed);
+            match self.gate.compare_exchange(was, then, got, not) {
+                Ok(_) => return wake,
+                Err(is) => was = is,
+            }
+        }
+    }
+
+    /// The owner begins with a stored message.
+    fn begin(&self, line: &mut Line<W, S>, index: usize) {
+        line.stored[index].state = State::Running;
+        self.mirror_owned(line);
+    }
+
+    /// Removes waiters that were woken and have not come for `timeout`, except `own`.
+    fn forfeit(&self, line: &mut Line<W, S>, own: Option<Waiter>, now: Nanos, timeout: Nanos) {
+        for (index, place) in line.waiters.iter_mut().enumerate() {
+            let its_own = own.is_some_and(|own| own.index == index);
+            if its_own || !place.is_awake() || now - place.since < timeout {
+                continue;
+            }
+            if place.state == State::Granted {
+                self.gate.fetch_and(!OWNED, Ordering::AcqRel);
+            }
+            // Its waker was taken when it was woken.
+            place.state = State::Free;
+        }
+    }
+}
+
+/// For waiters.
+impl<const W: usize, const S: usize> Ownership<W, S> {
+    constant! {
+        pub(crate) fn new() -> Self {
+            Self {
+                gate: AtomicU32::new(0),
+                line: Critical::new(Line::new()),
+            }
+        }
+    }
+
+    /// Takes the bus for `device`, or joins the line with `waker`.
+    pub(crate) fn join(
+        &self,
+        device: DeviceNumber,
+        waker: Option<&Waker>,
+        now: Nanos,
+        timeout: Nanos,
+    ) -> (Wanted, Wakers) {
+        // Its clone may panic: before anything has changed.
+        let mut fresh = waker.cloned();
+        let mut wakers = Wakers::default();
+        let wanted = self.line.with(|line| {
+            self.forfeit(line, None, now, timeout);
+            if line.abandoned {
+                return Wanted::Abandoned;
+            }
+            let mut joined: Option<Waiter> = None;
+            // A round that fails is one in which the owner let go, or another caller took
+            // the bus.
+            loop {
+                let ticket = joined.map_or(line.tickets, |waiter| waiter.ticket);
+                let behind = line.has_waiter_before(device, ticket);
+                if !behind && let Some(token) = self.take_free() {
+                    if let Some(Waiter { index, .. }) = joined {
+                        fresh = line.waiters[index].waker.take();
+                        line.waiters[index].state = State::Free;
+                    }
+                    self.mirror_owned(line);
+                    return Wanted::Ours(token, ticket);
+                }
+                let waiter = match joined {
+                    Some(waiter) => waiter,
+                    None => {
+                        let mut places = line.waiters.iter();
+                        let index = places.position(|place| place.state == State::Free);
+                        let (Some(index), Some(waker)) = (index, fresh.take()) else {
+                            wakers.wake = self.settle(line, now);
+                            return match waker {
+                                Some(_) => Wanted::Full,
+                                None => Wanted::Busy,
+                            };
+                        };
+                        let ticket = line.next_ticket();
+                        line.waiters[index] = Place {
+                            waker: Some(waker),
+                            since: now,
+                            ticket,
+                            device,
+                            state: State::Waiting,
+                        };
+                        *joined.insert(Waiter { index, ticket })
+                    }
+                };
+                if self.mirror_if_owned(line) {
+                    return Wanted::InLine(waiter);
+                }
+                if behind {
+                    wakers.wake = self.settle(line, now);
+                    return Wanted::InLine(waiter);
+                }
+            }
+        });
+        wakers.unused = fresh;
+        (wanted, wakers)
+    }
+
+    /// For a waiter that is awake: takes the bus, or waits again with `waker`.
+    ///
+    /// An `overdue` waiter is handed the bus by its present owner.
+    pub(crate) fn look(
+        &self,
+        waiter: Waiter,
+        waker: &Waker,
+        overdue: bool,
+        now: Nanos,
+        timeout: Nanos,
+    ) -> (Wanted, Wakers) {
+        // Its clone may panic: before anything has changed.
+        let mut fresh = Some(waker.clone());
+        let mut wakers = Wakers::default();
+        let wanted = self.line.with(|line| {
+            self.forfeit(line, Some(waiter), now, timeout);
+            let abandoned = line.abandoned;
+            let Some(place) = line.waiter(waiter) else {
+                return Wanted::Forfeited;
+            };
+            wakers.unused = place.waker.take();
+            let (device, ticket) = (place.device, place.ticket);
+            if place.state == State::Granted {
+                place.state = State::Free;
+                self.mirror_owned(line);
+                return Wanted::Ours(Token(()), ticket);
+            }
+            if abandoned {
+                place.state = State::Free;
+                self.mirror_owned(line);
+                return Wanted::Abandoned;
+            }
+            place.state = State::Waiting;
+            place.waker = fresh.take();
+            let behind = line.has_waiter_before(device, ticket);
+            loop {
+                if !behind && let Some(token) = self.take_free() {
+                    let place = &mut line.waiters[waiter.index];
+                    fresh = place.waker.take();
+                    place.state = State::Free;
+                    self.mirror_owned(line);
+                    return Wanted::Ours(token, ticket);
+                }
+                let place = &mut line.waiters[waiter.index];
+                if overdue && !behind {
+                    place.state = State::Owed;
+                }
+                if self.mirror_if_owned(line) {
+                    return Wanted::InLine(waiter);
+                }
+                line.waiters[waiter.index].state = State::Waiting;
+                if behind {
+                    wakers.wake = self.settle(line, now);
+                    return Wanted::InLine(waiter);
+                }
+            }
+        });
+        (wanted, wakers)
+    }
+
+    /// Takes a waiter out of the line. If it was given the bus meanwhile, the token is
+    /// the caller's.
+    pub(crate) fn leave(&self, waiter: Waiter, now: Nanos) -> (Option<Token>, Wakers) {
+        self.line.with(|line| {
+            let mut wakers = Wakers::default();
+            let Some(place) = line.waiter(waiter) else {
+                return (None, wakers);
+            };
+            wakers.unused = place.waker.take();
+            let granted = place.state == State::Granted;
+            place.state = State::Free;
+            if granted {
+                self.mirror_owned(line);
+                return (Some(Token(())), wakers);
+            }
+            // It may have been the one that was to look.
+            wakers.wake = self.settle(line, now);
+            (None, wakers)
+        })
+    }
+
+    /// The owner has not moved for `timeout`: all who want the bus are told so, until it
+    /// lets go or is reset. Not while a waiter may still come for a grant.
+    pub(crate) fn abandon(&self) -> bool {
+        self.line.with(|line| {
+            let granted = { line.waiters.iter() }.any(|place| place.state == State::Granted);
+            line.abandoned = !granted && self.is_owned();
+            // An owner that lets go just now is not gone.
+            line.abandoned = line.abandoned && self.mirror_if_owned(line);
+            line.abandoned
+        })
+    }
+
+    /// Takes the bus if it is free, whatever is in line: for those that run stored
+    /// messages.
+    pub(crate) fn take_any(&self) -> Option<Token> {
+        if self.is_owned() {
+            return None;
+        }
+        self.line.with(|_| self.take_free())
+    }
+
+    /// Takes the bus from an owner that is gone.
+    pub(crate) fn usurp(&self) -> Token {
+        self.line.with(|line| {
+            for place in &mut line.waiters {
+                if place.state == State::Granted {
+                    place.state = State::Free;
+                }
+            }
+            line.abandoned = false;
+            self.mirror_owned(line);
+            Token(())
+        })
+    }
+}
+
+/// For stored messages.
+impl<const W: usize, const S: usize> Ownership<W, S> {
+    /// A place for a message, which the caller fills and publishes.
+    pub(crate) fn claim(&self, device: DeviceNumber) -> Option<usize> {
+        self.line.with(|line| {
+            let free = { line.stored.iter() }.position(|place| place.state == State::Free)?;
+            line.stored[free].state = State::Filling;
+            line.stored[free].device = device;
+            Some(free)
+        })
+    }
+
+    /// Puts a filled place into the line. Returns whether the bus is free, so that the
+    /// caller has to see to the message.
+    pub(crate) fn publish(&self, index: usize) -> bool {
+        self.line.with(|line| {
+            let ticket = line.next_ticket();
+            let place = &mut line.stored[index];
+            place.ticket = ticket;
+            place.state = State::Waiting;
+            if self.mirror_if_owned(line) {
+                return false;
+            }
+            self.mirror_free(line);
+            true
+        })
+    }
+
+    /// Mirrors the line while the bus is free, or was taken just now.
+    fn mirror_free(&self, line: &Line<W, S>) {
+        let bits = line.bits();
+        let mut was = self.gate.load(Ordering::Relaxed);
+        loop {
+            let (got, not) = (Ordering::AcqRel, Ordering::Relaxed);
+            match self
+                .gate
+                .compare_exchange(was, was & OWNED | bits, got, not)
+            {
+                Ok(_) => return,
+                Err(is) => was = is,
+            }
+        }
+    }
+
+    /// Wakes a context in line if the bus is free and none is awake.
+    pub(crate) fn rouse(&self, now: Nanos) -> Wakers {
+        let wake = self.line.with(|line| self.settle(line, now));
+        Wakers { wake, unused: None }
+    }
+
+    /// For the owner: the next stored message that has to run before a message of
+    /// `device` with this ticket.
+    pub(crate) fn before(&self, device: DeviceNumber, ticket: u32) -> Option<usize> {
+        self.line.with(|line| {
+            let index = line.runnable(Some((device, ticket)))?;
+            self.begin(line, index);
+            Some(index)
+        })
+    }
+
+    /// For the owner: the next stored message.
+    pub(crate) fn next(&self) -> Option<usize> {
+        self.line.with(|line| {
+            let index = line.runnable(None)?;
+            self.begin(line, index);
+            Some(index)
+        })
+    }
+
+    /// For the owner: the next stored message, up to and including the one at `index`.
+    pub(crate) fn until(&self, index: usize) -> Option<usize> {
+        self.line.with(|line| {
+            let next = line.runnable(None)?;
+            if !line.stored[index].is_queued() {
+                return None;
+            }
+            self.begin(line, next);
+            Some(next)
+        })
+    }
+
+    /// For the handle of the message at `index`: takes the bus to run it, or waits with
+    /// `waker`. A worker that was called already is not forestalled.
+    pub(crate) fn watch(
+        &self,
+        index: usize,
+        waker: Option<&Waker>,
+        has_worker: bool,
+        now: Nanos,
+        timeout: Nanos,
+    ) -> (Watched, Wakers) {
+        let mut fresh = waker.cloned();
+        let mut wakers = Wakers::default();
+        let watched = self.line.with(|line| {
+            self.forfeit(line, None, now, timeout);
+            let place = &mut line.stored[index];
+            if place.state == State::Done {
+                return Watched::Done;
+            }
+            wakers.unused = core::mem::replace(&mut place.waker, fresh.take());
+            if !place.is_queued() {
+                return Watched::Wait;
+            }
+            place.state = State::Waiting;
+            let (device, ticket) = (place.device, place.ticket);
+            if line.abandoned {
+                fresh = line.stored[index].waker.take();
+                return Watched::Abandoned;
+            }
+            if has_worker && line.called {
+                return Watched::Wait;
+            }
+            let behind = line.has_waiter_before(device, ticket);
+            loop {
+                if !behind && let Some(token) = self.take_free() {
+                    fresh = line.stored[index].waker.take();
+                    self.mirror_owned(line);
+                    return Watched::Ours(token);
+                }
+                if self.mirror_if_owned(line) {
+                    return Watched::Wait;
+                }
+                if behind {
+                    wakers.wake = self.settle(line, now);
+                    return Watched::Wait;
+                }
+            }
+        });
+        (watched, wakers)
+    }
+
+    /// The handle of the message at `index` waits no more.
+    pub(crate) fn unwatch(&self, index: usize, now: Nanos) -> Wakers {
+        self.line.with(|line| {
+            let place = &mut line.stored[index];
+            let unused = place.waker.take();
+            if place.state == State::Notified {
+                place.state = State::Waiting;
+            }
+            let wake = self.settle(line, now);
+            Wakers { wake, unused }
+        })
+    }
+
+    /// Whether the message at `index` was run.
+    pub(crate) fn is_done(&self, index: usize) -> bool {
+        self.line
+            .with(|line| line.stored[index].state == State::Done)
+    }
+
+    /// The message at `index` was run. Returns the waker of its handle.
+    pub(crate) fn finish(&self, index: usize) -> Option<Waker> {
+        self.line.with(|line| {
+            let place = &mut line.stored[index];
+            let dropped = place.state == State::Dropped;
+            place.state = if dropped { State::Free } else { State::Done };
+            place.waker.take()
+        })
+    }
+
+    /// The handle of the message at `index` is dropped. Returns whether the message was
+    /// withdrawn.
+    pub(crate) fn cancel(&self, index: usize, now: Nanos) -> (bool, Wakers) {
+        self.line.with(|line| {
+            let place = &mut line.stored[index];
+            let unused = place.waker.take();
+            if place.state == State::Running {
+                place.state = State::Dropped;
+                return (false, Wakers { wake: None, unused });
+            }
+            let withdrawn = place.is_queued();
+            place.state = State::Free;
+            let wake = self.settle(line, now);
+            (withdrawn, Wakers { wake, unused })
+        })
+    }
+
+    /// Takes a message of `device` out of the line, for the caller to finish.
+    pub(crate) fn withdraw(&self, device: DeviceNumber, now: Nanos) -> Option<(usize, Wakers)> {
+        self.line.with(|line| {
+            let its = |place: &Place| place.is_queued() && place.device == device;
+            let index = line.stored.iter().position(its)?;
+            line.stored[index].state = State::Running;
+            let wake = self.settle(line, now);
+            Some((index, Wakers { wake, unused: None }))
+        })
+    }
+}
+
+/// For the worker.
+impl<const W: usize, const S: usize> Ownership<W, S> {
+    /// Whether the caller has to wake the worker: it was not called yet.
+    pub(crate) fn call(&self) -> bool {
+        self.line
+            .with(|line| !core::mem::replace(&mut line.called, true))
+    }
+
+    /// The worker has come.
+    pub(crate) fn answer(&self) {
+        self.line.with(|line| line.called = false);
+    }
+
+    /// Number of contexts and stored messages in line.
+    pub(crate) fn in_line(&self) -> usize {
+        self.line.with(|line| line.len())
+    }
+
+    /// The gate's word, to be shown.
+    pub(crate) fn word(&self) -> u32 {
+        self.gate.load(Ordering::Relaxed)
+    }
+}

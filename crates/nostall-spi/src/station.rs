@@ -1,0 +1,444 @@
+//! One message, from selection to release: blocking, and awaited.
+
+use core::future::poll_fn;
+use core::pin::pin;
+use core::task::Poll;
+
+use nostall_io::Nanos;
+
+use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
+use crate::error::{Error, Fault};
+use crate::interrupt::Interrupt;
+use crate::platform::Platform;
+use crate::settings::{Settings, Wire};
+use crate::sync::constant;
+use crate::transfer::{Message, Transfer};
+use crate::words::Words;
+
+/// Shorter waits keep the CPU; longer ones give it away.
+const SHORT: Nanos = Nanos::from_micros(50);
+
+/// Time that a transfer may take besides twice its own: interrupts, other tasks' turns
+/// on the CPU, a slow memory.
+const GRACE: Nanos = Nanos::from_millis(200);
+
+/// How often a controller is looked at whose interrupt cannot be waited for.
+const LOOK: Nanos = Nanos::from_micros(1);
+
+/// The controller, and its state.
+#[derive(Debug)]
+pub(crate) struct Station<C> {
+    pub(crate) controller: C,
+    /// Its settings, if they are known.
+    wire: Option<Wire>,
+    /// The clock that was set, in hertz.
+    rate: u32,
+    selected: bool,
+    /// A message was begun and has not come to its end.
+    dirty: bool,
+    pub(crate) prepared: bool,
+}
+
+/// The ways of waiting that an owner of the bus has.
+pub(crate) struct Waiting<'b, P> {
+    pub(crate) platform: &'b P,
+    pub(crate) interrupt: &'b Interrupt,
+}
+
+/// Blocking.
+impl<C: Controller> Station<C> {
+    /// Runs a message. Whatever the result is, no device is selected afterwards.
+    #[inline]
+    pub(crate) fn run<M: Message + ?Sized, P: Platform>(
+        &mut self,
+        settings: &Settings,
+        message: &mut M,
+        waiting: &Waiting<'_, P>,
+    ) -> Result<(), Error> {
+        self.dirty = true;
+        let result = self.run_transfers(settings, message, waiting);
+        if result.is_err() {
+            self.abort();
+        }
+        self.dirty = false;
+        result
+    }
+
+    #[inline]
+    fn run_transfers<M: Message + ?Sized, P: Platform>(
+        &mut self,
+        settings: &Settings,
+        message: &mut M,
+        waiting: &Waiting<'_, P>,
+    ) -> Result<(), Error> {
+        if let Some(ran) = self.controller.whole(settings, message) {
+            return ran.map_err(|(transfer, fault)| Error::Failed { transfer, fault });
+        }
+        let transfers = message.transfers();
+        let mut number = 0;
+        while let Some(transfer) = message.transfer(number) {
+            let failed = |fault| Error::Failed {
+                transfer: number,
+                fault,
+            };
+            let step = Step::new(&transfer, settings, number + 1 == transfers);
+            if self.begin(&step.wire).map_err(failed)? {
+                waiting.pause(settings.setup);
+            }
+            let mut words = step.words(transfer, settings);
+            if words.total() != 0 {
+                self.move_words(&mut words, number, waiting)?;
+            }
+            waiting.pause(step.delay);
+            if step.ends {
+                waiting.pause(settings.hold);
+                self.release().map_err(failed)?;
+                waiting.pause(step.deselect);
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn move_words<P: Platform>(
+        &mut self,
+        words: &mut Words<'_>,
+        number: usize,
+        waiting: &Waiting<'_, P>,
+    ) -> Result<(), Error> {
+        let failed = |fault| Error::Failed {
+            transfer: number,
+            fault,
+        };
+        let mut deadline = None;
+        loop {
+            match self.controller.transfer(words).map_err(failed)? {
+                Progress::Done if words.is_complete() => return Ok(()),
+                Progress::Done => return Err(failed(Fault::Short)),
+                progress => {
+                    let now = waiting.platform.now();
+                    let deadline = *deadline.get_or_insert_with(|| now + self.patience(words));
+                    if now >= deadline {
+                        return Err(Error::Timeout { transfer: number });
+                    }
+                    waiting.block(progress, now, deadline);
+                }
+            }
+        }
+    }
+}
+
+/// Awaited.
+impl<C: AsyncController> Station<C> {
+    /// Runs a message without blocking. A future that is dropped leaves the station dirty,
+    /// for the owner's drop to [abort](Self::abort).
+    pub(crate) async fn run_async<M: Message + ?Sized, P: Platform>(
+        &mut self,
+        settings: &Settings,
+        message: &mut M,
+        waiting: &Waiting<'_, P>,
+    ) -> Result<(), Error> {
+        self.dirty = true;
+        let result = self.await_transfers(settings, message, waiting).await;
+        if result.is_err() {
+            self.abort();
+        }
+        self.dirty = false;
+        result
+    }
+
+    async fn await_transfers<M: Message + ?Sized, P: Platform>(
+        &mut self,
+        settings: &Settings,
+        message: &mut M,
+        waiting: &Waiting<'_, P>,
+    ) -> Result<(), Error> {
+        if let Some(ran) = self.controller.whole(settings, message) {
+            return ran.map_err(|(transfer, fault)| Error::Failed { transfer, fault });
+        }
+        let transfers = message.transfers();
+        let mut number = 0;
+        while let Some(transfer) = message.transfer(number) {
+            let failed = |fault| Error::Failed {
+                transfer: number,
+                fault,
+            };
+            let step = Step::new(&transfer, settings, number + 1 == transfers);
+            if self.begin(&step.wire).map_err(failed)? {
+                waiting.sleep(settings.setup).await;
+            }
+            let mut words = step.words(transfer, settings);
+            if words.total() != 0 {
+                self.await_words(&mut words, number, waiting).await?;
+            }
+            waiting.sleep(step.delay).await;
+            if step.ends {
+                waiting.sleep(settings.hold).await;
+                self.release().map_err(failed)?;
+                waiting.sleep(step.deselect).await;
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    async fn await_words<P: Platform>(
+        &mut self,
+        words: &mut Words<'_>,
+        number: usize,
+        waiting: &Waiting<'_, P>,
+    ) -> Result<(), Error> {
+        let patience = self.patience(words);
+        let moved = {
+            let mut deadline = None;
+            let mut moving = pin!(self.controller.transfer_async(words, waiting));
+            poll_fn(|context| {
+                if let Poll::Ready(moved) = moving.as_mut().poll(context) {
+                    return Poll::Ready(Some(moved));
+                }
+                let now = waiting.platform.now();
+                let deadline = *deadline.get_or_insert(now + patience);
+                if now >= deadline {
+                    return Poll::Ready(None);
+                }
+                if !waiting.platform.wake_at(deadline, context.waker()) {
+                    // For `Bus::poll`.
+                    waiting.interrupt.expect(context.waker(), deadline);
+                }
+                Poll::Pending
+            })
+            .await
+        };
+        let failed = |fault| Error::Failed {
+            transfer: number,
+            fault,
+        };
+        match moved {
+            None => Err(Error::Timeout { transfer: number }),
+            Some(moved) => {
+                moved.map_err(failed)?;
+                words
+                    .is_complete()
+                    .then_some(())
+                    .ok_or(failed(Fault::Short))
+            }
+        }
+    }
+}
+
+/// The same for both.
+impl<C: Controller> Station<C> {
+    constant! {
+        pub(crate) fn new(controller: C) -> Self {
+            Self {
+                controller,
+                wire: None,
+                rate: 1,
+                selected: false,
+                dirty: false,
+                prepared: false,
+            }
+        }
+    }
+
+    /// Sets the controller for a transfer, and selects the device if it is not. Returns
+    /// whether it was selected now.
+    #[inline(always)]
+    fn begin(&mut self, wire: &Wire) -> Result<bool, Fault> {
+        if !self.is_set(wire) {
+            self.set(wire)?;
+        }
+        if self.selected {
+            return Ok(false);
+        }
+        // First, so that a line that was half asserted is released.
+        self.selected = true;
+        self.controller.select(Level::Asserted)?;
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn is_set(&self, wire: &Wire) -> bool {
+        // No short cuts: comparisons that are nearly always equal are quicker than
+        // branches.
+        self.wire.is_some_and(|set| {
+            (set.clock == wire.clock)
+                & (set.mode as u8 == wire.mode as u8)
+                & (set.order as u8 == wire.order as u8)
+                & (set.wires as u8 == wire.wires as u8)
+                & (set.word as u8 == wire.word as u8)
+                & (set.select.key() == wire.select.key())
+        })
+    }
+
+    #[cold]
+    fn set(&mut self, wire: &Wire) -> Result<(), Fault> {
+        // Not known if it fails or panics half-way.
+        self.wire = None;
+        self.rate = self.controller.set(wire)?.max(1);
+        self.wire = Some(*wire);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn release(&mut self) -> Result<(), Fault> {
+        self.controller.select(Level::Released)?;
+        self.selected = false;
+        Ok(())
+    }
+
+    /// Twice a transfer's time at the clock that was set, and some.
+    #[cold]
+    fn patience(&self, words: &Words<'_>) -> Nanos {
+        let bits = words.total() as u64 * u64::from(words.word().bits());
+        time_of(bits, self.rate) * 2 + GRACE
+    }
+
+    /// Stops the message under way; no device is selected afterwards.
+    #[cold]
+    pub(crate) fn abort(&mut self) {
+        // Also if the driver panics in here.
+        self.wire = None;
+        self.selected = false;
+        self.dirty = false;
+        self.controller.abort();
+    }
+
+    /// Whether a message was left in its middle.
+    #[inline]
+    pub(crate) const fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// Puts the hardware to sleep.
+    pub(crate) fn unprepare(&mut self) {
+        self.wire = None;
+        self.prepared = false;
+        self.controller.unprepare();
+    }
+}
+
+/// The parts of a transfer around its words.
+struct Step {
+    wire: Wire,
+    len: usize,
+    delay: Nanos,
+    /// The device is deselected afterwards.
+    ends: bool,
+    /// For this long, before anything else happens.
+    deselect: Nanos,
+}
+
+impl Step {
+    #[inline(always)]
+    fn new(transfer: &Transfer<'_>, settings: &Settings, last: bool) -> Self {
+        let options = &transfer.options;
+        Self {
+            wire: options.wire(settings),
+            len: transfer.len(),
+            delay: transfer.pause_after(),
+            ends: last || options.deselect.is_some(),
+            deselect: options.deselect.unwrap_or(Nanos::ZERO),
+        }
+    }
+
+    #[inline(always)]
+    fn words<'a>(&self, transfer: Transfer<'a>, settings: &Settings) -> Words<'a> {
+        Words::new(transfer.operation, self.len, self.wire.word, settings.fill)
+    }
+}
+
+impl<P: Platform> Waiting<'_, P> {
+    /// Lets `span` pass. Without one, the clock is not read.
+    #[inline(always)]
+    fn pause(&self, span: Nanos) {
+        if span > Nanos::ZERO {
+            self.pause_until(span, self.platform.now() + span);
+        }
+    }
+
+    #[cold]
+    fn pause_until(&self, span: Nanos, until: Nanos) {
+        match span <= SHORT {
+            true => self.platform.wait_until(until),
+            false => self.platform.sleep_until(until),
+        }
+    }
+
+    /// Waits for a controller, and no longer than until `deadline`.
+    #[cold]
+    fn block(&self, progress: Progress, now: Nanos, deadline: Nanos) {
+        match progress {
+            Progress::Done | Progress::After(Nanos::ZERO) => core::hint::spin_loop(),
+            Progress::After(span) => {
+                let span = span.min(deadline - now);
+                self.pause_until(span, now + span);
+            }
+            Progress::Interrupt => {
+                let waker = self.platform.current();
+                let blocks = waker.is_some();
+                if self.interrupt.take_or_wait(waker, deadline) {
+                    return;
+                }
+                match blocks {
+                    true => self.platform.block(deadline),
+                    false => self.platform.wait_until(deadline.min(now + LOOK)),
+                }
+                self.interrupt.take_or_wait(None, deadline);
+            }
+        }
+    }
+
+    async fn sleep(&self, span: Nanos) {
+        sleep(self.platform, span).await;
+    }
+}
+
+/// Lets `span` pass without blocking.
+pub(crate) async fn sleep<P: Platform>(platform: &P, span: Nanos) {
+    if span == Nanos::ZERO {
+        return;
+    }
+    let mut until = None;
+    poll_fn(|context| {
+        let now = platform.now();
+        let until = *until.get_or_insert(now + span);
+        if now >= until {
+            return Poll::Ready(());
+        }
+        if !platform.wake_at(until, context.waker()) {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+impl<P: Platform> Waits for Waiting<'_, P> {
+    async fn wait(&self, progress: Progress) {
+        match progress {
+            Progress::Done => {}
+            // At once, after other tasks.
+            Progress::After(Nanos::ZERO) => self.sleep(Nanos(1)).await,
+            Progress::After(span) => self.sleep(span).await,
+            Progress::Interrupt => {
+                // The deadline is the transfer's, and is set where that is known.
+                let never = Nanos(u64::MAX);
+                poll_fn(|context| {
+                    let waker = Some(context.waker().clone());
+                    match self.interrupt.take_or_wait(waker, never) {
+                        true => Poll::Ready(()),
+                        false => Poll::Pending,
+                    }
+                })
+                .await;
+            }
+        }
+    }
+}
+
+/// Duration of so many bits at `hertz`.
+pub(crate) fn time_of(bits: u64, hertz: u32) -> Nanos {
+    Nanos(bits.saturating_mul(1_000_000_000)) / u64::from(hertz)
+}

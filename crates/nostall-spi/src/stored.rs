@@ -1,0 +1,211 @@
+//! Memory of the bus for messages that were submitted.
+
+use core::fmt;
+
+use nostall_io::Nanos;
+
+use crate::error::Error;
+use crate::settings::{Select, Settings};
+use crate::sync::constant;
+use crate::transfer::{Message, Options, Transfer};
+
+/// Transfers that a stored message may have.
+pub(crate) const TRANSFERS: usize = 8;
+
+/// Called when a message of [`Device::submit_then`](crate::Device::submit_then) is
+/// through.
+///
+/// The owner of the bus calls it, so it must be short. It may submit, and must not wait.
+/// With `std`, a panic in it is caught and counted.
+pub type Callback = &'static (dyn Fn(Completed<'_>) + Sync);
+
+/// A message that is through.
+#[derive(Debug)]
+pub struct Completed<'a> {
+    /// The number given to [`Device::submit_then`](crate::Device::submit_then).
+    pub number: usize,
+    /// The message's result.
+    pub result: Result<(), Error>,
+    message: &'a dyn Received,
+}
+
+impl<'a> Completed<'a> {
+    /// The input of transfer `index`, counted from 0; empty if there was none.
+    pub fn received(&self, index: usize) -> &'a [u8] {
+        self.message.received(index)
+    }
+}
+
+trait Received: fmt::Debug {
+    fn received(&self, index: usize) -> &[u8];
+}
+
+/// Direction of a stored transfer.
+#[derive(Clone, Copy, Debug, Default)]
+enum Way {
+    #[default]
+    Out,
+    In,
+    Both,
+}
+
+/// A transfer over `len` bytes of the memory, from `at`.
+#[derive(Clone, Copy, Debug)]
+struct Stored {
+    way: Way,
+    at: u16,
+    len: u16,
+    options: Options,
+}
+
+impl Stored {
+    const NONE: Self = Self {
+        way: Way::Out,
+        at: 0,
+        len: 0,
+        options: Options {
+            clock: None,
+            word: None,
+            delay: Nanos::ZERO,
+            deselect: None,
+        },
+    };
+}
+
+/// A message in memory of its own, with everything that is needed to run it.
+pub(crate) struct Body<const B: usize> {
+    pub(crate) settings: Settings,
+    pub(crate) result: Result<(), Error>,
+    pub(crate) then: Option<(Callback, usize)>,
+    bytes: [u8; B],
+    transfers: [Stored; TRANSFERS],
+    count: u8,
+}
+
+impl<const B: usize> Body<B> {
+    constant! {
+        pub(crate) fn new() -> Self {
+            Self {
+                settings: Settings::new(1, Select::None),
+                result: Ok(()),
+                then: None,
+                bytes: [0; B],
+                transfers: [Stored::NONE; TRANSFERS],
+                count: 0,
+            }
+        }
+    }
+
+    /// Checks whether a message has room here.
+    pub(crate) fn fits<M: Message + ?Sized>(message: &M, bytes: usize) -> Result<(), Error> {
+        if message.transfers() > TRANSFERS {
+            return Err(Error::TooManyToStore { room: TRANSFERS });
+        }
+        let room = B.min(u16::MAX.into());
+        match bytes > room {
+            true => Err(Error::TooLongToStore { room }),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes a copy of a message that [fits](Self::fits).
+    pub(crate) fn fill<M: Message + ?Sized>(
+        &mut self,
+        settings: &Settings,
+        message: &mut M,
+        then: Option<(Callback, usize)>,
+    ) {
+        self.settings = *settings;
+        self.result = Ok(());
+        self.then = then;
+        self.count = 0;
+        let mut at = 0;
+        for (index, stored) in self.transfers.iter_mut().enumerate() {
+            let Some(transfer) = message.transfer(index) else {
+                break;
+            };
+            let len = transfer.len();
+            let Some(room) = self.bytes.get_mut(at..at + len) else {
+                break;
+            };
+            let (sent, rest) = room.split_at_mut(transfer.sends());
+            sent.copy_from_slice(transfer.sent());
+            rest.fill(settings.fill);
+            *stored = Stored {
+                way: match (transfer.sends(), transfer.receives()) {
+                    (_, 0) => Way::Out,
+                    (0, _) => Way::In,
+                    _ => Way::Both,
+                },
+                at: at as u16,
+                len: len as u16,
+                options: Options {
+                    delay: transfer.pause_after(),
+                    ..transfer.options
+                },
+            };
+            self.count += 1;
+            at += len;
+        }
+    }
+
+    /// Bytes on the wire.
+    pub(crate) fn len(&self) -> usize {
+        let transfers = self.transfers.iter().take(self.count.into());
+        transfers.map(|transfer| usize::from(transfer.len)).sum()
+    }
+
+    /// The input of transfer `index`; empty if there was none.
+    pub(crate) fn received(&self, index: usize) -> &[u8] {
+        match self.transfers[..self.count.into()].get(index) {
+            None | Some(Stored { way: Way::Out, .. }) => &[],
+            Some(&Stored { at, len, .. }) => {
+                let at = usize::from(at);
+                self.bytes.get(at..at + usize::from(len)).unwrap_or(&[])
+            }
+        }
+    }
+
+    /// Calls the message's callback.
+    pub(crate) fn call(&self, (callback, number): (Callback, usize)) {
+        callback(Completed {
+            number,
+            result: self.result,
+            message: self,
+        });
+    }
+}
+
+impl<const B: usize> Message for Body<B> {
+    fn transfers(&self) -> usize {
+        self.count.into()
+    }
+
+    fn transfer(&mut self, index: usize) -> Option<Transfer<'_>> {
+        let stored = *self.transfers[..self.count.into()].get(index)?;
+        let at = usize::from(stored.at);
+        let bytes = self.bytes.get_mut(at..at + usize::from(stored.len))?;
+        let mut transfer = match stored.way {
+            Way::Out => Transfer::write(bytes),
+            Way::In => Transfer::read(bytes),
+            Way::Both => Transfer::in_place(bytes),
+        };
+        transfer.options = stored.options;
+        Some(transfer)
+    }
+}
+
+impl<const B: usize> Received for Body<B> {
+    fn received(&self, index: usize) -> &[u8] {
+        self.received(index)
+    }
+}
+
+impl<const B: usize> fmt::Debug for Body<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body")
+            .field("settings", &self.settings)
+            .field("result", &self.result)
+            .finish_non_exhaustive()
+    }
+}

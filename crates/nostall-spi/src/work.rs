@@ -1,0 +1,206 @@
+//! The worker, `poll` in its place, and the hardware's sleep.
+
+use nostall_io::Nanos;
+
+use crate::bus::Bus;
+use crate::controller::Controller;
+use crate::error::Error;
+use crate::owner::Owner;
+use crate::platform::{HasWorker, Platform};
+use crate::station::Station;
+use crate::statistics::{count, raise};
+use crate::sync::{Ordering, fence};
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    /// Wakes the hardware if it sleeps.
+    #[inline]
+    pub(crate) fn prepare(&self, station: &mut Station<C>) -> Result<(), Error> {
+        match station.prepared {
+            true => Ok(()),
+            false => self.prepare_sleeping(station),
+        }
+    }
+
+    #[cold]
+    fn prepare_sleeping(&self, station: &mut Station<C>) -> Result<(), Error> {
+        let failed = |fault| Error::Failed { transfer: 0, fault };
+        station.controller.prepare().map_err(failed)?;
+        station.prepared = true;
+        raise(&self.counters.preparations, 1);
+        // Either this sees a worker that begins, or that sees the hardware awake.
+        fence(Ordering::SeqCst);
+        if self.has_worker() && self.config.linger > Nanos::ZERO {
+            self.set_timer();
+        }
+        Ok(())
+    }
+
+    fn is_prepared(&self) -> bool {
+        let counters = &self.counters;
+        let preparations = counters.preparations.load(Ordering::Relaxed);
+        preparations != counters.teardowns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn has_worker(&self) -> bool {
+        self.platform.has_worker() == HasWorker::Yes
+    }
+
+    /// For the worker, when it begins: the hardware may have been woken before.
+    pub fn begin_work(&self) {
+        fence(Ordering::SeqCst);
+        if self.is_prepared() {
+            self.set_timer();
+        }
+        self.work();
+    }
+
+    /// For the worker, whenever it was woken: runs stored messages, and puts the hardware
+    /// to sleep if it is time. After 64 messages it has itself called again.
+    ///
+    /// A worker that ends calls this once more after
+    /// [`has_worker`](Platform::has_worker) has become [`HasWorker::No`].
+    pub fn work(&self) {
+        self.ownership.answer();
+        let Some(owner) = Owner::take_any(self) else {
+            // The owner runs what is stored.
+            if self.tired.swap(0, Ordering::AcqRel) != 0 {
+                self.set_timer();
+            }
+            return self.rouse_without_worker();
+        };
+        let mut owner = owner.into_worker();
+        if !owner.run_in_a_row() {
+            self.rest(&mut owner);
+        }
+        owner.release_now();
+    }
+
+    /// Puts the hardware to sleep if nothing has happened for long enough.
+    fn rest(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
+        let tired = self.tired.swap(0, Ordering::AcqRel) != 0;
+        let idle = self.counters.messages() == self.armed.load(Ordering::Relaxed);
+        if tired && idle || self.config.linger == Nanos::ZERO {
+            self.unprepare(owner);
+        } else if tired {
+            self.set_timer();
+        }
+    }
+
+    fn unprepare(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
+        let station = &mut owner.core().station;
+        if station.prepared {
+            station.unprepare();
+            raise(&self.counters.teardowns, 1);
+        }
+    }
+
+    /// For the main loop, where there is no worker: runs stored messages, 64 at most, and
+    /// puts the hardware to sleep if it is time. Returns when to call again at the latest;
+    /// `None` if there is nothing to come for.
+    pub fn poll(&self, now: Nanos) -> Option<Nanos> {
+        self.wake(self.interrupt.late(now));
+        let Some(mut owner) = Owner::take_any(self) else {
+            // The owner runs what is stored; afterwards, the hardware is awake.
+            return Some(now + self.config.linger.max(Nanos::from_millis(1)));
+        };
+        let more = owner.run_in_a_row();
+        let messages = self.counters.messages();
+        let moved = messages != self.armed.swap(messages, Ordering::Relaxed);
+        let look = {
+            let mut core = owner.core();
+            if moved {
+                core.look = now + self.config.linger;
+            }
+            core.look
+        };
+        if !more && now >= look {
+            self.unprepare(&mut owner);
+        }
+        owner.release_now();
+        match (more, self.is_prepared()) {
+            (true, _) => Some(now),
+            (false, true) => Some(look),
+            (false, false) => None,
+        }
+    }
+
+    /// For the timer that [`Platform::set_timer`] has set. From any context.
+    pub fn on_timer(&self) {
+        if !self.is_prepared() {
+            return;
+        }
+        if self.counters.messages() != self.armed.load(Ordering::Relaxed) {
+            return self.set_timer();
+        }
+        self.tired.swap(1, Ordering::AcqRel);
+        self.call_worker();
+    }
+
+    #[cold]
+    fn set_timer(&self) {
+        let messages = self.counters.messages();
+        self.armed.store(messages, Ordering::Relaxed);
+        let at = self.platform.now() + self.config.linger;
+        self.platform.set_timer(at);
+    }
+
+    /// Wakes the worker to [work](Self::work), unless it was called already. Without a
+    /// worker, wakes the oldest context in line.
+    pub fn call_worker(&self) {
+        if self.has_worker() && self.ownership.call() {
+            count(&self.counters.wakeups);
+            self.platform.wake_worker();
+        }
+        self.rouse_without_worker();
+    }
+
+    /// Stored messages were left when the bus was freed.
+    #[cold]
+    pub(crate) fn call_for_rest(&self, is_worker: bool) {
+        if !is_worker {
+            return self.call_worker();
+        }
+        // The worker calls itself, which is no wake-up.
+        if self.has_worker() && self.ownership.call() {
+            self.platform.wake_worker();
+        }
+        self.rouse_without_worker();
+    }
+
+    /// A worker that has ended just before it was called leaves to others the messages
+    /// that it was called for. It says so before it looks at the line for the last time;
+    /// this is called after the messages were put there.
+    fn rouse_without_worker(&self) {
+        if !self.has_worker() {
+            self.ownership.answer();
+            self.rouse();
+        }
+    }
+
+    /// Wakes the oldest context in line if the bus is free and none is awake.
+    pub(crate) fn rouse(&self) {
+        let wakers = self.ownership.rouse(self.platform.now());
+        self.wake(wakers.wake);
+    }
+
+    /// A stored message was run. Its callback is called, or its handle is woken.
+    pub(crate) fn finish(&self, index: usize) {
+        let called = {
+            let body = self.bodies[index].enter();
+            if let Some(then) = body.then {
+                self.guarded(|| body.call(then));
+            }
+            body.then.is_some()
+        };
+        let wake = self.ownership.finish(index);
+        if called {
+            let (_, wakers) = self.ownership.cancel(index, Nanos::ZERO);
+            self.wake(wakers.wake);
+        }
+        self.wake(wake);
+    }
+}

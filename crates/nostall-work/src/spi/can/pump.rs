@@ -1,0 +1,64 @@
+//! The CAN controller's device, driven as nostall does or as Linux did before 2019.
+
+use nostall_io::Nanos;
+use nostall_spi::{Config, Controller, Device, Error, Pending, Platform, Submitted, Transfer};
+
+use super::measure::LINGER;
+use crate::spi::job::Strategy;
+
+/// The options of the bus for a strategy.
+pub(super) const fn config(strategy: Strategy) -> Config {
+    let config = Config {
+        linger: LINGER,
+        ..Config::DEFAULT
+    };
+    match strategy {
+        Strategy::Caller => config,
+        Strategy::Pump => Config {
+            submitted: Submitted::ByWorker,
+            linger: Nanos::ZERO,
+            ..config
+        },
+    }
+}
+
+/// The CAN controller's device. With [`Strategy::Pump`] the worker is woken after every
+/// synchronous message, to put the hardware to sleep if the bus is still idle.
+pub(super) struct Chip<'b, C, P, const W: usize, const S: usize, const B: usize>
+where
+    C: Controller,
+    P: Platform,
+{
+    device: Device<'b, C, P, W, S, B>,
+    strategy: Strategy,
+}
+
+impl<'b, C, P, const W: usize, const S: usize, const B: usize> Chip<'b, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    pub(super) const fn new(device: Device<'b, C, P, W, S, B>, strategy: Strategy) -> Self {
+        Self { device, strategy }
+    }
+
+    pub(super) fn sync(&self, transfers: &mut [Transfer<'_>]) -> Result<(), Error> {
+        let result = self.device.sync(transfers);
+        if self.strategy == Strategy::Pump {
+            self.device.bus().call_worker();
+        }
+        result
+    }
+
+    pub(super) fn write(&self, bytes: &[u8]) -> Result<(), Error> {
+        self.sync(&mut [Transfer::write(bytes)])
+    }
+
+    pub(super) fn write_then_read(&self, bytes: &[u8], into: &mut [u8]) -> Result<(), Error> {
+        self.sync(&mut [Transfer::write(bytes), Transfer::read(into)])
+    }
+
+    pub(super) fn submit(&self, bytes: &[u8]) -> Result<Pending<'b, C, P, W, S, B>, Error> {
+        self.device.submit(&mut [Transfer::write(bytes)])
+    }
+}

@@ -1,5 +1,5 @@
 //! The memory that a dump takes, in a process of its own: its peak is counted.
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "std", target_os = "linux"))]
 
 use std::fmt::Write;
 use std::fs;

@@ -132,3 +132,34 @@ impl SpiBus for Rated {
         self.0.flush()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nostall_io::{Clock, Nanos};
+
+    #[test]
+    fn a_flash_that_stays_busy_is_given_up_although_the_clock_stands_still() {
+        struct Stopped;
+
+        impl Clock for Stopped {
+            fn now(&self) -> Nanos {
+                Nanos::ZERO
+            }
+        }
+
+        let clock = VirtualClock::new();
+        let mut model = Flash::new(clock.clone());
+        model.set_fault(FlashFault::StuckBusy);
+        let wires = Wires::new(clock);
+        let line = wires.connect(model);
+        let hal = Hal::new(Rated(wires), [line]);
+        let bus: Bus<_, _> = Bus::new(hal, Bare(Stopped), Config::DEFAULT);
+        let mut outcome = Outcome::default();
+        flash(&bus, Select::line(0), &mut |told| {
+            let _ = outcome.add(Job::Flash, told);
+        });
+        let (_, fault) = &outcome.faults[0];
+        assert!(fault.contains("still busy"), "{fault}");
+    }
+}

@@ -211,17 +211,27 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
             Transfer::write(bytes),
         ];
         self.device.sync(&mut transfers)?;
-        let deadline = self.clock.now() + PATIENCE;
-        while self.status()? & BUSY != 0 {
-            let now = self.clock.now();
-            if now >= deadline {
-                return Err(Failed::Busy);
-            }
-            self.clock.sleep_until(now + LOOK);
-        }
+        self.wait_while_busy()?;
         // Chips do that by themselves. QEMU's does not, and is selected also for what is
         // meant for nobody (its controller takes "off" for asserted): it must not write that.
         Ok(self.device.write(&[WRITE_DISABLE])?)
+    }
+
+    /// Waits until the chip is ready. Looks are counted too, so that a clock that stops or is
+    /// set back cannot prolong the wait.
+    fn wait_while_busy(&self) -> Result<(), Failed> {
+        let deadline = self.clock.now() + PATIENCE;
+        for _ in 0..=PATIENCE.0 / LOOK.0 {
+            if self.status()? & BUSY == 0 {
+                return Ok(());
+            }
+            let now = self.clock.now();
+            if now >= deadline {
+                break;
+            }
+            self.clock.sleep_until(now + LOOK);
+        }
+        Err(Failed::Busy)
     }
 
     fn status(&self) -> Result<u8, Failed> {

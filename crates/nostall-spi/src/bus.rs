@@ -143,14 +143,15 @@ where
         Some(seen)
     }
 
-    /// Takes the bus back after its owner was leaked, and stops the controller.
+    /// Takes the bus back after its owner was leaked, and stops the controller. A
+    /// submitted message that the owner was running ends with
+    /// [`Fault::Dropped`](crate::Fault::Dropped).
     ///
     /// For a bus in a static see [`reset_leaked`](Self::reset_leaked).
+    #[allow(unsafe_code)]
     pub fn reset(&mut self) {
-        let token = self.ownership.usurp();
-        let mut owner = Owner::new(self, token);
-        owner.core().station.abort();
-        owner.release();
+        // SAFETY: the reference is the only one, so every owner and device is gone.
+        unsafe { self.reset_leaked() };
     }
 
     /// The same for a bus that is shared.
@@ -158,12 +159,12 @@ where
     /// # Safety
     ///
     /// The owner of the bus was leaked: its future or its [`Locked`](crate::Locked) will
-    /// neither be used nor dropped any more.
+    /// neither be used nor dropped any more. No device is dropped meanwhile.
     #[allow(unsafe_code)]
     pub unsafe fn reset_leaked(&self) {
-        let mut owner = Owner::new(self, self.ownership.usurp());
-        owner.core().station.abort();
-        owner.release();
+        let owner = Owner::new(self, self.ownership.usurp());
+        // SAFETY: the caller's contract.
+        unsafe { owner.clean_up() };
     }
 
     /// For the controller's interrupt handler: the owner goes on. An interrupt that no

@@ -507,6 +507,22 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         Wakers { wake, unused: None }
     }
 
+    /// Removes waiters that were woken and have not come for `timeout`. Then wakes a
+    /// context in line that is to look: for the bus, or because its wait is over.
+    pub(crate) fn expire(&self, now: Nanos, timeout: Nanos) -> Wakers {
+        let wake = self.line.with(|line| {
+            self.forfeit(line, None, now, timeout);
+            let wake = self.settle(line, now);
+            if line.is_watched() {
+                return wake;
+            }
+            let wake = line.late(now, timeout)?.notify(now);
+            self.mirror_free(line);
+            wake
+        });
+        Wakers { wake, unused: None }
+    }
+
     /// For the owner: the next stored message that has to run before a message of
     /// `device` with this ticket.
     pub(crate) fn before(&self, device: DeviceNumber, ticket: u32) -> Option<usize> {
@@ -551,7 +567,6 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         let mut fresh = waker.cloned();
         let mut wakers = Wakers::default();
         let watched = self.line.with(|line| {
-            self.forfeit(line, None, now, timeout);
             let place = &mut line.stored[index];
             if place.state == State::Done {
                 return Watched::Done;
@@ -561,7 +576,10 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 return Watched::Wait;
             }
             place.state = State::Waiting;
+            place.since = now;
             let (device, ticket) = (place.device, place.ticket);
+            // From here on, each way out leaves the line looked at.
+            self.forfeit(line, None, now, timeout);
             if line.abandoned {
                 fresh = line.stored[index].waker.take();
                 return Watched::Abandoned;
@@ -598,6 +616,14 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             }
             let wake = self.settle(line, now);
             Wakers { wake, unused }
+        })
+    }
+
+    /// Whether the message at `index` was begun and has not come to its end.
+    pub(crate) fn is_running(&self, index: usize) -> bool {
+        self.line.with(|line| {
+            let state = line.stored[index].state;
+            matches!(state, State::Running | State::Dropped)
         })
     }
 

@@ -176,7 +176,7 @@ where
                 }
                 _ => bus.ownership.join(self.device, waker, now, timeout),
             };
-            bus.wake(wakers.wake);
+            bus.see_to(wakers);
             match wanted {
                 Wanted::Ours(token, ticket) => {
                     if self.waiter.take().is_some() {
@@ -212,7 +212,7 @@ where
         let waiter = self.waiter.take()?;
         let (token, wakers) = bus.ownership.leave(waiter, now);
         let owner = token.map(|token| Owner::new(bus, token));
-        bus.wake(wakers.wake);
+        bus.see_to(wakers);
         Some(match (owner, gone) {
             (Some(owner), _) => Ok((owner, waiter.ticket)),
             (None, true) => Err(Error::Abandoned),
@@ -232,7 +232,7 @@ where
         };
         let (token, wakers) = self.bus.ownership.leave(waiter, self.bus.platform.now());
         let owner = token.map(|token| Owner::new(self.bus, token));
-        self.bus.wake(wakers.wake);
+        self.bus.see_to(wakers);
         drop(owner);
     }
 }

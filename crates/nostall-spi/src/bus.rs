@@ -13,7 +13,7 @@ use crate::error::Invalid;
 use crate::interrupt::Interrupt;
 use crate::line::DeviceNumber;
 use crate::owner::Owner;
-use crate::ownership::Ownership;
+use crate::ownership::{Ownership, Wakers};
 use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::station::{Station, Waiting};
@@ -184,6 +184,14 @@ where
     pub(crate) fn wake(&self, waker: Option<Waker>) {
         if let Some(waker) = waker {
             self.guarded(|| waker.wake());
+        }
+    }
+
+    /// Wakes one waker and drops others, which are code of others too.
+    pub(crate) fn see_to(&self, wakers: Wakers) {
+        self.wake(wakers.wake);
+        for waker in [wakers.unused, wakers.fresh].into_iter().flatten() {
+            self.guarded(|| drop(waker));
         }
     }
 

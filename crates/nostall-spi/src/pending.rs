@@ -55,7 +55,7 @@ where
             let worker = bus.has_worker() && !watch.late;
             let (watched, wakers) =
                 ownership.watch(self.index, waker.as_ref(), worker, now, timeout);
-            bus.wake(wakers.wake);
+            bus.see_to(wakers);
             match watched {
                 Watched::Done => break,
                 Watched::Ours(token) => {
@@ -130,7 +130,7 @@ where
                         Poll::Pending
                     }
                 };
-                bus.wake(wakers.wake);
+                bus.see_to(wakers);
                 watched
             })
             .await?;
@@ -200,7 +200,7 @@ where
         if !self.done {
             let now = self.bus.platform.now();
             let wakers = self.bus.ownership.unwatch(self.index, now);
-            self.bus.wake(wakers.wake);
+            self.bus.see_to(wakers);
         }
     }
 }
@@ -216,7 +216,7 @@ where
         if withdrawn {
             count(&bus.counters.cancelled);
         }
-        bus.wake(wakers.wake);
+        bus.see_to(wakers);
     }
 }
 

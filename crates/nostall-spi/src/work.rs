@@ -110,7 +110,7 @@ where
     /// if there is nothing to come for.
     pub fn poll(&self, now: Nanos) -> Option<Nanos> {
         self.wake(self.interrupt.late(now));
-        self.wake(self.ownership.expire(now, self.config.lock_timeout).wake);
+        self.see_to(self.ownership.expire(now, self.config.lock_timeout));
         let Some(mut owner) = Owner::take_any(self) else {
             // The owner runs what is stored; afterwards, the hardware is awake.
             return Some(now + self.config.linger.max(Nanos::from_millis(1)));
@@ -192,7 +192,7 @@ where
     /// Wakes the oldest context in line if the bus is free and none is awake.
     pub(crate) fn rouse(&self) {
         let wakers = self.ownership.rouse(self.platform.now());
-        self.wake(wakers.wake);
+        self.see_to(wakers);
     }
 
     /// A stored message was run. Its callback is called, or its handle is woken.
@@ -207,7 +207,7 @@ where
         let wake = self.ownership.finish(index);
         if called {
             let (_, wakers) = self.ownership.cancel(index, Nanos::ZERO);
-            self.wake(wakers.wake);
+            self.see_to(wakers);
         }
         self.wake(wake);
     }

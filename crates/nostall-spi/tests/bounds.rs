@@ -8,10 +8,14 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+#[cfg(feature = "std")]
+use std::task::{RawWaker, RawWakerVTable};
 
 use common::*;
 use nostall_io::{Clock, Nanos};
-use nostall_spi::{Bus, Completed, Config, Error, Fault, HasWorker, Platform, Submitted, Transfer};
+use nostall_spi::{
+    Bus, Completed, Config, Error, Fault, HasWorker, Platform, Settings, Submitted, Transfer,
+};
 
 /// Counts how often it was woken.
 #[derive(Default)]
@@ -268,4 +272,92 @@ fn a_reset_ends_the_submitted_message_that_a_leaked_future_was_running() {
     unsafe { bus.reset_leaked() };
     assert_eq!(pending.wait(), failed(0, Fault::Dropped));
     goes_on(&device, &probe);
+}
+
+#[test]
+fn a_future_that_is_dropped_after_any_number_of_polls_leaves_a_free_bus() {
+    let mut polls = 0;
+    loop {
+        let (bus, probe, clock) = bus(Config::DEFAULT);
+        let slow = Settings {
+            setup: Nanos::from_micros(10),
+            hold: Nanos::from_micros(10),
+            ..device(1)
+        };
+        let slow = bus.device(slow).unwrap();
+        let other = bus.device(device(2)).unwrap();
+        let kept = slow
+            .submit(&mut [Transfer::write(&[7]).delay(Nanos::from_micros(9))])
+            .unwrap();
+        probe.next(&[Act::Takes(Nanos::from_micros(5)), Act::Takes(Nanos::ZERO)]);
+        let mut message = [
+            Transfer::write(&[1])
+                .delay(Nanos::from_micros(3))
+                .deselect(Nanos::from_micros(4)),
+            Transfer::write(&[2]),
+        ];
+        let mut ready = false;
+        {
+            let mut future = pin!(slow.transfer_async(&mut message));
+            for _ in 0..polls {
+                ready = poll(&mut future, Waker::noop()).is_ready();
+                clock.advance(Nanos::from_micros(2));
+                if ready {
+                    break;
+                }
+            }
+        }
+        assert_eq!(probe.selected(), None, "after {polls} polls");
+        assert_eq!(bus.in_line(), usize::from(polls == 0));
+        assert_eq!(kept.is_done(), polls > 0);
+        bus.poll(now(&clock));
+        goes_on(&other, &probe);
+        if ready {
+            break;
+        }
+        polls += 1;
+        assert!(polls < 200);
+    }
+    assert!(polls > 15, "{polls}");
+}
+
+#[cfg(feature = "std")]
+static CLONES: AtomicUsize = AtomicUsize::new(0);
+
+#[cfg(feature = "std")]
+#[allow(unsafe_code)]
+fn drop_panics() -> Waker {
+    static TABLE: RawWakerVTable = RawWakerVTable::new(
+        |data| {
+            CLONES.fetch_add(1, Ordering::Relaxed);
+            RawWaker::new(data, &TABLE)
+        },
+        |_| {},
+        |_| {},
+        |data| {
+            if !data.is_null() && CLONES.load(Ordering::Relaxed) >= 2 {
+                panic!("on purpose")
+            }
+        },
+    );
+    // SAFETY: the table's functions do not use the pointer as one.
+    unsafe { Waker::from_raw(RawWaker::new(&raw const TABLE as *const (), &TABLE)) }
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn a_waker_whose_drop_panics_keeps_no_other_from_the_bus() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let [owner, device, other] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
+    let locked = owner.lock().unwrap();
+    let waker = std::mem::ManuallyDrop::new(drop_panics());
+    let mut message = [Transfer::write(&[1])];
+    {
+        let mut future = Box::pin(device.transfer_async(&mut message));
+        assert!(poll(&mut future.as_mut(), &waker).is_pending());
+        drop(locked);
+        // Its look takes the bus, and drops a waker.
+        assert_eq!(poll(&mut future.as_mut(), &waker), Poll::Ready(Ok(())));
+    }
+    goes_on(&other, &probe);
 }

@@ -170,9 +170,7 @@ where
                 (Some(waiter), Some(waker)) => {
                     self.looks += 1;
                     let overdue = waited >= FAIR || self.looks >= FAIR_LOOKS;
-                    let looked = bus.ownership.look(waiter, waker, overdue, now, timeout);
-                    // A granted bus is released again if the wake-up below panics.
-                    looked
+                    bus.ownership.look(waiter, waker, overdue, now, timeout)
                 }
                 _ => bus.ownership.join(self.device, waker, now, timeout),
             };

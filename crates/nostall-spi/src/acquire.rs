@@ -7,6 +7,7 @@ use nostall_io::Nanos;
 
 use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
+use crate::elapsed::Elapsed;
 use crate::error::Error;
 use crate::line::{DeviceNumber, Waiter};
 use crate::owner::Owner;
@@ -19,7 +20,10 @@ use crate::statistics::raise;
 /// idle until that task has a CPU.
 const FAIR: Nanos = Nanos::from_micros(500);
 
-/// The same, in looks that found the bus taken: for a clock that stands still.
+/// Rounds of a spin at most: some milliseconds.
+const SPINS: u32 = 1 << 16;
+
+/// The same as [`FAIR`], in looks that found the bus taken: for a clock that stands still.
 const FAIR_LOOKS: u32 = 16;
 
 impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
@@ -65,7 +69,11 @@ where
             return;
         }
         let until = self.platform.now() + looks;
-        while self.ownership.is_owned() && self.platform.now() < until {
+        // Counted too, for a clock that stands still.
+        for _ in 0..SPINS {
+            if !self.ownership.is_owned() || self.platform.now() >= until {
+                return;
+            }
             for _ in 0..16 {
                 core::hint::spin_loop();
             }
@@ -110,6 +118,7 @@ where
     device: DeviceNumber,
     waiter: Option<Waiter>,
     start: Option<Nanos>,
+    elapsed: Option<Elapsed>,
     looks: u32,
     /// Messages run when the wait began.
     seen: u32,
@@ -129,6 +138,7 @@ where
             device,
             waiter: None,
             start: None,
+            elapsed: None,
             looks: 0,
             seen: bus.counters.messages(),
         }
@@ -151,21 +161,20 @@ where
     fn step(&mut self, waker: Option<&Waker>) -> Option<Ended<'b, C, P, W, S, B>> {
         let bus = self.bus;
         let now = bus.platform.now();
-        let start = *self.start.get_or_insert(now);
+        self.start.get_or_insert(now);
+        let waited = self.elapsed.get_or_insert(Elapsed::new(now)).at(now);
         let timeout = bus.config.lock_timeout;
         // A second round is that of a waiter whose place was forfeited.
         for _ in 0..2 {
             let (wanted, wakers) = match (self.waiter, waker) {
                 (Some(waiter), Some(waker)) => {
                     self.looks += 1;
-                    let overdue = now - start >= FAIR || self.looks >= FAIR_LOOKS;
-                    let looked = bus.ownership.look(waiter, waker, overdue, now, timeout);
-                    // A granted bus is released again if the wake-up below panics.
-                    looked
+                    let overdue = waited >= FAIR || self.looks >= FAIR_LOOKS;
+                    bus.ownership.look(waiter, waker, overdue, now, timeout)
                 }
                 _ => bus.ownership.join(self.device, waker, now, timeout),
             };
-            bus.wake(wakers.wake);
+            bus.see_to(wakers);
             match wanted {
                 Wanted::Ours(token, ticket) => {
                     if self.waiter.take().is_some() {
@@ -175,7 +184,7 @@ where
                 }
                 Wanted::InLine(waiter) => {
                     self.waiter = Some(waiter);
-                    return match now - start >= timeout {
+                    return match waited >= timeout {
                         true => self.give_up(now),
                         false => None,
                     };
@@ -201,7 +210,7 @@ where
         let waiter = self.waiter.take()?;
         let (token, wakers) = bus.ownership.leave(waiter, now);
         let owner = token.map(|token| Owner::new(bus, token));
-        bus.wake(wakers.wake);
+        bus.see_to(wakers);
         Some(match (owner, gone) {
             (Some(owner), _) => Ok((owner, waiter.ticket)),
             (None, true) => Err(Error::Abandoned),
@@ -221,7 +230,7 @@ where
         };
         let (token, wakers) = self.bus.ownership.leave(waiter, self.bus.platform.now());
         let owner = token.map(|token| Owner::new(self.bus, token));
-        self.bus.wake(wakers.wake);
+        self.bus.see_to(wakers);
         drop(owner);
     }
 }

@@ -13,7 +13,7 @@ use crate::error::Invalid;
 use crate::interrupt::Interrupt;
 use crate::line::DeviceNumber;
 use crate::owner::Owner;
-use crate::ownership::Ownership;
+use crate::ownership::{Ownership, Wakers};
 use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::station::{Station, Waiting};
@@ -143,14 +143,15 @@ where
         Some(seen)
     }
 
-    /// Takes the bus back after its owner was leaked, and stops the controller.
+    /// Takes the bus back after its owner was leaked, and stops the controller. A
+    /// submitted message that the owner was running ends with
+    /// [`Fault::Dropped`](crate::Fault::Dropped).
     ///
     /// For a bus in a static see [`reset_leaked`](Self::reset_leaked).
+    #[allow(unsafe_code)]
     pub fn reset(&mut self) {
-        let token = self.ownership.usurp();
-        let mut owner = Owner::new(self, token);
-        owner.core().station.abort();
-        owner.release();
+        // SAFETY: the reference is the only one, so every owner and device is gone.
+        unsafe { self.reset_leaked() };
     }
 
     /// The same for a bus that is shared.
@@ -158,12 +159,12 @@ where
     /// # Safety
     ///
     /// The owner of the bus was leaked: its future or its [`Locked`](crate::Locked) will
-    /// neither be used nor dropped any more.
+    /// neither be used nor dropped any more. No device is dropped meanwhile.
     #[allow(unsafe_code)]
     pub unsafe fn reset_leaked(&self) {
-        let mut owner = Owner::new(self, self.ownership.usurp());
-        owner.core().station.abort();
-        owner.release();
+        let owner = Owner::new(self, self.ownership.usurp());
+        // SAFETY: the caller's contract.
+        unsafe { owner.clean_up() };
     }
 
     /// For the controller's interrupt handler: the owner goes on. An interrupt that no
@@ -183,6 +184,14 @@ where
     pub(crate) fn wake(&self, waker: Option<Waker>) {
         if let Some(waker) = waker {
             self.guarded(|| waker.wake());
+        }
+    }
+
+    /// Wakes one waker and drops others, which are code of others too.
+    pub(crate) fn see_to(&self, wakers: Wakers) {
+        self.wake(wakers.wake);
+        for waker in [wakers.unused, wakers.fresh].into_iter().flatten() {
+            self.guarded(|| drop(waker));
         }
     }
 

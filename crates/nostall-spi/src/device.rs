@@ -286,7 +286,7 @@ where
             count(&bus.counters.cancelled);
             bus.bodies[index].enter().result = Err(Error::Cancelled);
             bus.finish(index);
-            bus.wake(wakers.wake);
+            bus.see_to(wakers);
         }
     }
 }

@@ -119,6 +119,7 @@ mod words;
 mod acquire;
 mod bus;
 mod config;
+mod elapsed;
 mod interrupt;
 mod owner;
 mod platform;

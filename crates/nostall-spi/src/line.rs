@@ -36,7 +36,7 @@ pub(crate) enum State {
 pub(crate) struct Place {
     /// Wakes the context that waits here.
     pub(crate) waker: Option<Waker>,
-    /// Time at which it was notified or granted the bus.
+    /// Time at which it joined, was notified, or was granted the bus.
     pub(crate) since: Nanos,
     /// Position in the order of arrival.
     pub(crate) ticket: u32,
@@ -205,6 +205,14 @@ impl<const W: usize, const S: usize> Line<W, S> {
         let tickets = self.tickets;
         let owed = { self.waiters.iter_mut() }.filter(|place| place.state == State::Owed);
         owed.max_by_key(|place| tickets.wrapping_sub(place.ticket))
+    }
+
+    /// A context that sleeps in line and has not looked for `timeout`.
+    pub(crate) fn late(&mut self, now: Nanos, timeout: Nanos) -> Option<&mut Place> {
+        let mut places = self.waiters.iter_mut().chain(&mut self.stored);
+        places.find(|place| {
+            place.is_waiting() && place.waker.is_some() && now - place.since >= timeout
+        })
     }
 
     /// The place of a waiter, unless it was forfeited.

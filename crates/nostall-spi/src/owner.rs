@@ -277,13 +277,37 @@ where
             bus.guarded(|| station.abort());
         }
         if let Some(index) = self.running.take() {
-            let result = Err(Error::Failed {
-                transfer: 0,
-                fault: Fault::Dropped,
-            });
-            bus.bodies[index].enter().result = result;
-            bus.finish(index);
+            self.give_up(index);
         }
         self.try_release(false);
+    }
+
+    /// Ends a stored message that was begun.
+    fn give_up(&self, index: usize) {
+        let result = Err(Error::Failed {
+            transfer: 0,
+            fault: Fault::Dropped,
+        });
+        self.bus.bodies[index].enter().result = result;
+        self.bus.finish(index);
+    }
+
+    /// After the last owner was leaked: stops the controller, ends the stored message that
+    /// was being run, and frees the bus.
+    ///
+    /// # Safety
+    ///
+    /// The last owner is not used any more, and no device is being dropped.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn clean_up(mut self) {
+        self.core().station.abort();
+        for (index, body) in self.bus.bodies.iter().enumerate() {
+            if self.bus.ownership.is_running(index) {
+                // SAFETY: that owner had the guard, according to the caller.
+                unsafe { body.break_open() };
+                self.give_up(index);
+            }
+        }
+        self.release();
     }
 }

@@ -75,12 +75,15 @@ pub(crate) enum Released {
     },
 }
 
-/// Wakers that left a critical section: one to be woken, one to be dropped.
+/// Wakers that left a critical section: one to be woken, two to be dropped.
 #[derive(Debug, Default)]
 #[must_use = "the waker in it was promised a wake-up"]
 pub(crate) struct Wakers {
     pub(crate) wake: Option<Waker>,
-    unused: Option<Waker>,
+    /// Taken out of the line.
+    pub(crate) unused: Option<Waker>,
+    /// Not put into it.
+    pub(crate) fresh: Option<Waker>,
 }
 
 /// The gate and the line.
@@ -309,7 +312,9 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                     None => {
                         let mut places = line.waiters.iter();
                         let index = places.position(|place| place.state == State::Free);
-                        let (Some(index), Some(waker)) = (index, fresh.take()) else {
+                        let Some((index, waker)) =
+                            index.and_then(|index| Some((index, fresh.take()?)))
+                        else {
                             wakers.wake = self.settle(line, now);
                             return match waker {
                                 Some(_) => Wanted::Full,
@@ -336,7 +341,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 }
             }
         });
-        wakers.unused = fresh;
+        wakers.fresh = fresh;
         (wanted, wakers)
     }
 
@@ -397,6 +402,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 }
             }
         });
+        wakers.fresh = fresh;
         (wanted, wakers)
     }
 
@@ -504,7 +510,29 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     /// Wakes a context in line if the bus is free and none is awake.
     pub(crate) fn rouse(&self, now: Nanos) -> Wakers {
         let wake = self.line.with(|line| self.settle(line, now));
-        Wakers { wake, unused: None }
+        Wakers {
+            wake,
+            ..Wakers::default()
+        }
+    }
+
+    /// Removes waiters that were woken and have not come for `timeout`. Then wakes a
+    /// context in line that is to look: for the bus, or because its wait is over.
+    pub(crate) fn expire(&self, now: Nanos, timeout: Nanos) -> Wakers {
+        let wake = self.line.with(|line| {
+            self.forfeit(line, None, now, timeout);
+            let wake = self.settle(line, now);
+            if line.is_watched() {
+                return wake;
+            }
+            let wake = line.late(now, timeout)?.notify(now);
+            self.mirror_free(line);
+            wake
+        });
+        Wakers {
+            wake,
+            ..Wakers::default()
+        }
     }
 
     /// For the owner: the next stored message that has to run before a message of
@@ -551,7 +579,6 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         let mut fresh = waker.cloned();
         let mut wakers = Wakers::default();
         let watched = self.line.with(|line| {
-            self.forfeit(line, None, now, timeout);
             let place = &mut line.stored[index];
             if place.state == State::Done {
                 return Watched::Done;
@@ -561,7 +588,10 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 return Watched::Wait;
             }
             place.state = State::Waiting;
+            place.since = now;
             let (device, ticket) = (place.device, place.ticket);
+            // From here on, each way out leaves the line looked at.
+            self.forfeit(line, None, now, timeout);
             if line.abandoned {
                 fresh = line.stored[index].waker.take();
                 return Watched::Abandoned;
@@ -585,6 +615,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 }
             }
         });
+        wakers.fresh = fresh;
         (watched, wakers)
     }
 
@@ -597,7 +628,19 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 place.state = State::Waiting;
             }
             let wake = self.settle(line, now);
-            Wakers { wake, unused }
+            Wakers {
+                wake,
+                unused,
+                ..Wakers::default()
+            }
+        })
+    }
+
+    /// Whether the message at `index` was begun and has not come to its end.
+    pub(crate) fn is_running(&self, index: usize) -> bool {
+        self.line.with(|line| {
+            let state = line.stored[index].state;
+            matches!(state, State::Running | State::Dropped)
         })
     }
 
@@ -625,12 +668,25 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             let unused = place.waker.take();
             if place.state == State::Running {
                 place.state = State::Dropped;
-                return (false, Wakers { wake: None, unused });
+                return (
+                    false,
+                    Wakers {
+                        unused,
+                        ..Wakers::default()
+                    },
+                );
             }
             let withdrawn = place.is_queued();
             place.state = State::Free;
             let wake = self.settle(line, now);
-            (withdrawn, Wakers { wake, unused })
+            (
+                withdrawn,
+                Wakers {
+                    wake,
+                    unused,
+                    ..Wakers::default()
+                },
+            )
         })
     }
 
@@ -641,7 +697,13 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             let index = line.stored.iter().position(its)?;
             line.stored[index].state = State::Running;
             let wake = self.settle(line, now);
-            Some((index, Wakers { wake, unused: None }))
+            Some((
+                index,
+                Wakers {
+                    wake,
+                    ..Wakers::default()
+                },
+            ))
         })
     }
 }

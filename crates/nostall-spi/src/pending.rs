@@ -6,6 +6,7 @@ use core::task::Poll;
 
 use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
+use crate::elapsed::Elapsed;
 use crate::error::Error;
 use crate::owner::Owner;
 use crate::ownership::Watched;
@@ -51,9 +52,10 @@ where
             let now = bus.platform.now();
             let timeout = bus.config.lock_timeout;
             let ownership = &bus.ownership;
+            let worker = bus.has_worker() && !watch.late;
             let (watched, wakers) =
-                ownership.watch(self.index, waker.as_ref(), bus.has_worker(), now, timeout);
-            bus.wake(wakers.wake);
+                ownership.watch(self.index, waker.as_ref(), worker, now, timeout);
+            bus.see_to(wakers);
             match watched {
                 Watched::Done => break,
                 Watched::Ours(token) => {
@@ -64,6 +66,8 @@ where
                 Watched::Abandoned => return Err(Error::Abandoned),
                 Watched::Wait if waker.is_none() => return Err(Error::WouldBlock),
                 Watched::Wait if watch.is_stuck() => return Err(Error::Abandoned),
+                // Looks at once, without the worker.
+                Watched::Wait if watch.late && worker => {}
                 Watched::Wait => bus.platform.block(now + timeout),
             }
         }
@@ -109,20 +113,24 @@ where
                 let now = bus.platform.now();
                 let timeout = bus.config.lock_timeout;
                 let waker = Some(context.waker());
-                let (watched, wakers) =
-                    bus.ownership
-                        .watch(index, waker, bus.has_worker(), now, timeout);
+                let worker = bus.has_worker() && !watch.late;
+                let (watched, wakers) = bus.ownership.watch(index, waker, worker, now, timeout);
                 let watched = match watched {
                     Watched::Done => Poll::Ready(Ok(None)),
                     Watched::Ours(token) => Poll::Ready(Ok(Some(Owner::new(bus, token)))),
                     Watched::Abandoned => Poll::Ready(Err(Error::Abandoned)),
                     Watched::Wait if watch.is_stuck() => Poll::Ready(Err(Error::Abandoned)),
+                    // Looks at once, without the worker.
+                    Watched::Wait if watch.late && worker => {
+                        context.waker().wake_by_ref();
+                        Poll::Pending
+                    }
                     Watched::Wait => {
                         bus.platform.wake_at(now + timeout, context.waker());
                         Poll::Pending
                     }
                 };
-                bus.wake(wakers.wake);
+                bus.see_to(wakers);
                 watched
             })
             .await?;
@@ -146,8 +154,12 @@ where
     bus: &'b Bus<C, P, W, S, B>,
     index: usize,
     done: bool,
-    /// Messages run, and the time, when the owner last moved.
-    seen: (u32, nostall_io::Nanos),
+    /// Messages run when the bus last moved.
+    seen: u32,
+    /// Since then.
+    still: Elapsed,
+    /// The bus has not moved for too long: a worker that was called is not waited for.
+    late: bool,
 }
 
 impl<'b, C, P, const W: usize, const S: usize, const B: usize> Watch<'b, C, P, W, S, B>
@@ -160,7 +172,9 @@ where
             bus,
             index,
             done: false,
-            seen: (bus.counters.messages(), bus.platform.now()),
+            seen: bus.counters.messages(),
+            still: Elapsed::new(bus.platform.now()),
+            late: false,
         }
     }
 
@@ -168,10 +182,12 @@ where
     fn is_stuck(&mut self) -> bool {
         let bus = self.bus;
         let (messages, now) = (bus.counters.messages(), bus.platform.now());
-        if messages != self.seen.0 {
-            self.seen = (messages, now);
+        if messages != self.seen {
+            self.seen = messages;
+            self.still = Elapsed::new(now);
         }
-        now - self.seen.1 >= bus.config.lock_timeout && bus.ownership.abandon()
+        self.late = self.still.at(now) >= bus.config.lock_timeout;
+        self.late && bus.ownership.abandon()
     }
 }
 
@@ -184,7 +200,7 @@ where
         if !self.done {
             let now = self.bus.platform.now();
             let wakers = self.bus.ownership.unwatch(self.index, now);
-            self.bus.wake(wakers.wake);
+            self.bus.see_to(wakers);
         }
     }
 }
@@ -200,7 +216,7 @@ where
         if withdrawn {
             count(&bus.counters.cancelled);
         }
-        bus.wake(wakers.wake);
+        bus.see_to(wakers);
     }
 }
 

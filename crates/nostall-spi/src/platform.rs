@@ -45,8 +45,9 @@ pub trait Platform: Clock {
     }
 
     /// Has a future's `waker` woken at `at` or later. Returns whether that will happen:
-    /// `false` where there is no timer, and futures that wait for a time are polled again
-    /// and again.
+    /// `false` where there is no timer. Futures in a delay are then polled again and again;
+    /// those that wait for the bus or for the controller are woken in
+    /// [`Bus::poll`](crate::Bus::poll).
     fn wake_at(&self, at: Nanos, waker: &Waker) -> bool {
         let _ = (at, waker);
         false

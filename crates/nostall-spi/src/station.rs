@@ -7,6 +7,7 @@ use core::task::Poll;
 use nostall_io::Nanos;
 
 use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
+use crate::elapsed::Elapsed;
 use crate::error::{Error, Fault};
 use crate::interrupt::Interrupt;
 use crate::platform::Platform;
@@ -111,18 +112,20 @@ impl<C: Controller> Station<C> {
             transfer: number,
             fault,
         };
-        let mut deadline = None;
+        let mut wait: Option<(Elapsed, Nanos)> = None;
         loop {
             match self.controller.transfer(words).map_err(failed)? {
                 Progress::Done if words.is_complete() => return Ok(()),
                 Progress::Done => return Err(failed(Fault::Short)),
                 progress => {
                     let now = waiting.platform.now();
-                    let deadline = *deadline.get_or_insert_with(|| now + self.patience(words));
-                    if now >= deadline {
+                    let (elapsed, patience) =
+                        wait.get_or_insert_with(|| (Elapsed::new(now), self.patience(words)));
+                    let left = *patience - elapsed.at(now);
+                    if left == Nanos::ZERO {
                         return Err(Error::Timeout { transfer: number });
                     }
-                    waiting.block(progress, now, deadline);
+                    waiting.block(progress, now, now + left);
                 }
             }
         }
@@ -191,17 +194,19 @@ impl<C: AsyncController> Station<C> {
     ) -> Result<(), Error> {
         let patience = self.patience(words);
         let moved = {
-            let mut deadline = None;
+            let mut elapsed: Option<Elapsed> = None;
             let mut moving = pin!(self.controller.transfer_async(words, waiting));
             poll_fn(|context| {
                 if let Poll::Ready(moved) = moving.as_mut().poll(context) {
                     return Poll::Ready(Some(moved));
                 }
                 let now = waiting.platform.now();
-                let deadline = *deadline.get_or_insert(now + patience);
-                if now >= deadline {
+                let elapsed = elapsed.get_or_insert(Elapsed::new(now));
+                let left = patience - elapsed.at(now);
+                if left == Nanos::ZERO {
                     return Poll::Ready(None);
                 }
+                let deadline = now + left;
                 if !waiting.platform.wake_at(deadline, context.waker()) {
                     // For `Bus::poll`.
                     waiting.interrupt.expect(context.waker(), deadline);
@@ -420,7 +425,17 @@ impl<P: Platform> Waits for Waiting<'_, P> {
         match progress {
             Progress::Done => {}
             // At once, after other tasks.
-            Progress::After(Nanos::ZERO) => self.sleep(Nanos(1)).await,
+            Progress::After(Nanos::ZERO) => {
+                let mut yielded = false;
+                poll_fn(|context| match core::mem::replace(&mut yielded, true) {
+                    true => Poll::Ready(()),
+                    false => {
+                        context.waker().wake_by_ref();
+                        Poll::Pending
+                    }
+                })
+                .await;
+            }
             Progress::After(span) => self.sleep(span).await,
             Progress::Interrupt => {
                 // The deadline is the transfer's, and is set where that is known.

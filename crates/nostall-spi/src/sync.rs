@@ -103,4 +103,17 @@ impl<T> Lock<T> {
     pub(crate) fn enter(&self) -> SpinMutexGuard<'_, T> {
         self.0.lock()
     }
+
+    /// Opens the lock if its guard was leaked.
+    ///
+    /// # Safety
+    ///
+    /// If the lock is closed, its guard was leaked and is not used any more.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn break_open(&self) {
+        if self.0.is_locked() {
+            // SAFETY: the caller's contract.
+            unsafe { self.0.force_unlock() }
+        }
+    }
 }

@@ -67,16 +67,22 @@ where
         self.ownership.answer();
         let Some(owner) = Owner::take_any(self) else {
             // The owner runs what is stored.
-            if self.tired.swap(0, Ordering::AcqRel) != 0 {
-                self.set_timer();
-            }
+            self.rest_later();
             return self.rouse_without_worker();
         };
         let mut owner = owner.into_worker();
-        if !owner.run_in_a_row() {
-            self.rest(&mut owner);
+        match owner.run_in_a_row() {
+            true => self.rest_later(),
+            false => self.rest(&mut owner),
         }
         owner.release_now();
+    }
+
+    /// If the hardware was to be put to sleep: looks again a linger later.
+    fn rest_later(&self) {
+        if self.tired.swap(0, Ordering::AcqRel) != 0 {
+            self.set_timer();
+        }
     }
 
     /// Puts the hardware to sleep if nothing has happened for long enough.
@@ -99,10 +105,12 @@ where
     }
 
     /// For the main loop, where there is no worker: runs stored messages, 64 at most, and
-    /// puts the hardware to sleep if it is time. Returns when to call again at the latest;
-    /// `None` if there is nothing to come for.
+    /// puts the hardware to sleep if it is time. Wakes futures whose wait is over, and
+    /// removes waiters that do not come. Returns when to call again at the latest; `None`
+    /// if there is nothing to come for.
     pub fn poll(&self, now: Nanos) -> Option<Nanos> {
         self.wake(self.interrupt.late(now));
+        self.see_to(self.ownership.expire(now, self.config.lock_timeout));
         let Some(mut owner) = Owner::take_any(self) else {
             // The owner runs what is stored; afterwards, the hardware is awake.
             return Some(now + self.config.linger.max(Nanos::from_millis(1)));
@@ -184,7 +192,7 @@ where
     /// Wakes the oldest context in line if the bus is free and none is awake.
     pub(crate) fn rouse(&self) {
         let wakers = self.ownership.rouse(self.platform.now());
-        self.wake(wakers.wake);
+        self.see_to(wakers);
     }
 
     /// A stored message was run. Its callback is called, or its handle is woken.
@@ -199,7 +207,7 @@ where
         let wake = self.ownership.finish(index);
         if called {
             let (_, wakers) = self.ownership.cancel(index, Nanos::ZERO);
-            self.wake(wakers.wake);
+            self.see_to(wakers);
         }
         self.wake(wake);
     }

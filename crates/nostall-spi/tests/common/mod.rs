@@ -35,6 +35,8 @@ pub enum Act {
     /// It interrupts when it is through, which is said by [`Probe::complete`].
     Interrupts,
     Never,
+    /// And is to be called again at once.
+    NeverAtOnce,
     NeverInterrupts,
     Fails(Fault),
     /// After a word.
@@ -197,6 +199,7 @@ impl Controller for Probed {
             }
             Act::Interrupts if !state.complete => return Ok(Progress::Interrupt),
             Act::Never => return Ok(Progress::After(Nanos::from_millis(1))),
+            Act::NeverAtOnce => return Ok(Progress::After(Nanos::ZERO)),
             Act::NeverInterrupts => return Ok(Progress::Interrupt),
             Act::Fails(fault) => return Err(fault),
             Act::FailsInTheMiddle => {

@@ -23,6 +23,8 @@ mod config;
 mod controller;
 #[path = "../../src/device.rs"]
 mod device;
+#[path = "../../src/elapsed.rs"]
+mod elapsed;
 #[path = "../../src/error.rs"]
 mod error;
 #[path = "../../src/interrupt.rs"]

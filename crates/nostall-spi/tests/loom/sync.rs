@@ -80,6 +80,9 @@ impl<T> Critical<T> {
 pub(crate) struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
+    /// No model leaks a guard.
+    pub(crate) unsafe fn break_open(&self) {}
+
     pub(crate) fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }

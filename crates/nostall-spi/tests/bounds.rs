@@ -1,0 +1,363 @@
+//! Contexts that do not come, clocks that stand still, and owners that are gone: each wait
+//! ends, and no other message is stranded.
+
+mod common;
+
+use std::cell::Cell;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+#[cfg(feature = "std")]
+use std::task::{RawWaker, RawWakerVTable};
+
+use common::*;
+use nostall_io::{Clock, Nanos};
+use nostall_spi::{
+    Bus, Completed, Config, Error, Fault, HasWorker, Platform, Settings, Submitted, Transfer,
+};
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn waker() -> (Arc<Woken>, Waker) {
+    let woken = Arc::new(Woken::default());
+    (woken.clone(), woken.into())
+}
+
+fn times(woken: &Woken) -> usize {
+    woken.0.load(Ordering::Relaxed)
+}
+
+fn poll<F: Future>(future: &mut Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(waker))
+}
+
+const TIMEOUT: Nanos = Config::DEFAULT.lock_timeout;
+
+#[test]
+fn a_handle_that_looks_after_a_waiter_was_late_wakes_the_next_one() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let [owner, late, next, other] = [0, 1, 2, 3].map(|line| bus.device(device(line)).unwrap());
+    let mut done = other.submit(&mut [Transfer::write(&[7])]).unwrap();
+    bus.poll(now(&clock));
+    assert!(done.is_done());
+    let ((_, late_waker), (woken, next_waker)) = (waker(), waker());
+    let (mut first, mut second) = ([Transfer::write(&[1])], [Transfer::write(&[2])]);
+    let mut late = pin!(late.transfer_async(&mut first));
+    let mut next = pin!(next.transfer_async(&mut second));
+    let locked = owner.lock().unwrap();
+    assert!(poll(&mut late, &late_waker).is_pending());
+    assert!(poll(&mut next, &next_waker).is_pending());
+    drop(locked);
+    clock.advance(TIMEOUT);
+    // The message is through; the look of its handle must not lose the others' wake-up.
+    assert_eq!(done.wait(), Ok(()));
+    assert_eq!(owner.write(&[9]), Ok(()));
+    bus.poll(now(&clock));
+    assert_eq!(times(&woken), 1);
+    assert_eq!(poll(&mut next, &next_waker), Poll::Ready(Ok(())));
+    assert_eq!(probe.sent(), [[7], [9], [2]]);
+}
+
+#[test]
+fn poll_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let [owner, late, other] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
+    let (woken, waker) = waker();
+    let mut message = [Transfer::write(&[1])];
+    let mut late = pin!(late.transfer_async(&mut message));
+    let locked = owner.lock().unwrap();
+    assert!(poll(&mut late, &waker).is_pending());
+    clock.advance(Nanos::from_millis(1));
+    assert!(poll(&mut late, &waker).is_pending());
+    drop(locked);
+    assert_eq!(times(&woken), 1);
+    // From an interrupt handler; nothing but the main loop comes.
+    let stored = other.submit(&mut [Transfer::write(&[2])]).unwrap();
+    bus.poll(now(&clock));
+    assert!(!stored.is_done());
+    clock.advance(TIMEOUT);
+    bus.poll(now(&clock));
+    bus.poll(now(&clock));
+    assert!(stored.is_done());
+    assert_eq!(probe.sent(), [[2]]);
+}
+
+#[test]
+fn poll_runs_what_was_stored_behind_a_waiter_that_does_not_come() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let [owner, device] = [0, 1].map(|line| bus.device(device(line)).unwrap());
+    let (_, waker) = waker();
+    let mut message = [Transfer::write(&[1])];
+    let mut late = Box::pin(device.transfer_async(&mut message));
+    let locked = owner.lock().unwrap();
+    assert!(poll(&mut late.as_mut(), &waker).is_pending());
+    let stored = device.submit(&mut [Transfer::write(&[2])]).unwrap();
+    drop(locked);
+    std::mem::forget(late);
+    bus.poll(now(&clock));
+    assert!(!stored.is_done());
+    clock.advance(TIMEOUT);
+    bus.poll(now(&clock));
+    bus.poll(now(&clock));
+    assert!(stored.is_done());
+    assert_eq!(probe.sent(), [[2]]);
+}
+
+#[test]
+fn poll_wakes_a_future_without_a_timer_when_its_wait_is_over() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let [gone, device] = [0, 1].map(|line| bus.device(device(line)).unwrap());
+    std::mem::forget(gone.lock().unwrap());
+    let (woken, waker) = waker();
+    let mut message = [Transfer::write(&[1])];
+    let mut future = pin!(device.transfer_async(&mut message));
+    assert!(poll(&mut future, &waker).is_pending());
+    bus.poll(now(&clock));
+    assert_eq!(times(&woken), 0);
+    clock.advance(TIMEOUT);
+    bus.poll(now(&clock));
+    assert_eq!(times(&woken), 1);
+    assert_eq!(
+        poll(&mut future, &waker),
+        Poll::Ready(Err(Error::Abandoned))
+    );
+    assert_eq!(probe.sent(), [[0; 0]; 0]);
+}
+
+/// A platform whose worker and timer are calls of the test.
+#[derive(Default)]
+struct Manual {
+    now: Cell<Nanos>,
+    timers: Cell<u32>,
+}
+
+impl Clock for &Manual {
+    fn now(&self) -> Nanos {
+        self.now.get()
+    }
+}
+
+impl Platform for &Manual {
+    fn current(&self) -> Option<Waker> {
+        None
+    }
+    fn block(&self, _: Nanos) {}
+    fn has_worker(&self) -> HasWorker {
+        HasWorker::Yes
+    }
+    fn set_timer(&self, _: Nanos) {
+        self.timers.set(self.timers.get() + 1);
+    }
+}
+
+#[test]
+fn a_worker_that_was_called_to_tear_down_and_finds_a_full_round_of_messages_comes_again() {
+    let manual = Manual::default();
+    let probe = Probe::default();
+    let bus: Bus<_, _, 4, 64, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
+    let device = bus.device(device(0)).unwrap();
+    device.write(&[1]).unwrap();
+    bus.on_timer();
+    bus.on_timer();
+    let before = manual.timers.get();
+    fn nothing(_: Completed<'_>) {}
+    for _ in 0..64 {
+        let message = &mut [Transfer::write(&[2])];
+        device.submit_then(message, &nothing, 0).unwrap();
+    }
+    bus.work();
+    assert_eq!(bus.in_line(), 0);
+    assert_eq!(bus.statistics().messages, 65);
+    assert_eq!(manual.timers.get(), before + 1);
+}
+
+#[test]
+fn a_controller_that_never_completes_is_given_up_though_the_clock_stands_still() {
+    // In a thread, as an endless loop must not keep the test from failing.
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let manual = Manual::default();
+        let probe = Probe::default();
+        let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
+        let device = bus.device(device(0)).unwrap();
+        probe.next(&[Act::NeverAtOnce]);
+        let _ = tell.send(device.write(&[1]));
+    });
+    let ended = told.recv_timeout(std::time::Duration::from_secs(20));
+    assert_eq!(ended, Ok(Err(Error::Timeout { transfer: 0 })));
+}
+
+#[test]
+fn a_future_calls_its_controller_again_at_once_though_the_clock_stands_still() {
+    let manual = Manual::default();
+    let probe = Probe::default();
+    let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
+    let device = bus.device(device(0)).unwrap();
+    probe.next(&[Act::Takes(Nanos::ZERO)]);
+    let (_, waker) = waker();
+    let mut message = [Transfer::write(&[1])];
+    let mut future = pin!(device.transfer_async(&mut message));
+    assert!(poll(&mut future, &waker).is_pending());
+    assert_eq!(poll(&mut future, &waker), Poll::Ready(Ok(())));
+}
+
+/// Tasks, and a worker that is called and never comes.
+#[derive(Default)]
+struct Deaf(Cell<Nanos>);
+
+impl Clock for Deaf {
+    fn now(&self) -> Nanos {
+        self.0.get()
+    }
+}
+
+impl Platform for Deaf {
+    fn current(&self) -> Option<Waker> {
+        Some(waker().1)
+    }
+    fn block(&self, until: Nanos) {
+        self.0.set(until);
+    }
+    fn has_worker(&self) -> HasWorker {
+        HasWorker::Yes
+    }
+}
+
+#[test]
+fn a_handle_waits_for_a_worker_that_does_not_come_no_longer_than_the_lock_timeout() {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let probe = Probe::default();
+        let config = Config {
+            submitted: Submitted::ByWorker,
+            ..Config::DEFAULT
+        };
+        let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Deaf::default(), config);
+        let device = bus.device(device(0)).unwrap();
+        let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+        let ended = pending.wait();
+        let _ = tell.send((ended, bus.platform().now()));
+    });
+    let ended = told.recv_timeout(std::time::Duration::from_secs(20));
+    assert_eq!(ended, Ok((Ok(()), TIMEOUT)));
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_reset_ends_the_submitted_message_that_a_leaked_future_was_running() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(0)).unwrap();
+    let mut pending = Box::new(device.submit(&mut [Transfer::write(&[1])]).unwrap());
+    probe.next(&[Act::Interrupts]);
+    let (_, waker) = waker();
+    let mut message = [Transfer::write(&[2])];
+    {
+        // Behind the stored message, which it runs first.
+        let mut leaked = Box::pin(device.transfer_async(&mut message));
+        assert!(poll(&mut leaked.as_mut(), &waker).is_pending());
+        std::mem::forget(leaked);
+    }
+    assert!(!pending.is_done());
+    clock.advance(TIMEOUT);
+    // SAFETY: the future that owned the bus was leaked.
+    unsafe { bus.reset_leaked() };
+    assert_eq!(pending.wait(), failed(0, Fault::Dropped));
+    goes_on(&device, &probe);
+}
+
+#[test]
+fn a_future_that_is_dropped_after_any_number_of_polls_leaves_a_free_bus() {
+    let mut polls = 0;
+    loop {
+        let (bus, probe, clock) = bus(Config::DEFAULT);
+        let slow = Settings {
+            setup: Nanos::from_micros(10),
+            hold: Nanos::from_micros(10),
+            ..device(1)
+        };
+        let slow = bus.device(slow).unwrap();
+        let other = bus.device(device(2)).unwrap();
+        let kept = slow
+            .submit(&mut [Transfer::write(&[7]).delay(Nanos::from_micros(9))])
+            .unwrap();
+        probe.next(&[Act::Takes(Nanos::from_micros(5)), Act::Takes(Nanos::ZERO)]);
+        let mut message = [
+            Transfer::write(&[1])
+                .delay(Nanos::from_micros(3))
+                .deselect(Nanos::from_micros(4)),
+            Transfer::write(&[2]),
+        ];
+        let mut ready = false;
+        {
+            let mut future = pin!(slow.transfer_async(&mut message));
+            for _ in 0..polls {
+                ready = poll(&mut future, Waker::noop()).is_ready();
+                clock.advance(Nanos::from_micros(2));
+                if ready {
+                    break;
+                }
+            }
+        }
+        assert_eq!(probe.selected(), None, "after {polls} polls");
+        assert_eq!(bus.in_line(), usize::from(polls == 0));
+        assert_eq!(kept.is_done(), polls > 0);
+        bus.poll(now(&clock));
+        goes_on(&other, &probe);
+        if ready {
+            break;
+        }
+        polls += 1;
+        assert!(polls < 200);
+    }
+    assert!(polls > 15, "{polls}");
+}
+
+#[cfg(feature = "std")]
+static CLONES: AtomicUsize = AtomicUsize::new(0);
+
+#[cfg(feature = "std")]
+#[allow(unsafe_code)]
+fn drop_panics() -> Waker {
+    static TABLE: RawWakerVTable = RawWakerVTable::new(
+        |data| {
+            CLONES.fetch_add(1, Ordering::Relaxed);
+            RawWaker::new(data, &TABLE)
+        },
+        |_| {},
+        |_| {},
+        |data| {
+            if !data.is_null() && CLONES.load(Ordering::Relaxed) >= 2 {
+                panic!("on purpose")
+            }
+        },
+    );
+    // SAFETY: the table's functions do not use the pointer as one.
+    unsafe { Waker::from_raw(RawWaker::new(&raw const TABLE as *const (), &TABLE)) }
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn a_waker_whose_drop_panics_keeps_no_other_from_the_bus() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let [owner, device, other] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
+    let locked = owner.lock().unwrap();
+    let waker = std::mem::ManuallyDrop::new(drop_panics());
+    let mut message = [Transfer::write(&[1])];
+    {
+        let mut future = Box::pin(device.transfer_async(&mut message));
+        assert!(poll(&mut future.as_mut(), &waker).is_pending());
+        drop(locked);
+        // Its look takes the bus, and drops a waker.
+        assert_eq!(poll(&mut future.as_mut(), &waker), Poll::Ready(Ok(())));
+    }
+    goes_on(&other, &probe);
+}

@@ -288,7 +288,7 @@ fn no_clock_keeps_a_slice_from_its_end_or_for_more_than_a_second_from_the_sink()
             if next.time().is_none() {
                 break;
             }
-            // Called for each millisecond, as by those who log.
+            // Called for each millisecond, as by logging tasks.
             let later = healthy.now() + Nanos::from_millis(1);
             healthy.time.set(later);
             slices += 1;

@@ -17,8 +17,8 @@ use nostall_uart::{Console, LineSettings, Strategy};
 /// Lines of a kernel's oops.
 const LINES: usize = 50;
 
-/// A clock of which nobody may wait or sleep while `locked`: interrupts are masked then,
-/// and the port's lock is held. A panic polls the port itself, in steps of a microsecond.
+/// A clock that panics on a wait or a sleep while `locked`: interrupts are masked then, and
+/// the port's lock is held. A panic polls the port itself, in steps of a microsecond.
 struct Strict<'a> {
     time: &'a VirtualClock,
     locked: &'a Cell<bool>,

@@ -6,7 +6,7 @@ use nostall_io::Nanos;
 
 use crate::sync::{Critical, constant};
 
-/// Whether the controller has interrupted, and whom to wake.
+/// Whether the controller has interrupted, and the waker of the task that waits.
 #[derive(Debug)]
 pub(crate) struct Interrupt(Critical<State>);
 

@@ -1,6 +1,6 @@
 //! The ownership protocol: which context has the bus, and which has it next.
 //!
-//! One word, the gate, decides who owns the bus. It is 0 while the bus is idle. It
+//! One word, the gate, decides which context owns the bus. It is 0 while the bus is idle. It
 //! mirrors the line otherwise: [`LOOK`] makes the next release look at the line, and one
 //! bit a device sends that device's callers to the line first. The line is only touched
 //! in a critical section, and each of those ends with the gate equal to the line's bits.
@@ -25,8 +25,8 @@ use crate::sync::{AtomicU32, Critical, Ordering, constant};
 
 const OWNED: u32 = 1;
 
-/// Proof that the caller owns the bus, and its obligation: whoever drops one instead of
-/// passing it to [`Ownership::release`] keeps the bus for ever.
+/// Proof that the caller owns the bus, and the obligation to free it. A token that is dropped
+/// and not passed to [`Ownership::release`] keeps the bus owned for ever.
 #[derive(Debug)]
 #[must_use = "the bus is kept until the token is released"]
 pub(crate) struct Token(());
@@ -427,7 +427,7 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// The owner has not moved for `timeout`: all who want the bus are told so, until it
+    /// Notes that the owner has not moved for the lock time-out. All callers get an error until it
     /// lets go or is reset. Not while a waiter may still come for a grant.
     pub(crate) fn abandon(&self) -> bool {
         self.line.with(|line| {

@@ -212,8 +212,8 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
         ];
         self.device.sync(&mut transfers)?;
         self.wait_while_busy()?;
-        // Chips do that by themselves. QEMU's does not, and is selected also for what is
-        // meant for nobody (its controller takes "off" for asserted): it must not write that.
+        // Chips do that by themselves. QEMU's does not, and is selected also for bytes
+        // that are meant for no device (its controller takes "off" for asserted): it must not write that.
         Ok(self.device.write(&[WRITE_DISABLE])?)
     }
 

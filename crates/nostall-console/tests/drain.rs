@@ -4,7 +4,7 @@ mod common;
 
 use std::cell::Cell;
 
-use common::{At, Line, META, P, Virtual, drain_all, of};
+use common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
 use nostall_console::layout::PAYLOAD;
 use nostall_console::{Drain, Level, Meta, Next, Options, Pressure, Priority, Ring, Sink, Slot};
 use nostall_io::{Clock, Nanos};
@@ -229,11 +229,12 @@ fn back_pressure_makes_room_for_a_bounded_time() {
     assert_eq!(fine.sink().text().lines().count(), RECORDS);
     let before = clock.now();
     let waited = stuck.make_room(0, &clock, || ());
+    // The last slice is not cut short: it looks at the clock some times.
     assert!(
-        waited >= at_most && waited <= at_most + Nanos::from_micros(30),
+        waited >= at_most && waited <= at_most + LOOK * 60,
         "{waited}"
     );
-    assert!(clock.now() - before <= at_most + Nanos::from_micros(90));
+    assert!(clock.now() - before <= at_most + LOOK * 180);
 }
 
 #[test]

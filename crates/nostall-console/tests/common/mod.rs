@@ -130,7 +130,7 @@ impl Clock for At {
 }
 
 /// What a look at a virtual clock takes.
-const LOOK: Nanos = Nanos(if cfg!(miri) { 10_000 } else { 500 });
+pub const LOOK: Nanos = Nanos(if cfg!(miri) { 10_000 } else { 500 });
 
 /// Virtual time, which goes on while it is looked at.
 #[derive(Default)]

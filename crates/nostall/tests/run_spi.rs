@@ -84,7 +84,8 @@ fn assert_busy_bus(document: &Value, frames: f64) {
         assert!(of(strategy, "messages_per_second") > 0.0);
         assert!(of(strategy, "worker_cpu_share") >= 0.0);
         let each = of(strategy, "wakeups") / of(strategy, "messages");
-        assert_eq!(of(strategy, "wakeups_per_message"), each);
+        // Reading JSON rounds.
+        assert!((of(strategy, "wakeups_per_message") - each).abs() < 1e-9);
     }
     assert_eq!(of("caller", "messages_by_worker"), 0.0);
     assert_eq!(of("caller", "wakeups"), of("caller", "teardowns"));

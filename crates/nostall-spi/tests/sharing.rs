@@ -341,6 +341,10 @@ mod threads {
         with_worker(&bus, || {
             let device = bus.device(device(1)).unwrap();
             let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+            // A caller that waited before the worker took the bus would take it.
+            while bus.statistics().by_worker == 0 {
+                thread::yield_now();
+            }
             pending.wait().unwrap();
         });
         let statistics = bus.statistics();

@@ -5,7 +5,7 @@
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check msrv no_std stress loom spi-bare-metal fuzz install-check \
+.PHONY: help setup run test check msrv no_std stress loom spi-bare-metal fuzz install-check public-api \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-pstore-no-std
 
 # Without a message of what happens, a long build looks like a hang.
@@ -19,6 +19,7 @@ help:
 	@echo 'make msrv          the oldest Rust that is promised'
 	@echo 'make miri          the crates with unsafe code, under Miri'
 	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
+	@echo 'make public-api    the public items of every library, into docs/api'
 	@echo 'make install-check `cargo install` gives a command that works'
 
 setup:
@@ -82,6 +83,16 @@ no_std:
 	cargo build --locked $(SMALL_TARGETS:%=--target %) $(NO_STD_CRATES:%=--package %) \
 		--features nostall-console/log,nostall-uart/embedded-io-async \
 		--features nostall-pci/pci_types,nostall-pci/virtio-drivers
+
+# The public items of the libraries, as text: a rename shows as a line of a diff.
+PUBLIC_API_CRATES = $(patsubst crates/%/src/lib.rs,%,$(wildcard crates/*/src/lib.rs))
+public-api:
+	@scripts/setup public-api
+	@for crate in $(filter-out nostall-bench nostall,$(PUBLIC_API_CRATES)); do \
+		echo "public-api: $$crate"; \
+		cargo +$$(scripts/setup print-nightly) public-api -sss --all-features --package $$crate \
+			>docs/api/$$crate.txt || exit 1; \
+	done
 
 msrv:
 	@scripts/setup msrv

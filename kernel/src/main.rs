@@ -9,6 +9,7 @@
 #![no_main]
 
 mod console;
+mod cpu;
 mod crew;
 mod example;
 mod fail;
@@ -55,7 +56,6 @@ fn main(boot: &Boot) -> ! {
     };
     arch::set_serial_port(list.window);
     let machine = Machine::start(list.cpus, list.timer);
-    log::start(*machine.clock());
     pstore::start();
     log::line(format_args!(
         "nostall's reference kernel, {} CPUs",
@@ -111,7 +111,7 @@ fn wait_for_the_end() {
     const LOOKS: u32 = u32::MAX;
 
     // Without a clock there is no record to wait for either.
-    let Some(clock) = log::clock() else { return };
+    let Some(clock) = cpu::clock() else { return };
     let deadline = clock.now() + PATIENCE;
     for _ in 0..LOOKS {
         if clock.now() >= deadline {

@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use nostall_io::Nanos;
+use nostall_io::{Clock, Nanos};
 use nostall_pstore::Ram;
 use nostall_work::pstore::{
     Crew, FEWEST_CPUS, Job, LOGS, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, Told, measure,
@@ -14,7 +14,7 @@ use spin::Mutex;
 use spin::mutex::SpinMutex;
 
 use crate::arch::{self, MachineClock};
-use crate::{crew, log, report};
+use crate::{cpu, crew, log, report};
 
 /// Longer than a stage waits for its neighbours, of which there are two.
 const BOUND: Nanos = Nanos::from_secs(15);
@@ -136,11 +136,12 @@ unsafe fn region() -> Ram<'static> {
 
 impl Sleep for Machine<'_> {
     fn sleep(&self, ready: &dyn Fn() -> bool) {
-        arch::sleep_unless(|| ready().then_some(()));
+        // For some milliseconds: its neighbour may have given up.
+        cpu::park(self.clock.now() + cpu::TICK, || ready().then_some(()));
     }
 
     fn wake_others(&self) {
-        arch::wake_others();
+        cpu::unpark(0..self.cpus.into());
     }
 }
 

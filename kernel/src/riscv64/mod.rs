@@ -20,8 +20,7 @@ mod tree;
 pub use boot::{MAX_CPUS, persistent_ram};
 pub use clock::Timebase as MachineClock;
 pub use cpus::{
-    Cpu, call_others, hang, in_interrupt, interrupts, set_alarm, set_timer, sleep_unless,
-    start_cpus, tick_again, wake, wake_others,
+    Cpu, call_others, hang, in_interrupt, interrupts, set_timer, sleep_unless, start_cpus, wake,
 };
 pub use plic::while_handled;
 pub use semihosting::{Ending, end, send_report};

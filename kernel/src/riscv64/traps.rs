@@ -7,7 +7,7 @@ use nostall_work::{Event, text};
 use riscv::register::{scause, sepc, stval};
 
 use super::{Cpu, cpus, paging, plic, semihosting};
-use crate::{console, die, log};
+use crate::{cpu, die, log};
 
 global_asm!(
     ".set FRAME_SIZE, {size}",
@@ -38,14 +38,11 @@ extern "C" fn rust_trap(frame: &Frame) {
         cpus::count_interrupt();
     }
     match (cause.is_interrupt(), cause.code()) {
-        (true, TIMER_INTERRUPT) => {
-            cpus::on_timer();
-            console::on_timer();
-        }
+        (true, TIMER_INTERRUPT) => cpu::on_timer(),
         // From another CPU: look whether there is something to do.
         (true, SOFTWARE_INTERRUPT) => {
             cpus::on_wake();
-            console::on_call();
+            cpu::on_call();
         }
         (true, EXTERNAL_INTERRUPT) => plic::on_interrupt(),
         // Nobody takes our reports; to report this would only bring us here again.

@@ -11,7 +11,7 @@ use nostall_work::{Timer, text};
 
 use crate::arch::spi::{Controller, Found, find};
 use crate::arch::{self, Cpu, MachineClock, while_handled};
-use crate::{crew, report};
+use crate::{cpu, crew, report};
 use cpus::Cpus;
 
 /// What the device tree calls a flash, and a card's slot (Linux's bindings).
@@ -160,7 +160,7 @@ impl Counts {
     fn now() -> Self {
         let (interrupts, wakes) = arch::interrupts();
         Self {
-            sleeps: cpus::sleeps(),
+            sleeps: cpu::sleeps(),
             interrupts,
             wakes,
         }

@@ -12,7 +12,7 @@ use x86_64::structures::idt::InterruptDescriptorTable;
 use super::apic::LocalApic;
 use super::cpus::{Cpu, EMERGENCY_STACK};
 use super::paging;
-use crate::{console, die, log, machine};
+use crate::{cpu, die, log};
 
 /// What cannot be masked (Intel SDM volume 3, "Nonmaskable Interrupt").
 const NMI_VECTOR: u8 = 2;
@@ -49,11 +49,10 @@ struct Frame {
 extern "C" fn rust_trap(frame: &Frame) {
     match frame.vector as u8 {
         TIMER_VECTOR => {
-            machine::tick();
             LocalApic::of_this_cpu().end_of_interrupt();
-            console::on_timer();
+            cpu::on_timer();
         }
-        NMI_VECTOR if console::on_call() => {}
+        NMI_VECTOR if cpu::on_call() => {}
         WAKE_VECTOR => LocalApic::of_this_cpu().end_of_interrupt(),
         SPURIOUS_VECTOR => {}
         vector => exception(vector, frame),

@@ -102,7 +102,10 @@ pub fn ticking() -> usize {
 }
 
 /// Returns how often CPUs went to sleep.
-#[allow(dead_code, reason = "not every architecture has an experiment that counts them")]
+#[allow(
+    dead_code,
+    reason = "not every architecture has an experiment that counts them"
+)]
 pub fn sleeps() -> u64 {
     STATES
         .iter()

@@ -2,15 +2,18 @@
 //!
 //! It boots, starts all CPUs, does the [work](nostall_work::WorkList) that its
 //! command line lists, reports each piece as a line of JSON on a channel of its
-//! own, and ends the machine. What is particular to a processor lies in the
-//! folder of that name.
+//! own, and ends the machine. Each processor architecture has a folder of its name;
+//! `arch.rs` lists the items that it supplies.
 
 #![no_std]
 #![no_main]
 
+mod arch;
 mod console;
 mod cpu;
 mod crew;
+#[cfg(target_arch = "riscv64")]
+mod device_tree;
 mod example;
 mod fail;
 mod jobs;
@@ -23,14 +26,6 @@ mod script;
 mod second;
 #[cfg(target_arch = "riscv64")]
 mod spi;
-
-#[cfg(target_arch = "x86_64")]
-#[path = "x86_64/mod.rs"]
-mod arch;
-
-#[cfg(target_arch = "riscv64")]
-#[path = "riscv64/mod.rs"]
-mod arch;
 
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicUsize, Ordering};

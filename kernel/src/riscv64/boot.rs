@@ -8,8 +8,9 @@ use core::slice;
 use nostall_work::FIRMWARE_DONE;
 use nostall_work::pstore::REGION;
 
-use super::{cpus, firmware, paging, tree};
+use super::{cpus, firmware, paging};
 use crate::Boot;
+use crate::device_tree as tree;
 use crate::pstore::NoRam;
 
 /// CPUs that there are stacks for.

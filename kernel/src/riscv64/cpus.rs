@@ -9,7 +9,7 @@ use riscv::register::{sie, sip, sscratch};
 use sbi_rt::HartMask;
 
 use super::boot::MAX_CPUS;
-use super::{MachineClock, tree};
+use super::{MachineClock, harts};
 use crate::{cpu, crew};
 
 /// What each CPU has for itself.
@@ -187,7 +187,7 @@ fn start_others(cpus: usize) {
         safe static start: u8;
     }
     let first = first_hart();
-    let others = tree::harts().filter(|&hart| hart != first);
+    let others = harts::ids().filter(|&hart| hart != first);
     for (number, hart) in (1..cpus).zip(others) {
         // What it is to find is there before it starts.
         HARTS[number].store(hart, Ordering::Release);

@@ -12,7 +12,7 @@ use core::ops::Range;
 use riscv::register::satp;
 
 use super::boot::{GUARD, MAX_CPUS, STACK_STRIDE, TRAP_STACK_STRIDE};
-use super::tree;
+use crate::device_tree as tree;
 
 const PAGE: usize = 4096;
 const LARGE: usize = 2 << 20;

@@ -7,8 +7,8 @@ use nostall_uart::LineSettings;
 use nostall_work::Window;
 use spin::Once;
 
-use super::paging;
-use super::tree::Device;
+use super::Device;
+use crate::arch::is_device_memory;
 
 /// Registers of a 16550.
 const REGISTERS: u64 = 8;
@@ -99,8 +99,7 @@ fn layout(device: &Device) -> MmioLayout {
 fn in_memory(base: u64, layout: MmioLayout) -> SerialPort {
     let len = u64::from(layout.stride) * REGISTERS;
     let start = NonNull::new(base as *mut u8);
-    let Some(start) = start.filter(|_| paging::is_device_memory(&(base..base.saturating_add(len))))
-    else {
+    let Some(start) = start.filter(|_| is_device_memory(&(base..base.saturating_add(len)))) else {
         panic!("no serial port can be at {base:#x}");
     };
     // SAFETY: the machine or the device tree says that a 16550 is there, and paging.rs

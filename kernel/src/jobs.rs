@@ -49,7 +49,7 @@ pub fn run(
         &mut kind(|job, item| console::run(job, item, cpus, input, clock)),
         &mut kind(|nostall_work::script::Job, item| script::run(input, item, &second)),
         &mut kind(|BusCheck, _| arch::bus_check::run()),
-        &mut kind(|Example, _| example::run(*clock)),
+        &mut kind(|Example::Console, _| example::run(*clock)),
         &mut kind(|failure, _| fail::now(failure, cpus, clock)),
     ];
     ready();

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+use strum::{Display, EnumString, VariantArray};
+
 #[cfg(target_has_atomic = "64")]
 use crate::console;
 use crate::{pci, pstore, script, spi, uart};
@@ -25,10 +27,13 @@ const KINDS: &[Kind] = &[
 ///
 /// In a list it is a word: the name, a colon, and the job as it is parsed and printed,
 /// `pci:read:ecam:1000`. A job without words has no colon.
-pub trait Job: FromStr<Err = ()> + fmt::Display {
+pub trait Job: FromStr<Err = BadJob> + fmt::Display {
     /// Stable name of the kind.
     const NAME: &'static str;
 }
+
+/// The error of a word that no job has. The list names the word.
+pub type BadJob = ();
 
 /// One kind of work, without its type.
 struct Kind {
@@ -78,26 +83,16 @@ impl<'a> Item<'a> {
     }
 }
 
-/// The driver's own example, which prints a line: `example:console`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Example;
+/// An example that comes with a driver: `example:console`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = BadJob, parse_err_fn = drop)]
+pub enum Example {
+    /// The serial port's, which prints a line.
+    Console,
+}
 
 impl Job for Example {
     const NAME: &'static str = "example";
-}
-
-impl fmt::Display for Example {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("console")
-    }
-}
-
-impl FromStr for Example {
-    type Err = ();
-
-    fn from_str(words: &str) -> Result<Self, ()> {
-        (words == "console").then_some(Self).ok_or(())
-    }
 }
 
 /// Every instruction of the port window, there and back: `bus-check`. The guest panics if one
@@ -124,7 +119,8 @@ impl FromStr for BusCheck {
 }
 
 /// A way for a guest to fail on purpose, so that machines can be tested: `fail:panic`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, VariantArray)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = BadJob, parse_err_fn = drop)]
 pub enum Failure {
     /// It panics.
     Panic,
@@ -146,51 +142,8 @@ pub enum Failure {
     ReportFlood,
 }
 
-impl Failure {
-    /// Every one.
-    pub const ALL: [Self; 9] = [
-        Self::Panic,
-        Self::PanicInFlush,
-        Self::PanicEverywhere,
-        Self::NullRead,
-        Self::CodeWrite,
-        Self::StackOverflow,
-        Self::Hang,
-        Self::Flood,
-        Self::ReportFlood,
-    ];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Panic => "panic",
-            Self::PanicInFlush => "panic-in-flush",
-            Self::PanicEverywhere => "panic-everywhere",
-            Self::NullRead => "null-read",
-            Self::CodeWrite => "code-write",
-            Self::StackOverflow => "stack-overflow",
-            Self::Hang => "hang",
-            Self::Flood => "flood",
-            Self::ReportFlood => "report-flood",
-        }
-    }
-}
-
 impl Job for Failure {
     const NAME: &'static str = "fail";
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Failure {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|f| f.name() == name).ok_or(())
-    }
 }
 
 /// A word of a command line that is not understood.
@@ -243,7 +196,8 @@ impl FromStr for Window {
 }
 
 /// Whether the guest's CPUs have a timer that interrupts them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, EnumString)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = BadJob, parse_err_fn = drop)]
 pub enum Timer {
     /// Each its own (its local APIC's, or the one behind RISC-V's SBI), which is to tick:
     /// `timer=per-cpu`.
@@ -251,27 +205,6 @@ pub enum Timer {
     PerCpu,
     /// None, or none that is to be used; only one CPU can be run so: `timer=none`.
     None,
-}
-
-impl fmt::Display for Timer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PerCpu => "per-cpu",
-            Self::None => "none",
-        })
-    }
-}
-
-impl FromStr for Timer {
-    type Err = ();
-
-    fn from_str(word: &str) -> Result<Self, ()> {
-        match word {
-            "per-cpu" => Ok(Self::PerCpu),
-            "none" => Ok(Self::None),
-            _ => Err(()),
-        }
-    }
 }
 
 /// What a guest is to do: `cpus=2 repeat=5 uart:byte-polled:whole ...`.
@@ -442,13 +375,13 @@ mod tests {
     fn every_piece_of_work_survives_the_command_line() {
         survive(uart::Job::ours());
         survive([script::Job].into_iter());
-        survive([Example].into_iter());
+        survive([Example::Console].into_iter());
         survive([BusCheck].into_iter());
         survive(pstore::Job::all());
         survive(pci_jobs());
         survive(spi::Job::all(7));
         survive(console_jobs());
-        survive(Failure::ALL.into_iter());
+        survive(Failure::VARIANTS.iter().copied());
     }
 
     #[test]

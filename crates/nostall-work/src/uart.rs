@@ -6,11 +6,13 @@ use core::str::FromStr;
 use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::{Console, Strategy};
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::peer::Peer;
 
 /// How a text is cut into writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Writes {
     /// All of it in one write.
     Whole,
@@ -23,19 +25,8 @@ impl Writes {
     pub const ALL: [Self; 2] = [Self::Whole, Self::Lines];
 
     /// The stable word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Whole => "whole",
-            Self::Lines => "lines",
-        }
-    }
-}
-
-impl FromStr for Writes {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|w| w.name() == name).ok_or(())
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -430,7 +430,7 @@ fn the_drivers_example_prints_in_a_kernel() {
     let Some(qemu) = qemu_for("the_drivers_example_prints", Machine::Virt) else {
         return;
     };
-    let work = [Example.into()];
+    let work = [Example::Console.into()];
     let ran = qemu
         .run(
             &Guest {

@@ -8,7 +8,7 @@ use core::slice;
 use nostall_work::FIRMWARE_DONE;
 use nostall_work::pstore::REGION;
 
-use super::{cpus, firmware, paging};
+use super::{cpus, paging, semihosting};
 use crate::Boot;
 use crate::device_tree as tree;
 use crate::pstore::NoRam;
@@ -47,7 +47,7 @@ extern "C" fn rust_entry(hart: usize, number: usize, device_tree: *const u8) -> 
     // own image.
     unsafe { tree::init(device_tree) };
     cpus::init_first(hart);
-    firmware::print(FIRMWARE_DONE);
+    semihosting::firmware_prints(FIRMWARE_DONE);
     paging::init();
     paging::activate();
     crate::main(&Boot {

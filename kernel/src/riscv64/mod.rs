@@ -5,7 +5,6 @@ mod boot;
 mod clock;
 mod cpus;
 mod critical;
-mod firmware;
 mod harts;
 mod paging;
 mod plic;

@@ -7,7 +7,6 @@
 
 mod clocked;
 mod disk;
-mod idle_bit;
 mod volume;
 
 use core::cell::Cell;
@@ -60,12 +59,8 @@ enum Failed {
     /// Before there is a file system.
     Card(SdCardError),
     Wrong(Wrong),
-    /// What the crate says of the file system.
+    /// The crate's error, of the file system.
     Crate(embedded_sdmmc::Error<Wrong>),
-    /// Of the entry of this number.
-    Short(u32),
-    /// Its files are larger than it is.
-    TooLarge,
 }
 
 impl fmt::Display for Failed {
@@ -80,12 +75,6 @@ impl fmt::Display for Failed {
             Self::Card(error) => write!(f, "{error}"),
             Self::Wrong(wrong) => write!(f, "{wrong}"),
             Self::Crate(error) => write!(f, "{error}"),
-            Self::Short(entry) => {
-                write!(f, "the file system is damaged: file {entry} ends too early")
-            }
-            Self::TooLarge => {
-                f.write_str("the file system is damaged: its files are larger than it is")
-            }
         }
     }
 }
@@ -193,16 +182,15 @@ fn walk<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
 ) -> Result<(), Failed> {
     let volume = files.open_raw_volume(VolumeIdx(0)).map_err(Failed::Crate)?;
     let root = files.open_root_dir(volume).map_err(Failed::Crate)?;
-    let room = files.device(|disk| disk.volume().bytes());
     let mut seen = 0;
     loop {
         let (batch, there_is_more) = list(files, root, &mut seen, sums, tell)?;
         for found in &batch {
             sums.files += 1;
             sums.bytes += u64::from(found.size);
-            if sums.bytes > room {
-                return Err(Failed::TooLarge);
-            }
+            files
+                .device(|disk| disk.check_room(sums.bytes))
+                .map_err(Failed::Wrong)?;
             digest(files, root, found, sums.bytes - u64::from(found.size), tell)?;
         }
         if !there_is_more {
@@ -308,7 +296,7 @@ fn digest<C: Controller, P: Platform, const W: usize, const S: usize, const B: u
     while bytes < u64::from(found.size) {
         let read = files.read(file, &mut buffer).map_err(Failed::Crate)?;
         if read == 0 {
-            return Err(Failed::Short(found.entry));
+            return Err(Failed::Wrong(Wrong::Short(found.entry)));
         }
         sha.update(&buffer[..read]);
         let was = before + bytes;

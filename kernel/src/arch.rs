@@ -43,7 +43,7 @@ use nostall_io::{Clock, Nanos, Processor, Registers};
 use nostall_pci::mcfg::Segment;
 use nostall_pci::{Environment, Ranges};
 use nostall_uart::LineSettings;
-use nostall_work::{Text, Window};
+use nostall_work::{Text, UartWindow};
 
 use crate::pstore::NoRam;
 pub use this::{
@@ -77,7 +77,7 @@ const _: () = {
 
     is_port::<SerialPort>();
     let _: fn() -> SerialPort = serial_port;
-    let _: fn(Option<Window>) = set_serial_port;
+    let _: fn(Option<UartWindow>) = set_serial_port;
     let _: fn() -> LineSettings = line_settings;
 
     is_window::<pci::PortWindow>();

@@ -36,7 +36,7 @@ pub fn run(
             let port = port.get_or_insert_with(|| open_console(&second));
             report::tell(item, uart::send(port, job, input, || second.granted()));
         }),
-        &mut kind(|job, item| pstore::Machine { cpus, clock }.run(job, item)),
+        &mut kind(|job, item| pstore::PstoreCrew { cpus, clock }.run(job, item)),
         &mut kind(|job, item| {
             let machine = machine.as_ref().expect("chosen, for there is work");
             machine.run(job, item);
@@ -44,7 +44,7 @@ pub fn run(
         #[cfg(target_arch = "riscv64")]
         &mut kind(|job, item| {
             let timer = list.timer;
-            crate::spi::Machine { cpus, timer, clock }.run(job, item);
+            crate::spi::SpiJobs { cpus, timer, clock }.run(job, item);
         }),
         &mut kind(|job, item| console::run(job, item, cpus, input, clock)),
         &mut kind(|nostall_work::script::Job, item| script::run(input, item, &second)),

@@ -10,14 +10,14 @@ use crate::cpu;
 const START: Nanos = Nanos::from_secs(5);
 
 /// A machine with all its CPUs up.
-pub struct Machine {
+pub struct BootedMachine {
     cpus: u16,
     clock: MachineClock,
     /// 0 if it is not used.
     timer_hz: u64,
 }
 
-impl Machine {
+impl BootedMachine {
     /// Finds a clock and starts all `cpus` CPUs, each with its timer, if there is one.
     ///
     /// Panics if they are not there, or do not all run and tick in time.

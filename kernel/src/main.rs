@@ -34,7 +34,7 @@ use nostall_io::{Clock, Nanos, Processor};
 use nostall_work::{Event, WorkList, text};
 
 use arch::Cpu;
-use machine::Machine;
+use machine::BootedMachine;
 
 /// What the boot protocol brought.
 struct Boot {
@@ -50,7 +50,7 @@ fn main(boot: &Boot) -> ! {
         Err(bad) => panic!("{bad}"),
     };
     arch::set_serial_port(list.window);
-    let machine = Machine::start(list.cpus, list.timer);
+    let machine = BootedMachine::start(list.cpus, list.timer);
     pstore::start();
     log::line(format_args!(
         "nostall's reference kernel, {} CPUs",

@@ -55,12 +55,12 @@ impl fmt::Display for NoRam {
 }
 
 /// The CPUs whose functions are recorded, and their clock.
-pub struct Machine<'a> {
+pub struct PstoreCrew<'a> {
     pub cpus: u16,
     pub clock: &'a MachineClock,
 }
 
-impl Machine<'_> {
+impl PstoreCrew<'_> {
     /// Does one job of the list, the `item`th.
     pub fn run(&self, job: Job, item: u16) {
         match job {
@@ -134,7 +134,7 @@ unsafe fn region() -> Ram<'static> {
     unsafe { Ram::new(start, len) }
 }
 
-impl Sleep for Machine<'_> {
+impl Sleep for PstoreCrew<'_> {
     fn sleep(&self, ready: &dyn Fn() -> bool) {
         // For some milliseconds: its neighbour may have given up.
         cpu::park(self.clock.now() + cpu::TICK, || ready().then_some(()));
@@ -145,7 +145,7 @@ impl Sleep for Machine<'_> {
     }
 }
 
-impl Crew for Machine<'_> {
+impl Crew for PstoreCrew<'_> {
     type Lock = SpinMutex<()>;
 
     fn each<T: Send, R: Send>(&self, parts: [T; 3], run: impl Fn(T) -> R + Sync) -> [R; 3] {

@@ -5,7 +5,7 @@ mod kvm;
 mod model;
 
 use nostall_work::LONGEST_REPORT;
-use nostall_work::pci::{Found, FoundCapability, Job, Measured, Method, Operation, Told, Tree};
+use nostall_work::pci::{Found, FoundCapability, Job, Method, Operation, PciMeasured, Told, Tree};
 
 use crate::guest::{Guest, Limits, Ran, Work};
 use crate::qemu::Qemu;
@@ -173,7 +173,7 @@ pub struct Measuring {
     /// In which way.
     pub strategy: Strategy,
     /// What it came to; `None` if the guest has no such method.
-    pub measured: Option<Measured>,
+    pub measured: Option<PciMeasured>,
     /// The VM exits that it took; `None` if the machine cannot count them.
     pub exits: Option<u64>,
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 use nostall_devices::spi::Blocks;
 use nostall_work::LONGEST_REPORT;
 use nostall_work::spi::Sector;
-use nostall_work::spi::{CardKind, Digest, Fat, Job, Measured, PROGRESS, SECTOR, Strategy, Told};
+use nostall_work::spi::{
+    CardKind, Digest, Fat, Job, PROGRESS, SECTOR, SpiMeasured, Strategy, Told,
+};
 use sha2::{Digest as _, Sha256};
 
 use crate::Error;
@@ -83,7 +85,7 @@ pub struct Outcome {
     /// The card was read to its end.
     pub read: Option<CardRead>,
     /// What the busy bus came to, round after round.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<SpiMeasured>,
     /// What went wrong, and in which job.
     pub faults: Vec<(Job, String)>,
 }

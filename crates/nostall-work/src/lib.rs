@@ -49,5 +49,7 @@ pub mod script;
 pub mod spi;
 pub mod uart;
 
-pub use list::{BadJob, BadWord, BusCheck, Example, Failure, Item, Job, Timer, Window, WorkList};
+pub use list::{
+    BadJob, BadWord, BusCheck, Example, Failure, Item, Job, Timer, UartWindow, WorkList,
+};
 pub use report::{Event, FIRMWARE_DONE, LONGEST_REPORT, Report, Text, text};

@@ -158,7 +158,7 @@ impl fmt::Display for BadWord<'_> {
 
 /// How the guest reaches its serial port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
+pub enum UartWindow {
     /// By the ports that a PC has it at: `uart=ports`.
     Ports,
     /// In memory: `uart=mmio:0xd0000000:4096`.
@@ -170,7 +170,7 @@ pub enum Window {
     },
 }
 
-impl fmt::Display for Window {
+impl fmt::Display for UartWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ports => f.write_str("ports"),
@@ -179,7 +179,7 @@ impl fmt::Display for Window {
     }
 }
 
-impl FromStr for Window {
+impl FromStr for UartWindow {
     type Err = ();
 
     fn from_str(word: &str) -> Result<Self, ()> {
@@ -217,7 +217,7 @@ pub struct WorkList<'a> {
     pub repeat: u16,
     /// Where the serial port is; `None` if the guest is to know: a PC's, or as the
     /// device tree tells.
-    pub window: Option<Window>,
+    pub window: Option<UartWindow>,
     /// What interrupts a CPU. Its own timer, if not given.
     pub timer: Timer,
     words: &'a str,
@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn what_a_machine_has_survives_the_command_line() {
         let (base, stride) = (0xd000_0000, 4096);
-        for window in [Window::Ports, Window::Mmio { base, stride }] {
+        for window in [UartWindow::Ports, UartWindow::Mmio { base, stride }] {
             for timer in [Timer::PerCpu, Timer::None] {
                 let line = format!("uart={window} timer={timer}");
                 let list = WorkList::parse(&line).unwrap();

@@ -384,7 +384,11 @@ fn the_drivers_example_prints_in_a_kernel() {
         return;
     };
     let ran = qemu
-        .run(&guest(KERNEL, &[Example::Console.into()]), &LIMITS, &mut |_| {})
+        .run(
+            &guest(KERNEL, &[Example::Console.into()]),
+            &LIMITS,
+            &mut |_| {},
+        )
         .unwrap();
     let serial = String::from_utf8_lossy(&ran.serial);
     // Behind each line's time.

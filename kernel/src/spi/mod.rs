@@ -27,13 +27,13 @@ const WORKER: usize = 2;
 const BOUND: Nanos = Nanos::from_secs(15);
 
 /// The machine, whose CPUs are started, and its clock.
-pub struct Machine<'a> {
+pub struct SpiJobs<'a> {
     pub cpus: u16,
     pub timer: Timer,
     pub clock: &'a MachineClock,
 }
 
-impl Machine<'_> {
+impl SpiJobs<'_> {
     /// Does one job of the list, the `item`th.
     ///
     /// By itself, because what it keeps on the stack the other work need not have room for.
@@ -93,7 +93,7 @@ struct Experiment<'a> {
     clock: &'a MachineClock,
 }
 
-impl nostall_work::spi::Machine for Experiment<'_> {
+impl nostall_work::spi::CanMachine for Experiment<'_> {
     type Controller = Controller;
     type Platform = Cpus;
 

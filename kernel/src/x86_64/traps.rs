@@ -115,17 +115,17 @@ const fn name(vector: u8) -> &'static str {
     }
 }
 
-struct Shared(UnsafeCell<InterruptDescriptorTable>);
+struct SharedIdt(UnsafeCell<InterruptDescriptorTable>);
 
 // SAFETY: written by the first CPU alone, before the others start.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedIdt {}
 
-static IDT: Shared = Shared(UnsafeCell::new(InterruptDescriptorTable::new()));
+static IDT: SharedIdt = SharedIdt(UnsafeCell::new(InterruptDescriptorTable::new()));
 
 /// Makes this CPU bring its exceptions and interrupts here.
 pub fn init_this_cpu() {
     if Cpu.id() == 0 {
-        // SAFETY: the only reference; see `Shared`.
+        // SAFETY: the only reference; see `SharedIdt`.
         fill(unsafe { &mut *IDT.0.get() });
     }
     // SAFETY: filled above, or by the first CPU before this one started.

@@ -26,7 +26,7 @@ pub use cpu::{Context, Cpu, Hold};
 pub use flood::{FIRST_WORDS, Fired, Flood, LAST_WORDS, PerCpu, What};
 pub use inline::Inline;
 pub use job::Job;
-pub use lines::{LONGEST_GAP, Line, Lines};
+pub use lines::{LONGEST_GAP, Lines, LogLine};
 pub use pace::{Controller, Pace, Speed};
 pub use serial::Serial;
 pub use strategy::{Path, Role, Strategy};

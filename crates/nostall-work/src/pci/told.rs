@@ -68,7 +68,7 @@ pub enum Told {
         left: u32,
     },
     /// What was measured; `None` if there is no such method here.
-    Measured(Option<Measured>),
+    Measured(Option<PciMeasured>),
     /// A function as the `virtio-drivers` crate found it.
     VirtioDrivers {
         /// Its bus.
@@ -109,7 +109,7 @@ pub struct Tree {
 
 /// What doing it came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct PciMeasured {
     /// How often it was done.
     pub operations: u32,
     /// Accesses on the bus, in all.
@@ -165,7 +165,7 @@ mod tests {
             id: u16::MAX,
             word: u16::MAX,
         };
-        let measured = Measured {
+        let measured = PciMeasured {
             operations: u32::MAX,
             bus_accesses: u64::MAX,
             ns: u64::MAX,

@@ -75,7 +75,7 @@ pub enum Told {
         messages: u64,
     },
     /// A busy bus was measured.
-    Can(Measured),
+    Can(SpiMeasured),
     /// The job could not go on, and why.
     Fault(Text),
 }
@@ -125,7 +125,7 @@ pub enum Fat {
 
 /// What a busy bus came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct SpiMeasured {
     /// Who drove it.
     pub strategy: Strategy,
     /// Frames that were received, each as it was sent, and in its order.
@@ -185,7 +185,7 @@ mod tests {
         let (large, digest) = (u64::MAX, [u8::MAX; 32]);
         let mut short = ShortName::new();
         (0..12).for_each(|_| short.push('\u{ff}').unwrap());
-        let measured = Measured {
+        let measured = SpiMeasured {
             strategy: Strategy::Caller,
             received: u32::MAX,
             wrong: u32::MAX,

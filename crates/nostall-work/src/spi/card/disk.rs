@@ -110,13 +110,6 @@ impl<D: BlockDevice<Error = SdCardError>> Disk<D> {
         self.wrong.get()
     }
 
-    /// Checks that files of so many bytes have room.
-    pub(super) fn check_room(&self, bytes: u64) -> Result<(), Wrong> {
-        (bytes <= self.volume.bytes())
-            .then_some(())
-            .ok_or(Wrong::TooLarge)
-    }
-
     /// From now on no more is read than a directory can have.
     pub(super) fn begin_directory(&mut self) {
         self.left.set(Some(LONGEST_DIRECTORY));

@@ -45,7 +45,7 @@ use nostall_pci::{Environment, Ranges};
 use nostall_uart::LineSettings;
 use nostall_work::{Text, UartWindow};
 
-use crate::pstore::NoRam;
+use crate::experiments::pstore::NoRam;
 pub use this::{
     Cpu, Ending, MAX_CPUS, MachineClock, SerialPort, bus_check, call_others, end, hang,
     line_settings, pci, persistent_ram, send_report, serial_port, set_serial_port, set_timer,

@@ -9,23 +9,14 @@
 #![no_main]
 
 mod arch;
-mod console;
 mod cpu;
 mod crew;
 #[cfg(target_arch = "riscv64")]
 mod device_tree;
-mod example;
-mod fail;
-mod jobs;
+mod experiments;
 mod log;
 mod machine;
-mod pci;
-mod pstore;
 mod report;
-mod script;
-mod second;
-#[cfg(target_arch = "riscv64")]
-mod spi;
 
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -34,6 +25,7 @@ use nostall_io::{Clock, Nanos, Processor};
 use nostall_work::{Event, WorkList, text};
 
 use arch::Cpu;
+use experiments::pstore;
 use machine::BootedMachine;
 
 /// What the boot protocol brought.
@@ -56,7 +48,7 @@ fn main(boot: &Boot) -> ! {
         "nostall's reference kernel, {} CPUs",
         list.cpus
     ));
-    jobs::run(&list, boot.input, machine.clock(), || {
+    experiments::run(&list, boot.input, machine.clock(), || {
         report::send(&machine.ready());
     });
     report::send(&Event::Done);

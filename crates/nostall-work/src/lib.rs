@@ -7,7 +7,7 @@
 //!
 //! Each experiment is a module with a [`Job`], which is parsed from and printed as a word of the
 //! list, and a result type that its reports carry. A new experiment needs its module, and one
-//! line in the table of kinds in `list.rs`.
+//! line in the table of kinds below, in `lib.rs`.
 //!
 //! When not to use it: it is of use to nostall's own machines and kernels only.
 //!
@@ -53,3 +53,19 @@ pub use list::{
     BadJob, BadWord, BusCheck, Example, Failure, Item, Job, Timer, UartWindow, WorkList,
 };
 pub use report::{Event, FIRMWARE_DONE, LONGEST_REPORT, Report, Text, text};
+
+use list::Kind;
+
+/// Every kind of work that a list may hold: one line each.
+const KINDS: &[Kind] = &[
+    Kind::of::<uart::Job>(),
+    Kind::of::<script::Job>(),
+    Kind::of::<pstore::Job>(),
+    Kind::of::<pci::Job>(),
+    Kind::of::<spi::Job>(),
+    #[cfg(target_has_atomic = "64")]
+    Kind::of::<console::Job>(),
+    Kind::of::<Example>(),
+    Kind::of::<BusCheck>(),
+    Kind::of::<Failure>(),
+];

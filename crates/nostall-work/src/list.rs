@@ -5,23 +5,7 @@ use core::str::FromStr;
 
 use strum::{Display, EnumString, VariantArray};
 
-#[cfg(target_has_atomic = "64")]
-use crate::console;
-use crate::{pci, pstore, script, spi, uart};
-
-/// Every kind of work that a list may hold: one line each.
-const KINDS: &[Kind] = &[
-    Kind::of::<uart::Job>(),
-    Kind::of::<script::Job>(),
-    Kind::of::<pstore::Job>(),
-    Kind::of::<pci::Job>(),
-    Kind::of::<spi::Job>(),
-    #[cfg(target_has_atomic = "64")]
-    Kind::of::<console::Job>(),
-    Kind::of::<Example>(),
-    Kind::of::<BusCheck>(),
-    Kind::of::<Failure>(),
-];
+use crate::KINDS;
 
 /// Work of one kind, such as an experiment's.
 ///
@@ -36,13 +20,13 @@ pub trait Job: FromStr<Err = BadJob> + fmt::Display {
 pub type BadJob = ();
 
 /// One kind of work, without its type.
-struct Kind {
+pub(crate) struct Kind {
     name: &'static str,
     accepts: fn(&str) -> bool,
 }
 
 impl Kind {
-    const fn of<J: Job>() -> Self {
+    pub(crate) const fn of<J: Job>() -> Self {
         Self {
             name: J::NAME,
             accepts: |words| words.parse::<J>().is_ok(),
@@ -263,6 +247,7 @@ impl<'a> WorkList<'a> {
 mod tests {
     extern crate std;
     use super::*;
+    use crate::{console, pci, pstore, script, spi, uart};
     use nostall_io::Nanos;
     use proptest::prelude::*;
     use std::format;

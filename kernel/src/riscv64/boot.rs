@@ -11,7 +11,7 @@ use nostall_work::pstore::REGION;
 use super::{cpus, paging, semihosting};
 use crate::Boot;
 use crate::device_tree as tree;
-use crate::pstore::NoRam;
+use crate::experiments::pstore::NoRam;
 
 /// CPUs that there are stacks for.
 pub const MAX_CPUS: usize = 64;

@@ -1,11 +1,21 @@
-//! The work.
+//! The experiments, and other work of a list: one module and one entry each.
+
+mod console;
+mod example;
+mod fail;
+mod pci;
+pub mod pstore;
+mod script;
+mod second;
+#[cfg(target_arch = "riscv64")]
+mod spi;
 
 use nostall_io::{Clock, Counting, Registers};
 use nostall_uart::Console;
 use nostall_work::{BusCheck, Example, Item, Job, WorkList, uart};
 
-use crate::second::SecondTask;
-use crate::{arch, console, example, fail, pci, pstore, report, script};
+use crate::{arch, report};
+use second::SecondTask;
 
 /// Runs an item of the list; `false` if it is of another kind.
 type Run<'a> = &'a mut dyn FnMut(Item<'_>, u16) -> bool;
@@ -44,7 +54,7 @@ pub fn run(
         #[cfg(target_arch = "riscv64")]
         &mut kind(|job, item| {
             let timer = list.timer;
-            crate::spi::SpiJobs { cpus, timer, clock }.run(job, item);
+            spi::SpiJobs { cpus, timer, clock }.run(job, item);
         }),
         &mut kind(|job, item| console::run(job, item, cpus, input, clock)),
         &mut kind(|nostall_work::script::Job, item| script::run(input, item, &second)),

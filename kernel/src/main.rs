@@ -14,6 +14,7 @@ mod crew;
 #[cfg(target_arch = "riscv64")]
 mod device_tree;
 mod experiments;
+mod fail;
 mod log;
 mod machine;
 mod report;

@@ -2,7 +2,6 @@
 
 mod console;
 mod example;
-mod fail;
 mod pci;
 pub mod pstore;
 mod script;
@@ -14,7 +13,7 @@ use nostall_io::{Clock, Counting, Registers};
 use nostall_uart::Console;
 use nostall_work::{BusCheck, Example, Item, Job, WorkList, uart};
 
-use crate::{arch, report};
+use crate::{arch, fail, report};
 use second::SecondTask;
 
 /// Runs an item of the list; `false` if it is of another kind.

@@ -6,7 +6,8 @@ use core::sync::atomic::{AtomicU16, Ordering};
 use nostall_io::{Clock, Nanos, Processor};
 use spin::Mutex;
 
-use crate::arch::{self, Cpu, MAX_CPUS};
+use crate::arch::{Cpu, MAX_CPUS};
+use crate::cpu::{self, NEVER};
 
 /// What a CPU is to do; it is told its number.
 type Errand<'a> = &'a (dyn Fn(usize) + Sync);
@@ -30,27 +31,24 @@ pub fn together(cpus: u16, errand: Errand<'_>, clock: &impl Clock, bound: Nanos)
     for other in &ERRANDS[others.clone()] {
         *other.lock() = Some(errand);
     }
-    arch::wake(others);
+    cpu::unpark(others);
     errand(0);
-    let deadline = clock.now() + bound;
-    loop {
-        match BUSY.load(Ordering::Acquire) {
-            0 => return,
-            busy => assert!(clock.now() < deadline, "{busy} CPUs are busy for {bound}"),
-        }
-        // Whoever is last wakes this one, which would keep others of a host's CPU meanwhile.
-        arch::sleep_unless(|| (BUSY.load(Ordering::Acquire) == 0).then_some(()));
-    }
+    // The last one wakes this CPU, which would keep others of a host's CPU meanwhile.
+    let all_done = cpu::park(clock.now() + bound, || {
+        (BUSY.load(Ordering::Acquire) == 0).then_some(())
+    });
+    let busy = BUSY.load(Ordering::Acquire);
+    assert!(all_done.is_some(), "{busy} CPUs are busy for {bound}");
 }
 
 /// Does this CPU's errand, if it has one, each time that it is woken.
 pub fn idle() -> ! {
     loop {
-        let errand = arch::sleep_unless(|| ERRANDS[Cpu.id()].lock().take());
+        let errand = cpu::park(NEVER, || ERRANDS[Cpu.id()].lock().take());
         if let Some(errand) = errand {
             errand(Cpu.id());
             if BUSY.fetch_sub(1, Ordering::Release) == 1 {
-                arch::wake([0]);
+                cpu::unpark([0]);
             }
         }
     }

@@ -5,9 +5,10 @@ use core::fmt;
 use nostall_console::{Level, Meta, Priority, Ring, Slot};
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_work::console::SLOTS;
-use spin::{Mutex, Once};
+use spin::Mutex;
 
-use crate::arch::{Cpu, MachineClock};
+use crate::arch::Cpu;
+use crate::cpu;
 
 /// Bytes that are shown, the newest: what a zone of 64 KiB has room for, with its headers.
 const SHOWN: usize = 63 << 10;
@@ -15,23 +16,11 @@ const SHOWN: usize = 63 << 10;
 /// Too much for a stack.
 static SHOWN_HERE: Mutex<[u8; SHOWN]> = Mutex::new([0; SHOWN]);
 
-static CLOCK: Once<MachineClock> = Once::new();
-
 /// All that was logged. A dead kernel's is found in its RAM by its signature.
 pub static RING: Ring<[Slot; SLOTS]> = Ring::new();
 
-/// From now on lines have a time.
-pub fn start(clock: MachineClock) {
-    CLOCK.call_once(|| clock);
-}
-
-/// By which lines have it.
-pub fn clock() -> Option<&'static MachineClock> {
-    CLOCK.get()
-}
-
 fn now() -> Nanos {
-    clock().map_or(Nanos::ZERO, Clock::now)
+    cpu::clock().map_or(Nanos::ZERO, Clock::now)
 }
 
 /// Logs a line.

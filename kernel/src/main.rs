@@ -2,43 +2,32 @@
 //!
 //! It boots, starts all CPUs, does the [work](nostall_work::WorkList) that its
 //! command line lists, reports each piece as a line of JSON on a channel of its
-//! own, and ends the machine. What is particular to a processor lies in the
-//! folder of that name.
+//! own, and ends the machine. Each processor architecture has a folder of its name;
+//! `arch.rs` lists the items that it supplies.
 
 #![no_std]
 #![no_main]
 
-mod console;
+mod arch;
+mod cpu;
 mod crew;
-mod example;
+#[cfg(target_arch = "riscv64")]
+mod device_tree;
+mod experiments;
 mod fail;
-mod jobs;
 mod log;
 mod machine;
-mod pci;
-mod pstore;
 mod report;
-mod script;
-mod second;
-#[cfg(target_arch = "riscv64")]
-mod spi;
-
-#[cfg(target_arch = "x86_64")]
-#[path = "x86_64/mod.rs"]
-mod arch;
-
-#[cfg(target_arch = "riscv64")]
-#[path = "riscv64/mod.rs"]
-mod arch;
 
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use nostall_io::{Clock, Nanos, Processor};
-use nostall_work::{Report, WorkList};
+use nostall_work::{Event, WorkList, text};
 
 use arch::Cpu;
-use machine::Machine;
+use experiments::pstore;
+use machine::BootedMachine;
 
 /// What the boot protocol brought.
 struct Boot {
@@ -54,24 +43,23 @@ fn main(boot: &Boot) -> ! {
         Err(bad) => panic!("{bad}"),
     };
     arch::set_serial_port(list.window);
-    let machine = Machine::start(list.cpus, list.timer);
-    log::start(*machine.clock());
+    let machine = BootedMachine::start(list.cpus, list.timer);
     pstore::start();
     log::line(format_args!(
         "nostall's reference kernel, {} CPUs",
         list.cpus
     ));
-    jobs::run(&list, boot.input, machine.clock(), || {
+    experiments::run(&list, boot.input, machine.clock(), || {
         report::send(&machine.ready());
     });
-    report::send(&Report::Done);
+    report::send(&Event::Done);
     arch::end(arch::Ending::Success)
 }
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     let place = info.location().map_or(("?", 0), |l| (l.file(), l.line()));
-    let message = Report::text(format_args!("{} ({}:{})", info.message(), place.0, place.1));
+    let message = text(format_args!("{} ({}:{})", info.message(), place.0, place.1));
     log::last_line(format_args!(
         "Kernel panic: {} ({}:{})",
         info.message(),
@@ -79,7 +67,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         place.1
     ));
     let cpu = Cpu.id() as u16;
-    die(&Report::Panic { cpu, message })
+    die(&Event::Panic { cpu, message })
 }
 
 /// The CPU that dies first, plus 1.
@@ -111,7 +99,7 @@ fn wait_for_the_end() {
     const LOOKS: u32 = u32::MAX;
 
     // Without a clock there is no record to wait for either.
-    let Some(clock) = log::clock() else { return };
+    let Some(clock) = cpu::clock() else { return };
     let deadline = clock.now() + PATIENCE;
     for _ in 0..LOOKS {
         if clock.now() >= deadline {
@@ -122,7 +110,7 @@ fn wait_for_the_end() {
 }
 
 /// The end, of which the log has the reason by now.
-fn die(report: &Report) -> ! {
+fn die(report: &Event) -> ! {
     leave_record();
     report::last_words(report);
     arch::end(arch::Ending::Failure)

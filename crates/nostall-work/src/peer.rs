@@ -8,9 +8,9 @@ use uart_16550::spec::registers::LSR;
 use uart_16550::{Config, Uart16550};
 
 /// Our window as that crate's backend.
-struct Window<R>(R);
+struct PeerBackend<R>(R);
 
-impl<R: Registers> Backend for Window<R> {
+impl<R: Registers> Backend for PeerBackend<R> {
     unsafe fn read(&mut self, offset: u8) -> u8 {
         self.0.read8(offset.into())
     }
@@ -21,13 +21,13 @@ impl<R: Registers> Backend for Window<R> {
 }
 
 /// The `uart_16550` crate's driver, as it sets itself up: 115,200 baud, FIFOs on.
-pub(crate) struct Peer<R: Registers>(Uart16550<Window<R>>);
+pub(crate) struct Peer<R: Registers>(Uart16550<PeerBackend<R>>);
 
 impl<R: Registers> Peer<R> {
     /// Takes the port over; `None` if it does not want it.
     pub(crate) fn open(registers: R) -> Option<Self> {
         // SAFETY: a window answers any offset, for as long as it lives.
-        let mut uart = unsafe { Uart16550::new_with_backend(Window(registers)) };
+        let mut uart = unsafe { Uart16550::new_with_backend(PeerBackend(registers)) };
         uart.init(Config::default()).ok()?;
         Some(Self(uart))
     }

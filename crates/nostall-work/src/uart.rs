@@ -6,11 +6,13 @@ use core::str::FromStr;
 use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::{Console, Strategy};
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::peer::Peer;
 
 /// How a text is cut into writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Writes {
     /// All of it in one write.
     Whole,
@@ -23,19 +25,8 @@ impl Writes {
     pub const ALL: [Self; 2] = [Self::Whole, Self::Lines];
 
     /// The stable word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Whole => "whole",
-            Self::Lines => "lines",
-        }
-    }
-}
-
-impl FromStr for Writes {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|w| w.name() == name).ok_or(())
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -93,6 +84,10 @@ impl Job {
             })
         })
     }
+}
+
+impl crate::Job for Job {
+    const NAME: &'static str = "uart";
 }
 
 impl fmt::Display for Job {
@@ -205,5 +200,27 @@ fn theirs<R: Registers, C: Clock>(
         dropped,
         timed_out: dropped > 0,
         ..Sent::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::result_survives;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_result_of_a_sending_survives_its_line(n: u64, timed_out: bool) {
+            result_survives(Sent {
+                written: n,
+                dropped: n,
+                timed_out,
+                register_instructions: n,
+                bus_accesses: n,
+                ns: n,
+                stalled_ns: n,
+            });
+        }
     }
 }

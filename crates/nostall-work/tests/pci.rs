@@ -5,7 +5,7 @@ use nostall_devices::VirtualClock;
 use nostall_devices::pci::{EcamWindow, PortWindow, Topology, VirtualBus};
 use nostall_io::{Counting, Counts, Processor, Registers};
 use nostall_pci::{Ecam, Policy, Ports, Selector};
-use nostall_work::pci::{Counted, Found, Measured, Method, Operation, Room, Space, Told, Tree};
+use nostall_work::pci::{Counted, Found, Method, Operation, PciMeasured, Room, Space, Told, Tree};
 use spin::mutex::SpinMutex;
 
 /// Memory below 4 GiB, and enough above it.
@@ -179,11 +179,11 @@ fn a_method_that_is_not_there_is_not_measured() {
             assert_eq!(space.measure(read, missing), None);
             let measured = space.measure(read, there).unwrap();
             let accesses = if there == Method::Ports { 20 } else { 10 };
-            let expected = Measured {
+            let expected = PciMeasured {
                 operations: 10,
                 bus_accesses: accesses,
                 value: 0x10f0_1af4,
-                ..Measured::default()
+                ..PciMeasured::default()
             };
             assert_eq!(measured, expected);
             assert_eq!(space.measure(read, Method::Auto), Some(expected));

@@ -8,9 +8,10 @@ use core::slice;
 use nostall_work::FIRMWARE_DONE;
 use nostall_work::pstore::REGION;
 
-use super::{cpus, firmware, paging, tree};
+use super::{cpus, paging, semihosting};
 use crate::Boot;
-use crate::pstore::NoRam;
+use crate::device_tree as tree;
+use crate::experiments::pstore::NoRam;
 
 /// CPUs that there are stacks for.
 pub const MAX_CPUS: usize = 64;
@@ -46,7 +47,7 @@ extern "C" fn rust_entry(hart: usize, number: usize, device_tree: *const u8) -> 
     // own image.
     unsafe { tree::init(device_tree) };
     cpus::init_first(hart);
-    firmware::print(FIRMWARE_DONE);
+    semihosting::firmware_prints(FIRMWARE_DONE);
     paging::init();
     paging::activate();
     crate::main(&Boot {

@@ -3,7 +3,7 @@
 use nostall_io::{Clock, Nanos};
 use riscv::register::time;
 
-use super::tree;
+use super::harts;
 
 /// The `time` register, which all harts share, of known rate.
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ pub struct Timebase {
 impl Timebase {
     /// At the rate that the device tree tells.
     pub fn find() -> Self {
-        let Some(hz) = tree::timebase() else {
+        let Some(hz) = harts::timebase() else {
             panic!("no clock to go by: the device tree has no timebase-frequency below 4 GHz");
         };
         Self {

@@ -5,25 +5,15 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use nostall_io::{Nanos, Processor};
 use riscv::interrupt::supervisor as interrupts;
-use riscv::register::{sie, sip, sscratch, time};
+use riscv::register::{sie, sip, sscratch};
 use sbi_rt::HartMask;
 
 use super::boot::MAX_CPUS;
-use super::{MachineClock, tree};
-use crate::{crew, machine};
-
-/// Ticks a second of every CPU's timer.
-const TICK_HZ: u64 = 100;
-
-/// A time that does not come.
-const NEVER: u64 = u64::MAX;
+use super::{MachineClock, harts};
+use crate::{cpu, crew};
 
 /// What each CPU has for itself.
 struct PerCpu {
-    /// When its timer is to tick next, in steps of the `time` register.
-    next_tick: AtomicU64,
-    /// When it is to be woken, as well.
-    alarm: AtomicU64,
     /// Interrupts so far, and those of them that another CPU has sent.
     interrupts: AtomicU64,
     wakes: AtomicU64,
@@ -31,8 +21,6 @@ struct PerCpu {
 
 static PER_CPU: [PerCpu; MAX_CPUS] = [const {
     PerCpu {
-        next_tick: AtomicU64::new(0),
-        alarm: AtomicU64::new(NEVER),
         interrupts: AtomicU64::new(0),
         wakes: AtomicU64::new(0),
     }
@@ -48,9 +36,6 @@ static HARTS: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(NO_HART) }; MA
 
 /// CPUs that have been started.
 static STARTED: AtomicUsize = AtomicUsize::new(1);
-
-/// Steps of the `time` register from one tick to the next.
-static TICK: AtomicU64 = AtomicU64::new(0);
 
 /// The first CPU is this hart.
 pub fn init_first(hart: usize) {
@@ -81,51 +66,9 @@ impl Processor for Cpu {
     }
 }
 
-/// This CPU's timer has run out.
-pub fn on_timer() {
-    let cpu = &PER_CPU[Cpu.id()];
-    let (now, next) = (time::read64(), cpu.next_tick.load(Ordering::Relaxed));
-    if now >= next {
-        machine::tick();
-        // Of ticks that were missed, none is made up for.
-        let late = (now - next) % TICK.load(Ordering::Relaxed).max(1);
-        let next = now - late + TICK.load(Ordering::Relaxed);
-        cpu.next_tick.store(next, Ordering::Relaxed);
-    }
-    if now >= cpu.alarm.load(Ordering::Relaxed) {
-        cpu.alarm.store(NEVER, Ordering::Relaxed);
-    }
-    let (tick, alarm) = (&cpu.next_tick, &cpu.alarm);
-    let next = tick.load(Ordering::Relaxed);
-    sbi_rt::set_timer(next.min(alarm.load(Ordering::Relaxed)));
-}
-
-/// Has this CPU's sleep end at `at`, or a little later, and not at what was said before.
-pub fn set_alarm(clock: &MachineClock, at: Nanos) {
-    let (cpu, alarm) = (&PER_CPU[Cpu.id()], clock.steps_at(at));
-    cpu.alarm.store(alarm, Ordering::Relaxed);
-    // What is later than the next tick is looked at then.
-    if alarm < cpu.next_tick.load(Ordering::Relaxed) {
-        sbi_rt::set_timer(alarm);
-    }
-}
-
-/// Has this CPU's timer interrupt it at `at`, once, and tick no more. With interrupts
-/// masked.
+/// Has this CPU's timer interrupt it at `at`, once. With interrupts masked.
 pub fn set_timer(clock: &MachineClock, at: Nanos) {
-    let (cpu, at) = (&PER_CPU[Cpu.id()], clock.steps_at(at));
-    cpu.next_tick.store(NEVER, Ordering::Relaxed);
-    cpu.alarm.store(at, Ordering::Relaxed);
-    sbi_rt::set_timer(at);
-}
-
-/// Has this CPU's timer tick, as at the start. With interrupts masked.
-pub fn tick_again() {
-    let cpu = &PER_CPU[Cpu.id()];
-    let first = time::read64() + TICK.load(Ordering::Relaxed);
-    cpu.next_tick.store(first, Ordering::Relaxed);
-    cpu.alarm.store(NEVER, Ordering::Relaxed);
-    sbi_rt::set_timer(first);
+    sbi_rt::set_timer(clock.steps_at(at));
 }
 
 /// This CPU has been interrupted.
@@ -197,15 +140,10 @@ pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
     something
 }
 
-/// Ends the sleep of all other CPUs.
-pub fn wake_others() {
-    wake((0..STARTED.load(Ordering::Relaxed)).filter(|&cpu| cpu != Cpu.id()));
-}
-
 /// Interrupts all other CPUs, as soon as they take interrupts: here is nothing that cannot
-/// be masked. They come to [`console::on_call`](crate::console::on_call).
+/// be masked. They come to [`cpu::on_call`].
 pub fn call_others() {
-    wake_others();
+    wake((0..STARTED.load(Ordering::Relaxed)).filter(|&cpu| cpu != Cpu.id()));
 }
 
 /// Ends the sleep of these CPUs.
@@ -225,7 +163,7 @@ pub fn wake(cpus: impl IntoIterator<Item = usize>) {
 }
 
 fn start_ticking() {
-    tick_again();
+    cpu::start_ticking();
     // SAFETY: traps.rs deals with both.
     unsafe {
         sie::set_stimer();
@@ -238,7 +176,6 @@ fn start_ticking() {
 ///
 /// Panics if they are not there.
 pub fn start_cpus(cpus: u16, clock: &MachineClock) -> u64 {
-    TICK.store((clock.hz() / TICK_HZ).max(1), Ordering::Relaxed);
     start_others(cpus.into());
     start_ticking();
     clock.hz()
@@ -250,7 +187,7 @@ fn start_others(cpus: usize) {
         safe static start: u8;
     }
     let first = first_hart();
-    let others = tree::harts().filter(|&hart| hart != first);
+    let others = harts::ids().filter(|&hart| hart != first);
     for (number, hart) in (1..cpus).zip(others) {
         // What it is to find is there before it starts.
         HARTS[number].store(hart, Ordering::Release);

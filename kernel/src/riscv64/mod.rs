@@ -2,27 +2,22 @@
 //! device tree.
 
 mod boot;
-pub mod bus_check;
 mod clock;
 mod cpus;
 mod critical;
-mod firmware;
+mod harts;
 mod paging;
-pub mod pci;
 mod plic;
-mod prci;
 mod semihosting;
-mod serial;
-pub mod spi;
 mod traps;
-mod tree;
 
+pub use crate::device_tree::serial::{SerialPort, line_settings, serial_port, set_serial_port};
+pub use crate::device_tree::{bus_check, pci, spi};
 pub use boot::{MAX_CPUS, persistent_ram};
 pub use clock::Timebase as MachineClock;
 pub use cpus::{
-    Cpu, call_others, hang, in_interrupt, interrupts, set_alarm, set_timer, sleep_unless,
-    start_cpus, tick_again, wake, wake_others,
+    Cpu, call_others, hang, in_interrupt, interrupts, set_timer, sleep_unless, start_cpus, wake,
 };
-pub use plic::while_handled;
+pub use paging::is_device_memory;
+pub use plic::{interrupt_of, while_handled};
 pub use semihosting::{Ending, end, send_report};
-pub use serial::{SerialPort, line_settings, serial_port, set_serial_port};

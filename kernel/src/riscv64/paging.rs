@@ -12,7 +12,7 @@ use core::ops::Range;
 use riscv::register::satp;
 
 use super::boot::{GUARD, MAX_CPUS, STACK_STRIDE, TRAP_STACK_STRIDE};
-use super::tree;
+use crate::device_tree as tree;
 
 const PAGE: usize = 4096;
 const LARGE: usize = 2 << 20;
@@ -65,12 +65,12 @@ struct Tables {
     small: [Table; SMALL / LARGE],
 }
 
-struct Shared(UnsafeCell<Tables>);
+struct SharedTables(UnsafeCell<Tables>);
 
 // SAFETY: written by the first CPU alone, in `init`, before any CPU uses them.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedTables {}
 
-static TABLES: Shared = Shared(UnsafeCell::new(Tables {
+static TABLES: SharedTables = SharedTables(UnsafeCell::new(Tables {
     root: Table::EMPTY,
     lowest: Table::EMPTY,
     image: Table::EMPTY,
@@ -118,7 +118,7 @@ pub fn init() {
         "the image ends at {:#x}, beyond {most:#x}",
         image.end
     );
-    // SAFETY: the only reference; see `Shared`.
+    // SAFETY: the only reference; see `SharedTables`.
     let tables = unsafe { &mut *TABLES.0.get() };
     for (i, page) in (0..MAPPED).step_by(HUGE).enumerate() {
         tables.root.map(i, page, READ | WRITE);

@@ -8,8 +8,8 @@ use nostall_io::{Mmio, MmioLayout, Processor, Registers};
 use riscv::register::sie;
 use spin::{Mutex, Once};
 
-use super::tree::{self, Device};
-use super::{Cpu, cpus, paging};
+use super::{Cpu, cpus, harts, paging};
+use crate::device_tree::Device;
 
 /// Names by which a device tree may know it.
 const COMPATIBLE: [&str; 2] = ["sifive,plic-1.0.0", "riscv,plic0"];
@@ -49,9 +49,14 @@ unsafe impl Send for Plic {}
 // SAFETY: as above.
 unsafe impl Sync for Plic {}
 
-/// The controller as the device tree tells of it.
-pub fn device() -> Option<Device> {
+/// Returns the controller as the device tree describes it.
+fn device() -> Option<Device> {
     COMPATIBLE.into_iter().flat_map(Device::all).next()
+}
+
+/// Returns the number of a device's interrupt, if it arrives here.
+pub fn interrupt_of(device: &Device) -> Option<u32> {
+    device.interrupt(&self::device()?)
 }
 
 /// Has `handler` called for each interrupt of the device whose number this is, on this
@@ -105,7 +110,7 @@ impl Plic {
     /// Panics if there is none for this CPU.
     fn find() -> Self {
         let found = device().and_then(|device| {
-            let hart = tree::interrupts_of(cpus::first_hart())?;
+            let hart = harts::interrupts_of(cpus::first_hart())?;
             let mut contexts = device.cells("interrupts-extended");
             let pairs = core::iter::from_fn(|| Some((contexts.next()?, contexts.next()?)));
             let context = pairs

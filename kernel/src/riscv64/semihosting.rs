@@ -3,10 +3,11 @@
 
 use core::ffi::CStr;
 
+use sbi_rt::legacy;
 use sbi_rt::{Shutdown, SystemFailure, system_reset};
 use semihosting::sys::arm_compat::{ExitReason, sys_exit_extended, sys_write0};
 
-use super::{firmware, hang};
+use super::hang;
 
 /// Sends one report.
 pub fn send_report(line: &CStr) {
@@ -30,7 +31,18 @@ pub fn end(ending: Ending) -> ! {
 
 /// Ends a machine that does not take reports: says so by the firmware, and powers off.
 pub fn nobody_listens() -> ! {
-    firmware::print("nostall: no semihosting here: give QEMU -semihosting-config enable=on\r\n");
+    firmware_prints("nostall: no semihosting here: give QEMU -semihosting-config enable=on\r\n");
     system_reset(Shutdown, SystemFailure);
     hang()
+}
+
+/// Has the firmware print `text` on its console, which may be the port under test (SBI 2.0, 5.2, "Console Putchar").
+#[expect(
+    deprecated,
+    reason = "OpenSBI has had the debug console only since 1.3"
+)]
+pub fn firmware_prints(text: &str) {
+    for byte in text.bytes() {
+        legacy::console_putchar(byte.into());
+    }
 }

@@ -3,11 +3,11 @@
 use core::arch::global_asm;
 
 use nostall_io::Processor;
-use nostall_work::Report;
+use nostall_work::{Event, text};
 use riscv::register::{scause, sepc, stval};
 
 use super::{Cpu, cpus, paging, plic, semihosting};
-use crate::{console, die, log};
+use crate::{cpu, die, log};
 
 global_asm!(
     ".set FRAME_SIZE, {size}",
@@ -38,14 +38,11 @@ extern "C" fn rust_trap(frame: &Frame) {
         cpus::count_interrupt();
     }
     match (cause.is_interrupt(), cause.code()) {
-        (true, TIMER_INTERRUPT) => {
-            cpus::on_timer();
-            console::on_timer();
-        }
+        (true, TIMER_INTERRUPT) => cpu::on_timer(),
         // From another CPU: look whether there is something to do.
         (true, SOFTWARE_INTERRUPT) => {
             cpus::on_wake();
-            console::on_call();
+            cpu::on_call();
         }
         (true, EXTERNAL_INTERRUPT) => plic::on_interrupt(),
         // Nobody takes our reports; to report this would only bring us here again.
@@ -73,12 +70,12 @@ fn exception(is_interrupt: bool, code: usize, frame: &Frame) -> ! {
     } else {
         name(code)
     };
-    let name = Report::text(format_args!("{name}{what}"));
+    let name = text(format_args!("{name}{what}"));
     let (pc, sp) = (sepc::read() as u64, frame.sp);
     log::last_line(format_args!(
         "Kernel exception {code}: {name} (pc {pc:#x}, sp {sp:#x}, address {address:#x})"
     ));
-    die(&Report::Exception {
+    die(&Event::Exception {
         cpu: Cpu.id() as u16,
         vector: code as u8,
         name,

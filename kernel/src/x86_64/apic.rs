@@ -26,9 +26,6 @@ const ALL_BUT_ME: u32 = 0b11 << 18;
 const ASSERT: u32 = 1 << 14;
 const SEND_PENDING: u32 = 1 << 12;
 
-/// Ticks a second of every CPU's timer.
-const TICK_HZ: u64 = 100;
-
 /// This CPU's.
 pub struct LocalApic(Mmio);
 
@@ -50,10 +47,11 @@ impl LocalApic {
         (self.0.read32(ID) >> 24) as u8
     }
 
-    /// Lets interrupts through to this CPU.
+    /// Lets interrupts through to this CPU, and sets its timer's divider.
     pub fn enable(&self) {
         self.0
             .write32(SPURIOUS, 1 << 8 | u32::from(SPURIOUS_VECTOR));
+        self.0.write32(TIMER_DIVIDE, 0b0011); // by 16
     }
 
     /// Says that an interrupt has been dealt with.
@@ -70,7 +68,6 @@ impl LocalApic {
     pub fn measure_timer(&self, clock: &impl Clock) -> u64 {
         const SURE: u64 = 1_000;
         const TRIES: usize = 10;
-        self.0.write32(TIMER_DIVIDE, 0b0011); // by 16
         self.0.write32(TIMER, 1 << 16); // masked, one shot
         let mut best = 0;
         for _ in 0..TRIES {
@@ -90,14 +87,6 @@ impl LocalApic {
             }
         }
         best
-    }
-
-    /// Starts this CPU's tick.
-    pub fn start_timer(&self, timer_hz: u64) {
-        let count = (timer_hz / TICK_HZ).clamp(1, u32::MAX.into());
-        self.0.write32(TIMER_DIVIDE, 0b0011);
-        self.0.write32(TIMER, 1 << 17 | u32::from(TIMER_VECTOR)); // periodic
-        self.0.write32(TIMER_INITIAL, count as u32);
     }
 
     /// Interrupts this CPU once, after `span`, or half an hour where that is longer.
@@ -124,13 +113,6 @@ impl LocalApic {
         let _ = (0..LOOKS).find(|_| self.0.read32(COMMAND_LOW) & SEND_PENDING == 0);
         self.0.write32(COMMAND_HIGH, u32::from(id) << 24);
         self.0.write32(COMMAND_LOW, ASSERT | u32::from(WAKE_VECTOR));
-    }
-
-    /// Interrupts all other CPUs, for no more than to wake them.
-    pub fn wake_others(&self) {
-        self.0.write32(COMMAND_HIGH, 0);
-        let command = ALL_BUT_ME | ASSERT | u32::from(WAKE_VECTOR);
-        self.0.write32(COMMAND_LOW, command);
     }
 
     /// Starts all other CPUs at `page`, a page below 1 MiB: INIT, and a start-up

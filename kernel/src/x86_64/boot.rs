@@ -10,7 +10,7 @@ use nostall_work::pstore::REGION;
 
 use super::{apic, cpus, paging, traps};
 use crate::Boot;
-use crate::pstore::NoRam;
+use crate::experiments::pstore::NoRam;
 
 /// CPUs that there are stacks for.
 pub const MAX_CPUS: usize = 64;

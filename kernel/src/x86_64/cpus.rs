@@ -17,7 +17,7 @@ use x86_64::structures::tss::TaskStateSegment;
 use super::apic::LocalApic;
 use super::boot::{MAX_CPUS, TRAMPOLINE};
 use super::clock::Tsc;
-use crate::crew;
+use crate::{cpu, crew};
 
 /// Where the double fault and the NMI find a stack that is sure to be good.
 pub const EMERGENCY_STACK: u16 = 0;
@@ -133,34 +133,23 @@ pub fn wake(cpus: impl IntoIterator<Item = usize>) {
     });
 }
 
-/// Ends the sleep of all other CPUs.
-pub fn wake_others() {
-    LocalApic::of_this_cpu().wake_others();
-}
-
 /// Interrupts all other CPUs, whatever they have masked; they come to
-/// [`console::on_call`](crate::console::on_call).
+/// [`cpu::on_call`].
 pub fn call_others() {
     LocalApic::of_this_cpu().send_nmi_to_others();
 }
 
-/// Has this CPU's timer interrupt it at `at`, once, and tick no more. With interrupts
-/// masked.
+/// Has this CPU's timer interrupt it at `at`, once. With interrupts masked.
 pub fn set_timer(clock: &Tsc, at: Nanos) {
     let timer_hz = TIMER_HZ.load(Ordering::Relaxed);
     LocalApic::of_this_cpu().set_timer(timer_hz, at - clock.now());
-}
-
-/// Has this CPU's timer tick, as at the start.
-pub fn tick_again() {
-    LocalApic::of_this_cpu().start_timer(TIMER_HZ.load(Ordering::Relaxed));
 }
 
 fn start_ticking() {
     let apic = LocalApic::of_this_cpu();
     apic.enable();
     APIC_IDS[Cpu.id()].store(apic.id(), Ordering::Relaxed);
-    apic.start_timer(TIMER_HZ.load(Ordering::Relaxed));
+    cpu::start_ticking();
     interrupts::enable();
 }
 

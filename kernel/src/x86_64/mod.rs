@@ -18,9 +18,7 @@ use nostall_io::{Ports, Registers};
 
 pub use boot::{MAX_CPUS, persistent_ram};
 pub use clock::Tsc as MachineClock;
-pub use cpus::{
-    Cpu, call_others, set_timer, sleep_unless, start_cpus, tick_again, wake, wake_others,
-};
+pub use cpus::{Cpu, call_others, set_timer, sleep_unless, start_cpus, wake};
 pub use serial::{SerialPort, line_settings, serial_port, set_serial_port};
 
 /// Sends one report: to QEMU's `isa-debugcon`, where what is written to its one port

@@ -28,12 +28,12 @@ struct Tables {
     small: [PageTable; SMALL / LARGE],
 }
 
-struct Shared(UnsafeCell<Tables>);
+struct SharedTables(UnsafeCell<Tables>);
 
 // SAFETY: written by the first CPU alone, in `init`, before any CPU uses them.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedTables {}
 
-static TABLES: Shared = Shared(UnsafeCell::new(Tables {
+static TABLES: SharedTables = SharedTables(UnsafeCell::new(Tables {
     level4: PageTable::new(),
     pointers: PageTable::new(),
     directories: [const { PageTable::new() }; 4],
@@ -55,7 +55,7 @@ pub fn init(memory: &[MemoryRange]) {
         end <= SMALL,
         "the image ends at {end:#x}, beyond {SMALL:#x}"
     );
-    // SAFETY: the only reference; see `Shared`.
+    // SAFETY: the only reference; see `SharedTables`.
     let tables = unsafe { &mut *TABLES.0.get() };
     link(&mut tables.level4, 0, &tables.pointers);
     for (i, directory) in tables.directories.iter_mut().enumerate() {

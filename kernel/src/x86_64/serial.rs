@@ -4,16 +4,16 @@ use core::ptr::NonNull;
 
 use nostall_io::{Mmio, MmioLayout, Ports, Registers};
 use nostall_uart::LineSettings;
-use nostall_work::Window;
+use nostall_work::UartWindow;
 use spin::Once;
 
 /// Registers of a 16550.
 const REGISTERS: u16 = 8;
 
-static WINDOW: Once<Window> = Once::new();
+static WINDOW: Once<UartWindow> = Once::new();
 
 /// From now on the port is reached so. The first word counts.
-pub fn set_serial_port(window: Option<Window>) {
+pub fn set_serial_port(window: Option<UartWindow>) {
     if let Some(window) = window {
         WINDOW.call_once(|| window);
     }
@@ -39,9 +39,11 @@ unsafe impl Sync for SerialPort {}
 /// Panics if it is where nothing is mapped.
 pub fn serial_port() -> SerialPort {
     match WINDOW.get() {
-        // SAFETY: ring 0; a 16550 does no DMA.
-        None | Some(Window::Ports) => SerialPort::Ports(unsafe { Ports::new(0x3f8, REGISTERS) }),
-        Some(&Window::Mmio { base, stride }) => SerialPort::Mmio(in_memory(base, stride)),
+        None | Some(UartWindow::Ports) => {
+            // SAFETY: ring 0; a 16550 does no DMA.
+            SerialPort::Ports(unsafe { Ports::new(0x3f8, REGISTERS) })
+        }
+        Some(&UartWindow::Mmio { base, stride }) => SerialPort::Mmio(in_memory(base, stride)),
     }
 }
 

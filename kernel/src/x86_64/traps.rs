@@ -4,7 +4,7 @@ use core::arch::global_asm;
 use core::cell::UnsafeCell;
 
 use nostall_io::Processor;
-use nostall_work::Report;
+use nostall_work::{Event, text};
 use x86_64::VirtAddr;
 use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::InterruptDescriptorTable;
@@ -12,7 +12,7 @@ use x86_64::structures::idt::InterruptDescriptorTable;
 use super::apic::LocalApic;
 use super::cpus::{Cpu, EMERGENCY_STACK};
 use super::paging;
-use crate::{console, die, log, machine};
+use crate::{cpu, die, log};
 
 /// What cannot be masked (Intel SDM volume 3, "Nonmaskable Interrupt").
 const NMI_VECTOR: u8 = 2;
@@ -49,11 +49,10 @@ struct Frame {
 extern "C" fn rust_trap(frame: &Frame) {
     match frame.vector as u8 {
         TIMER_VECTOR => {
-            machine::tick();
             LocalApic::of_this_cpu().end_of_interrupt();
-            console::on_timer();
+            cpu::on_timer();
         }
-        NMI_VECTOR if console::on_call() => {}
+        NMI_VECTOR if cpu::on_call() => {}
         WAKE_VECTOR => LocalApic::of_this_cpu().end_of_interrupt(),
         SPURIOUS_VECTOR => {}
         vector => exception(vector, frame),
@@ -73,12 +72,12 @@ fn exception(vector: u8, frame: &Frame) -> ! {
         (_, 14, e) if e & 0x10 != 0 => " on execution",
         _ => "",
     };
-    let name = Report::text(format_args!("{}{what}", name(vector)));
+    let name = text(format_args!("{}{what}", name(vector)));
     log::last_line(format_args!(
         "Kernel exception {vector}: {name} (pc {:#x}, sp {:#x}, address {cr2:#x})",
         frame.rip, frame.rsp
     ));
-    die(&Report::Exception {
+    die(&Event::Exception {
         cpu: Cpu.id() as u16,
         vector,
         name,
@@ -116,17 +115,17 @@ const fn name(vector: u8) -> &'static str {
     }
 }
 
-struct Shared(UnsafeCell<InterruptDescriptorTable>);
+struct SharedIdt(UnsafeCell<InterruptDescriptorTable>);
 
 // SAFETY: written by the first CPU alone, before the others start.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedIdt {}
 
-static IDT: Shared = Shared(UnsafeCell::new(InterruptDescriptorTable::new()));
+static IDT: SharedIdt = SharedIdt(UnsafeCell::new(InterruptDescriptorTable::new()));
 
 /// Makes this CPU bring its exceptions and interrupts here.
 pub fn init_this_cpu() {
     if Cpu.id() == 0 {
-        // SAFETY: the only reference; see `Shared`.
+        // SAFETY: the only reference; see `SharedIdt`.
         fill(unsafe { &mut *IDT.0.get() });
     }
     // SAFETY: filled above, or by the first CPU before this one started.

@@ -12,7 +12,7 @@ use nostall_devices::Credit;
 use nostall_devices::uart::{BESIDE, Line, LineStatus, Output, Transmit, Uart as Model};
 use nostall_io::HostClock;
 use nostall_uart::registers::{LSR, MCR, THR, mcr};
-use nostall_work::Window;
+use nostall_work::UartWindow;
 
 use super::failed;
 use super::mapping::{PAGE, SharedMemory};
@@ -94,10 +94,10 @@ impl Uart {
     }
 
     /// Where the guest finds it.
-    pub(super) const fn window(self) -> Window {
+    pub(super) const fn window(self) -> UartWindow {
         match self {
-            Self::Ports | Self::PortsCoalesced => Window::Ports,
-            Self::MmioReadonly => Window::Mmio {
+            Self::Ports | Self::PortsCoalesced => UartWindow::Ports,
+            Self::MmioReadonly => UartWindow::Mmio {
                 base: BASE,
                 stride: STRIDE as u16,
             },

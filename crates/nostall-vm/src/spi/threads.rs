@@ -6,13 +6,13 @@ use std::thread;
 
 use nostall_io::Nanos;
 use nostall_spi::{Capabilities, Controller, Fault, Level, Progress, Threads, Wire, Words};
-use nostall_work::spi::{CanBus, Counted, Machine};
+use nostall_work::spi::{CanBus, CanMachine, Counted};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Threads of the host, and a controller without wires.
 pub(super) struct Host;
 
-impl Machine for Host {
+impl CanMachine for Host {
     type Controller = NoWires;
     type Platform = Threads;
 

@@ -6,7 +6,26 @@ use heapless::String;
 use nostall_console::{Grace, Level, Meta, Priority, Watchdog};
 use nostall_io::Nanos;
 
-use super::{Context, Cpu, Lines, Path, Role, panic};
+use super::{Context, Cpu, Lines, Path, Role};
+
+/// Beginning of a panic's text, as a kernel prints it.
+pub const FIRST_WORDS: &str = "Kernel panic - not syncing: injected in mid-flood";
+
+/// End of that text.
+pub const LAST_WORDS: &str = "---[ end Kernel panic - not syncing: injected in mid-flood ]---";
+
+/// All of that text.
+const PANIC: &str = "\
+Kernel panic - not syncing: injected in mid-flood
+CPU: 0 PID: 0 Comm: swapper Kdump: loaded Not tainted
+Call Trace:
+ <NMI>
+ panic
+ nmi_handle
+ exc_nmi
+ end_repeat_nmi
+ </NMI>
+---[ end Kernel panic - not syncing: injected in mid-flood ]---";
 
 /// A line of a report is not longer.
 const REPORT_LINE: usize = 96;
@@ -188,7 +207,7 @@ impl<'a, P: Path> Flood<'a, P> {
             priority: Priority::Panic,
             ..self.urgent(cpu)
         };
-        self.path.panic(cpu, &meta, panic::TEXT.as_bytes());
+        self.path.panic(cpu, &meta, PANIC.as_bytes());
     }
 
     fn patience(&self, threshold: Nanos) -> Nanos {

@@ -1,14 +1,13 @@
 //! What a message goes through.
 
-use core::fmt;
-use core::str::FromStr;
-
 use nostall_console::Meta;
+use strum::{Display, EnumString, IntoStaticStr};
 
 use super::{Context, Cpu};
 
 /// How messages get from who logs them to the line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Strategy {
     /// Whoever logs prints what everybody has logged, byte by byte; see
     /// [`Inline`](super::Inline).
@@ -24,12 +23,8 @@ impl Strategy {
     pub const ALL: [Self; 3] = [Self::PrintInline, Self::FifoInline, Self::Bounded];
 
     /// The stable word for it in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PrintInline => "print-inline",
-            Self::FifoInline => "fifo-inline",
-            Self::Bounded => "bounded",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// How the bytes are brought to the transmitter.
@@ -39,20 +34,6 @@ impl Strategy {
             Self::FifoInline => nostall_uart::Strategy::FifoPolled,
             Self::Bounded => nostall_uart::Strategy::FifoBurst,
         }
-    }
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Strategy {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|s| s.name() == name).ok_or(())
     }
 }
 

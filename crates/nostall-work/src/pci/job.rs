@@ -5,6 +5,7 @@ use core::str::FromStr;
 
 use nostall_pci::{Choice, Policy};
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
 
 /// Reads that are measured, as in the seed.
 pub const READS: u32 = 100_000;
@@ -13,8 +14,23 @@ pub const READS: u32 = 100_000;
 pub const WRITES: u32 = 10_000;
 
 /// How configuration space is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Method {
     /// By the ports 0xCF8 and 0xCFC.
     Ports,
@@ -41,26 +57,14 @@ impl Method {
     }
 
     /// The stable word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ports => "ports",
-            Self::Ecam => "ecam",
-            Self::Ram => "ram",
-            Self::Auto => "auto",
-        }
-    }
-}
-
-impl FromStr for Method {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|m| m.name() == name).ok_or(())
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
 /// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Operation {
     /// So many reads of vendor and device, 32 bits, of one function.
     Read(u32),
@@ -72,17 +76,6 @@ pub enum Operation {
     /// Finding every function, sizing its BARs and following its list of capabilities. Not
     /// the extended ones, which ports do not reach.
     Init,
-}
-
-impl Operation {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Read(_) => "read",
-            Self::Write(_) => "write",
-            Self::Scan => "scan",
-            Self::Init => "init",
-        }
-    }
 }
 
 /// What a machine without firmware has for its devices.
@@ -109,6 +102,10 @@ pub enum Job {
     Measure(Operation, Method),
 }
 
+impl crate::Job for Job {
+    const NAME: &'static str = "pci";
+}
+
 impl fmt::Display for Job {
     /// As a word of a work list: `enumerate`, `read:ports:100000`, `scan:ecam`,
     /// `assign`, `assign:c0000000:e0000000:0:0`.
@@ -125,7 +122,7 @@ impl fmt::Display for Job {
                 write!(f, "assign:{m0:x}:{m1:x}:{p0:x}:{p1:x}")
             }
             Self::Measure(operation, method) => {
-                write!(f, "{}:{}", operation.name(), method.name())?;
+                write!(f, "{}:{}", <&str>::from(operation), method.name())?;
                 match operation {
                     Operation::Read(n) | Operation::Write(n) => write!(f, ":{n}"),
                     Operation::Scan | Operation::Init => Ok(()),

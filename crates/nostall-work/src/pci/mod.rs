@@ -8,4 +8,4 @@ mod told;
 pub use found::{Found, FoundBar, FoundCapability, Kind};
 pub use job::{Job, Method, Operation, READS, Room, WRITES};
 pub use space::{Counted, RAM_AT, Space};
-pub use told::{Capabilities, Measured, Told, Tree};
+pub use told::{Capabilities, PciMeasured, Told, Tree};

@@ -16,8 +16,8 @@ use virtio_drivers::transport::pci::bus::PciRoot;
 
 use super::found::{Found, FoundCapability};
 use super::job::{Method, Operation, Room};
-use super::told::{Capabilities, Measured, Told, Tree};
-use crate::Report;
+use super::told::{Capabilities, PciMeasured, Told, Tree};
+use crate::text;
 
 /// Where the function is that the copy in memory is taken for.
 pub const RAM_AT: Address = Address::from_devfn(0, 0, 0);
@@ -97,7 +97,7 @@ where
     }
 
     /// Does this by this method; `None` if it is not there.
-    pub fn measure(&self, operation: Operation, method: Method) -> Option<Measured> {
+    pub fn measure(&self, operation: Operation, method: Method) -> Option<PciMeasured> {
         let (at, from) = (self.at, RAM_AT);
         Some(match method {
             Method::Ports => self.timed(operation, self.ports.as_ref()?, at),
@@ -110,7 +110,7 @@ where
     /// Not inlined: what is known of one method's addresses must not make its code shorter
     /// than another's.
     #[inline(never)]
-    fn timed<A: ConfigAccess>(&self, operation: Operation, access: &A, at: Address) -> Measured {
+    fn timed<A: ConfigAccess>(&self, operation: Operation, access: &A, at: Address) -> PciMeasured {
         let before = self.counts.counts();
         let start = self.clock.now();
         let done = match operation {
@@ -119,18 +119,18 @@ where
             Operation::Scan => self.scan(access),
             Operation::Init => self.init(access),
         };
-        Measured {
+        PciMeasured {
             ns: (self.clock.now() - start).0,
             bus_accesses: (self.counts.counts() - before).bus_accesses(),
             ..done
         }
     }
 
-    fn scan<A: ConfigAccess>(&self, access: &A) -> Measured {
+    fn scan<A: ConfigAccess>(&self, access: &A) -> PciMeasured {
         self.walk(access, |_| 0)
     }
 
-    fn init<A: ConfigAccess>(&self, access: &A) -> Measured {
+    fn init<A: ConfigAccess>(&self, access: &A) -> PciMeasured {
         self.walk(access, |function| {
             let sized = bars(access, function).map_or(1, |bars| {
                 bars.iter().filter(|bar| black_box(bar).is_err()).count()
@@ -141,10 +141,10 @@ where
     }
 
     /// Walks all segments that `access` reaches; `look` says how many faults a function has.
-    fn walk<A: ConfigAccess>(&self, access: &A, look: impl Fn(&Function) -> usize) -> Measured {
-        let mut sum = Measured {
+    fn walk<A: ConfigAccess>(&self, access: &A, look: impl Fn(&Function) -> usize) -> PciMeasured {
+        let mut sum = PciMeasured {
             operations: 1,
-            ..Measured::default()
+            ..PciMeasured::default()
         };
         for segment in self.reached(access) {
             sum.buses += 1;
@@ -190,7 +190,7 @@ where
     pub fn assign(&self, ranges: &Ranges, tell: &mut impl FnMut(Told)) {
         let method = Method::Auto;
         let mut fault = |what: fmt::Arguments<'_>| {
-            let what = Report::text(what);
+            let what = text(what);
             tell(Told::Fault { method, what });
         };
         let mut slots = [Slot::EMPTY; BARS];
@@ -380,16 +380,16 @@ impl<T: FnMut(Told)> Walk<'_, T> {
     fn fault(&mut self, what: fmt::Arguments<'_>) {
         self.sum.faults += 1;
         if self.sum.faults <= FAULTS {
-            let (method, what) = (self.method, Report::text(what));
+            let (method, what) = (self.method, text(what));
             (self.tell)(Told::Fault { method, what });
         }
     }
 }
 
-fn read<A: ConfigAccess>(access: &A, at: Address, n: u32) -> Measured {
-    let mut done = Measured {
+fn read<A: ConfigAccess>(access: &A, at: Address, n: u32) -> PciMeasured {
+    let mut done = PciMeasured {
         operations: n,
-        ..Measured::default()
+        ..PciMeasured::default()
     };
     for _ in 0..n {
         match access.read32(at, VENDOR_ID) {
@@ -401,10 +401,10 @@ fn read<A: ConfigAccess>(access: &A, at: Address, n: u32) -> Measured {
 }
 
 /// The last of them puts the register back.
-fn write<A: ConfigAccess>(access: &A, at: Address, n: u32, before: u8) -> Measured {
-    let mut done = Measured {
+fn write<A: ConfigAccess>(access: &A, at: Address, n: u32, before: u8) -> PciMeasured {
+    let mut done = PciMeasured {
         operations: n,
-        ..Measured::default()
+        ..PciMeasured::default()
     };
     for left in (0..n).rev() {
         let value = if left == 0 { before } else { left as u8 };

@@ -113,10 +113,10 @@ impl<C: Crew, K: Clock + Sync> Moving<'_, C, K> {
     /// All stages at once, with `recorders` behind one lock.
     fn run_locked<L: RawMutex + Send + Sync, R: Send>(&self, recorders: R) -> Moved
     where
-        for<'l> Shared<'l, L, R>: Tracer,
+        for<'l> LockedTracer<'l, L, R>: Tracer,
     {
         let lock = LockedRecorder::new(recorders);
-        self.run([0, 1, 2].map(|cpu| Shared { cpu, lock: &lock }))
+        self.run([0, 1, 2].map(|cpu| LockedTracer { cpu, lock: &lock }))
     }
 }
 
@@ -144,12 +144,12 @@ impl<M: Memory, S: Stamp> Tracer for Recorder<'_, M, S> {
 }
 
 /// One CPU's access to what all share.
-struct Shared<'a, L: RawMutex, R> {
+struct LockedTracer<'a, L: RawMutex, R> {
     cpu: u8,
     lock: &'a LockedRecorder<L, R>,
 }
 
-impl<L: RawMutex, M: Memory, S: Stamp> Tracer for Shared<'_, L, Recorder<'_, M, S>> {
+impl<L: RawMutex, M: Memory, S: Stamp> Tracer for LockedTracer<'_, L, Recorder<'_, M, S>> {
     #[inline]
     fn record(&mut self, ip: u64, parent: u64) {
         self.lock.record(self.cpu, ip, parent);
@@ -157,7 +157,7 @@ impl<L: RawMutex, M: Memory, S: Stamp> Tracer for Shared<'_, L, Recorder<'_, M, 
 }
 
 impl<L: RawMutex, M: Memory, S: Stamp, const ZONES: usize> Tracer
-    for Shared<'_, L, [Recorder<'_, M, S>; ZONES]>
+    for LockedTracer<'_, L, [Recorder<'_, M, S>; ZONES]>
 {
     #[inline]
     fn record(&mut self, ip: u64, parent: u64) {

@@ -3,8 +3,11 @@
 use core::fmt;
 use core::str::FromStr;
 
+use strum::{Display, EnumString, IntoStaticStr};
+
 /// A way to record function entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Strategy {
     /// They are not recorded.
     Untraced,
@@ -31,20 +34,8 @@ impl Strategy {
     ];
 
     /// The stable word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Untraced => "untraced",
-            Self::OneLockForAll => "one-lock-for-all",
-            Self::OneZoneLocked => "one-zone-locked",
-            Self::PerCpuClock => "per-cpu-clock",
-            Self::PerCpuCounter => "per-cpu-counter",
-        }
-    }
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -67,13 +58,17 @@ impl Job {
         moves.chain([Self::Crash, Self::Recover])
     }
 
-    const fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Move(strategy) => strategy.name(),
             Self::Crash => "crash",
             Self::Recover => "recover",
         }
     }
+}
+
+impl crate::Job for Job {
+    const NAME: &'static str = "pstore";
 }
 
 impl fmt::Display for Job {

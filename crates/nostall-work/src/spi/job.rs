@@ -4,13 +4,29 @@ use core::fmt;
 use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
 
 /// CAN frames that are received, as in the seed.
 pub const FRAMES: u32 = 100_000;
 
 /// Who drives the bus, and when the hardware is put to sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Strategy {
     /// As it was before the seed: the worker is woken after every message.
     Pump,
@@ -24,25 +40,8 @@ impl Strategy {
     pub const ALL: [Self; 2] = [Self::Pump, Self::Caller];
 
     /// The stable word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pump => "pump",
-            Self::Caller => "caller",
-        }
-    }
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Strategy {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|s| s.name() == name).ok_or(())
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -68,6 +67,10 @@ impl Job {
         let can = Strategy::ALL.map(|strategy| Self::Can { strategy, frames });
         [Self::Flash, Self::Card].into_iter().chain(can)
     }
+}
+
+impl crate::Job for Job {
+    const NAME: &'static str = "spi";
 }
 
 impl fmt::Display for Job {

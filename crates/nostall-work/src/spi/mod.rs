@@ -1,7 +1,7 @@
 //! SPI: a flash and a card at work, and a bus that is busy.
 //!
 //! [`flash`] and [`card`] speak to devices, over whatever controller the machine has.
-//! [`can`] measures the bus itself, on a [`Machine`] that can run two tasks and a worker
+//! [`can`] measures the bus itself, on a [`CanMachine`] that can run two tasks and a worker
 //! at once.
 
 mod can;
@@ -10,8 +10,8 @@ mod flash;
 mod job;
 mod told;
 
-pub use can::{CanBus, Counted, Failed, FarEnd, LINGER, Machine, Wired, can};
+pub use can::{CanBus, CanMachine, Counted, Failed, FarEnd, LINGER, Wired, can};
 pub use card::{PROGRESS, card};
 pub use flash::{SECTOR, flash};
 pub use job::{FRAMES, Job, Strategy};
-pub use told::{CardKind, Digest, Fat, Measured, Sector, ShortName, Told};
+pub use told::{CardKind, Digest, Fat, Sector, ShortName, SpiMeasured, Told};

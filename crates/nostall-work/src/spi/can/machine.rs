@@ -6,10 +6,11 @@ use nostall_spi::{Bus, Controller, Platform};
 use super::wired::Wired;
 
 /// The bus of the experiment: a place for each message that can wait, and some to spare.
-pub type CanBus<M> = Bus<Wired<<M as Machine>::Controller>, <M as Machine>::Platform, 8, 8, 32>;
+pub type CanBus<M> =
+    Bus<Wired<<M as CanMachine>::Controller>, <M as CanMachine>::Platform, 8, 8, 32>;
 
 /// A machine that can run two tasks and a bus's worker at once.
-pub trait Machine {
+pub trait CanMachine {
     /// What drives the wires.
     type Controller: Controller + Send;
 

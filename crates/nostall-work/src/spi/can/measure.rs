@@ -8,13 +8,13 @@ use nostall_spi::{Bus, Error, Invalid, Select, Settings};
 use spin::Mutex;
 
 use super::CLOCK;
-use super::machine::{CanBus, Machine};
+use super::machine::{CanBus, CanMachine};
 use super::pump::{Chip, config};
-use super::receive::{Seen, Shared, receive, set_up};
+use super::receive::{Seen, TaskProgress, receive, set_up};
 use super::transmit::transmit;
 use super::wired::Wired;
 use crate::spi::job::Strategy;
-use crate::spi::told::Measured;
+use crate::spi::told::SpiMeasured;
 
 /// How long the bus is idle before the hardware is put to sleep: Linux's own second.
 /// Less would be found by chance in the middle, on a machine that has other things to do.
@@ -63,7 +63,11 @@ impl Strategy {
 /// # Errors
 ///
 /// [`Failed`]: there is nothing to measure.
-pub fn can<M: Machine>(machine: &M, strategy: Strategy, frames: u32) -> Result<Measured, Failed> {
+pub fn can<M: CanMachine>(
+    machine: &M,
+    strategy: Strategy,
+    frames: u32,
+) -> Result<SpiMeasured, Failed> {
     let wired = Wired::new(machine.controller(), frames);
     let bus: CanBus<M> = Bus::new(wired, machine.platform(), config(strategy));
     let chip = bus
@@ -72,7 +76,7 @@ pub fn can<M: Machine>(machine: &M, strategy: Strategy, frames: u32) -> Result<M
     let chip = Chip::new(chip, strategy);
     let clock = bus.platform();
 
-    let shared = Shared::default();
+    let shared = TaskProgress::default();
     let start = Mutex::new(Nanos::ZERO);
     let seen = Mutex::new(Ok(Seen::default()));
     let submitted = Mutex::new(Ok(0));
@@ -105,7 +109,7 @@ pub fn can<M: Machine>(machine: &M, strategy: Strategy, frames: u32) -> Result<M
     let statistics = bus.statistics();
     let far = bus.with_controller(|wired| (wired.far.sent, wired.far.overflows()));
     let (sent, overflows) = far.ok_or(Failed::Held)?;
-    Ok(Measured {
+    Ok(SpiMeasured {
         strategy,
         received: seen.received,
         wrong: seen.wrong,

@@ -14,7 +14,7 @@ mod receive;
 mod transmit;
 mod wired;
 
-pub use machine::{CanBus, Counted, Machine};
+pub use machine::{CanBus, CanMachine, Counted};
 pub use measure::{Failed, LINGER, can};
 pub use wired::{FarEnd, Wired};
 

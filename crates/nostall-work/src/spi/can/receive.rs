@@ -15,9 +15,9 @@ use super::wired::to_receive;
 /// Looks that may find no frame, one after the other: it is there before we look.
 const LOOKS: u32 = 1_000;
 
-/// How far both tasks are, for each other.
+/// Progress of both tasks, shared by them.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct TaskProgress {
     /// Frames that have been received.
     pub(super) received: AtomicU32,
     /// No more will come.
@@ -55,7 +55,7 @@ pub(super) fn receive<
     clock: &impl Clock,
     frames: u32,
     linger: Nanos,
-    shared: &Shared,
+    shared: &TaskProgress,
 ) -> Result<Seen, Error> {
     let mut seen = Seen::default();
     let mut last = clock.now();

@@ -7,7 +7,7 @@ use nostall_spi::{Controller, Error, Platform};
 
 use super::chip::{LOAD_TX0, RTS_TX0};
 use super::pump::Chip;
-use super::receive::Shared;
+use super::receive::TaskProgress;
 use super::wired::to_send;
 
 /// One frame is sent for so many that are received.
@@ -26,7 +26,7 @@ pub(super) fn transmit<
 >(
     chip: &Chip<'_, C, P, W, S, B>,
     platform: &P,
-    shared: &Shared,
+    shared: &TaskProgress,
 ) -> Result<u32, Error> {
     let mut number = 0;
     let mut before = None;

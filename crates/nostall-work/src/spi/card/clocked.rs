@@ -3,8 +3,6 @@
 use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 use nostall_spi::{Controller, Device, Error, Platform};
 
-use super::idle_bit::IdleBit;
-
 /// A device at two speeds.
 pub(super) struct Clocked<
     'b,
@@ -51,5 +49,72 @@ impl<C: Controller, P: Platform, const W: usize, const S: usize, const B: usize>
         SpiDevice::transaction(&mut self.now, operations)?;
         self.idle_bit.look(operations);
         Ok(())
+    }
+}
+
+/// READ_OCR as it is sent: start bit 0, transmission bit 1, and the number (SD Physical
+/// Layer Simplified Specification, section "Command Format" of SPI mode).
+const READ_OCR: u8 = 0x40 | 58;
+
+/// Nothing but "in idle state" in the first byte of an answer (section "Format R1").
+const ONLY_IDLE: u8 = 0x01;
+
+/// Bit 7 of a byte that is no answer yet.
+const NOT_YET: u8 = 0x80;
+
+/// Takes the "in idle state" bit off the answer to READ_OCR, which is sent only when that state
+/// has ended.
+///
+/// QEMU's card (`hw/sd/ssi-sd.c`, as seen in 7.2) always answers with the bit, although its answer
+/// to SD_SEND_OP_COND has ended the state. `embedded-sdmmc` takes that for an error.
+#[derive(Debug, Default)]
+pub(super) struct IdleBit {
+    /// READ_OCR was sent, and is not answered.
+    asked: bool,
+}
+
+impl IdleBit {
+    /// Looks at what went over the wires: commands are written whole, and their answers
+    /// are read byte by byte until there is one.
+    pub(super) fn look(&mut self, operations: &mut [Operation<'_, u8>]) {
+        match operations {
+            [Operation::Write([command, _, _, _, _, _])] => self.asked = *command == READ_OCR,
+            [Operation::Transfer([answer], _)] if self.asked && *answer & NOT_YET == 0 => {
+                self.asked = false;
+                if *answer == ONLY_IDLE {
+                    *answer = 0;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(command: u8, answers: &mut [u8]) {
+        let mut bit = IdleBit::default();
+        bit.look(&mut [Operation::Write(&[0x40 | command, 0, 0, 0, 0, 0])]);
+        for answer in answers.chunks_mut(1) {
+            bit.look(&mut [Operation::Transfer(answer, &[0xff])]);
+        }
+    }
+
+    #[test]
+    fn the_bit_is_taken_off_the_first_byte_of_one_answer() {
+        let mut answers = [0xff, 0xff, 0x01, 0x01];
+        answered(58, &mut answers);
+        assert_eq!(answers, [0xff, 0xff, 0x00, 0x01]);
+    }
+
+    #[test]
+    fn errors_and_other_commands_are_left_alone() {
+        for (command, answer) in [(58, 0x05), (58, 0x00), (8, 0x01), (0, 0x01)] {
+            let mut answers = [answer];
+            answered(command, &mut answers);
+            assert_eq!(answers, [answer], "command {command}");
+        }
     }
 }

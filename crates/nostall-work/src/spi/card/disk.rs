@@ -1,5 +1,6 @@
 //! A card as the file system's crate wants it: with a table of partitions, of which the
-//! first is the one to read.
+//! first is the one to read. Every check of data that the crate does not validate is here,
+//! and in `volume`.
 
 use core::cell::Cell;
 use core::fmt;
@@ -27,7 +28,11 @@ pub(super) enum Wrong {
     Beyond,
     /// The root directory's chain of clusters never ends.
     Endless,
-    /// Somebody wants to write.
+    /// The file of this entry ends before its size.
+    Short(u32),
+    /// Its files are larger than it is.
+    TooLarge,
+    /// A block was to be written.
     ReadOnly,
 }
 
@@ -43,6 +48,12 @@ impl fmt::Display for Wrong {
             Self::Beyond => f.write_str("the file system is damaged: a file is beyond its end"),
             Self::Endless => {
                 f.write_str("the file system is damaged: the root directory never ends")
+            }
+            Self::Short(entry) => {
+                write!(f, "the file system is damaged: file {entry} ends too early")
+            }
+            Self::TooLarge => {
+                f.write_str("the file system is damaged: its files are larger than it is")
             }
             Self::ReadOnly => f.write_str("nothing is to be written"),
         }

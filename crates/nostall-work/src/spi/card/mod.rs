@@ -7,7 +7,6 @@
 
 mod clocked;
 mod disk;
-mod idle_bit;
 mod volume;
 
 use core::cell::Cell;
@@ -24,7 +23,7 @@ use nostall_spi::{Bus, Controller, Delay, Device, Error, Invalid, Platform, Sele
 use sha2::{Digest as _, Sha256};
 
 use super::told::{CardKind, ShortName, Told};
-use crate::Report;
+use crate::text;
 use clocked::Clocked;
 use disk::{Disk, Wrong};
 
@@ -60,12 +59,8 @@ enum Failed {
     /// Before there is a file system.
     Card(SdCardError),
     Wrong(Wrong),
-    /// What the crate says of the file system.
+    /// The crate's error, of the file system.
     Crate(embedded_sdmmc::Error<Wrong>),
-    /// Of the entry of this number.
-    Short(u32),
-    /// Its files are larger than it is.
-    TooLarge,
 }
 
 impl fmt::Display for Failed {
@@ -80,12 +75,6 @@ impl fmt::Display for Failed {
             Self::Card(error) => write!(f, "{error}"),
             Self::Wrong(wrong) => write!(f, "{wrong}"),
             Self::Crate(error) => write!(f, "{error}"),
-            Self::Short(entry) => {
-                write!(f, "the file system is damaged: file {entry} ends too early")
-            }
-            Self::TooLarge => {
-                f.write_str("the file system is damaged: its files are larger than it is")
-            }
         }
     }
 }
@@ -103,7 +92,7 @@ pub fn card<C: Controller, P: Platform, const W: usize, const S: usize, const B:
     tell: &mut dyn FnMut(Told),
 ) {
     if let Err(failed) = read(bus, line, tell) {
-        tell(Told::Fault(Report::text(format_args!("{failed}"))));
+        tell(Told::Fault(text(format_args!("{failed}"))));
     }
 }
 
@@ -193,6 +182,7 @@ fn walk<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
 ) -> Result<(), Failed> {
     let volume = files.open_raw_volume(VolumeIdx(0)).map_err(Failed::Crate)?;
     let root = files.open_root_dir(volume).map_err(Failed::Crate)?;
+    // Once: the crate forgets the block that it has read last, each time.
     let room = files.device(|disk| disk.volume().bytes());
     let mut seen = 0;
     loop {
@@ -201,7 +191,7 @@ fn walk<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
             sums.files += 1;
             sums.bytes += u64::from(found.size);
             if sums.bytes > room {
-                return Err(Failed::TooLarge);
+                return Err(Failed::Wrong(Wrong::TooLarge));
             }
             digest(files, root, found, sums.bytes - u64::from(found.size), tell)?;
         }
@@ -278,7 +268,7 @@ fn tell_of(entry: u32, found: &DirEntry, name: Option<&str>, tell: &mut dyn FnMu
     });
     let mut rest = name.unwrap_or_default();
     while !rest.is_empty() {
-        let piece = Report::text(format_args!("{rest}"));
+        let piece = text(format_args!("{rest}"));
         rest = &rest[piece.len()..];
         tell(Told::Name(piece));
     }
@@ -308,7 +298,7 @@ fn digest<C: Controller, P: Platform, const W: usize, const S: usize, const B: u
     while bytes < u64::from(found.size) {
         let read = files.read(file, &mut buffer).map_err(Failed::Crate)?;
         if read == 0 {
-            return Err(Failed::Short(found.entry));
+            return Err(Failed::Wrong(Wrong::Short(found.entry)));
         }
         sha.update(&buffer[..read]);
         let was = before + bytes;

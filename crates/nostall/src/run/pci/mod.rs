@@ -12,7 +12,7 @@ use nostall_pci::{Bar, Names};
 use nostall_vm::pci::{self as vm, Experiment, Finds, Outcome, Strategy, Window, model};
 use nostall_vm::qemu::Qemu;
 use nostall_vm::{MapChanges, Ran};
-use nostall_work::pci::{Measured as Once, Method, Operation, READS, WRITES};
+use nostall_work::pci::{Method, Operation, PciMeasured as Once, READS, WRITES};
 
 use super::on::On;
 use super::progress::Busy;

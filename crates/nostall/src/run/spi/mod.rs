@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use nostall_vm::qemu::{Machine, Qemu};
 use nostall_vm::spi::{Broken, Entry, Experiment, Outcome, model};
 use nostall_vm::{Guest, Ran};
-use nostall_work::spi::{FRAMES, Measured as BusyBus, Strategy};
+use nostall_work::spi::{FRAMES, SpiMeasured as BusyBus, Strategy};
 use serde::Serialize;
 
 use super::on::On;

@@ -1,7 +1,7 @@
 //! The busy bus, beside the seed's figures.
 
 use comfy_table::Table;
-use nostall_work::spi::{Measured as Busy, Strategy};
+use nostall_work::spi::{SpiMeasured as Busy, Strategy};
 
 use super::Measured;
 use crate::grouped::grouped;

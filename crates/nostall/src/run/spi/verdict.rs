@@ -1,6 +1,6 @@
 //! Whether it is as it should be.
 
-use nostall_work::spi::{Measured as Busy, Strategy};
+use nostall_work::spi::{SpiMeasured as Busy, Strategy};
 
 use super::Measured;
 use super::text::Named;

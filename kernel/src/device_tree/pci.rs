@@ -7,9 +7,9 @@ use nostall_io::{Mmio, MmioLayout, Registers};
 use nostall_pci::device_tree::Host;
 use nostall_pci::mcfg::Segment;
 use nostall_pci::{Environment, Ranges};
-use nostall_work::{Report, Text};
+use nostall_work::{Text, text};
 
-use super::{paging, tree};
+use crate::arch::is_device_memory;
 
 /// I/O ports: there are none.
 pub enum PortWindow {}
@@ -44,21 +44,21 @@ pub unsafe fn window(base: NonNull<u8>, len: usize) -> EcamWindow {
 
 /// What we run on, as the device tree tells.
 pub fn environment() -> Environment {
-    Environment::of_device_tree(tree::get())
+    Environment::of_device_tree(super::get())
 }
 
 /// Shows `look` every ECAM window of the device tree, or why it is not used.
 ///
 /// Returns why there is none, if so.
 pub fn each_window(mut look: impl FnMut(Segment, Result<EcamWindow, Text>)) -> Option<Text> {
-    let mut none = Some(Report::text(format_args!(
+    let mut none = Some(text(format_args!(
         "the device tree has no PCI host bridge with an ECAM window"
     )));
-    for host in Host::all(tree::get()) {
+    for host in Host::all(super::get()) {
         match host {
             Ok(host) => {
                 let window = ecam(&host.segment.window()).ok_or_else(|| {
-                    Report::text(format_args!(
+                    text(format_args!(
                         "the ECAM window is in RAM, or beyond the 256 GiB that this kernel maps"
                     ))
                 });
@@ -66,7 +66,7 @@ pub fn each_window(mut look: impl FnMut(Segment, Result<EcamWindow, Text>)) -> O
                 none = None;
             }
             Err(bad) => {
-                none = none.map(|_| Report::text(format_args!("{bad}")));
+                none = none.map(|_| text(format_args!("{bad}")));
             }
         }
     }
@@ -75,7 +75,7 @@ pub fn each_window(mut look: impl FnMut(Segment, Result<EcamWindow, Text>)) -> O
 
 fn ecam(range: &Range<u64>) -> Option<EcamWindow> {
     let base = NonNull::new(ptr::with_exposed_provenance_mut(range.start as usize))?;
-    if !paging::is_device_memory(range) {
+    if !is_device_memory(range) {
         return None;
     }
     // SAFETY: mapped, and no RAM, so that nothing of ours is there; configuration space
@@ -85,7 +85,7 @@ fn ecam(range: &Range<u64>) -> Option<EcamWindow> {
 
 /// What there is to give out to the devices of segment 0, as the device tree tells.
 pub fn ranges() -> Option<Ranges> {
-    Host::all(tree::get())
+    Host::all(super::get())
         .flatten()
         .find(|host| host.segment.number == 0)
         .map(|host| host.ranges())

@@ -7,95 +7,47 @@ use nostall_io::{Clock, Nanos, Processor};
 use nostall_spi::{Bus, Controller, HasWorker, Platform, WakeTask, task_waker};
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock};
+use crate::cpu::{self, NEVER};
 
-/// A time that does not come.
-const NEVER: u64 = u64::MAX;
-
-/// State that a sleeping CPU shares with those that wake it.
-struct Bed {
+/// The task of one CPU.
+struct Task {
     cpu: usize,
-    /// Its task was woken since it last looked.
+    /// It was woken since it last looked.
     woken: AtomicBool,
-    /// It sleeps, or is about to: only an interrupt ends that.
-    asleep: AtomicBool,
-    /// Times that it went to sleep for want of work.
-    sleeps: AtomicU64,
 }
 
-static BEDS: [Bed; MAX_CPUS] = {
-    let mut beds = [const { Bed::new(0) }; MAX_CPUS];
+static TASKS: [Task; MAX_CPUS] = {
+    let mut tasks = [const { Task::new(0) }; MAX_CPUS];
     let mut cpu = 0;
     while cpu < MAX_CPUS {
-        beds[cpu] = Bed::new(cpu);
+        tasks[cpu] = Task::new(cpu);
         cpu += 1;
     }
-    beds
+    tasks
 };
 
-impl Bed {
+impl Task {
     const fn new(cpu: usize) -> Self {
-        Self {
-            cpu,
-            woken: AtomicBool::new(false),
-            asleep: AtomicBool::new(false),
-            sleeps: AtomicU64::new(0),
-        }
+        let woken = AtomicBool::new(false);
+        Self { cpu, woken }
+    }
+
+    /// Takes the wake-up, if there is one.
+    fn take_wake_up(&self) -> Option<()> {
+        self.woken.swap(false, Ordering::AcqRel).then_some(())
     }
 }
 
-impl WakeTask for Bed {
+impl WakeTask for Task {
     fn wake(&'static self) {
         wake(self.cpu);
     }
 }
 
-/// Times that CPUs went to sleep for want of work.
-pub fn sleeps() -> u64 {
-    let all = BEDS.iter().map(|bed| bed.sleeps.load(Ordering::Relaxed));
-    all.sum()
-}
-
 /// Wakes this CPU's task. If it is awake, it will not sleep the next time.
 pub fn wake(cpu: usize) {
-    let bed = &BEDS[cpu];
-    // Both sides write one word and then read the other, in one order that all see: one
-    // of the two sees what the other has written.
-    bed.woken.store(true, Ordering::SeqCst);
-    if bed.asleep.load(Ordering::SeqCst) && cpu != Cpu.id() {
-        arch::wake([cpu]);
-    }
-}
-
-/// Lets this CPU sleep until there is `something`, or `until` has come.
-fn sleep<T>(
-    clock: &MachineClock,
-    until: Nanos,
-    something: impl Fn(&Bed) -> Option<T>,
-) -> Option<T> {
-    let bed = &BEDS[Cpu.id()];
-    let mut slept = false;
-    bed.asleep.store(true, Ordering::SeqCst);
-    let result = loop {
-        let over = arch::sleep_unless(|| match something(bed) {
-            None if clock.now() < until => {
-                if !slept {
-                    slept = true;
-                    arch::set_alarm(clock, until);
-                }
-                None
-            }
-            something => Some(something),
-        });
-        if let Some(something) = over {
-            break something;
-        }
-    };
-    bed.asleep.store(false, Ordering::SeqCst);
-    if slept {
-        arch::set_alarm(clock, Nanos(NEVER));
-        bed.sleeps.fetch_add(1, Ordering::Relaxed);
-    }
-    result
+    TASKS[cpu].woken.store(true, Ordering::Release);
+    cpu::unpark([cpu]);
 }
 
 /// The machine's CPUs, each with one task; one of them is the bus's worker, while it is in
@@ -122,7 +74,7 @@ impl Cpus {
             serves: AtomicBool::new(false),
             called: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            timer: AtomicU64::new(NEVER),
+            timer: AtomicU64::new(NEVER.0),
             busy: AtomicU64::new(0),
         }
     }
@@ -140,7 +92,7 @@ impl Cpus {
             if platform.called.swap(false, Ordering::AcqRel) {
                 bus.work();
             } else if platform.timer.load(Ordering::Acquire) <= start.0 {
-                platform.timer.store(NEVER, Ordering::Release);
+                platform.timer.store(NEVER.0, Ordering::Release);
                 bus.on_timer();
             } else {
                 platform.sleep_until_called();
@@ -157,9 +109,10 @@ impl Cpus {
     /// Or until the timer goes off: it may be set later meanwhile, and is looked at
     /// whenever the CPU ticks, so that nobody has to be told.
     fn sleep_until_called(&self) {
-        sleep(&self.clock, Nanos(NEVER), |bed| {
+        cpu::park(NEVER, || {
             let due = self.timer.load(Ordering::Acquire) <= self.now().0;
-            (bed.woken.swap(false, Ordering::SeqCst) || due).then_some(())
+            let woken = TASKS[Cpu.id()].take_wake_up();
+            woken.or(due.then_some(()))
         });
     }
 
@@ -190,19 +143,17 @@ impl Clock for Cpus {
             return self.wait_until(deadline);
         }
         // A wake-up is for `block`, and stays.
-        sleep(&self.clock, deadline, |_| None::<()>);
+        cpu::park(deadline, || None::<()>);
     }
 }
 
 impl Platform for Cpus {
     fn current(&self) -> Option<Waker> {
-        (!arch::in_interrupt()).then(|| task_waker(&BEDS[Cpu.id()]))
+        (!arch::in_interrupt()).then(|| task_waker(&TASKS[Cpu.id()]))
     }
 
     fn block(&self, until: Nanos) {
-        sleep(&self.clock, until, |bed| {
-            bed.woken.swap(false, Ordering::SeqCst).then_some(())
-        });
+        cpu::park(until, || TASKS[Cpu.id()].take_wake_up());
     }
 
     fn has_worker(&self) -> HasWorker {

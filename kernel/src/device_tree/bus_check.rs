@@ -4,7 +4,8 @@
 use nostall_io::Registers;
 use nostall_uart::registers::{FCR, LCR, MCR, RBR, THR, fcr, mcr};
 
-use super::{MachineClock, pci, serial, spi};
+use super::{pci, serial, spi};
+use crate::arch::MachineClock;
 
 /// Panics if one does not do what it should. Leaves the devices as their next user sets
 /// them up anyway.

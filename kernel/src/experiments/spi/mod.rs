@@ -7,11 +7,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use nostall_io::{Nanos, Processor};
 use nostall_spi::{Bus, Config, Platform, Select};
 use nostall_work::spi::{CanBus, Counted, Job, Told, can, card, flash};
-use nostall_work::{Report, Timer};
+use nostall_work::{Timer, text};
 
 use crate::arch::spi::{Controller, Found, find};
 use crate::arch::{self, Cpu, MachineClock, while_handled};
-use crate::{crew, report};
+use crate::{cpu, crew, report};
 use cpus::Cpus;
 
 /// What the device tree calls a flash, and a card's slot (Linux's bindings).
@@ -27,13 +27,13 @@ const WORKER: usize = 2;
 const BOUND: Nanos = Nanos::from_secs(15);
 
 /// The machine, whose CPUs are started, and its clock.
-pub struct Machine<'a> {
+pub struct SpiJobs<'a> {
     pub cpus: u16,
     pub timer: Timer,
     pub clock: &'a MachineClock,
 }
 
-impl Machine<'_> {
+impl SpiJobs<'_> {
     /// Does one job of the list, the `item`th.
     ///
     /// By itself, because what it keeps on the stack the other work need not have room for.
@@ -43,7 +43,7 @@ impl Machine<'_> {
             self.timer == Timer::PerCpu,
             "spi: nobody ends a CPU's sleep without a timer"
         );
-        let mut tell = |told| report::send(&Report::Spi { item, told });
+        let mut tell = |told| report::tell(item, told);
         match job {
             Job::Flash => self.with_bus(FLASH, |bus| flash(bus, Select::line(0), &mut tell)),
             Job::Card => self.with_bus(CARD, |bus| card(bus, Select::line(0), &mut tell)),
@@ -60,7 +60,7 @@ impl Machine<'_> {
                 };
                 match can(&machine, strategy, frames) {
                     Ok(measured) => tell(Told::Can(measured)),
-                    Err(failed) => tell(Told::Fault(Report::text(format_args!("{failed}")))),
+                    Err(failed) => tell(Told::Fault(text(format_args!("{failed}")))),
                 }
             }
         }
@@ -93,7 +93,7 @@ struct Experiment<'a> {
     clock: &'a MachineClock,
 }
 
-impl nostall_work::spi::Machine for Experiment<'_> {
+impl nostall_work::spi::CanMachine for Experiment<'_> {
     type Controller = Controller;
     type Platform = Cpus;
 
@@ -160,7 +160,7 @@ impl Counts {
     fn now() -> Self {
         let (interrupts, wakes) = arch::interrupts();
         Self {
-            sleeps: cpus::sleeps(),
+            sleeps: cpu::sleeps(),
             interrupts,
             wakes,
         }

@@ -8,8 +8,8 @@ use nostall_io::{Clock, Mmio, MmioLayout, Nanos, Registers};
 use nostall_spi::controllers::Sifive;
 use nostall_spi::controllers::sifive::{Completion, mask};
 
-use super::tree::Device;
-use super::{MachineClock, paging, plic, prci};
+use super::{Device, prci};
+use crate::arch::{MachineClock, interrupt_of, is_device_memory, while_handled};
 
 /// An interrupt, a sleep and a wake-up take about that: what is shorter is waited for.
 const WORTH_AN_INTERRUPT: Nanos = Nanos::from_micros(20);
@@ -64,12 +64,12 @@ fn devices() -> impl Iterator<Item = Device> {
 impl Found {
     fn new(device: Device) -> Self {
         let input = prci::clock_of(&device).and_then(|hz| u32::try_from(hz).ok());
-        let Some(input) = input.filter(|_| paging::is_device_memory(&device.registers)) else {
+        let Some(input) = input.filter(|_| is_device_memory(&device.registers)) else {
             panic!("the device tree does not tell of the SPI controller's clock or registers");
         };
         Self {
             input,
-            interrupt: plic::device().and_then(|plic| device.interrupt(&plic)),
+            interrupt: interrupt_of(&device),
             registers: device.registers,
         }
     }
@@ -107,7 +107,7 @@ impl Found {
         registers.write32(FCTRL, 0); // not as memory
         registers.write32(CSMODE, CSMODE_AUTO);
         registers.write32(RXMARK, 0);
-        plic::while_handled(interrupt, &handler, || {
+        while_handled(interrupt, &handler, || {
             registers.write32(IE, IE_RXWM);
             registers.write32(TXDATA, NOBODY);
             clock.wait_until(clock.now() + Nanos::from_millis(1));

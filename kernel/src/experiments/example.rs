@@ -1,6 +1,6 @@
 //! The driver's example, on the port under test.
 
-#[path = "../../crates/nostall-uart/examples/console/console.rs"]
+#[path = "../../../crates/nostall-uart/examples/console/console.rs"]
 mod console;
 
 use nostall_io::Clock as _;

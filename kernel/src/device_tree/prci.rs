@@ -6,8 +6,8 @@ use core::ptr::NonNull;
 
 use nostall_io::{Mmio, MmioLayout, Registers};
 
-use super::paging;
-use super::tree::{self, Device};
+use super::{Device, fixed_clock};
+use crate::arch::is_device_memory;
 
 /// The clock of the bus that devices are on, as a device tree numbers it (Linux's
 /// dt-bindings/clock/sifive-fu540-prci.h).
@@ -30,10 +30,10 @@ pub fn clock_of(device: &Device) -> Option<u64> {
     let prci = Device::all("sifive,fu540-c000-prci")
         .find(|prci| prci.number("phandle") == Some(parent.into()))?;
     (number == TLCLK).then_some(())?;
-    let hfclk = tree::fixed_clock(prci.cells("clocks").next()?)?;
+    let hfclk = fixed_clock(prci.cells("clocks").next()?)?;
     let hfclk = u32::try_from(hfclk).ok()?;
     let range = prci.registers;
-    paging::is_device_memory(&range).then_some(())?;
+    is_device_memory(&range).then_some(())?;
     let base = NonNull::new(range.start as *mut u8)?;
     let len = (range.end - range.start) as usize;
     // SAFETY: mapped, as was just looked at; clocks do no DMA, and are looked at by one

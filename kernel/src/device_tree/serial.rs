@@ -4,11 +4,11 @@ use core::ptr::NonNull;
 
 use nostall_io::{Endian, Mmio, MmioLayout, Registers, Width};
 use nostall_uart::LineSettings;
-use nostall_work::Window;
+use nostall_work::UartWindow;
 use spin::Once;
 
-use super::paging;
-use super::tree::Device;
+use super::Device;
+use crate::arch::is_device_memory;
 
 /// Registers of a 16550.
 const REGISTERS: u64 = 8;
@@ -16,11 +16,11 @@ const REGISTERS: u64 = 8;
 /// Names by which a device tree may know one that we can drive.
 const COMPATIBLE: [&str; 2] = ["ns16550a", "ns16550"];
 
-static WINDOW: Once<Window> = Once::new();
+static WINDOW: Once<UartWindow> = Once::new();
 
 /// From now on the port is reached so, and not as the device tree says. The first word
 /// counts.
-pub fn set_serial_port(window: Option<Window>) {
+pub fn set_serial_port(window: Option<UartWindow>) {
     if let Some(window) = window {
         WINDOW.call_once(|| window);
     }
@@ -40,8 +40,8 @@ unsafe impl Sync for SerialPort {}
 /// Panics if it is where nothing is mapped.
 pub fn serial_port() -> SerialPort {
     match WINDOW.get() {
-        Some(Window::Ports) => panic!("no serial port: a RISC-V machine has no I/O ports"),
-        Some(&Window::Mmio { base, stride }) => {
+        Some(UartWindow::Ports) => panic!("no serial port: a RISC-V machine has no I/O ports"),
+        Some(&UartWindow::Mmio { base, stride }) => {
             let layout = MmioLayout {
                 stride,
                 ..MmioLayout::BYTES
@@ -99,8 +99,7 @@ fn layout(device: &Device) -> MmioLayout {
 fn in_memory(base: u64, layout: MmioLayout) -> SerialPort {
     let len = u64::from(layout.stride) * REGISTERS;
     let start = NonNull::new(base as *mut u8);
-    let Some(start) = start.filter(|_| paging::is_device_memory(&(base..base.saturating_add(len))))
-    else {
+    let Some(start) = start.filter(|_| is_device_memory(&(base..base.saturating_add(len)))) else {
         panic!("no serial port can be at {base:#x}");
     };
     // SAFETY: the machine or the device tree says that a 16550 is there, and paging.rs

@@ -1,4 +1,10 @@
-//! The device tree: what this machine has, as its firmware tells.
+//! The device tree, by which the firmware describes the machine, and the devices that are found in it.
+
+pub mod bus_check;
+pub mod pci;
+mod prci;
+pub mod serial;
+pub mod spi;
 
 use core::ops::Range;
 use core::slice;
@@ -48,7 +54,8 @@ pub fn get() -> &'static Fdt<'static> {
     TREE.get().expect("the first CPU has been at `rust_entry`")
 }
 
-fn root() -> FdtNode<'static> {
+/// Returns the tree's root.
+pub fn root() -> FdtNode<'static> {
     get().root()
 }
 
@@ -106,33 +113,6 @@ pub fn reserved() -> impl Iterator<Item = Range<u64>> {
         .memory_reservations()
         .map(|range| range.address()..range.address().saturating_add(range.size()));
     nodes.chain(block)
-}
-
-/// The harts that can run a kernel: they are in use and can translate addresses.
-pub fn harts() -> impl Iterator<Item = usize> {
-    cpus()
-        .filter(|cpu| {
-            cpu.status() == Ok(Status::Okay)
-                && text(cpu, "mmu-type").is_some_and(|mmu| mmu.starts_with("riscv,sv"))
-        })
-        .filter_map(|cpu| hart_id(&cpu))
-}
-
-fn cpus() -> impl Iterator<Item = FdtNode<'static>> {
-    let cpus = root().child("cpus").into_iter();
-    cpus.flat_map(|node| node.children())
-        .filter(|node| text(node, "device_type") == Some("cpu"))
-}
-
-fn hart_id(cpu: &FdtNode<'static>) -> Option<usize> {
-    let id = cpu.reg().ok()??.next()?.address::<u64>().ok()?;
-    usize::try_from(id).ok()
-}
-
-/// The rate of the `time` register, in hertz.
-pub fn timebase() -> Option<u32> {
-    let hz = number(&root().child("cpus")?, "timebase-frequency")?;
-    u32::try_from(hz).ok().filter(|&hz| hz > 0)
 }
 
 /// A device: its node, and where its registers are.
@@ -223,12 +203,6 @@ pub fn fixed_clock(phandle: u32) -> Option<u64> {
     number(&clock, "clock-frequency")
 }
 
-/// By which number the tree knows the interrupts of a hart.
-pub fn interrupts_of(hart: usize) -> Option<u64> {
-    let cpu = cpus().find(|cpu| hart_id(cpu) == Some(hart))?;
-    number(&cpu.child("interrupt-controller")?, "phandle")
-}
-
 /// What `reg` says, of a node whose bus has the processors' own addresses.
 fn ranges(node: FdtNode<'static>) -> impl Iterator<Item = Range<u64>> {
     let reg = node.reg().ok().flatten().into_iter().flatten();
@@ -238,8 +212,8 @@ fn ranges(node: FdtNode<'static>) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// A number of one cell or two.
-fn number(node: &FdtNode<'static>, name: &str) -> Option<u64> {
+/// Returns a property that is a number of one cell or two.
+pub fn number(node: &FdtNode<'static>, name: &str) -> Option<u64> {
     let property = node.property(name)?;
     let narrow = property.value_as::<u32>().map(u64::from);
     narrow.or_else(|_| property.value_as::<u64>()).ok()
@@ -254,6 +228,7 @@ fn cells(node: &FdtNode<'static>, name: &str) -> impl Iterator<Item = u32> + use
     cells.iter().map(|cell| u32::from_be_bytes(*cell))
 }
 
-fn text(node: &FdtNode<'static>, name: &str) -> Option<&'static str> {
+/// Returns a property that is a text.
+pub fn text(node: &FdtNode<'static>, name: &str) -> Option<&'static str> {
     node.property(name)?.value_as::<&'static str>().ok()
 }

@@ -4,17 +4,17 @@ use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use nostall_io::Nanos;
+use nostall_io::{Clock, Nanos};
 use nostall_pstore::Ram;
-use nostall_work::Report;
 use nostall_work::pstore::{
-    Crew, FEWEST_CPUS, Job, LOGS, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, measure, recover,
+    Crew, FEWEST_CPUS, Job, LOGS, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, Told, measure,
+    recover,
 };
 use spin::Mutex;
 use spin::mutex::SpinMutex;
 
 use crate::arch::{self, MachineClock};
-use crate::{crew, log, report};
+use crate::{cpu, crew, log, report};
 
 /// Longer than a stage waits for its neighbours, of which there are two.
 const BOUND: Nanos = Nanos::from_secs(15);
@@ -55,25 +55,25 @@ impl fmt::Display for NoRam {
 }
 
 /// The CPUs whose functions are recorded, and their clock.
-pub struct Machine<'a> {
+pub struct PstoreCrew<'a> {
     pub cpus: u16,
     pub clock: &'a MachineClock,
 }
 
-impl Machine<'_> {
+impl PstoreCrew<'_> {
     /// Does one job of the list, the `item`th.
     pub fn run(&self, job: Job, item: u16) {
         match job {
             Job::Move(strategy) => {
                 let moved = self.move_blocks(strategy);
-                report::send(&Report::Moved { item, moved });
+                report::tell(item, Told::Moved(moved));
             }
             Job::Crash => {
                 self.move_blocks(Strategy::PerCpuClock);
-                self.recover();
+                self.recover(item);
                 panic!("on purpose, with the traces of {} CPUs", self.cpus);
             }
-            Job::Recover => self.recover(),
+            Job::Recover => self.recover(item),
         }
     }
 
@@ -94,11 +94,11 @@ impl Machine<'_> {
         moved
     }
 
-    fn recover(&self) {
+    fn recover(&self, item: u16) {
         // SAFETY: as in `move_blocks`.
         let region = unsafe { region() };
         recover(&region, self.cpus, |found| {
-            report::send(&Report::Recovered(found));
+            report::tell(item, Told::Recovered(found));
         });
     }
 }
@@ -134,17 +134,18 @@ unsafe fn region() -> Ram<'static> {
     unsafe { Ram::new(start, len) }
 }
 
-impl Sleep for Machine<'_> {
+impl Sleep for PstoreCrew<'_> {
     fn sleep(&self, ready: &dyn Fn() -> bool) {
-        arch::sleep_unless(|| ready().then_some(()));
+        // For some milliseconds: its neighbour may have given up.
+        cpu::park(self.clock.now() + cpu::TICK, || ready().then_some(()));
     }
 
     fn wake_others(&self) {
-        arch::wake_others();
+        cpu::unpark(0..self.cpus.into());
     }
 }
 
-impl Crew for Machine<'_> {
+impl Crew for PstoreCrew<'_> {
     type Lock = SpinMutex<()>;
 
     fn each<T: Send, R: Send>(&self, parts: [T; 3], run: impl Fn(T) -> R + Sync) -> [R; 3] {

@@ -8,8 +8,8 @@ use heapless::Vec;
 use nostall_io::{Counting, Counts};
 use nostall_pci::mcfg::Segment;
 use nostall_pci::{Choice, Ecam, Known, Policy, Ports, REGISTERS, Selector};
-use nostall_work::Report;
 use nostall_work::pci::{Counted, Job, Method, RAM_AT, Room, Space, Told};
+use nostall_work::text;
 use spin::mutex::SpinMutex;
 
 use crate::arch::pci::{self as machine, EcamWindow, PortWindow};
@@ -23,7 +23,7 @@ const MOST: usize = 16;
 type ByPorts<'a> = Ports<SpinMutex<()>, &'a Counting<PortWindow>, Cpu>;
 
 /// One ECAM window.
-type Window<'a> = Ecam<&'a Counting<EcamWindow>>;
+type EcamAccess<'a> = Ecam<&'a Counting<EcamWindow>>;
 
 /// Where registers are reached, and counted.
 pub struct Windows {
@@ -92,9 +92,9 @@ impl Counted for Windows {
 pub struct Methods<'a> {
     windows: &'a Windows,
     ports: Option<ByPorts<'a>>,
-    ecam: Vec<Window<'a>, MOST>,
+    ecam: Vec<EcamAccess<'a>, MOST>,
     /// As a slice of one it is reached by the very code that ECAM is.
-    ram: Window<'a>,
+    ram: EcamAccess<'a>,
     /// That there are functions in, as far as is known.
     segments: Vec<u32, { MOST + 1 }>,
 }
@@ -103,7 +103,7 @@ impl<'w> Methods<'w> {
     /// Chooses among them.
     ///
     /// Panics if there is none, or no function to be found by it.
-    pub fn choose<'a>(&'a self, clock: &'a MachineClock) -> Machine<'a, 'w> {
+    pub fn choose<'a>(&'a self, clock: &'a MachineClock) -> ConfigurationSpace<'a, 'w> {
         let ports = self.ports.as_ref();
         let ecam = (!self.ecam.is_empty()).then_some(&self.ecam[..]);
         let policy = Policy::of(machine::environment(), Known::TABLE);
@@ -118,7 +118,7 @@ impl<'w> Methods<'w> {
         let Some(space) = space else {
             panic!("no PCI device: {choice}");
         };
-        Machine {
+        ConfigurationSpace {
             space,
             policy,
             choice,
@@ -127,16 +127,16 @@ impl<'w> Methods<'w> {
 }
 
 /// A machine whose configuration space can be worked on.
-pub struct Machine<'a, 'w> {
-    space: Space<'a, &'a ByPorts<'w>, &'a [Window<'w>], &'a [Window<'w>], &'a MachineClock>,
+pub struct ConfigurationSpace<'a, 'w> {
+    space: Space<'a, &'a ByPorts<'w>, &'a [EcamAccess<'w>], &'a [EcamAccess<'w>], &'a MachineClock>,
     policy: Policy,
     choice: Choice,
 }
 
-impl Machine<'_, '_> {
+impl ConfigurationSpace<'_, '_> {
     /// Does one job of the list, the `item`th.
     pub fn run(&self, job: Job, item: u16) {
-        let mut tell = |told| report::send(&Report::Pci { item, told });
+        let mut tell = |told| report::tell(item, told);
         match job {
             Job::Enumerate => {
                 self.describe(&mut tell);
@@ -164,10 +164,10 @@ impl Machine<'_, '_> {
     fn describe(&self, tell: &mut impl FnMut(Told)) {
         let environment = machine::environment();
         tell(Told::Machine {
-            environment: Report::text(format_args!("{environment}")),
+            environment: text(format_args!("{environment}")),
             ecam_first: self.policy == Policy::EcamFirst,
             chosen: Method::chosen(self.choice),
-            why: Report::text(format_args!("{}", self.choice)),
+            why: text(format_args!("{}", self.choice)),
         });
         let none = machine::each_window(|segment, window| {
             tell(Told::Window {

@@ -1,0 +1,53 @@
+//! Results of jobs, as the host takes them from a guest's reports.
+
+use std::time::Duration;
+
+use nostall_vm::{Error, Ran, Report};
+use nostall_work::uart::Sent;
+use nostall_work::{Event, LONGEST_REPORT, script};
+use serde::Serialize;
+
+/// The host's view of a report that a guest sends.
+fn from_guest<T: Serialize>(report: &nostall_work::Report<T>) -> Report {
+    serde_json::from_slice(report.encode(&mut [0; LONGEST_REPORT])).unwrap()
+}
+
+fn ran(results: [(u16, script::Told); 2]) -> Ran {
+    let ready = Event::Ready {
+        cpus: 1,
+        clock_hz: 1,
+        timer_hz: 0,
+    };
+    let [first, second] =
+        results.map(|(item, told)| from_guest(&nostall_work::Report::Told { item, told }));
+    Ran {
+        reports: vec![from_guest(&ready), first, second, from_guest(&Event::Done)],
+        serial: Vec::new(),
+        first_report: Duration::ZERO,
+        exits: None,
+    }
+}
+
+fn piece(first: u32) -> script::Told {
+    script::Told {
+        first,
+        values: [7; 3].into_iter().collect(),
+    }
+}
+
+#[test]
+fn results_are_told_in_order_with_their_jobs_places_and_without_the_guests_events() {
+    let told = ran([(0, piece(0)), (3, piece(3))]).told().unwrap();
+    assert_eq!(told, [(0, piece(0)), (3, piece(3))]);
+}
+
+#[test]
+fn a_result_of_another_experiment_is_not_a_report() {
+    let error = ran([(0, piece(0)), (0, piece(3))])
+        .told::<Sent>()
+        .unwrap_err();
+    let Error::NotAReport(line) = error else {
+        panic!("{error}");
+    };
+    assert!(line.contains(r#""first":0"#), "{line}");
+}

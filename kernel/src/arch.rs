@@ -1,0 +1,96 @@
+//! The list of items that an architecture supplies, in the folder of its name.
+//!
+//! | item | purpose |
+//! | --- | --- |
+//! | [`MAX_CPUS`], [`Cpu`] | the CPUs: how many there is room for, and the one that runs the code |
+//! | [`start_cpus`] | starts all CPUs; each calls [`cpu::start_ticking`], and all but the first then [`crew::idle`] |
+//! | [`sleep_unless`], [`wake`] | sleep until the next interrupt, and its end by another CPU |
+//! | [`set_timer`] | one interrupt of this CPU at a time, which calls [`cpu::on_timer`] |
+//! | [`call_others`] | an interrupt of all other CPUs, an NMI if there is one, which calls [`cpu::on_call`] |
+//! | [`hang`] | the end of this CPU's work |
+//! | [`MachineClock`] | the clock that all CPUs share |
+//! | [`SerialPort`], [`serial_port`], [`set_serial_port`], [`line_settings`] | the port under test |
+//! | [`pci`] | the ways to PCI configuration space |
+//! | [`persistent_ram`] | the RAM that outlives the kernel |
+//! | [`bus_check`] | a check of the accesses to devices |
+//! | [`send_report`], [`end`], [`Ending`] | the channel to the machine that runs the kernel, and the machine's end |
+//!
+//! An architecture with a device tree takes `SerialPort`, `pci` and `bus_check` from
+//! [`device_tree`](crate::device_tree), and has SPI. For that it supplies `is_device_memory`,
+//! `interrupt_of` and `while_handled` (interrupts of devices), `in_interrupt`, and
+//! `interrupts` (their counts).
+//!
+//! It begins at its own entry, brings up the first CPU, and calls [`main`](crate::main) with a
+//! [`Boot`](crate::Boot). Exceptions end in [`die`](crate::die).
+//!
+//! [`cpu::start_ticking`]: crate::cpu::start_ticking
+//! [`cpu::on_timer`]: crate::cpu::on_timer
+//! [`cpu::on_call`]: crate::cpu::on_call
+//! [`crew::idle`]: crate::crew::idle
+
+#[cfg(target_arch = "riscv64")]
+#[path = "riscv64/mod.rs"]
+mod this;
+#[cfg(target_arch = "x86_64")]
+#[path = "x86_64/mod.rs"]
+mod this;
+
+use core::ffi::CStr;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use nostall_io::{Clock, Nanos, Processor, Registers};
+use nostall_pci::mcfg::Segment;
+use nostall_pci::{Environment, Ranges};
+use nostall_uart::LineSettings;
+use nostall_work::{Text, UartWindow};
+
+use crate::experiments::pstore::NoRam;
+pub use this::{
+    Cpu, Ending, MAX_CPUS, MachineClock, SerialPort, bus_check, call_others, end, hang,
+    line_settings, pci, persistent_ram, send_report, serial_port, set_serial_port, set_timer,
+    sleep_unless, start_cpus, wake,
+};
+#[cfg(target_arch = "riscv64")]
+pub use this::{in_interrupt, interrupt_of, interrupts, is_device_memory, spi, while_handled};
+
+/// Fails to compile where an item of the list has another type.
+#[expect(clippy::type_complexity, reason = "each type is written once")]
+const _: () = {
+    const fn is_processor<T: Processor>() {}
+    const fn is_clock<T: Clock + Copy + Send + Sync + 'static>() {}
+    const fn is_port<T: Registers + Sync + 'static>() {}
+    const fn is_window<T: Registers>() {}
+
+    is_processor::<Cpu>();
+    let _: RangeInclusive<usize> = 1..=MAX_CPUS;
+    let _: fn(u16, &MachineClock) -> u64 = start_cpus;
+    let _: fn(fn() -> Option<()>) -> Option<()> = sleep_unless;
+    let _: fn(Option<usize>) = wake;
+    let _: fn(&MachineClock, Nanos) = set_timer;
+    let _: fn() = call_others;
+    let _: fn() -> ! = hang;
+
+    is_clock::<MachineClock>();
+    let _: fn() -> MachineClock = MachineClock::find;
+    let _: fn(&MachineClock) -> u64 = MachineClock::hz;
+
+    is_port::<SerialPort>();
+    let _: fn() -> SerialPort = serial_port;
+    let _: fn(Option<UartWindow>) = set_serial_port;
+    let _: fn() -> LineSettings = line_settings;
+
+    is_window::<pci::PortWindow>();
+    is_window::<pci::EcamWindow>();
+    let _: fn() -> Option<pci::PortWindow> = pci::ports;
+    let _: unsafe fn(NonNull<u8>, usize) -> pci::EcamWindow = pci::window;
+    let _: fn(fn(Segment, Result<pci::EcamWindow, Text>)) -> Option<Text> = pci::each_window;
+    let _: fn() -> Environment = pci::environment;
+    let _: fn() -> Option<Ranges> = pci::ranges;
+
+    let _: fn() -> Result<(NonNull<u8>, usize), NoRam> = persistent_ram;
+    let _: fn() = bus_check::run;
+    let _: fn(&CStr) = send_report;
+    let _: fn(Ending) -> ! = end;
+    let _ = (Ending::Success, Ending::Failure);
+};

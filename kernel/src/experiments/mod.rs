@@ -1,0 +1,84 @@
+//! The experiments, and other work of a list: one module and one entry each.
+
+mod console;
+mod example;
+mod pci;
+pub mod pstore;
+mod script;
+mod second;
+#[cfg(target_arch = "riscv64")]
+mod spi;
+
+use nostall_io::{Clock, Counting, Registers};
+use nostall_uart::Console;
+use nostall_work::{BusCheck, Example, Item, Job, WorkList, uart};
+
+use crate::{arch, fail, report};
+use second::SecondTask;
+
+/// Runs an item of the list; `false` if it is of another kind.
+type Run<'a> = &'a mut dyn FnMut(Item<'_>, u16) -> bool;
+
+/// Does the whole list, as often as it says, and calls `ready` before it begins. If
+/// it begins with a sending, the console is open by then, and the ways to configuration
+/// space are chosen: VM exits between reports are then the work's alone.
+pub fn run(
+    list: &WorkList<'_>,
+    input: &'static [u8],
+    clock: &arch::MachineClock,
+    ready: impl FnOnce(),
+) {
+    let cpus = list.cpus;
+    let second = SecondTask::new(clock);
+    let first = list.iter().next();
+    let sends_first = first.is_some_and(|work| work.kind() == uart::Job::NAME);
+    let mut port = sends_first.then(|| open_console(&second));
+    let windows = list
+        .iter()
+        .any(|work| work.kind() == nostall_work::pci::Job::NAME)
+        .then(pci::Windows::find);
+    let methods = windows.as_ref().map(pci::Windows::methods);
+    let machine = methods.as_ref().map(|methods| methods.choose(clock));
+    // Every kind of work: one entry each.
+    let kinds: &mut [Run<'_>] = &mut [
+        &mut kind(|job, item| {
+            let port = port.get_or_insert_with(|| open_console(&second));
+            report::tell(item, uart::send(port, job, input, || second.granted()));
+        }),
+        &mut kind(|job, item| pstore::PstoreCrew { cpus, clock }.run(job, item)),
+        &mut kind(|job, item| {
+            let machine = machine.as_ref().expect("chosen, for there is work");
+            machine.run(job, item);
+        }),
+        #[cfg(target_arch = "riscv64")]
+        &mut kind(|job, item| {
+            let timer = list.timer;
+            spi::SpiJobs { cpus, timer, clock }.run(job, item);
+        }),
+        &mut kind(|job, item| console::run(job, item, cpus, input, clock)),
+        &mut kind(|nostall_work::script::Job, item| script::run(input, item, &second)),
+        &mut kind(|BusCheck, _| arch::bus_check::run()),
+        &mut kind(|Example::Console, _| example::run(*clock)),
+        &mut kind(|failure, _| fail::now(failure, cpus, clock)),
+    ];
+    ready();
+    for _ in 0..list.repeat {
+        for (item, work) in (0..).zip(list.iter()) {
+            let is_done = kinds.iter_mut().any(|run| run(work, item));
+            assert!(is_done, "no way to do `{}`", work.kind());
+        }
+    }
+}
+
+/// Returns the runner of one kind of work, which returns `false` for all other kinds.
+fn kind<J: Job>(mut run: impl FnMut(J, u16)) -> impl FnMut(Item<'_>, u16) -> bool {
+    move |work, item| work.job().map(|job| run(job, item)).is_some()
+}
+
+fn open_console<C: Clock>(clock: C) -> Console<Counting<impl Registers>, C> {
+    let port = Counting::new(arch::serial_port());
+    match Console::open(port, clock, arch::line_settings()) {
+        Ok(console) => console,
+        Err(error) => panic!("serial port: {error}"),
+    }
+}

@@ -246,7 +246,7 @@ impl Header {
 
 /// The numbers of the buses on both sides of a bridge (Bridge Architecture 1.2, 3.2.5.2),
 /// as its registers have them: they may be nonsense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buses {
     /// The bus that it is on.
     pub primary: u8,

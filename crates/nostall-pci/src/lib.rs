@@ -131,12 +131,12 @@ pub mod sysfs;
 #[cfg(feature = "virtio-drivers")]
 mod virtio;
 mod window;
-mod windows;
 
 pub use access::{AccessError, ConfigAccess, REGISTERS, Width};
 pub use address::{Address, BadAddress};
 pub use assign::{AssignFault, Assigned, BadRanges, Decoding, Ranges, Slot, assign};
 pub use bar::{Bar, BarFault, BarKind, Bars, bars, bars_as_set};
+pub use bridge::Windows;
 pub use capability::{
     Capabilities, Capability, CapabilityFault, Express, ExtendedCapabilities, ExtendedCapability,
     PortType, WrongPort,
@@ -153,7 +153,6 @@ pub use scan::{BusFault, Scan, ScanFault};
 pub use selector::{Choice, Known, Policy, Selector};
 #[cfg(all(feature = "std", unix))]
 pub use sysfs::Sysfs;
-pub use windows::Windows;
 
 #[cfg(feature = "pci_types")]
 pub use self::pci_types::PciTypes;

@@ -1,7 +1,8 @@
 //! ECAM windows and hypervisors as a flattened device tree tells of them.
 
-use core::fmt;
 use core::ops::{Range, RangeInclusive};
+
+use thiserror::Error;
 
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::{NodeStandard, Status};
@@ -320,18 +321,9 @@ impl<'a> Iterator for Nodes<'a> {
 
 /// The device tree's `n`th host bridge (from 0) is described by properties that are
 /// missing, too short, or name what cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the device tree's PCI host bridge {0} cannot be used: look at its reg, bus-range, \
+     linux,pci-domain and ranges"
+)]
 pub struct BadHost(pub usize);
-
-impl fmt::Display for BadHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the device tree's PCI host bridge {} cannot be used: look at its reg, bus-range, \
-             linux,pci-domain and ranges",
-            self.0
-        )
-    }
-}
-
-impl core::error::Error for BadHost {}

@@ -1,7 +1,8 @@
 //! ECAM windows as ACPI's MCFG table lists them.
 
-use core::fmt;
 use core::ops::{Range, RangeInclusive};
+
+use thiserror::Error;
 
 use crate::Environment;
 use crate::ecam::BUS;
@@ -79,30 +80,16 @@ impl Segment {
 }
 
 /// Why a window is not to be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Doubt {
     /// It ends beyond what this machine's addresses of so many bits can name.
+    #[error("the ECAM window is beyond addresses of {0} bits")]
     BeyondAddressSpace(u8),
     /// The firmware's memory map does not reserve it, from this address on.
+    #[error("the ECAM window is not reserved by the firmware's memory map from {0:#x} on")]
     NotReserved(u64),
 }
-
-impl fmt::Display for Doubt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BeyondAddressSpace(bits) => {
-                write!(f, "the ECAM window is beyond addresses of {bits} bits")
-            }
-            Self::NotReserved(from) => write!(
-                f,
-                "the ECAM window is not reserved by the firmware's memory map from {from:#x} on"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for Doubt {}
 
 /// A table whose every entry makes sense, also beside the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,41 +170,31 @@ fn overlap(one: &Segment, other: &Segment) -> bool {
 }
 
 /// Why a table is not used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BadMcfg {
     /// It is some other table, or none.
+    #[error("ACPI's MCFG table is not one")]
     NotOne,
     /// It ends before it should, or within an entry.
+    #[error("ACPI's MCFG table is cut off")]
     Truncated,
     /// Its bytes do not add up to 0.
+    #[error("ACPI's MCFG table has a wrong checksum")]
     Checksum,
     /// It has no entries.
+    #[error("ACPI's MCFG table has no entries")]
     Empty,
     /// It has more entries than any machine has segments.
+    #[error("ACPI's MCFG table has more than {MOST} entries")]
     TooMany,
     /// This entry (counted from 0) is for no bus, or for memory that there cannot be.
+    #[error("ACPI's MCFG table has an impossible entry {0}")]
     Impossible(usize),
     /// This entry is for a bus or for memory of an earlier one.
+    #[error("ACPI's MCFG table has an entry {0} that overlaps an earlier one")]
     Overlapping(usize),
 }
-
-impl fmt::Display for BadMcfg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ACPI's MCFG table ")?;
-        match self {
-            Self::NotOne => f.write_str("is not one"),
-            Self::Truncated => f.write_str("is cut off"),
-            Self::Checksum => f.write_str("has a wrong checksum"),
-            Self::Empty => f.write_str("has no entries"),
-            Self::TooMany => write!(f, "has more than {MOST} entries"),
-            Self::Impossible(n) => write!(f, "has an impossible entry {n}"),
-            Self::Overlapping(n) => write!(f, "has an entry {n} that overlaps an earlier one"),
-        }
-    }
-}
-
-impl core::error::Error for BadMcfg {}
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,13 @@
 //! The devices of a Linux host.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::string::{String, ToString};
 use std::vec::Vec;
+
+use thiserror::Error;
 
 use crate::access::{AccessError, ConfigAccess, REGISTERS, Width};
 use crate::{Address, recorded};
@@ -247,32 +248,13 @@ impl Resources {
 }
 
 /// Why there is no [`Sysfs`].
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NoDevices {
     /// This folder could not be read.
-    Io(PathBuf, io::Error),
+    #[error("{}: {}", .0.display(), .1)]
+    Io(PathBuf, #[source] io::Error),
     /// In this folder nothing has the name of a function.
+    #[error("{}: no PCI devices here, such as 0000:00:1f.2", .0.display())]
     Empty(PathBuf),
-}
-
-impl fmt::Display for NoDevices {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(folder, error) => write!(f, "{}: {error}", folder.display()),
-            Self::Empty(folder) => {
-                let folder = folder.display();
-                write!(f, "{folder}: no PCI devices here, such as 0000:00:1f.2")
-            }
-        }
-    }
-}
-
-impl std::error::Error for NoDevices {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io(_, error) => Some(error),
-            Self::Empty(_) => None,
-        }
-    }
 }

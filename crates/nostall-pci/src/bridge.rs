@@ -11,7 +11,7 @@ use crate::{AccessError, Address, ConfigAccess, Function, Header};
 /// The three windows of a bridge (PCI-to-PCI Bridge Architecture 1.2, 3.2.5.6 to
 /// 3.2.5.11), as they are set; `None` where nothing is passed on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Windows {
+pub struct BridgeWindows {
     /// Of I/O space.
     pub io: Option<RangeInclusive<u64>>,
     /// Of memory.
@@ -20,7 +20,7 @@ pub struct Windows {
     pub prefetchable: Option<RangeInclusive<u64>>,
 }
 
-impl Windows {
+impl BridgeWindows {
     /// Those of `function`, in three to six accesses; none if it is no bridge to PCI.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ const UNPRIVILEGED: u16 = 64;
 pub struct Sysfs {
     devices: PathBuf,
     functions: Vec<Address>,
-    strangers: usize,
+    unrecognized: usize,
     restricted: bool,
 }
 
@@ -48,12 +48,12 @@ impl Sysfs {
         let devices = inside.into_iter().find(|folder| folder.is_dir());
         let devices = devices.unwrap_or_else(|| root.to_path_buf());
         let failed = |error| NoDevices::Io(devices.clone(), error);
-        let (mut functions, mut strangers) = (Vec::new(), 0);
+        let (mut functions, mut unrecognized) = (Vec::new(), 0);
         for entry in fs::read_dir(&devices).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             match name.to_str().and_then(|name| name.parse().ok()) {
                 Some(address) => functions.push(address),
-                None => strangers += 1,
+                None => unrecognized += 1,
             }
         }
         if functions.is_empty() {
@@ -65,7 +65,7 @@ impl Sysfs {
         let mut sysfs = Self {
             devices,
             functions,
-            strangers,
+            unrecognized,
             restricted: false,
         };
         sysfs.restricted = sysfs.functions.iter().any(|at| sysfs.is_kept_from_us(*at));
@@ -83,8 +83,8 @@ impl Sysfs {
     }
 
     /// Returns the number of entries that have no function's name.
-    pub const fn strangers(&self) -> usize {
-        self.strangers
+    pub const fn unrecognized(&self) -> usize {
+        self.unrecognized
     }
 
     /// Whether the system keeps registers from this user, as Linux does from all but root.

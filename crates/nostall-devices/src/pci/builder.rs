@@ -29,7 +29,7 @@ pub struct FunctionBuilder {
     pin: u8,
     bars: Vec<(usize, Bar)>,
     rom: Option<u32>,
-    windows: Windows,
+    windows: WindowKinds,
     express: Option<PortType>,
     capabilities: Vec<Capability>,
     extended: Vec<ExtendedCapability>,
@@ -63,7 +63,7 @@ pub enum Pin {
 /// What a bridge forwards beside memory, which every bridge does (PCI-to-PCI
 /// Bridge Architecture 1.2, 3.2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Windows {
+pub struct WindowKinds {
     /// I/O ports.
     pub io: IoWindow,
     /// Prefetchable memory.
@@ -139,7 +139,7 @@ impl FunctionBuilder {
             pin: 0,
             bars: Vec::new(),
             rom: None,
-            windows: Windows::default(),
+            windows: WindowKinds::default(),
             express: None,
             capabilities: Vec::new(),
             extended: Vec::new(),
@@ -190,7 +190,7 @@ impl FunctionBuilder {
 
     /// What a bridge forwards; an endpoint forwards nothing.
     #[must_use]
-    pub fn windows(mut self, windows: Windows) -> Self {
+    pub fn windows(mut self, windows: WindowKinds) -> Self {
         self.windows = windows;
         self
     }
@@ -488,7 +488,7 @@ impl Class {
 }
 
 /// 32-bit I/O and 64-bit prefetchable memory.
-impl Default for Windows {
+impl Default for WindowKinds {
     fn default() -> Self {
         Self {
             io: IoWindow::Bits32,

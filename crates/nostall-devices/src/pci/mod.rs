@@ -143,7 +143,9 @@ mod virtual_bus;
 
 pub use address::Address;
 pub use bar::{Bar, Prefetch};
-pub use builder::{BuildError, Class, FunctionBuilder, IoWindow, Pin, PrefetchableWindow, Windows};
+pub use builder::{
+    BuildError, Class, FunctionBuilder, IoWindow, Pin, PrefetchableWindow, WindowKinds,
+};
 pub use capability::{Capability, ExtendedCapability};
 pub use express::PortType;
 pub use function::{BarPlace, Decoding, Function, Volatile};

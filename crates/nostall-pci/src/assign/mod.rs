@@ -12,7 +12,7 @@ mod slot;
 use core::ops::{Range, RangeInclusive};
 
 pub use self::fault::{AssignFault, BadRanges};
-use self::plan::{Bus, IO, Plan, SPACES};
+use self::plan::{IO, Plan, PlannedBus, SPACES};
 pub use self::slot::Slot;
 use crate::byte_set::ByteSet;
 use crate::one_bus::Links;
@@ -101,7 +101,7 @@ pub fn assign<A: ConfigAccess + ?Sized>(
         passes: [ByteSet::default(); SPACES],
         spaces,
         root: *ranges.buses.start(),
-        buses: [Bus::default(); 256],
+        buses: [PlannedBus::default(); 256],
         slots,
         used: 0,
     };

@@ -22,7 +22,7 @@ const GRANULES: [u8; SPACES] = [12, 20, 20];
 
 /// One bus, and the window to it in each space.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Bus {
+pub(super) struct PlannedBus {
     /// The bridge that leads to it: bus, device and function.
     pub(super) bridge: Option<(u8, u8)>,
     /// The last bus below it, or itself.
@@ -41,7 +41,7 @@ pub(super) struct Plan<'a> {
     /// For each space the buses that it gets to.
     pub(super) passes: [ByteSet; SPACES],
     pub(super) root: u8,
-    pub(super) buses: [Bus; 256],
+    pub(super) buses: [PlannedBus; 256],
     /// In the order of their functions' addresses.
     pub(super) slots: &'a mut [Slot],
     /// Slots that hold something.
@@ -109,7 +109,7 @@ impl Plan<'_> {
 
     /// Addresses in `space` that get to `bus`.
     fn range(&self, bus: u8, space: usize) -> Range<u64> {
-        let Bus {
+        let PlannedBus {
             bridge,
             sizes,
             starts,
@@ -274,7 +274,7 @@ impl Plan<'_> {
 }
 
 /// Visits the buses to which bridges on `bus` lead.
-fn for_each_below(buses: &mut [Bus; 256], bus: u8, mut visit: impl FnMut(&mut Bus)) {
+fn for_each_below(buses: &mut [PlannedBus; 256], bus: u8, mut visit: impl FnMut(&mut PlannedBus)) {
     let last = usize::from(buses[usize::from(bus)].last);
     let mut at = usize::from(bus) + 1;
     while at <= last {

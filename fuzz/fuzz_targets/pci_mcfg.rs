@@ -63,12 +63,12 @@ fuzz_target!(|input: Input<'_>| {
             })
         };
         let virtual_machine = Environment::Hypervisor(Signature::NONE);
-        let believed = one.believe(Environment::BareMetal, input.address_bits, reserved());
-        let virtually = one.believe(virtual_machine, input.address_bits, reserved());
-        if let Err(doubt) = believed {
-            drop(doubt.to_string());
+        let metal = one.validate(Environment::BareMetal, input.address_bits, reserved());
+        let guest = one.validate(virtual_machine, input.address_bits, reserved());
+        if let Err(error) = metal {
+            drop(error.to_string());
         }
-        // Bare metal is never believed more.
-        assert!(believed.is_err() || virtually.is_ok());
+        // Bare metal never accepts more windows than a virtual machine.
+        assert!(metal.is_err() || guest.is_ok());
     }
 });

@@ -1,23 +1,24 @@
 //! Hardware that fails.
 
 use std::cell::Cell;
-use std::fmt;
 use std::io::Write;
-use std::str::FromStr;
 
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::{LSR, MSR, lsr, msr};
+use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::uart::Uart;
 
-/// A way for a serial port to fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A way for a serial port to fail; parsed from its [`name`](Self::name).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Fault {
     /// The line status never shows the transmitter ready.
+    #[strum(serialize = "stuck-lsr")]
     StuckStatus,
     /// Every read gives all ones and every write is lost: no power, no device.
     AllOnes,
-    /// Whoever is at the other end lets go of CTS, for good.
+    /// The other end drops CTS, for good.
     NoCts,
     /// The transmit FIFO takes half of what it says; the rest is lost.
     ShortFifo,
@@ -44,16 +45,9 @@ impl Fault {
     /// 12.8 us).
     pub const SLOW_READ: Nanos = Nanos::from_micros(50);
 
-    /// The stable word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::StuckStatus => "stuck-lsr",
-            Self::AllOnes => "all-ones",
-            Self::NoCts => "no-cts",
-            Self::ShortFifo => "short-fifo",
-            Self::PowerLoss => "power-loss",
-            Self::SlowReads => "slow-reads",
-        }
+    /// Returns the stable word.
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// What a read shows instead of `value`.
@@ -80,20 +74,6 @@ impl Fault {
     /// registers show.
     const fn shows_outside(self) -> bool {
         matches!(self, Self::StuckStatus | Self::AllOnes | Self::NoCts)
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Fault {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|f| f.name() == name).ok_or(())
     }
 }
 

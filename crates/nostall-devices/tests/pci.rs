@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use nostall_devices::pci::{
     Address, Bar, BarPlace, BuildError, Capability, Class, Decoding, ExtendedCapability, Function,
     FunctionBuilder, FunctionId, HostBridge, IoWindow, Pin, PortType, Prefetch, PrefetchableWindow,
-    Run, Shadow, Topology, TopologyError, Volatile, Windows,
+    Run, Shadow, Topology, TopologyError, Volatile, WindowKinds,
 };
 
 const ACCELERATOR: Class = Class::new(0x12, 0, 0);
@@ -527,12 +527,12 @@ fn a_bridge_has_the_windows_it_was_given() {
     let sizes = |bridge: &mut HostBridge| {
         [0x1c, 0x20, 0x24, 0x28, 0x2c, 0x30].map(|register| sized(bridge, at(0, 0, 0), register))
     };
-    let none = Windows {
+    let none = WindowKinds {
         io: IoWindow::Absent,
         prefetchable: PrefetchableWindow::Absent,
     };
     assert_eq!(sizes(&mut bridge(none)), [0, 0xfff0_fff0, 0, 0, 0, 0]);
-    let small = Windows {
+    let small = WindowKinds {
         io: IoWindow::Bits16,
         prefetchable: PrefetchableWindow::Bits32,
     };
@@ -540,7 +540,7 @@ fn a_bridge_has_the_windows_it_was_given() {
         sizes(&mut bridge(small)),
         [0xf0f0, 0xfff0_fff0, 0xfff0_fff0, 0, 0, 0]
     );
-    let large = Windows::default();
+    let large = WindowKinds::default();
     assert_eq!(
         sizes(&mut bridge(large)),
         [0xf1f1, 0xfff0_fff0, 0xfff1_fff1, !0, !0, !0]

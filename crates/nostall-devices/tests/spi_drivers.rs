@@ -12,18 +12,18 @@ use mcp2515::{
     CanSpeed, MCP2515, McpSpeed, Settings as CanSettings, frame::CanFrame, regs::OpMode,
 };
 use nostall_devices::VirtualClock;
-use nostall_devices::spi::{CardFault, Flash, Frame, Identifier, Line, Mcp2515, Wires};
+use nostall_devices::spi::{CardFault, Flash, Frame, Identifier, Mcp2515, SelectLine, Wires};
 use nostall_io::{Clock, Nanos};
 use nostall_spi::controllers::{Fixed, Hal};
 use nostall_spi::{Bare, Bus, Config, Device, Select, Settings};
 use w25q32jv::W25q32jv;
 
-type OnWires = Bus<Hal<Fixed<Wires>, [Line; 1]>, Bare<VirtualClock>, 4, 0, 0>;
-type OnLine<'b> = Device<'b, Hal<Fixed<Wires>, [Line; 1]>, Bare<VirtualClock>, 4, 0, 0>;
+type OnWires = Bus<Hal<Fixed<Wires>, [SelectLine; 1]>, Bare<VirtualClock>, 4, 0, 0>;
+type OnLine<'b> = Device<'b, Hal<Fixed<Wires>, [SelectLine; 1]>, Bare<VirtualClock>, 4, 0, 0>;
 
 const SETTINGS: Settings = Settings::new(1_000_000, Select::line(0));
 
-fn bus(wires: &Wires, line: Line, clock: &VirtualClock) -> OnWires {
+fn bus(wires: &Wires, line: SelectLine, clock: &VirtualClock) -> OnWires {
     let controller = Hal::new(Fixed::new(wires.clone(), SETTINGS), [line]);
     Bus::new(controller, Bare(clock.clone()), Config::DEFAULT)
 }

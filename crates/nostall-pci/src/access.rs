@@ -1,6 +1,6 @@
 //! Reading and writing a function's registers, by whatever method.
 
-use core::fmt;
+use thiserror::Error;
 
 use crate::Address;
 
@@ -42,11 +42,12 @@ impl Width {
 /// Why an access was not made.
 ///
 /// That nobody answers is no error: an absent function reads all ones, as on the bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AccessError {
     /// The register is not a multiple of the access's width (PCI 3.0, 3.2.2.3: an access
     /// does not cross its own width).
+    #[error("register {register:#x} is not a multiple of {} bytes", .width.bytes())]
     Unaligned {
         /// The register.
         register: u16,
@@ -54,9 +55,14 @@ pub enum AccessError {
         width: Width,
     },
     /// No function has that many registers.
+    #[error("register {0:#x} is beyond the {REGISTERS} of a function")]
     NoSuchRegister(u16),
     /// This method cannot get there: another segment, another bus, or a register above 255
     /// by ports.
+    #[error(
+        "register {register:#x} of {address} cannot be reached in this way: ports end at register \
+         0xff of segment 0, ECAM at the buses of its windows"
+    )]
     OutOfReach {
         /// Of the function.
         address: Address,
@@ -65,42 +71,15 @@ pub enum AccessError {
     },
     /// The record does not have this register: whoever made it did not ask for it, or was
     /// not allowed to.
+    #[error("register {0:#x} is not in this record")]
     NotRecorded(u16),
     /// What is read is a record of a device, or may only be read.
+    #[error("can only be read")]
     ReadOnly,
     /// The system refused, or could not.
+    #[error("the system could not make the access")]
     Failed,
 }
-
-impl fmt::Display for AccessError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unaligned { register, width } => write!(
-                f,
-                "register {register:#x} is not a multiple of {} bytes",
-                width.bytes()
-            ),
-            Self::NoSuchRegister(register) => {
-                write!(
-                    f,
-                    "register {register:#x} is beyond the {REGISTERS} of a function"
-                )
-            }
-            Self::OutOfReach { address, register } => write!(
-                f,
-                "register {register:#x} of {address} cannot be reached in this way: ports end at \
-                 register 0xff of segment 0, ECAM at the buses of its windows"
-            ),
-            Self::NotRecorded(register) => {
-                write!(f, "register {register:#x} is not in this record")
-            }
-            Self::ReadOnly => f.write_str("can only be read"),
-            Self::Failed => f.write_str("the system could not make the access"),
-        }
-    }
-}
-
-impl core::error::Error for AccessError {}
 
 /// A way to reach configuration space.
 ///

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+use thiserror::Error;
+
 /// The address of a function: segment, bus, device, function.
 ///
 /// The last two share one byte, as on the bus (PCI Express Base, 7.2.2): five bits and
@@ -84,16 +86,9 @@ impl fmt::Display for Address {
 }
 
 /// A text that is no [`Address`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("not a PCI address such as 0000:00:1f.2 or 00:1f.2, in hexadecimal")]
 pub struct BadAddress;
-
-impl fmt::Display for BadAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a PCI address such as 0000:00:1f.2 or 00:1f.2, in hexadecimal")
-    }
-}
-
-impl core::error::Error for BadAddress {}
 
 impl FromStr for Address {
     type Err = BadAddress;

@@ -1,6 +1,6 @@
 //! Base Address Registers: where a function's own registers and memory are.
 
-use core::fmt;
+use thiserror::Error;
 
 use crate::registers::{
     BAR_IO, BAR_IO_FLAGS, BAR_MEMORY_FLAGS, BAR_MEMORY_TYPE, BAR_PREFETCHABLE, BASE_ADDRESS,
@@ -460,16 +460,18 @@ fn size32(register: u16, mask: u32) -> Result<u64, BarFault> {
 }
 
 /// What is wrong with a BAR.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BarFault {
     /// It does not take an address, or does not keep its type: hard-wired, or the function
     /// is gone.
+    #[error("BAR at {register:#x} does not take an address")]
     DoesNotSize {
         /// Where it is.
         register: u16,
     },
     /// The address bits that could be set have gaps.
+    #[error("BAR at {register:#x} keeps the address bits {mask:#x}, which make no size")]
     NotAPowerOfTwo {
         /// Where it is.
         register: u16,
@@ -477,11 +479,13 @@ pub enum BarFault {
         mask: u64,
     },
     /// It says that it has 64 bits but is the last one.
+    #[error("BAR at {register:#x} has 64 bits, but no register is left for the upper half")]
     NoUpperHalf {
         /// Where it is.
         register: u16,
     },
     /// It is of a type that no specification has.
+    #[error("BAR at {register:#x} is of a reserved type")]
     ReservedType {
         /// Where it is.
         register: u16,
@@ -507,26 +511,3 @@ impl BarFault {
         }
     }
 }
-
-impl fmt::Display for BarFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DoesNotSize { register } => {
-                write!(f, "BAR at {register:#x} does not take an address")
-            }
-            Self::NotAPowerOfTwo { register, mask } => write!(
-                f,
-                "BAR at {register:#x} keeps the address bits {mask:#x}, which make no size"
-            ),
-            Self::NoUpperHalf { register } => write!(
-                f,
-                "BAR at {register:#x} has 64 bits, but no register is left for the upper half"
-            ),
-            Self::ReservedType { register } => {
-                write!(f, "BAR at {register:#x} is of a reserved type")
-            }
-        }
-    }
-}
-
-impl core::error::Error for BarFault {}

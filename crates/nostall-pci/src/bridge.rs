@@ -1,30 +1,77 @@
-//! A bridge's numbers and windows.
+//! A bridge's bus numbers and windows.
+
+use core::ops::{Range, RangeInclusive};
 
 use crate::registers::{
     BRIDGE_CONTROL, BRIDGE_CONTROL_ISA, COMMAND, IO_BASE, IO_BASE_UPPER, MEMORY_BASE,
     PREFETCHABLE_BASE, PREFETCHABLE_BASE_UPPER, PREFETCHABLE_LIMIT_UPPER, PRIMARY_BUS,
 };
-use crate::{AccessError, Address, ConfigAccess};
+use crate::{AccessError, Address, ConfigAccess, Function, Header};
 
-/// What a bridge passes on of one space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) start: u64,
-    /// 0: it passes nothing on.
-    pub(crate) size: u64,
+/// The three windows of a bridge (PCI-to-PCI Bridge Architecture 1.2, 3.2.5.6 to
+/// 3.2.5.11), as they are set; `None` where nothing is passed on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BridgeWindows {
+    /// Of I/O space.
+    pub io: Option<RangeInclusive<u64>>,
+    /// Of memory.
+    pub memory: Option<RangeInclusive<u64>>,
+    /// Of memory that may be read ahead.
+    pub prefetchable: Option<RangeInclusive<u64>>,
 }
 
-impl Window {
-    pub(crate) const CLOSED: Self = Self { start: 0, size: 0 };
+impl BridgeWindows {
+    /// Those of `function`, in three to six accesses; none if it is no bridge to PCI.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`] if an access could not be made.
+    pub fn read<A: ConfigAccess + ?Sized>(
+        access: &A,
+        function: &Function,
+    ) -> Result<Self, AccessError> {
+        let Header::Bridge(_) = function.header else {
+            return Ok(Self::default());
+        };
+        let read = |register| access.read32(function.address, register);
+        let halves = |word: u32| (u64::from(word & 0xffff), u64::from(word >> 16));
 
-    /// Base and limit, in the granule that `shift` says; a limit below the base closes it.
-    const fn granules(self, shift: u32) -> (u64, u64) {
-        match self.size {
-            0 => (!0, 0),
-            _ => (self.start >> shift, (self.start + self.size - 1) >> shift),
+        let [base, limit, ..] = read(IO_BASE)?.to_le_bytes();
+        let (mut first, mut last) = (u64::from(base & 0xf0) << 8, u64::from(limit & 0xf0) << 8);
+        if base & 0xf == WIDE {
+            let (base, limit) = halves(read(IO_BASE_UPPER)?);
+            first |= base << 16;
+            last |= limit << 16;
         }
+        // Registers that read 0 are those of a bridge that has no such window.
+        let io = (base | limit != 0).then_some(first..=last | 0xfff);
+
+        let word = read(MEMORY_BASE)?;
+        let (base, limit) = halves(word & 0xfff0_fff0);
+        // Every bridge has this one: zeros are its first MiB.
+        let memory = Some(base << 16..=limit << 16 | 0xf_ffff);
+
+        let word = read(PREFETCHABLE_BASE)?;
+        let (base, limit) = halves(word & 0xfff0_fff0);
+        let (mut first, mut last) = (base << 16, limit << 16);
+        if word & 0xf == WIDE.into() {
+            first |= u64::from(read(PREFETCHABLE_BASE_UPPER)?) << 32;
+            last |= u64::from(read(PREFETCHABLE_LIMIT_UPPER)?) << 32;
+        }
+        let prefetchable = (word != 0).then_some(first..=last | 0xf_ffff);
+
+        // A window is closed by a base above its limit.
+        let open = |window: &RangeInclusive<u64>| !window.is_empty();
+        Ok(Self {
+            io: io.filter(open),
+            memory: memory.filter(open),
+            prefetchable: prefetchable.filter(open),
+        })
     }
 }
+
+/// In the lower bits of base and limit: there are upper registers, too.
+const WIDE: u8 = 1;
 
 /// Turns bits of the Command register off and on. It is not written for nothing.
 pub(crate) fn command<A: ConfigAccess + ?Sized>(
@@ -82,7 +129,7 @@ pub(crate) fn windows<A: ConfigAccess + ?Sized>(
     address: Address,
     ends: [u64; 3],
 ) -> Result<[bool; 3], AccessError> {
-    open(access, address, &[Window::CLOSED; 3])?;
+    close(access, address)?;
     // What a closed window leaves in its base: ones, if there is a base.
     let io = access.read8(address, IO_BASE)?;
     let prefetchable = access.read16(address, PREFETCHABLE_BASE)?;
@@ -94,14 +141,22 @@ pub(crate) fn windows<A: ConfigAccess + ?Sized>(
     ])
 }
 
-/// Sets the windows for I/O, memory and prefetchable memory.
+/// Closes all windows.
+pub(crate) fn close<A: ConfigAccess + ?Sized>(
+    access: &A,
+    address: Address,
+) -> Result<(), AccessError> {
+    open(access, address, &[0..0, 0..0, 0..0])
+}
+
+/// Sets the windows for I/O, memory and prefetchable memory; empty ones are closed.
 pub(crate) fn open<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
-    windows: &[Window; 3],
+    windows: &[Range<u64>; 3],
 ) -> Result<(), AccessError> {
     let [io, memory, prefetchable] = windows;
-    let (base, limit) = io.granules(12);
+    let (base, limit) = granules(io, 12);
     let low = |granule: u64| (granule as u16 & 0xf) << 4;
     access.write16(address, IO_BASE, low(base) | low(limit) << 8)?;
     let high = |granule: u64| (granule >> 4) as u32 & 0xffff;
@@ -115,19 +170,24 @@ pub(crate) fn open<A: ConfigAccess + ?Sized>(
         let low = |granule: u64| (granule as u32 & 0xfff) << 4;
         low(base) | low(limit) << 16
     };
-    access.write32(address, MEMORY_BASE, word(memory.granules(20)))?;
-    access.write32(address, PREFETCHABLE_BASE, word(prefetchable.granules(20)))?;
-    let (base, limit) = prefetchable.granules(20);
+    access.write32(address, MEMORY_BASE, word(granules(memory, 20)))?;
+    access.write32(address, PREFETCHABLE_BASE, word(granules(prefetchable, 20)))?;
+    let (base, limit) = granules(prefetchable, 20);
     let high = |granule: u64| (granule >> 12) as u32;
     let base = closed_is_0(prefetchable, high(base));
     access.write32(address, PREFETCHABLE_BASE_UPPER, base)?;
     access.write32(address, PREFETCHABLE_LIMIT_UPPER, high(limit))
 }
 
-/// The lower halves close a window; the upper ones need not say more.
-const fn closed_is_0(window: &Window, upper: u32) -> u32 {
-    match window.size {
-        0 => 0,
-        _ => upper,
+/// Base and limit in granules of `1 << shift` bytes; a limit below the base closes a window.
+const fn granules(window: &Range<u64>, shift: u32) -> (u64, u64) {
+    match window.start < window.end {
+        false => (!0, 0),
+        true => (window.start >> shift, (window.end - 1) >> shift),
     }
+}
+
+/// The lower halves close a window; the upper ones need not say more.
+fn closed_is_0(window: &Range<u64>, upper: u32) -> u32 {
+    if window.is_empty() { 0 } else { upper }
 }

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use thiserror::Error;
+
 use crate::registers::{
     CAPABILITIES_POINTER, CARDBUS_CAPABILITIES_POINTER, FIRST_CAPABILITY,
     FIRST_EXTENDED_CAPABILITY, STATUS, STATUS_CAPABILITIES,
@@ -302,40 +304,22 @@ impl<A: ConfigAccess + ?Sized> Iterator for ExtendedCapabilities<'_, A> {
 }
 
 /// What is wrong with a list; it ends there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CapabilityFault {
     /// It comes back to this register.
+    #[error("the list of capabilities loops to {0:#x}")]
     Loop(u16),
     /// It points to this register, where there can be no capability of its kind.
+    #[error("the list of capabilities points to {0:#x}, where there is none")]
     InHeader(u16),
     /// The function is not there any more.
+    #[error("vanished while its capabilities were read")]
     Vanished,
     /// The access could not be made.
-    Access(AccessError),
+    #[error(transparent)]
+    Access(#[from] AccessError),
 }
-
-impl From<AccessError> for CapabilityFault {
-    fn from(error: AccessError) -> Self {
-        Self::Access(error)
-    }
-}
-
-impl fmt::Display for CapabilityFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Loop(at) => write!(f, "the list of capabilities loops to {at:#x}"),
-            Self::InHeader(at) => write!(
-                f,
-                "the list of capabilities points to {at:#x}, where there is none"
-            ),
-            Self::Vanished => f.write_str("vanished while its capabilities were read"),
-            Self::Access(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for CapabilityFault {}
 
 /// The PCI Express capability's main register, decoded (PCI Express Base, 7.5.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -442,6 +426,14 @@ impl PortType {
         Some(WrongPort { says: self, is })
     }
 
+    /// The ports below which no port of this type can be, in words.
+    const fn never_below(self) -> &'static str {
+        match self {
+            Self::UpstreamPort => "a downstream or root port",
+            _ => "an upstream port",
+        }
+    }
+
     /// Whether the bus below is a link: with one device on it, whose number is 0
     /// (PCI Express Base, 7.3.1).
     pub const fn leads_to_a_link(self) -> bool {
@@ -450,26 +442,11 @@ impl PortType {
 }
 
 /// A type that a port cannot have where it is: [`PortType::wrong_below`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("says that it is {says}, which cannot be below {}: taken for {is}", .is.never_below())]
 pub struct WrongPort {
     /// The type in its register.
     pub says: PortType,
     /// The type that it is taken for.
     pub is: PortType,
 }
-
-impl fmt::Display for WrongPort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { says, is } = self;
-        let above = match is {
-            PortType::UpstreamPort => "a downstream or root port",
-            _ => "an upstream port",
-        };
-        write!(
-            f,
-            "says that it is {says}, which cannot be below {above}: taken for {is}"
-        )
-    }
-}
-
-impl core::error::Error for WrongPort {}

@@ -1,14 +1,15 @@
 //! ECAM windows and hypervisors as a flattened device tree tells of them.
 
-use core::fmt;
 use core::ops::{Range, RangeInclusive};
+
+use thiserror::Error;
 
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::{NodeStandard, Status};
 use dtoolkit::{Node, Property};
 
 use crate::mcfg::Segment;
-use crate::{BUS, Environment, Ranges, Signature};
+use crate::{ECAM_BUS_SIZE, Environment, Ranges, Signature};
 
 /// How deep host bridges are looked for; below the root and a bus or two in practice.
 const DEPTH: usize = 8;
@@ -24,12 +25,12 @@ const PREFETCHABLE: u64 = 1 << 30;
 pub struct Host {
     /// Its segment, buses and window.
     pub segment: Segment,
-    windows: [Option<Window>; MOST_RANGES],
+    windows: [Option<HostWindow>; MOST_RANGES],
 }
 
 /// Addresses that a host bridge passes on (IEEE 1275, PCI Bus Binding 2.1, 2.2.1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct HostWindow {
     /// What they are of.
     pub space: Space,
     /// Whether what is there may be read ahead.
@@ -75,7 +76,7 @@ impl Host {
     }
 
     /// Its windows, in the tree's order.
-    pub fn windows(&self) -> impl Iterator<Item = &Window> {
+    pub fn windows(&self) -> impl Iterator<Item = &HostWindow> {
         self.windows.iter().flatten()
     }
 
@@ -85,18 +86,19 @@ impl Host {
     /// A window that may be read ahead is not for all of memory. For prefetchable BARs it
     /// is the second choice, if it has 32 bits: after any window of 64.
     pub fn ranges(&self) -> Ranges {
-        let largest = |suits: fn(&Window) -> bool| {
+        let largest = |suits: fn(&HostWindow) -> bool| {
             self.windows()
                 .filter(|window| suits(window))
                 .map(|window| window.bus.clone())
                 .max_by_key(|range| range.end - range.start)
         };
         let wide = largest(|window| window.space == Space::Memory64);
-        let ahead = |window: &Window| {
+        let ahead = |window: &HostWindow| {
             window.space == Space::Memory32 && window.prefetch == Prefetch::Allowed
         };
-        let plain =
-            |window: &Window| window.space == Space::Memory32 && window.prefetch == Prefetch::Never;
+        let plain = |window: &HostWindow| {
+            window.space == Space::Memory32 && window.prefetch == Prefetch::Never
+        };
         Ranges {
             buses: self.segment.buses.clone(),
             io: largest(|window| window.space == Space::Io).unwrap_or_default(),
@@ -178,7 +180,7 @@ impl<'a> Path<'a> {
         };
         segment
             .start
-            .checked_add((segment.buses.len() * BUS) as u64)?;
+            .checked_add((segment.buses.len() * ECAM_BUS_SIZE) as u64)?;
         let windows = self.windows(property(&node, "ranges").unwrap_or_default(), cells)?;
         Some(Host { segment, windows })
     }
@@ -187,7 +189,7 @@ impl<'a> Path<'a> {
         &self,
         ranges: &[u8],
         [parent, _]: [usize; 2],
-    ) -> Option<[Option<Window>; MOST_RANGES]> {
+    ) -> Option<[Option<HostWindow>; MOST_RANGES]> {
         // Of a PCI bus, three cells and two (PCI Bus Binding 2.1, 2.2.1.1).
         let entry = [1, 2, parent, 2];
         let bytes = entry.iter().sum::<usize>() * 4;
@@ -205,7 +207,7 @@ impl<'a> Path<'a> {
                 _ => Prefetch::Allowed,
             };
             cpu.checked_add(size)?;
-            *window = Some(Window {
+            *window = Some(HostWindow {
                 space,
                 prefetch,
                 bus: bus..bus.checked_add(size)?,
@@ -239,7 +241,7 @@ impl<'a> Path<'a> {
 
 /// The buses of `wanted` that an ECAM window of so many bytes has.
 fn clip(wanted: RangeInclusive<u8>, size: u64) -> Option<RangeInclusive<u8>> {
-    let room = (size / BUS as u64).checked_sub(1)?;
+    let room = (size / ECAM_BUS_SIZE as u64).checked_sub(1)?;
     let room = u8::try_from(room).unwrap_or(u8::MAX);
     let (first, last) = (*wanted.start(), *wanted.end());
     let last = last.min(first.saturating_add(room));
@@ -320,18 +322,9 @@ impl<'a> Iterator for Nodes<'a> {
 
 /// The device tree's `n`th host bridge (from 0) is described by properties that are
 /// missing, too short, or name what cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the device tree's PCI host bridge {0} cannot be used: look at its reg, bus-range, \
+     linux,pci-domain and ranges"
+)]
 pub struct BadHost(pub usize);
-
-impl fmt::Display for BadHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the device tree's PCI host bridge {} cannot be used: look at its reg, bus-range, \
-             linux,pci-domain and ranges",
-            self.0
-        )
-    }
-}
-
-impl core::error::Error for BadHost {}

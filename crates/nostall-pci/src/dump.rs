@@ -1,10 +1,11 @@
 //! What lspci wrote down of somebody's machine.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{self, BufRead};
 use std::mem;
 use std::vec::Vec;
+
+use thiserror::Error;
 
 use crate::access::{AccessError, ConfigAccess, REGISTERS, Width};
 use crate::recorded;
@@ -296,45 +297,19 @@ fn ids(word: &[u8]) -> Option<[u8; 4]> {
 }
 
 /// Why there is no [`Dump`].
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BadDump {
     /// It could not be read.
-    Io(io::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
     /// It is longer than [`LONGEST`].
+    #[error("longer than {} MiB: no dump of lspci's", LONGEST >> 20)]
     TooLong,
     /// No line begins with a function's address.
+    #[error("not a dump of lspci's: no line begins with an address such as 00:1f.2")]
     NotOne,
     /// It names functions, but has no registers of them.
+    #[error("functions are named, but without registers: use lspci -xxxx")]
     NoRegisters,
-}
-
-impl fmt::Display for BadDump {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => error.fmt(f),
-            Self::TooLong => write!(f, "longer than {} MiB: no dump of lspci's", LONGEST >> 20),
-            Self::NotOne => {
-                f.write_str("not a dump of lspci's: no line begins with an address such as 00:1f.2")
-            }
-            Self::NoRegisters => {
-                f.write_str("functions are named, but without registers: use lspci -xxxx")
-            }
-        }
-    }
-}
-
-impl std::error::Error for BadDump {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<io::Error> for BadDump {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
 }

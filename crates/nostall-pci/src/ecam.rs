@@ -8,7 +8,7 @@ use crate::access::{AccessError, ConfigAccess, Width, check};
 use crate::{Address, window};
 
 /// Bytes of an ECAM window that one bus takes.
-pub const BUS: usize = 1 << 20;
+pub const ECAM_BUS_SIZE: usize = 1 << 20;
 
 /// Configuration space by PCI Express's Enhanced Configuration Access Mechanism (PCI
 /// Express Base, 7.2.2): the buses of one segment, or some of them, in memory.
@@ -25,7 +25,8 @@ pub struct Ecam<R> {
 }
 
 impl<R: Registers> Ecam<R> {
-    /// By `window`, which begins with the first of `buses` and has [`BUS`] bytes for each.
+    /// Takes `window`, which begins with the first of `buses` and has [`ECAM_BUS_SIZE`] bytes for
+    /// each.
     ///
     /// It must make each access at its own width, at the very byte that it is given
     /// (`MmioLayout::BYTES`, or `nostall_io::Accumulator`, which old AMD processors need).
@@ -55,7 +56,7 @@ impl<R: Registers> Ecam<R> {
 
     #[inline]
     fn offset(&self, address: Address, register: u16) -> usize {
-        address.ecam_offset() - usize::from(self.first_bus) * BUS + usize::from(register)
+        address.ecam_offset() - usize::from(self.first_bus) * ECAM_BUS_SIZE + usize::from(register)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use thiserror::Error;
+
 use crate::registers::{
     CACHE_LINE_SIZE, CARDBUS_SUBSYSTEM_VENDOR_ID, HEADER_MULTI_FUNCTION, INTERRUPT_LINE,
     PRIMARY_BUS, REVISION_ID, SUBSYSTEM_VENDOR_ID, VENDOR_ID,
@@ -246,7 +248,7 @@ impl Header {
 
 /// The numbers of the buses on both sides of a bridge (Bridge Architecture 1.2, 3.2.5.2),
 /// as its registers have them: they may be nonsense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buses {
     /// The bus that it is on.
     pub primary: u8,
@@ -306,32 +308,17 @@ pub struct Interrupt {
 }
 
 /// Why a header was not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unread {
     /// The access could not be made.
-    Access(AccessError),
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// It is there but is not ready after a reset (vendor 0x0001: PCI Express Base, 2.3.2):
     /// ask again, for up to a second.
+    #[error("not ready yet after a reset; ask again")]
     NotReady,
     /// It was there and then was not.
+    #[error("vanished while it was looked at")]
     Vanished,
 }
-
-impl From<AccessError> for Unread {
-    fn from(error: AccessError) -> Self {
-        Self::Access(error)
-    }
-}
-
-impl fmt::Display for Unread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Access(error) => error.fmt(f),
-            Self::NotReady => f.write_str("not ready yet after a reset; ask again"),
-            Self::Vanished => f.write_str("vanished while it was looked at"),
-        }
-    }
-}
-
-impl core::error::Error for Unread {}

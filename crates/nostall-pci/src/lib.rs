@@ -43,7 +43,7 @@
 //! // In a kernel: unsafe { nostall_io::Ports::new(PORT, PORTS) }, and its own `Processor`.
 //! let ports = Ports::<SpinMutex<()>, _, _>::new(machine.ports(), Cpu);
 //! // In a kernel: unsafe { nostall_io::Mmio::new(window, size, MmioLayout::BYTES) }, of a
-//! // window that `mcfg` or `device_tree` found and `Segment::believe` accepts.
+//! // window that `mcfg` or `device_tree` found and `Segment::validate` accepted.
 //! let ecam = Ecam::new(machine.ecam(), 0, 0..=255);
 //!
 //! // In a kernel on x86_64: Environment::detect()
@@ -131,19 +131,19 @@ pub mod sysfs;
 #[cfg(feature = "virtio-drivers")]
 mod virtio;
 mod window;
-mod windows;
 
 pub use access::{AccessError, ConfigAccess, REGISTERS, Width};
 pub use address::{Address, BadAddress};
 pub use assign::{AssignFault, Assigned, BadRanges, Decoding, Ranges, Slot, assign};
 pub use bar::{Bar, BarFault, BarKind, Bars, bars, bars_as_set};
+pub use bridge::BridgeWindows;
 pub use capability::{
     Capabilities, Capability, CapabilityFault, Express, ExtendedCapabilities, ExtendedCapability,
     PortType, WrongPort,
 };
 #[cfg(feature = "std")]
 pub use dump::Dump;
-pub use ecam::{BUS, Ecam};
+pub use ecam::{ECAM_BUS_SIZE, Ecam};
 pub use environment::{Environment, Signature};
 pub use function::{Buses, Class, Function, Header, Interrupt, Subsystem, Unread};
 #[cfg(feature = "std")]
@@ -153,7 +153,6 @@ pub use scan::{BusFault, Scan, ScanFault};
 pub use selector::{Choice, Known, Policy, Selector};
 #[cfg(all(feature = "std", unix))]
 pub use sysfs::Sysfs;
-pub use windows::Windows;
 
 #[cfg(feature = "pci_types")]
 pub use self::pci_types::PciTypes;

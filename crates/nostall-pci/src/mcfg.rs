@@ -1,10 +1,11 @@
 //! ECAM windows as ACPI's MCFG table lists them.
 
-use core::fmt;
 use core::ops::{Range, RangeInclusive};
 
+use thiserror::Error;
+
 use crate::Environment;
-use crate::ecam::BUS;
+use crate::ecam::ECAM_BUS_SIZE;
 
 /// Bytes of the table before its entries: the common header (ACPI 6.5, 5.2.6) and eight
 /// that are reserved (PCI Firmware Specification 3.3, 4.1.2, table 4-2).
@@ -31,27 +32,29 @@ impl Segment {
     /// Its physical addresses; none if it has no bus.
     pub const fn window(&self) -> Range<u64> {
         let buses = (*self.buses.end() as u64 + 1).saturating_sub(*self.buses.start() as u64);
-        self.start..self.start.saturating_add(buses * BUS as u64)
+        self.start..self.start.saturating_add(buses * ECAM_BUS_SIZE as u64)
     }
 
-    /// Whether it may be used, on a machine with physical addresses of `address_bits` bits
-    /// whose firmware reserves the ranges `reserved`, in any order (those of E820 or UEFI
-    /// that are neither RAM nor ACPI's to reclaim; and who can read ACPI's namespace adds
-    /// those of its motherboard resources, PNP0C02, where some firmware lists the window
-    /// alone: PCI Firmware Specification 3.3, 4.1.2).
+    /// Checks whether the window may be used, on a machine with physical addresses of
+    /// `address_bits` bits whose firmware reserves the ranges `reserved`.
     ///
-    /// On bare metal, a window that the firmware does not reserve is not to be believed:
-    /// old firmware listed windows that were not there. Ranges that touch count as one.
+    /// The ranges may be in any order, and those that touch count as one. They are those of E820
+    /// or UEFI that are neither RAM nor ACPI's to reclaim. A caller that can read ACPI's namespace
+    /// adds the motherboard resources (PNP0C02): some firmware lists the window nowhere else (PCI
+    /// Firmware Specification 3.3, 4.1.2).
+    ///
+    /// On bare metal, a window that the firmware does not reserve is refused: old firmware listed
+    /// windows that were not there.
     ///
     /// # Errors
     ///
-    /// [`Doubt`]: why not.
-    pub fn believe(
+    /// [`ValidationError`] if the window must not be used.
+    pub fn validate(
         &self,
         environment: Environment,
         address_bits: u8,
         reserved: impl IntoIterator<Item = Range<u64>> + Clone,
-    ) -> Result<(), Doubt> {
+    ) -> Result<(), ValidationError> {
         let window = self.window();
         let beyond = |bits: u8| {
             window
@@ -60,7 +63,7 @@ impl Segment {
                 .is_none_or(|last| last >> bits != 0)
         };
         if address_bits < 64 && beyond(address_bits) {
-            return Err(Doubt::BeyondAddressSpace(address_bits));
+            return Err(ValidationError::BeyondAddressSpace(address_bits));
         }
         let mut missing = window.start;
         // Each round passes the end of a range, so that there are no more than those.
@@ -72,37 +75,23 @@ impl Segment {
             }
         }
         if environment == Environment::BareMetal && missing < window.end {
-            return Err(Doubt::NotReserved(missing));
+            return Err(ValidationError::NotReserved(missing));
         }
         Ok(())
     }
 }
 
 /// Why a window is not to be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Doubt {
+pub enum ValidationError {
     /// It ends beyond what this machine's addresses of so many bits can name.
+    #[error("the ECAM window is beyond addresses of {0} bits")]
     BeyondAddressSpace(u8),
     /// The firmware's memory map does not reserve it, from this address on.
+    #[error("the ECAM window is not reserved by the firmware's memory map from {0:#x} on")]
     NotReserved(u64),
 }
-
-impl fmt::Display for Doubt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BeyondAddressSpace(bits) => {
-                write!(f, "the ECAM window is beyond addresses of {bits} bits")
-            }
-            Self::NotReserved(from) => write!(
-                f,
-                "the ECAM window is not reserved by the firmware's memory map from {from:#x} on"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for Doubt {}
 
 /// A table whose every entry makes sense, also beside the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,11 +149,11 @@ fn segment(entry: &[u8]) -> Option<Segment> {
     let &[n0, n1, first, last, ..] = rest else {
         return None;
     };
-    let start = base.checked_add(u64::from(first) * BUS as u64)?;
-    let len = (u64::from(last) + 1).checked_sub(u64::from(first))? * BUS as u64;
+    let start = base.checked_add(u64::from(first) * ECAM_BUS_SIZE as u64)?;
+    let len = (u64::from(last) + 1).checked_sub(u64::from(first))? * ECAM_BUS_SIZE as u64;
     let possible = first <= last
         && base != 0
-        && base.is_multiple_of(BUS as u64)
+        && base.is_multiple_of(ECAM_BUS_SIZE as u64)
         && start.checked_add(len).is_some();
     possible.then_some(Segment {
         number: u16::from_le_bytes([n0, n1]).into(),
@@ -183,41 +172,31 @@ fn overlap(one: &Segment, other: &Segment) -> bool {
 }
 
 /// Why a table is not used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BadMcfg {
     /// It is some other table, or none.
+    #[error("ACPI's MCFG table is not one")]
     NotOne,
     /// It ends before it should, or within an entry.
+    #[error("ACPI's MCFG table is cut off")]
     Truncated,
     /// Its bytes do not add up to 0.
+    #[error("ACPI's MCFG table has a wrong checksum")]
     Checksum,
     /// It has no entries.
+    #[error("ACPI's MCFG table has no entries")]
     Empty,
     /// It has more entries than any machine has segments.
+    #[error("ACPI's MCFG table has more than {MOST} entries")]
     TooMany,
     /// This entry (counted from 0) is for no bus, or for memory that there cannot be.
+    #[error("ACPI's MCFG table has an impossible entry {0}")]
     Impossible(usize),
     /// This entry is for a bus or for memory of an earlier one.
+    #[error("ACPI's MCFG table has an entry {0} that overlaps an earlier one")]
     Overlapping(usize),
 }
-
-impl fmt::Display for BadMcfg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ACPI's MCFG table ")?;
-        match self {
-            Self::NotOne => f.write_str("is not one"),
-            Self::Truncated => f.write_str("is cut off"),
-            Self::Checksum => f.write_str("has a wrong checksum"),
-            Self::Empty => f.write_str("has no entries"),
-            Self::TooMany => write!(f, "has more than {MOST} entries"),
-            Self::Impossible(n) => write!(f, "has an impossible entry {n}"),
-            Self::Overlapping(n) => write!(f, "has an entry {n} that overlaps an earlier one"),
-        }
-    }
-}
-
-impl core::error::Error for BadMcfg {}
 
 #[cfg(test)]
 mod tests {
@@ -321,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_metal_believes_only_what_its_memory_map_reserves() {
+    fn bare_metal_accepts_only_windows_that_its_memory_map_reserves() {
         let segment = Segment {
             number: 0,
             buses: 0..=1,
@@ -330,7 +309,7 @@ mod tests {
         let (start, end) = (0xb000_0000u64, 0xb020_0000);
         let metal = |reserved: &[(u64, u64)]| {
             let reserved = reserved.iter().map(|(start, end)| *start..*end);
-            segment.believe(Environment::BareMetal, 36, reserved)
+            segment.validate(Environment::BareMetal, 36, reserved)
         };
         assert_eq!(metal(&[(0, start), (start, end)]), Ok(()));
         assert_eq!(
@@ -345,14 +324,20 @@ mod tests {
             (start, start + 8192),
         ];
         assert_eq!(metal(&jumbled), Ok(()));
-        assert_eq!(metal(&jumbled[..3]), Err(Doubt::NotReserved(start)));
-        assert_eq!(metal(&[]), Err(Doubt::NotReserved(start)));
+        assert_eq!(
+            metal(&jumbled[..3]),
+            Err(ValidationError::NotReserved(start))
+        );
+        assert_eq!(metal(&[]), Err(ValidationError::NotReserved(start)));
         assert_eq!(
             metal(&[(start, start + MIB)]),
-            Err(Doubt::NotReserved(start + MIB))
+            Err(ValidationError::NotReserved(start + MIB))
         );
-        assert_eq!(metal(&[(start + 1, end)]), Err(Doubt::NotReserved(start)));
-        assert_eq!(segment.believe(VM, 36, []), Ok(()));
+        assert_eq!(
+            metal(&[(start + 1, end)]),
+            Err(ValidationError::NotReserved(start))
+        );
+        assert_eq!(segment.validate(VM, 36, []), Ok(()));
     }
 
     #[test]
@@ -367,21 +352,27 @@ mod tests {
     }
 
     #[test]
-    fn a_window_beyond_the_cpus_addresses_is_not_believed() {
+    fn a_window_beyond_the_cpus_addresses_is_refused() {
         let top = Segment {
             number: 0,
             buses: 0..=0,
             start: (1 << 36) - MIB,
         };
-        assert_eq!(top.believe(VM, 36, []), Ok(()));
-        assert_eq!(top.believe(VM, 35, []), Err(Doubt::BeyondAddressSpace(35)));
-        assert_eq!(top.believe(VM, 64, []), Ok(()));
-        assert_eq!(top.believe(VM, 255, []), Ok(()));
+        assert_eq!(top.validate(VM, 36, []), Ok(()));
+        assert_eq!(
+            top.validate(VM, 35, []),
+            Err(ValidationError::BeyondAddressSpace(35))
+        );
+        assert_eq!(top.validate(VM, 64, []), Ok(()));
+        assert_eq!(top.validate(VM, 255, []), Ok(()));
         let wide = Segment {
             buses: 0..=1,
             ..top
         };
-        assert_eq!(wide.believe(VM, 36, []), Err(Doubt::BeyondAddressSpace(36)));
+        assert_eq!(
+            wide.validate(VM, 36, []),
+            Err(ValidationError::BeyondAddressSpace(36))
+        );
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Configuration space for what is written on the crate `pci_types`.
+//! Adapter for code written on the crate `pci_types`.
 
 use core::num::TryFromIntError;
 
@@ -6,11 +6,26 @@ use ::pci_types::{ConfigRegionAccess, PciAddress};
 
 use crate::{Address, ConfigAccess};
 
-/// Any [`ConfigAccess`] as `pci_types` has it.
+/// Any [`ConfigAccess`] as the `ConfigRegionAccess` of `pci_types`.
 ///
-/// Its accesses are of 32 bits and cannot fail: what cannot be read reads all ones, what
-/// cannot be written is not. Reading and writing a part of a word is done over there, and
-/// writes the rest of the word back: a write-1-to-clear register next to it is cleared.
+/// Its accesses are of 32 bits and cannot fail: an unreachable register reads all ones and drops
+/// writes. `pci_types` writes whole words, also to change a part of one: a write-1-to-clear
+/// register in the same word is cleared.
+///
+/// ```
+/// use nostall_devices::pci::{Topology, VirtualBus};
+/// use nostall_pci::{Ecam, PciTypes, Scan};
+/// use pci_types::PciHeader;
+///
+/// let machine = VirtualBus::new(Topology::new(0..=7)?.bridge);
+/// let ecam = Ecam::new(machine.ecam(), 0, 0..=7);
+/// let bridge = Scan::new(&ecam, 0, 0..=7).next().expect("a host bridge")?;
+///
+/// // Code written for `pci_types` reads the same function.
+/// let header = PciHeader::new(bridge.address.try_into()?);
+/// assert_eq!(header.id(PciTypes(&ecam)), (bridge.vendor, bridge.device));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PciTypes<A>(pub A);
 
@@ -24,12 +39,12 @@ impl<A: ConfigAccess> ConfigRegionAccess for PciTypes<A> {
     }
 
     unsafe fn write(&self, address: PciAddress, offset: u16, value: u32) {
-        // It has no way to tell.
+        // The trait cannot return an error.
         let _ = self.0.write32(here(address), offset, value);
     }
 }
 
-/// An address of `pci_types` as one of ours.
+/// Converts an address of `pci_types`.
 fn here(address: PciAddress) -> Address {
     let devfn = address.device() << 3 | address.function() & 7;
     Address::from_devfn(address.segment().into(), address.bus(), devfn)

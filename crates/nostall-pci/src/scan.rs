@@ -1,7 +1,8 @@
 //! Which functions there are.
 
-use core::fmt;
 use core::ops::RangeInclusive;
+
+use thiserror::Error;
 
 use crate::ari::Ari;
 use crate::byte_set::ByteSet;
@@ -167,10 +168,11 @@ impl<A: ConfigAccess + ?Sized> Iterator for Scan<'_, A> {
 }
 
 /// What was wrong on the way; the scan has gone on without it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ScanFault {
     /// There is or was something here whose header is not known.
+    #[error("{address}: {why}")]
     Unread {
         /// Where.
         address: Address,
@@ -178,6 +180,7 @@ pub enum ScanFault {
         why: Unread,
     },
     /// This bridge was not entered, or not as far as it says ([`BusFault::Beyond`]).
+    #[error("{address}: bridge {buses} {}: {why}", .why.entered())]
     Buses {
         /// Where it is.
         address: Address,
@@ -187,9 +190,11 @@ pub enum ScanFault {
         why: BusFault,
     },
     /// Buses from this one on are below a bridge but cannot be reached by this method.
+    #[error("{0}: bus cannot be reached in this way")]
     OutOfReach(Address),
     /// A list of capabilities cannot be followed, so it is not known whether it has what a
     /// scan looks for there: PCI Express, ARI.
+    #[error("{address}: {why}")]
     Capabilities {
         /// Whose.
         address: Address,
@@ -198,6 +203,7 @@ pub enum ScanFault {
     },
     /// A port says that it is of a type that it cannot be where it is. The scan has gone on as
     /// below a port of the other type.
+    #[error("{address}: {why}")]
     Port {
         /// Where it is.
         address: Address,
@@ -206,6 +212,7 @@ pub enum ScanFault {
     },
     /// A function with ARI names a next one that is not after it; the rest of its device
     /// was not looked for.
+    #[error("{address}: names {next} as its next function, which is not after it")]
     NextFunction {
         /// Where it is.
         address: Address,
@@ -214,65 +221,34 @@ pub enum ScanFault {
     },
 }
 
-impl fmt::Display for ScanFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unread { address, why } => write!(f, "{address}: {why}"),
-            Self::Buses {
-                address,
-                buses,
-                why: why @ BusFault::Beyond(_),
-            } => write!(f, "{address}: bridge {buses} entered in part: {why}"),
-            Self::Buses {
-                address,
-                buses,
-                why,
-            } => write!(f, "{address}: bridge {buses} not entered: {why}"),
-            Self::OutOfReach(address) => {
-                write!(f, "{address}: bus cannot be reached in this way")
-            }
-            Self::Capabilities { address, why } => write!(f, "{address}: {why}"),
-            Self::Port { address, why } => write!(f, "{address}: {why}"),
-            Self::NextFunction { address, next } => write!(
-                f,
-                "{address}: names {next} as its next function, which is not after it"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for ScanFault {}
-
 /// Why a bridge's bus numbers cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BusFault {
     /// Nobody has given it any: its secondary bus is 0.
+    #[error("it has no bus numbers yet")]
     NotAssigned,
     /// Its subordinate bus is before its secondary one.
+    #[error("its bus numbers run backwards")]
     Backwards,
     /// Its secondary bus is not below the bus that it is on.
+    #[error("its buses are not below its own bus")]
     OutsideParent,
     /// Its subordinate bus is beyond this one, the last below the bus that it is on or the
     /// last that is scanned: firmware writes 255 where it stops counting. It was entered;
     /// what is below it is scanned up to there.
+    #[error("no bus after {0:02x} can be below it or is scanned")]
     Beyond(u8),
     /// Another bridge has some of them.
+    #[error("another bridge has some of its buses")]
     Taken,
 }
 
-impl fmt::Display for BusFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Beyond(last) => {
-                return write!(f, "no bus after {last:02x} can be below it or is scanned");
-            }
-            Self::NotAssigned => "it has no bus numbers yet",
-            Self::Backwards => "its bus numbers run backwards",
-            Self::OutsideParent => "its buses are not below its own bus",
-            Self::Taken => "another bridge has some of its buses",
-        })
+impl BusFault {
+    const fn entered(self) -> &'static str {
+        match self {
+            Self::Beyond(_) => "entered in part",
+            _ => "not entered",
+        }
     }
 }
-
-impl core::error::Error for BusFault {}

@@ -108,12 +108,12 @@ pub struct Selector<P, E> {
 }
 
 impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
-    /// Takes what is there, and says why. Where both are there, ECAM is believed only if it
-    /// tells the same as ports about a function of segment 0 that both reach: firmware's
-    /// tables have been wrong.
+    /// Selects from the methods that exist, and returns the reason. Where both exist, ECAM is
+    /// used only if it reads the same as ports from a function of segment 0 that both reach:
+    /// firmware's tables have been wrong.
     ///
-    /// Ports that do not [`exist`](crate::Ports::exist) must not be given: they would show
-    /// no function where ECAM shows one, and be believed.
+    /// Ports that do not [`exist`](crate::Ports::exist) must not be given: they would show no
+    /// function where ECAM shows one, and would be preferred.
     pub fn choose(ports: Option<P>, ecam: Option<E>, policy: Policy) -> (Self, Choice) {
         let choice = match (&ports, &ecam) {
             (None, None) => Choice::Nothing,

@@ -1,12 +1,13 @@
 //! The devices of a Linux host.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::string::{String, ToString};
 use std::vec::Vec;
+
+use thiserror::Error;
 
 use crate::access::{AccessError, ConfigAccess, REGISTERS, Width};
 use crate::{Address, recorded};
@@ -31,7 +32,7 @@ const UNPRIVILEGED: u16 = 64;
 pub struct Sysfs {
     devices: PathBuf,
     functions: Vec<Address>,
-    strangers: usize,
+    unrecognized: usize,
     restricted: bool,
 }
 
@@ -47,12 +48,12 @@ impl Sysfs {
         let devices = inside.into_iter().find(|folder| folder.is_dir());
         let devices = devices.unwrap_or_else(|| root.to_path_buf());
         let failed = |error| NoDevices::Io(devices.clone(), error);
-        let (mut functions, mut strangers) = (Vec::new(), 0);
+        let (mut functions, mut unrecognized) = (Vec::new(), 0);
         for entry in fs::read_dir(&devices).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             match name.to_str().and_then(|name| name.parse().ok()) {
                 Some(address) => functions.push(address),
-                None => strangers += 1,
+                None => unrecognized += 1,
             }
         }
         if functions.is_empty() {
@@ -64,7 +65,7 @@ impl Sysfs {
         let mut sysfs = Self {
             devices,
             functions,
-            strangers,
+            unrecognized,
             restricted: false,
         };
         sysfs.restricted = sysfs.functions.iter().any(|at| sysfs.is_kept_from_us(*at));
@@ -82,8 +83,8 @@ impl Sysfs {
     }
 
     /// Returns the number of entries that have no function's name.
-    pub const fn strangers(&self) -> usize {
-        self.strangers
+    pub const fn unrecognized(&self) -> usize {
+        self.unrecognized
     }
 
     /// Whether the system keeps registers from this user, as Linux does from all but root.
@@ -247,32 +248,13 @@ impl Resources {
 }
 
 /// Why there is no [`Sysfs`].
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NoDevices {
     /// This folder could not be read.
-    Io(PathBuf, io::Error),
+    #[error("{}: {}", .0.display(), .1)]
+    Io(PathBuf, #[source] io::Error),
     /// In this folder nothing has the name of a function.
+    #[error("{}: no PCI devices here, such as 0000:00:1f.2", .0.display())]
     Empty(PathBuf),
-}
-
-impl fmt::Display for NoDevices {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(folder, error) => write!(f, "{}: {error}", folder.display()),
-            Self::Empty(folder) => {
-                let folder = folder.display();
-                write!(f, "{folder}: no PCI devices here, such as 0000:00:1f.2")
-            }
-        }
-    }
-}
-
-impl std::error::Error for NoDevices {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io(_, error) => Some(error),
-            Self::Empty(_) => None,
-        }
-    }
 }

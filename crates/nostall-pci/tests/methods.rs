@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use nostall_devices::pci::{Topology, VirtualBus};
 use nostall_io::{Counting, Processor, Registers};
-use nostall_pci::{AccessError, Address, BUS, ConfigAccess, Ecam, Ports, Width};
+use nostall_pci::{AccessError, Address, ConfigAccess, ECAM_BUS_SIZE, Ecam, Ports, Width};
 use proptest::prelude::*;
 use spin::mutex::SpinMutex;
 
@@ -146,7 +146,7 @@ fn a_window_begins_with_its_first_bus() {
     let ecam = Ecam::new(Noting(&events), 1, 2..=3);
     ecam.read8(at(2, 0, 0).in_segment(1), 0).unwrap();
     ecam.read32(at(3, 31, 7).in_segment(1), 4092).unwrap();
-    let expected = [Event::Read(0), Event::Read(2 * BUS - 4)];
+    let expected = [Event::Read(0), Event::Read(2 * ECAM_BUS_SIZE - 4)];
     assert_eq!(events.into_inner(), expected);
 }
 

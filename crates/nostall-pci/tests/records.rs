@@ -12,8 +12,8 @@ use flate2::read::GzDecoder;
 use nostall_pci::dump::{BadDump, LONGEST, Oddities};
 use nostall_pci::sysfs::NoDevices;
 use nostall_pci::{
-    AccessError, Address, Capabilities, CapabilityFault, ConfigAccess, Dump, Function, Names, Scan,
-    Sysfs, Width, Windows,
+    AccessError, Address, BridgeWindows, Capabilities, CapabilityFault, ConfigAccess, Dump,
+    Function, Names, Scan, Sysfs, Width,
 };
 use proptest::prelude::*;
 
@@ -377,7 +377,7 @@ fn a_bridges_windows_are_those_that_linux_sees() {
         let root = with_resources(machine, &dump);
         for function in dump.functions() {
             let function = Function::read(&dump, *function).unwrap().unwrap();
-            let windows = Windows::read(&dump, &function).unwrap();
+            let windows = BridgeWindows::read(&dump, &function).unwrap();
             // From the 14th line on, if Linux has them.
             let file = root.path().join(function.address.to_string());
             let text = fs::read_to_string(file.join("resource")).unwrap();
@@ -457,7 +457,7 @@ fn what_has_no_address_is_counted() {
     fs::rename(root.path().join(long), root.path().join(short)).unwrap();
     let sysfs = Sysfs::open(root.path()).unwrap();
     assert_eq!(sysfs.functions(), [at("00:00.0"), at(short)]);
-    assert_eq!(sysfs.strangers(), 1);
+    assert_eq!(sysfs.unrecognized(), 1);
     assert_eq!(sysfs.read32(at(short), 0), Ok(0x5678_1234));
 }
 

@@ -3,16 +3,16 @@
 mod common;
 
 use common::{Fake, Tree, at, function};
-use nostall_pci::Windows;
+use nostall_pci::BridgeWindows;
 use nostall_pci::registers::*;
 
-fn windows(prepare: impl FnOnce(&mut Fake)) -> Windows {
+fn windows(prepare: impl FnOnce(&mut Fake)) -> BridgeWindows {
     let mut bridge = Fake::bridge(1, 0, 1, 1);
     prepare(&mut bridge);
     let tree = Tree::default();
     tree.put(None, 1, 0, bridge);
     let ecam = tree.ecam();
-    Windows::read(&ecam, &function(&ecam, at(0, 1, 0))).unwrap()
+    BridgeWindows::read(&ecam, &function(&ecam, at(0, 1, 0))).unwrap()
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_base_above_its_limit_closes_a_window() {
         bridge.set32(PREFETCHABLE_BASE, 0x0001_0001);
         bridge.set32(PREFETCHABLE_BASE_UPPER, 1); // by the upper half alone
     });
-    assert_eq!(closed, Windows::default());
+    assert_eq!(closed, BridgeWindows::default());
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn zeros_are_no_window_but_for_memory_which_every_bridge_has() {
         bridge.set16(IO_BASE, 0);
         bridge.set32(PREFETCHABLE_BASE, 0);
     });
-    let expected = Windows {
+    let expected = BridgeWindows {
         memory: Some(0..=0xf_ffff),
-        ..Windows::default()
+        ..BridgeWindows::default()
     };
     assert_eq!(zeros, expected);
 }

@@ -56,13 +56,13 @@ pub fn each_window(mut look: impl FnMut(Segment, Result<EcamWindow, Text>)) -> O
     };
     let reserved = Firmware::get().reserved();
     for segment in table.segments() {
-        let window = match segment.believe(environment(), address_bits(), reserved.clone()) {
+        let window = match segment.validate(environment(), address_bits(), reserved.clone()) {
             Ok(()) => ecam(&segment.window()).ok_or_else(|| {
                 text(format_args!(
                     "the ECAM window is in RAM, or beyond the 4 GiB that this kernel maps"
                 ))
             }),
-            Err(doubt) => Err(text(format_args!("{doubt}"))),
+            Err(error) => Err(text(format_args!("{error}"))),
         };
         look(segment, window);
     }

@@ -1,13 +1,11 @@
 //! Making a function.
 
-use std::error::Error;
-use std::fmt;
 use std::ops::Range;
 
 use super::bar::Bar;
 use super::capability::{Body, Capability, ExtendedCapability};
 use super::express::PortType;
-use super::function::{Function, Header, Image, Volatile};
+use super::function::{BuildError, Function, Header, Image, Volatile};
 use super::registers::{
     BARS, BRIDGE_CONTROL, CACHE_LINE_SIZE, CAPABILITIES, CLASS, COMMAND, DEVICE, EXTENDED,
     FIRST_CAPABILITY, HEADER_TYPE, INTERRUPT_LINE, INTERRUPT_PIN, IO_BASE, IO_BASE_UPPER, IO_LIMIT,
@@ -29,7 +27,7 @@ pub struct FunctionBuilder {
     pin: u8,
     bars: Vec<(usize, Bar)>,
     rom: Option<u32>,
-    windows: Windows,
+    windows: WindowKinds,
     express: Option<PortType>,
     capabilities: Vec<Capability>,
     extended: Vec<ExtendedCapability>,
@@ -63,7 +61,7 @@ pub enum Pin {
 /// What a bridge forwards beside memory, which every bridge does (PCI-to-PCI
 /// Bridge Architecture 1.2, 3.2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Windows {
+pub struct WindowKinds {
     /// I/O ports.
     pub io: IoWindow,
     /// Prefetchable memory.
@@ -92,29 +90,6 @@ pub enum PrefetchableWindow {
     Bits64,
 }
 
-/// Why a function cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// This vendor reads as no function (0x0000, 0xffff) or as one that is not ready (0x0001):
-    /// give the number of a real vendor.
-    Vendor(u16),
-    /// A BAR's or a ROM's size is none: give a power of two, large enough.
-    Size,
-    /// A BAR is where no register is for it, or where another one is.
-    BarNumber(usize),
-    /// Its capabilities do not fit: leave some out.
-    NoRoom,
-    /// Extended capabilities need [`express`](FunctionBuilder::express).
-    NotExpress,
-    /// This kind of port needs the other header: see [`Function::endpoint`] and
-    /// [`Function::bridge`].
-    Header(PortType),
-    /// A volatile range is empty, overlaps another, or leaves the space (256 bytes, without the
-    /// PCI Express capability).
-    Volatile,
-}
-
 impl Function {
     /// A function with a type 0 header.
     pub fn endpoint(vendor: u16, device: u16, class: Class) -> FunctionBuilder {
@@ -139,7 +114,7 @@ impl FunctionBuilder {
             pin: 0,
             bars: Vec::new(),
             rom: None,
-            windows: Windows::default(),
+            windows: WindowKinds::default(),
             express: None,
             capabilities: Vec::new(),
             extended: Vec::new(),
@@ -190,7 +165,7 @@ impl FunctionBuilder {
 
     /// What a bridge forwards; an endpoint forwards nothing.
     #[must_use]
-    pub fn windows(mut self, windows: Windows) -> Self {
+    pub fn windows(mut self, windows: WindowKinds) -> Self {
         self.windows = windows;
         self
     }
@@ -488,7 +463,7 @@ impl Class {
 }
 
 /// 32-bit I/O and 64-bit prefetchable memory.
-impl Default for Windows {
+impl Default for WindowKinds {
     fn default() -> Self {
         Self {
             io: IoWindow::Bits32,
@@ -545,30 +520,3 @@ impl Space {
         }
     }
 }
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Vendor(vendor) => write!(
-                f,
-                "vendor {vendor:#06x}: a driver takes the function for absent or not ready; give \
-                 another number"
-            ),
-            Self::Size => f.write_str(
-                "a size is none that can be decoded: give a power of two (I/O 4 to 256, memory \
-                 from 16 on, ROM 2 KiB to 16 MiB)",
-            ),
-            Self::BarNumber(number) => write!(f, "BAR {number}: no register is free for it"),
-            Self::NoRoom => f.write_str("the capabilities do not fit: leave some out"),
-            Self::NotExpress => {
-                f.write_str("extended capabilities need the PCI Express one: call express()")
-            }
-            Self::Header(port) => write!(f, "{port:?} needs the other kind of header"),
-            Self::Volatile => {
-                f.write_str("volatile registers: give ranges inside the space that are apart")
-            }
-        }
-    }
-}
-
-impl Error for BuildError {}

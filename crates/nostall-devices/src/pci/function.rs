@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::{fmt, iter};
 
+use thiserror::Error;
+
 use super::bar::Bar;
-use super::builder::BuildError;
 use super::express::PortType;
 use super::registers::{
     BARS, BRIDGE_CONTROL, CAPABILITIES, CLASS, COMMAND, DEVICE, EXTENDED, HEADER_TYPE,
@@ -324,4 +325,39 @@ impl fmt::Debug for Function {
             .field("routing", &self.routing())
             .finish_non_exhaustive()
     }
+}
+
+/// Why a function cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// This vendor reads as no function (0x0000, 0xffff) or as one that is not ready (0x0001):
+    /// give the number of a real vendor.
+    #[error(
+        "vendor {0:#06x}: a driver takes the function for absent or not ready; give another number"
+    )]
+    Vendor(u16),
+    /// A BAR's or a ROM's size is none: give a power of two, large enough.
+    #[error(
+        "a size is none that can be decoded: give a power of two (I/O 4 to 256, memory from 16 on, \
+         ROM 2 KiB to 16 MiB)"
+    )]
+    Size,
+    /// A BAR is where no register is for it, or where another one is.
+    #[error("BAR {0}: no register is free for it")]
+    BarNumber(usize),
+    /// Its capabilities do not fit: leave some out.
+    #[error("the capabilities do not fit: leave some out")]
+    NoRoom,
+    /// Extended capabilities need [`express`](FunctionBuilder::express).
+    #[error("extended capabilities need the PCI Express one: call express()")]
+    NotExpress,
+    /// This kind of port needs the other header: see [`Function::endpoint`] and
+    /// [`Function::bridge`].
+    #[error("{0:?} needs the other kind of header")]
+    Header(PortType),
+    /// A volatile range is empty, overlaps another, or leaves the space (256 bytes, without the
+    /// PCI Express capability).
+    #[error("volatile registers: give ranges inside the space that are apart")]
+    Volatile,
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use thiserror::Error;
+
 use super::registers::SIZE;
 use super::shadow::{Change, Contents, Run, Shadow};
 
@@ -32,15 +34,18 @@ pub struct ShadowCounts {
 }
 
 /// The shadow asked for something that no VMM could do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ShadowError {
     /// It wants a run mapped over another.
+    #[error("{0:x?} is mapped already, in part")]
     Overlap(Run),
     /// It wants a run unmapped that is not mapped.
+    #[error("{0:x?} is not mapped: is it this shadow's?")]
     NotMapped(Run),
     /// It wants memory changed that is not mapped, or not words, or all ones for
     /// good.
+    #[error("no memory is mapped at {0:#x} to change")]
     Update(u64),
 }
 
@@ -170,15 +175,3 @@ impl ShadowMemory {
         functions.map(BTreeMap::len).sum()
     }
 }
-
-impl std::fmt::Display for ShadowError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Overlap(run) => write!(f, "{run:x?} is mapped already, in part"),
-            Self::NotMapped(run) => write!(f, "{run:x?} is not mapped: is it this shadow's?"),
-            Self::Update(offset) => write!(f, "no memory is mapped at {offset:#x} to change"),
-        }
-    }
-}
-
-impl std::error::Error for ShadowError {}

@@ -143,10 +143,10 @@ mod virtual_bus;
 
 pub use address::Address;
 pub use bar::{Bar, Prefetch};
-pub use builder::{BuildError, Class, FunctionBuilder, IoWindow, Pin, PrefetchableWindow, Windows};
+pub use builder::{Class, FunctionBuilder, IoWindow, Pin, PrefetchableWindow, WindowKinds};
 pub use capability::{Capability, ExtendedCapability};
 pub use express::PortType;
-pub use function::{BarPlace, Decoding, Function, Volatile};
+pub use function::{BarPlace, BuildError, Decoding, Function, Volatile};
 pub use host_bridge::{HostBridge, Written};
 pub use memory::{ShadowCounts, ShadowError, ShadowMemory};
 pub use saving::State;

@@ -1,14 +1,14 @@
 //! A machine's PCI devices, ready made.
 
-use std::error::Error;
-use std::fmt;
 use std::ops::RangeInclusive;
 
+use thiserror::Error;
+
 use super::bar::{Bar, Prefetch};
-use super::builder::{BuildError, Class, Pin};
+use super::builder::{Class, Pin};
 use super::capability::{Capability, ExtendedCapability};
 use super::express::PortType;
-use super::function::Function;
+use super::function::{BuildError, Function};
 use super::host_bridge::HostBridge;
 use super::tree::{FunctionId, TopologyError};
 
@@ -70,13 +70,15 @@ pub struct Topology {
 }
 
 /// Why a topology could not be put together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TopologyFailure {
     /// A function could not be built.
-    Build(BuildError),
+    #[error(transparent)]
+    Build(#[from] BuildError),
     /// A function could not be where it should.
-    Place(TopologyError),
+    #[error(transparent)]
+    Place(#[from] TopologyError),
 }
 
 impl Topology {
@@ -193,26 +195,3 @@ fn virtio_net() -> Result<Function, BuildError> {
         .capability(structure(2, 0x3000, 0x1000, &4u32.to_le_bytes()))
         .build()
 }
-
-impl From<BuildError> for TopologyFailure {
-    fn from(error: BuildError) -> Self {
-        Self::Build(error)
-    }
-}
-
-impl From<TopologyError> for TopologyFailure {
-    fn from(error: TopologyError) -> Self {
-        Self::Place(error)
-    }
-}
-
-impl fmt::Display for TopologyFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Build(error) => error.fmt(f),
-            Self::Place(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for TopologyFailure {}

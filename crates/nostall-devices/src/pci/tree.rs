@@ -1,7 +1,6 @@
 //! Functions, and the buses between them.
 
-use std::error::Error;
-use std::fmt;
+use thiserror::Error;
 
 use super::address::Address;
 use super::function::{Below, Function, Routing};
@@ -13,19 +12,24 @@ use super::registers::{EXTENDED, SIZE};
 pub struct FunctionId(pub(super) usize);
 
 /// Where a function cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TopologyError {
     /// There are 32 devices a bus and eight functions a device, from 0.
+    #[error("devices are numbered 0 to 31, functions 0 to 7")]
     Number,
     /// Behind a root or downstream port there is device 0 alone; functions of
     /// ARI devices count through.
+    #[error("behind a port there is device 0 alone; give the function the ARI capability")]
     OneDevice,
     /// A function is there already: remove it first.
+    #[error("a function is there already: remove it first")]
     Occupied,
     /// No bridge is there for it to be behind.
+    #[error("no bridge is there to be behind")]
     NoBridge,
     /// No such place: the id is another host bridge's.
+    #[error("the id is another host bridge's")]
     NoPlace,
 }
 
@@ -387,22 +391,6 @@ impl Tree {
         }
     }
 }
-
-impl fmt::Display for TopologyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Number => "devices are numbered 0 to 31, functions 0 to 7",
-            Self::OneDevice => {
-                "behind a port there is device 0 alone; give the function the ARI capability"
-            }
-            Self::Occupied => "a function is there already: remove it first",
-            Self::NoBridge => "no bridge is there to be behind",
-            Self::NoPlace => "the id is another host bridge's",
-        })
-    }
-}
-
-impl Error for TopologyError {}
 
 #[cfg(test)]
 mod tests {

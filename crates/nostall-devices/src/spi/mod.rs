@@ -25,4 +25,4 @@ pub use card::{Blocks, CardFault, SdCard};
 pub use flash::{Flash, FlashFault};
 pub use target::Target;
 #[cfg(feature = "std")]
-pub use wires::{Line, Wires};
+pub use wires::{SelectLine, Wires};

@@ -15,15 +15,15 @@ use crate::VirtualClock;
 /// A bus of four wires with devices at their ends, in virtual time: eight clocks take
 /// as long as the rate says. Mode 0, words of 8 bits, most significant bit first.
 ///
-/// Clones are the same wires. It is an `SpiBus`, and its lines ([`Line`]) are output
+/// Clones are the same wires. It is an `SpiBus`, and its lines ([`SelectLine`]) are output
 /// pins, which are low when they are asserted. Where nobody is selected, and where
 /// nobody is, ones come in.
 #[derive(Clone)]
 pub struct Wires {
-    shared: Rc<Shared>,
+    shared: Rc<WireState>,
 }
 
-struct Shared {
+struct WireState {
     clock: VirtualClock,
     hertz: Cell<u32>,
     ends: RefCell<Vec<End>>,
@@ -38,7 +38,7 @@ impl Wires {
     /// Wires without a device, at 1 MHz.
     pub fn new(clock: VirtualClock) -> Self {
         Self {
-            shared: Rc::new(Shared {
+            shared: Rc::new(WireState {
                 clock,
                 hertz: Cell::new(1_000_000),
                 ends: RefCell::default(),
@@ -47,21 +47,21 @@ impl Wires {
     }
 
     /// Connects a device; its line.
-    pub fn connect(&self, target: impl Target + 'static) -> Line {
+    pub fn connect(&self, target: impl Target + 'static) -> SelectLine {
         let mut ends = self.shared.ends.borrow_mut();
         ends.push(End {
             target: Box::new(target),
             selected: false,
         });
-        Line {
+        SelectLine {
             wires: self.clone(),
             end: ends.len() - 1,
         }
     }
 
     /// A line at which nobody listens.
-    pub fn unconnected(&self) -> Line {
-        Line {
+    pub fn unconnected(&self) -> SelectLine {
+        SelectLine {
             wires: self.clone(),
             end: usize::MAX,
         }
@@ -139,12 +139,12 @@ impl SpiBus for Wires {
 
 /// A device's chip-select line.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct SelectLine {
     wires: Wires,
     end: usize,
 }
 
-impl Line {
+impl SelectLine {
     fn set(&self, selected: bool) {
         let mut ends = self.wires.shared.ends.borrow_mut();
         let Some(end) = ends.get_mut(self.end) else {
@@ -159,11 +159,11 @@ impl Line {
     }
 }
 
-impl PinError for Line {
+impl PinError for SelectLine {
     type Error = Infallible;
 }
 
-impl OutputPin for Line {
+impl OutputPin for SelectLine {
     fn set_low(&mut self) -> Result<(), Infallible> {
         self.set(true);
         Ok(())

@@ -1,24 +1,23 @@
 //! Bus numbers, bridge windows and BARs, where no firmware has given them out.
 //!
-//! Each function is looked at once, while buses are numbered depth first: its BARs are sized and
-//! noted in the caller's slots. All reckoning is done there, without an access. Then, from the
-//! first bus to the last, places are written: the largest alignment first, so that nothing is
-//! lost between.
+//! Each function is read once, while buses are numbered depth first: its BARs are sized and
+//! noted in the caller's slots. All places are computed there, without an access: the largest
+//! alignment comes first, so that no gaps are left. Then they are written, function by function.
 
 mod fault;
 mod number;
-mod place;
 mod plan;
 mod slot;
 
 use core::ops::{Range, RangeInclusive};
 
 pub use self::fault::{AssignFault, BadRanges};
-use self::plan::Windows;
+use self::plan::{IO, Plan, PlannedBus, SPACES};
 pub use self::slot::Slot;
 use crate::byte_set::ByteSet;
 use crate::one_bus::Links;
-use crate::{AccessError, Address, ConfigAccess};
+use crate::registers::{COMMAND_BUS_MASTER, COMMAND_IO, COMMAND_MEMORY};
+use crate::{AccessError, Address, ConfigAccess, bridge};
 
 /// Bus numbers and addresses that a root bus has to give. An empty range is not there.
 ///
@@ -98,156 +97,105 @@ pub fn assign<A: ConfigAccess + ?Sized>(
     report: impl FnMut(AssignFault),
 ) -> Result<Assigned, BadRanges> {
     let spaces = ranges.spaces()?;
-    let (root, last) = (*ranges.buses.start(), *ranges.buses.end());
+    let mut plan = Plan {
+        passes: [ByteSet::default(); SPACES],
+        spaces,
+        root: *ranges.buses.start(),
+        buses: [PlannedBus::default(); 256],
+        slots,
+        used: 0,
+    };
+    for (space, passes) in plan.spaces.iter().zip(&mut plan.passes) {
+        if !space.is_empty() {
+            passes.insert(plan.root);
+        }
+    }
     let mut work = Work {
         access,
         segment,
         report,
-        spaces,
         decoding,
         links: Links::default(),
-        passes: [ByteSet::default(); SPACES],
-        above: [NO_BRIDGE; 256],
-        first_below: [0; 256],
-        next_beside: [0; 256],
-        root,
-        slots,
-        used: 0,
-        given: Windows {
-            sizes: [[0; SPACES]; 256],
-            aligns: [[0; SPACES]; 256],
-            starts: [[0; SPACES]; 256],
-        },
         done: Assigned::default(),
     };
-    for space in 0..SPACES {
-        if !work.spaces[space].is_empty() {
-            work.passes[space].insert(root);
-        }
-    }
-    work.done.last_bus = work.number(root, last);
-    work.link();
-    work.choose();
-    for bus in root..=work.done.last_bus {
-        work.place(bus);
-    }
+    work.number(&mut plan, *ranges.buses.end());
+    plan.choose();
+    plan.place();
+    work.write(&plan);
+    work.done.last_bus = *plan.all_buses().end();
     Ok(work.done)
 }
 
-/// The spaces, as indices.
-const IO: usize = 0;
-const MEMORY: usize = 1;
-const PREFETCHABLE: usize = 2;
-const SPACES: usize = 3;
-
-/// The granules of bridge windows in them, as powers of two (Bridge Architecture 1.2,
-/// 3.2.5.6, 3.2.5.8, 3.2.5.9).
-const GRANULES: [u8; SPACES] = [12, 20, 20];
-
-/// No bridge can be there: no bus is below the last one.
-const NO_BRIDGE: (u8, u8) = (0xff, 0xff);
-
-const FOUR_GIB: u64 = 1 << 32;
-
-impl Ranges {
-    fn spaces(&self) -> Result<[Range<u64>; SPACES], BadRanges> {
-        let Self {
-            buses,
-            io,
-            memory,
-            prefetchable,
-        } = self;
-        if buses.is_empty() {
-            return Err(BadRanges::NoBus);
-        }
-        let high = |range: &Range<u64>| !range.is_empty() && range.end > FOUR_GIB;
-        if high(io) || high(memory) {
-            return Err(BadRanges::Above4Gib);
-        }
-        let overlap = !memory.is_empty()
-            && !prefetchable.is_empty()
-            && memory.start < prefetchable.end
-            && prefetchable.start < memory.end;
-        if overlap {
-            return Err(BadRanges::Overlapping);
-        }
-        let mut spaces = [io, memory, prefetchable].map(Range::clone);
-        for (space, granule) in spaces.iter_mut().zip(GRANULES) {
-            // A BAR at 0 counts as one that has no place.
-            space.start = space.start.max(1 << granule);
-            // A window's registers have no room for more.
-            space.end = space.end.min(1 << (32 + granule));
-            if space.is_empty() {
-                *space = 0..0;
-            }
-        }
-        Ok(spaces)
-    }
-}
-
+/// The part that makes accesses; the arithmetic is in [`Plan`].
 struct Work<'a, A: ?Sized, F> {
     access: &'a A,
     segment: u32,
     report: F,
-    spaces: [Range<u64>; SPACES],
     decoding: Decoding,
     links: Links,
-    /// For each space the buses that it gets to.
-    passes: [ByteSet; SPACES],
-    /// For each bus the bridge that leads to it: bus, device and function.
-    above: [(u8, u8); 256],
-    /// For each bus the first one that a bridge on it leads to, and the next one that a bridge
-    /// beside the one above it leads to; 0: none.
-    first_below: [u8; 256],
-    next_beside: [u8; 256],
-    root: u8,
-    /// Those of a bus stand together, lower buses first; those of a function do, too.
-    slots: &'a mut [Slot],
-    /// How many of them hold something.
-    used: usize,
-    given: Windows,
     done: Assigned,
 }
 
 impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
-    /// Notes for each bus which ones are below it, now that all have numbers.
-    fn link(&mut self) {
-        for below in (1..=255).rev() {
-            let (above, _) = self.above[usize::from(below)];
-            if above < below {
-                self.next_beside[usize::from(below)] = self.first_below[usize::from(above)];
-                self.first_below[usize::from(above)] = below;
+    /// Writes places, function by function.
+    fn write(&mut self, plan: &Plan) {
+        for bus in plan.all_buses() {
+            for devfn in 0..=u8::MAX {
+                let (slots, windows) = plan.function(bus, devfn);
+                if !slots.is_empty() || windows.is_some() {
+                    let address = self.address(bus, devfn);
+                    let written = self.write_function(address, slots, windows);
+                    self.note(address, written);
+                }
             }
         }
     }
 
-    /// The bus after `below` of those that bridges on one bus lead to.
-    fn next_beside(&self, below: u8) -> Option<u8> {
-        Some(self.next_beside[usize::from(below)]).filter(|next| *next != 0)
+    /// Writes a function's BARs, and a bridge's windows; then has it answer for all that has a
+    /// place, unless something else in the same space has none.
+    fn write_function(
+        &mut self,
+        address: Address,
+        slots: &[Slot],
+        windows: Option<[Range<u64>; SPACES]>,
+    ) -> Result<(), AccessError> {
+        let (mut has, mut lacks) = (0, 0);
+        for slot in slots {
+            let place = slot.place;
+            *(if place == 0 { &mut lacks } else { &mut has }) |= slot.command();
+            if slot.bits == 0 {
+                continue; // its fault was reported
+            }
+            let register = slot.register.into();
+            self.access.write32(address, register, place as u32)?;
+            // Else the upper half, if there is one, is wired to 0.
+            if slot.bits > 32 {
+                let upper = (place >> 32) as u32;
+                self.access.write32(address, register + 4, upper)?;
+            }
+            if place == 0 {
+                let bar = slot.bar();
+                (self.report)(AssignFault::NoRoom { address, bar });
+                self.done.left += 1;
+            } else {
+                self.done.placed += 1;
+            }
+        }
+        if let Some(windows) = &windows {
+            bridge::open(self.access, address, windows)?;
+            has |= COMMAND_MEMORY | COMMAND_BUS_MASTER;
+            if !windows[IO].is_empty() {
+                has |= COMMAND_IO;
+            }
+        }
+        if windows.is_some() || self.decoding == Decoding::On {
+            bridge::command(self.access, address, 0, has & !lacks)?;
+        }
+        Ok(())
     }
 
-    fn first_below(&self, bus: u8) -> Option<u8> {
-        Some(self.first_below[usize::from(bus)]).filter(|first| *first != 0)
-    }
-
-    /// The slots of a bus.
-    fn slots_on(&self, bus: u8) -> Range<usize> {
-        let used = &self.slots[..self.used];
-        let end = |last: u8| used.partition_point(|slot| slot.bus <= last);
-        bus.checked_sub(1).map_or(0, end)..end(bus)
-    }
-
-    /// The slots of a function.
-    fn slots_of(&self, bus: u8, devfn: u8) -> Range<usize> {
-        let all = self.slots_on(bus);
-        let is_its = |slot: &Slot| slot.devfn == devfn;
-        let mut its = self.slots[all.clone()].iter();
-        let before = its.by_ref().take_while(|slot| !is_its(slot)).count();
-        let start = (all.start + before).min(all.end);
-        let count = self.slots[start..all.end]
-            .iter()
-            .take_while(|slot| is_its(slot));
-        start..start + count.count()
+    fn address(&self, bus: u8, devfn: u8) -> Address {
+        Address::from_devfn(self.segment, bus, devfn)
     }
 
     fn note(&mut self, address: Address, result: Result<(), AccessError>) {
@@ -265,7 +213,7 @@ mod tests {
     #[test]
     fn what_is_on_the_stack_is_as_much_as_is_said() {
         type AsUsed = Work<'static, dyn ConfigAccess, fn(AssignFault)>;
-        let most = size_of::<AsUsed>() + size_of::<Unnumbered>();
+        let most = size_of::<AsUsed>() + size_of::<Plan>() + size_of::<Unnumbered>();
         assert!(most <= 9 << 10, "{most}");
         assert_eq!(size_of::<Slot>(), 16);
     }

@@ -1,9 +1,10 @@
 //! Numbering buses, and a first and only look at each function.
 
-use super::{AssignFault, IO, MEMORY, NO_BRIDGE, PREFETCHABLE, SPACES, Slot, Work};
+use super::plan::Plan;
+use super::{AssignFault, Slot, Work};
 use crate::ari::Ari;
 use crate::bar::{Layout, bars_left, clear, fill};
-use crate::bridge::{self, Window};
+use crate::bridge;
 use crate::one_bus::OneBus;
 use crate::registers::{COMMAND_IO, COMMAND_MEMORY};
 use crate::{AccessError, Address, Buses, ConfigAccess, Function, Header, ScanFault, Unread};
@@ -15,99 +16,63 @@ pub(super) struct Unnumbered {
     len: usize,
 }
 
-impl Default for Unnumbered {
-    fn default() -> Self {
-        Self {
-            list: [NO_BRIDGE; 256],
-            len: 0,
-        }
-    }
-}
-
 impl Unnumbered {
     /// `false` if it is full: there are not so many bus numbers.
     fn push(&mut self, bus: u8, devfn: u8) -> bool {
-        let Some(place) = self.list.get_mut(self.len) else {
-            return false;
-        };
-        *place = (bus, devfn);
-        self.len += 1;
-        true
-    }
-
-    /// Brings those from the `first` on into the order in which they are taken out.
-    fn reverse_from(&mut self, first: usize) {
-        if let Some(new) = self.list.get_mut(first..self.len) {
-            new.reverse();
-        }
+        let place = self.list.get_mut(self.len);
+        self.len += usize::from(place.is_some());
+        place.map(|place| *place = (bus, devfn)).is_some()
     }
 
     /// Takes out the next one, if it is on `bus`.
     fn next_on(&mut self, bus: u8) -> Option<u8> {
         let at = self.len.checked_sub(1)?;
-        let (on, devfn) = *self.list.get(at)?;
-        if on != bus {
-            return None;
-        }
+        let (_, devfn) = self.list.get(at).filter(|(on, _)| *on == bus)?;
         self.len = at;
-        Some(devfn)
+        Some(*devfn)
     }
-}
-
-/// Whether the BARs of a function have found slots.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
-    Yes,
-    No,
 }
 
 impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
-    fn first(&self, bus: u8) -> Address {
-        Address::from_devfn(self.segment, bus, 0)
-    }
-
-    fn walk(&self, bus: u8) -> OneBus {
-        OneBus::new(self.first(bus), self.links.of(bus))
-    }
-
-    /// Gives out bus numbers below `root`, depth first; returns the last one given.
-    pub(super) fn number(&mut self, root: u8, last: u8) -> u8 {
-        let mut unnumbered = Unnumbered::default();
-        self.meet(root, &mut unnumbered);
-        let (mut bus, mut used) = (root, root);
+    /// Gives out bus numbers up to `last` below the root bus, depth first.
+    pub(super) fn number(&mut self, plan: &mut Plan, last: u8) {
+        let mut unnumbered = Unnumbered {
+            list: [(0, 0); 256],
+            len: 0,
+        };
+        let (mut bus, mut used) = (plan.root, plan.root);
+        self.meet(plan, bus, &mut unnumbered);
         loop {
-            let Some(devfn) = unnumbered.next_on(bus) else {
-                if bus == root {
-                    return used;
+            if let Some(devfn) = unnumbered.next_on(bus) {
+                let bridge = self.address(bus, devfn);
+                let next = used.checked_add(1).filter(|next| *next <= last);
+                match self.enter(plan, bridge, next, last) {
+                    Ok(Some(below)) => {
+                        (bus, used) = (below, below);
+                        self.meet(plan, below, &mut unnumbered);
+                    }
+                    Ok(None) => {}
+                    Err(error) => self.note(bridge, Err(error)),
                 }
-                // All below this bridge is known: on with the bus above.
-                let (above, devfn) = self.above[usize::from(bus)];
-                let bridge = Address::from_devfn(self.segment, above, devfn);
-                self.note(
-                    bridge,
-                    bridge::number(self.access, bridge, above, bus, used),
-                );
-                bus = above;
                 continue;
-            };
-            let address = Address::from_devfn(self.segment, bus, devfn);
-            let secondary = used.checked_add(1).filter(|next| *next <= last);
-            match self.enter(address, secondary, last) {
-                Ok(Some(below)) => {
-                    (bus, used) = (below, below);
-                    self.meet(below, &mut unnumbered);
-                }
-                Ok(None) => {}
-                Err(error) => self.note(address, Err(error)),
             }
+            // All below `bus` is known: on with the bus above.
+            plan.buses[usize::from(bus)].last = used;
+            let Some((above, devfn)) = plan.buses[usize::from(bus)].bridge else {
+                return;
+            };
+            let bridge = self.address(above, devfn);
+            let numbered = bridge::number(self.access, bridge, above, bus, used);
+            self.note(bridge, numbered);
+            bus = above;
         }
     }
 
     /// Silences the functions of a bus and sizes their BARs. Takes its bridges' numbers away
     /// before any of them gets new ones: else two could claim one bus.
-    fn meet(&mut self, bus: u8, unnumbered: &mut Unnumbered) {
+    fn meet(&mut self, plan: &mut Plan, bus: u8, unnumbered: &mut Unnumbered) {
         let before = unnumbered.len;
-        let mut walk = self.walk(bus);
+        let mut walk = OneBus::new(self.address(bus, 0), self.links.of(bus));
         while let Some((found, fault)) = walk.next(self.access) {
             if let Some(fault) = found.as_ref().err().copied().or(fault) {
                 (self.report)(AssignFault::Scan(fault));
@@ -118,13 +83,12 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
             }
             let address = function.address;
             let silent = self.silence(&function);
-            let kept = silent.and_then(|()| self.keep_bars(&function));
+            let kept = silent.and_then(|()| self.keep_bars(plan, &function));
             self.note(address, kept.map(drop));
             match function.header {
                 Header::CardBus { .. } => (self.report)(AssignFault::CardBus(address)),
-                Header::Bridge(_) if kept == Ok(Kept::No) => {
-                    let closed = bridge::open(self.access, address, &[Window::CLOSED; SPACES]);
-                    self.note(address, closed);
+                Header::Bridge(_) if kept == Ok(false) => {
+                    self.note(address, bridge::close(self.access, address));
                 }
                 Header::Bridge(_) if !unnumbered.push(bus, address.devfn()) => {
                     (self.report)(AssignFault::NoBus(address));
@@ -132,28 +96,54 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 _ => {}
             }
         }
-        unnumbered.reverse_from(before);
+        if let Some(new) = unnumbered.list.get_mut(before..unnumbered.len) {
+            new.reverse();
+        }
     }
 
     fn silence(&self, function: &Function) -> Result<(), AccessError> {
         let address = function.address;
         bridge::command(self.access, address, COMMAND_IO | COMMAND_MEMORY, 0)?;
         match function.buses() {
-            None
-            | Some(Buses {
-                primary: 0,
-                secondary: 0,
-                subordinate: 0,
-            }) => Ok(()),
-            Some(_) => bridge::number(self.access, address, 0, 0, 0),
+            Some(buses) if buses != Buses::default() => {
+                bridge::number(self.access, address, 0, 0, 0)
+            }
+            _ => Ok(()),
         }
     }
 
-    /// Numbers a bridge and closes its windows; says which bus is below.
+    /// Sizes the BARs of a silent function and notes them; `false` if they find no slots.
+    fn keep_bars(&mut self, plan: &mut Plan, function: &Function) -> Result<bool, AccessError> {
+        let (address, layout) = (function.address, Layout::of(function));
+        let (Header::Endpoint(_) | Header::Bridge(_)) = function.header else {
+            clear(self.access, address, layout)?;
+            return Ok(true);
+        };
+        fill(self.access, address, layout)?;
+        let bars = bars_left(self.access, address, layout)?;
+        let slots = bars.into_iter().filter_map(|bar| Slot::of(address, bar));
+        self.done.slots += slots.clone().count() as u32;
+        let kept = plan.keep(slots);
+        if !kept {
+            (self.report)(AssignFault::NoSlot(address));
+            self.done.left += bars.iter().count() as u32;
+        }
+        if !kept || bars.iter().any(|bar| bar.is_err()) {
+            clear(self.access, address, layout)?;
+        }
+        for fault in bars.iter().filter_map(Result::err).filter(|_| kept) {
+            (self.report)(AssignFault::Bar { address, fault });
+            self.done.left += 1;
+        }
+        Ok(kept)
+    }
+
+    /// Gives a bridge the number `next` and closes its windows; returns the bus below.
     fn enter(
         &mut self,
+        plan: &mut Plan,
         address: Address,
-        secondary: Option<u8>,
+        next: Option<u8>,
         last: u8,
     ) -> Result<Option<u8>, AccessError> {
         let function = match Function::read(self.access, address) {
@@ -164,18 +154,18 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
                 return Ok(None);
             }
         };
-        let Some(below) = secondary.filter(|bus| self.access.reaches(self.first(*bus), 0)) else {
+        let Some(below) = next.filter(|bus| self.access.reaches(self.address(*bus, 0), 0)) else {
             (self.report)(AssignFault::NoBus(address));
-            bridge::open(self.access, address, &[Window::CLOSED; SPACES])?;
+            bridge::close(self.access, address)?;
             return Ok(None);
         };
         bridge::number(self.access, address, address.bus(), below, last)?;
-        self.above[usize::from(below)] = (address.bus(), address.devfn());
         bridge::pass_all_io(self.access, address)?;
-        let can = bridge::windows(self.access, address, self.limits())?;
-        for (space, can) in can.into_iter().enumerate() {
-            if can && self.passes[space].contains(address.bus()) {
-                self.passes[space].insert(below);
+        let ends = plan.spaces.each_ref().map(|space| space.end);
+        let can = bridge::windows(self.access, address, ends)?;
+        for (passes, can) in plan.passes.iter_mut().zip(can) {
+            if can && passes.contains(address.bus()) {
+                passes.insert(below);
             }
         }
         let on = self.links.of(address.bus());
@@ -184,42 +174,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         for fault in wrong.into_iter().flatten() {
             (self.report)(AssignFault::Scan(fault));
         }
+        plan.buses[usize::from(below)].bridge = Some((address.bus(), address.devfn()));
         Ok(Some(below))
-    }
-
-    fn limits(&self) -> [u64; SPACES] {
-        [IO, MEMORY, PREFETCHABLE].map(|space| self.spaces[space].end)
-    }
-
-    /// Sizes the BARs of a silent function and notes them, all or none.
-    fn keep_bars(&mut self, function: &Function) -> Result<Kept, AccessError> {
-        let (address, layout) = (function.address, Layout::of(function));
-        let (Header::Endpoint(_) | Header::Bridge(_)) = function.header else {
-            clear(self.access, address, layout)?;
-            return Ok(Kept::Yes);
-        };
-        fill(self.access, address, layout)?;
-        let bars = bars_left(self.access, address, layout)?;
-        let slots = || bars.iter().filter_map(|bar| Slot::of(address, bar));
-        let end = self.used + slots().count();
-        self.done.slots += slots().count() as u32;
-        let Some(room) = self.slots.get_mut(self.used..end) else {
-            (self.report)(AssignFault::NoSlot(address));
-            self.done.left += bars.iter().count() as u32;
-            clear(self.access, address, layout)?;
-            return Ok(Kept::No);
-        };
-        for (to, slot) in room.iter_mut().zip(slots()) {
-            *to = slot;
-        }
-        self.used = end;
-        if bars.iter().any(|bar| bar.is_err()) {
-            clear(self.access, address, layout)?;
-        }
-        for fault in bars.iter().filter_map(Result::err) {
-            (self.report)(AssignFault::Bar { address, fault });
-            self.done.left += 1;
-        }
-        Ok(Kept::Yes)
     }
 }

@@ -1,216 +1,284 @@
-//! Reckoning where everything goes: without an access.
+//! Arithmetic of buses, windows and places: without an access.
 
-use core::ops::Range;
+use core::iter;
+use core::ops::{Range, RangeInclusive};
 
-use super::slot::{NO_PLACE, NOWHERE};
-use super::{AssignFault, GRANULES, IO, MEMORY, PREFETCHABLE, SPACES, Slot, Work};
-use crate::{BarKind, ConfigAccess};
+use super::{BadRanges, Ranges, Slot};
+use crate::BarKind;
+use crate::byte_set::ByteSet;
 
-/// Size, alignment and start of the window to each bus, in each space; in granules.
-pub(super) struct Windows {
-    pub(super) sizes: [[u32; SPACES]; 256],
-    /// As powers of two, in bytes.
-    pub(super) aligns: [[u8; SPACES]; 256],
-    /// 0: nothing.
-    pub(super) starts: [[u32; SPACES]; 256],
+/// The spaces, as indices.
+pub(super) const IO: usize = 0;
+const MEMORY: usize = 1;
+const PREFETCHABLE: usize = 2;
+pub(super) const SPACES: usize = 3;
+
+/// The space of a BAR that gets no place.
+pub(super) const NOWHERE: u8 = 3;
+
+/// Granules of bridge windows in them, as powers of two (Bridge Architecture 1.2, 3.2.5.6,
+/// 3.2.5.8, 3.2.5.9).
+const GRANULES: [u8; SPACES] = [12, 20, 20];
+
+/// One bus, and the window to it in each space.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PlannedBus {
+    /// The bridge that leads to it: bus, device and function.
+    pub(super) bridge: Option<(u8, u8)>,
+    /// The last bus below it, or itself.
+    pub(super) last: u8,
+    /// In granules.
+    sizes: [u32; SPACES],
+    /// In bytes, as powers of two; 0 for an empty window.
+    aligns: [u8; SPACES],
+    /// In granules; 0 for no place.
+    starts: [u32; SPACES],
 }
 
-impl Windows {
-    fn size(&self, bus: u8, space: usize) -> u64 {
-        u64::from(self.sizes[usize::from(bus)][space]) << GRANULES[space]
+/// Buses and BARs: noted while buses are numbered, then placed.
+pub(super) struct Plan<'a> {
+    pub(super) spaces: [Range<u64>; SPACES],
+    /// For each space the buses that it gets to.
+    pub(super) passes: [ByteSet; SPACES],
+    pub(super) root: u8,
+    pub(super) buses: [PlannedBus; 256],
+    /// In the order of their functions' addresses.
+    pub(super) slots: &'a mut [Slot],
+    /// Slots that hold something.
+    pub(super) used: usize,
+}
+
+impl Ranges {
+    /// The range of each space, as far as BARs and windows can have places there.
+    pub(super) fn spaces(&self) -> Result<[Range<u64>; SPACES], BadRanges> {
+        let [io, memory, prefetchable] = [&self.io, &self.memory, &self.prefetchable];
+        if self.buses.is_empty() {
+            return Err(BadRanges::NoBus);
+        }
+        if [io, memory]
+            .iter()
+            .any(|one| !one.is_empty() && one.end > 1 << 32)
+        {
+            return Err(BadRanges::Above4Gib);
+        }
+        if memory.start.max(prefetchable.start) < memory.end.min(prefetchable.end) {
+            return Err(BadRanges::Overlapping);
+        }
+        Ok([0, 1, 2].map(|space| {
+            let (range, granule) = ([io, memory, prefetchable][space], GRANULES[space]);
+            // A BAR at 0 counts as one without a place. A window's registers have 32 bits.
+            let range = range.start.max(1 << granule)..range.end.min(1 << (32 + granule));
+            if range.is_empty() { 0..0 } else { range }
+        }))
+    }
+}
+
+impl Plan<'_> {
+    /// Notes the BARs of a function after those of all others; `false` if they find no slots.
+    pub(super) fn keep(&mut self, slots: impl Iterator<Item = Slot> + Clone) -> bool {
+        let end = self.used + slots.clone().count();
+        let Some(room) = self.slots.get_mut(self.used..end) else {
+            return false;
+        };
+        iter::zip(room, slots).for_each(|(to, slot)| *to = slot);
+        self.used = end;
+        true
     }
 
-    fn start(&self, bus: u8, space: usize) -> u64 {
-        u64::from(self.starts[usize::from(bus)][space]) << GRANULES[space]
+    pub(super) fn all_buses(&self) -> RangeInclusive<u8> {
+        self.root..=self.buses[usize::from(self.root)].last
     }
 
-    /// Where the window to `bus` is; empty if it has none.
-    pub(super) fn range(&self, bus: u8, space: usize) -> Range<u64> {
-        let (start, size) = (self.start(bus, space), self.size(bus, space));
-        match start {
+    /// The BARs of a function; and where it is a bridge that leads to a bus, the windows to it.
+    pub(super) fn function(&self, bus: u8, devfn: u8) -> (&[Slot], Option<[Range<u64>; SPACES]>) {
+        let mut below = bus..=self.buses[usize::from(bus)].last;
+        let below =
+            below.find(|below| self.buses[usize::from(*below)].bridge == Some((bus, devfn)));
+        let windows = below.map(|below| [0, 1, 2].map(|space| self.range(below, space)));
+        (
+            &self.slots[self.slots_between((bus, devfn), (bus, devfn))],
+            windows,
+        )
+    }
+
+    fn slots_between(&self, first: (u8, u8), last: (u8, u8)) -> Range<usize> {
+        let slots = &self.slots[..self.used];
+        let start = slots.partition_point(|slot| (slot.bus, slot.devfn) < first);
+        start..slots.partition_point(|slot| (slot.bus, slot.devfn) <= last)
+    }
+
+    /// Addresses in `space` that get to `bus`.
+    fn range(&self, bus: u8, space: usize) -> Range<u64> {
+        let PlannedBus {
+            bridge,
+            sizes,
+            starts,
+            ..
+        } = &self.buses[usize::from(bus)];
+        let bytes = |granules: u32| u64::from(granules) << GRANULES[space];
+        match starts[space] {
+            _ if bridge.is_none() => self.spaces[space].clone(),
             0 => 0..0,
-            _ => start..start + size,
+            start => bytes(start)..bytes(start) + bytes(sizes[space]),
         }
     }
-}
 
-/// How far one space of one bus is filled.
-pub(super) struct Packed {
-    /// Where the next item can begin.
-    next: u64,
-    /// The largest alignment, as a power of two.
-    align: u8,
-    /// Items for which there was no room.
-    short: u32,
-}
-
-impl Packed {
-    /// Puts an item as soon as it is aligned; `None` if it would not end in time.
-    fn put(&mut self, size: u64, align: u8, end: u64) -> Option<u64> {
-        let start = self.next.checked_next_multiple_of(1 << align);
-        let placed = start.and_then(|start| Some((start, start.checked_add(size)?)));
-        match placed.filter(|(_, after)| *after <= end) {
-            Some((start, after)) => {
-                self.next = after;
-                Some(start)
-            }
-            None => {
-                self.short += 1;
-                None
-            }
-        }
-    }
-}
-
-impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
-    /// Decides which space each BAR goes to, and reckons how large windows are.
+    /// Decides which space each BAR goes to, and how large windows are.
     ///
     /// Prefetchable BARs go to their own range if all find room there. Else they are added one
     /// by one, the largest first, each where no other loses its room: in their own range, or
     /// in memory, or nowhere.
     pub(super) fn choose(&mut self) {
         for index in 0..self.used {
-            let slot = &self.slots[index];
-            let home = self.home(slot);
-            let goes = home == PREFETCHABLE || self.could_be(slot, home);
-            self.slots[index].space = if goes { home as u8 } else { NOWHERE };
+            let space = self.home(index);
+            if space == PREFETCHABLE || self.could_be(index, space) {
+                self.slots[index].space = space as u8;
+            }
         }
-        if self.measure_all()[PREFETCHABLE] == 0 {
+        let [_, memory_fits, all_fit] =
+            [IO, MEMORY, PREFETCHABLE].map(|space| self.measure_all(space));
+        if all_fit {
             return;
         }
         for index in 0..self.used {
-            if self.slots[index].is_for(PREFETCHABLE) {
+            if self.home(index) == PREFETCHABLE {
                 self.slots[index].space = NOWHERE;
             }
         }
-        let short = self.measure_all();
-        let spaces = if short[MEMORY] == 0 {
-            &[PREFETCHABLE, MEMORY][..]
-        } else {
-            &[PREFETCHABLE]
-        };
+        self.measure_all(PREFETCHABLE);
         for align in (0..64).rev() {
             for index in 0..self.used {
-                let slot = self.slots[index];
-                if slot.align == align && self.home(&slot) == PREFETCHABLE {
-                    let found = spaces.iter().find(|space| self.fits(index, &slot, **space));
-                    self.slots[index].space = found.map_or(NOWHERE, |space| *space as u8);
+                if self.home(index) == PREFETCHABLE && self.slots[index].align == align {
+                    let _ =
+                        self.fits(index, PREFETCHABLE) || memory_fits && self.fits(index, MEMORY);
                 }
             }
         }
     }
 
-    /// Whether there is room for one more in `space`. Windows are as large as with it, if so.
-    fn fits(&mut self, index: usize, slot: &Slot, space: usize) -> bool {
-        if !self.could_be(slot, space) {
-            return false;
-        }
-        self.slots[index].space = space as u8;
-        let fits = self.measure_up(slot.bus, space) == 0;
-        if !fits {
-            self.slots[index].space = NOWHERE;
-            self.measure_up(slot.bus, space);
-        }
-        fits
-    }
-
     /// The space that a BAR belongs to.
-    fn home(&self, slot: &Slot) -> usize {
-        let end = self.spaces[PREFETCHABLE].end;
+    fn home(&self, index: usize) -> usize {
+        let slot = &self.slots[index];
         // It must be able to have any place there.
-        let decodes = slot.bits == 64 || slot.bits > 32 && end <= slot.before();
+        let decodes = slot.bits == 64 || self.spaces[PREFETCHABLE].end <= slot.before();
+        let passes = self.passes[PREFETCHABLE].contains(slot.bus);
         match slot.kind {
             BarKind::Io => IO,
-            BarKind::Prefetchable if decodes && self.passes[PREFETCHABLE].contains(slot.bus) => {
-                PREFETCHABLE
-            }
+            BarKind::Prefetchable if slot.bits > 32 && decodes && passes => PREFETCHABLE,
             _ => MEMORY,
         }
     }
 
     /// Whether a BAR could have a place in `space` if nothing else were there.
-    fn could_be(&self, slot: &Slot, space: usize) -> bool {
-        let Range { start, end } = self.spaces[space];
+    fn could_be(&self, index: usize, space: usize) -> bool {
+        let (slot, Range { start, end }) = (&self.slots[index], &self.spaces[space]);
         let first = start.checked_next_multiple_of(slot.size());
         let after = first.and_then(|first| first.checked_add(slot.size()));
-        let fits = after.is_some_and(|after| after <= end.min(slot.before()));
-        fits && self.passes[space].contains(slot.bus)
+        after.is_some_and(|after| after <= slot.before().min(*end))
+            && self.passes[space].contains(slot.bus)
     }
 
-    /// Reckons what each bus needs, from the last to the first; returns how many items have
-    /// found no room in each space.
-    fn measure_all(&mut self) -> [u32; SPACES] {
-        let mut short = [0; SPACES];
-        for bus in (self.root..=self.done.last_bus).rev() {
-            for (space, short) in short.iter_mut().enumerate() {
-                *short += self.measure(bus, space);
+    /// Adds a BAR to `space` if that costs no other its place.
+    fn fits(&mut self, index: usize, space: usize) -> bool {
+        let bus = self.slots[index].bus;
+        self.slots[index].space = space as u8;
+        let fits = self.could_be(index, space) && self.measure_up(bus, space);
+        if !fits {
+            self.slots[index].space = NOWHERE;
+            self.measure_up(bus, space);
+        }
+        fits
+    }
+
+    /// Measures all windows, the last first; `false` if anything finds no room.
+    fn measure_all(&mut self, space: usize) -> bool {
+        let buses = self.all_buses().rev();
+        buses.fold(true, |fits, bus| fits & self.measure(bus, space))
+    }
+
+    /// Does so for the window to `bus` and those that it is in.
+    fn measure_up(&mut self, mut bus: u8, space: usize) -> bool {
+        let mut fits = self.measure(bus, space);
+        while let Some((above, _)) = self.buses[usize::from(bus)].bridge {
+            bus = above;
+            fits &= self.measure(bus, space);
+        }
+        fits
+    }
+
+    fn measure(&mut self, bus: u8, space: usize) -> bool {
+        let Range { mut start, mut end } = self.spaces[space];
+        if bus != self.root {
+            // Relative to the window, which is aligned for all that is in it.
+            (start, end) = (0, end - start);
+        }
+        let (after, align, fits) = self.pack(bus, space, start..end);
+        let granules = (after - start).div_ceil(1 << GRANULES[space]);
+        let window = &mut self.buses[usize::from(bus)];
+        window.sizes[space] = granules.try_into().unwrap_or(u32::MAX);
+        window.aligns[space] = if granules == 0 { 0 } else { align };
+        fits
+    }
+
+    /// Gives all BARs and windows their final places, or none.
+    pub(super) fn place(&mut self) {
+        for slot in &mut self.slots[..self.used] {
+            slot.place = 0;
+        }
+        for bus in self.all_buses() {
+            for space in 0..SPACES {
+                self.pack(bus, space, self.range(bus, space));
             }
         }
-        short
     }
 
-    /// The same for one space of `bus` and of the buses above it.
-    fn measure_up(&mut self, mut bus: u8, space: usize) -> u32 {
-        let mut short = self.measure(bus, space);
-        while bus != self.root {
-            bus = self.above[usize::from(bus)].0;
-            short += self.measure(bus, space);
-        }
-        short
-    }
-
-    fn measure(&mut self, bus: u8, space: usize) -> u32 {
-        let whole = self.spaces[space].clone();
-        let range = match bus == self.root {
-            true => whole,
-            false => 0..whole.end - whole.start,
+    /// Gives all items in one space of a bus places in `range`, the largest alignment first.
+    /// Returns the end of the last one, the alignment of all, and whether all have found room.
+    fn pack(&mut self, bus: u8, space: usize, range: Range<u64>) -> (u64, u8, bool) {
+        let (mut next, mut all) = (range.start, true);
+        let mut put = |size: u64, align: u8, end: u64| {
+            let start = next.checked_next_multiple_of(1u64 << align).unwrap_or(end);
+            let after = start.checked_add(size).filter(|after| *after <= end);
+            all &= after.is_some();
+            next = after.unwrap_or(next);
+            after.map_or(0, |_| start)
         };
-        let packed = self.pack(bus, space, range.clone());
-        let granules = (packed.next - range.start).div_ceil(1 << GRANULES[space]);
-        self.given.sizes[usize::from(bus)][space] = granules.try_into().unwrap_or(u32::MAX);
-        self.given.aligns[usize::from(bus)][space] = packed.align.max(GRANULES[space]);
-        packed.short
-    }
-
-    /// Gives everything in one space of a bus a place in `range`: the largest alignment first.
-    pub(super) fn pack(&mut self, bus: u8, space: usize, range: Range<u64>) -> Packed {
-        let slots = self.slots_on(bus);
-        let its = self.slots[slots.clone()]
-            .iter()
-            .filter(|slot| slot.is_for(space));
-        let mut aligns = its.fold(0u64, |aligns, slot| aligns | slot.size());
-        let mut next = self.first_below(bus);
-        while let Some(below) = next {
-            if self.given.sizes[usize::from(below)][space] != 0 {
-                aligns |= 1 << self.given.aligns[usize::from(below)][space];
-            }
-            next = self.next_beside(below);
+        let its = self.slots_between((bus, 0), (bus, u8::MAX));
+        let its = &mut self.slots[its];
+        let mut aligns = 0u64;
+        for slot in its.iter().filter(|slot| slot.is_for(space)) {
+            aligns |= slot.size();
         }
-        let mut packed = Packed {
-            next: range.start,
-            align: aligns.checked_ilog2().unwrap_or(0) as u8,
-            short: 0,
-        };
+        for_each_below(&mut self.buses, bus, |to| aligns |= 1 << to.aligns[space]);
+        aligns &= !1; // of empty windows
+        let align = aligns
+            .checked_ilog2()
+            .map_or(0, |most| GRANULES[space].max(most as u8));
         while let Some(align) = aligns.checked_ilog2() {
             aligns ^= 1 << align;
             let align = align as u8;
-            for slot in &mut self.slots[slots.clone()] {
-                if slot.is_for(space) && slot.align == align {
-                    let end = range.end.min(slot.before());
-                    slot.place = packed.put(slot.size(), align, end).unwrap_or(NO_PLACE);
-                }
+            let is_next = |slot: &&mut Slot| slot.is_for(space) && slot.align == align;
+            for slot in its.iter_mut().filter(is_next) {
+                slot.place = put(slot.size(), align, range.end.min(slot.before()));
             }
-            let mut next = self.first_below(bus);
-            while let Some(below) = next {
-                next = self.next_beside(below);
-                let size = self.given.size(below, space);
-                let below = usize::from(below);
-                if size != 0 && self.given.aligns[below][space] == align {
-                    let start = packed.put(size, align, range.end).unwrap_or(0);
-                    self.given.starts[below][space] = (start >> GRANULES[space]) as u32;
+            for_each_below(&mut self.buses, bus, |window| {
+                if window.aligns[space] == align {
+                    let size = u64::from(window.sizes[space]) << GRANULES[space];
+                    let start = put(size, align, range.end);
+                    window.starts[space] = (start >> GRANULES[space]) as u32;
                 }
-            }
+            });
         }
-        packed
+        (next, align, all)
+    }
+}
+
+/// Visits the buses to which bridges on `bus` lead.
+fn for_each_below(buses: &mut [PlannedBus; 256], bus: u8, mut visit: impl FnMut(&mut PlannedBus)) {
+    let last = usize::from(buses[usize::from(bus)].last);
+    let mut at = usize::from(bus) + 1;
+    while at <= last {
+        visit(&mut buses[at]);
+        at = at.max(buses[at].last.into()) + 1;
     }
 }

@@ -1,18 +1,13 @@
-//! One BAR, as it is noted while places are reckoned.
+//! One BAR, as it is noted while places are chosen.
 
+use super::plan::NOWHERE;
 use crate::registers::{COMMAND_IO, COMMAND_MEMORY};
 use crate::{Address, Bar, BarFault, BarKind};
-
-/// The space of a BAR that gets no place.
-pub(super) const NOWHERE: u8 = 3;
-
-/// The place of a BAR for which there was no room.
-pub(super) const NO_PLACE: u64 = u64::MAX;
 
 /// Memory that [`assign`](super::assign()) notes one BAR in: 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// Its address, or [`NO_PLACE`]; on its bus, until all windows have theirs.
+    /// Its address, or 0; relative to its bus's window while windows are measured.
     pub(super) place: u64,
     pub(super) bus: u8,
     pub(super) devfn: u8,
@@ -27,9 +22,9 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// One that holds nothing.
+    /// A slot that holds nothing.
     pub const EMPTY: Self = Self {
-        place: NO_PLACE,
+        place: 0,
         bus: 0,
         devfn: 0,
         register: 0,
@@ -41,15 +36,13 @@ impl Slot {
 
     /// Returns a slot for a BAR; `None` for one that needs none, since it cannot answer.
     pub(super) fn of(address: Address, bar: Result<Bar, BarFault>) -> Option<Self> {
-        let (bus, devfn) = (address.bus(), address.devfn());
         let empty = Self {
-            bus,
-            devfn,
+            bus: address.bus(),
+            devfn: address.devfn(),
             ..Self::EMPTY
         };
         match bar {
-            Err(fault) if fault.command() == 0 => None,
-            Err(_) => Some(empty),
+            Err(fault) => (fault.command() != 0).then_some(empty),
             Ok(bar) => Some(Self {
                 register: bar.register as u8,
                 kind: bar.kind,
@@ -81,10 +74,6 @@ impl Slot {
 
     pub(super) fn is_for(&self, space: usize) -> bool {
         usize::from(self.space) == space
-    }
-
-    pub(super) fn place(&self) -> Option<u64> {
-        (self.space != NOWHERE && self.place != NO_PLACE).then_some(self.place)
     }
 
     /// The bits of Command that make it answer, or could.

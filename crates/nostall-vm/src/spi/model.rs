@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use embedded_hal::spi::{ErrorType, SpiBus};
 use nostall_devices::VirtualClock;
-use nostall_devices::spi::{Blocks, CardFault, Flash, FlashFault, Line, SdCard, Wires};
+use nostall_devices::spi::{Blocks, CardFault, Flash, FlashFault, SdCard, SelectLine, Wires};
 use nostall_spi::controllers::{Configure, Hal};
 use nostall_spi::{Bare, Bus, Capabilities, Config, Fault, Select, Wire};
 use nostall_work::spi::{Job, can, card, flash};
@@ -87,9 +87,9 @@ fn read_card(image: impl Blocks + 'static, broken: Broken, outcome: &mut Outcome
     }
 }
 
-type OnWires = Bus<Hal<Rated, [Line; 1]>, Bare<VirtualClock>>;
+type OnWires = Bus<Hal<Rated, [SelectLine; 1]>, Bare<VirtualClock>>;
 
-fn bus(wires: Wires, line: Line, clock: VirtualClock) -> OnWires {
+fn bus(wires: Wires, line: SelectLine, clock: VirtualClock) -> OnWires {
     Bus::new(Hal::new(Rated(wires), [line]), Bare(clock), Config::DEFAULT)
 }
 

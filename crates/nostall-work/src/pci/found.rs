@@ -4,8 +4,8 @@ use core::hash::Hash;
 
 use nostall_pci::registers::FIRST_EXTENDED_CAPABILITY;
 use nostall_pci::{
-    Address, Bar, BarKind, Bars, Buses, Capability, Class, ExtendedCapability, Function, Header,
-    Interrupt, Subsystem, Windows,
+    Address, Bar, BarKind, Bars, BridgeWindows, Buses, Capability, Class, ExtendedCapability,
+    Function, Header, Interrupt, Subsystem,
 };
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +85,7 @@ pub struct FoundCapability {
 
 impl Found {
     /// Of what its header, its windows and its BARs tell.
-    pub fn new(function: &Function, windows: &Windows, bars: &Bars) -> Self {
+    pub fn new(function: &Function, windows: &BridgeWindows, bars: &Bars) -> Self {
         let windows = [&windows.io, &windows.memory, &windows.prefetchable];
         let Function { address, .. } = function;
         Self {
@@ -143,11 +143,11 @@ impl Found {
     }
 
     /// Its windows.
-    pub fn windows(&self) -> Windows {
+    pub fn windows(&self) -> BridgeWindows {
         let [io, memory, prefetchable] = self
             .windows
             .map(|range| range.map(|(first, last)| first..=last));
-        Windows {
+        BridgeWindows {
             io,
             memory,
             prefetchable,

@@ -8,8 +8,8 @@ use core::ops::Range;
 use nostall_io::{Clock, Counts};
 use nostall_pci::registers::{INTERRUPT_LINE, VENDOR_ID};
 use nostall_pci::{
-    Address, BusFault, ConfigAccess, Decoding, ExtendedCapabilities, Function, Ranges, Scan,
-    ScanFault, Selector, Slot, VirtioDrivers, Windows, assign, bars,
+    Address, BridgeWindows, BusFault, ConfigAccess, Decoding, ExtendedCapabilities, Function,
+    Ranges, Scan, ScanFault, Selector, Slot, VirtioDrivers, assign, bars,
 };
 
 use virtio_drivers::transport::pci::bus::PciRoot;
@@ -325,10 +325,10 @@ impl<T: FnMut(Told)> Walk<'_, T> {
         let address = function.address;
         let bars = bars(access, function);
         let sized = bars.unwrap_or_default();
-        let windows = Windows::read(access, function);
+        let windows = BridgeWindows::read(access, function);
         let found = Found::new(
             function,
-            windows.as_ref().unwrap_or(&Windows::default()),
+            windows.as_ref().unwrap_or(&BridgeWindows::default()),
             &sized,
         );
         self.sum.buses += u32::from(function.buses().is_some());

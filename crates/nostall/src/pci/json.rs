@@ -7,8 +7,8 @@ use std::ops::RangeInclusive;
 use anyhow::Result;
 use nostall_pci::sysfs::Resources;
 use nostall_pci::{
-    Address, Bar, BarKind, Buses, Capabilities, Capability, Class, ConfigAccess, Express,
-    ExtendedCapabilities, ExtendedCapability, Function, Header, Names, PortType, Windows,
+    Address, Bar, BarKind, BridgeWindows, Buses, Capabilities, Capability, Class, ConfigAccess,
+    Express, ExtendedCapabilities, ExtendedCapability, Function, Header, Names, PortType,
     WrongPort, bars_as_set, registers,
 };
 use serde::{Serialize, Serializer};
@@ -68,7 +68,7 @@ pub struct Device {
     pub port: Option<PortType>,
     #[serde(serialize_with = "buses")]
     pub buses: Option<Buses>,
-    pub windows: Vec<Window>,
+    pub windows: Vec<JsonWindow>,
     pub bars: Vec<BaseAddress>,
     pub capabilities: Vec<Listed>,
     /// What is wrong with it, each in a line for a person.
@@ -104,7 +104,7 @@ pub struct Subsystem {
 
 /// What a bridge passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Window {
+pub struct JsonWindow {
     pub kind: &'static str,
     pub first: At,
     pub last: At,
@@ -205,14 +205,14 @@ impl Device {
     }
 
     fn add_windows<A: ConfigAccess + ?Sized>(&mut self, access: &A, function: &Function) {
-        match Windows::read(access, function) {
+        match BridgeWindows::read(access, function) {
             Ok(windows) => self.set_windows(windows),
             Err(error) => self.problems.push(format!("windows: {error}")),
         }
     }
 
     /// What a bridge passes on.
-    pub fn set_windows(&mut self, windows: Windows) {
+    pub fn set_windows(&mut self, windows: BridgeWindows) {
         let named = [
             ("io", windows.io),
             ("memory", windows.memory),
@@ -220,7 +220,7 @@ impl Device {
         ];
         let open = named.into_iter().filter_map(|(kind, range)| {
             let range: RangeInclusive<u64> = range?;
-            Some(Window {
+            Some(JsonWindow {
                 kind,
                 first: At(*range.start()),
                 last: At(*range.end()),

@@ -44,11 +44,11 @@ impl Source {
     }
 
     fn of_sysfs(sysfs: Sysfs) -> Self {
-        if sysfs.strangers() > 0 {
-            let (strangers, folder) = (sysfs.strangers(), sysfs.folder().display());
+        if sysfs.unrecognized() > 0 {
+            let (unrecognized, folder) = (sysfs.unrecognized(), sysfs.folder().display());
             note(format_args!(
                 "{folder}: entries left out, whose names are no addresses of functions: \
-                 {strangers}"
+                 {unrecognized}"
             ));
         }
         Self::Sysfs(sysfs)

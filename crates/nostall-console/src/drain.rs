@@ -2,17 +2,16 @@
 
 use core::fmt;
 
-use nostall_io::{Clock, Nanos};
+use nostall_io::{Clock, Nanos, Timeout};
 
 use crate::fetch::{Fetched, LOOKS, Search};
 use crate::lane::{Lane, Position};
 use crate::line::Line;
 use crate::owner::{Owner, Turn};
-use crate::pause::Stopwatch;
 use crate::promise::Promise;
 use crate::render::{Style, Window};
 use crate::sequence::{after, is_past};
-use crate::sync::{AtomicUsize, Ordering, fence};
+use crate::sync::{AtomicUsize, Ordering, STILL, fence};
 use crate::{Offered, Options, Pressure, Priority, Record, Ring, Sink};
 
 /// Bytes that are offered at once: more than any FIFO of the serial family takes.
@@ -27,6 +26,10 @@ const PENDING: Nanos = Nanos::from_millis(1);
 /// While a caller waits for room: a sink that is ready at once but takes nothing is not
 /// polled faster.
 const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
+
+/// The longest step of a clock that counts in full. More is a clock that jumped, or a
+/// virtual machine that was stopped: neither is to cost a panic its text.
+pub(crate) const LONGEST_STEP: Nanos = Nanos::from_millis(10);
 
 /// How late the CPU that has promised to come back may be before another one does its
 /// work: it may hang.
@@ -393,19 +396,18 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let Pressure::Wait(at_most) = self.options.pressure else {
             return Nanos::ZERO;
         };
-        let mut watch = Stopwatch::start(clock);
-        let mut waited = Nanos::ZERO;
-        while waited < at_most && self.is_crowded() {
+        let mut timeout = Timeout::new(clock.now(), at_most).largest_step(LONGEST_STEP);
+        while !timeout.is_over() && self.is_crowded() {
             let now = clock.now();
             let nap = match self.slice(cpu, Priority::Normal, clock) {
                 Next::At(then) | Next::Backlog(then) => (then - now).max(SHORTEST_NAP),
                 Next::Busy(_) => PENDING,
                 Next::Empty | Next::Over => break,
             };
-            let _ = watch.pause(clock, nap.min(at_most - waited), &mut relax);
-            waited = watch.elapsed(clock);
+            timeout.poll(clock, nap.min(timeout.left()), STILL, &mut relax);
+            timeout.update(clock);
         }
-        waited
+        timeout.elapsed()
     }
 
     fn is_crowded(&self) -> bool {

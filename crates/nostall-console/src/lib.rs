@@ -209,7 +209,6 @@ mod logger;
 mod options;
 mod owner;
 mod parts;
-mod pause;
 mod pieces;
 mod promise;
 mod record;

@@ -24,8 +24,6 @@ mod options;
 mod owner;
 #[path = "../src/parts.rs"]
 mod parts;
-#[path = "../src/pause.rs"]
-mod pause;
 #[path = "../src/pieces.rs"]
 mod pieces;
 #[path = "../src/promise.rs"]
@@ -83,9 +81,8 @@ use lane::Lane;
 use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
-use nostall_io::{Clock, Nanos};
+use nostall_io::{Clock, Nanos, Timeout};
 use owner::{Owner, Way};
-use pause::Stopwatch;
 use promise::Promise;
 use ring::Head;
 use sync::{AtomicUsize, Ordering};
@@ -209,6 +206,10 @@ impl Clock for Still {
     }
 }
 
+fn long_timeout() -> Timeout {
+    Timeout::new(Still.now(), LONG)
+}
+
 struct Owned {
     owner: Owner,
     sink: loom::cell::UnsafeCell<u8>,
@@ -255,7 +256,7 @@ fn a_sink_has_one_owner_and_a_panic_waits_for_him() {
         });
         let way = owned
             .owner
-            .enter_in_panic(2, &Still, &mut Stopwatch::start(&Still), LONG, LONG)
+            .enter_in_panic(2, &Still, &mut long_timeout(), LONG)
             .map(|(turn, way)| {
                 owned.touch();
                 drop(turn);
@@ -276,7 +277,7 @@ fn two_panics_take_turns() {
             move || {
                 let (turn, way) = owned
                     .owner
-                    .enter_in_panic(cpu, &Still, &mut Stopwatch::start(&Still), LONG, LONG)
+                    .enter_in_panic(cpu, &Still, &mut long_timeout(), LONG)
                     .unwrap();
                 assert_eq!(way, Way::Free);
                 owned.touch();
@@ -299,13 +300,7 @@ fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
             move || {
                 let (turn, way) = owned
                     .owner
-                    .enter_in_panic(
-                        cpu,
-                        &Still,
-                        &mut Stopwatch::start(&Still),
-                        Nanos::ZERO,
-                        LONG,
-                    )
+                    .enter_in_panic(cpu, &Still, &mut long_timeout(), Nanos::ZERO)
                     .unwrap();
                 owned.touch();
                 drop(turn);
@@ -457,8 +452,8 @@ fn a_panic_takes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
             })
         });
         log(ring, b'a');
-        let watch = &mut Stopwatch::start(&Still);
-        let entered = drain.owner.enter_in_panic(0, &Still, watch, LONG, LONG);
+        let timeout = &mut long_timeout();
+        let entered = drain.owner.enter_in_panic(0, &Still, timeout, LONG);
         let (turn, way) = entered.unwrap();
         assert_eq!(way, Way::Free);
         send_in_panic(drain, &turn);

@@ -76,7 +76,6 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod bound;
 mod console;
 mod crlf;
 mod line;

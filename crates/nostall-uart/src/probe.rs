@@ -2,10 +2,9 @@
 
 use core::fmt;
 
-use nostall_io::{Clock, Nanos, Registers};
+use nostall_io::{Clock, Nanos, Registers, Timeout};
 
 use crate::Model;
-use crate::bound::Bound;
 use crate::registers::{
     DLL, DLM, DW_CPR, DW_CTR, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, RBR, SCR, THR, dw, efr, fcr,
     icr, iir, lcr, lsr, mcr,
@@ -313,8 +312,8 @@ pub fn receive_fifo_depth(
         registers.write8(THR, 0x55);
         // One frame and its neighbours; a look takes time too.
         let pause = Nanos::from_micros(1);
-        let mut bound = Bound::new(clock.now(), frame_time * 4 + Nanos::from_micros(100));
-        while !bound.is_spent() {
+        let mut timeout = Timeout::new(clock.now(), frame_time * 4 + Nanos::from_micros(100));
+        while !timeout.is_over() {
             let status = registers.read8(LSR);
             if status == !0 {
                 return None;
@@ -323,7 +322,7 @@ pub fn receive_fifo_depth(
                 return Some(status & lsr::OVERRUN == 0);
             }
             clock.wait_until(clock.now() + pause);
-            bound.charge(clock.now(), pause);
+            timeout.charge(clock.now(), pause);
         }
         None
     };

@@ -2,9 +2,8 @@
 
 use core::fmt;
 
-use nostall_io::{Clock, Nanos, Registers};
+use nostall_io::{Clock, Nanos, Registers, Timeout};
 
-use crate::bound::Bound;
 use crate::probe::Absent;
 use crate::registers::{DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, MCR, efr, fcr, iir, lcr, mcr};
 use crate::{LineError, LineSettings, Model};
@@ -193,13 +192,13 @@ pub(crate) fn wait_until(
         return false;
     }
     let pause = Nanos::from_micros(1);
-    let mut bound = Bound::new(clock.now(), LONGEST_WAIT);
-    while !bound.is_spent() {
+    let mut timeout = Timeout::new(clock.now(), LONGEST_WAIT);
+    while !timeout.is_over() {
         clock.wait_until(clock.now() + pause);
         if done() {
             return true;
         }
-        bound.charge(clock.now(), pause);
+        timeout.charge(clock.now(), pause);
     }
     false
 }

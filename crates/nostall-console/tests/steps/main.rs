@@ -29,8 +29,6 @@ mod options;
 mod owner;
 #[path = "../../src/parts.rs"]
 mod parts;
-#[path = "../../src/pause.rs"]
-mod pause;
 #[path = "../../src/pieces.rs"]
 mod pieces;
 #[path = "../../src/promise.rs"]

@@ -8,9 +8,8 @@ mod wait;
 
 use core::fmt;
 
-use nostall_io::{Clock, Nanos, Registers};
+use nostall_io::{Clock, Nanos, Registers, Timeout};
 
-use crate::bound::Bound;
 use crate::crlf::Crlf;
 use crate::pace::Pace;
 use crate::registers::{MCR, MSR, THR, lsr, mcr, msr};
@@ -48,10 +47,10 @@ pub struct Console<R, C> {
     strategy: Strategy,
     port: Port,
     pace: Pace,
-    /// The port has taken no byte since the bound began.
-    outage: Option<Bound>,
-    /// CTS has been low since the bound began.
-    held_off: Option<Bound>,
+    /// The port has taken no byte since the timeout began.
+    outage: Option<Timeout>,
+    /// CTS has been low since the timeout began.
+    held_off: Option<Timeout>,
     /// The port takes bytes, but never shows that the last one has left.
     never_idle: bool,
     /// The port lost its power, and stayed too busy to be set up again.
@@ -463,9 +462,11 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     /// write would wait must not keep an RS-485 line from the others.
     fn charge_outage(&mut self, now: Nanos) {
         let longest = self.longest_wait();
-        let outage = self.outage.get_or_insert_with(|| Bound::new(now, longest));
+        let outage = self
+            .outage
+            .get_or_insert_with(|| Timeout::new(now, longest));
         outage.charge(now, Nanos::ZERO);
-        if outage.is_spent() && self.turn != Turn::Listening {
+        if outage.is_over() && self.turn != Turn::Listening {
             self.lower_rts();
         }
     }

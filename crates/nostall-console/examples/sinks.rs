@@ -6,7 +6,8 @@ use std::error::Error;
 use std::sync::Mutex;
 
 use nostall_console::{
-    Drain, Level, Limits, Meta, Offered, Options, Pressure, Priority, Ring, Sink, Slot, flush,
+    Caller, Drain, Level, Limits, Meta, Offered, Options, Pressure, Priority, Ring, Sink, Slot,
+    flush,
 };
 use nostall_io::{Clock, HostClock, Nanos};
 use nostall_pstore::{Kind, LastWords, Layout, LinuxVersion, Memory, Params, Ram, Zone};
@@ -19,7 +20,7 @@ static RING: Ring<[Slot; 64]> = Ring::new();
 struct Remembered<M>(Mutex<Zone<'static, M>>);
 
 impl<M: Memory> Sink for Remembered<M> {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         // Taken: whoever has it died in here.
         let zone = self.0.try_lock().ok();
         let taken = zone.map(|mut zone| zone.append_text(text));
@@ -38,7 +39,7 @@ struct Line {
 }
 
 impl Sink for Line {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         let now = self.clock.now();
         let mut sent = self.sent.lock().unwrap();
         let (free_at, bytes) = &mut *sent;

@@ -289,9 +289,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             return Step::Over;
         }
         let mut given = if search.insist {
-            self.sink.insist(bytes, priority)
+            self.sink.insist(bytes)
         } else {
-            self.sink.offer(bytes, priority)
+            self.sink.offer(bytes, turn.caller())
         };
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);

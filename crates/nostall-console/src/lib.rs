@@ -14,47 +14,10 @@
 //! # Example
 //!
 //! ```
-//! use nostall_console::{Drain, Level, Limits, Meta, Offered, Options, Priority};
-//! use nostall_console::{Ring, Sink, Slot, flush};
-//! use nostall_io::{Clock, Nanos, Registers};
-//! use nostall_uart::{Console, LineSettings, Strategy};
-//! use spin::Mutex;
-//!
-//! /// A serial port. Its lock is tried and never waited for; who finds it taken is a
-//! /// panic whose owner has died, and takes the spare.
-//! struct Serial<R, C> {
-//!     console: Mutex<Console<R, C>>,
-//!     spare: Mutex<Console<R, C>>,
-//! }
-//!
-//! impl<R: Registers, C: Clock> Sink for Serial<R, C> {
-//!     fn offer(&self, text: &[u8], _: Priority) -> Offered {
-//!         let console = self.console.try_lock().or_else(|| self.spare.try_lock());
-//!         // Both taken: by a panic that died in here.
-//!         let offered = console.map(|mut console| console.offer(text));
-//!         Offered {
-//!             taken: offered.map_or(0, |offered| offered.taken),
-//!             ready_at: offered.and_then(|offered| offered.ready_at),
-//!         }
-//!     }
-//!     fn insist(&self, text: &[u8], _: Priority) -> Offered {
-//!         let gone = Offered { taken: 0, ready_at: None };
-//!         let console = self.console.try_lock().or_else(|| self.spare.try_lock());
-//!         let Some(mut console) = console else { return gone };
-//!         console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
-//!         let taken = text.len().min(console.transmit_load());
-//!         let sent = console.write(&text[..taken]);
-//!         // Dropped bytes are counted by the driver.
-//!         let ready_at = (sent.dropped == 0).then_some(Nanos::ZERO);
-//!         Offered { taken, ready_at }
-//!     }
-//!     fn finish(&self) {
-//!         if let Some(mut console) = self.console.try_lock().or_else(|| self.spare.try_lock()) {
-//!             console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
-//!             let _ = console.flush();
-//!         }
-//!     }
-//! }
+//! use nostall_console::{Drain, Level, Limits, Meta, Options, Priority};
+//! use nostall_console::{Ring, Slot, UartSink, flush};
+//! use nostall_io::{Clock, Nanos};
+//! use nostall_uart::{Console, LineSettings};
 //!
 //! // 1 MiB, all zeros: it takes no room in a kernel's file.
 //! static RING: Ring<[Slot; 9360]> = Ring::new();
@@ -62,8 +25,9 @@
 //! # use nostall_devices::uart::{Profile, Uart};
 //! # let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
 //! let console = Console::open(&port, &clock, LineSettings::baud(115_200))?;
-//! let serial = Serial { spare: Mutex::new(console.clone()), console: Mutex::new(console) };
-//! let serial = Drain::new(&RING, serial, Options::DEFAULT.level(Level::Info));
+//! // Feature `uart`. Other sinks implement `Sink`.
+//! let options = Options::DEFAULT.level(Level::Info);
+//! let serial = Drain::new(&RING, UartSink::new(console), options);
 //!
 //! // Anywhere, NMIs included.
 //! let meta = Meta {
@@ -97,7 +61,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `log` and `tracing` have front ends, by features of their names.
+//! Feature `uart` has [`UartSink`], a serial port that direct writers and a panic share with
+//! the drain. Features `log` and `tracing` are front ends of those crates.
 //!
 //! # The ring
 //!
@@ -221,6 +186,8 @@ mod slot;
 mod storage;
 mod sync;
 mod tail;
+#[cfg(feature = "uart")]
+mod uart;
 mod watchdog;
 
 pub use cursor::{Cursor, Read};
@@ -234,8 +201,10 @@ pub use logger::Logger;
 pub use options::{Options, Pressure, Text};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
-pub use sink::{Offered, Sink};
+pub use sink::{Caller, Offered, Sink};
 pub use slot::Slot;
+#[cfg(feature = "uart")]
+pub use uart::UartSink;
 pub use watchdog::{Grace, Lockup, Stall, Watchdog};
 
 #[cfg(doctest)]

@@ -4,8 +4,8 @@ use core::mem;
 
 use nostall_io::{Clock, Nanos, Timeout};
 
-use crate::Priority;
 use crate::sync::{AtomicUsize, Ordering, STILL, spin_loop};
+use crate::{Caller, Priority};
 
 /// How often a panic looks whether the owner has let go.
 const LOOK_EVERY: Nanos = Nanos::from_micros(10);
@@ -137,16 +137,24 @@ impl Turn<'_> {
         mem::forget(self);
     }
 
+    /// The context that has the sink.
+    pub(crate) fn caller(&self) -> Caller {
+        if self.me & 3 == Priority::Panic as usize {
+            Caller::Panic
+        } else {
+            Caller::Normal
+        }
+    }
+
     pub(crate) fn name(&self) -> usize {
         self.me
     }
 
     /// Not yet to be given up for a panic, nor taken away by one.
     pub(crate) fn lasts(&self) -> bool {
-        if self.me & 3 == Priority::Panic as usize {
-            self.owner.word.load(Ordering::Relaxed) == self.me
-        } else {
-            self.owner.panic.load(Ordering::Relaxed) == 0
+        match self.caller() {
+            Caller::Panic => self.owner.word.load(Ordering::Relaxed) == self.me,
+            Caller::Normal => self.owner.panic.load(Ordering::Relaxed) == 0,
         }
     }
 

@@ -4,10 +4,10 @@ mod common;
 
 use std::cell::Cell;
 
-use common::{Line, META, P, Serial, of, rejoin};
+use common::{Line, META, P, of, rejoin};
 use nostall_console::{
-    Drain, Grace, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, Watchdog,
-    flush,
+    Caller, Drain, Grace, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot,
+    UartSink, Watchdog, flush,
 };
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{self as devices, Controller, Profile, Uart};
@@ -132,7 +132,7 @@ fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
         panic: &'a dyn Fn(&Drain<'_, Self>),
     }
     impl Sink for Hangs<'_> {
-        fn offer(&self, text: &[u8], priority: Priority) -> Offered {
+        fn offer(&self, text: &[u8], caller: Caller) -> Offered {
             if let Some(drain) = self.drain.take() {
                 (self.panic)(drain);
                 return Offered {
@@ -140,7 +140,7 @@ fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
                     ready_at: None,
                 };
             }
-            self.line.offer(text, priority)
+            self.line.offer(text, caller)
         }
     }
     each(|clock| {
@@ -192,7 +192,7 @@ fn no_clock_keeps_a_panics_text_from_a_serial_port() {
             let line = LineSettings::baud(115_200);
             let console = Console::open(&port, &clock, line).unwrap();
             let ring = Ring::<[Slot; 64]>::new();
-            let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
+            let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
             for n in 0..20 {
                 ring.format(&META, format_args!("backlog {n}"));
             }
@@ -237,7 +237,7 @@ fn no_clock_keeps_a_flush_to_a_serial_port_that_is_stuck_from_its_end() {
         let clock = InMachine { shown, time };
         let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
         let ring = Ring::<[Slot; 64]>::new();
-        let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
+        let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
         clock.shown.at.set(clock.shown.reads.get());
         ring.log(&of(Priority::Panic), &[b'x'; 80]);
         let reads = clock.shown.reads.get();

@@ -6,7 +6,9 @@ use std::cell::Cell;
 
 use common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
 use nostall_console::layout::PAYLOAD;
-use nostall_console::{Drain, Level, Meta, Next, Options, Pressure, Priority, Ring, Sink, Slot};
+use nostall_console::{
+    Caller, Drain, Level, Meta, Next, Options, Pressure, Priority, Ring, Sink, Slot,
+};
 use nostall_io::{Clock, Nanos};
 
 #[test]
@@ -181,7 +183,7 @@ fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
         outer: Cell<Option<&'a Drain<'a, Self>>>,
     }
     impl Sink for Nested<'_> {
-        fn offer(&self, text: &[u8], priority: Priority) -> nostall_console::Offered {
+        fn offer(&self, text: &[u8], caller: Caller) -> nostall_console::Offered {
             // The timer interrupts the first offer.
             if let Some(drain) = self.outer.take() {
                 self.ring.log(&of(Priority::Emergency), b"lockup");
@@ -189,7 +191,7 @@ fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
                 assert_eq!(drain.slice(0, Priority::Emergency, &At(0)), busy);
                 assert_eq!(drain.slice(1, Priority::Normal, &At(0)), busy);
             }
-            self.line.offer(text, priority)
+            self.line.offer(text, caller)
         }
     }
     let ring = Ring::<[Slot; 64]>::new();

@@ -4,9 +4,10 @@ mod common;
 
 use std::cell::Cell;
 
-use common::{At, LOOK, Line, Looked, META, P, Serial, Virtual, drain_all, of};
+use common::{At, LOOK, Line, Looked, META, P, Virtual, drain_all, of};
 use nostall_console::{
-    Drain, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, Watchdog, flush,
+    Caller, Drain, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, UartSink,
+    Watchdog, flush,
 };
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos};
@@ -67,13 +68,13 @@ struct Panics<'a> {
 }
 
 impl Sink for Panics<'_> {
-    fn offer(&self, text: &[u8], priority: Priority) -> Offered {
+    fn offer(&self, text: &[u8], caller: Caller) -> Offered {
         if *self.line.offers.lock().unwrap() == 1
             && let Some(drain) = self.drain.take()
         {
             (self.handler)(drain);
         }
-        self.line.offer(text, priority)
+        self.line.offer(text, caller)
     }
 }
 
@@ -193,7 +194,7 @@ fn a_flood_on_a_slow_line_holds_nobody_for_100_us_and_loses_nothing() {
         let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
         let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
         let ring = Ring::<[Slot; 4096]>::new();
-        let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
+        let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
         let mut wanted = String::new();
         for n in 0..LINES {
             let text = format!("sd 2:0:{n}:0: [sd{n}] Attached SCSI disk");
@@ -237,7 +238,7 @@ fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
     let ring = Ring::<[Slot; 256]>::new();
-    let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
+    let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
     for n in 0..100 {
         ring.format(&META, format_args!("flood {n}"));
     }
@@ -282,7 +283,7 @@ fn a_sink_that_is_fast_gets_its_backlog_after_the_slow_one_has_had_a_turn() {
     /// Notes what the other has when it is offered something.
     struct Slow<'a>(&'a Line, Cell<Option<usize>>);
     impl Sink for Slow<'_> {
-        fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        fn offer(&self, text: &[u8], _: Caller) -> Offered {
             if self.1.get().is_none() {
                 self.1.set(Some(self.0.taken.lock().unwrap().len()));
             }

@@ -70,7 +70,7 @@ pub use level::{Level, Priority};
 pub use options::{Options, Pressure, Text};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
-pub use sink::{Offered, Sink};
+pub use sink::{Caller, Offered, Sink};
 pub use slot::Slot;
 
 use std::array;
@@ -317,7 +317,7 @@ fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
 struct Memory(loom::sync::Mutex<Vec<u8>>, Nanos);
 
 impl Sink for Memory {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         // Nobody else is here.
         self.0.try_lock().unwrap().extend(text);
         Offered {

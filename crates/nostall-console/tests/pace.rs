@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::Mutex;
 
 use common::{At, Line, META, P, of};
-use nostall_console::{Drain, Next, Offered, Options, Priority, Ring, Sink, Slot};
+use nostall_console::{Caller, Drain, Next, Offered, Options, Priority, Ring, Sink, Slot};
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::{Console, LineSettings};
@@ -17,7 +17,7 @@ struct Serial<R, C> {
 }
 
 impl<R: Registers, C: Clock> Sink for Serial<R, C> {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         self.offers.set(self.offers.get() + 1);
         let offered = self.console.lock().unwrap().offer(text);
         Offered {
@@ -130,7 +130,7 @@ fn a_slice_ends_after_its_time_although_the_sink_takes_everything() {
     /// Takes 10 us an offer.
     struct Slow(Cell<u64>);
     impl Sink for Slow {
-        fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        fn offer(&self, text: &[u8], _: Caller) -> Offered {
             self.0.set(self.0.get() + 10_000);
             Offered {
                 taken: text.len(),
@@ -163,7 +163,7 @@ struct HeldOff<'a> {
 }
 
 impl Sink for HeldOff<'_> {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         self.offers.set(self.offers.get() + 1);
         let now = self.now.get();
         let is_back = now >= self.back_at;

@@ -8,7 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use common::rejoin::{Joined, rejoin};
 use common::{At, P, Virtual, of};
-use nostall_console::{Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush};
+use nostall_console::{
+    Caller, Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush,
+};
 use nostall_io::Nanos;
 
 /// Numbers that are the same for the same seed (xorshift).
@@ -57,7 +59,7 @@ impl Port {
 }
 
 impl Sink for Port {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         let mut taken = 0;
         for _ in 0..self.load.get() {
             let Some(&byte) = text.get(taken) else { break };

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
 use nostall_console::{
-    Drain, Level, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush, image,
+    Caller, Drain, Level, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush, image,
 };
 use nostall_io::{Clock, Nanos};
 
@@ -57,11 +57,11 @@ fn a_sink_that_says_it_is_ready_and_takes_nothing_is_not_asked_all_the_time() {
 fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
     struct Broken(Line, Cell<bool>);
     impl Sink for Broken {
-        fn offer(&self, text: &[u8], priority: Priority) -> Offered {
+        fn offer(&self, text: &[u8], caller: Caller) -> Offered {
             if self.1.get() {
                 std::panic::resume_unwind(Box::new("broken"));
             }
-            self.0.offer(text, priority)
+            self.0.offer(text, caller)
         }
     }
     let ring = Ring::<[Slot; 64]>::new();

@@ -39,7 +39,7 @@
 //! ```
 //!
 //! For a kernel as a whole, `examples/console/console.rs` is a `print` to be copied, about
-//! 100 lines on top of `nostall-console`. It may be called from anywhere: from an interrupt
+//! 60 lines on top of `nostall-console`. It may be called from anywhere: from an interrupt
 //! handler, from a `Display` that is being printed, from a panic in the middle of both. The
 //! same file runs in nostall's reference kernel.
 //!

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_console::{
-    Drain, Level, Meta, Offered, Options, Priority, Ring, Sink, layout::HEADER_BYTES,
+    Caller, Drain, Level, Meta, Offered, Options, Priority, Ring, Sink, layout::HEADER_BYTES,
     layout::SLOT_BYTES,
 };
 use nostall_io::{HostClock, Nanos};
@@ -43,7 +43,7 @@ const META: Meta<'static> = Meta {
 struct Slow;
 
 impl Sink for Slow {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         let end = text.iter().position(|&byte| byte == b'\n');
         Offered {
             taken: end.map_or(0, |end| end + 1),

@@ -5,11 +5,12 @@ mod outcome;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use nostall_console::UartSink;
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, LineSettings, Model, Settings};
 use nostall_work::Report;
 use nostall_work::console::{
-    Bounded, FIRST_WORDS, Fired, Flood, Inline, Job, Path, PerCpu, Serial, Strategy, Throttle,
+    Bounded, FIRST_WORDS, Fired, Flood, Inline, Job, Path, PerCpu, Strategy, Throttle,
 };
 use spin::Once;
 
@@ -100,7 +101,7 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
         Err(error) => panic!("serial port: {error}"),
     };
     console.set_strategy(job.strategy.uart());
-    let serial = Serial::new(console);
+    let serial = UartSink::new(console);
     let start = clock.now() + BEFORE;
     let panic_at = job.panic_at.map(|ms| start + Nanos::from_millis(ms.into()));
     let setting = Setting {

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::io::Write;
 
 use bbqueue::nicknames::Churrasco;
-use nostall_console::{Cursor, Drain, Offered, Options, Priority, Ring, Sink, Slot};
+use nostall_console::{Caller, Cursor, Drain, Offered, Options, Priority, Ring, Sink, Slot};
 use nostall_io::{Clock, Nanos};
 use thingbuf::ThingBuf;
 
@@ -17,7 +17,7 @@ static QUEUE: Churrasco<{ 1 << 20 }> = Churrasco::new();
 struct All;
 
 impl Sink for All {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         Offered {
             taken: black_box(text).len(),
             ready_at: Some(Nanos(0)),

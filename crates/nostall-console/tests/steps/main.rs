@@ -65,7 +65,7 @@ pub use level::{Level, Priority};
 pub use options::{Options, Pressure, Text};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
-pub use sink::{Offered, Sink};
+pub use sink::{Caller, Offered, Sink};
 pub use slot::Slot;
 
 use std::cell::Cell;
@@ -113,7 +113,7 @@ struct Memory {
 }
 
 impl Sink for Memory {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         let taken = text.len().min(self.load);
         self.taken.lock().unwrap().extend(&text[..taken]);
         Offered {

@@ -90,7 +90,7 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
     let clock = *clock;
     let line = LineSettings::baud(job.rate);
     let (port, frame) = (arch::serial_port(), line.frame_time());
-    let port = PORT.call_once(|| Throttle::new(port, clock, job.pace, frame, &ARRIVALS));
+    let port = PORT.call_once(|| Throttle::new(port, clock, job.profile, frame, &ARRIVALS));
     let settings = Settings {
         // Nothing to be found out.
         model: Some(Model::Uart16550A),

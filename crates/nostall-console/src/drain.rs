@@ -4,13 +4,13 @@ use core::fmt;
 
 use nostall_io::{Clock, Nanos, Timeout};
 
-use crate::fetch::{Fetched, LOOKS, Search};
+use crate::feed::{Feed, Fetched, LOOKS, Search};
 use crate::lane::{Lane, Position};
 use crate::line::Line;
 use crate::owner::{Owner, Turn};
 use crate::promise::Promise;
 use crate::render::{Style, Window};
-use crate::sequence::{after, is_past};
+use crate::sequence::after;
 use crate::sync::{AtomicUsize, Ordering, STILL, fence};
 use crate::{Offered, Options, Pressure, Priority, Record, Ring, Sink};
 
@@ -69,18 +69,12 @@ impl Next {
 
 /// One sink and its place in a ring.
 pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
-    pub(crate) ring: &'r Ring,
+    pub(crate) feed: Feed<'r>,
     pub(crate) options: Options,
     pub(crate) owner: Owner,
-    /// By priority: each sends the records of its own and above.
-    pub(crate) lanes: [Lane; 3],
     pub(crate) promise: Promise,
     /// The owner of the offer that is under way, or that it died in; 0: none.
     pub(crate) offering: AtomicUsize,
-    /// The newest record when one in mid-write was first waited for; and when that was,
-    /// in microseconds.
-    pub(crate) pending: [AtomicUsize; 2],
-    pub(crate) lost: AtomicUsize,
     pub(crate) bytes: AtomicUsize,
     pub(crate) sink: S,
 }
@@ -146,7 +140,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             Next::Over
         } else if self.promise.keep(cpu) {
             self.left(cpu, priority, ready_at)
-        } else if self.has_more(Priority::Normal) {
+        } else if self.feed.has_more(Priority::Normal) {
             Next::Busy(ready_at + LATE)
         } else {
             Next::Empty
@@ -167,9 +161,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     }
 
     fn left_now(&self, priority: Priority, at: Nanos) -> Next {
-        if self.has_more(priority) {
+        if self.feed.has_more(priority) {
             Next::At(at)
-        } else if self.has_more(Priority::Normal) {
+        } else if self.feed.has_more(Priority::Normal) {
             Next::Backlog(at)
         } else {
             Next::Empty
@@ -228,10 +222,10 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     }
 
     fn offer(&self, turn: &Turn<'_>, priority: Priority, search: &mut Search) -> Step {
-        let lane = &self.lanes[priority as usize];
+        let lane = &self.feed.lanes[priority as usize];
         let stored = lane.position();
-        let mut at = self.start(priority, stored);
-        let first = match self.fetch(priority, &mut at, false, search) {
+        let mut at = self.feed.start(priority, stored);
+        let first = match self.feed.fetch(priority, &mut at, false, search) {
             Fetched::Record(record) => record,
             nothing => {
                 lane.advance(stored, at);
@@ -275,7 +269,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             if window.is_full() {
                 break;
             }
-            match self.fetch(priority, &mut at, true, search) {
+            match self.feed.fetch(priority, &mut at, true, search) {
                 Fetched::Record(next) => record = next,
                 _ => break,
             }
@@ -310,31 +304,14 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 
     /// In the ring's memory.
     fn tell_place(&self) {
-        let places = &self.ring.head.sent;
+        let places = &self.feed.ring.head.sent;
         if let Some(place) = self
             .options
             .place
             .and_then(|at| places.get(usize::from(at)))
         {
-            place.store(self.lanes[0].position().next, Ordering::Relaxed);
+            place.store(self.feed.lanes[0].position().next, Ordering::Relaxed);
         }
-    }
-
-    /// Where a lane goes on: not before what the less urgent ones have sent.
-    pub(crate) fn start(&self, priority: Priority, stored: Position) -> Position {
-        let mut at = stored;
-        for lane in &self.lanes[..priority as usize] {
-            let lower = lane.position();
-            let next = if lower.line.begun {
-                after(lower.next)
-            } else {
-                lower.next
-            };
-            if !at.line.begun && (at.next == 0 || is_past(next, at.next)) {
-                at.skip_to(next);
-            }
-        }
-        at
     }
 
     /// If another lane's line is open on the wire, it is cut, and this lane's line
@@ -347,9 +324,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             at.line.restart();
             at.line.close_all();
         } else {
-            let mut others = (0..self.lanes.len()).filter(|&lane| lane != me);
+            let mut others = (0..self.feed.lanes.len()).filter(|&lane| lane != me);
             let open = others.find_map(|lane| {
-                let line = self.lanes[lane].position().line;
+                let line = self.feed.lanes[lane].position().line;
                 line.is_open().then_some((lane, line))
             });
             let Some((lane, line)) = open else { return };
@@ -357,8 +334,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             at.line.close(&line, lane);
         }
         // First this: an owner that dies in between leaves one marker too many.
-        self.lanes[me].advance(before, *at);
-        for (lane, other) in self.lanes.iter().enumerate() {
+        self.feed.lanes[me].advance(before, *at);
+        for (lane, other) in self.feed.lanes.iter().enumerate() {
             let before = other.position();
             let mut after = before;
             if is_unknown {
@@ -371,17 +348,6 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             }
         }
         self.offering.store(0, Ordering::Relaxed);
-    }
-
-    fn has_more(&self, least: Priority) -> bool {
-        Priority::ALL
-            .into_iter()
-            .filter(|priority| *priority >= least)
-            .any(|priority| {
-                let lane = &self.lanes[priority as usize];
-                let at = self.start(priority, lane.position());
-                at.line.begun || self.ring.has(at.next, priority)
-            })
     }
 
     /// Waits for room in the ring, and sends meanwhile. For a task that is about to log.
@@ -411,20 +377,19 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     }
 
     fn is_crowded(&self) -> bool {
-        self.unread() >= self.ring.slots() as u64 * 3 / 4
+        self.unread() >= self.feed.ring.slots() as u64 * 3 / 4
     }
 
     /// Records that are not sent yet.
     pub fn unread(&self) -> u64 {
-        let next = self.lanes[0].position().next as u64;
-        crate::Cursor { next, lost: 0 }.unread(self.ring)
+        self.feed.unread()
     }
 
     /// Records that were lost to this sink: overwritten, or not completed in time. Not
     /// more than that; an urgent one that was sent before its turn, or one that was waited
     /// for among urgent ones and is sent with the backlog, may be among them.
     pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed) as u64
+        self.feed.lost.load(Ordering::Relaxed) as u64
     }
 
     /// Bytes that the sink has taken.
@@ -439,7 +404,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 
     /// The ring.
     pub fn ring(&self) -> &Ring {
-        self.ring
+        self.feed.ring
     }
 }
 
@@ -478,8 +443,8 @@ impl<S: ?Sized> fmt::Debug for Drain<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Drain")
             .field("owner", &self.owner)
-            .field("lanes", &self.lanes)
-            .field("lost", &self.lost)
+            .field("lanes", &self.feed.lanes)
+            .field("lost", &self.feed.lost)
             .field("bytes", &self.bytes)
             .finish_non_exhaustive()
     }

@@ -3,7 +3,7 @@
 use nostall_io::{Clock, Nanos, Timeout};
 
 use crate::drain::{Drain, LONGEST_STEP, Step};
-use crate::fetch::{LOOKS, Search};
+use crate::feed::{LOOKS, Search};
 use crate::owner::{Turn, Way};
 use crate::sync::{STILL, spin_loop};
 use crate::{Priority, Sink};

@@ -160,7 +160,7 @@
 
 mod cursor;
 mod drain;
-mod fetch;
+mod feed;
 mod flush;
 pub mod image;
 mod lane;

@@ -12,9 +12,6 @@
 use crate::Record;
 use crate::render::{self, Style, Window};
 
-/// Where a text was cut off.
-pub(crate) const CUT: &[u8] = b"[cut]";
-
 /// Begins the rest of a line, by the lane that sends it.
 const REST: [&[u8]; 3] = [b"{rest 0}", b"{rest 1}", b"{rest 2}"];
 

@@ -4,7 +4,10 @@ use core::fmt::{self, Write};
 
 use crate::{Record, Text};
 
-/// What is to be sent, as far as there is room for it.
+/// Marks the end of a text that was cut off.
+const CUT: &[u8] = b"[cut]";
+
+/// The bytes to be sent, as far as there is room for them.
 pub(crate) struct Window<'a> {
     bytes: &'a mut [u8],
     len: usize,
@@ -89,7 +92,7 @@ pub(crate) fn body(record: &Record, gap: u64, style: Style, window: &mut Window<
     prefix(record, style, window);
     escaped(record.text(), style.text, window);
     if record.cut {
-        window.put(crate::line::CUT);
+        window.put(CUT);
     }
     if !record.continues {
         window.put(b"\n");

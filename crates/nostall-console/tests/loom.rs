@@ -10,8 +10,8 @@
 mod cursor;
 #[path = "../src/drain.rs"]
 mod drain;
-#[path = "../src/fetch.rs"]
-mod fetch;
+#[path = "../src/feed.rs"]
+mod feed;
 #[path = "../src/lane.rs"]
 mod lane;
 #[path = "../src/level.rs"]
@@ -76,7 +76,7 @@ pub use slot::Slot;
 use std::array;
 
 use drain::Step;
-use fetch::{LOOKS, Search};
+use feed::{Feed, LOOKS, Search};
 use lane::Lane;
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -329,17 +329,22 @@ impl Sink for Memory {
 
 fn drain(ring: &Ring) -> Drain<'_, Memory> {
     Drain {
-        ring,
+        feed: Feed {
+            ring,
+            level: Options::DEFAULT.level,
+            lanes: array::from_fn(|_| Lane {
+                next: AtomicUsize::new(2),
+                line: AtomicUsize::new(0),
+                gap: AtomicUsize::new(0),
+                gap_at: AtomicUsize::new(0),
+                given_up: AtomicUsize::new(0),
+                copy: slot(),
+            }),
+            pending: array::from_fn(|_| AtomicUsize::new(0)),
+            lost: AtomicUsize::new(0),
+        },
         options: Options::DEFAULT,
         owner: owner(),
-        lanes: array::from_fn(|_| Lane {
-            next: AtomicUsize::new(2),
-            line: AtomicUsize::new(0),
-            gap: AtomicUsize::new(0),
-            gap_at: AtomicUsize::new(0),
-            given_up: AtomicUsize::new(0),
-            copy: slot(),
-        }),
         promise: Promise {
             since: AtomicUsize::new(0),
             wait: AtomicUsize::new(0),
@@ -347,8 +352,6 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
             in_vain: AtomicUsize::new(0),
         },
         offering: AtomicUsize::new(0),
-        pending: array::from_fn(|_| AtomicUsize::new(0)),
-        lost: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
         sink: Memory(loom::sync::Mutex::new(Vec::new()), Nanos::ZERO),
     }
@@ -360,7 +363,7 @@ fn of_two_who_log_and_send_one_sends_all_or_is_told_to_come_back() {
         let ring: &'static Ring<[Slot; 2]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;
         let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain(ring)));
-        for lane in &drain.lanes {
+        for lane in &drain.feed.lanes {
             lane.next.store(3, Ordering::Relaxed);
         }
         let act = move |cpu: u16| {
@@ -394,7 +397,7 @@ fn of_three_who_log_each_that_leaves_something_unsent_comes_back() {
         let ring: &'static Ring<[Slot; 4]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;
         let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain(ring)));
-        for lane in &drain.lanes {
+        for lane in &drain.feed.lanes {
             lane.next.store(5, Ordering::Relaxed);
         }
         // Not ready for 10 ns, as CPU 9 has promised to come back: it hangs.
@@ -442,7 +445,7 @@ fn a_panic_takes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
         // So each offer makes a promise.
         drain.sink.1 = Nanos(10);
         let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain));
-        for lane in &drain.lanes {
+        for lane in &drain.feed.lanes {
             lane.next.store(5, Ordering::Relaxed);
         }
         let slices = [1, 2].map(|cpu| {

@@ -1,7 +1,5 @@
 //! Finding out what a port is.
 
-use core::fmt;
-
 use nostall_io::{Clock, Nanos, Registers, Timeout};
 
 use crate::Model;
@@ -9,7 +7,7 @@ use crate::registers::{
     DLL, DLM, DW_CPR, DW_CTR, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, RBR, SCR, THR, dw, efr, fcr,
     icr, iir, lcr, lsr, mcr,
 };
-use crate::setup::answers;
+use crate::setup::{Absent, answers};
 
 /// What a port was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,18 +20,6 @@ pub struct Probed {
     /// The divisor that it was found with; 0 after reset.
     pub divisor: u16,
 }
-
-/// Nobody answers as a port of this family does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Absent;
-
-impl fmt::Display for Absent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no 16550 answers there: check the port's address and that it is enabled")
-    }
-}
-
-impl core::error::Error for Absent {}
 
 /// The largest FIFO of the family, twice.
 const LARGEST: usize = 256;

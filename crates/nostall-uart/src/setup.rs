@@ -4,13 +4,24 @@ use core::fmt;
 
 use nostall_io::{Clock, Nanos, Registers, Timeout};
 
-use crate::probe::Absent;
 use crate::registers::{DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, MCR, efr, fcr, iir, lcr, mcr};
 use crate::{LineError, LineSettings, Model};
 
 /// The longest wait for a port that is to take our settings: a full FIFO at 9,600
 /// baud, with room.
 const LONGEST_WAIT: Nanos = Nanos::from_millis(20);
+
+/// No port of this family answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absent;
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no 16550 answers there: check the port's address and that it is enabled")
+    }
+}
+
+impl core::error::Error for Absent {}
 
 /// Why a port could not be taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@
 mod cursor;
 #[path = "../../src/drain.rs"]
 mod drain;
-#[path = "../../src/fetch.rs"]
-mod fetch;
+#[path = "../../src/feed.rs"]
+mod feed;
 #[path = "../../src/flush.rs"]
 mod flush;
 #[path = "../../src/image.rs"]

@@ -40,7 +40,7 @@ fn log(ring: &Ring, priority: Priority, number: usize) {
 fn up_to_date(ring: &Ring) -> Drain<'_, Memory> {
     let drain = Drain::new(ring, Memory::of(99), Options::DEFAULT);
     let next = sequence::after(ring.newest() as usize);
-    drain.lanes[0].next.store(next, Ordering::Relaxed);
+    drain.feed.lanes[0].next.store(next, Ordering::Relaxed);
     drain
 }
 

@@ -41,7 +41,7 @@ impl<R: Registers, C: Clock> SystemConsole<R, C> {
     /// Gives the port what it takes now, and sets this CPU's timer for the rest. With
     /// pre-emption off, so that no CPU has the port for longer than a slice.
     fn send(&self, priority: Priority) {
-        if let Some(time) = self.serial.slice(0, priority, &self.clock).time() {
+        if let Some(time) = self.serial.drain_bounded(0, priority, &self.clock).time() {
             set_timer(time);
         }
     }
@@ -120,7 +120,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let clock = MachineClock(clock);
     // ANCHOR: sink
     let uart = Console::open(&port, clock.clone(), LineSettings::baud(115_200))?;
-    let serial = Drain::new(&RING, UartSink::new(uart), Options::DEFAULT.place(0));
+    let serial = Drain::new(
+        &RING,
+        UartSink::new(uart),
+        Options::DEFAULT.progress_slot(0),
+    );
     // ANCHOR_END: sink
     let console = SystemConsole {
         serial,

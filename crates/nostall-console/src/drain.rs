@@ -6,13 +6,13 @@ use nostall_io::{Clock, Nanos, Timeout};
 
 use crate::feed::{Feed, Fetched, LOOKS, Search};
 use crate::lane::{Lane, Position};
-use crate::line::Line;
+use crate::line::LineState;
 use crate::owner::{Owner, Turn};
 use crate::promise::Promise;
-use crate::render::{Style, Window};
+use crate::render::{LineBuffer, Style};
 use crate::sequence::after;
 use crate::sync::{AtomicUsize, Ordering, STILL, fence};
-use crate::{Offered, Options, Pressure, Priority, Record, Ring, Sink};
+use crate::{Offered, Options, OverflowPolicy, Priority, Record, Ring, Sink};
 
 /// Bytes that are offered at once: more than any FIFO of the serial family takes.
 const CHUNK: usize = 256;
@@ -54,7 +54,7 @@ pub enum Next {
 }
 
 impl Next {
-    /// Returns when this CPU has to call [`Drain::slice`] again, in normal context:
+    /// Returns when this CPU has to call [`Drain::drain_bounded`] again, in normal context:
     /// what to set its timer to. `None` if there is nothing to come back for.
     ///
     /// A CPU that obeys this every time leaves nothing unsent, even if all the others
@@ -110,7 +110,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// An interrupt handler that reports an emergency passes [`Priority::Emergency`], and
     /// leaves the backlog to its CPU's timer. Panics are for [`flush`](crate::flush);
     /// here they count as emergencies.
-    pub fn slice(&self, cpu: u16, priority: Priority, clock: &impl Clock) -> Next {
+    pub fn drain_bounded(&self, cpu: u16, priority: Priority, clock: &impl Clock) -> Next {
         let priority = priority.min(Priority::Emergency);
         // A record logged before this is seen by the owner below, or the owner is seen
         // here: one of the two fences is the second.
@@ -244,9 +244,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         self.close_others(priority, &mut at);
         let before = at;
         let mut bytes = [0; CHUNK];
-        let mut window = Window::new(&mut bytes);
+        let mut window = LineBuffer::new(&mut bytes);
         let style = Style {
-            text: self.options.text,
+            charset: self.options.charset,
             lane: priority as usize,
         };
         let mut sending = [None; LINES];
@@ -264,7 +264,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             });
             at = Position {
                 next: after(at.next),
-                line: Line::after(&record),
+                line: LineState::after(&record),
             };
             if window.is_full() {
                 break;
@@ -307,7 +307,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         let places = &self.feed.ring.head.sent;
         if let Some(place) = self
             .options
-            .place
+            .progress_slot
             .and_then(|at| places.get(usize::from(at)))
         {
             place.store(self.feed.lanes[0].position().next, Ordering::Relaxed);
@@ -352,20 +352,20 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 
     /// Waits for room in the ring, and sends meanwhile. For a task that is about to log.
     ///
-    /// Does so if this sink's [`Pressure`] is to wait and three quarters of the ring are
+    /// Does so if this sink's [`OverflowPolicy`] is to wait and three quarters of the ring are
     /// not sent yet. Returns how long it waited. The clock is polled, and `relax` is called
     /// in between: a scheduler's `yield`, so that others have the CPU. The polls are counted,
     /// so that this ends although the clock stops.
     ///
-    /// Log, and call [`slice`](Self::slice) after that: it says when to come back.
+    /// Log, and call [`drain_bounded`](Self::drain_bounded) after that: it returns when to come back.
     pub fn make_room(&self, cpu: u16, clock: &impl Clock, mut relax: impl FnMut()) -> Nanos {
-        let Pressure::Wait(at_most) = self.options.pressure else {
+        let OverflowPolicy::Wait(at_most) = self.options.overflow else {
             return Nanos::ZERO;
         };
         let mut timeout = Timeout::new(clock.now(), at_most).largest_step(LONGEST_STEP);
         while !timeout.is_over() && self.is_crowded() {
             let now = clock.now();
-            let nap = match self.slice(cpu, Priority::Normal, clock) {
+            let nap = match self.drain_bounded(cpu, Priority::Normal, clock) {
                 Next::At(then) | Next::Backlog(then) => (then - now).max(SHORTEST_NAP),
                 Next::Busy(_) => PENDING,
                 Next::Empty | Next::Over => break,
@@ -412,7 +412,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 #[derive(Clone, Copy)]
 struct Sending {
     at: Position,
-    settled: Line,
+    settled: LineState,
     record: Record,
     total: usize,
 }

@@ -40,7 +40,7 @@
 //! RING.format(&meta, format_args!("{} disks", 600));
 //!
 //! // After logging in a task, and when this CPU's timer comes.
-//! while let Some(time) = serial.slice(0, Priority::Normal, &clock).time() {
+//! while let Some(time) = serial.drain_bounded(0, Priority::Normal, &clock).time() {
 //!     clock.sleep_until(time); // do something else until then
 //! }
 //!
@@ -109,13 +109,15 @@
 //! - a sequence noted as one without a record, and still noted when it comes again, is passed
 //!   by, uncounted, if it is not complete when its turn to be read comes.
 //!
-//! # Who has a sink
+//! # The owner of a sink
 //!
-//! | | gets it from | sends | waits |
+//! A *slice* is one call of [`drain_bounded`](Drain::drain_bounded).
+//!
+//! | | takes a sink | sends | waits |
 //! | --- | --- | --- | --- |
-//! | [`slice`](Drain::slice), normal | nobody | the most urgent first, then the backlog | never |
-//! | [`slice`](Drain::slice), emergency | nobody | only what is urgent; for the rest somebody [comes back](Next::Backlog) | never |
-//! | [`flush`] | whoever lets go; else, after [`Limits::owner`], anybody | panics' text, emergencies', the backlog | for the line, up to [`Limits::total`] |
+//! | slice, normal | without an owner | urgent records first, then the backlog | never |
+//! | slice, emergency | without an owner | urgent records alone; the CPU [comes back](Next::Backlog) for the rest | never |
+//! | [`flush`] | when its owner lets go; from any owner after [`Limits::owner`] | panics' text, emergencies', the backlog | for the line, up to [`Limits::total`] |
 //!
 //! A CPU that finds a sink taken gets [`Next::Busy`], and the owner sends its record: an
 //! emergency's as soon as the sink takes the next bytes. Both come back: the owner when
@@ -198,14 +200,14 @@ pub use layer::RingLayer;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
-pub use options::{Options, Pressure, Text};
+pub use options::{Charset, Options, OverflowPolicy};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Caller, Offered, Sink};
 pub use slot::Slot;
 #[cfg(feature = "uart")]
 pub use uart::UartSink;
-pub use watchdog::{Grace, Lockup, Stall, Watchdog};
+pub use watchdog::{Lockup, Stall, StallDetector, Watchdog};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -120,7 +120,7 @@ fn over_the_dead(
     let drain = Drain::new(&ring, sink, Options::DEFAULT);
     drain.sink().then.set(Some((&drain, &others)));
     ring.log(&META, b"backlog");
-    let _ = drain.slice(0, Priority::Normal, &clock);
+    let _ = drain.drain_bounded(0, Priority::Normal, &clock);
     assert!(
         longest_wait.get() <= Nanos::from_micros(1),
         "{longest_wait:?}"
@@ -161,7 +161,7 @@ fn an_oops_of_50_lines_does_not_wait_for_an_owner_that_died() {
                 &of(Priority::Emergency),
                 format_args!("line {n} of an oops"),
             );
-            let next = drain.slice(1, Priority::Emergency, clock);
+            let next = drain.drain_bounded(1, Priority::Emergency, clock);
             let late = clock.now() + Nanos::from_millis(10);
             assert_eq!(next, Next::Busy(late));
         }

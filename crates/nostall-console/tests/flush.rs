@@ -6,8 +6,8 @@ use std::cell::Cell;
 
 use common::{At, LOOK, Line, Looked, META, P, Virtual, drain_all, of};
 use nostall_console::{
-    Caller, Drain, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, UartSink,
-    Watchdog, flush,
+    Caller, Drain, Limits, Next, Offered, Options, OverflowPolicy, Priority, Ring, Sink, Slot,
+    UartSink, Watchdog, flush,
 };
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos};
@@ -19,7 +19,7 @@ fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
     let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT.slice(1));
     ring.log(&META, b"one");
     ring.log(&META, b"two");
-    let _ = drain.slice(0, Priority::Normal, &At(0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     ring.log(&of(Priority::Emergency), b"oops");
     ring.log(&of(Priority::Panic), b"panic\nCall Trace:");
     let clock = Virtual::default();
@@ -34,8 +34,11 @@ fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
     );
     // From now on it is a panic's.
     ring.log(&META, b"later");
-    assert_eq!(drain.slice(0, Priority::Normal, &At(0)), Next::Over);
-    assert_eq!(drain.slice(0, Priority::Emergency, &At(0)), Next::Over);
+    assert_eq!(drain.drain_bounded(0, Priority::Normal, &At(0)), Next::Over);
+    assert_eq!(
+        drain.drain_bounded(0, Priority::Emergency, &At(0)),
+        Next::Over
+    );
 }
 
 #[test]
@@ -117,7 +120,7 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
             ring.log(&META, b"two");
             if first_in_slice {
                 for _ in 0..4 {
-                    let _ = outer.slice(0, Priority::Normal, &At(0));
+                    let _ = outer.drain_bounded(0, Priority::Normal, &At(0));
                 }
             } else {
                 flush(&[&outer], 0, &clock, Limits::DEFAULT);
@@ -176,7 +179,7 @@ fn a_clock_that_stands_still_stops_neither_a_flush_nor_who_waits_for_room() {
     }
     let ring = Ring::<[Slot; 4]>::new();
     let at_most = Nanos::from_micros(if cfg!(miri) { 3 } else { 100 });
-    let options = Options::DEFAULT.pressure(Pressure::Wait(at_most));
+    let options = Options::DEFAULT.overflow(OverflowPolicy::Wait(at_most));
     let stuck = Drain::new(&ring, Line::new(0), options);
     for n in 0..4 {
         ring.format(&META, format_args!("{n}"));
@@ -208,7 +211,7 @@ fn a_flood_on_a_slow_line_holds_nobody_for_100_us_and_loses_nothing() {
         loop {
             let now = clock.now();
             watchdog.touch(now);
-            let next = drain.slice(0, Priority::Normal, &clock);
+            let next = drain.drain_bounded(0, Priority::Normal, &clock);
             let took = clock.now() - now;
             longest = longest.max(took);
             held = held + took;
@@ -243,7 +246,7 @@ fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
         ring.format(&META, format_args!("flood {n}"));
     }
     for _ in 0..10 {
-        if let Next::At(time) = drain.slice(0, Priority::Normal, &clock) {
+        if let Next::At(time) = drain.drain_bounded(0, Priority::Normal, &clock) {
             clock.sleep_until(time);
         }
     }

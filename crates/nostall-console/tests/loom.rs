@@ -67,7 +67,7 @@ mod sync {
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use level::{Level, Priority};
-pub use options::{Options, Pressure, Text};
+pub use options::{Charset, Options, OverflowPolicy};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Caller, Offered, Sink};
@@ -368,7 +368,7 @@ fn of_two_who_log_and_send_one_sends_all_or_is_told_to_come_back() {
         }
         let act = move |cpu: u16| {
             log(ring, b'a' + cpu as u8);
-            drain.slice(cpu, Priority::Normal, &Still)
+            drain.drain_bounded(cpu, Priority::Normal, &Still)
         };
         let other = thread::spawn(move || act(1));
         let mine = act(0);
@@ -376,7 +376,7 @@ fn of_two_who_log_and_send_one_sends_all_or_is_told_to_come_back() {
         if mine.time().is_none() && others.time().is_none() {
             assert_eq!(drain.unread(), 0, "{mine:?} {others:?}");
         }
-        while drain.slice(0, Priority::Normal, &Still) != Next::Empty {}
+        while drain.drain_bounded(0, Priority::Normal, &Still) != Next::Empty {}
         let text = String::from_utf8(drain.sink.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.matches("aaaaaaaa").count(), 1, "{text}");
         assert_eq!(text.matches("bbbbbbbb").count(), 1, "{text}");
@@ -406,7 +406,9 @@ fn of_three_who_log_each_that_leaves_something_unsent_comes_back() {
         let act = move |cpu: u16| {
             log(ring, b'a' + cpu as u8);
             let clock = if cpu == 0 { Still.now() } else { Nanos(99) };
-            drain.slice(cpu, Priority::Normal, &Shown(clock)).time()
+            drain
+                .drain_bounded(cpu, Priority::Normal, &Shown(clock))
+                .time()
         };
         let others = [1, 2].map(|cpu| thread::spawn(move || act(cpu)));
         let mine = act(0);
@@ -451,7 +453,7 @@ fn a_panic_takes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
         let slices = [1, 2].map(|cpu| {
             thread::spawn(move || {
                 log(ring, b'a' + cpu as u8);
-                drain.slice(cpu, Priority::Normal, &Shown(Nanos(cpu.into())))
+                drain.drain_bounded(cpu, Priority::Normal, &Shown(Nanos(cpu.into())))
             })
         });
         log(ring, b'a');
@@ -466,7 +468,7 @@ fn a_panic_takes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
         // Logged after the panic had sent all.
         send_in_panic(drain, &turn);
         assert_eq!(
-            drain.slice(1, Priority::Normal, &Shown(Nanos(99))),
+            drain.drain_bounded(1, Priority::Normal, &Shown(Nanos(99))),
             Next::Over
         );
         assert_eq!((drain.lost(), drain.unread()), (0, 0));

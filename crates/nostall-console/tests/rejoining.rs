@@ -167,7 +167,7 @@ fn ten_thousand_random_schedules_are_rejoined() {
             drain.sink().load.set(1 + random.below(40));
             let priority = [Priority::Normal, Priority::Emergency][random.below(2)];
             let slice = || {
-                let _ = drain.slice(0, priority, &At(n * LATER));
+                let _ = drain.drain_bounded(0, priority, &At(n * LATER));
             };
             if catch_unwind(AssertUnwindSafe(slice)).is_err() {
                 deaths += 1;
@@ -186,7 +186,8 @@ fn ten_thousand_random_schedules_are_rejoined() {
             }
         } else {
             drain.sink().dies_after.set(usize::MAX);
-            let slices = (0..100_000).map(|n| drain.slice(0, Priority::Normal, &At(n * LATER)));
+            let slices =
+                (0..100_000).map(|n| drain.drain_bounded(0, Priority::Normal, &At(n * LATER)));
             assert!(slices.into_iter().any(|next| next == Next::Empty), "{seed}");
         }
         assert_rejoined(&drain.sink().text(), &wanted, deaths, seed);
@@ -221,10 +222,11 @@ fn lines_are_rejoined_although_records_are_overwritten_and_all_that_is_lost_is_t
             } else {
                 drain.sink().load.set(1 + random.below(200));
                 let priority = [Priority::Normal, Priority::Emergency][random.below(2)];
-                let _ = drain.slice(0, priority, &At(n * LATER));
+                let _ = drain.drain_bounded(0, priority, &At(n * LATER));
             }
         }
-        let mut slices = (100..100_000).map(|n| drain.slice(0, Priority::Normal, &At(n * LATER)));
+        let mut slices =
+            (100..100_000).map(|n| drain.drain_bounded(0, Priority::Normal, &At(n * LATER)));
         assert!(slices.any(|next| next == Next::Empty), "{seed}");
         let sent = drain.sink().text();
         let mut lost = 0;
@@ -263,7 +265,7 @@ const LATER: u64 = 10_000_000;
 /// Sends so many bytes, CRs included, one an offer.
 fn send(drain: &Drain<'_, Port>, priority: Priority, bytes: u64) {
     for n in 0..bytes {
-        let _ = drain.slice(0, priority, &At(n * LATER));
+        let _ = drain.drain_bounded(0, priority, &At(n * LATER));
     }
 }
 
@@ -309,9 +311,9 @@ fn a_line_is_sent_again_whole_if_its_owner_dies_at_any_byte() {
         drain.sink().dies_after.set(dies_after);
         let dies = || {
             ring.log(&of(Priority::Normal), b"normal");
-            let _ = drain.slice(0, Priority::Normal, &At(0));
+            let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
             ring.log(&of(Priority::Emergency), b"urgent");
-            let _ = drain.slice(0, Priority::Emergency, &At(0));
+            let _ = drain.drain_bounded(0, Priority::Emergency, &At(0));
             ring.log(&of(Priority::Panic), b"panic");
             flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
         };

@@ -32,12 +32,12 @@ fn a_slice_leaves_the_port_to_a_direct_writer_and_comes_back_after_1_ms() {
     ring.log(&META, b"logged");
     let next = drain.sink().with(Caller::Normal, |console| {
         let _ = console.write(b"written ");
-        let next = drain.slice(0, Priority::Normal, &At(0));
+        let next = drain.drain_bounded(0, Priority::Normal, &At(0));
         let _ = console.write(b"directly\n");
         next
     });
     assert_eq!(next, Some(Next::At(Nanos::from_millis(1))));
-    while let Some(time) = drain.slice(0, Priority::Normal, &clock).time() {
+    while let Some(time) = drain.drain_bounded(0, Priority::Normal, &clock).time() {
         clock.sleep_until(time);
     }
     let sent = String::from_utf8(port.into_sink()).unwrap();

@@ -88,10 +88,10 @@ mod settings;
 mod setup;
 mod strategy;
 
-pub use console::{Console, Offered, Seen, Unsent, WriteReport};
+pub use console::{Accepted, Console, FlushTimeout, LatchedStatus, WriteReport};
 pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
 pub use model::Model;
 pub use probe::{Probed, probe, receive_fifo_depth};
 pub use settings::{FlowControl, PowerLoss, Rs485, Settings};
-pub use setup::{Absent, OpenError};
+pub use setup::{NotFound, OpenError};
 pub use strategy::Strategy;

@@ -7,7 +7,7 @@ use crate::registers::{
     DLL, DLM, DW_CPR, DW_CTR, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, RBR, SCR, THR, dw, efr, fcr,
     icr, iir, lcr, lsr, mcr,
 };
-use crate::setup::{Absent, answers};
+use crate::setup::{NotFound, answers};
 
 /// What a port was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ const LARGEST: usize = 256;
 ///
 /// # Errors
 ///
-/// [`Absent`].
-pub fn probe(registers: &impl Registers) -> Result<Probed, Absent> {
+/// [`NotFound`].
+pub fn probe(registers: &impl Registers) -> Result<Probed, NotFound> {
     let saved = Saved::take(registers)?;
     let model = identify(registers);
     let divisor = saved.restore(registers);
@@ -60,11 +60,11 @@ struct Saved {
 
 impl Saved {
     /// Also the test that a port is there.
-    fn take(port: &impl Registers) -> Result<Self, Absent> {
+    fn take(port: &impl Registers) -> Result<Self, NotFound> {
         let (lcr, mcr) = (port.read8(LCR), port.read8(MCR));
         // No model has all these bits set.
         if lcr == !0 && mcr == !0 {
-            return Err(Absent);
+            return Err(NotFound);
         }
         // A byte that waits to be read keeps a DesignWare busy, see `write_lcr`.
         let mut fifos = None;
@@ -73,19 +73,19 @@ impl Saved {
             port.write8(FCR, fcr::ENABLE | fcr::CLEAR_RECEIVE);
         }
         if !write_lcr(port, 0) || port.read8(LCR) != 0 {
-            return Err(Absent);
+            return Err(NotFound);
         }
         let ier = port.read8(IER);
         if !answers(port) {
             port.write8(IER, ier);
             port.write8(LCR, lcr);
-            return Err(Absent);
+            return Err(NotFound);
         }
         let fifos = fifos.unwrap_or_else(|| port.read8(IIR));
         if !write_lcr(port, lcr::DLAB) {
             port.write8(IER, ier);
             port.write8(MCR, mcr);
-            return Err(Absent);
+            return Err(NotFound);
         }
         let divisor = [port.read8(DLL), port.read8(DLM)];
         write_lcr(port, 0);

@@ -99,8 +99,8 @@ fn what_had_been_printed_is_left_out_unless_all_is_asked_for() {
     let dir = TempDir::new().unwrap();
     let ring = ring(|ring| {
         three_lines(ring);
-        let drain = Drain::new(ring, Slow, Options::DEFAULT.place(2));
-        let _ = drain.slice(0, Priority::Normal, &HostClock::default());
+        let drain = Drain::new(ring, Slow, Options::DEFAULT.progress_slot(2));
+        let _ = drain.drain_bounded(0, Priority::Normal, &HostClock::default());
     });
     image(dir.path(), &[ring]);
     let output = read(dir.path(), &[]);

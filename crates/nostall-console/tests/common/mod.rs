@@ -63,7 +63,7 @@ impl Line {
 pub fn drain_all(drain: &Drain<'_, impl Sink>, priority: Priority) {
     let mut slices = 0;
     while !matches!(
-        drain.slice(0, priority, &At(0)),
+        drain.drain_bounded(0, priority, &At(0)),
         Next::Empty | Next::Backlog(_)
     ) {
         slices += 1;

@@ -62,7 +62,7 @@ pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use flush::{Flushed, Limits, flush};
 pub use level::{Level, Priority};
-pub use options::{Options, Pressure, Text};
+pub use options::{Charset, Options, OverflowPolicy};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Caller, Offered, Sink};

@@ -46,7 +46,7 @@ fn up_to_date(ring: &Ring) -> Drain<'_, Memory> {
 
 /// By slices that come to an end.
 fn send(drain: &Drain<'_, Memory>, priority: Priority) {
-    let ends = (0..99).any(|_| !matches!(drain.slice(0, priority, &At(0)), Next::At(_)));
+    let ends = (0..99).any(|_| !matches!(drain.drain_bounded(0, priority, &At(0)), Next::At(_)));
     assert!(ends, "there is always more: {drain:?}");
 }
 

@@ -41,7 +41,7 @@ pub fn print(text: Arguments<'_>) {
 /// interrupt or in the idle loop. `None` means that nothing is left to send.
 pub fn poll() -> Option<Nanos> {
     let (drain, clock) = CONSOLE.get()?;
-    drain.slice(CPU, Priority::Normal, clock).time()
+    drain.drain_bounded(CPU, Priority::Normal, clock).time()
 }
 
 /// Prints a panic's line and waits, for 10 s at most, until everything is sent.

@@ -66,7 +66,7 @@ pub struct Console<R, C> {
     cr_sent: bool,
     lost: Lost,
     turn: Turn,
-    seen: Seen,
+    seen: LatchedStatus,
 }
 
 /// What is known of the port.
@@ -111,9 +111,9 @@ impl WriteReport {
     }
 }
 
-/// What a port took without being waited for.
+/// The part of an offer that the port took, and when to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offered {
+pub struct Accepted {
     /// Bytes of the text that need not be offered again.
     pub taken: usize,
     /// When to offer the next; `None` if the port is gone.
@@ -123,10 +123,10 @@ pub struct Offered {
     pub ready_at: Option<Nanos>,
 }
 
-/// What was seen of the line while it was polled: a status register shows these
-/// once. The receive side needs them.
+/// Status bits that a register shows only once, latched while the line was polled. The
+/// receive side needs them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct LatchedStatus {
     /// Error bits of the [`LSR`](crate::registers::LSR): overrun, parity,
     /// framing, break.
     pub line_status: u8,
@@ -198,11 +198,11 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// When all text is taken, go on with empty offers, each at the time that the one
     /// before has returned. The line is handed back when an empty offer returns a time that
     /// has passed. [`flush`](Self::flush) does the same, and waits.
-    pub fn offer(&mut self, text: &[u8]) -> Offered {
+    pub fn offer(&mut self, text: &[u8]) -> Accepted {
         let now = self.clock.now();
         let next_look = self.pace.next_look(now);
         if now < next_look {
-            return Offered {
+            return Accepted {
                 taken: 0,
                 ready_at: Some(next_look),
             };
@@ -219,7 +219,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
                 (0, true)
             }
         };
-        Offered {
+        Accepted {
             taken,
             ready_at: (!gone).then(|| self.pace.next_look(now)),
         }
@@ -230,8 +230,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
     ///
     /// # Errors
     ///
-    /// [`Unsent`] if it did not leave in bounded time.
-    pub fn flush(&mut self) -> Result<(), Unsent> {
+    /// [`FlushTimeout`] if it did not leave in bounded time.
+    pub fn flush(&mut self) -> Result<(), FlushTimeout> {
         let is_empty = self.in_port == 0 && self.at_risk == 0;
         if is_empty && !self.lost.is_due() && self.turn == Turn::Listening {
             return Ok(());
@@ -242,7 +242,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             self.lose_port_content();
         }
         let sent = flushed.is_ok() && self.lost.total() == lost;
-        sent.then_some(()).ok_or(Unsent)
+        sent.then_some(()).ok_or(FlushTimeout)
     }
 
     fn flush_out(&mut self) -> Result<(), Stall> {
@@ -505,10 +505,10 @@ impl<R: Registers, C: Clock> Console<R, C> {
         self.port.model
     }
 
-    /// What was seen of the line since this was asked last.
-    pub const fn take_seen(&mut self) -> Seen {
+    /// Returns the status bits that were latched since the last call, and clears them.
+    pub const fn take_latched_status(&mut self) -> LatchedStatus {
         let seen = self.seen;
-        self.seen = Seen {
+        self.seen = LatchedStatus {
             line_status: 0,
             modem_status: 0,
         };
@@ -528,15 +528,15 @@ impl<R: Registers, C: Clock> Console<R, C> {
 
 /// The last bytes did not leave the port in bounded time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unsent;
+pub struct FlushTimeout;
 
-impl fmt::Display for Unsent {
+impl fmt::Display for FlushTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the port did not send its last bytes in bounded time")
     }
 }
 
-impl core::error::Error for Unsent {}
+impl core::error::Error for FlushTimeout {}
 
 impl<R: Registers, C: Clock> fmt::Write for Console<R, C> {
     /// # Errors

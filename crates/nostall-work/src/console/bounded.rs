@@ -26,7 +26,7 @@ where
     /// From `ring` to `serial`.
     pub const fn new(ring: &'r Ring, serial: UartSink<R, C>) -> Self {
         Self {
-            drain: Drain::new(ring, serial, Options::DEFAULT.place(0)),
+            drain: Drain::new(ring, serial, Options::DEFAULT.progress_slot(0)),
             rests_until: AtomicU64::new(0),
         }
     }
@@ -39,7 +39,7 @@ where
         };
         let from = cpu.now();
         let (sent, offers) = (self.drain.bytes(), self.drain.sink().offers());
-        let next = self.drain.slice(cpu.id() as u16, priority, cpu);
+        let next = self.drain.drain_bounded(cpu.id() as u16, priority, cpu);
         let until = cpu.now();
         if let Some(time) = next.time() {
             // For as long as the slice took, the CPU is free, even if the port takes more at

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use heapless::String;
-use nostall_console::{Grace, Level, Meta, Priority, Watchdog};
+use nostall_console::{Level, Meta, Priority, StallDetector, Watchdog};
 use nostall_io::Nanos;
 
 use super::{Context, Cpu, Lines, Path, Role, panic};
@@ -29,7 +29,7 @@ pub struct Flood<'a, P> {
     cpus: &'a [PerCpu],
     /// What was added to each caller, in nanoseconds, by the number of its line.
     delays: &'a [AtomicU64],
-    grace: Grace,
+    grace: StallDetector,
     /// CPUs that have logged all their lines.
     through: AtomicUsize,
 }
@@ -104,7 +104,7 @@ impl<'a, P: Path> Flood<'a, P> {
             haste: 1,
             cpus,
             delays,
-            grace: Grace::new(),
+            grace: StallDetector::new(),
             through: AtomicUsize::new(0),
         }
     }
@@ -166,7 +166,10 @@ impl<'a, P: Path> Flood<'a, P> {
             let cascaded = self.report(cpu, what);
             fired(Fired { at, what, cascaded });
         }
-        if let Some(stall) = self.grace.check(cpu.now(), self.patience(Grace::THRESHOLD)) {
+        if let Some(stall) = self
+            .grace
+            .check(cpu.now(), self.patience(StallDetector::THRESHOLD))
+        {
             let at = cpu.now();
             let what = What::Stall(stall.lasts);
             let cascaded = self.report(cpu, what);

@@ -8,7 +8,7 @@ pub const LONGEST_GAP: Nanos = Nanos::from_secs(10);
 
 /// A line of a recorded log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct LogLine<'a> {
     /// When it was logged, since the first one.
     pub at: Nanos,
     /// How important it is, if it says so (`<6>`); else informational.
@@ -41,9 +41,9 @@ impl<'a> Lines<'a> {
 }
 
 impl<'a> Iterator for Lines<'a> {
-    type Item = Line<'a>;
+    type Item = LogLine<'a>;
 
-    fn next(&mut self) -> Option<Line<'a>> {
+    fn next(&mut self) -> Option<LogLine<'a>> {
         while !self.rest.is_empty() {
             let end = self.rest.iter().position(|&byte| byte == b'\n');
             let (line, rest) = match end {
@@ -60,7 +60,7 @@ impl<'a> Iterator for Lines<'a> {
                 self.last = Some(time.max(last));
             }
             if !text.is_empty() {
-                return Some(Line {
+                return Some(LogLine {
                     at: self.at,
                     level,
                     text,

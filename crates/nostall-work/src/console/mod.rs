@@ -25,7 +25,7 @@ pub use cpu::{Context, Cpu, Hold};
 pub use flood::{Fired, Flood, PerCpu, What};
 pub use inline::Inline;
 pub use job::Job;
-pub use lines::{LONGEST_GAP, Line, Lines};
+pub use lines::{LONGEST_GAP, Lines, LogLine};
 pub use panic::{FIRST_WORDS, LAST_WORDS};
 pub use strategy::{Path, Role, Strategy};
 pub use throttle::Throttle;

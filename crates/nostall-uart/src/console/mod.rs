@@ -3,7 +3,7 @@
 mod entry;
 mod lost;
 mod open;
-mod turn;
+mod rs485;
 mod wait;
 
 use core::fmt;
@@ -12,12 +12,12 @@ use nostall_io::{Clock, Nanos, Registers, Timeout};
 
 use crate::crlf::Crlf;
 use crate::pace::Pace;
-use crate::registers::{MCR, MSR, THR, lsr, mcr, msr};
+use crate::registers::{MSR, THR, lsr, msr};
 use crate::{FlowControl, PowerLoss, Settings, Strategy};
 
 use entry::{Entered, Entry};
 use lost::Lost;
-use turn::Turn;
+use rs485::Turn;
 use wait::Stall;
 
 /// The most that is loaded at once: the largest FIFO of the family.
@@ -374,93 +374,17 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         status & msr::CTS != 0
     }
 
-    /// Takes an RS-485 line for sending. If the time before the first bit still runs, the
-    /// next look is put off until its end.
-    fn take_line(&mut self, now: Nanos) -> bool {
-        let Some(times) = self.settings.rs485 else {
-            return true;
-        };
-        let raised_at = match self.turn {
-            Turn::Talking | Turn::Closing(_) => {
-                self.turn = Turn::Talking;
-                return true;
-            }
-            Turn::Opening(at) if at <= now => at,
-            // The clock was set back.
-            Turn::Opening(_) => now,
-            Turn::Listening => {
-                self.registers.write8(MCR, mcr::DTR | mcr::RTS);
-                self.clock.now()
-            }
-        };
-        let open_at = raised_at + times.before;
-        if now < open_at && times.before > Nanos::ZERO {
-            self.turn = Turn::Opening(raised_at);
-            self.pace.hold(now, open_at);
-            return false;
-        }
-        self.turn = Turn::Talking;
-        true
-    }
-
-    /// Takes the next step towards handing an RS-485 line back, and puts the next look off
-    /// until the one after it.
-    fn rest(&mut self, status: u8, now: Nanos) {
-        let Some(times) = self.settings.rs485 else {
-            return;
-        };
-        if self.turn == Turn::Listening {
-            return;
-        }
-        if status & lsr::TEMT == 0 {
-            self.charge_outage(now);
-            if self.turn != Turn::Listening {
-                self.look_after_a_frame(now);
-            }
-            return;
-        }
-        self.outage = None;
-        let idle_at = match self.turn {
-            Turn::Closing(at) if at <= now => at,
-            _ => now,
-        };
-        let over_at = idle_at + times.after;
-        if now < over_at {
-            self.turn = Turn::Closing(idle_at);
-            self.pace.hold(now, over_at);
-        } else {
-            self.lower_rts();
-        }
-    }
-
     /// Puts the next look off for a frame at least, as nothing happens in less time.
-    fn look_after_a_frame(&mut self, now: Nanos) {
+    pub(super) fn look_after_a_frame(&mut self, now: Nanos) {
         self.pace.busy_for_offer(now);
         let next_look = self.pace.next_look(now);
         let frame = now + self.port.frame_time;
         self.pace.hold(now, next_look.max(frame));
     }
 
-    /// Hands an RS-485 line back, after a wait for the time behind the last bit.
-    fn hand_line_back(&mut self) {
-        let Some(times) = self.settings.rs485 else {
-            return;
-        };
-        if self.turn == Turn::Listening {
-            return;
-        }
-        self.wait_at_least(times.after);
-        self.lower_rts();
-    }
-
-    fn lower_rts(&mut self) {
-        self.registers.write8(MCR, mcr::DTR);
-        self.turn = Turn::Listening;
-    }
-
     /// Notes that an offer found the port not ready. A port that is stuck for longer than a
     /// write would wait must not keep an RS-485 line from the others.
-    fn charge_outage(&mut self, now: Nanos) {
+    pub(super) fn charge_outage(&mut self, now: Nanos) {
         let longest = self.longest_wait();
         let outage = self
             .outage

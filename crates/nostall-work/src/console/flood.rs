@@ -6,13 +6,32 @@ use heapless::String;
 use nostall_console::{Level, Meta, Priority, StallDetector, Watchdog};
 use nostall_io::Nanos;
 
-use super::{Context, Cpu, Lines, Path, Role, panic};
+use super::{Context, Cpu, Lines, Path, Role};
 
 /// A line of a report is not longer.
 const REPORT_LINE: usize = 96;
 
 /// The frames below a report that is printed from the timer interrupt.
 const REPORT_TRACE: [&str; 4] = ["Call Trace:", " <IRQ>", " watchdog_timer_fn", " </IRQ>"];
+
+/// Beginning of the panic's text.
+pub const FIRST_WORDS: &str = "Kernel panic - not syncing: injected in mid-flood";
+
+/// End of the panic's text.
+pub const LAST_WORDS: &str = "---[ end Kernel panic - not syncing: injected in mid-flood ]---";
+
+/// The panic's text, as a kernel prints it.
+const PANIC: &str = "\
+Kernel panic - not syncing: injected in mid-flood
+CPU: 0 PID: 0 Comm: swapper Kdump: loaded Not tainted
+Call Trace:
+ <NMI>
+ panic
+ nmi_handle
+ exc_nmi
+ end_repeat_nmi
+ </NMI>
+---[ end Kernel panic - not syncing: injected in mid-flood ]---";
 
 /// A recorded log that is logged again by several CPUs, line by line in turn.
 ///
@@ -191,7 +210,7 @@ impl<'a, P: Path> Flood<'a, P> {
             priority: Priority::Panic,
             ..self.urgent(cpu)
         };
-        self.path.panic(cpu, &meta, panic::TEXT.as_bytes());
+        self.path.panic(cpu, &meta, PANIC.as_bytes());
     }
 
     fn patience(&self, threshold: Nanos) -> Nanos {

@@ -61,7 +61,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Feature `uart` has [`UartSink`], a serial port that direct writers and a panic share with
+//! Feature `uart` has `UartSink`, a serial port that direct writers and a panic share with
 //! the drain. Features `log` and `tracing` are front ends of those crates.
 //!
 //! # The ring

@@ -3,7 +3,7 @@
 use core::hint::black_box;
 use core::ptr;
 
-use nostall_console::{Drain, Limits, Offered, Options, Priority, Sink, flush};
+use nostall_console::{Caller, Drain, Limits, Offered, Options, Sink, flush};
 use nostall_io::{Nanos, Registers};
 use nostall_work::{Event, Failure};
 
@@ -55,7 +55,7 @@ fn recurse(depth: u64) -> u64 {
 struct Panicking;
 
 impl Sink for Panicking {
-    fn offer(&self, _: &[u8], _: Priority) -> Offered {
+    fn offer(&self, _: &[u8], _: Caller) -> Offered {
         panic!("on purpose, in the flush");
     }
 }

@@ -8,14 +8,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nostall_console::{
-    Drain, Level, Limits, Lockup, Meta, Offered, Options, Priority, Ring, Sink, Slot, Watchdog,
-    flush,
+    Drain, Level, Limits, Lockup, Meta, Options, Priority, Ring, Slot, UartSink, Watchdog, flush,
 };
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos, Registers};
-use nostall_uart::{Console, LineSettings, Strategy};
-use spin::Mutex;
+use nostall_uart::{Console, LineSettings};
 
 // ANCHOR: ring
 /// 1 MiB, all zeros: it takes no room in the kernel's file.
@@ -33,52 +31,9 @@ fn log(clock: &impl Clock, priority: Priority, level: Level, text: fmt::Argument
 }
 // ANCHOR_END: ring
 
-// ANCHOR: sink
-/// A serial port. Its lock is tried and never waited for; who finds it taken is a panic
-/// whose owner has died, and takes the spare.
-struct Serial<R, C> {
-    console: Mutex<Console<R, C>>,
-    spare: Mutex<Console<R, C>>,
-}
-
-impl<R: Registers, C: Clock> Sink for Serial<R, C> {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
-        let console = self.console.try_lock().or_else(|| self.spare.try_lock());
-        // Both taken: by a panic that died in here.
-        let offered = console.map(|mut console| console.offer(text));
-        Offered {
-            taken: offered.map_or(0, |offered| offered.taken),
-            ready_at: offered.and_then(|offered| offered.ready_at),
-        }
-    }
-    fn insist(&self, text: &[u8], _: Priority) -> Offered {
-        let gone = Offered {
-            taken: 0,
-            ready_at: None,
-        };
-        let console = self.console.try_lock().or_else(|| self.spare.try_lock());
-        let Some(mut console) = console else {
-            return gone;
-        };
-        console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
-        let taken = text.len().min(console.transmit_load());
-        let sent = console.write(&text[..taken]);
-        // Dropped bytes are counted by the driver.
-        let ready_at = (sent.dropped == 0).then_some(Nanos::ZERO);
-        Offered { taken, ready_at }
-    }
-    fn finish(&self) {
-        if let Some(mut console) = self.console.try_lock().or_else(|| self.spare.try_lock()) {
-            console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
-            let _ = console.flush();
-        }
-    }
-}
-// ANCHOR_END: sink
-
 // ANCHOR: drain
 struct SystemConsole<R, C> {
-    serial: Drain<'static, Serial<R, C>>,
+    serial: Drain<'static, UartSink<R, C>>,
     clock: C,
 }
 
@@ -86,7 +41,7 @@ impl<R: Registers, C: Clock> SystemConsole<R, C> {
     /// Gives the port what it takes now, and sets this CPU's timer for the rest. With
     /// pre-emption off, so that no CPU has the port for longer than a slice.
     fn send(&self, priority: Priority) {
-        if let Some(time) = self.serial.slice(0, priority, &self.clock).time() {
+        if let Some(time) = self.serial.drain_bounded(0, priority, &self.clock).time() {
             set_timer(time);
         }
     }
@@ -163,13 +118,16 @@ fn set_timer(time: Nanos) {
 fn main() -> Result<(), Box<dyn Error>> {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let clock = MachineClock(clock);
+    // ANCHOR: sink
     let uart = Console::open(&port, clock.clone(), LineSettings::baud(115_200))?;
-    let serial = Serial {
-        spare: Mutex::new(uart.clone()),
-        console: Mutex::new(uart),
-    };
+    let serial = Drain::new(
+        &RING,
+        UartSink::new(uart),
+        Options::DEFAULT.progress_slot(0),
+    );
+    // ANCHOR_END: sink
     let console = SystemConsole {
-        serial: Drain::new(&RING, serial, Options::DEFAULT.place(0)),
+        serial,
         clock: clock.clone(),
     };
 

@@ -6,7 +6,8 @@ use std::error::Error;
 use std::sync::Mutex;
 
 use nostall_console::{
-    Drain, Level, Limits, Meta, Offered, Options, Pressure, Priority, Ring, Sink, Slot, flush,
+    Caller, Drain, Level, Limits, Meta, Offered, Options, OverflowPolicy, Priority, Ring, Sink,
+    Slot, flush,
 };
 use nostall_io::{Clock, HostClock, Nanos};
 use nostall_pstore::{Kind, LastWords, Layout, LinuxVersion, Memory, Params, Ram, Zone};
@@ -19,7 +20,7 @@ static RING: Ring<[Slot; 64]> = Ring::new();
 struct Remembered<M>(Mutex<Zone<'static, M>>);
 
 impl<M: Memory> Sink for Remembered<M> {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         // Taken: whoever has it died in here.
         let zone = self.0.try_lock().ok();
         let taken = zone.map(|mut zone| zone.append_text(text));
@@ -38,7 +39,7 @@ struct Line {
 }
 
 impl Sink for Line {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         let now = self.clock.now();
         let mut sent = self.sent.lock().unwrap();
         let (free_at, bytes) = &mut *sent;
@@ -87,8 +88,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let remembered = Drain::new(&RING, Remembered(Mutex::new(console)), Options::DEFAULT);
     let serious = Options::DEFAULT
         .level(Level::Warning)
-        .pressure(Pressure::Wait(Nanos::from_millis(100)))
-        .place(0);
+        .overflow(OverflowPolicy::Wait(Nanos::from_millis(100)))
+        .progress_slot(0);
     let serial = Drain::new(&RING, line, serious);
     // ANCHOR_END: sinks
 
@@ -106,8 +107,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         RING.log(&meta, text.as_bytes());
         // Each sink gets what it takes: a slow one holds back no fast one. The result is
         // for the timer; here the next line comes soon.
-        let _ = remembered.slice(0, Priority::Normal, &clock);
-        let _ = serial.slice(0, Priority::Normal, &clock);
+        let _ = remembered.drain_bounded(0, Priority::Normal, &clock);
+        let _ = serial.drain_bounded(0, Priority::Normal, &clock);
     };
     // ANCHOR_END: wait
     for n in 0..100 {

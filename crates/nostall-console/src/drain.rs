@@ -2,18 +2,17 @@
 
 use core::fmt;
 
-use nostall_io::{Clock, Nanos};
+use nostall_io::{Clock, Nanos, Timeout};
 
-use crate::fetch::{Fetched, LOOKS, Search};
+use crate::feed::{Feed, Fetched, LOOKS, Search};
 use crate::lane::{Lane, Position};
-use crate::line::Line;
+use crate::line::LineState;
 use crate::owner::{Owner, Turn};
-use crate::pause::Stopwatch;
 use crate::promise::Promise;
-use crate::render::{Style, Window};
-use crate::sequence::{after, is_past};
-use crate::sync::{AtomicUsize, Ordering, fence};
-use crate::{Offered, Options, Pressure, Priority, Record, Ring, Sink};
+use crate::render::{LineBuffer, Style};
+use crate::sequence::after;
+use crate::sync::{AtomicUsize, Ordering, STILL, fence};
+use crate::{Offered, Options, OverflowPolicy, Priority, Record, Ring, Sink};
 
 /// Bytes that are offered at once: more than any FIFO of the serial family takes.
 const CHUNK: usize = 256;
@@ -27,6 +26,10 @@ const PENDING: Nanos = Nanos::from_millis(1);
 /// While a caller waits for room: a sink that is ready at once but takes nothing is not
 /// polled faster.
 const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
+
+/// The longest step of a clock that counts in full. More is a clock that jumped, or a
+/// virtual machine that was stopped: neither is to cost a panic its text.
+pub(crate) const LONGEST_STEP: Nanos = Nanos::from_millis(10);
 
 /// How late the CPU that has promised to come back may be before another one does its
 /// work: it may hang.
@@ -51,7 +54,7 @@ pub enum Next {
 }
 
 impl Next {
-    /// Returns when this CPU has to call [`Drain::slice`] again, in normal context:
+    /// Returns when this CPU has to call [`Drain::drain_bounded`] again, in normal context:
     /// what to set its timer to. `None` if there is nothing to come back for.
     ///
     /// A CPU that obeys this every time leaves nothing unsent, even if all the others
@@ -66,18 +69,12 @@ impl Next {
 
 /// One sink and its place in a ring.
 pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
-    pub(crate) ring: &'r Ring,
+    pub(crate) feed: Feed<'r>,
     pub(crate) options: Options,
     pub(crate) owner: Owner,
-    /// By priority: each sends the records of its own and above.
-    pub(crate) lanes: [Lane; 3],
     pub(crate) promise: Promise,
     /// The owner of the offer that is under way, or that it died in; 0: none.
     pub(crate) offering: AtomicUsize,
-    /// The newest record when one in mid-write was first waited for; and when that was,
-    /// in microseconds.
-    pub(crate) pending: [AtomicUsize; 2],
-    pub(crate) lost: AtomicUsize,
     pub(crate) bytes: AtomicUsize,
     pub(crate) sink: S,
 }
@@ -113,7 +110,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// An interrupt handler that reports an emergency passes [`Priority::Emergency`], and
     /// leaves the backlog to its CPU's timer. Panics are for [`flush`](crate::flush);
     /// here they count as emergencies.
-    pub fn slice(&self, cpu: u16, priority: Priority, clock: &impl Clock) -> Next {
+    pub fn drain_bounded(&self, cpu: u16, priority: Priority, clock: &impl Clock) -> Next {
         let priority = priority.min(Priority::Emergency);
         // A record logged before this is seen by the owner below, or the owner is seen
         // here: one of the two fences is the second.
@@ -143,7 +140,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             Next::Over
         } else if self.promise.keep(cpu) {
             self.left(cpu, priority, ready_at)
-        } else if self.has_more(Priority::Normal) {
+        } else if self.feed.has_more(Priority::Normal) {
             Next::Busy(ready_at + LATE)
         } else {
             Next::Empty
@@ -164,9 +161,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     }
 
     fn left_now(&self, priority: Priority, at: Nanos) -> Next {
-        if self.has_more(priority) {
+        if self.feed.has_more(priority) {
             Next::At(at)
-        } else if self.has_more(Priority::Normal) {
+        } else if self.feed.has_more(Priority::Normal) {
             Next::Backlog(at)
         } else {
             Next::Empty
@@ -225,10 +222,10 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     }
 
     fn offer(&self, turn: &Turn<'_>, priority: Priority, search: &mut Search) -> Step {
-        let lane = &self.lanes[priority as usize];
+        let lane = &self.feed.lanes[priority as usize];
         let stored = lane.position();
-        let mut at = self.start(priority, stored);
-        let first = match self.fetch(priority, &mut at, false, search) {
+        let mut at = self.feed.start(priority, stored);
+        let first = match self.feed.fetch(priority, &mut at, false, search) {
             Fetched::Record(record) => record,
             nothing => {
                 lane.advance(stored, at);
@@ -247,9 +244,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         self.close_others(priority, &mut at);
         let before = at;
         let mut bytes = [0; CHUNK];
-        let mut window = Window::new(&mut bytes);
+        let mut window = LineBuffer::new(&mut bytes);
         let style = Style {
-            text: self.options.text,
+            charset: self.options.charset,
             lane: priority as usize,
         };
         let mut sending = [None; LINES];
@@ -267,12 +264,12 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             });
             at = Position {
                 next: after(at.next),
-                line: Line::after(&record),
+                line: LineState::after(&record),
             };
             if window.is_full() {
                 break;
             }
-            match self.fetch(priority, &mut at, true, search) {
+            match self.feed.fetch(priority, &mut at, true, search) {
                 Fetched::Record(next) => record = next,
                 _ => break,
             }
@@ -286,9 +283,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             return Step::Over;
         }
         let mut given = if search.insist {
-            self.sink.insist(bytes, priority)
+            self.sink.insist(bytes)
         } else {
-            self.sink.offer(bytes, priority)
+            self.sink.offer(bytes, turn.caller())
         };
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
@@ -307,31 +304,14 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 
     /// In the ring's memory.
     fn tell_place(&self) {
-        let places = &self.ring.head.sent;
+        let places = &self.feed.ring.head.sent;
         if let Some(place) = self
             .options
-            .place
+            .progress_slot
             .and_then(|at| places.get(usize::from(at)))
         {
-            place.store(self.lanes[0].position().next, Ordering::Relaxed);
+            place.store(self.feed.lanes[0].position().next, Ordering::Relaxed);
         }
-    }
-
-    /// Where a lane goes on: not before what the less urgent ones have sent.
-    pub(crate) fn start(&self, priority: Priority, stored: Position) -> Position {
-        let mut at = stored;
-        for lane in &self.lanes[..priority as usize] {
-            let lower = lane.position();
-            let next = if lower.line.begun {
-                after(lower.next)
-            } else {
-                lower.next
-            };
-            if !at.line.begun && (at.next == 0 || is_past(next, at.next)) {
-                at.skip_to(next);
-            }
-        }
-        at
     }
 
     /// If another lane's line is open on the wire, it is cut, and this lane's line
@@ -344,9 +324,9 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             at.line.restart();
             at.line.close_all();
         } else {
-            let mut others = (0..self.lanes.len()).filter(|&lane| lane != me);
+            let mut others = (0..self.feed.lanes.len()).filter(|&lane| lane != me);
             let open = others.find_map(|lane| {
-                let line = self.lanes[lane].position().line;
+                let line = self.feed.lanes[lane].position().line;
                 line.is_open().then_some((lane, line))
             });
             let Some((lane, line)) = open else { return };
@@ -354,8 +334,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             at.line.close(&line, lane);
         }
         // First this: an owner that dies in between leaves one marker too many.
-        self.lanes[me].advance(before, *at);
-        for (lane, other) in self.lanes.iter().enumerate() {
+        self.feed.lanes[me].advance(before, *at);
+        for (lane, other) in self.feed.lanes.iter().enumerate() {
             let before = other.position();
             let mut after = before;
             if is_unknown {
@@ -370,59 +350,46 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         self.offering.store(0, Ordering::Relaxed);
     }
 
-    fn has_more(&self, least: Priority) -> bool {
-        Priority::ALL
-            .into_iter()
-            .filter(|priority| *priority >= least)
-            .any(|priority| {
-                let lane = &self.lanes[priority as usize];
-                let at = self.start(priority, lane.position());
-                at.line.begun || self.ring.has(at.next, priority)
-            })
-    }
-
     /// Waits for room in the ring, and sends meanwhile. For a task that is about to log.
     ///
-    /// Does so if this sink's [`Pressure`] is to wait and three quarters of the ring are
+    /// Does so if this sink's [`OverflowPolicy`] is to wait and three quarters of the ring are
     /// not sent yet. Returns how long it waited. The clock is polled, and `relax` is called
     /// in between: a scheduler's `yield`, so that others have the CPU. The polls are counted,
     /// so that this ends although the clock stops.
     ///
-    /// Log, and call [`slice`](Self::slice) after that: it says when to come back.
+    /// Log, and call [`drain_bounded`](Self::drain_bounded) after that: it returns when to come back.
     pub fn make_room(&self, cpu: u16, clock: &impl Clock, mut relax: impl FnMut()) -> Nanos {
-        let Pressure::Wait(at_most) = self.options.pressure else {
+        let OverflowPolicy::Wait(at_most) = self.options.overflow else {
             return Nanos::ZERO;
         };
-        let mut watch = Stopwatch::start(clock);
-        let mut waited = Nanos::ZERO;
-        while waited < at_most && self.is_crowded() {
+        let mut timeout = Timeout::new(clock.now(), at_most).largest_step(LONGEST_STEP);
+        while !timeout.is_over() && self.is_crowded() {
             let now = clock.now();
-            let nap = match self.slice(cpu, Priority::Normal, clock) {
+            let nap = match self.drain_bounded(cpu, Priority::Normal, clock) {
                 Next::At(then) | Next::Backlog(then) => (then - now).max(SHORTEST_NAP),
                 Next::Busy(_) => PENDING,
                 Next::Empty | Next::Over => break,
             };
-            let _ = watch.pause(clock, nap.min(at_most - waited), &mut relax);
-            waited = watch.elapsed(clock);
+            timeout.poll(clock, nap.min(timeout.left()), STILL, &mut relax);
+            timeout.update(clock);
         }
-        waited
+        timeout.elapsed()
     }
 
     fn is_crowded(&self) -> bool {
-        self.unread() >= self.ring.slots() as u64 * 3 / 4
+        self.unread() >= self.feed.ring.slots() as u64 * 3 / 4
     }
 
     /// Records that are not sent yet.
     pub fn unread(&self) -> u64 {
-        let next = self.lanes[0].position().next as u64;
-        crate::Cursor { next, lost: 0 }.unread(self.ring)
+        self.feed.unread()
     }
 
     /// Records that were lost to this sink: overwritten, or not completed in time. Not
     /// more than that; an urgent one that was sent before its turn, or one that was waited
     /// for among urgent ones and is sent with the backlog, may be among them.
     pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed) as u64
+        self.feed.lost.load(Ordering::Relaxed) as u64
     }
 
     /// Bytes that the sink has taken.
@@ -437,7 +404,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 
     /// The ring.
     pub fn ring(&self) -> &Ring {
-        self.ring
+        self.feed.ring
     }
 }
 
@@ -445,7 +412,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
 #[derive(Clone, Copy)]
 struct Sending {
     at: Position,
-    settled: Line,
+    settled: LineState,
     record: Record,
     total: usize,
 }
@@ -476,8 +443,8 @@ impl<S: ?Sized> fmt::Debug for Drain<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Drain")
             .field("owner", &self.owner)
-            .field("lanes", &self.lanes)
-            .field("lost", &self.lost)
+            .field("lanes", &self.feed.lanes)
+            .field("lost", &self.feed.lost)
             .field("bytes", &self.bytes)
             .finish_non_exhaustive()
     }

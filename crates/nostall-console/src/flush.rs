@@ -1,12 +1,11 @@
 //! The end: a panic's text, then the backlog. The one place that waits.
 
-use nostall_io::{Clock, Nanos};
+use nostall_io::{Clock, Nanos, Timeout};
 
-use crate::drain::{Drain, Step};
-use crate::fetch::{LOOKS, Search};
+use crate::drain::{Drain, LONGEST_STEP, Step};
+use crate::feed::{LOOKS, Search};
 use crate::owner::{Turn, Way};
-use crate::pause::Stopwatch;
-use crate::sync::spin_loop;
+use crate::sync::{STILL, spin_loop};
 use crate::{Priority, Sink};
 
 /// The longest sleep between two looks, so that another CPU's panic sees this one live.
@@ -85,7 +84,7 @@ pub fn flush(
     clock: &impl Clock,
     limits: Limits,
 ) -> Flushed {
-    let mut watch = Stopwatch::start(clock);
+    let mut timeout = Timeout::new(clock.now(), limits.total).largest_step(LONGEST_STEP);
     let mut flushed = Flushed::default();
     // A slow sink does not hold back a fast one: all are entered, and then served in
     // turn. Without an allocator there is room for no more than the words of their
@@ -93,7 +92,7 @@ pub fn flush(
     for drain in drains {
         match drain
             .owner
-            .enter_in_panic(cpu, clock, &mut watch, limits.owner, limits.total)
+            .enter_in_panic(cpu, clock, &mut timeout, limits.owner)
         {
             Some((turn, way)) => {
                 if way == Way::Seized {
@@ -113,7 +112,7 @@ pub fn flush(
             let Some(turn) = drain.owner.resume(cpu) else {
                 continue;
             };
-            match drain.send_in_panic(&turn, clock, &mut watch, &limits, insist) {
+            match drain.send_in_panic(&turn, clock, &mut timeout, &limits, insist) {
                 State::Complete => flushed.complete += 1,
                 State::Gone => flushed.incomplete += 1,
                 State::ReadyAt(at) => {
@@ -124,13 +123,13 @@ pub fn flush(
             turn.keep();
         }
         let Some(next) = next else { break };
-        let left = limits.total - watch.elapsed(clock);
-        if left == Nanos::ZERO {
+        timeout.update(clock);
+        if timeout.is_over() {
             break;
         }
         let early = next - clock.now();
         let nap = early.clamp(SHORTEST_NAP, LONGEST_NAP);
-        let has_moved = watch.pause(clock, nap.min(left), spin_loop);
+        let has_moved = timeout.poll(clock, nap.min(timeout.left()), STILL, spin_loop);
         // A sink that follows the clock would never be ready.
         insist = early > Nanos::ZERO && !has_moved;
     }
@@ -156,15 +155,15 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         &self,
         turn: &Turn<'_>,
         clock: &impl Clock,
-        watch: &mut Stopwatch,
+        timeout: &mut Timeout,
         limits: &Limits,
         insist: bool,
     ) -> State {
         for _ in 0..TURN {
             turn.beat();
-            let is_late = watch.elapsed(clock) >= limits.total;
+            let is_late = timeout.update(clock) >= limits.total;
             let mut search = Search {
-                now: watch.now(),
+                now: timeout.now(),
                 // Without time left no record is waited for.
                 patience: if is_late { Nanos::ZERO } else { limits.pending },
                 looks: LOOKS,
@@ -175,7 +174,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
                     let Some(ready_at) = given.ready_at else {
                         return State::Gone;
                     };
-                    let is_late = watch.elapsed(clock) >= limits.total;
+                    let is_late = timeout.update(clock) >= limits.total;
                     if given.taken == 0 || insist || ready_at > clock.now() || is_late {
                         return State::ReadyAt(ready_at);
                     }

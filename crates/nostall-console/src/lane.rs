@@ -1,7 +1,7 @@
 //! A drain's place among the records of one priority and above.
 
 use crate::Record;
-use crate::line::Line;
+use crate::line::LineState;
 use crate::sequence::is_past;
 use crate::slot::{Look, Slot};
 use crate::sync::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub(crate) struct Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) next: usize,
-    pub(crate) line: Line,
+    pub(crate) line: LineState,
 }
 
 impl Position {
@@ -46,7 +46,7 @@ impl Lane {
         let line = self.line.load(Ordering::Acquire);
         Position {
             next,
-            line: Line::unpack(line, next).unwrap_or_default(),
+            line: LineState::unpack(line, next).unwrap_or_default(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Lane {
             );
         } else if before.line != after.line {
             let stored = self.line.load(Ordering::Acquire);
-            if Line::unpack(stored, before.next).unwrap_or_default() == before.line {
+            if LineState::unpack(stored, before.next).unwrap_or_default() == before.line {
                 let _ = self.line.compare_exchange(
                     stored,
                     after.line.pack(after.next),

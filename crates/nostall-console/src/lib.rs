@@ -14,47 +14,10 @@
 //! # Example
 //!
 //! ```
-//! use nostall_console::{Drain, Level, Limits, Meta, Offered, Options, Priority};
-//! use nostall_console::{Ring, Sink, Slot, flush};
-//! use nostall_io::{Clock, Nanos, Registers};
-//! use nostall_uart::{Console, LineSettings, Strategy};
-//! use spin::Mutex;
-//!
-//! /// A serial port. Its lock is tried and never waited for; who finds it taken is a
-//! /// panic whose owner has died, and takes the spare.
-//! struct Serial<R, C> {
-//!     console: Mutex<Console<R, C>>,
-//!     spare: Mutex<Console<R, C>>,
-//! }
-//!
-//! impl<R: Registers, C: Clock> Sink for Serial<R, C> {
-//!     fn offer(&self, text: &[u8], _: Priority) -> Offered {
-//!         let console = self.console.try_lock().or_else(|| self.spare.try_lock());
-//!         // Both taken: by a panic that died in here.
-//!         let offered = console.map(|mut console| console.offer(text));
-//!         Offered {
-//!             taken: offered.map_or(0, |offered| offered.taken),
-//!             ready_at: offered.and_then(|offered| offered.ready_at),
-//!         }
-//!     }
-//!     fn insist(&self, text: &[u8], _: Priority) -> Offered {
-//!         let gone = Offered { taken: 0, ready_at: None };
-//!         let console = self.console.try_lock().or_else(|| self.spare.try_lock());
-//!         let Some(mut console) = console else { return gone };
-//!         console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
-//!         let taken = text.len().min(console.transmit_load());
-//!         let sent = console.write(&text[..taken]);
-//!         // Dropped bytes are counted by the driver.
-//!         let ready_at = (sent.dropped == 0).then_some(Nanos::ZERO);
-//!         Offered { taken, ready_at }
-//!     }
-//!     fn finish(&self) {
-//!         if let Some(mut console) = self.console.try_lock().or_else(|| self.spare.try_lock()) {
-//!             console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
-//!             let _ = console.flush();
-//!         }
-//!     }
-//! }
+//! use nostall_console::{Drain, Level, Limits, Meta, Options, Priority};
+//! use nostall_console::{Ring, Slot, UartSink, flush};
+//! use nostall_io::{Clock, Nanos};
+//! use nostall_uart::{Console, LineSettings};
 //!
 //! // 1 MiB, all zeros: it takes no room in a kernel's file.
 //! static RING: Ring<[Slot; 9360]> = Ring::new();
@@ -62,8 +25,9 @@
 //! # use nostall_devices::uart::{Profile, Uart};
 //! # let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
 //! let console = Console::open(&port, &clock, LineSettings::baud(115_200))?;
-//! let serial = Serial { spare: Mutex::new(console.clone()), console: Mutex::new(console) };
-//! let serial = Drain::new(&RING, serial, Options::DEFAULT.level(Level::Info));
+//! // Feature `uart`. Other sinks implement `Sink`.
+//! let options = Options::DEFAULT.level(Level::Info);
+//! let serial = Drain::new(&RING, UartSink::new(console), options);
 //!
 //! // Anywhere, NMIs included.
 //! let meta = Meta {
@@ -76,7 +40,7 @@
 //! RING.format(&meta, format_args!("{} disks", 600));
 //!
 //! // After logging in a task, and when this CPU's timer comes.
-//! while let Some(time) = serial.slice(0, Priority::Normal, &clock).time() {
+//! while let Some(time) = serial.drain_bounded(0, Priority::Normal, &clock).time() {
 //!     clock.sleep_until(time); // do something else until then
 //! }
 //!
@@ -97,7 +61,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `log` and `tracing` have front ends, by features of their names.
+//! Feature `uart` has `UartSink`, a serial port that direct writers and a panic share with
+//! the drain. Features `log` and `tracing` are front ends of those crates.
 //!
 //! # The ring
 //!
@@ -144,13 +109,15 @@
 //! - a sequence noted as one without a record, and still noted when it comes again, is passed
 //!   by, uncounted, if it is not complete when its turn to be read comes.
 //!
-//! # Who has a sink
+//! # The owner of a sink
 //!
-//! | | gets it from | sends | waits |
+//! A *slice* is one call of [`drain_bounded`](Drain::drain_bounded).
+//!
+//! | | takes a sink | sends | waits |
 //! | --- | --- | --- | --- |
-//! | [`slice`](Drain::slice), normal | nobody | the most urgent first, then the backlog | never |
-//! | [`slice`](Drain::slice), emergency | nobody | only what is urgent; for the rest somebody [comes back](Next::Backlog) | never |
-//! | [`flush`] | whoever lets go; else, after [`Limits::owner`], anybody | panics' text, emergencies', the backlog | for the line, up to [`Limits::total`] |
+//! | slice, normal | without an owner | urgent records first, then the backlog | never |
+//! | slice, emergency | without an owner | urgent records alone; the CPU [comes back](Next::Backlog) for the rest | never |
+//! | [`flush`] | when its owner lets go; from any owner after [`Limits::owner`] | panics' text, emergencies', the backlog | for the line, up to [`Limits::total`] |
 //!
 //! A CPU that finds a sink taken gets [`Next::Busy`], and the owner sends its record: an
 //! emergency's as soon as the sink takes the next bytes. Both come back: the owner when
@@ -195,7 +162,7 @@
 
 mod cursor;
 mod drain;
-mod fetch;
+mod feed;
 mod flush;
 pub mod image;
 mod lane;
@@ -209,7 +176,6 @@ mod logger;
 mod options;
 mod owner;
 mod parts;
-mod pause;
 mod pieces;
 mod promise;
 mod record;
@@ -222,6 +188,8 @@ mod slot;
 mod storage;
 mod sync;
 mod tail;
+#[cfg(feature = "uart")]
+mod uart;
 mod watchdog;
 
 pub use cursor::{Cursor, Read};
@@ -232,12 +200,14 @@ pub use layer::RingLayer;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
-pub use options::{Options, Pressure, Text};
+pub use options::{Charset, Options, OverflowPolicy};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
-pub use sink::{Offered, Sink};
+pub use sink::{Caller, Offered, Sink};
 pub use slot::Slot;
-pub use watchdog::{Grace, Lockup, Stall, Watchdog};
+#[cfg(feature = "uart")]
+pub use uart::UartSink;
+pub use watchdog::{Lockup, Stall, StallDetector, Watchdog};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

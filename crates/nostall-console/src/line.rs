@@ -10,10 +10,7 @@
 //! return before one does no harm, and one that is cut itself is known by its first byte.
 
 use crate::Record;
-use crate::render::{self, Style, Window};
-
-/// Where a text was cut off.
-pub(crate) const CUT: &[u8] = b"[cut]";
+use crate::render::{self, LineBuffer, Style};
 
 /// Begins the rest of a line, by the lane that sends it.
 const REST: [&[u8]; 3] = [b"{rest 0}", b"{rest 1}", b"{rest 2}"];
@@ -60,7 +57,7 @@ impl Lead {
 
 /// How far a record is out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct LineState {
     /// Bytes taken of lead, mark and rest of the body.
     pub(crate) offset: usize,
     /// The first byte of the body that is to be sent.
@@ -74,7 +71,7 @@ pub(crate) struct Line {
     midline: bool,
 }
 
-impl Line {
+impl LineState {
     /// For the record after one that is out.
     pub(crate) fn after(record: &Record) -> Self {
         Self {
@@ -118,7 +115,7 @@ impl Line {
         record: &Record,
         gap: u64,
         style: Style,
-        window: &mut Window<'_>,
+        window: &mut LineBuffer<'_>,
     ) -> usize {
         let start = window.start(self.offset);
         window.put(self.lead.bytes());
@@ -210,7 +207,7 @@ const FLAGS: u32 = 2 * OFFSET_BITS;
 const LEAD: u32 = FLAGS + 3;
 const TAG: u32 = LEAD + 3;
 
-impl Line {
+impl LineState {
     /// As a word, which says of what record it is.
     pub(crate) fn pack(self, sequence: usize) -> usize {
         let flags = [self.begun, self.mark, self.midline];

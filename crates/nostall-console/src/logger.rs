@@ -6,7 +6,7 @@ use crate::{Level, Meta, Priority, Ring};
 
 /// Puts what the `log` crate's macros say into a ring. In any context, as the ring.
 ///
-/// It sends nothing: whoever has time does ([`Drain::slice`](crate::Drain::slice)).
+/// It sends nothing: the kernel calls [`Drain::drain_bounded`](crate::Drain::drain_bounded).
 #[derive(Debug)]
 pub struct Logger<'r, C, P> {
     ring: &'r Ring,

@@ -10,32 +10,32 @@ use crate::Level;
 pub struct Options {
     /// Records of lesser importance are left out, unless they are urgent.
     pub level: Level,
-    /// What is done when the sink is slower than what is logged.
-    pub pressure: Pressure,
+    /// Policy for a sink that is slower than the log.
+    pub overflow: OverflowPolicy,
     /// A slice begins no offer after so many bytes, even if the sink is ready for more.
     pub slice: usize,
     /// A slice begins no offer after this time. Pre-emption is off meanwhile.
     pub hold: Nanos,
     /// Which characters the sink gets as they are.
-    pub text: Text,
+    pub charset: Charset,
     /// How long a record may be in mid-write before it is given up as lost.
     pub pending: Nanos,
-    /// Which of the four words in the ring's memory says where this sink is, for who
-    /// reads the memory of a dead machine. Each sink has its own, or none.
-    pub place: Option<u8>,
+    /// Which of the four words in the ring's memory stores this sink's progress, for readers
+    /// of a crashed machine's memory. Each sink has its own, or none.
+    pub progress_slot: Option<u8>,
 }
 
 impl Options {
     /// All levels, oldest dropped, slices of 1 KiB and 50 us, UTF-8, 10 ms for a record in
-    /// mid-write, no place.
+    /// mid-write, no progress slot.
     pub const DEFAULT: Self = Self {
         level: Level::Debug,
-        pressure: Pressure::DropOldest,
+        overflow: OverflowPolicy::DropOldest,
         slice: 1024,
         hold: Nanos::from_micros(50),
-        text: Text::Utf8,
+        charset: Charset::Utf8,
         pending: Nanos::from_millis(10),
-        place: None,
+        progress_slot: None,
     };
 
     /// With this level.
@@ -43,15 +43,15 @@ impl Options {
         Self { level, ..self }
     }
 
-    /// With this pressure.
-    pub const fn pressure(self, pressure: Pressure) -> Self {
-        Self { pressure, ..self }
+    /// Sets the policy for a sink that is slower than the log.
+    pub const fn overflow(self, overflow: OverflowPolicy) -> Self {
+        Self { overflow, ..self }
     }
 
-    /// With this place, 0 to 3.
-    pub const fn place(self, place: u8) -> Self {
+    /// Sets the progress slot, 0 to 3.
+    pub const fn progress_slot(self, slot: u8) -> Self {
         Self {
-            place: Some(place),
+            progress_slot: Some(slot),
             ..self
         }
     }
@@ -69,8 +69,8 @@ impl Options {
 
 impl Options {
     /// Sets which characters the sink gets as they are.
-    pub const fn text(self, text: Text) -> Self {
-        Self { text, ..self }
+    pub const fn charset(self, charset: Charset) -> Self {
+        Self { charset, ..self }
     }
 }
 
@@ -80,12 +80,12 @@ impl Default for Options {
     }
 }
 
-/// What is done when a sink is slower than what is logged.
+/// Policy for a sink that is slower than the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pressure {
-    /// What is oldest is overwritten, and counted. Nobody waits.
+pub enum OverflowPolicy {
+    /// The oldest records are overwritten and counted. No producer waits.
     DropOldest,
-    /// Who logs in normal context waits for room, so long at most:
+    /// A producer in normal context waits for room, for this time at most:
     /// [`Drain::make_room`](crate::Drain::make_room).
     Wait(Nanos),
 }
@@ -96,7 +96,7 @@ pub enum Pressure {
 /// So no text steers the terminal behind the sink or feigns a line on it, as long as the
 /// terminal is of the kind that is named here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Text {
+pub enum Charset {
     /// For terminals and programs that read UTF-8. The default, because records are UTF-8,
     /// most terminals of today are, too, and an escape takes four times the line's time.
     ///
@@ -113,7 +113,7 @@ pub enum Text {
     Ascii,
 }
 
-impl Text {
+impl Charset {
     /// Whether this character is sent as it is.
     pub const fn passes(self, c: char) -> bool {
         match (self, c) {

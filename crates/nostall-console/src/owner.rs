@@ -2,11 +2,10 @@
 
 use core::mem;
 
-use nostall_io::{Clock, Nanos};
+use nostall_io::{Clock, Nanos, Timeout};
 
-use crate::Priority;
-use crate::pause::Stopwatch;
-use crate::sync::{AtomicUsize, Ordering, spin_loop};
+use crate::sync::{AtomicUsize, Ordering, STILL, spin_loop};
+use crate::{Caller, Priority};
 
 /// How often a panic looks whether the owner has let go.
 const LOOK_EVERY: Nanos = Nanos::from_micros(10);
@@ -73,20 +72,19 @@ impl Owner {
     }
 
     /// Takes the sink for a panic: when its owner lets go, which it does at its next
-    /// offer, or after `patience`, or at once if the owner is this very CPU. `None`
-    /// only if another CPU's panic is at work until `deadline`, by `watch`: it sends this
+    /// offer, or after `patience`, or at once if the owner is this very CPU. Returns `None`
+    /// only if another CPU's panic is at work until `timeout` is over. That panic sends this
     /// one's text too.
     pub(crate) fn enter_in_panic(
         &self,
         cpu: u16,
         clock: &impl Clock,
-        watch: &mut Stopwatch,
+        timeout: &mut Timeout,
         patience: Nanos,
-        deadline: Nanos,
     ) -> Option<(Turn<'_>, Way)> {
         let me = name(cpu, Priority::Panic);
         self.panic.store(1, Ordering::Relaxed);
-        let start = watch.elapsed(clock);
+        let start = timeout.update(clock);
         // A panic's signs of life: that it came, and each of its offers.
         let mut seen = (0, 0);
         let mut seen_at = start;
@@ -94,7 +92,7 @@ impl Owner {
             if let Some(turn) = self.take(me) {
                 return Some((turn, Way::Free));
             }
-            let now = watch.elapsed(clock);
+            let now = timeout.update(clock);
             let owner = self.word.load(Ordering::Relaxed);
             let is_me = owner >> 2 == me >> 2;
             let in_panic = owner & 3 == Priority::Panic as usize;
@@ -117,10 +115,10 @@ impl Owner {
             {
                 return Some((Turn { owner: self, me }, Way::Seized));
             }
-            if in_panic && now >= deadline {
+            if in_panic && timeout.is_over() {
                 return None;
             }
-            let _ = watch.pause(clock, LOOK_EVERY, spin_loop);
+            timeout.poll(clock, LOOK_EVERY, STILL, spin_loop);
         }
     }
 }
@@ -139,16 +137,24 @@ impl Turn<'_> {
         mem::forget(self);
     }
 
+    /// The context that has the sink.
+    pub(crate) fn caller(&self) -> Caller {
+        if self.me & 3 == Priority::Panic as usize {
+            Caller::Panic
+        } else {
+            Caller::Normal
+        }
+    }
+
     pub(crate) fn name(&self) -> usize {
         self.me
     }
 
     /// Not yet to be given up for a panic, nor taken away by one.
     pub(crate) fn lasts(&self) -> bool {
-        if self.me & 3 == Priority::Panic as usize {
-            self.owner.word.load(Ordering::Relaxed) == self.me
-        } else {
-            self.owner.panic.load(Ordering::Relaxed) == 0
+        match self.caller() {
+            Caller::Panic => self.owner.word.load(Ordering::Relaxed) == self.me,
+            Caller::Normal => self.owner.panic.load(Ordering::Relaxed) == 0,
         }
     }
 

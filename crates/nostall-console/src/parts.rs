@@ -8,6 +8,20 @@ use crate::{Logged, Meta, Ring};
 /// Put together on the stack, which in an NMI is small.
 const ROOM: usize = 256;
 
+impl Ring {
+    /// Formats `text` and logs it. The text is put together on the stack, 256 bytes at a
+    /// time. A longer one may have records of other producers between its own.
+    pub fn format(&self, meta: &Meta<'_>, text: fmt::Arguments<'_>) -> Logged {
+        if let Some(text) = text.as_str() {
+            return self.log(meta, text.as_bytes());
+        }
+        let mut whole = Parts::new(self, meta);
+        // An error is one of a caller's `Display`; the text that it has written counts.
+        let _ = fmt::write(&mut whole, text);
+        whole.finish()
+    }
+}
+
 /// A text that is being put together.
 pub(crate) struct Parts<'a> {
     ring: &'a Ring,

@@ -2,10 +2,13 @@
 
 use core::fmt::{self, Write};
 
-use crate::{Record, Text};
+use crate::{Charset, Record};
 
-/// What is to be sent, as far as there is room for it.
-pub(crate) struct Window<'a> {
+/// Marks the end of a text that was cut off.
+const CUT: &[u8] = b"[cut]";
+
+/// The bytes to be sent, as far as there is room for them.
+pub(crate) struct LineBuffer<'a> {
     bytes: &'a mut [u8],
     len: usize,
     /// Bytes that are out already: counted, not kept.
@@ -15,7 +18,7 @@ pub(crate) struct Window<'a> {
     total: usize,
 }
 
-impl<'a> Window<'a> {
+impl<'a> LineBuffer<'a> {
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
         Self {
             bytes,
@@ -62,7 +65,7 @@ impl<'a> Window<'a> {
     }
 }
 
-impl Write for Window<'_> {
+impl Write for LineBuffer<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.put(text.as_bytes());
         Ok(())
@@ -72,7 +75,7 @@ impl Write for Window<'_> {
 /// How a sink's lines look.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Style {
-    pub(crate) text: Text,
+    pub(crate) charset: Charset,
     /// The lane that sends them.
     pub(crate) lane: usize,
 }
@@ -80,16 +83,16 @@ pub(crate) struct Style {
 /// Puts `[    1.234567] target: text`, and a line before if records are lost before it.
 ///
 /// At most 433 bytes: 36 for those lost, 21 of time, four for each byte, 8 more.
-pub(crate) fn body(record: &Record, gap: u64, style: Style, window: &mut Window<'_>) {
+pub(crate) fn body(record: &Record, gap: u64, style: Style, window: &mut LineBuffer<'_>) {
     // None of these fails.
     if gap > 0 {
         let plural = if gap == 1 { "" } else { "s" };
         let _ = writeln!(window, "[{gap} record{plural} lost]");
     }
     prefix(record, style, window);
-    escaped(record.text(), style.text, window);
+    escaped(record.text(), style.charset, window);
     if record.cut {
-        window.put(crate::line::CUT);
+        window.put(CUT);
     }
     if !record.continues {
         window.put(b"\n");
@@ -98,24 +101,24 @@ pub(crate) fn body(record: &Record, gap: u64, style: Style, window: &mut Window<
 
 /// Returns the length of the time and the target.
 pub(crate) fn prefix_len(record: &Record, style: Style) -> usize {
-    let mut window = Window::new(&mut []);
+    let mut window = LineBuffer::new(&mut []);
     prefix(record, style, &mut window);
     window.total()
 }
 
-fn prefix(record: &Record, style: Style, window: &mut Window<'_>) {
+fn prefix(record: &Record, style: Style, window: &mut LineBuffer<'_>) {
     let time = record.time.0;
     let (s, us) = (time / 1_000_000_000, time / 1_000 % 1_000_000);
     let _ = write!(window, "[{s:5}.{us:06}] ");
     if !record.target().is_empty() {
-        escaped(record.target(), style.text, window);
+        escaped(record.target(), style.charset, window);
         window.put(b": ");
     }
 }
 
 /// Puts text as it is, and as `\xNN` each byte of what could harm a terminal or is no
 /// UTF-8.
-fn escaped(text: &[u8], mode: Text, window: &mut Window<'_>) {
+fn escaped(text: &[u8], mode: Charset, window: &mut LineBuffer<'_>) {
     // Nearly every text, which is not to be taken apart at each offer of it.
     if text.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
         return window.put(text);
@@ -135,7 +138,7 @@ fn escaped(text: &[u8], mode: Text, window: &mut Window<'_>) {
     }
 }
 
-fn hex(bytes: &[u8], window: &mut Window<'_>) {
+fn hex(bytes: &[u8], window: &mut LineBuffer<'_>) {
     for byte in bytes {
         let _ = write!(window, "\\x{byte:02x}");
     }

@@ -6,7 +6,6 @@ use crate::layout::{
     CONSTANT_BYTES, HOLES, LONGEST_PAYLOAD, LONGEST_RUN, LONGEST_TARGET, ORDER_AT, ORDER_MARK,
     RECIPROCAL_AT, SIGNATURE, SINKS, SLOT_BYTES, SLOTS_AT, VERSION, WORD,
 };
-use crate::parts::Parts;
 use crate::pieces::{Piece, Pieces};
 use crate::record::{Flags, encode};
 use crate::sequence::{after, is_up_to};
@@ -89,18 +88,6 @@ impl Ring {
             longest_run: self.longest_run(),
         };
         self.log_part(meta, text, part).logged
-    }
-
-    /// Logs what is being formatted. It is put together on the stack, 256 bytes at a
-    /// time; what is longer may have others' records between its own.
-    pub fn format(&self, meta: &Meta<'_>, text: fmt::Arguments<'_>) -> Logged {
-        if let Some(text) = text.as_str() {
-            return self.log(meta, text.as_bytes());
-        }
-        let mut whole = Parts::new(self, meta);
-        // An error is one of somebody's `Display`; what it has written counts.
-        let _ = fmt::write(&mut whole, text);
-        whole.finish()
     }
 
     /// Records there is room for.

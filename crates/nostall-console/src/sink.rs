@@ -2,20 +2,18 @@
 
 use nostall_io::Nanos;
 
-use crate::Priority;
-
 /// A serial port, a zone of persistent RAM, a screen: anything that takes bytes.
 ///
-/// One context at a time is in here, with one exception: a panic comes in although
-/// another is there, if that one does not leave (it died; it is this very CPU, a few
-/// frames below). So methods take `&self`; a sink keeps its state in a lock that is
-/// *tried*, never waited for, and has another way in, or none, for a panic that finds
-/// it taken. The crate's front page has a serial port.
+/// One context at a time is in here, with one exception: a panic enters although another
+/// context is inside and does not leave (it crashed, or it is the same CPU, a few frames
+/// below). So methods take `&self`. A sink keeps its state in a lock that is *tried*, never
+/// waited for. A panic that finds the lock taken has another way in, or none. With feature
+/// `uart` the crate has such a sink for a serial port.
 pub trait Sink {
-    /// Takes what it takes of `text` now, and says when it takes more. Never waits for
-    /// the line, whatever the priority. If it panics, and that unwinds, the same is
+    /// Takes the part of `text` that fits now, and returns when to offer more. Never waits
+    /// for the line, whatever the caller. If it panics, and that unwinds, the same is
     /// offered again.
-    fn offer(&self, text: &[u8], priority: Priority) -> Offered;
+    fn offer(&self, text: &[u8], caller: Caller) -> Offered;
 
     /// Takes the beginning of `text` although its time has not come. A panic's flush calls
     /// this if the clock stands still, so that the time that [`offer`](Self::offer) named
@@ -23,25 +21,34 @@ pub trait Sink {
     /// returns no time, and the flush gives it up.
     ///
     /// The default is [`offer`](Self::offer), for a sink that uses no clock.
-    fn insist(&self, text: &[u8], priority: Priority) -> Offered {
-        self.offer(text, priority)
+    fn insist(&self, text: &[u8]) -> Offered {
+        self.offer(text, Caller::Panic)
     }
 
-    /// The end of a panic's flush: wait, in bounded time, until what was taken has left
-    /// the machine, whose reset may come next.
+    /// Ends a panic's flush: waits, in bounded time, until the bytes that were taken have
+    /// left the machine, whose reset may come next.
     fn finish(&self) {}
 }
 
 impl<S: Sink + ?Sized> Sink for &S {
-    fn offer(&self, text: &[u8], priority: Priority) -> Offered {
-        (**self).offer(text, priority)
+    fn offer(&self, text: &[u8], caller: Caller) -> Offered {
+        (**self).offer(text, caller)
     }
-    fn insist(&self, text: &[u8], priority: Priority) -> Offered {
-        (**self).insist(text, priority)
+    fn insist(&self, text: &[u8]) -> Offered {
+        (**self).insist(text)
     }
     fn finish(&self) {
         (**self).finish();
     }
+}
+
+/// The context that uses a sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// A running kernel: a slice, or a direct writer.
+    Normal,
+    /// A panic, for which the other contexts are stopped.
+    Panic,
 }
 
 /// What a sink took.

@@ -5,6 +5,7 @@ use core::ops::Deref;
 use core::ptr;
 
 use crate::drain::Drain;
+use crate::feed::Feed;
 use crate::lane::Lane;
 use crate::layout::{CONSTANT_BYTES, HEADER_BYTES, SLOT_BYTES};
 use crate::owner::Owner;
@@ -53,23 +54,28 @@ impl<'r, S: Sink> Drain<'r, S> {
     /// Takes `ring`'s records to `sink`, from the oldest there is.
     pub const fn new(ring: &'r Ring, sink: S, options: Options) -> Self {
         Self {
-            ring,
+            feed: Feed {
+                ring,
+                level: options.level,
+                lanes: [const {
+                    Lane {
+                        next: AtomicUsize::new(0),
+                        line: AtomicUsize::new(0),
+                        gap: AtomicUsize::new(0),
+                        gap_at: AtomicUsize::new(0),
+                        given_up: AtomicUsize::new(0),
+                        copy: slot(),
+                    }
+                }; 3],
+                pending: [const { AtomicUsize::new(0) }; 2],
+                lost: AtomicUsize::new(0),
+            },
             options,
             owner: Owner {
                 word: AtomicUsize::new(0),
                 panic: AtomicUsize::new(0),
                 beats: AtomicUsize::new(0),
             },
-            lanes: [const {
-                Lane {
-                    next: AtomicUsize::new(0),
-                    line: AtomicUsize::new(0),
-                    gap: AtomicUsize::new(0),
-                    gap_at: AtomicUsize::new(0),
-                    given_up: AtomicUsize::new(0),
-                    copy: slot(),
-                }
-            }; 3],
             promise: Promise {
                 since: AtomicUsize::new(0),
                 wait: AtomicUsize::new(0),
@@ -77,8 +83,6 @@ impl<'r, S: Sink> Drain<'r, S> {
                 in_vain: AtomicUsize::new(0),
             },
             offering: AtomicUsize::new(0),
-            pending: [const { AtomicUsize::new(0) }; 2],
-            lost: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             sink,
         }

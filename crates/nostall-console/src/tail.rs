@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use crate::line::Line;
-use crate::render::{Style, Window};
+use crate::line::LineState;
+use crate::render::{LineBuffer, Style};
 use crate::sequence::{after, is_up_to};
 use crate::{Cursor, Read, Record, Ring};
 
@@ -33,7 +33,7 @@ impl Ring {
             }
         });
         cursor.next = first.unwrap_or(after(end) as u64);
-        let mut window = Window::new(room);
+        let mut window = LineBuffer::new(room);
         self.each(cursor, end, |line, record| {
             line.render(record, 0, Style::default(), &mut window);
         });
@@ -41,14 +41,14 @@ impl Ring {
     }
 
     /// Every complete record up to `end`.
-    fn each(&self, mut cursor: Cursor, end: usize, mut act: impl FnMut(Line, &Record)) {
-        let mut line = Line::default();
+    fn each(&self, mut cursor: Cursor, end: usize, mut act: impl FnMut(LineState, &Record)) {
+        let mut line = LineState::default();
         while is_up_to(cursor.next as usize, end) {
             match cursor.read(self) {
                 Read::Record(record) => {
                     line.begin(&record, 0, Style::default());
                     act(line, &record);
-                    line = Line::after(&record);
+                    line = LineState::after(&record);
                 }
                 Read::Pending => cursor.skip(),
                 Read::Empty => break,
@@ -57,17 +57,17 @@ impl Ring {
     }
 }
 
-fn len(line: Line, record: &Record) -> usize {
-    line.render(record, 0, Style::default(), &mut Window::new(&mut []))
+fn len(line: LineState, record: &Record) -> usize {
+    line.render(record, 0, Style::default(), &mut LineBuffer::new(&mut []))
 }
 
 /// As a drain sends it, with its line feed if it ends its line.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = [0; 1024];
-        let mut window = Window::new(&mut bytes);
+        let mut window = LineBuffer::new(&mut bytes);
         let style = Style::default();
-        Line::of(self, style).render(self, 0, style, &mut window);
+        LineState::of(self, style).render(self, 0, style, &mut window);
         f.write_str(str::from_utf8(window.into_bytes()).map_err(|_| fmt::Error)?)
     }
 }

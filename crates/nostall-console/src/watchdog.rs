@@ -93,7 +93,7 @@ fn went_back(now: usize, since: usize, threshold: Nanos) -> bool {
 /// A detector for CPUs that hold up a grace period, as RCU's: each has to pass a
 /// quiescent state before it ends. For as many CPUs as a word has bits.
 #[derive(Debug)]
-pub struct Grace {
+pub struct StallDetector {
     /// CPUs that have not passed one.
     waiting: AtomicUsize,
     /// Milliseconds, plus 1.
@@ -110,7 +110,7 @@ pub struct Stall {
     pub cpus: usize,
 }
 
-impl Grace {
+impl StallDetector {
     /// When Linux reports a stall (`rcu_cpu_stall_timeout`, as distributions set it).
     pub const THRESHOLD: Nanos = Nanos::from_secs(21);
 
@@ -198,35 +198,35 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_behind_the_one_that_touched_tells_no_lockup() {
-        let (watchdog, grace) = (Watchdog::new(), Grace::new());
+        let (watchdog, grace) = (Watchdog::new(), StallDetector::new());
         watchdog.touch(Nanos::from_secs(5));
         grace.start(1, Nanos::from_secs(5));
         let early = Nanos::from_millis(4_999);
         assert_eq!(watchdog.check(early, Watchdog::THRESHOLD), None);
-        assert_eq!(grace.check(early, Grace::THRESHOLD), None);
+        assert_eq!(grace.check(early, StallDetector::THRESHOLD), None);
         let late = Nanos::from_secs(30);
         assert!(watchdog.check(late, Watchdog::THRESHOLD).is_some());
-        assert!(grace.check(late, Grace::THRESHOLD).is_some());
+        assert!(grace.check(late, StallDetector::THRESHOLD).is_some());
     }
 
     #[test]
     fn a_grace_period_names_the_cpus_that_hold_it_up() {
-        let grace = Grace::new();
+        let grace = StallDetector::new();
         let s = Nanos::from_secs;
         assert!(grace.start(0b1011, s(0)));
         assert!(!grace.start(0b1, s(1)));
         grace.quiescent(0);
         grace.quiescent(200);
-        assert_eq!(grace.check(s(21), Grace::THRESHOLD), None);
+        assert_eq!(grace.check(s(21), StallDetector::THRESHOLD), None);
         let stall = Stall {
             lasts: s(22),
             cpus: 0b1010,
         };
-        assert_eq!(grace.check(s(22), Grace::THRESHOLD), Some(stall));
-        assert_eq!(grace.check(s(23), Grace::THRESHOLD), None);
+        assert_eq!(grace.check(s(22), StallDetector::THRESHOLD), Some(stall));
+        assert_eq!(grace.check(s(23), StallDetector::THRESHOLD), None);
         grace.quiescent(1);
         grace.quiescent(3);
-        assert_eq!(grace.check(s(900), Grace::THRESHOLD), None);
+        assert_eq!(grace.check(s(900), StallDetector::THRESHOLD), None);
         assert!(grace.start(1, s(900)));
     }
 }

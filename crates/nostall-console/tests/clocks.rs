@@ -4,10 +4,10 @@ mod common;
 
 use std::cell::Cell;
 
-use common::{Line, META, P, Serial, of, rejoin};
+use common::{Line, META, P, of, rejoin};
 use nostall_console::{
-    Drain, Grace, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, Watchdog,
-    flush,
+    Caller, Drain, Limits, Next, Offered, Options, OverflowPolicy, Priority, Ring, Sink, Slot,
+    StallDetector, UartSink, Watchdog, flush,
 };
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{self as devices, Controller, Profile, Uart};
@@ -132,7 +132,7 @@ fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
         panic: &'a dyn Fn(&Drain<'_, Self>),
     }
     impl Sink for Hangs<'_> {
-        fn offer(&self, text: &[u8], priority: Priority) -> Offered {
+        fn offer(&self, text: &[u8], caller: Caller) -> Offered {
             if let Some(drain) = self.drain.take() {
                 (self.panic)(drain);
                 return Offered {
@@ -140,7 +140,7 @@ fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
                     ready_at: None,
                 };
             }
-            self.line.offer(text, priority)
+            self.line.offer(text, caller)
         }
     }
     each(|clock| {
@@ -160,7 +160,7 @@ fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
         let drain = Drain::new(&ring, sink, Options::DEFAULT);
         drain.sink().drain.set(Some(&drain));
         ring.log(&META, b"backlog");
-        let next = drain.slice(0, Priority::Normal, &Broken::new(Fault::Stops, 0));
+        let next = drain.drain_bounded(0, Priority::Normal, &Broken::new(Fault::Stops, 0));
         assert_eq!(next, Next::Over);
         assert!(drain.sink().line.text().contains("panic\n"));
     });
@@ -192,12 +192,12 @@ fn no_clock_keeps_a_panics_text_from_a_serial_port() {
             let line = LineSettings::baud(115_200);
             let console = Console::open(&port, &clock, line).unwrap();
             let ring = Ring::<[Slot; 64]>::new();
-            let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
+            let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
             for n in 0..20 {
                 ring.format(&META, format_args!("backlog {n}"));
             }
             for _ in 0..slices {
-                let _ = drain.slice(0, Priority::Normal, &clock);
+                let _ = drain.drain_bounded(0, Priority::Normal, &clock);
             }
             clock.shown.at.set(clock.shown.reads.get() + at);
             ring.log(&of(Priority::Panic), b"panic");
@@ -237,7 +237,7 @@ fn no_clock_keeps_a_flush_to_a_serial_port_that_is_stuck_from_its_end() {
         let clock = InMachine { shown, time };
         let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
         let ring = Ring::<[Slot; 64]>::new();
-        let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
+        let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
         clock.shown.at.set(clock.shown.reads.get());
         ring.log(&of(Priority::Panic), &[b'x'; 80]);
         let reads = clock.shown.reads.get();
@@ -253,7 +253,7 @@ fn no_clock_keeps_a_flush_to_a_serial_port_that_is_stuck_from_its_end() {
 fn no_clock_keeps_a_task_that_waits_for_room() {
     each(|clock| {
         let ring = Ring::<[Slot; 4]>::new();
-        let options = Options::DEFAULT.pressure(Pressure::Wait(WAIT));
+        let options = Options::DEFAULT.overflow(OverflowPolicy::Wait(WAIT));
         let stuck = Drain::new(&ring, Line::new(0), options);
         for n in 0..4 {
             ring.format(&META, format_args!("{n}"));
@@ -273,18 +273,18 @@ fn no_clock_keeps_a_slice_from_its_end_or_for_more_than_a_second_from_the_sink()
         let drain = Drain::new(&ring, Line::new(1), Options::DEFAULT);
         ring.log(&META, &[b'x'; 80]);
         *drain.sink().ready_at.lock().unwrap() = Some(Nanos::ZERO);
-        let _ = drain.slice(0, Priority::Normal, clock);
+        let _ = drain.drain_bounded(0, Priority::Normal, clock);
         assert!(clock.reads.get() <= 1_024 + 1);
         // In the clock's future, whatever that is.
         *drain.sink().ready_at.lock().unwrap() = Some(clock.now() + HOUR);
         ring.log(&META, b"y");
-        let _ = drain.slice(0, Priority::Normal, clock);
+        let _ = drain.drain_bounded(0, Priority::Normal, clock);
         let healthy = Broken::new(Fault::JumpsAhead, u64::MAX);
         healthy.time.set(clock.now());
         let before = *drain.sink().offers.lock().unwrap();
         let mut slices = 0;
         while *drain.sink().offers.lock().unwrap() == before {
-            let next = drain.slice(0, Priority::Normal, &healthy);
+            let next = drain.drain_bounded(0, Priority::Normal, &healthy);
             if next.time().is_none() {
                 break;
             }
@@ -309,7 +309,7 @@ fn a_watchdog_reports_within_two_thresholds_although_the_clock_jumps() {
         Nanos::from_secs(60),
         HOUR,
     ] {
-        let (watchdog, grace) = (Watchdog::new(), Grace::new());
+        let (watchdog, grace) = (Watchdog::new(), StallDetector::new());
         watchdog.touch(START);
         assert!(grace.start(1, START));
         // The clock goes back, and the CPU is stuck from then on.

@@ -5,10 +5,11 @@ mod common;
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::rc::Rc;
-use std::sync::Mutex;
 
 use common::{Looked, META, of};
-use nostall_console::{Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush};
+use nostall_console::{
+    Caller, Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, UartSink, flush,
+};
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_io::{Clock, Nanos, Registers};
@@ -19,6 +20,7 @@ const LINES: usize = 50;
 
 /// A clock that panics on a wait or a sleep while `locked`: interrupts are masked then, and
 /// the port's lock is held. A panic polls the port itself, in steps of a microsecond.
+#[derive(Clone)]
 struct Strict<'a> {
     time: &'a VirtualClock,
     locked: &'a Cell<bool>,
@@ -42,39 +44,30 @@ impl Clock for Strict<'_> {
 
 type Then<'a, S> = (&'a Drain<'a, S>, &'a dyn Fn(&Drain<'_, S>));
 
-/// As the crate's front page has it, and an owner that dies in its first offer.
+/// A serial port, and an owner that dies in its first offer.
 struct Serial<'a, R, C> {
-    console: Mutex<Console<R, C>>,
-    spare: Mutex<Console<R, C>>,
+    port: UartSink<R, C>,
     locked: &'a Cell<bool>,
     /// What other CPUs do when the first owner has died.
     then: Cell<Option<Then<'a, Self>>>,
 }
 
 impl<R: Registers, C: Clock> Sink for Serial<'_, R, C> {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
-        let console = self.console.try_lock().or_else(|_| self.spare.try_lock());
+    fn offer(&self, text: &[u8], caller: Caller) -> Offered {
         if let Some((drain, then)) = self.then.take() {
-            then(drain);
+            self.port.with(caller, |_| then(drain));
             return Offered {
                 taken: 0,
                 ready_at: None,
             };
         }
         self.locked.set(true);
-        let offered = console.ok().map(|mut console| console.offer(text));
+        let offered = self.port.offer(text, caller);
         self.locked.set(false);
-        Offered {
-            taken: offered.map_or(0, |offered| offered.taken),
-            ready_at: offered.and_then(|offered| offered.ready_at),
-        }
+        offered
     }
     fn finish(&self) {
-        let console = self.console.try_lock().or_else(|_| self.spare.try_lock());
-        if let Ok(mut console) = console {
-            console.set_strategy(Strategy::FifoBurst);
-            let _ = console.flush();
-        }
+        self.port.finish();
     }
 }
 
@@ -103,17 +96,14 @@ fn over_the_dead(
     let wire = Wire::default();
     let (port, clock) = Uart::in_virtual_time(profile, wire.clone());
     let (locked, longest_wait) = (Cell::new(false), Cell::new(Nanos::ZERO));
-    let strict = || Strict {
+    let strict = Strict {
         time: &clock,
         locked: &locked,
         longest_wait: &longest_wait,
     };
+    let mut console = Console::open(&port, strict, LineSettings::baud(115_200)).unwrap();
     // The strategy that sleeps.
-    let open = || {
-        let mut console = Console::open(&port, strict(), LineSettings::baud(115_200)).unwrap();
-        console.set_strategy(Strategy::FifoPaced);
-        Mutex::new(console)
-    };
+    console.set_strategy(Strategy::FifoPaced);
     let ring = Ring::<[Slot; 256]>::new();
     let took = Cell::new(Nanos::ZERO);
     let others = |drain: &Drain<'_, OnModel<'_>>| {
@@ -123,15 +113,14 @@ fn over_the_dead(
         took.set(clock.now() - start);
     };
     let sink = Serial {
-        console: open(),
-        spare: open(),
+        port: UartSink::new(console),
         locked: &locked,
         then: Cell::new(None),
     };
     let drain = Drain::new(&ring, sink, Options::DEFAULT);
     drain.sink().then.set(Some((&drain, &others)));
     ring.log(&META, b"backlog");
-    let _ = drain.slice(0, Priority::Normal, &clock);
+    let _ = drain.drain_bounded(0, Priority::Normal, &clock);
     assert!(
         longest_wait.get() <= Nanos::from_micros(1),
         "{longest_wait:?}"
@@ -172,7 +161,7 @@ fn an_oops_of_50_lines_does_not_wait_for_an_owner_that_died() {
                 &of(Priority::Emergency),
                 format_args!("line {n} of an oops"),
             );
-            let next = drain.slice(1, Priority::Emergency, clock);
+            let next = drain.drain_bounded(1, Priority::Emergency, clock);
             let late = clock.now() + Nanos::from_millis(10);
             assert_eq!(next, Next::Busy(late));
         }

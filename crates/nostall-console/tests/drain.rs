@@ -6,7 +6,9 @@ use std::cell::Cell;
 
 use common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
 use nostall_console::layout::PAYLOAD;
-use nostall_console::{Drain, Level, Meta, Next, Options, Pressure, Priority, Ring, Sink, Slot};
+use nostall_console::{
+    Caller, Drain, Level, Meta, Next, Options, OverflowPolicy, Priority, Ring, Sink, Slot,
+};
 use nostall_io::{Clock, Nanos};
 
 #[test]
@@ -44,13 +46,13 @@ fn a_slice_stops_where_the_sink_does_and_says_when_to_come_back() {
     }
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_400));
     assert_eq!(
-        drain.slice(0, Priority::Normal, &At(7)),
+        drain.drain_bounded(0, Priority::Normal, &At(7)),
         Next::At(Nanos(1_400))
     );
     assert_eq!(*drain.sink().offers.lock().unwrap(), 1);
     // Until then it is left alone.
     assert_eq!(
-        drain.slice(0, Priority::Normal, &At(9)),
+        drain.drain_bounded(0, Priority::Normal, &At(9)),
         Next::At(Nanos(1_400))
     );
     assert_eq!(*drain.sink().offers.lock().unwrap(), 1);
@@ -62,7 +64,7 @@ fn a_slice_stops_where_the_sink_does_and_says_when_to_come_back() {
     }
     let before = drain.bytes();
     assert_eq!(
-        drain.slice(0, Priority::Normal, &At(1_400)),
+        drain.drain_bounded(0, Priority::Normal, &At(1_400)),
         Next::At(Nanos(1_400))
     );
     assert!((1024..1024 + 256).contains(&(drain.bytes() - before)));
@@ -82,7 +84,7 @@ fn a_slice_looks_at_a_bounded_number_of_records_that_it_leaves_out() {
     let mut slices = 0;
     loop {
         let before = drain.unread();
-        let next = drain.slice(0, Priority::Normal, &At(0));
+        let next = drain.drain_bounded(0, Priority::Normal, &At(0));
         assert!(before - drain.unread() <= 256 + 8);
         slices += 1;
         if next == Next::Empty {
@@ -105,7 +107,7 @@ fn a_fifo_is_filled_over_the_ends_of_lines() {
         ring.log(&META, b"");
         ring.log(&META, b"x");
     }
-    let _ = drain.slice(0, Priority::Normal, &At(0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     assert_eq!(drain.bytes(), 2 * (16 + 17) - 2);
 }
 
@@ -114,7 +116,7 @@ fn a_line_that_is_out_in_part_is_finished_although_it_is_overwritten() {
     let ring = Ring::<[Slot; 4]>::new();
     let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT.slice(1));
     ring.log(&META, b"a line that is long");
-    let _ = drain.slice(0, Priority::Normal, &At(0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     for n in 0..10 {
         ring.format(&META, format_args!("{n}"));
     }
@@ -132,7 +134,7 @@ fn a_level_leaves_out_and_an_emergency_is_not_left_out() {
     let drain = Drain::new(
         &ring,
         Line::new(99),
-        Options::DEFAULT.level(Level::Warning).place(1),
+        Options::DEFAULT.level(Level::Warning).progress_slot(1),
     );
     let level = |level| Meta { level, ..META };
     ring.log(&level(Level::Info), b"info");
@@ -155,14 +157,14 @@ fn an_emergency_goes_first_cuts_the_line_and_prints_nobodys_backlog() {
     for n in 0..5 {
         ring.format(&META, format_args!("backlog {n}"));
     }
-    let _ = drain.slice(0, Priority::Normal, &At(0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     ring.log(&of(Priority::Emergency), b"BUG: soft lockup\nCall Trace:");
     ring.log(&META, b"later");
     drain_all(&drain, Priority::Emergency);
     let head = format!("{P}backl\n{{cut 0}}\n{P}BUG: soft lockup\n{P}Call Trace:\n");
     assert_eq!(drain.sink().text(), head);
     assert_eq!(
-        drain.slice(3, Priority::Emergency, &At(0)),
+        drain.drain_bounded(3, Priority::Emergency, &At(0)),
         Next::Backlog(Nanos(0))
     );
     drain_all(&drain, Priority::Normal);
@@ -181,15 +183,15 @@ fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
         outer: Cell<Option<&'a Drain<'a, Self>>>,
     }
     impl Sink for Nested<'_> {
-        fn offer(&self, text: &[u8], priority: Priority) -> nostall_console::Offered {
+        fn offer(&self, text: &[u8], caller: Caller) -> nostall_console::Offered {
             // The timer interrupts the first offer.
             if let Some(drain) = self.outer.take() {
                 self.ring.log(&of(Priority::Emergency), b"lockup");
                 let busy = Next::Busy(Nanos::from_millis(10));
-                assert_eq!(drain.slice(0, Priority::Emergency, &At(0)), busy);
-                assert_eq!(drain.slice(1, Priority::Normal, &At(0)), busy);
+                assert_eq!(drain.drain_bounded(0, Priority::Emergency, &At(0)), busy);
+                assert_eq!(drain.drain_bounded(1, Priority::Normal, &At(0)), busy);
             }
-            self.line.offer(text, priority)
+            self.line.offer(text, caller)
         }
     }
     let ring = Ring::<[Slot; 64]>::new();
@@ -214,7 +216,7 @@ fn back_pressure_makes_room_for_a_bounded_time() {
     const RECORDS: usize = if cfg!(miri) { 20 } else { 100 };
     let ring = Ring::<[Slot; 16]>::new();
     let at_most = Nanos::from_micros(if cfg!(miri) { 3 } else { 500 });
-    let options = Options::DEFAULT.pressure(Pressure::Wait(at_most));
+    let options = Options::DEFAULT.overflow(OverflowPolicy::Wait(at_most));
     let stuck = Drain::new(&ring, Line::new(0), options);
     let fine = Drain::new(&ring, Line::new(99), options);
     let dropping = Drain::new(&ring, Line::new(0), Options::DEFAULT);
@@ -326,14 +328,17 @@ fn an_emergencys_slice_says_that_somebody_has_to_come_back_for_the_backlog() {
     let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
     ring.log(&of(Priority::Emergency), b"lockup");
     assert_eq!(
-        drain.slice(0, Priority::Emergency, &At(0)),
+        drain.drain_bounded(0, Priority::Emergency, &At(0)),
         Next::Backlog(Nanos(0))
     );
     drain_all(&drain, Priority::Normal);
-    assert_eq!(drain.slice(0, Priority::Emergency, &At(0)), Next::Empty);
+    assert_eq!(
+        drain.drain_bounded(0, Priority::Emergency, &At(0)),
+        Next::Empty
+    );
     ring.log(&META, b"backlog");
     assert_eq!(
-        drain.slice(0, Priority::Emergency, &At(0)),
+        drain.drain_bounded(0, Priority::Emergency, &At(0)),
         Next::Backlog(Nanos(0))
     );
     ring.log(&of(Priority::Emergency), b"lockup");
@@ -349,7 +354,7 @@ fn a_slice_is_no_panic_and_sends_emergencies_if_it_says_so() {
     let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
     ring.log(&of(Priority::Emergency), b"lockup");
     assert_eq!(
-        drain.slice(0, Priority::Panic, &At(0)),
+        drain.drain_bounded(0, Priority::Panic, &At(0)),
         Next::Backlog(Nanos(0))
     );
     assert_eq!(drain.sink().text(), format!("{P}lockup\n"));

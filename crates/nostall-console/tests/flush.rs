@@ -4,9 +4,10 @@ mod common;
 
 use std::cell::Cell;
 
-use common::{At, LOOK, Line, Looked, META, P, Serial, Virtual, drain_all, of};
+use common::{At, LOOK, Line, Looked, META, P, Virtual, drain_all, of};
 use nostall_console::{
-    Drain, Limits, Next, Offered, Options, Pressure, Priority, Ring, Sink, Slot, Watchdog, flush,
+    Caller, Drain, Limits, Next, Offered, Options, OverflowPolicy, Priority, Ring, Sink, Slot,
+    UartSink, Watchdog, flush,
 };
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos};
@@ -18,7 +19,7 @@ fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
     let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT.slice(1));
     ring.log(&META, b"one");
     ring.log(&META, b"two");
-    let _ = drain.slice(0, Priority::Normal, &At(0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     ring.log(&of(Priority::Emergency), b"oops");
     ring.log(&of(Priority::Panic), b"panic\nCall Trace:");
     let clock = Virtual::default();
@@ -33,8 +34,11 @@ fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
     );
     // From now on it is a panic's.
     ring.log(&META, b"later");
-    assert_eq!(drain.slice(0, Priority::Normal, &At(0)), Next::Over);
-    assert_eq!(drain.slice(0, Priority::Emergency, &At(0)), Next::Over);
+    assert_eq!(drain.drain_bounded(0, Priority::Normal, &At(0)), Next::Over);
+    assert_eq!(
+        drain.drain_bounded(0, Priority::Emergency, &At(0)),
+        Next::Over
+    );
 }
 
 #[test]
@@ -67,13 +71,13 @@ struct Panics<'a> {
 }
 
 impl Sink for Panics<'_> {
-    fn offer(&self, text: &[u8], priority: Priority) -> Offered {
+    fn offer(&self, text: &[u8], caller: Caller) -> Offered {
         if *self.line.offers.lock().unwrap() == 1
             && let Some(drain) = self.drain.take()
         {
             (self.handler)(drain);
         }
-        self.line.offer(text, priority)
+        self.line.offer(text, caller)
     }
 }
 
@@ -116,7 +120,7 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
             ring.log(&META, b"two");
             if first_in_slice {
                 for _ in 0..4 {
-                    let _ = outer.slice(0, Priority::Normal, &At(0));
+                    let _ = outer.drain_bounded(0, Priority::Normal, &At(0));
                 }
             } else {
                 flush(&[&outer], 0, &clock, Limits::DEFAULT);
@@ -175,7 +179,7 @@ fn a_clock_that_stands_still_stops_neither_a_flush_nor_who_waits_for_room() {
     }
     let ring = Ring::<[Slot; 4]>::new();
     let at_most = Nanos::from_micros(if cfg!(miri) { 3 } else { 100 });
-    let options = Options::DEFAULT.pressure(Pressure::Wait(at_most));
+    let options = Options::DEFAULT.overflow(OverflowPolicy::Wait(at_most));
     let stuck = Drain::new(&ring, Line::new(0), options);
     for n in 0..4 {
         ring.format(&META, format_args!("{n}"));
@@ -193,7 +197,7 @@ fn a_flood_on_a_slow_line_holds_nobody_for_100_us_and_loses_nothing() {
         let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
         let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
         let ring = Ring::<[Slot; 4096]>::new();
-        let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
+        let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
         let mut wanted = String::new();
         for n in 0..LINES {
             let text = format!("sd 2:0:{n}:0: [sd{n}] Attached SCSI disk");
@@ -207,7 +211,7 @@ fn a_flood_on_a_slow_line_holds_nobody_for_100_us_and_loses_nothing() {
         loop {
             let now = clock.now();
             watchdog.touch(now);
-            let next = drain.slice(0, Priority::Normal, &clock);
+            let next = drain.drain_bounded(0, Priority::Normal, &clock);
             let took = clock.now() - now;
             longest = longest.max(took);
             held = held + took;
@@ -237,12 +241,12 @@ fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
     let ring = Ring::<[Slot; 256]>::new();
-    let drain = Drain::new(&ring, Serial::new(console), Options::DEFAULT);
+    let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
     for n in 0..100 {
         ring.format(&META, format_args!("flood {n}"));
     }
     for _ in 0..10 {
-        if let Next::At(time) = drain.slice(0, Priority::Normal, &clock) {
+        if let Next::At(time) = drain.drain_bounded(0, Priority::Normal, &clock) {
             clock.sleep_until(time);
         }
     }
@@ -282,7 +286,7 @@ fn a_sink_that_is_fast_gets_its_backlog_after_the_slow_one_has_had_a_turn() {
     /// Notes what the other has when it is offered something.
     struct Slow<'a>(&'a Line, Cell<Option<usize>>);
     impl Sink for Slow<'_> {
-        fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        fn offer(&self, text: &[u8], _: Caller) -> Offered {
             if self.1.get().is_none() {
                 self.1.set(Some(self.0.taken.lock().unwrap().len()));
             }

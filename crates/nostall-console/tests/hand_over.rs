@@ -49,7 +49,7 @@ proptest! {
                     *drain.sink().load.lock().unwrap() = load;
                     let priority = [Priority::Normal, Priority::Emergency][usize::from(urgent)];
                     let before = drain.bytes();
-                    let _ = drain.slice(0, priority, &At(n as u64 * PAUSE));
+                    let _ = drain.drain_bounded(0, priority, &At(n as u64 * PAUSE));
                     prop_assert!(drain.bytes() - before <= 1024 + 256);
                 }
             }
@@ -68,7 +68,7 @@ proptest! {
             prop_assert!(after.starts_with(&line), "{}", after);
         } else {
             let mut slices = 0;
-            while drain.slice(0, Priority::Normal, &At(PAUSE * 100)) != Next::Empty {
+            while drain.drain_bounded(0, Priority::Normal, &At(PAUSE * 100)) != Next::Empty {
                 slices += 1;
                 prop_assert!(slices < 10_000);
             }

@@ -10,8 +10,8 @@
 mod cursor;
 #[path = "../src/drain.rs"]
 mod drain;
-#[path = "../src/fetch.rs"]
-mod fetch;
+#[path = "../src/feed.rs"]
+mod feed;
 #[path = "../src/lane.rs"]
 mod lane;
 #[path = "../src/level.rs"]
@@ -24,8 +24,6 @@ mod options;
 mod owner;
 #[path = "../src/parts.rs"]
 mod parts;
-#[path = "../src/pause.rs"]
-mod pause;
 #[path = "../src/pieces.rs"]
 mod pieces;
 #[path = "../src/promise.rs"]
@@ -69,23 +67,22 @@ mod sync {
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use level::{Level, Priority};
-pub use options::{Options, Pressure, Text};
+pub use options::{Charset, Options, OverflowPolicy};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
-pub use sink::{Offered, Sink};
+pub use sink::{Caller, Offered, Sink};
 pub use slot::Slot;
 
 use std::array;
 
 use drain::Step;
-use fetch::{LOOKS, Search};
+use feed::{Feed, LOOKS, Search};
 use lane::Lane;
 use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
-use nostall_io::{Clock, Nanos};
+use nostall_io::{Clock, Nanos, Timeout};
 use owner::{Owner, Way};
-use pause::Stopwatch;
 use promise::Promise;
 use ring::Head;
 use sync::{AtomicUsize, Ordering};
@@ -209,6 +206,10 @@ impl Clock for Still {
     }
 }
 
+fn long_timeout() -> Timeout {
+    Timeout::new(Still.now(), LONG)
+}
+
 struct Owned {
     owner: Owner,
     sink: loom::cell::UnsafeCell<u8>,
@@ -255,7 +256,7 @@ fn a_sink_has_one_owner_and_a_panic_waits_for_him() {
         });
         let way = owned
             .owner
-            .enter_in_panic(2, &Still, &mut Stopwatch::start(&Still), LONG, LONG)
+            .enter_in_panic(2, &Still, &mut long_timeout(), LONG)
             .map(|(turn, way)| {
                 owned.touch();
                 drop(turn);
@@ -276,7 +277,7 @@ fn two_panics_take_turns() {
             move || {
                 let (turn, way) = owned
                     .owner
-                    .enter_in_panic(cpu, &Still, &mut Stopwatch::start(&Still), LONG, LONG)
+                    .enter_in_panic(cpu, &Still, &mut long_timeout(), LONG)
                     .unwrap();
                 assert_eq!(way, Way::Free);
                 owned.touch();
@@ -299,13 +300,7 @@ fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
             move || {
                 let (turn, way) = owned
                     .owner
-                    .enter_in_panic(
-                        cpu,
-                        &Still,
-                        &mut Stopwatch::start(&Still),
-                        Nanos::ZERO,
-                        LONG,
-                    )
+                    .enter_in_panic(cpu, &Still, &mut long_timeout(), Nanos::ZERO)
                     .unwrap();
                 owned.touch();
                 drop(turn);
@@ -322,7 +317,7 @@ fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
 struct Memory(loom::sync::Mutex<Vec<u8>>, Nanos);
 
 impl Sink for Memory {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         // Nobody else is here.
         self.0.try_lock().unwrap().extend(text);
         Offered {
@@ -334,17 +329,22 @@ impl Sink for Memory {
 
 fn drain(ring: &Ring) -> Drain<'_, Memory> {
     Drain {
-        ring,
+        feed: Feed {
+            ring,
+            level: Options::DEFAULT.level,
+            lanes: array::from_fn(|_| Lane {
+                next: AtomicUsize::new(2),
+                line: AtomicUsize::new(0),
+                gap: AtomicUsize::new(0),
+                gap_at: AtomicUsize::new(0),
+                given_up: AtomicUsize::new(0),
+                copy: slot(),
+            }),
+            pending: array::from_fn(|_| AtomicUsize::new(0)),
+            lost: AtomicUsize::new(0),
+        },
         options: Options::DEFAULT,
         owner: owner(),
-        lanes: array::from_fn(|_| Lane {
-            next: AtomicUsize::new(2),
-            line: AtomicUsize::new(0),
-            gap: AtomicUsize::new(0),
-            gap_at: AtomicUsize::new(0),
-            given_up: AtomicUsize::new(0),
-            copy: slot(),
-        }),
         promise: Promise {
             since: AtomicUsize::new(0),
             wait: AtomicUsize::new(0),
@@ -352,8 +352,6 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
             in_vain: AtomicUsize::new(0),
         },
         offering: AtomicUsize::new(0),
-        pending: array::from_fn(|_| AtomicUsize::new(0)),
-        lost: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
         sink: Memory(loom::sync::Mutex::new(Vec::new()), Nanos::ZERO),
     }
@@ -365,12 +363,12 @@ fn of_two_who_log_and_send_one_sends_all_or_is_told_to_come_back() {
         let ring: &'static Ring<[Slot; 2]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;
         let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain(ring)));
-        for lane in &drain.lanes {
+        for lane in &drain.feed.lanes {
             lane.next.store(3, Ordering::Relaxed);
         }
         let act = move |cpu: u16| {
             log(ring, b'a' + cpu as u8);
-            drain.slice(cpu, Priority::Normal, &Still)
+            drain.drain_bounded(cpu, Priority::Normal, &Still)
         };
         let other = thread::spawn(move || act(1));
         let mine = act(0);
@@ -378,7 +376,7 @@ fn of_two_who_log_and_send_one_sends_all_or_is_told_to_come_back() {
         if mine.time().is_none() && others.time().is_none() {
             assert_eq!(drain.unread(), 0, "{mine:?} {others:?}");
         }
-        while drain.slice(0, Priority::Normal, &Still) != Next::Empty {}
+        while drain.drain_bounded(0, Priority::Normal, &Still) != Next::Empty {}
         let text = String::from_utf8(drain.sink.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.matches("aaaaaaaa").count(), 1, "{text}");
         assert_eq!(text.matches("bbbbbbbb").count(), 1, "{text}");
@@ -399,7 +397,7 @@ fn of_three_who_log_each_that_leaves_something_unsent_comes_back() {
         let ring: &'static Ring<[Slot; 4]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;
         let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain(ring)));
-        for lane in &drain.lanes {
+        for lane in &drain.feed.lanes {
             lane.next.store(5, Ordering::Relaxed);
         }
         // Not ready for 10 ns, as CPU 9 has promised to come back: it hangs.
@@ -408,7 +406,9 @@ fn of_three_who_log_each_that_leaves_something_unsent_comes_back() {
         let act = move |cpu: u16| {
             log(ring, b'a' + cpu as u8);
             let clock = if cpu == 0 { Still.now() } else { Nanos(99) };
-            drain.slice(cpu, Priority::Normal, &Shown(clock)).time()
+            drain
+                .drain_bounded(cpu, Priority::Normal, &Shown(clock))
+                .time()
         };
         let others = [1, 2].map(|cpu| thread::spawn(move || act(cpu)));
         let mine = act(0);
@@ -447,18 +447,18 @@ fn a_panic_takes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
         // So each offer makes a promise.
         drain.sink.1 = Nanos(10);
         let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain));
-        for lane in &drain.lanes {
+        for lane in &drain.feed.lanes {
             lane.next.store(5, Ordering::Relaxed);
         }
         let slices = [1, 2].map(|cpu| {
             thread::spawn(move || {
                 log(ring, b'a' + cpu as u8);
-                drain.slice(cpu, Priority::Normal, &Shown(Nanos(cpu.into())))
+                drain.drain_bounded(cpu, Priority::Normal, &Shown(Nanos(cpu.into())))
             })
         });
         log(ring, b'a');
-        let watch = &mut Stopwatch::start(&Still);
-        let entered = drain.owner.enter_in_panic(0, &Still, watch, LONG, LONG);
+        let timeout = &mut long_timeout();
+        let entered = drain.owner.enter_in_panic(0, &Still, timeout, LONG);
         let (turn, way) = entered.unwrap();
         assert_eq!(way, Way::Free);
         send_in_panic(drain, &turn);
@@ -468,7 +468,7 @@ fn a_panic_takes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
         // Logged after the panic had sent all.
         send_in_panic(drain, &turn);
         assert_eq!(
-            drain.slice(1, Priority::Normal, &Shown(Nanos(99))),
+            drain.drain_bounded(1, Priority::Normal, &Shown(Nanos(99))),
             Next::Over
         );
         assert_eq!((drain.lost(), drain.unread()), (0, 0));

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::Mutex;
 
 use common::{At, Line, META, P, of};
-use nostall_console::{Drain, Next, Offered, Options, Priority, Ring, Sink, Slot};
+use nostall_console::{Caller, Drain, Next, Offered, Options, Priority, Ring, Sink, Slot};
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::{Console, LineSettings};
@@ -17,7 +17,7 @@ struct Serial<R, C> {
 }
 
 impl<R: Registers, C: Clock> Sink for Serial<R, C> {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         self.offers.set(self.offers.get() + 1);
         let offered = self.console.lock().unwrap().offer(text);
         Offered {
@@ -63,7 +63,7 @@ fn a_slice_after_every_record_costs_at_most_four_wake_ups_for_a_fifo() {
             lines += 1;
             ring.format(&META, format_args!("a line of text, number {lines}"));
         }
-        if let Some(time) = drain.slice(0, Priority::Normal, &clock).time() {
+        if let Some(time) = drain.drain_bounded(0, Priority::Normal, &clock).time() {
             timer = timer.min(time);
         }
     }
@@ -94,7 +94,7 @@ fn a_slice_goes_on_while_a_port_empties_at_once_and_its_time_lasts() {
     let mut longest = Nanos::ZERO;
     loop {
         let from = clock.now();
-        let next = drain.slice(0, Priority::Normal, &clock);
+        let next = drain.drain_bounded(0, Priority::Normal, &clock);
         longest = longest.max(clock.now() - from);
         slices += 1;
         let Some(time) = next.time() else { break };
@@ -116,12 +116,12 @@ fn a_slice_goes_on_while_the_sink_is_ready_and_its_bytes_last() {
     for n in 0..30 {
         ring.format(&META, format_args!("line {n}"));
     }
-    let next = drain.slice(0, Priority::Normal, &At(7));
+    let next = drain.drain_bounded(0, Priority::Normal, &At(7));
     assert_eq!((next, drain.bytes()), (Next::At(Nanos(7)), 208));
     // One that is ready but takes nothing has had its turn.
     *drain.sink().load.lock().unwrap() = 0;
     let offers = *drain.sink().offers.lock().unwrap();
-    let _ = drain.slice(0, Priority::Normal, &At(8));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(8));
     assert_eq!(*drain.sink().offers.lock().unwrap(), offers + 1);
 }
 
@@ -130,7 +130,7 @@ fn a_slice_ends_after_its_time_although_the_sink_takes_everything() {
     /// Takes 10 us an offer.
     struct Slow(Cell<u64>);
     impl Sink for Slow {
-        fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        fn offer(&self, text: &[u8], _: Caller) -> Offered {
             self.0.set(self.0.get() + 10_000);
             Offered {
                 taken: text.len(),
@@ -150,7 +150,7 @@ fn a_slice_ends_after_its_time_although_the_sink_takes_everything() {
     for n in 0..60 {
         ring.format(&META, format_args!("line {n}"));
     }
-    let next = drain.slice(0, Priority::Normal, &Shown(&drain.sink().0));
+    let next = drain.drain_bounded(0, Priority::Normal, &Shown(&drain.sink().0));
     assert_eq!(next, Next::At(Nanos::from_micros(50)));
 }
 
@@ -163,7 +163,7 @@ struct HeldOff<'a> {
 }
 
 impl Sink for HeldOff<'_> {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         self.offers.set(self.offers.get() + 1);
         let now = self.now.get();
         let is_back = now >= self.back_at;
@@ -211,7 +211,7 @@ fn a_port_that_takes_nothing_is_looked_at_100_times_a_second_and_resumes_within_
                     next_line += logs_every_us * 1_000;
                     ring.log(&META, b"text");
                 }
-                let next = drain.slice(0, Priority::Normal, &Shown(&now));
+                let next = drain.drain_bounded(0, Priority::Normal, &Shown(&now));
                 timer = timer.min(next.time().map_or(u64::MAX, |time| time.0));
                 if now.get() / 1_000_000_000 > second {
                     second += 1;
@@ -238,10 +238,10 @@ fn a_clock_that_jumps_does_not_silence_a_sink_that_was_not_ready() {
         *drain.sink().ready_at.lock().unwrap() = Some(Nanos(HOUR + 1_000_000));
         let held = Next::At(Nanos(HOUR + 1_000_000));
         for now in [HOUR, HOUR + 999_000] {
-            assert_eq!(drain.slice(0, Priority::Normal, &At(now)), held);
+            assert_eq!(drain.drain_bounded(0, Priority::Normal, &At(now)), held);
         }
         assert_eq!(*drain.sink().offers.lock().unwrap(), 1);
-        let _ = drain.slice(0, Priority::Normal, &At(jump));
+        let _ = drain.drain_bounded(0, Priority::Normal, &At(jump));
         assert_eq!(*drain.sink().offers.lock().unwrap(), 2, "{jump}");
     }
 }
@@ -252,10 +252,10 @@ fn a_sink_that_names_a_time_without_end_is_looked_at_again_after_a_second() {
     let drain = Drain::new(&ring, Line::new(5), Options::DEFAULT);
     ring.log(&META, b"text");
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(u64::MAX));
-    let _ = drain.slice(0, Priority::Normal, &At(0));
-    let _ = drain.slice(0, Priority::Normal, &At(999_999_000));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(999_999_000));
     assert_eq!(*drain.sink().offers.lock().unwrap(), 1);
-    let _ = drain.slice(0, Priority::Normal, &At(1_000_000_000));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(1_000_000_000));
     assert_eq!(*drain.sink().offers.lock().unwrap(), 2);
 }
 
@@ -265,12 +265,12 @@ fn an_emergency_waits_no_longer_than_the_sink_and_goes_first_then() {
     let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT.slice(1));
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_000));
     ring.log(&META, b"one");
-    let _ = drain.slice(0, Priority::Normal, &At(0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     ring.log(&META, b"two");
     ring.log(&of(Priority::Emergency), b"lockup");
-    let next = drain.slice(0, Priority::Emergency, &At(500));
+    let next = drain.drain_bounded(0, Priority::Emergency, &At(500));
     assert_eq!(next, Next::At(Nanos(1_000)));
-    let _ = drain.slice(0, Priority::Normal, &At(1_000));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(1_000));
     assert_eq!(drain.sink().text(), format!("{P}one\n{P}lockup\n"));
 }
 
@@ -295,7 +295,7 @@ fn a_cpu_that_could_not_send_comes_back_at_most_100_times_a_second_and_only_for_
     {
         now = now.max(at);
         *drain.sink().ready_at.lock().unwrap() = Some(now + FIFO);
-        let next = drain.slice(cpu as u16, Priority::Normal, &At(now.0));
+        let next = drain.drain_bounded(cpu as u16, Priority::Normal, &At(now.0));
         timers[cpu] = next.time();
         wake_ups[cpu] += 1;
     }
@@ -320,14 +320,17 @@ fn a_cpu_that_logs_after_another_has_sent_all_is_as_soon_as_the_sink() {
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_000));
     ring.log(&META, b"one");
     // It sets no timer.
-    assert_eq!(drain.slice(0, Priority::Normal, &At(0)), Next::Empty);
+    assert_eq!(
+        drain.drain_bounded(0, Priority::Normal, &At(0)),
+        Next::Empty
+    );
     ring.log(&of(Priority::Emergency), b"lockup");
     let at = Next::At(Nanos(1_000));
-    assert_eq!(drain.slice(1, Priority::Emergency, &At(2)), at);
+    assert_eq!(drain.drain_bounded(1, Priority::Emergency, &At(2)), at);
     // Now it has promised to come back.
     let later = Next::Busy(Nanos(1_000) + Nanos::from_millis(10));
-    assert_eq!(drain.slice(2, Priority::Normal, &At(3)), later);
-    assert_eq!(drain.slice(1, Priority::Normal, &At(4)), at);
+    assert_eq!(drain.drain_bounded(2, Priority::Normal, &At(3)), later);
+    assert_eq!(drain.drain_bounded(1, Priority::Normal, &At(4)), at);
 }
 
 #[test]
@@ -338,16 +341,22 @@ fn the_cpu_that_could_not_send_comes_back_in_case_the_other_one_hangs() {
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_000));
     ring.log(&META, b"one");
     // All is sent: nothing to come back for.
-    assert_eq!(drain.slice(0, Priority::Normal, &At(0)), Next::Empty);
-    assert_eq!(drain.slice(1, Priority::Normal, &At(0)), Next::Empty);
+    assert_eq!(
+        drain.drain_bounded(0, Priority::Normal, &At(0)),
+        Next::Empty
+    );
+    assert_eq!(
+        drain.drain_bounded(1, Priority::Normal, &At(0)),
+        Next::Empty
+    );
     ring.log(&META, b"two");
-    let promised = drain.slice(0, Priority::Normal, &At(1));
+    let promised = drain.drain_bounded(0, Priority::Normal, &At(1));
     assert_eq!(promised, Next::At(Nanos(1_000)));
     // CPU 0 hangs.
     ring.log(&of(Priority::Emergency), b"lockup");
-    let next = drain.slice(1, Priority::Emergency, &At(2));
+    let next = drain.drain_bounded(1, Priority::Emergency, &At(2));
     assert_eq!(next, Next::Busy(Nanos(1_000) + late));
     let time = next.time().unwrap();
-    let _ = drain.slice(1, Priority::Normal, &At(time.0));
+    let _ = drain.drain_bounded(1, Priority::Normal, &At(time.0));
     assert_eq!(drain.sink().text(), format!("{P}one\n{P}lockup\n{P}two\n"));
 }

@@ -8,7 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use common::rejoin::{Joined, rejoin};
 use common::{At, P, Virtual, of};
-use nostall_console::{Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush};
+use nostall_console::{
+    Caller, Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush,
+};
 use nostall_io::Nanos;
 
 /// Numbers that are the same for the same seed (xorshift).
@@ -57,7 +59,7 @@ impl Port {
 }
 
 impl Sink for Port {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         let mut taken = 0;
         for _ in 0..self.load.get() {
             let Some(&byte) = text.get(taken) else { break };
@@ -165,7 +167,7 @@ fn ten_thousand_random_schedules_are_rejoined() {
             drain.sink().load.set(1 + random.below(40));
             let priority = [Priority::Normal, Priority::Emergency][random.below(2)];
             let slice = || {
-                let _ = drain.slice(0, priority, &At(n * LATER));
+                let _ = drain.drain_bounded(0, priority, &At(n * LATER));
             };
             if catch_unwind(AssertUnwindSafe(slice)).is_err() {
                 deaths += 1;
@@ -184,7 +186,8 @@ fn ten_thousand_random_schedules_are_rejoined() {
             }
         } else {
             drain.sink().dies_after.set(usize::MAX);
-            let slices = (0..100_000).map(|n| drain.slice(0, Priority::Normal, &At(n * LATER)));
+            let slices =
+                (0..100_000).map(|n| drain.drain_bounded(0, Priority::Normal, &At(n * LATER)));
             assert!(slices.into_iter().any(|next| next == Next::Empty), "{seed}");
         }
         assert_rejoined(&drain.sink().text(), &wanted, deaths, seed);
@@ -219,10 +222,11 @@ fn lines_are_rejoined_although_records_are_overwritten_and_all_that_is_lost_is_t
             } else {
                 drain.sink().load.set(1 + random.below(200));
                 let priority = [Priority::Normal, Priority::Emergency][random.below(2)];
-                let _ = drain.slice(0, priority, &At(n * LATER));
+                let _ = drain.drain_bounded(0, priority, &At(n * LATER));
             }
         }
-        let mut slices = (100..100_000).map(|n| drain.slice(0, Priority::Normal, &At(n * LATER)));
+        let mut slices =
+            (100..100_000).map(|n| drain.drain_bounded(0, Priority::Normal, &At(n * LATER)));
         assert!(slices.any(|next| next == Next::Empty), "{seed}");
         let sent = drain.sink().text();
         let mut lost = 0;
@@ -261,7 +265,7 @@ const LATER: u64 = 10_000_000;
 /// Sends so many bytes, CRs included, one an offer.
 fn send(drain: &Drain<'_, Port>, priority: Priority, bytes: u64) {
     for n in 0..bytes {
-        let _ = drain.slice(0, priority, &At(n * LATER));
+        let _ = drain.drain_bounded(0, priority, &At(n * LATER));
     }
 }
 
@@ -307,9 +311,9 @@ fn a_line_is_sent_again_whole_if_its_owner_dies_at_any_byte() {
         drain.sink().dies_after.set(dies_after);
         let dies = || {
             ring.log(&of(Priority::Normal), b"normal");
-            let _ = drain.slice(0, Priority::Normal, &At(0));
+            let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
             ring.log(&of(Priority::Emergency), b"urgent");
-            let _ = drain.slice(0, Priority::Emergency, &At(0));
+            let _ = drain.drain_bounded(0, Priority::Emergency, &At(0));
             ring.log(&of(Priority::Panic), b"panic");
             flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
         };

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
 use nostall_console::{
-    Drain, Level, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush, image,
+    Caller, Drain, Level, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush, image,
 };
 use nostall_io::{Clock, Nanos};
 
@@ -19,7 +19,7 @@ fn a_sink_that_is_gone_or_never_ready_holds_up_nobody_and_is_asked_again_later()
     *gone.sink().ready_at.lock().unwrap() = None;
     for n in 0..RECORDS {
         ring.format(&META, format_args!("{n}"));
-        let again = gone.slice(0, Priority::Normal, &At(5));
+        let again = gone.drain_bounded(0, Priority::Normal, &At(5));
         assert_eq!(again, Next::At(Nanos(5) + Nanos::from_secs(1)));
         drain_all(&fine, Priority::Normal);
     }
@@ -32,7 +32,7 @@ fn a_sink_that_is_gone_or_never_ready_holds_up_nobody_and_is_asked_again_later()
     let second = Nanos::from_secs(1).0;
     assert_eq!(*gone.sink().offers.lock().unwrap(), 1);
     assert_eq!(
-        gone.slice(0, Priority::Normal, &At(5 + second)),
+        gone.drain_bounded(0, Priority::Normal, &At(5 + second)),
         Next::Empty
     );
     let lost = RECORDS - 8;
@@ -48,7 +48,7 @@ fn a_sink_that_says_it_is_ready_and_takes_nothing_is_not_asked_all_the_time() {
     for (ready_at, then) in [(0, 1_000_007), (7, 1_000_007), (8, 8), (u64::MAX, u64::MAX)] {
         let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT);
         *drain.sink().ready_at.lock().unwrap() = Some(Nanos(ready_at));
-        let next = drain.slice(0, Priority::Normal, &At(7));
+        let next = drain.drain_bounded(0, Priority::Normal, &At(7));
         assert_eq!(next, Next::At(Nanos(then)));
     }
 }
@@ -57,11 +57,11 @@ fn a_sink_that_says_it_is_ready_and_takes_nothing_is_not_asked_all_the_time() {
 fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
     struct Broken(Line, Cell<bool>);
     impl Sink for Broken {
-        fn offer(&self, text: &[u8], priority: Priority) -> Offered {
+        fn offer(&self, text: &[u8], caller: Caller) -> Offered {
             if self.1.get() {
                 std::panic::resume_unwind(Box::new("broken"));
             }
-            self.0.offer(text, priority)
+            self.0.offer(text, caller)
         }
     }
     let ring = Ring::<[Slot; 64]>::new();
@@ -71,7 +71,7 @@ fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
     ring.log(&META, b"two");
     let act = |act: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_ok();
     let slice = || {
-        let _ = drain.slice(0, Priority::Normal, &At(0));
+        let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     };
     assert!(act(&slice));
     drain.sink().1.set(true);
@@ -100,11 +100,14 @@ fn what_a_sink_leaves_out_is_behind_its_place() {
     let skip = memory.as_ptr().align_offset(64);
     let memory = &mut memory[skip..][..2048];
     let ring = Ring::in_memory(memory).unwrap();
-    let options = Options::DEFAULT.level(Level::Error).place(1);
+    let options = Options::DEFAULT.level(Level::Error).progress_slot(1);
     let drain = Drain::new(ring, Line::new(99), options);
     for _ in 0..9 {
         ring.log(&META, b"a trifle");
     }
-    assert_eq!(drain.slice(0, Priority::Normal, &At(0)), Next::Empty);
+    assert_eq!(
+        drain.drain_bounded(0, Priority::Normal, &At(0)),
+        Next::Empty
+    );
     assert_eq!(image::decode(memory).unwrap().sent(), [0, 10, 0, 0]);
 }

@@ -3,15 +3,15 @@
 mod common;
 
 use common::{At, Line, META, P, Virtual, of};
-use nostall_console::{Drain, Limits, Meta, Options, Priority, Ring, Slot, Text, flush};
+use nostall_console::{Charset, Drain, Limits, Meta, Options, Priority, Ring, Slot, flush};
 use proptest::prelude::*;
 
 /// What a sink gets of this text, without time and line feed.
-fn sent(text: &[u8], mode: Text) -> Vec<u8> {
+fn sent(text: &[u8], mode: Charset) -> Vec<u8> {
     let ring = Ring::<[Slot; 16]>::new();
-    let drain = Drain::new(&ring, Line::new(999), Options::DEFAULT.text(mode));
+    let drain = Drain::new(&ring, Line::new(999), Options::DEFAULT.charset(mode));
     ring.log(&META, text);
-    let _ = drain.slice(0, Priority::Normal, &At(0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     let sent = drain.sink().taken.lock().unwrap().clone();
     let text = sent.strip_prefix(P.as_bytes()).unwrap();
     text.strip_suffix(b"\n").unwrap().to_vec()
@@ -34,13 +34,13 @@ fn on_a_utf8_terminal_no_character_is_a_control_ends_a_line_or_turns_it() {
     for c in all_chars().filter(|&c| c != '\n') {
         let mut utf8 = [0; 4];
         let utf8 = c.encode_utf8(&mut utf8).as_bytes();
-        let sent = sent(utf8, Text::Utf8);
+        let sent = sent(utf8, Charset::Utf8);
         if sent == utf8 {
             assert!(!c.is_control() || c == '\t', "{c:?}");
-            assert!(Text::Utf8.passes(c));
+            assert!(Charset::Utf8.passes(c));
         } else {
             assert_eq!(sent, escapes(utf8).as_bytes(), "{c:?}");
-            assert!(!Text::Utf8.passes(c));
+            assert!(!Charset::Utf8.passes(c));
             escaped.push(c);
         }
     }
@@ -59,7 +59,7 @@ fn on_a_terminal_of_8_bits_no_byte_is_a_control() {
     for c in all_chars().filter(|&c| c != '\n') {
         let mut utf8 = [0; 4];
         let utf8 = c.encode_utf8(&mut utf8).as_bytes();
-        let sent = sent(utf8, Text::Ascii);
+        let sent = sent(utf8, Charset::Ascii);
         let passes = matches!(c, ' '..='~' | '\t');
         let wanted = if passes {
             utf8.to_vec()
@@ -71,11 +71,11 @@ fn on_a_terminal_of_8_bits_no_byte_is_a_control() {
 }
 
 /// Whether a terminal of this kind finds nothing to obey in what it gets.
-fn is_harmless(sent: &[u8], mode: Text) -> bool {
+fn is_harmless(sent: &[u8], mode: Charset) -> bool {
     let passes = |c: char| c == '\n' || mode.passes(c);
     match mode {
-        Text::Utf8 => str::from_utf8(sent).is_ok_and(|text| text.chars().all(passes)),
-        Text::Ascii => sent
+        Charset::Utf8 => str::from_utf8(sent).is_ok_and(|text| text.chars().all(passes)),
+        Charset::Ascii => sent
             .iter()
             .all(|&byte| passes(char::from(byte)) && byte < 0x80),
     }
@@ -99,32 +99,32 @@ proptest! {
         load in 1..40_usize,
         offers in 0..40_u64,
     ) {
-        for mode in [Text::Utf8, Text::Ascii] {
+        for mode in [Charset::Utf8, Charset::Ascii] {
             let ring = Ring::<[Slot; 256]>::new();
-            let options = Options::DEFAULT.text(mode).slice(1);
+            let options = Options::DEFAULT.charset(mode).slice(1);
             let drain = Drain::new(&ring, Line::new(load), options);
             for text in &texts {
                 ring.log(&Meta { target: &target, ..META }, text);
             }
             for _ in 0..offers {
-                let _ = drain.slice(0, Priority::Normal, &At(0));
+                let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
             }
             ring.log(&of(Priority::Emergency), &texts[0]);
             for _ in 0..offers / 2 {
-                let _ = drain.slice(0, Priority::Emergency, &At(0));
+                let _ = drain.drain_bounded(0, Priority::Emergency, &At(0));
             }
             ring.log(&of(Priority::Panic), &texts[0]);
             flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
             let sent = drain.sink().taken.lock().unwrap().clone();
             let joined = match mode {
                 // A character may be cut between two offers; its line is whole when rejoined.
-                Text::Utf8 => {
+                Charset::Utf8 => {
                     let text = String::from_utf8_lossy(&sent);
                     let cut = text.contains("{cut ");
                     prop_assert!(cut || is_harmless(&sent, mode), "{:?}", text);
                     text.chars().all(|c| matches!(c, '\n') || mode.passes(c))
                 }
-                Text::Ascii => is_harmless(&sent, mode),
+                Charset::Ascii => is_harmless(&sent, mode),
             };
             prop_assert!(joined, "{:?}", sent.escape_ascii().to_string());
         }

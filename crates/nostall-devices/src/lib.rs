@@ -112,7 +112,6 @@ mod fault;
 #[cfg(feature = "std")]
 pub mod pci;
 pub mod spi;
-#[cfg(feature = "std")]
 pub mod uart;
 #[cfg(feature = "vm-device")]
 pub mod vm_device;

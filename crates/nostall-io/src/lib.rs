@@ -1,5 +1,6 @@
 //! How nostall's drivers touch the world: a window of device [`Registers`], a
-//! [`Clock`] and a [`Processor`], and nothing else.
+//! [`Clock`] and a [`Processor`], and nothing else. A [`Timeout`] bounds every wait by time
+//! and by looks at the clock.
 //!
 //! A driver that is generic over these three runs unchanged in a kernel (x86
 //! [`Ports`], [`Mmio`]), in a Linux process (`DevPort`, feature `std`) and on
@@ -60,6 +61,7 @@ mod ports;
 mod processor;
 mod registers;
 mod time;
+mod timeout;
 
 #[cfg(target_arch = "x86_64")]
 pub use accumulator::Accumulator;
@@ -74,3 +76,4 @@ pub use ports::{Ports, StringIo};
 pub use processor::Processor;
 pub use registers::Registers;
 pub use time::{Clock, Nanos};
+pub use timeout::Timeout;

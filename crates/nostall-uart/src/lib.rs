@@ -39,7 +39,7 @@
 //! ```
 //!
 //! For a kernel as a whole, `examples/console/console.rs` is a `print` to be copied, about
-//! 100 lines on top of `nostall-console`. It may be called from anywhere: from an interrupt
+//! 60 lines on top of `nostall-console`. It may be called from anywhere: from an interrupt
 //! handler, from a `Display` that is being printed, from a panic in the middle of both. The
 //! same file runs in nostall's reference kernel.
 //!
@@ -76,7 +76,6 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod bound;
 mod console;
 mod crlf;
 mod line;
@@ -89,10 +88,10 @@ mod settings;
 mod setup;
 mod strategy;
 
-pub use console::{Console, Offered, Seen, Unsent, WriteReport};
+pub use console::{Accepted, Console, FlushTimeout, LatchedStatus, WriteReport};
 pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
 pub use model::Model;
-pub use probe::{Absent, Probed, probe, receive_fifo_depth};
+pub use probe::{Probed, probe, receive_fifo_depth};
 pub use settings::{FlowControl, PowerLoss, Rs485, Settings};
-pub use setup::OpenError;
+pub use setup::{NotFound, OpenError};
 pub use strategy::Strategy;

@@ -1,16 +1,13 @@
 //! Finding out what a port is.
 
-use core::fmt;
-
-use nostall_io::{Clock, Nanos, Registers};
+use nostall_io::{Clock, Nanos, Registers, Timeout};
 
 use crate::Model;
-use crate::bound::Bound;
 use crate::registers::{
     DLL, DLM, DW_CPR, DW_CTR, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, RBR, SCR, THR, dw, efr, fcr,
     icr, iir, lcr, lsr, mcr,
 };
-use crate::setup::answers;
+use crate::setup::{NotFound, answers};
 
 /// What a port was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,18 +20,6 @@ pub struct Probed {
     /// The divisor that it was found with; 0 after reset.
     pub divisor: u16,
 }
-
-/// Nobody answers as a port of this family does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Absent;
-
-impl fmt::Display for Absent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no 16550 answers there: check the port's address and that it is enabled")
-    }
-}
-
-impl core::error::Error for Absent {}
 
 /// The largest FIFO of the family, twice.
 const LARGEST: usize = 256;
@@ -52,8 +37,8 @@ const LARGEST: usize = 256;
 ///
 /// # Errors
 ///
-/// [`Absent`].
-pub fn probe(registers: &impl Registers) -> Result<Probed, Absent> {
+/// [`NotFound`].
+pub fn probe(registers: &impl Registers) -> Result<Probed, NotFound> {
     let saved = Saved::take(registers)?;
     let model = identify(registers);
     let divisor = saved.restore(registers);
@@ -75,11 +60,11 @@ struct Saved {
 
 impl Saved {
     /// Also the test that a port is there.
-    fn take(port: &impl Registers) -> Result<Self, Absent> {
+    fn take(port: &impl Registers) -> Result<Self, NotFound> {
         let (lcr, mcr) = (port.read8(LCR), port.read8(MCR));
         // No model has all these bits set.
         if lcr == !0 && mcr == !0 {
-            return Err(Absent);
+            return Err(NotFound);
         }
         // A byte that waits to be read keeps a DesignWare busy, see `write_lcr`.
         let mut fifos = None;
@@ -88,19 +73,19 @@ impl Saved {
             port.write8(FCR, fcr::ENABLE | fcr::CLEAR_RECEIVE);
         }
         if !write_lcr(port, 0) || port.read8(LCR) != 0 {
-            return Err(Absent);
+            return Err(NotFound);
         }
         let ier = port.read8(IER);
         if !answers(port) {
             port.write8(IER, ier);
             port.write8(LCR, lcr);
-            return Err(Absent);
+            return Err(NotFound);
         }
         let fifos = fifos.unwrap_or_else(|| port.read8(IIR));
         if !write_lcr(port, lcr::DLAB) {
             port.write8(IER, ier);
             port.write8(MCR, mcr);
-            return Err(Absent);
+            return Err(NotFound);
         }
         let divisor = [port.read8(DLL), port.read8(DLM)];
         write_lcr(port, 0);
@@ -313,8 +298,8 @@ pub fn receive_fifo_depth(
         registers.write8(THR, 0x55);
         // One frame and its neighbours; a look takes time too.
         let pause = Nanos::from_micros(1);
-        let mut bound = Bound::new(clock.now(), frame_time * 4 + Nanos::from_micros(100));
-        while !bound.is_spent() {
+        let mut timeout = Timeout::new(clock.now(), frame_time * 4 + Nanos::from_micros(100));
+        while !timeout.is_over() {
             let status = registers.read8(LSR);
             if status == !0 {
                 return None;
@@ -323,7 +308,7 @@ pub fn receive_fifo_depth(
                 return Some(status & lsr::OVERRUN == 0);
             }
             clock.wait_until(clock.now() + pause);
-            bound.charge(clock.now(), pause);
+            timeout.charge(clock.now(), pause);
         }
         None
     };

@@ -2,10 +2,8 @@
 
 use core::fmt;
 
-use nostall_io::{Clock, Nanos, Registers};
+use nostall_io::{Clock, Nanos, Registers, Timeout};
 
-use crate::bound::Bound;
-use crate::probe::Absent;
 use crate::registers::{DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, MCR, efr, fcr, iir, lcr, mcr};
 use crate::{LineError, LineSettings, Model};
 
@@ -13,12 +11,24 @@ use crate::{LineError, LineSettings, Model};
 /// baud, with room.
 const LONGEST_WAIT: Nanos = Nanos::from_millis(20);
 
+/// No port of this family answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotFound;
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no 16550 answers there: check the port's address and that it is enabled")
+    }
+}
+
+impl core::error::Error for NotFound {}
+
 /// Why a port could not be taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
     /// No port answers.
-    Absent,
+    NotFound,
     /// The line cannot be set up as asked.
     Line(LineError),
     /// The transmit load is not in 1 to 128.
@@ -32,7 +42,7 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Absent => Absent.fmt(f),
+            Self::NotFound => NotFound.fmt(f),
             Self::Line(error) => error.fmt(f),
             Self::TransmitLoad(load) => {
                 write!(f, "a transmit load of {load} bytes: must be 1 to 128")
@@ -56,9 +66,9 @@ impl From<LineError> for OpenError {
     }
 }
 
-impl From<Absent> for OpenError {
-    fn from(Absent: Absent) -> Self {
-        Self::Absent
+impl From<NotFound> for OpenError {
+    fn from(NotFound: NotFound) -> Self {
+        Self::NotFound
     }
 }
 
@@ -193,13 +203,13 @@ pub(crate) fn wait_until(
         return false;
     }
     let pause = Nanos::from_micros(1);
-    let mut bound = Bound::new(clock.now(), LONGEST_WAIT);
-    while !bound.is_spent() {
+    let mut timeout = Timeout::new(clock.now(), LONGEST_WAIT);
+    while !timeout.is_over() {
         clock.wait_until(clock.now() + pause);
         if done() {
             return true;
         }
-        bound.charge(clock.now(), pause);
+        timeout.charge(clock.now(), pause);
     }
     false
 }

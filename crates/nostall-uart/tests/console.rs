@@ -273,7 +273,7 @@ fn nobody_there_is_an_error_at_once() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let port = Faulty::after(0, Fault::AllOnes, port);
     let error = Console::open(&port, &clock, LINE).unwrap_err();
-    assert_eq!(error, OpenError::Absent);
+    assert_eq!(error, OpenError::NotFound);
     assert!(clock.now() < Nanos::from_micros(50));
 }
 

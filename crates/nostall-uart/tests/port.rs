@@ -528,7 +528,7 @@ fn nobody_there_and_a_rate_that_cannot_be_are_errors() {
     let clock = VirtualClock::new();
     let window = Faulty::after(0, Fault::AllOnes, Fake::default());
     let opened = Port::open(&window, &clock, LINE, &mut [], &mut []);
-    assert_eq!(opened.err(), Some(nostall_uart::OpenError::Absent));
+    assert_eq!(opened.err(), Some(nostall_uart::OpenError::NotFound));
     let zero = LineSettings::baud(0);
     let opened = Port::open(Fake::default(), &clock, zero, &mut [], &mut []);
     assert_eq!(

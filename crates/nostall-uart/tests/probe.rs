@@ -7,7 +7,7 @@ use nostall_devices::{Fault, VirtualClock};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::port::{PortSettings, Received};
 use nostall_uart::registers::{DLL, DLM, FCR, IER, IIR, LCR, MCR, fcr, ier, iir, lcr, mcr};
-use nostall_uart::{Absent, Console, LineSettings, Model, Settings, probe, receive_fifo_depth};
+use nostall_uart::{Console, LineSettings, Model, NotFound, Settings, probe, receive_fifo_depth};
 
 type Port = VirtualPort<Vec<u8>>;
 
@@ -284,7 +284,7 @@ impl Registers for Constant {
 #[test]
 fn nobody_is_found_where_every_register_reads_the_same() {
     for value in 0..=0xff {
-        assert_eq!(probe(&Constant(value)), Err(Absent), "{value:#x}");
+        assert_eq!(probe(&Constant(value)), Err(NotFound), "{value:#x}");
     }
 }
 

@@ -156,7 +156,10 @@ fn when_cts_comes_and_goes_every_byte_arrives_and_one_at_most_goes_after_it() {
         console.set_strategy(strategy);
         assert!(console.write(&TEXT[..2_000]).is_complete(), "{strategy}");
         console.flush().unwrap();
-        assert_ne!(console.take_seen().modem_status & msr::DELTA_CTS, 0);
+        assert_ne!(
+            console.take_latched_status().modem_status & msr::DELTA_CTS,
+            0
+        );
         assert!(sent(&port) == crlf(&TEXT[..2_000]), "{strategy}");
         assert!(teasing.most.get() <= 1, "{strategy}");
     }
@@ -313,14 +316,14 @@ fn errors_and_deltas_that_polling_took_are_told_once() {
         ..plain()
     };
     let mut console = Console::open(&port, &clock, settings).unwrap();
-    console.take_seen();
+    console.take_latched_status();
     port.with(|uart| uart.receive_with(b'?', lsr::PARITY));
     port.with(|uart| uart.set_modem_lines(msr::CTS));
     assert!(console.write(b"x").is_complete());
-    let seen = console.take_seen();
+    let seen = console.take_latched_status();
     assert_eq!(seen.line_status, lsr::PARITY);
     assert_eq!(seen.modem_status, msr::DELTA_DSR | msr::DELTA_DCD);
-    assert_eq!(console.take_seen(), Default::default());
+    assert_eq!(console.take_latched_status(), Default::default());
     assert_eq!(port.read8(MSR) & 0x0f, 0);
 }
 

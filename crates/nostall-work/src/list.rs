@@ -248,7 +248,7 @@ mod tests {
     extern crate std;
     use super::*;
     use crate::{console, pci, pstore, script, spi, uart};
-    use nostall_io::Nanos;
+    use nostall_devices::uart::Profile;
     use proptest::prelude::*;
     use std::format;
     use std::string::{String, ToString};
@@ -280,29 +280,17 @@ mod tests {
 
     fn console_jobs() -> impl Iterator<Item = console::Job> {
         let panics = [None, Some(0), Some(u32::MAX)].into_iter();
-        let slow = console::Pace {
-            slow_every: 200,
-            slow_takes: Nanos(12_800),
-            speed: console::Speed::Controller(console::Controller {
-                latency: Nanos(375_000),
-                per_byte: Nanos(21_000),
-                buffer: 2_170,
-                drain: Nanos(336_700),
-            }),
-            ..console::Pace::PC
-        };
-        let paces = [console::Pace::PC, slow];
         panics.flat_map(move |panic_at| {
-            let with_pace = move |pace| {
+            let on_profile = move |profile| {
                 console::Strategy::ALL.map(|strategy| console::Job {
                     strategy,
                     rate: 115_200,
                     haste: 26,
-                    pace,
+                    profile,
                     panic_at,
                 })
             };
-            paces.into_iter().flat_map(with_pace)
+            Profile::ALL.into_iter().flat_map(on_profile)
         })
     }
 
@@ -316,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_need_not_be_given() {
+    fn a_profile_need_not_be_given() {
         let list = WorkList::parse("console:bounded:115200:1:panic-at:9").unwrap();
         let job = list.iter().find_map(|item| item.job::<console::Job>());
         assert_eq!(
             word(job.unwrap()),
-            "console:bounded:115200:1:1700/0/0/baud:panic-at:9"
+            "console:bounded:115200:1:pc-16550a:panic-at:9"
         );
-        for word in ["1/2/3", "1/2/3/x", "1/2/3/baud/4", "1/2/3/controller/4/5/6"] {
+        for word in ["", "pc", "pc-16550a:vm"] {
             let word = std::format!("console:bounded:115200:1:{word}");
             assert!(WorkList::parse(&word).is_err(), "{word}");
         }

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use nostall_console::{Level, Meta, Priority, Ring, Slot};
+use nostall_console::{Level, Meta, Priority, Ring, Slot, UartSink};
 use nostall_devices::uart::{Line, Uart};
 use nostall_io::{Clock, Nanos, Processor, Registers};
 use nostall_uart::registers::THR;
 use nostall_uart::{Console, LineSettings, Model, Settings, Strategy};
-use nostall_work::console::{Bounded, Context, Cpu, Path, Role, Serial};
+use nostall_work::console::{Bounded, Context, Cpu, Path, Role};
 
 const NEVER: u64 = u64::MAX;
 
@@ -113,7 +113,7 @@ impl Machine {
         let mut console = Console::open(port, time.clone(), settings).unwrap();
         console.set_strategy(Strategy::FifoBurst);
         let ring: &'static Ring<[Slot; 64]> = Box::leak(Box::new(Ring::new()));
-        let path = Bounded::new(ring, Serial::new(console));
+        let path = Bounded::new(ring, UartSink::new(console));
         Self {
             cpus: [cpu(0), cpu(1)],
             port,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use nostall_console::Text;
+use nostall_console::Charset;
 
 /// Returns the text with escapes for all characters that the console's drain escapes for a
 /// UTF-8 terminal (`\x1b`, `\u{9b}`, `\u{202e}`), and for bytes that are no UTF-8 (`\x9b`).
@@ -54,7 +54,7 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
 }
 
 fn is_harmful(c: char) -> bool {
-    c != '\n' && !Text::Utf8.passes(c)
+    c != '\n' && !Charset::Utf8.passes(c)
 }
 
 #[cfg(test)]

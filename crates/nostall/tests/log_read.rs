@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_console::{
-    Drain, Level, Meta, Offered, Options, Priority, Ring, Sink, layout::HEADER_BYTES,
+    Caller, Drain, Level, Meta, Offered, Options, Priority, Ring, Sink, layout::HEADER_BYTES,
     layout::SLOT_BYTES,
 };
 use nostall_io::{HostClock, Nanos};
@@ -43,7 +43,7 @@ const META: Meta<'static> = Meta {
 struct Slow;
 
 impl Sink for Slow {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         let end = text.iter().position(|&byte| byte == b'\n');
         Offered {
             taken: end.map_or(0, |end| end + 1),
@@ -99,8 +99,8 @@ fn what_had_been_printed_is_left_out_unless_all_is_asked_for() {
     let dir = TempDir::new().unwrap();
     let ring = ring(|ring| {
         three_lines(ring);
-        let drain = Drain::new(ring, Slow, Options::DEFAULT.place(2));
-        let _ = drain.slice(0, Priority::Normal, &HostClock::default());
+        let drain = Drain::new(ring, Slow, Options::DEFAULT.progress_slot(2));
+        let _ = drain.drain_bounded(0, Priority::Normal, &HostClock::default());
     });
     image(dir.path(), &[ring]);
     let output = read(dir.path(), &[]);

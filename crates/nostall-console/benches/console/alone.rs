@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::io::Write;
 
 use bbqueue::nicknames::Churrasco;
-use nostall_console::{Cursor, Drain, Offered, Options, Priority, Ring, Sink, Slot};
+use nostall_console::{Caller, Cursor, Drain, Offered, Options, Priority, Ring, Sink, Slot};
 use nostall_io::{Clock, Nanos};
 use thingbuf::ThingBuf;
 
@@ -17,7 +17,7 @@ static QUEUE: Churrasco<{ 1 << 20 }> = Churrasco::new();
 struct All;
 
 impl Sink for All {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         Offered {
             taken: black_box(text).len(),
             ready_at: Some(Nanos(0)),
@@ -106,15 +106,15 @@ pub fn tables(effort: Effort) {
         "A record of 60 bytes, to a sink that takes everything",
         Unit::Nanoseconds,
     );
-    table.row("Ring::log, and Drain::slice", None, |times| {
+    table.row("Ring::log, and Drain::drain_bounded", None, |times| {
         for _ in 0..times {
             ring.log(&meta(), black_box(TEXT));
-            let _ = black_box(drain.slice(0, Priority::Normal, &Still));
+            let _ = black_box(drain.drain_bounded(0, Priority::Normal, &Still));
         }
     });
-    table.row("Drain::slice with nothing to do", None, |times| {
+    table.row("Drain::drain_bounded with nothing to do", None, |times| {
         for _ in 0..times {
-            let _ = black_box(drain.slice(0, Priority::Normal, &Still));
+            let _ = black_box(drain.drain_bounded(0, Priority::Normal, &Still));
         }
     });
     table.print(effort);

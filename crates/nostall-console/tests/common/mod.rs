@@ -6,9 +6,8 @@ pub mod rejoin;
 use std::cell::Cell;
 use std::sync::Mutex;
 
-use nostall_console::{Drain, Level, Meta, Next, Offered, Priority, Sink};
-use nostall_io::{Clock, Nanos, Registers};
-use nostall_uart::{Console, Strategy};
+use nostall_console::{Caller, Drain, Level, Meta, Next, Offered, Priority, Sink};
+use nostall_io::{Clock, Nanos};
 
 /// What most records here have.
 pub const META: Meta<'static> = Meta {
@@ -35,7 +34,7 @@ pub struct Line {
 }
 
 impl Sink for Line {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         let taken = text.len().min(*self.load.lock().unwrap());
         self.taken.lock().unwrap().extend(&text[..taken]);
         *self.offers.lock().unwrap() += 1;
@@ -61,58 +60,10 @@ impl Line {
     }
 }
 
-/// A serial port, as in the crate's front page.
-pub struct Serial<R, C> {
-    console: Mutex<Console<R, C>>,
-    spare: Mutex<Console<R, C>>,
-}
-
-impl<R: Clone, C: Clone> Serial<R, C> {
-    pub fn new(console: Console<R, C>) -> Self {
-        Self {
-            spare: Mutex::new(console.clone()),
-            console: Mutex::new(console),
-        }
-    }
-}
-
-impl<R: Registers, C: Clock> Sink for Serial<R, C> {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
-        let console = self.console.try_lock().or_else(|_| self.spare.try_lock());
-        let offered = console.ok().map(|mut console| console.offer(text));
-        Offered {
-            taken: offered.map_or(0, |offered| offered.taken),
-            ready_at: offered.and_then(|offered| offered.ready_at),
-        }
-    }
-    fn insist(&self, text: &[u8], _: Priority) -> Offered {
-        let gone = Offered {
-            taken: 0,
-            ready_at: None,
-        };
-        let console = self.console.try_lock().or_else(|_| self.spare.try_lock());
-        let Ok(mut console) = console else {
-            return gone;
-        };
-        console.set_strategy(Strategy::FifoBurst); // does not sleep in a panic
-        let taken = text.len().min(console.transmit_load());
-        let sent = console.write(&text[..taken]);
-        // Dropped bytes are counted by the driver.
-        let ready_at = (sent.dropped == 0).then_some(Nanos::ZERO);
-        Offered { taken, ready_at }
-    }
-    fn finish(&self) {
-        if let Ok(mut console) = self.console.try_lock().or_else(|_| self.spare.try_lock()) {
-            console.set_strategy(Strategy::FifoBurst);
-            let _ = console.flush();
-        }
-    }
-}
-
 pub fn drain_all(drain: &Drain<'_, impl Sink>, priority: Priority) {
     let mut slices = 0;
     while !matches!(
-        drain.slice(0, priority, &At(0)),
+        drain.drain_bounded(0, priority, &At(0)),
         Next::Empty | Next::Backlog(_)
     ) {
         slices += 1;

@@ -85,7 +85,7 @@ fn a_panic_at_any_step_of_a_slice_that_goes_on_after_it_repeats_one_offer_at_mos
                 let was = interrupted(steps, panic, || {
                     for _ in 0..40 {
                         if matches!(
-                            drain.slice(0, Priority::Normal, &At(0)),
+                            drain.drain_bounded(0, Priority::Normal, &At(0)),
                             Next::Empty | Next::Over
                         ) {
                             break;
@@ -119,12 +119,12 @@ fn a_slice_that_is_interrupted_at_any_step_by_who_logs_leaves_nothing_that_nobod
                 steps,
                 || {
                     ring.log(&of(priority), b"two");
-                    told.set(drain.slice(0, priority, &At(0)));
+                    told.set(drain.drain_bounded(0, priority, &At(0)));
                 },
-                || while drain.slice(0, Priority::Normal, &At(0)) != Next::Empty {},
+                || while drain.drain_bounded(0, Priority::Normal, &At(0)) != Next::Empty {},
             );
             while matches!(told.get(), Next::At(_)) {
-                told.set(drain.slice(0, priority, &At(0)));
+                told.set(drain.drain_bounded(0, priority, &At(0)));
             }
             let texts = if was { &["one", "two"][..] } else { &["one"] };
             let mut lines = rejoin::lines(&drain.sink().text());
@@ -133,7 +133,10 @@ fn a_slice_that_is_interrupted_at_any_step_by_who_logs_leaves_nothing_that_nobod
             assert_eq!(lines, wanted, "{steps}");
             // What an emergency's slice has sent the backlog's passes by.
             let before = drain.bytes();
-            assert_eq!(drain.slice(0, Priority::Normal, &At(0)), Next::Empty);
+            assert_eq!(
+                drain.drain_bounded(0, Priority::Normal, &At(0)),
+                Next::Empty
+            );
             assert_eq!(drain.bytes(), before);
             assert_eq!((drain.lost(), drain.unread()), (0, 0));
             !was
@@ -171,7 +174,8 @@ fn an_urgent_record_that_was_given_up_is_sent_when_it_is_complete_after_all() {
             let ring = Ring::<[Slot; 16]>::new();
             let drain = Drain::new(&ring, Memory::of(99), Options::DEFAULT);
             ring.log(&META, b"backlog");
-            let slice = |priority, ms| drain.slice(0, priority, &At(Nanos::from_millis(ms).0));
+            let slice =
+                |priority, ms| drain.drain_bounded(0, priority, &At(Nanos::from_millis(ms).0));
             let others = || {
                 ring.log(&of(urgent), b"fast");
                 for ms in [0, 10, 20] {
@@ -268,7 +272,7 @@ fn a_clock_that_goes_back_makes_nobody_wait_longer() {
     for reads in 0..30 {
         let ring = Ring::<[Slot; 8]>::new();
         let ms = Nanos::from_millis;
-        let options = Options::DEFAULT.pressure(Pressure::Wait(ms(2)));
+        let options = Options::DEFAULT.overflow(OverflowPolicy::Wait(ms(2)));
         let drain = Drain::new(&ring, Memory::of(0), options);
         drain.owner.word.store(7 << 2, Ordering::Relaxed);
         (0..8).for_each(|_| assert_eq!(ring.log(&META, b"text").records, 1));

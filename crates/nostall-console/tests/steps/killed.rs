@@ -114,7 +114,7 @@ fn a_record_that_is_never_completed_is_waited_for_and_then_told_as_lost() {
     }
     ring.log(&META, b"after");
     let ms = Nanos::from_millis;
-    let slice = |at| drain.slice(0, Priority::Normal, &At(ms(at).0));
+    let slice = |at| drain.drain_bounded(0, Priority::Normal, &At(ms(at).0));
     let text = || drain.sink().text();
     let before = "[    0.000000] test: before\n";
     assert_eq!(slice(100), Next::At(ms(101)));
@@ -139,7 +139,7 @@ fn a_record_is_not_given_up_because_another_cpus_clock_is_behind() {
         ring.log(&META, b"slow");
     }));
     let ms = Nanos::from_millis;
-    let slice = |at| drain.slice(0, Priority::Normal, &At(ms(at).0));
+    let slice = |at| drain.drain_bounded(0, Priority::Normal, &At(ms(at).0));
     assert_eq!(slice(100), Next::At(ms(101)));
     assert_eq!(slice(99), Next::At(ms(100)));
     assert_eq!(drain.lost(), 0);
@@ -159,9 +159,9 @@ fn a_sequence_that_found_its_slot_occupied_is_not_lost() {
     for n in 2..5 {
         ring.format(&META, format_args!("{n}"));
     }
-    let _ = drain.slice(0, Priority::Normal, &At(0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     assert_eq!(
-        drain.slice(0, Priority::Normal, &At(Nanos::from_millis(10).0)),
+        drain.drain_bounded(0, Priority::Normal, &At(Nanos::from_millis(10).0)),
         Next::Empty
     );
     assert_eq!(drain.lost(), 1);
@@ -170,9 +170,9 @@ fn a_sequence_that_found_its_slot_occupied_is_not_lost() {
         ring.log(&META, b"dies");
     }));
     assert_eq!(ring.newest(), 6);
-    let _ = drain.slice(0, Priority::Normal, &At(0));
-    let _ = drain.slice(0, Priority::Normal, &At(Nanos::from_secs(1).0));
-    let _ = drain.slice(0, Priority::Normal, &At(Nanos::from_secs(2).0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(Nanos::from_secs(1).0));
+    let _ = drain.drain_bounded(0, Priority::Normal, &At(Nanos::from_secs(2).0));
     assert_eq!((drain.lost(), drain.unread()), (2, 0));
 }
 
@@ -192,7 +192,7 @@ fn a_panic_gets_through_an_owner_who_died_at_any_step_and_nothing_is_lost() {
             }
             let ended = only(steps, || {
                 for _ in 0..40 {
-                    if drain.slice(0, Priority::Normal, &At(0)) == Next::Empty {
+                    if drain.drain_bounded(0, Priority::Normal, &At(0)) == Next::Empty {
                         break;
                     }
                 }
@@ -236,7 +236,7 @@ fn a_panic_that_dies_in_a_marker_is_followed_by_the_next_cpus() {
             };
             let clock = Virtual::default();
             ring.log(&META, b"backlog");
-            let _ = drain.slice(0, Priority::Normal, &At(0));
+            let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
             ring.log(&panic, b"first");
             let ended = only(steps, || {
                 flush(&[&drain], 0, &clock, Limits::DEFAULT);

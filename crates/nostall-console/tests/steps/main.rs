@@ -9,8 +9,8 @@
 mod cursor;
 #[path = "../../src/drain.rs"]
 mod drain;
-#[path = "../../src/fetch.rs"]
-mod fetch;
+#[path = "../../src/feed.rs"]
+mod feed;
 #[path = "../../src/flush.rs"]
 mod flush;
 #[path = "../../src/image.rs"]
@@ -29,8 +29,6 @@ mod options;
 mod owner;
 #[path = "../../src/parts.rs"]
 mod parts;
-#[path = "../../src/pause.rs"]
-mod pause;
 #[path = "../../src/pieces.rs"]
 mod pieces;
 #[path = "../../src/promise.rs"]
@@ -64,10 +62,10 @@ pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use flush::{Flushed, Limits, flush};
 pub use level::{Level, Priority};
-pub use options::{Options, Pressure, Text};
+pub use options::{Charset, Options, OverflowPolicy};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
-pub use sink::{Offered, Sink};
+pub use sink::{Caller, Offered, Sink};
 pub use slot::Slot;
 
 use std::cell::Cell;
@@ -115,7 +113,7 @@ struct Memory {
 }
 
 impl Sink for Memory {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
+    fn offer(&self, text: &[u8], _: Caller) -> Offered {
         let taken = text.len().min(self.load);
         self.taken.lock().unwrap().extend(&text[..taken]);
         Offered {

@@ -40,13 +40,13 @@ fn log(ring: &Ring, priority: Priority, number: usize) {
 fn up_to_date(ring: &Ring) -> Drain<'_, Memory> {
     let drain = Drain::new(ring, Memory::of(99), Options::DEFAULT);
     let next = sequence::after(ring.newest() as usize);
-    drain.lanes[0].next.store(next, Ordering::Relaxed);
+    drain.feed.lanes[0].next.store(next, Ordering::Relaxed);
     drain
 }
 
 /// By slices that come to an end.
 fn send(drain: &Drain<'_, Memory>, priority: Priority) {
-    let ends = (0..99).any(|_| !matches!(drain.slice(0, priority, &At(0)), Next::At(_)));
+    let ends = (0..99).any(|_| !matches!(drain.drain_bounded(0, priority, &At(0)), Next::At(_)));
     assert!(ends, "there is always more: {drain:?}");
 }
 

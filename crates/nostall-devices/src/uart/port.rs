@@ -135,14 +135,7 @@ impl<W: Write> VirtualPort<W> {
     fn access(&self) -> Option<Fault> {
         let count = self.accesses.get().wrapping_add(1);
         self.accesses.set(count);
-        let slow = self.profile.slow_access;
-        // An `every` of 0 divides no count.
-        let takes = if count.is_multiple_of(slow.every) {
-            slow.takes
-        } else {
-            self.profile.access
-        };
-        self.clock.advance(takes);
+        self.clock.advance(self.profile.access_time(count));
         let planned = self.fault.as_ref()?;
         if !planned.countdown.fails() {
             return None;

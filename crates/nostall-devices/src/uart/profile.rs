@@ -1,8 +1,10 @@
-//! What serial ports cost, as data.
+//! The costs of serial ports, as data.
 //!
 //! Each number says where it is from: *measured* (by whom), *fitted* (to what) or
 //! *assumed*. A fitted profile shows how a way of writing behaves on such a port;
 //! it proves nothing about the machine that it is named after.
+
+use core::str::FromStr;
 
 use nostall_io::Nanos;
 use nostall_uart::Strategy;
@@ -10,7 +12,7 @@ use nostall_uart::Strategy;
 use super::Controller;
 
 /// What the transmitter empties into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Line {
     /// Everything at once, whatever rate is set: a virtual machine's.
     AtOnce,
@@ -21,7 +23,7 @@ pub enum Line {
 }
 
 /// Accesses that now and then take longer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlowAccess {
     /// Every how many accesses; 0 for never.
     pub every: u64,
@@ -30,7 +32,7 @@ pub struct SlowAccess {
 }
 
 /// A figure that somebody published for such a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Published {
     /// How the bytes were brought to the transmitter.
     pub strategy: Strategy,
@@ -43,7 +45,7 @@ pub struct Published {
 }
 
 /// What a serial port costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Profile {
     /// The stable word for it.
     pub name: &'static str,
@@ -166,6 +168,17 @@ impl Profile {
         Self::FAST_16550A,
         Self::HP_DL380_GEN9,
     ];
+
+    /// Returns the time that the access of this number takes, counted from 1.
+    pub const fn access_time(&self, number: u64) -> Nanos {
+        // An `every` of 0 divides no number.
+        if number.is_multiple_of(self.slow_access.every) {
+            self.slow_access.takes
+        } else {
+            self.access
+        }
+    }
+
     /// How long a port that nobody writes to takes to be as it was at the start.
     ///
     /// A controller's buffer outlives a write: measurements without this pause
@@ -175,5 +188,17 @@ impl Profile {
             Line::AtOnce | Line::Baud => Nanos::ZERO,
             Line::Controller(by) => by.drain * by.buffer as u64,
         }
+    }
+}
+
+impl FromStr for Profile {
+    type Err = ();
+
+    /// The profile of this name.
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL
+            .into_iter()
+            .find(|profile| profile.name == name)
+            .ok_or(())
     }
 }

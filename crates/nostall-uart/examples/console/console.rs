@@ -7,12 +7,10 @@
 
 use core::fmt::Arguments;
 
-use nostall_console::{
-    Drain, Level, Limits, Meta, Offered, Options, Priority, Ring, Sink, Slot, flush,
-};
+use nostall_console::{Drain, Level, Limits, Meta, Options, Priority, Ring, Slot, UartSink, flush};
 use nostall_io::{Clock as _, Nanos};
 use nostall_uart::{Console, LineSettings, OpenError};
-use spin::{Mutex, Once};
+use spin::Once;
 
 use super::{Clock, Port};
 
@@ -21,55 +19,13 @@ const CPU: u16 = 0;
 /// 28 KiB of lines that wait for the port, all zeros.
 static LINES: Ring<[Slot; 256]> = Ring::new();
 static PORT: Once<Port> = Once::new();
-static CONSOLE: Once<(Drain<'static, Serial>, Clock)> = Once::new();
-
-type Driver = Console<&'static Port, Clock>;
-
-/// The port. Its lock is tried and never waited for. A panic that interrupted the lock's
-/// holder finds it taken, and uses the spare.
-struct Serial([Mutex<Driver>; 2]);
-
-impl Serial {
-    fn with<T>(&self, act: impl FnOnce(&mut Driver) -> T) -> Option<T> {
-        self.0
-            .iter()
-            .find_map(Mutex::try_lock)
-            .map(|mut driver| act(&mut driver))
-    }
-}
-
-impl Sink for Serial {
-    fn offer(&self, text: &[u8], _: Priority) -> Offered {
-        let offered = self.with(|driver| driver.offer(text));
-        Offered {
-            taken: offered.map_or(0, |offered| offered.taken),
-            ready_at: offered.and_then(|offered| offered.ready_at),
-        }
-    }
-
-    /// In a panic, if the clock stands still: the driver's own waits count their looks.
-    fn insist(&self, text: &[u8], _: Priority) -> Offered {
-        let sent = self.with(|driver| {
-            let taken = text.len().min(driver.transmit_load());
-            (taken, driver.write(&text[..taken]).dropped)
-        });
-        let (taken, dropped) = sent.unwrap_or((0, 1));
-        Offered {
-            taken,
-            ready_at: (dropped == 0).then_some(Nanos::ZERO),
-        }
-    }
-
-    fn finish(&self) {
-        self.with(|driver| driver.flush());
-    }
-}
+static CONSOLE: Once<(Drain<'static, UartSink<&'static Port, Clock>>, Clock)> = Once::new();
 
 /// Sets up the port. Lines that were printed before are sent now.
 pub fn open(port: Port, clock: Clock) -> Result<(), OpenError> {
     let port = PORT.call_once(|| port);
     let driver = Console::open(port, clock, LineSettings::baud(115_200))?;
-    let serial = Serial([Mutex::new(driver.clone()), Mutex::new(driver)]);
+    let serial = UartSink::new(driver);
     CONSOLE.call_once(|| (Drain::new(&LINES, serial, Options::DEFAULT), clock));
     poll();
     Ok(())
@@ -85,7 +41,7 @@ pub fn print(text: Arguments<'_>) {
 /// interrupt or in the idle loop. `None` means that nothing is left to send.
 pub fn poll() -> Option<Nanos> {
     let (drain, clock) = CONSOLE.get()?;
-    drain.slice(CPU, Priority::Normal, clock).time()
+    drain.drain_bounded(CPU, Priority::Normal, clock).time()
 }
 
 /// Prints a panic's line and waits, for 10 s at most, until everything is sent.

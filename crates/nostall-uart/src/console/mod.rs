@@ -3,22 +3,21 @@
 mod entry;
 mod lost;
 mod open;
-mod turn;
+mod rs485;
 mod wait;
 
 use core::fmt;
 
-use nostall_io::{Clock, Nanos, Registers};
+use nostall_io::{Clock, Nanos, Registers, Timeout};
 
-use crate::bound::Bound;
 use crate::crlf::Crlf;
 use crate::pace::Pace;
-use crate::registers::{MCR, MSR, THR, lsr, mcr, msr};
+use crate::registers::{MSR, THR, lsr, msr};
 use crate::{FlowControl, PowerLoss, Settings, Strategy};
 
 use entry::{Entered, Entry};
 use lost::Lost;
-use turn::Turn;
+use rs485::Turn;
 use wait::Stall;
 
 /// The most that is loaded at once: the largest FIFO of the family.
@@ -48,10 +47,10 @@ pub struct Console<R, C> {
     strategy: Strategy,
     port: Port,
     pace: Pace,
-    /// The port has taken no byte since the bound began.
-    outage: Option<Bound>,
-    /// CTS has been low since the bound began.
-    held_off: Option<Bound>,
+    /// The port has taken no byte since the timeout began.
+    outage: Option<Timeout>,
+    /// CTS has been low since the timeout began.
+    held_off: Option<Timeout>,
     /// The port takes bytes, but never shows that the last one has left.
     never_idle: bool,
     /// The port lost its power, and stayed too busy to be set up again.
@@ -67,7 +66,7 @@ pub struct Console<R, C> {
     cr_sent: bool,
     lost: Lost,
     turn: Turn,
-    seen: Seen,
+    seen: LatchedStatus,
 }
 
 /// What is known of the port.
@@ -112,9 +111,9 @@ impl WriteReport {
     }
 }
 
-/// What a port took without being waited for.
+/// The part of an offer that the port took, and when to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offered {
+pub struct Accepted {
     /// Bytes of the text that need not be offered again.
     pub taken: usize,
     /// When to offer the next; `None` if the port is gone.
@@ -124,10 +123,10 @@ pub struct Offered {
     pub ready_at: Option<Nanos>,
 }
 
-/// What was seen of the line while it was polled: a status register shows these
-/// once. The receive side needs them.
+/// Status bits that a register shows only once, latched while the line was polled. The
+/// receive side needs them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct LatchedStatus {
     /// Error bits of the [`LSR`](crate::registers::LSR): overrun, parity,
     /// framing, break.
     pub line_status: u8,
@@ -199,11 +198,11 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// When all text is taken, go on with empty offers, each at the time that the one
     /// before has returned. The line is handed back when an empty offer returns a time that
     /// has passed. [`flush`](Self::flush) does the same, and waits.
-    pub fn offer(&mut self, text: &[u8]) -> Offered {
+    pub fn offer(&mut self, text: &[u8]) -> Accepted {
         let now = self.clock.now();
         let next_look = self.pace.next_look(now);
         if now < next_look {
-            return Offered {
+            return Accepted {
                 taken: 0,
                 ready_at: Some(next_look),
             };
@@ -220,7 +219,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
                 (0, true)
             }
         };
-        Offered {
+        Accepted {
             taken,
             ready_at: (!gone).then(|| self.pace.next_look(now)),
         }
@@ -231,8 +230,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
     ///
     /// # Errors
     ///
-    /// [`Unsent`] if it did not leave in bounded time.
-    pub fn flush(&mut self) -> Result<(), Unsent> {
+    /// [`FlushTimeout`] if it did not leave in bounded time.
+    pub fn flush(&mut self) -> Result<(), FlushTimeout> {
         let is_empty = self.in_port == 0 && self.at_risk == 0;
         if is_empty && !self.lost.is_due() && self.turn == Turn::Listening {
             return Ok(());
@@ -243,7 +242,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             self.lose_port_content();
         }
         let sent = flushed.is_ok() && self.lost.total() == lost;
-        sent.then_some(()).ok_or(Unsent)
+        sent.then_some(()).ok_or(FlushTimeout)
     }
 
     fn flush_out(&mut self) -> Result<(), Stall> {
@@ -375,97 +374,23 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         status & msr::CTS != 0
     }
 
-    /// Takes an RS-485 line for sending. If the time before the first bit still runs, the
-    /// next look is put off until its end.
-    fn take_line(&mut self, now: Nanos) -> bool {
-        let Some(times) = self.settings.rs485 else {
-            return true;
-        };
-        let raised_at = match self.turn {
-            Turn::Talking | Turn::Closing(_) => {
-                self.turn = Turn::Talking;
-                return true;
-            }
-            Turn::Opening(at) if at <= now => at,
-            // The clock was set back.
-            Turn::Opening(_) => now,
-            Turn::Listening => {
-                self.registers.write8(MCR, mcr::DTR | mcr::RTS);
-                self.clock.now()
-            }
-        };
-        let open_at = raised_at + times.before;
-        if now < open_at && times.before > Nanos::ZERO {
-            self.turn = Turn::Opening(raised_at);
-            self.pace.hold(now, open_at);
-            return false;
-        }
-        self.turn = Turn::Talking;
-        true
-    }
-
-    /// Takes the next step towards handing an RS-485 line back, and puts the next look off
-    /// until the one after it.
-    fn rest(&mut self, status: u8, now: Nanos) {
-        let Some(times) = self.settings.rs485 else {
-            return;
-        };
-        if self.turn == Turn::Listening {
-            return;
-        }
-        if status & lsr::TEMT == 0 {
-            self.charge_outage(now);
-            if self.turn != Turn::Listening {
-                self.look_after_a_frame(now);
-            }
-            return;
-        }
-        self.outage = None;
-        let idle_at = match self.turn {
-            Turn::Closing(at) if at <= now => at,
-            _ => now,
-        };
-        let over_at = idle_at + times.after;
-        if now < over_at {
-            self.turn = Turn::Closing(idle_at);
-            self.pace.hold(now, over_at);
-        } else {
-            self.lower_rts();
-        }
-    }
-
     /// Puts the next look off for a frame at least, as nothing happens in less time.
-    fn look_after_a_frame(&mut self, now: Nanos) {
+    pub(super) fn look_after_a_frame(&mut self, now: Nanos) {
         self.pace.busy_for_offer(now);
         let next_look = self.pace.next_look(now);
         let frame = now + self.port.frame_time;
         self.pace.hold(now, next_look.max(frame));
     }
 
-    /// Hands an RS-485 line back, after a wait for the time behind the last bit.
-    fn hand_line_back(&mut self) {
-        let Some(times) = self.settings.rs485 else {
-            return;
-        };
-        if self.turn == Turn::Listening {
-            return;
-        }
-        self.wait_at_least(times.after);
-        self.lower_rts();
-    }
-
-    fn lower_rts(&mut self) {
-        self.registers.write8(MCR, mcr::DTR);
-        self.turn = Turn::Listening;
-    }
-
     /// Notes that an offer found the port not ready. A port that is stuck for longer than a
     /// write would wait must not keep an RS-485 line from the others.
-    fn charge_outage(&mut self, now: Nanos) {
+    pub(super) fn charge_outage(&mut self, now: Nanos) {
         let longest = self.longest_wait();
-        let outage = self.outage.get_or_insert_with(|| Bound::new(now, longest));
+        let outage = self
+            .outage
+            .get_or_insert_with(|| Timeout::new(now, longest));
         outage.charge(now, Nanos::ZERO);
-        if outage.is_spent() && self.turn != Turn::Listening {
+        if outage.is_over() && self.turn != Turn::Listening {
             self.lower_rts();
         }
     }
@@ -504,10 +429,10 @@ impl<R: Registers, C: Clock> Console<R, C> {
         self.port.model
     }
 
-    /// What was seen of the line since this was asked last.
-    pub const fn take_seen(&mut self) -> Seen {
+    /// Returns the status bits that were latched since the last call, and clears them.
+    pub const fn take_latched_status(&mut self) -> LatchedStatus {
         let seen = self.seen;
-        self.seen = Seen {
+        self.seen = LatchedStatus {
             line_status: 0,
             modem_status: 0,
         };
@@ -527,15 +452,15 @@ impl<R: Registers, C: Clock> Console<R, C> {
 
 /// The last bytes did not leave the port in bounded time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unsent;
+pub struct FlushTimeout;
 
-impl fmt::Display for Unsent {
+impl fmt::Display for FlushTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the port did not send its last bytes in bounded time")
     }
 }
 
-impl core::error::Error for Unsent {}
+impl core::error::Error for FlushTimeout {}
 
 impl<R: Registers, C: Clock> fmt::Write for Console<R, C> {
     /// # Errors

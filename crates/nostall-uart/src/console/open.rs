@@ -2,7 +2,7 @@
 
 use nostall_io::{Clock, Registers};
 
-use super::{CANARY, Console, LARGEST_LOAD, Lost, Port, Seen, Turn};
+use super::{CANARY, Console, LARGEST_LOAD, LatchedStatus, Lost, Port, Turn};
 use crate::probe::{designware_load, probe};
 use crate::registers::{IER, LSR, MCR, SCR, lsr, mcr};
 use crate::setup::{Patience, answers, program, wait_until};
@@ -39,7 +39,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             let probed = probe(&registers)?;
             (model, load) = (probed.model, probed.transmit_load);
         } else if !answers(&registers) {
-            return Err(OpenError::Absent);
+            return Err(OpenError::NotFound);
         } else if model == Model::DesignWare {
             load = designware_load(&registers);
         }
@@ -70,7 +70,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
             cr_sent: false,
             lost: Lost::default(),
             turn: Turn::Listening,
-            seen: Seen::default(),
+            seen: LatchedStatus::default(),
         };
         console.configure(Patience::Wait)?;
         // No FIFO that works: there is none to come back.

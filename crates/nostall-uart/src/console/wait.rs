@@ -1,9 +1,8 @@
 //! Bounded waits.
 
-use nostall_io::{Clock, Nanos, Registers};
+use nostall_io::{Clock, Nanos, Registers, Timeout};
 
 use super::{Console, Entered, Port, Room, Turn};
-use crate::bound::Bound;
 use crate::registers::{LSR, lsr};
 use crate::{FlowControl, Strategy};
 
@@ -118,7 +117,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         }
         let mut outage = match self.outage.take() {
             Some(outage) => outage,
-            None => Bound::new(self.clock.now(), self.longest_wait()),
+            None => Timeout::new(self.clock.now(), self.longest_wait()),
         };
         let every = Nanos::from_micros(1);
         let ready =
@@ -130,18 +129,18 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         Err(Stall::Stuck)
     }
 
-    /// Polls until `ready` or until `bound` is used up, which may be the case from the
+    /// Polls until `ready` or until `timeout` is over, which may be the case from the
     /// start. Returns whether it became ready.
     #[cold]
     fn keep_polling(
         &mut self,
-        bound: &mut Bound,
+        timeout: &mut Timeout,
         every: Nanos,
         mut ready: impl FnMut(&mut Self) -> Result<bool, Stall>,
     ) -> Result<bool, Stall> {
-        let (mut pause, before) = (every, bound.left());
-        while !bound.is_spent() {
-            pause = pause.min(bound.left());
+        let (mut pause, before) = (every, timeout.left());
+        while !timeout.is_over() {
+            pause = pause.min(timeout.left());
             let next = self.clock.now() + pause;
             if self.strategy == Strategy::FifoPaced && pause >= SHORTEST_SLEEP {
                 self.clock.sleep_until(next);
@@ -152,8 +151,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             if ready(self)? {
                 return Ok(true);
             }
-            bound.charge(self.clock.now(), pause);
-            let waited = before - bound.left();
+            timeout.charge(self.clock.now(), pause);
+            let waited = before - timeout.left();
             if waited > LONGEST_PAUSE {
                 pause = pause.max(waited / PAUSE_PARTS).min(LONGEST_PAUSE);
             }
@@ -166,7 +165,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         loop {
             let now = self.clock.now();
             // In an outage that was waited for already, there is one look.
-            let given_up = self.outage.as_ref().is_some_and(Bound::is_spent);
+            let given_up = self.outage.as_ref().is_some_and(Timeout::is_over);
             let next = if given_up {
                 now
             } else {
@@ -196,9 +195,9 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             match &mut self.outage {
                 Some(outage) => outage.charge(now, pause),
                 // The time that the line needs for the last load is not part of it.
-                none => *none = Some(Bound::new(now, longest)),
+                none => *none = Some(Timeout::new(now, longest)),
             }
-            if self.outage.as_ref().is_some_and(Bound::is_spent) {
+            if self.outage.as_ref().is_some_and(Timeout::is_over) {
                 return Err(Stall::Stuck);
             }
             self.reassure_watchdog();
@@ -213,7 +212,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         }
         let mut held_off = match self.held_off.take() {
             Some(held_off) => held_off,
-            None => Bound::new(self.clock.now(), self.longest_wait() * CTS_BOUNDS),
+            None => Timeout::new(self.clock.now(), self.longest_wait() * CTS_BOUNDS),
         };
         // The other end takes its time: no need to look more than once a frame.
         let every = self.port.frame_time.max(SHORTEST_PAUSE);
@@ -228,14 +227,14 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     /// early because the clock has long steps.
     pub(super) fn wait_at_least(&self, span: Nanos) {
         let start = self.clock.now();
-        let mut bound = Bound::new(start, span);
-        while !bound.is_spent() {
+        let mut timeout = Timeout::new(start, span);
+        while !timeout.is_over() {
             self.clock.wait_until(start + span);
             let now = self.clock.now();
             if now >= start + span {
                 return;
             }
-            bound.charge(now, SHORTEST_WAIT);
+            timeout.charge(now, SHORTEST_WAIT);
         }
     }
 

@@ -1,10 +1,9 @@
 //! `embedded-io` on a port: reads and writes that wait, but not for ever.
 
 use embedded_io::{ErrorType, Read, ReadReady, Write, WriteReady};
-use nostall_io::{Clock, Nanos};
+use nostall_io::{Clock, Nanos, Timeout};
 
 use super::{IoError, Port, SharedPort};
-use crate::bound::Bound;
 
 /// Between two looks, however fast the line is.
 const SHORTEST_PAUSE: Nanos = Nanos::from_micros(1);
@@ -37,7 +36,7 @@ impl<S: SharedPort, C: Clock> Blocking<S, C> {
         longest: Nanos,
         mut attempt: impl FnMut(&mut Port<'_, S::Registers>) -> Option<Result<T, IoError>>,
     ) -> Result<T, IoError> {
-        let mut bound = Bound::new(self.clock.now(), longest);
+        let mut timeout = Timeout::new(self.clock.now(), longest);
         loop {
             let (result, frame_time) = self.port.with(|port| {
                 // Bytes that are there come before anything that went wrong since.
@@ -49,12 +48,12 @@ impl<S: SharedPort, C: Clock> Blocking<S, C> {
             });
             match result {
                 Some(result) => return result,
-                None if bound.is_spent() => return Err(IoError::TimedOut),
+                None if timeout.is_over() => return Err(IoError::TimedOut),
                 None => {
                     // Twice a frame: not even a port without a FIFO loses a byte.
-                    let pause = (frame_time / 2).max(SHORTEST_PAUSE).min(bound.left());
+                    let pause = (frame_time / 2).max(SHORTEST_PAUSE).min(timeout.left());
                     self.clock.sleep_until(self.clock.now() + pause);
-                    bound.charge(self.clock.now(), pause);
+                    timeout.charge(self.clock.now(), pause);
                 }
             }
         }

@@ -31,7 +31,7 @@ impl<'a, R: Registers> Port<'a, R> {
         // Before anything is touched.
         settings.line.divisor()?;
         if !answers(&registers) {
-            return Err(OpenError::Absent);
+            return Err(OpenError::NotFound);
         }
         // A divisor changed in mid-frame garbles the frame.
         wait_until(clock, Patience::Wait, || {

@@ -8,8 +8,7 @@ use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_uart::LineSettings;
 use nostall_work::console::{
-    Context, Controller, FIRST_WORDS, Fired, Held, Hold, Job, LAST_WORDS, Lines, Pace, SLOTS,
-    Speed, Strategy, Told, What,
+    Context, FIRST_WORDS, Fired, Held, Hold, Job, LAST_WORDS, Lines, SLOTS, Strategy, Told, What,
 };
 use nostall_work::pstore::REGION;
 
@@ -57,7 +56,7 @@ impl Qemu {
             strategy,
             rate: experiment.rate,
             haste,
-            pace: pace(&experiment.profile),
+            profile: experiment.profile,
             panic_at: experiment.panic_at.map(|at| (at.0 / 1_000_000) as u32),
         };
         let ram = GuestRam::new(RAM)?;
@@ -83,25 +82,6 @@ impl Qemu {
             panic.record = log.map(|log| record(&log, &logged));
         }
         Ok(outcome)
-    }
-}
-
-/// The port's, for a throttle.
-const fn pace(profile: &Profile) -> Pace {
-    Pace {
-        access: profile.access,
-        slow_every: profile.slow_access.every,
-        slow_takes: profile.slow_access.takes,
-        speed: match profile.line {
-            Line::AtOnce => Speed::AtOnce,
-            Line::Baud => Speed::Baud,
-            Line::Controller(by) => Speed::Controller(Controller {
-                latency: by.latency,
-                per_byte: by.per_byte,
-                buffer: by.buffer as u64,
-                drain: by.drain,
-            }),
-        },
     }
 }
 

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
 
-use nostall_console::{Ring, Slot};
+use nostall_console::{Ring, Slot, UartSink};
 use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Nanos};
 use nostall_uart::{Console, LineSettings, Model, OpenError, Settings};
 use nostall_work::console::{
-    Bounded, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, SLOTS, Serial, Strategy,
+    Bounded, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, SLOTS, Strategy,
 };
 
 use super::bus::Bus;
@@ -87,7 +87,7 @@ fn run_with(
     if looks == Looks::Together && strategy != Strategy::Bounded {
         bus.polled_evenly(EVEN_LOOKS);
     }
-    let serial = Serial::new(console);
+    let serial = UartSink::new(console);
     let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
     let ran = match strategy {
         Strategy::Bounded => Ran::of(experiment, &machine, &ring, &Bounded::new(&ring, serial)),
@@ -299,7 +299,7 @@ mod tests {
         let console = Console::open(&bus, &machine, settings).unwrap();
         let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
         machine.wait_until(START);
-        let path = Bounded::new(&ring, Serial::new(console));
+        let path = Bounded::new(&ring, UartSink::new(console));
         let program = Hung {
             path: &path,
             is_over: Cell::new(false),

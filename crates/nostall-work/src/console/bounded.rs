@@ -2,10 +2,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use nostall_console::{Drain, Limits, Meta, Next, Options, Priority, Ring, flush};
+use nostall_console::{Drain, Limits, Meta, Next, Options, Priority, Ring, UartSink, flush};
 use nostall_io::{Clock, Nanos, Registers};
 
-use super::{Context, Cpu, Hold, Path, Role, Serial};
+use super::{Context, Cpu, Hold, Path, Role};
 
 /// After a slice, which is to be as short; a host may have taken the CPU away meanwhile.
 const LONGEST_PAUSE: Nanos = Nanos::from_micros(100);
@@ -13,7 +13,7 @@ const LONGEST_PAUSE: Nanos = Nanos::from_micros(100);
 /// A log ring that is drained in slices: by each CPU that logs, and by its timer.
 #[derive(Debug)]
 pub struct Bounded<'r, R, C> {
-    drain: Drain<'r, Serial<R, C>>,
+    drain: Drain<'r, UartSink<R, C>>,
     /// No CPU sends before this time: the one that has just done so is free until then.
     rests_until: AtomicU64,
 }
@@ -24,9 +24,9 @@ where
     C: Clock + Clone + Send,
 {
     /// From `ring` to `serial`.
-    pub const fn new(ring: &'r Ring, serial: Serial<R, C>) -> Self {
+    pub const fn new(ring: &'r Ring, serial: UartSink<R, C>) -> Self {
         Self {
-            drain: Drain::new(ring, serial, Options::DEFAULT.place(0)),
+            drain: Drain::new(ring, serial, Options::DEFAULT.progress_slot(0)),
             rests_until: AtomicU64::new(0),
         }
     }
@@ -39,7 +39,7 @@ where
         };
         let from = cpu.now();
         let (sent, offers) = (self.drain.bytes(), self.drain.sink().offers());
-        let next = self.drain.slice(cpu.id() as u16, priority, cpu);
+        let next = self.drain.drain_bounded(cpu.id() as u16, priority, cpu);
         let until = cpu.now();
         if let Some(time) = next.time() {
             // For as long as the slice took, the CPU is free, even if the port takes more at

@@ -3,18 +3,24 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use heapless::String;
-use nostall_console::{Grace, Level, Meta, Priority, Watchdog};
+use nostall_console::{Level, Meta, Priority, StallDetector, Watchdog};
 use nostall_io::Nanos;
 
 use super::{Context, Cpu, Lines, Path, Role};
 
-/// Beginning of a panic's text, as a kernel prints it.
+/// A line of a report is not longer.
+const REPORT_LINE: usize = 96;
+
+/// The frames below a report that is printed from the timer interrupt.
+const REPORT_TRACE: [&str; 4] = ["Call Trace:", " <IRQ>", " watchdog_timer_fn", " </IRQ>"];
+
+/// Beginning of the panic's text.
 pub const FIRST_WORDS: &str = "Kernel panic - not syncing: injected in mid-flood";
 
-/// End of that text.
+/// End of the panic's text.
 pub const LAST_WORDS: &str = "---[ end Kernel panic - not syncing: injected in mid-flood ]---";
 
-/// All of that text.
+/// The panic's text, as a kernel prints it.
 const PANIC: &str = "\
 Kernel panic - not syncing: injected in mid-flood
 CPU: 0 PID: 0 Comm: swapper Kdump: loaded Not tainted
@@ -26,12 +32,6 @@ Call Trace:
  end_repeat_nmi
  </NMI>
 ---[ end Kernel panic - not syncing: injected in mid-flood ]---";
-
-/// A line of a report is not longer.
-const REPORT_LINE: usize = 96;
-
-/// The frames below a report that is printed from the timer interrupt.
-const REPORT_TRACE: [&str; 4] = ["Call Trace:", " <IRQ>", " watchdog_timer_fn", " </IRQ>"];
 
 /// A recorded log that is logged again by several CPUs, line by line in turn.
 ///
@@ -48,7 +48,7 @@ pub struct Flood<'a, P> {
     cpus: &'a [PerCpu],
     /// What was added to each caller, in nanoseconds, by the number of its line.
     delays: &'a [AtomicU64],
-    grace: Grace,
+    grace: StallDetector,
     /// CPUs that have logged all their lines.
     through: AtomicUsize,
 }
@@ -123,7 +123,7 @@ impl<'a, P: Path> Flood<'a, P> {
             haste: 1,
             cpus,
             delays,
-            grace: Grace::new(),
+            grace: StallDetector::new(),
             through: AtomicUsize::new(0),
         }
     }
@@ -185,7 +185,10 @@ impl<'a, P: Path> Flood<'a, P> {
             let cascaded = self.report(cpu, what);
             fired(Fired { at, what, cascaded });
         }
-        if let Some(stall) = self.grace.check(cpu.now(), self.patience(Grace::THRESHOLD)) {
+        if let Some(stall) = self
+            .grace
+            .check(cpu.now(), self.patience(StallDetector::THRESHOLD))
+        {
             let at = cpu.now();
             let what = What::Stall(stall.lasts);
             let cascaded = self.report(cpu, what);

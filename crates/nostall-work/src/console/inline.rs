@@ -4,10 +4,10 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use heapless::String;
-use nostall_console::{Cursor, Meta, Read, Ring};
+use nostall_console::{Caller, Cursor, Meta, Read, Ring, UartSink};
 use nostall_io::{Clock, Registers};
 
-use super::{Context, Cpu, Hold, Path, Role, Serial};
+use super::{Context, Cpu, Hold, Path, Role};
 
 /// Longer than any record is on the line.
 const LONGEST_LINE: usize = 1_100;
@@ -32,7 +32,7 @@ const LONGEST_LINE: usize = 1_100;
 #[derive(Debug)]
 pub struct Inline<'r, R, C> {
     ring: &'r Ring,
-    serial: Serial<R, C>,
+    serial: UartSink<R, C>,
     /// 0, or the owner's number plus 1.
     owner: AtomicUsize,
     /// 0, or likewise who spins until the owner hands the console over.
@@ -58,7 +58,7 @@ where
     C: Clock + Clone,
 {
     /// From `ring` to `serial`, whose strategy is the console's.
-    pub const fn new(ring: &'r Ring, serial: Serial<R, C>) -> Self {
+    pub const fn new(ring: &'r Ring, serial: UartSink<R, C>) -> Self {
         Self {
             ring,
             serial,
@@ -132,7 +132,7 @@ where
     }
 
     fn print_one(&self, cpu: &impl Cpu) -> Printed {
-        if !self.next_line(|line| self.serial.write(line)) {
+        if !self.next_line(|line| self.write(line, Caller::Normal)) {
             return Printed::Nothing;
         }
         let waiter = self.waiter.load(Ordering::Acquire);
@@ -164,6 +164,11 @@ where
         let _ = write!(line, "{record}");
         print(line.as_bytes());
         true
+    }
+
+    /// Writes all of `line`, and waits until it is out.
+    fn write(&self, line: &[u8], caller: Caller) {
+        self.serial.with(caller, |console| console.write(line));
     }
 
     fn is_idle_now(&self) -> bool {
@@ -220,7 +225,7 @@ where
         self.panicking.store(true, Ordering::Release);
         cpu.stop_others();
         loop {
-            while self.next_line(|line| self.serial.write_in_panic(line)) {}
+            while self.next_line(|line| self.write(line, Caller::Panic)) {}
             // In mid-write, by one who was stopped: he will not be through with it.
             let mut cursor = self.cursor();
             if cursor.unread(self.ring) == 0 {
@@ -303,7 +308,7 @@ mod tests {
             ..Settings::from(LineSettings::baud(115_200))
         };
         let console = Console::open(&port, &clock, settings).unwrap();
-        let inline = Inline::new(&ring, Serial::new(console));
+        let inline = Inline::new(&ring, UartSink::new(console));
         let records = Cell::new(0);
         let panics = || {
             records.set(records.get() + 1);

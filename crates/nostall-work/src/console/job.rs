@@ -3,9 +3,11 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::{Pace, Strategy};
+use nostall_devices::uart::Profile;
 
-/// A flood in a guest: `bounded:115200:26`, `bounded:115200:26:1700/0/0/baud:panic-at:191`.
+use super::Strategy;
+
+/// A flood in a guest: `bounded:115200:26`, `bounded:115200:26:pc-16550a:panic-at:191`.
 ///
 /// The log is the guest's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,8 +18,8 @@ pub struct Job {
     pub rate: u32,
     /// The detectors are so many times as impatient as Linux's; at least 1.
     pub haste: u32,
-    /// How slow the port is to be. Where the words do not say: [`Pace::PC`].
-    pub pace: Pace,
+    /// The port to imitate. Where the words do not say: [`Profile::PC_16550A`].
+    pub profile: Profile,
     /// When the last CPU panics, in milliseconds since the first line. It ends the guest.
     pub panic_at: Option<u32>,
 }
@@ -32,10 +34,10 @@ impl fmt::Display for Job {
             strategy,
             rate,
             haste,
-            pace,
+            profile,
             panic_at,
         } = self;
-        write!(f, "{strategy}:{rate}:{haste}:{pace}")?;
+        write!(f, "{strategy}:{rate}:{haste}:{}", profile.name)?;
         panic_at.map_or(Ok(()), |at| write!(f, ":panic-at:{at}"))
     }
 }
@@ -54,7 +56,7 @@ impl FromStr for Job {
             strategy: part()?.parse()?,
             rate: part()?.parse().map_err(drop)?,
             haste: part()?.parse().map_err(drop)?,
-            pace: parts.next().map_or(Ok(Pace::PC), str::parse)?,
+            profile: parts.next().map_or(Ok(Profile::PC_16550A), str::parse)?,
             panic_at,
         };
         let is_sound = job.rate > 0 && job.haste > 0 && parts.next().is_none();

@@ -1,27 +1,27 @@
-//! A port that is faster than the one that is meant.
+//! A fast port that imitates a slower one.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use nostall_devices::uart::{Buffer, Line, Profile};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::{LCR, LSR, THR, lcr, lsr};
-
-use super::{Controller, Pace, Speed};
 
 /// Of a 16550A.
 const FIFO: usize = 16;
 
-/// Makes a virtual 16550A, which takes all bytes at once, behave like a slower one, by the
-/// clock: the line status tells of a transmitter that empties as the [`Pace`] says, from a
-/// FIFO of 16 bytes, and an access takes as long as on the bus that is meant. Bytes go on
-/// to the port at once, in their order.
+/// A virtual 16550A, which takes all bytes at once, made to behave like the port of a
+/// [`Profile`].
 ///
-/// It takes no lock: whoever has the console is the only one who sends, until a panic
-/// stops him.
+/// The line status shows a transmitter with a FIFO of 16 bytes, which empties by the clock as
+/// the profile's line does. An access takes as long as on the profile's bus. Bytes go on to
+/// the port at once, in their order.
+///
+/// It takes no lock: the console's owner alone sends, until a panic stops it.
 #[derive(Debug)]
 pub struct Throttle<'t, R, C> {
     port: R,
     clock: C,
-    pace: Pace,
+    profile: Profile,
     /// Of a frame at the rate that is set.
     frame: Nanos,
     accesses: AtomicU64,
@@ -31,7 +31,9 @@ pub struct Throttle<'t, R, C> {
     /// When all that was sent has left it; and when it has arrived.
     empty_at: AtomicU64,
     free_at: AtomicU64,
-    buffer: Buffer,
+    /// A controller's [`Buffer`]: its level, and when the next byte leaves it.
+    level: AtomicUsize,
+    leaves_at: AtomicU64,
     sent: AtomicU32,
     overrun: AtomicU32,
     /// When each byte arrives at the line's end, in microseconds.
@@ -44,21 +46,22 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
     pub const fn new(
         port: R,
         clock: C,
-        pace: Pace,
+        profile: Profile,
         frame: Nanos,
         arrivals: &'t [AtomicU32],
     ) -> Self {
         Self {
             port,
             clock,
-            pace,
+            profile,
             frame,
             accesses: AtomicU64::new(0),
             divisor_latch: AtomicBool::new(false),
             leaves: [const { AtomicU64::new(0) }; FIFO],
             empty_at: AtomicU64::new(0),
             free_at: AtomicU64::new(0),
-            buffer: Buffer::new(),
+            level: AtomicUsize::new(0),
+            leaves_at: AtomicU64::new(0),
             sent: AtomicU32::new(0),
             overrun: AtomicU32::new(0),
             arrivals,
@@ -85,13 +88,8 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
         let from = self.clock.now();
         let result = access(from);
         let count = self.accesses.fetch_add(1, Relaxed) + 1;
-        let slow = self.pace.slow_every > 0 && count.is_multiple_of(self.pace.slow_every);
-        let takes = if slow {
-            self.pace.slow_takes
-        } else {
-            self.pace.access
-        };
-        self.clock.wait_until(from + takes);
+        self.clock
+            .wait_until(from + self.profile.access_time(count));
         result
     }
 
@@ -103,21 +101,28 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
             self.overrun.fetch_add(1, Relaxed);
             return;
         }
-        let (leaves, arrives) = match self.pace.speed {
-            Speed::AtOnce => (now, now),
+        let (leaves, arrives) = match self.profile.line {
+            Line::AtOnce => (now, now),
             // As soon as the one before is out of the shift register.
-            Speed::Baud => {
+            Line::Baud => {
                 let leaves = self.free_at().max(now);
                 (leaves, leaves + self.frame)
             }
-            Speed::Controller(by) => {
+            Line::Controller(by) => {
                 let before = Nanos(self.empty_at.load(Relaxed));
                 let begins = if before > now {
                     before
                 } else {
                     now + by.latency
                 };
-                let taken = self.buffer.take(by, begins + by.per_byte);
+                let mut buffer = Buffer {
+                    level: self.level.load(Relaxed),
+                    leaves_at: Nanos(self.leaves_at.load(Relaxed)),
+                };
+                let taken = buffer.room_at(by, begins + by.per_byte);
+                buffer.take(by, taken);
+                self.level.store(buffer.level, Relaxed);
+                self.leaves_at.store(buffer.leaves_at.0, Relaxed);
                 (taken, taken)
             }
         };
@@ -141,50 +146,6 @@ impl<'t, R: Registers, C: Clock> Throttle<'t, R, C> {
             status &= !lsr::THRE;
         }
         status
-    }
-}
-
-/// A controller's: the number of bytes in it, and when the next one leaves.
-#[derive(Debug)]
-struct Buffer {
-    level: AtomicU64,
-    leaves_at: AtomicU64,
-}
-
-impl Buffer {
-    const fn new() -> Self {
-        Self {
-            level: AtomicU64::new(0),
-            leaves_at: AtomicU64::new(0),
-        }
-    }
-
-    /// Takes a byte at `at`, or as soon then as there is room; when it did.
-    fn take(&self, by: Controller, at: Nanos) -> Nanos {
-        let (mut level, mut leaves_at) = self.settled(by, at);
-        let mut taken = at;
-        if level >= by.buffer {
-            taken = leaves_at;
-            level -= 1;
-            leaves_at = leaves_at + by.drain;
-        }
-        if level == 0 {
-            leaves_at = taken + by.drain;
-        }
-        self.level.store(level + 1, Relaxed);
-        self.leaves_at.store(leaves_at.0, Relaxed);
-        taken
-    }
-
-    /// With everything gone that has gone by `at`.
-    fn settled(&self, by: Controller, at: Nanos) -> (u64, Nanos) {
-        let level = self.level.load(Relaxed);
-        let leaves_at = Nanos(self.leaves_at.load(Relaxed));
-        if level == 0 || leaves_at > at {
-            return (level, leaves_at);
-        }
-        let gone = (at - leaves_at).0 / by.drain.0 + 1;
-        (level.saturating_sub(gone), leaves_at + by.drain * gone)
     }
 }
 
@@ -213,7 +174,7 @@ impl<R: Registers, C: Clock> Registers for Throttle<'_, R, C> {
 mod tests {
     extern crate std;
     use super::*;
-    use nostall_devices::uart::{Line, Profile, Uart};
+    use nostall_devices::uart::Uart;
     use nostall_uart::{Console, LineSettings, Model, Settings, Strategy};
     use std::vec::Vec;
 
@@ -223,7 +184,7 @@ mod tests {
     fn write(strategy: Strategy, text: &[u8]) -> (Vec<u8>, Vec<u32>, Nanos) {
         let arrivals: Vec<_> = (0..1_000).map(|_| AtomicU32::new(0)).collect();
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
-        let throttle = Throttle::new(&port, &clock, Pace::PC, FRAME, &arrivals);
+        let throttle = Throttle::new(&port, &clock, Profile::PC_16550A, FRAME, &arrivals);
         let settings = Settings {
             model: Some(Model::Uart16550A),
             ..Settings::from(LineSettings::baud(115_200))
@@ -261,7 +222,7 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_counted_and_does_not_arrive() {
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
-        let throttle = Throttle::new(&port, &clock, Pace::PC, FRAME, &[]);
+        let throttle = Throttle::new(&port, &clock, Profile::PC_16550A, FRAME, &[]);
         (0..40).for_each(|_| throttle.write8(THR, b'x'));
         let overrun = throttle.overrun() as usize;
         assert!((21..=23).contains(&overrun), "{overrun}");
@@ -274,20 +235,6 @@ mod tests {
     fn a_throttled_port_is_as_slow_as_the_model_of_the_one_that_is_meant() {
         let text = [b'x'; 4_000];
         let profile = Profile::HP_DL380_GEN9;
-        let Line::Controller(by) = profile.line else {
-            panic!("{profile:?}");
-        };
-        let pace = Pace {
-            access: profile.access,
-            slow_every: profile.slow_access.every,
-            slow_takes: profile.slow_access.takes,
-            speed: Speed::Controller(Controller {
-                latency: by.latency,
-                per_byte: by.per_byte,
-                buffer: by.buffer as u64,
-                drain: by.drain,
-            }),
-        };
         // The port's own accesses take time, too, which is not to be added.
         let free = Profile {
             access: Nanos::ZERO,
@@ -309,7 +256,7 @@ mod tests {
             let meant = clock.now();
 
             let (port, clock) = Uart::in_virtual_time(free, Vec::new());
-            let throttle = Throttle::new(&port, &clock, pace, FRAME, &[]);
+            let throttle = Throttle::new(&port, &clock, profile, FRAME, &[]);
             let mut console = Console::open(&throttle, &clock, settings).unwrap();
             console.set_strategy(strategy);
             let _ = console.write(&text);

@@ -8,7 +8,7 @@ use nostall_uart::registers::{
     DLL, DLM, FCR, IER, IIR, LCR, LSR, MCR, MSR, SCR, fcr, iir, lcr, lsr,
 };
 use nostall_uart::{
-    Absent, Console, DataBits, LineSettings, OpenError, Parity, Settings, StopBits, Strategy,
+    Console, DataBits, LineSettings, NotFound, OpenError, Parity, Settings, StopBits, Strategy,
     probe, receive_fifo_depth,
 };
 
@@ -50,7 +50,7 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Absent => Absent.fmt(f),
+            Self::Absent => NotFound.fmt(f),
             Self::Used => f.write_str(
                 "its interrupts are enabled, so that a driver uses it, whom --send would disturb: \
                  stop that first, or leave out --send",
@@ -103,7 +103,7 @@ pub fn by_sending(
     }
     wait_until_empty(registers, clock)?;
     let before = Before::take(registers, &shown);
-    let probed = probe(registers).map_err(|Absent| Fault::Absent)?;
+    let probed = probe(registers).map_err(|NotFound| Fault::Absent)?;
     let line = match probed.divisor {
         // Nor is a frame set, then.
         0 => line(0b11, USUAL_RATE, input_clock),

@@ -6,10 +6,11 @@ mod state;
 
 use core::sync::atomic::Ordering;
 
+use nostall_console::UartSink;
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, LineSettings, Model, Settings};
 use nostall_work::console::{
-    Bounded, FIRST_WORDS, Flood, Inline, Job, Path, Serial, Strategy, Throttle,
+    Bounded, FIRST_WORDS, Flood, Inline, Job, Path, Strategy, Throttle,
 };
 use nostall_work::{Event, text};
 use spin::Once;
@@ -70,7 +71,7 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
     let clock = *clock;
     let line = LineSettings::baud(job.rate);
     let (port, frame) = (arch::serial_port(), line.frame_time());
-    let port = PORT.call_once(|| Throttle::new(port, clock, job.pace, frame, &STATE.arrivals));
+    let port = PORT.call_once(|| Throttle::new(port, clock, job.profile, frame, &STATE.arrivals));
     let settings = Settings {
         // Nothing to be found out.
         model: Some(Model::Uart16550A),
@@ -81,7 +82,7 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
         Err(error) => panic!("serial port: {error}"),
     };
     console.set_strategy(job.strategy.uart());
-    let serial = Serial::new(console);
+    let serial = UartSink::new(console);
     let start = clock.now() + BEFORE;
     let panic_at = job.panic_at.map(|ms| start + Nanos::from_millis(ms.into()));
     let setting = Setting {

@@ -1,6 +1,6 @@
 //! The figures, for programs.
 
-use nostall_console::{Grace, Watchdog};
+use nostall_console::{StallDetector, Watchdog};
 use nostall_devices::uart::Line;
 
 use super::{Machine, Measured, Run};
@@ -39,7 +39,12 @@ impl Run {
                 "ns",
                 1,
             ),
-            ("stall_threshold_ns", ns(Grace::THRESHOLD / haste), "ns", 1),
+            (
+                "stall_threshold_ns",
+                ns(StallDetector::THRESHOLD / haste),
+                "ns",
+                1,
+            ),
         ];
         if self.profile.line != Line::AtOnce {
             metrics.push(("line_use", whole.line_use(), "1", 1));

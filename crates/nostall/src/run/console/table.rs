@@ -1,7 +1,7 @@
 //! The tables, for people.
 
 use comfy_table::Table;
-use nostall_console::{Grace, Limits, Watchdog};
+use nostall_console::{Limits, StallDetector, Watchdog};
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_work::console::Strategy;
@@ -94,7 +94,7 @@ print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints all there is,
 and hands over to who logs next, if somebody does; fifo-inline: the same by the
 FIFO; bounded: nostall-console.",
             time((Watchdog::THRESHOLD / haste).0 as f64),
-            time((Grace::THRESHOLD / haste).0 as f64),
+            time((StallDetector::THRESHOLD / haste).0 as f64),
             self.panic_at,
             Limits::DEFAULT.total,
         );

@@ -1,12 +1,11 @@
-//! Which record a drain sends next.
+//! The records that a drain sends next, and their lanes.
 
 use nostall_io::Nanos;
 
-use crate::drain::Drain;
-use crate::lane::Position;
+use crate::lane::{Lane, Position};
 use crate::sequence::{after, is_before, is_past};
-use crate::sync::Ordering;
-use crate::{Cursor, Priority, Read, Record, Sink};
+use crate::sync::{AtomicUsize, Ordering};
+use crate::{Cursor, Level, Priority, Read, Record, Ring};
 
 /// Records that a slice looks at in vain, at most: none is to be sent, or not yet.
 pub(crate) const LOOKS: usize = 256;
@@ -35,7 +34,21 @@ pub(crate) enum Fetched {
     Empty,
 }
 
-impl<S: Sink + ?Sized> Drain<'_, S> {
+/// A sink's place in a ring, and the records that it gets.
+#[derive(Debug)]
+pub(crate) struct Feed<'r> {
+    pub(crate) ring: &'r Ring,
+    /// Normal records of lesser importance are left out.
+    pub(crate) level: Level,
+    /// By priority: each sends the records of its own and above.
+    pub(crate) lanes: [Lane; 3],
+    /// The newest record when one in mid-write was first waited for; and when that was,
+    /// in microseconds.
+    pub(crate) pending: [AtomicUsize; 2],
+    pub(crate) lost: AtomicUsize,
+}
+
+impl Feed<'_> {
     /// Moves `at` to the next record to be sent. What is lost before is counted, and
     /// told with it; if it is not the `first` of an offer, nothing is lost before.
     pub(crate) fn fetch(
@@ -97,12 +110,42 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
     }
 
+    /// Returns where a lane goes on: not before the records that less urgent lanes have
+    /// sent.
+    pub(crate) fn start(&self, priority: Priority, stored: Position) -> Position {
+        let mut at = stored;
+        for lane in &self.lanes[..priority as usize] {
+            let lower = lane.position();
+            let next = if lower.line.begun {
+                after(lower.next)
+            } else {
+                lower.next
+            };
+            if !at.line.begun && (at.next == 0 || is_past(next, at.next)) {
+                at.skip_to(next);
+            }
+        }
+        at
+    }
+
+    /// Whether a record of this priority or above is left.
+    pub(crate) fn has_more(&self, least: Priority) -> bool {
+        Priority::ALL
+            .into_iter()
+            .filter(|priority| *priority >= least)
+            .any(|priority| {
+                let lane = &self.lanes[priority as usize];
+                let at = self.start(priority, lane.position());
+                at.line.begun || self.ring.has(at.next, priority)
+            })
+    }
+
     /// Not left out by its level, and not sent before its turn.
     fn wants(&self, priority: Priority, record: &Record) -> bool {
         let sequence = record.sequence as usize;
         let urgent = record.priority as usize;
         record.priority >= priority
-            && (record.level <= self.options.level || record.priority > Priority::Normal)
+            && (record.level <= self.level || record.priority > Priority::Normal)
             && !self.lanes[priority as usize + 1..=urgent]
                 .iter()
                 .any(|lane| lane.has_sent(sequence))
@@ -162,5 +205,11 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
             return search.patience == Nanos::ZERO;
         }
         waited as u64 >= search.patience.0 / 1_000
+    }
+
+    /// Records that are not sent yet.
+    pub(crate) fn unread(&self) -> u64 {
+        let next = self.lanes[0].position().next as u64;
+        Cursor { next, lost: 0 }.unread(self.ring)
     }
 }

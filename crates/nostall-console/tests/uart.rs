@@ -1,0 +1,77 @@
+//! The serial port as a sink, shared with direct writers and with a panic.
+
+mod common;
+
+use common::{At, Looked, META, P, of};
+use nostall_console::{Caller, Drain, Limits, Next, Options, Priority, Ring, Sink, Slot, UartSink};
+use nostall_console::{Offered, flush};
+use nostall_devices::VirtualClock;
+use nostall_devices::uart::{Profile, Uart, VirtualPort};
+use nostall_io::{Clock, Nanos};
+use nostall_uart::{Console, LineSettings, Model, Settings};
+
+type Sent = VirtualPort<Vec<u8>>;
+
+fn port() -> (Sent, VirtualClock) {
+    Uart::in_virtual_time(Profile::VM, Vec::new())
+}
+
+fn sink<'p>(port: &'p Sent, clock: &'p VirtualClock) -> UartSink<&'p Sent, &'p VirtualClock> {
+    let settings = Settings {
+        model: Some(Model::Uart16550A),
+        ..Settings::from(LineSettings::baud(115_200))
+    };
+    UartSink::new(Console::open(port, clock, settings).unwrap())
+}
+
+#[test]
+fn a_slice_leaves_the_port_to_a_direct_writer_and_comes_back_after_1_ms() {
+    let (port, clock) = port();
+    let ring = Ring::<[Slot; 16]>::new();
+    let drain = Drain::new(&ring, sink(&port, &clock), Options::DEFAULT);
+    ring.log(&META, b"logged");
+    let next = drain.sink().with(Caller::Normal, |console| {
+        let _ = console.write(b"written ");
+        let next = drain.drain_bounded(0, Priority::Normal, &At(0));
+        let _ = console.write(b"directly\n");
+        next
+    });
+    assert_eq!(next, Some(Next::At(Nanos::from_millis(1))));
+    while let Some(time) = drain.drain_bounded(0, Priority::Normal, &clock).time() {
+        clock.sleep_until(time);
+    }
+    let sent = String::from_utf8(port.into_sink()).unwrap();
+    assert_eq!(sent, format!("written directly\r\n{P}logged\r\n"));
+}
+
+#[test]
+fn a_panic_that_interrupts_a_direct_writer_sends_with_the_spare() {
+    let (port, clock) = port();
+    let ring = Ring::<[Slot; 16]>::new();
+    let drain = Drain::new(&ring, sink(&port, &clock), Options::DEFAULT);
+    let flushed = drain.sink().with(Caller::Normal, |_| {
+        ring.log(&of(Priority::Panic), b"the end");
+        flush(&[&drain], 0, &Looked(&clock), Limits::DEFAULT)
+    });
+    assert_eq!(flushed.map(|flushed| flushed.complete), Some(1));
+    let sent = String::from_utf8(port.into_sink()).unwrap();
+    assert_eq!(sent, format!("{P}the end\r\n"));
+}
+
+#[test]
+fn a_panic_that_interrupts_a_panic_with_the_spare_finds_the_port_gone() {
+    let (port, clock) = port();
+    let sink = sink(&port, &clock);
+    let gone = Offered {
+        taken: 0,
+        ready_at: None,
+    };
+    let both = sink.with(Caller::Panic, |_| {
+        sink.with(Caller::Panic, |_| {
+            (sink.offer(b"x", Caller::Panic), sink.insist(b"x"))
+        })
+    });
+    assert_eq!(both.flatten(), Some((gone, gone)));
+    sink.finish();
+    assert_eq!(sink.offers(), 2);
+}

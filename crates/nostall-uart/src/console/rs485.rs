@@ -1,0 +1,97 @@
+//! The direction of an RS-485 line.
+
+use nostall_io::{Clock, Nanos, Registers};
+
+use super::Entered;
+use crate::registers::{MCR, lsr, mcr};
+
+/// Which way an RS-485 line is turned. RTS is raised in every state but the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// RTS is low: the other stations have the line.
+    Listening,
+    /// RTS was raised at this time, and the time before the first bit runs.
+    Opening(Nanos),
+    /// Bytes may be on their way.
+    Talking,
+    /// The last bit had left at this time, and the time until RTS goes back runs.
+    Closing(Nanos),
+}
+
+impl<R: Registers, C: Clock> Entered<'_, R, C> {
+    /// Takes an RS-485 line for sending. If the time before the first bit still runs, the
+    /// next look is put off until its end.
+    pub(super) fn take_line(&mut self, now: Nanos) -> bool {
+        let Some(times) = self.settings.rs485 else {
+            return true;
+        };
+        let raised_at = match self.turn {
+            Turn::Talking | Turn::Closing(_) => {
+                self.turn = Turn::Talking;
+                return true;
+            }
+            Turn::Opening(at) if at <= now => at,
+            // The clock was set back.
+            Turn::Opening(_) => now,
+            Turn::Listening => {
+                self.registers.write8(MCR, mcr::DTR | mcr::RTS);
+                self.clock.now()
+            }
+        };
+        let open_at = raised_at + times.before;
+        if now < open_at && times.before > Nanos::ZERO {
+            self.turn = Turn::Opening(raised_at);
+            self.pace.hold(now, open_at);
+            return false;
+        }
+        self.turn = Turn::Talking;
+        true
+    }
+
+    /// Takes the next step towards handing an RS-485 line back, and puts the next look off
+    /// until the one after it.
+    pub(super) fn rest(&mut self, status: u8, now: Nanos) {
+        let Some(times) = self.settings.rs485 else {
+            return;
+        };
+        if self.turn == Turn::Listening {
+            return;
+        }
+        if status & lsr::TEMT == 0 {
+            self.charge_outage(now);
+            if self.turn != Turn::Listening {
+                self.look_after_a_frame(now);
+            }
+            return;
+        }
+        self.outage = None;
+        let idle_at = match self.turn {
+            Turn::Closing(at) if at <= now => at,
+            _ => now,
+        };
+        let over_at = idle_at + times.after;
+        if now < over_at {
+            self.turn = Turn::Closing(idle_at);
+            self.pace.hold(now, over_at);
+        } else {
+            self.lower_rts();
+        }
+    }
+
+    /// Hands an RS-485 line back, after a wait for the time behind the last bit.
+    pub(super) fn hand_line_back(&mut self) {
+        let Some(times) = self.settings.rs485 else {
+            return;
+        };
+        if self.turn == Turn::Listening {
+            return;
+        }
+        self.wait_at_least(times.after);
+        self.lower_rts();
+    }
+
+    pub(super) fn lower_rts(&mut self) {
+        self.registers.write8(MCR, mcr::DTR);
+        self.turn = Turn::Listening;
+    }
+}

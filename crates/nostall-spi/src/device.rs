@@ -288,6 +288,7 @@ where
             bus.finish(index);
             bus.see_to(wakers);
         }
+        bus.ownership.remove_device(self.number);
     }
 }
 

@@ -135,6 +135,8 @@ pub enum Invalid {
     DeselectAtEnd,
     /// The bus was in use when its first device was made.
     Busy,
+    /// The bus has 64 devices. Drop one of them first.
+    TooManyDevices,
 }
 
 impl fmt::Display for Invalid {
@@ -153,6 +155,7 @@ impl fmt::Display for Invalid {
             Self::BothOnThreeWires => f.write_str("three wires go one way at a time"),
             Self::TooLong(bytes) => write!(f, "the controller's longest transfer is {bytes} bytes"),
             Self::Busy => f.write_str("the bus is in use before it has a device"),
+            Self::TooManyDevices => f.write_str("the bus has 64 devices: drop one of them first"),
             Self::DeselectAtEnd => f.write_str("the last transfer ends deselected anyway"),
         }
     }

@@ -162,6 +162,8 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 Err(is) => was = is,
             }
         }
+        // Outside of the critical section: the clock is code of others, and may be slow.
+        let now = now();
         self.line.with(|line| {
             let runnable = line.runnable(None);
             if let Some(index) = runnable.filter(|_| run) {
@@ -172,14 +174,14 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             let left = runnable.is_some();
             if let Some(place) = line.owed() {
                 place.state = State::Granted;
-                place.since = now();
+                place.since = now;
                 let wake = place.waker.take();
                 self.gate.swap(OWNED | line.bits(), Ordering::AcqRel);
                 return Released::Free { wake, left };
             }
             let wake = match line.is_watched() {
                 true => None,
-                false => line.oldest().and_then(|place| place.notify(now())),
+                false => line.oldest().and_then(|place| place.notify(now)),
             };
             self.gate.swap(line.bits(), Ordering::AcqRel);
             Released::Free { wake, left }
@@ -688,6 +690,16 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 },
             )
         })
+    }
+
+    /// Takes a number for a new device, if any is free.
+    pub(crate) fn add_device(&self) -> Option<DeviceNumber> {
+        self.line.with(Line::add_device)
+    }
+
+    /// The device is dropped, and its messages were withdrawn.
+    pub(crate) fn remove_device(&self, number: DeviceNumber) {
+        self.line.with(|line| line.remove_device(number));
     }
 
     /// Takes a message of `device` out of the line, for the caller to finish.

@@ -64,13 +64,16 @@
 //!   a busy one before it frees the bus, 1,024 messages at most; by the worker,
 //!   [`Bus::poll`], or a context that waits behind it.
 //! - **A waiter that was woken for the bus, or granted it, and does not come** loses its
-//!   place after [`Config::lock_timeout`].
+//!   place after [`Config::lock_timeout`]. The next caller removes it, or [`Bus::poll`], or
+//!   the worker's timer, which is set when a future joins the line.
 //! - **An owner that is gone** (a leaked future) gives the others [`Error::Abandoned`]
 //!   until [`Bus::reset`]. Nothing is clocked meanwhile.
 //! - **A future may be dropped at any moment.** The device is deselected, the bus is free,
 //!   and the FIFO is flushed before anything else is sent. A submitted message that it was
-//!   running ends with [`Fault::Dropped`]. A HAL must guarantee that a transfer's future,
-//!   when it is dropped, stops the DMA.
+//!   running goes back into the line if none of its words was moved. Otherwise it ends with
+//!   [`Fault::Dropped`]: to run it again would clock the same words twice, and a device that
+//!   was deselected cannot go on in the middle. A HAL must guarantee that a transfer's
+//!   future, when it is dropped, stops the DMA.
 //! - **Sleep.** Waking the hardware sets a timer. When it goes off and anything has
 //!   happened, it is set again; if nothing has, the worker is woken, once, and puts the
 //!   hardware to sleep. Without a worker, [`Bus::poll`] does.
@@ -82,7 +85,8 @@
 //!
 //! A transfer has twice its time, at the clock that was set, and 200 ms; then it is
 //! stopped and fails. A caller waits for the bus no longer than
-//! [`Config::lock_timeout`]. A full line is an error. A critical section is as long as a
+//! [`Config::lock_timeout`]. Every wait counts its looks too: it is over after 2^24 reads of
+//! a clock that stands still. A bus has 64 devices at a time. A full line is an error. A critical section is as long as a
 //! walk through the line. Whatever ends a message (an error, a time-out, a panic of a
 //! driver, callback or waker, a dropped future, a worker that ends), the device is
 //! deselected and the bus goes on.

@@ -165,7 +165,10 @@ impl<const W: usize, const S: usize> Line<W, S> {
     /// Takes a number for a new device: not that of a leaked future, which may still be in
     /// line after its device.
     pub(crate) fn add_device(&mut self) -> Option<DeviceNumber> {
-        let places = self.waiters.iter().filter(|place| place.state != State::Free);
+        let places = self
+            .waiters
+            .iter()
+            .filter(|place| place.state != State::Free);
         let leaked = places.fold(0, |bits, place| bits | number_bit(place.device));
         let number = (self.devices | leaked).trailing_ones() as DeviceNumber;
         self.devices |= number_bit(number);
@@ -241,6 +244,18 @@ impl<const W: usize, const S: usize> Line<W, S> {
         places.find(|place| {
             place.is_waiting() && place.waker.is_some() && now - place.since >= timeout
         })
+    }
+
+    /// When a context in line was not seen for `timeout`: the earliest of those that were
+    /// woken. One that sleeps may be woken just now.
+    pub(crate) fn next_expiry(&self, now: Nanos, timeout: Nanos) -> Option<Nanos> {
+        let waiters = { self.waiters.iter() }.filter(|place| place.state != State::Free);
+        let woken = { self.stored.iter() }.filter(|place| place.state == State::Notified);
+        let since = waiters.chain(woken).map(|place| match place.is_awake() {
+            true => place.since,
+            false => now,
+        });
+        since.min().map(|since| since + timeout)
     }
 
     /// The place of a waiter, unless it was forfeited.

@@ -251,6 +251,14 @@ where
     }
 }
 
+/// Whether a panic drops the owner. Without `std`, none unwinds.
+fn panicking() -> bool {
+    #[cfg(feature = "std")]
+    return std::thread::panicking();
+    #[cfg(not(feature = "std"))]
+    false
+}
+
 impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Owner<'_, C, P, W, S, B>
 where
     C: Controller,
@@ -272,12 +280,17 @@ where
     #[cold]
     fn drop_owned(&mut self) {
         let bus = self.bus;
+        let moved = self.core().station.has_moved();
         if self.core().station.is_dirty() {
             let station = &mut self.core().station;
             bus.guarded(|| station.abort());
         }
         if let Some(index) = self.running.take() {
-            self.give_up(index);
+            // A driver that panics would do so again.
+            match moved || panicking() {
+                true => self.give_up(index),
+                false => bus.ownership.put_back(index),
+            }
         }
         self.try_release(false);
     }

@@ -253,7 +253,15 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     }
 
     /// Removes waiters that were woken and have not come for `timeout`, except `own`.
-    fn forfeit(&self, line: &mut Line<W, S>, own: Option<Waiter>, now: Nanos, timeout: Nanos) {
+    /// Returns whether there was one.
+    fn forfeit(
+        &self,
+        line: &mut Line<W, S>,
+        own: Option<Waiter>,
+        now: Nanos,
+        timeout: Nanos,
+    ) -> bool {
+        let mut any = false;
         for (index, place) in line.waiters.iter_mut().enumerate() {
             let its_own = own.is_some_and(|own| own.index == index);
             if its_own || !place.is_awake() || now - place.since < timeout {
@@ -264,7 +272,16 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             }
             // Its waker was taken when it was woken.
             place.state = State::Free;
+            any = true;
         }
+        // A handle loses the duty to look; its message stays.
+        for place in &mut line.stored {
+            if place.state == State::Notified && now - place.since >= timeout {
+                place.state = State::Waiting;
+                any = true;
+            }
+        }
+        any
     }
 }
 
@@ -519,22 +536,26 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     }
 
     /// Removes waiters that were woken and have not come for `timeout`. Then wakes a
-    /// context in line that is to look: for the bus, or because its wait is over.
-    pub(crate) fn expire(&self, now: Nanos, timeout: Nanos) -> Wakers {
-        let wake = self.line.with(|line| {
-            self.forfeit(line, None, now, timeout);
-            let wake = self.settle(line, now);
-            if line.is_watched() {
-                return wake;
+    /// context in line that is to look: for the bus, or because its wait is over. Returns
+    /// whether stored messages waited for one that was removed.
+    pub(crate) fn expire(&self, now: Nanos, timeout: Nanos) -> (bool, Wakers) {
+        self.line.with(|line| {
+            let removed = self.forfeit(line, None, now, timeout);
+            let mut wakers = Wakers::default();
+            wakers.wake = self.settle(line, now);
+            if !line.is_watched()
+                && let Some(late) = line.late(now, timeout)
+            {
+                wakers.wake = late.notify(now);
+                self.mirror_free(line);
             }
-            let wake = line.late(now, timeout)?.notify(now);
-            self.mirror_free(line);
-            wake
-        });
-        Wakers {
-            wake,
-            ..Wakers::default()
-        }
+            (removed && line.runnable(None).is_some(), wakers)
+        })
+    }
+
+    /// When [`expire`](Self::expire) is to look next, if any waiter is in line.
+    pub(crate) fn next_expiry(&self, now: Nanos, timeout: Nanos) -> Option<Nanos> {
+        self.line.with(|line| line.next_expiry(now, timeout))
     }
 
     /// For the owner: the next stored message that has to run before a message of
@@ -636,6 +657,19 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 ..Wakers::default()
             }
         })
+    }
+
+    /// The owner has begun with the message at `index`, and moved no word of it: back into
+    /// the line, at its old place. A message without a handle is withdrawn.
+    pub(crate) fn put_back(&self, index: usize) {
+        self.line.with(|line| {
+            let place = &mut line.stored[index];
+            place.state = match place.state {
+                State::Dropped => State::Free,
+                _ => State::Waiting,
+            };
+            self.mirror_owned(line);
+        });
     }
 
     /// Whether the message at `index` was begun and has not come to its end.

@@ -37,6 +37,8 @@ pub(crate) struct Station<C> {
     selected: bool,
     /// A message was begun and has not come to its end.
     dirty: bool,
+    /// Words of the last message may have been moved.
+    moved: bool,
     pub(crate) prepared: bool,
 }
 
@@ -57,6 +59,7 @@ impl<C: Controller> Station<C> {
         waiting: &Waiting<'_, P>,
     ) -> Result<(), Error> {
         self.dirty = true;
+        self.moved = false;
         let result = self.run_transfers(settings, message, waiting);
         if result.is_err() {
             self.abort();
@@ -73,6 +76,7 @@ impl<C: Controller> Station<C> {
         waiting: &Waiting<'_, P>,
     ) -> Result<(), Error> {
         if let Some(ran) = self.controller.whole(settings, message) {
+            self.moved = true;
             return ran.map_err(|(transfer, fault)| Error::Failed { transfer, fault });
         }
         let transfers = message.transfers();
@@ -88,6 +92,7 @@ impl<C: Controller> Station<C> {
             }
             let mut words = step.words(transfer, settings);
             if words.total() != 0 {
+                self.moved = true;
                 self.move_words(&mut words, number, waiting)?;
             }
             waiting.pause(step.delay);
@@ -113,6 +118,8 @@ impl<C: Controller> Station<C> {
             fault,
         };
         let mut wait: Option<(Elapsed, Nanos)> = None;
+        // The time that the platform was to wait for, last.
+        let mut waited = Nanos::ZERO;
         loop {
             match self.controller.transfer(words).map_err(failed)? {
                 Progress::Done if words.is_complete() => return Ok(()),
@@ -121,11 +128,15 @@ impl<C: Controller> Station<C> {
                     let now = waiting.platform.now();
                     let (elapsed, patience) =
                         wait.get_or_insert_with(|| (Elapsed::new(now), self.patience(words)));
-                    let left = *patience - elapsed.at(now);
+                    let so_far = match waited {
+                        Nanos::ZERO => elapsed.at(now),
+                        span => elapsed.after(span, now),
+                    };
+                    let left = *patience - so_far;
                     if left == Nanos::ZERO {
                         return Err(Error::Timeout { transfer: number });
                     }
-                    waiting.block(progress, now, now + left);
+                    waited = waiting.block(progress, now, left);
                 }
             }
         }
@@ -143,6 +154,7 @@ impl<C: AsyncController> Station<C> {
         waiting: &Waiting<'_, P>,
     ) -> Result<(), Error> {
         self.dirty = true;
+        self.moved = false;
         let result = self.await_transfers(settings, message, waiting).await;
         if result.is_err() {
             self.abort();
@@ -158,6 +170,7 @@ impl<C: AsyncController> Station<C> {
         waiting: &Waiting<'_, P>,
     ) -> Result<(), Error> {
         if let Some(ran) = self.controller.whole(settings, message) {
+            self.moved = true;
             return ran.map_err(|(transfer, fault)| Error::Failed { transfer, fault });
         }
         let transfers = message.transfers();
@@ -173,6 +186,7 @@ impl<C: AsyncController> Station<C> {
             }
             let mut words = step.words(transfer, settings);
             if words.total() != 0 {
+                self.moved = true;
                 self.await_words(&mut words, number, waiting).await?;
             }
             waiting.sleep(step.delay).await;
@@ -242,6 +256,7 @@ impl<C: Controller> Station<C> {
                 rate: 1,
                 selected: false,
                 dirty: false,
+                moved: false,
                 prepared: false,
             }
         }
@@ -316,6 +331,11 @@ impl<C: Controller> Station<C> {
         self.dirty
     }
 
+    /// Whether words of the message that was left may have been moved.
+    pub(crate) const fn has_moved(&self) -> bool {
+        self.moved
+    }
+
     /// Puts the hardware to sleep.
     pub(crate) fn unprepare(&mut self) {
         self.wire = None;
@@ -359,38 +379,61 @@ impl<P: Platform> Waiting<'_, P> {
     #[inline(always)]
     fn pause(&self, span: Nanos) {
         if span > Nanos::ZERO {
-            self.pause_until(span, self.platform.now() + span);
+            self.pause_for(span);
         }
     }
 
     #[cold]
-    fn pause_until(&self, span: Nanos, until: Nanos) {
+    fn pause_for(&self, span: Nanos) {
+        let mut now = self.platform.now();
+        let mut elapsed = Elapsed::new(now);
+        let mut left = span;
+        // Again where the clock ticks slowly: a wait on it may end early.
+        while left > Nanos::ZERO {
+            self.wait_once(left, now);
+            now = self.platform.now();
+            left = span - elapsed.after(left, now);
+        }
+    }
+
+    fn wait_once(&self, span: Nanos, now: Nanos) {
         match span <= SHORT {
-            true => self.platform.wait_until(until),
-            false => self.platform.sleep_until(until),
+            true => self.platform.wait_until(now + span),
+            false => self.platform.sleep_until(now + span),
         }
     }
 
-    /// Waits for a controller, and no longer than until `deadline`.
+    /// Waits for a controller, and no longer than `left`. Returns the time that the platform
+    /// was to wait for.
     #[cold]
-    fn block(&self, progress: Progress, now: Nanos, deadline: Nanos) {
+    fn block(&self, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
         match progress {
-            Progress::Done | Progress::After(Nanos::ZERO) => core::hint::spin_loop(),
+            Progress::Done | Progress::After(Nanos::ZERO) => {
+                core::hint::spin_loop();
+                Nanos::ZERO
+            }
             Progress::After(span) => {
-                let span = span.min(deadline - now);
-                self.pause_until(span, now + span);
+                let span = span.min(left);
+                self.wait_once(span, now);
+                span
             }
             Progress::Interrupt => {
                 let waker = self.platform.current();
+                let deadline = now + left;
+                let span = match waker {
+                    Some(_) => left,
+                    None => left.min(LOOK),
+                };
                 let blocks = waker.is_some();
                 if self.interrupt.take_or_wait(waker, deadline) {
-                    return;
+                    return Nanos::ZERO;
                 }
                 match blocks {
                     true => self.platform.block(deadline),
-                    false => self.platform.wait_until(deadline.min(now + LOOK)),
+                    false => self.platform.wait_until(now + span),
                 }
                 self.interrupt.take_or_wait(None, deadline);
+                span
             }
         }
     }
@@ -405,14 +448,15 @@ pub(crate) async fn sleep<P: Platform>(platform: &P, span: Nanos) {
     if span == Nanos::ZERO {
         return;
     }
-    let mut until = None;
+    let mut elapsed: Option<Elapsed> = None;
     poll_fn(|context| {
         let now = platform.now();
-        let until = *until.get_or_insert(now + span);
-        if now >= until {
+        let elapsed = elapsed.get_or_insert(Elapsed::new(now));
+        let left = span - elapsed.at(now);
+        if left == Nanos::ZERO {
             return Poll::Ready(());
         }
-        if !platform.wake_at(until, context.waker()) {
+        if !platform.wake_at(now + left, context.waker()) {
             context.waker().wake_by_ref();
         }
         Poll::Pending

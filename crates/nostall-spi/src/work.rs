@@ -33,7 +33,7 @@ where
         raise(&self.counters.preparations, 1);
         // Either this sees a worker that begins, or that sees the hardware awake.
         fence(Ordering::SeqCst);
-        if self.has_worker() && self.config.linger > Nanos::ZERO {
+        if self.has_worker() {
             self.set_timer();
         }
         Ok(())
@@ -49,12 +49,11 @@ where
         self.platform.has_worker() == HasWorker::Yes
     }
 
-    /// For the worker, when it begins: the hardware may have been woken before.
+    /// For the worker, when it begins: the hardware may have been woken before, and futures
+    /// may be in line.
     pub fn begin_work(&self) {
         fence(Ordering::SeqCst);
-        if self.is_prepared() {
-            self.set_timer();
-        }
+        self.set_timer();
         self.work();
     }
 
@@ -110,7 +109,8 @@ where
     /// if there is nothing to come for.
     pub fn poll(&self, now: Nanos) -> Option<Nanos> {
         self.wake(self.interrupt.late(now));
-        self.see_to(self.ownership.expire(now, self.config.lock_timeout));
+        let (_, wakers) = self.ownership.expire(now, self.config.lock_timeout);
+        self.see_to(wakers);
         let Some(mut owner) = Owner::take_any(self) else {
             // The owner runs what is stored; afterwards, the hardware is awake.
             return Some(now + self.config.linger.max(Nanos::from_millis(1)));
@@ -137,23 +137,38 @@ where
     }
 
     /// For the timer that [`Platform::set_timer`] has set. From any context.
+    ///
+    /// Takes the bus from waiters that do not come, and finds whether the bus is idle.
     pub fn on_timer(&self) {
-        if !self.is_prepared() {
-            return;
+        let (now, timeout) = (self.platform.now(), self.config.lock_timeout);
+        let (stored, wakers) = self.ownership.expire(now, timeout);
+        self.see_to(wakers);
+        if stored {
+            self.call_worker();
         }
-        if self.counters.messages() != self.armed.load(Ordering::Relaxed) {
+        let moved = self.counters.messages() != self.armed.load(Ordering::Relaxed);
+        if moved || self.ownership.next_expiry(now, timeout).is_some() {
             return self.set_timer();
         }
-        self.tired.swap(1, Ordering::AcqRel);
-        self.call_worker();
+        if self.is_prepared() {
+            self.tired.swap(1, Ordering::AcqRel);
+            self.call_worker();
+        }
     }
 
+    /// Has the timer go off when the hardware may be put to sleep, or when a waiter may have
+    /// to be removed, if either is to be expected.
     #[cold]
-    fn set_timer(&self) {
+    pub(crate) fn set_timer(&self) {
         let messages = self.counters.messages();
         self.armed.store(messages, Ordering::Relaxed);
-        let at = self.platform.now() + self.config.linger;
-        self.platform.set_timer(at);
+        let now = self.platform.now();
+        let sleeps = self.is_prepared() && self.config.linger > Nanos::ZERO;
+        let sleep = sleeps.then(|| now + self.config.linger);
+        let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);
+        if let Some(at) = sleep.into_iter().chain(expiry).min() {
+            self.platform.set_timer(at);
+        }
     }
 
     /// Wakes the worker to [work](Self::work), unless it was called already. Without a

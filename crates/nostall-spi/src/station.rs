@@ -181,7 +181,15 @@ impl<C: AsyncController> Station<C> {
                 fault,
             };
             let step = Step::new(&transfer, settings, number + 1 == transfers);
-            if self.begin(&step.wire).map_err(failed)? {
+            if !self.is_set(&step.wire) {
+                // Not known if it fails or is dropped half-way.
+                self.wire = None;
+                let set = waiting.within(GRACE, self.controller.set_async(&step.wire));
+                let timeout = Err(Error::Timeout { transfer: number });
+                self.rate = set.await.map_or(timeout, |set| set.map_err(failed))?.max(1);
+                self.wire = Some(step.wire);
+            }
+            if self.select().map_err(failed)? {
                 waiting.sleep(settings.setup).await;
             }
             let mut words = step.words(transfer, settings);
@@ -207,28 +215,8 @@ impl<C: AsyncController> Station<C> {
         waiting: &Waiting<'_, P>,
     ) -> Result<(), Error> {
         let patience = self.patience(words);
-        let moved = {
-            let mut elapsed: Option<Elapsed> = None;
-            let mut moving = pin!(self.controller.transfer_async(words, waiting));
-            poll_fn(|context| {
-                if let Poll::Ready(moved) = moving.as_mut().poll(context) {
-                    return Poll::Ready(Some(moved));
-                }
-                let now = waiting.platform.now();
-                let elapsed = elapsed.get_or_insert(Elapsed::new(now));
-                let left = patience - elapsed.at(now);
-                if left == Nanos::ZERO {
-                    return Poll::Ready(None);
-                }
-                let deadline = now + left;
-                if !waiting.platform.wake_at(deadline, context.waker()) {
-                    // For `Bus::poll`.
-                    waiting.interrupt.expect(context.waker(), deadline);
-                }
-                Poll::Pending
-            })
-            .await
-        };
+        let moving = self.controller.transfer_async(words, waiting);
+        let moved = waiting.within(patience, moving).await;
         let failed = |fault| Error::Failed {
             transfer: number,
             fault,
@@ -269,6 +257,12 @@ impl<C: Controller> Station<C> {
         if !self.is_set(wire) {
             self.set(wire)?;
         }
+        self.select()
+    }
+
+    /// Selects the device if it is not. Returns whether it was selected now.
+    #[inline(always)]
+    fn select(&mut self) -> Result<bool, Fault> {
         if self.selected {
             return Ok(false);
         }
@@ -440,6 +434,30 @@ impl<P: Platform> Waiting<'_, P> {
 
     async fn sleep(&self, span: Nanos) {
         sleep(self.platform, span).await;
+    }
+
+    /// Awaits a controller's future for `limit`, no longer.
+    async fn within<F: Future>(&self, limit: Nanos, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        let mut elapsed: Option<Elapsed> = None;
+        poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            let now = self.platform.now();
+            let elapsed = elapsed.get_or_insert(Elapsed::new(now));
+            let left = limit - elapsed.at(now);
+            if left == Nanos::ZERO {
+                return Poll::Ready(None);
+            }
+            let deadline = now + left;
+            if !self.platform.wake_at(deadline, context.waker()) {
+                // For `Bus::poll`.
+                self.interrupt.expect(context.waker(), deadline);
+            }
+            Poll::Pending
+        })
+        .await
     }
 }
 

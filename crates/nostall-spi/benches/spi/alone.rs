@@ -18,7 +18,7 @@ use embedded_hal_bus::spi::{CriticalSectionDevice, MutexDevice, NoDelay, RefCell
 use nostall_spi::controllers::Loopback;
 use nostall_spi::{Bare, Bus, Config, Threads, Transfer};
 
-use crate::parts::{Counted, Nowhere, Pin, bare, bus, settings};
+use crate::parts::{Nowhere, Pin, awaited, bare, bus, settings};
 use nostall_bench::{Effort, Limit, Table, Unit};
 
 const MESSAGE: [u8; 4] = [1, 2, 3, 4];
@@ -143,7 +143,7 @@ fn asynchronous(effort: Effort) {
     let mut by_section = EmbassyDevice::new(&section, Pin::default());
     let noop = AsyncMutex::<NoopRawMutex, _>::new(Nowhere(None));
     let mut by_noop = EmbassyDevice::new(&noop, Pin::default());
-    let alone = bus(None, Bare(Counted::default()), Config::DEFAULT);
+    let alone = awaited();
     let mut device = alone.device(settings(0)).expect("it can");
 
     let mut table = Table::new(

@@ -1,15 +1,16 @@
-//! embedded-hal's bus, blocking or asynchronous, and output pins as a controller.
+//! embedded-hal's blocking bus and output pins as a controller.
 
 use embedded_hal::spi::{ErrorType, Operation, SpiBus};
 
 use super::lines::{self, Lines};
 use crate::capabilities::Capabilities;
-use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
+use crate::controller::{Controller, Level, Progress};
 use crate::error::Fault;
 use crate::settings::{Select, Settings, Wire};
 use crate::words::Words;
 
-/// Configuration of a bus, which embedded-hal's [`SpiBus`] leaves out.
+/// Configuration of a bus, which embedded-hal's [`SpiBus`] and its asynchronous twin leave
+/// out.
 ///
 /// Implemented for the bus of a chip; or the bus is taken as it [is](Fixed).
 pub trait Configure {
@@ -108,11 +109,8 @@ impl<B> Configure for Fixed<B> {
     }
 }
 
-/// A controller made of embedded-hal's parts: a bus, and chip-select [`Lines`].
-///
-/// It is an [`AsyncController`] if the bus has both faces, the blocking and the
-/// asynchronous one, as HALs with DMA have. Their futures must stop the DMA when they are
-/// dropped.
+/// A controller made of embedded-hal's parts: a blocking bus, and chip-select [`Lines`].
+/// [`AsyncHal`](super::AsyncHal) takes an asynchronous one.
 #[derive(Debug)]
 pub struct Hal<B, L> {
     bus: B,
@@ -140,7 +138,7 @@ impl<B: SpiBus + Configure, L: Lines> Hal<B, L> {
 }
 
 #[inline]
-fn fault<E: embedded_hal::spi::Error>(error: E) -> Fault {
+pub(super) fn fault<E: embedded_hal::spi::Error>(error: E) -> Fault {
     Fault::Bus(error.kind())
 }
 
@@ -194,42 +192,5 @@ impl<B: SpiBus + Configure, L: Lines> Controller for Hal<B, L> {
         self.stale = true;
         // The line must move. If it does not, there is nothing else to be done.
         let _ = self.select(Level::Released);
-    }
-}
-
-impl<B, L> AsyncController for Hal<B, L>
-where
-    B: SpiBus + embedded_hal_async::spi::SpiBus + Configure,
-    L: Lines,
-{
-    async fn transfer_async(
-        &mut self,
-        words: &mut Words<'_>,
-        _waits: &impl Waits,
-    ) -> Result<(), Fault> {
-        use embedded_hal_async::spi::SpiBus as Awaited;
-        let fill = words.fill();
-        let bus = &mut self.bus;
-        match words.operation() {
-            Operation::Write(bytes) => Awaited::write(bus, bytes).await,
-            Operation::Read(into) => {
-                into.fill(fill);
-                Awaited::transfer_in_place(bus, into).await
-            }
-            Operation::Transfer(read, write) if read.len() > write.len() => {
-                let (both, rest) = read.split_at_mut(write.len());
-                rest.fill(fill);
-                Awaited::transfer(bus, both, write).await.map_err(fault)?;
-                Awaited::transfer_in_place(bus, rest).await
-            }
-            Operation::Transfer(read, write) => Awaited::transfer(bus, read, write).await,
-            Operation::TransferInPlace(bytes) => Awaited::transfer_in_place(bus, bytes).await,
-            Operation::DelayNs(_) => Ok(()),
-        }
-        .map_err(fault)?;
-        // The last bit must be out before a line moves.
-        Awaited::flush(bus).await.map_err(fault)?;
-        words.complete();
-        Ok(())
     }
 }

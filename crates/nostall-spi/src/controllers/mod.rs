@@ -1,6 +1,7 @@
-//! Controllers: two for hardware, two over drivers of others, and one without wires.
+//! Controllers: two for hardware, three over drivers of others, and one without wires.
 //! They know nothing of the bus's protocol.
 
+mod async_hal;
 pub mod bit_bang;
 mod hal;
 mod lines;
@@ -9,6 +10,7 @@ pub mod sifive;
 #[cfg(all(feature = "spidev", target_os = "linux"))]
 mod spidev;
 
+pub use async_hal::AsyncHal;
 pub use bit_bang::BitBang;
 pub use hal::{Configure, Fixed, Hal};
 pub use lines::Lines;

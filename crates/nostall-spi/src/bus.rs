@@ -20,6 +20,7 @@ use crate::station::{Station, Waiting};
 use crate::statistics::{Counters, Statistics, count};
 use crate::stored::Body;
 use crate::sync::{AtomicU32, Critical, Lock, Owned, array_of, constant};
+use crate::work::Server;
 
 /// A bus that its callers share, and that each drives for its own messages.
 ///
@@ -40,6 +41,9 @@ pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BY
     pub(crate) armed: AtomicU32,
     /// Not 0: the worker is to put the hardware to sleep.
     pub(crate) tired: AtomicU32,
+    /// Not 0: the worker is a future.
+    pub(crate) served: AtomicU32,
+    pub(crate) server: Critical<Server>,
 }
 
 /// The owner's part of the bus.
@@ -72,6 +76,8 @@ where
                 capabilities: Critical::new(None),
                 armed: AtomicU32::new(0),
                 tired: AtomicU32::new(0),
+                served: AtomicU32::new(0),
+                server: Critical::new(Server::IDLE),
             }
         }
     }
@@ -190,7 +196,12 @@ where
     /// Wakes one waker and drops others, which are code of others too.
     pub(crate) fn see_to(&self, wakers: Wakers) {
         self.wake(wakers.wake);
-        for waker in [wakers.unused, wakers.fresh].into_iter().flatten() {
+        self.guarded_drop(wakers.unused);
+        self.guarded_drop(wakers.fresh);
+    }
+
+    pub(crate) fn guarded_drop(&self, waker: Option<Waker>) {
+        if let Some(waker) = waker {
             self.guarded(|| drop(waker));
         }
     }

@@ -13,7 +13,7 @@ use crate::line::DeviceNumber;
 use crate::locked::Locked;
 use crate::owner::Owner;
 use crate::pending::Pending;
-use crate::platform::{HasWorker, Platform};
+use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::statistics::count;
 use crate::stored::{Body, Callback};
@@ -164,7 +164,7 @@ where
     /// Has the message run that was just stored on a free bus.
     fn see_to_it(&self) {
         let bus = self.bus;
-        let worker = bus.platform.has_worker() == HasWorker::Yes;
+        let worker = bus.has_worker();
         let here = bus.config.submitted == Submitted::ByCaller && bus.platform.current().is_some();
         if here {
             // Taken meanwhile, its owner runs the message.

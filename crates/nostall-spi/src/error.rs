@@ -47,6 +47,8 @@ pub enum Error {
     /// the bus [locked](crate::Device::lock). Nothing was moved, and nothing is until the
     /// owner lets go or the bus is [reset](crate::Bus::reset).
     Abandoned,
+    /// The bus has a worker already.
+    AlreadyServed,
     /// The message, or its device, was dropped before its turn. Nothing was moved.
     Cancelled,
     /// The transfer took more than twice its time and a grace. The controller was
@@ -83,6 +85,7 @@ impl fmt::Display for Error {
             ),
             Self::BusHeld => f.write_str("other callers have kept the bus busy for too long"),
             Self::Abandoned => f.write_str("the owner of the bus is gone: reset the bus"),
+            Self::AlreadyServed => f.write_str("the bus has a worker already"),
             Self::Cancelled => f.write_str("cancelled before its turn"),
             Self::Timeout { transfer } => {
                 write!(f, "transfer {transfer}: the controller did not complete it")

@@ -76,7 +76,8 @@
 //!   future, when it is dropped, stops the DMA.
 //! - **Sleep.** Waking the hardware sets a timer. When it goes off and anything has
 //!   happened, it is set again; if nothing has, the worker is woken, once, and puts the
-//!   hardware to sleep. Without a worker, [`Bus::poll`] does.
+//!   hardware to sleep. Without a worker, [`Bus::poll`] does. The worker is a task of the
+//!   [`Platform`], or a future: [`Bus::serve`].
 //!
 //! `tests/loom` tries these files in every order of three contexts and more; `make stress`
 //! tries them on threads.

@@ -230,6 +230,17 @@ where
         self.ran_stored(index);
     }
 
+    /// As [`run_in_a_row`](Self::run_in_a_row).
+    pub(crate) async fn run_in_a_row_async(&mut self) -> bool {
+        for _ in 0..IN_A_ROW {
+            match self.bus.ownership.next() {
+                Some(index) => self.run_stored_async(index).await,
+                None => return false,
+            }
+        }
+        true
+    }
+
     /// As [`release`](Self::release).
     pub(crate) async fn release_async(mut self) {
         if let Some(index) = self.try_release(true) {

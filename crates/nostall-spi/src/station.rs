@@ -482,22 +482,24 @@ pub(crate) async fn sleep<P: Platform>(platform: &P, span: Nanos) {
     .await;
 }
 
+/// Goes on at once, after other tasks.
+pub(crate) async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| match core::mem::replace(&mut yielded, true) {
+        true => Poll::Ready(()),
+        false => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
 impl<P: Platform> Waits for Waiting<'_, P> {
     async fn wait(&self, progress: Progress) {
         match progress {
             Progress::Done => {}
-            // At once, after other tasks.
-            Progress::After(Nanos::ZERO) => {
-                let mut yielded = false;
-                poll_fn(|context| match core::mem::replace(&mut yielded, true) {
-                    true => Poll::Ready(()),
-                    false => {
-                        context.waker().wake_by_ref();
-                        Poll::Pending
-                    }
-                })
-                .await;
-            }
+            Progress::After(Nanos::ZERO) => yield_now().await,
             Progress::After(span) => self.sleep(span).await,
             Progress::Interrupt => {
                 // The deadline is the transfer's, and is set where that is known.

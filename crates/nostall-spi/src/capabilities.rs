@@ -11,7 +11,6 @@ pub struct Capabilities {
     words: u8,
     lsb_first: bool,
     three_wire: bool,
-    four_wire: bool,
     active_high: bool,
     lines: u8,
     slowest: u32,
@@ -27,7 +26,6 @@ impl Capabilities {
             words: 0b111,
             lsb_first: true,
             three_wire: true,
-            four_wire: true,
             active_high: true,
             lines,
             slowest: 1,
@@ -82,13 +80,6 @@ impl Capabilities {
         self
     }
 
-    /// Three wires, always.
-    pub const fn only_three_wires(mut self) -> Self {
-        self.three_wire = true;
-        self.four_wire = false;
-        self
-    }
-
     /// Lines of either polarity.
     pub const fn with_active_high(mut self) -> Self {
         self.active_high = true;
@@ -128,9 +119,6 @@ impl Capabilities {
         }
         if settings.wires == Wires::Three && !self.three_wire {
             return Err(Invalid::ThreeWire);
-        }
-        if settings.wires == Wires::Four && !self.four_wire {
-            return Err(Invalid::FourWire);
         }
         match settings.select {
             Select::Line(number, _) if number >= self.lines => return Err(Invalid::Line(number)),

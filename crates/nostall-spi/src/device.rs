@@ -241,7 +241,6 @@ where
     type Error = Error;
 }
 
-/// An empty message selects the device and releases it, as the trait says.
 impl<C, P, const W: usize, const S: usize, const B: usize> SpiDevice for Device<'_, C, P, W, S, B>
 where
     C: Controller,
@@ -249,10 +248,7 @@ where
 {
     #[inline]
     fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
-        match operations {
-            [] => self.sync_message(&mut [Operation::DelayNs(0)][..]),
-            _ => self.sync_message(operations),
-        }
+        self.sync_message(operations)
     }
 }
 
@@ -263,10 +259,7 @@ where
     P: Platform,
 {
     async fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
-        match operations {
-            [] => self.await_message(&mut [Operation::DelayNs(0)][..]).await,
-            _ => self.await_message(operations).await,
-        }
+        self.await_message(operations).await
     }
 }
 

@@ -116,8 +116,6 @@ pub enum Invalid {
     LsbFirst,
     /// The controller has a wire for each direction, always.
     ThreeWire,
-    /// The controller has one wire for data, always.
-    FourWire,
     /// There is no such chip-select line.
     Line(u8),
     /// The controller's chip-select lines are active low, always.
@@ -148,7 +146,6 @@ impl fmt::Display for Invalid {
             Self::Mode(mode) => write!(f, "the controller has no mode {}", mode.number()),
             Self::LsbFirst => f.write_str("the controller cannot send the lowest bit first"),
             Self::ThreeWire => f.write_str("the controller cannot share a wire for data"),
-            Self::FourWire => f.write_str("the controller has one wire for data"),
             Self::Line(number) => write!(f, "the controller has no chip-select line {number}"),
             Self::ActiveHigh => f.write_str("the controller's chip-select lines are active low"),
             Self::Word(word) => write!(f, "the controller has no words of {word}"),

@@ -215,14 +215,19 @@ impl Message for [Transfer<'_>] {
     }
 }
 
+/// None of them are a message of one empty transfer, which selects the device and releases
+/// it, as `SpiDevice::transaction` says.
 impl Message for [Operation<'_, u8>] {
     #[inline]
     fn transfers(&self) -> usize {
-        self.len()
+        self.len().max(1)
     }
 
     #[inline]
     fn transfer(&mut self, index: usize) -> Option<Transfer<'_>> {
-        self.get_mut(index).map(|it| reborrow(it).into())
+        match self.get_mut(index) {
+            None if index == 0 => Some(Operation::DelayNs(0).into()),
+            operation => operation.map(|it| reborrow(it).into()),
+        }
     }
 }

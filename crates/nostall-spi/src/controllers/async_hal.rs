@@ -56,32 +56,32 @@ impl<B: SpiBus + Configure, L: Lines> AsyncHal<B, L> {
         self.select = wire.select;
         self.bus.configure(wire)
     }
+}
 
-    async fn move_words(&mut self, words: &mut Words<'_>) -> Result<(), Fault> {
-        let fill = words.fill();
-        let bus = &mut self.bus;
-        match words.operation() {
-            Operation::Write(bytes) => bus.write(bytes).await,
-            Operation::Read(into) => {
-                into.fill(fill);
-                bus.transfer_in_place(into).await
-            }
-            Operation::Transfer(read, write) if read.len() > write.len() => {
-                let (both, rest) = read.split_at_mut(write.len());
-                rest.fill(fill);
-                bus.transfer(both, write).await.map_err(fault)?;
-                bus.transfer_in_place(rest).await
-            }
-            Operation::Transfer(read, write) => bus.transfer(read, write).await,
-            Operation::TransferInPlace(bytes) => bus.transfer_in_place(bytes).await,
-            Operation::DelayNs(_) => Ok(()),
+/// Moves all words, and returns when the last bit is out.
+pub(super) async fn move_words<B: SpiBus>(bus: &mut B, words: &mut Words<'_>) -> Result<(), Fault> {
+    let fill = words.fill();
+    match words.operation() {
+        Operation::Write(bytes) => bus.write(bytes).await,
+        Operation::Read(into) => {
+            into.fill(fill);
+            bus.transfer_in_place(into).await
         }
-        .map_err(fault)?;
-        // The last bit must be out before a line moves.
-        bus.flush().await.map_err(fault)?;
-        words.complete();
-        Ok(())
+        Operation::Transfer(read, write) if read.len() > write.len() => {
+            let (both, rest) = read.split_at_mut(write.len());
+            rest.fill(fill);
+            bus.transfer(both, write).await.map_err(fault)?;
+            bus.transfer_in_place(rest).await
+        }
+        Operation::Transfer(read, write) => bus.transfer(read, write).await,
+        Operation::TransferInPlace(bytes) => bus.transfer_in_place(bytes).await,
+        Operation::DelayNs(_) => Ok(()),
     }
+    .map_err(fault)?;
+    // The last bit must be out before a line moves.
+    bus.flush().await.map_err(fault)?;
+    words.complete();
+    Ok(())
 }
 
 /// Polls `future` until it is ready.
@@ -111,7 +111,7 @@ impl<B: SpiBus + Configure, L: Lines> Controller for AsyncHal<B, L> {
     }
 
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
-        in_place(self.move_words(words)).map(|()| Progress::Done)
+        in_place(move_words(&mut self.bus, words)).map(|()| Progress::Done)
     }
 
     fn abort(&mut self) {
@@ -131,6 +131,6 @@ impl<B: SpiBus + Configure, L: Lines> AsyncController for AsyncHal<B, L> {
         words: &mut Words<'_>,
         _waits: &impl Waits,
     ) -> Result<(), Fault> {
-        self.move_words(words).await
+        move_words(&mut self.bus, words).await
     }
 }

@@ -2,9 +2,10 @@
 
 use embedded_hal::spi::{ErrorType, Operation, SpiBus};
 
+use super::async_hal::move_words;
 use super::lines::{self, Lines};
 use crate::capabilities::Capabilities;
-use crate::controller::{Controller, Level, Progress};
+use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
 use crate::error::Fault;
 use crate::settings::{Select, Settings, Wire};
 use crate::words::Words;
@@ -110,7 +111,10 @@ impl<B> Configure for Fixed<B> {
 }
 
 /// A controller made of embedded-hal's parts: a blocking bus, and chip-select [`Lines`].
-/// [`AsyncHal`](super::AsyncHal) takes an asynchronous one.
+///
+/// It is an [`AsyncController`] if the bus has the asynchronous face too; a transfer's future
+/// must stop the DMA when it is dropped. [`AsyncHal`](super::AsyncHal) takes a bus with that
+/// face alone.
 #[derive(Debug)]
 pub struct Hal<B, L> {
     bus: B,
@@ -192,5 +196,28 @@ impl<B: SpiBus + Configure, L: Lines> Controller for Hal<B, L> {
         self.stale = true;
         // The line must move. If it does not, there is nothing else to be done.
         let _ = self.select(Level::Released);
+    }
+}
+
+impl<B, L> AsyncController for Hal<B, L>
+where
+    B: SpiBus + embedded_hal_async::spi::SpiBus + Configure,
+    L: Lines,
+{
+    async fn set_async(&mut self, wire: &Wire) -> Result<u32, Fault> {
+        if self.stale {
+            let flush = embedded_hal_async::spi::SpiBus::flush(&mut self.bus);
+            flush.await.map_err(fault)?;
+            self.stale = false;
+        }
+        self.set(wire)
+    }
+
+    async fn transfer_async(
+        &mut self,
+        words: &mut Words<'_>,
+        _waits: &impl Waits,
+    ) -> Result<(), Fault> {
+        move_words(&mut self.bus, words).await
     }
 }

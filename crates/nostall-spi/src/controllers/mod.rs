@@ -1,8 +1,7 @@
-//! Controllers: two for hardware, three over drivers of others, and one without wires.
+//! Controllers: one for hardware, three over drivers of others, and one without wires.
 //! They know nothing of the bus's protocol.
 
 mod async_hal;
-pub mod bit_bang;
 mod hal;
 mod lines;
 mod loopback;
@@ -11,7 +10,6 @@ pub mod sifive;
 mod spidev;
 
 pub use async_hal::AsyncHal;
-pub use bit_bang::BitBang;
 pub use hal::{Configure, Fixed, Hal};
 pub use lines::Lines;
 pub use loopback::Loopback;

@@ -150,12 +150,12 @@ impl Capabilities {
             let len = transfer.len();
             let plain = transfer.options.word.is_none()
                 & transfer.options.clock.is_none()
-                & transfer.options.deselect.is_none()
+                & transfer.options.cs_change.is_none()
                 & (settings.word as u8 == WordSize::Bits8 as u8)
                 & (settings.wires as u8 == Wires::Four as u8);
             if !plain || len > self.longest {
-                let checked = match transfer.options.deselect {
-                    Some(_) if index + 1 == transfers => Err(Invalid::DeselectAtEnd),
+                let checked = match transfer.options.cs_change {
+                    Some(_) if index + 1 == transfers => Err(Invalid::CsChangeAtEnd),
                     _ => self.check_transfer(settings, &transfer),
                 };
                 checked.map_err(|why| Error::Invalid {

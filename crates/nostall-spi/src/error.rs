@@ -133,7 +133,7 @@ pub enum Invalid {
     /// The controller's longest transfer is of this many bytes.
     TooLong(usize),
     /// A message ends deselected anyway.
-    DeselectAtEnd,
+    CsChangeAtEnd,
     /// The bus was in use when its first device was made.
     Busy,
     /// The bus has 64 devices. Drop one of them first.
@@ -156,7 +156,7 @@ impl fmt::Display for Invalid {
             Self::TooLong(bytes) => write!(f, "the controller's longest transfer is {bytes} bytes"),
             Self::Busy => f.write_str("the bus is in use before it has a device"),
             Self::TooManyDevices => f.write_str("the bus has 64 devices: drop one of them first"),
-            Self::DeselectAtEnd => f.write_str("the last transfer ends deselected anyway"),
+            Self::CsChangeAtEnd => f.write_str("the last transfer ends deselected anyway"),
         }
     }
 }

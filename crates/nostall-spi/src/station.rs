@@ -99,7 +99,7 @@ impl<C: Controller> Station<C> {
             if step.ends {
                 waiting.pause(settings.hold);
                 self.release().map_err(failed)?;
-                waiting.pause(step.deselect);
+                waiting.pause(step.cs_change);
             }
             number += 1;
         }
@@ -126,13 +126,13 @@ impl<C: Controller> Station<C> {
                 Progress::Done => return Err(failed(Fault::Short)),
                 progress => {
                     let now = waiting.platform.now();
-                    let (elapsed, patience) =
-                        wait.get_or_insert_with(|| (Elapsed::new(now), self.patience(words)));
+                    let (elapsed, limit) =
+                        wait.get_or_insert_with(|| (Elapsed::new(now), self.time_limit(words)));
                     let so_far = match waited {
                         Nanos::ZERO => elapsed.at(now),
                         span => elapsed.after(span, now),
                     };
-                    let left = *patience - so_far;
+                    let left = *limit - so_far;
                     if left == Nanos::ZERO {
                         return Err(Error::Timeout { transfer: number });
                     }
@@ -201,7 +201,7 @@ impl<C: AsyncController> Station<C> {
             if step.ends {
                 waiting.sleep(settings.hold).await;
                 self.release().map_err(failed)?;
-                waiting.sleep(step.deselect).await;
+                waiting.sleep(step.cs_change).await;
             }
             number += 1;
         }
@@ -214,9 +214,9 @@ impl<C: AsyncController> Station<C> {
         number: usize,
         waiting: &Waiting<'_, P>,
     ) -> Result<(), Error> {
-        let patience = self.patience(words);
+        let limit = self.time_limit(words);
         let moving = self.controller.transfer_async(words, waiting);
-        let moved = waiting.within(patience, moving).await;
+        let moved = waiting.within(limit, moving).await;
         let failed = |fault| Error::Failed {
             transfer: number,
             fault,
@@ -304,7 +304,7 @@ impl<C: Controller> Station<C> {
 
     /// Twice a transfer's time at the clock that was set, and some.
     #[cold]
-    fn patience(&self, words: &Words<'_>) -> Nanos {
+    fn time_limit(&self, words: &Words<'_>) -> Nanos {
         let bits = words.total() as u64 * u64::from(words.word().bits());
         time_of(bits, self.rate) * 2 + GRACE
     }
@@ -346,7 +346,7 @@ struct Step {
     /// The device is deselected afterwards.
     ends: bool,
     /// For this long, before anything else happens.
-    deselect: Nanos,
+    cs_change: Nanos,
 }
 
 impl Step {
@@ -357,8 +357,8 @@ impl Step {
             wire: options.wire(settings),
             len: transfer.len(),
             delay: transfer.pause_after(),
-            ends: last || options.deselect.is_some(),
-            deselect: options.deselect.unwrap_or(Nanos::ZERO),
+            ends: last || options.cs_change.is_some(),
+            cs_change: options.cs_change.unwrap_or(Nanos::ZERO),
         }
     }
 

@@ -16,7 +16,7 @@ pub struct Options {
     pub delay: Nanos,
     /// Deselects the device for this long after the transfer. Not for the last transfer:
     /// a message always ends deselected.
-    pub deselect: Option<Nanos>,
+    pub cs_change: Option<Nanos>,
 }
 
 impl Options {
@@ -24,7 +24,7 @@ impl Options {
         clock: None,
         word: None,
         delay: Nanos::ZERO,
-        deselect: None,
+        cs_change: None,
     };
 
     #[inline]
@@ -79,7 +79,7 @@ impl<'a> Transfer<'a> {
     }
 
     /// Sends `write` and receives into `read` at once, for as long as the longer takes.
-    pub const fn both(write: &'a [u8], read: &'a mut [u8]) -> Self {
+    pub const fn transfer(write: &'a [u8], read: &'a mut [u8]) -> Self {
         Self::new(Operation::Transfer(read, write))
     }
 
@@ -112,8 +112,8 @@ impl<'a> Transfer<'a> {
     }
 
     /// Deselects the device afterwards for `span`.
-    pub const fn deselect(mut self, span: Nanos) -> Self {
-        self.options.deselect = Some(span);
+    pub const fn cs_change(mut self, span: Nanos) -> Self {
+        self.options.cs_change = Some(span);
         self
     }
 

@@ -99,7 +99,7 @@ where
         owner.release_now();
     }
 
-    /// If the hardware was to be put to sleep: looks again a linger later.
+    /// If the hardware was to be put to sleep: looks again an idle timeout later.
     fn rest_later(&self) {
         if self.tired.swap(0, Ordering::AcqRel) != 0 {
             self.set_timer();
@@ -110,7 +110,7 @@ where
     fn rest(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
         let tired = self.tired.swap(0, Ordering::AcqRel) != 0;
         let idle = self.counters.messages() == self.armed.load(Ordering::Relaxed);
-        if tired && idle || self.config.linger == Nanos::ZERO {
+        if tired && idle || self.config.idle_timeout == Nanos::ZERO {
             self.unprepare(owner);
         } else if tired {
             self.set_timer();
@@ -135,7 +135,7 @@ where
         self.see_to(wakers);
         let Some(mut owner) = Owner::take_any(self) else {
             // The owner runs what is stored; afterwards, the hardware is awake.
-            return Some(now + self.config.linger.max(Nanos::from_millis(1)));
+            return Some(now + self.config.idle_timeout.max(Nanos::from_millis(1)));
         };
         let more = owner.run_in_a_row();
         let messages = self.counters.messages();
@@ -143,7 +143,7 @@ where
         let look = {
             let mut core = owner.core();
             if moved {
-                core.look = now + self.config.linger;
+                core.look = now + self.config.idle_timeout;
             }
             core.look
         };
@@ -185,8 +185,8 @@ where
         let messages = self.counters.messages();
         self.armed.store(messages, Ordering::Relaxed);
         let now = self.platform.now();
-        let sleeps = self.is_prepared() && self.config.linger > Nanos::ZERO;
-        let sleep = sleeps.then(|| now + self.config.linger);
+        let sleeps = self.is_prepared() && self.config.idle_timeout > Nanos::ZERO;
+        let sleep = sleeps.then(|| now + self.config.idle_timeout);
         let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);
         let Some(at) = sleep.into_iter().chain(expiry).min() else {
             return;

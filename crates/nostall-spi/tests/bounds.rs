@@ -294,7 +294,7 @@ fn a_future_that_is_dropped_after_any_number_of_polls_leaves_a_free_bus() {
         let mut message = [
             Transfer::write(&[1])
                 .delay(Nanos::from_micros(3))
-                .deselect(Nanos::from_micros(4)),
+                .cs_change(Nanos::from_micros(4)),
             Transfer::write(&[2]),
         ];
         let mut ready = false;
@@ -537,11 +537,11 @@ fn serve(bus: &Calling, until: Nanos) {
 
 #[test]
 fn the_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
-    for linger in [Nanos::ZERO, Nanos::from_secs(1), TIMEOUT * 2] {
+    for idle_timeout in [Nanos::ZERO, Nanos::from_secs(1), TIMEOUT * 2] {
         // A hardware that sleeps sets no timer of its own.
         for awake in [false, true] {
             let (bus, probe) = calling(Config {
-                linger,
+                idle_timeout,
                 ..Config::DEFAULT
             });
             let [owner, late, next, other] =
@@ -567,8 +567,8 @@ fn the_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
             serve(&bus, over - Nanos(1));
             assert_eq!((times(&woken), stored.is_done()), (0, false));
             serve(&bus, over);
-            assert_eq!(times(&woken), 1, "{linger}, {awake}");
-            assert!(stored.is_done(), "{linger}, {awake}");
+            assert_eq!(times(&woken), 1, "{idle_timeout}, {awake}");
+            assert!(stored.is_done(), "{idle_timeout}, {awake}");
             assert_eq!(poll(&mut next, &next_waker), Poll::Ready(Ok(())));
             assert_eq!(probe.sent(), [[3], [2]]);
         }

@@ -391,7 +391,7 @@ fn a_message_of_any_length_is_awaited_and_behind_a_long_one_none_is_stranded() {
     assert_eq!(probe.sent().len(), 3);
     assert_eq!(
         bus.poll(now(&clock)),
-        Some(now(&clock) + Config::DEFAULT.linger)
+        Some(now(&clock) + Config::DEFAULT.idle_timeout)
     );
 }
 
@@ -431,7 +431,7 @@ fn delays_and_transfers_of_a_future_do_not_hold_its_executor() {
     probe.next(&[Act::Takes(span)]);
     let (_, waker) = waker(false);
     let mut message = [
-        Transfer::write(&[1]).delay(span).deselect(span),
+        Transfer::write(&[1]).delay(span).cs_change(span),
         Transfer::write(&[2]),
     ];
     let mut future = pin!(device.transfer_async(&mut message));
@@ -538,13 +538,13 @@ fn an_awaited_worker_runs_submitted_messages_and_puts_the_hardware_to_sleep() {
     clock.advance(span);
     assert!(poll(&mut worker, &waker).is_pending());
     assert!(first.is_done() && second.is_done());
-    let linger = Config::DEFAULT.linger;
+    let idle_timeout = Config::DEFAULT.idle_timeout;
     let mut looks = 0;
     while bus.statistics().teardowns == 0 {
         looks += 1;
         assert!(looks <= 2);
         let at = timer(&bus).unwrap();
-        assert!(at - now(&clock) <= linger);
+        assert!(at - now(&clock) <= idle_timeout);
         clock.advance(at - now(&clock));
         assert!(poll(&mut worker, &waker).is_pending());
     }
@@ -621,7 +621,10 @@ fn an_awaited_worker_that_is_dropped_strands_no_message_and_may_have_a_successor
     timer(&bus);
     let mut worker = pin!(bus.serve());
     assert!(poll(&mut worker, &waker).is_pending());
-    assert_eq!(timer(&bus), Some(now(&clock) + Config::DEFAULT.linger));
+    assert_eq!(
+        timer(&bus),
+        Some(now(&clock) + Config::DEFAULT.idle_timeout)
+    );
 }
 
 #[test]

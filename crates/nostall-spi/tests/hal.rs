@@ -239,7 +239,7 @@ fn a_message_that_deselects_in_the_middle_has_two_selections() {
     ];
     let line = [selected(), selected()].concat();
     let took = sees(settings(), &traffic, &line, &[], |device| {
-        let again = Transfer::write(&[1]).deselect(Nanos(900));
+        let again = Transfer::write(&[1]).cs_change(Nanos(900));
         device.sync(&mut [again, Transfer::write(&[2])]).unwrap();
     });
     assert_eq!(took, Nanos(900));
@@ -402,7 +402,7 @@ fn a_bus_without_a_blocking_face_is_awaited() {
     let (bus, dma, _) = dma(1);
     let device = bus.device(settings()).unwrap();
     let mut read = [0; 3];
-    let mut message = [Transfer::write(&[1]), Transfer::both(&[1], &mut read)];
+    let mut message = [Transfer::write(&[1]), Transfer::transfer(&[1], &mut read)];
     let mut future = pin!(device.transfer_async(&mut message));
     for _ in 0..5 {
         assert!(poll(&mut future).is_pending());

@@ -541,14 +541,17 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     pub(crate) fn expire(&self, now: Nanos, timeout: Nanos) -> (bool, Wakers) {
         self.line.with(|line| {
             let removed = self.forfeit(line, None, now, timeout);
-            let mut wakers = Wakers::default();
-            wakers.wake = self.settle(line, now);
+            let mut wake = self.settle(line, now);
             if !line.is_watched()
                 && let Some(late) = line.late(now, timeout)
             {
-                wakers.wake = late.notify(now);
+                wake = late.notify(now);
                 self.mirror_free(line);
             }
+            let wakers = Wakers {
+                wake,
+                ..Wakers::default()
+            };
             (removed && line.runnable(None).is_some(), wakers)
         })
     }

@@ -79,6 +79,7 @@ impl<'a> Transfer<'a> {
     }
 
     /// Sends `write` and receives into `read` at once, for as long as the longer takes.
+    #[allow(clippy::self_named_constructors, reason = "embedded-hal's name")]
     pub const fn transfer(write: &'a [u8], read: &'a mut [u8]) -> Self {
         Self::new(Operation::Transfer(read, write))
     }

@@ -258,8 +258,11 @@ where
     C: AsyncController,
     P: Platform,
 {
-    async fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
-        self.await_message(operations).await
+    fn transaction(
+        &mut self,
+        operations: &mut [Operation<'_, u8>],
+    ) -> impl Future<Output = Result<(), Error>> {
+        self.await_message(operations)
     }
 }
 

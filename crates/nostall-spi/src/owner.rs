@@ -192,7 +192,11 @@ where
         let mut core = self.core();
         let station = &mut core.station;
         let result = match bus.prepare(station) {
-            Ok(()) => station.run_async(settings, message, &bus.waiting()).await,
+            Ok(()) => {
+                station.start();
+                let result = station.run_async(settings, message, &bus.waiting()).await;
+                station.end(result)
+            }
             failed => failed,
         };
         bus.counters.ran(message.transfers(), bytes, result);
@@ -221,7 +225,11 @@ where
             let mut core = self.core();
             let station = &mut core.station;
             let result = match bus.prepare(station) {
-                Ok(()) => station.run_async(&settings, body, &bus.waiting()).await,
+                Ok(()) => {
+                    station.start();
+                    let result = station.run_async(&settings, body, &bus.waiting()).await;
+                    station.end(result)
+                }
                 failed => failed,
             };
             body.result = result;

@@ -1,7 +1,7 @@
 //! One message, from selection to release: blocking, and awaited.
 
 use core::future::poll_fn;
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use nostall_io::Nanos;
@@ -58,14 +58,9 @@ impl<C: Controller> Station<C> {
         message: &mut M,
         waiting: &Waiting<'_, P>,
     ) -> Result<(), Error> {
-        self.dirty = true;
-        self.moved = false;
+        self.start();
         let result = self.run_transfers(settings, message, waiting);
-        if result.is_err() {
-            self.abort();
-        }
-        self.dirty = false;
-        result
+        self.end(result)
     }
 
     #[inline]
@@ -145,25 +140,10 @@ impl<C: Controller> Station<C> {
 
 /// Awaited.
 impl<C: AsyncController> Station<C> {
-    /// Runs a message without blocking. A future that is dropped leaves the station dirty,
-    /// for the owner's drop to [abort](Self::abort).
+    /// Runs a message without blocking, between [`start`](Self::start) and
+    /// [`end`](Self::end). A future that is dropped leaves the station dirty, for the owner's
+    /// drop to [abort](Self::abort).
     pub(crate) async fn run_async<M: Message + ?Sized, P: Platform>(
-        &mut self,
-        settings: &Settings,
-        message: &mut M,
-        waiting: &Waiting<'_, P>,
-    ) -> Result<(), Error> {
-        self.dirty = true;
-        self.moved = false;
-        let result = self.await_transfers(settings, message, waiting).await;
-        if result.is_err() {
-            self.abort();
-        }
-        self.dirty = false;
-        result
-    }
-
-    async fn await_transfers<M: Message + ?Sized, P: Platform>(
         &mut self,
         settings: &Settings,
         message: &mut M,
@@ -184,58 +164,67 @@ impl<C: AsyncController> Station<C> {
             if !self.is_set(&step.wire) {
                 // Not known if it fails or is dropped half-way.
                 self.wire = None;
-                let set = waiting.within(GRACE, self.controller.set_async(&step.wire));
+                let setting = pin!(self.controller.set_async(&step.wire));
+                let set = waiting.within(GRACE, setting);
                 let timeout = Err(Error::Timeout { transfer: number });
                 self.rate = set.await.map_or(timeout, |set| set.map_err(failed))?.max(1);
                 self.wire = Some(step.wire);
             }
-            if self.select().map_err(failed)? {
-                waiting.sleep(settings.setup).await;
+            if self.select().map_err(failed)? && settings.setup > Nanos::ZERO {
+                sleep(waiting.platform, settings.setup).await;
             }
             let mut words = step.words(transfer, settings);
             if words.total() != 0 {
                 self.moved = true;
-                self.await_words(&mut words, number, waiting).await?;
+                let limit = self.time_limit(&words);
+                let timeout = Error::Timeout { transfer: number };
+                {
+                    let moving = pin!(self.controller.transfer_async(&mut words, waiting));
+                    let moved = waiting.within(limit, moving).await;
+                    moved.ok_or(timeout)?.map_err(failed)?;
+                }
+                if !words.is_complete() {
+                    return Err(failed(Fault::Short));
+                }
             }
-            waiting.sleep(step.delay).await;
+            let after = match step.ends {
+                true => step.delay + settings.hold,
+                false => step.delay,
+            };
+            if after > Nanos::ZERO {
+                sleep(waiting.platform, after).await;
+            }
             if step.ends {
-                waiting.sleep(settings.hold).await;
                 self.release().map_err(failed)?;
-                waiting.sleep(step.cs_change).await;
+            }
+            if step.cs_change > Nanos::ZERO {
+                sleep(waiting.platform, step.cs_change).await;
             }
             number += 1;
         }
         Ok(())
     }
-
-    async fn await_words<P: Platform>(
-        &mut self,
-        words: &mut Words<'_>,
-        number: usize,
-        waiting: &Waiting<'_, P>,
-    ) -> Result<(), Error> {
-        let limit = self.time_limit(words);
-        let moving = self.controller.transfer_async(words, waiting);
-        let moved = waiting.within(limit, moving).await;
-        let failed = |fault| Error::Failed {
-            transfer: number,
-            fault,
-        };
-        match moved {
-            None => Err(Error::Timeout { transfer: number }),
-            Some(moved) => {
-                moved.map_err(failed)?;
-                words
-                    .is_complete()
-                    .then_some(())
-                    .ok_or(failed(Fault::Short))
-            }
-        }
-    }
 }
 
 /// The same for both.
 impl<C: Controller> Station<C> {
+    /// Begins a message.
+    #[inline]
+    pub(crate) const fn start(&mut self) {
+        self.dirty = true;
+        self.moved = false;
+    }
+
+    /// Ends the message with `result`. No device is selected afterwards.
+    #[inline]
+    pub(crate) fn end(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+        if result.is_err() {
+            self.abort();
+        }
+        self.dirty = false;
+        result
+    }
+
     constant! {
         pub(crate) fn new(controller: C) -> Self {
             Self {
@@ -432,15 +421,14 @@ impl<P: Platform> Waiting<'_, P> {
         }
     }
 
-    async fn sleep(&self, span: Nanos) {
-        sleep(self.platform, span).await;
-    }
-
     /// Awaits a controller's future for `limit`, no longer.
-    async fn within<F: Future>(&self, limit: Nanos, future: F) -> Option<F::Output> {
-        let mut future = pin!(future);
+    fn within<F: Future>(
+        &self,
+        limit: Nanos,
+        mut future: Pin<&mut F>,
+    ) -> impl Future<Output = Option<F::Output>> {
         let mut elapsed: Option<Elapsed> = None;
-        poll_fn(|context| {
+        poll_fn(move |context| {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Some(output));
             }
@@ -457,7 +445,6 @@ impl<P: Platform> Waiting<'_, P> {
             }
             Poll::Pending
         })
-        .await
     }
 }
 
@@ -500,7 +487,7 @@ impl<P: Platform> Waits for Waiting<'_, P> {
         match progress {
             Progress::Done => {}
             Progress::After(Nanos::ZERO) => yield_now().await,
-            Progress::After(span) => self.sleep(span).await,
+            Progress::After(span) => sleep(self.platform, span).await,
             Progress::Interrupt => {
                 // The deadline is the transfer's, and is set where that is known.
                 let never = Nanos(u64::MAX);

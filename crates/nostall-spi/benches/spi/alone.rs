@@ -66,6 +66,8 @@ fn blocking(effort: Effort) {
     let native = alone.device(settings(1)).expect("it can");
     let loopback: Bus<_, _> = Bus::new(Loopback, Threads::new(), Config::DEFAULT);
     let looped = loopback.device(settings(0)).expect("it can");
+    let threads = bus(None, Threads::new(), Config::DEFAULT);
+    let mut on_threads = threads.device(settings(0)).expect("it can");
     let caller = bus(None, Threads::new(), Config::DEFAULT);
 
     // The hardware is awake.
@@ -96,6 +98,9 @@ fn blocking(effort: Effort) {
         });
         table.row("nostall, SpiDevice", Limit::RatioAtMost(1.5), |n| {
             send(&mut device, n);
+        });
+        table.row("nostall, SpiDevice, on threads", None, |n| {
+            send(&mut on_threads, n);
         });
         table.row(
             "nostall, SpiDevice, beside a worker",

@@ -122,15 +122,15 @@ impl<B: SpiBus + Configure, L: Lines> Controller for AsyncHal<B, L> {
 }
 
 impl<B: SpiBus + Configure, L: Lines> AsyncController for AsyncHal<B, L> {
-    async fn set_async(&mut self, wire: &Wire) -> Result<u32, Fault> {
-        self.apply(wire).await
+    fn set_async(&mut self, wire: &Wire) -> impl Future<Output = Result<u32, Fault>> {
+        self.apply(wire)
     }
 
-    async fn transfer_async(
+    fn transfer_async(
         &mut self,
         words: &mut Words<'_>,
         _waits: &impl Waits,
-    ) -> Result<(), Fault> {
-        move_words(&mut self.bus, words).await
+    ) -> impl Future<Output = Result<(), Fault>> {
+        move_words(&mut self.bus, words)
     }
 }

@@ -213,11 +213,11 @@ where
         self.set(wire)
     }
 
-    async fn transfer_async(
+    fn transfer_async(
         &mut self,
         words: &mut Words<'_>,
         _waits: &impl Waits,
-    ) -> Result<(), Fault> {
-        move_words(&mut self.bus, words).await
+    ) -> impl Future<Output = Result<(), Fault>> {
+        move_words(&mut self.bus, words)
     }
 }

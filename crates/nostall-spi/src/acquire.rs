@@ -32,7 +32,7 @@ where
     P: Platform,
 {
     /// Takes the bus for a message of `device`: at once, or after waiting for it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn acquire(&self, device: DeviceNumber) -> Result<Owner<'_, C, P, W, S, B>, Error> {
         match self.ownership.take(device) {
             Some(token) => Ok(Owner::new(self, token)),

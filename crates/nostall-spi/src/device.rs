@@ -74,7 +74,7 @@ where
         self.sync_message(transfers)
     }
 
-    #[inline]
+    #[inline(always)]
     fn sync_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
         let bytes = self.capabilities.check(&self.settings, message)?;
         let mut owner = self.bus.acquire(self.number)?;

@@ -71,7 +71,7 @@ where
     }
 
     /// Runs a message of `bytes` bytes from its caller's memory.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn run<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
@@ -130,7 +130,7 @@ where
 
     /// Frees the bus, after the messages that were stored meanwhile: 1,024 at
     /// most.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(mut self) {
         let mut budget = BEFORE_FREEING;
         while let Some(index) = self.try_release(budget > 0) {
@@ -140,7 +140,7 @@ where
     }
 
     /// Frees the bus, or returns the stored message that is to be run first.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_release(&mut self, run: bool) -> Option<usize> {
         let (bus, token) = (self.bus, self.token.take()?);
         match bus.ownership.release(token, run, || bus.platform.now()) {

@@ -51,7 +51,7 @@ pub(crate) struct Waiting<'b, P> {
 /// Blocking.
 impl<C: Controller> Station<C> {
     /// Runs a message. Whatever the result is, no device is selected afterwards.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn run<M: Message + ?Sized, P: Platform>(
         &mut self,
         settings: &Settings,
@@ -63,7 +63,7 @@ impl<C: Controller> Station<C> {
         self.end(result)
     }
 
-    #[inline]
+    #[inline(always)]
     fn run_transfers<M: Message + ?Sized, P: Platform>(
         &mut self,
         settings: &Settings,
@@ -101,7 +101,7 @@ impl<C: Controller> Station<C> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn move_words<P: Platform>(
         &mut self,
         words: &mut Words<'_>,

@@ -95,6 +95,12 @@
 //! The owner calls callbacks and wakers: they are short, may submit, and must not wait for
 //! the bus. Devices are not dropped in interrupt handlers.
 //!
+//! # Unsafe code
+//!
+//! Three invariants need it. The owner's part of the bus is used under the one token
+//! (`sync.rs`, `owner.rs`). [`Bus::reset_leaked`] opens a lock whose guard was leaked, as its
+//! caller promises. The waker of a [`WakeTask`] points to a static (`platform.rs`).
+//!
 //! # Looking inside
 //!
 //! [`Bus::statistics`] counts as Linux does, and takes no lock. `Debug` of a bus shows the
@@ -142,7 +148,6 @@ mod locked;
 mod pending;
 #[cfg(feature = "std")]
 mod threads;
-mod waker;
 
 pub use bare::{Bare, Delay, DelayClock};
 pub use bus::Bus;
@@ -155,12 +160,11 @@ pub use embassy::Embassy;
 pub use error::{Error, Fault, Invalid};
 pub use locked::Locked;
 pub use pending::Pending;
-pub use platform::{HasWorker, Platform};
+pub use platform::{HasWorker, Platform, WakeTask, task_waker};
 pub use settings::{BitOrder, Mode, Polarity, Select, Settings, Wire, Wires, WordSize};
 pub use statistics::Statistics;
 pub use stored::{Callback, Completed};
 #[cfg(feature = "std")]
 pub use threads::{Threads, Worker};
 pub use transfer::{Message, Options, Transfer};
-pub use waker::{WakeTask, task_waker};
 pub use words::{Directions, Words};

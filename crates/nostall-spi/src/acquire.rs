@@ -32,7 +32,7 @@ where
     P: Platform,
 {
     /// Takes the bus for a message of `device`: at once, or after waiting for it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn acquire(&self, device: DeviceNumber) -> Result<Owner<'_, C, P, W, S, B>, Error> {
         match self.ownership.take(device) {
             Some(token) => Ok(Owner::new(self, token)),
@@ -44,13 +44,17 @@ where
     fn acquire_busy(&self, device: DeviceNumber) -> Result<Owner<'_, C, P, W, S, B>, Error> {
         let mut joining = Joining::new(self, device);
         let (mut owner, ticket) = match self.platform.current() {
-            None => joining.step(None).unwrap_or(Err(Error::WouldBlock))?,
+            None => joining
+                .step(None, Nanos::ZERO)
+                .unwrap_or(Err(Error::WouldBlock))?,
             Some(waker) => {
                 self.spin();
+                let mut span = Nanos::ZERO;
                 loop {
-                    if let Some(ended) = joining.step(Some(&waker)) {
+                    if let Some(ended) = joining.step(Some(&waker), span) {
                         break ended?;
                     }
+                    span = self.config.lock_timeout;
                     self.platform.block(joining.deadline());
                     if !joining.is_overdue() {
                         self.spin();
@@ -95,9 +99,14 @@ where
             return Ok(Owner::new(self, token));
         }
         let mut joining = Joining::new(self, device);
+        let mut in_line = false;
         let (mut owner, ticket) = poll_fn(|context| {
-            if let Some(ended) = joining.step(Some(context.waker())) {
+            if let Some(ended) = joining.step(Some(context.waker()), Nanos::ZERO) {
                 return Poll::Ready(ended);
+            }
+            // It may not come when it is woken.
+            if !core::mem::replace(&mut in_line, true) && self.has_worker() {
+                self.set_timer();
             }
             self.platform.wake_at(joining.deadline(), context.waker());
             Poll::Pending
@@ -158,11 +167,17 @@ where
 
     /// Looks whether the bus is to be had. Returns the end of the wait; before that, the
     /// waker will be woken when it is time to look again.
-    fn step(&mut self, waker: Option<&Waker>) -> Option<Ended<'b, C, P, W, S, B>> {
+    ///
+    /// The context has blocked for `span` since the last look.
+    fn step(&mut self, waker: Option<&Waker>, span: Nanos) -> Option<Ended<'b, C, P, W, S, B>> {
         let bus = self.bus;
         let now = bus.platform.now();
         self.start.get_or_insert(now);
-        let waited = self.elapsed.get_or_insert(Elapsed::new(now)).at(now);
+        let elapsed = self.elapsed.get_or_insert(Elapsed::new(now));
+        let waited = match span {
+            Nanos::ZERO => elapsed.at(now),
+            span => elapsed.after(span, now),
+        };
         let timeout = bus.config.lock_timeout;
         // A second round is that of a waiter whose place was forfeited.
         for _ in 0..2 {

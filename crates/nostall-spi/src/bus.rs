@@ -11,7 +11,7 @@ use crate::controller::Controller;
 use crate::device::Device;
 use crate::error::Invalid;
 use crate::interrupt::Interrupt;
-use crate::line::DeviceNumber;
+use crate::line::NO_DEVICE;
 use crate::owner::Owner;
 use crate::ownership::{Ownership, Wakers};
 use crate::platform::Platform;
@@ -19,7 +19,8 @@ use crate::settings::Settings;
 use crate::station::{Station, Waiting};
 use crate::statistics::{Counters, Statistics, count};
 use crate::stored::Body;
-use crate::sync::{AtomicU32, Critical, Lock, Ordering, Owned, array_of, constant};
+use crate::sync::{AtomicU32, Critical, Lock, Owned, array_of, constant};
+use crate::work::Server;
 
 /// A bus that its callers share, and that each drives for its own messages.
 ///
@@ -36,11 +37,13 @@ pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BY
     pub(crate) config: Config,
     /// Known once there is a device.
     capabilities: Critical<Option<Capabilities>>,
-    devices: AtomicU32,
     /// Messages when the timer was set.
     pub(crate) armed: AtomicU32,
     /// Not 0: the worker is to put the hardware to sleep.
     pub(crate) tired: AtomicU32,
+    /// Not 0: the worker is a future.
+    pub(crate) served: AtomicU32,
+    pub(crate) server: Critical<Server>,
 }
 
 /// The owner's part of the bus.
@@ -71,9 +74,10 @@ where
                 platform,
                 config,
                 capabilities: Critical::new(None),
-                devices: AtomicU32::new(0),
                 armed: AtomicU32::new(0),
                 tired: AtomicU32::new(0),
+                served: AtomicU32::new(0),
+                server: Critical::new(Server::IDLE),
             }
         }
     }
@@ -83,14 +87,14 @@ where
     /// # Errors
     ///
     /// The first setting that the controller cannot have; [`Invalid::Busy`] if the first
-    /// device is made while the bus is in use and the caller must not wait.
+    /// device is made while the bus is in use and the caller must not wait;
+    /// [`Invalid::TooManyDevices`] if the bus has 64 devices.
     pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P, W, S, B>, Invalid> {
-        let number = self.devices.fetch_add(1, Ordering::Relaxed) as DeviceNumber;
         let known = self.capabilities.with(|known| *known);
         let capabilities = match known {
             Some(capabilities) => capabilities,
             None => {
-                let mut owner = self.acquire(number).map_err(|_| Invalid::Busy)?;
+                let mut owner = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
                 let asked = owner.core().station.controller.capabilities();
                 self.capabilities.with(|known| *known = Some(asked));
                 owner.release();
@@ -102,6 +106,8 @@ where
             clock: capabilities.rate(settings.clock),
             ..settings
         };
+        let number = self.ownership.add_device();
+        let number = number.ok_or(Invalid::TooManyDevices)?;
         Ok(Device::new(self, settings, capabilities, number))
     }
 
@@ -190,7 +196,12 @@ where
     /// Wakes one waker and drops others, which are code of others too.
     pub(crate) fn see_to(&self, wakers: Wakers) {
         self.wake(wakers.wake);
-        for waker in [wakers.unused, wakers.fresh].into_iter().flatten() {
+        self.guarded_drop(wakers.unused);
+        self.guarded_drop(wakers.fresh);
+    }
+
+    pub(crate) fn guarded_drop(&self, waker: Option<Waker>) {
+        if let Some(waker) = waker {
             self.guarded(|| drop(waker));
         }
     }

@@ -11,7 +11,6 @@ pub struct Capabilities {
     words: u8,
     lsb_first: bool,
     three_wire: bool,
-    four_wire: bool,
     active_high: bool,
     lines: u8,
     slowest: u32,
@@ -27,7 +26,6 @@ impl Capabilities {
             words: 0b111,
             lsb_first: true,
             three_wire: true,
-            four_wire: true,
             active_high: true,
             lines,
             slowest: 1,
@@ -82,13 +80,6 @@ impl Capabilities {
         self
     }
 
-    /// Three wires, always.
-    pub const fn only_three_wires(mut self) -> Self {
-        self.three_wire = true;
-        self.four_wire = false;
-        self
-    }
-
     /// Lines of either polarity.
     pub const fn with_active_high(mut self) -> Self {
         self.active_high = true;
@@ -129,9 +120,6 @@ impl Capabilities {
         if settings.wires == Wires::Three && !self.three_wire {
             return Err(Invalid::ThreeWire);
         }
-        if settings.wires == Wires::Four && !self.four_wire {
-            return Err(Invalid::FourWire);
-        }
         match settings.select {
             Select::Line(number, _) if number >= self.lines => return Err(Invalid::Line(number)),
             Select::Line(_, Polarity::ActiveHigh) if !self.active_high => {
@@ -162,12 +150,12 @@ impl Capabilities {
             let len = transfer.len();
             let plain = transfer.options.word.is_none()
                 & transfer.options.clock.is_none()
-                & transfer.options.deselect.is_none()
+                & transfer.options.cs_change.is_none()
                 & (settings.word as u8 == WordSize::Bits8 as u8)
                 & (settings.wires as u8 == Wires::Four as u8);
             if !plain || len > self.longest {
-                let checked = match transfer.options.deselect {
-                    Some(_) if index + 1 == transfers => Err(Invalid::DeselectAtEnd),
+                let checked = match transfer.options.cs_change {
+                    Some(_) if index + 1 == transfers => Err(Invalid::CsChangeAtEnd),
                     _ => self.check_transfer(settings, &transfer),
                 };
                 checked.map_err(|why| Error::Invalid {

@@ -22,7 +22,7 @@ pub struct Config {
     /// time whether anything has happened, so it takes up to twice as long: a look at the
     /// clock after every message would cost more than a short message. With 0, the worker
     /// puts an idle bus to sleep whenever it is [called](crate::Bus::call_worker).
-    pub linger: Nanos,
+    pub idle_timeout: Nanos,
     /// Longest wait for the bus. Also the time after which a waiter that was woken for the
     /// bus and has not come loses its place, and an owner that has not moved counts as
     /// [gone](crate::Error::Abandoned).
@@ -30,11 +30,11 @@ pub struct Config {
 }
 
 impl Config {
-    /// Submitted messages run by their caller; Linux's linger of a second; ten seconds for
+    /// Submitted messages run by their caller; Linux's idle time of a second; ten seconds for
     /// the bus.
     pub const DEFAULT: Self = Self {
         submitted: Submitted::ByCaller,
-        linger: Nanos::from_secs(1),
+        idle_timeout: Nanos::from_secs(1),
         lock_timeout: Nanos::from_secs(10),
     };
 }

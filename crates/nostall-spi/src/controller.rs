@@ -107,6 +107,16 @@ pub trait Waits {
 /// The default is right for controllers that report [`Progress`]. A future from here may
 /// be dropped at any moment: the hardware must not touch the words afterwards.
 pub trait AsyncController: Controller {
+    /// Sets the controller as [`set`](Controller::set) does. It may have to wait after an
+    /// [`abort`](Controller::abort), until the FIFOs are empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if that cannot be done.
+    fn set_async(&mut self, wire: &Wire) -> impl Future<Output = Result<u32, Fault>> {
+        async { self.set(wire) }
+    }
+
     /// Moves all words.
     ///
     /// # Errors

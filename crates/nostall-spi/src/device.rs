@@ -13,7 +13,7 @@ use crate::line::DeviceNumber;
 use crate::locked::Locked;
 use crate::owner::Owner;
 use crate::pending::Pending;
-use crate::platform::{HasWorker, Platform};
+use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::statistics::count;
 use crate::stored::{Body, Callback};
@@ -74,7 +74,7 @@ where
         self.sync_message(transfers)
     }
 
-    #[inline]
+    #[inline(always)]
     fn sync_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
         let bytes = self.capabilities.check(&self.settings, message)?;
         let mut owner = self.bus.acquire(self.number)?;
@@ -164,7 +164,7 @@ where
     /// Has the message run that was just stored on a free bus.
     fn see_to_it(&self) {
         let bus = self.bus;
-        let worker = bus.platform.has_worker() == HasWorker::Yes;
+        let worker = bus.has_worker();
         let here = bus.config.submitted == Submitted::ByCaller && bus.platform.current().is_some();
         if here {
             // Taken meanwhile, its owner runs the message.
@@ -241,7 +241,6 @@ where
     type Error = Error;
 }
 
-/// An empty message selects the device and releases it, as the trait says.
 impl<C, P, const W: usize, const S: usize, const B: usize> SpiDevice for Device<'_, C, P, W, S, B>
 where
     C: Controller,
@@ -249,10 +248,7 @@ where
 {
     #[inline]
     fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
-        match operations {
-            [] => self.sync_message(&mut [Operation::DelayNs(0)][..]),
-            _ => self.sync_message(operations),
-        }
+        self.sync_message(operations)
     }
 }
 
@@ -262,11 +258,11 @@ where
     C: AsyncController,
     P: Platform,
 {
-    async fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
-        match operations {
-            [] => self.await_message(&mut [Operation::DelayNs(0)][..]).await,
-            _ => self.await_message(operations).await,
-        }
+    fn transaction(
+        &mut self,
+        operations: &mut [Operation<'_, u8>],
+    ) -> impl Future<Output = Result<(), Error>> {
+        self.await_message(operations)
     }
 }
 
@@ -288,6 +284,7 @@ where
             bus.finish(index);
             bus.see_to(wakers);
         }
+        bus.ownership.remove_device(self.number);
     }
 }
 

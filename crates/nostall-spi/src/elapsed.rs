@@ -6,6 +6,9 @@ use nostall_io::Nanos;
 /// a hundred times a second is looked at less often between two ticks.
 const LOOKS: u32 = 1 << 24;
 
+/// Longer than any wait.
+pub(crate) const NEVER: Nanos = Nanos(u64::MAX);
+
 /// Time that a wait has taken so far. A clock that stops or goes back does not make a wait
 /// endless: the looks are counted.
 #[derive(Debug)]
@@ -25,19 +28,28 @@ impl Elapsed {
         }
     }
 
-    /// The time until `now`; the longest there is after too many looks at a clock that
-    /// stands still.
+    /// The time until `now`; [`NEVER`] after too many looks at a clock that stands still.
     pub(crate) fn at(&mut self, now: Nanos) -> Nanos {
+        self.count(now, 1)
+    }
+
+    /// The same after the platform has waited for `span`, which are as many looks as
+    /// [`wait_until`](nostall_io::Clock::wait_until) takes at a clock that stands still.
+    pub(crate) fn after(&mut self, span: Nanos, now: Nanos) -> Nanos {
+        self.count(now, span.0.clamp(1_000, 16_384) as u32)
+    }
+
+    fn count(&mut self, now: Nanos, looks: u32) -> Nanos {
         self.looks = match now > self.last {
             true => 0,
-            false => self.looks.saturating_add(1),
+            false => self.looks.saturating_add(looks),
         };
         // A step back counts as no time.
         self.total = self.total + (now - self.last);
         self.last = now;
         match self.looks < LOOKS {
             true => self.total,
-            false => Nanos(u64::MAX),
+            false => NEVER,
         }
     }
 }

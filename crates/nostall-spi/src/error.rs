@@ -47,6 +47,8 @@ pub enum Error {
     /// the bus [locked](crate::Device::lock). Nothing was moved, and nothing is until the
     /// owner lets go or the bus is [reset](crate::Bus::reset).
     Abandoned,
+    /// The bus has a worker already.
+    AlreadyServed,
     /// The message, or its device, was dropped before its turn. Nothing was moved.
     Cancelled,
     /// The transfer took more than twice its time and a grace. The controller was
@@ -83,6 +85,7 @@ impl fmt::Display for Error {
             ),
             Self::BusHeld => f.write_str("other callers have kept the bus busy for too long"),
             Self::Abandoned => f.write_str("the owner of the bus is gone: reset the bus"),
+            Self::AlreadyServed => f.write_str("the bus has a worker already"),
             Self::Cancelled => f.write_str("cancelled before its turn"),
             Self::Timeout { transfer } => {
                 write!(f, "transfer {transfer}: the controller did not complete it")
@@ -113,8 +116,6 @@ pub enum Invalid {
     LsbFirst,
     /// The controller has a wire for each direction, always.
     ThreeWire,
-    /// The controller has one wire for data, always.
-    FourWire,
     /// There is no such chip-select line.
     Line(u8),
     /// The controller's chip-select lines are active low, always.
@@ -132,9 +133,11 @@ pub enum Invalid {
     /// The controller's longest transfer is of this many bytes.
     TooLong(usize),
     /// A message ends deselected anyway.
-    DeselectAtEnd,
+    CsChangeAtEnd,
     /// The bus was in use when its first device was made.
     Busy,
+    /// The bus has 64 devices. Drop one of them first.
+    TooManyDevices,
 }
 
 impl fmt::Display for Invalid {
@@ -143,7 +146,6 @@ impl fmt::Display for Invalid {
             Self::Mode(mode) => write!(f, "the controller has no mode {}", mode.number()),
             Self::LsbFirst => f.write_str("the controller cannot send the lowest bit first"),
             Self::ThreeWire => f.write_str("the controller cannot share a wire for data"),
-            Self::FourWire => f.write_str("the controller has one wire for data"),
             Self::Line(number) => write!(f, "the controller has no chip-select line {number}"),
             Self::ActiveHigh => f.write_str("the controller's chip-select lines are active low"),
             Self::Word(word) => write!(f, "the controller has no words of {word}"),
@@ -153,7 +155,8 @@ impl fmt::Display for Invalid {
             Self::BothOnThreeWires => f.write_str("three wires go one way at a time"),
             Self::TooLong(bytes) => write!(f, "the controller's longest transfer is {bytes} bytes"),
             Self::Busy => f.write_str("the bus is in use before it has a device"),
-            Self::DeselectAtEnd => f.write_str("the last transfer ends deselected anyway"),
+            Self::TooManyDevices => f.write_str("the bus has 64 devices: drop one of them first"),
+            Self::CsChangeAtEnd => f.write_str("the last transfer ends deselected anyway"),
         }
     }
 }

@@ -64,16 +64,20 @@
 //!   a busy one before it frees the bus, 1,024 messages at most; by the worker,
 //!   [`Bus::poll`], or a context that waits behind it.
 //! - **A waiter that was woken for the bus, or granted it, and does not come** loses its
-//!   place after [`Config::lock_timeout`].
+//!   place after [`Config::lock_timeout`]. The next caller removes it, or [`Bus::poll`], or
+//!   the worker's timer, which is set when a future joins the line.
 //! - **An owner that is gone** (a leaked future) gives the others [`Error::Abandoned`]
 //!   until [`Bus::reset`]. Nothing is clocked meanwhile.
 //! - **A future may be dropped at any moment.** The device is deselected, the bus is free,
 //!   and the FIFO is flushed before anything else is sent. A submitted message that it was
-//!   running ends with [`Fault::Dropped`]. A HAL must guarantee that a transfer's future,
-//!   when it is dropped, stops the DMA.
+//!   running goes back into the line if none of its words was moved. Otherwise it ends with
+//!   [`Fault::Dropped`]: to run it again would clock the same words twice, and a device that
+//!   was deselected cannot go on in the middle. A HAL must guarantee that a transfer's
+//!   future, when it is dropped, stops the DMA.
 //! - **Sleep.** Waking the hardware sets a timer. When it goes off and anything has
 //!   happened, it is set again; if nothing has, the worker is woken, once, and puts the
-//!   hardware to sleep. Without a worker, [`Bus::poll`] does.
+//!   hardware to sleep. Without a worker, [`Bus::poll`] does. The worker is a task of the
+//!   [`Platform`], or a future: [`Bus::serve`].
 //!
 //! `tests/loom` tries these files in every order of three contexts and more; `make stress`
 //! tries them on threads.
@@ -82,13 +86,20 @@
 //!
 //! A transfer has twice its time, at the clock that was set, and 200 ms; then it is
 //! stopped and fails. A caller waits for the bus no longer than
-//! [`Config::lock_timeout`]. A full line is an error. A critical section is as long as a
+//! [`Config::lock_timeout`]. Every wait counts its looks too: it is over after 2^24 reads of
+//! a clock that stands still. A bus has 64 devices at a time. A full line is an error. A critical section is as long as a
 //! walk through the line. Whatever ends a message (an error, a time-out, a panic of a
 //! driver, callback or waker, a dropped future, a worker that ends), the device is
 //! deselected and the bus goes on.
 //!
 //! The owner calls callbacks and wakers: they are short, may submit, and must not wait for
 //! the bus. Devices are not dropped in interrupt handlers.
+//!
+//! # Unsafe code
+//!
+//! Three invariants need it. The owner's part of the bus is used under the one token
+//! (`sync.rs`, `owner.rs`). [`Bus::reset_leaked`] opens a lock whose guard was leaked, as its
+//! caller promises. The waker of a [`WakeTask`] points to a static (`platform.rs`).
 //!
 //! # Looking inside
 //!
@@ -137,7 +148,6 @@ mod locked;
 mod pending;
 #[cfg(feature = "std")]
 mod threads;
-mod waker;
 
 pub use bare::{Bare, Delay, DelayClock};
 pub use bus::Bus;
@@ -150,12 +160,11 @@ pub use embassy::Embassy;
 pub use error::{Error, Fault, Invalid};
 pub use locked::Locked;
 pub use pending::Pending;
-pub use platform::{HasWorker, Platform};
+pub use platform::{HasWorker, Platform, WakeTask, task_waker};
 pub use settings::{BitOrder, Mode, Polarity, Select, Settings, Wire, Wires, WordSize};
 pub use statistics::Statistics;
 pub use stored::{Callback, Completed};
 #[cfg(feature = "std")]
 pub use threads::{Threads, Worker};
 pub use transfer::{Message, Options, Transfer};
-pub use waker::{WakeTask, task_waker};
 pub use words::{Directions, Words};

@@ -6,8 +6,11 @@ use nostall_io::Nanos;
 
 use crate::sync::{array_of, constant};
 
-/// The number of a device on its bus.
-pub(crate) type DeviceNumber = u16;
+/// The number of a device on its bus. It is free again when the device is dropped.
+pub(crate) type DeviceNumber = u8;
+
+/// The number of a context that has no device.
+pub(crate) const NO_DEVICE: DeviceNumber = u8::MAX;
 
 /// State of a place in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +91,8 @@ pub(crate) struct Line<const W: usize, const S: usize> {
     pub(crate) waiters: [Place; W],
     pub(crate) stored: [Place; S],
     pub(crate) tickets: u32,
+    /// A bit for each number that a device has.
+    pub(crate) devices: u64,
     /// The owner has not let go for `lock_timeout`.
     pub(crate) abandoned: bool,
     /// The worker was called, and has not come yet.
@@ -102,6 +107,14 @@ pub(crate) const fn device_bit(device: DeviceNumber) -> u32 {
     1 << (8 + device % 24)
 }
 
+/// The bit of a number among 64; 0 if there is no such number.
+const fn number_bit(device: DeviceNumber) -> u64 {
+    match 1_u64.checked_shl(device as u32) {
+        Some(bit) => bit,
+        None => 0,
+    }
+}
+
 impl<const W: usize, const S: usize> Line<W, S> {
     constant! {
         pub(crate) fn new() -> Self {
@@ -109,6 +122,7 @@ impl<const W: usize, const S: usize> Line<W, S> {
                 waiters: array_of!(Place::FREE),
                 stored: array_of!(Place::FREE),
                 tickets: 0,
+                devices: 0,
                 abandoned: false,
                 called: false,
             }
@@ -146,6 +160,23 @@ impl<const W: usize, const S: usize> Line<W, S> {
         let stored = self.stored.iter().filter(|place| place.is_queued());
         let waiters = self.waiters.iter();
         waiters.filter(|place| place.state != State::Free).count() + stored.count()
+    }
+
+    /// Takes a number for a new device: not that of a leaked future, which may still be in
+    /// line after its device.
+    pub(crate) fn add_device(&mut self) -> Option<DeviceNumber> {
+        let places = self
+            .waiters
+            .iter()
+            .filter(|place| place.state != State::Free);
+        let leaked = places.fold(0, |bits, place| bits | number_bit(place.device));
+        let number = (self.devices | leaked).trailing_ones() as DeviceNumber;
+        self.devices |= number_bit(number);
+        (number_bit(number) != 0).then_some(number)
+    }
+
+    pub(crate) const fn remove_device(&mut self, number: DeviceNumber) {
+        self.devices &= !number_bit(number);
     }
 
     fn places(&self) -> impl Iterator<Item = &Place> {
@@ -213,6 +244,18 @@ impl<const W: usize, const S: usize> Line<W, S> {
         places.find(|place| {
             place.is_waiting() && place.waker.is_some() && now - place.since >= timeout
         })
+    }
+
+    /// When a context in line was not seen for `timeout`: the earliest of those that were
+    /// woken. One that sleeps may be woken just now.
+    pub(crate) fn next_expiry(&self, now: Nanos, timeout: Nanos) -> Option<Nanos> {
+        let waiters = { self.waiters.iter() }.filter(|place| place.state != State::Free);
+        let woken = { self.stored.iter() }.filter(|place| place.state == State::Notified);
+        let since = waiters.chain(woken).map(|place| match place.is_awake() {
+            true => place.since,
+            false => now,
+        });
+        since.min().map(|since| since + timeout)
     }
 
     /// The place of a waiter, unless it was forfeited.

@@ -89,10 +89,7 @@ where
     P: Platform,
 {
     fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
-        match operations {
-            [] => self.sync_message(&mut [Operation::DelayNs(0)][..]),
-            _ => self.sync_message(operations),
-        }
+        self.sync_message(operations)
     }
 }
 
@@ -103,15 +100,10 @@ where
     P: Platform,
 {
     async fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
-        let mut empty = [Operation::DelayNs(0)];
-        let message = match operations {
-            [] => &mut empty[..],
-            _ => operations,
-        };
         let settings = self.device.settings();
-        let bytes = self.device.capabilities().check(settings, message)?;
+        let bytes = self.device.capabilities().check(settings, operations)?;
         let owner = self.owner.as_mut().ok_or(Error::Cancelled)?;
-        owner.run_async(settings, message, bytes).await
+        owner.run_async(settings, operations, bytes).await
     }
 }
 

@@ -71,7 +71,7 @@ where
     }
 
     /// Runs a message of `bytes` bytes from its caller's memory.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn run<M: Message + ?Sized>(
         &mut self,
         settings: &Settings,
@@ -130,7 +130,7 @@ where
 
     /// Frees the bus, after the messages that were stored meanwhile: 1,024 at
     /// most.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(mut self) {
         let mut budget = BEFORE_FREEING;
         while let Some(index) = self.try_release(budget > 0) {
@@ -140,7 +140,7 @@ where
     }
 
     /// Frees the bus, or returns the stored message that is to be run first.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_release(&mut self, run: bool) -> Option<usize> {
         let (bus, token) = (self.bus, self.token.take()?);
         match bus.ownership.release(token, run, || bus.platform.now()) {
@@ -192,7 +192,11 @@ where
         let mut core = self.core();
         let station = &mut core.station;
         let result = match bus.prepare(station) {
-            Ok(()) => station.run_async(settings, message, &bus.waiting()).await,
+            Ok(()) => {
+                station.start();
+                let result = station.run_async(settings, message, &bus.waiting()).await;
+                station.end(result)
+            }
             failed => failed,
         };
         bus.counters.ran(message.transfers(), bytes, result);
@@ -221,13 +225,28 @@ where
             let mut core = self.core();
             let station = &mut core.station;
             let result = match bus.prepare(station) {
-                Ok(()) => station.run_async(&settings, body, &bus.waiting()).await,
+                Ok(()) => {
+                    station.start();
+                    let result = station.run_async(&settings, body, &bus.waiting()).await;
+                    station.end(result)
+                }
                 failed => failed,
             };
             body.result = result;
             bus.counters.ran_stored(body.transfers(), bytes, result);
         }
         self.ran_stored(index);
+    }
+
+    /// As [`run_in_a_row`](Self::run_in_a_row).
+    pub(crate) async fn run_in_a_row_async(&mut self) -> bool {
+        for _ in 0..IN_A_ROW {
+            match self.bus.ownership.next() {
+                Some(index) => self.run_stored_async(index).await,
+                None => return false,
+            }
+        }
+        true
     }
 
     /// As [`release`](Self::release).
@@ -251,6 +270,14 @@ where
     }
 }
 
+/// Whether a panic drops the owner. Without `std`, none unwinds.
+fn panicking() -> bool {
+    #[cfg(feature = "std")]
+    return std::thread::panicking();
+    #[cfg(not(feature = "std"))]
+    false
+}
+
 impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Owner<'_, C, P, W, S, B>
 where
     C: Controller,
@@ -272,12 +299,17 @@ where
     #[cold]
     fn drop_owned(&mut self) {
         let bus = self.bus;
+        let moved = self.core().station.has_moved();
         if self.core().station.is_dirty() {
             let station = &mut self.core().station;
             bus.guarded(|| station.abort());
         }
         if let Some(index) = self.running.take() {
-            self.give_up(index);
+            // A driver that panics would do so again.
+            match moved || panicking() {
+                true => self.give_up(index),
+                false => bus.ownership.put_back(index),
+            }
         }
         self.try_release(false);
     }

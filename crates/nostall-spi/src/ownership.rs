@@ -162,6 +162,8 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 Err(is) => was = is,
             }
         }
+        // Outside of the critical section: the clock is code of others, and may be slow.
+        let now = now();
         self.line.with(|line| {
             let runnable = line.runnable(None);
             if let Some(index) = runnable.filter(|_| run) {
@@ -172,14 +174,14 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             let left = runnable.is_some();
             if let Some(place) = line.owed() {
                 place.state = State::Granted;
-                place.since = now();
+                place.since = now;
                 let wake = place.waker.take();
                 self.gate.swap(OWNED | line.bits(), Ordering::AcqRel);
                 return Released::Free { wake, left };
             }
             let wake = match line.is_watched() {
                 true => None,
-                false => line.oldest().and_then(|place| place.notify(now())),
+                false => line.oldest().and_then(|place| place.notify(now)),
             };
             self.gate.swap(line.bits(), Ordering::AcqRel);
             Released::Free { wake, left }
@@ -251,7 +253,15 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     }
 
     /// Removes waiters that were woken and have not come for `timeout`, except `own`.
-    fn forfeit(&self, line: &mut Line<W, S>, own: Option<Waiter>, now: Nanos, timeout: Nanos) {
+    /// Returns whether there was one.
+    fn forfeit(
+        &self,
+        line: &mut Line<W, S>,
+        own: Option<Waiter>,
+        now: Nanos,
+        timeout: Nanos,
+    ) -> bool {
+        let mut any = false;
         for (index, place) in line.waiters.iter_mut().enumerate() {
             let its_own = own.is_some_and(|own| own.index == index);
             if its_own || !place.is_awake() || now - place.since < timeout {
@@ -262,7 +272,16 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
             }
             // Its waker was taken when it was woken.
             place.state = State::Free;
+            any = true;
         }
+        // A handle loses the duty to look; its message stays.
+        for place in &mut line.stored {
+            if place.state == State::Notified && now - place.since >= timeout {
+                place.state = State::Waiting;
+                any = true;
+            }
+        }
+        any
     }
 }
 
@@ -517,22 +536,29 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
     }
 
     /// Removes waiters that were woken and have not come for `timeout`. Then wakes a
-    /// context in line that is to look: for the bus, or because its wait is over.
-    pub(crate) fn expire(&self, now: Nanos, timeout: Nanos) -> Wakers {
-        let wake = self.line.with(|line| {
-            self.forfeit(line, None, now, timeout);
-            let wake = self.settle(line, now);
-            if line.is_watched() {
-                return wake;
+    /// context in line that is to look: for the bus, or because its wait is over. Returns
+    /// whether stored messages waited for one that was removed.
+    pub(crate) fn expire(&self, now: Nanos, timeout: Nanos) -> (bool, Wakers) {
+        self.line.with(|line| {
+            let removed = self.forfeit(line, None, now, timeout);
+            let mut wake = self.settle(line, now);
+            if !line.is_watched()
+                && let Some(late) = line.late(now, timeout)
+            {
+                wake = late.notify(now);
+                self.mirror_free(line);
             }
-            let wake = line.late(now, timeout)?.notify(now);
-            self.mirror_free(line);
-            wake
-        });
-        Wakers {
-            wake,
-            ..Wakers::default()
-        }
+            let wakers = Wakers {
+                wake,
+                ..Wakers::default()
+            };
+            (removed && line.runnable(None).is_some(), wakers)
+        })
+    }
+
+    /// When [`expire`](Self::expire) is to look next, if any waiter is in line.
+    pub(crate) fn next_expiry(&self, now: Nanos, timeout: Nanos) -> Option<Nanos> {
+        self.line.with(|line| line.next_expiry(now, timeout))
     }
 
     /// For the owner: the next stored message that has to run before a message of
@@ -636,6 +662,19 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
+    /// The owner has begun with the message at `index`, and moved no word of it: back into
+    /// the line, at its old place. A message without a handle is withdrawn.
+    pub(crate) fn put_back(&self, index: usize) {
+        self.line.with(|line| {
+            let place = &mut line.stored[index];
+            place.state = match place.state {
+                State::Dropped => State::Free,
+                _ => State::Waiting,
+            };
+            self.mirror_owned(line);
+        });
+    }
+
     /// Whether the message at `index` was begun and has not come to its end.
     pub(crate) fn is_running(&self, index: usize) -> bool {
         self.line.with(|line| {
@@ -688,6 +727,16 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
                 },
             )
         })
+    }
+
+    /// Takes a number for a new device, if any is free.
+    pub(crate) fn add_device(&self) -> Option<DeviceNumber> {
+        self.line.with(Line::add_device)
+    }
+
+    /// The device is dropped, and its messages were withdrawn.
+    pub(crate) fn remove_device(&self, number: DeviceNumber) {
+        self.line.with(|line| line.remove_device(number));
     }
 
     /// Takes a message of `device` out of the line, for the caller to finish.

@@ -1,12 +1,16 @@
 //! The handle of a submitted message.
 
+use core::cell::Cell;
 use core::fmt;
 use core::future::poll_fn;
+use core::marker::PhantomData;
 use core::task::Poll;
+
+use nostall_io::Nanos;
 
 use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
-use crate::elapsed::Elapsed;
+use crate::elapsed::{Elapsed, NEVER};
 use crate::error::Error;
 use crate::owner::Owner;
 use crate::ownership::Watched;
@@ -15,6 +19,15 @@ use crate::statistics::count;
 
 /// A message that was [submitted](crate::Device::submit). Dropping the handle withdraws
 /// the message if it has not begun; otherwise it runs to its end, from memory of the bus.
+///
+/// It may be sent to another thread, and used by one context at a time. An interrupt handler
+/// that shared it with the thread that it interrupts would wait for that thread for ever:
+///
+/// ```compile_fail,E0277
+/// use nostall_spi::{Bare, Pending, controllers::Loopback};
+/// fn shared<T: Sync>() {}
+/// shared::<Pending<'static, Loopback, Bare<nostall_io::HostClock>, 4, 4, 16>>();
+/// ```
 pub struct Pending<'b, C, P, const W: usize, const S: usize, const B: usize>
 where
     C: Controller,
@@ -22,6 +35,8 @@ where
 {
     bus: &'b Bus<C, P, W, S, B>,
     index: usize,
+    /// Not shared: its owner locks the message's memory.
+    unshared: PhantomData<Cell<()>>,
 }
 
 impl<'b, C, P, const W: usize, const S: usize, const B: usize> Pending<'b, C, P, W, S, B>
@@ -30,7 +45,11 @@ where
     P: Platform,
 {
     pub(crate) const fn new(bus: &'b Bus<C, P, W, S, B>, index: usize) -> Self {
-        Self { bus, index }
+        Self {
+            bus,
+            index,
+            unshared: PhantomData,
+        }
     }
 
     /// Whether the message is through. Never waits.
@@ -65,7 +84,7 @@ where
                 }
                 Watched::Abandoned => return Err(Error::Abandoned),
                 Watched::Wait if waker.is_none() => return Err(Error::WouldBlock),
-                Watched::Wait if watch.is_stuck() => return Err(Error::Abandoned),
+                Watched::Wait if watch.is_stuck(timeout) => return Err(Error::Abandoned),
                 // Looks at once, without the worker.
                 Watched::Wait if watch.late && worker => {}
                 Watched::Wait => bus.platform.block(now + timeout),
@@ -119,7 +138,9 @@ where
                     Watched::Done => Poll::Ready(Ok(None)),
                     Watched::Ours(token) => Poll::Ready(Ok(Some(Owner::new(bus, token)))),
                     Watched::Abandoned => Poll::Ready(Err(Error::Abandoned)),
-                    Watched::Wait if watch.is_stuck() => Poll::Ready(Err(Error::Abandoned)),
+                    Watched::Wait if watch.is_stuck(Nanos::ZERO) => {
+                        Poll::Ready(Err(Error::Abandoned))
+                    }
                     // Looks at once, without the worker.
                     Watched::Wait if watch.late && worker => {
                         context.waker().wake_by_ref();
@@ -178,16 +199,22 @@ where
         }
     }
 
-    /// Whether the owner has not moved for too long.
-    fn is_stuck(&mut self) -> bool {
+    /// Whether the owner has not moved for too long. The context blocks for `span` between
+    /// two looks.
+    fn is_stuck(&mut self, span: Nanos) -> bool {
         let bus = self.bus;
         let (messages, now) = (bus.counters.messages(), bus.platform.now());
         if messages != self.seen {
             self.seen = messages;
             self.still = Elapsed::new(now);
         }
-        self.late = self.still.at(now) >= bus.config.lock_timeout;
-        self.late && bus.ownership.abandon()
+        let still = match span {
+            Nanos::ZERO => self.still.at(now),
+            span => self.still.after(span, now),
+        };
+        self.late = still >= bus.config.lock_timeout;
+        // Where the clock stands still, no grant comes to its end.
+        self.late && (bus.ownership.abandon() || still == NEVER)
     }
 }
 

@@ -1,7 +1,7 @@
 //! One message, from selection to release: blocking, and awaited.
 
 use core::future::poll_fn;
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use nostall_io::Nanos;
@@ -37,6 +37,8 @@ pub(crate) struct Station<C> {
     selected: bool,
     /// A message was begun and has not come to its end.
     dirty: bool,
+    /// Words of the last message may have been moved.
+    moved: bool,
     pub(crate) prepared: bool,
 }
 
@@ -49,23 +51,19 @@ pub(crate) struct Waiting<'b, P> {
 /// Blocking.
 impl<C: Controller> Station<C> {
     /// Runs a message. Whatever the result is, no device is selected afterwards.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn run<M: Message + ?Sized, P: Platform>(
         &mut self,
         settings: &Settings,
         message: &mut M,
         waiting: &Waiting<'_, P>,
     ) -> Result<(), Error> {
-        self.dirty = true;
+        self.start();
         let result = self.run_transfers(settings, message, waiting);
-        if result.is_err() {
-            self.abort();
-        }
-        self.dirty = false;
-        result
+        self.end(result)
     }
 
-    #[inline]
+    #[inline(always)]
     fn run_transfers<M: Message + ?Sized, P: Platform>(
         &mut self,
         settings: &Settings,
@@ -73,6 +71,7 @@ impl<C: Controller> Station<C> {
         waiting: &Waiting<'_, P>,
     ) -> Result<(), Error> {
         if let Some(ran) = self.controller.whole(settings, message) {
+            self.moved = true;
             return ran.map_err(|(transfer, fault)| Error::Failed { transfer, fault });
         }
         let transfers = message.transfers();
@@ -88,20 +87,21 @@ impl<C: Controller> Station<C> {
             }
             let mut words = step.words(transfer, settings);
             if words.total() != 0 {
+                self.moved = true;
                 self.move_words(&mut words, number, waiting)?;
             }
             waiting.pause(step.delay);
             if step.ends {
                 waiting.pause(settings.hold);
                 self.release().map_err(failed)?;
-                waiting.pause(step.deselect);
+                waiting.pause(step.cs_change);
             }
             number += 1;
         }
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn move_words<P: Platform>(
         &mut self,
         words: &mut Words<'_>,
@@ -113,19 +113,25 @@ impl<C: Controller> Station<C> {
             fault,
         };
         let mut wait: Option<(Elapsed, Nanos)> = None;
+        // The time that the platform was to wait for, last.
+        let mut waited = Nanos::ZERO;
         loop {
             match self.controller.transfer(words).map_err(failed)? {
                 Progress::Done if words.is_complete() => return Ok(()),
                 Progress::Done => return Err(failed(Fault::Short)),
                 progress => {
                     let now = waiting.platform.now();
-                    let (elapsed, patience) =
-                        wait.get_or_insert_with(|| (Elapsed::new(now), self.patience(words)));
-                    let left = *patience - elapsed.at(now);
+                    let (elapsed, limit) =
+                        wait.get_or_insert_with(|| (Elapsed::new(now), self.time_limit(words)));
+                    let so_far = match waited {
+                        Nanos::ZERO => elapsed.at(now),
+                        span => elapsed.after(span, now),
+                    };
+                    let left = *limit - so_far;
                     if left == Nanos::ZERO {
                         return Err(Error::Timeout { transfer: number });
                     }
-                    waiting.block(progress, now, now + left);
+                    waited = waiting.block(progress, now, left);
                 }
             }
         }
@@ -134,30 +140,17 @@ impl<C: Controller> Station<C> {
 
 /// Awaited.
 impl<C: AsyncController> Station<C> {
-    /// Runs a message without blocking. A future that is dropped leaves the station dirty,
-    /// for the owner's drop to [abort](Self::abort).
+    /// Runs a message without blocking, between [`start`](Self::start) and
+    /// [`end`](Self::end). A future that is dropped leaves the station dirty, for the owner's
+    /// drop to [abort](Self::abort).
     pub(crate) async fn run_async<M: Message + ?Sized, P: Platform>(
         &mut self,
         settings: &Settings,
         message: &mut M,
         waiting: &Waiting<'_, P>,
     ) -> Result<(), Error> {
-        self.dirty = true;
-        let result = self.await_transfers(settings, message, waiting).await;
-        if result.is_err() {
-            self.abort();
-        }
-        self.dirty = false;
-        result
-    }
-
-    async fn await_transfers<M: Message + ?Sized, P: Platform>(
-        &mut self,
-        settings: &Settings,
-        message: &mut M,
-        waiting: &Waiting<'_, P>,
-    ) -> Result<(), Error> {
         if let Some(ran) = self.controller.whole(settings, message) {
+            self.moved = true;
             return ran.map_err(|(transfer, fault)| Error::Failed { transfer, fault });
         }
         let transfers = message.transfers();
@@ -168,72 +161,70 @@ impl<C: AsyncController> Station<C> {
                 fault,
             };
             let step = Step::new(&transfer, settings, number + 1 == transfers);
-            if self.begin(&step.wire).map_err(failed)? {
-                waiting.sleep(settings.setup).await;
+            if !self.is_set(&step.wire) {
+                // Not known if it fails or is dropped half-way.
+                self.wire = None;
+                let setting = pin!(self.controller.set_async(&step.wire));
+                let set = waiting.within(GRACE, setting);
+                let timeout = Err(Error::Timeout { transfer: number });
+                self.rate = set.await.map_or(timeout, |set| set.map_err(failed))?.max(1);
+                self.wire = Some(step.wire);
+            }
+            if self.select().map_err(failed)? && settings.setup > Nanos::ZERO {
+                sleep(waiting.platform, settings.setup).await;
             }
             let mut words = step.words(transfer, settings);
             if words.total() != 0 {
-                self.await_words(&mut words, number, waiting).await?;
+                self.moved = true;
+                let limit = self.time_limit(&words);
+                let timeout = Error::Timeout { transfer: number };
+                {
+                    let moving = pin!(self.controller.transfer_async(&mut words, waiting));
+                    let moved = waiting.within(limit, moving).await;
+                    moved.ok_or(timeout)?.map_err(failed)?;
+                }
+                if !words.is_complete() {
+                    return Err(failed(Fault::Short));
+                }
             }
-            waiting.sleep(step.delay).await;
+            let after = match step.ends {
+                true => step.delay + settings.hold,
+                false => step.delay,
+            };
+            if after > Nanos::ZERO {
+                sleep(waiting.platform, after).await;
+            }
             if step.ends {
-                waiting.sleep(settings.hold).await;
                 self.release().map_err(failed)?;
-                waiting.sleep(step.deselect).await;
+            }
+            if step.cs_change > Nanos::ZERO {
+                sleep(waiting.platform, step.cs_change).await;
             }
             number += 1;
         }
         Ok(())
     }
-
-    async fn await_words<P: Platform>(
-        &mut self,
-        words: &mut Words<'_>,
-        number: usize,
-        waiting: &Waiting<'_, P>,
-    ) -> Result<(), Error> {
-        let patience = self.patience(words);
-        let moved = {
-            let mut elapsed: Option<Elapsed> = None;
-            let mut moving = pin!(self.controller.transfer_async(words, waiting));
-            poll_fn(|context| {
-                if let Poll::Ready(moved) = moving.as_mut().poll(context) {
-                    return Poll::Ready(Some(moved));
-                }
-                let now = waiting.platform.now();
-                let elapsed = elapsed.get_or_insert(Elapsed::new(now));
-                let left = patience - elapsed.at(now);
-                if left == Nanos::ZERO {
-                    return Poll::Ready(None);
-                }
-                let deadline = now + left;
-                if !waiting.platform.wake_at(deadline, context.waker()) {
-                    // For `Bus::poll`.
-                    waiting.interrupt.expect(context.waker(), deadline);
-                }
-                Poll::Pending
-            })
-            .await
-        };
-        let failed = |fault| Error::Failed {
-            transfer: number,
-            fault,
-        };
-        match moved {
-            None => Err(Error::Timeout { transfer: number }),
-            Some(moved) => {
-                moved.map_err(failed)?;
-                words
-                    .is_complete()
-                    .then_some(())
-                    .ok_or(failed(Fault::Short))
-            }
-        }
-    }
 }
 
 /// The same for both.
 impl<C: Controller> Station<C> {
+    /// Begins a message.
+    #[inline]
+    pub(crate) const fn start(&mut self) {
+        self.dirty = true;
+        self.moved = false;
+    }
+
+    /// Ends the message with `result`. No device is selected afterwards.
+    #[inline]
+    pub(crate) fn end(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+        if result.is_err() {
+            self.abort();
+        }
+        self.dirty = false;
+        result
+    }
+
     constant! {
         pub(crate) fn new(controller: C) -> Self {
             Self {
@@ -242,6 +233,7 @@ impl<C: Controller> Station<C> {
                 rate: 1,
                 selected: false,
                 dirty: false,
+                moved: false,
                 prepared: false,
             }
         }
@@ -254,6 +246,12 @@ impl<C: Controller> Station<C> {
         if !self.is_set(wire) {
             self.set(wire)?;
         }
+        self.select()
+    }
+
+    /// Selects the device if it is not. Returns whether it was selected now.
+    #[inline(always)]
+    fn select(&mut self) -> Result<bool, Fault> {
         if self.selected {
             return Ok(false);
         }
@@ -295,7 +293,7 @@ impl<C: Controller> Station<C> {
 
     /// Twice a transfer's time at the clock that was set, and some.
     #[cold]
-    fn patience(&self, words: &Words<'_>) -> Nanos {
+    fn time_limit(&self, words: &Words<'_>) -> Nanos {
         let bits = words.total() as u64 * u64::from(words.word().bits());
         time_of(bits, self.rate) * 2 + GRACE
     }
@@ -316,6 +314,11 @@ impl<C: Controller> Station<C> {
         self.dirty
     }
 
+    /// Whether words of the message that was left may have been moved.
+    pub(crate) const fn has_moved(&self) -> bool {
+        self.moved
+    }
+
     /// Puts the hardware to sleep.
     pub(crate) fn unprepare(&mut self) {
         self.wire = None;
@@ -332,7 +335,7 @@ struct Step {
     /// The device is deselected afterwards.
     ends: bool,
     /// For this long, before anything else happens.
-    deselect: Nanos,
+    cs_change: Nanos,
 }
 
 impl Step {
@@ -343,8 +346,8 @@ impl Step {
             wire: options.wire(settings),
             len: transfer.len(),
             delay: transfer.pause_after(),
-            ends: last || options.deselect.is_some(),
-            deselect: options.deselect.unwrap_or(Nanos::ZERO),
+            ends: last || options.cs_change.is_some(),
+            cs_change: options.cs_change.unwrap_or(Nanos::ZERO),
         }
     }
 
@@ -359,44 +362,89 @@ impl<P: Platform> Waiting<'_, P> {
     #[inline(always)]
     fn pause(&self, span: Nanos) {
         if span > Nanos::ZERO {
-            self.pause_until(span, self.platform.now() + span);
+            self.pause_for(span);
         }
     }
 
     #[cold]
-    fn pause_until(&self, span: Nanos, until: Nanos) {
+    fn pause_for(&self, span: Nanos) {
+        let mut now = self.platform.now();
+        let mut elapsed = Elapsed::new(now);
+        let mut left = span;
+        // Again where the clock ticks slowly: a wait on it may end early.
+        while left > Nanos::ZERO {
+            self.wait_once(left, now);
+            now = self.platform.now();
+            left = span - elapsed.after(left, now);
+        }
+    }
+
+    fn wait_once(&self, span: Nanos, now: Nanos) {
         match span <= SHORT {
-            true => self.platform.wait_until(until),
-            false => self.platform.sleep_until(until),
+            true => self.platform.wait_until(now + span),
+            false => self.platform.sleep_until(now + span),
         }
     }
 
-    /// Waits for a controller, and no longer than until `deadline`.
+    /// Waits for a controller, and no longer than `left`. Returns the time that the platform
+    /// was to wait for.
     #[cold]
-    fn block(&self, progress: Progress, now: Nanos, deadline: Nanos) {
+    fn block(&self, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
         match progress {
-            Progress::Done | Progress::After(Nanos::ZERO) => core::hint::spin_loop(),
+            Progress::Done | Progress::After(Nanos::ZERO) => {
+                core::hint::spin_loop();
+                Nanos::ZERO
+            }
             Progress::After(span) => {
-                let span = span.min(deadline - now);
-                self.pause_until(span, now + span);
+                let span = span.min(left);
+                self.wait_once(span, now);
+                span
             }
             Progress::Interrupt => {
                 let waker = self.platform.current();
+                let deadline = now + left;
+                let span = match waker {
+                    Some(_) => left,
+                    None => left.min(LOOK),
+                };
                 let blocks = waker.is_some();
                 if self.interrupt.take_or_wait(waker, deadline) {
-                    return;
+                    return Nanos::ZERO;
                 }
                 match blocks {
                     true => self.platform.block(deadline),
-                    false => self.platform.wait_until(deadline.min(now + LOOK)),
+                    false => self.platform.wait_until(now + span),
                 }
                 self.interrupt.take_or_wait(None, deadline);
+                span
             }
         }
     }
 
-    async fn sleep(&self, span: Nanos) {
-        sleep(self.platform, span).await;
+    /// Awaits a controller's future for `limit`, no longer.
+    fn within<F: Future>(
+        &self,
+        limit: Nanos,
+        mut future: Pin<&mut F>,
+    ) -> impl Future<Output = Option<F::Output>> {
+        let mut elapsed: Option<Elapsed> = None;
+        poll_fn(move |context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            let now = self.platform.now();
+            let elapsed = elapsed.get_or_insert(Elapsed::new(now));
+            let left = limit - elapsed.at(now);
+            if left == Nanos::ZERO {
+                return Poll::Ready(None);
+            }
+            let deadline = now + left;
+            if !self.platform.wake_at(deadline, context.waker()) {
+                // For `Bus::poll`.
+                self.interrupt.expect(context.waker(), deadline);
+            }
+            Poll::Pending
+        })
     }
 }
 
@@ -405,17 +453,31 @@ pub(crate) async fn sleep<P: Platform>(platform: &P, span: Nanos) {
     if span == Nanos::ZERO {
         return;
     }
-    let mut until = None;
+    let mut elapsed: Option<Elapsed> = None;
     poll_fn(|context| {
         let now = platform.now();
-        let until = *until.get_or_insert(now + span);
-        if now >= until {
+        let elapsed = elapsed.get_or_insert(Elapsed::new(now));
+        let left = span - elapsed.at(now);
+        if left == Nanos::ZERO {
             return Poll::Ready(());
         }
-        if !platform.wake_at(until, context.waker()) {
+        if !platform.wake_at(now + left, context.waker()) {
             context.waker().wake_by_ref();
         }
         Poll::Pending
+    })
+    .await;
+}
+
+/// Goes on at once, after other tasks.
+pub(crate) async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| match core::mem::replace(&mut yielded, true) {
+        true => Poll::Ready(()),
+        false => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
     })
     .await;
 }
@@ -424,19 +486,8 @@ impl<P: Platform> Waits for Waiting<'_, P> {
     async fn wait(&self, progress: Progress) {
         match progress {
             Progress::Done => {}
-            // At once, after other tasks.
-            Progress::After(Nanos::ZERO) => {
-                let mut yielded = false;
-                poll_fn(|context| match core::mem::replace(&mut yielded, true) {
-                    true => Poll::Ready(()),
-                    false => {
-                        context.waker().wake_by_ref();
-                        Poll::Pending
-                    }
-                })
-                .await;
-            }
-            Progress::After(span) => self.sleep(span).await,
+            Progress::After(Nanos::ZERO) => yield_now().await,
+            Progress::After(span) => sleep(self.platform, span).await,
             Progress::Interrupt => {
                 // The deadline is the transfer's, and is set where that is known.
                 let never = Nanos(u64::MAX);

@@ -67,7 +67,7 @@ impl Stored {
             clock: None,
             word: None,
             delay: Nanos::ZERO,
-            deselect: None,
+            cs_change: None,
         },
     };
 }

@@ -16,7 +16,7 @@ pub struct Options {
     pub delay: Nanos,
     /// Deselects the device for this long after the transfer. Not for the last transfer:
     /// a message always ends deselected.
-    pub deselect: Option<Nanos>,
+    pub cs_change: Option<Nanos>,
 }
 
 impl Options {
@@ -24,7 +24,7 @@ impl Options {
         clock: None,
         word: None,
         delay: Nanos::ZERO,
-        deselect: None,
+        cs_change: None,
     };
 
     #[inline]
@@ -79,7 +79,8 @@ impl<'a> Transfer<'a> {
     }
 
     /// Sends `write` and receives into `read` at once, for as long as the longer takes.
-    pub const fn both(write: &'a [u8], read: &'a mut [u8]) -> Self {
+    #[allow(clippy::self_named_constructors, reason = "embedded-hal's name")]
+    pub const fn transfer(write: &'a [u8], read: &'a mut [u8]) -> Self {
         Self::new(Operation::Transfer(read, write))
     }
 
@@ -112,8 +113,8 @@ impl<'a> Transfer<'a> {
     }
 
     /// Deselects the device afterwards for `span`.
-    pub const fn deselect(mut self, span: Nanos) -> Self {
-        self.options.deselect = Some(span);
+    pub const fn cs_change(mut self, span: Nanos) -> Self {
+        self.options.cs_change = Some(span);
         self
     }
 
@@ -215,14 +216,19 @@ impl Message for [Transfer<'_>] {
     }
 }
 
+/// None of them are a message of one empty transfer, which selects the device and releases
+/// it, as `SpiDevice::transaction` says.
 impl Message for [Operation<'_, u8>] {
     #[inline]
     fn transfers(&self) -> usize {
-        self.len()
+        self.len().max(1)
     }
 
     #[inline]
     fn transfer(&mut self, index: usize) -> Option<Transfer<'_>> {
-        self.get_mut(index).map(|it| reborrow(it).into())
+        match self.get_mut(index) {
+            None if index == 0 => Some(Operation::DelayNs(0).into()),
+            operation => operation.map(|it| reborrow(it).into()),
+        }
     }
 }

@@ -1,13 +1,17 @@
 //! The worker, `poll` in its place, and the hardware's sleep.
 
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+
 use nostall_io::Nanos;
 
 use crate::bus::Bus;
-use crate::controller::Controller;
+use crate::controller::{AsyncController, Controller};
+use crate::elapsed::NEVER;
 use crate::error::Error;
 use crate::owner::Owner;
 use crate::platform::{HasWorker, Platform};
-use crate::station::Station;
+use crate::station::{Station, yield_now};
 use crate::statistics::{count, raise};
 use crate::sync::{Ordering, fence};
 
@@ -33,7 +37,7 @@ where
         raise(&self.counters.preparations, 1);
         // Either this sees a worker that begins, or that sees the hardware awake.
         fence(Ordering::SeqCst);
-        if self.has_worker() && self.config.linger > Nanos::ZERO {
+        if self.has_worker() {
             self.set_timer();
         }
         Ok(())
@@ -46,15 +50,26 @@ where
     }
 
     pub(crate) fn has_worker(&self) -> bool {
-        self.platform.has_worker() == HasWorker::Yes
+        self.is_served() || self.platform.has_worker() == HasWorker::Yes
     }
 
-    /// For the worker, when it begins: the hardware may have been woken before.
+    /// Whether the worker is a future.
+    fn is_served(&self) -> bool {
+        self.served.load(Ordering::Acquire) != 0
+    }
+
+    fn wake_worker(&self) {
+        match self.is_served() {
+            true => self.wake(self.server.with(Server::call)),
+            false => self.platform.wake_worker(),
+        }
+    }
+
+    /// For the worker, when it begins: the hardware may have been woken before, and futures
+    /// may be in line.
     pub fn begin_work(&self) {
         fence(Ordering::SeqCst);
-        if self.is_prepared() {
-            self.set_timer();
-        }
+        self.set_timer();
         self.work();
     }
 
@@ -71,14 +86,20 @@ where
             return self.rouse_without_worker();
         };
         let mut owner = owner.into_worker();
-        match owner.run_in_a_row() {
+        let more = owner.run_in_a_row();
+        self.end_work(owner, more);
+    }
+
+    /// Frees the bus after a round of messages. More may be left.
+    fn end_work(&self, mut owner: Owner<'_, C, P, W, S, B>, more: bool) {
+        match more {
             true => self.rest_later(),
             false => self.rest(&mut owner),
         }
         owner.release_now();
     }
 
-    /// If the hardware was to be put to sleep: looks again a linger later.
+    /// If the hardware was to be put to sleep: looks again an idle timeout later.
     fn rest_later(&self) {
         if self.tired.swap(0, Ordering::AcqRel) != 0 {
             self.set_timer();
@@ -89,7 +110,7 @@ where
     fn rest(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
         let tired = self.tired.swap(0, Ordering::AcqRel) != 0;
         let idle = self.counters.messages() == self.armed.load(Ordering::Relaxed);
-        if tired && idle || self.config.linger == Nanos::ZERO {
+        if tired && idle || self.config.idle_timeout == Nanos::ZERO {
             self.unprepare(owner);
         } else if tired {
             self.set_timer();
@@ -110,10 +131,11 @@ where
     /// if there is nothing to come for.
     pub fn poll(&self, now: Nanos) -> Option<Nanos> {
         self.wake(self.interrupt.late(now));
-        self.see_to(self.ownership.expire(now, self.config.lock_timeout));
+        let (_, wakers) = self.ownership.expire(now, self.config.lock_timeout);
+        self.see_to(wakers);
         let Some(mut owner) = Owner::take_any(self) else {
             // The owner runs what is stored; afterwards, the hardware is awake.
-            return Some(now + self.config.linger.max(Nanos::from_millis(1)));
+            return Some(now + self.config.idle_timeout.max(Nanos::from_millis(1)));
         };
         let more = owner.run_in_a_row();
         let messages = self.counters.messages();
@@ -121,7 +143,7 @@ where
         let look = {
             let mut core = owner.core();
             if moved {
-                core.look = now + self.config.linger;
+                core.look = now + self.config.idle_timeout;
             }
             core.look
         };
@@ -137,23 +159,42 @@ where
     }
 
     /// For the timer that [`Platform::set_timer`] has set. From any context.
+    ///
+    /// Takes the bus from waiters that do not come, and finds whether the bus is idle.
     pub fn on_timer(&self) {
-        if !self.is_prepared() {
-            return;
+        let (now, timeout) = (self.platform.now(), self.config.lock_timeout);
+        let (stored, wakers) = self.ownership.expire(now, timeout);
+        self.see_to(wakers);
+        if stored {
+            self.call_worker();
         }
-        if self.counters.messages() != self.armed.load(Ordering::Relaxed) {
+        let moved = self.counters.messages() != self.armed.load(Ordering::Relaxed);
+        if moved || self.ownership.next_expiry(now, timeout).is_some() {
             return self.set_timer();
         }
-        self.tired.swap(1, Ordering::AcqRel);
-        self.call_worker();
+        if self.is_prepared() {
+            self.tired.swap(1, Ordering::AcqRel);
+            self.call_worker();
+        }
     }
 
+    /// Has the timer go off when the hardware may be put to sleep, or when a waiter may have
+    /// to be removed, if either is to be expected.
     #[cold]
-    fn set_timer(&self) {
+    pub(crate) fn set_timer(&self) {
         let messages = self.counters.messages();
         self.armed.store(messages, Ordering::Relaxed);
-        let at = self.platform.now() + self.config.linger;
-        self.platform.set_timer(at);
+        let now = self.platform.now();
+        let sleeps = self.is_prepared() && self.config.idle_timeout > Nanos::ZERO;
+        let sleep = sleeps.then(|| now + self.config.idle_timeout);
+        let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);
+        let Some(at) = sleep.into_iter().chain(expiry).min() else {
+            return;
+        };
+        match self.is_served() {
+            true => self.wake(self.server.with(|server| server.set_timer(at))),
+            false => self.platform.set_timer(at),
+        }
     }
 
     /// Wakes the worker to [work](Self::work), unless it was called already. Without a
@@ -161,7 +202,7 @@ where
     pub fn call_worker(&self) {
         if self.has_worker() && self.ownership.call() {
             count(&self.counters.wakeups);
-            self.platform.wake_worker();
+            self.wake_worker();
         }
         self.rouse_without_worker();
     }
@@ -174,7 +215,7 @@ where
         }
         // The worker calls itself, which is no wake-up.
         if self.has_worker() && self.ownership.call() {
-            self.platform.wake_worker();
+            self.wake_worker();
         }
         self.rouse_without_worker();
     }
@@ -210,5 +251,124 @@ where
             self.see_to(wakers);
         }
         self.wake(wake);
+    }
+}
+
+/// Awaited.
+impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+where
+    C: AsyncController,
+    P: Platform,
+{
+    /// Serves as the worker on an asynchronous executor, without blocking it, until the
+    /// future is dropped: runs submitted messages, removes futures that do not come, and
+    /// puts the hardware to sleep.
+    ///
+    /// The platform's timer wakes it ([`Platform::wake_at`]). Without one, the main loop calls
+    /// [`poll`](Self::poll) too. Returns [`Error::AlreadyServed`] if the bus has a worker.
+    pub async fn serve(&self) -> Error {
+        if self.has_worker() || self.served.swap(1, Ordering::AcqRel) != 0 {
+            return Error::AlreadyServed;
+        }
+        let _serving = Serving(self);
+        fence(Ordering::SeqCst);
+        self.set_timer();
+        let mut called = true;
+        loop {
+            match called {
+                true => self.work_async().await,
+                false => self.on_timer(),
+            }
+            called = poll_fn(|context| {
+                let waker = context.waker().clone();
+                let now = self.platform.now();
+                let (due, timer, unused) = self.server.with(|server| server.look(now, waker));
+                self.guarded_drop(unused);
+                if due.is_none() && timer < NEVER {
+                    self.platform.wake_at(timer, context.waker());
+                }
+                due.map_or(Poll::Pending, Poll::Ready)
+            })
+            .await;
+        }
+    }
+
+    /// [`work`](Self::work), awaited.
+    async fn work_async(&self) {
+        self.ownership.answer();
+        let Some(owner) = Owner::take_any(self) else {
+            return self.rest_later();
+        };
+        let mut owner = owner.into_worker();
+        let more = owner.run_in_a_row_async().await;
+        self.end_work(owner, more);
+        if more {
+            yield_now().await;
+        }
+    }
+}
+
+/// A worker that is a future.
+#[derive(Debug)]
+pub(crate) struct Server {
+    waker: Option<Waker>,
+    called: bool,
+    /// [`NEVER`] if it is not set.
+    timer: Nanos,
+}
+
+impl Server {
+    pub(crate) const IDLE: Self = Self {
+        waker: None,
+        called: false,
+        timer: NEVER,
+    };
+
+    const fn call(&mut self) -> Option<Waker> {
+        self.called = true;
+        self.waker.take()
+    }
+
+    /// Wakes it for an earlier time only.
+    fn set_timer(&mut self, at: Nanos) -> Option<Waker> {
+        let earlier = at < core::mem::replace(&mut self.timer, at);
+        self.waker.take_if(|_| earlier)
+    }
+
+    /// Returns whether it was called, or its timer went off; and the timer, if neither has
+    /// happened. Then it waits with `waker`. The last part is a waker to be dropped.
+    fn look(&mut self, now: Nanos, waker: Waker) -> (Option<bool>, Nanos, Option<Waker>) {
+        if core::mem::take(&mut self.called) {
+            return (Some(true), NEVER, Some(waker));
+        }
+        if now >= self.timer {
+            self.timer = NEVER;
+            return (Some(false), NEVER, Some(waker));
+        }
+        (None, self.timer, self.waker.replace(waker))
+    }
+}
+
+/// A future is the worker of the bus.
+struct Serving<'b, C, P, const W: usize, const S: usize, const B: usize>(&'b Bus<C, P, W, S, B>)
+where
+    C: Controller,
+    P: Platform;
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Drop for Serving<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    /// From now on, callers see that there is no worker. The calls that it has not answered
+    /// are handed on here.
+    fn drop(&mut self) {
+        let bus = self.0;
+        bus.served.swap(0, Ordering::AcqRel);
+        let unused = bus
+            .server
+            .with(|server| core::mem::replace(server, Server::IDLE).waker);
+        bus.guarded_drop(unused);
+        bus.rouse_without_worker();
     }
 }

@@ -14,7 +14,8 @@ use std::task::{RawWaker, RawWakerVTable};
 use common::*;
 use nostall_io::{Clock, Nanos};
 use nostall_spi::{
-    Bus, Completed, Config, Error, Fault, HasWorker, Platform, Settings, Submitted, Transfer,
+    Bus, Completed, Config, Error, Fault, HasWorker, Invalid, Platform, Settings, Submitted,
+    Transfer,
 };
 
 /// Counts how often it was woken.
@@ -293,7 +294,7 @@ fn a_future_that_is_dropped_after_any_number_of_polls_leaves_a_free_bus() {
         let mut message = [
             Transfer::write(&[1])
                 .delay(Nanos::from_micros(3))
-                .deselect(Nanos::from_micros(4)),
+                .cs_change(Nanos::from_micros(4)),
             Transfer::write(&[2]),
         ];
         let mut ready = false;
@@ -308,9 +309,15 @@ fn a_future_that_is_dropped_after_any_number_of_polls_leaves_a_free_bus() {
             }
         }
         assert_eq!(probe.selected(), None, "after {polls} polls");
-        assert_eq!(bus.in_line(), usize::from(polls == 0));
-        assert_eq!(kept.is_done(), polls > 0);
+        // Until the device is set up, nothing of the submitted message is clocked.
+        let clocked = polls > 5;
+        assert_eq!(bus.in_line(), usize::from(!clocked), "after {polls} polls");
+        assert_eq!(kept.is_done(), clocked);
         bus.poll(now(&clock));
+        assert!(kept.is_done());
+        let sent = probe.sent();
+        let times = sent.iter().filter(|sent| **sent == [7]).count();
+        assert!(times == 1 || clocked && times == 0, "after {polls} polls");
         goes_on(&other, &probe);
         if ready {
             break;
@@ -360,4 +367,357 @@ fn a_waker_whose_drop_panics_keeps_no_other_from_the_bus() {
         assert_eq!(poll(&mut future.as_mut(), &waker), Poll::Ready(Ok(())));
     }
     goes_on(&other, &probe);
+}
+
+#[test]
+fn a_temporary_device_withdraws_no_message_of_a_living_one() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let first = bus.device(device(1)).unwrap();
+    let kept = first.submit(&mut [Transfer::write(&[1])]).unwrap();
+    for _ in 0..1 << 16 {
+        drop(bus.device(device(2)).unwrap());
+    }
+    bus.poll(now(&clock));
+    assert!(kept.is_done());
+    assert_eq!(probe.sent(), [[1]]);
+}
+
+#[test]
+fn a_bus_has_64_devices_at_a_time_and_the_next_one_is_refused() {
+    let (bus, _, _) = bus(Config::DEFAULT);
+    let refused = Settings {
+        clock: 0,
+        ..device(0)
+    };
+    // One that is refused uses no number.
+    for _ in 0..100 {
+        assert_eq!(bus.device(refused).err(), Some(Invalid::ClockZero));
+    }
+    let mut devices: Vec<_> = (0..64).map(|_| bus.device(device(0)).unwrap()).collect();
+    assert_eq!(bus.device(device(0)).err(), Some(Invalid::TooManyDevices));
+    devices.remove(20);
+    devices.push(bus.device(device(0)).unwrap());
+    assert_eq!(bus.device(device(0)).err(), Some(Invalid::TooManyDevices));
+}
+
+#[test]
+fn a_new_device_does_not_wait_behind_a_leaked_future_of_a_dropped_one() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let owner = bus.device(device(0)).unwrap();
+    let locked = owner.lock().unwrap();
+    {
+        let gone = bus.device(device(1)).unwrap();
+        let mut message = [Transfer::write(&[1])];
+        let mut leaked = Box::pin(gone.transfer_async(&mut message));
+        assert!(poll(&mut leaked.as_mut(), Waker::noop()).is_pending());
+        std::mem::forget(leaked);
+    }
+    let new = bus.device(device(1)).unwrap();
+    let stored = new.submit(&mut [Transfer::write(&[2])]).unwrap();
+    drop(locked);
+    bus.poll(now(&clock));
+    assert!(stored.is_done());
+    assert_eq!(probe.sent(), [[2]]);
+}
+
+thread_local! {
+    /// The bus of a clock that looks at it.
+    static SEEN: Cell<Option<&'static Bus<Probed, Curious, 4, 4, 16>>> = const { Cell::new(None) };
+}
+
+/// A clock that can be read outside of the bus's critical sections only.
+#[derive(Default)]
+struct Curious(Cell<Nanos>);
+
+impl Clock for Curious {
+    fn now(&self) -> Nanos {
+        if let Some(bus) = SEEN.get() {
+            // Panics within the section.
+            bus.in_line();
+        }
+        self.0.set(self.0.get() + Nanos::from_millis(1));
+        self.0.get()
+    }
+}
+
+impl Platform for Curious {
+    fn current(&self) -> Option<Waker> {
+        None
+    }
+    fn block(&self, _: Nanos) {}
+}
+
+#[test]
+fn the_clock_is_read_outside_of_critical_sections() {
+    let probe = Probe::default();
+    let bus: Bus<_, _, 4, 4, 16> =
+        Bus::new(controller(&probe), Curious::default(), Config::DEFAULT);
+    let bus: &'static Bus<_, _, 4, 4, 16> = Box::leak(Box::new(bus));
+    SEEN.set(Some(bus));
+    let [owner, first] = [0, 1].map(|line| bus.device(device(line)).unwrap());
+    for looks in 1..=2 {
+        let locked = owner.lock().unwrap();
+        let (woken, waker) = waker();
+        let mut message = [Transfer::write(&[1])];
+        let mut future = pin!(first.transfer_async(&mut message));
+        // Woken after one look, granted the bus after two.
+        for _ in 0..looks {
+            assert!(poll(&mut future, &waker).is_pending());
+        }
+        let kept = owner.submit(&mut [Transfer::write(&[2])]).unwrap();
+        drop(locked);
+        assert_eq!(times(&woken), 1);
+        assert_eq!(poll(&mut future, &waker), Poll::Ready(Ok(())));
+        bus.poll(bus.platform().now());
+        assert!(kept.is_done());
+    }
+}
+
+/// A platform with a worker: the test, which keeps the time too.
+struct Called {
+    clock: nostall_devices::VirtualClock,
+    timer: Cell<Option<Nanos>>,
+    woken: Cell<bool>,
+}
+
+impl Clock for Called {
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+}
+
+impl Platform for Called {
+    fn current(&self) -> Option<Waker> {
+        None
+    }
+    fn block(&self, _: Nanos) {}
+    fn has_worker(&self) -> HasWorker {
+        HasWorker::Yes
+    }
+    fn wake_worker(&self) {
+        self.woken.set(true);
+    }
+    fn set_timer(&self, at: Nanos) {
+        self.timer.set(Some(at));
+    }
+}
+
+type Calling = Bus<Probed, Called, 4, 4, 16>;
+
+fn calling(config: Config) -> (Calling, Probe) {
+    let probe = Probe::default();
+    let platform = Called {
+        clock: nostall_devices::VirtualClock::new(),
+        timer: Cell::new(None),
+        woken: Cell::new(false),
+    };
+    (Bus::new(controller(&probe), platform, config), probe)
+}
+
+/// Plays the worker and its timer until there is nothing to wait for or to do, `until` at
+/// the latest.
+fn serve(bus: &Calling, until: Nanos) {
+    let platform = bus.platform();
+    loop {
+        if platform.woken.take() {
+            bus.work();
+        }
+        match platform.timer.get().filter(|at| *at <= until) {
+            Some(at) => {
+                platform.timer.set(None);
+                platform.clock.advance(at - platform.now());
+                bus.on_timer();
+            }
+            None if platform.woken.get() => {}
+            None => break,
+        }
+    }
+    platform.clock.advance(until - platform.now());
+}
+
+#[test]
+fn the_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
+    for idle_timeout in [Nanos::ZERO, Nanos::from_secs(1), TIMEOUT * 2] {
+        // A hardware that sleeps sets no timer of its own.
+        for awake in [false, true] {
+            let (bus, probe) = calling(Config {
+                idle_timeout,
+                ..Config::DEFAULT
+            });
+            let [owner, late, next, other] =
+                [0, 1, 2, 3].map(|line| bus.device(device(line)).unwrap());
+            if awake {
+                owner.write(&[9]).unwrap();
+                probe.told();
+            }
+            let (woken, next_waker) = waker();
+            let (mut first, mut second) = ([Transfer::write(&[1])], [Transfer::write(&[2])]);
+            let mut late = Box::pin(late.transfer_async(&mut first));
+            let mut next = pin!(next.transfer_async(&mut second));
+            let locked = owner.lock().unwrap();
+            assert!(poll(&mut late.as_mut(), Waker::noop()).is_pending());
+            serve(&bus, Nanos::from_millis(1));
+            assert!(poll(&mut late.as_mut(), Waker::noop()).is_pending());
+            assert!(poll(&mut next, &next_waker).is_pending());
+            drop(locked);
+            let stored = other.submit(&mut [Transfer::write(&[3])]).unwrap();
+            std::mem::forget(late);
+            // Granted at 1 ms.
+            let over = Nanos::from_millis(1) + TIMEOUT;
+            serve(&bus, over - Nanos(1));
+            assert_eq!((times(&woken), stored.is_done()), (0, false));
+            serve(&bus, over);
+            assert_eq!(times(&woken), 1, "{idle_timeout}, {awake}");
+            assert!(stored.is_done(), "{idle_timeout}, {awake}");
+            assert_eq!(poll(&mut next, &next_waker), Poll::Ready(Ok(())));
+            assert_eq!(probe.sent(), [[3], [2]]);
+        }
+    }
+}
+
+#[test]
+fn an_awaited_delay_ends_though_the_clock_stands_still_or_is_set_back() {
+    for back in [false, true] {
+        let manual = Manual::default();
+        manual.now.set(Nanos::from_secs(7_200));
+        let probe = Probe::default();
+        let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
+        let device = bus.device(device(0)).unwrap();
+        let span = Nanos::from_millis(1);
+        let mut message = [Transfer::write(&[1]).delay(span)];
+        let mut future = pin!(device.transfer_async(&mut message));
+        let mut polls = 0;
+        while poll(&mut future, Waker::noop()).is_pending() {
+            polls += 1;
+            assert!(polls < 20_000_000, "back: {back}");
+            if back {
+                // An hour, once; then it goes on.
+                let now = match polls {
+                    1 => Nanos::from_secs(3_600),
+                    _ => manual.now.get() + span / 4,
+                };
+                manual.now.set(now);
+            }
+        }
+        assert_eq!(polls < 10, back);
+    }
+}
+
+/// A clock that shows another time after so many looks only.
+#[derive(Default)]
+struct Ticks(Cell<u64>);
+
+impl Clock for Ticks {
+    fn now(&self) -> Nanos {
+        self.0.set(self.0.get() + 1);
+        Nanos::from_millis(10) * (self.0.get() / 100_000)
+    }
+}
+
+impl Platform for Ticks {
+    fn current(&self) -> Option<Waker> {
+        None
+    }
+    fn block(&self, _: Nanos) {}
+}
+
+#[test]
+fn a_delay_is_not_cut_short_where_the_clock_ticks_slowly() {
+    let probe = Probe::default();
+    let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Ticks::default(), Config::DEFAULT);
+    let device = bus.device(device(0)).unwrap();
+    let span = Nanos::from_millis(30);
+    let start = bus.platform().now();
+    device
+        .sync(&mut [Transfer::write(&[1]).delay(span)])
+        .unwrap();
+    assert!(bus.platform().now() - start >= span);
+}
+
+#[test]
+fn a_submitted_message_of_which_nothing_was_clocked_outlives_the_future_that_ran_it() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let slow = Settings {
+        setup: Nanos::from_micros(10),
+        ..device(1)
+    };
+    let slow = bus.device(slow).unwrap();
+    let mut pending = slow.submit(&mut [Transfer::write(&[1])]).unwrap();
+    let later = slow.submit(&mut [Transfer::write(&[2])]).unwrap();
+    {
+        let mut future = pin!(pending.finished());
+        assert!(poll(&mut future, Waker::noop()).is_pending());
+        assert_eq!(probe.selected(), Some(1));
+    }
+    assert_eq!(probe.selected(), None);
+    assert!(!pending.is_done());
+    bus.poll(now(&clock));
+    assert_eq!(pending.wait(), Ok(()));
+    assert!(later.is_done());
+    assert_eq!(probe.sent(), [[1], [2]]);
+}
+
+#[test]
+fn a_controller_that_never_completes_is_given_up_after_a_bounded_number_of_looks() {
+    for act in [Act::Never, Act::NeverInterrupts] {
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let manual = Manual::default();
+            let probe = Probe::default();
+            let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), &manual, Config::DEFAULT);
+            let device = bus.device(device(0)).unwrap();
+            probe.next(&[act]);
+            let _ = tell.send(device.write(&[1]));
+        });
+        let ended = told.recv_timeout(std::time::Duration::from_secs(20));
+        assert_eq!(ended, Ok(Err(Error::Timeout { transfer: 0 })), "{act:?}");
+    }
+}
+
+/// A platform of tasks whose clock stands still, and which does not block.
+#[derive(Default)]
+struct Frozen(Cell<u32>);
+
+impl Clock for Frozen {
+    fn now(&self) -> Nanos {
+        Nanos::from_secs(1)
+    }
+}
+
+impl Platform for Frozen {
+    fn current(&self) -> Option<Waker> {
+        Some(Waker::noop().clone())
+    }
+    fn block(&self, _: Nanos) {
+        self.0.set(self.0.get() + 1);
+        assert!(self.0.get() < 100_000);
+    }
+}
+
+#[test]
+fn a_caller_and_a_handle_wait_for_a_bounded_number_of_looks_though_the_clock_stands_still() {
+    for granted in [false, true] {
+        let probe = Probe::default();
+        let bus: Bus<_, _, 4, 4, 16> =
+            Bus::new(controller(&probe), Frozen::default(), Config::DEFAULT);
+        let [owner, late, other] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
+        let locked = owner.lock().unwrap();
+        let mut message = [Transfer::write(&[1])];
+        let mut leaked = Box::pin(late.transfer_async(&mut message));
+        // Overdue after so many looks.
+        for _ in 0..20 {
+            assert!(poll(&mut leaked.as_mut(), Waker::noop()).is_pending());
+        }
+        match granted {
+            true => drop(locked),
+            false => std::mem::forget(locked),
+        }
+        std::mem::forget(leaked);
+        let mut stored = other.submit(&mut [Transfer::write(&[2])]).unwrap();
+        assert_eq!(stored.wait(), Err(Error::Abandoned));
+        let ended = other.write(&[3]);
+        let over = [Err(Error::Abandoned), Err(Error::BusHeld)].contains(&ended);
+        assert!(over, "{ended:?}");
+        assert_eq!(probe.count(), 0);
+    }
 }

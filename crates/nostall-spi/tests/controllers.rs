@@ -320,8 +320,8 @@ fn loopback_gives_back_what_it_gets() {
     let (mut long, mut short, mut read) = ([0; 3], [0; 1], [9; 2]);
     device
         .sync(&mut [
-            Transfer::both(&[1, 2], &mut long),
-            Transfer::both(&[3, 4], &mut short),
+            Transfer::transfer(&[1, 2], &mut long),
+            Transfer::transfer(&[3, 4], &mut short),
             Transfer::read(&mut read),
         ])
         .unwrap();

@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Waker};
 use embedded_hal::digital::{ErrorType as PinError, OutputPin};
 use embedded_hal::spi::{ErrorType, SpiBus};
 use nostall_devices::VirtualClock;
-use nostall_spi::controllers::{Fixed, Hal};
-use nostall_spi::{Bare, Bus, Config, Select, Settings};
+use nostall_spi::controllers::{AsyncHal, Fixed, Hal};
+use nostall_spi::{Bare, Bus, Config, Controller, Select, Settings};
 use w25q32jv::W25q32jv;
 
 /// As much of a W25Q32JV as a driver needs (its data sheet, section "Instructions").
@@ -197,9 +197,9 @@ impl OutputPin for Unwired {
     }
 }
 
-type FlashBus = Bus<Hal<Fixed<Shared>, [Line; 1]>, Bare<VirtualClock>, 4, 0, 0>;
+type FlashBus<C> = Bus<C, Bare<VirtualClock>, 4, 0, 0>;
 
-fn chip() -> (FlashBus, Shared) {
+fn chip<C: Controller>(controller: fn(Fixed<Shared>, [Line; 1]) -> C) -> (FlashBus<C>, Shared) {
     let chip = Shared(Rc::new(RefCell::new(Chip {
         memory: vec![0x55; Chip::SIZE],
         writable: false,
@@ -208,7 +208,7 @@ fn chip() -> (FlashBus, Shared) {
         received: Vec::new(),
         selections: 0,
     })));
-    let hal = Hal::new(Fixed::new(chip.clone(), SETTINGS), [Line(chip.clone())]);
+    let hal = controller(Fixed::new(chip.clone(), SETTINGS), [Line(chip.clone())]);
     let bus = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
     (bus, chip)
 }
@@ -223,7 +223,7 @@ fn text() -> Vec<u8> {
 
 #[test]
 fn a_flash_driver_erases_writes_and_reads_back() {
-    let (bus, chip) = chip();
+    let (bus, chip) = chip(Hal::new);
     let device = bus.device(SETTINGS).unwrap();
     let mut flash = W25q32jv::new(device, Unwired, Unwired).unwrap();
     assert_eq!(flash.device_id().unwrap(), [5, 6, 7, 8, 9, 10, 11, 12]);
@@ -246,7 +246,7 @@ fn a_flash_driver_erases_writes_and_reads_back() {
 
 #[test]
 fn its_asynchronous_twin_does_the_same() {
-    let (bus, chip) = chip();
+    let (bus, chip) = chip(AsyncHal::new);
     let device = bus.device(SETTINGS).unwrap();
     let mut flash = W25q32jv::new(device, Unwired, Unwired).unwrap();
     block_on(async {

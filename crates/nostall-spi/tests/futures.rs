@@ -391,7 +391,7 @@ fn a_message_of_any_length_is_awaited_and_behind_a_long_one_none_is_stranded() {
     assert_eq!(probe.sent().len(), 3);
     assert_eq!(
         bus.poll(now(&clock)),
-        Some(now(&clock) + Config::DEFAULT.linger)
+        Some(now(&clock) + Config::DEFAULT.idle_timeout)
     );
 }
 
@@ -431,7 +431,7 @@ fn delays_and_transfers_of_a_future_do_not_hold_its_executor() {
     probe.next(&[Act::Takes(span)]);
     let (_, waker) = waker(false);
     let mut message = [
-        Transfer::write(&[1]).delay(span).deselect(span),
+        Transfer::write(&[1]).delay(span).cs_change(span),
         Transfer::write(&[2]),
     ];
     let mut future = pin!(device.transfer_async(&mut message));
@@ -480,6 +480,7 @@ fn a_future_of_a_send_bus_is_send() {
     drop(sent(device.transfer_async(&mut message)));
     let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
     drop(sent(pending.finished()));
+    drop(sent(bus.serve()));
 }
 
 #[test]
@@ -498,4 +499,160 @@ fn a_callback_of_a_dropped_device_is_told() {
     bus.poll(now(&clock));
     assert_eq!(TOLD.load(Ordering::Relaxed), 1);
     assert_eq!(probe.count(), 0);
+}
+
+type Served = Bus<Probed, Timers, 4, 4, 16>;
+
+fn served() -> (Served, Probe, nostall_devices::VirtualClock) {
+    let (probe, clock) = (Probe::default(), nostall_devices::VirtualClock::new());
+    let platform = Timers(clock.clone(), std::sync::Mutex::default());
+    let bus = Bus::new(controller(&probe), platform, Config::DEFAULT);
+    (bus, probe, clock)
+}
+
+/// The earliest timer since the last call.
+fn timer(bus: &Served) -> Option<Nanos> {
+    std::mem::take(&mut *bus.platform().1.lock().unwrap())
+        .into_iter()
+        .min()
+}
+
+#[test]
+fn an_awaited_worker_runs_submitted_messages_and_puts_the_hardware_to_sleep() {
+    let (bus, probe, clock) = served();
+    let device = bus.device(device(1)).unwrap();
+    let (woken, waker) = waker(false);
+    let mut worker = pin!(bus.serve());
+    assert!(poll(&mut worker, &waker).is_pending());
+    assert_eq!((woken.times(), timer(&bus)), (0, None));
+    // From an interrupt handler.
+    let span = Nanos::from_millis(5);
+    probe.next(&[Act::Takes(span)]);
+    let first = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+    let second = device.submit(&mut [Transfer::write(&[2])]).unwrap();
+    assert_eq!(woken.times(), 1);
+    // It awaits the controller: the platform panics if it blocks.
+    assert!(poll(&mut worker, &waker).is_pending());
+    assert_eq!(timer(&bus), Some(now(&clock) + span));
+    assert!(!first.is_done());
+    clock.advance(span);
+    assert!(poll(&mut worker, &waker).is_pending());
+    assert!(first.is_done() && second.is_done());
+    let idle_timeout = Config::DEFAULT.idle_timeout;
+    let mut looks = 0;
+    while bus.statistics().teardowns == 0 {
+        looks += 1;
+        assert!(looks <= 2);
+        let at = timer(&bus).unwrap();
+        assert!(at - now(&clock) <= idle_timeout);
+        clock.advance(at - now(&clock));
+        assert!(poll(&mut worker, &waker).is_pending());
+    }
+    assert_eq!(probe.told().last(), Some(&Unprepare));
+    // It sleeps until there is work again.
+    assert_eq!(timer(&bus), None);
+    let statistics = bus.statistics();
+    assert_eq!((statistics.by_worker, statistics.teardowns), (2, 1));
+    // Called for the messages, and for the teardown.
+    assert_eq!(statistics.wakeups, 2);
+}
+
+#[test]
+fn a_synchronous_caller_does_not_wake_an_awaited_worker() {
+    let (bus, _, _) = served();
+    let device = bus.device(device(1)).unwrap();
+    let (woken, waker) = waker(false);
+    let mut worker = pin!(bus.serve());
+    assert!(poll(&mut worker, &waker).is_pending());
+    for _ in 0..10 {
+        device.write(&[1]).unwrap();
+    }
+    // Once, for the timer of the hardware that was woken.
+    assert_eq!((woken.times(), bus.statistics().wakeups), (1, 0));
+}
+
+#[test]
+fn an_awaited_worker_yields_to_other_tasks_after_64_messages() {
+    fn nothing(_: Completed<'_>) {}
+    let (probe, clock) = (Probe::default(), nostall_devices::VirtualClock::new());
+    let platform = Timers(clock, std::sync::Mutex::default());
+    let bus: Bus<_, _, 4, 100, 16> = Bus::new(controller(&probe), platform, Config::DEFAULT);
+    let device = bus.device(device(0)).unwrap();
+    let (woken, waker) = waker(false);
+    let mut worker = pin!(bus.serve());
+    assert!(poll(&mut worker, &waker).is_pending());
+    for _ in 0..100 {
+        let message = &mut [Transfer::write(&[1])];
+        device.submit_then(message, &nothing, 0).unwrap();
+    }
+    let before = woken.times();
+    assert!(poll(&mut worker, &waker).is_pending());
+    assert_eq!(bus.statistics().messages, 64);
+    assert!(woken.times() > before);
+    assert!(poll(&mut worker, &waker).is_pending());
+    assert_eq!(bus.statistics().messages, 100);
+}
+
+#[test]
+fn an_awaited_worker_that_is_dropped_strands_no_message_and_may_have_a_successor() {
+    let (bus, probe, clock) = served();
+    let device = bus.device(device(1)).unwrap();
+    let (_, waker) = waker(false);
+    let running = {
+        let mut worker = Box::pin(bus.serve());
+        assert!(poll(&mut worker.as_mut(), &waker).is_pending());
+        let mut other = pin!(bus.serve());
+        let refused = Poll::Ready(Error::AlreadyServed);
+        assert_eq!(poll(&mut other, &waker), refused);
+        probe.next(&[Act::Interrupts]);
+        let running = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+        let _ = poll(&mut worker.as_mut(), &waker);
+        assert_eq!(probe.selected(), Some(1));
+        running
+    };
+    assert!(running.is_done());
+    assert_eq!(probe.told().last(), Some(&Abort));
+    let mut stored = device.submit(&mut [Transfer::write(&[2])]).unwrap();
+    {
+        let mut finished = pin!(stored.finished());
+        assert_eq!(poll(&mut finished, &waker), Poll::Ready(Ok(())));
+    }
+    // A successor sees hardware that was woken before.
+    timer(&bus);
+    let mut worker = pin!(bus.serve());
+    assert!(poll(&mut worker, &waker).is_pending());
+    assert_eq!(
+        timer(&bus),
+        Some(now(&clock) + Config::DEFAULT.idle_timeout)
+    );
+}
+
+#[test]
+fn an_awaited_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
+    let (bus, probe, clock) = served();
+    let [owner, late, next] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
+    let (_, waker_of_worker) = waker(false);
+    let mut worker = pin!(bus.serve());
+    assert!(poll(&mut worker, &waker_of_worker).is_pending());
+    let (woken, waker_of_next) = waker(false);
+    let (mut first, mut second) = ([Transfer::write(&[1])], [Transfer::write(&[2])]);
+    let mut late = Box::pin(late.transfer_async(&mut first));
+    let mut next = pin!(next.transfer_async(&mut second));
+    let locked = owner.lock().unwrap();
+    assert!(poll(&mut late.as_mut(), &waker_of_worker).is_pending());
+    clock.advance(Nanos::from_millis(1));
+    assert!(poll(&mut late.as_mut(), &waker_of_worker).is_pending());
+    drop(locked);
+    std::mem::forget(late);
+    assert!(poll(&mut next, &waker_of_next).is_pending());
+    while woken.times() == 0 {
+        assert!(poll(&mut worker, &waker_of_worker).is_pending());
+        let at = timer(&bus).expect("a timer");
+        assert!(at <= Nanos::from_millis(1) + TIMEOUT);
+        clock.advance(at - now(&clock));
+        assert!(poll(&mut worker, &waker_of_worker).is_pending());
+    }
+    assert_eq!(now(&clock), Nanos::from_millis(1) + TIMEOUT);
+    assert_eq!(poll(&mut next, &waker_of_next), Poll::Ready(Ok(())));
+    assert_eq!(probe.sent(), [[2]]);
 }

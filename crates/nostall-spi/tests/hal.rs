@@ -1,17 +1,24 @@
 //! embedded-hal below and above: the exact traffic of a dozen shapes of messages.
 
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
 use embedded_hal::spi::{Operation, SpiDevice};
-use embedded_hal_mock::eh1::digital::{Mock as Pin, State, Transaction as Edge};
+use embedded_hal_mock::eh1::digital::{Mock as MockPin, State, Transaction as Edge};
 use embedded_hal_mock::eh1::spi::{Mock as Spi, Transaction as Traffic};
 use nostall_devices::VirtualClock;
 use nostall_io::{Clock, Nanos};
-use nostall_spi::controllers::{Fixed, Hal};
+use nostall_spi::controllers::{AsyncHal, Fixed, Hal};
 use nostall_spi::{
-    Bare, Bus, Config, Device, Error, Invalid, Mode, Polarity, Select, Settings, Transfer, WordSize,
+    Bare, Bus, Config, Device, Error, Fault, Invalid, Mode, Polarity, Select, Settings, Transfer,
+    WordSize,
 };
 
-type HalBus = Bus<Hal<Fixed<Spi<u8>>, [Pin; 2]>, Bare<VirtualClock>>;
-type Dev<'b> = Device<'b, Hal<Fixed<Spi<u8>>, [Pin; 2]>, Bare<VirtualClock>>;
+type HalBus = Bus<Hal<Fixed<Spi<u8>>, [MockPin; 2]>, Bare<VirtualClock>>;
+type Dev<'b> = Device<'b, Hal<Fixed<Spi<u8>>, [MockPin; 2]>, Bare<VirtualClock>>;
 
 /// Line 0, which rests high.
 fn settings() -> Settings {
@@ -32,13 +39,13 @@ fn sees(
     act: impl FnOnce(&mut Dev<'_>),
 ) -> Nanos {
     let (mut spi, clock) = (Spi::new(traffic), VirtualClock::new());
-    let mut pins = [Pin::new(line), Pin::new(other)];
+    let mut pins = [MockPin::new(line), MockPin::new(other)];
     let fixed = Fixed::new(spi.clone(), settings);
     let hal = Hal::new(fixed, pins.clone());
     let bus: HalBus = Bus::new(hal, Bare(clock.clone()), Config::DEFAULT);
     act(&mut bus.device(settings).unwrap());
     spi.done();
-    pins.iter_mut().for_each(Pin::done);
+    pins.iter_mut().for_each(MockPin::done);
     clock.now()
 }
 
@@ -116,7 +123,7 @@ fn a_read_sends_the_devices_fill() {
 
 #[test]
 fn chip_selects_may_be_of_different_types() {
-    let mut other = Pin::new(&selected());
+    let mut other = MockPin::new(&selected());
     let mut spi = Spi::new(&[Traffic::write_vec(vec![1]), Traffic::flush()]);
     let fixed = Fixed::new(spi.clone(), settings());
     let hal = Hal::new(fixed, (Unwired, other.clone()));
@@ -232,7 +239,7 @@ fn a_message_that_deselects_in_the_middle_has_two_selections() {
     ];
     let line = [selected(), selected()].concat();
     let took = sees(settings(), &traffic, &line, &[], |device| {
-        let again = Transfer::write(&[1]).deselect(Nanos(900));
+        let again = Transfer::write(&[1]).cs_change(Nanos(900));
         device.sync(&mut [again, Transfer::write(&[2])]).unwrap();
     });
     assert_eq!(took, Nanos(900));
@@ -288,7 +295,7 @@ fn what_a_fixed_bus_is_not_set_to_is_refused() {
         refused(Transfer::write(&[1, 2]).word(word), Invalid::Word(word));
     });
     let fixed = Fixed::new(Spi::new(&[]), settings());
-    let hal = Hal::new(fixed, [Pin::new(&[]), Pin::new(&[])]);
+    let hal = Hal::new(fixed, [MockPin::new(&[]), MockPin::new(&[])]);
     let bus: HalBus = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
     let refused = bus.device(settings().mode(Mode::Mode3)).unwrap_err();
     assert_eq!(refused, Invalid::Mode(Mode::Mode3));
@@ -296,11 +303,170 @@ fn what_a_fixed_bus_is_not_set_to_is_refused() {
     // Nothing was asked of any of them.
     let (mut spi, mut pins) = take(bus);
     spi.done();
-    pins.iter_mut().for_each(Pin::done);
+    pins.iter_mut().for_each(MockPin::done);
 }
 
 /// The mocks, which want to be told that it was all.
-fn take(bus: HalBus) -> (Spi<u8>, [Pin; 2]) {
+fn take(bus: HalBus) -> (Spi<u8>, [MockPin; 2]) {
     let parts = bus.into_controller().release();
     (parts.0.release(), parts.1)
+}
+
+/// An asynchronous bus alone, as Embassy has it.
+#[derive(Clone, Default)]
+struct Dma(Rc<RefCell<DmaState>>);
+
+#[derive(Default)]
+struct DmaState {
+    seen: Vec<&'static str>,
+    /// Polls that the next operations take besides their last one.
+    polls: u32,
+}
+
+impl Dma {
+    async fn act(&self, name: &'static str) -> Result<(), Infallible> {
+        self.0.borrow_mut().seen.push(name);
+        let mut left = self.0.borrow().polls;
+        std::future::poll_fn(|_| match left {
+            0 => Poll::Ready(()),
+            _ => {
+                left -= 1;
+                Poll::Pending
+            }
+        })
+        .await;
+        Ok(())
+    }
+
+    fn seen(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.0.borrow_mut().seen)
+    }
+}
+
+impl embedded_hal::spi::ErrorType for Dma {
+    type Error = Infallible;
+}
+
+impl embedded_hal_async::spi::SpiBus for Dma {
+    async fn read(&mut self, _: &mut [u8]) -> Result<(), Infallible> {
+        self.act("read").await
+    }
+    async fn write(&mut self, _: &[u8]) -> Result<(), Infallible> {
+        self.act("write").await
+    }
+    async fn transfer(&mut self, _: &mut [u8], _: &[u8]) -> Result<(), Infallible> {
+        self.act("transfer").await
+    }
+    async fn transfer_in_place(&mut self, _: &mut [u8]) -> Result<(), Infallible> {
+        self.act("in place").await
+    }
+    async fn flush(&mut self) -> Result<(), Infallible> {
+        self.act("flush").await
+    }
+}
+
+/// Its line.
+impl embedded_hal::digital::ErrorType for Dma {
+    type Error = Infallible;
+}
+
+impl embedded_hal::digital::OutputPin for Dma {
+    fn set_low(&mut self) -> Result<(), Infallible> {
+        self.0.borrow_mut().seen.push("low");
+        Ok(())
+    }
+    fn set_high(&mut self) -> Result<(), Infallible> {
+        self.0.borrow_mut().seen.push("high");
+        Ok(())
+    }
+}
+
+type DmaBus = Bus<AsyncHal<Fixed<Dma>, [Dma; 1]>, Bare<VirtualClock>>;
+
+fn dma(polls: u32) -> (DmaBus, Dma, VirtualClock) {
+    let (dma, clock) = (Dma::default(), VirtualClock::new());
+    dma.0.borrow_mut().polls = polls;
+    let hal = AsyncHal::new(Fixed::new(dma.clone(), settings()), [dma.clone()]);
+    let bus = Bus::new(hal, Bare(clock.clone()), Config::DEFAULT);
+    (bus, dma, clock)
+}
+
+fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
+    future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_bus_without_a_blocking_face_is_awaited() {
+    let (bus, dma, _) = dma(1);
+    let device = bus.device(settings()).unwrap();
+    let mut read = [0; 3];
+    let mut message = [Transfer::write(&[1]), Transfer::transfer(&[1], &mut read)];
+    let mut future = pin!(device.transfer_async(&mut message));
+    for _ in 0..5 {
+        assert!(poll(&mut future).is_pending());
+    }
+    assert_eq!(poll(&mut future), Poll::Ready(Ok(())));
+    let expected = [
+        "low", "write", "flush", "transfer", "in place", "flush", "high",
+    ];
+    assert_eq!(dma.seen(), expected);
+}
+
+#[test]
+fn after_a_dropped_future_the_fifo_is_flushed_awaited_and_before_a_line_moves() {
+    let (bus, dma, clock) = dma(1);
+    let device = bus.device(settings()).unwrap();
+    {
+        let mut message = [Transfer::write(&[1])];
+        let mut dropped = pin!(device.transfer_async(&mut message));
+        assert!(poll(&mut dropped).is_pending());
+    }
+    assert_eq!(dma.seen(), ["low", "write", "high"]);
+    let mut message = [Transfer::write(&[2])];
+    {
+        let mut future = pin!(device.transfer_async(&mut message));
+        assert!(poll(&mut future).is_pending());
+        assert_eq!(dma.seen(), ["flush"]);
+        // Dropped again, it is flushed again.
+    }
+    assert_eq!(dma.seen(), ["high"]);
+    let mut future = pin!(device.transfer_async(&mut message));
+    let mut polls = 0;
+    while poll(&mut future).is_pending() {
+        polls += 1;
+    }
+    assert_eq!(
+        (polls, dma.seen()),
+        (3, vec!["flush", "low", "write", "flush", "high"])
+    );
+    // And a flush that does not end has its time.
+    {
+        let mut message = [Transfer::write(&[1])];
+        let mut dropped = pin!(device.transfer_async(&mut message));
+        assert!(poll(&mut dropped).is_pending());
+    }
+    dma.0.borrow_mut().polls = u32::MAX;
+    let mut message = [Transfer::write(&[3])];
+    let mut future = pin!(device.transfer_async(&mut message));
+    assert!(poll(&mut future).is_pending());
+    clock.advance(Nanos::from_secs(1));
+    let timeout = Err(Error::Timeout { transfer: 0 });
+    assert_eq!(poll(&mut future), Poll::Ready(timeout));
+}
+
+#[test]
+fn a_blocking_caller_polls_an_asynchronous_bus_in_place_and_not_for_ever() {
+    let (bus, dma, _) = dma(1_000);
+    let mut device = bus.device(settings()).unwrap();
+    SpiDevice::write(&mut device, &[1]).unwrap();
+    assert_eq!(dma.seen(), ["low", "write", "flush", "high"]);
+    dma.0.borrow_mut().polls = u32::MAX;
+    let short = Error::Failed {
+        transfer: 0,
+        fault: Fault::Short,
+    };
+    assert_eq!(SpiDevice::write(&mut device, &[1]), Err(short));
+    assert_eq!(dma.seen(), ["low", "write", "high"]);
 }

@@ -25,7 +25,7 @@ fn transfers_of_a_message_share_one_selection() {
         .sync(&mut [
             Transfer::write(&[1, 2]),
             Transfer::read(&mut read),
-            Transfer::both(&[5, 6], &mut both),
+            Transfer::transfer(&[5, 6], &mut both),
             Transfer::in_place(&mut place),
         ])
         .unwrap();
@@ -99,7 +99,7 @@ fn a_device_may_be_deselected_in_the_middle() {
     let device = bus.device(device(1)).unwrap();
     device
         .sync(&mut [
-            Transfer::write(&[1]).deselect(US * 7),
+            Transfer::write(&[1]).cs_change(US * 7),
             Transfer::write(&[2]).delay(US * 5),
         ])
         .unwrap();
@@ -127,7 +127,7 @@ fn setup_and_hold_are_kept_at_every_edge() {
     };
     let device = bus.device(settings).unwrap();
     device
-        .sync(&mut [Transfer::write(&[1]).deselect(US), Transfer::write(&[2])])
+        .sync(&mut [Transfer::write(&[1]).cs_change(US), Transfer::write(&[2])])
         .unwrap();
     assert_eq!(now(&clock), US * (2 + 3 + 1 + 2 + 3));
 }
@@ -161,7 +161,10 @@ fn what_is_sent_while_reading_can_be_chosen() {
     let device = bus.device(settings).unwrap();
     let mut both = [0; 2];
     device
-        .sync(&mut [Transfer::read(&mut [0]), Transfer::both(&[1], &mut both)])
+        .sync(&mut [
+            Transfer::read(&mut [0]),
+            Transfer::transfer(&[1], &mut both),
+        ])
         .unwrap();
     assert_eq!(probe.sent(), [vec![0xff], vec![1, 0xff]]);
 }
@@ -188,11 +191,11 @@ fn what_cannot_be_run_is_refused_with_the_transfer_that_is_wrong() {
         invalid(1, Invalid::PartOfWord(word))
     );
     assert_eq!(
-        device.sync(&mut [good(), good().deselect(US)]),
-        invalid(1, Invalid::DeselectAtEnd)
+        device.sync(&mut [good(), good().cs_change(US)]),
+        invalid(1, Invalid::CsChangeAtEnd)
     );
     assert_eq!(
-        three.sync(&mut [good(), Transfer::both(&[1], &mut [0])]),
+        three.sync(&mut [good(), Transfer::transfer(&[1], &mut [0])]),
         invalid(1, Invalid::BothOnThreeWires)
     );
     assert_eq!(three.sync(&mut [Transfer::read(&mut [0])]), Ok(()));
@@ -295,7 +298,7 @@ proptest! {
                 .map(|(kind, sent, came)| match kind {
                     0 => Transfer::write(sent),
                     1 => Transfer::read(came),
-                    2 => Transfer::both(sent, came),
+                    2 => Transfer::transfer(sent, came),
                     _ => Transfer::in_place(came),
                 })
                 .collect();

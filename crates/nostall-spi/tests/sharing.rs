@@ -8,10 +8,10 @@ use common::*;
 use nostall_io::Nanos;
 use nostall_spi::{Completed, Config, Transfer};
 
-const LINGER: Nanos = Config::DEFAULT.linger;
+const IDLE_TIMEOUT: Nanos = Config::DEFAULT.idle_timeout;
 
 #[test]
-fn a_busy_period_has_one_teardown_a_linger_after_its_end() {
+fn a_busy_period_has_one_teardown_an_idle_timeout_after_its_end() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     for period in 1..=3 {
@@ -21,14 +21,14 @@ fn a_busy_period_has_one_teardown_a_linger_after_its_end() {
             clock.advance(Nanos::from_millis(1));
         }
         probe.told();
-        clock.advance(LINGER - Nanos::from_millis(2));
+        clock.advance(IDLE_TIMEOUT - Nanos::from_millis(2));
         assert!(bus.poll(now(&clock)).is_some());
         assert_eq!(probe.told(), []);
         clock.advance(Nanos::from_millis(1));
         // Nothing more to come for.
         assert_eq!(bus.poll(now(&clock)), None);
         assert_eq!(probe.told(), [Unprepare]);
-        clock.advance(LINGER * 10);
+        clock.advance(IDLE_TIMEOUT * 10);
         assert_eq!(bus.poll(now(&clock)), None);
         assert_eq!(probe.told(), []);
         let statistics = bus.statistics();
@@ -114,7 +114,7 @@ fn a_caller_on_a_free_bus_runs_its_message_however_much_was_submitted() {
     let sent = probe.sent();
     let at = |byte: u32| sent.iter().position(|words| words[0] == byte);
     assert!(at(1) < at(3), "{sent:?}");
-    assert_eq!(bus.poll(now(&clock)), Some(now(&clock) + LINGER));
+    assert_eq!(bus.poll(now(&clock)), Some(now(&clock) + IDLE_TIMEOUT));
 }
 
 #[test]
@@ -286,7 +286,7 @@ mod threads {
     fn a_caller_on_an_idle_bus_wakes_the_worker_once_after_all_to_tear_down() {
         const MESSAGES: u32 = if cfg!(miri) { 5 } else { 1_000 };
         let config = Config {
-            linger: LONG,
+            idle_timeout: LONG,
             ..Config::DEFAULT
         };
         let (bus, probe) = shared(config);
@@ -295,7 +295,7 @@ mod threads {
             for _ in 0..MESSAGES {
                 device.write(&[1]).unwrap();
             }
-            // A linger in which something has happened, and one in which nothing has.
+            // An idle timeout in which something has happened, and one in which nothing has.
             bus.on_timer();
             let statistics = bus.statistics();
             assert_eq!((statistics.wakeups, statistics.teardowns), (0, 0));
@@ -315,7 +315,7 @@ mod threads {
     fn the_worker_keeps_the_time_of_a_busy_period() {
         let config = Config {
             // Longer than a message under Miri, or on a host that is busy.
-            linger: Nanos::from_millis(200),
+            idle_timeout: Nanos::from_millis(200),
             ..Config::DEFAULT
         };
         let (bus, probe) = shared(config);
@@ -334,7 +334,7 @@ mod threads {
     fn what_is_submitted_to_an_idle_bus_the_worker_runs_where_that_is_asked_for() {
         let config = Config {
             submitted: Submitted::ByWorker,
-            linger: LONG,
+            idle_timeout: LONG,
             ..Config::DEFAULT
         };
         let (bus, _) = shared(config);
@@ -445,7 +445,7 @@ mod threads {
 
     fn leaked() -> (&'static Shared, Probe) {
         let (bus, probe) = shared(Config {
-            linger: LONG,
+            idle_timeout: LONG,
             ..Config::DEFAULT
         });
         (Box::leak(Box::new(bus)), probe)
@@ -536,7 +536,7 @@ mod threads {
     #[test]
     fn hardware_that_was_woken_before_there_was_a_worker_is_put_to_sleep() {
         let (bus, probe) = shared(Config {
-            linger: Nanos::from_millis(1),
+            idle_timeout: Nanos::from_millis(1),
             ..Config::DEFAULT
         });
         bus.device(device(1)).unwrap().write(&[1]).unwrap();
@@ -551,7 +551,7 @@ mod threads {
     #[test]
     fn a_tired_bus_that_the_worker_finds_taken_is_put_to_sleep_later() {
         let (bus, _) = shared(Config {
-            linger: Nanos::from_millis(1),
+            idle_timeout: Nanos::from_millis(1),
             ..Config::DEFAULT
         });
         with_worker(&bus, || {

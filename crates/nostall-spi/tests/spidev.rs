@@ -124,7 +124,7 @@ fn every_way_of_reading_the_id_reads_the_same() {
 
     let mut both = [0; 4];
     device
-        .sync(&mut [Transfer::both(&[READ_ID], &mut both)])
+        .sync(&mut [Transfer::transfer(&[READ_ID], &mut both)])
         .unwrap();
     assert_eq!(both[1..], id);
 
@@ -185,7 +185,7 @@ fn a_transfer_that_deselects_begins_a_new_instruction() {
         device
             .sync(&mut [
                 Transfer::write(&[READ_ID]),
-                Transfer::read(&mut first).deselect(span),
+                Transfer::read(&mut first).cs_change(span),
                 Transfer::write(&[READ_ID]),
                 Transfer::read(&mut second),
             ])
@@ -228,9 +228,9 @@ fn a_sector_is_erased_written_and_read_back() {
     let mut enabled = [0];
     device
         .sync(&mut [
-            Transfer::write(&[WRITE_ENABLE]).deselect(Nanos(0)),
+            Transfer::write(&[WRITE_ENABLE]).cs_change(Nanos(0)),
             Transfer::write(&[READ_STATUS]),
-            Transfer::read(&mut enabled).deselect(Nanos::from_micros(50)),
+            Transfer::read(&mut enabled).cs_change(Nanos::from_micros(50)),
             Transfer::write(&[SECTOR_ERASE, 0, 0, 0]),
         ])
         .unwrap();

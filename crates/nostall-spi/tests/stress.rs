@@ -186,7 +186,7 @@ fn threads_share_a_bus_in_every_way_and_no_message_is_lost_or_reordered() {
     let noted = Noted::default();
     let seen = noted.seen.clone();
     let config = Config {
-        linger: Nanos::from_millis(5),
+        idle_timeout: Nanos::from_millis(5),
         ..Config::DEFAULT
     };
     let bus: &'static Stressed = Box::leak(Box::new(Bus::new(noted, Threads::new(), config)));

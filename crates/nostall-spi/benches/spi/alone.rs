@@ -18,7 +18,7 @@ use embedded_hal_bus::spi::{CriticalSectionDevice, MutexDevice, NoDelay, RefCell
 use nostall_spi::controllers::Loopback;
 use nostall_spi::{Bare, Bus, Config, Threads, Transfer};
 
-use crate::parts::{Counted, Nowhere, Pin, bare, bus, settings};
+use crate::parts::{Nowhere, Pin, awaited, bare, bus, settings};
 use nostall_bench::{Effort, Limit, Table, Unit};
 
 const MESSAGE: [u8; 4] = [1, 2, 3, 4];
@@ -66,6 +66,8 @@ fn blocking(effort: Effort) {
     let native = alone.device(settings(1)).expect("it can");
     let loopback: Bus<_, _> = Bus::new(Loopback, Threads::new(), Config::DEFAULT);
     let looped = loopback.device(settings(0)).expect("it can");
+    let threads = bus(None, Threads::new(), Config::DEFAULT);
+    let mut on_threads = threads.device(settings(0)).expect("it can");
     let caller = bus(None, Threads::new(), Config::DEFAULT);
 
     // The hardware is awake.
@@ -96,6 +98,9 @@ fn blocking(effort: Effort) {
         });
         table.row("nostall, SpiDevice", Limit::RatioAtMost(1.5), |n| {
             send(&mut device, n);
+        });
+        table.row("nostall, SpiDevice, on threads", None, |n| {
+            send(&mut on_threads, n);
         });
         table.row(
             "nostall, SpiDevice, beside a worker",
@@ -143,7 +148,7 @@ fn asynchronous(effort: Effort) {
     let mut by_section = EmbassyDevice::new(&section, Pin::default());
     let noop = AsyncMutex::<NoopRawMutex, _>::new(Nowhere(None));
     let mut by_noop = EmbassyDevice::new(&noop, Pin::default());
-    let alone = bus(None, Bare(Counted::default()), Config::DEFAULT);
+    let alone = awaited();
     let mut device = alone.device(settings(0)).expect("it can");
 
     let mut table = Table::new(

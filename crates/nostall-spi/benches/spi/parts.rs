@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use embedded_hal::digital::{ErrorType as PinError, OutputPin};
 use embedded_hal::spi::{ErrorType, SpiBus};
 use nostall_io::{Clock, Nanos};
-use nostall_spi::controllers::{Fixed, Hal};
+use nostall_spi::controllers::{AsyncHal, Fixed, Hal};
 use nostall_spi::{
     Bare, Bus, Capabilities, Config, Controller as Driver, Fault, Level, Platform, Progress,
     Select, Settings, Wire, Words,
@@ -172,6 +172,13 @@ pub fn bus<P: Platform>(
 ) -> Bus<Controller, P> {
     let fixed = Fixed::new(Nowhere(transfer), settings(0));
     Bus::new(Hal::new(fixed, [Pin::default(); 64]), platform, config)
+}
+
+/// For futures.
+pub fn awaited() -> Bus<AsyncHal<Fixed<Nowhere>, [Pin; 64]>, Bare<Counted>> {
+    let fixed = Fixed::new(Nowhere(None), settings(0));
+    let controller = AsyncHal::new(fixed, [Pin::default(); 64]);
+    Bus::new(controller, Bare(Counted::default()), Config::DEFAULT)
 }
 
 /// For one thread.

@@ -1,7 +1,8 @@
-//! embedded-hal's bus, blocking or asynchronous, and output pins as a controller.
+//! embedded-hal's blocking bus and output pins as a controller.
 
 use embedded_hal::spi::{ErrorType, Operation, SpiBus};
 
+use super::async_hal::move_words;
 use super::lines::{self, Lines};
 use crate::capabilities::Capabilities;
 use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
@@ -9,7 +10,8 @@ use crate::error::Fault;
 use crate::settings::{Select, Settings, Wire};
 use crate::words::Words;
 
-/// Configuration of a bus, which embedded-hal's [`SpiBus`] leaves out.
+/// Configuration of a bus, which embedded-hal's [`SpiBus`] and its asynchronous twin leave
+/// out.
 ///
 /// Implemented for the bus of a chip; or the bus is taken as it [is](Fixed).
 pub trait Configure {
@@ -108,11 +110,11 @@ impl<B> Configure for Fixed<B> {
     }
 }
 
-/// A controller made of embedded-hal's parts: a bus, and chip-select [`Lines`].
+/// A controller made of embedded-hal's parts: a blocking bus, and chip-select [`Lines`].
 ///
-/// It is an [`AsyncController`] if the bus has both faces, the blocking and the
-/// asynchronous one, as HALs with DMA have. Their futures must stop the DMA when they are
-/// dropped.
+/// It is an [`AsyncController`] if the bus has the asynchronous face too; a transfer's future
+/// must stop the DMA when it is dropped. [`AsyncHal`](super::AsyncHal) takes a bus with that
+/// face alone.
 #[derive(Debug)]
 pub struct Hal<B, L> {
     bus: B,
@@ -140,7 +142,7 @@ impl<B: SpiBus + Configure, L: Lines> Hal<B, L> {
 }
 
 #[inline]
-fn fault<E: embedded_hal::spi::Error>(error: E) -> Fault {
+pub(super) fn fault<E: embedded_hal::spi::Error>(error: E) -> Fault {
     Fault::Bus(error.kind())
 }
 
@@ -202,34 +204,20 @@ where
     B: SpiBus + embedded_hal_async::spi::SpiBus + Configure,
     L: Lines,
 {
-    async fn transfer_async(
+    async fn set_async(&mut self, wire: &Wire) -> Result<u32, Fault> {
+        if self.stale {
+            let flush = embedded_hal_async::spi::SpiBus::flush(&mut self.bus);
+            flush.await.map_err(fault)?;
+            self.stale = false;
+        }
+        self.set(wire)
+    }
+
+    fn transfer_async(
         &mut self,
         words: &mut Words<'_>,
         _waits: &impl Waits,
-    ) -> Result<(), Fault> {
-        use embedded_hal_async::spi::SpiBus as Awaited;
-        let fill = words.fill();
-        let bus = &mut self.bus;
-        match words.operation() {
-            Operation::Write(bytes) => Awaited::write(bus, bytes).await,
-            Operation::Read(into) => {
-                into.fill(fill);
-                Awaited::transfer_in_place(bus, into).await
-            }
-            Operation::Transfer(read, write) if read.len() > write.len() => {
-                let (both, rest) = read.split_at_mut(write.len());
-                rest.fill(fill);
-                Awaited::transfer(bus, both, write).await.map_err(fault)?;
-                Awaited::transfer_in_place(bus, rest).await
-            }
-            Operation::Transfer(read, write) => Awaited::transfer(bus, read, write).await,
-            Operation::TransferInPlace(bytes) => Awaited::transfer_in_place(bus, bytes).await,
-            Operation::DelayNs(_) => Ok(()),
-        }
-        .map_err(fault)?;
-        // The last bit must be out before a line moves.
-        Awaited::flush(bus).await.map_err(fault)?;
-        words.complete();
-        Ok(())
+    ) -> impl Future<Output = Result<(), Fault>> {
+        move_words(&mut self.bus, words)
     }
 }

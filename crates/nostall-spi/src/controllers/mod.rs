@@ -1,7 +1,7 @@
-//! Controllers: two for hardware, two over drivers of others, and one without wires.
+//! Controllers: one for hardware, three over drivers of others, and one without wires.
 //! They know nothing of the bus's protocol.
 
-pub mod bit_bang;
+mod async_hal;
 mod hal;
 mod lines;
 mod loopback;
@@ -9,7 +9,7 @@ pub mod sifive;
 #[cfg(all(feature = "spidev", target_os = "linux"))]
 mod spidev;
 
-pub use bit_bang::BitBang;
+pub use async_hal::AsyncHal;
 pub use hal::{Configure, Fixed, Hal};
 pub use lines::Lines;
 pub use loopback::Loopback;

@@ -269,7 +269,7 @@ pub fn goes_on(device: &VirtualDevice<'_>, probe: &Probe) {
     probe.told();
     let mut came = [0];
     device
-        .sync(&mut [Transfer::both(&[41], &mut came)])
+        .sync(&mut [Transfer::transfer(&[41], &mut came)])
         .unwrap();
     assert_eq!((came, probe.sent()), ([42], vec![vec![41]]));
     assert_eq!(probe.selected(), None);

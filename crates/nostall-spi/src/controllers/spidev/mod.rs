@@ -109,7 +109,7 @@ impl Spidev {
             self.give(settings, message, request)
                 .map_err(|error| (first, fault(&error)))?;
             let options = Shape::of(message, last).options;
-            if let Some(span) = options.deselect {
+            if let Some(span) = options.cs_change {
                 thread::sleep(Duration::from_nanos(span.0));
             }
         }
@@ -176,7 +176,7 @@ impl Spidev {
             let wire = shape.options.wire(settings);
             transfer.speed_hz = wire.clock;
             transfer.bits_per_word = wire.word.bits() as u8;
-            let cs_change = index + 1 != request.end && shape.options.deselect.is_some();
+            let cs_change = index + 1 != request.end && shape.options.cs_change.is_some();
             push(&mut given, transfer, shape.options.delay, cs_change);
         }
         self.device.transfer_multiple(&mut given)?;

@@ -72,7 +72,7 @@ impl Way {
 pub fn requests<M: Message + ?Sized>(message: &mut M) -> Vec<Range<usize>> {
     let transfers = message.transfers();
     let mut long = |&index: &usize| {
-        let span = Shape::of(message, index).options.deselect;
+        let span = Shape::of(message, index).options.cs_change;
         span.is_some_and(|span| span > CS_CHANGE)
     };
     let ends = (0..transfers.saturating_sub(1)).filter(&mut long);
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn a_message_is_cut_only_where_linux_would_deselect_for_too_short() {
-        let short = || Transfer::write(&[1]).deselect(Nanos::from_micros(10));
-        let long = || Transfer::write(&[1]).deselect(Nanos(10_001));
+        let short = || Transfer::write(&[1]).cs_change(Nanos::from_micros(10));
+        let long = || Transfer::write(&[1]).cs_change(Nanos(10_001));
         let plain = || Transfer::write(&[1]);
         let of = |message: &mut [Transfer<'_>]| -> Vec<_> {
             let requests = requests(message);

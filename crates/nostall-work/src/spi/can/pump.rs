@@ -9,14 +9,14 @@ use crate::spi::job::Strategy;
 /// The options of the bus for a strategy.
 pub(super) const fn config(strategy: Strategy) -> Config {
     let config = Config {
-        linger: LINGER,
+        idle_timeout: LINGER,
         ..Config::DEFAULT
     };
     match strategy {
         Strategy::Caller => config,
         Strategy::Pump => Config {
             submitted: Submitted::ByWorker,
-            linger: Nanos::ZERO,
+            idle_timeout: Nanos::ZERO,
             ..config
         },
     }

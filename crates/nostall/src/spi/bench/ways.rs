@@ -242,7 +242,7 @@ fn send(file: &Spidev, clock: u32, message: &mut Message) -> Result<Came> {
 
 fn send_ours(device: &OurDevice<'_>, message: &mut Message) -> Result<Came> {
     message.next();
-    let mut transfer = [Transfer::both(&message.sent, &mut message.received)];
+    let mut transfer = [Transfer::transfer(&message.sent, &mut message.received)];
     device.sync(&mut transfer).map_err(|error| match error {
         Error::Failed {
             fault: Fault::System(number),

@@ -271,15 +271,20 @@ where
 {
     #[cold]
     fn drop_owned(&mut self) {
-        let bus = self.bus;
-        if self.core().station.is_dirty() {
-            let station = &mut self.core().station;
-            bus.guarded(|| station.abort());
-        }
+        self.stop_dropped();
         if let Some(index) = self.running.take() {
             self.give_up(index);
         }
         self.try_release(false);
+    }
+
+    /// Stops a message whose future was dropped half-way, or whose driver has panicked.
+    pub(crate) fn stop_dropped(&mut self) {
+        let bus = self.bus;
+        let mut core = self.core();
+        if core.station.is_dirty() {
+            bus.guarded(|| core.station.abort());
+        }
     }
 
     /// Ends a stored message that was begun.

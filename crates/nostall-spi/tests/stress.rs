@@ -146,6 +146,8 @@ fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> 
             .push((completed.number, sent));
     }));
     let holds = bus.config().lock_timeout < Config::DEFAULT.lock_timeout;
+    // Those whose waits end too early have to be lucky, too.
+    let patience = if holds { PROGRESS * 10 } else { PROGRESS };
     let mut random = Random(line.into());
     let mut tally = Tally::default();
     let mut number = 0_u32;
@@ -209,7 +211,7 @@ fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> 
             }
         };
         let took = start.elapsed();
-        assert!(took < PROGRESS, "line {line} waited for {took:?}");
+        assert!(took < patience, "line {line} waited for {took:?}");
         match sent {
             Ok(true) => {
                 tally.sent.push(number);
@@ -229,7 +231,7 @@ fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> 
             Err(error) => panic!("line {line}: {error}"),
         }
         let waits = progressed.elapsed();
-        assert!(waits < PROGRESS, "line {line} sent nothing for {waits:?}");
+        assert!(waits < patience, "line {line} sent nothing for {waits:?}");
     }
     tally
 }

@@ -721,6 +721,7 @@ fn an_interrupt_handler_submits_while_the_bus_is_granted_and_waited_for() {
     });
 }
 
+#[cfg(feature = "std")]
 #[test]
 fn a_callback_that_panics_strands_no_waiter() {
     model("panicking callback, caller, future", 2, || {

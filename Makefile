@@ -5,7 +5,8 @@
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check msrv no_std stress loom spi-bare-metal fuzz install-check public-api \
+.PHONY: help setup run test check msrv no_std full stress loom spi-features spi-examples spi-bare-metal fuzz \
+	install-check public-api \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-pstore-no-std
 
 # Without a message of what happens, a long build looks like a hang.
@@ -16,6 +17,8 @@ help:
 	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
 	@echo 'make check         formatting, lints, documentation'
 	@echo 'make no_std        the bare-metal crates, for every small target'
+	@echo 'make spi-examples  drivers from crates.io on a shared SPI bus; spi-bare-metal: in QEMU'
+	@echo 'make full          checks too long for CI: every order of the SPI bus, stress, features'
 	@echo 'make msrv          the oldest Rust that is promised'
 	@echo 'make miri          the crates with unsafe code, under Miri'
 	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
@@ -56,26 +59,49 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-uart nostall-work
 
+# Checks that take too long for every run of CI.
+full: loom stress spi-features
+
 # Threads share an SPI bus in every way at once.
 STRESS_SECONDS ?= 60
 stress:
 	NOSTALL_STRESS_SECONDS=$(STRESS_SECONDS) cargo test --locked --release \
 		--package nostall-spi --features std --test stress -- --nocapture
 
-# The SPI bus's models, all with three preemptions; four have two in the tests.
+# The SPI bus's models with three preemptions each. In the tests, the longest have two.
 loom:
 	NOSTALL_LOOM_BOUND=3 cargo test --locked --release \
 		--package nostall-spi --features std --test loom -- --nocapture
 
-# The SPI bus on a Cortex-M board of QEMU's, with a PL022 (qemu-system-arm).
+# The SPI bus with every set of its features; `make loom` has its models.
+spi-features:
+	for features in '' std embassy-time spidev std,embassy-time spidev,embassy-time; do \
+		cargo clippy --locked --all-targets --package nostall-spi --features "$$features" \
+			-- -D warnings && \
+		NOSTALL_LOOM_BOUND=1 cargo test --locked --package nostall-spi --features "$$features" || exit 1; \
+	done
+
+SPI_EXAMPLES := --locked --manifest-path examples/spi/Cargo.toml --target-dir target/spi-examples
+
+# Drivers from crates.io share an SPI bus. Two programs run on models of the chips, and all
+# build for small targets.
+spi-examples:
+	@scripts/setup check
+	@scripts/setup no_std thumbv7em-none-eabihf riscv32imc-unknown-none-elf
+	cargo fmt --manifest-path examples/spi/Cargo.toml --check
+	cargo clippy $(SPI_EXAMPLES) -- -D warnings
+	cargo run $(SPI_EXAMPLES) --bin threads
+	cargo run $(SPI_EXAMPLES) --bin embassy
+	cargo build $(SPI_EXAMPLES) --lib \
+		--target thumbv7em-none-eabihf --target riscv32imc-unknown-none-elf
+
+# The third program on a Cortex-M board of QEMU's, whose PL022 has an SD card and a display.
 spi-bare-metal:
 	@scripts/setup no_std thumbv6m-none-eabi
 	@scripts/setup arm
-	cargo build --locked --release --target thumbv6m-none-eabi --target-dir target/lm3s6965evb \
-		--manifest-path examples/spi-lm3s6965evb/Cargo.toml
-	timeout 60 qemu-system-arm -M lm3s6965evb -nographic -monitor none -serial none \
-		-semihosting-config enable=on,target=native \
-		-kernel target/lm3s6965evb/thumbv6m-none-eabi/release/spi-lm3s6965evb
+	cargo build $(SPI_EXAMPLES) --release --target thumbv6m-none-eabi \
+		--features lm3s6965evb --bin lm3s6965evb
+	scripts/spi-bare-metal target/spi-examples/thumbv6m-none-eabi/release/lm3s6965evb
 
 # All at once, so that no CPU waits.
 no_std:

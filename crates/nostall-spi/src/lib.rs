@@ -12,22 +12,30 @@
 //! # Example
 //!
 //! ```
-//! use nostall_io::Nanos;
-//! use nostall_spi::controllers::Loopback;
+//! use nostall_spi::controllers::Loopback; // or `Hal`: any `SpiBus`, and output pins
 //! use nostall_spi::{Bare, Bus, Config, Select, Settings, Transfer};
+//! use w25q32jv::W25q32jv; // a driver from crates.io
 //! # #[derive(Default)]
 //! # struct SystemTimer;
 //! # impl nostall_io::Clock for SystemTimer { fn now(&self) -> Nanos { Nanos(0) } }
+//! # use nostall_io::Nanos;
+//! # use std::convert::Infallible;
+//! # struct TiedHigh;
+//! # impl embedded_hal::digital::ErrorType for TiedHigh { type Error = Infallible; }
+//! # impl embedded_hal::digital::OutputPin for TiedHigh {
+//! #     fn set_low(&mut self) -> Result<(), Infallible> { Ok(()) }
+//! #     fn set_high(&mut self) -> Result<(), Infallible> { Ok(()) }
+//! # }
 //!
 //! // Bare metal. Places for 4 waiters, and for 2 submitted messages of 64 bytes.
 //! static BUS: Bus<Loopback, Bare<SystemTimer>, 4, 2, 64> =
 //!     Bus::new(Loopback, Bare(SystemTimer), Config::DEFAULT);
 //! let sensor = BUS.device(Settings::new(1_000_000, Select::line(0)))?;
-//! let flash = BUS.device(Settings::new(20_000_000, Select::line(1)))?;
+//! let device = BUS.device(Settings::new(20_000_000, Select::line(1)))?;
 //!
-//! // Here and now, from the caller's own memory.
-//! let mut id = [0; 3];
-//! flash.sync(&mut [Transfer::write(&[0x9f]), Transfer::read(&mut id)])?;
+//! // Here and now, from the driver's own memory.
+//! let mut flash = W25q32jv::new(device, TiedHigh, TiedHigh).unwrap();
+//! let unique_id: [u8; 8] = flash.device_id().unwrap();
 //!
 //! // From an interrupt handler: stored, in memory of the bus.
 //! let sample = sensor.submit(&mut [Transfer::in_place(&mut [0x80, 0, 0])])?;

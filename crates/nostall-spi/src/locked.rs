@@ -57,6 +57,7 @@ where
         let settings = self.device.settings();
         let bytes = self.device.capabilities().check(settings, message)?;
         let owner = self.owner.as_mut().ok_or(Error::Cancelled)?;
+        owner.stop_dropped();
         owner.run(settings, message, bytes)
     }
 }
@@ -67,10 +68,13 @@ where
     P: Platform,
 {
     fn drop(&mut self) {
-        match self.owner.take() {
-            Some(owner) if self.blocks => owner.release(),
-            Some(owner) => owner.release_now(),
-            None => {}
+        let Some(mut owner) = self.owner.take() else {
+            return;
+        };
+        owner.stop_dropped();
+        match self.blocks {
+            true => owner.release(),
+            false => owner.release_now(),
         }
     }
 }
@@ -103,6 +107,7 @@ where
         let settings = self.device.settings();
         let bytes = self.device.capabilities().check(settings, operations)?;
         let owner = self.owner.as_mut().ok_or(Error::Cancelled)?;
+        owner.stop_dropped();
         owner.run_async(settings, operations, bytes).await
     }
 }

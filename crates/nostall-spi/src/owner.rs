@@ -300,10 +300,7 @@ where
     fn drop_owned(&mut self) {
         let bus = self.bus;
         let moved = self.core().station.has_moved();
-        if self.core().station.is_dirty() {
-            let station = &mut self.core().station;
-            bus.guarded(|| station.abort());
-        }
+        self.stop_dropped();
         if let Some(index) = self.running.take() {
             // A driver that panics would do so again.
             match moved || panicking() {
@@ -312,6 +309,15 @@ where
             }
         }
         self.try_release(false);
+    }
+
+    /// Stops a message whose future was dropped half-way, or whose driver has panicked.
+    pub(crate) fn stop_dropped(&mut self) {
+        let bus = self.bus;
+        let mut core = self.core();
+        if core.station.is_dirty() {
+            bus.guarded(|| core.station.abort());
+        }
     }
 
     /// Ends a stored message that was begun.

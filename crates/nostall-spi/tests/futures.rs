@@ -656,3 +656,31 @@ fn an_awaited_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come
     assert_eq!(poll(&mut next, &waker_of_next), Poll::Ready(Ok(())));
     assert_eq!(probe.sent(), [[2]]);
 }
+
+/// On a locked bus: the transaction is dropped, and the lock lives on.
+#[test]
+fn a_dropped_transaction_on_a_locked_bus_leaves_nothing_selected_for_the_next_owner() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let first = bus.device(device(1)).unwrap();
+    let second = bus.device(device(2)).unwrap();
+    let (_, waker) = waker(false);
+    for goes_on_in_the_lock in [false, true] {
+        let mut locked = first.lock().unwrap();
+        probe.next(&[Act::Interrupts]);
+        {
+            let mut operations = [Operation::Write(&[1])];
+            let mut future = pin!(SpiDevice::transaction(&mut locked, &mut operations));
+            assert!(poll(&mut future, &waker).is_pending());
+        }
+        if goes_on_in_the_lock {
+            probe.told();
+            locked.sync(&mut [Transfer::write(&[2])]).unwrap();
+            let told = probe.told();
+            assert_eq!(told.first(), Some(&Told::Abort), "{told:?}");
+            assert_eq!(told.last(), Some(&Told::Release(1)), "{told:?}");
+        }
+        drop(locked);
+        assert_eq!(probe.selected(), None);
+        goes_on(&second, &probe);
+    }
+}

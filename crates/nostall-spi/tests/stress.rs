@@ -11,10 +11,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use embedded_hal_async::spi::SpiDevice;
 use nostall_io::Nanos;
 use nostall_spi::{
-    AsyncController, Bus, Capabilities, Config, Controller, Error, Fault, Level, Progress, Select,
-    Settings, Threads, Transfer, Wire, Words, Worker,
+    AsyncController, Bus, Callback, Capabilities, Completed, Config, Controller, Error, Fault,
+    Level, Progress, Select, Settings, Threads, Transfer, Wire, Words, Worker,
 };
 
 /// Longest wait of any caller.
@@ -118,54 +119,110 @@ fn drive<F: Future>(future: F, polls: u64) -> Option<F::Output> {
     None
 }
 
-/// One thread's messages, each with the next number. Returns those that were surely sent.
-fn stress(bus: &Stressed, line: u8, until: Instant) -> Vec<u32> {
+/// Numbers that callbacks were called with, and whether the message was sent.
+type Called = Mutex<Vec<(usize, bool)>>;
+
+/// The messages of one thread.
+#[derive(Default)]
+struct Tally {
+    /// Sent, according to the bus.
+    sent: Vec<u32>,
+    /// Not sent, according to the bus: the wait for it was too long.
+    timed_out: Vec<u32>,
+    /// Sent with a callback.
+    called_back: Vec<u32>,
+}
+
+/// One thread's messages, each with the next number.
+fn stress(bus: &Stressed, line: u8, until: Instant, called: &'static Called) -> Tally {
     let device = bus
         .device(Settings::new(1_000_000, Select::line(line)))
-        .expect("it can");
+        .expect("the controller has this line");
+    let then: Callback = Box::leak(Box::new(|completed: Completed<'_>| {
+        let sent = completed.result.is_ok();
+        called
+            .lock()
+            .expect("no panic")
+            .push((completed.number, sent));
+    }));
+    let holds = bus.config().lock_timeout < Config::DEFAULT.lock_timeout;
+    // Those whose waits end too early have to be lucky, too.
+    let patience = if holds { PROGRESS * 10 } else { PROGRESS };
     let mut random = Random(line.into());
-    let mut sure = Vec::new();
+    let mut tally = Tally::default();
     let mut number = 0_u32;
+    let mut progressed = Instant::now();
     while Instant::now() < until {
         number += 1;
         let bytes = number.to_ne_bytes();
+        let mut message = [Transfer::write(&bytes)];
+        // Whether a message that failed for its time was surely not sent.
+        let mut whole = true;
         let start = Instant::now();
-        let sent = match random.below(8) {
+        let sent = match random.below(10) {
             0 | 1 => device.write(&bytes).map(|()| true),
             2 => device.lock().and_then(|mut locked| {
-                locked.sync(&mut [Transfer::write(&bytes)])?;
+                locked.sync(&mut message)?;
+                if holds && random.below(50) == 0 {
+                    // Longer than the others wait.
+                    thread::sleep(Duration::from_millis(2));
+                }
+                tally.sent.push(number);
                 number += 1;
-                sure.push(number - 1);
                 locked.sync(&mut [Transfer::write(&number.to_ne_bytes())])?;
                 Ok(true)
             }),
-            3 => device
-                .submit(&mut [Transfer::write(&bytes)])
-                .and_then(|mut pending| pending.wait().map(|()| true)),
+            3 => {
+                whole = false;
+                let submitted = device.submit(&mut message);
+                submitted.and_then(|mut pending| pending.wait().map(|()| true))
+            }
             // The handle is dropped at once: it may be sent, or not.
-            4 => device.submit(&mut [Transfer::write(&bytes)]).map(|_| false),
+            4 => device.submit(&mut message).map(|_| false),
             5 => {
-                let submitted = device.submit(&mut [Transfer::write(&bytes)]);
+                let submitted = device.submit(&mut message);
                 submitted.map(|mut pending| {
                     drive(pending.finished(), 1 + random.below(3)) == Some(Ok(()))
                 })
             }
             6 => {
-                let mut message = [Transfer::write(&bytes)];
                 let ended = drive(device.transfer_async(&mut message), 1 + random.below(4));
                 ended.unwrap_or(Ok(())).map(|()| ended.is_some())
             }
+            7 => {
+                let locked = async {
+                    let mut locked = device.lock_async().await?;
+                    SpiDevice::write(&mut locked, &bytes).await
+                };
+                let ended = drive(locked, 1 + random.below(4));
+                ended.unwrap_or(Ok(())).map(|()| ended.is_some())
+            }
+            8 => {
+                let key = usize::from(line) << 32 | number as usize;
+                let submitted = device.submit_then(&mut message, then, key);
+                submitted.map(|()| {
+                    tally.called_back.push(number);
+                    false
+                })
+            }
             _ => {
-                let mut message = [Transfer::write(&bytes)];
                 let ended = drive(device.transfer_async(&mut message), u64::MAX);
                 ended.expect("it is polled to its end").map(|()| true)
             }
         };
         let took = start.elapsed();
-        assert!(took < PROGRESS, "line {line} waited for {took:?}");
+        assert!(took < patience, "line {line} waited for {took:?}");
         match sent {
-            Ok(true) => sure.push(number),
+            Ok(true) => {
+                tally.sent.push(number);
+                progressed = Instant::now();
+            }
             Ok(false) | Err(Error::LineFull) => {}
+            Err(Error::BusHeld | Error::Abandoned) if holds => {
+                if whole {
+                    tally.timed_out.push(number);
+                }
+            }
             // A future that was dropped was running it, and its handle is told so.
             Err(Error::Failed {
                 fault: Fault::Dropped,
@@ -173,12 +230,14 @@ fn stress(bus: &Stressed, line: u8, until: Instant) -> Vec<u32> {
             }) => {}
             Err(error) => panic!("line {line}: {error}"),
         }
+        let waits = progressed.elapsed();
+        assert!(waits < patience, "line {line} sent nothing for {waits:?}");
     }
-    sure
+    tally
 }
 
-#[test]
-fn threads_share_a_bus_in_every_way_and_no_message_is_lost_or_reordered() {
+/// Six threads on a bus with such a time-out. Returns the number of waits that were too long.
+fn share(lock_timeout: Nanos) -> usize {
     let seconds = std::env::var("NOSTALL_STRESS_SECONDS").ok();
     let seconds = seconds
         .and_then(|seconds| seconds.parse().ok())
@@ -187,12 +246,14 @@ fn threads_share_a_bus_in_every_way_and_no_message_is_lost_or_reordered() {
     let seen = noted.seen.clone();
     let config = Config {
         idle_timeout: Nanos::from_millis(5),
+        lock_timeout,
         ..Config::DEFAULT
     };
     let bus: &'static Stressed = Box::leak(Box::new(Bus::new(noted, Threads::new(), config)));
+    let called: &'static Called = Box::leak(Box::default());
     let until = Instant::now() + Duration::from_secs(seconds);
     let threads: Vec<_> = (0..6)
-        .map(|line| thread::spawn(move || stress(bus, line, until)))
+        .map(|line| thread::spawn(move || stress(bus, line, until, called)))
         .collect();
     // Workers come and go.
     while Instant::now() < until {
@@ -201,21 +262,48 @@ fn threads_share_a_bus_in_every_way_and_no_message_is_lost_or_reordered() {
         drop(worker);
         thread::sleep(Duration::from_millis(5));
     }
-    for (line, thread) in threads.into_iter().enumerate() {
-        let sure = thread.join().expect("no panic");
-        let seen = seen.lock().expect("no panic");
-        let sent = seen.get(&(line as u8)).expect("it sent");
-        assert!(sent.is_sorted_by(|a, b| a < b), "line {line} is reordered");
-        let lost = sure
-            .iter()
-            .filter(|number| sent.binary_search(number).is_err());
+    let tallies: Vec<_> = { threads.into_iter() }
+        .map(|thread| thread.join().expect("no panic"))
+        .collect();
+    assert_eq!(bus.in_line(), 0);
+    let seen = seen.lock().expect("no panic");
+    let mut called = called.lock().expect("no panic").clone();
+    called.sort_unstable();
+    for (line, tally) in tallies.iter().enumerate() {
+        let noted = seen.get(&(line as u8)).expect("it sent");
+        let was_sent = |number: &&u32| noted.binary_search(number).is_ok();
+        assert!(noted.is_sorted_by(|a, b| a < b), "line {line} is reordered");
+        let lost = tally.sent.iter().filter(|number| !was_sent(number));
         assert_eq!(lost.count(), 0, "line {line} has lost messages");
+        let late = tally.timed_out.iter().filter(was_sent);
+        assert_eq!(late.count(), 0, "line {line} sent what it said it had not");
+        let its: Vec<_> = { called.iter() }
+            .filter(|(key, _)| key >> 32 == line)
+            .map(|(key, sent)| (*key as u32, *sent))
+            .collect();
+        let once = its.iter().map(|(number, _)| number);
+        assert!(once.eq(&tally.called_back), "line {line}: one call each");
+        for (number, sent) in its {
+            assert_eq!(was_sent(&&number), sent, "line {line}, message {number}");
+        }
         println!(
-            "line {line}: {} messages, {} of them waited for",
-            sent.len(),
-            sure.len()
+            "line {line}: {} messages, {} of them waited for, {} with a callback, {} too late",
+            noted.len(),
+            tally.sent.len(),
+            tally.called_back.len(),
+            tally.timed_out.len(),
         );
     }
-    assert_eq!(bus.in_line(), 0);
     println!("{:?}", bus.statistics());
+    tallies.iter().map(|tally| tally.timed_out.len()).sum()
+}
+
+#[test]
+fn threads_share_a_bus_in_every_way_and_no_message_is_lost_or_reordered() {
+    assert_eq!(share(Config::DEFAULT.lock_timeout), 0);
+}
+
+#[test]
+fn threads_whose_waits_end_too_early_progress_and_are_told_what_was_sent() {
+    assert!(share(Nanos::from_micros(500)) > 0, "nothing was late");
 }

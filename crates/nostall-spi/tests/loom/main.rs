@@ -5,7 +5,7 @@
 //! the bus is a cell that loom watches.
 //!
 //! Each model prints how many orders it has tried. `NOSTALL_LOOM_BOUND=3` sets the number
-//! of preemptions for all; `make loom` does. Four models have two of them otherwise.
+//! of preemptions for all; `make loom` does. The longest models have two otherwise.
 #![cfg(target_pointer_width = "64")]
 #![allow(dead_code, unused_imports, missing_docs)]
 

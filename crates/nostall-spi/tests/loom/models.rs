@@ -1,31 +1,53 @@
-//! The models.
+//! The models: three contexts or more for every hand-over.
+//!
+//! | the bus is | contexts in the models |
+//! | --- | --- |
+//! | idle, taken | callers, futures, a turn of several messages, an interrupt handler, a beginning worker |
+//! | owned while another waits | callers, futures, submitters; a future that is dropped, a driver or a callback that panics |
+//! | granted | the waiter that comes, comes late, never comes or is dropped; callers, a handle, an interrupt handler, `poll` |
+//! | left with stored messages | the worker, a worker that ends, handles, dropped handles, a dropped device, callers, an interrupt handler, `poll` |
+//! | waiting for the controller | its interrupt handler, a caller, a future |
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc as StdArc;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 use std::task::{Context, Poll, Waker};
 
+use embedded_hal::spi::Operation;
 use loom::sync::Arc;
 use loom::thread;
 use nostall_io::Nanos;
 
 use crate::platform::Platform;
-use crate::sync::Ordering;
-use crate::world::{Token, World};
+use crate::sync::{AtomicU32, Ordering};
+use crate::world::{Token, World, in_interrupt};
 use crate::{
-    AsyncController, Bus, Capabilities, Config, Controller, Error, Fault, HasWorker, Level,
-    Progress, Select, Settings, Submitted, Transfer, Waits, Wire, Words,
+    AsyncController, Bus, Capabilities, Completed, Config, Controller, Error, Fault, HasWorker,
+    Level, Progress, Select, Settings, Submitted, Transfer, Waits, Wire, Words,
 };
 
 /// Writes down the bytes that are sent.
-#[derive(Default)]
 struct Paper {
     sent: Vec<u8>,
     selected: bool,
     prepared: bool,
     aborts: usize,
+    /// Not 0: the interrupt handler has seen the end of the transfer of [`INTERRUPTS`].
+    through: Arc<AtomicU32>,
+}
+
+impl Default for Paper {
+    fn default() -> Self {
+        Self {
+            sent: Vec::new(),
+            selected: false,
+            prepared: false,
+            aborts: 0,
+            through: Arc::new(AtomicU32::new(0)),
+        }
+    }
 }
 
 impl Controller for Paper {
@@ -54,8 +76,14 @@ impl Controller for Paper {
 
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
         assert!(self.prepared && self.selected);
+        let interrupts = matches!(words.operation(), Operation::Write([INTERRUPTS]));
+        if interrupts && self.through.load(Ordering::Acquire) == 0 {
+            return Ok(Progress::Interrupt);
+        }
         while let Some(word) = words.next_word() {
-            assert_ne!(word, PANICS, "on purpose");
+            if word == PANICS {
+                on_purpose();
+            }
             self.sent.push(word as u8);
             words.receive(word + 100);
         }
@@ -68,15 +96,23 @@ impl Controller for Paper {
     }
 }
 
+/// Panics without a message, of which there would be thousands.
+fn on_purpose() -> ! {
+    resume_unwind(Box::new("on purpose"))
+}
+
 /// The driver panics on this byte.
 const PANICS: u32 = 99;
+
+/// The transfer of this byte ends with an interrupt.
+const INTERRUPTS: u8 = 98;
 
 /// Every transfer takes one poll.
 impl AsyncController for Paper {
     async fn transfer_async(
         &mut self,
         words: &mut Words<'_>,
-        _waits: &impl Waits,
+        waits: &impl Waits,
     ) -> Result<(), Fault> {
         let mut polled = false;
         std::future::poll_fn(|context| {
@@ -87,7 +123,10 @@ impl AsyncController for Paper {
             Poll::Pending
         })
         .await;
-        self.transfer(words).map(drop)
+        while self.transfer(words)? == Progress::Interrupt {
+            waits.wait(Progress::Interrupt).await;
+        }
+        Ok(())
     }
 }
 
@@ -513,5 +552,337 @@ fn a_worker_that_begins_sees_hardware_that_was_woken_before() {
         other.join().unwrap();
         assert_eq!(sorted(sent(&bus)), [1, 2]);
         assert!(bus.platform.timers.load(Ordering::Relaxed) >= 1);
+    });
+}
+
+/// A future in line that is handed the bus when its present owner frees it.
+macro_rules! overdue {
+    ($bus:ident, $future:ident, $message:ident, $device:ident) => {
+        let $device = $bus.device(settings()).unwrap();
+        let mut $message = [Transfer::write(&[3])];
+        let mut $future = Box::pin($device.transfer_async(&mut $message));
+    };
+}
+
+/// Polls `future`, which waits in line, until it is overdue.
+fn become_overdue<F: Future>(bus: &Paperwork, future: &mut Pin<Box<F>>) {
+    let waker = Token::mine().into();
+    let mut context = Context::from_waker(&waker);
+    assert!(future.as_mut().poll(&mut context).is_pending());
+    // Longer than it need wait.
+    bus.platform.now.fetch_add(1_000, Ordering::AcqRel);
+    assert!(future.as_mut().poll(&mut context).is_pending());
+}
+
+/// Longer than anything may take, in microseconds.
+const FOREVER: u32 = 20_000_000;
+
+/// Whether a message was sent. As time leaps, the wait for it may be over before it begins.
+fn in_time(ended: Result<(), Error>) -> bool {
+    let late = matches!(ended, Err(Error::Abandoned | Error::BusHeld));
+    assert!(late || ended == Ok(()), "{ended:?}");
+    ended.is_ok()
+}
+
+#[test]
+fn a_granted_future_that_is_dropped_hands_the_bus_on() {
+    model("dropped granted future, caller, future", 3, || {
+        let bus = bus(HasWorker::No);
+        let device = bus.device(settings()).unwrap();
+        overdue!(bus, granted, message, late);
+        let locked = device.lock().unwrap();
+        become_overdue(&bus, &mut granted);
+        let its = bus.clone();
+        let caller = thread::spawn(move || sync(&its, 1));
+        let its = bus.clone();
+        let future = thread::spawn(move || awaited(&its, 2));
+        drop(locked);
+        drop(granted);
+        caller.join().unwrap();
+        future.join().unwrap();
+        assert_eq!(sorted(sent(&bus)), [1, 2]);
+    });
+}
+
+#[test]
+fn a_granted_future_that_does_not_come_is_expired_in_poll() {
+    model("granted, caller, poll", 3, || {
+        let bus = bus(HasWorker::No);
+        let device = bus.device(settings()).unwrap();
+        overdue!(bus, granted, message, late);
+        let locked = device.lock().unwrap();
+        become_overdue(&bus, &mut granted);
+        let its = bus.clone();
+        let caller = thread::spawn(move || {
+            sync(&its, 1);
+            its.platform.stop.store(1, Ordering::Release);
+        });
+        drop(locked);
+        // The future does not come before the caller was served.
+        while bus.platform.stop.load(Ordering::Acquire) == 0 {
+            bus.poll(Nanos::from_micros(FOREVER.into()));
+            thread::yield_now();
+        }
+        caller.join().unwrap();
+        block_on(granted.as_mut()).unwrap();
+        assert_eq!(sorted(sent(&bus)), [1, 3]);
+    });
+}
+
+#[test]
+fn a_granted_future_comes_while_poll_expires_it() {
+    model("coming granted future, caller, poll", 3, || {
+        let bus = bus(HasWorker::No);
+        let device = bus.device(settings()).unwrap();
+        overdue!(bus, granted, message, late);
+        let locked = device.lock().unwrap();
+        become_overdue(&bus, &mut granted);
+        let its = bus.clone();
+        let caller = thread::spawn(move || sync(&its, 1));
+        let its = bus.clone();
+        let main_loop = thread::spawn(move || {
+            its.poll(Nanos::from_micros(FOREVER.into()));
+        });
+        drop(locked);
+        block_on(granted.as_mut()).unwrap();
+        main_loop.join().unwrap();
+        caller.join().unwrap();
+        assert_eq!(sorted(sent(&bus)), [1, 3]);
+    });
+}
+
+#[test]
+fn a_handle_that_looks_after_a_forfeit_has_its_message_run_once() {
+    model("granted, late handle, caller", 2, || {
+        let bus = bus(HasWorker::No);
+        let device = bus.device(settings()).unwrap();
+        overdue!(bus, granted, message, late);
+        let locked = device.lock().unwrap();
+        become_overdue(&bus, &mut granted);
+        let its = bus.clone();
+        let caller = thread::spawn(move || {
+            let device = its.device(settings()).unwrap();
+            in_time(device.write(&[1]))
+        });
+        let its = bus.clone();
+        let handle = thread::spawn(move || {
+            let device = its.device(settings()).unwrap();
+            let mut pending = device.submit(&mut [Transfer::write(&[2])]).unwrap();
+            // The grant, if there is one by now, is over.
+            its.platform.now.fetch_add(FOREVER, Ordering::AcqRel);
+            let ended = block_on(pin!(pending.finished()));
+            let through = pending.is_done();
+            (in_time(ended), through)
+        });
+        drop(locked);
+        let granted = in_time(block_on(granted.as_mut()));
+        let caller = caller.join().unwrap();
+        let (waited, through) = handle.join().unwrap();
+        assert!(!waited || through);
+        let sent = sent(&bus);
+        let times = [1, 2, 3].map(|byte| sent.iter().filter(|sent| **sent == byte).count());
+        assert_eq!(times[0], usize::from(caller));
+        assert_eq!(times[1], usize::from(through));
+        assert_eq!(times[2], usize::from(granted));
+    });
+}
+
+#[test]
+fn an_interrupt_handler_submits_while_the_bus_is_granted_and_waited_for() {
+    model("interrupt, granted, caller", 3, || {
+        let bus = bus(HasWorker::No);
+        let device = bus.device(settings()).unwrap();
+        overdue!(bus, granted, message, late);
+        let locked = device.lock().unwrap();
+        become_overdue(&bus, &mut granted);
+        let calls = StdArc::new(AtomicUsize::new(0));
+        let its = bus.clone();
+        let called = calls.clone();
+        let handler = thread::spawn(move || {
+            // As long as the callback may be called.
+            let device = its.device(settings()).unwrap();
+            let then: &'static _ = Box::leak(Box::new(move |completed: Completed<'_>| {
+                assert_eq!(completed.result, Ok(()));
+                called.fetch_add(1, StdOrdering::Relaxed);
+            }));
+            let message = &mut [Transfer::write(&[2])];
+            in_interrupt(|| device.submit_then(message, then, 0)).unwrap();
+            std::mem::forget(device);
+        });
+        let its = bus.clone();
+        let caller = thread::spawn(move || sync(&its, 1));
+        drop(locked);
+        block_on(granted.as_mut()).unwrap();
+        caller.join().unwrap();
+        handler.join().unwrap();
+        bus.poll(Nanos::ZERO);
+        assert_eq!(sorted(sent(&bus)), [1, 2, 3]);
+        assert_eq!(calls.load(StdOrdering::Relaxed), 1);
+    });
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn a_callback_that_panics_strands_no_waiter() {
+    model("panicking callback, caller, future", 2, || {
+        fn panics(_: Completed<'_>) {
+            on_purpose();
+        }
+        let bus = bus(HasWorker::No);
+        let its = bus.clone();
+        let caller = thread::spawn(move || sync(&its, 1));
+        let its = bus.clone();
+        let future = thread::spawn(move || awaited(&its, 2));
+        let device = bus.device(settings()).unwrap();
+        let message = &mut [Transfer::write(&[3])];
+        device.submit_then(message, &panics, 0).unwrap();
+        caller.join().unwrap();
+        future.join().unwrap();
+        bus.poll(Nanos::ZERO);
+        assert_eq!(sorted(sent(&bus)), [1, 2, 3]);
+        assert_eq!(bus.statistics().panics, 1);
+    });
+}
+
+#[test]
+fn a_future_that_is_dropped_while_it_runs_a_stored_message_ends_it_and_strands_no_waiter() {
+    model(
+        "dropped runner of a stored message, caller, caller",
+        2,
+        || {
+            let config = Config {
+                submitted: Submitted::ByWorker,
+                ..Config::DEFAULT
+            };
+            let bus: Arc<Paperwork> = Arc::new(Bus::new(
+                Paper::default(),
+                World::new(HasWorker::No),
+                config,
+            ));
+            drop(bus.device(settings()).unwrap());
+            let others = [1, 2].map(|byte| {
+                let its = bus.clone();
+                thread::spawn(move || sync(&its, byte))
+            });
+            let device = bus.device(settings()).unwrap();
+            let mut pending = device.submit(&mut [Transfer::write(&[3])]).unwrap();
+            {
+                let mut runs = pin!(pending.finished());
+                let waker = Token::mine().into();
+                let _ = runs.as_mut().poll(&mut Context::from_waker(&waker));
+            }
+            for other in others {
+                other.join().unwrap();
+            }
+            let ended = pending.wait();
+            drop(pending);
+            let sent = sorted(sent(&bus));
+            match ended {
+                Ok(()) => assert_eq!(sent, [1, 2, 3]),
+                Err(Error::Failed {
+                    fault: Fault::Dropped,
+                    ..
+                }) => assert_eq!(sent, [1, 2]),
+                Err(error) => panic!("{error}"),
+            }
+        },
+    );
+}
+
+#[test]
+fn a_device_that_is_dropped_withdraws_its_message_or_has_it_run() {
+    model("dropped device, caller, worker", 2, || {
+        let bus = bus(HasWorker::Yes);
+        let worker = worker(&bus);
+        let its = bus.clone();
+        let caller = thread::spawn(move || sync(&its, 1));
+        let device = bus.device(settings()).unwrap();
+        let message = &mut [Transfer::write(&[2])];
+        let pending = in_interrupt(|| device.submit(message)).unwrap();
+        drop(device);
+        let run = bus.statistics().cancelled == 0;
+        caller.join().unwrap();
+        stop(&bus, worker);
+        bus.work();
+        assert!(pending.is_done());
+        drop(pending);
+        let sent = sorted(sent(&bus));
+        assert_eq!(sent, if run { vec![1, 2] } else { vec![1] });
+    });
+}
+
+#[test]
+fn a_worker_that_ends_leaves_what_an_interrupt_handler_submitted_to_the_others() {
+    model("ending worker, interrupt, caller", 2, || {
+        let bus = bus(HasWorker::Yes);
+        let its = bus.clone();
+        let ends = thread::spawn(move || {
+            its.platform.serves.swap(0, Ordering::AcqRel);
+            its.work();
+        });
+        let its = bus.clone();
+        let handler = thread::spawn(move || {
+            let device = its.device(settings()).unwrap();
+            let message = &mut [Transfer::write(&[2])];
+            let mut pending = in_interrupt(|| device.submit(message)).unwrap();
+            // The task that the handler is for.
+            pending.wait().unwrap();
+        });
+        sync(&bus, 1);
+        handler.join().unwrap();
+        ends.join().unwrap();
+        assert_eq!(sorted(sent(&bus)), [1, 2]);
+    });
+}
+
+#[test]
+fn an_owner_that_waits_for_the_controller_sees_its_interrupt() {
+    for is_future in [false, true] {
+        model("controller's interrupt, owner, caller", 3, move || {
+            let paper = Paper::default();
+            let through = paper.through.clone();
+            let world = World::new(HasWorker::No);
+            let bus: Arc<Paperwork> = Arc::new(Bus::new(paper, world, Config::DEFAULT));
+            drop(bus.device(settings()).unwrap());
+            let its = bus.clone();
+            let interrupt = thread::spawn(move || {
+                through.store(1, Ordering::Release);
+                in_interrupt(|| its.on_interrupt());
+            });
+            let its = bus.clone();
+            let caller = thread::spawn(move || sync(&its, 1));
+            let device = bus.device(settings()).unwrap();
+            let mut message = [Transfer::write(&[INTERRUPTS])];
+            match is_future {
+                true => block_on(pin!(device.transfer_async(&mut message))).unwrap(),
+                false => device.sync(&mut message).unwrap(),
+            }
+            interrupt.join().unwrap();
+            caller.join().unwrap();
+            assert_eq!(sorted(sent(&bus)), [1, INTERRUPTS]);
+        });
+    }
+}
+
+#[test]
+fn a_turn_of_a_future_that_is_dropped_leaves_nothing_selected() {
+    model("dropped turn, caller, future", 3, || {
+        let bus = bus(HasWorker::No);
+        let its = bus.clone();
+        let caller = thread::spawn(move || sync(&its, 1));
+        let its = bus.clone();
+        let future = thread::spawn(move || awaited(&its, 2));
+        {
+            let device = bus.device(settings()).unwrap();
+            let mut turn = pin!(async {
+                let mut locked = device.lock_async().await?;
+                embedded_hal_async::spi::SpiDevice::write(&mut locked, &[3]).await
+            });
+            let waker = Token::mine().into();
+            let _ = turn.as_mut().poll(&mut Context::from_waker(&waker));
+        }
+        caller.join().unwrap();
+        future.join().unwrap();
+        assert_eq!(sorted(sent(&bus)), [1, 2]);
     });
 }

@@ -1,5 +1,6 @@
 //! loom's threads as a platform.
 
+use std::cell::Cell;
 use std::sync::{Arc as StdArc, PoisonError};
 use std::task::{Wake, Waker};
 
@@ -16,6 +17,15 @@ pub(crate) struct Token(Mutex<bool>, Condvar);
 
 loom::thread_local! {
     static TOKEN: StdArc<Token> = StdArc::new(Token::new());
+    static MAY_WAIT: Cell<bool> = Cell::new(true);
+}
+
+/// Runs `handler` as an interrupt handler, which must not wait.
+pub(crate) fn in_interrupt<R>(handler: impl FnOnce() -> R) -> R {
+    MAY_WAIT.with(|may| may.set(false));
+    let handled = handler();
+    MAY_WAIT.with(|may| may.set(true));
+    handled
 }
 
 impl Token {
@@ -82,7 +92,7 @@ impl Clock for World {
 
 impl Platform for World {
     fn current(&self) -> Option<Waker> {
-        self.tasks.then(|| Token::mine().into())
+        (self.tasks && MAY_WAIT.with(Cell::get)).then(|| Token::mine().into())
     }
 
     /// For ever: a wake-up that is lost is a deadlock, which loom reports.

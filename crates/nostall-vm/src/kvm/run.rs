@@ -267,7 +267,8 @@ pub fn stuck() -> Error {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     use super::*;
     use crate::kvm::Options;
@@ -326,37 +327,51 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_takes_the_bus_again_at_once_leaves_it_to_whoever_waits() {
-        const LOOKS: usize = 50;
+    fn a_cpu_that_takes_the_bus_again_at_once_leaves_it_to_a_waiter() {
+        const WAITS: usize = 50;
         let Some(bus) = bus("a_cpu_that_takes_the_bus_again", &Limits::of(1, 0)) else {
             return;
         };
-        let turns = Arc::new(AtomicU32::new(0));
-        let (shared, counter) = (bus.clone(), turns.clone());
+        // The turn that the CPU has, and the first in which it saw the waiter asleep in line.
+        let turn = Arc::new(AtomicU32::new(0));
+        let slept = Arc::new(AtomicU32::new(0));
+        let asks = Arc::new(AtomicBool::new(false));
+        let waiter = std::fs::canonicalize("/proc/thread-self").unwrap();
+        let (shared, its_turn, saw, asked) =
+            (bus.clone(), turn.clone(), slept.clone(), asks.clone());
         let _cpu = CpuThread::start(move |stop| {
             while !stop.load(Ordering::Acquire) {
                 let _bus = shared.lock();
-                counter.fetch_add(1, Ordering::Relaxed);
-                // As long as the host's kernel may take.
-                sleep(Duration::from_millis(1));
+                let turn = its_turn.fetch_add(1, Ordering::Relaxed) + 1;
+                while !stop.load(Ordering::Acquire) {
+                    if asked.load(Ordering::Acquire) && sleeps(&waiter) {
+                        let _ = saw.compare_exchange(0, turn, Ordering::Relaxed, Ordering::Relaxed);
+                        break;
+                    }
+                    sleep(Duration::from_micros(100));
+                }
             }
             Ok(())
         })
         .unwrap();
-        let turns = || turns.load(Ordering::Relaxed);
-        let mut waited: Vec<_> = (0..LOOKS)
-            .map(|_| {
-                let before = turns();
-                let bus = bus.lock();
-                let after = turns();
-                drop(bus);
-                sleep(Duration::from_millis(2));
-                after - before
-            })
-            .collect();
-        // The turn that was under way and one that was asked for before: in the median,
-        // because whoever is about to ask may be held up itself.
-        waited.sort_unstable();
-        assert!(waited[LOOKS / 2] <= 2, "{waited:?}");
+        for wait in 0..WAITS {
+            let last = slept.swap(0, Ordering::Relaxed);
+            while turn.load(Ordering::Relaxed) == last {
+                std::thread::yield_now();
+            }
+            asks.store(true, Ordering::Release);
+            let bus = bus.lock();
+            asks.store(false, Ordering::Release);
+            let (turn, slept) = (turn.load(Ordering::Relaxed), slept.load(Ordering::Relaxed));
+            assert_eq!(turn, slept, "wait {wait}: overtaken");
+            drop(bus);
+        }
+    }
+
+    /// Whether a thread sleeps, according to Linux.
+    fn sleeps(thread: &Path) -> bool {
+        let stat = std::fs::read_to_string(thread.join("stat")).unwrap();
+        // Its name, which may have any character, is in parentheses.
+        stat.rsplit(") ").next().unwrap().starts_with('S')
     }
 }

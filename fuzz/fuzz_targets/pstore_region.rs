@@ -11,8 +11,8 @@ use libfuzzer_sys::fuzz_target;
 use nostall_pstore::decompress::Compression;
 use nostall_pstore::detect::{Found, detect};
 use nostall_pstore::{
-    ByteOrder, Code, Content, Decoded, Division, Geometry, Kind, Layout, OldZone, Place, Policy,
-    Reader, Record, Shape, Text, Unpack, Writer, ZoneState,
+    ByteOrder, Code, Content, Decoded, Division, Geometry, Kind, Layout, PreviousBootZone, Place, Policy,
+    Reader, Record, RecordFormat, Text, Unpack, Writer, ZoneState,
 };
 
 /// What Linux wrote, to start from: nobody finds a region by chance.
@@ -77,7 +77,7 @@ enum AnySize {
 #[derive(Arbitrary, Debug)]
 struct How {
     big: bool,
-    shape: u8,
+    record_format: u8,
     traces_per_cpu: bool,
     data_first: bool,
     unpack: Option<u8>,
@@ -158,7 +158,7 @@ fn is_bounded(record: &Record<'_>, largest: usize, geometry: &Geometry) {
         Content::Dmesg(dmesg) => is_marked(&dmesg.text, largest * 16),
         Content::Console(text) | Content::Pmsg(text) => is_marked(text, largest),
         Content::Ftrace(traces) => {
-            assert!(traces.len() * geometry.shape.len() <= record.stored);
+            assert!(traces.len() * geometry.record_format.len() <= record.stored);
         }
     }
 }
@@ -173,7 +173,7 @@ fn is_marked(text: &Text, most: usize) {
 }
 
 /// Chunk by chunk as at once, and so much as it says.
-fn is_all_there(mut zone: OldZone<'_, [u8]>) {
+fn is_all_there(mut zone: PreviousBootZone<'_, [u8]>) {
     let mut chunks = Vec::new();
     let mut worst = None;
     while let Some((bytes, trust)) = zone.chunk(chunks.len()) {
@@ -218,7 +218,7 @@ impl Input {
                 .collect(),
             parity,
             order: order(self.how.big),
-            shape: Shape::ALL[usize::from(self.how.shape) % Shape::ALL.len()],
+            record_format: RecordFormat::ALL[usize::from(self.how.record_format) % RecordFormat::ALL.len()],
             traces_per_cpu: self.how.traces_per_cpu,
         }
     }

@@ -10,8 +10,8 @@ use std::sync::LazyLock;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_pstore::{
-    ByteOrder, Code, Content, Decoded, Division, Geometry, Kind, LastWords, LinuxVersion,
-    Packing, Place, Policy, Ram, Reader, Shape, Text, TraceRecord, Trace, Trust, Unpack, Writer,
+    ByteOrder, Code, Content, Decoded, Division, Geometry, Kind, DumpHeader, LinuxVersion,
+    Packing, Place, Policy, Ram, Reader, RecordFormat, Text, TraceRecord, Trace, Trust, Unpack, Writer,
     Zone, compress,
 };
 
@@ -45,7 +45,7 @@ fuzz_target!(|input: Input<'_>| {
         zones: vec![place],
         parity: CODE.parity(),
         order: ByteOrder::NATIVE,
-        shape: Shape::Bits64,
+        record_format: RecordFormat::Bits64,
         traces_per_cpu: true,
     };
     let writer = if input.data_first {
@@ -131,10 +131,10 @@ fn write(region: &mut [u8], kind: Kind, input: &Input<'_>) {
                 0 => compress::deflate_raw(&log),
                 1 => compress::lz4(&log),
                 2 => compress::zstd(&log),
-                _ => return zone.write_dmesg(&LastWords::PANIC, &text),
+                _ => return zone.write_dmesg(&DumpHeader::PANIC, &text),
             };
-            if zone.write_dmesg_packed(&LastWords::PANIC, &body).is_err() {
-                zone.write_dmesg(&LastWords::PANIC, &text);
+            if zone.write_dmesg_packed(&DumpHeader::PANIC, &body).is_err() {
+                zone.write_dmesg(&DumpHeader::PANIC, &text);
             }
         }
         Kind::Ftrace => {
@@ -145,7 +145,7 @@ fn write(region: &mut [u8], kind: Kind, input: &Input<'_>) {
                     stamp: nth as u64,
                     cpu: bytes[0],
                 };
-                zone.append(&Shape::Bits64.encode(&record, ByteOrder::NATIVE));
+                zone.append(&RecordFormat::Bits64.encode(&record, ByteOrder::NATIVE));
             }
         }
         _ => zone.append(input.text),

@@ -12,9 +12,10 @@ use crate::format::{Header, Kind, LinuxVersion};
 use crate::geometry::Geometry;
 use crate::layout::Place;
 use crate::read::{
-    Ecc, Merge, Misaligned, OldZone, Policy, Reader, Trace, Traces, Trust, Writer, ZoneState,
+    Ecc, Merge, Misaligned, Policy, PreviousBootZone, Reader, Trace, Traces, Trust, Writer,
+    ZoneState,
 };
-use crate::trace::Shape;
+use crate::trace::RecordFormat;
 
 /// How to decompress dmesg records: they do not say how they were compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -191,15 +192,15 @@ impl<'a> Decoded<'a> {
         }
     }
 
-    /// Returns the shape of the trace records.
-    pub const fn shape(&self) -> Shape {
-        self.geometry.shape
+    /// Returns the format of the trace records.
+    pub const fn record_format(&self) -> RecordFormat {
+        self.geometry.record_format
     }
 
     /// Returns every zone, also those in which there is nothing.
     pub fn zones(&self) -> impl Iterator<Item = ZoneReport> {
         let zones = self.open(Policy::Careful, |_| true);
-        zones.map(|zone| report(zone, self.shape()))
+        zones.map(|zone| report(zone, self.record_format()))
     }
 
     /// Returns the contents of the zones, one by one: dmesg records, console, the trace
@@ -219,7 +220,7 @@ impl<'a> Decoded<'a> {
         &self,
         policy: Policy,
         wanted: Kind,
-    ) -> impl Iterator<Item = OldZone<'_, [u8]>> {
+    ) -> impl Iterator<Item = PreviousBootZone<'_, [u8]>> {
         let zones = self.open(policy, move |kind| kind == wanted);
         zones.filter(|zone| !zone.is_empty())
     }
@@ -228,7 +229,7 @@ impl<'a> Decoded<'a> {
         &self,
         policy: Policy,
         wanted: impl Fn(Kind) -> bool,
-    ) -> impl Iterator<Item = OldZone<'_, [u8]>> {
+    ) -> impl Iterator<Item = PreviousBootZone<'_, [u8]>> {
         let reader = Reader {
             code: self.code.as_deref(),
             order: self.geometry.order,
@@ -241,7 +242,7 @@ impl<'a> Decoded<'a> {
     }
 }
 
-fn report(mut zone: OldZone<'_, [u8]>, shape: Shape) -> ZoneReport {
+fn report(mut zone: PreviousBootZone<'_, [u8]>, record_format: RecordFormat) -> ZoneReport {
     ZoneReport {
         place: *zone.place(),
         state: zone.state(),
@@ -251,13 +252,13 @@ fn report(mut zone: OldZone<'_, [u8]>, shape: Shape) -> ZoneReport {
         ecc: zone.ecc(),
         full: zone.is_full(),
         misaligned: match zone.place().kind {
-            Kind::Ftrace => zone.traces(shape).misaligned(),
+            Kind::Ftrace => zone.traces(record_format).misaligned(),
             _ => None,
         },
     }
 }
 
-fn dmesg(mut zone: OldZone<'_, [u8]>, unpack: Unpack) -> Record<'_> {
+fn dmesg(mut zone: PreviousBootZone<'_, [u8]>, unpack: Unpack) -> Record<'_> {
     let (header, at) = match zone.dmesg_header() {
         Some((header, at)) => (Some(header), at),
         None => (None, 0),
@@ -290,7 +291,7 @@ fn dmesg(mut zone: OldZone<'_, [u8]>, unpack: Unpack) -> Record<'_> {
 }
 
 /// The worth of the first bytes of a zone.
-fn worst_of_first(zone: &mut OldZone<'_, [u8]>, count: usize) -> Trust {
+fn worst_of_first(zone: &mut PreviousBootZone<'_, [u8]>, count: usize) -> Trust {
     let (mut at, mut worst) = (0, zone.header_trust());
     while at < count
         && let Some((bytes, trust)) = zone.chunk(at)
@@ -322,7 +323,10 @@ pub(crate) fn unsettled(
     (!rest.is_empty()).then_some(rest).into_iter().collect()
 }
 
-fn text<'a>(mut zone: OldZone<'a, [u8]>, content: impl FnOnce(Text) -> Content<'a>) -> Record<'a> {
+fn text<'a>(
+    mut zone: PreviousBootZone<'a, [u8]>,
+    content: impl FnOnce(Text) -> Content<'a>,
+) -> Record<'a> {
     let mut all = Text {
         bytes: Vec::with_capacity(zone.len()),
         unverified: Vec::new(),
@@ -377,7 +381,7 @@ fn traces<'a>(decoded: &'a Decoded<'a>) -> Option<Record<'a>> {
     for zone in &mut zones {
         ecc = Option::zip(ecc, zone.ecc()).map(|(sum, ecc)| sum.plus(ecc));
     }
-    let header_trust = zones.iter().map(OldZone::header_trust).max()?;
+    let header_trust = zones.iter().map(PreviousBootZone::header_trust).max()?;
     let mut counts = Counts::default();
     let mut calls = Calls { decoded, counts };
     let mut worst = header_trust;
@@ -388,8 +392,8 @@ fn traces<'a>(decoded: &'a Decoded<'a>) -> Option<Record<'a>> {
     calls.counts = counts;
     Some(Record {
         index: 0,
-        stored: zones.iter().map(OldZone::len).sum(),
-        full: zones.iter().any(OldZone::is_full),
+        stored: zones.iter().map(PreviousBootZone::len).sum(),
+        full: zones.iter().any(PreviousBootZone::is_full),
         ecc,
         header_trust,
         trust: worst,
@@ -423,7 +427,7 @@ impl<'a> Calls<'a> {
         let decoded = self.decoded;
         let zones = decoded.filled(Policy::Careful, Kind::Ftrace).enumerate();
         let zones = zones.filter(|(nth, _)| wanted(*nth));
-        let traces = zones.map(|(_, zone)| zone.traces(decoded.geometry.shape).peekable());
+        let traces = zones.map(|(_, zone)| zone.traces(decoded.geometry.record_format).peekable());
         traces.collect()
     }
 

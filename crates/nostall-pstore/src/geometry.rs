@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use crate::format::{ByteOrder, Kind};
 use crate::layout::{Layout, Place};
-use crate::trace::Shape;
+use crate::trace::RecordFormat;
 
 /// Where a region's zones lie, and how what is in them is to be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,20 +16,20 @@ pub struct Geometry {
     pub parity: usize,
     /// The writer's byte order.
     pub order: ByteOrder,
-    /// The trace records' shape.
-    pub shape: Shape,
+    /// The trace records' format.
+    pub record_format: RecordFormat,
     /// Whether trace zone n is CPU n's.
     pub traces_per_cpu: bool,
 }
 
 impl Geometry {
     /// Of a region that is divided like this.
-    pub fn of(layout: &Layout, order: ByteOrder, shape: Shape) -> Self {
+    pub fn of(layout: &Layout, order: ByteOrder, record_format: RecordFormat) -> Self {
         Self {
             zones: layout.zones().collect(),
             parity: layout.params().ecc,
             order,
-            shape,
+            record_format,
             traces_per_cpu: layout.traces_per_cpu(),
         }
     }

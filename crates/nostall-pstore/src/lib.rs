@@ -24,7 +24,7 @@
 //!
 //! ```
 //! use nostall_pstore::{
-//!     ByClock, Kind, LastWords, Layout, LinuxVersion, Params, Ram, Recorder, Shape, Zone, recover,
+//!     ByClock, Kind, DumpHeader, Layout, LinuxVersion, Params, Ram, Recorder, RecordFormat, Zone, recover,
 //! };
 //! use nostall_io::HostClock;
 //!
@@ -43,7 +43,7 @@
 //!         match place.kind {
 //!             Kind::Ftrace => {
 //!                 let clock = ByClock(HostClock::default());
-//!                 traces.push(Recorder::with_shape(zone, place.index as u8, clock, Shape::Bits64));
+//!                 traces.push(Recorder::with_record_format(zone, place.index as u8, clock, RecordFormat::Bits64));
 //!             }
 //!             Kind::Dmesg if place.index == 0 => last_words = Some(zone),
 //!             _ => {}
@@ -52,12 +52,12 @@
 //!     traces[0].record(0xffff_ffff_8100_1000, 0xffff_ffff_8100_2000);
 //!     traces[1].record(0xffff_ffff_8100_3000, 0xffff_ffff_8100_4000);
 //!     traces[0].record(0xffff_ffff_8100_5000, 0xffff_ffff_8100_6000);
-//!     last_words.unwrap().write_dmesg(&LastWords::PANIC, b"[    1.000000] out of coffee\n");
+//!     last_words.unwrap().write_dmesg(&DumpHeader::PANIC, b"[    1.000000] out of coffee\n");
 //! }
 //!
 //! // The next one, on the same memory.
 //! let left = recover(&region[..], &layout, None);
-//! let calls: Vec<_> = left.traces::<2>(Shape::Bits64).unwrap().map(|trace| trace.record).collect();
+//! let calls: Vec<_> = left.traces::<2>(RecordFormat::Bits64).unwrap().map(|trace| trace.record).collect();
 //! assert_eq!(calls.iter().map(|call| call.cpu).collect::<Vec<_>>(), [0, 1, 0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -130,7 +130,7 @@ pub use code::{Code, Uncorrectable};
 #[cfg(feature = "std")]
 pub use decode::{Calls, Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
 pub use deflate::Matches;
-pub use dmesg::{LastWords, PackedError, longest_deflated};
+pub use dmesg::{DumpHeader, PackedError, longest_deflated};
 pub use dmesg_header::{DMESG_HEADER, DmesgHeader};
 pub use format::{
     BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE,
@@ -145,11 +145,11 @@ pub use memory::{Flushed, Load, Memory, Ram, Uncached};
 #[cfg(target_pointer_width = "64")]
 pub use nesting::{HasParity, Nesting};
 pub use read::{
-    Damage, Ecc, Merge, Misaligned, OldZone, Policy, Reader, Trace, Traces, Trust, Writer,
+    Damage, Ecc, Merge, Misaligned, Policy, PreviousBootZone, Reader, Trace, Traces, Trust, Writer,
     ZoneState,
 };
 pub use recorder::{Dropping, Masking, Recorder};
 pub use recover::{AllTraces, Recovered, recover};
 pub use stamp::{ByClock, OwnCounter, SharedCounter, Stamp};
-pub use trace::{LONGEST_TRACE, NoSuchShape, Shape, TraceRecord};
+pub use trace::{LONGEST_TRACE, RecordFormat, TraceRecord, UnknownRecordFormat};
 pub use zone::{Found, NoRoom, Zone};

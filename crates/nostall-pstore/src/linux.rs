@@ -14,9 +14,9 @@ use crate::decompress::Compression;
 use crate::dmesg::longest_deflated;
 use crate::format::{ByteOrder, Kind};
 use crate::geometry::Geometry;
-use crate::read::{Ecc, Merge, OldZone, Policy, Trust};
+use crate::read::{Ecc, Merge, Policy, PreviousBootZone, Trust};
 use crate::symbols::{Symbol, Symbols};
-use crate::trace::{LONGEST_TRACE, Shape, TraceRecord};
+use crate::trace::{LONGEST_TRACE, RecordFormat, TraceRecord};
 
 /// A file as Linux would show it.
 #[derive(Clone, Debug)]
@@ -146,7 +146,7 @@ impl LinuxFile<'_> {
 }
 
 /// All of a zone.
-fn contents(zone: &mut OldZone<'_, [u8]>) -> (Text, Trust) {
+fn contents(zone: &mut PreviousBootZone<'_, [u8]>) -> (Text, Trust) {
     let mut all = Text::default();
     let mut worst = Trust::Verified;
     while let Some((bytes, trust)) = zone.chunk(all.bytes.len()) {
@@ -205,7 +205,7 @@ struct LinuxTrace<'a> {
 
 impl<'a> LinuxTrace<'a> {
     /// Linux reads all trace zones only if each is one CPU's.
-    fn zones(&self) -> impl Iterator<Item = OldZone<'a, [u8]>> + use<'a> {
+    fn zones(&self) -> impl Iterator<Item = PreviousBootZone<'a, [u8]>> + use<'a> {
         let geometry = self.decoded.geometry;
         let most = if geometry.traces_per_cpu {
             usize::MAX
@@ -220,7 +220,7 @@ impl<'a> LinuxTrace<'a> {
     fn len(&self) -> usize {
         let geometry = self.decoded.geometry;
         let unit = if geometry.traces_per_cpu {
-            geometry.shape.len()
+            geometry.record_format.len()
         } else {
             1
         };
@@ -229,7 +229,7 @@ impl<'a> LinuxTrace<'a> {
 
     fn write_to(&self, out: &mut (impl Write + ?Sized)) -> io::Result<Worth> {
         let Geometry {
-            shape,
+            record_format,
             order,
             traces_per_cpu,
             ..
@@ -237,11 +237,11 @@ impl<'a> LinuxTrace<'a> {
         let ecc = self.zones().filter_map(|mut zone| zone.ecc());
         let notice = notice(ecc.reduce(Ecc::plus));
         let mut lines = Lines {
-            shape,
+            record_format,
             order,
             symbols: self.symbols,
             out,
-            skip: (self.len() + notice.len()) % shape.len(),
+            skip: (self.len() + notice.len()) % record_format.len(),
             held: [0; LONGEST_TRACE],
             len: 0,
             trust: Trust::Verified,
@@ -254,11 +254,11 @@ impl<'a> LinuxTrace<'a> {
         if traces_per_cpu {
             let heads: Vec<_> = self
                 .zones()
-                .map(|zone| zone.traces(shape).peekable())
+                .map(|zone| zone.traces(record_format).peekable())
                 .collect();
             for trace in Merge::new(heads) {
-                let bytes = shape.encode(&trace.record, order);
-                lines.push(&bytes[..shape.len()], trace.trust)?;
+                let bytes = record_format.encode(&trace.record, order);
+                lines.push(&bytes[..record_format.len()], trace.trust)?;
             }
         } else {
             for mut zone in self.zones() {
@@ -277,7 +277,7 @@ impl<'a> LinuxTrace<'a> {
 
 /// Bytes that become lines, a record each.
 struct Lines<'l, W: ?Sized> {
-    shape: Shape,
+    record_format: RecordFormat,
     order: ByteOrder,
     symbols: Option<&'l Symbols>,
     out: &'l mut W,
@@ -296,14 +296,14 @@ impl<W: Write + ?Sized> Lines<'_, W> {
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
         let mut bytes = &bytes[skipped..];
-        let shape = self.shape;
+        let record_format = self.record_format;
         while !bytes.is_empty() {
-            let (now, later) = bytes.split_at(bytes.len().min(shape.len() - self.len));
+            let (now, later) = bytes.split_at(bytes.len().min(record_format.len() - self.len));
             self.held[self.len..][..now.len()].copy_from_slice(now);
             self.len += now.len();
             self.trust = self.trust.max(trust);
             bytes = later;
-            if self.len == shape.len() {
+            if self.len == record_format.len() {
                 self.line()?;
             }
         }
@@ -311,8 +311,11 @@ impl<W: Write + ?Sized> Lines<'_, W> {
     }
 
     fn line(&mut self) -> io::Result<()> {
-        if let Some(record) = self.shape.decode(&self.held[..self.len], self.order) {
-            let line = line(self.shape, &record, self.symbols);
+        if let Some(record) = self
+            .record_format
+            .decode(&self.held[..self.len], self.order)
+        {
+            let line = line(self.record_format, &record, self.symbols);
             writeln!(self.out, "{line}")?;
             let end = self.written + line.len() + 1;
             if self.trust == Trust::Unverified {
@@ -327,9 +330,13 @@ impl<W: Write + ?Sized> Lines<'_, W> {
 }
 
 /// A trace record as Linux prints it.
-pub fn line(shape: Shape, record: &TraceRecord, symbols: Option<&Symbols>) -> String {
+pub fn line(
+    record_format: RecordFormat,
+    record: &TraceRecord,
+    symbols: Option<&Symbols>,
+) -> String {
     let (cpu, stamp, parent) = (record.cpu, record.stamp, record.parent);
-    let ip = shape.raw_ip(record);
+    let ip = record_format.raw_ip(record);
     let symbol = |address| symbols.and_then(|symbols| symbols.lookup(address));
     let function = match symbol(ip) {
         Some(Symbol {

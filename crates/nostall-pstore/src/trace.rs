@@ -1,4 +1,4 @@
-//! Trace records: one function entry each, in the shapes of 64-bit and 32-bit
+//! Trace records: one function entry each, in the formats of 64-bit and 32-bit
 //! kernels (Linux 6.1, `include/linux/pstore.h`, `struct pstore_ftrace_record`).
 
 use core::fmt;
@@ -29,7 +29,7 @@ impl TraceRecord {
 
 /// How a record lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shape {
+pub enum RecordFormat {
     /// 24 bytes: two 64-bit addresses, a word with the stamp in its upper 56 bits
     /// and the CPU in its lower 8.
     Bits64,
@@ -44,10 +44,10 @@ pub enum Shape {
     Thumb32,
 }
 
-/// Bytes of the longest shape.
+/// Bytes of the longest format.
 pub const LONGEST_TRACE: usize = 24;
 
-impl Shape {
+impl RecordFormat {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Bits64, Self::Bits32, Self::Arm32, Self::Thumb32];
 
@@ -130,7 +130,7 @@ impl Shape {
     }
 
     /// The record as it lies in memory: the first [`len`](Self::len) bytes. What
-    /// does not fit the shape is cut off.
+    /// does not fit the format is cut off.
     #[inline]
     pub fn encode(self, record: &TraceRecord, order: ByteOrder) -> [u8; LONGEST_TRACE] {
         let time = match self {
@@ -162,30 +162,31 @@ impl Shape {
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for RecordFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-/// Not the name of a [`Shape`].
+/// Not the name of a [`RecordFormat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoSuchShape;
+pub struct UnknownRecordFormat;
 
-impl fmt::Display for NoSuchShape {
+impl fmt::Display for UnknownRecordFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("must be 64, 32, arm32 or thumb32")
     }
 }
 
-impl core::error::Error for NoSuchShape {}
+impl core::error::Error for UnknownRecordFormat {}
 
-impl FromStr for Shape {
-    type Err = NoSuchShape;
+impl FromStr for RecordFormat {
+    type Err = UnknownRecordFormat;
 
-    fn from_str(name: &str) -> Result<Self, NoSuchShape> {
+    fn from_str(name: &str) -> Result<Self, UnknownRecordFormat> {
         let mut all = Self::ALL.into_iter();
-        all.find(|shape| shape.name() == name).ok_or(NoSuchShape)
+        all.find(|record_format| record_format.name() == name)
+            .ok_or(UnknownRecordFormat)
     }
 }
 
@@ -197,22 +198,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_fits_a_shape_comes_back_in_either_byte_order(
-            shape in prop::sample::select(&Shape::ALL[..]),
+        fn what_fits_a_record_format_comes_back_in_either_byte_order(
+            record_format in prop::sample::select(&RecordFormat::ALL[..]),
             big in any::<bool>(),
             ip: u64, parent: u64, stamp: u64, cpu: u8,
         ) {
             let order = if big { ByteOrder::Big } else { ByteOrder::Little };
-            let address = if shape == Shape::Bits64 { u64::MAX } else { u32::MAX.into() };
-            let (stamp, cpu) = match shape.cpu_bits() {
+            let address = if record_format == RecordFormat::Bits64 { u64::MAX } else { u32::MAX.into() };
+            let (stamp, cpu) = match record_format.cpu_bits() {
                 0 => (stamp >> 8, cpu),
                 bits => (stamp, cpu & bits as u8),
             };
-            let ip = ip & address & !shape.cpu_bits();
+            let ip = ip & address & !record_format.cpu_bits();
             let record = TraceRecord { ip, parent: parent & address, stamp, cpu };
-            let bytes = shape.encode(&record, order);
-            prop_assert_eq!(shape.decode(&bytes[..shape.len()], order), Some(record));
-            prop_assert_eq!(shape.decode(&bytes[..shape.len() - 1], order), None);
+            let bytes = record_format.encode(&record, order);
+            prop_assert_eq!(record_format.decode(&bytes[..record_format.len()], order), Some(record));
+            prop_assert_eq!(record_format.decode(&bytes[..record_format.len() - 1], order), None);
         }
     }
 }

@@ -6,7 +6,7 @@ mod common;
 use common::{FIXTURES, noise};
 use nostall_pstore::detect::{Found, Grade, detect, detect_runs};
 use nostall_pstore::{
-    ByteOrder, Code, Geometry, Header, Kind, Layout, LinuxVersion, Params, SIGNATURE, Shape,
+    ByteOrder, Code, Geometry, Header, Kind, Layout, LinuxVersion, Params, RecordFormat, SIGNATURE,
 };
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ fn fixture(name: &'static str) -> Fixture {
     Fixture {
         image: recorded.image,
         params: *recorded.layout.params(),
-        geometry: Geometry::of(&recorded.layout, ByteOrder::Little, recorded.shape),
+        geometry: Geometry::of(&recorded.layout, ByteOrder::Little, recorded.record_format),
     }
 }
 
@@ -365,7 +365,7 @@ fn thousands_of_zones_are_no_burden() {
     println!("{:?}", began.elapsed());
     assert_eq!(found[0].params, params);
     assert_eq!(found[0].start, start as u64);
-    let geometry = Geometry::of(&layout, ByteOrder::Big, Shape::Bits64);
+    let geometry = Geometry::of(&layout, ByteOrder::Big, RecordFormat::Bits64);
     assert_eq!(found[0].geometry, geometry);
     assert!(
         found[0]

@@ -7,7 +7,7 @@ use common::noise;
 use nostall_pstore::detect::{Found, detect};
 use nostall_pstore::{
     BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Header, Kind, Layout, LinuxVersion, Params,
-    Place, Shape, TraceRecord,
+    Place, RecordFormat, TraceRecord,
 };
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn fills() -> impl Strategy<Value = Fill> {
 struct Region {
     layout: Layout,
     order: ByteOrder,
-    shape: Shape,
+    record_format: RecordFormat,
     fills: Vec<Fill>,
     /// What was in the memory before.
     before: Option<u64>,
@@ -100,22 +100,24 @@ impl Region {
 
     /// Whole records, as many as fit.
     fn records(&self, cpu: usize, len: usize) -> Vec<u8> {
-        let base = match self.shape {
-            Shape::Bits64 => 0xffff_ffff_8100_0000,
+        let base = match self.record_format {
+            RecordFormat::Bits64 => 0xffff_ffff_8100_0000,
             _ => 0xc010_0000,
         };
         let record = |i: usize| {
             let record = TraceRecord {
                 ip: base
                     + (i as u64 * 7919 % 0x40_0000) * 4
-                    + u64::from(self.shape == Shape::Thumb32) * 2 * (i as u64 % 2),
+                    + u64::from(self.record_format == RecordFormat::Thumb32) * 2 * (i as u64 % 2),
                 parent: base + (i as u64 * 104_729 % 0x40_0000) * 4,
                 stamp: 1_000_000 + i as u64 * 311,
                 cpu: cpu as u8,
             };
-            self.shape.encode(&record, self.order)[..self.shape.len()].to_vec()
+            self.record_format.encode(&record, self.order)[..self.record_format.len()].to_vec()
         };
-        (0..len / self.shape.len()).flat_map(record).collect()
+        (0..len / self.record_format.len())
+            .flat_map(record)
+            .collect()
     }
 }
 
@@ -141,14 +143,14 @@ prop_compose! {
         cpus in 1usize..9,
         ecc in prop::sample::select(&[0, 0, 0, 16, 16, 8, 4, 32, 21][..]),
         big in any::<bool>(),
-        shape in prop::sample::select(&Shape::ALL[..]),
+        record_format in prop::sample::select(&RecordFormat::ALL[..]),
         fills in prop::collection::vec(fills(), 1..20),
         before in prop_oneof![Just(None), any::<u64>().prop_map(Some)],
     ) -> Option<Region> {
         let size = |log: Option<u32>| log.map_or(0, |log| 1usize << log);
-        let cpus = match shape {
-            Shape::Arm32 => cpus.min(4),
-            Shape::Thumb32 => cpus.min(2),
+        let cpus = match record_format {
+            RecordFormat::Arm32 => cpus.min(4),
+            RecordFormat::Thumb32 => cpus.min(2),
             _ => cpus,
         };
         let params = Params {
@@ -163,7 +165,7 @@ prop_compose! {
         };
         let layout = Layout::new(&params).ok()?;
         let order = if big { ByteOrder::Big } else { ByteOrder::Little };
-        Some(Region { layout, order, shape, fills, before })
+        Some(Region { layout, order, record_format, fills, before })
     }
 }
 
@@ -216,7 +218,7 @@ proptest! {
         );
         let looks = region.fills.iter().all(|fill| matches!(fill, Fill::Round(_)));
         if certain && looks && region.layout.params().ecc == 0 {
-            prop_assert_eq!(first.geometry.shape, region.shape, "{:?}", first);
+            prop_assert_eq!(first.geometry.record_format, region.record_format, "{:?}", first);
         }
     }
 }

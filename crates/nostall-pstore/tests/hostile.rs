@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 use common::Fixture;
 use nostall_pstore::{
-    BLOCK, ByteOrder, Content, Decoded, Division, Geometry, HEADER, Kind, Shape, Trust, Unpack,
-    Writer,
+    BLOCK, ByteOrder, Content, Decoded, Division, Geometry, HEADER, Kind, RecordFormat, Trust,
+    Unpack, Writer,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -34,14 +34,14 @@ proptest! {
         headers in prop::collection::vec((any::<Index>(), 0usize..HEADER, any::<u8>()), 0..20),
         len in any::<Index>(),
         parity in prop_oneof![Just(None), (0usize..=127).prop_map(Some)],
-        shape in select(&Shape::ALL[..]),
+        record_format in select(&RecordFormat::ALL[..]),
         big in any::<bool>(),
         traces_per_cpu in any::<bool>(),
         data_first in any::<bool>(),
     ) {
         let fixture = &ALL[which];
         let order = if big { ByteOrder::Big } else { ByteOrder::Little };
-        let mut geometry = Geometry::of(&fixture.layout, order, shape);
+        let mut geometry = Geometry::of(&fixture.layout, order, record_format);
         let mut region = fixture.image.clone();
         for (at, byte) in noise {
             let at = at.index(region.len());
@@ -80,7 +80,7 @@ proptest! {
         ),
     ) {
         let fixture = ALL.iter().find(|fixture| fixture.name == "ecc16").unwrap();
-        let geometry = Geometry::of(&fixture.layout, ByteOrder::Little, fixture.shape);
+        let geometry = Geometry::of(&fixture.layout, ByteOrder::Little, fixture.record_format);
         let mut region = fixture.image.clone();
         let place = geometry.zones_of(Kind::Dmesg).next().unwrap();
         let mut blocks = std::collections::BTreeMap::new();

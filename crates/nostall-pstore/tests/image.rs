@@ -36,13 +36,17 @@ fn data(image: &Image) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct RecordFormat {
     wide: bool,
     big: bool,
 }
 
 /// A core file with these `PT_LOAD` headers (address, offset, size), a note first, then `memory`.
-fn core(Shape { wide, big }: Shape, loads: &[(u64, u64, u64)], memory: &[u8]) -> Vec<u8> {
+fn core(
+    RecordFormat { wide, big }: RecordFormat,
+    loads: &[(u64, u64, u64)],
+    memory: &[u8],
+) -> Vec<u8> {
     let number = |value: u64, size: usize| {
         let bytes = value.to_be_bytes()[8 - size..].to_vec();
         if big {
@@ -111,7 +115,7 @@ fn core(Shape { wide, big }: Shape, loads: &[(u64, u64, u64)], memory: &[u8]) ->
     elf
 }
 
-const WIDE: Shape = Shape {
+const WIDE: RecordFormat = RecordFormat {
     wide: true,
     big: false,
 };
@@ -134,7 +138,7 @@ fn a_raw_file_is_memory_from_address_zero() {
 fn a_core_file_of_either_width_and_order_has_its_physical_addresses() {
     for (wide, big) in [(false, false), (false, true), (true, false), (true, true)] {
         let loads = [(0x8000_0000, 0x1004, 4), (0x1000, 0x1000, 4)];
-        let image = open(&core(Shape { wide, big }, &loads, b"lowmhigh")).unwrap();
+        let image = open(&core(RecordFormat { wide, big }, &loads, b"lowmhigh")).unwrap();
         assert_eq!(image.kind(), Kind::ElfCore);
         assert_eq!(
             image.segments(),
@@ -537,7 +541,7 @@ proptest! {
         at in edge(),
         len in 0..50usize,
     ) {
-        let mut file = core(Shape { wide, big }, &loads, &memory);
+        let mut file = core(RecordFormat { wide, big }, &loads, &memory);
         file.truncate(cut.max(1));
         let damaged = damage.0.index(file.len().min(200));
         file[damaged] = damage.1;

@@ -12,7 +12,7 @@ use nostall_pstore::symbols::Symbols;
 use nostall_pstore::{ByteOrder, Content, Decoded, Geometry, Kind, Packing, Trust, Unpack, Writer};
 
 fn geometry(fixture: &Fixture) -> Geometry {
-    Geometry::of(&fixture.layout, ByteOrder::Little, fixture.shape)
+    Geometry::of(&fixture.layout, ByteOrder::Little, fixture.record_format)
 }
 
 fn files(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
@@ -94,7 +94,7 @@ fn decoded_records_are_what_is_in_the_files_and_say_more() {
                 }
                 Content::Console(text) | Content::Pmsg(text) => text,
                 Content::Ftrace(traces) => {
-                    assert!(traces.len() * fixture.shape.len() <= record.stored);
+                    assert!(traces.len() * fixture.record_format.len() <= record.stored);
                     assert_eq!(record.full, fixture.name == "wrap" || record.full);
                     continue;
                 }

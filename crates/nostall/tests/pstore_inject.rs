@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_pstore::{
-    ByteOrder, Content, Decoded, Geometry, Layout, Packing, Params, Shape, Unpack, Writer,
+    ByteOrder, Content, Decoded, Geometry, Layout, Packing, Params, RecordFormat, Unpack, Writer,
 };
 use tempfile::TempDir;
 
@@ -70,16 +70,25 @@ impl Bench {
         error
     }
 
-    fn decode(&self, name: &str, params: &Params, shape: Shape) -> Vec<Content<'static>> {
+    fn decode(
+        &self,
+        name: &str,
+        params: &Params,
+        record_format: RecordFormat,
+    ) -> Vec<Content<'static>> {
         let bytes = fs::read(self.path(name)).unwrap();
-        decode(&bytes, params, shape)
+        decode(&bytes, params, record_format)
     }
 }
 
 /// The records, for as long as the test runs.
-fn decode(region: &[u8], params: &Params, shape: Shape) -> Vec<Content<'static>> {
+fn decode(region: &[u8], params: &Params, record_format: RecordFormat) -> Vec<Content<'static>> {
     let layout = Layout::new(params).unwrap();
-    let geometry = Box::leak(Box::new(Geometry::of(&layout, ByteOrder::NATIVE, shape)));
+    let geometry = Box::leak(Box::new(Geometry::of(
+        &layout,
+        ByteOrder::NATIVE,
+        record_format,
+    )));
     let region = Box::leak(region.to_vec().into_boxed_slice());
     let decoded = Decoded::new(region, geometry, Writer::DataFirst, Unpack::ByTrying);
     let records = Box::leak(Box::new(decoded)).records();
@@ -116,7 +125,7 @@ fn what_is_injected_is_decoded_again() {
                  --ftrace trace --linux-version 6.1.0"
             ));
             assert!(!said.contains("only the last"), "{said}");
-            let contents = bench.decode("image", &params(ecc), Shape::Bits64);
+            let contents = bench.decode("image", &params(ecc), RecordFormat::Bits64);
             let [
                 Content::Dmesg(dmesg),
                 Content::Dmesg(oops),
@@ -163,7 +172,7 @@ fn the_command_that_it_prints_reads_it() {
 }
 
 #[test]
-fn traces_that_linux_shows_come_back_the_same_in_every_shape() {
+fn traces_that_linux_shows_come_back_the_same_in_every_record_format() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nostall-pstore/tests/fixtures");
     for (name, arch, cpus) in [("plain", "64", 2), ("armv7", "arm32", 4)] {
         let shown =
@@ -201,7 +210,7 @@ fn a_text_too_large_loses_its_start_and_that_is_said() {
             for zone in ["dmesg 0", "console 0", "pmsg 0"] {
                 assert!(said.contains(&format!("{zone}: only the last")), "{said}");
             }
-            let contents = bench.decode("image", &params(ecc), Shape::Bits64);
+            let contents = bench.decode("image", &params(ecc), RecordFormat::Bits64);
             let [
                 Content::Dmesg(_),
                 Content::Console(console),
@@ -249,7 +258,7 @@ fn an_image_is_continued_and_its_original_is_not_touched() {
     assert!(fs::read(bench.path("first")).unwrap() == first);
     let second = fs::read(bench.path("second")).unwrap();
     assert!(second.starts_with(b"befo") && second.ends_with(b"behind it"));
-    let contents = decode(&second[4096..], &params(16), Shape::Bits64);
+    let contents = decode(&second[4096..], &params(16), RecordFormat::Bits64);
     let [
         Content::Dmesg(one),
         Content::Dmesg(two),
@@ -350,6 +359,10 @@ fn a_far_offset_costs_no_room() {
     let mut image = fs::read(bench.path("image")).unwrap();
     assert_eq!(image.len(), (96 << 20) + (64 << 10));
     let region = image.split_off(96 << 20);
-    let contents = decode(&region, &Params::command_line(64 << 10, 1), Shape::Bits64);
+    let contents = decode(
+        &region,
+        &Params::command_line(64 << 10, 1),
+        RecordFormat::Bits64,
+    );
     assert_eq!(dmesg(&contents), b"Panic#1 Part1\nx\n");
 }

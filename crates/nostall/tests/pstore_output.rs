@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use assert_cmd::cargo::cargo_bin;
 use nostall_pstore::{
     BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Header, Kind, Layout, LinuxVersion, Params,
-    Ram, SIGNATURE, Shape, TraceRecord, Zone,
+    Ram, RecordFormat, SIGNATURE, TraceRecord, Zone,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -394,7 +394,7 @@ fn traces(size: usize) -> Vec<u8> {
                 stamp: 4 * nth as u64 + cpu as u64,
                 cpu: cpu as u8,
             };
-            bytes.copy_from_slice(&Shape::Bits64.encode(&record, ByteOrder::Little));
+            bytes.copy_from_slice(&RecordFormat::Bits64.encode(&record, ByteOrder::Little));
         }
     }
     region

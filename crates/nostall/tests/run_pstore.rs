@@ -15,7 +15,7 @@ use std::time::Duration;
 use assert_cmd::cargo::cargo_bin;
 use common::qemu;
 use frozen::Machine;
-use nostall_pstore::{Kind, Layout, Shape};
+use nostall_pstore::{Kind, Layout, RecordFormat};
 use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};
 use nostall_work::pstore::{Job, REGION, Recovered, Strategy, Trace, Traces, params, recover};
 use nostall_work::{Report, Work};
@@ -102,7 +102,7 @@ fn check_image(image: &[u8]) {
     let mut records = 0;
     for zone in left.zones_of(Kind::Ftrace) {
         let cpu = zone.place().index;
-        let traces: Vec<_> = zone.traces(Shape::NATIVE).collect();
+        let traces: Vec<_> = zone.traces(RecordFormat::NATIVE).collect();
         assert!(traces.iter().all(|t| usize::from(t.record.cpu) == cpu));
         assert!(traces.is_sorted_by_key(|t| t.record.stamp));
         records += traces.len();
@@ -236,7 +236,7 @@ fn whole_records(image: &[u8]) -> Vec<usize> {
     let left = nostall_pstore::recover(image, &layout, None);
     let zones = left.zones_of(Kind::Ftrace).map(|zone| {
         let cpu = zone.place().index;
-        let traces: Vec<_> = zone.traces(Shape::NATIVE).collect();
+        let traces: Vec<_> = zone.traces(RecordFormat::NATIVE).collect();
         // The oldest may be half overwritten.
         let whole = traces.iter().filter(|trace| !trace.suspect);
         for record in whole.clone().map(|trace| trace.record) {

@@ -44,7 +44,7 @@ fn check(effort: Effort) {
     };
     let memory = &memory[..];
     table.row(
-        "OldZone::ecc: every block checked",
+        "PreviousBootZone::ecc: every block checked",
         Limit::AtLeast(300.0),
         |n| {
             for _ in 0..n {

@@ -1,19 +1,19 @@
-//! What a trace zone's bytes say of the shape of the records in them.
+//! What a trace zone's bytes say of the format of the records in them.
 
 use std::vec::Vec;
 
 use super::run::Run;
 use crate::format::{ByteOrder, HEADER, Header};
-use crate::trace::{Shape, TraceRecord};
+use crate::trace::{RecordFormat, TraceRecord};
 
 /// Records looked at in each zone: the newest.
 const ENOUGH: usize = 128;
 
-/// What is known of a trace zone's records, if they are of one shape.
+/// What is known of a trace zone's records, if they are of one format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
-    /// The shape.
-    pub(super) shape: Shape,
+    /// The format.
+    pub(super) record_format: RecordFormat,
     /// The CPU nearly all are of; `None` if they are of several.
     pub(super) cpu: Option<u8>,
     /// The highest CPU.
@@ -24,20 +24,20 @@ pub(super) struct Look {
     pub(super) records: usize,
 }
 
-/// The best shape of the records of the zone that starts at `at`, whose header is
+/// The best format of the records of the zone that starts at `at`, whose header is
 /// `header`; `None` if there are too few to tell, or none is plausible.
 pub(super) fn look(run: &Run<'_>, at: usize, header: Header, order: ByteOrder) -> Option<Look> {
     let data = at.checked_add(HEADER)?;
     if !run.holds(data, header.size as usize) || header.start > header.size {
         return None;
     }
-    let looks = Shape::ALL.map(|shape| {
-        let newest = newest(run, data, header, shape.len())?;
-        look_as(shape, &newest, order)
+    let looks = RecordFormat::ALL.map(|record_format| {
+        let newest = newest(run, data, header, record_format.len())?;
+        look_as(record_format, &newest, order)
     });
     let mut looks = looks.into_iter().flatten();
     let first = looks.next()?;
-    // Of equals the first: the narrower shapes find CPUs where there are none.
+    // Of equals the first: the narrower formats find CPUs where there are none.
     Some(looks.fold(first, |best, look| {
         if look.quality > best.quality + 0.02 {
             look
@@ -59,10 +59,10 @@ fn newest(run: &Run<'_>, data: usize, header: Header, len: usize) -> Option<Vec<
     Some(bytes)
 }
 
-fn look_as(shape: Shape, bytes: &[u8], order: ByteOrder) -> Option<Look> {
+fn look_as(record_format: RecordFormat, bytes: &[u8], order: ByteOrder) -> Option<Look> {
     let records: Vec<TraceRecord> = bytes
-        .chunks_exact(shape.len())
-        .filter_map(|bytes| shape.decode(bytes, order))
+        .chunks_exact(record_format.len())
+        .filter_map(|bytes| record_format.decode(bytes, order))
         .collect();
     if records.len() < 4 {
         return None;
@@ -73,7 +73,7 @@ fn look_as(shape: Shape, bytes: &[u8], order: ByteOrder) -> Option<Look> {
         let good = records.windows(2).filter(|pair| good(&pair[0], &pair[1]));
         share(good.count(), pairs)
     };
-    let addresses = count(&|a, b| shape.has_addresses(a, b));
+    let addresses = count(&|a, b| record_format.has_addresses(a, b));
     let stamps = count(&TraceRecord::is_before);
     // Bytes that repeat are no records.
     if count(&|a, b| a.stamp < b.stamp) < 0.1 {
@@ -94,14 +94,14 @@ fn look_as(shape: Shape, bytes: &[u8], order: ByteOrder) -> Option<Look> {
     // Several CPUs in one zone are as good a sign if their numbers are small;
     // but of one or two bits that says nothing.
     let few = (0..16).map(|cpu| counts[cpu]).sum();
-    let cpus = match shape {
-        Shape::Bits64 | Shape::Bits32 => one.max(share(few, records.len()) * 0.95),
-        Shape::Arm32 => one.max(0.8),
-        Shape::Thumb32 => (one * 0.97).max(0.75),
+    let cpus = match record_format {
+        RecordFormat::Bits64 | RecordFormat::Bits32 => one.max(share(few, records.len()) * 0.95),
+        RecordFormat::Arm32 => one.max(0.8),
+        RecordFormat::Thumb32 => (one * 0.97).max(0.75),
     };
     let quality = addresses * 0.4 + stamps * 0.3 + cpus * 0.3;
     (quality > 0.7).then_some(Look {
-        shape,
+        record_format,
         cpu: (one > 0.9).then_some(cpu),
         most,
         quality,

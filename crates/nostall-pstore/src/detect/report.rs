@@ -11,7 +11,7 @@ use super::{Found, Grade};
 use crate::format::{BLOCK, ByteOrder, HEADER, Header, Kind, LinuxVersion, SIGNATURE};
 use crate::geometry::Geometry;
 use crate::layout::{FTRACE_PER_CPU, Layout, Params};
-use crate::trace::Shape;
+use crate::trace::RecordFormat;
 
 /// A hypothesis this much worse than the best is possible too.
 const CLOSE: i32 = 12;
@@ -28,7 +28,7 @@ pub(super) fn found(
     let mut params = hypothesis.params()?;
     let layout = Layout::new(&params).ok()?;
     let looks = looks(run, hypothesis, &layout);
-    let shape = shape(&looks);
+    let record_format = record_format(&looks);
     if let [look] = looks[..]
         && look.cpu.is_none()
         && hypothesis.traces.is_some_and(|traces| traces.count == 1)
@@ -39,7 +39,7 @@ pub(super) fn found(
     let geometry = Geometry::of(
         &Layout::new(&params).ok()?,
         hypothesis.order,
-        shape.unwrap_or(Shape::Bits64),
+        record_format.unwrap_or(RecordFormat::Bits64),
     );
     let here = run.len().saturating_sub(hypothesis.start);
     let mut found = Found {
@@ -59,7 +59,7 @@ pub(super) fn found(
     found.doubts = too_little(hypothesis);
     found
         .doubts
-        .extend(doubts(run, hypothesis, &found, shape.is_none()));
+        .extend(doubts(run, hypothesis, &found, record_format.is_none()));
     found.doubts.extend(also(&params, hypothesis, others));
     Some(found)
 }
@@ -102,15 +102,21 @@ fn looks(run: &Run<'_>, hypothesis: &Hypothesis, layout: &Layout) -> Vec<Look> {
     looks.collect()
 }
 
-/// The shape that most records speak for.
-fn shape(looks: &[Look]) -> Option<Shape> {
-    let votes = Shape::ALL.map(|shape| {
-        let of_shape = looks.iter().filter(|look| look.shape == shape);
-        of_shape.map(|look| look.records).sum::<usize>()
+/// The format that most records speak for.
+fn record_format(looks: &[Look]) -> Option<RecordFormat> {
+    let votes = RecordFormat::ALL.map(|record_format| {
+        let of_format = looks
+            .iter()
+            .filter(|look| look.record_format == record_format);
+        of_format.map(|look| look.records).sum::<usize>()
     });
     let most = *votes.iter().max()?;
-    let best = Shape::ALL.into_iter().zip(votes).find(|(_, n)| *n == most);
-    best.filter(|_| most > 0).map(|(shape, _)| shape)
+    let best = RecordFormat::ALL
+        .into_iter()
+        .zip(votes)
+        .find(|(_, n)| *n == most);
+    best.filter(|_| most > 0)
+        .map(|(record_format, _)| record_format)
 }
 
 fn why(hypothesis: &Hypothesis, found: &Found, looks: &[Look]) -> Vec<String> {
@@ -155,10 +161,10 @@ fn why(hypothesis: &Hypothesis, found: &Found, looks: &[Look]) -> Vec<String> {
         ),
     });
     if !looks.is_empty() {
-        let shape = found.geometry.shape;
+        let record_format = found.geometry.record_format;
         let records: usize = looks.iter().map(|look| look.records).sum();
         why.push(format!(
-            "trace records: shape {shape}, by addresses, time stamps and CPU numbers of {records} records"
+            "trace records: shape {record_format}, by addresses, time stamps and CPU numbers of {records} records"
         ));
     }
     let order = match hypothesis.order {
@@ -169,7 +175,7 @@ fn why(hypothesis: &Hypothesis, found: &Found, looks: &[Look]) -> Vec<String> {
     why
 }
 
-fn doubts(run: &Run<'_>, hypothesis: &Hypothesis, found: &Found, no_shape: bool) -> Vec<String> {
+fn doubts(run: &Run<'_>, hypothesis: &Hypothesis, found: &Found, no_format: bool) -> Vec<String> {
     let mut doubts = Vec::new();
     let wrong_sizes = hypothesis.evidence.wrong_sizes;
     if wrong_sizes > 0 {
@@ -206,7 +212,7 @@ fn doubts(run: &Run<'_>, hypothesis: &Hypothesis, found: &Found, no_shape: bool)
     } else if found.params.mem_size != hypothesis.used() {
         doubts.push("mem_size is the roundest of those that divide so".to_string());
     }
-    if hypothesis.traces.is_some() && no_shape {
+    if hypothesis.traces.is_some() && no_format {
         doubts.push("no trace records to tell their shape by: 64 assumed".to_string());
     }
     if hypothesis.traces.is_some_and(|traces| traces.count == 1) {

@@ -216,7 +216,7 @@ impl<'a> Witness<'a> {
                     }
                     // In one or two bits, a CPU is known only so far.
                     (Some(is), Some(should)) => {
-                        let known = match look.shape.cpu_bits() {
+                        let known = match look.record_format.cpu_bits() {
                             0 => 0xff,
                             bits => bits as usize,
                         };

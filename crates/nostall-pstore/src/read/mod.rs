@@ -10,7 +10,7 @@ mod zone;
 pub use alignment::Misaligned;
 pub use merge::Merge;
 pub use traces::{Trace, Traces};
-pub use zone::{Damage, Ecc, OldZone, ZoneState};
+pub use zone::{Damage, Ecc, PreviousBootZone, ZoneState};
 
 use crate::code::Code;
 use crate::format::ByteOrder;

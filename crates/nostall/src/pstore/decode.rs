@@ -483,7 +483,7 @@ impl Job<'_> {
             decoded.records().try_for_each(|record| {
                 records += 1;
                 if is_json {
-                    json::record(&record, order, names, decoded.shape(), out)
+                    json::record(&record, order, names, decoded.record_format(), out)
                 } else {
                     text::write(&record, order, names, style, out)
                 }
@@ -503,7 +503,7 @@ impl Job<'_> {
         for record in decoded.records() {
             files::write(folder, &name(&record), None, force, |out| {
                 if is_json {
-                    json::record(&record, order, names, decoded.shape(), out)
+                    json::record(&record, order, names, decoded.record_format(), out)
                 } else {
                     text::file(&record, order, names, out)
                 }

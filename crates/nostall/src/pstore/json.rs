@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use nostall_pstore::detect::Found;
 use nostall_pstore::image::Image;
 use nostall_pstore::{
-    Content, Decoded, Packing, Record, Shape, Text, Trace, Trust, ZoneReport, ZoneState,
+    Content, Decoded, Packing, Record, RecordFormat, Text, Trace, Trust, ZoneReport, ZoneState,
 };
 use serde::{Serialize, Serializer};
 
@@ -203,7 +203,7 @@ pub fn region(
         ecc: params.ecc,
         cpus: params.cpus,
         flags: params.flags,
-        shape: region.geometry.shape.name(),
+        shape: region.geometry.record_format.name(),
         order: order_name(region.geometry.order),
         zones: decoded.zones().map(zone).collect(),
     });
@@ -279,7 +279,7 @@ pub fn record(
     record: &Record<'_>,
     order: Order,
     names: &Names,
-    shape: Shape,
+    record_format: RecordFormat,
     out: &mut (impl Write + ?Sized),
 ) -> io::Result<()> {
     let line = Line::Record(RecordLine {
@@ -317,7 +317,7 @@ pub fn record(
     write(&line, out)?;
     match &record.content {
         Content::Ftrace(calls) => order(calls, &mut |trace| {
-            write(&Line::Call(call(&trace, names, shape)), out)
+            write(&Line::Call(call(&trace, names, record_format)), out)
         }),
         _ => Ok(()),
     }
@@ -351,9 +351,13 @@ fn words(text: &Text) -> Words<'_> {
     }
 }
 
-fn call(trace: &Trace, names: &Names, shape: Shape) -> CallLine {
+fn call(trace: &Trace, names: &Names, record_format: RecordFormat) -> CallLine {
     let record = trace.record;
-    let width = if shape == Shape::Bits64 { 18 } else { 10 };
+    let width = if record_format == RecordFormat::Bits64 {
+        18
+    } else {
+        10
+    };
     CallLine {
         cpu: record.cpu,
         stamp: record.stamp,

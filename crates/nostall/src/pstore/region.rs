@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use nostall_pstore::detect::{Found, Grade};
 use nostall_pstore::image::{Image, Segment};
 use nostall_pstore::{
-    ByteOrder, FTRACE_PER_CPU, Geometry, Kind, Layout, Params, Reader, Shape, ZoneState,
+    ByteOrder, FTRACE_PER_CPU, Geometry, Kind, Layout, Params, Reader, RecordFormat, ZoneState,
 };
 
 use super::number;
@@ -64,10 +64,10 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = number::flags)]
     flags: Option<u32>,
 
-    /// The trace records' shape: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2); 64
+    /// The trace records' format: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2); 64
     /// unless given or found out
     #[arg(long, value_name = "ARCH")]
-    arch: Option<Shape>,
+    arch: Option<RecordFormat>,
 
     /// The crashed machine's byte order; little unless given or found out
     #[arg(long, value_name = "ORDER", value_parser = order)]
@@ -124,7 +124,7 @@ impl<'a> Region<'a> {
 
     fn found(image: &'a Image, args: &Args, found: Found) -> Result<Self> {
         let mut geometry = found.geometry.clone();
-        geometry.shape = args.arch.unwrap_or(geometry.shape);
+        geometry.record_format = args.arch.unwrap_or(geometry.record_format);
         geometry.order = args.order.unwrap_or(geometry.order);
         let start = found.start;
         // The last zone may end before the region does, or the image before the zone.
@@ -147,7 +147,7 @@ impl<'a> Region<'a> {
 }
 
 fn by_hand(start: u64, params: &Params, geometry: &Geometry) -> String {
-    let options = options(start, params, geometry.shape);
+    let options = options(start, params, geometry.record_format);
     format!("{options} --order {}", order_name(geometry.order))
 }
 
@@ -316,11 +316,11 @@ fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
     let params = Params { cpus, ..params };
     let layout = Layout::new(&params)?;
     notes.extend(layout.notes().map(|line| line.to_string()));
-    let shape = args.arch.unwrap_or(Shape::Bits64);
+    let record_format = args.arch.unwrap_or(RecordFormat::Bits64);
     Ok(Region {
         bytes,
         start,
-        geometry: Geometry::of(&layout, order, shape),
+        geometry: Geometry::of(&layout, order, record_format),
         params,
         found: None,
         notes,

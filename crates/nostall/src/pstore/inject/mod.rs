@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use nostall_pstore::{
-    Code, Found, Header, Kind, Layout, LinuxVersion, Params, Place, Ram, SIGNATURE, Shape, Zone,
+    Code, Found, Header, Kind, Layout, LinuxVersion, Params, Place, Ram, RecordFormat, SIGNATURE,
+    Zone,
 };
 
 use super::number;
@@ -98,9 +99,9 @@ struct Contents {
     #[arg(long, value_name = "X.Y.Z", value_parser = version)]
     linux_version: Option<LinuxVersion>,
 
-    /// The trace records' shape: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2)
-    #[arg(long, default_value_t = Shape::Bits64)]
-    arch: Shape,
+    /// The trace records' format: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2)
+    #[arg(long, default_value_t = RecordFormat::Bits64)]
+    arch: RecordFormat,
 }
 
 const AFTER: &str = "\

@@ -1,7 +1,7 @@
 //! The plan for a program.
 
 use anyhow::Result;
-use nostall_pstore::{Kind, Shape, longest_deflated};
+use nostall_pstore::{Kind, RecordFormat, longest_deflated};
 use serde::Serialize;
 
 use super::text::{LINE, Row, parity, rows};
@@ -81,7 +81,7 @@ fn zones(row: &Row) -> Zones {
         ecc_bytes: parity(&row.first),
         deflated_bytes: only(Kind::Dmesg, longest_deflated(data)),
         lines: only(Kind::Console, data / LINE),
-        calls: only(Kind::Ftrace, data / Shape::Bits64.len()),
-        calls_32_bit: only(Kind::Ftrace, data / Shape::Bits32.len()),
+        calls: only(Kind::Ftrace, data / RecordFormat::Bits64.len()),
+        calls_32_bit: only(Kind::Ftrace, data / RecordFormat::Bits32.len()),
     }
 }

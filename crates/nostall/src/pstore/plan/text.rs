@@ -1,7 +1,7 @@
 //! The plan for a person.
 
 use comfy_table::Table;
-use nostall_pstore::{Kind, Params, Place, Shape, longest_deflated};
+use nostall_pstore::{Kind, Params, Place, RecordFormat, longest_deflated};
 
 use super::{Plan, boot};
 use crate::grouped::grouped;
@@ -88,7 +88,7 @@ fn holds(kind: Kind, data: usize) -> String {
     match kind {
         Kind::Dmesg => format!("{} deflated", grouped(longest_deflated(data))),
         Kind::Console => format!("{} lines", grouped(data / LINE)),
-        Kind::Ftrace => format!("{} calls", grouped(data / Shape::Bits64.len())),
+        Kind::Ftrace => format!("{} calls", grouped(data / RecordFormat::Bits64.len())),
         Kind::Pmsg => "from /dev/pmsg0".to_owned(),
     }
 }
@@ -104,8 +104,8 @@ fn history(plan: &Plan) -> Option<String> {
             ),
             Kind::Console => lines.push(format!("lines: of {LINE} bytes.")),
             Kind::Ftrace => {
-                let calls = |shape: Shape| data / shape.len();
-                let (long, short) = (calls(Shape::Bits64), calls(Shape::Bits32));
+                let calls = |record_format: RecordFormat| data / record_format.len();
+                let (long, short) = (calls(RecordFormat::Bits64), calls(RecordFormat::Bits32));
                 let whose = match plan.layout.traces_per_cpu() {
                     true => "a CPU that makes",
                     false => "all CPUs, that together make",

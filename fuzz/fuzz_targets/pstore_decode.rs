@@ -5,9 +5,8 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use nostall_pstore::{
-    ByteOrder, Content, Decoded, FTRACE_PER_CPU, Geometry, Layout, Params, RecordFormat, Unpack, Writer,
-};
+use nostall_postmortem::{Content, Decoded, Geometry, Unpack};
+use nostall_pstore::{ByteOrder, FTRACE_PER_CPU, Layout, Params, RecordFormat, Writer};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -44,7 +43,8 @@ fuzz_target!(|input: Input<'_>| {
     } else {
         ByteOrder::Little
     };
-    let record_format = RecordFormat::ALL[usize::from(input.record_format) % RecordFormat::ALL.len()];
+    let record_format =
+        RecordFormat::ALL[usize::from(input.record_format) % RecordFormat::ALL.len()];
     let geometry = Geometry::of(&layout, order, record_format);
 
     let mut region = input.region.to_vec();

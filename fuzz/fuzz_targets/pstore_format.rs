@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_pstore::{
-    BLOCK, Code, DMESG_HEADER, DmesgHeader, Layout, MAX_PARITY, Params, RecordFormat, ZoneState, recover,
+    BLOCK, Code, DMESG_HEADER, DmesgHeader, Layout, MAX_PARITY, Params, RecordFormat, ZoneState,
+    recover,
 };
 
 #[derive(Arbitrary, Debug)]

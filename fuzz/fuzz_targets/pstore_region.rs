@@ -8,11 +8,12 @@ use std::ops::Range;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use nostall_pstore::decompress::Compression;
-use nostall_pstore::detect::{Found, detect};
+use nostall_postmortem::decompress::Compression;
+use nostall_postmortem::detect::{Found, detect};
+use nostall_postmortem::{Content, Decoded, Geometry, Record, Text, Unpack};
 use nostall_pstore::{
-    ByteOrder, Code, Content, Decoded, Division, Geometry, Kind, Layout, PreviousBootZone, Place, Policy,
-    Reader, Record, RecordFormat, Text, Unpack, Writer, ZoneState,
+    ByteOrder, Code, Division, Kind, Layout, Place, Policy, PreviousBootZone, Reader, RecordFormat,
+    Writer, ZoneState,
 };
 
 /// What Linux wrote, to start from: nobody finds a region by chance.
@@ -218,7 +219,8 @@ impl Input {
                 .collect(),
             parity,
             order: order(self.how.big),
-            record_format: RecordFormat::ALL[usize::from(self.how.record_format) % RecordFormat::ALL.len()],
+            record_format: RecordFormat::ALL
+                [usize::from(self.how.record_format) % RecordFormat::ALL.len()],
             traces_per_cpu: self.how.traces_per_cpu,
         }
     }

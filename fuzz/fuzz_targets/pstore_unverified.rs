@@ -9,10 +9,10 @@ use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
+use nostall_postmortem::{Content, Decoded, Geometry, Packing, Text, Unpack};
 use nostall_pstore::{
-    ByteOrder, Code, Content, Decoded, Division, Geometry, Kind, DumpHeader, LinuxVersion,
-    Packing, Place, Policy, Ram, Reader, RecordFormat, Text, TraceRecord, Trace, Trust, Unpack, Writer,
-    Zone, compress,
+    ByteOrder, Code, Division, DumpHeader, Kind, LinuxVersion, Place, Policy, Ram, Reader,
+    RecordFormat, Trace, TraceRecord, Trust, Writer, Zone, compress,
 };
 
 const LINUX: LinuxVersion = LinuxVersion::new(6, 1, 192);
@@ -63,7 +63,10 @@ fuzz_target!(|input: Input<'_>| {
     };
     let stored = contents(reader(Policy::Careful), &region, place);
     let right = Decoded::new(&region, &geometry, writer, Unpack::ByTrying);
-    let right = right.records().next().map(|record| written(&record.content));
+    let right = right
+        .records()
+        .next()
+        .map(|record| written(&record.content));
     let Some(right) = right else { return };
 
     let mut damaged = region.clone();
@@ -105,7 +108,10 @@ fuzz_target!(|input: Input<'_>| {
         }
         let mut bytes = Vec::new();
         let worth = file.write_to(&mut bytes).unwrap();
-        let notice = bytes.windows(6).rposition(|part| part == b"\nECC: ").unwrap();
+        let notice = bytes
+            .windows(6)
+            .rposition(|part| part == b"\nECC: ")
+            .unwrap();
         bytes.truncate(notice);
         let is_text = kind == Kind::Dmesg && !file.name.ends_with(".enc.z") && right.is_packed;
         let right = if is_text {
@@ -140,7 +146,9 @@ fn write(region: &mut [u8], kind: Kind, input: &Input<'_>) {
         Kind::Ftrace => {
             for (nth, bytes) in input.text.chunks(4).enumerate() {
                 let record = TraceRecord {
-                    ip: bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
+                    ip: bytes
+                        .iter()
+                        .fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
                     parent: nth as u64,
                     stamp: nth as u64,
                     cpu: bytes[0],

@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use nostall_pstore::decompress::{Compression, decompress};
+use nostall_postmortem::decompress::{Compression, decompress};
 use nostall_pstore::{
-    BLOCK, Code, Division, HEADER, Kind, DumpHeader, LinuxVersion, MAX_PARITY, Matches, Memory,
+    BLOCK, Code, Division, DumpHeader, HEADER, Kind, LinuxVersion, MAX_PARITY, Matches, Memory,
     Place, Policy, Ram, Reader, Trust, Uncached, Writer, Zone, longest_deflated,
 };
 

@@ -1,6 +1,6 @@
 //! Records that survive a crash, in the memory format of Linux's ramoops: traces,
-//! logs and last words, written without a lock, and read by the next kernel, by
-//! Linux, or from a dump of the dead machine's memory.
+//! console output and kernel logs. They are written without a lock. The next kernel, Linux,
+//! or nostall-postmortem on a dump of the machine's memory reads them.
 //!
 //! - **Writing**: no_std, no allocation, no panic. A [`Layout`] divides a region as
 //!   Linux divides it; a [`Zone`] is appended to, its parity kept true, data before
@@ -9,9 +9,9 @@
 //!   a record are [dropped](Dropping), [masked](Masking) or [nested](Nesting).
 //! - **Reading**, no_std too: [`recover`] hands the next kernel what is left, merged
 //!   over all CPUs, and says of each record what it is worth.
-//! - **Whole dumps** (feature `std`): `image` files, `detect`ion of regions
-//!   of which nothing is known, `decompress`ion, `symbols`, and the very files that
-//!   Linux's `/sys/fs/pstore` would show (`Decoded::linux_files`).
+//!
+//! Whole dumps are read using the crate nostall-postmortem. It finds regions at unknown places,
+//! decompresses records, adds symbols, and rebuilds the files of Linux's `/sys/fs/pstore`.
 //!
 //! When not to use it: where what was recorded must be found after a *planned*
 //! restart as well, a file is simpler; and where the records need not be Linux's,
@@ -84,8 +84,8 @@
 //!
 //! # Looking inside
 //!
-//! The region is its own best witness: dump it, and `nostall pstore decode FILE`
-//! tells where the zones lie and what is in them.
+//! Dump the region and run `nostall postmortem FILE`. It reports where the zones are, and
+//! their contents.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
@@ -94,27 +94,13 @@ extern crate alloc;
 
 #[cfg(feature = "alloc")]
 pub mod compress;
-#[cfg(feature = "std")]
-pub mod decompress;
-#[cfg(feature = "std")]
-pub mod detect;
-#[cfg(feature = "std")]
-pub mod image;
-#[cfg(feature = "std")]
-pub mod symbols;
 
 mod code;
-#[cfg(feature = "std")]
-mod decode;
 mod deflate;
 mod dmesg;
 mod dmesg_header;
 mod format;
-#[cfg(feature = "std")]
-mod geometry;
 mod layout;
-#[cfg(feature = "std")]
-mod linux;
 mod locked;
 mod memory;
 #[cfg(target_pointer_width = "64")]
@@ -127,19 +113,13 @@ mod trace;
 mod zone;
 
 pub use code::{Code, Uncorrectable};
-#[cfg(feature = "std")]
-pub use decode::{Calls, Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
 pub use deflate::Matches;
 pub use dmesg::{DumpHeader, PackedError, longest_deflated};
 pub use dmesg_header::{DMESG_HEADER, DmesgHeader};
 pub use format::{
     BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE,
 };
-#[cfg(feature = "std")]
-pub use geometry::Geometry;
 pub use layout::{FTRACE_PER_CPU, Layout, LayoutError, Note, Params, Place};
-#[cfg(feature = "std")]
-pub use linux::{LinuxFile, Worth, line as linux_line};
 pub use locked::LockedRecorder;
 pub use memory::{Flushed, Load, Memory, Ram, Uncached};
 #[cfg(target_pointer_width = "64")]

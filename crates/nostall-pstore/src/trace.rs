@@ -21,8 +21,9 @@ pub struct TraceRecord {
 }
 
 impl TraceRecord {
-    /// Whether the stamp of the next record, `next`, is such as follows this one's.
-    pub(crate) const fn is_before(&self, next: &Self) -> bool {
+    /// Whether the stamp of `next` plausibly follows this record's stamp: not smaller, and
+    /// less than 2^44 larger.
+    pub const fn is_before(&self, next: &Self) -> bool {
         self.stamp <= next.stamp && next.stamp - self.stamp < 1 << 44
     }
 }
@@ -79,9 +80,9 @@ impl RecordFormat {
         }
     }
 
-    /// Whether the addresses of two records, one after the other, are such as a kernel's:
-    /// they differ little from each other, and are no small numbers.
-    pub(crate) const fn has_addresses(self, a: &TraceRecord, b: &TraceRecord) -> bool {
+    /// Whether the addresses of two successive records are plausible for a kernel: close to
+    /// each other, and not small numbers.
+    pub const fn has_addresses(self, a: &TraceRecord, b: &TraceRecord) -> bool {
         if matches!(self, Self::Bits64) {
             a.ip >> 48 != 0 && a.ip >> 40 == b.ip >> 40 && a.parent >> 48 == b.parent >> 48
         } else {

@@ -113,7 +113,7 @@ fn check_image(image: &[u8]) {
 /// Decodes the region alone, without its parameters.
 fn decode(region: &Path, died: bool) {
     let output = Command::new(cargo_bin("nostall"))
-        .args(["pstore", "decode", "--format", "json"])
+        .args(["postmortem", "--format", "json"])
         .arg(region)
         .output()
         .unwrap();

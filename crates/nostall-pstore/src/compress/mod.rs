@@ -4,13 +4,11 @@
 //! said, and deflate alone since 6.6), so deflate is the one to use where nothing is known of the
 //! next kernel. And it must fit: see [`longest_deflated`](crate::longest_deflated).
 
-#[cfg(feature = "std")]
 mod zlib;
 
 use alloc::vec::Vec;
 
 use ruzstd::encoding::CompressionLevel;
-#[cfg(feature = "std")]
 pub use zlib::{DEFLATE_WINDOW_BITS, deflate_raw};
 
 /// One LZ4 block, without a frame or a size: Linux's `lz4`.

@@ -77,3 +77,15 @@ pub enum Trust {
     /// They do not agree with their parity, and may be anything.
     Unverified,
 }
+
+impl Trust {
+    /// Stable word for the level.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::Unchecked => "unchecked",
+            Self::Corrected(_) => "corrected",
+            Self::Unverified => "unverified",
+        }
+    }
+}

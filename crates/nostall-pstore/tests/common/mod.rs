@@ -35,9 +35,12 @@ pub struct Fixture {
 
 impl Fixture {
     pub fn load(name: &'static str) -> Self {
-        let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/fixtures", name]
-            .iter()
-            .collect();
+        // Tests of nostall-postmortem use this file, too.
+        let fixtures = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../nostall-pstore/tests/fixtures"
+        );
+        let path = PathBuf::from(fixtures).join(name);
         let given = fs::read_to_string(path.join("params.txt")).unwrap();
         let number = |name: &str| {
             let mut words = given.split_whitespace().filter_map(|w| w.split_once('='));

@@ -102,7 +102,7 @@ impl Plan {
         }
         if params.ftrace_size > 0 && params.ecc > 0 {
             notes.push(
-                "with ECC, Linux's own view of the trace is garbled; nostall pstore decode reads it"
+                "with ECC, Linux's own view of the trace is garbled; nostall postmortem reads it"
                     .to_owned(),
             );
         }

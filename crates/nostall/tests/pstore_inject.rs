@@ -188,7 +188,9 @@ fn traces_that_linux_shows_come_back_the_same_in_every_record_format() {
         bench.inject(&format!(
             "--out image {sizes} --ftrace trace --linux-version 6.1.0"
         ));
-        let output = bench.nostall(&format!("postmortem image {sizes} --format linux --out files"));
+        let output = bench.nostall(&format!(
+            "postmortem image {sizes} --format linux --out files"
+        ));
         assert!(output.status.success());
         let read = fs::read_to_string(bench.path("files/ftrace-ramoops-0")).unwrap();
         assert_eq!(addresses(&read), addresses(&shown), "{name}");

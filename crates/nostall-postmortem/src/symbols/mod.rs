@@ -21,7 +21,6 @@
 mod elf;
 mod nm;
 mod offset;
-mod solve;
 mod table;
 
 use std::borrow::Cow;
@@ -34,8 +33,7 @@ use crate::decompress::drain;
 use crate::image::{self, Bytes, foreign};
 use table::Table;
 
-pub use offset::kernel_offset;
-pub use solve::Solved;
+pub use offset::{Solved, kernel_offset};
 
 /// The most that a gzipped table may have, unpacked; the largest real ones have some 20 MiB.
 pub const MAX_UNPACKED: usize = 256 << 20;

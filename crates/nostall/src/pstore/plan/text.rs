@@ -3,29 +3,10 @@
 use comfy_table::Table;
 use nostall_pstore::{Kind, Params, Place, RecordFormat, longest_deflated};
 
-use super::{Plan, boot};
+use super::boot;
+use super::region::{LINE, Plan, Row};
 use crate::grouped::grouped;
 use crate::run::table::{aligned, time};
-
-/// Bytes of a line on the console, about.
-pub const LINE: usize = 70;
-
-/// As they lie.
-pub const KINDS: [Kind; 4] = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
-
-/// Zones of one kind: they are equal, and lie side by side.
-pub struct Row {
-    pub first: Place,
-    pub count: usize,
-}
-
-/// The zones, one row a kind.
-pub fn rows(plan: &Plan) -> impl Iterator<Item = Row> {
-    let rows = KINDS
-        .into_iter()
-        .filter_map(|kind| plan.layout.row_of(kind));
-    rows.map(|(first, count)| Row { first, count })
-}
 
 /// Everything.
 pub fn all(plan: &Plan) -> String {
@@ -55,7 +36,7 @@ pub fn all(plan: &Plan) -> String {
 fn table(plan: &Plan) -> String {
     let mut table = Table::new();
     table.set_header(["zone", "each holds", "from", "size", "data", "ECC"]);
-    for row in rows(plan) {
+    for row in plan.rows() {
         let Place {
             kind,
             offset,
@@ -73,15 +54,10 @@ fn table(plan: &Plan) -> String {
             format!("{offset:#x}"),
             grouped(zone),
             grouped(data),
-            grouped(parity(&row.first)),
+            grouped(row.parity()),
         ]);
     }
     aligned(table, 2)
-}
-
-/// Bytes of a zone that are parity.
-pub const fn parity(zone: &Place) -> usize {
-    zone.division.zone() - zone.division.data() - nostall_pstore::HEADER
 }
 
 fn holds(kind: Kind, data: usize) -> String {
@@ -96,7 +72,7 @@ fn holds(kind: Kind, data: usize) -> String {
 /// What the table's figures mean.
 fn history(plan: &Plan) -> Option<String> {
     let mut lines = Vec::new();
-    for Row { first, .. } in rows(plan) {
+    for Row { first, .. } in plan.rows() {
         let data = first.division.data();
         match first.kind {
             Kind::Dmesg => lines.push(
@@ -143,7 +119,7 @@ fn boot_text(plan: &Plan) -> Vec<String> {
         }
     };
     let mut needs = vec!["PSTORE_RAM"];
-    needs.extend(rows(plan).filter_map(|row| match row.first.kind {
+    needs.extend(plan.rows().filter_map(|row| match row.first.kind {
         Kind::Dmesg => None,
         Kind::Console => Some("PSTORE_CONSOLE"),
         Kind::Ftrace => Some("PSTORE_FTRACE"),

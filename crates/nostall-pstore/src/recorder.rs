@@ -13,10 +13,10 @@ use crate::zone::Zone;
 
 /// Records one CPU's function entries in a zone of its own.
 ///
-/// It is exclusive (`&mut`): for code that nothing interrupts which records too.
-/// Where something does, one of these stands around it or beside it:
+/// It is exclusive (`&mut`): for code that no recording handler interrupts. Otherwise use one
+/// of these (`examples/handlers.rs` runs them):
 ///
-/// | | a record made by a handler | what it costs |
+/// | | a record made by a handler | cost |
 /// | --- | --- | --- |
 /// | `Recorder` | cannot be | nothing |
 /// | [`Dropping`] | is dropped and counted, if it interrupted one | a flag, set and reset |

@@ -9,7 +9,7 @@ use std::ops::Range;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_postmortem::decompress::Compression;
-use nostall_postmortem::detect::{Found, detect};
+use nostall_postmortem::detect::{FoundRegion, detect};
 use nostall_postmortem::{Content, Decoded, Geometry, Record, Text, Unpack};
 use nostall_pstore::{
     ByteOrder, Code, Division, Kind, Layout, Place, Policy, PreviousBootZone, Reader, RecordFormat,
@@ -102,7 +102,7 @@ fuzz_target!(|input: Input| {
     read(&memory, &input.geometry(), &input.how);
 });
 
-fn are_apart(memory: &[u8], regions: &[Found]) {
+fn are_apart(memory: &[u8], regions: &[FoundRegion]) {
     assert!(regions.len() <= 1024);
     assert!(regions.is_sorted_by_key(|found| Reverse((found.grade, found.bits))));
     let mut used: Vec<Range<usize>> = Vec::new();

@@ -1,7 +1,7 @@
 //! Looks for regions in files of raw memory: `detect FILE...`; or, without a file,
 //! says how fast it looks, beside how fast `memchr`-like reading is.
 
-use nostall_postmortem::detect::{Found, detect};
+use nostall_postmortem::detect::{FoundRegion, detect};
 use std::time::Instant;
 
 fn main() -> std::io::Result<()> {
@@ -18,7 +18,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-fn print(file: &str, found: &Found) {
+fn print(file: &str, found: &FoundRegion) {
     println!(
         "{file}: {} at {:#x}: {:x?}",
         found.grade, found.start, found.params

@@ -14,19 +14,19 @@
 //! assert!(text.starts_with(b"Panic#1 Part1\n"));
 //! ```
 
-use std::fmt;
 use std::io::Read;
-use std::str::FromStr;
 
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use zlib_rs::{Inflate, InflateFlush, Status};
 
 /// A compression that Linux's pstore knows, by the name that `pstore.compress=` has for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownCompression, parse_err_fn = unknown)]
 pub enum Compression {
     /// `deflate`: raw deflate, no zlib header. What Linux uses if nothing is said.
     Deflate,
     /// `lz4`, and `lz4hc`, whose output is the same format: one block, no frame, no size.
+    #[strum(to_string = "lz4", serialize = "lz4hc")]
     Lz4,
     /// `lzo`: an LZO1X stream.
     Lzo,
@@ -39,29 +39,10 @@ impl Compression {
     pub const ALL: [Self; 4] = [Self::Zstd, Self::Deflate, Self::Lzo, Self::Lz4];
 }
 
-impl fmt::Display for Compression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Deflate => "deflate",
-            Self::Lz4 => "lz4",
-            Self::Lzo => "lzo",
-            Self::Zstd => "zstd",
-        })
-    }
-}
-
-impl FromStr for Compression {
-    type Err = UnknownCompression;
-
-    fn from_str(name: &str) -> Result<Self, UnknownCompression> {
-        match name {
-            "deflate" => Ok(Self::Deflate),
-            "lz4" | "lz4hc" => Ok(Self::Lz4),
-            "lzo" => Ok(Self::Lzo),
-            "zstd" => Ok(Self::Zstd),
-            "842" => Err(UnknownCompression::Unsupported842),
-            _ => Err(UnknownCompression::Unknown),
-        }
+fn unknown(name: &str) -> UnknownCompression {
+    match name {
+        "842" => UnknownCompression::Unsupported842,
+        _ => UnknownCompression::Unknown,
     }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::{FIXTURES, noise};
 use nostall_postmortem::Geometry;
-use nostall_postmortem::detect::{Found, Grade, detect, detect_runs};
+use nostall_postmortem::detect::{FoundRegion, Grade, detect, detect_runs};
 use nostall_pstore::{
     ByteOrder, Code, Header, Kind, Layout, LinuxVersion, Params, RecordFormat, SIGNATURE,
 };
@@ -27,9 +27,9 @@ fn fixture(name: &'static str) -> Fixture {
     }
 }
 
-/// Found first, there, and as it is.
+/// FoundRegion first, there, and as it is.
 #[track_caller]
-fn assert_found(found: &[Found], start: usize, fixture: &Fixture, what: &str) {
+fn assert_found(found: &[FoundRegion], start: usize, fixture: &Fixture, what: &str) {
     let Some(first) = found.first() else {
         panic!("{what}: nothing found");
     };

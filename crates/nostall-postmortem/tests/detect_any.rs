@@ -3,7 +3,7 @@
 mod common;
 
 use common::noise;
-use nostall_postmortem::detect::{Found, detect};
+use nostall_postmortem::detect::{FoundRegion, detect};
 use nostall_pstore::{
     BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Header, Kind, Layout, LinuxVersion, Params,
     Place, RecordFormat, TraceRecord,
@@ -169,7 +169,7 @@ prop_compose! {
 }
 
 /// Which of the zones are as they should be: kind, index, place, division.
-fn wrong(found: &Found, region: &Region) -> Vec<Place> {
+fn wrong(found: &FoundRegion, region: &Region) -> Vec<Place> {
     let zones = region.layout.zones();
     zones
         .filter(|zone| !found.geometry.zones.contains(zone))

@@ -8,7 +8,7 @@ use std::io::{Seek, SeekFrom, Write};
 
 use common::{Fixture, noise};
 use nostall_postmortem::detect::detect;
-use nostall_postmortem::image::{Error, Image, Kind, MAX_COPY, MAX_SEGMENTS, Segment};
+use nostall_postmortem::image::{DumpFormat, Error, Image, MAX_COPY, MAX_SEGMENTS, Segment};
 use proptest::prelude::*;
 
 /// Opens these bytes as a file.
@@ -123,8 +123,8 @@ const WIDE: RecordFormat = RecordFormat {
 fn a_raw_file_is_memory_from_address_zero() {
     let image = open(b"0123456789").unwrap();
     assert_eq!(
-        (image.kind(), image.segments(), image.missing()),
-        (Kind::Raw, &[segment(0, 0, 10)][..], 0)
+        (image.format(), image.segments(), image.missing()),
+        (DumpFormat::Raw, &[segment(0, 0, 10)][..], 0)
     );
     assert_eq!(data(&image), [(0, b"0123456789".to_vec())]);
     assert!(matches!(image.read(2, 3), Some(Cow::Borrowed(b"234"))));
@@ -138,7 +138,7 @@ fn a_core_file_of_either_width_and_order_has_its_physical_addresses() {
     for (wide, big) in [(false, false), (false, true), (true, false), (true, true)] {
         let loads = [(0x8000_0000, 0x1004, 4), (0x1000, 0x1000, 4)];
         let image = open(&core(RecordFormat { wide, big }, &loads, b"lowmhigh")).unwrap();
-        assert_eq!(image.kind(), Kind::ElfCore);
+        assert_eq!(image.format(), DumpFormat::ElfCore);
         assert_eq!(
             image.segments(),
             [segment(0x1000, 0x1000, 4), segment(0x8000_0000, 0x1004, 4)]
@@ -220,14 +220,14 @@ fn what_has_no_physical_memory_says_so() {
     assert!(matches!(
         open(&process[..70]),
         Err(Error::Damaged {
-            kind: Kind::ElfCore,
+            kind: DumpFormat::ElfCore,
             ..
         })
     ));
     assert!(matches!(
         open(b"\x7fELF"),
         Err(Error::Damaged {
-            kind: Kind::ElfCore,
+            kind: DumpFormat::ElfCore,
             ..
         })
     ));
@@ -255,7 +255,10 @@ fn a_lime_dump_has_its_ranges_and_the_last_may_be_cut_off() {
         (0x8000, 0x80ff, b"efgh"),
     ]))
     .unwrap();
-    assert_eq!((image.kind(), image.missing()), (Kind::Lime, 0x100 - 4));
+    assert_eq!(
+        (image.format(), image.missing()),
+        (DumpFormat::Lime, 0x100 - 4)
+    );
     assert_eq!(
         data(&image),
         [(0x1000, b"abcd".to_vec()), (0x8000, b"efgh".to_vec())]
@@ -264,21 +267,21 @@ fn a_lime_dump_has_its_ranges_and_the_last_may_be_cut_off() {
     assert!(matches!(
         open(&lime(&[(5, 3, b"")])),
         Err(Error::Damaged {
-            kind: Kind::Lime,
+            kind: DumpFormat::Lime,
             ..
         })
     ));
     assert!(matches!(
         open(&lime(&[(0, u64::MAX, b"")])),
         Err(Error::Damaged {
-            kind: Kind::Lime,
+            kind: DumpFormat::Lime,
             ..
         })
     ));
     assert!(matches!(
         open(b"EMiL\x01\0\0\0"),
         Err(Error::Damaged {
-            kind: Kind::Lime,
+            kind: DumpFormat::Lime,
             ..
         })
     ));
@@ -311,7 +314,10 @@ fn what_is_packed_says_how_to_unpack_it() {
     assert!(error.contains("crash and drgn"), "{error}");
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), b"\x1f\x8b all the same").unwrap();
-    assert_eq!(Image::open_raw(file.path()).unwrap().kind(), Kind::Raw);
+    assert_eq!(
+        Image::open_raw(file.path()).unwrap().format(),
+        DumpFormat::Raw
+    );
 }
 
 #[test]
@@ -445,7 +451,9 @@ fn too_many_segments_are_not_called_damage() {
     let file = range.repeat(MAX_SEGMENTS + 1);
     assert!(matches!(
         Image::from_bytes(file),
-        Err(Error::TooManySegments { kind: Kind::Lime })
+        Err(Error::TooManySegments {
+            kind: DumpFormat::Lime
+        })
     ));
 }
 

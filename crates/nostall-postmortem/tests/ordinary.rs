@@ -231,7 +231,7 @@ fn a_region_among_thousands_of_decoys_comes_first_and_whole() {
                 fixture.name
             );
             let is_best = |found: &[_]| {
-                found.is_sorted_by_key(|it: &nostall_postmortem::detect::Found| {
+                found.is_sorted_by_key(|it: &nostall_postmortem::detect::FoundRegion| {
                     std::cmp::Reverse((it.grade, it.bits))
                 })
             };

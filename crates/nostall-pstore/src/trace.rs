@@ -2,7 +2,6 @@
 //! kernels (Linux 6.1, `include/linux/pstore.h`, `struct pstore_ftrace_record`).
 
 use core::fmt;
-use core::str::FromStr;
 
 use crate::format::ByteOrder;
 
@@ -29,13 +28,19 @@ impl TraceRecord {
 }
 
 /// How a record lies in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::EnumString, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "lowercase")]
+#[strum(parse_err_ty = UnknownRecordFormat, parse_err_fn = unknown)]
 pub enum RecordFormat {
     /// 24 bytes: two 64-bit addresses, a word with the stamp in its upper 56 bits
     /// and the CPU in its lower 8.
+    #[strum(serialize = "64")]
     Bits64,
     /// 16 bytes: two 32-bit addresses, the same word. 32-bit kernels, except ARM
     /// with few CPUs.
+    #[strum(serialize = "32")]
     Bits32,
     /// 16 bytes, with the CPU in the lowest two bits of the first address and 64
     /// bits of stamp: 32-bit ARM, built for at most four CPUs.
@@ -62,13 +67,8 @@ impl RecordFormat {
     };
 
     /// Its name on nostall's command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bits64 => "64",
-            Self::Bits32 => "32",
-            Self::Arm32 => "arm32",
-            Self::Thumb32 => "thumb32",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Bytes of a record; so it is called there.
@@ -163,12 +163,6 @@ impl RecordFormat {
     }
 }
 
-impl fmt::Display for RecordFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 /// Not the name of a [`RecordFormat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownRecordFormat;
@@ -181,14 +175,8 @@ impl fmt::Display for UnknownRecordFormat {
 
 impl core::error::Error for UnknownRecordFormat {}
 
-impl FromStr for RecordFormat {
-    type Err = UnknownRecordFormat;
-
-    fn from_str(name: &str) -> Result<Self, UnknownRecordFormat> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|record_format| record_format.name() == name)
-            .ok_or(UnknownRecordFormat)
-    }
+fn unknown(_: &str) -> UnknownRecordFormat {
+    UnknownRecordFormat
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use super::escape::escape_json;
 use super::files;
 use super::names::Names;
 use super::outcome::Status;
-use super::region::{Other, Region, order_name};
+use super::region::{Other, Region};
 use super::rings::Ring;
 use super::swap::Swap;
 use super::text::Order;
-use crate::detect::Found;
+use crate::detect::FoundRegion;
 use crate::image::Image;
 use crate::log_ring::LogEntry;
 use crate::{Content, Decoded, Packing, Record, Text, ZoneReport};
@@ -65,7 +65,7 @@ struct RegionLine<'a> {
     cpus: usize,
     flags: u32,
     shape: &'a str,
-    order: &'a str,
+    order: String,
     zones: Vec<ZoneObject>,
 }
 
@@ -238,7 +238,7 @@ pub fn region(
     let line = Line::Region(RegionLine {
         schema: SCHEMA,
         file,
-        format: image.kind().to_string(),
+        format: image.format().to_string(),
         missing_bytes: image.missing(),
         swap: swap.map(Swap::bytes),
         start: format!("{:#x}", region.start),
@@ -260,13 +260,13 @@ pub fn region(
         cpus: params.cpus,
         flags: params.flags,
         shape: region.geometry.record_format.name(),
-        order: order_name(region.geometry.order),
+        order: region.geometry.order.to_string(),
         zones: decoded.zones().map(zone).collect(),
     });
     write(&line, out)
 }
 
-fn version(found: &Found) -> Option<String> {
+fn version(found: &FoundRegion) -> Option<String> {
     Some(found.version?.to_string())
 }
 
@@ -323,7 +323,7 @@ pub fn end(
     let line = Line::End(EndLine {
         schema: SCHEMA,
         file,
-        status: status.name(),
+        status: status.into(),
         records,
         message,
     });
@@ -391,7 +391,7 @@ pub fn ring(
     let line = Line::Ring(RingLine {
         schema: SCHEMA,
         file,
-        format: image.kind().to_string(),
+        format: image.format().to_string(),
         missing_bytes: image.missing(),
         swap: swap.map(Swap::bytes),
         index: ring.index,

@@ -1,7 +1,8 @@
 //! Results, and the exit status that they are.
 
 /// Result for one image. Its number is the exit status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Status {
     /// There are records.
     Records = 0,
@@ -16,17 +17,6 @@ pub enum Status {
 }
 
 impl Status {
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Records => "records",
-            Self::Error => "error",
-            Self::Empty => "empty",
-            Self::Damaged => "damaged",
-            Self::None => "none",
-        }
-    }
-
     /// The status of several images, regions or rings: the first of these that one has.
     pub fn and(self, other: Self) -> Self {
         const ORDER: [Status; 5] = [

@@ -11,7 +11,7 @@ use nostall_pstore::{
 
 use super::number;
 use crate::Geometry;
-use crate::detect::{Found, Grade};
+use crate::detect::{FoundRegion, Grade};
 use crate::image::{Image, Segment};
 
 /// More CPUs than any Linux reckons with.
@@ -103,7 +103,7 @@ pub struct Region<'a> {
     /// The parameters that divide it so.
     pub params: Params,
     /// The evidence, if it was found.
-    pub found: Option<Found>,
+    pub found: Option<FoundRegion>,
     /// What the parameters given mean, a line each.
     pub notes: Vec<String>,
 }
@@ -132,7 +132,7 @@ impl<'a> Region<'a> {
         lines
     }
 
-    fn found(image: &'a Image, args: &Args, found: Found) -> Result<Self> {
+    fn found(image: &'a Image, args: &Args, found: FoundRegion) -> Result<Self> {
         let mut geometry = found.geometry.clone();
         geometry.record_format = args.arch.unwrap_or(geometry.record_format);
         geometry.order = args.order.unwrap_or(geometry.order);
@@ -174,19 +174,11 @@ pub fn options(offset: u64, params: &Params, record_format: RecordFormat) -> Str
 
 fn by_hand(start: u64, params: &Params, geometry: &Geometry) -> String {
     let options = options(start, params, geometry.record_format);
-    format!("{options} --order {}", order_name(geometry.order))
-}
-
-/// The option's word for a byte order.
-pub const fn order_name(order: ByteOrder) -> &'static str {
-    match order {
-        ByteOrder::Little => "little",
-        ByteOrder::Big => "big",
-    }
+    format!("{options} --order {}", geometry.order)
 }
 
 /// What a region is and how that is known, a line each.
-fn evidence(found: &Found) -> Vec<String> {
+fn evidence(found: &FoundRegion) -> Vec<String> {
     let written = match found.version {
         Some(version) => format!(", written by Linux {version} or for it"),
         None => String::new(),
@@ -203,7 +195,7 @@ fn evidence(found: &Found) -> Vec<String> {
 }
 
 /// A region that was found and is not decoded.
-pub struct Other(pub Found);
+pub struct Other(pub FoundRegion);
 
 impl Other {
     /// The options that decode it.
@@ -213,7 +205,7 @@ impl Other {
 
     /// Lines that explain it to a person: if it is doubtful, with the evidence.
     pub fn lines(&self) -> Vec<String> {
-        let Found { start, params, .. } = self.0;
+        let FoundRegion { start, params, .. } = self.0;
         let size = params.mem_size;
         let decodes = format!("--offset {start:#x} --size {size:#x} decodes it");
         match self.0.grade {
@@ -232,7 +224,7 @@ pub enum Meant<'a> {
     /// By the parameters that are given.
     Given(Region<'a>),
     /// As it was found.
-    Found(Found),
+    Found(FoundRegion),
 }
 
 impl<'a> Meant<'a> {

@@ -2,7 +2,7 @@
 //!
 //! Headers are found by their signatures; from the distances between them follow
 //! the zones' sizes, and from these the parameters that Linux had. What cannot be
-//! known is said ([`Found::doubts`]).
+//! known is said ([`FoundRegion::doubts`]).
 //!
 //! Ordinary data resembles a region now and then: four letters and zeros have the form
 //! of an empty trace zone. Each candidate therefore has a [`Grade`], its reasons and its
@@ -16,7 +16,6 @@ mod search;
 mod solve;
 mod witness;
 
-use std::fmt;
 use std::string::String;
 use std::vec::Vec;
 
@@ -35,7 +34,7 @@ const MOST: usize = 1024;
 pub struct Detection {
     /// The candidates: convincing ones first, the likeliest first among these. None
     /// overlaps another.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundRegion>,
     /// Whether all was searched. If not, the data has more headers, or more that look
     /// like it, than any machine leaves, and weaker candidates were left out.
     pub is_complete: bool,
@@ -45,23 +44,24 @@ pub struct Detection {
 
 impl Detection {
     /// The regions whose evidence ordinary data does not have.
-    pub fn convincing(&self) -> &[Found] {
+    pub fn convincing(&self) -> &[FoundRegion] {
         &self.found[..self.number_convincing()]
     }
 
     /// The candidates whose evidence ordinary data has by chance.
-    pub fn doubtful(&self) -> &[Found] {
+    pub fn doubtful(&self) -> &[FoundRegion] {
         &self.found[self.number_convincing()..]
     }
 
     fn number_convincing(&self) -> usize {
-        let is_convincing = |found: &Found| found.grade == Grade::Convincing;
+        let is_convincing = |found: &FoundRegion| found.grade == Grade::Convincing;
         self.found.partition_point(is_convincing)
     }
 }
 
 /// Strength of the evidence for a region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Grade {
     /// Ordinary data has such evidence by chance. An empty region may have no more.
     Doubtful,
@@ -69,18 +69,9 @@ pub enum Grade {
     Convincing,
 }
 
-impl fmt::Display for Grade {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Doubtful => "doubtful",
-            Self::Convincing => "convincing",
-        })
-    }
-}
-
 /// A region, and how it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundRegion {
     /// Address of its first byte; an offset where the bytes have no address.
     pub start: u64,
     /// Number of its bytes that are there: its size, or fewer if the dump ends before.

@@ -7,7 +7,7 @@ use std::vec::Vec;
 use super::hypothesis::{CHANCE, CONVINCING, Hypothesis};
 use super::records::{self, Look};
 use super::run::Run;
-use super::{Found, Grade};
+use super::{FoundRegion, Grade};
 use crate::geometry::Geometry;
 use nostall_pstore::RecordFormat;
 use nostall_pstore::{BLOCK, ByteOrder, HEADER, Header, Kind, LinuxVersion, SIGNATURE};
@@ -24,7 +24,7 @@ pub(super) fn found(
     run: &Run<'_>,
     hypothesis: &Hypothesis,
     others: &[Hypothesis],
-) -> Option<Found> {
+) -> Option<FoundRegion> {
     let mut params = hypothesis.params()?;
     let layout = Layout::new(&params).ok()?;
     let looks = looks(run, hypothesis, &layout);
@@ -42,7 +42,7 @@ pub(super) fn found(
         record_format.unwrap_or(RecordFormat::Bits64),
     );
     let here = run.len().saturating_sub(hypothesis.start);
-    let mut found = Found {
+    let mut found = FoundRegion {
         start: run.address(hypothesis.start),
         grade: hypothesis.grade(),
         len: params.mem_size.min(here),
@@ -119,7 +119,7 @@ fn record_format(looks: &[Look]) -> Option<RecordFormat> {
         .map(|(record_format, _)| record_format)
 }
 
-fn why(hypothesis: &Hypothesis, found: &Found, looks: &[Look]) -> Vec<String> {
+fn why(hypothesis: &Hypothesis, found: &FoundRegion, looks: &[Look]) -> Vec<String> {
     let evidence = hypothesis.evidence;
     let zones = found.geometry.zones.len();
     let mut why = Vec::from([format!(
@@ -175,7 +175,12 @@ fn why(hypothesis: &Hypothesis, found: &Found, looks: &[Look]) -> Vec<String> {
     why
 }
 
-fn doubts(run: &Run<'_>, hypothesis: &Hypothesis, found: &Found, no_format: bool) -> Vec<String> {
+fn doubts(
+    run: &Run<'_>,
+    hypothesis: &Hypothesis,
+    found: &FoundRegion,
+    no_format: bool,
+) -> Vec<String> {
     let mut doubts = Vec::new();
     let wrong_sizes = hypothesis.evidence.wrong_sizes;
     if wrong_sizes > 0 {

@@ -4,7 +4,7 @@ use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, FileKind};
 
-use super::{Error, Kind, MAX_SEGMENTS, Segment};
+use super::{DumpFormat, Error, MAX_SEGMENTS, Segment};
 
 /// The segments of an ELF core file; `None` if the file is no ELF at all.
 pub(super) fn segments(file: &[u8]) -> Result<Option<Vec<Segment>>, Error> {
@@ -35,7 +35,7 @@ fn of<Elf: FileHeader<Endian = Endianness>>(file: &[u8]) -> Result<Vec<Segment>,
         .map_err(|_| damaged("its program headers are not in the file"))?;
     if headers.len() > MAX_SEGMENTS {
         return Err(Error::TooManySegments {
-            kind: Kind::ElfCore,
+            kind: DumpFormat::ElfCore,
         });
     }
     let loads = headers
@@ -68,7 +68,7 @@ fn of<Elf: FileHeader<Endian = Endianness>>(file: &[u8]) -> Result<Vec<Segment>,
 
 fn damaged(problem: &'static str) -> Error {
     Error::Damaged {
-        kind: Kind::ElfCore,
+        kind: DumpFormat::ElfCore,
         problem,
     }
 }

@@ -4,7 +4,7 @@
 //! address (64 bits each, the last one inclusive), 8 reserved bytes; all in the machine's byte
 //! order. Source: LiME's `doc/README.md`, "Format Specification".
 
-use super::{Error, Kind, MAX_SEGMENTS, Segment};
+use super::{DumpFormat, Error, MAX_SEGMENTS, Segment};
 
 const MAGIC: u32 = 0x4C69_4D45;
 const HEADER: usize = 32;
@@ -33,7 +33,9 @@ pub(super) fn segments(file: &[u8]) -> Result<Option<Vec<Segment>>, Error> {
             return Err(damaged("only version 1 is known"));
         }
         if segments.len() == MAX_SEGMENTS {
-            return Err(Error::TooManySegments { kind: Kind::Lime });
+            return Err(Error::TooManySegments {
+                kind: DumpFormat::Lime,
+            });
         }
         let Some(len) = last.checked_sub(first).and_then(|len| len.checked_add(1)) else {
             return Err(damaged(
@@ -88,7 +90,7 @@ impl Header {
 
 fn damaged(problem: &'static str) -> Error {
     Error::Damaged {
-        kind: Kind::Lime,
+        kind: DumpFormat::Lime,
         problem,
     }
 }

@@ -21,13 +21,13 @@
 //! # Example
 //!
 //! ```
-//! use nostall_postmortem::image::{Image, Kind};
+//! use nostall_postmortem::image::{Image, DumpFormat};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("memory.bin");
 //! # std::fs::write(&path, b"....DBGC....")?;
 //! let image = Image::open(&path)?;
-//! assert_eq!(image.kind(), Kind::Raw);
+//! assert_eq!(image.format(), DumpFormat::Raw);
 //! for (physical, bytes) in image.data_ranges() {
 //!     println!("{physical:#x}: {} bytes", bytes.len());
 //! }
@@ -45,7 +45,6 @@ mod lime;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -68,7 +67,7 @@ pub const MAX_COPY: usize = 256 << 20;
 #[derive(Debug)]
 pub struct Image {
     bytes: Bytes,
-    kind: Kind,
+    kind: DumpFormat,
     segments: Vec<Segment>,
     /// The segments without the parts of the file that a longer one has.
     unique: Vec<Segment>,
@@ -78,24 +77,17 @@ pub struct Image {
 }
 
 /// What sort of file an [`Image`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
+pub enum DumpFormat {
     /// Memory and nothing else: the file's offset is the physical address.
+    #[strum(to_string = "raw")]
     Raw,
     /// An ELF core file: kdump's `vmcore`, QEMU's `dump-guest-memory`.
+    #[strum(to_string = "ELF core")]
     ElfCore,
     /// A dump by LiME, the Linux Memory Extractor.
+    #[strum(to_string = "LiME")]
     Lime,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Raw => "raw",
-            Self::ElfCore => "ELF core",
-            Self::Lime => "LiME",
-        })
-    }
 }
 
 /// A run of physical memory that lies together in the file.
@@ -149,7 +141,7 @@ pub enum Error {
     )]
     TooManySegments {
         /// The sort of file.
-        kind: Kind,
+        kind: DumpFormat,
     },
     /// Its headers make no sense.
     #[error(
@@ -157,7 +149,7 @@ pub enum Error {
     )]
     Damaged {
         /// What it says it is.
-        kind: Kind,
+        kind: DumpFormat,
         /// What is wrong.
         problem: &'static str,
     },
@@ -179,11 +171,11 @@ impl Image {
     /// archive.
     ///
     /// ```
-    /// use nostall_postmortem::image::{Image, Kind};
+    /// use nostall_postmortem::image::{Image, DumpFormat};
     ///
     /// let dump = [&0x4C69_4D45_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0; 24], b"!"].concat();
     /// let image = Image::from_bytes(dump)?;
-    /// assert_eq!(image.kind(), Kind::Lime);
+    /// assert_eq!(image.format(), DumpFormat::Lime);
     /// assert_eq!(image.read(0, 1).as_deref(), Some(&b"!"[..]));
     /// # Ok::<(), nostall_postmortem::image::Error>(())
     /// ```
@@ -204,16 +196,21 @@ impl Image {
             return Err(error);
         }
         let (kind, declared) = if let Some(segments) = elf::segments(&bytes)? {
-            (Kind::ElfCore, segments)
+            (DumpFormat::ElfCore, segments)
         } else if let Some(segments) = lime::segments(&bytes)? {
-            (Kind::Lime, segments)
+            (DumpFormat::Lime, segments)
         } else {
-            (Kind::Raw, vec![whole(&bytes)])
+            (DumpFormat::Raw, vec![whole(&bytes)])
         };
         Ok(Self::with(bytes, kind, declared, extents))
     }
 
-    fn with(bytes: Bytes, kind: Kind, declared: Vec<Segment>, extents: Vec<Range<u64>>) -> Self {
+    fn with(
+        bytes: Bytes,
+        kind: DumpFormat,
+        declared: Vec<Segment>,
+        extents: Vec<Range<u64>>,
+    ) -> Self {
         let (segments, missing) = settle(declared, bytes.len() as u64);
         Self {
             unique: unique(&segments),
@@ -233,11 +230,11 @@ impl Image {
     pub fn open_raw(path: impl AsRef<Path>) -> Result<Self, Error> {
         let (bytes, extents) = load(path.as_ref())?;
         let segments = vec![whole(&bytes)];
-        Ok(Self::with(bytes, Kind::Raw, segments, extents))
+        Ok(Self::with(bytes, DumpFormat::Raw, segments, extents))
     }
 
     /// What sort of file it is.
-    pub fn kind(&self) -> Kind {
+    pub fn format(&self) -> DumpFormat {
         self.kind
     }
 

@@ -64,7 +64,8 @@ pub enum Writer {
 }
 
 /// What is known of bytes that were read. The worst is the greatest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Trust {
     /// They agree with their parity.
     Verified,
@@ -80,12 +81,7 @@ pub enum Trust {
 
 impl Trust {
     /// Stable word for the level.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Verified => "verified",
-            Self::Unchecked => "unchecked",
-            Self::Corrected(_) => "corrected",
-            Self::Unverified => "unverified",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }

@@ -120,10 +120,7 @@ fn drain(mut file: &File, patience: Patience, most: usize) -> Result<Vec<u8>, Er
                 limit = patience.next;
             }
             Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::Interrupted
-                ) => {}
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use nostall_console::Record;
-use nostall_postmortem::log_ring::{self, LogEntry, LogRing};
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
+use nostall_postmortem::log_ring::{self, LogEntry, LogRing};
 use nostall_uart::LineSettings;
 use nostall_work::console::{
     Context, Controller, FIRST_WORDS, Fired, Held, Hold, Job, LAST_WORDS, Lines, Pace, SLOTS,

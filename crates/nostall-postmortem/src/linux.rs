@@ -375,7 +375,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "slow, and no unsafe code of ours")]
     fn what_does_not_fit_linuxs_buffer_stays_compressed() {
         let mut text = b"Panic#1 Part1\n".to_vec();
         text.resize(9075, b'x');

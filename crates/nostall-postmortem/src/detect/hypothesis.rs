@@ -220,7 +220,6 @@ mod tests {
 
     proptest! {
         #[test]
-        #[cfg_attr(miri, ignore = "slow, and no unsafe code")]
         fn linux_s_arithmetic_backwards_gives_what_was_divided(
             mem_size in 1usize..1 << 24,
             logs in proptest::array::uniform4(5u32..20),

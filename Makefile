@@ -6,8 +6,8 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check msrv no_std full stress loom spi-features spi-examples spi-bare-metal fuzz \
-	install-check public-api \
-	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-pstore-no-std
+	install-check public-api postmortem-static \
+	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore
 
 # Without a message of what happens, a long build looks like a hang.
 help:
@@ -23,7 +23,8 @@ help:
 	@echo 'make miri          the crates with unsafe code, under Miri'
 	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
 	@echo 'make public-api    the public items of every library, into docs/api'
-	@echo 'make install-check `cargo install` gives a command that works'
+	@echo 'make postmortem-static  the decoder of crash dumps, for any Linux of this processor'
+	@echo 'make install-check `cargo install` gives commands that work'
 
 setup:
 	@scripts/setup run
@@ -51,6 +52,7 @@ check:
 	@# What has features, also without them.
 	cargo clippy --locked --all-targets --package nostall-pstore --package nostall-devices \
 		--package nostall-pci --package nostall-spi --package nostall-console -- -D warnings
+	cargo clippy --locked --lib --no-default-features --package nostall-postmortem -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore \
 		--package nostall-devices --package nostall-pci --package nostall-spi \
 		--package nostall-console
@@ -130,15 +132,10 @@ miri:
 	@scripts/setup miri
 	@cargo +$$(scripts/setup print-nightly) miri setup
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
-		miri-pstore miri-spi miri-console miri-pstore-no-std miri-console-32 miri-uart miri-io
+		miri-pstore miri-spi miri-console miri-console-32 miri-uart miri-io
 
 MIRI = MIRIFLAGS='-Zmiri-disable-isolation $(1)' \
 	cargo +$$(scripts/setup print-nightly) miri test --locked --package
-# Without AVX2, what needs it would not run. It does not allocate where it is unsafe; its
-# tests do, and leak.
-MIRI_PSTORE = PROPTEST_CASES=1 RUSTFLAGS=-Ctarget-feature=+avx2 \
-	$(call MIRI,-Zmiri-ignore-leaks) nostall-pstore --lib --target-dir target/miri-pstore
-
 miri-io:
 	PROPTEST_CASES=64 $(MIRI) nostall-io --all-features --target-dir target/miri
 miri-uart:
@@ -155,10 +152,11 @@ miri-console-32:
 miri-spi:
 	PROPTEST_CASES=2 $(call MIRI,-Zmiri-ignore-leaks) nostall-spi --features std \
 		--test messages --test sharing --test futures --target-dir target/miri
+# AVX2, so that the vector code runs. The crate does not allocate where it is unsafe; its
+# tests do, and leak.
 miri-pstore:
-	$(MIRI_PSTORE)
-miri-pstore-std:
-	$(MIRI_PSTORE) --features std
+	PROPTEST_CASES=1 RUSTFLAGS=-Ctarget-feature=+avx2 $(call MIRI,-Zmiri-ignore-leaks) \
+		nostall-pstore --lib --target-dir target/miri-pstore
 
 FUZZ_TARGETS := console_ring pci_dump pci_mcfg pci_model pci_walk pstore_decode \
 	pstore_decompress pstore_format pstore_image pstore_region pstore_symbols \
@@ -177,6 +175,12 @@ fuzz:
 			-max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 || exit 1; \
 	done
 
+# Linked statically: it runs on any Linux of this processor, a rescue system's included.
+STATIC := $(shell uname -m)-unknown-linux-musl
+postmortem-static:
+	@scripts/setup no_std $(STATIC)
+	cargo build --locked --release --package nostall-postmortem --target $(STATIC)
+
 # Without its kernel first, so that what is left is the command as it should be.
 install-check: setup
 	NOSTALL_KERNEL=/dev/null cargo install --quiet --locked --path crates/nostall --root target/no-kernel
@@ -187,3 +191,7 @@ install-check: setup
 	@# Never `--on auto`: that would hide a command without its kernel.
 	on=$$(command -v qemu-system-x86_64 >/dev/null && echo qemu || echo model); \
 	cd / && '$(CURDIR)/target/install/bin/nostall' run --on $$on --bytes 100
+	@scripts/setup no_std $(STATIC)
+	cargo install --quiet --locked --path crates/nostall-postmortem --target $(STATIC) --root target/install
+	target/install/bin/nostall-postmortem -q crates/nostall-pstore/tests/fixtures/ecc16/image.bin | \
+		grep '^==> dmesg 0: .*; verified'

@@ -5,10 +5,10 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use nostall_console::image::{self, Found};
 use nostall_console::layout::{HEADER_BYTES, SLOT_BYTES};
 use nostall_console::{Cursor, Level, Meta, Priority, Read, Ring};
 use nostall_io::Nanos;
+use nostall_postmortem::log_ring::{self, LogEntry};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -24,9 +24,10 @@ struct Input<'a> {
 fuzz_target!(|input: Input<'_>| {
     walk(input.raw);
     let mut whole = input.raw.to_vec();
-    for (at, byte) in b"nostall log ring\x01\x08\x70\x00\x02\x01\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00"
-        .iter()
-        .enumerate()
+    for (at, byte) in
+        b"nostall log ring\x01\x08\x70\x00\x02\x01\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00"
+            .iter()
+            .enumerate()
     {
         if let Some(place) = whole.get_mut(at) {
             *place = *byte;
@@ -66,7 +67,7 @@ fuzz_target!(|input: Input<'_>| {
     let skip = memory.as_ptr().align_offset(64);
     let image = &mut memory[skip..][..whole];
     if !logged.is_empty() {
-        let held = image::decode(image).unwrap().records().count();
+        let held = log_ring::decode(image).unwrap().records().count();
         assert_eq!(held, logged.len().min(slots));
     }
     for (at, by) in &input.flips {
@@ -83,10 +84,10 @@ fuzz_target!(|input: Input<'_>| {
 
 /// Everything there is to ask of an image.
 fn walk(bytes: &[u8]) {
-    for at in image::find(bytes) {
+    for at in log_ring::find(bytes) {
         assert!(bytes[at..].starts_with(b"nostall log ring"));
     }
-    let Ok(image) = image::decode(bytes) else {
+    let Ok(image) = log_ring::decode(bytes) else {
         return;
     };
     assert!(image.size() <= bytes.len());
@@ -96,13 +97,13 @@ fn walk(bytes: &[u8]) {
     let slots = image.slots() as u64;
     for found in image.records() {
         let sequence = match found {
-            Found::Record(record) => {
+            LogEntry::Record(record) => {
                 assert!(record.text().len() + record.target().len() <= 92);
                 let line = record.to_string();
                 assert!(line.lines().count() <= 1, "{line}");
                 record.sequence
             }
-            Found::Unfinished(sequence) => sequence,
+            LogEntry::Unfinished(sequence) => sequence,
         };
         // From the oldest, which may be from before the sequences wrapped.
         let age = image.newest().wrapping_sub(sequence) as u32;

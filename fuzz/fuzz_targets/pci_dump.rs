@@ -4,17 +4,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use nostall_pci::{ConfigAccess, Dump, Function, Names};
-use output::Style;
+use nostall_postmortem::cli::output::Style;
+use nostall_postmortem::cli::{escape, output};
 use pci::json::{self, Device};
 use pci::source::Source;
 use pci::{text, tree};
 
 // The command's own, which has no library.
-#[path = "../../crates/nostall/src/escape.rs"]
-mod escape;
-#[allow(dead_code)]
-#[path = "../../crates/nostall/src/output.rs"]
-mod output;
 #[allow(dead_code)]
 #[path = "../../crates/nostall/src/pci"]
 mod pci {

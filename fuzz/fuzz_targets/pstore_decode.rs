@@ -5,9 +5,8 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use nostall_pstore::{
-    ByteOrder, Content, Decoded, FTRACE_PER_CPU, Geometry, Layout, Params, Shape, Unpack, Writer,
-};
+use nostall_postmortem::{Content, Decoded, Geometry, Unpack};
+use nostall_pstore::{ByteOrder, FTRACE_PER_CPU, Layout, Params, RecordFormat, Writer};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -18,7 +17,7 @@ struct Input<'a> {
     per_cpu: bool,
     big_endian: bool,
     data_first: bool,
-    shape: u8,
+    record_format: u8,
     /// Headers, put where the zones are: start, size, whether the signature is right.
     headers: Vec<(u16, u16, bool)>,
     region: &'a [u8],
@@ -44,8 +43,9 @@ fuzz_target!(|input: Input<'_>| {
     } else {
         ByteOrder::Little
     };
-    let shape = Shape::ALL[usize::from(input.shape) % Shape::ALL.len()];
-    let geometry = Geometry::of(&layout, order, shape);
+    let record_format =
+        RecordFormat::ALL[usize::from(input.record_format) % RecordFormat::ALL.len()];
+    let geometry = Geometry::of(&layout, order, record_format);
 
     let mut region = input.region.to_vec();
     for (place, (start, size, signed)) in geometry.zones.iter().zip(input.headers) {
@@ -68,7 +68,7 @@ fuzz_target!(|input: Input<'_>| {
     let bytes = decoded.records().map(|record| match record.content {
         Content::Dmesg(dmesg) => dmesg.text.bytes.len(),
         Content::Console(text) | Content::Pmsg(text) => text.bytes.len(),
-        Content::Ftrace(calls) => calls.len() * shape.len(),
+        Content::Ftrace(calls) => calls.len() * record_format.len(),
     });
     assert!(bytes.sum::<usize>() <= 16 * region.len());
     let files = decoded.linux_files(None);

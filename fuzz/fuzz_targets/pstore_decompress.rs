@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use nostall_postmortem::decompress::{Compression, Error, decompress, find};
 use nostall_pstore::compress;
-use nostall_pstore::decompress::{Compression, Error, decompress, find};
 
 /// More than most zones hold, and little to write over.
 const LIMIT: usize = 1 << 16;

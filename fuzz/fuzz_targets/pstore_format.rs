@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_pstore::{
-    BLOCK, Code, DMESG_HEADER, DmesgHeader, Layout, MAX_PARITY, Params, Shape, ZoneState, recover,
+    BLOCK, Code, DMESG_HEADER, DmesgHeader, Layout, MAX_PARITY, Params, RecordFormat, ZoneState,
+    recover,
 };
 
 #[derive(Arbitrary, Debug)]
@@ -123,9 +124,9 @@ fn recovered(params: &Params, memory: &[u8]) {
         assert!(zone.state() != ZoneState::Valid || end <= memory.len());
         assert_eq!(zone.ecc().is_some(), code.is_some());
     }
-    for shape in Shape::ALL {
-        if let Some(traces) = recovered.traces::<4>(shape) {
-            assert!(traces.count() * shape.len() <= memory.len());
+    for record_format in RecordFormat::ALL {
+        if let Some(traces) = recovered.traces::<4>(record_format) {
+            assert!(traces.count() * record_format.len() <= memory.len());
         }
     }
 }

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nostall_pstore::image::{Image, Segment};
+use nostall_postmortem::image::{Image, Segment};
 
 fuzz_target!(|file: &[u8]| {
     let Ok(image) = Image::from_bytes(file.to_vec()) else {

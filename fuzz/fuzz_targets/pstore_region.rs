@@ -8,11 +8,12 @@ use std::ops::Range;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use nostall_pstore::decompress::Compression;
-use nostall_pstore::detect::{Found, detect};
+use nostall_postmortem::decompress::Compression;
+use nostall_postmortem::detect::{FoundRegion, detect};
+use nostall_postmortem::{Content, Decoded, Geometry, Record, Text, Unpack};
 use nostall_pstore::{
-    ByteOrder, Code, Content, Decoded, Division, Geometry, Kind, Layout, OldZone, Place, Policy,
-    Reader, Record, Shape, Text, Unpack, Writer, ZoneState,
+    ByteOrder, Code, Division, Kind, Layout, Place, Policy, PreviousBootZone, Reader, RecordFormat,
+    Writer, ZoneState,
 };
 
 /// What Linux wrote, to start from: nobody finds a region by chance.
@@ -77,7 +78,7 @@ enum AnySize {
 #[derive(Arbitrary, Debug)]
 struct How {
     big: bool,
-    shape: u8,
+    record_format: u8,
     traces_per_cpu: bool,
     data_first: bool,
     unpack: Option<u8>,
@@ -101,7 +102,7 @@ fuzz_target!(|input: Input| {
     read(&memory, &input.geometry(), &input.how);
 });
 
-fn are_apart(memory: &[u8], regions: &[Found]) {
+fn are_apart(memory: &[u8], regions: &[FoundRegion]) {
     assert!(regions.len() <= 1024);
     assert!(regions.is_sorted_by_key(|found| Reverse((found.grade, found.bits))));
     let mut used: Vec<Range<usize>> = Vec::new();
@@ -158,7 +159,7 @@ fn is_bounded(record: &Record<'_>, largest: usize, geometry: &Geometry) {
         Content::Dmesg(dmesg) => is_marked(&dmesg.text, largest * 16),
         Content::Console(text) | Content::Pmsg(text) => is_marked(text, largest),
         Content::Ftrace(traces) => {
-            assert!(traces.len() * geometry.shape.len() <= record.stored);
+            assert!(traces.len() * geometry.record_format.len() <= record.stored);
         }
     }
 }
@@ -173,7 +174,7 @@ fn is_marked(text: &Text, most: usize) {
 }
 
 /// Chunk by chunk as at once, and so much as it says.
-fn is_all_there(mut zone: OldZone<'_, [u8]>) {
+fn is_all_there(mut zone: PreviousBootZone<'_, [u8]>) {
     let mut chunks = Vec::new();
     let mut worst = None;
     while let Some((bytes, trust)) = zone.chunk(chunks.len()) {
@@ -218,7 +219,8 @@ impl Input {
                 .collect(),
             parity,
             order: order(self.how.big),
-            shape: Shape::ALL[usize::from(self.how.shape) % Shape::ALL.len()],
+            record_format: RecordFormat::ALL
+                [usize::from(self.how.record_format) % RecordFormat::ALL.len()],
             traces_per_cpu: self.how.traces_per_cpu,
         }
     }

@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nostall_pstore::symbols::{Symbols, kernel_offset};
+use nostall_postmortem::symbols::{Symbols, kernel_offset};
 
 /// Most addresses looked up: they are tried with each of 512 offsets.
 const MOST: usize = 128;

@@ -9,10 +9,10 @@ use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
+use nostall_postmortem::{Content, Decoded, Geometry, Packing, Text, Unpack};
 use nostall_pstore::{
-    ByteOrder, Code, Content, Decoded, Division, Geometry, Kind, LastWords, LinuxVersion,
-    Packing, Place, Policy, Ram, Reader, Shape, Text, TraceRecord, Trace, Trust, Unpack, Writer,
-    Zone, compress,
+    ByteOrder, Code, Division, DumpHeader, Kind, LinuxVersion, Place, Policy, Ram, Reader,
+    RecordFormat, Trace, TraceRecord, Trust, Writer, Zone, compress,
 };
 
 const LINUX: LinuxVersion = LinuxVersion::new(6, 1, 192);
@@ -45,7 +45,7 @@ fuzz_target!(|input: Input<'_>| {
         zones: vec![place],
         parity: CODE.parity(),
         order: ByteOrder::NATIVE,
-        shape: Shape::Bits64,
+        record_format: RecordFormat::Bits64,
         traces_per_cpu: true,
     };
     let writer = if input.data_first {
@@ -63,7 +63,10 @@ fuzz_target!(|input: Input<'_>| {
     };
     let stored = contents(reader(Policy::Careful), &region, place);
     let right = Decoded::new(&region, &geometry, writer, Unpack::ByTrying);
-    let right = right.records().next().map(|record| written(&record.content));
+    let right = right
+        .records()
+        .next()
+        .map(|record| written(&record.content));
     let Some(right) = right else { return };
 
     let mut damaged = region.clone();
@@ -105,7 +108,10 @@ fuzz_target!(|input: Input<'_>| {
         }
         let mut bytes = Vec::new();
         let worth = file.write_to(&mut bytes).unwrap();
-        let notice = bytes.windows(6).rposition(|part| part == b"\nECC: ").unwrap();
+        let notice = bytes
+            .windows(6)
+            .rposition(|part| part == b"\nECC: ")
+            .unwrap();
         bytes.truncate(notice);
         let is_text = kind == Kind::Dmesg && !file.name.ends_with(".enc.z") && right.is_packed;
         let right = if is_text {
@@ -131,21 +137,23 @@ fn write(region: &mut [u8], kind: Kind, input: &Input<'_>) {
                 0 => compress::deflate_raw(&log),
                 1 => compress::lz4(&log),
                 2 => compress::zstd(&log),
-                _ => return zone.write_dmesg(&LastWords::PANIC, &text),
+                _ => return zone.write_dmesg(&DumpHeader::PANIC, &text),
             };
-            if zone.write_dmesg_packed(&LastWords::PANIC, &body).is_err() {
-                zone.write_dmesg(&LastWords::PANIC, &text);
+            if zone.write_dmesg_packed(&DumpHeader::PANIC, &body).is_err() {
+                zone.write_dmesg(&DumpHeader::PANIC, &text);
             }
         }
         Kind::Ftrace => {
             for (nth, bytes) in input.text.chunks(4).enumerate() {
                 let record = TraceRecord {
-                    ip: bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
+                    ip: bytes
+                        .iter()
+                        .fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
                     parent: nth as u64,
                     stamp: nth as u64,
                     cpu: bytes[0],
                 };
-                zone.append(&Shape::Bits64.encode(&record, ByteOrder::NATIVE));
+                zone.append(&RecordFormat::Bits64.encode(&record, ByteOrder::NATIVE));
             }
         }
         _ => zone.append(input.text),

@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use nostall_pstore::decompress::{Compression, decompress};
+use nostall_postmortem::decompress::{Compression, decompress};
 use nostall_pstore::{
-    BLOCK, Code, Division, HEADER, Kind, LastWords, LinuxVersion, MAX_PARITY, Matches, Memory,
+    BLOCK, Code, Division, DumpHeader, HEADER, Kind, LinuxVersion, MAX_PARITY, Matches, Memory,
     Place, Policy, Ram, Reader, Trust, Uncached, Writer, Zone, longest_deflated,
 };
 
@@ -119,14 +119,14 @@ fn live(
                 model.clear();
             }
             Event::Dmesg(log) => {
-                zone.write_dmesg(&LastWords::PANIC, log);
+                zone.write_dmesg(&DumpHeader::PANIC, log);
                 *model = plain(log, zone.len());
             }
             Event::DmesgDeflated { log, times, room } => {
                 let log = log.repeat((*times).into());
                 let mut room = vec![0; (*room).into()];
                 let mut matches = Matches::new();
-                zone.write_dmesg_deflated(&LastWords::PANIC, &log, &mut matches, &mut room);
+                zone.write_dmesg_deflated(&DumpHeader::PANIC, &log, &mut matches, &mut room);
                 *model = deflated(&zone, &log).unwrap_or_else(|| plain(&log, zone.len()));
             }
         }

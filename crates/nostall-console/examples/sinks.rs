@@ -10,7 +10,7 @@ use nostall_console::{
     Slot, flush,
 };
 use nostall_io::{Clock, HostClock, Nanos};
-use nostall_pstore::{Kind, LastWords, Layout, LinuxVersion, Memory, Params, Ram, Zone};
+use nostall_pstore::{DumpHeader, Kind, Layout, LinuxVersion, Memory, Params, Ram, Zone};
 
 static RING: Ring<[Slot; 64]> = Ring::new();
 
@@ -128,7 +128,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let limits = Limits::DEFAULT.total(Nanos::from_secs(1));
     let flushed = flush(&[&remembered, &serial], 0, &clock, limits);
     let mut room = [0; 2_000];
-    dmesg.write_dmesg(&LastWords::PANIC, RING.tail(&mut room));
+    dmesg.write_dmesg(&DumpHeader::PANIC, RING.tail(&mut room));
     // ANCHOR_END: panic
 
     // All of it has arrived, and nothing else; one line may be cut, for the panic.

@@ -42,18 +42,20 @@ pub const VERSION: u8 = 1;
 pub const HEADER_BYTES: usize = 256;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = 112;
-/// In the header, before the words that change.
-pub(crate) const CONSTANT_BYTES: usize = 64;
-/// In the machine's byte order.
-pub(crate) const ORDER_MARK: u16 = 0x0102;
-pub(crate) const ORDER_AT: usize = 20;
-pub(crate) const SLOTS_AT: usize = 24;
+/// Bytes of the header before the words that change.
+pub const CONSTANT_BYTES: usize = 64;
+/// Number that shows the machine's byte order.
+pub const ORDER_MARK: u16 = 0x0102;
+/// Offset of [`ORDER_MARK`] in the header.
+pub const ORDER_AT: usize = 20;
+/// Offset of the number of slots in the header.
+pub const SLOTS_AT: usize = 24;
 pub(crate) const RECIPROCAL_AT: usize = 32;
 
 /// Bytes of a word.
 pub(crate) const WORD: usize = size_of::<usize>();
-/// Words of a slot before what is in it.
-pub(crate) const STATE_WORDS: usize = 1;
+/// Words of a slot before its record.
+pub const STATE_WORDS: usize = 1;
 /// Words of what is in a slot.
 pub(crate) const BODY_WORDS: usize = SLOT_BYTES / WORD - STATE_WORDS;
 /// Before the target.

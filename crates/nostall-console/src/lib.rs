@@ -152,8 +152,8 @@
 //!
 //! # Looking inside
 //!
-//! In a debugger: a ring starts with `nostall log ring`, which is also how a dead
-//! machine's memory is [searched](image::find) for it and [read](image::decode).
+//! In a debugger: a ring starts with `nostall log ring`. nostall-postmortem searches the
+//! memory of a crashed machine for these bytes and decodes the ring.
 //! `Drain`'s `Debug` shows its owner's word: 0, or four times the CPU plus 1, plus the
 //! priority.
 
@@ -164,7 +164,6 @@ mod cursor;
 mod drain;
 mod feed;
 mod flush;
-pub mod image;
 mod lane;
 #[cfg(feature = "tracing")]
 mod layer;

@@ -61,8 +61,12 @@ impl Record {
         &self.payload[..self.target.into()]
     }
 
-    /// From a slot's memory, whatever is in it.
-    pub(crate) fn decode(sequence: u64, time: u64, meta: &[u8; 8], payload: &[u8]) -> Self {
+    /// Decodes a record from a slot's memory, whose bytes may be anything.
+    ///
+    /// `meta` is the eight bytes after the time, `payload` the rest of the slot ([`layout`]).
+    ///
+    /// [`layout`]: crate::layout
+    pub fn decode(sequence: u64, time: u64, meta: &[u8; 8], payload: &[u8]) -> Self {
         let [level, flags, target, text, cpu @ .., _, _] = *meta;
         let room = payload.len().min(LONGEST_PAYLOAD);
         let target = usize::from(target).min(room);

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{META, of};
-use nostall_console::image::{self, Found, NotARing};
 use nostall_console::layout::{HEADER_BYTES, PAYLOAD, SLOT_BYTES};
 use nostall_console::{Cursor, Meta, Priority, Read, Ring, Slot};
+use nostall_postmortem::log_ring::{self, LogEntry, NotARing};
 use proptest::prelude::*;
 
 #[test]
@@ -160,13 +160,13 @@ proptest! {
         // From its image, all that is there.
         let newest = ring.newest();
         let cut = ring.cut();
-        let image = image::decode(ring_of(&mut memory)).unwrap();
+        let image = log_ring::decode(ring_of(&mut memory)).unwrap();
         prop_assert_eq!((image.newest(), image.cut(), image.slots()), (newest, cut, slots));
         let held: Vec<_> = image.records().collect();
         let oldest = model.records.len().saturating_sub(slots);
         prop_assert_eq!(held.len(), model.records.len() - oldest);
         for (found, (target, text, _)) in held.iter().zip(&model.records[oldest..]) {
-            let Found::Record(record) = found else { panic!() };
+            let LogEntry::Record(record) = found else { panic!() };
             prop_assert_eq!(record.target(), &target[..]);
             prop_assert_eq!(record.text(), &text[..]);
         }
@@ -205,7 +205,7 @@ proptest! {
         for (at, by) in flips {
             image[at] ^= by;
         }
-        if let Ok(image) = image::decode(&image[..len]) {
+        if let Ok(image) = log_ring::decode(&image[..len]) {
             prop_assert!(image.records().count() <= image.slots());
             prop_assert!(image.size() <= len);
         }
@@ -221,7 +221,7 @@ fn what_is_no_ring_says_why() {
     let why = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut image = image.clone();
         change(&mut image);
-        image::decode(&image).err()
+        log_ring::decode(&image).err()
     };
     assert_eq!(why(&|_| ()), None);
     assert_eq!(why(&|image| image[3] = 0), Some(NotARing::Signature));
@@ -244,14 +244,14 @@ fn what_is_no_ring_says_why() {
     );
     let mut dump = vec![0; 4096];
     dump.extend(&image);
-    assert_eq!(image::find(&dump).collect::<Vec<_>>(), [4096]);
+    assert_eq!(log_ring::find(&dump).collect::<Vec<_>>(), [4096]);
     // Nor is a text one that looks like it; two are two.
     dump[4096 + 256 + 64..][..64].copy_from_slice(&image[..64]);
     dump.extend(&image);
     dump.extend(&image[..640]);
     let next = image.len();
     assert_eq!(
-        image::find(&dump).collect::<Vec<_>>(),
+        log_ring::find(&dump).collect::<Vec<_>>(),
         [4096, 4096 + next, 4096 + 2 * next]
     );
 }
@@ -282,9 +282,9 @@ fn images_of_32_bit_and_big_endian_machines_are_read() {
             put(256 + word, &n(77, 8));
             put(256 + word + 8, &[4, 1, 3, 5, 9, 1, 0, 0]);
             put(256 + word + 16, b"pcihello");
-            let image = image::decode(&image).unwrap();
+            let image = log_ring::decode(&image).unwrap();
             let found: Vec<_> = image.records().collect();
-            let [Found::Record(record)] = found[..] else {
+            let [LogEntry::Record(record)] = found[..] else {
                 panic!("{found:?}")
             };
             assert_eq!((record.time.0, record.cpu, record.sequence), (77, 265, 3));
@@ -323,7 +323,7 @@ fn what_is_missing_and_how_old_a_record_is_an_image_tells_before_and_after_a_wra
     for word in [4, 8] {
         // 12 is damaged; 14 found its slot occupied, by 6.
         let bytes = image(word, 17, &[10, 11, 13, 6, 15, 16, 17], 14);
-        let image = image::decode(&bytes).unwrap();
+        let image = log_ring::decode(&bytes).unwrap();
         assert_eq!((image.records().count(), image.missing()), (6, 1));
         let since = [10, 17, 18, 30].map(|sequence| image.since(sequence));
         assert_eq!(since, [8, 1, 0, 0]);
@@ -332,21 +332,21 @@ fn what_is_missing_and_how_old_a_record_is_an_image_tells_before_and_after_a_wra
     // them in, nobody knows.
     let last = u64::from(u32::MAX);
     let bytes = image(4, 3, &[last - 3, last - 2, last - 1, last, 1, 3], 0);
-    let image_of_32 = image::decode(&bytes).unwrap();
+    let image_of_32 = log_ring::decode(&bytes).unwrap();
     assert_eq!(image_of_32.missing(), 1);
     let sequences = [last - 1, last, 1, 3, 4].map(|sequence| image_of_32.since(sequence));
     assert_eq!(sequences, [5, 4, 3, 1, 0]);
     // The newest is the last before the wrap, and the one that nobody has.
     for (newest, since) in [(last, [1, 0, 0]), (0, [1, 0, 0])] {
         let bytes = image(4, newest, &[last], 0);
-        let image = image::decode(&bytes).unwrap();
+        let image = log_ring::decode(&bytes).unwrap();
         assert_eq!([last, 1, 2].map(|sequence| image.since(sequence)), since);
     }
     // 5 is not there yet.
     let bytes = image(8, 5, &[1, 2, 3, 4], 0);
-    assert_eq!(image::decode(&bytes).unwrap().missing(), 1);
+    assert_eq!(log_ring::decode(&bytes).unwrap().missing(), 1);
     let bytes = image(4, 0, &[], 0);
-    assert_eq!(image::decode(&bytes).unwrap().missing(), 0);
+    assert_eq!(log_ring::decode(&bytes).unwrap().missing(), 0);
 }
 
 #[test]

@@ -6,9 +6,10 @@ use std::cell::Cell;
 
 use common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
 use nostall_console::{
-    Caller, Drain, Level, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush, image,
+    Caller, Drain, Level, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush,
 };
 use nostall_io::{Clock, Nanos};
+use nostall_postmortem::log_ring;
 
 #[test]
 fn a_sink_that_is_gone_or_never_ready_holds_up_nobody_and_is_asked_again_later() {
@@ -109,5 +110,5 @@ fn what_a_sink_leaves_out_is_behind_its_place() {
         drain.drain_bounded(0, Priority::Normal, &At(0)),
         Next::Empty
     );
-    assert_eq!(image::decode(memory).unwrap().sent(), [0, 10, 0, 0]);
+    assert_eq!(log_ring::decode(memory).unwrap().sent(), [0, 10, 0, 0]);
 }

@@ -9,7 +9,7 @@ use crate::zone::Zone;
 
 /// When and why a kernel log was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LastWords<'a> {
+pub struct DumpHeader<'a> {
     /// Seconds since 1970, if the clock is set.
     pub seconds: i64,
     /// Microseconds of the second.
@@ -20,9 +20,9 @@ pub struct LastWords<'a> {
     pub count: u32,
 }
 
-impl<'a> LastWords<'a> {
+impl<'a> DumpHeader<'a> {
     /// Of a panic, the first, by a clock that was never set.
-    pub const PANIC: LastWords<'static> = LastWords {
+    pub const PANIC: DumpHeader<'static> = DumpHeader {
         seconds: 0,
         micros: 0,
         reason: "Panic",
@@ -79,15 +79,15 @@ impl<M: Memory> Zone<'_, M> {
     /// plain text. Lines are kept whole.
     ///
     /// ```
-    /// use nostall_pstore::{Kind, LastWords, LinuxVersion, Ram, Zone};
+    /// use nostall_pstore::{Kind, DumpHeader, LinuxVersion, Ram, Zone};
     ///
     /// let mut memory = [0; 4096];
     /// let (mut zone, _) = Zone::attach(Ram::of(&mut memory), Kind::Dmesg, LinuxVersion(0), None)?;
-    /// zone.write_dmesg(&LastWords::PANIC, b"out of coffee\n");
+    /// zone.write_dmesg(&DumpHeader::PANIC, b"out of coffee\n");
     /// assert!(memory[12..].starts_with(b"====0.000000-D\nPanic#1 Part1\nout of coffee\n"));
     /// # Ok::<(), nostall_pstore::NoRoom>(())
     /// ```
-    pub fn write_dmesg(&mut self, words: &LastWords<'_>, log: &[u8]) {
+    pub fn write_dmesg(&mut self, words: &DumpHeader<'_>, log: &[u8]) {
         let (header, header_len) = header(words, false);
         let title = words.title();
         let room = self
@@ -108,7 +108,7 @@ impl<M: Memory> Zone<'_, M> {
     /// compressed into `room`, it is written as plain text.
     pub fn write_dmesg_deflated(
         &mut self,
-        words: &LastWords<'_>,
+        words: &DumpHeader<'_>,
         log: &[u8],
         matches: &mut Matches,
         room: &mut [u8],
@@ -141,7 +141,7 @@ impl<M: Memory> Zone<'_, M> {
     /// [`PackedError`]: nothing is written.
     pub fn write_dmesg_packed(
         &mut self,
-        words: &LastWords<'_>,
+        words: &DumpHeader<'_>,
         body: &[u8],
     ) -> Result<(), PackedError> {
         if let Some(9..=13 | 32 | 160) = body.first() {
@@ -192,7 +192,7 @@ impl fmt::Display for PackedError {
 
 impl core::error::Error for PackedError {}
 
-fn header(words: &LastWords<'_>, compressed: bool) -> ([u8; crate::DMESG_HEADER], usize) {
+fn header(words: &DumpHeader<'_>, compressed: bool) -> ([u8; crate::DMESG_HEADER], usize) {
     let header = DmesgHeader {
         seconds: words.seconds,
         micros: words.micros.into(),
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_the_oldest_and_lines_stay_whole() {
         let log = b"one\ntwo\nthree\nfour\n";
-        let words = LastWords {
+        let words = DumpHeader {
             seconds: 7,
             micros: 5,
             reason: "Oops",
@@ -268,7 +268,7 @@ mod tests {
             let mut room = vec![0; zone];
             let record = written(zone, |zone| {
                 let mut matches = Matches::new();
-                zone.write_dmesg_deflated(&LastWords::PANIC, log.as_bytes(), &mut matches, &mut room);
+                zone.write_dmesg_deflated(&DumpHeader::PANIC, log.as_bytes(), &mut matches, &mut room);
             });
             let (header, len) = DmesgHeader::decode(&record).unwrap();
             let text = if header.compressed {

@@ -20,8 +20,11 @@ pub const BLOCK: usize = 128;
 /// most 255 bytes.
 pub const MAX_PARITY: usize = 255 - BLOCK;
 
-/// What a zone holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Kind of the contents of a zone.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum Kind {
     /// One kernel log, written when the kernel died.
     Dmesg,
@@ -35,13 +38,8 @@ pub enum Kind {
 
 impl Kind {
     /// Linux's name for it, and the first part of its file names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Dmesg => "dmesg",
-            Self::Console => "console",
-            Self::Ftrace => "ftrace",
-            Self::Pmsg => "pmsg",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The first word of a zone of this kind. Trace zones carry the version of
@@ -51,12 +49,6 @@ impl Kind {
             Self::Ftrace => SIGNATURE ^ linux.0,
             _ => SIGNATURE,
         }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 
@@ -81,7 +73,8 @@ impl fmt::Display for LinuxVersion {
 }
 
 /// Which byte of a word comes first in memory. The format has the writer's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum ByteOrder {
     /// The lowest, as on x86, and nearly always on ARM and RISC-V.
     Little,

@@ -1,6 +1,6 @@
 //! Records that survive a crash, in the memory format of Linux's ramoops: traces,
-//! logs and last words, written without a lock, and read by the next kernel, by
-//! Linux, or from a dump of the dead machine's memory.
+//! console output and kernel logs. They are written without a lock. The next kernel, Linux,
+//! or nostall-postmortem on a dump of the machine's memory reads them.
 //!
 //! - **Writing**: no_std, no allocation, no panic. A [`Layout`] divides a region as
 //!   Linux divides it; a [`Zone`] is appended to, its parity kept true, data before
@@ -9,9 +9,9 @@
 //!   a record are [dropped](Dropping), [masked](Masking) or [nested](Nesting).
 //! - **Reading**, no_std too: [`recover`] hands the next kernel what is left, merged
 //!   over all CPUs, and says of each record what it is worth.
-//! - **Whole dumps** (feature `std`): `image` files, `detect`ion of regions
-//!   of which nothing is known, `decompress`ion, `symbols`, and the very files that
-//!   Linux's `/sys/fs/pstore` would show (`Decoded::linux_files`).
+//!
+//! Whole dumps are read using the crate nostall-postmortem. It finds regions at unknown places,
+//! decompresses records, adds symbols, and rebuilds the files of Linux's `/sys/fs/pstore`.
 //!
 //! When not to use it: where what was recorded must be found after a *planned*
 //! restart as well, a file is simpler; and where the records need not be Linux's,
@@ -24,7 +24,7 @@
 //!
 //! ```
 //! use nostall_pstore::{
-//!     ByClock, Kind, LastWords, Layout, LinuxVersion, Params, Ram, Recorder, Shape, Zone, recover,
+//!     ByClock, Kind, DumpHeader, Layout, LinuxVersion, Params, Ram, Recorder, RecordFormat, Zone, recover,
 //! };
 //! use nostall_io::HostClock;
 //!
@@ -43,7 +43,7 @@
 //!         match place.kind {
 //!             Kind::Ftrace => {
 //!                 let clock = ByClock(HostClock::default());
-//!                 traces.push(Recorder::with_shape(zone, place.index as u8, clock, Shape::Bits64));
+//!                 traces.push(Recorder::with_record_format(zone, place.index as u8, clock, RecordFormat::Bits64));
 //!             }
 //!             Kind::Dmesg if place.index == 0 => last_words = Some(zone),
 //!             _ => {}
@@ -52,12 +52,12 @@
 //!     traces[0].record(0xffff_ffff_8100_1000, 0xffff_ffff_8100_2000);
 //!     traces[1].record(0xffff_ffff_8100_3000, 0xffff_ffff_8100_4000);
 //!     traces[0].record(0xffff_ffff_8100_5000, 0xffff_ffff_8100_6000);
-//!     last_words.unwrap().write_dmesg(&LastWords::PANIC, b"[    1.000000] out of coffee\n");
+//!     last_words.unwrap().write_dmesg(&DumpHeader::PANIC, b"[    1.000000] out of coffee\n");
 //! }
 //!
 //! // The next one, on the same memory.
 //! let left = recover(&region[..], &layout, None);
-//! let calls: Vec<_> = left.traces::<2>(Shape::Bits64).unwrap().map(|trace| trace.record).collect();
+//! let calls: Vec<_> = left.traces::<2>(RecordFormat::Bits64).unwrap().map(|trace| trace.record).collect();
 //! assert_eq!(calls.iter().map(|call| call.cpu).collect::<Vec<_>>(), [0, 1, 0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -84,8 +84,8 @@
 //!
 //! # Looking inside
 //!
-//! The region is its own best witness: dump it, and `nostall pstore decode FILE`
-//! tells where the zones lie and what is in them.
+//! Dump the region and run `nostall postmortem FILE`. It reports where the zones are, and
+//! their contents.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
@@ -94,27 +94,13 @@ extern crate alloc;
 
 #[cfg(feature = "alloc")]
 pub mod compress;
-#[cfg(feature = "std")]
-pub mod decompress;
-#[cfg(feature = "std")]
-pub mod detect;
-#[cfg(feature = "std")]
-pub mod image;
-#[cfg(feature = "std")]
-pub mod symbols;
 
 mod code;
-#[cfg(feature = "std")]
-mod decode;
 mod deflate;
 mod dmesg;
 mod dmesg_header;
 mod format;
-#[cfg(feature = "std")]
-mod geometry;
 mod layout;
-#[cfg(feature = "std")]
-mod linux;
 mod locked;
 mod memory;
 #[cfg(target_pointer_width = "64")]
@@ -127,29 +113,23 @@ mod trace;
 mod zone;
 
 pub use code::{Code, Uncorrectable};
-#[cfg(feature = "std")]
-pub use decode::{Calls, Content, Decoded, Dmesg, Packing, Record, Text, Unpack, ZoneReport};
 pub use deflate::Matches;
-pub use dmesg::{LastWords, PackedError, longest_deflated};
+pub use dmesg::{DumpHeader, PackedError, longest_deflated};
 pub use dmesg_header::{DMESG_HEADER, DmesgHeader};
 pub use format::{
     BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE,
 };
-#[cfg(feature = "std")]
-pub use geometry::Geometry;
 pub use layout::{FTRACE_PER_CPU, Layout, LayoutError, Note, Params, Place};
-#[cfg(feature = "std")]
-pub use linux::{LinuxFile, Worth, line as linux_line};
 pub use locked::LockedRecorder;
 pub use memory::{Flushed, Load, Memory, Ram, Uncached};
 #[cfg(target_pointer_width = "64")]
 pub use nesting::{HasParity, Nesting};
 pub use read::{
-    Damage, Ecc, Merge, Misaligned, OldZone, Policy, Reader, Trace, Traces, Trust, Writer,
+    Damage, Ecc, Merge, Misaligned, Policy, PreviousBootZone, Reader, Trace, Traces, Trust, Writer,
     ZoneState,
 };
 pub use recorder::{Dropping, Masking, Recorder};
 pub use recover::{AllTraces, Recovered, recover};
 pub use stamp::{ByClock, OwnCounter, SharedCounter, Stamp};
-pub use trace::{LONGEST_TRACE, NoSuchShape, Shape, TraceRecord};
+pub use trace::{LONGEST_TRACE, RecordFormat, TraceRecord, UnknownRecordFormat};
 pub use zone::{Found, NoRoom, Zone};

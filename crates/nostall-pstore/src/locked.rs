@@ -63,7 +63,7 @@ impl<L: RawMutex, M: Memory, S: Stamp, const ZONES: usize>
 mod tests {
     extern crate std;
     use super::*;
-    use crate::{HEADER, Kind, LinuxVersion, OwnCounter, Ram, Shape, Zone};
+    use crate::{HEADER, Kind, LinuxVersion, OwnCounter, Ram, RecordFormat, Zone};
     use core::sync::atomic::{AtomicBool, Ordering};
 
     struct Spin(AtomicBool);
@@ -95,7 +95,8 @@ mod tests {
         let mut memory = [0; HEADER + 24 * 40];
         let (zone, _) =
             Zone::attach(Ram::of(&mut memory), Kind::Ftrace, LinuxVersion(0), None).unwrap();
-        let recorder = Recorder::with_shape(zone, 0, OwnCounter::new(), Shape::Bits64);
+        let recorder =
+            Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
         let shared = LockedRecorder::<Spin, _>::new(recorder);
         std::thread::scope(|scope| {
             for cpu in 0..2 {
@@ -105,7 +106,7 @@ mod tests {
         });
         assert_eq!(shared.into_inner().zone().len(), 24 * 40);
         let stamps = memory[HEADER..].chunks_exact(24).map(|bytes| {
-            let record = Shape::Bits64
+            let record = RecordFormat::Bits64
                 .decode(bytes, crate::ByteOrder::NATIVE)
                 .unwrap();
             assert_eq!(record.parent, !record.ip);

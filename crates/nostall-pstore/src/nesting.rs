@@ -24,7 +24,7 @@ use crate::format::{ByteOrder, HEADER};
 use crate::memory::Memory;
 use crate::recorder::Recorder;
 use crate::stamp::Stamp;
-use crate::trace::{LONGEST_TRACE, Shape, TraceRecord};
+use crate::trace::{LONGEST_TRACE, RecordFormat, TraceRecord};
 use crate::zone::Zone;
 
 /// Frames that can be in a record at once: a task, a soft interrupt, an interrupt,
@@ -58,7 +58,7 @@ const NOWHERE: usize = usize::MAX;
 pub struct Nesting<'c, M, S> {
     zone: Zone<'c, M>,
     stamp: S,
-    shape: Shape,
+    record_format: RecordFormat,
     cpu: u8,
     /// Bits of a place that are the offset in the ring; those above count its laps.
     offset_bits: u32,
@@ -97,12 +97,12 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
         if recorder.zone().has_parity() {
             return Err(HasParity);
         }
-        let (zone, cpu, stamp, shape) = recorder.into_parts();
+        let (zone, cpu, stamp, record_format) = recorder.into_parts();
         let data = zone.division().data();
         let start = zone.start();
         Ok(Self {
             stamp,
-            shape,
+            record_format,
             cpu,
             offset_bits: usize::BITS - data.leading_zeros(),
             full: AtomicBool::new(zone.len() == data),
@@ -143,7 +143,7 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
             stamp,
             cpu: self.cpu,
         };
-        let bytes = self.shape.encode(&record, ByteOrder::NATIVE);
+        let bytes = self.record_format.encode(&record, ByteOrder::NATIVE);
         mine.announce(&bytes);
         set(&mine.helped, NOWHERE);
         loop {
@@ -211,7 +211,7 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
     fn after(&self, place: usize) -> usize {
         let (lap, offset) = self.split(place);
         let data = self.zone.division().data();
-        let end = offset + self.shape.len();
+        let end = offset + self.record_format.len();
         let (laps, offset) = (end / data, end % data);
         lap.wrapping_add(laps) << self.offset_bits | offset
     }
@@ -219,7 +219,7 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
     fn store(&self, place: usize, bytes: &[u8; LONGEST_TRACE]) {
         let (_, mut at) = self.split(place);
         let data = self.zone.division().data();
-        let mut left = &bytes[..self.shape.len()];
+        let mut left = &bytes[..self.record_format.len()];
         while !left.is_empty() {
             let (now, later) = left.split_at(left.len().min(data - at));
             self.memory().store(HEADER + at, now);
@@ -398,7 +398,8 @@ mod tests {
         let memory: &'static mut [u8] = std::vec![0; HEADER + DATA].leak();
         let memory = Interrupted(Ram::of(memory));
         let (zone, _) = Zone::attach(memory, Kind::Ftrace, LinuxVersion(0), None).unwrap();
-        let recorder = Recorder::with_shape(zone, 0, OwnCounter::new(), Shape::Bits64);
+        let recorder =
+            Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
         let recorder = Nesting::new(recorder).unwrap();
         (0..before).for_each(|ip| recorder.record(ip, !ip));
         Rc::new(recorder)
@@ -430,7 +431,11 @@ mod tests {
         let ring = contents(memory);
         let records = ring.rchunks_exact(24);
         let records: Vec<_> = records
-            .map(|bytes| Shape::Bits64.decode(bytes, ByteOrder::NATIVE).unwrap())
+            .map(|bytes| {
+                RecordFormat::Bits64
+                    .decode(bytes, ByteOrder::NATIVE)
+                    .unwrap()
+            })
             .collect();
         let whole = |record: &TraceRecord| record.parent == !record.ip;
         let doubted = usize::from(ring.len() + 24 > DATA);

@@ -8,15 +8,15 @@ use nostall_io::Processor;
 use crate::format::ByteOrder;
 use crate::memory::Memory;
 use crate::stamp::Stamp;
-use crate::trace::{Shape, TraceRecord};
+use crate::trace::{RecordFormat, TraceRecord};
 use crate::zone::Zone;
 
 /// Records one CPU's function entries in a zone of its own.
 ///
-/// It is exclusive (`&mut`): for code that nothing interrupts which records too.
-/// Where something does, one of these stands around it or beside it:
+/// It is exclusive (`&mut`): for code that no recording handler interrupts. Otherwise use one
+/// of these (`examples/handlers.rs` runs them):
 ///
-/// | | a record made by a handler | what it costs |
+/// | | a record made by a handler | cost |
 /// | --- | --- | --- |
 /// | `Recorder` | cannot be | nothing |
 /// | [`Dropping`] | is dropped and counted, if it interrupted one | a flag, set and reset |
@@ -28,22 +28,27 @@ use crate::zone::Zone;
 pub struct Recorder<'c, M, S> {
     zone: Zone<'c, M>,
     stamp: S,
-    shape: Shape,
+    record_format: RecordFormat,
     cpu: u8,
 }
 
 impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
-    /// For CPU `cpu`, into `zone`, in this machine's own shape.
+    /// For CPU `cpu`, into `zone`, in this machine's own format.
     pub const fn new(zone: Zone<'c, M>, cpu: u8, stamp: S) -> Self {
-        Self::with_shape(zone, cpu, stamp, Shape::NATIVE)
+        Self::with_record_format(zone, cpu, stamp, RecordFormat::NATIVE)
     }
 
-    /// The same, in a shape of your choice.
-    pub const fn with_shape(zone: Zone<'c, M>, cpu: u8, stamp: S, shape: Shape) -> Self {
+    /// The same, in a format of your choice.
+    pub const fn with_record_format(
+        zone: Zone<'c, M>,
+        cpu: u8,
+        stamp: S,
+        record_format: RecordFormat,
+    ) -> Self {
         Self {
             zone,
             stamp,
-            shape,
+            record_format,
             cpu,
         }
     }
@@ -59,7 +64,7 @@ impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
     #[inline]
     pub fn record_on(&mut self, cpu: u8, ip: u64, parent: u64) {
         let stamp = self.stamp.next();
-        if self.shape == Shape::NATIVE {
+        if self.record_format == RecordFormat::NATIVE {
             // In words of a number that the compiler knows: they stay in registers.
             let record = TraceRecord {
                 ip,
@@ -67,7 +72,7 @@ impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
                 stamp,
                 cpu,
             };
-            let bytes = Shape::NATIVE.encode(&record, ByteOrder::NATIVE);
+            let bytes = RecordFormat::NATIVE.encode(&record, ByteOrder::NATIVE);
             let word = |i: usize| {
                 bytes
                     .as_chunks()
@@ -75,7 +80,7 @@ impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
                     .get(i)
                     .map(|bytes| u64::from_ne_bytes(*bytes))
             };
-            let third = if Shape::NATIVE.len() == 24 {
+            let third = if RecordFormat::NATIVE.len() == 24 {
                 word(2)
             } else {
                 None
@@ -83,20 +88,20 @@ impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
             self.zone
                 .append_words(word(0).unwrap_or(0), word(1).unwrap_or(0), third);
         } else {
-            self.append_in_other_shape(ip, parent, stamp, cpu);
+            self.append_in_other_format(ip, parent, stamp, cpu);
         }
     }
 
     #[cold]
-    fn append_in_other_shape(&mut self, ip: u64, parent: u64, stamp: u64, cpu: u8) {
+    fn append_in_other_format(&mut self, ip: u64, parent: u64, stamp: u64, cpu: u8) {
         let record = TraceRecord {
             ip,
             parent,
             stamp,
             cpu,
         };
-        let bytes = self.shape.encode(&record, ByteOrder::NATIVE);
-        self.zone.append(&bytes[..self.shape.len()]);
+        let bytes = self.record_format.encode(&record, ByteOrder::NATIVE);
+        self.zone.append(&bytes[..self.record_format.len()]);
     }
 
     /// The zone.
@@ -104,10 +109,10 @@ impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
         &self.zone
     }
 
-    /// The parts: zone, CPU, stamp, shape.
+    /// The parts: zone, CPU, stamp, format.
     #[cfg(target_pointer_width = "64")]
-    pub(crate) fn into_parts(self) -> (Zone<'c, M>, u8, S, Shape) {
-        (self.zone, self.cpu, self.stamp, self.shape)
+    pub(crate) fn into_parts(self) -> (Zone<'c, M>, u8, S, RecordFormat) {
+        (self.zone, self.cpu, self.stamp, self.record_format)
     }
 }
 
@@ -232,7 +237,7 @@ mod tests {
 
     fn recorder(memory: &mut [u8]) -> Recorder<'static, Ram<'_>, OwnCounter> {
         let (zone, _) = Zone::attach(Ram::of(memory), Kind::Ftrace, LinuxVersion(0), None).unwrap();
-        Recorder::with_shape(zone, 3, OwnCounter::new(), Shape::Bits64)
+        Recorder::with_record_format(zone, 3, OwnCounter::new(), RecordFormat::Bits64)
     }
 
     /// The functions that were entered.
@@ -245,7 +250,7 @@ mod tests {
         };
         let traces = Reader::careful(None)
             .open(memory, place)
-            .traces(Shape::Bits64);
+            .traces(RecordFormat::Bits64);
         let ip = traces.map(|trace| {
             assert_eq!(
                 (trace.record.parent, trace.record.cpu),

@@ -7,8 +7,8 @@ use crate::code::Code;
 use crate::format::{Division, HEADER, Kind};
 use crate::layout::{Layout, Place};
 use crate::memory::Load;
-use crate::read::{Merge, OldZone, Reader, Traces};
-use crate::trace::Shape;
+use crate::read::{Merge, PreviousBootZone, Reader, Traces};
+use crate::trace::RecordFormat;
 
 /// Looks at a region before this kernel writes to it. Nothing is changed, nothing
 /// allocated; a zone is opened when it is asked for.
@@ -16,7 +16,7 @@ use crate::trace::Shape;
 /// `code` is that of the layout's parity bytes, if it has any.
 ///
 /// ```
-/// use nostall_pstore::{Kind, Layout, Params, Shape, ZoneState, recover};
+/// use nostall_pstore::{Kind, Layout, Params, RecordFormat, ZoneState, recover};
 ///
 /// # fn log(_: &[u8]) {}
 /// # let memory = vec![0u8; 0x4_0000];
@@ -35,7 +35,7 @@ use crate::trace::Shape;
 ///     }
 /// }
 /// // What its CPUs did last: the newest at the end.
-/// for trace in recovered.traces::<2>(Shape::NATIVE).unwrap() {
+/// for trace in recovered.traces::<2>(RecordFormat::NATIVE).unwrap() {
 ///     let _ = (trace.record.cpu, trace.record.ip, trace.suspect);
 /// }
 /// # assert!(recovered.zones().all(|zone| zone.state() != ZoneState::Valid));
@@ -75,14 +75,17 @@ impl<'a, M: Load + ?Sized> Recovered<'a, M> {
 
     /// Every zone, in the order of their addresses; also those in which there is
     /// nothing.
-    pub fn zones(&self) -> impl Iterator<Item = OldZone<'a, M>> + use<'a, M> {
+    pub fn zones(&self) -> impl Iterator<Item = PreviousBootZone<'a, M>> + use<'a, M> {
         let (reader, memory) = (self.reader, self.memory);
         let zones = self.layout.zones();
         zones.map(move |place| reader.open(memory, place))
     }
 
     /// The zones of one kind.
-    pub fn zones_of(&self, kind: Kind) -> impl Iterator<Item = OldZone<'a, M>> + use<'a, M> {
+    pub fn zones_of(
+        &self,
+        kind: Kind,
+    ) -> impl Iterator<Item = PreviousBootZone<'a, M>> + use<'a, M> {
         let (reader, memory) = (self.reader, self.memory);
         let zones = self.layout.zones_of(kind);
         zones.map(move |place| reader.open(memory, place))
@@ -93,17 +96,20 @@ impl<'a, M: Load + ?Sized> Recovered<'a, M> {
     ///
     /// Needs some 300 bytes of stack for each of them. Whoever wants less makes a
     /// [`Merge`] of what he likes.
-    pub fn traces<const ZONES: usize>(&self, shape: Shape) -> Option<AllTraces<'a, M, ZONES>> {
+    pub fn traces<const ZONES: usize>(
+        &self,
+        record_format: RecordFormat,
+    ) -> Option<AllTraces<'a, M, ZONES>> {
         let mut zones = self.zones_of(Kind::Ftrace);
         let all = array::from_fn(|_| {
             let zone = zones.next().unwrap_or_else(|| self.nothing());
-            zone.traces(shape).peekable()
+            zone.traces(record_format).peekable()
         });
         zones.next().is_none().then(|| Merge::new(all))
     }
 
     /// A zone outside of the memory.
-    fn nothing(&self) -> OldZone<'a, M> {
+    fn nothing(&self) -> PreviousBootZone<'a, M> {
         const SMALLEST: Division = Division::new(HEADER + 1, 0).unwrap();
         let place = Place {
             kind: Kind::Ftrace,

@@ -1,8 +1,7 @@
-//! Trace records: one function entry each, in the shapes of 64-bit and 32-bit
+//! Trace records: one function entry each, in the formats of 64-bit and 32-bit
 //! kernels (Linux 6.1, `include/linux/pstore.h`, `struct pstore_ftrace_record`).
 
 use core::fmt;
-use core::str::FromStr;
 
 use crate::format::ByteOrder;
 
@@ -21,20 +20,27 @@ pub struct TraceRecord {
 }
 
 impl TraceRecord {
-    /// Whether the stamp of the next record, `next`, is such as follows this one's.
-    pub(crate) const fn is_before(&self, next: &Self) -> bool {
+    /// Whether the stamp of `next` plausibly follows this record's stamp: not smaller, and
+    /// less than 2^44 larger.
+    pub const fn is_before(&self, next: &Self) -> bool {
         self.stamp <= next.stamp && next.stamp - self.stamp < 1 << 44
     }
 }
 
 /// How a record lies in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shape {
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::EnumString, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "lowercase")]
+#[strum(parse_err_ty = UnknownRecordFormat, parse_err_fn = unknown)]
+pub enum RecordFormat {
     /// 24 bytes: two 64-bit addresses, a word with the stamp in its upper 56 bits
     /// and the CPU in its lower 8.
+    #[strum(serialize = "64")]
     Bits64,
     /// 16 bytes: two 32-bit addresses, the same word. 32-bit kernels, except ARM
     /// with few CPUs.
+    #[strum(serialize = "32")]
     Bits32,
     /// 16 bytes, with the CPU in the lowest two bits of the first address and 64
     /// bits of stamp: 32-bit ARM, built for at most four CPUs.
@@ -44,10 +50,10 @@ pub enum Shape {
     Thumb32,
 }
 
-/// Bytes of the longest shape.
+/// Bytes of the longest format.
 pub const LONGEST_TRACE: usize = 24;
 
-impl Shape {
+impl RecordFormat {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Bits64, Self::Bits32, Self::Arm32, Self::Thumb32];
 
@@ -61,13 +67,8 @@ impl Shape {
     };
 
     /// Its name on nostall's command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bits64 => "64",
-            Self::Bits32 => "32",
-            Self::Arm32 => "arm32",
-            Self::Thumb32 => "thumb32",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Bytes of a record; so it is called there.
@@ -79,9 +80,9 @@ impl Shape {
         }
     }
 
-    /// Whether the addresses of two records, one after the other, are such as a kernel's:
-    /// they differ little from each other, and are no small numbers.
-    pub(crate) const fn has_addresses(self, a: &TraceRecord, b: &TraceRecord) -> bool {
+    /// Whether the addresses of two successive records are plausible for a kernel: close to
+    /// each other, and not small numbers.
+    pub const fn has_addresses(self, a: &TraceRecord, b: &TraceRecord) -> bool {
         if matches!(self, Self::Bits64) {
             a.ip >> 48 != 0 && a.ip >> 40 == b.ip >> 40 && a.parent >> 48 == b.parent >> 48
         } else {
@@ -130,7 +131,7 @@ impl Shape {
     }
 
     /// The record as it lies in memory: the first [`len`](Self::len) bytes. What
-    /// does not fit the shape is cut off.
+    /// does not fit the format is cut off.
     #[inline]
     pub fn encode(self, record: &TraceRecord, order: ByteOrder) -> [u8; LONGEST_TRACE] {
         let time = match self {
@@ -162,31 +163,20 @@ impl Shape {
     }
 }
 
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// Not the name of a [`Shape`].
+/// Not the name of a [`RecordFormat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoSuchShape;
+pub struct UnknownRecordFormat;
 
-impl fmt::Display for NoSuchShape {
+impl fmt::Display for UnknownRecordFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("must be 64, 32, arm32 or thumb32")
     }
 }
 
-impl core::error::Error for NoSuchShape {}
+impl core::error::Error for UnknownRecordFormat {}
 
-impl FromStr for Shape {
-    type Err = NoSuchShape;
-
-    fn from_str(name: &str) -> Result<Self, NoSuchShape> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|shape| shape.name() == name).ok_or(NoSuchShape)
-    }
+fn unknown(_: &str) -> UnknownRecordFormat {
+    UnknownRecordFormat
 }
 
 #[cfg(test)]
@@ -197,22 +187,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_fits_a_shape_comes_back_in_either_byte_order(
-            shape in prop::sample::select(&Shape::ALL[..]),
+        fn what_fits_a_record_format_comes_back_in_either_byte_order(
+            record_format in prop::sample::select(&RecordFormat::ALL[..]),
             big in any::<bool>(),
             ip: u64, parent: u64, stamp: u64, cpu: u8,
         ) {
             let order = if big { ByteOrder::Big } else { ByteOrder::Little };
-            let address = if shape == Shape::Bits64 { u64::MAX } else { u32::MAX.into() };
-            let (stamp, cpu) = match shape.cpu_bits() {
+            let address = if record_format == RecordFormat::Bits64 { u64::MAX } else { u32::MAX.into() };
+            let (stamp, cpu) = match record_format.cpu_bits() {
                 0 => (stamp >> 8, cpu),
                 bits => (stamp, cpu & bits as u8),
             };
-            let ip = ip & address & !shape.cpu_bits();
+            let ip = ip & address & !record_format.cpu_bits();
             let record = TraceRecord { ip, parent: parent & address, stamp, cpu };
-            let bytes = shape.encode(&record, order);
-            prop_assert_eq!(shape.decode(&bytes[..shape.len()], order), Some(record));
-            prop_assert_eq!(shape.decode(&bytes[..shape.len() - 1], order), None);
+            let bytes = record_format.encode(&record, order);
+            prop_assert_eq!(record_format.decode(&bytes[..record_format.len()], order), Some(record));
+            prop_assert_eq!(record_format.decode(&bytes[..record_format.len() - 1], order), None);
         }
     }
 }

@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use common::open;
 
 use nostall_pstore::{
-    Code, HEADER, Kind, LastWords, LinuxVersion, Load, Matches, Memory, OwnCounter, Recorder,
-    Shape, Trust, Zone,
+    Code, DumpHeader, HEADER, Kind, LinuxVersion, Load, Matches, Memory, OwnCounter, RecordFormat,
+    Recorder, Trust, Zone,
 };
 use proptest::prelude::*;
 
@@ -104,7 +104,8 @@ impl Life {
         let mut complete = Vec::new();
         {
             let (zone, _) = Zone::attach(&journal, Kind::Ftrace, LinuxVersion(0), code).unwrap();
-            let mut recorder = Recorder::with_shape(zone, 0, OwnCounter::new(), Shape::Bits64);
+            let mut recorder =
+                Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
             for n in first..first + count {
                 recorder.record(ip(n), !ip(n));
                 complete.push(journal.stored.borrow().len());
@@ -135,7 +136,7 @@ impl Life {
 fn check(image: &[u8], code: Option<&Code>, next: u64, pieces: usize) {
     let zone = open(image, Kind::Ftrace, code);
     let data = zone.place().division.data();
-    let traces: Vec<_> = zone.traces(Shape::Bits64).collect();
+    let traces: Vec<_> = zone.traces(RecordFormat::Bits64).collect();
     let say = || format!("after {pieces} pieces, record {next}: {traces:x?}");
 
     let number = |ip: u64| (0..=next).find(|&n| self::ip(n) == ip);
@@ -211,7 +212,7 @@ fn a_trace_with_error_correction_survives_a_cut_after_every_byte() {
 
 /// Whether every record that is not marked was written.
 fn nothing_is_made_up(image: &[u8], code: Option<&Code>) -> bool {
-    let traces = open(image, Kind::Ftrace, code).traces(Shape::Bits64);
+    let traces = open(image, Kind::Ftrace, code).traces(RecordFormat::Bits64);
     let mut sure = traces.filter(|it| !it.suspect && it.trust != Trust::Unverified);
     sure.all(|it| it.record.parent == !it.record.ip)
 }
@@ -325,7 +326,8 @@ fn behind_a_cache_nothing_is_lost_wherever_its_lines_begin() {
             cuts: RefCell::default(),
         };
         let (zone, _) = Zone::attach(&memory, Kind::Ftrace, LinuxVersion(0), None).unwrap();
-        let mut recorder = Recorder::with_shape(zone, 0, OwnCounter::new(), Shape::Bits64);
+        let mut recorder =
+            Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
         memory.cuts.take();
         for n in 0..60 {
             recorder.record(ip(n), !ip(n));
@@ -365,7 +367,7 @@ proptest! {
             }
         });
         at_every_cut(&second.before, &second.journal, |image, _| {
-            let traces = open(image, Kind::Ftrace, code.as_deref()).traces(Shape::Bits64);
+            let traces = open(image, Kind::Ftrace, code.as_deref()).traces(RecordFormat::Bits64);
             for trace in traces.filter(|it| !it.suspect && it.trust != Trust::Unverified) {
                 assert_eq!(trace.record.parent, !trace.record.ip);
             }
@@ -426,10 +428,10 @@ proptest! {
         let code = code(parity);
         let size = 1_200;
         let before = Journal::new(vec![0; size], Header::Whole);
-        attach_dmesg(&before, code.as_deref()).write_dmesg(&LastWords::PANIC, old.as_bytes());
+        attach_dmesg(&before, code.as_deref()).write_dmesg(&DumpHeader::PANIC, old.as_bytes());
         let before = before.now.borrow().clone();
         let journal = Journal::new(before.clone(), Header::Whole);
-        let words = LastWords { reason: "Oops", ..LastWords::PANIC };
+        let words = DumpHeader { reason: "Oops", ..DumpHeader::PANIC };
         if deflated {
             let (mut matches, mut room) = (Matches::new(), vec![0; size]);
             attach_dmesg(&journal, code.as_deref()).write_dmesg_deflated(&words, new.as_bytes(), &mut matches, &mut room);

@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use nostall_pstore::{
     Division, HEADER, Kind, LinuxVersion, Load, LockedRecorder, Memory, OwnCounter, Place, Reader,
-    Recorder, Shape, Stamp, Zone,
+    RecordFormat, Recorder, Stamp, Zone,
 };
 
 const SIZE: usize = HEADER + 24 * 4;
@@ -79,7 +79,7 @@ impl Memory for Watched {
 
 fn recorder(memory: &Watched, cpu: u8) -> Recorder<'static, Watched, impl Stamp + use<>> {
     let (zone, _) = Zone::attach(memory.clone(), Kind::Ftrace, LinuxVersion(0), None).unwrap();
-    Recorder::with_shape(zone, cpu, OwnCounter::new(), Shape::Bits64)
+    Recorder::with_record_format(zone, cpu, OwnCounter::new(), RecordFormat::Bits64)
 }
 
 /// The addresses of the records, in order; every one is whole.
@@ -94,7 +94,7 @@ fn records(memory: &Watched) -> Vec<(u8, u64)> {
         division,
     };
     let zone = Reader::careful(None).open(&image[..], place);
-    let traces = zone.traces(Shape::Bits64).map(|trace| trace.record);
+    let traces = zone.traces(RecordFormat::Bits64).map(|trace| trace.record);
     traces
         .map(|record| {
             assert_eq!(record.parent, !record.ip);

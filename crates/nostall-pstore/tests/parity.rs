@@ -5,7 +5,8 @@ mod common;
 
 use common::{Fixture, open};
 use nostall_pstore::{
-    Code, Division, HEADER, Kind, LinuxVersion, Load, OwnCounter, Ram, Recorder, Shape, Trust, Zone,
+    Code, Division, HEADER, Kind, LinuxVersion, Load, OwnCounter, Ram, RecordFormat, Recorder,
+    Trust, Zone,
 };
 use proptest::prelude::*;
 
@@ -113,7 +114,7 @@ proptest! {
             // SAFETY: `image` outlives both, and neither is used while the other is.
             let memory = unsafe { Ram::new(std::ptr::NonNull::new(start).unwrap(), size) };
             let (zone, _) = Zone::attach(memory, Kind::Ftrace, LinuxVersion(0), Some(&code)).unwrap();
-            let mut recorder = Recorder::with_shape(zone, 0, OwnCounter::new(), Shape::Bits64);
+            let mut recorder = Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
             let mut record = |n: u64| recorder.record(n, !n);
             (0..when as u64).for_each(&mut record);
             let at = HEADER + at.index(size - HEADER);
@@ -130,7 +131,7 @@ proptest! {
         let zone = open(&image, Kind::Ftrace, Some(&code));
         let (len, oldest) = (zone.len(), if zone.is_full() { zone.header().start as usize } else { 0 });
         prop_assert_ne!(zone.header_trust(), Trust::Unverified);
-        for (i, trace) in zone.traces(Shape::Bits64).enumerate() {
+        for (i, trace) in zone.traces(RecordFormat::Bits64).enumerate() {
             let at = (oldest + len % 24 + 24 * i) % division.data();
             let wrong = trace.record.parent != !trace.record.ip;
             // The flip itself may be there, where it is under the write position, or

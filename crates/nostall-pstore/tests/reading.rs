@@ -4,11 +4,11 @@ mod common;
 
 use common::Fixture;
 use nostall_pstore::{
-    BLOCK, ByteOrder, Code, Damage, Division, HEADER, Header, Kind, LinuxVersion, OldZone, Place,
-    Policy, Reader, SIGNATURE, Shape, Trust, Writer, ZoneState, recover,
+    BLOCK, ByteOrder, Code, Damage, Division, HEADER, Header, Kind, LinuxVersion, Place, Policy,
+    PreviousBootZone, Reader, RecordFormat, SIGNATURE, Trust, Writer, ZoneState, recover,
 };
 
-fn contents(zone: &mut OldZone<'_, [u8]>) -> Vec<u8> {
+fn contents(zone: &mut PreviousBootZone<'_, [u8]>) -> Vec<u8> {
     let mut all = vec![];
     while let Some((bytes, _)) = zone.chunk(all.len()) {
         all.extend_from_slice(bytes);
@@ -62,7 +62,7 @@ fn dmesg_records_start_with_a_time() {
 fn merged_traces_are_what_linux_printed() {
     for fixture in Fixture::all() {
         let recovered = recover(&fixture.image[..], &fixture.layout, None);
-        let merged = recovered.traces::<4>(fixture.shape).unwrap();
+        let merged = recovered.traces::<4>(fixture.record_format).unwrap();
         let merged: Vec<_> = merged.collect();
         assert!(merged.iter().all(|trace| trace.trust == Trust::Unchecked));
         let zones = recovered.zones_of(Kind::Ftrace);
@@ -78,7 +78,7 @@ fn merged_traces_are_what_linux_printed() {
         let lines: Vec<_> = std::str::from_utf8(file).unwrap().lines().collect();
         assert_eq!(lines.len(), merged.len(), "{}", fixture.name);
         for (line, trace) in lines.iter().zip(&merged) {
-            let (record, ip) = (trace.record, fixture.shape.raw_ip(&trace.record));
+            let (record, ip) = (trace.record, fixture.record_format.raw_ip(&trace.record));
             let start = format!(
                 "CPU:{} ts:{} {ip:08x}  {:08x}  ",
                 record.cpu, record.stamp, record.parent
@@ -92,9 +92,18 @@ fn merged_traces_are_what_linux_printed() {
 fn more_trace_zones_than_there_is_room_for_are_refused() {
     let fixture = Fixture::load("wrap");
     let recovered = recover(&fixture.image[..], &fixture.layout, None);
-    assert!(recovered.traces::<2>(fixture.shape).is_none());
-    let three = recovered.traces::<3>(fixture.shape).unwrap().count();
-    assert_eq!(recovered.traces::<9>(fixture.shape).unwrap().count(), three);
+    assert!(recovered.traces::<2>(fixture.record_format).is_none());
+    let three = recovered
+        .traces::<3>(fixture.record_format)
+        .unwrap()
+        .count();
+    assert_eq!(
+        recovered
+            .traces::<9>(fixture.record_format)
+            .unwrap()
+            .count(),
+        three
+    );
 }
 
 #[test]
@@ -156,11 +165,11 @@ impl Made {
         self.memory[6..6 + HEADER].copy_from_slice(&header.encode(ByteOrder::NATIVE));
     }
 
-    fn open(&self) -> OldZone<'_, [u8]> {
+    fn open(&self) -> PreviousBootZone<'_, [u8]> {
         Reader::careful(Some(&self.code)).open(&self.memory, self.place)
     }
 
-    fn faithful(&self) -> OldZone<'_, [u8]> {
+    fn faithful(&self) -> PreviousBootZone<'_, [u8]> {
         let reader = Reader {
             policy: Policy::Faithful,
             ..Reader::careful(Some(&self.code))
@@ -257,7 +266,7 @@ fn the_oldest_record_of_a_full_ring_is_suspect_and_linuxs_newest() {
         };
         let traces = reader
             .open(&made.memory[..], made.place)
-            .traces(Shape::Bits64);
+            .traces(RecordFormat::Bits64);
         assert_eq!(traces.len(), size as usize / 24);
         let marked = traces.enumerate().filter(|(_, trace)| trace.suspect);
         assert_eq!(marked.map(|(at, _)| at).collect::<Vec<_>>(), suspects);
@@ -270,7 +279,7 @@ fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
         let ecc = code(&fixture);
         let reader = Reader::careful(ecc.as_ref());
         let traces = |image: &[u8], place| {
-            let traces = reader.open(image, place).traces(fixture.shape);
+            let traces = reader.open(image, place).traces(fixture.record_format);
             let misaligned = traces.misaligned();
             let unverified = traces.filter(|trace| trace.trust == Trust::Unverified);
             (misaligned, unverified.count())
@@ -284,7 +293,7 @@ fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
             let header = |image: &[u8]| {
                 Header::decode(*image[place.offset..].first_chunk().unwrap(), reader.order)
             };
-            let (right, len) = (header(&fixture.image), fixture.shape.len());
+            let (right, len) = (header(&fixture.image), fixture.record_format.len());
             let (none, few) = traces(&fixture.image, place);
             assert_eq!(none, None, "{}", fixture.name);
             let count = right.size as usize / len;

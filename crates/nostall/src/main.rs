@@ -2,11 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-mod escape;
 mod grouped;
 mod kernel;
-mod log;
-mod output;
 #[cfg(unix)]
 mod pci;
 mod pstore;
@@ -20,10 +17,10 @@ mod uart;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod vm;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use nostall_postmortem::cli::{self as postmortem, escape, output};
 
 /// Shows where kernels stall on slow I/O, and that they need not.
 #[derive(Parser)]
@@ -35,10 +32,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Log(log::Args),
     #[cfg(unix)]
     Pci(pci::Args),
-    Pstore(pstore::Args),
+    Postmortem(Box<postmortem::Args>),
+    Pstore(Box<pstore::Args>),
     Run(Box<run::Args>),
     #[cfg(target_os = "linux")]
     Spi(spi::Args),
@@ -50,10 +47,12 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Pstore(args) => return pstore::run(&args).unwrap_or_else(|error| fail(&error)),
-        Command::Log(args) => log::run(&args),
+        Command::Postmortem(args) => {
+            return postmortem::run(&args).unwrap_or_else(|error| output::fail(&error));
+        }
         #[cfg(unix)]
         Command::Pci(args) => pci::run(&args),
+        Command::Pstore(args) => pstore::run(&args),
         Command::Run(args) => run::run(*args),
         #[cfg(target_os = "linux")]
         Command::Spi(args) => spi::run(&args),
@@ -64,12 +63,6 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
+        Err(error) => output::fail(&error),
     }
-}
-
-/// Prints the error. Without a stderr it is the exit status alone.
-fn fail(error: &anyhow::Error) -> ExitCode {
-    let _ = writeln!(std::io::stderr(), "nostall: {error:#}");
-    ExitCode::FAILURE
 }

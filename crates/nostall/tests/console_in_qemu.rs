@@ -1,4 +1,4 @@
-//! `nostall run console --on qemu` and `nostall log read` of a machine that was killed, as
+//! `nostall run console --on qemu` and `nostall postmortem` of a machine that was killed, as
 //! a user meets them.
 
 mod common;

@@ -1,4 +1,4 @@
-//! `nostall run console --machine virt` and `nostall log read` of that machine, as a user
+//! `nostall run console --machine virt` and `nostall postmortem` of that machine, as a user
 //! meets them: a RISC-V machine has nothing that interrupts a CPU that has masked
 //! interrupts, and no port of its own that the firmware has not used before.
 

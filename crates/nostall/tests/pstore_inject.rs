@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
-use nostall_pstore::{
-    ByteOrder, Content, Decoded, Geometry, Layout, Packing, Params, Shape, Unpack, Writer,
-};
+use nostall_postmortem::{Content, Decoded, Geometry, Packing, Unpack};
+use nostall_pstore::{ByteOrder, Layout, Params, RecordFormat, Writer};
 use tempfile::TempDir;
 
 const BOOT_LOG: &[u8] = include_bytes!("../fixtures/console/linux-boot.log");
@@ -46,14 +45,14 @@ impl Bench {
 
     fn nostall(&self, args: &str) -> Output {
         let mut command = Command::new(cargo_bin("nostall"));
-        command.arg("pstore").args(args.split_whitespace());
+        command.args(args.split_whitespace());
         let command = command.current_dir(self.0.path()).stdin(Stdio::null());
         command.output().unwrap()
     }
 
     /// What it says on stderr, and nothing if all fits.
     fn inject(&self, args: &str) -> String {
-        let output = self.nostall(&format!("inject {args}"));
+        let output = self.nostall(&format!("pstore inject {args}"));
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{args}: {error}");
         error
@@ -61,7 +60,7 @@ impl Bench {
 
     /// The one line on stderr of a command that failed and wrote nothing.
     fn refused(&self, args: &str) -> String {
-        let output = self.nostall(&format!("inject --out refused {args}"));
+        let output = self.nostall(&format!("pstore inject --out refused {args}"));
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{args}: {error}");
         assert_eq!(error.lines().count(), 1, "{args}: {error}");
@@ -70,16 +69,25 @@ impl Bench {
         error
     }
 
-    fn decode(&self, name: &str, params: &Params, shape: Shape) -> Vec<Content<'static>> {
+    fn decode(
+        &self,
+        name: &str,
+        params: &Params,
+        record_format: RecordFormat,
+    ) -> Vec<Content<'static>> {
         let bytes = fs::read(self.path(name)).unwrap();
-        decode(&bytes, params, shape)
+        decode(&bytes, params, record_format)
     }
 }
 
 /// The records, for as long as the test runs.
-fn decode(region: &[u8], params: &Params, shape: Shape) -> Vec<Content<'static>> {
+fn decode(region: &[u8], params: &Params, record_format: RecordFormat) -> Vec<Content<'static>> {
     let layout = Layout::new(params).unwrap();
-    let geometry = Box::leak(Box::new(Geometry::of(&layout, ByteOrder::NATIVE, shape)));
+    let geometry = Box::leak(Box::new(Geometry::of(
+        &layout,
+        ByteOrder::NATIVE,
+        record_format,
+    )));
     let region = Box::leak(region.to_vec().into_boxed_slice());
     let decoded = Decoded::new(region, geometry, Writer::DataFirst, Unpack::ByTrying);
     let records = Box::leak(Box::new(decoded)).records();
@@ -116,7 +124,7 @@ fn what_is_injected_is_decoded_again() {
                  --ftrace trace --linux-version 6.1.0"
             ));
             assert!(!said.contains("only the last"), "{said}");
-            let contents = bench.decode("image", &params(ecc), Shape::Bits64);
+            let contents = bench.decode("image", &params(ecc), RecordFormat::Bits64);
             let [
                 Content::Dmesg(dmesg),
                 Content::Dmesg(oops),
@@ -151,11 +159,11 @@ fn what_is_injected_is_decoded_again() {
 fn the_command_that_it_prints_reads_it() {
     let bench = Bench::new();
     bench.file("log", "a line\n");
-    let args = format!("inject --out image --offset 5000 {SIZES} --ecc 7 --dmesg log");
+    let args = format!("pstore inject --out image --offset 5000 {SIZES} --ecc 7 --dmesg log");
     let output = bench.nostall(&args);
     let said = String::from_utf8(output.stdout).unwrap();
     let command = said.lines().last().unwrap().trim();
-    let command = command.strip_prefix("nostall pstore ").unwrap();
+    let command = command.strip_prefix("nostall ").unwrap();
     let output = bench.nostall(command);
     let read = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
@@ -163,7 +171,7 @@ fn the_command_that_it_prints_reads_it() {
 }
 
 #[test]
-fn traces_that_linux_shows_come_back_the_same_in_every_shape() {
+fn traces_that_linux_shows_come_back_the_same_in_every_record_format() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nostall-pstore/tests/fixtures");
     for (name, arch, cpus) in [("plain", "64", 2), ("armv7", "arm32", 4)] {
         let shown =
@@ -180,7 +188,9 @@ fn traces_that_linux_shows_come_back_the_same_in_every_shape() {
         bench.inject(&format!(
             "--out image {sizes} --ftrace trace --linux-version 6.1.0"
         ));
-        let output = bench.nostall(&format!("decode image {sizes} --format linux --out files"));
+        let output = bench.nostall(&format!(
+            "postmortem image {sizes} --format linux --out files"
+        ));
         assert!(output.status.success());
         let read = fs::read_to_string(bench.path("files/ftrace-ramoops-0")).unwrap();
         assert_eq!(addresses(&read), addresses(&shown), "{name}");
@@ -201,7 +211,7 @@ fn a_text_too_large_loses_its_start_and_that_is_said() {
             for zone in ["dmesg 0", "console 0", "pmsg 0"] {
                 assert!(said.contains(&format!("{zone}: only the last")), "{said}");
             }
-            let contents = bench.decode("image", &params(ecc), Shape::Bits64);
+            let contents = bench.decode("image", &params(ecc), RecordFormat::Bits64);
             let [
                 Content::Dmesg(_),
                 Content::Console(console),
@@ -249,7 +259,7 @@ fn an_image_is_continued_and_its_original_is_not_touched() {
     assert!(fs::read(bench.path("first")).unwrap() == first);
     let second = fs::read(bench.path("second")).unwrap();
     assert!(second.starts_with(b"befo") && second.ends_with(b"behind it"));
-    let contents = decode(&second[4096..], &params(16), Shape::Bits64);
+    let contents = decode(&second[4096..], &params(16), RecordFormat::Bits64);
     let [
         Content::Dmesg(one),
         Content::Dmesg(two),
@@ -267,7 +277,7 @@ fn an_image_is_continued_and_its_original_is_not_touched() {
 fn nothing_is_overwritten_unless_asked_for() {
     let bench = Bench::new();
     bench.file("image", "precious").file("log", "x\n");
-    let output = bench.nostall("inject --out image --size 64K");
+    let output = bench.nostall("pstore inject --out image --size 64K");
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(error.contains("--force"), "{error}");
@@ -276,7 +286,7 @@ fn nothing_is_overwritten_unless_asked_for() {
     bench.inject("--out image --size 64K --force");
     let image = fs::read(bench.path("image")).unwrap();
     assert_eq!(image.len(), 64 << 10);
-    let output = bench.nostall("inject --out ./image --into image --force --dmesg log");
+    let output = bench.nostall("pstore inject --out ./image --into image --force --dmesg log");
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(error.contains("give --out another name"), "{error}");
@@ -350,6 +360,10 @@ fn a_far_offset_costs_no_room() {
     let mut image = fs::read(bench.path("image")).unwrap();
     assert_eq!(image.len(), (96 << 20) + (64 << 10));
     let region = image.split_off(96 << 20);
-    let contents = decode(&region, &Params::command_line(64 << 10, 1), Shape::Bits64);
+    let contents = decode(
+        &region,
+        &Params::command_line(64 << 10, 1),
+        RecordFormat::Bits64,
+    );
     assert_eq!(dmesg(&contents), b"Panic#1 Part1\nx\n");
 }

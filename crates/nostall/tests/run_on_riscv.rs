@@ -117,7 +117,7 @@ fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
     assert_eq!(document["host"]["machine"], "virt");
     // Whoever is given the region alone finds its way.
     let decoded = Command::new(cargo_bin("nostall"))
-        .args(["pstore", "decode"])
+        .arg("postmortem")
         .arg(dir.path().join("pstore.bin"))
         .output()
         .unwrap();

@@ -15,7 +15,7 @@ use std::time::Duration;
 use assert_cmd::cargo::cargo_bin;
 use common::qemu;
 use frozen::Machine;
-use nostall_pstore::{Kind, Layout, Shape};
+use nostall_pstore::{Kind, Layout, RecordFormat};
 use nostall_vm::Work;
 use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};
 use nostall_work::Report;
@@ -105,7 +105,7 @@ fn check_image(image: &[u8]) {
     let mut records = 0;
     for zone in left.zones_of(Kind::Ftrace) {
         let cpu = zone.place().index;
-        let traces: Vec<_> = zone.traces(Shape::NATIVE).collect();
+        let traces: Vec<_> = zone.traces(RecordFormat::NATIVE).collect();
         assert!(traces.iter().all(|t| usize::from(t.record.cpu) == cpu));
         assert!(traces.is_sorted_by_key(|t| t.record.stamp));
         records += traces.len();
@@ -116,7 +116,7 @@ fn check_image(image: &[u8]) {
 /// Decodes the region alone, without its parameters.
 fn decode(region: &Path, died: bool) {
     let output = Command::new(cargo_bin("nostall"))
-        .args(["pstore", "decode", "--format", "json"])
+        .args(["postmortem", "--format", "json"])
         .arg(region)
         .output()
         .unwrap();
@@ -240,7 +240,7 @@ fn whole_records(image: &[u8]) -> Vec<usize> {
     let left = nostall_pstore::recover(image, &layout, None);
     let zones = left.zones_of(Kind::Ftrace).map(|zone| {
         let cpu = zone.place().index;
-        let traces: Vec<_> = zone.traces(Shape::NATIVE).collect();
+        let traces: Vec<_> = zone.traces(RecordFormat::NATIVE).collect();
         // The oldest may be half overwritten.
         let whole = traces.iter().filter(|trace| !trace.suspect);
         for record in whole.clone().map(|trace| trace.record) {

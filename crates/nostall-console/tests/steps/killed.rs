@@ -1,5 +1,7 @@
 //! By a panic, which nothing in these files notices.
 
+use nostall_postmortem::log_ring::{self, LogEntry};
+
 use super::*;
 use sync::only;
 
@@ -82,14 +84,14 @@ fn an_image_of_a_ring_whose_producers_died_shows_what_is_whole() {
         });
         ring.log(&META, b"after");
         let newest = ring.newest();
-        let image = image::decode(bytes).unwrap();
+        let image = log_ring::decode(bytes).unwrap();
         assert_eq!(image.newest(), newest);
         let mut whole = Vec::new();
         let mut unfinished = 0;
         for found in image.records() {
             match found {
-                image::Found::Record(record) => whole.push(record.text().to_vec()),
-                image::Found::Unfinished(_) => unfinished += 1,
+                LogEntry::Record(record) => whole.push(record.text().to_vec()),
+                LogEntry::Unfinished(_) => unfinished += 1,
             }
         }
         assert!(unfinished <= 1 - usize::from(ended));

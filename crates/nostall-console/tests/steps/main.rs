@@ -13,8 +13,6 @@ mod drain;
 mod feed;
 #[path = "../../src/flush.rs"]
 mod flush;
-#[path = "../../src/image.rs"]
-mod image;
 #[path = "../../src/lane.rs"]
 mod lane;
 #[path = "../../src/layout.rs"]

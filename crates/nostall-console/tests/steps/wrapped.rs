@@ -2,6 +2,8 @@
 //! any machine are shortly before their ends: the sequences'; those of the slots' states,
 //! which have room for half as many; and where what is older seems to be newer.
 
+use nostall_postmortem::log_ring::{self, LogEntry};
+
 use super::*;
 use sync::{Ordering, only};
 
@@ -199,11 +201,11 @@ fn an_image_and_the_tail_have_the_records_from_before_and_after() {
     }
     (0..6).for_each(|n| log(whole, Priority::Normal, n));
     let tail = whole.tail(&mut [0; 999]).to_vec();
-    let found: Vec<_> = image::decode(bytes).unwrap().records().collect();
+    let found: Vec<_> = log_ring::decode(bytes).unwrap().records().collect();
     let texts: Vec<_> = found
         .iter()
         .map(|found| match found {
-            image::Found::Record(record) => record.to_string(),
+            LogEntry::Record(record) => record.to_string(),
             unfinished => panic!("{unfinished:?}"),
         })
         .collect();

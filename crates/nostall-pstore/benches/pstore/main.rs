@@ -1,10 +1,10 @@
 //! What recording costs, beside the loop that a C programmer would write, beside
 //! Linux's way of error correction and beside others' crash-surviving rings; and
-//! how fast what was recorded is read.
+//! how fast the parity of a zone is checked.
 //!
 //! `cargo bench -p nostall-pstore --all-features`, or `... -- threads` for the
 //! tables of one file. Without `--all-features` the error correction is a
-//! kernel's, without vector registers, and `reading` has its first table only.
+//! kernel's, without vector registers.
 //! Without `--bench`, which cargo gives, every row is run once and briefly.
 
 mod ecc;

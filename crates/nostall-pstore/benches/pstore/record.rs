@@ -246,16 +246,3 @@ fn write_back(address: usize, len: usize) {
     // SAFETY: every x86_64 has it.
     unsafe { core::arch::x86_64::_mm_sfence() };
 }
-
-/// Bytes that look random, and are the same in every run.
-#[cfg(feature = "std")]
-pub fn noise(len: usize) -> Vec<u8> {
-    let mut state = 1u64;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
-    (0..len / 8).flat_map(next).collect()
-}

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use super::{OldZone, Policy, Trust};
+use super::{Policy, PreviousBootZone, Trust};
 use crate::memory::Load;
-use crate::trace::{LONGEST_TRACE, Shape};
+use crate::trace::{LONGEST_TRACE, RecordFormat};
 
 /// Records that are looked at together.
 const WINDOW: usize = 16;
@@ -38,14 +38,14 @@ impl fmt::Display for Misaligned {
 /// Looks at the newest and at the oldest records; `None` if they lie where the header
 /// says, if nothing shows where they lie, or if parity shows that the header is right.
 pub(super) fn check<M: Load + ?Sized>(
-    zone: &mut OldZone<'_, M>,
-    shape: Shape,
+    zone: &mut PreviousBootZone<'_, M>,
+    record_format: RecordFormat,
 ) -> Option<Misaligned> {
     let is_checked = zone.header_trust() != Trust::Unchecked;
     if is_checked || zone.reader().policy == Policy::Faithful {
         return None;
     }
-    let (len, end) = (shape.len(), zone.len());
+    let (len, end) = (record_format.len(), zone.len());
     let data = zone.place().division.data();
     let off = if zone.is_full() {
         // A ring comes round in steps of a record.
@@ -63,21 +63,22 @@ pub(super) fn check<M: Load + ?Sized>(
     // One record more, for those that lie up to so much earlier.
     let bytes = (count + 1) * len;
     let oldest = end % len;
-    window(zone, shape, end - bytes, count).or_else(|| window(zone, shape, oldest, count))
+    window(zone, record_format, end - bytes, count)
+        .or_else(|| window(zone, record_format, oldest, count))
 }
 
 /// Of `count` records that lie one record behind `at` or up to so much before that.
 fn window<M: Load + ?Sized>(
-    zone: &mut OldZone<'_, M>,
-    shape: Shape,
+    zone: &mut PreviousBootZone<'_, M>,
+    record_format: RecordFormat,
     at: usize,
     count: usize,
 ) -> Option<Misaligned> {
     let mut bytes = [0; (WINDOW + 1) * LONGEST_TRACE];
-    let (len, order) = (shape.len(), zone.reader().order);
+    let (len, order) = (record_format.len(), zone.reader().order);
     let bytes = &mut bytes[..(count + 1) * len];
     zone.read(at, bytes)?;
-    let points = |by: usize| points(&bytes[len - by..][..count * len], shape, order);
+    let points = |by: usize| points(&bytes[len - by..][..count * len], record_format, order);
     let here = points(0);
     let by = (1..len).max_by_key(|&by| points(by))?;
     let best = points(by);
@@ -98,15 +99,15 @@ const fn greatest_common_divisor(mut a: usize, mut b: usize) -> usize {
 }
 
 /// How plausible these bytes are as records.
-fn points(bytes: &[u8], shape: Shape, order: crate::format::ByteOrder) -> usize {
+fn points(bytes: &[u8], record_format: RecordFormat, order: crate::format::ByteOrder) -> usize {
     let records = || {
-        let records = bytes.chunks_exact(shape.len());
-        records.filter_map(|bytes| shape.decode(bytes, order))
+        let records = bytes.chunks_exact(record_format.len());
+        records.filter_map(|bytes| record_format.decode(bytes, order))
     };
     let pairs = records().zip(records().skip(1));
     pairs
         .map(|(a, b)| {
-            2 * usize::from(shape.has_addresses(&a, &b))
+            2 * usize::from(record_format.has_addresses(&a, &b))
                 + 2 * usize::from(a.is_before(&b) && a != b)
                 + 2 * usize::from(are_cpus(a.cpu, b.cpu))
         })

@@ -10,7 +10,7 @@ mod zone;
 pub use alignment::Misaligned;
 pub use merge::Merge;
 pub use traces::{Trace, Traces};
-pub use zone::{Damage, Ecc, OldZone, ZoneState};
+pub use zone::{Damage, Ecc, PreviousBootZone, ZoneState};
 
 use crate::code::Code;
 use crate::format::ByteOrder;
@@ -64,7 +64,8 @@ pub enum Writer {
 }
 
 /// What is known of bytes that were read. The worst is the greatest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Trust {
     /// They agree with their parity.
     Verified,
@@ -76,4 +77,11 @@ pub enum Trust {
     Corrected(usize),
     /// They do not agree with their parity, and may be anything.
     Unverified,
+}
+
+impl Trust {
+    /// Stable word for the level.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
 }

@@ -1,9 +1,9 @@
 //! A zone's trace records.
 
 use super::alignment::{self, Misaligned};
-use super::{OldZone, Trust, Writer};
+use super::{PreviousBootZone, Trust, Writer};
 use crate::memory::Load;
-use crate::trace::{LONGEST_TRACE, Shape, TraceRecord};
+use crate::trace::{LONGEST_TRACE, RecordFormat, TraceRecord};
 
 /// One trace record that was read, and what it is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub struct Trace {
 /// [`misaligned`](Self::misaligned).
 #[derive(Clone, Debug)]
 pub struct Traces<'a, M: ?Sized> {
-    zone: OldZone<'a, M>,
-    shape: Shape,
+    zone: PreviousBootZone<'a, M>,
+    record_format: RecordFormat,
     at: usize,
     misaligned: Option<Misaligned>,
 }
@@ -39,12 +39,12 @@ impl<M: Load + ?Sized> Iterator for Traces<'_, M> {
 
     fn next(&mut self) -> Option<Trace> {
         let mut bytes = [0; LONGEST_TRACE];
-        let bytes = &mut bytes[..self.shape.len()];
+        let bytes = &mut bytes[..self.record_format.len()];
         let trust = self.zone.read(self.at, bytes)?;
-        let record = self.shape.decode(bytes, self.zone.reader().order)?;
+        let record = self.record_format.decode(bytes, self.zone.reader().order)?;
         let suspect = self.is_oldest() && self.wraps_next()
             || self.is_newest() && self.zone.reader().writer == Writer::HeaderFirst;
-        self.at += self.shape.len();
+        self.at += self.record_format.len();
         Some(Trace {
             record,
             suspect,
@@ -56,7 +56,7 @@ impl<M: Load + ?Sized> Iterator for Traces<'_, M> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.zone.len().saturating_sub(self.at) / self.shape.len();
+        let left = self.zone.len().saturating_sub(self.at) / self.record_format.len();
         (left, Some(left))
     }
 }
@@ -64,12 +64,12 @@ impl<M: Load + ?Sized> Iterator for Traces<'_, M> {
 impl<M: Load + ?Sized> ExactSizeIterator for Traces<'_, M> {}
 
 impl<'a, M: Load + ?Sized> Traces<'a, M> {
-    pub(super) fn new(mut zone: OldZone<'a, M>, shape: Shape) -> Self {
-        let at = zone.len() % shape.len();
-        let misaligned = alignment::check(&mut zone, shape);
+    pub(super) fn new(mut zone: PreviousBootZone<'a, M>, record_format: RecordFormat) -> Self {
+        let at = zone.len() % record_format.len();
+        let misaligned = alignment::check(&mut zone, record_format);
         Self {
             zone,
-            shape,
+            record_format,
             at,
             misaligned,
         }
@@ -78,7 +78,7 @@ impl<'a, M: Load + ?Sized> Traces<'a, M> {
 
 impl<M: ?Sized> Traces<'_, M> {
     /// The zone.
-    pub const fn zone(&self) -> &OldZone<'_, M> {
+    pub const fn zone(&self) -> &PreviousBootZone<'_, M> {
         &self.zone
     }
 
@@ -88,15 +88,15 @@ impl<M: ?Sized> Traces<'_, M> {
     }
 
     const fn is_oldest(&self) -> bool {
-        self.at < self.shape.len()
+        self.at < self.record_format.len()
     }
 
     /// Whether the next record takes the place of the oldest, or of a part of it.
     const fn wraps_next(&self) -> bool {
-        self.zone.len() + self.shape.len() > self.zone.place().division.data()
+        self.zone.len() + self.record_format.len() > self.zone.place().division.data()
     }
 
     const fn is_newest(&self) -> bool {
-        self.at + self.shape.len() >= self.zone.len()
+        self.at + self.record_format.len() >= self.zone.len()
     }
 }

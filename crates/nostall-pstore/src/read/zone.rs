@@ -10,13 +10,13 @@ use crate::dmesg_header::DmesgHeader;
 use crate::format::{BLOCK, ByteOrder, Header, Kind, LinuxVersion};
 use crate::layout::Place;
 use crate::memory::Load;
-use crate::trace::Shape;
+use crate::trace::RecordFormat;
 
 /// A zone as the dead kernel left it, in the order in which it was written.
 ///
 /// The memory is not changed: a block is corrected in a copy, one at a time.
 #[derive(Clone, Debug)]
-pub struct OldZone<'a, M: ?Sized> {
+pub struct PreviousBootZone<'a, M: ?Sized> {
     memory: &'a M,
     place: Place,
     reader: Reader<'a>,
@@ -28,7 +28,7 @@ pub struct OldZone<'a, M: ?Sized> {
     cached: Option<(usize, Block)>,
 }
 
-impl<M: Load + ?Sized> OldZone<'_, M> {
+impl<M: Load + ?Sized> PreviousBootZone<'_, M> {
     /// Some of the contents, from `at` on in the order in which they were written,
     /// and what they are worth; `None` at their end. At most a block, at least a
     /// byte.
@@ -110,7 +110,7 @@ impl<M: Load + ?Sized> OldZone<'_, M> {
     }
 }
 
-impl<'a, M: Load + ?Sized> OldZone<'a, M> {
+impl<'a, M: Load + ?Sized> PreviousBootZone<'a, M> {
     pub(super) fn open(reader: Reader<'a>, memory: &'a M, place: Place) -> Self {
         let mut zone = Self {
             memory,
@@ -153,18 +153,18 @@ impl<'a, M: Load + ?Sized> OldZone<'a, M> {
     }
 
     /// The trace records, oldest first.
-    pub fn traces(mut self, shape: Shape) -> Traces<'a, M> {
+    pub fn traces(mut self, record_format: RecordFormat) -> Traces<'a, M> {
         if let Framing::Ahead { by, parity } = self.framing
-            && by != shape.len()
+            && by != record_format.len()
             && self.reader.policy == Policy::Careful
         {
             self.header = parity;
         }
-        Traces::new(self, shape)
+        Traces::new(self, record_format)
     }
 }
 
-impl<M: ?Sized> OldZone<'_, M> {
+impl<M: ?Sized> PreviousBootZone<'_, M> {
     /// Where it lies, and what it holds.
     pub const fn place(&self) -> &Place {
         &self.place
@@ -348,8 +348,8 @@ impl Ecc {
 
 impl<'a> Reader<'a> {
     /// Opens a zone. What is wrong with it, if anything, is its
-    /// [`state`](OldZone::state).
-    pub fn open<M: Load + ?Sized>(self, memory: &'a M, place: Place) -> OldZone<'a, M> {
-        OldZone::open(self, memory, place)
+    /// [`state`](PreviousBootZone::state).
+    pub fn open<M: Load + ?Sized>(self, memory: &'a M, place: Place) -> PreviousBootZone<'a, M> {
+        PreviousBootZone::open(self, memory, place)
     }
 }

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use nostall_pstore::{
-    Code, Division, FTRACE_PER_CPU, Kind, Layout, OldZone, Params, Place, Reader, Shape, Writer,
+    Code, Division, FTRACE_PER_CPU, Kind, Layout, Params, Place, PreviousBootZone, Reader,
+    RecordFormat, Writer,
 };
 
 /// All of them.
@@ -27,16 +28,19 @@ pub struct Fixture {
     pub name: &'static str,
     pub image: Vec<u8>,
     pub layout: Layout,
-    pub shape: Shape,
+    pub record_format: RecordFormat,
     /// Linux's files, by name.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Fixture {
     pub fn load(name: &'static str) -> Self {
-        let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/fixtures", name]
-            .iter()
-            .collect();
+        // Tests of nostall-postmortem use this file, too.
+        let fixtures = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../nostall-pstore/tests/fixtures"
+        );
+        let path = PathBuf::from(fixtures).join(name);
         let given = fs::read_to_string(path.join("params.txt")).unwrap();
         let number = |name: &str| {
             let mut words = given.split_whitespace().filter_map(|w| w.split_once('='));
@@ -67,7 +71,11 @@ impl Fixture {
             name,
             image: fs::read(path.join("image.bin")).unwrap(),
             layout: layout.unwrap(),
-            shape: if arm { Shape::Arm32 } else { Shape::Bits64 },
+            record_format: if arm {
+                RecordFormat::Arm32
+            } else {
+                RecordFormat::Bits64
+            },
             files: files.collect(),
         }
     }
@@ -91,7 +99,7 @@ pub fn noise(len: usize, seed: u64) -> Vec<u8> {
 }
 
 /// The zone that is all of `image`, which nostall wrote.
-pub fn open<'a>(image: &'a [u8], kind: Kind, code: Option<&'a Code>) -> OldZone<'a, [u8]> {
+pub fn open<'a>(image: &'a [u8], kind: Kind, code: Option<&'a Code>) -> PreviousBootZone<'a, [u8]> {
     let division = Division::new(image.len(), code.map_or(0, Code::parity)).unwrap();
     let reader = Reader {
         writer: Writer::DataFirst,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use nostall_console::Record;
-use nostall_console::image::{self, Found, Image};
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
+use nostall_postmortem::log_ring::{self, LogEntry, LogRing};
 use nostall_uart::LineSettings;
 use nostall_work::console::{
     Context, FIRST_WORDS, Fired, Held, Hold, Job, LAST_WORDS, Lines, SLOTS, Strategy, Told, What,
@@ -117,8 +117,8 @@ fn limits(experiment: &Experiment<'_>) -> Limits {
 }
 
 /// The kernel's log.
-fn ring(memory: &[u8]) -> Option<Image<'_>> {
-    let mut rings = image::find(memory).filter_map(|at| image::decode(&memory[at..]).ok());
+fn ring(memory: &[u8]) -> Option<LogRing<'_>> {
+    let mut rings = log_ring::find(memory).filter_map(|at| log_ring::decode(&memory[at..]).ok());
     rings.find(|ring| ring.slots() == SLOTS)
 }
 
@@ -134,10 +134,10 @@ fn record(log: &[u8], logged: &str) -> PanicRecord {
     }
 }
 
-fn records(ring: &Image<'_>) -> impl Iterator<Item = Record> {
+fn records(ring: &LogRing<'_>) -> impl Iterator<Item = Record> {
     ring.records().filter_map(|found| match found {
-        Found::Record(record) => Some(record),
-        Found::Unfinished(_) => None,
+        LogEntry::Record(record) => Some(record),
+        LogEntry::Unfinished(_) => None,
     })
 }
 
@@ -145,7 +145,7 @@ fn outcome(
     experiment: &Experiment<'_>,
     strategy: Strategy,
     ran: Ran,
-    ring: &Image<'_>,
+    ring: &LogRing<'_>,
 ) -> Result<Outcome, Error> {
     let logged = Logged::found(records(ring));
     let results = ran.told()?.into_iter().map(|(_, told)| told);

@@ -1,7 +1,7 @@
 //! The logs of a kernel that may die at any moment.
 
 use nostall_io::Nanos;
-use nostall_pstore::{Kind, LastWords, Layout, Ram, Zone};
+use nostall_pstore::{DumpHeader, Kind, Layout, Ram, Zone};
 
 use super::region::{LINUX, logs};
 
@@ -40,10 +40,10 @@ impl<'a> Logs<'a> {
 
     /// The kernel's log, because it dies.
     pub fn panic(&mut self, now: Nanos, log: &[u8]) {
-        let words = LastWords {
+        let words = DumpHeader {
             seconds: (now.0 / 1_000_000_000).cast_signed(),
             micros: (now.0 / 1_000 % 1_000_000) as u32,
-            ..LastWords::PANIC
+            ..DumpHeader::PANIC
         };
         self.dmesg.write_dmesg(&words, log);
     }

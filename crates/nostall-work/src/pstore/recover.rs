@@ -1,6 +1,8 @@
 //! What a kernel left in persistent RAM, in short.
 
-use nostall_pstore::{Kind, Layout, Load, OldZone, Reader, Shape, Trace as Entry, Writer};
+use nostall_pstore::{
+    Kind, Layout, Load, PreviousBootZone, Reader, RecordFormat, Trace as Entry, Writer,
+};
 
 use super::recovered::{self, Checksum, Recovered, Trace};
 use super::region::{MOST_CPUS, Traces, params};
@@ -18,10 +20,10 @@ pub fn recover<M: Load + ?Sized>(region: &M, cpus: u16, mut found: impl FnMut(Re
     });
     for zone in left.zones_of(Kind::Ftrace) {
         let cpu = Some(zone.place().index as u16);
-        let trace = in_short(zone.traces(Shape::NATIVE));
+        let trace = in_short(zone.traces(RecordFormat::NATIVE));
         found(Recovered::Trace { cpu, trace });
     }
-    if let Some(merged) = left.traces::<{ MOST_CPUS as usize }>(Shape::NATIVE) {
+    if let Some(merged) = left.traces::<{ MOST_CPUS as usize }>(RecordFormat::NATIVE) {
         let trace = in_short(merged);
         found(Recovered::Trace { cpu: None, trace });
     }
@@ -46,7 +48,7 @@ fn in_short(entries: impl Iterator<Item = Entry>) -> Trace {
 }
 
 fn text<M: Load + ?Sized>(
-    zone: &mut OldZone<'_, M>,
+    zone: &mut PreviousBootZone<'_, M>,
     start: usize,
     kind: recovered::Kind,
 ) -> Recovered {

@@ -1,6 +1,6 @@
 //! How a region is divided, as options of a command that writes.
 
-use nostall_pstore::{Params, Shape};
+use nostall_pstore::Params;
 
 use super::number;
 
@@ -47,20 +47,4 @@ impl Sizes {
             ..unless_given
         }
     }
-}
-
-/// The options of `decode` that say the same as `params`.
-pub fn options(offset: u64, params: &Params, shape: Shape) -> String {
-    format!(
-        "--offset {offset:#x} --size {:#x} --record-size {:#x} --console-size {:#x} \
-         --ftrace-size {:#x} --pmsg-size {:#x} --ecc {} --cpus {} --flags {} --arch {shape}",
-        params.mem_size,
-        params.record_size,
-        params.console_size,
-        params.ftrace_size,
-        params.pmsg_size,
-        params.ecc,
-        params.cpus,
-        params.flags,
-    )
 }

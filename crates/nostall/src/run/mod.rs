@@ -182,7 +182,7 @@ Examples:
                                     QEMU with hardware virtualization
   nostall run pstore                trace, crash, read the records, boot again
   nostall run pstore --on model     the same recorders on threads of the host
-  nostall run pstore --capture DIR  and keep the region: nostall pstore decode
+  nostall run pstore --capture DIR  and keep the region: nostall postmortem
                                     DIR/pstore.bin shows every record
   nostall run pci                   list PCI devices by ports and by ECAM
   nostall run pci --qemu-arg=-device --qemu-arg=virtio-rng-pci

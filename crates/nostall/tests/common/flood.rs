@@ -90,7 +90,7 @@ pub fn replayed(kind: qemu::Machine, on: &str) -> String {
 /// The log of the dmesg record in this memory.
 #[allow(dead_code, reason = "not every test leaves one")]
 pub fn decoded(dir: &Path, memory: &str) -> String {
-    let output = nostall(dir, &["pstore", "decode", memory]);
+    let output = nostall(dir, &["postmortem", memory]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -145,10 +145,14 @@ pub fn killed_in_mid_flood(kind: qemu::Machine, sent: impl Fn(&Path) -> Vec<u8>)
     const LINES: usize = 4_000;
     let dir = TempDir::new().unwrap();
     let serial = || sent(&dir.path().join("serial"));
+    // The log ring's records, without what else is in this memory, and the line about them.
     let read = |args: &[&str]| {
-        let output = nostall(dir.path(), &[&["log", "read", "ram"], args].concat());
+        let output = nostall(dir.path(), &[&["postmortem", "ram"], args].concat());
         let out = String::from_utf8(output.stdout).unwrap();
-        (out, String::from_utf8(output.stderr).unwrap())
+        let log = out.split("==> log 0: ").nth(1).unwrap_or_default();
+        let (counts, records) = log.split_once('\n').unwrap_or_default();
+        let (records, _) = records.split_once("\n\n").unwrap_or((records, ""));
+        (records.to_owned(), counts.to_owned())
     };
     let flood = log(LINES);
     let words = "repeat=1 console:bounded:115200:1";

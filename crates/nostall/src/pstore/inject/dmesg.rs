@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use nostall_pstore::{DmesgHeader, LastWords, Ram, Zone, compress, longest_deflated};
+use nostall_pstore::{DmesgHeader, DumpHeader, Ram, Zone, compress, longest_deflated};
 
 /// How a record is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -96,10 +96,10 @@ pub fn write(
             zone.append_text(&body);
         }
         _ => {
-            let words = LastWords {
+            let words = DumpHeader {
                 seconds: time.seconds,
                 micros: time.micros,
-                ..LastWords::PANIC
+                ..DumpHeader::PANIC
             };
             zone.write_dmesg_packed(&words, &body)?;
         }

@@ -10,12 +10,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use nostall_postmortem::cli::region_options;
 use nostall_pstore::{
-    Code, Found, Header, Kind, Layout, LinuxVersion, Params, Place, Ram, SIGNATURE, Shape, Zone,
+    Code, Found, Header, Kind, Layout, LinuxVersion, Params, Place, Ram, RecordFormat, SIGNATURE,
+    Zone,
 };
 
 use super::number;
-use super::sizes::{Sizes, options};
+use super::sizes::Sizes;
 use crate::output::{note, to_stdout};
 use dmesg::{Packing, Time};
 
@@ -98,9 +100,9 @@ struct Contents {
     #[arg(long, value_name = "X.Y.Z", value_parser = version)]
     linux_version: Option<LinuxVersion>,
 
-    /// The trace records' shape: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2)
-    #[arg(long, default_value_t = Shape::Bits64)]
-    arch: Shape,
+    /// The trace records' format: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2)
+    #[arg(long, default_value_t = RecordFormat::Bits64)]
+    arch: RecordFormat,
 }
 
 const AFTER: &str = "\
@@ -113,7 +115,7 @@ Examples:
   nostall pstore inject --out ram.bin --offset 96M --size 1M --ftrace-size 256K \\
       --cpus 2 --ftrace trace.txt --linux-version 6.1.0
 
---ftrace takes the lines that `nostall pstore decode --format linux` and Linux's
+--ftrace takes the lines that `nostall postmortem --format linux` and Linux's
 ftrace-ramoops-0 have: the CPU, a time or count, the function's address, its
 caller's; what follows is ignored.
   CPU:0 ts:5701 ffffffff81000010  ffffffff81a00000  do_idle <- cpu_startup_entry";
@@ -358,10 +360,10 @@ fn append(zone: &mut Zone<'_, Ram<'_>>, file: &Path) -> io::Result<u64> {
 fn summary(args: &Args, region: &Region, written: &str) -> String {
     let params = region.layout.params();
     let (out, offset) = (args.out.display(), args.offset);
-    let options = options(offset, params, args.contents.arch);
+    let options = region_options(offset, params, args.contents.arch);
     format!(
         "{out}: a region of {} bytes at {offset:#x}\n{written}\
-         To read it:\n  nostall pstore decode {out} {options}\n",
+         To read it:\n  nostall postmortem {out} {options}\n",
         params.mem_size,
     )
 }

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use nostall_pstore::{ByteOrder, Kind, Place, Recorder, Shape, TraceRecord};
+use nostall_pstore::{ByteOrder, Kind, Place, RecordFormat, Recorder, TraceRecord};
 
 use super::{Region, attach};
 
@@ -17,7 +17,7 @@ const LONGEST: u64 = 4096;
 const CPUS: usize = 256;
 
 /// Records each line of the file in its CPU's zone. How many that were.
-pub fn record(region: &mut Region, file: &Path, shape: Shape) -> Result<u64> {
+pub fn record(region: &mut Region, file: &Path, record_format: RecordFormat) -> Result<u64> {
     let places: Vec<Place> = region.layout.zones_of(Kind::Ftrace).take(CPUS).collect();
     let Some(first) = places.first() else {
         return Ok(0);
@@ -29,7 +29,12 @@ pub fn record(region: &mut Region, file: &Path, shape: Shape) -> Result<u64> {
     for (place, bytes) in places.iter().zip(zones) {
         let (zone, _) = attach(bytes, *place, region.version, region.code.as_deref())?;
         let next = || stamp.get();
-        recorders.push(Recorder::with_shape(zone, place.index as u8, next, shape));
+        recorders.push(Recorder::with_record_format(
+            zone,
+            place.index as u8,
+            next,
+            record_format,
+        ));
     }
 
     let mut from = BufReader::new(File::open(file)?);
@@ -47,13 +52,13 @@ pub fn record(region: &mut Region, file: &Path, shape: Shape) -> Result<u64> {
             format!("line {number} is not like CPU:0 ts:57 ffffffff81000010  ffffffff81a00000")
         })?;
         let record = TraceRecord {
-            ip: record.ip & !shape.cpu_bits(),
+            ip: record.ip & !record_format.cpu_bits(),
             ..record
         };
-        let bytes = shape.encode(&record, ByteOrder::NATIVE);
+        let bytes = record_format.encode(&record, ByteOrder::NATIVE);
         ensure!(
-            shape.decode(&bytes, ByteOrder::NATIVE) == Some(record),
-            "line {number}: a number is too large for --arch {shape}"
+            record_format.decode(&bytes, ByteOrder::NATIVE) == Some(record),
+            "line {number}: a number is too large for --arch {record_format}"
         );
         let zone = if per_cpu { usize::from(record.cpu) } else { 0 };
         let recorder = recorders

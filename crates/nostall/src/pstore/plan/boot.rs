@@ -6,8 +6,7 @@
 
 use nostall_pstore::{FTRACE_PER_CPU, Layout, Params};
 
-use super::Plan;
-use super::text::KINDS;
+use super::region::{KINDS, Plan};
 
 /// The parameters of the kernel command line, in one line. Without an address, Linux
 /// 6.11 and newer find one by themselves. `None` if it cannot be said there: there is no

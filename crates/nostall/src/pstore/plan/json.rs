@@ -1,11 +1,11 @@
 //! The plan for a program.
 
 use anyhow::Result;
-use nostall_pstore::{Kind, Shape, longest_deflated};
+use nostall_pstore::{Kind, RecordFormat, longest_deflated};
 use serde::Serialize;
 
-use super::text::{LINE, Row, parity, rows};
-use super::{Plan, boot};
+use super::boot;
+use super::region::{LINE, Plan, Row};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -60,7 +60,7 @@ pub fn document(plan: &Plan) -> Result<String> {
         ecc: params.ecc,
         flags: params.flags,
         suggested: &plan.suggested,
-        zones: rows(plan).map(|row| zones(&row)).collect(),
+        zones: plan.rows().map(|row| zones(&row)).collect(),
         command_line: boot::command_line(plan),
         device_tree: boot::device_tree(plan),
         notes: &plan.notes,
@@ -78,10 +78,10 @@ fn zones(row: &Row) -> Zones {
         offset: row.first.offset,
         size: division.zone(),
         data_bytes: data,
-        ecc_bytes: parity(&row.first),
+        ecc_bytes: row.parity(),
         deflated_bytes: only(Kind::Dmesg, longest_deflated(data)),
         lines: only(Kind::Console, data / LINE),
-        calls: only(Kind::Ftrace, data / Shape::Bits64.len()),
-        calls_32_bit: only(Kind::Ftrace, data / Shape::Bits32.len()),
+        calls: only(Kind::Ftrace, data / RecordFormat::Bits64.len()),
+        calls_32_bit: only(Kind::Ftrace, data / RecordFormat::Bits32.len()),
     }
 }

@@ -2,15 +2,15 @@
 
 mod boot;
 mod json;
-mod suggest;
+mod region;
 mod text;
 
-use anyhow::{Context, Result};
-use nostall_pstore::{Layout, Params};
+use anyhow::Result;
 
 use super::number;
 use super::sizes::Sizes;
 use crate::output::to_stdout;
+use region::Plan;
 
 /// Plan a region of persistent memory (Linux's ramoops) before you reserve it
 ///
@@ -56,77 +56,17 @@ Examples:
   nostall pstore plan --size 1M --cpus 8 --console-size 0 --ftrace-size 512K
   nostall pstore plan --size 1M --cpus 4 --address 0x8f000000 --device-tree";
 
-/// A page of the machines that Linux runs on; of some, the smallest.
-const PAGE: u64 = 4096;
-
-/// A region, planned.
-struct Plan {
-    layout: Layout,
-    address: Option<u64>,
-    /// Which sizes are nostall's suggestion, by Linux's names.
-    suggested: Vec<&'static str>,
-    /// What a person should know.
-    notes: Vec<String>,
-}
-
 /// Does what the arguments say.
 ///
 /// # Errors
 ///
 /// If Linux would refuse such a region.
 pub fn run(args: &Args) -> Result<()> {
-    let plan = Plan::new(args)?;
+    let plan = Plan::new(args.size, args.cpus, args.address, &args.sizes)?;
     let text = match (args.json, args.device_tree) {
         (true, _) => json::document(&plan)?,
         (_, true) => boot::device_tree(&plan).unwrap_or_default(),
         (false, false) => text::all(&plan),
     };
     to_stdout(|out| out.write_all(text.as_bytes()))
-}
-
-impl Plan {
-    fn new(args: &Args) -> Result<Self> {
-        let (params, suggested) = suggest::params(args.size, args.cpus, &args.sizes);
-        let layout = Layout::new(&params)?;
-        if let Some(address) = args.address {
-            address
-                .checked_add(args.size as u64)
-                .context("--address: the region would reach beyond the end of memory")?;
-        }
-        let mut notes: Vec<_> = layout.notes().map(|note| note.to_string()).collect();
-        if params.ftrace_size == 0 && args.sizes.ftrace_size.is_none() {
-            notes.push(format!(
-                "no trace zones: a quarter of the region, divided by {} CPUs, is too little",
-                args.cpus
-            ));
-        }
-        if params.ftrace_size > 0 && params.ecc > 0 {
-            notes.push(
-                "with ECC, Linux's own view of the trace is garbled; nostall pstore decode reads it"
-                    .to_owned(),
-            );
-        }
-        let whole = [
-            ("--address", args.address),
-            ("--size", Some(args.size as u64)),
-        ];
-        for (name, number) in whole {
-            if let Some(number) = number.filter(|number| !number.is_multiple_of(PAGE)) {
-                notes.push(format!(
-                    "{name} {number:#x} is not a multiple of {PAGE}: Linux maps whole pages, so \
-                     keep everything else out of the first and the last one"
-                ));
-            }
-        }
-        Ok(Self {
-            layout,
-            address: args.address,
-            suggested,
-            notes,
-        })
-    }
-
-    const fn params(&self) -> &Params {
-        self.layout.params()
-    }
 }

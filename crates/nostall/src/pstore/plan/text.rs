@@ -1,31 +1,12 @@
 //! The plan for a person.
 
 use comfy_table::Table;
-use nostall_pstore::{Kind, Params, Place, Shape, longest_deflated};
+use nostall_pstore::{Kind, Params, Place, RecordFormat, longest_deflated};
 
-use super::{Plan, boot};
+use super::boot;
+use super::region::{LINE, Plan, Row};
 use crate::grouped::grouped;
 use crate::run::table::{aligned, time};
-
-/// Bytes of a line on the console, about.
-pub const LINE: usize = 70;
-
-/// As they lie.
-pub const KINDS: [Kind; 4] = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
-
-/// Zones of one kind: they are equal, and lie side by side.
-pub struct Row {
-    pub first: Place,
-    pub count: usize,
-}
-
-/// The zones, one row a kind.
-pub fn rows(plan: &Plan) -> impl Iterator<Item = Row> {
-    let rows = KINDS
-        .into_iter()
-        .filter_map(|kind| plan.layout.row_of(kind));
-    rows.map(|(first, count)| Row { first, count })
-}
 
 /// Everything.
 pub fn all(plan: &Plan) -> String {
@@ -55,7 +36,7 @@ pub fn all(plan: &Plan) -> String {
 fn table(plan: &Plan) -> String {
     let mut table = Table::new();
     table.set_header(["zone", "each holds", "from", "size", "data", "ECC"]);
-    for row in rows(plan) {
+    for row in plan.rows() {
         let Place {
             kind,
             offset,
@@ -73,22 +54,17 @@ fn table(plan: &Plan) -> String {
             format!("{offset:#x}"),
             grouped(zone),
             grouped(data),
-            grouped(parity(&row.first)),
+            grouped(row.parity()),
         ]);
     }
     aligned(table, 2)
-}
-
-/// Bytes of a zone that are parity.
-pub const fn parity(zone: &Place) -> usize {
-    zone.division.zone() - zone.division.data() - nostall_pstore::HEADER
 }
 
 fn holds(kind: Kind, data: usize) -> String {
     match kind {
         Kind::Dmesg => format!("{} deflated", grouped(longest_deflated(data))),
         Kind::Console => format!("{} lines", grouped(data / LINE)),
-        Kind::Ftrace => format!("{} calls", grouped(data / Shape::Bits64.len())),
+        Kind::Ftrace => format!("{} calls", grouped(data / RecordFormat::Bits64.len())),
         Kind::Pmsg => "from /dev/pmsg0".to_owned(),
     }
 }
@@ -96,7 +72,7 @@ fn holds(kind: Kind, data: usize) -> String {
 /// What the table's figures mean.
 fn history(plan: &Plan) -> Option<String> {
     let mut lines = Vec::new();
-    for Row { first, .. } in rows(plan) {
+    for Row { first, .. } in plan.rows() {
         let data = first.division.data();
         match first.kind {
             Kind::Dmesg => lines.push(
@@ -104,8 +80,8 @@ fn history(plan: &Plan) -> Option<String> {
             ),
             Kind::Console => lines.push(format!("lines: of {LINE} bytes.")),
             Kind::Ftrace => {
-                let calls = |shape: Shape| data / shape.len();
-                let (long, short) = (calls(Shape::Bits64), calls(Shape::Bits32));
+                let calls = |record_format: RecordFormat| data / record_format.len();
+                let (long, short) = (calls(RecordFormat::Bits64), calls(RecordFormat::Bits32));
                 let whose = match plan.layout.traces_per_cpu() {
                     true => "a CPU that makes",
                     false => "all CPUs, that together make",
@@ -143,7 +119,7 @@ fn boot_text(plan: &Plan) -> Vec<String> {
         }
     };
     let mut needs = vec!["PSTORE_RAM"];
-    needs.extend(rows(plan).filter_map(|row| match row.first.kind {
+    needs.extend(plan.rows().filter_map(|row| match row.first.kind {
         Kind::Dmesg => None,
         Kind::Console => Some("PSTORE_CONSOLE"),
         Kind::Ftrace => Some("PSTORE_FTRACE"),

@@ -1,0 +1,171 @@
+//! The arguments.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use nostall_pstore::Writer;
+
+use super::swap::Swap;
+use super::{number, region};
+use crate::Unpack;
+
+/// Show the records in the memory of a crashed machine: Linux's pstore (ramoops), nostall's log
+///
+/// Reads memory dumps: raw ones, ELF cores (kdump, QEMU's dump-guest-memory), LiME;
+/// or a region alone. With no size, ECC, CPU or flags option it finds the region
+/// and its parameters and explains on stderr how. With any of them, a value that is
+/// not given is Linux's default: 4096 bytes for each size, no ECC, a trace zone for
+/// each CPU.
+///
+/// Log rings of nostall-console are found in the same images. Records that had been printed
+/// are left out, where the ring tells which.
+///
+/// Standard input, pipes and devices are read into memory, up to 256 MiB. One that sends
+/// no byte for 10 seconds is given up.
+///
+/// Images are not changed. Numbers may be decimal or start with 0x, and end with K, M
+/// or G.
+#[derive(clap::Parser)]
+#[command(name = "nostall-postmortem", after_long_help = AFTER)]
+pub struct Args {
+    /// Memory images: files, directories (all files in them and below), or - for
+    /// standard input
+    #[arg(value_name = "IMAGE", required = true)]
+    pub(super) images: Vec<PathBuf>,
+
+    /// Decode every region found in an image, not only the likeliest, and list places in
+    /// doubt: ordinary data resembles an empty region by chance. Of log rings, show the
+    /// records that had been printed, too
+    #[arg(long)]
+    pub(super) all: bool,
+
+    /// Reverse the bytes of each word of the image first: 2, 4 or 8 bytes
+    #[arg(long, value_name = "BYTES", value_parser = Swap::parse)]
+    pub(super) swap: Option<Swap>,
+
+    /// How dmesg records are compressed: deflate, lz4, lz4hc, lzo, zstd or none; tried
+    /// out unless given
+    #[arg(long, value_name = "NAME", value_parser = packing)]
+    pub(super) compression: Option<Unpack>,
+
+    /// Names for addresses: System.map (also gzipped), vmlinux, or a copy of
+    /// /proc/kallsyms, of the kernel that crashed
+    #[arg(long, value_name = "FILE")]
+    pub(super) symbols: Option<PathBuf>,
+
+    /// How far above its linked address that kernel ran; unless given, the offset in
+    /// its log, or the one that its trace fits
+    #[arg(long, value_name = "N", value_parser = number::parse, requires = "symbols")]
+    pub(super) kaslr_offset: Option<u64>,
+
+    /// Show the trace of one CPU after that of another, each in the order of writing:
+    /// for stamps that are a count of each CPU's own
+    #[arg(long)]
+    pub(super) per_cpu: bool,
+
+    /// The writer: linux stores a record's header before the record, so its newest trace
+    /// records may be half written; nostall stores it after
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) writer: By,
+
+    /// The output format
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
+
+    /// Write one file for each record to DIR, which is made if need be
+    ///
+    /// Names are Linux's; .json is appended with --format json. If one of the files
+    /// exists nothing is written, unless --force is given.
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+
+    /// Overwrite files in DIR
+    #[arg(long, requires = "out")]
+    pub(super) force: bool,
+
+    /// Print no explanations on stderr, only errors
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+
+    // Last, for its heading is that of all that follows.
+    #[command(flatten)]
+    pub(super) region: region::Args,
+}
+
+/// The output format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people: a summary of each record with its worth, then its contents
+    #[default]
+    Text,
+    /// For programs: JSON lines, one for each region, record and call
+    Json,
+    /// The files of Linux's /sys/fs/pstore, byte for byte
+    Linux,
+}
+
+/// The kernel that wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    #[default]
+    Linux,
+    Nostall,
+}
+
+impl From<By> for Writer {
+    fn from(by: By) -> Self {
+        match by {
+            By::Linux => Self::HeaderFirst,
+            By::Nostall => Self::DataFirst,
+        }
+    }
+}
+
+// Each paragraph is one line: the terminal's width breaks it.
+/// What `--help` ends with.
+pub const AFTER: &str = "\
+Examples:
+  nostall postmortem memory.elf
+  nostall postmortem memory.elf --symbols System.map --format json
+  nostall postmortem -q --all --format json /var/crash |
+      jq -r 'select(.text).text'
+  nostall postmortem region.bin --record-size 32K --console-size 32K \\
+      --ftrace-size 32K --pmsg-size 8K --ecc 1 --cpus 2
+  nostall postmortem memory.raw --offset 2G --size 1M --format linux \\
+      --out pstore/
+
+Worth of a record, from the best to the worst byte in it: verified (agrees with its parity), \
+unchecked (has no parity), corrected (by its parity), unverified (may be anything: failed error \
+correction, was decompressed from bytes that did, or lies where a damaged header points).
+
+Text: lines that start with ==> are the decoder's. A record's first line ends with its worth; \
+more such lines have the ranges of its unverified bytes. In the contents \\unverified{ and \\} \
+enclose these bytes, in each line anew. Control characters, characters that turn the direction \
+of text, bytes that are no UTF-8 and backslashes of the crashed machine are escapes (\\x1b, \
+\\u{202e}, \\xff, \\x5c), in a pipe as well. Trace lines are stamp, CPU, function <- caller. \
+(suspect): the record may be half written, because it lies where the machine was cut off; \
+(unverified): its bytes may be anything. --out files have the contents without the ==> lines.
+
+JSON: each line is an object with a type. region: file, start, geometry, reasons and doubts. \
+candidate: a region that is not decoded. record: kind, trust, stored_bytes, ecc, and text with \
+unverified ranges, or the number of calls. call: a trace record, after its record line. ring: \
+file, address, numbers of records. log: a record of a ring, after its ring line. end: \
+file, status, records, message. The book (docs/src/pstore.md) has every word.
+
+Linux: its files have no marks; the worth of each and the ranges go to stderr. A log ring is a \
+file log-nostall-N, with the lines that the machine's console would have shown.
+
+Exit status: 0 records; 1 an image could not be read or the output not be written; 2 wrong \
+options; 3 a region or ring, and nothing in it to show; 4 a damaged region or ring without a \
+readable record; 5 neither. \
+Of several images: the first of 1, 0, 4, 3, 5 that one has.";
+
+fn packing(name: &str) -> Result<Unpack, String> {
+    match name {
+        "none" => Ok(Unpack::Not),
+        name => match name.parse() {
+            Ok(method) => Ok(Unpack::As(method)),
+            Err(error) => Err(format!("{error}")),
+        },
+    }
+}

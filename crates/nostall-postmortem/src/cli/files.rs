@@ -1,0 +1,79 @@
+//! Records as files in a folder.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail};
+
+use super::escape::escape_name;
+use crate::{Content, Packing, Record};
+
+/// The name that Linux gives a record's file.
+pub fn name(record: &Record<'_>) -> String {
+    let extension = match &record.content {
+        Content::Dmesg(dmesg) if dmesg.packing == Packing::Packed => ".enc.z",
+        _ => "",
+    };
+    format!("{}-ramoops-{}{extension}", record.kind(), record.index)
+}
+
+/// Makes the folder if need be. If one of the files exists and may not be overwritten,
+/// that is an error.
+pub fn prepare(folder: &Path, names: &[String], force: bool) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| shown(folder))?;
+    for path in names.iter().map(|name| folder.join(name)) {
+        if !force && path.symlink_metadata().is_ok() {
+            bail!(
+                "{} exists, and nothing was written; give --force to overwrite it, or another folder",
+                shown(&path)
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A path for a message, without what a terminal would obey.
+fn shown(path: &Path) -> String {
+    escape_name(&path.to_string_lossy())
+}
+
+/// Writes one file. `seconds` is its time of modification, if that is not now.
+pub fn write<T>(
+    folder: &Path,
+    name: &str,
+    seconds: Option<i64>,
+    force: bool,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+) -> Result<T> {
+    let path = folder.join(name);
+    let written = try_write(&path, seconds, force, write);
+    written.with_context(|| shown(&path))
+}
+
+fn try_write<T>(
+    path: &Path,
+    seconds: Option<i64>,
+    force: bool,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+) -> io::Result<T> {
+    if force && let Err(error) = fs::remove_file(path) {
+        // Not written through: it may be a link to somewhere else.
+        if error.kind() != ErrorKind::NotFound {
+            return Err(error);
+        }
+    }
+    let to = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let mut to = BufWriter::new(to);
+    let written = write(&mut to)?;
+    let to = to.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let since_1970 = seconds.and_then(|seconds| seconds.try_into().ok());
+    let modified = since_1970
+        .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+    if let Some(modified) = modified {
+        // A time that the file system does not take is not worth the file.
+        let _ = to.set_modified(modified);
+    }
+    Ok(written)
+}

@@ -1,0 +1,128 @@
+//! The images that are meant: files, the files in a directory, standard input.
+
+use std::fmt;
+use std::fs::{self, File, FileType};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::escape::escape_name;
+use super::swap::Swap;
+use crate::image::{self, Image};
+use anyhow::{Result, anyhow, bail, ensure};
+
+/// Most bytes of a file whose words are reversed, in memory.
+const MOST_SWAPPED: usize = 1 << 30;
+
+/// A place to read an image from.
+pub enum Input {
+    /// A file.
+    File(PathBuf),
+    /// Standard input.
+    Stdin,
+    /// A directory that cannot be read, and the system's error.
+    Unreadable(PathBuf, io::Error),
+}
+
+impl Input {
+    /// Returns the inputs that the arguments stand for, `-` being standard input and a
+    /// directory all regular files in it and below, in the order of their names.
+    pub fn all(paths: &[PathBuf]) -> Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for path in paths {
+            if path.as_os_str() == "-" {
+                all.push(Self::Stdin);
+            } else if path.is_dir() {
+                let before = all.len();
+                below(path, &mut all);
+                ensure!(
+                    all.len() > before,
+                    "{}: no file in it",
+                    escape_name(&path.to_string_lossy())
+                );
+            } else {
+                all.push(Self::File(path.clone()));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Opens the image. With a swap, its bytes are put right first, in memory.
+    pub fn open(&self, swap: Option<Swap>) -> Result<Image> {
+        let image = match (self, swap) {
+            (Self::File(path), None) => Image::open(path),
+            (Self::File(path), swap) => {
+                let file = image::open_file(path).map_err(image::Error::from);
+                file.and_then(|file| read(&file, swap))
+            }
+            (Self::Stdin, swap) => {
+                let file = stdin().map_err(image::Error::from);
+                file.and_then(|file| read(&file, swap))
+            }
+            (Self::Unreadable(_, error), _) => bail!("{self}: {error}"),
+        };
+        // Not as context: these errors contain their cause.
+        image.map_err(|error| anyhow!("{self}: {error}"))
+    }
+
+    /// Returns the name for programs, which escape it themselves.
+    pub fn name(&self) -> String {
+        match self {
+            Self::File(path) | Self::Unreadable(path, _) => path.to_string_lossy().into_owned(),
+            Self::Stdin => "standard input".to_owned(),
+        }
+    }
+}
+
+fn read(file: &File, swap: Option<Swap>) -> Result<Image, image::Error> {
+    let most = match swap {
+        Some(_) if file.metadata()?.is_file() => MOST_SWAPPED,
+        _ => image::MAX_READ,
+    };
+    let mut bytes = image::read_to_end(file, most)?;
+    if let Some(swap) = swap {
+        swap.undo(&mut bytes);
+    }
+    Image::from_bytes(bytes)
+}
+
+/// Standard input as a file, so that waits for it have the bounds of any pipe.
+fn stdin() -> io::Result<File> {
+    #[cfg(unix)]
+    let file = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?;
+    #[cfg(windows)]
+    let file = std::os::windows::io::AsHandle::as_handle(&io::stdin()).try_clone_to_owned()?;
+    Ok(file.into())
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&escape_name(&self.name()))
+    }
+}
+
+/// The regular files in a directory and below. Links are not followed.
+fn below(folder: &Path, all: &mut Vec<Input>) {
+    match list(folder) {
+        Ok(entries) => {
+            for (kind, path) in entries {
+                if kind.is_dir() {
+                    below(&path, all);
+                } else if kind.is_file() {
+                    all.push(Input::File(path));
+                }
+            }
+        }
+        Err(error) => all.push(Input::Unreadable(folder.to_owned(), error)),
+    }
+}
+
+/// The entries of a directory, in the order of their names.
+fn list(folder: &Path) -> io::Result<Vec<(FileType, PathBuf)>> {
+    let entries = fs::read_dir(folder)?.map(|entry| {
+        let entry = entry?;
+        Ok((entry.file_type()?, entry.path()))
+    });
+    let mut entries = entries.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by(|(_, a), (_, b)| a.cmp(b));
+    Ok(entries)
+}

@@ -1,0 +1,472 @@
+//! What is done with each image.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use nostall_pstore::{Damage, Place, Trust, ZoneState};
+
+use super::args::{Args, Format};
+use super::input::Input;
+use super::names::{self, Names};
+use super::outcome::{Outcome, Status};
+use super::output::{Style, note, to_stdout};
+use super::region::{self, Meant, Region};
+use super::rings::{self, Ring};
+use super::swap::Swap;
+use super::text::{self, Escaped};
+use super::{files, json};
+use crate::image::Image;
+use crate::symbols::Symbols;
+use crate::{Decoded, LinuxFile, Record, Worth, ZoneReport};
+
+/// Does what the arguments say.
+///
+/// # Errors
+///
+/// If an argument makes no sense. An image that cannot be read is an exit status.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    ensure!(
+        !args.per_cpu || args.format != Format::Linux,
+        "--per-cpu: Linux's files are merged, whatever the stamps are"
+    );
+    let symbols = args.symbols.as_deref().map(names::load).transpose()?;
+    let inputs = Input::all(&args.images)?;
+    ensure!(
+        args.out.is_none() || inputs.len() == 1,
+        "--out takes one image, and there are {}",
+        inputs.len()
+    );
+    let job = Job {
+        args,
+        symbols,
+        style: Style::of(&io::stdout()),
+        several: args.all || inputs.len() > 1,
+    };
+    let status = inputs.iter().map(|input| job.image(input));
+    let status = status.reduce(Status::and).unwrap_or(Status::Error);
+    Ok(ExitCode::from(status as u8))
+}
+
+/// The arguments, and the terminal or pipe that the output goes to.
+struct Job<'a> {
+    args: &'a Args,
+    symbols: Option<Symbols>,
+    style: Style,
+    /// Whether each region needs a heading.
+    several: bool,
+}
+
+impl Job<'_> {
+    /// Decodes one image, and says what kept that from being done.
+    fn image(&self, input: &Input) -> Status {
+        let outcome = self.regions(input);
+        let outcome =
+            outcome.unwrap_or_else(|error| Outcome::none(Status::Error, format!("{error:#}")));
+        let mut status = outcome.status;
+        if self.args.format == Format::Json && self.args.out.is_none() {
+            let Outcome {
+                records, message, ..
+            } = &outcome;
+            let file = input.name();
+            let end = to_stdout(|out| json::end(&file, status, *records, message.as_deref(), out));
+            if let Err(error) = end {
+                status = Status::Error;
+                note(format_args!("{error:#}"));
+            }
+        }
+        if let Some(message) = outcome.message
+            && (status == Status::Error || !self.args.quiet)
+        {
+            note(format_args!("{message}"));
+        }
+        status
+    }
+
+    fn regions(&self, input: &Input) -> Result<Outcome> {
+        let args = self.args;
+        let image = input.open(args.swap)?;
+        let found = region::find(&image, &args.region, args.all);
+        let regions = found.with_context(|| input.to_string())?;
+        let number = regions.decode.len();
+        ensure!(
+            args.out.is_none() || number <= 1,
+            "--out takes one region, and there are {number}: choose one with --offset and --size"
+        );
+        if !regions.is_complete {
+            self.note(format_args!(
+                "{input}: more places look like regions than are examined"
+            ));
+        }
+        let decoded: Vec<_> = regions.decode.iter().map(Meant::range).collect();
+        let rings = rings::find(&image, args.region.window(), &decoded, args.all);
+        ensure_new(args, &rings)?;
+        let mut outcome = None;
+        for meant in regions.decode {
+            let region = meant.read(&image, &args.region);
+            let next = region.and_then(|region| self.region(&image, input, &region));
+            // The other regions are decoded nevertheless.
+            let next = next.unwrap_or_else(|error| {
+                Outcome::none(Status::Error, format!("{input}: {error:#}"))
+            });
+            outcome = Some(match outcome {
+                None => next,
+                Some(outcome) => Outcome::and(outcome, next),
+            });
+        }
+        for other in &regions.others {
+            if args.format == Format::Json && args.out.is_none() {
+                to_stdout(|out| json::candidate(&input.name(), other, out))?;
+            }
+            for line in other.lines() {
+                self.note(format_args!("{line}"));
+            }
+        }
+        if decoded.is_empty() && !rings.is_empty() {
+            self.cut_short(&image);
+        }
+        if rings.len() == rings::MOST {
+            self.note(format_args!(
+                "only the first {} rings are shown",
+                rings.len()
+            ));
+        }
+        for ring in &rings {
+            let next = self.ring(&image, input, ring, outcome.is_none())?;
+            outcome = Some(match outcome {
+                None => next,
+                Some(outcome) => Outcome::and(outcome, next),
+            });
+        }
+        let none = || no_region(&image, input, args.swap, regions.unlisted);
+        Ok(outcome.unwrap_or_else(|| Outcome::none(Status::None, none())))
+    }
+
+    fn region(&self, image: &Image, input: &Input, region: &Region<'_>) -> Result<Outcome> {
+        let args = self.args;
+        let unpack = args.compression.unwrap_or_default();
+        let decoded = Decoded::new(&region.bytes, &region.geometry, args.writer.into(), unpack);
+        let damaged: Vec<_> = decoded.zones().filter_map(damage).collect();
+        let readable = region.geometry.zones.len() - damaged.len();
+        if region.found.is_some()
+            && let at = (region.start, &*region.bytes)
+            && let Some(swap) = Swap::explains(image, at, readable)
+            && args.swap.is_none_or(|given| given == swap)
+        {
+            let message = match args.swap {
+                Some(_) => format!("{input}: the bytes are in the right order without --swap"),
+                None => format!(
+                    "{input}: the bytes of each {0}-byte word are reversed: --swap {0} puts them right",
+                    swap.bytes()
+                ),
+            };
+            return Ok(Outcome::none(Status::None, message));
+        }
+        let is_json = args.format == Format::Json;
+        if is_json && args.out.is_none() {
+            to_stdout(|out| json::region(&input.name(), image, args.swap, region, &decoded, out))?;
+        }
+        if let Some((place, why)) = damaged.first()
+            && readable == 0
+        {
+            let message = format!(
+                "{input}: no records here: of {} zones none can be read ({} zone {} at {:#x}: \
+                 {why}); are offset, sizes and --ecc those of the kernel that crashed?",
+                damaged.len(),
+                place.kind,
+                place.index,
+                region.at(place.offset),
+            );
+            return Ok(Outcome::none(Status::Damaged, message));
+        }
+        self.explain(image, region, &decoded, &damaged);
+        let names = match self.symbols.clone() {
+            Some(symbols) => names::moved(symbols, args.kaslr_offset, &decoded, |line| {
+                self.note(line);
+            }),
+            None => Names::none(),
+        };
+        let heading = self
+            .several
+            .then(|| format!("{input}: region at {:#x}", region.start));
+        let records = match (&args.out, args.format) {
+            (Some(folder), Format::Linux) => self.linux_folder(&decoded, &names, folder),
+            (None, Format::Linux) => self.linux(&decoded, &names, heading),
+            (Some(folder), _) => self.folder(&decoded, &names, folder),
+            (None, _) => self.print(&decoded, &names, heading),
+        }?;
+        let status = match (records, damaged.is_empty()) {
+            (0, true) => Status::Empty,
+            (0, false) => Status::Damaged,
+            _ => Status::Records,
+        };
+        let message = match status {
+            Status::Empty => Some(format!("{input}: the region is there, and empty")),
+            Status::Damaged => Some(format!(
+                "{input}: no records here: {} of {} zones cannot be read, the others are empty",
+                damaged.len(),
+                region.geometry.zones.len()
+            )),
+            _ => None,
+        };
+        Ok(Outcome {
+            status,
+            records,
+            message,
+        })
+    }
+
+    fn explain(
+        &self,
+        image: &Image,
+        region: &Region<'_>,
+        decoded: &Decoded<'_>,
+        damaged: &[(Place, Damage)],
+    ) {
+        self.cut_short(image);
+        for line in region.lines() {
+            self.note(format_args!("{line}"));
+        }
+        for (place, why) in damaged {
+            self.note(format_args!(
+                "{} zone {} at {:#x} cannot be read: {why}",
+                place.kind,
+                place.index,
+                region.at(place.offset)
+            ));
+        }
+        for zone in decoded.zones() {
+            if let Some(misaligned) = zone.misaligned {
+                let at = region.at(zone.place.offset);
+                let (kind, index) = (zone.place.kind, zone.place.index);
+                self.note(format_args!("{kind} zone {index} at {at:#x}: {misaligned}"));
+            }
+        }
+    }
+
+    /// Notes that bytes of the image are missing, if any are.
+    fn cut_short(&self, image: &Image) {
+        if image.missing() > 0 {
+            let missing = image.missing();
+            self.note(format_args!(
+                "the image is cut short: {missing} bytes that it promises are missing"
+            ));
+        }
+    }
+
+    /// Prints a log ring, or writes its file. `is_first` of the image's output.
+    fn ring(
+        &self,
+        image: &Image,
+        input: &Input,
+        ring: &Ring<'_>,
+        is_first: bool,
+    ) -> Result<Outcome> {
+        let (args, style) = (self.args, self.style);
+        self.note(format_args!("{}", ring.describe()));
+        let json = |out: &mut dyn Write| json::ring(&input.name(), image, args.swap, ring, out);
+        match (&args.out, args.format) {
+            (Some(folder), format) => {
+                let name = ring_file(args, ring);
+                files::write(folder, &name, None, args.force, |out| match format {
+                    Format::Text => text::ring_lines(ring, out),
+                    Format::Json => json(out),
+                    Format::Linux => ring.write_to(out),
+                })?;
+                if format == Format::Text {
+                    to_stdout(|out| text::ring_summary(ring, style, out))?;
+                }
+            }
+            (None, Format::Text) => to_stdout(|out| {
+                if self.several {
+                    let heading = format!("{input}: log ring at {:#x}", ring.address);
+                    text::heading(&heading, style, out)?;
+                }
+                text::ring_summary(ring, style, out)?;
+                text::ring_lines(ring, out)?;
+                writeln!(out)
+            })?,
+            (None, Format::Json) => to_stdout(json)?,
+            (None, Format::Linux) => to_stdout(|out| {
+                let between = if is_first { "" } else { "\n" };
+                let heading = match self.several {
+                    true => format!("{input}: log ring at {:#x}: ", ring.address),
+                    false => String::new(),
+                };
+                writeln!(out, "{between}==> {heading}{} <==", ring.name())?;
+                match style {
+                    Style::Plain => ring.write_to(out),
+                    Style::Safe | Style::Colour => ring.write_to(&mut Escaped(out)),
+                }
+            })?,
+        }
+        if args.format == Format::Linux {
+            let trust = text::trust(Trust::Unchecked);
+            self.note(format_args!("{}: {trust}", ring.name()));
+        }
+        Ok(ring.outcome(input))
+    }
+
+    /// A line on standard error, unless it is to be quiet.
+    fn note(&self, line: fmt::Arguments<'_>) {
+        if !self.args.quiet {
+            note(line);
+        }
+    }
+
+    fn order(&self) -> text::Order {
+        if self.args.per_cpu {
+            |calls, each| calls.by_cpu().try_for_each(each)
+        } else {
+            |calls, each| calls.iter().try_for_each(each)
+        }
+    }
+
+    /// Text or JSON, on standard output.
+    fn print(
+        &self,
+        decoded: &Decoded<'_>,
+        names: &Names,
+        heading: Option<String>,
+    ) -> Result<usize> {
+        let (order, style) = (self.order(), self.style);
+        let is_json = self.args.format == Format::Json;
+        let mut records = 0;
+        to_stdout(|out| {
+            if let Some(heading) = heading.filter(|_| !is_json) {
+                text::heading(&heading, style, out)?;
+            }
+            decoded.records().try_for_each(|record| {
+                records += 1;
+                if is_json {
+                    json::record(&record, order, names, decoded.record_format(), out)
+                } else {
+                    text::write(&record, order, names, style, out)
+                }
+            })
+        })?;
+        Ok(records)
+    }
+
+    /// Text or JSON, a file for each record.
+    fn folder(&self, decoded: &Decoded<'_>, names: &Names, folder: &Path) -> Result<usize> {
+        let (order, style, force) = (self.order(), self.style, self.args.force);
+        let is_json = self.args.format == Format::Json;
+        let extension = if is_json { ".json" } else { "" };
+        let name = |record: &Record<'_>| files::name(record) + extension;
+        let all: Vec<_> = decoded.records().map(|record| name(&record)).collect();
+        files::prepare(folder, &all, force)?;
+        for record in decoded.records() {
+            files::write(folder, &name(&record), None, force, |out| {
+                if is_json {
+                    json::record(&record, order, names, decoded.record_format(), out)
+                } else {
+                    text::file(&record, order, names, out)
+                }
+            })?;
+            if !is_json {
+                to_stdout(|out| text::summary(&record, style, out))?;
+            }
+        }
+        Ok(all.len())
+    }
+
+    /// Linux's files one after the other, as `tail` prints several; to a terminal without
+    /// what it would obey.
+    fn linux(
+        &self,
+        decoded: &Decoded<'_>,
+        names: &Names,
+        heading: Option<String>,
+    ) -> Result<usize> {
+        let all = decoded.linux_files(names.symbols());
+        for (nth, file) in all.iter().enumerate() {
+            let between = if nth > 0 { "\n" } else { "" };
+            let heading = heading
+                .as_ref()
+                .map_or(String::new(), |heading| format!("{heading}: "));
+            let mut worth = None;
+            to_stdout(|out| {
+                writeln!(out, "{between}==> {heading}{} <==", file.name)?;
+                worth = Some(match self.style {
+                    Style::Plain => file.write_to(out)?,
+                    Style::Safe | Style::Colour => file.write_to(&mut Escaped(out))?,
+                });
+                Ok(())
+            })?;
+            self.worth(file, worth);
+        }
+        Ok(all.len())
+    }
+
+    fn linux_folder(&self, decoded: &Decoded<'_>, names: &Names, folder: &Path) -> Result<usize> {
+        let all = decoded.linux_files(names.symbols());
+        let force = self.args.force;
+        let paths: Vec<_> = all.iter().map(|file| file.name.clone()).collect();
+        files::prepare(folder, &paths, force)?;
+        for file in &all {
+            let write = |out: &mut dyn Write| file.write_to(out);
+            let worth = files::write(folder, &file.name, file.seconds, force, write)?;
+            self.worth(file, Some(worth));
+        }
+        Ok(all.len())
+    }
+
+    /// Linux's files have no room for marks: they go to standard error.
+    fn worth(&self, file: &LinuxFile<'_>, worth: Option<Worth>) {
+        let Some(Worth { trust, unverified }) = worth else {
+            return;
+        };
+        self.note(format_args!("{}: {}", file.name, text::trust(trust)));
+        for ranges in text::ranges(&unverified) {
+            self.note(format_args!("{}: unverified bytes: {ranges}", file.name));
+        }
+    }
+}
+
+/// The name of a log ring's file in the folder.
+fn ring_file(args: &Args, ring: &Ring<'_>) -> String {
+    let is_json = args.format == Format::Json;
+    ring.name() + if is_json { ".json" } else { "" }
+}
+
+/// Checks that no ring's file exists already, before anything is written.
+fn ensure_new(args: &Args, rings: &[Ring<'_>]) -> Result<()> {
+    if let Some(folder) = &args.out
+        && !rings.is_empty()
+    {
+        let names: Vec<_> = rings.iter().map(|ring| ring_file(args, ring)).collect();
+        files::prepare(folder, &names, args.force)?;
+    }
+    Ok(())
+}
+
+fn damage(zone: ZoneReport) -> Option<(Place, Damage)> {
+    match zone.state {
+        ZoneState::Damaged(why) => Some((zone.place, why)),
+        _ => None,
+    }
+}
+
+fn no_region(image: &Image, input: &Input, swap: Option<Swap>, doubtful: usize) -> String {
+    if swap.is_none()
+        && let Some((swap, address)) = Swap::seen(image, 0)
+    {
+        return format!(
+            "{input}: no ramoops region in it, but at {address:#x} a header whose bytes are reversed \
+             in each {0}-byte word: --swap {0} puts them right",
+            swap.bytes()
+        );
+    }
+    let doubtful = match doubtful {
+        0 => String::new(),
+        1 => " (1 place is in doubt: --all lists it)".to_owned(),
+        number => format!(" ({number} places are in doubt: --all lists them)"),
+    };
+    format!(
+        "{input}: no ramoops region in it{doubtful}, and no log ring; if you know where a region \
+         is, give its sizes: --offset, --record-size and so on (see --help)"
+    )
+}

@@ -1,0 +1,23 @@
+//! The command: images in, records out as text, JSON lines or Linux's files.
+//!
+//! The binaries `nostall-postmortem` and `nostall` share it.
+
+mod args;
+pub mod escape;
+mod files;
+mod input;
+mod job;
+mod json;
+mod names;
+pub mod number;
+mod outcome;
+pub mod output;
+mod region;
+mod rings;
+mod swap;
+mod text;
+mod time;
+
+pub use args::{AFTER, Args};
+pub use job::run;
+pub use region::options as region_options;

@@ -1,0 +1,99 @@
+//! Names for the addresses in a trace.
+
+use std::fmt;
+use std::path::Path;
+
+use super::escape::escape_name;
+use crate::symbols::{Symbols, kernel_offset};
+use crate::{Content, Decoded, Dmesg};
+use anyhow::{Result, anyhow};
+
+/// Symbols, if there are any.
+pub struct Names(Option<Symbols>);
+
+impl Names {
+    /// Addresses only.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// The function that an address is in.
+    pub fn function(&self, address: u64) -> Option<String> {
+        let symbol = self.0.as_ref()?.lookup(address)?;
+        Some(match symbol.module {
+            Some(module) => format!("{} [{module}]", symbol.name),
+            None => symbol.name.to_owned(),
+        })
+    }
+
+    /// The same, with how far into it and how long it is.
+    pub fn place(&self, address: u64) -> Option<String> {
+        Some(self.0.as_ref()?.lookup(address)?.to_string())
+    }
+
+    /// The table.
+    pub fn symbols(&self) -> Option<&Symbols> {
+        self.0.as_ref()
+    }
+}
+
+/// The symbols in a file.
+pub fn load(file: &Path) -> Result<Symbols> {
+    let name = escape_name(&file.to_string_lossy());
+    Symbols::load(file).map_err(|error| anyhow!("{name}: {error}"))
+}
+
+/// The symbols where the kernel ran: by the offset that is given, the one in its log, or
+/// the one that its trace fits. A line about the offset goes to `note`.
+pub fn moved(
+    symbols: Symbols,
+    given: Option<u64>,
+    decoded: &Decoded<'_>,
+    note: impl Fn(fmt::Arguments<'_>),
+) -> Names {
+    let offset = given
+        .or_else(|| said(decoded))
+        .or_else(|| fits(&symbols, decoded, note));
+    Names(Some(symbols.with_offset(offset.unwrap_or(0))))
+}
+
+/// The offset in the kernel's own log, if nothing makes that line doubtful.
+fn said(decoded: &Decoded<'_>) -> Option<u64> {
+    decoded.records().find_map(|record| match record.content {
+        Content::Dmesg(Dmesg { text, .. }) | Content::Console(text) => {
+            let mut bytes = text.bytes;
+            for range in text.unverified {
+                bytes[range].fill(0);
+            }
+            kernel_offset(&bytes)
+        }
+        _ => None,
+    })
+}
+
+fn fits(
+    symbols: &Symbols,
+    decoded: &Decoded<'_>,
+    note: impl Fn(fmt::Arguments<'_>),
+) -> Option<u64> {
+    let calls = decoded.records().find_map(|record| match record.content {
+        Content::Ftrace(calls) => Some(calls),
+        _ => None,
+    })?;
+    let mut addresses = calls.iter().map(|trace| trace.record.ip).peekable();
+    // 32-bit kernels are not moved so.
+    if addresses.peek().is_none_or(|&ip| ip <= u32::MAX.into()) {
+        return None;
+    }
+    let Some(solved) = symbols.solve_offset(addresses) else {
+        note(format_args!(
+            "no kernel offset fits the trace: the names may be wrong; --kaslr-offset sets it"
+        ));
+        return None;
+    };
+    note(format_args!(
+        "kernel offset {:#x}: puts {} of {} traced addresses on functions, the next best {}",
+        solved.offset, solved.score, solved.addresses, solved.runner_up
+    ));
+    Some(solved.offset)
+}

@@ -1,0 +1,396 @@
+//! Which bytes of an image are the region, and how it is divided: by what is given, or
+//! found out.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use anyhow::{Context, Result, bail};
+use nostall_pstore::{
+    ByteOrder, FTRACE_PER_CPU, Kind, Layout, Params, Reader, RecordFormat, ZoneState,
+};
+
+use super::number;
+use crate::Geometry;
+use crate::detect::{FoundRegion, Grade};
+use crate::image::{Image, Segment};
+
+/// More CPUs than any Linux reckons with.
+const MOST_CPUS: usize = 8192;
+
+/// A place that is too large to be put together.
+const SCATTERED: &str = "several parts of the file, and more than 256 MiB are not put together";
+
+/// Sizes that are not given are these.
+const LINUX_SIZE: usize = 4096;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Region")]
+#[group(id = "region")]
+pub struct Args {
+    /// Where it starts: a physical address in an ELF core or LiME dump, an offset in a
+    /// raw file; where the image starts unless given
+    #[arg(long, value_name = "N", value_parser = number::parse)]
+    offset: Option<u64>,
+
+    /// Its size (mem_size); unless given, all that follows in the image
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    size: Option<usize>,
+
+    /// ramoops.record_size
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    record_size: Option<usize>,
+
+    /// ramoops.console_size
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    console_size: Option<usize>,
+
+    /// ramoops.ftrace_size, all CPUs together
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    ftrace_size: Option<usize>,
+
+    /// ramoops.pmsg_size
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    pmsg_size: Option<usize>,
+
+    /// ramoops.ecc: parity bytes for each 128 bytes of data, where 1 means 16
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    ecc: Option<usize>,
+
+    /// CPUs that the kernel reckoned with (possible ones); unless given, as many as
+    /// there are trace zones
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    cpus: Option<usize>,
+
+    /// Flags: 1 (a trace zone for each CPU) unless given; in a device tree 0 unless set
+    #[arg(long, value_name = "N", value_parser = number::flags)]
+    flags: Option<u32>,
+
+    /// The trace records' format: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2); 64
+    /// unless given or found out
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<RecordFormat>,
+
+    /// The crashed machine's byte order; little unless given or found out
+    #[arg(long, value_name = "ORDER", value_parser = order)]
+    order: Option<ByteOrder>,
+}
+
+impl Args {
+    /// Returns the addresses to search.
+    pub fn window(&self) -> Range<u64> {
+        let start = self.offset.unwrap_or(0);
+        let len = self.size.map_or(u64::MAX, |size| size as u64);
+        start..start.saturating_add(len)
+    }
+}
+
+fn order(name: &str) -> Result<ByteOrder, &'static str> {
+    match name {
+        "little" => Ok(ByteOrder::Little),
+        "big" => Ok(ByteOrder::Big),
+        _ => Err("must be little or big"),
+    }
+}
+
+/// The bytes of a region, and how to read them.
+pub struct Region<'a> {
+    /// As many of its bytes as the image has.
+    pub bytes: Cow<'a, [u8]>,
+    /// Its address.
+    pub start: u64,
+    /// How it is divided.
+    pub geometry: Geometry,
+    /// The parameters that divide it so.
+    pub params: Params,
+    /// The evidence, if it was found.
+    pub found: Option<FoundRegion>,
+    /// What the parameters given mean, a line each.
+    pub notes: Vec<String>,
+}
+
+impl<'a> Region<'a> {
+    /// Where a place in the region is in the image.
+    pub fn at(&self, offset: usize) -> u64 {
+        self.start.saturating_add(offset as u64)
+    }
+
+    /// The options that give the same region.
+    pub fn options(&self) -> String {
+        by_hand(self.start, &self.params, &self.geometry)
+    }
+
+    /// Lines that explain the region to a person.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = match &self.found {
+            Some(found) => evidence(found),
+            None => Vec::new(),
+        };
+        if self.found.is_some() {
+            lines.push(format!("  the same by hand: {}", self.options()));
+        }
+        lines.extend(self.notes.iter().cloned());
+        lines
+    }
+
+    fn found(image: &'a Image, args: &Args, found: FoundRegion) -> Result<Self> {
+        let mut geometry = found.geometry.clone();
+        geometry.record_format = args.arch.unwrap_or(geometry.record_format);
+        geometry.order = args.order.unwrap_or(geometry.order);
+        let start = found.start;
+        // The last zone may end before the region does, or the image before the zone.
+        let bytes = image
+            .read(start, geometry.len())
+            .or_else(|| image.read(start, found.len))
+            .with_context(|| {
+                let len = found.len;
+                format!("the region's {len:#x} bytes at {start:#x} lie in {SCATTERED}")
+            })?;
+        Ok(Self {
+            bytes,
+            start,
+            geometry,
+            params: found.params,
+            found: Some(found),
+            notes: Vec::new(),
+        })
+    }
+}
+
+/// Returns the options that give the same region.
+pub fn options(offset: u64, params: &Params, record_format: RecordFormat) -> String {
+    format!(
+        "--offset {offset:#x} --size {:#x} --record-size {:#x} --console-size {:#x} \
+         --ftrace-size {:#x} --pmsg-size {:#x} --ecc {} --cpus {} --flags {} --arch {record_format}",
+        params.mem_size,
+        params.record_size,
+        params.console_size,
+        params.ftrace_size,
+        params.pmsg_size,
+        params.ecc,
+        params.cpus,
+        params.flags,
+    )
+}
+
+fn by_hand(start: u64, params: &Params, geometry: &Geometry) -> String {
+    let options = options(start, params, geometry.record_format);
+    format!("{options} --order {}", geometry.order)
+}
+
+/// What a region is and how that is known, a line each.
+fn evidence(found: &FoundRegion) -> Vec<String> {
+    let written = match found.version {
+        Some(version) => format!(", written by Linux {version} or for it"),
+        None => String::new(),
+    };
+    let doubtful = match found.grade {
+        Grade::Convincing => "",
+        Grade::Doubtful => "in doubt: ",
+    };
+    let mut lines = vec![format!("{doubtful}a region at {:#x}{written}", found.start)];
+    lines.extend(found.why.iter().map(|line| format!("  {line}")));
+    let doubts = found.doubts.iter();
+    lines.extend(doubts.map(|line| format!("  in doubt: {line}")));
+    lines
+}
+
+/// A region that was found and is not decoded.
+pub struct Other(pub FoundRegion);
+
+impl Other {
+    /// The options that decode it.
+    pub fn options(&self) -> String {
+        by_hand(self.0.start, &self.0.params, &self.0.geometry)
+    }
+
+    /// Lines that explain it to a person: if it is doubtful, with the evidence.
+    pub fn lines(&self) -> Vec<String> {
+        let FoundRegion { start, params, .. } = self.0;
+        let size = params.mem_size;
+        let decodes = format!("--offset {start:#x} --size {size:#x} decodes it");
+        match self.0.grade {
+            Grade::Convincing => vec![format!("another region at {start:#x}: {decodes}")],
+            Grade::Doubtful => {
+                let mut lines = evidence(&self.0);
+                lines.push(format!("  {decodes}"));
+                lines
+            }
+        }
+    }
+}
+
+/// A region to be decoded. It is not read before it is its turn.
+pub enum Meant<'a> {
+    /// By the parameters that are given.
+    Given(Region<'a>),
+    /// As it was found.
+    Found(FoundRegion),
+}
+
+impl<'a> Meant<'a> {
+    /// Returns the addresses that it occupies.
+    pub fn range(&self) -> Range<u64> {
+        let (start, len) = match self {
+            Self::Given(region) => (region.start, region.bytes.len()),
+            Self::Found(found) => (found.start, found.len),
+        };
+        start..start.saturating_add(len as u64)
+    }
+
+    /// Reads its bytes.
+    pub fn read(self, image: &'a Image, args: &Args) -> Result<Region<'a>> {
+        match self {
+            Self::Given(region) => Ok(region),
+            Self::Found(found) => Region::found(image, args, found),
+        }
+    }
+}
+
+/// The regions of an image.
+pub struct Regions<'a> {
+    /// Those to be decoded, the likeliest first.
+    pub decode: Vec<Meant<'a>>,
+    /// Those to be listed.
+    pub others: Vec<Other>,
+    /// The number of places that are in doubt and not listed.
+    pub unlisted: usize,
+    /// Whether all was searched.
+    pub is_complete: bool,
+}
+
+/// The regions that are meant. With `all`, every convincing one is decoded, and the others
+/// are listed.
+pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<Regions<'a>> {
+    let numbers = [
+        args.record_size,
+        args.console_size,
+        args.ftrace_size,
+        args.pmsg_size,
+        args.ecc,
+        args.cpus,
+    ];
+    if args.flags.is_some() || numbers.iter().any(Option::is_some) {
+        return Ok(Regions {
+            decode: vec![Meant::Given(given(image, args)?)],
+            others: Vec::new(),
+            unlisted: 0,
+            is_complete: true,
+        });
+    }
+    let is_placed = args.offset.is_some() || args.size.is_some();
+    let detection = if is_placed {
+        let (start, there) = window(image, args)?;
+        let len = there.min(args.size.map_or(u64::MAX, |size| size as u64));
+        image.detect_within(start..start.saturating_add(len))
+    } else {
+        image.detect()
+    };
+    let convincing = detection.convincing().len();
+    let decoded = match (all, convincing) {
+        // The place that the user names is evidence, too.
+        (_, 0) => usize::from(is_placed).min(detection.found.len()),
+        (false, _) => 1,
+        (true, convincing) => convincing,
+    };
+    let listed = if all {
+        detection.found.len()
+    } else {
+        convincing.max(decoded)
+    };
+    let unlisted = detection.found.len() - listed;
+    let mut found = detection.found.into_iter();
+    let decode = found.by_ref().take(decoded).map(Meant::Found).collect();
+    Ok(Regions {
+        decode,
+        others: found.take(listed - decoded).map(Other).collect(),
+        unlisted,
+        is_complete: detection.is_complete,
+    })
+}
+
+fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
+    let (start, there) = window(image, args)?;
+    let size = match args.size {
+        Some(size) => size,
+        None => usize::try_from(there).context("the image is too large")?,
+    };
+    let len = size.min(usize::try_from(there).unwrap_or(usize::MAX));
+    let bytes = image.read(start, len).with_context(|| {
+        format!("the {len:#x} bytes at {start:#x} lie in {SCATTERED}: give a smaller --size")
+    })?;
+    let mut notes = Vec::new();
+    if len < size {
+        notes.push(format!(
+            "the image has only {len} of the {size} bytes at {start:#x}"
+        ));
+    }
+    let order = args.order.unwrap_or(ByteOrder::Little);
+    let params = Params {
+        mem_size: size,
+        record_size: args.record_size.unwrap_or(LINUX_SIZE),
+        console_size: args.console_size.unwrap_or(LINUX_SIZE),
+        ftrace_size: args.ftrace_size.unwrap_or(LINUX_SIZE),
+        pmsg_size: args.pmsg_size.unwrap_or(LINUX_SIZE),
+        ecc: Params::command_line_ecc(args.ecc.unwrap_or(0)),
+        cpus: 1,
+        flags: args.flags.unwrap_or(FTRACE_PER_CPU),
+    };
+    let cpus = args.cpus.unwrap_or_else(|| {
+        let cpus = cpus(&params, &bytes, order);
+        notes.push(format!("--cpus {cpus}, by the trace zones that there are"));
+        cpus
+    });
+    let params = Params { cpus, ..params };
+    let layout = Layout::new(&params)?;
+    notes.extend(layout.notes().map(|line| line.to_string()));
+    let record_format = args.arch.unwrap_or(RecordFormat::Bits64);
+    Ok(Region {
+        bytes,
+        start,
+        geometry: Geometry::of(&layout, order, record_format),
+        params,
+        found: None,
+        notes,
+    })
+}
+
+/// The greatest number of CPUs with which each of the trace zones has a signature.
+fn cpus(params: &Params, bytes: &[u8], order: ByteOrder) -> usize {
+    let reader = Reader {
+        order,
+        ..Reader::careful(None)
+    };
+    let fits = |&cpus: &usize| {
+        let layout = Layout::new(&Params { cpus, ..*params });
+        layout.is_ok_and(|layout| {
+            layout.zones_of(Kind::Ftrace).all(|place| {
+                let state = reader.open(bytes, place).state();
+                !matches!(state, ZoneState::Damaged(_))
+            })
+        })
+    };
+    if params.flags & FTRACE_PER_CPU == 0 || params.ftrace_size == 0 {
+        return 1;
+    }
+    (1..=MOST_CPUS).rev().find(fits).unwrap_or(1)
+}
+
+/// Where to look, and how much there is.
+fn window(image: &Image, args: &Args) -> Result<(u64, u64)> {
+    let segments = image.segments();
+    let first = segments.first().map_or(0, |segment| segment.physical);
+    let start = args.offset.unwrap_or(first);
+    let end_of = |segment: &Segment| segment.physical.saturating_add(segment.len);
+    let holds = |segment: &&Segment| segment.physical <= start && start < end_of(segment);
+    let Some(segment) = segments.iter().find(holds) else {
+        let last = segments.last().map_or(0, end_of);
+        bail!("there is nothing at {start:#x}: the image has memory from {first:#x} to {last:#x}");
+    };
+    let mut end = end_of(segment);
+    for next in segments {
+        if next.physical == end {
+            end = end_of(next);
+        }
+    }
+    Ok((start, end - start))
+}

@@ -1,0 +1,271 @@
+//! Log rings of nostall-console in an image, and which of their records are shown.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::ops::Range;
+
+use nostall_console::Record;
+use nostall_console::layout::CONSTANT_BYTES;
+
+use super::input::Input;
+use super::outcome::{Outcome, Status};
+use crate::image::{Image, MAX_COPY};
+use crate::log_ring::{self, LogEntry, NotARing};
+
+/// Most rings shown: an image may be filled with them on purpose.
+pub const MOST: usize = 4_096;
+
+/// A ring that was found.
+pub struct Ring<'a> {
+    /// Its number in the image.
+    pub index: usize,
+    /// Its physical address.
+    pub address: u64,
+    /// Sequence of the first record that had not been printed, if the ring tells.
+    pub unprinted_from: Option<u64>,
+    /// Number of the newest records that are shown.
+    last: u64,
+    bytes: Cow<'a, [u8]>,
+    /// Bytes of it that the image lacks. They are zeros in `bytes`.
+    pub missing: usize,
+    /// The newest record's sequence.
+    pub newest: u64,
+    /// Whether there are records from before the sequences wrapped, as on 32-bit machines.
+    has_wrapped: bool,
+    /// Number of complete records that are shown.
+    pub shown: u64,
+    /// Number of shown records that were begun and not completed.
+    pub unfinished: u64,
+    /// Number of records that should be in the ring and are not.
+    pub damaged: usize,
+}
+
+/// Finds the rings that start `within` a part of the image, and outside of the parts `decoded`.
+///
+/// A ring inside of a ring or of a decoded region is skipped: it may be text that was logged.
+/// So each byte is read once. With `all`, records that had been printed are shown.
+pub fn find<'a>(
+    image: &'a Image,
+    within: Range<u64>,
+    decoded: &[Range<u64>],
+    all: bool,
+) -> Vec<Ring<'a>> {
+    let mut rings: Vec<Ring<'a>> = Vec::new();
+    let mut next = 0;
+    for (start, bytes) in image.data_ranges() {
+        let skip = start.max(next).next_multiple_of(CONSTANT_BYTES as u64) - start;
+        let bytes = bytes.get(skip as usize..).unwrap_or_default();
+        for at in log_ring::find(bytes) {
+            let address = start + skip + at as u64;
+            let is_inside = decoded.iter().any(|region| region.contains(&address));
+            if address < next || is_inside || !within.contains(&address) {
+                continue;
+            }
+            if let Some(ring) = Ring::at(image, address, &bytes[at..], all, rings.len()) {
+                next = address.saturating_add((ring.bytes.len() - ring.missing) as u64);
+                rings.push(ring);
+            }
+            if rings.len() == MOST {
+                return rings;
+            }
+        }
+    }
+    rings
+}
+
+impl<'a> Ring<'a> {
+    /// The ring at `address`, of which there is at least `bytes`; `None` if it is none: the
+    /// words that it begins with are elsewhere, too.
+    fn at(
+        image: &'a Image,
+        address: u64,
+        bytes: &'a [u8],
+        all: bool,
+        index: usize,
+    ) -> Option<Self> {
+        let (bytes, missing) = match log_ring::decode(bytes) {
+            Ok(ring) => (Cow::Borrowed(&bytes[..ring.size()]), 0),
+            Err(NotARing::Short { whole }) => match image.read(address, whole) {
+                // What was never written was a hole in the file.
+                Some(bytes) => (bytes, 0),
+                None => padded(image, address, whole)?,
+            },
+            Err(_) => return None,
+        };
+        let ring = log_ring::decode(&bytes).ok()?;
+        // Of several sinks, the one that was the furthest behind.
+        let unprinted_from = ring
+            .sent()
+            .into_iter()
+            .filter(|&sent| sent != 0)
+            .max_by_key(|&sent| ring.since(sent));
+        let last = match unprinted_from {
+            Some(sent) if !all => ring.since(sent),
+            _ => u64::MAX,
+        };
+        let newest = ring.newest();
+        let (mut shown, mut unfinished, mut has_wrapped) = (0, 0, false);
+        for found in ring.records() {
+            let sequence = found.sequence();
+            has_wrapped |= sequence > newest;
+            match found {
+                _ if ring.since(sequence) > last => {}
+                LogEntry::Record(_) => shown += 1,
+                LogEntry::Unfinished(_) => unfinished += 1,
+            }
+        }
+        let damaged = ring.missing();
+        Some(Self {
+            index,
+            address,
+            unprinted_from,
+            last,
+            bytes,
+            missing,
+            newest,
+            has_wrapped,
+            shown,
+            unfinished,
+            damaged,
+        })
+    }
+
+    /// What is to be shown of it, from the oldest.
+    pub fn shown(&self) -> impl Iterator<Item = LogEntry> + use<'_> {
+        let ring = log_ring::decode(&self.bytes).ok();
+        let any = self.shown + self.unfinished > 0;
+        let records = ring.filter(|_| any).into_iter();
+        let records = records.flat_map(|ring| ring.records());
+        records.filter(|found| self.since(found.sequence()) <= self.last)
+    }
+
+    /// How many records there are from this one to the newest, both included.
+    pub fn since(&self, sequence: u64) -> u64 {
+        log_ring::decode(&self.bytes).map_or(0, |ring| ring.since(sequence))
+    }
+
+    /// All sinks have sent it.
+    pub fn is_printed(&self, sequence: u64) -> bool {
+        self.unprinted_from
+            .is_some_and(|unprinted| self.since(sequence) > self.since(unprinted))
+    }
+
+    /// Returns a line about the ring for a person.
+    pub fn describe(&self) -> String {
+        format!("a log ring at {:#x}: {}", self.address, self.counts())
+    }
+
+    /// Returns the numbers of its records, in words.
+    pub fn counts(&self) -> String {
+        let mut what = String::new();
+        if self.missing > 0 {
+            let len = self.bytes.len();
+            let there = len - self.missing;
+            what += &format!("the image has {there} of its {len} bytes; ");
+        }
+        what += &if self.has_wrapped {
+            let Self { shown, newest, .. } = self;
+            format!("{shown} records, to {newest} after the numbers wrapped")
+        } else {
+            format!("{} of {} records", self.shown, self.newest)
+        };
+        if let Some(unprinted) = self.unprinted_from {
+            what += &format!(", printed up to {}", unprinted - 1);
+        }
+        let damaged = self.damaged as u64;
+        for (number, are) in [(self.unfinished, "unfinished"), (damaged, "damaged")] {
+            if number > 0 {
+                what += &format!(", {number} {are}");
+            }
+        }
+        what
+    }
+
+    /// Returns the name of its file.
+    pub fn name(&self) -> String {
+        format!("log-nostall-{}", self.index)
+    }
+
+    /// Returns the bytes of the whole ring, the missing ones included.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Returns what the ring contributes to the exit status.
+    pub fn outcome(&self, input: &Input) -> Outcome {
+        let at = self.address;
+        if self.shown > 0 {
+            return Outcome {
+                status: Status::Records,
+                records: self.shown as usize,
+                message: None,
+            };
+        }
+        if self.unfinished > 0 || self.damaged > 0 {
+            let message = format!("{input}: no record of the log ring at {at:#x} can be read");
+            return Outcome::none(Status::Damaged, message);
+        }
+        let message = match self.newest {
+            0 => format!("{input}: the log ring at {at:#x} is empty"),
+            _ => format!(
+                "{input}: all records of the log ring at {at:#x} had been printed: --all shows them"
+            ),
+        };
+        Outcome::none(Status::Empty, message)
+    }
+
+    /// Returns its shown records, and for each whether it continues the line before it.
+    pub fn lines(&self) -> impl Iterator<Item = (Record, bool)> + use<'_> {
+        // The line that is open, as a distance from the newest: sequences wrap.
+        let mut open = None;
+        self.shown().filter_map(move |entry| {
+            let LogEntry::Record(record) = entry else {
+                return None;
+            };
+            let joins = record.adjoins && open == Some(self.since(record.sequence) + 1);
+            open = record.continues.then(|| self.since(record.sequence));
+            Some((record, joins))
+        })
+    }
+
+    /// Writes the lines that the machine's console would have shown.
+    pub fn write_to(&self, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+        self.write_lines(out, |mut record, joins, out| {
+            record.adjoins = joins;
+            let line = record.to_string();
+            out.write_all(line.strip_suffix('\n').unwrap_or(&line).as_bytes())
+        })
+    }
+
+    /// Writes each record with `write`, and ends the lines.
+    pub fn write_lines<W: Write + ?Sized>(
+        &self,
+        out: &mut W,
+        write: impl Fn(Record, bool, &mut W) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut is_open = false;
+        for (record, joins) in self.lines() {
+            if is_open && !joins {
+                writeln!(out)?;
+            }
+            is_open = true;
+            write(record, joins, out)?;
+        }
+        if is_open { writeln!(out) } else { Ok(()) }
+    }
+}
+
+/// What there is of a ring that the image's end cuts off, zeros after it, and how many.
+fn padded(image: &Image, address: u64, whole: usize) -> Option<(Cow<'_, [u8]>, usize)> {
+    let segments = image.segments();
+    let behind = segments.partition_point(|segment| segment.physical <= address);
+    let segment = segments.get(behind.checked_sub(1)?)?;
+    let there = segment.len.checked_sub(address - segment.physical)? as usize;
+    let missing = whole.checked_sub(there)?;
+    if whole > MAX_COPY {
+        return None;
+    }
+    let mut bytes = image.read(address, there)?.into_owned();
+    bytes.resize(whole, 0);
+    Some((Cow::Owned(bytes), missing))
+}

@@ -1,0 +1,367 @@
+//! Records for people. The marks are unambiguous: of what the crashed kernel wrote, no
+//! backslash and no `==> ` at the start of a line is printed as it is.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::ops::Range;
+
+use anstyle::Style as Ansi;
+use nostall_pstore::{Trace, Trust};
+
+use super::escape::{escape, escape_name};
+use super::names::Names;
+use super::output::Style;
+use super::rings::Ring;
+use super::time::Utc;
+use crate::{Calls, Content, Dmesg, Packing, Record, Text};
+
+/// The start of each line that the decoder adds.
+pub const HEADING: &str = "==> ";
+
+/// Marks around bytes that may be anything.
+const DOUBT: [&str; 2] = ["\\unverified{", "\\}"];
+
+/// Ranges on a line.
+const RANGES: usize = 6;
+
+/// Bytes escaped together.
+const PIECE: usize = 4096;
+
+/// Reads the calls of a trace in the order that the user asked for.
+pub type Order = fn(&Calls<'_>, &mut dyn FnMut(Trace) -> io::Result<()>) -> io::Result<()>;
+
+/// A line above the records of a region.
+pub fn heading(line: &str, style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+    let heading = style.heading();
+    writeln!(out, "{heading}{HEADING}{line}{heading:#}")
+}
+
+/// A record: its summary, what is in it, an empty line.
+pub fn write(
+    record: &Record<'_>,
+    order: Order,
+    names: &Names,
+    style: Style,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    summary(record, style, out)?;
+    contents(record, order, names, style, out)?;
+    // A ring ends where it ends, in the middle of a line perhaps.
+    let ends_open = match &record.content {
+        Content::Dmesg(Dmesg { packing, .. }) if *packing == Packing::Packed => false,
+        Content::Dmesg(Dmesg { text, .. }) | Content::Console(text) | Content::Pmsg(text) => {
+            text.bytes.last().is_some_and(|&byte| byte != b'\n')
+        }
+        Content::Ftrace(_) => false,
+    };
+    out.write_all(if ends_open { b"\n\n" } else { b"\n" })
+}
+
+/// A line with the record's kind, size and worth; if some bytes are unverified, lines
+/// with their ranges.
+pub fn summary(
+    record: &Record<'_>,
+    style: Style,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    let heading = style.heading();
+    write!(
+        out,
+        "{heading}{HEADING}{} {}{heading:#}: ",
+        record.kind(),
+        record.index
+    )?;
+    let mut ranges = &[][..];
+    match &record.content {
+        Content::Dmesg(dmesg) => {
+            about_dmesg(dmesg, record.stored, out)?;
+            ranges = &dmesg.text.unverified;
+        }
+        Content::Console(text) | Content::Pmsg(text) => {
+            write!(out, "{} bytes", text.bytes.len())?;
+            ranges = &text.unverified;
+        }
+        Content::Ftrace(calls) => {
+            write!(out, "{} calls on {} CPUs", calls.len(), calls.cpus())?;
+        }
+    }
+    if record.full {
+        write!(out, ", older ones overwritten")?;
+    }
+    if let Some(ecc) = record.ecc {
+        match (ecc.corrected_bytes, ecc.bad_blocks) {
+            (0, 0) => write!(out, "; ECC: no errors")?,
+            (bytes, 0) => write!(out, "; ECC: {bytes} bytes corrected")?,
+            (bytes, bad) => write!(
+                out,
+                "; ECC: {bytes} bytes corrected, {bad} of {} blocks failed",
+                ecc.blocks
+            )?,
+        }
+    }
+    worth(record, style, out)?;
+    for ranges in self::ranges(ranges) {
+        writeln!(out, "{HEADING}  unverified bytes: {ranges}")?;
+    }
+    Ok(())
+}
+
+/// Ranges of bytes, some on each line.
+pub fn ranges(ranges: &[Range<usize>]) -> impl Iterator<Item = String> {
+    ranges.chunks(RANGES).map(|ranges| {
+        let ranges = ranges
+            .iter()
+            .map(|range| format!("{}..{}", range.start, range.end));
+        ranges.collect::<Vec<_>>().join(", ")
+    })
+}
+
+/// A trust level, with the reason if there is but one.
+pub fn trust(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Unchecked => "unchecked: no error correction",
+        _ => trust.name(),
+    }
+}
+
+fn about_dmesg(dmesg: &Dmesg, stored: usize, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+    if let Some(header) = dmesg.header {
+        write!(out, "{}", Utc(header.seconds, header.micros))?;
+        if dmesg.header_trust == Trust::Unverified {
+            write!(out, " (unverified)")?;
+        }
+        write!(out, ", ")?;
+    } else {
+        write!(out, "no header, so Linux would not show it; ")?;
+    }
+    let len = dmesg.text.bytes.len();
+    match &dmesg.packing {
+        Packing::Plain => write!(out, "{len} bytes"),
+        Packing::Unpacked(method) => write!(out, "{len} bytes, {stored} by {method}"),
+        Packing::Packed => write!(
+            out,
+            "{len} bytes that could not be decompressed (damaged, or --compression is another)"
+        ),
+    }
+}
+
+/// Ends the summary's line with the trust level.
+fn worth(record: &Record<'_>, style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+    let doubt = if record.trust == Trust::Unverified {
+        style.doubt()
+    } else {
+        Ansi::new()
+    };
+    write!(out, "; {doubt}{}{doubt:#}", trust(record.trust))?;
+    match (&record.content, record.trust) {
+        (_, Trust::Verified | Trust::Corrected(_) | Trust::Unchecked) => {}
+        (Content::Ftrace(calls), Trust::Unverified) => {
+            write!(out, ": {} of {} calls", calls.unverified(), calls.len())?;
+        }
+        (_, Trust::Unverified) if record.header_trust == Trust::Unverified => {
+            write!(
+                out,
+                ": by a zone header that is damaged or was being written"
+            )?;
+        }
+        (
+            Content::Dmesg(Dmesg { text, .. }) | Content::Console(text) | Content::Pmsg(text),
+            Trust::Unverified,
+        ) => {
+            let bytes: usize = text.unverified.iter().map(Range::len).sum();
+            write!(out, ": {bytes} of {} bytes", text.bytes.len())?;
+        }
+    }
+    writeln!(out)
+}
+
+/// The contents of a record.
+fn contents(
+    record: &Record<'_>,
+    order: Order,
+    names: &Names,
+    style: Style,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    match &record.content {
+        Content::Dmesg(dmesg) if dmesg.packing == Packing::Packed => {
+            writeln!(
+                out,
+                "{HEADING}  not shown: --format linux writes the compressed bytes"
+            )
+        }
+        Content::Dmesg(Dmesg { text, .. }) | Content::Console(text) | Content::Pmsg(text) => {
+            words(text, style, out)
+        }
+        Content::Ftrace(calls) => {
+            let width = calls.latest().to_string().len();
+            order(calls, &mut |trace| call(&trace, names, width, style, out))
+        }
+    }
+}
+
+/// A record's file: its contents; of a record that is still compressed, its bytes.
+pub fn file(
+    record: &Record<'_>,
+    order: Order,
+    names: &Names,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    match &record.content {
+        Content::Dmesg(dmesg) if dmesg.packing == Packing::Packed => {
+            out.write_all(&dmesg.text.bytes)
+        }
+        _ => contents(record, order, names, Style::Plain, out),
+    }
+}
+
+/// A log ring: a line with its numbers of records and its worth.
+pub fn ring_summary(
+    ring: &Ring<'_>,
+    style: Style,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    let heading = style.heading();
+    let (index, address, counts) = (ring.index, ring.address, ring.counts());
+    let trust = trust(Trust::Unchecked);
+    writeln!(
+        out,
+        "{heading}{HEADING}log {index}{heading:#}: ring at {address:#x}, {counts}; {trust}"
+    )
+}
+
+/// The records of a log ring, a line each.
+pub fn ring_lines(ring: &Ring<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+    ring.write_lines(out, |record, joins, out| {
+        if !joins {
+            let (seconds, nanos) = (record.time.0 / 1_000_000_000, record.time.0 % 1_000_000_000);
+            write!(out, "[{seconds:5}.{:06}] ", nanos / 1_000)?;
+            if !record.target().is_empty() {
+                passage(record.target(), out)?;
+                write!(out, ": ")?;
+            }
+        }
+        passage(record.text(), out)?;
+        out.write_all(if record.cut { b"[cut]" } else { b"" })
+    })
+}
+
+/// A text. In each line, what is unverified is between marks of its own.
+fn words(text: &Text, style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+    let (doubt, [open, close]) = (style.doubt(), DOUBT);
+    let mut ranges = &text.unverified[..];
+    let mut at = 0;
+    for line in text.bytes.split_inclusive(|&byte| byte == b'\n') {
+        let (start, end) = (at, at + line.len());
+        while at < end {
+            while let [first, later @ ..] = ranges
+                && first.end <= at
+            {
+                ranges = later;
+            }
+            let (until, is_doubtful) = match ranges.first() {
+                Some(range) if range.start <= at => (range.end.min(end), true),
+                Some(range) => (range.start.min(end), false),
+                None => (end, false),
+            };
+            let part = &text.bytes[at..until];
+            let (part, newline) = match part.strip_suffix(b"\n") {
+                Some(part) => (part, "\n"),
+                None => (part, ""),
+            };
+            if is_doubtful {
+                write!(out, "{doubt}{open}")?;
+                passage(part, out)?;
+                write!(out, "{close}{doubt:#}{newline}")?;
+            } else if at == start && part.starts_with(HEADING.as_bytes()) {
+                write!(out, "\\x3d")?;
+                passage(&part[1..], out)?;
+                write!(out, "{newline}")?;
+            } else {
+                passage(part, out)?;
+                write!(out, "{newline}")?;
+            }
+            at = until;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the crashed machine, with every backslash as an escape too.
+fn passage(bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+    let mut parts = bytes.split(|&byte| byte == b'\\');
+    safe(parts.next().unwrap_or_default(), out)?;
+    parts.try_for_each(|part| {
+        out.write_all(b"\\x5c")?;
+        safe(part, out)
+    })
+}
+
+/// Bytes of the crashed machine, without what a terminal would obey.
+fn safe(mut bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let mut count = bytes.len().min(PIECE);
+        // Not in the middle of a character, which has at most four bytes.
+        let is_inside = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+        let start = (count.saturating_sub(3)..=count).rfind(|at| !is_inside(at));
+        count = start.filter(|&start| start > 0).unwrap_or(count);
+        let (now, later) = bytes.split_at(count);
+        out.write_all(escape(now).as_bytes())?;
+        bytes = later;
+    }
+    Ok(())
+}
+
+/// A terminal that gets the bytes of the crashed machine as escapes.
+pub struct Escaped<'a, W: ?Sized>(pub &'a mut W);
+
+impl<W: Write + ?Sized> Write for Escaped<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        safe(bytes, self.0)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn call(
+    trace: &Trace,
+    names: &Names,
+    width: usize,
+    style: Style,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    let record = trace.record;
+    let function = Named(names.function(record.ip), record.ip);
+    let caller = Named(names.place(record.parent), record.parent);
+    let unverified = trace.trust == Trust::Unverified;
+    let doubt = if trace.suspect || unverified {
+        style.doubt()
+    } else {
+        Ansi::new()
+    };
+    write!(
+        out,
+        "{doubt}{:>width$} CPU {:<3} {function} <- {caller}",
+        record.stamp, record.cpu
+    )?;
+    let marks = [(trace.suspect, " (suspect)"), (unverified, " (unverified)")];
+    for (_, mark) in marks.iter().filter(|(is_so, _)| *is_so) {
+        out.write_all(mark.as_bytes())?;
+    }
+    writeln!(out, "{doubt:#}")
+}
+
+/// A name, or else the address.
+struct Named(Option<String>, u64);
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(Some(name), _) => f.write_str(&escape_name(name)),
+            Self(None, address) => write!(f, "{address:#x}"),
+        }
+    }
+}

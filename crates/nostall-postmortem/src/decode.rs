@@ -1,0 +1,475 @@
+//! A whole region, decoded: what a person or a program wants of a dead machine.
+
+use std::boxed::Box;
+use std::iter::Peekable;
+use std::ops::Range;
+use std::vec::Vec;
+
+use crate::decompress::{self, Compression};
+use crate::geometry::Geometry;
+use nostall_pstore::Code;
+use nostall_pstore::DmesgHeader;
+use nostall_pstore::Place;
+use nostall_pstore::RecordFormat;
+use nostall_pstore::{
+    Ecc, Merge, Misaligned, Policy, PreviousBootZone, Reader, Trace, Traces, Trust, Writer,
+    ZoneState,
+};
+use nostall_pstore::{Header, Kind, LinuxVersion};
+
+/// How to decompress dmesg records: they do not say how they were compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unpack {
+    /// By trying ([`decompress::find`]).
+    #[default]
+    ByTrying,
+    /// As this.
+    As(Compression),
+    /// Not at all.
+    Not,
+}
+
+impl Unpack {
+    /// The text, of at most `most` bytes, and how it was compressed; `None` if it cannot
+    /// be had.
+    pub fn unpack(self, body: &[u8], most: usize) -> Option<(Compression, Vec<u8>)> {
+        match self {
+            Self::ByTrying => decompress::find(body, most),
+            Self::As(method) => {
+                let text = decompress::decompress(method, body, most).ok()?;
+                Some((method, text))
+            }
+            Self::Not => None,
+        }
+    }
+}
+
+/// How many times the size of its zone a text may have, decompressed. Linux fills a
+/// buffer of less than three times the size.
+const MOST_UNPACKED: usize = 16;
+
+/// A region and how to read it. Nothing is decoded before it is asked for.
+#[derive(Clone, Debug)]
+pub struct Decoded<'a> {
+    pub(crate) region: &'a [u8],
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) code: Option<Box<Code>>,
+    pub(crate) writer: Writer,
+    pub(crate) unpack: Unpack,
+}
+
+/// What a zone looks like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneReport {
+    /// Where it lies, and what it should hold.
+    pub place: Place,
+    /// Whether there is anything to be read.
+    pub state: ZoneState,
+    /// The header that was read by.
+    pub header: Header,
+    /// What the header is worth.
+    pub header_trust: Trust,
+    /// Of a trace zone: the kernel that wrote it.
+    pub version: Option<LinuxVersion>,
+    /// What the parity bytes say, if there are any.
+    pub ecc: Option<Ecc>,
+    /// Whether older contents were overwritten.
+    pub full: bool,
+    /// Of a trace zone: whether its records do not lie where its header says.
+    pub misaligned: Option<Misaligned>,
+}
+
+/// One thing that was recorded.
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    /// Which of its kind. The trace of all CPUs is one.
+    pub index: usize,
+    /// Bytes in the zones.
+    pub stored: usize,
+    /// Whether older contents were overwritten.
+    pub full: bool,
+    /// What the parity bytes say, if there are any.
+    pub ecc: Option<Ecc>,
+    /// The worth of the zone's header; of several zones, of the worst one. If it is
+    /// `Unverified`, none of the contents need ever have been written.
+    pub header_trust: Trust,
+    /// The worth of the worst of its bytes, the header's included.
+    pub trust: Trust,
+    /// What was recorded.
+    pub content: Content<'a>,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug)]
+pub enum Content<'a> {
+    /// A kernel log.
+    Dmesg(Dmesg),
+    /// The console's output.
+    Console(Text),
+    /// What user space wrote.
+    Pmsg(Text),
+    /// Function entries.
+    Ftrace(Calls<'a>),
+}
+
+/// A kernel log.
+#[derive(Clone, Debug)]
+pub struct Dmesg {
+    /// When it was written, and whether it was compressed; `None` if it does not
+    /// say (Linux shows no such record).
+    pub header: Option<DmesgHeader>,
+    /// The worth of the bytes that the header was read from.
+    pub header_trust: Trust,
+    /// How it was compressed.
+    pub packing: Packing,
+    /// The log, or the compressed bytes if they could not be decompressed.
+    pub text: Text,
+}
+
+/// Whether a text is what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// It was not compressed.
+    Plain,
+    /// It was compressed, by this method.
+    Unpacked(Compression),
+    /// It is still compressed.
+    Packed,
+}
+
+/// Bytes that are a text, if all is well.
+#[derive(Clone, Debug, Default)]
+pub struct Text {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Those that may be anything, in their order: they do not agree with their
+    /// parity, or were decompressed from bytes that do not.
+    pub unverified: Vec<Range<usize>>,
+}
+
+/// The function entries in all trace zones. They are read when they are asked for, so
+/// that a region of any size needs little memory.
+#[derive(Clone, Debug)]
+pub struct Calls<'a> {
+    decoded: &'a Decoded<'a>,
+    counts: Counts,
+}
+
+/// Counts of function entries.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    calls: usize,
+    unverified: usize,
+    latest: u64,
+    cpus: Cpus,
+}
+
+/// A set of CPUs, a bit each.
+type Cpus = [u64; 4];
+
+impl Record<'_> {
+    /// What it is.
+    pub const fn kind(&self) -> Kind {
+        match self.content {
+            Content::Dmesg(_) => Kind::Dmesg,
+            Content::Console(_) => Kind::Console,
+            Content::Pmsg(_) => Kind::Pmsg,
+            Content::Ftrace(_) => Kind::Ftrace,
+        }
+    }
+}
+
+impl<'a> Decoded<'a> {
+    /// Decodes all of `region`, with care ([`Policy::Careful`]). Of what lies outside
+    /// of it, it says so.
+    pub fn new(region: &'a [u8], geometry: &'a Geometry, writer: Writer, unpack: Unpack) -> Self {
+        Self {
+            region,
+            geometry,
+            code: Code::new(geometry.parity).map(Box::new),
+            writer,
+            unpack,
+        }
+    }
+
+    /// Returns the format of the trace records.
+    pub const fn record_format(&self) -> RecordFormat {
+        self.geometry.record_format
+    }
+
+    /// Returns every zone, also those in which there is nothing.
+    pub fn zones(&self) -> impl Iterator<Item = ZoneReport> {
+        let zones = self.open(Policy::Careful, |_| true);
+        zones.map(|zone| report(zone, self.record_format()))
+    }
+
+    /// Returns the contents of the zones, one by one: dmesg records, console, the trace
+    /// of all CPUs, pmsg.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        let records_of = |wanted| self.filled(Policy::Careful, wanted);
+        let dmesg = records_of(Kind::Dmesg).map(|zone| dmesg(zone, self.unpack));
+        let console = records_of(Kind::Console).map(|zone| text(zone, Content::Console));
+        // Only when its turn comes: all calls are read to count them.
+        let ftrace = std::iter::once_with(|| traces(self)).flatten();
+        let pmsg = records_of(Kind::Pmsg).map(|zone| text(zone, Content::Pmsg));
+        dmesg.chain(console).chain(ftrace).chain(pmsg)
+    }
+
+    /// The zones of one kind that have contents.
+    pub(crate) fn filled(
+        &self,
+        policy: Policy,
+        wanted: Kind,
+    ) -> impl Iterator<Item = PreviousBootZone<'_, [u8]>> {
+        let zones = self.open(policy, move |kind| kind == wanted);
+        zones.filter(|zone| !zone.is_empty())
+    }
+
+    fn open(
+        &self,
+        policy: Policy,
+        wanted: impl Fn(Kind) -> bool,
+    ) -> impl Iterator<Item = PreviousBootZone<'_, [u8]>> {
+        let reader = Reader {
+            code: self.code.as_deref(),
+            order: self.geometry.order,
+            policy,
+            writer: self.writer,
+        };
+        let places = self.geometry.zones.iter();
+        let places = places.filter(move |place| wanted(place.kind));
+        places.map(move |place| reader.open(self.region, *place))
+    }
+}
+
+fn report(mut zone: PreviousBootZone<'_, [u8]>, record_format: RecordFormat) -> ZoneReport {
+    ZoneReport {
+        place: *zone.place(),
+        state: zone.state(),
+        header: zone.header(),
+        header_trust: zone.header_trust(),
+        version: zone.version(),
+        ecc: zone.ecc(),
+        full: zone.is_full(),
+        misaligned: match zone.place().kind {
+            Kind::Ftrace => zone.traces(record_format).misaligned(),
+            _ => None,
+        },
+    }
+}
+
+fn dmesg(mut zone: PreviousBootZone<'_, [u8]>, unpack: Unpack) -> Record<'_> {
+    let (header, at) = match zone.dmesg_header() {
+        Some((header, at)) => (Some(header), at),
+        None => (None, 0),
+    };
+    let header_trust = worst_of_first(&mut zone, at);
+    let most = zone.place().division.data().saturating_mul(MOST_UNPACKED);
+    text(zone, |whole| {
+        let (mut text, mut packing) = (whole.without_first(at), Packing::Plain);
+        if header.is_some_and(|header| header.compressed) {
+            packing = Packing::Packed;
+            if let Some((method, bytes)) = unpack.unpack(&text.bytes, most) {
+                packing = Packing::Unpacked(method);
+                // Whether it is compressed at all is known from the header.
+                let head = match (header_trust, text.unverified.first()) {
+                    (Trust::Unverified, _) => 0,
+                    (_, Some(failed)) => failed.start,
+                    (_, None) => text.bytes.len(),
+                };
+                let unverified = unsettled(unpack, method, &text.bytes, head, &bytes);
+                text = Text { bytes, unverified };
+            }
+        }
+        Content::Dmesg(Dmesg {
+            header,
+            header_trust,
+            packing,
+            text,
+        })
+    })
+}
+
+/// The worth of the first bytes of a zone.
+fn worst_of_first(zone: &mut PreviousBootZone<'_, [u8]>, count: usize) -> Trust {
+    let (mut at, mut worst) = (0, zone.header_trust());
+    while at < count
+        && let Some((bytes, trust)) = zone.chunk(at)
+    {
+        at += bytes.len();
+        worst = worst.max(trust);
+    }
+    worst
+}
+
+/// The part of a text that may have been invented, if only the first `head` bytes of its
+/// `body` are right.
+pub(crate) fn unsettled(
+    unpack: Unpack,
+    method: Compression,
+    body: &[u8],
+    head: usize,
+    text: &[u8],
+) -> Vec<Range<usize>> {
+    if head >= body.len() {
+        return Vec::new();
+    }
+    let mut settled = decompress::settled(method, &body[..head], text.len());
+    // That it was compressed so was found out by its first line.
+    if unpack == Unpack::ByTrying && !decompress::starts_with_reason(&text[..settled]) {
+        settled = 0;
+    }
+    let rest = settled..text.len();
+    (!rest.is_empty()).then_some(rest).into_iter().collect()
+}
+
+fn text<'a>(
+    mut zone: PreviousBootZone<'a, [u8]>,
+    content: impl FnOnce(Text) -> Content<'a>,
+) -> Record<'a> {
+    let mut all = Text {
+        bytes: Vec::with_capacity(zone.len()),
+        unverified: Vec::new(),
+    };
+    let mut worst = zone.header_trust();
+    while let Some((bytes, trust)) = zone.chunk(all.bytes.len()) {
+        all.push(bytes, trust);
+        worst = worst.max(trust);
+    }
+    Record {
+        index: zone.place().index,
+        stored: zone.len(),
+        full: zone.is_full(),
+        ecc: zone.ecc(),
+        header_trust: zone.header_trust(),
+        trust: worst,
+        content: content(all),
+    }
+}
+
+impl Text {
+    pub(crate) fn push(&mut self, bytes: &[u8], trust: Trust) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        if trust == Trust::Unverified {
+            mark(&mut self.unverified, start..self.bytes.len());
+        }
+    }
+
+    pub(crate) fn without_first(mut self, count: usize) -> Self {
+        self.bytes.drain(..count.min(self.bytes.len()));
+        self.unverified.retain_mut(|range| {
+            *range = range.start.saturating_sub(count)..range.end.saturating_sub(count);
+            range.start < range.end
+        });
+        self
+    }
+}
+
+/// Adds a range to those before it.
+pub(crate) fn mark(ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => ranges.push(range),
+    }
+}
+
+fn traces<'a>(decoded: &'a Decoded<'a>) -> Option<Record<'a>> {
+    let mut zones: Vec<_> = decoded.filled(Policy::Careful, Kind::Ftrace).collect();
+    let has_parity = zones.first()?.place().division.parity() > 0;
+    let mut ecc = has_parity.then(Ecc::default);
+    for zone in &mut zones {
+        ecc = Option::zip(ecc, zone.ecc()).map(|(sum, ecc)| sum.plus(ecc));
+    }
+    let header_trust = zones.iter().map(PreviousBootZone::header_trust).max()?;
+    let mut counts = Counts::default();
+    let mut calls = Calls { decoded, counts };
+    let mut worst = header_trust;
+    for trace in calls.iter() {
+        worst = worst.max(trace.trust);
+        counts.add(&trace);
+    }
+    calls.counts = counts;
+    Some(Record {
+        index: 0,
+        stored: zones.iter().map(PreviousBootZone::len).sum(),
+        full: zones.iter().any(PreviousBootZone::is_full),
+        ecc,
+        header_trust,
+        trust: worst,
+        content: Content::Ftrace(calls),
+    })
+}
+
+impl<'a> Calls<'a> {
+    /// Returns all function entries, merged by their stamps ([`Merge`]).
+    pub fn iter(&self) -> impl Iterator<Item = Trace> + use<'a> {
+        Merge::new(self.heads(|_| true))
+    }
+
+    /// Returns all function entries of the first CPU, then those of the next, each in the
+    /// order of writing: for stamps that say nothing of the order between CPUs.
+    pub fn by_cpu(&self) -> impl Iterator<Item = Trace> {
+        let cpus_of = |traces: Peekable<Traces<'a, [u8]>>| {
+            let mut counts = Counts::default();
+            traces.for_each(|trace| counts.add(&trace));
+            counts.cpus
+        };
+        let sets: Vec<Cpus> = self.heads(|_| true).into_iter().map(cpus_of).collect();
+        (0..=u8::MAX).flat_map(move |cpu| {
+            // Zones without the CPU change nothing in the order of its entries.
+            let its = self.heads(|zone| has(&sets[zone], cpu));
+            Merge::new(its).filter(move |trace| trace.record.cpu == cpu)
+        })
+    }
+
+    fn heads(&self, wanted: impl Fn(usize) -> bool) -> Vec<Peekable<Traces<'a, [u8]>>> {
+        let decoded = self.decoded;
+        let zones = decoded.filled(Policy::Careful, Kind::Ftrace).enumerate();
+        let zones = zones.filter(|(nth, _)| wanted(*nth));
+        let traces = zones.map(|(_, zone)| zone.traces(decoded.geometry.record_format).peekable());
+        traces.collect()
+    }
+
+    /// Returns the number of function entries.
+    pub const fn len(&self) -> usize {
+        self.counts.calls
+    }
+
+    /// Whether there is no function entry.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of function entries whose bytes may be anything.
+    pub const fn unverified(&self) -> usize {
+        self.counts.unverified
+    }
+
+    /// Returns the number of different CPUs.
+    pub fn cpus(&self) -> usize {
+        self.counts
+            .cpus
+            .iter()
+            .map(|set| set.count_ones() as usize)
+            .sum()
+    }
+
+    /// Returns the greatest stamp, 0 without any.
+    pub const fn latest(&self) -> u64 {
+        self.counts.latest
+    }
+}
+
+impl Counts {
+    fn add(&mut self, trace: &Trace) {
+        self.calls += 1;
+        self.unverified += usize::from(trace.trust == Trust::Unverified);
+        self.latest = self.latest.max(trace.record.stamp);
+        self.cpus[usize::from(trace.record.cpu) / 64] |= 1 << (trace.record.cpu % 64);
+    }
+}
+
+const fn has(set: &Cpus, cpu: u8) -> bool {
+    set[cpu as usize / 64] >> (cpu % 64) & 1 != 0
+}

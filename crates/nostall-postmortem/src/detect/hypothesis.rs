@@ -1,0 +1,259 @@
+//! One way in which zones may lie in the bytes: Linux's arithmetic backwards.
+
+use super::Grade;
+use super::witness::Evidence;
+use nostall_pstore::ByteOrder;
+use nostall_pstore::{FTRACE_PER_CPU, Layout, Params};
+
+/// Trace zones side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Traces {
+    /// Bytes of each.
+    pub(super) zone: usize,
+    /// How many.
+    pub(super) count: usize,
+    /// Bytes that Linux was given for all: a power of two.
+    pub(super) total: usize,
+}
+
+impl Traces {
+    /// `count` zones of `zone` bytes; `None` if no power of two is divided so.
+    pub(super) fn new(zone: usize, count: usize) -> Option<Self> {
+        let total = zone.checked_mul(count)?.checked_next_power_of_two()?;
+        let fits = count > 0 && (total / count) & !1 == zone;
+        fits.then_some(Self { zone, count, total })
+    }
+}
+
+/// Dmesg zones side by side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Records {
+    /// Bytes of each.
+    pub(super) zone: usize,
+    /// How many.
+    pub(super) count: usize,
+}
+
+impl Records {
+    /// The most zones of this size that an area can be divided into: with more,
+    /// the record size would have fitted once more.
+    pub(super) fn most(zone: usize) -> usize {
+        let size = Self::size(zone);
+        match zone - size {
+            0 => usize::MAX,
+            over => (size - 1) / over,
+        }
+    }
+
+    /// The record size that gives such a zone.
+    fn size(zone: usize) -> usize {
+        zone.checked_ilog2().map_or(0, |log| 1 << log)
+    }
+}
+
+/// Where a region is, and how it is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hypothesis {
+    /// The run that it lies in.
+    pub(super) run: usize,
+    /// Where it starts in the run.
+    pub(super) start: usize,
+    /// The dmesg zones.
+    pub(super) records: Records,
+    /// Bytes of the console zone; 0: none.
+    pub(super) console: usize,
+    /// The trace zones.
+    pub(super) traces: Option<Traces>,
+    /// Bytes of the zone for user space's messages; 0: none.
+    pub(super) pmsg: usize,
+    /// Parity bytes for each block.
+    pub(super) parity: usize,
+    /// In which byte order.
+    pub(super) order: ByteOrder,
+    /// The trace zones' signature.
+    pub(super) trace: u32,
+    /// What the bytes say.
+    pub(super) evidence: Evidence,
+    /// Headers within that are none of its zones'.
+    pub(super) strangers: usize,
+    /// How well it explains the bytes, and how usual it is, in bits.
+    pub(super) score: i32,
+}
+
+/// Bits of proof that convince. Below them, a gigabyte of ordinary data has some.
+pub(super) const CONVINCING: i32 = 50;
+
+/// Bits of agreement between headers and parity that chance gives: so many ends of
+/// zones and numbers of parity bytes are tried.
+pub(super) const CHANCE: i32 = 24;
+
+impl Hypothesis {
+    /// Bits of proof that it is a region.
+    pub(super) fn proof(&self) -> i32 {
+        let parity = (self.evidence.parity_bits - CHANCE).max(0);
+        self.evidence.proof.saturating_add(parity)
+    }
+
+    /// Whether it is one.
+    pub(super) fn grade(&self) -> Grade {
+        if self.proof() >= CONVINCING && self.is_likely() {
+            Grade::Convincing
+        } else {
+            Grade::Doubtful
+        }
+    }
+
+    /// Two headers in the right places; or one and something that confirms it.
+    fn is_likely(&self) -> bool {
+        let evidence = self.evidence;
+        match evidence.headers {
+            0 => false,
+            1 => evidence.bits >= 22 && evidence.parities + evidence.full + evidence.contents > 0,
+            _ => evidence.bits >= 40 && self.score >= 40,
+        }
+    }
+
+    /// Whether it is worth a line: a trace zone's header alone is everywhere.
+    pub(super) fn is_noteworthy(&self) -> bool {
+        self.is_likely() || self.evidence.proof > 0
+    }
+
+    /// Bytes from the region's start to its last zone's end.
+    pub(super) fn used(&self) -> usize {
+        let traces = self.traces.map_or(0, |traces| traces.zone * traces.count);
+        self.records.zone * self.records.count + self.console + traces + self.pmsg
+    }
+
+    /// Bytes from the region's start to its last zone's start.
+    pub(super) fn last_zone(&self) -> usize {
+        let last = match self.traces {
+            _ if self.pmsg > 0 => self.pmsg,
+            Some(traces) => traces.zone,
+            None if self.console > 0 => self.console,
+            None => self.records.zone,
+        };
+        self.used() - last
+    }
+
+    /// The region's size: what is divided leaves a few bytes, so that it may be
+    /// any of several; the roundest.
+    pub(super) fn mem_size(&self) -> usize {
+        let others = self.console + self.traces.map_or(0, |traces| traces.total) + self.pmsg;
+        let least = self.records.zone * self.records.count + others;
+        let most = least + (2 * self.records.count).saturating_sub(1);
+        let rounded = (0..usize::BITS).rev().map(|bits| most >> bits << bits);
+        rounded
+            .into_iter()
+            .find(|&size| size >= least)
+            .unwrap_or(least)
+    }
+
+    /// How usual it is, whatever the bytes say; `len` is how many there are.
+    pub(super) fn usual(&self, len: usize) -> i32 {
+        let size = self.mem_size();
+        let significant = size.checked_ilog2().unwrap_or(0) - size.trailing_zeros().min(31);
+        let round = 12 - 2 * significant.min(6) as i32;
+        let pages = if size.is_multiple_of(4096) { 4 } else { 0 };
+        let end = self.start.saturating_add(size);
+        let place = match self.start {
+            0 if end == len => 16,
+            _ if end == len => 6,
+            _ if end > len => -8,
+            start if start.is_multiple_of(4096) => 2,
+            _ => 0,
+        };
+        let kinds = [(self.console, 3), (self.pmsg, 2), (self.records.count, 2)];
+        let kinds = kinds.iter().filter(|(bytes, _)| *bytes > 0);
+        let kinds: i32 = kinds.map(|(_, bits)| bits).sum();
+        let parity = match self.parity {
+            0 | 16 => 0,
+            parity if parity.is_power_of_two() => -4,
+            _ => -8,
+        };
+        round + pages + place + kinds + parity
+    }
+
+    /// The parameters that give Linux this region, if any do.
+    pub(super) fn params(&self) -> Option<Params> {
+        let mut params = Params {
+            mem_size: self.mem_size(),
+            record_size: Records::size(self.records.zone * self.records.count.min(1)),
+            console_size: self.console,
+            ftrace_size: self.traces.map_or(0, |traces| traces.total),
+            pmsg_size: self.pmsg,
+            ecc: self.parity,
+            cpus: self.traces.map_or(1, |traces| traces.count),
+            flags: FTRACE_PER_CPU,
+        };
+        // Rounded up, the region may have room for one record more.
+        for _ in 0..2 {
+            if let Ok(layout) = Layout::new(&params)
+                && self.is(&layout)
+            {
+                return Some(params);
+            }
+            let rest = params.console_size + params.ftrace_size + params.pmsg_size;
+            params.mem_size = rest + self.records.zone * self.records.count;
+        }
+        None
+    }
+
+    fn is(&self, layout: &Layout) -> bool {
+        let count = self.records.count
+            + usize::from(self.console > 0)
+            + self.traces.map_or(0, |traces| traces.count)
+            + usize::from(self.pmsg > 0);
+        let last = layout.zones().last();
+        let ends = last.is_some_and(|zone| zone.offset + zone.division.zone() == self.used());
+        let first = layout.zones().next();
+        let starts = self.records.count == 0
+            || first.is_some_and(|zone| zone.division.zone() == self.records.zone);
+        ends && starts && layout.zones().count() == count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nostall_pstore::{Kind, SIGNATURE};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn linux_s_arithmetic_backwards_gives_what_was_divided(
+            mem_size in 1usize..1 << 24,
+            logs in proptest::array::uniform4(5u32..20),
+            cpus in 1usize..40,
+        ) {
+            let [record_size, console_size, ftrace_size, pmsg_size] = logs.map(|log| 1 << log);
+            let params = Params {
+                mem_size, record_size, console_size, ftrace_size, pmsg_size, ecc: 0, cpus,
+                flags: FTRACE_PER_CPU,
+            };
+            if let Ok(layout) = Layout::new(&params) {
+                let zone = |kind| layout.zones_of(kind).next().map_or(0, |zone| zone.division.zone());
+                let hypothesis = Hypothesis {
+                    run: 0,
+                    start: 0,
+                    records: Records {
+                        zone: zone(Kind::Dmesg),
+                        count: layout.zones_of(Kind::Dmesg).count(),
+                    },
+                    console: console_size,
+                    traces: Traces::new(zone(Kind::Ftrace), cpus),
+                    pmsg: pmsg_size,
+                    parity: 0,
+                    order: ByteOrder::Little,
+                    trace: SIGNATURE,
+                    evidence: Evidence::default(),
+                    strangers: 0,
+                    score: 0,
+                };
+                prop_assert!(hypothesis.records.count <= Records::most(hypothesis.records.zone.max(1)));
+                let solved = hypothesis.params().unwrap();
+                let again = Layout::new(&solved).unwrap();
+                prop_assert!(again.zones().eq(layout.zones()));
+            }
+        }
+    }
+}

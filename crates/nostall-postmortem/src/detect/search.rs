@@ -1,0 +1,253 @@
+//! Every place in a dump that may be a zone's header.
+
+use std::ops::Range;
+use std::vec::Vec;
+
+use super::run::{Prefetch, Run};
+use nostall_pstore::{ByteOrder, HEADER, Header, LinuxVersion, SIGNATURE};
+
+/// Bytes looked at together.
+const PIECE: usize = 256;
+
+/// Most candidates kept of each [sort](Candidate::sort): data with more was made to
+/// have them.
+const MOST: usize = 1 << 18;
+
+/// Of a zone that the dump's end cuts off, at least this part must be there.
+pub(super) const CUT: usize = 16;
+
+/// Bytes prefetched at a time: systems do not take more at once.
+const AHEAD: usize = 128 << 10;
+
+/// Bytes around a piece that the look at it takes in: one before it, and behind it as far
+/// as the size's upper byte.
+const AROUND: usize = 9;
+
+/// Contents of a zone are smaller. No text has a size below this where a header has
+/// it, and memory is full of text.
+const LARGEST: u32 = 128 << 20;
+
+/// Largest minor version taken for one (Linux has stayed below 21 since 3.0).
+const MOST_MINOR: u32 = 31;
+
+/// Possible header of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// Its place in the run.
+    pub(super) at: usize,
+    /// The byte order in which it is one.
+    pub(super) order: ByteOrder,
+    /// Its words.
+    pub(super) header: Header,
+}
+
+impl Candidate {
+    /// In byte order `order`, at `at`; `None` if there is none.
+    pub(super) fn read(run: &Run<'_>, at: usize, order: ByteOrder) -> Option<Self> {
+        let header = Header::decode(run.array(at)?, order);
+        let room = run.len() - at - HEADER;
+        let fits = header.size as usize / CUT <= room;
+        let version = header.signature ^ SIGNATURE;
+        let plausible = version == 0 || is_version(version);
+        let sound = header.start <= header.size && header.size < LARGEST;
+        (plausible && sound && fits).then_some(Self { at, order, header })
+    }
+
+    /// The kernel's version, if it is a trace zone's header.
+    pub(super) fn version(&self) -> Option<LinuxVersion> {
+        let version = self.header.signature ^ SIGNATURE;
+        (version != 0).then_some(LinuxVersion(version))
+    }
+
+    /// One of [`SORTS`]: a flood of one sort does not displace another.
+    fn sort(&self) -> usize {
+        usize::from(self.order == ByteOrder::Big)
+            | usize::from(self.version().is_some()) << 1
+            | usize::from(self.header.size == 0) << 2
+            | (self.at & 1) << 3
+    }
+}
+
+const SORTS: usize = 16;
+
+/// Whether it may be the version of a Linux that has trace zones: 3 to 9.
+const fn is_version(code: u32) -> bool {
+    matches!(code >> 16, 3..=9) && code >> 8 & 0xff <= MOST_MINOR
+}
+
+/// Search of several runs, which share one limit.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    counts: [usize; SORTS],
+    /// Bytes that were searched.
+    searched: u64,
+    /// Whether candidates were left out.
+    pub(super) is_cut_short: bool,
+}
+
+impl Search {
+    /// All candidates of a run, in the order of their places. Calls `prefetch` with each
+    /// part before the search of it.
+    pub(super) fn run(&mut self, run: &Run<'_>, prefetch: Option<Prefetch<'_>>) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        let mut searched = 0;
+        let most = prefetch.map_or(usize::MAX, |_| AHEAD);
+        let parts = run.data().flat_map(|(start, bytes)| {
+            let parts = bytes.chunks(most).enumerate();
+            parts.map(move |(i, part)| (start + i * most, part))
+        });
+        for (start, bytes) in parts {
+            if let Some(prefetch) = prefetch {
+                prefetch(bytes);
+            }
+            let mut look = |at: usize, order| {
+                // A header at the start of the data may begin before it.
+                found.extend(Candidate::read(run, at, order));
+            };
+            let end = start + bytes.len();
+            // The parts may be next to each other, or overlap in the few bytes here.
+            let before = start.saturating_sub(HEADER - 1)..start;
+            let last = end.saturating_sub(HEADER - 1).max(start)..end;
+            for at in before.chain(last) {
+                look(at, ByteOrder::Little);
+                look(at, ByteOrder::Big);
+            }
+            within(bytes, |at, order| look(start + at, order));
+            searched += bytes.len() as u64;
+        }
+        self.searched += searched;
+        found.sort_unstable_by_key(|candidate| (candidate.at, candidate.order == ByteOrder::Big));
+        found.dedup();
+        found.retain(|candidate| {
+            let count = &mut self.counts[candidate.sort()];
+            *count += 1;
+            self.is_cut_short |= *count > MOST;
+            *count <= MOST
+        });
+        found
+    }
+
+    /// Number of bytes searched.
+    pub(super) const fn searched(&self) -> u64 {
+        self.searched
+    }
+}
+
+/// Calls `look` for every place in `bytes` at which the bytes of a header allow one.
+fn within(bytes: &[u8], mut look: impl FnMut(usize, ByteOrder)) {
+    // Before the first piece there must be a byte.
+    let mut at = 1;
+    look_closely(bytes, 0..1, &mut look);
+    while let Some(piece) = bytes.get(at - 1..).and_then(<[u8]>::first_chunk) {
+        if has_letter(piece) && is_interesting(piece) {
+            look_closely(bytes, at..at + PIECE, &mut look);
+        }
+        at += PIECE;
+    }
+    look_closely(bytes, at..bytes.len(), &mut look);
+}
+
+/// The byte that all signatures have: their highest.
+const HIGHEST: u8 = 0x43;
+
+/// Upper byte of a size, at most.
+const SIZE: u8 = (LARGEST >> 24) as u8 - 1;
+
+/// Whether any byte may be the highest of a signature, before a size that is not too
+/// large. The size's highest byte is the eighth behind it in either byte order. No
+/// branch, so that the compiler compares a vector of bytes at once.
+fn has_letter(piece: &[u8; PIECE + AROUND]) -> bool {
+    let hits = (1..=PIECE).fold(0, |hits, at| {
+        hits | u8::from((piece[at] == HIGHEST) & (piece[at + 8] <= SIZE))
+    });
+    hits != 0
+}
+
+/// Whether any of these bytes is also beside the next lower byte of a signature.
+fn is_interesting(piece: &[u8; PIECE + AROUND]) -> bool {
+    let hits = (1..=PIECE).fold(0, |hits, at| {
+        let is_beside = is_version_byte(piece[at - 1]) | is_version_byte(piece[at + 1]);
+        hits | u8::from((piece[at] == HIGHEST) & (piece[at + 8] <= SIZE) & is_beside)
+    });
+    hits != 0
+}
+
+/// 0x47 XORed with a major version below 16.
+const fn is_version_byte(byte: u8) -> bool {
+    byte & 0xf0 == 0x40
+}
+
+/// `places` are those of the highest byte of a signature.
+fn look_closely(bytes: &[u8], places: Range<usize>, look: &mut impl FnMut(usize, ByteOrder)) {
+    let is_version = |at: usize| bytes.get(at).is_some_and(|byte| is_version_byte(*byte));
+    for at in places {
+        if bytes.get(at) != Some(&HIGHEST) {
+            continue;
+        }
+        if let Some(start) = at.checked_sub(3)
+            && is_version(at - 1)
+            && start + HEADER <= bytes.len()
+        {
+            look(start, ByteOrder::Little);
+        }
+        if is_version(at + 1) && at + HEADER <= bytes.len() {
+            look(at, ByteOrder::Big);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+
+    proptest! {
+        #[test]
+        fn a_header_is_found_at_every_offset_in_either_order_over_any_boundary(
+            before in 0usize..600,
+            after in 0usize..600,
+            big in any::<bool>(),
+            version in prop::sample::select(&[0, 0x03_0000, 0x06_01c0, 0x05_0a_ff, 0x09_1f_00][..]),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let order = if big { ByteOrder::Big } else { ByteOrder::Little };
+            let header = Header { signature: SIGNATURE ^ version, start: 3, size: 5 };
+            let mut bytes = vec![0; before];
+            bytes.extend(header.encode(order));
+            bytes.extend(vec![0; 5 + after]);
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let pieces = cuts.windows(2).map(|cut| (cut[0] as u64, &bytes[cut[0]..cut[1]]));
+            let pieces: Vec<_> = pieces.filter(|(_, bytes)| !bytes.is_empty()).collect();
+            let data = pieces.iter().map(|(at, bytes)| *at..*at + bytes.len() as u64);
+            let runs = Run::join(pieces.iter().copied(), data);
+            prop_assert_eq!(runs.len(), 1);
+            let mut search = Search::default();
+            prop_assert_eq!(search.run(&runs[0], None), [Candidate { at: before, order, header }]);
+            prop_assert_eq!(search.searched(), bytes.len() as u64);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_header_is_none() {
+        let little = |signature, start, size| {
+            let mut bytes = vec![0; 64];
+            bytes[2..14].copy_from_slice(
+                &Header {
+                    signature,
+                    start,
+                    size,
+                }
+                .encode(ByteOrder::Little),
+            );
+            Search::default().run(&Run::of(0, &bytes), None).len()
+        };
+        assert_eq!(little(SIGNATURE, 0, 0), 1);
+        assert_eq!(little(SIGNATURE, 9, 8), 0);
+        assert_eq!(little(SIGNATURE, 0, 20_000), 0);
+        assert_eq!(little(SIGNATURE ^ 0x0001_0203, 0, 0), 0);
+        assert_eq!(Search::default().run(&Run::of(0, &[]), None), []);
+    }
+}

@@ -1,0 +1,359 @@
+//! What the bytes say for and against a zone at a given place, in bits: how much
+//! likelier they are if it is there than if they are anything.
+
+use std::boxed::Box;
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+use super::records::{self, Look};
+use super::run::Run;
+use nostall_pstore::Code;
+use nostall_pstore::{BLOCK, ByteOrder, Division, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
+
+/// What a dmesg record starts with.
+const DMESG: &[u8; 4] = b"====";
+
+/// A zone that may be there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    /// Where in the bytes.
+    pub(super) at: usize,
+    /// Its size.
+    pub(super) size: usize,
+    /// What it holds.
+    pub(super) kind: Kind,
+    /// The CPU, if a trace zone is one CPU's.
+    pub(super) cpu: Option<usize>,
+}
+
+/// What there is to be said for zones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Evidence {
+    /// For them, or against.
+    pub(super) bits: i32,
+    /// How many have a header that is sound.
+    pub(super) headers: usize,
+    /// How many have one that must be corrected first, or none.
+    pub(super) missing: usize,
+    /// How many headers have the parity they should.
+    pub(super) parities: usize,
+    /// How many are rings as full as they can be, to the byte.
+    pub(super) full: usize,
+    /// How many hold what a zone of their kind should.
+    pub(super) contents: usize,
+    /// How many have the right signature, and sizes that cannot be.
+    pub(super) wrong_sizes: usize,
+    /// Bits that ordinary data does not have by chance: to decide on, where `bits` are
+    /// to compare with.
+    pub(super) proof: i32,
+    /// Bits of agreeing parity bytes, of the zone that has the most.
+    pub(super) parity_bits: i32,
+}
+
+impl Evidence {
+    /// `bits`, and nothing else.
+    pub(super) fn of(bits: i32) -> Self {
+        Self {
+            bits,
+            ..Self::default()
+        }
+    }
+}
+
+impl core::ops::Add for Evidence {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            bits: self.bits.saturating_add(other.bits),
+            headers: self.headers + other.headers,
+            missing: self.missing + other.missing,
+            parities: self.parities + other.parities,
+            full: self.full + other.full,
+            contents: self.contents + other.contents,
+            wrong_sizes: self.wrong_sizes + other.wrong_sizes,
+            proof: self.proof.saturating_add(other.proof),
+            // Headers of empty zones are equal: if one agrees by chance, all do.
+            parity_bits: self.parity_bits.max(other.parity_bits),
+        }
+    }
+}
+
+/// What it costs to correct a header, where a look at one costs 1.
+const CORRECTION: usize = 16;
+
+/// Memory, read in one byte order and with one signature for trace zones. The number
+/// of questions is limited.
+#[derive(Debug)]
+pub(super) struct Witness<'a> {
+    pub(super) run: &'a Run<'a>,
+    pub(super) order: ByteOrder,
+    /// Trace zones' signature.
+    pub(super) trace: u32,
+    patience: Cell<usize>,
+}
+
+impl<'a> Witness<'a> {
+    /// That answers `patience` times.
+    pub(super) fn new(run: &'a Run<'a>, order: ByteOrder, trace: u32, patience: usize) -> Self {
+        Self {
+            run,
+            order,
+            trace,
+            patience: Cell::new(patience),
+        }
+    }
+
+    /// How many answers are left.
+    pub(super) fn patience(&self) -> usize {
+        self.patience.get()
+    }
+
+    /// Takes `cost` of it; `None` if there is no more.
+    pub(super) fn spend(&self, cost: usize) -> Option<()> {
+        let left = self.patience.get().checked_sub(cost);
+        self.patience.set(left.unwrap_or(0));
+        left.map(drop)
+    }
+
+    /// What the bytes say of this zone, with `parity` parity bytes; `None` if it
+    /// cannot be, or if too much was asked already.
+    pub(super) fn hear(&self, claim: Claim, parity: usize) -> Option<Evidence> {
+        self.spend(1)?;
+        let division = Division::new(claim.size, parity)?;
+        let Some(bytes) = self.header(claim.at) else {
+            // Beyond the dump's end.
+            return Some(Evidence::of(-4));
+        };
+        let header = Header::decode(bytes, self.order);
+        let is_whole = self.run.holds(claim.at, claim.size);
+        let signature = match claim.kind {
+            Kind::Ftrace => self.trace,
+            _ => SIGNATURE,
+        };
+        if header.signature == signature && header.is_valid(division.data()) {
+            let parities = is_whole.then(|| parities(self.run, claim.at, division, header));
+            Some(
+                self.sound(claim, header, division)
+                    + self.contents(claim, header)
+                    + parities.flatten().unwrap_or_default(),
+            )
+        } else {
+            if parity > 0 {
+                self.spend(CORRECTION)?;
+            }
+            Some(if is_whole {
+                self.corrected(claim, division, header, signature)
+            } else {
+                Evidence {
+                    missing: 1,
+                    ..Evidence::of(-14)
+                }
+            })
+        }
+    }
+
+    /// The header's bytes at `at`.
+    pub(super) fn header(&self, at: usize) -> Option<[u8; HEADER]> {
+        self.run.array(at)
+    }
+
+    fn sound(&self, claim: Claim, header: Header, division: Division) -> Evidence {
+        let full = header.size as usize == division.data();
+        let bits = match (full, header) {
+            (true, _) => 36,
+            (_, Header { size: 0, .. }) => 26,
+            // A ring that has come round is full, no other has its start elsewhere
+            // than at its end; and a record does not come round at all.
+            (_, Header { start, size, .. }) if start < size => 2,
+            _ => 20,
+        };
+        let bits = if full && claim.kind == Kind::Dmesg && header.start < header.size {
+            bits - 20
+        } else {
+            bits
+        };
+        // A plain signature is 32 bits, but code and tables have it too, before zeros.
+        // That of a trace zone is any of thousands of words, many of them text.
+        let (signature, filled, partly) = match claim.kind {
+            Kind::Ftrace => (0, 20, 8),
+            _ => (18, 32, 16),
+        };
+        let sizes = match header.size {
+            0 => 0,
+            _ if full => filled,
+            _ => partly,
+        };
+        Evidence {
+            bits,
+            headers: 1,
+            full: full.into(),
+            proof: signature + sizes,
+            ..Evidence::default()
+        }
+    }
+
+    fn contents(&self, claim: Claim, header: Header) -> Evidence {
+        let len = (header.size as usize).min(64);
+        let data = self.run.get(claim.at + HEADER, len).unwrap_or_default();
+        let good = |bits, proof| Evidence {
+            contents: 1,
+            proof,
+            ..Evidence::of(bits)
+        };
+        match claim.kind {
+            _ if header.size == 0 => Evidence::default(),
+            Kind::Dmesg if data.starts_with(DMESG) => good(12, 24),
+            // Linux writes no such record, so the header proves nothing.
+            Kind::Dmesg => Evidence {
+                proof: -34,
+                ..Evidence::of(-24)
+            },
+            Kind::Ftrace => match records::look(self.run, claim.at, header, self.order) {
+                Some(look) => match (look.cpu, claim.cpu) {
+                    (Some(is), Some(should)) if usize::from(is) == should & 0xff => {
+                        good(10, proof(look))
+                    }
+                    // In one or two bits, a CPU is known only so far.
+                    (Some(is), Some(should)) => {
+                        let known = match look.record_format.cpu_bits() {
+                            0 => 0xff,
+                            bits => bits as usize,
+                        };
+                        match usize::from(is) & known == should & known {
+                            true => good(4, proof(look)),
+                            false => Evidence::of(-16),
+                        }
+                    }
+                    (None, Some(_)) => Evidence::of(-4),
+                    (_, None) => good(4, proof(look)),
+                },
+                None => Evidence::default(),
+            },
+            _ if data.starts_with(DMESG) && data.get(4).is_some_and(u8::is_ascii_digit) => {
+                Evidence::of(-12)
+            }
+            _ if is_text(&data) => good(2, 16),
+            _ => Evidence::of(-1),
+        }
+    }
+
+    /// A zone whose header, `found`, is none: does its parity correct it?
+    fn corrected(
+        &self,
+        claim: Claim,
+        division: Division,
+        found: Header,
+        signature: u32,
+    ) -> Evidence {
+        let missing = |bits| Evidence {
+            missing: 1,
+            ..Evidence::of(bits)
+        };
+        let is_dmesg = || self.run.array(claim.at + HEADER) == Some(*DMESG);
+        let looks = if claim.kind == Kind::Dmesg && is_dmesg() {
+            12
+        } else {
+            0
+        };
+        if let Some(header) = correct(self.run, claim.at, division, self.order)
+            && header.signature == signature
+            && header.is_valid(division.data())
+        {
+            // Nothing at all, corrected by the parity of an empty zone that ends here,
+            // does not show that it starts here.
+            let bytes = self.header(claim.at).unwrap_or_default();
+            let is_blank = bytes.iter().all(|&byte| byte == bytes[0]);
+            return missing(looks + if is_blank { -2 } else { 24 });
+        }
+        if found.signature == signature {
+            // One of the other two words is damaged, or no zone of this size is here.
+            return Evidence {
+                wrong_sizes: 1,
+                ..missing(looks + 2)
+            };
+        }
+        missing(looks - 14)
+    }
+}
+
+/// Printable, nearly all of it.
+fn is_text(bytes: &[u8]) -> bool {
+    let odd = bytes
+        .iter()
+        .filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace() && **byte != 0x1b);
+    odd.count() * 8 <= bytes.len()
+}
+
+/// Bits that a group of parity bytes is worth: it is not so sure that all zones
+/// are independent as that each is right.
+fn worth(parity: usize) -> i32 {
+    (parity as i32 * 8).min(40)
+}
+
+/// Bits of proof in trace records.
+fn proof(look: Look) -> i32 {
+    match look.records {
+        16.. if look.quality > 0.9 => 48,
+        8.. => 24,
+        _ => 8,
+    }
+}
+
+/// The header's parity, the last bytes of a zone, and that of its first block; `None`
+/// if there is none.
+fn parities(run: &Run<'_>, at: usize, division: Division, header: Header) -> Option<Evidence> {
+    let code = code(division.parity())?;
+    let mut evidence = Evidence::default();
+    let parity = run.get(at + division.header_parity(), division.parity())?;
+    if code.check(&run.array::<HEADER>(at)?, &parity) {
+        evidence.bits += worth(division.parity());
+        evidence.parities += 1;
+        evidence.parity_bits += 8 * division.parity() as i32;
+    } else {
+        // Cut off between a header and its parity, or flipped, in one of them.
+        evidence.bits -= 6;
+    }
+    if header.size as usize >= BLOCK && division.block_len(0) == BLOCK {
+        let parity = run.get(at + division.block_parity(0), division.parity())?;
+        let block = run.array::<BLOCK>(at + HEADER)?;
+        let good = code.check(&block, &parity);
+        // A block of zeros agrees with zeros, wherever they lie.
+        if good && block != [0; BLOCK] {
+            evidence.parity_bits += 8 * division.parity() as i32;
+        }
+        evidence.bits += if good { worth(code.parity()) / 2 } else { -2 };
+    }
+    Some(evidence)
+}
+
+/// A zone's header as its parity says.
+pub(super) fn correct(
+    run: &Run<'_>,
+    at: usize,
+    division: Division,
+    order: ByteOrder,
+) -> Option<Header> {
+    let mut bytes = run.array(at)?;
+    let mut parity = run
+        .get(at + division.header_parity(), division.parity())?
+        .into_owned();
+    code(division.parity())?
+        .correct(&mut bytes, &mut parity)
+        .ok()?;
+    Some(Header::decode(bytes, order))
+}
+
+/// Whether the 12 bytes `header` have this parity.
+pub(super) fn has_parity(header: &[u8; HEADER], parity: &[u8]) -> bool {
+    code(parity.len()).is_some_and(|code| code.check(header, parity))
+}
+
+/// The code with so many parity bytes; made once, when it is first asked for.
+fn code(parity: usize) -> Option<&'static Code> {
+    static CODES: [OnceLock<Option<Box<Code>>>; MAX_PARITY + 1] =
+        [const { OnceLock::new() }; MAX_PARITY + 1];
+    let code = CODES.get(parity)?;
+    code.get_or_init(|| Code::new(parity).map(Box::new))
+        .as_deref()
+}

@@ -1,0 +1,74 @@
+//! ELF core files: the `PT_LOAD` segments with their physical addresses.
+
+use object::elf::{self, FileHeader32, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, FileKind};
+
+use super::{DumpFormat, Error, MAX_SEGMENTS, Segment};
+
+/// The segments of an ELF core file; `None` if the file is no ELF at all.
+pub(super) fn segments(file: &[u8]) -> Result<Option<Vec<Segment>>, Error> {
+    if !file.starts_with(&elf::ELFMAG) {
+        return Ok(None);
+    }
+    match FileKind::parse(file) {
+        Ok(FileKind::Elf32) => of::<FileHeader32<Endianness>>(file),
+        Ok(FileKind::Elf64) => of::<FileHeader64<Endianness>>(file),
+        _ => Err(damaged("its header is neither 32-bit nor 64-bit ELF")),
+    }
+    .map(Some)
+}
+
+fn of<Elf: FileHeader<Endian = Endianness>>(file: &[u8]) -> Result<Vec<Segment>, Error> {
+    let header = Elf::parse(file).map_err(|_| damaged("its header is cut off"))?;
+    let endian = header
+        .endian()
+        .map_err(|_| damaged("it has no byte order"))?;
+    if header.e_type(endian) != elf::ET_CORE {
+        return Err(Error::Unsupported {
+            format: "an ELF file, but no core file",
+            advice: "give the dump here, and a vmlinux where symbols are asked for",
+        });
+    }
+    let headers = header
+        .program_headers(endian, file)
+        .map_err(|_| damaged("its program headers are not in the file"))?;
+    if headers.len() > MAX_SEGMENTS {
+        return Err(Error::TooManySegments {
+            kind: DumpFormat::ElfCore,
+        });
+    }
+    let loads = headers
+        .iter()
+        .filter(|header| header.p_type(endian) == elf::PT_LOAD);
+    let segments: Vec<_> = loads
+        .map(|load| Segment {
+            physical: load.p_paddr(endian).into(),
+            file_offset: load.p_offset(endian).into(),
+            len: load.p_filesz(endian).into(),
+        })
+        // All ones: "no physical address" (/proc/kcore's vmalloc area).
+        .filter(|segment| {
+            segment.physical
+                != if header.is_type_64() {
+                    u64::MAX
+                } else {
+                    u32::MAX.into()
+                }
+        })
+        .collect();
+    if segments.len() > 1 && segments.iter().all(|segment| segment.physical == 0) {
+        return Err(Error::Unsupported {
+            format: "the core file of a process, which has no physical addresses",
+            advice: "give the dump of a machine, or read it as raw memory, by file offset",
+        });
+    }
+    Ok(segments)
+}
+
+fn damaged(problem: &'static str) -> Error {
+    Error::Damaged {
+        kind: DumpFormat::ElfCore,
+        problem,
+    }
+}

@@ -1,0 +1,467 @@
+//! The memory of a dead machine, from whatever file somebody managed to save.
+//!
+//! An [`Image`] is a list of [`Segment`]s by physical address. It knows raw dumps (one segment, the
+//! file's offset is the address), ELF core files (kdump's `vmcore`, QEMU's `dump-guest-memory`) and
+//! LiME dumps. What it cannot read but knows (compressed dumps and archives) it refuses with the
+//! command that makes it readable.
+//!
+//! A regular file is mapped, not read: a 4 GiB image costs the pages that are looked at. Holes of a
+//! sparse file are found with `SEEK_DATA` and are not in [`Image::data_ranges`]. [`Image::detect`]
+//! searches these ranges only, so its time and memory follow the data, not the size.
+//!
+//! A pipe or a device is read into memory, up to 256 MiB, and each wait for its next bytes is bounded:
+//! see [`Error`].
+//!
+//! # While an image is open, nobody may cut it short
+//!
+//! The mapping is the file. If another process truncates it, the next access past its new end is a
+//! SIGBUS, and if another process writes to it, what has been read may change. Work on a copy of
+//! anything that is still being written.
+//!
+//! # Example
+//!
+//! ```
+//! use nostall_postmortem::image::{Image, DumpFormat};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("memory.bin");
+//! # std::fs::write(&path, b"....DBGC....")?;
+//! let image = Image::open(&path)?;
+//! assert_eq!(image.format(), DumpFormat::Raw);
+//! for (physical, bytes) in image.data_ranges() {
+//!     println!("{physical:#x}: {} bytes", bytes.len());
+//! }
+//! assert_eq!(image.read(4, 4).as_deref(), Some(&b"DBGC"[..]));
+//! # Ok(())
+//! # }
+//! ```
+
+mod bytes;
+mod elf;
+mod extents;
+pub(crate) mod foreign;
+mod lime;
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+pub(crate) use bytes::Bytes;
+pub use bytes::{MAX_READ, open_file, read_to_end};
+
+use crate::detect::run::Run;
+use crate::detect::{self, Detection};
+
+/// The most segments an image may have. The largest real dumps have some thousands (QEMU's, with
+/// `-p`, one for every run of pages that is mapped alike).
+pub const MAX_SEGMENTS: usize = 1 << 20;
+
+/// Most bytes that [`Image::read`] copies, where they do not lie together in the file.
+pub const MAX_COPY: usize = 256 << 20;
+
+/// A memory dump, opened.
+#[derive(Debug)]
+pub struct Image {
+    bytes: Bytes,
+    kind: DumpFormat,
+    segments: Vec<Segment>,
+    /// The segments without the parts of the file that a longer one has.
+    unique: Vec<Segment>,
+    /// The parts of the file that are not holes, in order.
+    extents: Vec<Range<u64>>,
+    missing: u64,
+}
+
+/// What sort of file an [`Image`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
+pub enum DumpFormat {
+    /// Memory and nothing else: the file's offset is the physical address.
+    #[strum(to_string = "raw")]
+    Raw,
+    /// An ELF core file: kdump's `vmcore`, QEMU's `dump-guest-memory`.
+    #[strum(to_string = "ELF core")]
+    ElfCore,
+    /// A dump by LiME, the Linux Memory Extractor.
+    #[strum(to_string = "LiME")]
+    Lime,
+}
+
+/// A run of physical memory that lies together in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Segment {
+    /// The physical address of its first byte.
+    pub physical: u64,
+    /// Where that byte is in the file.
+    pub file_offset: u64,
+    /// How many bytes the file has of it.
+    pub len: u64,
+}
+
+/// Why a file is no memory image to us, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file could not be opened or read.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// There is nothing in it.
+    #[error("the file is empty; was the dump cut off, or the disk full?")]
+    Empty,
+    /// A pipe, device or file that must be read into memory has more than so many bytes, or no end.
+    #[error(
+        "more than {} MiB, or without an end: too much to be read into memory; \
+         copy the part with the region to a file of its own",
+        .0 >> 20
+    )]
+    TooLarge(usize),
+    /// A pipe or device has no more bytes, and no end.
+    #[error(
+        "nothing has come from this pipe or device in {} s, and not its end; \
+         no program writes to it, or that program waits",
+        .0.as_secs()
+    )]
+    Silent(Duration),
+    /// A format that we know but cannot read.
+    #[error("this is {format}; {advice}")]
+    Unsupported {
+        /// What the file is.
+        format: &'static str,
+        /// What makes it, or its like, readable.
+        advice: &'static str,
+    },
+    /// It has more segments than are read.
+    #[error(
+        "a {kind} file with more than {} segments is not read; \
+         read it as raw memory, by file offset",
+        MAX_SEGMENTS
+    )]
+    TooManySegments {
+        /// The sort of file.
+        kind: DumpFormat,
+    },
+    /// Its headers make no sense.
+    #[error(
+        "a damaged {kind} file: {problem}; copy it again, or read it as raw memory, by file offset"
+    )]
+    Damaged {
+        /// What it says it is.
+        kind: DumpFormat,
+        /// What is wrong.
+        problem: &'static str,
+    },
+}
+
+impl Image {
+    /// Opens a memory image, whatever its kind.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not memory: see [`Error`]. Segments that reach past the end
+    /// of the file are no error: what is there is there, see [`Image::missing`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let (bytes, extents) = load(path.as_ref())?;
+        Self::of(bytes, extents)
+    }
+
+    /// A memory image, whatever its kind, that is in memory already: from a network, or out of an
+    /// archive.
+    ///
+    /// ```
+    /// use nostall_postmortem::image::{Image, DumpFormat};
+    ///
+    /// let dump = [&0x4C69_4D45_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0; 24], b"!"].concat();
+    /// let image = Image::from_bytes(dump)?;
+    /// assert_eq!(image.format(), DumpFormat::Lime);
+    /// assert_eq!(image.read(0, 1).as_deref(), Some(&b"!"[..]));
+    /// # Ok::<(), nostall_postmortem::image::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, Error> {
+        if bytes.is_empty() {
+            return Err(Error::Empty);
+        }
+        let extents = extents::all(bytes.len() as u64);
+        Self::of(Bytes::Read(bytes), extents)
+    }
+
+    fn of(bytes: Bytes, extents: Vec<Range<u64>>) -> Result<Self, Error> {
+        if let Some(error) = foreign::refuse(&bytes) {
+            return Err(error);
+        }
+        let (kind, declared) = if let Some(segments) = elf::segments(&bytes)? {
+            (DumpFormat::ElfCore, segments)
+        } else if let Some(segments) = lime::segments(&bytes)? {
+            (DumpFormat::Lime, segments)
+        } else {
+            (DumpFormat::Raw, vec![whole(&bytes)])
+        };
+        Ok(Self::with(bytes, kind, declared, extents))
+    }
+
+    fn with(
+        bytes: Bytes,
+        kind: DumpFormat,
+        declared: Vec<Segment>,
+        extents: Vec<Range<u64>>,
+    ) -> Self {
+        let (segments, missing) = settle(declared, bytes.len() as u64);
+        Self {
+            unique: unique(&segments),
+            bytes,
+            kind,
+            segments,
+            extents,
+            missing,
+        }
+    }
+
+    /// Opens a file as raw memory, whatever it looks like: addresses are file offsets.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or is empty.
+    pub fn open_raw(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let (bytes, extents) = load(path.as_ref())?;
+        let segments = vec![whole(&bytes)];
+        Ok(Self::with(bytes, DumpFormat::Raw, segments, extents))
+    }
+
+    /// What sort of file it is.
+    pub fn format(&self) -> DumpFormat {
+        self.kind
+    }
+
+    /// The memory that is in the image: by physical address, without overlaps.
+    ///
+    /// Where the file's own segments overlap (kdump stores the kernel's text a second time), an
+    /// address belongs to the one that starts lower. Where one goes on in memory and in the file from
+    /// the end of another, they are one.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// How many bytes the headers promise past the end of the file: not zero if it was cut short.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// The runs of memory that hold data, with their physical addresses, in order: all but the file's
+    /// holes.
+    ///
+    /// No byte of the file is in two of them. Where segments share a part of the file, it is in the
+    /// one that belongs to the longest memory without gaps.
+    pub fn data_ranges(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.unique.iter().flat_map(move |segment| {
+            let (start, end) = (segment.file_offset, segment.file_offset + segment.len);
+            let first = self.extents.partition_point(|extent| extent.end <= start);
+            let extents = self.extents[first..]
+                .iter()
+                .take_while(move |extent| extent.start < end);
+            extents.map(move |extent| {
+                let (from, to) = (extent.start.max(start), extent.end.min(end));
+                (
+                    segment.physical + (from - start),
+                    self.file(from, to - from),
+                )
+            })
+        })
+    }
+
+    /// Finds the regions in the image of which nothing is known.
+    ///
+    /// A region may go on from one segment to the next where their addresses are adjacent, and into
+    /// holes of the file.
+    ///
+    /// ```
+    /// use nostall_postmortem::image::Image;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../nostall-pstore/tests/fixtures/plain/image.bin");
+    /// let image = Image::open(path)?;
+    /// let detection = image.detect();
+    /// for found in detection.convincing() {
+    ///     println!("{:#x}: {} bytes", found.start, found.len);
+    /// }
+    /// for found in detection.doubtful() {
+    ///     println!("perhaps at {:#x}: {}", found.start, found.doubts.join("; "));
+    /// }
+    /// # assert_eq!(detection.convincing().len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn detect(&self) -> Detection {
+        self.detect_within(0..u64::MAX)
+    }
+
+    /// As [`detect`](Self::detect), in a part of the memory.
+    pub fn detect_within(&self, window: Range<u64>) -> Detection {
+        let clip = |start: u64, end: u64| start.max(window.start)..end.min(window.end);
+        let pieces = self.segments.iter().filter_map(|segment| {
+            let part = clip(segment.physical, segment.physical + segment.len);
+            let len = part.end.checked_sub(part.start).filter(|&len| len > 0)?;
+            let offset = segment.file_offset + (part.start - segment.physical);
+            Some((part.start, self.file(offset, len)))
+        });
+        let data = self.data_ranges().filter_map(|(physical, bytes)| {
+            let part = clip(physical, physical + bytes.len() as u64);
+            (part.start < part.end).then_some(part)
+        });
+        let file = self.bytes.as_ptr().addr();
+        let prefetch = |part: &[u8]| self.bytes.prefetch(part.as_ptr().addr() - file, part.len());
+        let is_sparse = self.extents.len() > 1;
+        detect::in_runs(
+            &Run::join(pieces, data),
+            is_sparse.then_some(&prefetch as _),
+        )
+    }
+
+    /// `len` bytes at a physical address, or `None` if the image lacks any of them.
+    ///
+    /// They are copied only if they straddle segments, and then at most [`MAX_COPY`] of them.
+    pub fn read(&self, physical: u64, len: usize) -> Option<Cow<'_, [u8]>> {
+        let mut at = self
+            .segments
+            .partition_point(|segment| segment.physical <= physical);
+        at = at.checked_sub(1)?;
+        let first = self.rest(at, physical)?;
+        if let Some(together) = first.get(..len) {
+            return Some(Cow::Borrowed(together));
+        }
+        if len > MAX_COPY {
+            return None;
+        }
+        let mut copy = first.to_vec();
+        while copy.len() < len {
+            at += 1;
+            let next = self.rest(at, physical.checked_add(copy.len() as u64)?)?;
+            copy.extend_from_slice(&next[..next.len().min(len - copy.len())]);
+        }
+        Some(Cow::Owned(copy))
+    }
+
+    /// What segment number `at` has from a physical address on; `None` if the address is not in it.
+    fn rest(&self, at: usize, physical: u64) -> Option<&[u8]> {
+        let segment = self.segments.get(at)?;
+        let skip = physical
+            .checked_sub(segment.physical)
+            .filter(|skip| *skip < segment.len)?;
+        Some(self.file(segment.file_offset + skip, segment.len - skip))
+    }
+
+    /// A part of the file. Segments and extents end where the file does, so it fits in `usize`.
+    fn file(&self, offset: u64, len: u64) -> &[u8] {
+        &self.bytes[offset as usize..][..len as usize]
+    }
+}
+
+fn load(path: &Path) -> Result<(Bytes, Vec<Range<u64>>), Error> {
+    let (file, bytes) = Bytes::open(path)?;
+    if bytes.is_empty() {
+        return Err(Error::Empty);
+    }
+    let extents = match bytes {
+        Bytes::Mapped(_) => extents::of(&file, bytes.len() as u64),
+        Bytes::Read(_) => extents::all(bytes.len() as u64),
+    };
+    if extents.len() > 1 {
+        bytes.look_in_places();
+    }
+    Ok((bytes, extents))
+}
+
+fn whole(bytes: &[u8]) -> Segment {
+    Segment {
+        physical: 0,
+        file_offset: 0,
+        len: bytes.len() as u64,
+    }
+}
+
+/// Sorts segments and cuts them down to what the file has, once: no overlap, no empty one, no end
+/// past the file's or past the address space's. Also returns how many bytes the file lacks.
+fn settle(mut segments: Vec<Segment>, file_len: u64) -> (Vec<Segment>, u64) {
+    let mut missing: u64 = 0;
+    for segment in &mut segments {
+        let there = file_len.saturating_sub(segment.file_offset);
+        let fits = segment.len.min(there).min(u64::MAX - segment.physical);
+        missing = missing.saturating_add(segment.len.saturating_sub(there));
+        segment.len = fits;
+    }
+    segments.sort_by_key(|segment| (segment.physical, Reverse(segment.len)));
+    let mut end = 0;
+    segments.retain_mut(|segment| {
+        let known = end.max(segment.physical) - segment.physical;
+        if known >= segment.len {
+            return false;
+        }
+        segment.physical += known;
+        segment.file_offset += known;
+        segment.len -= known;
+        end = segment.physical + segment.len;
+        true
+    });
+    segments.dedup_by(|next, before| {
+        let goes_on = before.physical + before.len == next.physical
+            && before.file_offset + before.len == next.file_offset;
+        if goes_on {
+            before.len += next.len;
+        }
+        goes_on
+    });
+    (segments, missing)
+}
+
+/// The segments without the parts of the file that another one has. The segment in the longest
+/// memory without gaps keeps them. Sorted by address.
+fn unique(segments: &[Segment]) -> Vec<Segment> {
+    let mut by_length: Vec<(u64, &Segment)> = Vec::with_capacity(segments.len());
+    for run in segments.chunk_by(|a, b| a.physical + a.len == b.physical) {
+        let len = run.iter().map(|segment| segment.len).sum();
+        by_length.extend(run.iter().map(|segment| (len, segment)));
+    }
+    by_length.sort_by_key(|(len, _)| Reverse(*len));
+
+    // The parts of the file that are taken: from the key to the value. None touches another.
+    let mut taken = BTreeMap::<u64, u64>::new();
+    let mut unique = Vec::with_capacity(segments.len());
+    for (_, segment) in by_length {
+        let (mut at, end) = (segment.file_offset, segment.file_offset + segment.len);
+        let mut joined = at..end;
+        let before = taken.range(..at).next_back();
+        let first = before.map_or(at, |(start, _)| *start);
+        let near = taken.range(first..=end).map(|(start, end)| *start..*end);
+        let touching: Vec<_> = near.filter(|part| part.end >= at).collect();
+        for part in touching {
+            if at < part.start {
+                unique.push(segment.part(at..part.start));
+            }
+            at = at.max(part.end);
+            joined = joined.start.min(part.start)..joined.end.max(part.end);
+            taken.remove(&part.start);
+        }
+        if at < end {
+            unique.push(segment.part(at..end));
+        }
+        taken.insert(joined.start, joined.end);
+    }
+    unique.sort_by_key(|segment| segment.physical);
+    unique
+}
+
+impl Segment {
+    /// The part of it that has these bytes of the file.
+    fn part(&self, file: Range<u64>) -> Self {
+        Self {
+            physical: self.physical + (file.start - self.file_offset),
+            file_offset: file.start,
+            len: file.end - file.start,
+        }
+    }
+}

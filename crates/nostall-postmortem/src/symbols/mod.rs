@@ -1,0 +1,168 @@
+//! Names for the addresses in a trace, as the kernel that wrote it would have printed them.
+//!
+//! A table comes from a `System.map` (also gzipped), from `/proc/kallsyms`, from `nm -n`, or from an
+//! ELF file with a symbol table (`vmlinux`). Addresses in a table are those the kernel was linked
+//! for; a kernel that was loaded elsewhere (KASLR) said where in its last words
+//! ([`kernel_offset`]), and where they are lost the trace itself tells ([`Symbols::solve_offset`]).
+//!
+//! Which name an address gets, and how long a function is, follows Linux's kallsyms (table.rs).
+//!
+//! ```
+//! use nostall_postmortem::symbols::Symbols;
+//!
+//! let map = b"81000000 T _stext\n81000010 T panic\n81000150 t panic_other_cpus\n81000160 T _etext\n";
+//! let symbols = Symbols::parse(map)?.with_offset(0x1e80_0000);
+//! let symbol = symbols.lookup(0x9f80_009c).unwrap();
+//! assert_eq!(symbol.name, "panic");
+//! assert_eq!(symbol.to_string(), "panic+0x8c/0x140");
+//! # Ok::<(), nostall_postmortem::symbols::Error>(())
+//! ```
+
+mod elf;
+mod nm;
+mod offset;
+mod table;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+
+use zlib_rs::Inflate;
+
+use crate::decompress::drain;
+use crate::image::{self, Bytes, foreign};
+use table::Table;
+
+pub use offset::{Solved, kernel_offset};
+
+/// The most that a gzipped table may have, unpacked; the largest real ones have some 20 MiB.
+pub const MAX_UNPACKED: usize = 256 << 20;
+
+/// A kernel's symbols.
+#[derive(Clone, Debug)]
+pub struct Symbols {
+    table: Table,
+    offset: u64,
+}
+
+/// What an address is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    /// The symbol at or below the address: what Linux's `%ps` prints.
+    pub name: &'a str,
+    /// The module it is in, `None` for the kernel proper.
+    pub module: Option<&'a str>,
+    /// How far the address is into it.
+    pub offset: u64,
+    /// How far it is from the symbol to the next one at another address.
+    pub size: u64,
+}
+
+/// As Linux's `%pS`: `name+0xoffset/0xsize`, then the module if there is one.
+impl fmt::Display for Symbol<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{:#x}/{:#x}", self.name, self.offset, self.size)?;
+        self.module
+            .map_or(Ok(()), |module| write!(f, " [{module}]"))
+    }
+}
+
+/// Why there are no symbols.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file could not be read, or is of a kind that cannot be used.
+    #[error(transparent)]
+    File(#[from] image::Error),
+    /// It is not text of the right form, and not ELF.
+    #[error("no symbol table; give the System.map or vmlinux of the kernel that wrote the records")]
+    NoTable,
+    /// A table in which every address is zero.
+    #[error(
+        "all addresses are zero: /proc/kallsyms hides them; read it as root, or set kernel.kptr_restrict to 0"
+    )]
+    Hidden,
+    /// An ELF file without symbols.
+    #[error("this ELF file has no symbols; use one that was not stripped, or its System.map")]
+    Stripped,
+    /// An ELF file whose addresses are not those in memory.
+    #[error(
+        "an object file or module has no addresses yet; use a copy of /proc/kallsyms of the running kernel"
+    )]
+    Relocatable,
+    /// A damaged ELF file or gzip stream.
+    #[error("the file is damaged: {0}; copy it again from where the kernel was built")]
+    Damaged(&'static str),
+    /// More symbols, or longer ones, than any kernel has.
+    #[error("too large for the symbols of a kernel; use its System.map")]
+    TooLarge,
+}
+
+impl Symbols {
+    /// Loads the symbols in a file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or has no symbols: see [`Error`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let (_, bytes) = Bytes::open(path.as_ref())?;
+        Self::parse(&bytes)
+    }
+
+    /// Reads the symbols out of a file's bytes.
+    ///
+    /// # Errors
+    ///
+    /// If there are none: see [`Error`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let bytes = unpack(bytes)?;
+        let table = if bytes.starts_with(&object::elf::ELFMAG) {
+            elf::table(&bytes)
+        } else if let Some(error) = foreign::refuse(&bytes) {
+            Err(error.into())
+        } else {
+            nm::table(&bytes)
+        }?;
+        Ok(Self { table, offset: 0 })
+    }
+
+    /// The same symbols for a kernel that was loaded `offset` above where it was linked for.
+    pub fn with_offset(self, offset: u64) -> Self {
+        Self { offset, ..self }
+    }
+
+    /// How far above its linked addresses the kernel is taken to be.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The symbol that an address belongs to; `None` if it is not in any code that the table knows.
+    pub fn lookup(&self, address: u64) -> Option<Symbol<'_>> {
+        self.table.lookup(address.wrapping_sub(self.offset))
+    }
+
+    /// How many symbols there are, names for the same address counted once.
+    pub fn len(&self) -> usize {
+        self.table.starts().len()
+    }
+
+    /// Whether there are none. Tables that are [parsed](Self::parse) have some.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a gzipped file holds; any other file as it is.
+fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Error> {
+    /// zlib's way to say "gzip, with any window".
+    const GZIP: u8 = 16 + 15;
+
+    if !bytes.starts_with(b"\x1f\x8b") {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    match drain(&mut Inflate::new(true, GZIP), bytes, MAX_UNPACKED) {
+        Ok((_, unpacked)) => Ok(Cow::Owned(unpacked)),
+        Err(Some(_)) => Err(Error::TooLarge),
+        Err(None) => Err(Error::Damaged("its gzip stream is cut off or invalid")),
+    }
+}

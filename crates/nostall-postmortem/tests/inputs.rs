@@ -1,0 +1,266 @@
+//! `nostall postmortem` of files that are large, have no end, or are no recording: its
+//! time and memory have bounds, and it reports no region where none is.
+#![cfg(target_os = "linux")]
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+
+fn image(name: &str) -> PathBuf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nostall-pstore/tests/fixtures");
+    fixtures.join(name).join("image.bin")
+}
+
+fn start(image: &Path, args: &[&str]) -> Child {
+    let mut command = Command::new(cargo_bin("nostall-postmortem"));
+    command.arg(image).args(args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn decode(image: &Path, args: &[&str]) -> Output {
+    start(image, args).wait_with_output().unwrap()
+}
+
+/// The most memory that a process has had so far, in bytes.
+fn peak(child: &Child) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: u64 = line
+        .unwrap()
+        .trim()
+        .strip_suffix(" kB")
+        .unwrap()
+        .parse()
+        .unwrap();
+    kib << 10
+}
+
+/// Decodes an image whose records do not fit into a pipe, and returns them with the memory
+/// that it took to find them.
+fn decode_with_peak(image: &Path) -> (Vec<u8>, u64) {
+    let mut child = start(image, &[]);
+    let mut out = child.stdout.take().unwrap();
+    let mut records = vec![0];
+    out.read_exact(&mut records).unwrap();
+    // It has found and decoded all, and waits for the pipe.
+    let peak = peak(&child);
+    out.read_to_end(&mut records).unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    (records, peak)
+}
+
+#[test]
+fn memory_follows_the_data_of_a_sparse_dump_of_32_gib_and_not_its_holes() {
+    const LEN: u64 = 32 << 30;
+    const PARTS: u64 = 2_138;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sparse");
+    let file = File::create(&path).unwrap();
+    file.set_len(LEN).unwrap();
+    let part: Vec<u8> = (0..4096u32).map(|i| (i * 7 % 251) as u8).collect();
+    for at in (0..PARTS).map(|nth| LEN / PARTS * nth / 4096 * 4096) {
+        file.write_all_at(&part, at).unwrap();
+    }
+    let region = fs::read(image("ecc16")).unwrap();
+    file.write_all_at(&region, LEN - (1 << 20)).unwrap();
+
+    let (records, peak) = decode_with_peak(&path);
+    let (expected, _) = decode_with_peak(&image("ecc16"));
+    assert!(records == expected);
+    assert!(peak < 200 << 20, "{peak} bytes");
+}
+
+/// Writes a LiME dump with ranges of 4 KiB.
+fn write_lime(memory: &[u8], path: &Path) {
+    let mut file = BufWriter::new(File::create(path).unwrap());
+    for (nth, bytes) in memory.chunks(4096).enumerate() {
+        let first = nth as u64 * 4096;
+        let last = first + bytes.len() as u64 - 1;
+        let addresses = [first.to_le_bytes(), last.to_le_bytes(), [0; 8]];
+        file.write_all(b"EMiL\x01\0\0\0").unwrap();
+        file.write_all(addresses.as_flattened()).unwrap();
+        file.write_all(bytes).unwrap();
+    }
+    file.flush().unwrap();
+}
+
+#[test]
+fn a_region_of_129_mib_in_ranges_of_4_kib_is_decoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lime");
+    let text = b"[    1.000000] text\n";
+    let header = [&b"DBGC"[..], &[20, 0, 0, 0], &[20, 0, 0, 0], text].concat();
+    let mut memory = vec![0; 129 << 20];
+    // The console, and a large zone of user space's messages.
+    for at in [0, 1 << 20] {
+        memory[at..at + header.len()].copy_from_slice(&header);
+    }
+    write_lime(&memory, &path);
+    for args in [
+        &[][..],
+        &[
+            "--record-size",
+            "0",
+            "--console-size",
+            "1M",
+            "--ftrace-size",
+            "0",
+            "--pmsg-size",
+            "128M",
+        ],
+    ] {
+        let decoded = decode(&path, args);
+        let said = String::from_utf8_lossy(&decoded.stderr).into_owned();
+        assert_eq!(decoded.status.code(), Some(0), "{said}");
+        let printed = String::from_utf8(decoded.stdout).unwrap();
+        assert_eq!(printed.matches("] text\n").count(), 2, "{said}");
+    }
+}
+
+/// The lines on stderr of a command that could not read the image, or found no region.
+fn error(output: &Output) -> String {
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(matches!(output.status.code(), Some(1 | 5)), "{said}");
+    assert!(output.stdout.is_empty());
+    said
+}
+
+#[test]
+fn texts_in_zeros_are_no_region_and_all_lists_them_with_reasons() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("zeros");
+    let mut zeros = vec![0; 1 << 20];
+    for at in [0x1000, 0x3000] {
+        zeros[at..at + 4].copy_from_slice(b"CCCC");
+    }
+    fs::write(&path, zeros).unwrap();
+    let said = error(&decode(&path, &[]));
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("no ramoops region"), "{said}");
+    assert!(said.contains("--all lists"), "{said}");
+    let said = error(&decode(&path, &["--all"]));
+    for word in ["--offset 0x1000", "bits of evidence", "no ramoops region"] {
+        assert!(said.contains(word), "{said}");
+    }
+    // The place that a person names is evidence, too.
+    let named = decode(&path, &["--offset", "0x1000", "--size", "16K"]);
+    // A region, and an empty one.
+    assert_eq!(named.status.code(), Some(3));
+    let said = String::from_utf8(named.stderr).unwrap();
+    assert!(said.contains("bits of evidence"), "{said}");
+}
+
+#[test]
+fn a_bad_size_word_of_the_console_hides_no_trace_and_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad");
+    let mut bytes = fs::read(image("plain")).unwrap();
+    // The console's zone, of 0x8000 bytes.
+    let size = 0x2_dffa + 8;
+    bytes[size..size + 4].copy_from_slice(&(0x8000u32 - 12 + 1).to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    let bad = decode(&path, &[]);
+    assert!(bad.status.success());
+    let calls = |output: &[u8]| {
+        let lines = String::from_utf8_lossy(output).into_owned();
+        let calls = lines.lines().filter(|line| line.contains(" <- 0xffff"));
+        calls.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expected = calls(&decode(&image("plain"), &[]).stdout);
+    assert!(expected.len() > 1_000);
+    assert!(calls(&bad.stdout) == expected);
+    let said = String::from_utf8(bad.stderr).unwrap();
+    assert!(said.contains("sizes that cannot be"), "{said}");
+    assert!(
+        said.contains("console zone 0 at 0x2dffa cannot be read"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_damaged_start_of_a_trace_ring_is_said_and_its_records_are_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad");
+    let mut bytes = fs::read(image("plain")).unwrap();
+    // The first trace zone's start.
+    bytes[0x3_5ffa + 4] ^= 8;
+    fs::write(&path, bytes).unwrap();
+    let bad = decode(&path, &[]);
+    let marked = String::from_utf8_lossy(&bad.stdout).into_owned();
+    let marked = marked.lines().filter(|line| line.contains("(unverified)"));
+    assert_eq!(marked.count(), (0x4000 - 12) / 24);
+    let said = String::from_utf8(bad.stderr).unwrap();
+    assert!(
+        said.contains("ftrace zone 0 at 0x35ffa: its records look"),
+        "{said}"
+    );
+}
+
+/// Runs the command in a shell, which has it as `$0` and a FIFO as `$1`. A wait without a
+/// bound ends in status 124.
+fn in_shell(script: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fifo");
+    let made = Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let mut command = Command::new("timeout");
+    command.args(["120", "sh", "-c", script]);
+    command.arg(cargo_bin("nostall-postmortem")).arg(&path);
+    command.output().unwrap()
+}
+
+#[test]
+fn a_pipe_to_which_no_program_writes_is_given_up_by_every_way_to_read_it() {
+    let given_up = |script: &str| {
+        let said = error(&in_shell(script));
+        assert!(said.contains("no program writes to it"), "{script}: {said}");
+    };
+    std::thread::scope(|scope| {
+        for script in [
+            "$0 $1",
+            "$0 --swap 4 $1",
+            // Open for reading and writing, so that it has no end.
+            "$0 - <> $1",
+            "$0 --swap 4 - <> $1",
+        ] {
+            scope.spawn(move || given_up(script));
+        }
+    });
+}
+
+#[test]
+fn a_device_without_an_end_is_given_up_in_bounded_memory_by_every_way_to_read_it() {
+    for how in ["/dev/zero", "--swap 4 /dev/zero", "- < /dev/zero"] {
+        // Less than 1 GiB of address space.
+        let script = format!("ulimit -v 900000; $0 {how}");
+        let said = error(&in_shell(&script));
+        assert!(
+            said.contains("more than 256 MiB, or without an end"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_pipe_is_read_to_its_end() {
+    let mut command = Command::new(cargo_bin("nostall-postmortem"));
+    command.arg("/dev/stdin");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    for part in fs::read(image("plain")).unwrap().chunks(10_000) {
+        stdin.write_all(part).unwrap();
+    }
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(output.stdout == decode(&image("plain"), &[]).stdout);
+}

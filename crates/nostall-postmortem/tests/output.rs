@@ -1,0 +1,811 @@
+//! The output of `nostall postmortem`: in every format each record carries its worth,
+//! scripts can tell what happened, and memory does not grow with the records.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+use nostall_pstore::{
+    BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Header, Kind, Layout, LinuxVersion, Params,
+    Ram, RecordFormat, SIGNATURE, TraceRecord, Zone,
+};
+use proptest::prelude::*;
+use serde_json::Value;
+
+fn fixture(name: &str) -> Vec<u8> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nostall-pstore/tests/fixtures");
+    fs::read(fixtures.join(name).join("image.bin")).unwrap()
+}
+
+/// A folder of images.
+struct Bench(tempfile::TempDir);
+
+impl Bench {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn decode(&self, args: &[&str]) -> Output {
+        let mut command = self.command(args);
+        command.stdin(Stdio::null()).output().unwrap()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(cargo_bin("nostall-postmortem"));
+        command.current_dir(self.0.path());
+        command.args(args);
+        command
+    }
+
+    /// The exit status and the lines of JSON.
+    fn json(&self, args: &[&str]) -> (i32, Vec<Value>) {
+        let output = self.decode(&[&["--format", "json", "-q"], args].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        (output.status.code().unwrap(), lines.collect())
+    }
+
+    fn text(&self, args: &[&str]) -> String {
+        String::from_utf8(self.decode(args).stdout).unwrap()
+    }
+}
+
+fn of<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    lines.iter().filter(move |line| line["type"] == kind)
+}
+
+/// A region of a console and nothing else, with its options.
+const CONSOLE: [&str; 10] = [
+    "--size",
+    "64K",
+    "--record-size",
+    "0",
+    "--console-size",
+    "64K",
+    "--ftrace-size",
+    "0",
+    "--pmsg-size",
+    "0",
+];
+
+fn console(header: Header, contents: &[u8]) -> Vec<u8> {
+    let mut region = vec![0; 0x1_0000];
+    region[..HEADER].copy_from_slice(&header.encode(ByteOrder::Little));
+    region[HEADER..][..contents.len()].copy_from_slice(contents);
+    region
+}
+
+/// A console with 16 parity bytes a block, in the blocks `bad` of which more bytes are wrong
+/// than can be corrected.
+fn damaged_console(text: &[u8], bad: &[usize]) -> Vec<u8> {
+    let params = Params {
+        mem_size: 0x1_0000,
+        record_size: 0,
+        console_size: 0x1_0000,
+        ftrace_size: 0,
+        pmsg_size: 0,
+        ecc: 16,
+        cpus: 1,
+        flags: 0,
+    };
+    let mut region = vec![0; params.mem_size];
+    let code = Code::new(16).unwrap();
+    let layout = Layout::new(&params).unwrap();
+    let (place, memory) = layout.split(Ram::of(&mut region)).next().unwrap();
+    let (mut zone, _) = Zone::attach(memory, place.kind, LinuxVersion(0), Some(&code)).unwrap();
+    zone.append_text(text);
+    let parity = place.division.data();
+    for block in bad {
+        // In the parity: the text stays as it is, and nothing says so.
+        for at in 0..16 {
+            region[HEADER + parity + block * 16 + at] ^= 0x5a;
+        }
+    }
+    region
+}
+
+const WITH_ECC: [&str; 4] = ["--ecc", "16", "--writer", "nostall"];
+
+/// Reads the text format back: contents and unverified ranges of the only record, without
+/// the marks. A mark that is ambiguous does not survive this.
+fn read_back(printed: &str) -> (Vec<u8>, Vec<Range<usize>>) {
+    let (mut bytes, mut ranges) = (Vec::new(), Vec::new());
+    let mut open = None;
+    let mut lines = printed.split_inclusive('\n').peekable();
+    while lines.peek().is_some_and(|line| line.starts_with("==> ")) {
+        lines.next();
+    }
+    let body: String = lines.collect();
+    let mut rest = body.as_str();
+    while let Some(c) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("\\unverified{") {
+            open = Some(bytes.len());
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("\\}") {
+            let start: usize = open.take().unwrap();
+            if start < bytes.len() {
+                ranges.push(start..bytes.len());
+            }
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("\\x") {
+            bytes.push(u8::from_str_radix(&after[..2], 16).unwrap());
+            rest = &after[2..];
+        } else if let Some(after) = rest.strip_prefix("\\u{") {
+            let (code, after) = after.split_once('}').unwrap();
+            let c = char::from_u32(u32::from_str_radix(code, 16).unwrap()).unwrap();
+            bytes.extend(c.to_string().bytes());
+            rest = after;
+        } else {
+            assert_ne!(c, '\\', "{rest}");
+            bytes.extend(c.to_string().bytes());
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    assert_eq!(open, None);
+    (bytes, ranges)
+}
+
+#[test]
+fn text_from_a_failed_block_is_marked_in_every_format() {
+    let bench = Bench::new();
+    let mut region = fixture("ecc16");
+    // In the middle of the compressed dmesg record.
+    for at in 0..40 {
+        region[HEADER + 50 * BLOCK + 3 * at] ^= 1;
+    }
+    bench.file("image", &region);
+    let text = bench.text(&["image"]);
+    let heading = text.lines().next().unwrap();
+    assert!(heading.starts_with("==> dmesg 0: "), "{heading}");
+    assert!(
+        heading.contains("1 of 101 blocks failed; unverified: "),
+        "{heading}"
+    );
+    let ranges = text.lines().nth(1).unwrap();
+    assert!(ranges.starts_with("==>   unverified bytes: "), "{ranges}");
+    assert!(text.contains("\\unverified{"));
+    // Each line behind the first mark has one: a line that grep finds shows it.
+    let dmesg = text.split("\n\n==> console").next().unwrap();
+    let (_, behind) = dmesg.split_once("\\unverified{").unwrap();
+    assert!(behind.lines().count() > 100);
+    assert!(
+        behind
+            .lines()
+            .skip(1)
+            .all(|line| line.starts_with("\\unverified{"))
+    );
+
+    let (_, lines) = bench.json(&["image"]);
+    let record = of(&lines, "record").next().unwrap();
+    assert_eq!(record["trust"], "unverified");
+    let [from, to] = [0, 1].map(|at| record["unverified"][0][at].as_u64().unwrap());
+    assert!(
+        ranges.contains(&format!(" {from}..{to}")),
+        "{ranges} {from} {to}"
+    );
+    assert_eq!(to as usize, record["text"].as_str().unwrap().len());
+
+    let said = String::from_utf8(bench.decode(&["image", "--format", "linux"]).stderr).unwrap();
+    assert!(said.contains("dmesg-ramoops-0: unverified\n"), "{said}");
+    assert!(
+        said.contains(&format!(
+            "dmesg-ramoops-0: unverified bytes: {from}..{to}\n"
+        )),
+        "{said}"
+    );
+
+    let output = bench.decode(&["image", "--out", "folder"]);
+    assert!(output.status.success());
+    let file = fs::read_to_string(bench.0.path().join("folder/dmesg-ramoops-0")).unwrap();
+    assert!(file.starts_with("Panic#1 Part1\n") && file.contains("\\unverified{"));
+}
+
+#[test]
+fn a_header_that_contradicts_itself_is_told_without_error_correction() {
+    let bench = Bench::new();
+    let torn = Header {
+        signature: SIGNATURE,
+        start: 0x7000,
+        size: 10,
+    };
+    bench.file("image", &console(torn, b"the start\nand noise\n"));
+    let text = bench.text(&[&["image"], &CONSOLE[..]].concat());
+    assert!(
+        text.starts_with(
+            "==> console 0: 28672 bytes; unverified: by a zone header that is damaged or was \
+             being written\n==>   unverified bytes: 0..28672\n\\unverified{the start\\}\n"
+        ),
+        "{}",
+        &text[..300]
+    );
+    let (bytes, ranges) = read_back(&text);
+    assert!(bytes.starts_with(b"the start\nand noise\n\0\0"));
+    assert_eq!(ranges.iter().map(Range::len).sum::<usize>(), 28672 - 2);
+    let (_, lines) = bench.json(&[&["image"], &CONSOLE[..]].concat());
+    let record = of(&lines, "record").next().unwrap();
+    assert_eq!(record["header_trust"], "unverified");
+    assert_eq!(record["unverified"], serde_json::json!([[0, 28672]]));
+}
+
+#[test]
+fn without_error_correction_every_record_is_called_unchecked() {
+    let bench = Bench::new();
+    bench.file("image", &fixture("plain"));
+    let text = bench.text(&["image"]);
+    let headings: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("==> "))
+        .collect();
+    assert_eq!(headings.len(), 4);
+    for heading in headings {
+        assert!(
+            heading.ends_with("; unchecked: no error correction"),
+            "{heading}"
+        );
+    }
+    let said = String::from_utf8(bench.decode(&["image", "--format", "linux"]).stderr).unwrap();
+    assert!(
+        said.contains("console-ramoops-0: unchecked: no error correction\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn piped_text_steers_no_terminal() {
+    let bench = Bench::new();
+    let text = "\x1b[2J\u{9b}1m \u{202e}evil\u{200f} \x07\r\u{7f} \u{2028}ok\tend\n";
+    let mut contents = text.as_bytes().to_vec();
+    contents.extend(b"\x9b\xff\n");
+    let header = Header {
+        signature: SIGNATURE,
+        start: contents.len() as u32,
+        size: contents.len() as u32,
+    };
+    bench.file("image", &console(header, &contents));
+    let printed = bench.text(&[&["image"], &CONSOLE[..]].concat());
+    let line = printed.lines().nth(1).unwrap();
+    let expected = "\\x1b[2J\\u{9b}1m \\u{202e}evil\\u{200f} \\x07\\x0d\\x7f \\u{2028}ok\tend";
+    assert_eq!(line, expected);
+    assert_eq!(printed.lines().nth(2), Some("\\x9b\\xff"));
+    let json = bench.decode(&[&["image", "--format", "json"], &CONSOLE[..]].concat());
+    let json = String::from_utf8(json.stdout).unwrap();
+    assert!(
+        json.chars()
+            .all(|c| c == '\n' || !c.is_control() && !"\u{202e}\u{200f}\u{2028}".contains(c))
+    );
+    // Linux's files are the bytes themselves in a pipe.
+    let linux = bench.decode(&[&["image", "--format", "linux"], &CONSOLE[..]].concat());
+    assert!(linux.stdout.ends_with(&contents));
+}
+
+/// A folder of dumps may come from another machine.
+#[test]
+fn names_of_files_in_errors_steer_no_terminal() {
+    let bench = Bench::new();
+    bench.file("image", &fixture("plain"));
+    let name = "no\x1b[2J\u{202e}folder\n/file";
+    for args in [
+        &[name][..],
+        &["image", "--symbols", name],
+        &["image", "--out", "image/\x1b[2J\u{202e}\n"],
+        &["image", "--out", "."],
+    ] {
+        let made = bench.0.path().join("console-ramoops-0");
+        fs::write(made, "").unwrap();
+        let output = bench.decode(&[args, &["-q"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), 1, "{said:?}");
+        assert!(!said.contains(['\x1b', '\u{202e}']), "{said:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// What the crashed kernel wrote cannot look like a mark, and the marks are exact.
+    #[test]
+    fn marks_in_text_are_unambiguous(
+        parts in prop::collection::vec(
+            prop_oneof![
+                Just("\\unverified{".to_owned()),
+                Just("\\}".to_owned()),
+                Just("\\x41".to_owned()),
+                Just("\n==> dmesg 0: 7 bytes; verified\n".to_owned()),
+                Just("==> ".to_owned()),
+                Just("\n\n".to_owned()),
+                Just("\u{202e}\u{9}ä€".to_owned()),
+                "[ -~]{0,90}",
+            ],
+            1..40,
+        ),
+        bad in prop::collection::btree_set(0usize..12, 0..5),
+    ) {
+        let bench = Bench::new();
+        let text = parts.concat();
+        prop_assume!(!text.is_empty());
+        let blocks = text.len().div_ceil(BLOCK);
+        let bad: Vec<_> = bad.into_iter().filter(|block| *block < blocks).collect();
+        bench.file("image", &damaged_console(text.as_bytes(), &bad));
+        let args = [&["image"], &CONSOLE[..], &WITH_ECC].concat();
+        let printed = bench.text(&args);
+        let (bytes, marked) = read_back(&printed);
+        // Behind the contents is an empty line, and a line's end if they have none.
+        let added = if text.ends_with('\n') { 1 } else { 2 };
+        // A character that a block's end cuts is told byte by byte.
+        prop_assert_eq!(&bytes[..bytes.len() - added], text.as_bytes());
+        let (_, lines) = bench.json(&args);
+        let record = of(&lines, "record").next().unwrap();
+        let ranges = record["unverified"].as_array().unwrap();
+        let is_in = |at: usize| ranges.iter().any(|range| {
+            let [from, to] = [0, 1].map(|end| range[end].as_u64().unwrap() as usize);
+            (from..to).contains(&at)
+        });
+        for (at, byte) in text.bytes().enumerate().filter(|(_, byte)| *byte != b'\n') {
+            let marked = marked.iter().any(|range| range.contains(&at));
+            prop_assert_eq!(marked, is_in(at), "{} {}", at, byte);
+        }
+        for block in bad {
+            prop_assert!(is_in(block * BLOCK));
+        }
+        // Only the decoder's lines start like this.
+        let headings = printed.lines().filter(|line| line.starts_with("==> ")).count();
+        prop_assert_eq!(headings, 1 + ranges.len().div_ceil(6));
+    }
+}
+
+/// A region of four CPUs' full trace zones.
+fn traces(size: usize) -> Vec<u8> {
+    let params = Params {
+        mem_size: size,
+        record_size: 0,
+        console_size: 0,
+        ftrace_size: size,
+        pmsg_size: 0,
+        ecc: 0,
+        cpus: 4,
+        flags: FTRACE_PER_CPU,
+    };
+    let layout = Layout::new(&params).unwrap();
+    let mut region = vec![0; size];
+    for (cpu, place) in layout.zones_of(Kind::Ftrace).enumerate() {
+        let data = place.division.data();
+        let header = Header {
+            signature: SIGNATURE ^ LinuxVersion::new(6, 1, 0).0,
+            start: 0,
+            size: data as u32,
+        };
+        let zone = &mut region[place.offset..];
+        zone[..HEADER].copy_from_slice(&header.encode(ByteOrder::Little));
+        for (nth, bytes) in zone[HEADER..][..data].chunks_exact_mut(24).enumerate() {
+            let record = TraceRecord {
+                ip: 0xffff_ffff_8100_0000 + nth as u64 % 4096 * 16,
+                parent: 0xffff_ffff_8200_0000,
+                stamp: 4 * nth as u64 + cpu as u64,
+                cpu: cpu as u8,
+            };
+            bytes.copy_from_slice(&RecordFormat::Bits64.encode(&record, ByteOrder::Little));
+        }
+    }
+    region
+}
+
+/// Runs the command, reads all of its output, and returns the bytes of it and the most
+/// memory that the command had: its high-water mark, looked at while it waits for the pipe.
+#[cfg(target_os = "linux")]
+fn peak(mut command: Command) -> (usize, u64) {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let high_water = || -> Option<u64> {
+        let status = fs::read_to_string(&status).ok()?;
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    let mut out = child.stdout.take().unwrap();
+    let (mut buffer, mut read, mut most) = (vec![0; 1 << 16], 0, 0);
+    loop {
+        let count = out.read(&mut buffer).unwrap();
+        most = most.max(high_water().unwrap_or(0));
+        read += count;
+        if count == 0 {
+            break;
+        }
+    }
+    assert!(child.wait().unwrap().success());
+    (read, most << 10)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_does_not_grow_with_the_traces_in_any_format() {
+    // 128 MiB take too long without optimisation; the bound is as for those: 300 MiB are
+    // the image, mapped, and 172 MiB more.
+    const SIZE: usize = 8 << 20;
+    const MORE: u64 = 24 << 20;
+    let bench = Bench::new();
+    bench.file("image", &traces(SIZE));
+    let sizes = [
+        "--size",
+        "8M",
+        "--record-size",
+        "0",
+        "--console-size",
+        "0",
+        "--ftrace-size",
+        "8M",
+        "--pmsg-size",
+        "0",
+        "--cpus",
+        "4",
+    ];
+    for (format, least) in [("json", 100), ("linux", 60), ("text", 40)] {
+        let args = [&["image", "--format", format], &sizes[..]].concat();
+        let (written, peak) = peak(bench.command(&args));
+        assert!(written > SIZE / 24 * least, "{format}: {written}");
+        assert!(peak < SIZE as u64 + MORE, "{format}: {} KiB", peak >> 10);
+    }
+    let args = [&["image", "--per-cpu"], &sizes[..]].concat();
+    let (_, peak) = peak(bench.command(&args));
+    assert!(peak < SIZE as u64 + MORE, "{} KiB", peak >> 10);
+}
+
+/// Whether its bytes are swapped shows at its start: it has no text, and is not copied.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_does_not_grow_with_the_traces_of_a_region_that_is_found() {
+    const SIZE: usize = 16 << 20;
+    let bench = Bench::new();
+    bench.file("image", &traces(SIZE));
+    let (written, peak) = peak(bench.command(&["image"]));
+    assert!(written > SIZE / 24 * 40, "{written}");
+    assert!(peak < SIZE as u64 + (24 << 20), "{} KiB", peak >> 10);
+}
+
+#[test]
+fn json_has_the_region_its_geometry_the_reasons_and_the_doubts() {
+    let bench = Bench::new();
+    let mut dump = vec![0; 0x10_0000];
+    dump.extend(fixture("ecc16"));
+    bench.file("dump", &dump);
+    let (status, lines) = bench.json(&["dump"]);
+    assert_eq!(status, 0);
+    let region = &lines[0];
+    for (word, value) in [
+        ("type", "region".into()),
+        ("file", "dump".into()),
+        ("format", "raw".into()),
+        ("start", "0x100000".into()),
+        ("size", Value::from(0x4_0000)),
+        ("found", true.into()),
+        ("version", "6.1.192".into()),
+        ("record_size", 0x8000.into()),
+        ("console_size", 0x8000.into()),
+        ("ftrace_size", 0x8000.into()),
+        ("pmsg_size", 0x2000.into()),
+        ("ecc", 16.into()),
+        ("cpus", 2.into()),
+        ("shape", "64".into()),
+        ("order", "little".into()),
+    ] {
+        assert_eq!(region[word], value, "{word}");
+    }
+    assert!(region["evidence_bits"].as_i64().unwrap() > 100);
+    let (_, why) = (region["options"].as_str().unwrap(), &region["reasons"]);
+    assert!(why.as_array().unwrap().len() > 5);
+    assert!(region["doubts"].as_array().unwrap()[0].is_string());
+    let zones = region["zones"].as_array().unwrap();
+    assert_eq!(zones.len(), 9);
+    assert_eq!(zones[0]["kind"], "dmesg");
+    assert_eq!(zones[0]["state"], "valid");
+    assert_eq!(zones[0]["header_trust"], "verified");
+    assert_eq!(zones[1]["state"], "empty");
+    let options: Vec<_> = region["options"].as_str().unwrap().split(' ').collect();
+    let (_, given) = bench.json(&[&["dump"], &options[..]].concat());
+    assert_eq!(given[1..], lines[1..]);
+    assert_eq!(given[0]["found"], false);
+}
+
+/// One region after another, as a firmware may keep them.
+fn two_regions() -> Vec<u8> {
+    let mut dump = fixture("ecc16");
+    dump.resize(0x10_0000, 0);
+    dump.extend(fixture("wrap"));
+    dump.resize(0x20_0000, 0);
+    dump
+}
+
+#[test]
+fn all_decodes_every_region_and_without_it_the_others_are_listed() {
+    let bench = Bench::new();
+    bench.file("dump", &two_regions());
+    let (_, lines) = bench.json(&["dump", "--all"]);
+    let mut starts: Vec<_> = of(&lines, "region")
+        .map(|region| region["start"].as_str().unwrap())
+        .collect();
+    starts.sort_unstable();
+    assert_eq!(starts, ["0x0", "0x100000"]);
+    assert_eq!(of(&lines, "record").count(), 4 + 3);
+    assert_eq!(lines.last().unwrap()["records"], 7);
+    let text = bench.text(&["dump", "--all"]);
+    for heading in [
+        "==> dump: region at 0x0\n",
+        "==> dump: region at 0x100000\n",
+    ] {
+        assert!(text.contains(heading), "{heading}");
+    }
+
+    let (_, lines) = bench.json(&["dump"]);
+    assert_eq!(of(&lines, "region").count(), 1);
+    let other = of(&lines, "candidate").next().unwrap();
+    assert!(!other["reasons"].as_array().unwrap().is_empty());
+    assert!(other["evidence_bits"].is_number());
+    let options: Vec<_> = other["options"].as_str().unwrap().split(' ').collect();
+    assert_eq!(bench.json(&[&["dump"], &options[..]].concat()).0, 0);
+    let refused = bench.decode(&["dump", "--all", "--out", "folder"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(!bench.0.path().join("folder").exists());
+}
+
+#[test]
+fn doubtful_candidates_are_listed_with_their_reasons_and_not_decoded() {
+    let bench = Bench::new();
+    // As an empty trace zone begins: four letters, and zeros.
+    let mut data = vec![0; 1 << 20];
+    for at in [4000, 20_000] {
+        data[at..at + 4].copy_from_slice(b"CCCC");
+    }
+    bench.file("data", &data);
+    let (status, lines) = bench.json(&["data", "--all"]);
+    assert_eq!(status, 5);
+    let candidate = of(&lines, "candidate").next().unwrap();
+    assert_eq!(candidate["grade"], "doubtful");
+    assert_eq!(candidate["start"], "0xfa0");
+    assert!(!candidate["reasons"].as_array().unwrap().is_empty());
+    assert!(!candidate["doubts"].as_array().unwrap().is_empty());
+    assert_eq!(of(&lines, "region").count(), 0);
+    let said = String::from_utf8(bench.decode(&["data", "--all"]).stderr).unwrap();
+    assert!(said.contains("in doubt: a region at 0xfa0"), "{said}");
+    let said = String::from_utf8(bench.decode(&["data"]).stderr).unwrap();
+    assert!(
+        said.contains("(2 places are in doubt: --all lists them)"),
+        "{said}"
+    );
+}
+
+/// Images that give each exit status.
+fn one_of_each(bench: &Bench) -> [(&'static str, i32, &'static str); 5] {
+    let mut empty = fixture("plain");
+    let nothing = Header {
+        signature: SIGNATURE,
+        start: 0,
+        size: 0,
+    };
+    empty[..].fill(0);
+    empty[..HEADER].copy_from_slice(&nothing.encode(ByteOrder::Little));
+    bench.file("empty", &empty[..0x1_0000]);
+    bench.file("damaged", &vec![0xff; 0x1_0000]);
+    bench.file("none", &vec![0; 0x1_0000]);
+    bench.file("records", &fixture("plain"));
+    [
+        ("records", 0, "records"),
+        ("missing", 1, "error"),
+        ("empty", 3, "empty"),
+        ("damaged", 4, "damaged"),
+        ("none", 5, "none"),
+    ]
+}
+
+#[test]
+fn the_exit_status_tells_records_empty_damaged_and_none_apart() {
+    let bench = Bench::new();
+    for (name, status, word) in one_of_each(&bench) {
+        let given = if ["empty", "damaged"].contains(&name) {
+            &CONSOLE[..]
+        } else {
+            &[]
+        };
+        let (code, lines) = bench.json(&[&[name], given].concat());
+        assert_eq!(code, status, "{name}");
+        let end = lines.last().unwrap();
+        assert_eq!(
+            (&end["type"], &end["status"]),
+            (&"end".into(), &word.into())
+        );
+        assert_eq!(end["message"].is_null(), status == 0);
+        assert_eq!(end["file"], name);
+        let output = bench.decode(&[&[name], given].concat());
+        assert_eq!(output.status.code(), Some(status), "{name}");
+    }
+    let usage = bench.decode(&["none", "--swap", "3"]);
+    assert_eq!(usage.status.code(), Some(2));
+}
+
+#[test]
+fn several_files_are_decoded_and_the_status_is_of_all() {
+    let bench = Bench::new();
+    one_of_each(&bench);
+    for (names, status) in [
+        (&["none", "records"][..], 0),
+        (&["records", "none", "missing"], 1),
+        (&["none", "none"], 5),
+    ] {
+        let (code, lines) = bench.json(names);
+        assert_eq!(code, status, "{names:?}");
+        let ends: Vec<_> = of(&lines, "end")
+            .map(|end| end["file"].as_str().unwrap())
+            .collect();
+        assert_eq!(ends, names);
+    }
+    let text = bench.text(&["records", "none"]);
+    assert!(
+        text.starts_with("==> records: region at 0x0\n==> dmesg 0: "),
+        "{text}"
+    );
+    let refused = bench.decode(&["records", "none", "--out", "folder"]);
+    assert_eq!(refused.status.code(), Some(1));
+}
+
+#[test]
+fn a_directory_stands_for_the_files_in_it() {
+    let bench = Bench::new();
+    bench.file("crashes/b/memory", &fixture("plain"));
+    bench.file("crashes/c", &fixture("wrap"));
+    bench.file("crashes/a", b"a note");
+    std::os::unix::fs::symlink(".", bench.0.path().join("crashes/d")).unwrap();
+    let (code, lines) = bench.json(&["crashes"]);
+    assert_eq!(code, 0);
+    let ends: Vec<_> = of(&lines, "end")
+        .map(|end| end["file"].as_str().unwrap())
+        .collect();
+    assert_eq!(ends, ["crashes/a", "crashes/b/memory", "crashes/c"]);
+    fs::create_dir(bench.0.path().join("nothing")).unwrap();
+    let output = bench.decode(&["nothing"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no file in it"));
+}
+
+/// A folder that cannot be read, as those of other users in /var/crash.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_cannot_be_read_is_an_error_and_the_other_files_are_decoded() {
+    use rustix::fs as fs_at;
+
+    let bench = Bench::new();
+    bench.file("crashes/b/memory", &fixture("plain"));
+    // Deeper than a path may be long: root cannot list it by its name either.
+    let mut deep = fs::File::open(bench.0.path().join("crashes")).unwrap();
+    let name = "a".repeat(250);
+    for _ in 0..17 {
+        fs_at::mkdirat(&deep, &name, fs_at::Mode::RWXU).unwrap();
+        let flags = fs_at::OFlags::RDONLY | fs_at::OFlags::DIRECTORY;
+        deep = fs_at::openat(&deep, &name, flags, fs_at::Mode::empty())
+            .unwrap()
+            .into();
+    }
+    let (code, lines) = bench.json(&["crashes"]);
+    assert_eq!(code, 1);
+    let status: Vec<_> = of(&lines, "end").map(|end| &end["status"]).collect();
+    assert_eq!(status, ["error", "records"]);
+    let failed = of(&lines, "end").next().unwrap()["file"].as_str().unwrap();
+    assert!(failed.starts_with("crashes/aaa"), "{failed}");
+}
+
+#[test]
+fn json_has_the_name_of_a_file_as_it_is() {
+    let bench = Bench::new();
+    let name = "a\x1b[2J\\x0a\n\u{202e}";
+    bench.file(name, &fixture("plain"));
+    let output = bench.decode(&[name, "-q", "--format", "json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
+    let files: Vec<_> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["file"].clone())
+        .filter(|file| !file.is_null())
+        .collect();
+    assert_eq!(files, [name, name]);
+}
+
+#[test]
+fn a_dash_is_standard_input() {
+    let bench = Bench::new();
+    let image = fixture("lz4");
+    bench.file("image", &image);
+    let mut command = bench.command(&["-", "--format", "linux"]);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&image).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(
+        output.stdout,
+        bench.decode(&["image", "--format", "linux"]).stdout
+    );
+}
+
+#[test]
+fn quiet_leaves_errors_on_stderr_and_nothing_else() {
+    let bench = Bench::new();
+    for (name, status, _) in one_of_each(&bench) {
+        let given = if ["empty", "damaged"].contains(&name) {
+            &CONSOLE[..]
+        } else {
+            &[]
+        };
+        for format in ["text", "linux"] {
+            let output = bench.decode(&[&[name, "-q", "--format", format], given].concat());
+            assert_eq!(output.stderr.is_empty(), status != 1, "{name} {format}");
+            assert_eq!(output.status.code(), Some(status));
+        }
+    }
+}
+
+/// The image with the bytes of each word reversed.
+fn swapped(image: &[u8], word: usize) -> Vec<u8> {
+    let mut swapped = image.to_vec();
+    swapped.chunks_exact_mut(word).for_each(<[u8]>::reverse);
+    swapped
+}
+
+#[test]
+fn word_swapped_dumps_are_decoded_and_the_swap_is_proposed() {
+    let bench = Bench::new();
+    for name in ["plain", "nocompress", "ecc16", "armv7"] {
+        let mut image = vec![0; 0x1_0000];
+        image.extend(fixture(name));
+        image.resize(image.len().next_multiple_of(0x1000), 0);
+        bench.file("right", &image);
+        let right = bench.decode(&["right", "--format", "linux"]).stdout;
+        for word in [2, 4, 8] {
+            bench.file("swapped", &swapped(&image, word));
+            let option = word.to_string();
+            let read = bench.decode(&["swapped", "--swap", &option, "--format", "linux"]);
+            assert!(read.stdout == right, "{name} {word}");
+
+            let proposed = bench.decode(&["swapped"]);
+            let said = String::from_utf8_lossy(&proposed.stderr).into_owned();
+            assert!(
+                said.contains(&format!("--swap {word} ")),
+                "{name} {word}: {said}"
+            );
+            let wrong = bench.decode(&["right", "--swap", &option]);
+            assert_eq!(wrong.stdout, b"", "{name} {word}");
+            assert_eq!(wrong.status.code(), Some(5), "{name} {word}");
+
+            // No swapped text is shown as the kernel's.
+            assert_eq!(proposed.stdout, b"", "{name} {word}");
+            assert_eq!(proposed.status.code(), Some(5), "{name} {word}");
+        }
+    }
+    let (_, lines) = bench.json(&["swapped", "--swap", "8"]);
+    assert_eq!(lines[0]["swap"], 8);
+}
+
+#[test]
+fn a_dump_that_only_its_own_tools_read_gets_the_command_that_helps() {
+    let bench = Bench::new();
+    bench.file("vmcore", b"KDUMP   \x06\0\0\0");
+    let output = bench.decode(&["vmcore"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("rd -p -r region.bin ADDRESS BYTES"), "{said}");
+    assert_eq!(said.lines().count(), 1);
+}

@@ -1,0 +1,134 @@
+//! Compression of dmesg bodies, for writers with an allocator: what comes out, Linux reads back.
+//!
+//! Linux reads only what the *reading* kernel is set to (`pstore.compress=`, deflate if nothing is
+//! said, and deflate alone since 6.6), so deflate is the one to use where nothing is known of the
+//! next kernel. And it must fit: see [`longest_deflated`](crate::longest_deflated).
+
+use alloc::vec::Vec;
+
+use ruzstd::encoding::CompressionLevel;
+use zlib_rs::{Deflate, DeflateFlush, Status};
+
+/// log2 of deflate's window in Linux before 6.6 (`DEFLATE_DEF_WINBITS`, crypto/deflate.c).
+pub const DEFLATE_WINDOW_BITS: u8 = 11;
+
+/// zlib's own choice of effort, which is Linux's too.
+const LEVEL: i32 = -1;
+
+/// Deflate without a zlib header, no match further back than 2 KiB.
+///
+/// That is the window of Linux's own records before 6.6, and what its reader sets up to read. (The
+/// reader of 6.1 in fact goes back further, because it has all its output at hand; from 6.6 on the
+/// window is 32 KiB.) What it costs is small: log lines resemble their neighbours.
+pub fn deflate_raw(text: &[u8]) -> Vec<u8> {
+    let body = deflate(text, DEFLATE_WINDOW_BITS);
+    match body.first() {
+        // An empty stored block before what Linux would take for white space, and
+        // skip. (A short text that starts with `P` starts so.)
+        Some(9..=13 | 32 | 160) => [&[0, 0, 0, 0xff, 0xff], &body[..]].concat(),
+        _ => body,
+    }
+}
+
+fn deflate(text: &[u8], window_bits: u8) -> Vec<u8> {
+    let mut deflate = Deflate::new(LEVEL, false, window_bits);
+    let mut out = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        let (read, wrote) = (deflate.total_in() as usize, deflate.total_out());
+        let status = deflate.compress(&text[read..], &mut chunk, DeflateFlush::Finish);
+        out.extend_from_slice(&chunk[..(deflate.total_out() - wrote) as usize]);
+        // Its only errors are those of a stream set up or used wrongly, which this one is not.
+        if !matches!(status, Ok(Status::Ok | Status::BufError)) {
+            return out;
+        }
+    }
+}
+
+/// One LZ4 block, without a frame or a size: Linux's `lz4`.
+pub fn lz4(text: &[u8]) -> Vec<u8> {
+    lz4_flex::block::compress(text)
+}
+
+/// One Zstandard frame: Linux's `zstd`.
+///
+/// The encoder is pure Rust and has one level, about zstd's level 1; Linux uses level 3 and gets
+/// smaller records.
+pub fn zstd(text: &[u8]) -> Vec<u8> {
+    ruzstd::encoding::compress_to_vec(text, CompressionLevel::Fastest)
+}
+
+#[cfg(test)]
+mod tests {
+    use miniz_oxide::inflate::TINFLStatus;
+    use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Inflates into a ring of as many bytes as the window has: a match from further back copies
+    /// what is no longer there.
+    fn inflate_in_window(body: &[u8]) -> Option<Vec<u8>> {
+        let mut state = DecompressorOxide::new();
+        let mut ring = [0; 1 << DEFLATE_WINDOW_BITS];
+        let (mut read, mut out) = (0, Vec::new());
+        loop {
+            let at = out.len() % ring.len();
+            let (status, took, gave) = decompress(&mut state, &body[read..], &mut ring, at, 0);
+            read += took;
+            out.extend_from_slice(&ring[at..at + gave]);
+            match status {
+                TINFLStatus::Done => return Some(out),
+                TINFLStatus::HasMoreOutput => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// A text that comes back after `distance` bytes of noise.
+    fn repeats_after(distance: usize) -> Vec<u8> {
+        let mut state = 1u32;
+        let mut noise = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        let once: Vec<u8> = (0..distance).map(|_| noise()).collect();
+        [&once[..], &once[..]].concat()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "slow, and no unsafe code of ours")]
+    fn the_check_of_the_window_sees_a_match_too_far_back() {
+        let text = repeats_after(3000);
+        assert!(inflate_in_window(&deflate(&text, 15)).as_ref() != Some(&text));
+        assert!(inflate_in_window(&deflate_raw(&text)).as_ref() == Some(&text));
+    }
+
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        let line = prop_oneof![
+            "<6>\\[ +[0-9]{1,5}\\.[0-9]{6}\\] [a-z ]{0,60}\n",
+            Just("<6>[    0.000000] Command line: console=ttyS0 panic=-1\n".to_owned()),
+        ];
+        let log = prop::collection::vec(line, 0..200).prop_map(|lines| lines.concat().into_bytes());
+        let noise = prop::collection::vec(any::<u8>(), 0..2000);
+        let far = (0..6000usize).prop_map(repeats_after);
+        prop_oneof![log, noise, far]
+    }
+
+    #[test]
+    fn no_body_starts_with_what_linux_takes_for_white_space() {
+        let body = deflate_raw(b"Panic#1 Part1\nx\n");
+        assert_eq!(body[..5], [0, 0, 0, 0xff, 0xff]);
+        assert_eq!(inflate_in_window(&body).unwrap(), b"Panic#1 Part1\nx\n");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        #[cfg_attr(miri, ignore = "slow, and no unsafe code of ours")]
+        fn no_match_is_further_back_than_two_kibibytes(text in text()) {
+            prop_assert_eq!(inflate_in_window(&deflate_raw(&text)), Some(text));
+        }
+    }
+}

@@ -349,7 +349,7 @@ pub enum BuildError {
     /// Its capabilities do not fit: leave some out.
     #[error("the capabilities do not fit: leave some out")]
     NoRoom,
-    /// Extended capabilities need [`express`](FunctionBuilder::express).
+    /// Extended capabilities need [`express`](super::FunctionBuilder::express).
     #[error("extended capabilities need the PCI Express one: call express()")]
     NotExpress,
     /// This kind of port needs the other header: see [`Function::endpoint`] and

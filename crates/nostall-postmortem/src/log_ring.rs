@@ -156,10 +156,10 @@ impl<'a> LogRing<'a> {
             .read(self.head, CONSTANT_BYTES + 3 * self.word.bytes)
     }
 
-    /// The sequence that each sink with a [place](nostall_console::Options::place) had not sent to
-    /// its end: this record and those after it ([`since`](Self::since) says how many) are
-    /// what was still to come, but for urgent ones. 0: there is no such sink, or it has
-    /// sent nothing.
+    /// The first sequence that each sink with a [progress
+    /// slot](nostall_console::Options::progress_slot) had not sent completely. This record and those
+    /// after it ([`since`](Self::since) returns their number) were still to come, except
+    /// urgent ones. 0: there is no such sink, or it has sent nothing.
     pub fn sent(&self) -> [u64; SINKS] {
         let start = CONSTANT_BYTES + 4 * self.word.bytes;
         array::from_fn(|at| self.word.read(self.head, start + at * self.word.bytes))

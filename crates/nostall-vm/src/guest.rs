@@ -45,6 +45,22 @@ pub struct Guest<'a> {
     pub qemu_args: &'a [OsString],
 }
 
+impl<'a> Guest<'a> {
+    /// A guest on `cpus` CPUs, with nothing to do, and nothing but its kernel.
+    pub const fn new(kernel: &'a [u8], cpus: u16) -> Self {
+        Self {
+            kernel,
+            cpus,
+            work: &[],
+            repeat: 1,
+            input: &[],
+            ram: None,
+            drives: &[],
+            qemu_args: &[],
+        }
+    }
+}
+
 impl Guest<'_> {
     /// The words of its command line: CPUs, repetitions, work.
     pub(crate) fn words(&self) -> Vec<String> {

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod escape;
+mod experiments;
 mod grouped;
 mod kernel;
 mod log;
@@ -10,7 +11,6 @@ mod output;
 #[cfg(unix)]
 mod pci;
 mod pstore;
-mod run;
 // By Linux's spidev.
 #[cfg(target_os = "linux")]
 mod spi;
@@ -39,7 +39,7 @@ enum Command {
     #[cfg(unix)]
     Pci(pci::Args),
     Pstore(pstore::Args),
-    Run(Box<run::Args>),
+    Run(experiments::Args),
     #[cfg(target_os = "linux")]
     Spi(spi::Args),
     #[cfg(target_os = "linux")]
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         Command::Log(args) => log::run(&args),
         #[cfg(unix)]
         Command::Pci(args) => pci::run(&args),
-        Command::Run(args) => run::run(*args),
+        Command::Run(args) => experiments::run(args),
         #[cfg(target_os = "linux")]
         Command::Spi(args) => spi::run(&args),
         #[cfg(target_os = "linux")]

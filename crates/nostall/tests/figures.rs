@@ -147,7 +147,7 @@ fn figures_of_every_experiment_on_kvm_stay() {
         "uart",
         "--on",
         "kvm",
-        "--uart",
+        "--uart-mode",
         "mmio-readonly",
         "--bytes",
         "1000",

@@ -364,26 +364,15 @@ fn a_directory_that_somebody_has_forged_is_refused_in_one_line_or_shown_harmless
 fn what_has_no_meaning_is_refused() {
     let dir = TempDir::new().unwrap();
     for (args, why) in [
-        (
-            &["--machine", "q35"][..],
-            "--machine q35 has no SPI: spi runs on sifive_u",
-        ),
-        (&["--cpus", "2"], "--cpus 2: spi runs on 3 and more"),
-        (&["--cpus", "5"], "--cpus 5: sifive_u has 4 at most"),
-        (
-            &["--capture", "x"],
-            "--capture goes with the paths uart and pstore",
-        ),
-        (&["--bytes", "5"], "--bytes goes with the path uart"),
+        (&["--machine", "q35"], "[possible values: sifive_u]"),
+        (&["--cpus", "2"], "2 is not in 3..=4"),
+        (&["--cpus", "5"], "5 is not in 3..=4"),
+        (&["--capture", "x"], "unexpected argument '--capture'"),
+        (&["--bytes", "5"], "unexpected argument '--bytes'"),
     ] {
-        let said = error(args, dir.path());
+        let output = nostall(args, dir.path());
+        let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains(why), "{said}");
+        assert_eq!(output.status.code(), Some(2));
     }
-    let output = Command::new(cargo_bin("nostall"))
-        .args(["run", "uart", "--frames", "5"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("--frames goes with the path spi"), "{said}");
-    assert_eq!(output.status.code(), Some(1));
 }

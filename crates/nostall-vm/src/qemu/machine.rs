@@ -63,6 +63,11 @@ impl Machine {
         !matches!(self, Self::SifiveU)
     }
 
+    /// Whether it has SPI controllers, with a flash and a card.
+    pub const fn has_spi(self) -> bool {
+        matches!(self, Self::SifiveU)
+    }
+
     /// Whether its firmware leaves numbers and addresses on PCI to the kernel.
     pub(crate) const fn leaves_pci_unassigned(self) -> bool {
         matches!(self, Self::Virt)

@@ -35,7 +35,7 @@ pub fn replayed(kind: qemu::Machine, on: &str) -> String {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("log"), log(50)).unwrap();
     let args = format!(
-        "run console {on} --input log --cpus 3 --panic-at 0.1 --json figures --report flood.svg"
+        "run console {on} --input log --cpus 3 --panic-at 0.1 --json figures --svg flood.svg"
     );
     let args: Vec<_> = args.split_whitespace().collect();
     let output = nostall(dir.path(), &args);

@@ -4,8 +4,8 @@ use comfy_table::Table;
 use nostall_pstore::{Kind, Params, Place, Shape, longest_deflated};
 
 use super::{Plan, boot};
+use crate::experiments::table::{aligned, time};
 use crate::grouped::grouped;
-use crate::run::table::{aligned, time};
 
 /// Bytes of a line on the console, about.
 pub const LINE: usize = 70;

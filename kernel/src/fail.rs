@@ -5,7 +5,7 @@ use core::ptr;
 
 use nostall_console::{Drain, Limits, Offered, Options, Priority, Sink, flush};
 use nostall_io::{Nanos, Registers};
-use nostall_work::{Failure, Report};
+use nostall_work::{Event, Failure};
 
 use crate::arch::MachineClock;
 use crate::{arch, crew, log, report};
@@ -39,7 +39,7 @@ pub fn now(failure: Failure, cpus: u16, clock: &MachineClock) -> ! {
             arch::serial_port().write_burst(0, &[b'!'; 16]);
         },
         Failure::ReportFlood => loop {
-            report::send(&Report::Done);
+            report::send(&Event::Done);
         },
     }
     panic!("{failure:?} did not fail");

@@ -2,65 +2,68 @@
 
 use nostall_io::{Clock, Counting, Registers};
 use nostall_uart::Console;
-use nostall_work::{Report, Work, WorkList, uart};
+use nostall_work::{BusCheck, Example, Item, Job, WorkList, uart};
 
 use crate::second::SecondTask;
-use crate::{arch, example, fail, pci, pstore, report, script};
+use crate::{arch, console, example, fail, pci, pstore, report, script};
+
+/// Runs an item of the list; `false` if it is of another kind.
+type Run<'a> = &'a mut dyn FnMut(Item<'_>, u16) -> bool;
 
 /// Does the whole list, as often as it says, and calls `ready` before it begins. If
 /// it begins with a sending, the console is open by then, and the ways to configuration
-/// space are chosen: whoever counts exits between reports counts the work's alone.
+/// space are chosen: VM exits between reports are then the work's alone.
 pub fn run(
     list: &WorkList<'_>,
     input: &'static [u8],
     clock: &arch::MachineClock,
     ready: impl FnOnce(),
 ) {
+    let cpus = list.cpus;
     let second = SecondTask::new(clock);
-    let sends_first = matches!(list.iter().next(), Some(Work::Uart(_)));
-    let mut console = sends_first.then(|| open_console(&second));
+    let first = list.iter().next();
+    let sends_first = first.is_some_and(|work| work.kind() == uart::Job::NAME);
+    let mut port = sends_first.then(|| open_console(&second));
     let windows = list
         .iter()
-        .any(|work| matches!(work, Work::Pci(_)))
+        .any(|work| work.kind() == nostall_work::pci::Job::NAME)
         .then(pci::Windows::find);
     let methods = windows.as_ref().map(pci::Windows::methods);
     let machine = methods.as_ref().map(|methods| methods.choose(clock));
+    // Every kind of work: one entry each.
+    let kinds: &mut [Run<'_>] = &mut [
+        &mut kind(|job, item| {
+            let port = port.get_or_insert_with(|| open_console(&second));
+            report::tell(item, uart::send(port, job, input, || second.granted()));
+        }),
+        &mut kind(|job, item| pstore::Machine { cpus, clock }.run(job, item)),
+        &mut kind(|job, item| {
+            let machine = machine.as_ref().expect("chosen, for there is work");
+            machine.run(job, item);
+        }),
+        #[cfg(target_arch = "riscv64")]
+        &mut kind(|job, item| {
+            let timer = list.timer;
+            crate::spi::Machine { cpus, timer, clock }.run(job, item);
+        }),
+        &mut kind(|job, item| console::run(job, item, cpus, input, clock)),
+        &mut kind(|nostall_work::script::Job, item| script::run(input, item, &second)),
+        &mut kind(|BusCheck, _| arch::bus_check::run()),
+        &mut kind(|Example, _| example::run(*clock)),
+        &mut kind(|failure, _| fail::now(failure, cpus, clock)),
+    ];
     ready();
     for _ in 0..list.repeat {
-        for (item, work) in list.iter().enumerate() {
-            match work {
-                Work::Uart(job) => {
-                    let console = console.get_or_insert_with(|| open_console(&second));
-                    let sent = uart::send(console, job, input, || second.granted());
-                    report::send(&Report::Sent {
-                        item: item as u16,
-                        sent,
-                    });
-                }
-                Work::Pstore(job) => {
-                    let cpus = list.cpus;
-                    pstore::Machine { cpus, clock }.run(job, item as u16);
-                }
-                Work::Pci(job) => {
-                    let machine = machine.as_ref().expect("looked at, for there is work");
-                    machine.run(job, item as u16);
-                }
-                #[cfg(target_arch = "riscv64")]
-                Work::Spi(job) => {
-                    let (cpus, timer) = (list.cpus, list.timer);
-                    crate::spi::Machine { cpus, timer, clock }.run(job, item as u16);
-                }
-                Work::Console(job) => {
-                    crate::console::run(job, item as u16, list.cpus, input, clock);
-                }
-                Work::UartScript => script::run(input, &second),
-                Work::BusCheck => arch::bus_check::run(),
-                Work::Example => example::run(*clock),
-                Work::Fail(failure) => fail::now(failure, list.cpus, clock),
-                other => panic!("no way to do `{other}`"),
-            }
+        for (item, work) in (0..).zip(list.iter()) {
+            let is_done = kinds.iter_mut().any(|run| run(work, item));
+            assert!(is_done, "no way to do `{}`", work.kind());
         }
     }
+}
+
+/// Returns the runner of one kind of work, which returns `false` for all other kinds.
+fn kind<J: Job>(mut run: impl FnMut(J, u16)) -> impl FnMut(Item<'_>, u16) -> bool {
+    move |work, item| work.job().map(|job| run(job, item)).is_some()
 }
 
 fn open_console<C: Clock>(clock: C) -> Console<Counting<impl Registers>, C> {

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use nostall_io::{Clock, Nanos, Processor};
-use nostall_work::{Report, Timer};
+use nostall_work::{Event, Timer};
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock};
 
@@ -60,8 +60,8 @@ impl Machine {
     }
 
     /// What there is to say of it.
-    pub const fn ready(&self) -> Report {
-        Report::Ready {
+    pub const fn ready(&self) -> Event {
+        Event::Ready {
             cpus: self.cpus,
             clock_hz: self.clock.hz(),
             timer_hz: self.timer_hz,

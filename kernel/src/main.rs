@@ -35,7 +35,7 @@ use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use nostall_io::{Clock, Nanos, Processor};
-use nostall_work::{Report, WorkList};
+use nostall_work::{Event, WorkList, text};
 
 use arch::Cpu;
 use machine::Machine;
@@ -64,14 +64,14 @@ fn main(boot: &Boot) -> ! {
     jobs::run(&list, boot.input, machine.clock(), || {
         report::send(&machine.ready());
     });
-    report::send(&Report::Done);
+    report::send(&Event::Done);
     arch::end(arch::Ending::Success)
 }
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     let place = info.location().map_or(("?", 0), |l| (l.file(), l.line()));
-    let message = Report::text(format_args!("{} ({}:{})", info.message(), place.0, place.1));
+    let message = text(format_args!("{} ({}:{})", info.message(), place.0, place.1));
     log::last_line(format_args!(
         "Kernel panic: {} ({}:{})",
         info.message(),
@@ -79,7 +79,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         place.1
     ));
     let cpu = Cpu.id() as u16;
-    die(&Report::Panic { cpu, message })
+    die(&Event::Panic { cpu, message })
 }
 
 /// The CPU that dies first, plus 1.
@@ -122,7 +122,7 @@ fn wait_for_the_end() {
 }
 
 /// The end, of which the log has the reason by now.
-fn die(report: &Report) -> ! {
+fn die(report: &Event) -> ! {
     leave_record();
     report::last_words(report);
     arch::end(arch::Ending::Failure)

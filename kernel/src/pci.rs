@@ -8,8 +8,8 @@ use heapless::Vec;
 use nostall_io::{Counting, Counts};
 use nostall_pci::mcfg::Segment;
 use nostall_pci::{Choice, Ecam, Known, Policy, Ports, REGISTERS, Selector};
-use nostall_work::Report;
 use nostall_work::pci::{Counted, Job, Method, RAM_AT, Room, Space, Told};
+use nostall_work::text;
 use spin::mutex::SpinMutex;
 
 use crate::arch::pci::{self as machine, EcamWindow, PortWindow};
@@ -136,7 +136,7 @@ pub struct Machine<'a, 'w> {
 impl Machine<'_, '_> {
     /// Does one job of the list, the `item`th.
     pub fn run(&self, job: Job, item: u16) {
-        let mut tell = |told| report::send(&Report::Pci { item, told });
+        let mut tell = |told| report::tell(item, told);
         match job {
             Job::Enumerate => {
                 self.describe(&mut tell);
@@ -164,10 +164,10 @@ impl Machine<'_, '_> {
     fn describe(&self, tell: &mut impl FnMut(Told)) {
         let environment = machine::environment();
         tell(Told::Machine {
-            environment: Report::text(format_args!("{environment}")),
+            environment: text(format_args!("{environment}")),
             ecam_first: self.policy == Policy::EcamFirst,
             chosen: Method::chosen(self.choice),
-            why: Report::text(format_args!("{}", self.choice)),
+            why: text(format_args!("{}", self.choice)),
         });
         let none = machine::each_window(|segment, window| {
             tell(Told::Window {

@@ -6,9 +6,9 @@ use core::ptr::NonNull;
 
 use nostall_io::Nanos;
 use nostall_pstore::Ram;
-use nostall_work::Report;
 use nostall_work::pstore::{
-    Crew, FEWEST_CPUS, Job, LOGS, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, measure, recover,
+    Crew, FEWEST_CPUS, Job, LOGS, Logs, MOST_CPUS, Moved, Pipes, Sleep, Strategy, Told, measure,
+    recover,
 };
 use spin::Mutex;
 use spin::mutex::SpinMutex;
@@ -66,14 +66,14 @@ impl Machine<'_> {
         match job {
             Job::Move(strategy) => {
                 let moved = self.move_blocks(strategy);
-                report::send(&Report::Moved { item, moved });
+                report::tell(item, Told::Moved(moved));
             }
             Job::Crash => {
                 self.move_blocks(Strategy::PerCpuClock);
-                self.recover();
+                self.recover(item);
                 panic!("on purpose, with the traces of {} CPUs", self.cpus);
             }
-            Job::Recover => self.recover(),
+            Job::Recover => self.recover(item),
         }
     }
 
@@ -94,11 +94,11 @@ impl Machine<'_> {
         moved
     }
 
-    fn recover(&self) {
+    fn recover(&self, item: u16) {
         // SAFETY: as in `move_blocks`.
         let region = unsafe { region() };
         recover(&region, self.cpus, |found| {
-            report::send(&Report::Recovered(found));
+            report::tell(item, Told::Recovered(found));
         });
     }
 }

@@ -3,7 +3,8 @@
 use core::ffi::CStr;
 
 use nostall_io::Processor;
-use nostall_work::Report;
+use nostall_work::{Event, LONGEST_REPORT, Report};
+use serde::Serialize;
 use spin::Mutex;
 
 use crate::arch::{self, Cpu};
@@ -11,8 +12,13 @@ use crate::arch::{self, Cpu};
 /// Held while a line is on its way, so that lines of two CPUs do not mix.
 static LINE: Mutex<()> = Mutex::new(());
 
+/// Sends one result of the list's job `item`.
+pub fn tell<T: Serialize>(item: u16, told: T) {
+    send(&Report::Told { item, told });
+}
+
 /// Sends one report.
-pub fn send(report: &Report) {
+pub fn send<T: Serialize>(report: &Report<T>) {
     Cpu.without_interrupts(|| {
         let _line = LINE.lock();
         write(report);
@@ -21,7 +27,7 @@ pub fn send(report: &Report) {
 
 /// Sends one report although the line's owner may never let go: after a bounded
 /// wait, a mixed line is better than none.
-pub fn last_words(report: &Report) {
+pub fn last_words(report: &Event) {
     Cpu.without_interrupts(|| {
         let line = (0..1_000_000).find_map(|_| {
             Cpu.relax();
@@ -32,10 +38,10 @@ pub fn last_words(report: &Report) {
     });
 }
 
-fn write(report: &Report) {
+fn write<T: Serialize>(report: &Report<T>) {
     // One byte more, so that a zero ends the longest, too.
-    let mut line = [0; Report::LONGEST + 1];
-    let len = report.encode(&mut line[..Report::LONGEST]).len();
+    let mut line = [0; LONGEST_REPORT + 1];
+    let len = report.encode(&mut line[..LONGEST_REPORT]).len();
     line[len] = 0;
     if let Ok(line) = CStr::from_bytes_until_nul(&line) {
         arch::send_report(line);

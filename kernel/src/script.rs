@@ -1,18 +1,18 @@
 //! An access script on the port under test.
 
 use nostall_io::Clock;
-use nostall_work::{Report, Values, script};
+use nostall_work::script::{self, Told, Values};
 
 use crate::{arch, report};
 
-/// Makes the accesses and reports what was read, full reports first.
-pub fn run(script: &[u8], clock: &impl Clock) {
+/// Makes the accesses, as the list's job `item`, and reports what was read, full reports first.
+pub fn run(script: &[u8], item: u16, clock: &impl Clock) {
     let mut first = 0;
     let mut values = Values::new();
     let mut flush = |values: &mut Values| {
         let values = core::mem::take(values);
         let count = values.len() as u32;
-        report::send(&Report::Read { first, values });
+        report::tell(item, Told { first, values });
         first += count;
     };
     let made = script::run(script, &arch::serial_port(), clock, |value| {

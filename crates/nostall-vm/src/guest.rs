@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use nostall_work::{Report, Work};
+use nostall_work::{Job, LONGEST_REPORT};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::exits::ExitLog;
+use crate::exits::{ExitLog, Exits};
 use crate::qemu::Drive;
 use crate::{Error, GuestRam};
 
@@ -19,6 +21,23 @@ const RAM_BESIDES_INPUT: u64 = 128 << 20;
 /// elsewhere, comes out as 2n + 1.
 pub(crate) const SUCCESS: i32 = 2 * 0x10 + 1;
 pub(crate) const FAILURE: i32 = 2 * 0x11 + 1;
+
+/// A guest's report, whose result is of no type yet: [`Ran::told`] gives it the experiment's.
+pub type Report = nostall_work::Report<Value>;
+
+/// One item of a guest's work list, made from a [`Job`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work(String);
+
+impl<J: Job> From<J> for Work {
+    fn from(job: J) -> Self {
+        let words = job.to_string();
+        Self(match &*words {
+            "" => J::NAME.to_owned(),
+            words => format!("{}:{words}", J::NAME),
+        })
+    }
+}
 
 /// What is to be run in a machine.
 #[derive(Clone, Copy)]
@@ -68,7 +87,7 @@ impl Guest<'_> {
             format!("cpus={}", self.cpus),
             format!("repeat={}", self.repeat),
         ];
-        words.extend(self.work.iter().map(Work::to_string));
+        words.extend(self.work.iter().map(|Work(word)| word.clone()));
         words
     }
 
@@ -108,7 +127,7 @@ impl Limits {
             // An emulated port takes about 1 us a byte; a slow one has 50.
             total: Duration::from_secs(60) + Duration::from_micros(serial_bytes.saturating_mul(50)),
             serial_bytes,
-            report_bytes: (pieces + 4) * Report::LONGEST as u64,
+            report_bytes: (pieces + 4) * LONGEST_REPORT as u64,
             qemu_bytes: QEMU_BYTES,
         }
     }
@@ -157,6 +176,43 @@ pub struct Ran {
     pub exits: Option<ExitLog>,
 }
 
+impl Ran {
+    /// Returns the jobs' results, in order, each with its job's place in the work list.
+    ///
+    /// All jobs must be of the experiment that `T` belongs to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAReport`] if a result is not a `T`.
+    pub fn told<T: DeserializeOwned>(&self) -> Result<Vec<(usize, T)>, Error> {
+        let all = self.told_with_exits()?;
+        Ok(all
+            .into_iter()
+            .map(|(item, told, _)| (item, told))
+            .collect())
+    }
+
+    /// Returns the same, each with the VM exits since the report before it; `None` if the
+    /// machine cannot count them.
+    ///
+    /// # Errors
+    ///
+    /// As [`told`](Self::told).
+    pub fn told_with_exits<T: DeserializeOwned>(
+        &self,
+    ) -> Result<Vec<(usize, T, Option<Exits>)>, Error> {
+        let exits = |n| self.exits.as_ref()?.before_report.get(n).copied();
+        let results = self.reports.iter().enumerate().filter_map(|(n, report)| {
+            let Report::Told { item, told } = report else {
+                return None;
+            };
+            let told = T::deserialize(told).map_err(|_| not_a_report(&told.to_string()));
+            Some(told.map(|told| (usize::from(*item), told, exits(n))))
+        });
+        results.collect()
+    }
+}
+
 /// How a guest is to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -185,11 +241,13 @@ pub(crate) fn reports(lines: &[u8]) -> Result<Vec<Report>, Error> {
         .split(|&byte| byte == b'\n')
         .filter(|line| !line.is_empty())
         .map(|line| {
-            serde_json::from_slice(line).map_err(|_| {
-                Error::NotAReport(String::from_utf8_lossy(line).chars().take(200).collect())
-            })
+            serde_json::from_slice(line).map_err(|_| not_a_report(&String::from_utf8_lossy(line)))
         })
         .collect()
+}
+
+fn not_a_report(line: &str) -> Error {
+    Error::NotAReport(line.chars().take(200).collect())
 }
 
 /// What the guest says of its own end, for a person.

@@ -62,5 +62,5 @@ pub mod uart;
 
 pub use error::Error;
 pub use exits::{ExitLog, Exits, MapChanges};
-pub use guest::{Guest, Limits, Ran};
+pub use guest::{Guest, Limits, Ran, Report, Work};
 pub use ram::GuestRam;

@@ -4,19 +4,19 @@
 mod kvm;
 mod model;
 
+use nostall_work::LONGEST_REPORT;
 use nostall_work::pci::{Found, FoundCapability, Job, Measured, Method, Operation, Told, Tree};
-use nostall_work::{Report, Work};
 
-use crate::guest::{Guest, Limits, Ran};
+use crate::guest::{Guest, Limits, Ran, Work};
 use crate::qemu::Qemu;
-use crate::{Error, MapChanges};
+use crate::{Error, Exits, MapChanges};
 
 pub use model::model;
 
 /// Bytes of reports for each function that a guest can find, by three methods, and their
 /// most capabilities: some hundred functions are a large machine, a few thousand are more
 /// than there are.
-const REPORT_BYTES: u64 = 4096 * 3 * 4 * Report::LONGEST as u64;
+const REPORT_BYTES: u64 = 4096 * 3 * 4 * LONGEST_REPORT as u64;
 
 /// A way to configuration space: a method of the guest's, and what its machine makes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -184,57 +184,64 @@ impl Experiment<'_> {
         (0..self.repeat).flat_map(|_| self.measure.iter().copied())
     }
 
-    /// The work of a guest: `first`, then the functions, then round after round.
-    fn work(&self, first: Option<Job>) -> Vec<Work> {
+    /// Returns a guest's jobs: `first`, then the functions, then round after round.
+    fn jobs(&self, first: Option<Job>) -> Vec<Job> {
         let rounds = self.rounds();
         let rounds = rounds.map(|(operation, by)| Job::Measure(operation, by.method()));
-        let all = first.into_iter().chain(FUNCTIONS).chain(rounds);
-        all.map(Work::Pci).collect()
+        first.into_iter().chain(FUNCTIONS).chain(rounds).collect()
     }
 
-    /// What came of that work in a guest; `None` if it did not tell all, or in another
-    /// order.
-    fn outcome(&self, work: &[Work], ran: &Ran) -> Option<Outcome> {
+    /// Runs these jobs in `guest`, within `limits`.
+    fn run_jobs(
+        &self,
+        jobs: &[Job],
+        guest: &Guest<'_>,
+        run: impl FnOnce(&Guest<'_>, &Limits) -> Result<Ran, Error>,
+    ) -> Result<(Outcome, Ran), Error> {
+        let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
+        let guest = Guest {
+            work: &work,
+            repeat: 1,
+            ..*guest
+        };
+        let limits = Limits {
+            report_bytes: REPORT_BYTES,
+            ..Limits::of(jobs.len() as u64, 0)
+        };
+        let ran = run(&guest, &limits)?;
+        let outcome = self.outcome(jobs, ran.told_with_exits()?);
+        Ok((outcome.ok_or(Error::Undone)?, ran))
+    }
+
+    /// Returns the outcome of these jobs in a guest; `None` if some results are missing, or out
+    /// of order.
+    fn outcome(&self, jobs: &[Job], results: Vec<(usize, Told, Option<Exits>)>) -> Option<Outcome> {
         let mut rounds = self.rounds();
         let mut outcome = Outcome::default();
         let (mut compared, mut turn) = (false, 0);
-        for (n, report) in ran.reports.iter().enumerate() {
-            let Report::Pci { item, told } = report else {
-                continue;
-            };
-            if *item < turn {
+        for (item, told, exits) in results {
+            if item < turn {
                 return None;
             }
-            turn = *item;
-            match (work.get(usize::from(*item))?, told) {
-                (Work::Pci(Job::Measure(..)), Told::Measured(measured)) => {
+            turn = item;
+            match (jobs.get(item)?, told) {
+                (Job::Measure(..), Told::Measured(measured)) => {
                     let (operation, strategy) = rounds.next()?;
                     turn += 1; // each has one
-                    // Those since the report before, and of this alone.
-                    let exits = ran.exits.as_ref();
-                    let exits = exits.and_then(|log| log.before_report.get(n));
                     outcome.measurings.push(Measuring {
                         operation,
                         strategy,
-                        measured: *measured,
+                        measured,
                         exits: exits.map(|exits| exits.pci),
                     });
                 }
-                (Work::Pci(_), told) => {
+                (_, told) => {
                     compared |= matches!(told, Told::Compared { .. });
-                    outcome.add(told.clone())?;
+                    outcome.add(told)?;
                 }
-                _ => return None,
             }
         }
         (compared && rounds.next().is_none()).then_some(outcome)
-    }
-
-    fn limits(&self, work: &[Work]) -> Limits {
-        Limits {
-            report_bytes: REPORT_BYTES,
-            ..Limits::of(work.len() as u64, 0)
-        }
     }
 }
 
@@ -359,14 +366,9 @@ impl Qemu {
         experiment: &Experiment<'_>,
     ) -> Result<(Outcome, Ran), Error> {
         let unassigned = self.machine().leaves_pci_unassigned();
-        let work = experiment.work(unassigned.then_some(Job::Assign(None)));
-        let guest = Guest {
-            work: &work,
-            repeat: 1,
-            ..*guest
-        };
-        let ran = self.run(&guest, &experiment.limits(&work), &mut |_| {})?;
-        let outcome = experiment.outcome(&work, &ran).ok_or(Error::Undone)?;
-        Ok((outcome, ran))
+        let jobs = experiment.jobs(unassigned.then_some(Job::Assign(None)));
+        experiment.run_jobs(&jobs, guest, |guest, limits| {
+            self.run(guest, limits, &mut |_| {})
+        })
     }
 }

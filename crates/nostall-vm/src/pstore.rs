@@ -2,11 +2,10 @@
 
 use nostall_pstore::{Kind, Layout};
 use nostall_work::pstore::{
-    FEWEST_CPUS, Job, Moved, REGION, Recovered, Strategy, Traces, params, recover,
+    FEWEST_CPUS, Job, Moved, REGION, Recovered, Strategy, Told, Traces, params, recover,
 };
-use nostall_work::{Report, Work};
 
-use crate::guest::{Guest, Limits, Ran};
+use crate::guest::{Guest, Limits, Ran, Report, Work};
 use crate::qemu::Qemu;
 use crate::{Error, GuestRam};
 
@@ -49,8 +48,8 @@ impl Qemu {
     /// As [`run`](Self::run), of either boot.
     pub fn pstore(&self, guest: &Guest<'_>, rounds: u16) -> Result<(Outcome, Ran), Error> {
         let strategies = (0..rounds).flat_map(|_| Strategy::ALL);
-        let mut work: Vec<_> = strategies.map(|s| Work::Pstore(Job::Move(s))).collect();
-        work.push(Work::Pstore(Job::Crash));
+        let jobs: Vec<_> = strategies.map(Job::Move).chain([Job::Crash]).collect();
+        let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
         let ram = GuestRam::new(RAM)?;
         let first = Guest {
             work: &work,
@@ -62,7 +61,7 @@ impl Qemu {
         let ran = self.run_to_panic(&first, &limits, &mut |_| {})?;
         let image = ram.read(REGION)?;
         let second = Guest {
-            work: &[Work::Pstore(Job::Recover)],
+            work: &[Job::Recover.into()],
             ..first
         };
         let next = self.run(&second, &limits, &mut |_| {})?;
@@ -70,11 +69,11 @@ impl Qemu {
         let mut host = Vec::new();
         recover(&image[..], guest.cpus, |found| host.push(found));
         let found = vec![
-            (Finder::Writer, recovered(&ran)),
+            (Finder::Writer, recovered(&ran)?),
             (Finder::Host, host),
-            (Finder::NextBoot, recovered(&next)),
+            (Finder::NextBoot, recovered(&next)?),
         ];
-        let moved = moved(&work, &ran)?;
+        let moved = moved(&jobs, &ran)?;
         let panic = ran.reports.last().and_then(|report| match report {
             Report::Panic { message, .. } => Some(message.as_str().to_owned()),
             _ => None,
@@ -103,23 +102,26 @@ pub(crate) fn last_log(region: &[u8]) -> Option<Vec<u8>> {
     (!header.compressed).then(|| log.to_vec())
 }
 
-fn recovered(ran: &Ran) -> Vec<Recovered> {
-    let found = ran.reports.iter().filter_map(|report| match report {
-        Report::Recovered(found) => Some(found.clone()),
+fn recovered(ran: &Ran) -> Result<Vec<Recovered>, Error> {
+    let found = ran.told()?.into_iter().filter_map(|(_, told)| match told {
+        Told::Recovered(found) => Some(found),
         _ => None,
     });
-    found.collect()
+    Ok(found.collect())
 }
 
 /// One result for each moving of the list, in its order.
-fn moved(work: &[Work], ran: &Ran) -> Result<Vec<(Strategy, Moved)>, Error> {
-    let mut reported = ran.reports.iter().filter_map(|report| match report {
-        Report::Moved { item, moved } => Some((usize::from(*item), *moved)),
-        _ => None,
-    });
+fn moved(jobs: &[Job], ran: &Ran) -> Result<Vec<(Strategy, Moved)>, Error> {
+    let mut reported = ran
+        .told()?
+        .into_iter()
+        .filter_map(|(item, told)| match told {
+            Told::Moved(moved) => Some((item, moved)),
+            _ => None,
+        });
     let mut all = Vec::new();
-    for (item, work) in work.iter().enumerate() {
-        let Work::Pstore(Job::Move(strategy)) = work else {
+    for (item, job) in jobs.iter().enumerate() {
+        let Job::Move(strategy) = job else {
             continue;
         };
         match reported.next() {

@@ -9,13 +9,13 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use nostall_devices::spi::Blocks;
+use nostall_work::LONGEST_REPORT;
 use nostall_work::spi::Sector;
 use nostall_work::spi::{CardKind, Digest, Fat, Job, Measured, PROGRESS, SECTOR, Strategy, Told};
-use nostall_work::{Report, Work};
 use sha2::{Digest as _, Sha256};
 
 use crate::Error;
-use crate::guest::{Guest, Limits, Ran};
+use crate::guest::{Guest, Limits, Ran, Work};
 use crate::process::MemoryFile;
 use crate::qemu::{Drive, Qemu};
 
@@ -59,7 +59,7 @@ impl Experiment {
         Limits {
             silence: limits.silence + can,
             total: limits.total + can * 2 * u32::from(self.rounds) + card,
-            report_bytes: lines * Report::LONGEST as u64,
+            report_bytes: lines * LONGEST_REPORT as u64,
             ..limits
         }
     }
@@ -301,7 +301,7 @@ impl Qemu {
         experiment: &Experiment,
     ) -> Result<(Outcome, Ran), Error> {
         let jobs = experiment.jobs();
-        let work: Vec<_> = jobs.iter().copied().map(Work::Spi).collect();
+        let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
         let content = flash_content();
         let flash = MemoryFile::new(&content)?;
         let guest = Guest {
@@ -312,12 +312,9 @@ impl Qemu {
         };
         let ran = self.run(&guest, &experiment.limits(image.bytes()), &mut |_| {})?;
         let mut outcome = Outcome::default();
-        for report in &ran.reports {
-            let Report::Spi { item, told } = report else {
-                continue;
-            };
-            let job = jobs.get(usize::from(*item));
-            let added = job.and_then(|job| outcome.add(*job, told.clone()));
+        for (item, told) in ran.told()? {
+            let job = jobs.get(item);
+            let added = job.and_then(|job| outcome.add(*job, told));
             added.ok_or_else(|| Error::NotAReport(format!("item {item} tells something else")))?;
         }
         outcome.look_into_flash(&content, &flash.read_from(0, Drive::FLASH_BYTES)?);

@@ -1,11 +1,10 @@
 //! Sending a text over a serial port, in several ways, one after the other.
 
 use nostall_work::uart::{Job, Sent};
-use nostall_work::{Report, Work};
 
 use crate::Error;
 use crate::exits::Exits;
-use crate::guest::{Guest, Limits, Ran};
+use crate::guest::{Guest, Limits, Ran, Work};
 
 /// What is to be sent, and how.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +39,7 @@ impl Experiment<'_> {
 
     /// The work of a guest, once through.
     pub(crate) fn work(&self) -> Vec<Work> {
-        self.jobs.iter().copied().map(Work::Uart).collect()
+        self.jobs.iter().copied().map(Work::from).collect()
     }
 
     /// `guest`, with this work.
@@ -62,17 +61,12 @@ impl Experiment<'_> {
     pub(crate) fn outcome(&self, ran: &mut Ran) -> Result<Outcome, Error> {
         let mut sent = Vec::new();
         let mut exits = Vec::new();
-        for (n, report) in ran.reports.iter().enumerate() {
-            let Report::Sent { item, sent: result } = report else {
-                continue;
-            };
-            let item = usize::from(*item);
+        for (item, result, before) in ran.told_with_exits::<Sent>()? {
             if sent.len() % self.jobs.len().max(1) != item {
                 return Err(Error::NotAReport(format!("item {item} out of turn")));
             }
-            sent.push((self.jobs[item], *result));
-            let log = ran.exits.as_ref();
-            exits.extend(log.and_then(|log| log.before_report.get(n)));
+            sent.push((self.jobs[item], result));
+            exits.extend(before);
         }
         if sent.len() != self.sendings().count() {
             return Err(Error::Undone);

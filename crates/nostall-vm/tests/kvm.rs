@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use nostall_devices::pci::{HostBridge, Topology};
 use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
-use nostall_vm::{Error, Guest, GuestRam, Limits};
-use nostall_work::Work;
+use nostall_vm::{Error, Guest, GuestRam, Limits, Work};
+use nostall_work::script;
 use vmm_sys_util::signal::{SIGRTMIN, block_signal};
 
 /// For guests that are to fail: the start as ever, the rest short.
@@ -538,7 +538,7 @@ fn what_cannot_be_booted_is_refused_with_the_reason() {
         ..usual
     });
     assert!(told.contains("do not fit"), "{told}");
-    let work = vec![Work::UartScript; 1_000];
+    let work = vec![Work::from(script::Job); 1_000];
     let told = refused(&Guest {
         work: &work,
         ..usual

@@ -1,10 +1,13 @@
-//! The jobs that nostall measures, and the words in which a machine and its
-//! guest speak of them.
+//! The jobs that nostall measures, and the protocol between a machine and its guest.
 //!
 //! A job is the same code wherever it runs: in the reference kernel, on real
 //! registers, or on the host, on a model in virtual time. The machine gives the
 //! guest a [`WorkList`] as its command line; the guest answers with one
 //! [`Report`] a line, as JSON.
+//!
+//! Each experiment is a module with a [`Job`], which is parsed from and printed as a word of the
+//! list, and a result type that its reports carry. A new experiment needs its module, and one
+//! line in the table of kinds in `list.rs`.
 //!
 //! When not to use it: it is of use to nostall's own machines and kernels only.
 //!
@@ -14,7 +17,7 @@
 //! use nostall_devices::uart::{Profile, Uart};
 //! use nostall_io::Counting;
 //! use nostall_uart::{Console, LineSettings};
-//! use nostall_work::{Report, Work, WorkList, uart};
+//! use nostall_work::{LONGEST_REPORT, Report, WorkList, uart};
 //!
 //! let list = WorkList::parse("cpus=1 repeat=1 uart:fifo-burst:lines").unwrap();
 //! let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
@@ -22,13 +25,13 @@
 //!     Console::open(Counting::new(port), &clock, LineSettings::baud(115_200)).unwrap();
 //!
 //! for (item, work) in list.iter().enumerate() {
-//!     let Work::Uart(job) = work else { continue };
-//!     let sent = uart::send(&mut console, job, b"two\nlines\n", || clock.slept());
-//!     assert_eq!((sent.written, sent.dropped), (12, 0));
+//!     let Some(job) = work.job::<uart::Job>() else { continue };
+//!     let told = uart::send(&mut console, job, b"two\nlines\n", || clock.slept());
+//!     assert_eq!((told.written, told.dropped), (12, 0));
 //!
-//!     let mut line = [0; Report::LONGEST];
-//!     let line = Report::Sent { item: item as u16, sent }.encode(&mut line);
-//!     assert!(line.starts_with(br#"{"sent":{"item":0,"#));
+//!     let mut line = [0; LONGEST_REPORT];
+//!     let line = Report::Told { item: item as u16, told }.encode(&mut line);
+//!     assert!(line.starts_with(br#"{"told":{"item":0,"#));
 //! }
 //! ```
 
@@ -46,5 +49,5 @@ pub mod script;
 pub mod spi;
 pub mod uart;
 
-pub use list::{BadWord, Failure, Timer, Window, Work, WorkList};
-pub use report::{FIRMWARE_DONE, Report, Text, Values};
+pub use list::{BadWord, BusCheck, Example, Failure, Item, Job, Timer, Window, WorkList};
+pub use report::{Event, FIRMWARE_DONE, LONGEST_REPORT, Report, Text, text};

@@ -1,43 +1,129 @@
-//! What a guest is told to do: its command line.
+//! A guest's command line: the list of its work.
 
 use core::fmt;
 use core::str::FromStr;
 
 #[cfg(target_has_atomic = "64")]
 use crate::console;
-use crate::{pci, pstore, spi, uart::Job};
+use crate::{pci, pstore, script, spi, uart};
 
-/// One piece of work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Work {
-    /// Send the text over the serial console: `uart:fifo-burst:whole`.
-    Uart(Job),
-    /// Run the access script that is the input on the serial port, and report
-    /// what it reads: `uart-script`.
-    UartScript,
-    /// Record function entries in persistent RAM, or recover them:
-    /// `pstore:per-cpu-clock`, `pstore:crash`, `pstore:recover`.
-    Pstore(pstore::Job),
-    /// Look at the devices in PCI configuration space, or measure how it is
-    /// reached: `pci:enumerate`, `pci:read:ecam:1000`.
-    Pci(pci::Job),
-    /// Try a flash, read a card, or measure a busy bus: `spi:flash`, `spi:card`,
-    /// `spi:can:caller:100000`.
-    Spi(spi::Job),
-    /// Log a flood of messages to a slow console: `console:bounded:115200:26`.
+/// Every kind of work that a list may hold: one line each.
+const KINDS: &[Kind] = &[
+    Kind::of::<uart::Job>(),
+    Kind::of::<script::Job>(),
+    Kind::of::<pstore::Job>(),
+    Kind::of::<pci::Job>(),
+    Kind::of::<spi::Job>(),
     #[cfg(target_has_atomic = "64")]
-    Console(console::Job),
-    /// Print as the driver's example does: `example:console`.
-    Example,
-    /// Try every instruction of the port window, there and back; panics if one
-    /// does not do what it should.
-    BusCheck,
-    /// Fail in some way, so that machines can be tested: `fail:panic`.
-    Fail(Failure),
+    Kind::of::<console::Job>(),
+    Kind::of::<Example>(),
+    Kind::of::<BusCheck>(),
+    Kind::of::<Failure>(),
+];
+
+/// Work of one kind, such as an experiment's.
+///
+/// In a list it is a word: the name, a colon, and the job as it is parsed and printed,
+/// `pci:read:ecam:1000`. A job without words has no colon.
+pub trait Job: FromStr<Err = ()> + fmt::Display {
+    /// Stable name of the kind.
+    const NAME: &'static str;
 }
 
-/// A way for a guest to fail on purpose.
+/// One kind of work, without its type.
+struct Kind {
+    name: &'static str,
+    accepts: fn(&str) -> bool,
+}
+
+impl Kind {
+    const fn of<J: Job>() -> Self {
+        Self {
+            name: J::NAME,
+            accepts: |words| words.parse::<J>().is_ok(),
+        }
+    }
+}
+
+/// One item of a work list, whose kind and words are known to be good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item<'a> {
+    kind: &'static str,
+    words: &'a str,
+}
+
+impl<'a> Item<'a> {
+    fn parse(word: &'a str) -> Option<Self> {
+        let (name, words) = match word.split_once(':') {
+            Some((_, "")) => return None,
+            Some(parts) => parts,
+            None => (word, ""),
+        };
+        let kind = KINDS.iter().find(|kind| kind.name == name)?;
+        let kind_name = kind.name;
+        (kind.accepts)(words).then_some(Self {
+            kind: kind_name,
+            words,
+        })
+    }
+
+    /// Returns the name of its kind: [`Job::NAME`].
+    pub const fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Returns the job if it is of kind `J`.
+    pub fn job<J: Job>(&self) -> Option<J> {
+        (self.kind == J::NAME).then(|| self.words.parse().ok())?
+    }
+}
+
+/// The driver's own example, which prints a line: `example:console`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Example;
+
+impl Job for Example {
+    const NAME: &'static str = "example";
+}
+
+impl fmt::Display for Example {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("console")
+    }
+}
+
+impl FromStr for Example {
+    type Err = ();
+
+    fn from_str(words: &str) -> Result<Self, ()> {
+        (words == "console").then_some(Self).ok_or(())
+    }
+}
+
+/// Every instruction of the port window, there and back: `bus-check`. The guest panics if one
+/// has a wrong result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusCheck;
+
+impl Job for BusCheck {
+    const NAME: &'static str = "bus-check";
+}
+
+impl fmt::Display for BusCheck {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+impl FromStr for BusCheck {
+    type Err = ();
+
+    fn from_str(words: &str) -> Result<Self, ()> {
+        words.is_empty().then_some(Self).ok_or(())
+    }
+}
+
+/// A way for a guest to fail on purpose, so that machines can be tested: `fail:panic`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// It panics.
@@ -89,48 +175,21 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Work {
+impl Job for Failure {
+    const NAME: &'static str = "fail";
+}
+
+impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Uart(job) => write!(f, "uart:{job}"),
-            Self::Pstore(job) => write!(f, "pstore:{job}"),
-            Self::Pci(job) => write!(f, "pci:{job}"),
-            Self::Spi(job) => write!(f, "spi:{job}"),
-            #[cfg(target_has_atomic = "64")]
-            Self::Console(job) => write!(f, "console:{job}"),
-            Self::UartScript => f.write_str("uart-script"),
-            Self::Example => f.write_str("example:console"),
-            Self::BusCheck => f.write_str("bus-check"),
-            Self::Fail(failure) => write!(f, "fail:{}", failure.name()),
-        }
+        f.pad(self.name())
     }
 }
 
-impl FromStr for Work {
+impl FromStr for Failure {
     type Err = ();
 
-    fn from_str(word: &str) -> Result<Self, ()> {
-        if word == "uart-script" {
-            return Ok(Self::UartScript);
-        }
-        if word == "bus-check" {
-            return Ok(Self::BusCheck);
-        }
-        match word.split_once(':').ok_or(())? {
-            ("example", "console") => Ok(Self::Example),
-            ("uart", job) => Ok(Self::Uart(job.parse()?)),
-            ("pstore", job) => Ok(Self::Pstore(job.parse()?)),
-            ("pci", job) => Ok(Self::Pci(job.parse()?)),
-            ("spi", job) => Ok(Self::Spi(job.parse()?)),
-            #[cfg(target_has_atomic = "64")]
-            ("console", job) => Ok(Self::Console(job.parse()?)),
-            ("fail", name) => Failure::ALL
-                .into_iter()
-                .find(|failure| failure.name() == name)
-                .map(Self::Fail)
-                .ok_or(()),
-            _ => Err(()),
-        }
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|f| f.name() == name).ok_or(())
     }
 }
 
@@ -252,7 +311,7 @@ impl<'a> WorkList<'a> {
                 Some(("uart", w)) => w.parse().map(|w| list.window = Some(w)).is_ok(),
                 Some(("timer", t)) => t.parse().map(|t| list.timer = t).is_ok(),
                 Some(_) => false,
-                None => word.parse::<Work>().is_ok(),
+                None => Item::parse(word).is_some(),
             };
             if !understood {
                 return Err(BadWord(word));
@@ -261,11 +320,9 @@ impl<'a> WorkList<'a> {
         Ok(list)
     }
 
-    /// The work, once through.
-    pub fn iter(&self) -> impl Iterator<Item = Work> + use<'a> {
-        self.words
-            .split_ascii_whitespace()
-            .filter_map(|word| word.parse().ok())
+    /// Returns the work, once through.
+    pub fn iter(&self) -> impl Iterator<Item = Item<'a>> + use<'a> {
+        self.words.split_ascii_whitespace().filter_map(Item::parse)
     }
 }
 
@@ -276,7 +333,7 @@ mod tests {
     use nostall_io::Nanos;
     use proptest::prelude::*;
     use std::format;
-    use std::string::ToString;
+    use std::string::{String, ToString};
     use std::vec::Vec;
 
     fn pci_jobs() -> impl Iterator<Item = pci::Job> {
@@ -331,11 +388,23 @@ mod tests {
         })
     }
 
+    /// The job as a word of a list.
+    fn word<J: Job>(job: J) -> String {
+        let words = job.to_string();
+        match &*words {
+            "" => J::NAME.to_string(),
+            words => format!("{}:{words}", J::NAME),
+        }
+    }
+
     #[test]
     fn a_pace_need_not_be_given() {
         let list = WorkList::parse("console:bounded:115200:1:panic-at:9").unwrap();
-        let words: Vec<_> = list.iter().map(|work| work.to_string()).collect();
-        assert_eq!(words, ["console:bounded:115200:1:1700/0/0/baud:panic-at:9"]);
+        let job = list.iter().find_map(|item| item.job::<console::Job>());
+        assert_eq!(
+            word(job.unwrap()),
+            "console:bounded:115200:1:1700/0/0/baud:panic-at:9"
+        );
         for word in ["1/2/3", "1/2/3/x", "1/2/3/baud/4", "1/2/3/controller/4/5/6"] {
             let word = std::format!("console:bounded:115200:1:{word}");
             assert!(WorkList::parse(&word).is_err(), "{word}");
@@ -345,33 +414,67 @@ mod tests {
     #[test]
     fn a_count_of_accesses_need_not_be_given() {
         let list = WorkList::parse("pci:read:ports pci:write:ram").unwrap();
-        let words: Vec<_> = list.iter().map(|work| work.to_string()).collect();
+        let jobs = list.iter().filter_map(|item| item.job::<pci::Job>());
+        let words: Vec<_> = jobs.map(word).collect();
         assert_eq!(words, ["pci:read:ports:100000", "pci:write:ram:10000"]);
     }
 
     #[test]
     fn a_count_of_frames_need_not_be_given() {
         let list = WorkList::parse("spi:can:pump").unwrap();
-        let words: Vec<_> = list.iter().map(|work| work.to_string()).collect();
-        assert_eq!(words, ["spi:can:pump:100000"]);
+        let job = list.iter().find_map(|item| item.job::<spi::Job>());
+        assert_eq!(word(job.unwrap()), "spi:can:pump:100000");
+    }
+
+    /// The jobs alone in a list, and the list.
+    fn survive<J: Job + Copy + PartialEq + fmt::Debug>(jobs: impl Iterator<Item = J>) {
+        let jobs: Vec<_> = jobs.collect();
+        let words: Vec<_> = jobs.iter().copied().map(word).collect();
+        let line = format!("cpus=64 repeat=5 {}", words.join(" "));
+        let list = WorkList::parse(&line).unwrap();
+        assert_eq!((list.cpus, list.repeat), (64, 5));
+        let again: Vec<_> = list.iter().filter_map(|item| item.job::<J>()).collect();
+        assert_eq!(again, jobs);
+        assert!(list.iter().all(|item| item.kind() == J::NAME));
     }
 
     #[test]
     fn every_piece_of_work_survives_the_command_line() {
-        let work: Vec<Work> = Job::ours()
-            .map(Work::Uart)
-            .chain([Work::UartScript, Work::Example, Work::BusCheck])
-            .chain(pstore::Job::all().map(Work::Pstore))
-            .chain(pci_jobs().map(Work::Pci))
-            .chain(spi::Job::all(7).map(Work::Spi))
-            .chain(console_jobs().map(Work::Console))
-            .chain(Failure::ALL.map(Work::Fail))
-            .collect();
-        let words: Vec<_> = work.iter().map(Work::to_string).collect();
-        let line = format!("cpus=64 repeat=5 {}", words.join(" "));
-        let list = WorkList::parse(&line).unwrap();
-        assert_eq!((list.cpus, list.repeat), (64, 5));
-        assert_eq!(list.iter().collect::<Vec<_>>(), work);
+        survive(uart::Job::ours());
+        survive([script::Job].into_iter());
+        survive([Example].into_iter());
+        survive([BusCheck].into_iter());
+        survive(pstore::Job::all());
+        survive(pci_jobs());
+        survive(spi::Job::all(7));
+        survive(console_jobs());
+        survive(Failure::ALL.into_iter());
+    }
+
+    #[test]
+    fn a_job_of_another_kind_is_none() {
+        let list = WorkList::parse("uart:fifo-burst:lines uart-script").unwrap();
+        let kinds: Vec<_> = list.iter().map(|item| item.kind()).collect();
+        assert_eq!(kinds, ["uart", "uart-script"]);
+        assert_eq!(
+            list.iter()
+                .filter_map(|item| item.job::<uart::Job>())
+                .count(),
+            1
+        );
+        assert_eq!(
+            list.iter()
+                .filter_map(|item| item.job::<pci::Job>())
+                .count(),
+            0
+        );
+    }
+
+    #[test]
+    fn every_kind_of_work_has_a_name_of_its_own() {
+        for (n, kind) in KINDS.iter().enumerate() {
+            assert!(KINDS[..n].iter().all(|other| other.name != kind.name));
+        }
     }
 
     #[test]

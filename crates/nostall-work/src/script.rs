@@ -11,8 +11,44 @@
 //! ```
 
 use core::fmt;
+use core::str::FromStr;
 
 use nostall_io::{Clock, Nanos, Registers};
+use serde::{Deserialize, Serialize};
+
+/// Runs the access script that is the guest's input, on the serial port: `uart-script`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job;
+
+impl crate::Job for Job {
+    const NAME: &'static str = "uart-script";
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+impl FromStr for Job {
+    type Err = ();
+
+    fn from_str(words: &str) -> Result<Self, ()> {
+        words.is_empty().then_some(Self).ok_or(())
+    }
+}
+
+/// Values that were read, as many as one report holds.
+pub type Values = heapless::Vec<u8, 32>;
+
+/// A piece of all that a script read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// Number of the read that the first value is of, counted from 0 in the script.
+    pub first: u32,
+    /// The values, read after read.
+    pub values: Values,
+}
 
 /// What one line of a script says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +206,14 @@ mod tests {
             assert_eq!(error, Some(BadLine { number: 2 }), "{line}");
             assert!(error.unwrap().to_string().starts_with("script, line 2: "));
         }
+    }
+
+    #[test]
+    fn every_result_of_a_script_fits_its_line() {
+        crate::report::tests::result_survives(Told {
+            first: u32::MAX,
+            values: [u8::MAX; 32].into_iter().collect(),
+        });
     }
 
     proptest! {

@@ -95,6 +95,10 @@ impl Job {
     }
 }
 
+impl crate::Job for Job {
+    const NAME: &'static str = "uart";
+}
+
 impl fmt::Display for Job {
     /// As a word of a work list: `fifo-burst:lines`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -205,5 +209,27 @@ fn theirs<R: Registers, C: Clock>(
         dropped,
         timed_out: dropped > 0,
         ..Sent::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::result_survives;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_result_of_a_sending_survives_its_line(n: u64, timed_out: bool) {
+            result_survives(Sent {
+                written: n,
+                dropped: n,
+                timed_out,
+                register_instructions: n,
+                bus_accesses: n,
+                ns: n,
+                stalled_ns: n,
+            });
+        }
     }
 }

@@ -11,7 +11,6 @@ use std::time::Duration;
 use common::qemu_for;
 use nostall_vm::process::MemoryFile;
 use nostall_vm::qemu::{Drive, Error, Guest, Limits, Machine, Qemu, erased_flash};
-use nostall_work::Work;
 
 const LIMITS: Limits = Limits {
     start: Duration::from_secs(30),
@@ -50,7 +49,7 @@ fn a_flash_keeps_what_is_written() {
         return;
     };
     let flash = erased_flash().unwrap();
-    let work = [Work::Spi(nostall_work::spi::Job::Flash)];
+    let work = [nostall_work::spi::Job::Flash.into()];
     let guest = Guest {
         work: &work,
         drives: &[Drive::Flash(&flash)],

@@ -12,10 +12,10 @@ use nostall_devices::uart::{Profile, Uart as Model};
 use nostall_uart::Strategy;
 use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
 use nostall_vm::uart::{Experiment, Outcome};
-use nostall_vm::{Error, Exits, Guest, GuestRam, Limits, Ran};
+use nostall_vm::{Error, Exits, Guest, GuestRam, Limits, Ran, Work};
 use nostall_work::script;
 use nostall_work::uart::{Driver, Job, Writes};
-use nostall_work::{Failure, Report, Work};
+use nostall_work::{BusCheck, Failure, Report};
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 static BOOT_LOG: &[u8] = include_bytes!("../fixtures/console/linux-boot.log");
@@ -142,16 +142,14 @@ fn nothing_is_lost_line_by_line_and_byte_by_byte() {
 
 /// What an access script reads, and its exits at the port.
 fn run_script(kvm: &Kvm, script: &[u8]) -> (Vec<u8>, Exits, Vec<u8>) {
-    let work = [Work::UartScript];
+    let work = [script::Job.into()];
     let ran = kvm
         .run(&guest(KERNEL, &work, script), &LIMITS, &mut |_| {})
         .unwrap();
     let mut read = Vec::new();
-    for report in &ran.reports {
-        if let Report::Read { first, values } = report {
-            assert_eq!(*first as usize, read.len());
-            read.extend_from_slice(values);
-        }
+    for (_, script::Told { first, values }) in ran.told().unwrap() {
+        assert_eq!(first as usize, read.len());
+        read.extend(values);
     }
     (read, ran.exits.unwrap().total, ran.serial)
 }
@@ -247,7 +245,7 @@ fn what_was_collected_is_seen_while_the_guest_goes_on_without_an_exit() {
         let Some(kvm) = kvm("what_was_collected_is_seen", uart) else {
             continue;
         };
-        let work = [Work::UartScript];
+        let work = [script::Job.into()];
         let mut seen = 0;
         let error = kvm
             .run(&guest(KERNEL, &work, script), &limits, &mut |bytes| {
@@ -267,7 +265,7 @@ fn silence(failure: Failure) -> Duration {
 }
 
 fn failing(kvm: &Kvm, failure: Failure) -> Error {
-    let work = [Work::Fail(failure)];
+    let work = [failure.into()];
     let limits = Limits {
         silence: silence(failure),
         report_bytes: 10_000,
@@ -324,7 +322,7 @@ fn every_port_instruction_does_what_it_should() {
         let Some(kvm) = kvm_with("every_port_instruction", Options { uart, pci }) else {
             continue;
         };
-        let work = [Work::BusCheck];
+        let work = [BusCheck.into()];
         let ran = kvm.run(&guest(KERNEL, &work, &[]), &LIMITS, &mut |_| {});
         assert_eq!(ran.unwrap().reports.last(), Some(&Report::Done), "{pci}");
     }

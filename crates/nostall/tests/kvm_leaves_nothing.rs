@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
 use nostall_vm::{Error, Guest, Limits};
-use nostall_work::{Failure, Work};
+use nostall_work::Failure;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
@@ -53,7 +53,7 @@ fn a_guest_that_had_to_be_ended_leaves_nothing_behind() {
     let guest = Guest {
         kernel: KERNEL,
         cpus: 1,
-        work: &[Work::Fail(Failure::Hang)],
+        work: &[Failure::Hang.into()],
         repeat: 1,
         input: b"input",
         ram: None,

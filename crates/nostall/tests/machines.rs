@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use common::qemu;
 use nostall_devices::uart::{Profile, Uart};
 use nostall_uart::Strategy;
+use nostall_vm::Work;
 use nostall_vm::qemu::{Error, Guest, Limits, Qemu, Ran};
 use nostall_vm::uart::Experiment;
 use nostall_work::script::{self, Step};
 use nostall_work::uart::{Driver, Job, Writes};
-use nostall_work::{Failure, Report, Work};
+use nostall_work::{BusCheck, Example, Failure, Report};
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
@@ -44,7 +45,7 @@ fn guest<'a>(kernel: &'a [u8], work: &'a [Work]) -> Guest<'a> {
 }
 
 fn failing(qemu: &Qemu, failure: Failure) -> Error {
-    let work = [Work::Fail(failure)];
+    let work = [failure.into()];
     qemu.run(&guest(KERNEL, &work), &LIMITS, &mut |_| {})
         .unwrap_err()
 }
@@ -125,7 +126,7 @@ fn a_guest_that_hangs_is_ended() {
     let Some(qemu) = qemu("a_guest_that_hangs_is_ended") else {
         return;
     };
-    let work = [Work::Fail(Failure::Hang)];
+    let work = [Failure::Hang.into()];
     let limits = Limits {
         silence: HANG,
         ..LIMITS
@@ -155,7 +156,7 @@ fn a_guest_that_floods_is_ended_even_while_progress_is_not_taken() {
     let Some(qemu) = qemu("a_guest_that_floods_is_ended_even") else {
         return;
     };
-    let work = [Work::Fail(Failure::Flood)];
+    let work = [Failure::Flood.into()];
     let mut seen = Vec::new();
     let error = qemu.run(&guest(KERNEL, &work), &LIMITS, &mut |bytes| {
         // As a terminal that is stopped would, at the first bytes.
@@ -383,7 +384,7 @@ fn the_drivers_example_prints_in_a_kernel() {
         return;
     };
     let ran = qemu
-        .run(&guest(KERNEL, &[Work::Example]), &LIMITS, &mut |_| {})
+        .run(&guest(KERNEL, &[Example.into()]), &LIMITS, &mut |_| {})
         .unwrap();
     let serial = String::from_utf8_lossy(&ran.serial);
     // Behind each line's time.
@@ -400,10 +401,11 @@ fn read_by_qemu(qemu: &Qemu, script: &[u8]) -> Vec<u8> {
     // Time by instructions executed: the script's pauses and frames are then the
     // same however busy the host is.
     let args = ["-icount", "shift=7,sleep=off"].map(OsString::from);
+    let work = [script::Job.into()];
     let guest = Guest {
         input: script,
         qemu_args: &args,
-        ..guest(KERNEL, &[Work::UartScript])
+        ..guest(KERNEL, &work)
     };
     let limits = Limits {
         report_bytes: 10_000_000,
@@ -411,11 +413,9 @@ fn read_by_qemu(qemu: &Qemu, script: &[u8]) -> Vec<u8> {
     };
     let ran = qemu.run(&guest, &limits, &mut |_| {}).unwrap();
     let mut read = Vec::new();
-    for report in ran.reports {
-        if let Report::Read { first, values } = report {
-            assert_eq!(first as usize, read.len());
-            read.extend(values);
-        }
+    for (_, script::Told { first, values }) in ran.told().unwrap() {
+        assert_eq!(first as usize, read.len());
+        read.extend(values);
     }
     read
 }
@@ -459,6 +459,6 @@ fn every_port_instruction_does_what_it_should() {
     let Some(qemu) = qemu("every_port_instruction") else {
         return;
     };
-    let ran = qemu.run(&guest(KERNEL, &[Work::BusCheck]), &LIMITS, &mut |_| {});
+    let ran = qemu.run(&guest(KERNEL, &[BusCheck.into()]), &LIMITS, &mut |_| {});
     assert_eq!(ran.unwrap().reports.last(), Some(&Report::Done));
 }

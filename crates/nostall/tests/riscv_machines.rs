@@ -15,7 +15,7 @@ use nostall_vm::pstore::Finder;
 use nostall_vm::qemu::{Architecture, Error, Guest, Limits, Machine, Qemu, Ran};
 use nostall_vm::uart::Experiment;
 use nostall_work::uart::{Driver, Job, Writes};
-use nostall_work::{Failure, Report, Work};
+use nostall_work::{BusCheck, Example, Failure, Report};
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64"));
 
@@ -56,7 +56,7 @@ fn fails(qemu: &Qemu, guest: &Guest<'_>) -> Error {
 }
 
 fn failing(qemu: &Qemu, failure: Failure) -> Error {
-    let work = [Work::Fail(failure)];
+    let work = [failure.into()];
     fails(
         qemu,
         &Guest {
@@ -247,7 +247,7 @@ fn panics_and_exceptions_are_told_with_what_is_known_of_them() {
 fn a_guest_that_hangs_is_ended() {
     for qemu in machines("a_guest_that_hangs") {
         let guest = Guest {
-            work: &[Work::Fail(Failure::Hang)],
+            work: &[Failure::Hang.into()],
             ..GUEST
         };
         let limits = Limits {
@@ -412,7 +412,7 @@ fn a_machine_without_firmware_is_told_with_the_package_that_has_it() {
 #[test]
 fn every_instruction_of_the_machines_windows_does_what_it_should() {
     for qemu in machines("every_instruction") {
-        let work = [Work::BusCheck];
+        let work = [BusCheck.into()];
         let ran = qemu.run(
             &Guest {
                 work: &work,
@@ -430,7 +430,7 @@ fn the_drivers_example_prints_in_a_kernel() {
     let Some(qemu) = qemu_for("the_drivers_example_prints", Machine::Virt) else {
         return;
     };
-    let work = [Work::Example];
+    let work = [Example.into()];
     let ran = qemu
         .run(
             &Guest {

@@ -11,7 +11,6 @@ use common::qemu_for;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
 use nostall_vm::pci::{Experiment, Strategy};
 use nostall_vm::qemu::{Guest, Machine};
-use nostall_work::Report;
 use nostall_work::pci::{Found, Kind, Method, Operation, Told};
 
 /// What the machine's device tree has for PCI: I/O ports, and memory below 4 GiB and above.
@@ -149,14 +148,7 @@ fn ecam_is_all_there_is_and_a_read_is_one_bus_access() {
         .map(|one| one.measured.map(|measured| measured.bus_accesses))
         .collect();
     assert_eq!(accesses, [None, Some(1_000), Some(1_000), Some(1_000)]);
-    let assigned = |report: &&Report| {
-        matches!(
-            report,
-            Report::Pci {
-                told: Told::Assigned { left: 0, .. },
-                ..
-            }
-        )
-    };
-    assert_eq!(ran.reports.iter().filter(assigned).count(), 1);
+    let told = ran.told().unwrap().into_iter();
+    let assigned = told.filter(|(_, told)| matches!(told, Told::Assigned { left: 0, .. }));
+    assert_eq!(assigned.count(), 1);
 }

@@ -18,7 +18,6 @@ use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
 use nostall_vm::Guest;
 use nostall_vm::pci::{Device, Experiment, Outcome, Strategy, model};
 use nostall_vm::qemu::Machine;
-use nostall_work::Report;
 use nostall_work::pci::{Kind, Method, Operation, Told};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -157,9 +156,11 @@ fn a_machine_without_ecam_is_read_by_ports() {
     }
     let (told, _) = both(&[], &["-machine", "pc"], "pci:enumerate");
     falls_back(&told, "ports: there is no ECAM");
-    assert!(told.contains(&Told::NoWindows(Report::text(format_args!(
-        "ACPI has no MCFG table"
-    )))));
+    assert!(
+        told.contains(&Told::NoWindows(nostall_work::text(format_args!(
+            "ACPI has no MCFG table"
+        ))))
+    );
 }
 
 #[test]
@@ -188,7 +189,7 @@ fn a_damaged_table_is_said_to_be_damaged_and_ports_are_used() {
     ] {
         let told = lie(entries, &[]);
         falls_back(&told, "ports: there is no ECAM");
-        assert!(told.contains(&Told::NoWindows(Report::text(format_args!("{why}")))));
+        assert!(told.contains(&Told::NoWindows(nostall_work::text(format_args!("{why}")))));
     }
 }
 

@@ -16,9 +16,12 @@ use assert_cmd::cargo::cargo_bin;
 use common::qemu;
 use frozen::Machine;
 use nostall_pstore::{Kind, Layout, Shape};
+use nostall_vm::Work;
 use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};
-use nostall_work::pstore::{Job, REGION, Recovered, Strategy, Trace, Traces, params, recover};
-use nostall_work::{Report, Work};
+use nostall_work::Report;
+use nostall_work::pstore::{
+    Job, REGION, Recovered, Strategy, Told, Trace, Traces, params, recover,
+};
 use tempfile::TempDir;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
@@ -197,9 +200,9 @@ fn guest<'a>(work: &'a [Work], ram: Option<&'a GuestRam>) -> Guest<'a> {
     }
 }
 
-fn found(reports: &[Report]) -> Vec<Recovered> {
-    let found = reports.iter().filter_map(|report| match report {
-        Report::Recovered(found) => Some(found.clone()),
+fn found(results: impl Iterator<Item = Told>) -> Vec<Recovered> {
+    let found = results.filter_map(|told| match told {
+        Told::Recovered(found) => Some(found),
         _ => None,
     });
     found.collect()
@@ -211,9 +214,10 @@ fn in_new_ram_there_is_nothing() {
         return;
     };
     let ram = GuestRam::new(128).unwrap();
-    let work = [Work::Pstore(Job::Recover)];
+    let work = [Job::Recover.into()];
     let ran = qemu.run(&guest(&work, Some(&ram)), &LIMITS, &mut |_| {});
-    let found = found(&ran.unwrap().reports);
+    let results = ran.unwrap().told().unwrap();
+    let found = found(results.into_iter().map(|(_, told)| told));
     assert_eq!(found.len(), 4 + 1, "four CPUs and the merge: {found:?}");
     for found in found {
         let Recovered::Trace { trace, .. } = found else {
@@ -274,9 +278,13 @@ fn a_guest_that_is_killed_while_it_records_leaves_whole_records() {
     Machine::start(dir.path(), "repeat=1 pstore:recover", b"").wait();
     let reports = fs::read_to_string(dir.path().join("reports")).unwrap();
     let reports = reports.lines().map(serde_json::from_str);
-    let reports: Vec<Report> = reports.map(Result::unwrap).collect();
+    let reports: Vec<Report<Told>> = reports.map(Result::unwrap).collect();
     assert_eq!(reports.last(), Some(&Report::Done));
-    assert_eq!(found(&reports), host);
+    let results = reports.into_iter().filter_map(|report| match report {
+        Report::Told { told, .. } => Some(told),
+        _ => None,
+    });
+    assert_eq!(found(results), host);
 }
 
 #[test]
@@ -284,7 +292,7 @@ fn a_machine_that_is_not_made_for_it_is_refused_by_the_guest() {
     let Some(qemu) = qemu("a_machine_that_is_not_made_for_it") else {
         return;
     };
-    let work = [Work::Pstore(Job::Move(Strategy::PerCpuClock))];
+    let work = [Job::Move(Strategy::PerCpuClock).into()];
     let lonely = Guest {
         cpus: 2,
         ..guest(&work, None)

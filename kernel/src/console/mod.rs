@@ -7,10 +7,10 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, LineSettings, Model, Settings};
-use nostall_work::Report;
 use nostall_work::console::{
     Bounded, FIRST_WORDS, Fired, Flood, Inline, Job, Path, PerCpu, Serial, Strategy, Throttle,
 };
+use nostall_work::{Event, text};
 use spin::Once;
 
 use crate::arch::{self, Cpu, MAX_CPUS, MachineClock, SerialPort};
@@ -243,9 +243,9 @@ impl<P: Path + Sync> Experiment<P> {
         self.flood.panic(this);
         leave_record();
         self.tell(Some(at));
-        die(&Report::Panic {
+        die(&Event::Panic {
             cpu: this.id() as u16,
-            message: Report::text(format_args!("{FIRST_WORDS}")),
+            message: text(format_args!("{FIRST_WORDS}")),
         })
     }
 

@@ -3,7 +3,6 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use nostall_io::Nanos;
-use nostall_work::Report;
 use nostall_work::console::{Context, Delays, Fired, Held, Hold, Times, Told, What};
 use spin::Mutex;
 
@@ -62,7 +61,7 @@ pub fn keep_fired(cpu: usize, fired: Fired) {
 /// All of it.
 pub fn tell(flooded: &Flooded<'_>) {
     let item = flooded.item;
-    let tell = |told| report::send(&Report::Console { item, told });
+    let tell = |told| report::tell(item, told);
     tell(Told::Flood {
         start: flooded.start.0,
         end: flooded.end.0,

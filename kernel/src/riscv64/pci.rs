@@ -7,7 +7,7 @@ use nostall_io::{Mmio, MmioLayout, Registers};
 use nostall_pci::device_tree::Host;
 use nostall_pci::mcfg::Segment;
 use nostall_pci::{Environment, Ranges};
-use nostall_work::{Report, Text};
+use nostall_work::{Text, text};
 
 use super::{paging, tree};
 
@@ -51,14 +51,14 @@ pub fn environment() -> Environment {
 ///
 /// Returns why there is none, if so.
 pub fn each_window(mut look: impl FnMut(Segment, Result<EcamWindow, Text>)) -> Option<Text> {
-    let mut none = Some(Report::text(format_args!(
+    let mut none = Some(text(format_args!(
         "the device tree has no PCI host bridge with an ECAM window"
     )));
     for host in Host::all(tree::get()) {
         match host {
             Ok(host) => {
                 let window = ecam(&host.segment.window()).ok_or_else(|| {
-                    Report::text(format_args!(
+                    text(format_args!(
                         "the ECAM window is in RAM, or beyond the 256 GiB that this kernel maps"
                     ))
                 });
@@ -66,7 +66,7 @@ pub fn each_window(mut look: impl FnMut(Segment, Result<EcamWindow, Text>)) -> O
                 none = None;
             }
             Err(bad) => {
-                none = none.map(|_| Report::text(format_args!("{bad}")));
+                none = none.map(|_| text(format_args!("{bad}")));
             }
         }
     }

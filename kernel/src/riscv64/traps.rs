@@ -3,7 +3,7 @@
 use core::arch::global_asm;
 
 use nostall_io::Processor;
-use nostall_work::Report;
+use nostall_work::{Event, text};
 use riscv::register::{scause, sepc, stval};
 
 use super::{Cpu, cpus, paging, plic, semihosting};
@@ -73,12 +73,12 @@ fn exception(is_interrupt: bool, code: usize, frame: &Frame) -> ! {
     } else {
         name(code)
     };
-    let name = Report::text(format_args!("{name}{what}"));
+    let name = text(format_args!("{name}{what}"));
     let (pc, sp) = (sepc::read() as u64, frame.sp);
     log::last_line(format_args!(
         "Kernel exception {code}: {name} (pc {pc:#x}, sp {sp:#x}, address {address:#x})"
     ));
-    die(&Report::Exception {
+    die(&Event::Exception {
         cpu: Cpu.id() as u16,
         vector: code as u8,
         name,

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use nostall_io::{Nanos, Processor};
 use nostall_spi::{Bus, Config, Platform, Select};
 use nostall_work::spi::{CanBus, Counted, Job, Told, can, card, flash};
-use nostall_work::{Report, Timer};
+use nostall_work::{Timer, text};
 
 use crate::arch::spi::{Controller, Found, find};
 use crate::arch::{self, Cpu, MachineClock, while_handled};
@@ -43,7 +43,7 @@ impl Machine<'_> {
             self.timer == Timer::PerCpu,
             "spi: nobody ends a CPU's sleep without a timer"
         );
-        let mut tell = |told| report::send(&Report::Spi { item, told });
+        let mut tell = |told| report::tell(item, told);
         match job {
             Job::Flash => self.with_bus(FLASH, |bus| flash(bus, Select::line(0), &mut tell)),
             Job::Card => self.with_bus(CARD, |bus| card(bus, Select::line(0), &mut tell)),
@@ -60,7 +60,7 @@ impl Machine<'_> {
                 };
                 match can(&machine, strategy, frames) {
                     Ok(measured) => tell(Told::Can(measured)),
-                    Err(failed) => tell(Told::Fault(Report::text(format_args!("{failed}")))),
+                    Err(failed) => tell(Told::Fault(text(format_args!("{failed}")))),
                 }
             }
         }

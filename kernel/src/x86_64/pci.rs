@@ -6,7 +6,7 @@ use core::ptr::{self, NonNull};
 use nostall_io::Accumulator;
 use nostall_pci::mcfg::{Mcfg, Segment};
 use nostall_pci::{Environment, PORT, PORTS, Ports, Ranges};
-use nostall_work::{Report, Text};
+use nostall_work::{Text, text};
 use spin::mutex::SpinMutex;
 
 use super::boot::Firmware;
@@ -48,21 +48,21 @@ pub fn environment() -> Environment {
 /// Returns why there is no such table, if there is none.
 pub fn each_window(mut look: impl FnMut(Segment, Result<EcamWindow, Text>)) -> Option<Text> {
     let Some(table) = acpi::mcfg(Firmware::get().rsdp) else {
-        return Some(Report::text(format_args!("ACPI has no MCFG table")));
+        return Some(text(format_args!("ACPI has no MCFG table")));
     };
     let table = match Mcfg::parse(table) {
         Ok(table) => table,
-        Err(bad) => return Some(Report::text(format_args!("{bad}"))),
+        Err(bad) => return Some(text(format_args!("{bad}"))),
     };
     let reserved = Firmware::get().reserved();
     for segment in table.segments() {
         let window = match segment.believe(environment(), address_bits(), reserved.clone()) {
             Ok(()) => ecam(&segment.window()).ok_or_else(|| {
-                Report::text(format_args!(
+                text(format_args!(
                     "the ECAM window is in RAM, or beyond the 4 GiB that this kernel maps"
                 ))
             }),
-            Err(doubt) => Err(Report::text(format_args!("{doubt}"))),
+            Err(doubt) => Err(text(format_args!("{doubt}"))),
         };
         look(segment, window);
     }

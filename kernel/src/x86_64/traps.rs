@@ -4,7 +4,7 @@ use core::arch::global_asm;
 use core::cell::UnsafeCell;
 
 use nostall_io::Processor;
-use nostall_work::Report;
+use nostall_work::{Event, text};
 use x86_64::VirtAddr;
 use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::InterruptDescriptorTable;
@@ -73,12 +73,12 @@ fn exception(vector: u8, frame: &Frame) -> ! {
         (_, 14, e) if e & 0x10 != 0 => " on execution",
         _ => "",
     };
-    let name = Report::text(format_args!("{}{what}", name(vector)));
+    let name = text(format_args!("{}{what}", name(vector)));
     log::last_line(format_args!(
         "Kernel exception {vector}: {name} (pc {:#x}, sp {:#x}, address {cr2:#x})",
         frame.rip, frame.rsp
     ));
-    die(&Report::Exception {
+    die(&Event::Exception {
         cpu: Cpu.id() as u16,
         vector,
         name,

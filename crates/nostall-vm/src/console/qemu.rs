@@ -12,7 +12,6 @@ use nostall_work::console::{
     Speed, Strategy, Told, What,
 };
 use nostall_work::pstore::REGION;
-use nostall_work::{Report, Work};
 
 use super::bus::Wire;
 use super::check::{Checked, Logged, check};
@@ -64,7 +63,7 @@ impl Qemu {
         let ram = GuestRam::new(RAM)?;
         let guest = Guest {
             cpus: experiment.cpus as u16,
-            work: &[Work::Console(job)],
+            work: &[job.into()],
             repeat: 1,
             input: experiment.log,
             ram: Some(&ram),
@@ -169,7 +168,8 @@ fn outcome(
     ring: &Image<'_>,
 ) -> Result<Outcome, Error> {
     let logged = Logged::found(records(ring));
-    let told = Gathered::from(&ran.reports)?;
+    let results = ran.told()?.into_iter().map(|(_, told)| told);
+    let told = Gathered::from(results.collect())?;
     told.check(experiment, ran.serial.len())?;
     let mut wire = Wire {
         bytes: ran.serial,
@@ -227,12 +227,10 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn from(reports: &[Report]) -> Result<Self, Error> {
+    fn from(results: Vec<Told>) -> Result<Self, Error> {
         let mut all = Self::default();
-        for report in reports {
-            if let Report::Console { told, .. } = report {
-                all.add(told)?;
-            }
+        for told in results {
+            all.add(&told)?;
         }
         all.delays.sort_unstable();
         // In the order in which they ended.
@@ -361,10 +359,6 @@ mod tests {
         }
     }
 
-    fn told(told: Told) -> Report {
-        Report::Console { item: 0, told }
-    }
-
     const FLOOD: Told = Told::Flood {
         start: 1,
         end: 9,
@@ -382,8 +376,8 @@ mod tests {
     };
 
     /// All that there is to tell of two lines, in five bytes.
-    fn all() -> Vec<Report> {
-        [
+    fn all() -> Vec<Told> {
+        vec![
             FLOOD,
             Told::Cpu {
                 cpu: 0,
@@ -402,13 +396,11 @@ mod tests {
             Told::Delays(Delays::from_slice(&[7, 6]).unwrap()),
             Told::Arrived(Times::from_slice(&[1, 2, 3, 4, 5]).unwrap()),
         ]
-        .map(told)
-        .into()
     }
 
-    /// What is said to be wrong with these reports.
-    fn fault(reports: &[Report], panic_at: Option<Nanos>, bytes: usize) -> Option<String> {
-        let gathered = Gathered::from(reports);
+    /// What is said to be wrong with these results.
+    fn fault(results: &[Told], panic_at: Option<Nanos>, bytes: usize) -> Option<String> {
+        let gathered = Gathered::from(results.to_vec());
         let checked = gathered.and_then(|all| all.check(&experiment(panic_at), bytes));
         checked.err().map(|error| error.to_string())
     }
@@ -417,7 +409,7 @@ mod tests {
     fn what_is_told_of_a_flood_is_gathered() {
         let all = all();
         assert_eq!(fault(&all, None, 5), None);
-        let gathered = Gathered::from(&all).unwrap();
+        let gathered = Gathered::from(all).unwrap();
         assert_eq!(gathered.delays, [Nanos(6), Nanos(7)]);
         assert_eq!(gathered.arrivals[4], Nanos::from_micros(5));
         assert_eq!(gathered.holds[0].1.context, Context::Interrupt);
@@ -446,13 +438,13 @@ mod tests {
             assert!(fault(&all(), None, bytes).is_some(), "{bytes}");
         }
         let mut all = all();
-        all[0] = told(Told::Flood {
+        all[0] = Told::Flood {
             start: 1,
             end: 9,
             lost: 0,
             overrun: 3,
             panic: None,
-        });
+        };
         let fault = fault(&all, None, 5).unwrap();
         assert!(
             fault.ends_with("3 bytes were written to a full FIFO"),
@@ -465,15 +457,15 @@ mod tests {
         let at = Some(Nanos(5));
         let mut all = all();
         assert!(fault(&all, at, 5).is_some(), "it did not panic");
-        all[0] = told(Told::Flood {
+        all[0] = Told::Flood {
             start: 1,
             end: 9,
             lost: 0,
             overrun: 0,
             panic: Some(6),
-        });
+        };
         assert!(fault(&all, None, 5).is_some(), "it panicked");
-        all[4] = told(Told::Delays(Delays::from_slice(&[7]).unwrap()));
+        all[4] = Told::Delays(Delays::from_slice(&[7]).unwrap());
         assert_eq!(fault(&all, at, 5), None);
         assert_eq!(fault(&all, at, 4), None);
         assert!(fault(&all, at, 3).is_some());
@@ -483,7 +475,7 @@ mod tests {
     fn cpus_and_contexts_that_there_are_not_are_told() {
         for held in [Held { cpu: 1, ..HELD }, Held { context: 3, ..HELD }] {
             let mut all = all();
-            all[2] = told(Told::Held(held));
+            all[2] = Told::Held(held);
             assert!(fault(&all, None, 5).is_some(), "{held:?}");
         }
     }

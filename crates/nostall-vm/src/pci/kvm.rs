@@ -4,7 +4,7 @@ use nostall_work::pci::{Job, Room};
 
 use super::{Experiment, Mapping, Outcome, Strategy};
 use crate::Error;
-use crate::guest::{Guest, Ran};
+use crate::guest::{Guest, Limits, Ran};
 use crate::kvm::{Kvm, Options, Pci};
 
 /// What the machine has free: below its serial port and its ECAM window, and above any
@@ -104,18 +104,15 @@ impl Kvm {
         experiment: &Experiment<'_>,
     ) -> Result<(Outcome, Ran), Error> {
         // There is no firmware to do it.
-        let work = experiment.work(Some(Job::Assign(Some(ROOM))));
-        let guest = Guest {
-            work: &work,
-            repeat: 1,
-            ..*guest
-        };
-        // An interpreter takes some 100 us a read.
-        let mut limits = experiment.limits(&work);
-        limits.silence *= 3;
-        limits.total *= 10;
-        let ran = self.run(&guest, &limits, &mut |_| {})?;
-        let outcome = experiment.outcome(&work, &ran).ok_or(Error::Undone)?;
-        Ok((outcome, ran))
+        let jobs = experiment.jobs(Some(Job::Assign(Some(ROOM))));
+        experiment.run_jobs(&jobs, guest, |guest, limits| {
+            // An interpreter takes some 100 us a read.
+            let limits = Limits {
+                silence: limits.silence * 3,
+                total: limits.total * 10,
+                ..*limits
+            };
+            self.run(guest, &limits, &mut |_| {})
+        })
     }
 }

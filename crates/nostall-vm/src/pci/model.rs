@@ -6,8 +6,8 @@ use nostall_devices::VirtualClock;
 use nostall_devices::pci::{EcamWindow, PortWindow, Topology, TopologyFailure, VirtualBus};
 use nostall_io::{Counting, Counts, Processor, Registers};
 use nostall_pci::{Decoding, Ecam, Policy, Ports, Ranges, Selector, Slot, assign};
-use nostall_work::Report;
 use nostall_work::pci::{Counted, Method, RAM_AT, Space, Told};
+use nostall_work::text;
 use spin::mutex::SpinMutex;
 
 use super::{Experiment, Mapping, Measuring, Outcome, Strategy};
@@ -38,10 +38,10 @@ pub fn model(experiment: &Experiment<'_>) -> Result<Outcome, TopologyFailure> {
             let _ = outcome.add(told); // all that is told here is of the machine
         };
         tell(Told::Machine {
-            environment: Report::text(format_args!("a model, and no guest")),
+            environment: text(format_args!("a model, and no guest")),
             ecam_first: true,
             chosen: Some(Method::Ecam),
-            why: Report::text(format_args!("{why}")),
+            why: text(format_args!("{why}")),
         });
         space.enumerate(&mut tell);
         space.virtio_drivers(&mut tell);

@@ -22,6 +22,10 @@ pub struct Job {
     pub panic_at: Option<u32>,
 }
 
+impl crate::Job for Job {
+    const NAME: &'static str = "console";
+}
+
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -69,3 +69,47 @@ pub struct Held {
     pub owner_from: u64,
     pub until: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::result_survives;
+
+    #[test]
+    fn every_result_of_a_flood_fits_its_line() {
+        let large = u64::MAX;
+        for told in [
+            Told::Flood {
+                start: large,
+                end: large,
+                lost: large,
+                overrun: u32::MAX,
+                panic: Some(large),
+            },
+            Told::Cpu {
+                cpu: u16::MAX,
+                given_away: large,
+                ticks: large,
+                missed: large,
+            },
+            Told::Held(Held {
+                cpu: u16::MAX,
+                context: u8::MAX,
+                from: large,
+                owner_from: large,
+                until: large,
+            }),
+            Told::Fired {
+                cpu: u16::MAX,
+                at: large,
+                lasts: large,
+                lockup: false,
+                cascaded: false,
+            },
+            Told::Delays(core::iter::repeat_n(large, 24).collect()),
+            Told::Arrived(core::iter::repeat_n(u32::MAX, 48).collect()),
+        ] {
+            result_survives(told);
+        }
+    }
+}

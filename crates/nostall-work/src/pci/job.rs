@@ -109,6 +109,10 @@ pub enum Job {
     Measure(Operation, Method),
 }
 
+impl crate::Job for Job {
+    const NAME: &'static str = "pci";
+}
+
 impl fmt::Display for Job {
     /// As a word of a work list: `enumerate`, `read:ports:100000`, `scan:ecam`,
     /// `assign`, `assign:c0000000:e0000000:0:0`.

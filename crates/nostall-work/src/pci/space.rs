@@ -17,7 +17,7 @@ use virtio_drivers::transport::pci::bus::PciRoot;
 use super::found::{Found, FoundCapability};
 use super::job::{Method, Operation, Room};
 use super::told::{Capabilities, Measured, Told, Tree};
-use crate::Report;
+use crate::text;
 
 /// Where the function is that the copy in memory is taken for.
 pub const RAM_AT: Address = Address::from_devfn(0, 0, 0);
@@ -190,7 +190,7 @@ where
     pub fn assign(&self, ranges: &Ranges, tell: &mut impl FnMut(Told)) {
         let method = Method::Auto;
         let mut fault = |what: fmt::Arguments<'_>| {
-            let what = Report::text(what);
+            let what = text(what);
             tell(Told::Fault { method, what });
         };
         let mut slots = [Slot::EMPTY; BARS];
@@ -380,7 +380,7 @@ impl<T: FnMut(Told)> Walk<'_, T> {
     fn fault(&mut self, what: fmt::Arguments<'_>) {
         self.sum.faults += 1;
         if self.sum.faults <= FAULTS {
-            let (method, what) = (self.method, Report::text(what));
+            let (method, what) = (self.method, text(what));
             (self.tell)(Told::Fault { method, what });
         }
     }

@@ -123,3 +123,102 @@ pub struct Measured {
     /// Of a walk: on how many buses.
     pub buses: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pci::{FoundBar, Kind};
+    use crate::report::tests::{longest_text, result_survives};
+
+    /// The longest that a function can come to.
+    fn largest() -> Found {
+        let bar = FoundBar {
+            register: u16::MAX,
+            kind: Kind::Prefetchable,
+            bits: u8::MAX,
+            address: u64::MAX,
+            size: u64::MAX,
+        };
+        Found {
+            segment: u32::MAX,
+            bus: u8::MAX,
+            devfn: u8::MAX,
+            vendor: u16::MAX,
+            device: u16::MAX,
+            revision: u8::MAX,
+            class: 0xff_ffff,
+            header: 2,
+            multi_function: false,
+            subsystem: Some((u16::MAX, u16::MAX)),
+            buses: Some((u8::MAX, u8::MAX, u8::MAX)),
+            windows: [Some((u64::MAX, u64::MAX)); 3],
+            interrupt: (u8::MAX, u8::MAX),
+            bars: core::iter::repeat_n(bar, 7).collect(),
+        }
+    }
+
+    #[test]
+    fn every_result_of_pci_fits_its_line() {
+        let text = longest_text();
+        let capability = FoundCapability {
+            register: u16::MAX,
+            id: u16::MAX,
+            word: u16::MAX,
+        };
+        let measured = Measured {
+            operations: u32::MAX,
+            bus_accesses: u64::MAX,
+            ns: u64::MAX,
+            faults: u32::MAX,
+            value: u32::MAX,
+            buses: u32::MAX,
+        };
+        let method = Method::Ports;
+        for told in [
+            Told::Machine {
+                environment: text.clone(),
+                ecam_first: false,
+                chosen: Some(method),
+                why: text.clone(),
+            },
+            Told::Window {
+                segment: u32::MAX,
+                buses: (u8::MAX, u8::MAX),
+                start: u64::MAX,
+                doubt: Some(text.clone()),
+            },
+            Told::NoWindows(text.clone()),
+            Told::Function {
+                method,
+                found: largest(),
+            },
+            Told::Capabilities(core::iter::repeat_n(capability, 16).collect()),
+            Told::Fault { method, what: text },
+            Told::Tree(Tree {
+                method,
+                functions: u32::MAX,
+                buses: u32::MAX,
+                faults: u32::MAX,
+                digest: u64::MAX,
+            }),
+            Told::Compared { equal: false },
+            Told::Measured(Some(measured)),
+            Told::Measured(None),
+        ] {
+            result_survives(told);
+        }
+    }
+
+    #[test]
+    fn a_function_is_what_it_was_before_it_was_reported() {
+        let found = largest();
+        let function = found.function();
+        let bars = nostall_pci::Bars::default();
+        let again = Found::new(&function, &found.windows(), &bars);
+        let without_bars = Found {
+            bars: heapless::Vec::new(),
+            ..found
+        };
+        assert_eq!(again, without_bars);
+    }
+}

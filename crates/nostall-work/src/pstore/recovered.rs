@@ -1,8 +1,21 @@
-//! What was found in persistent RAM, in figures that can be compared.
+//! The results: figures of a measurement, and of persistent RAM's content.
 
 use serde::{Deserialize, Serialize};
 
+use super::Moved;
 use crate::Text;
+
+/// One result of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "there is no allocator")]
+pub enum Told {
+    /// The blocks have been moved.
+    Moved(Moved),
+    /// One finding in persistent RAM.
+    Recovered(Recovered),
+}
 
 /// One thing that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +111,23 @@ impl Default for Checksum {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::tests::{result_survives, texts};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_result_of_pstore_survives_its_line(n: u64, message in texts()) {
+            let text = crate::text(format_args!("{message}"));
+            result_survives(Told::Moved(Moved { bytes: n, records: n, ns: n }));
+            result_survives(Told::Recovered(Recovered::Trace {
+                cpu: (n % 2 == 0).then_some(n as u16),
+                trace: Trace { records: n, first: n, last: n, checksum: n },
+            }));
+            result_survives(Told::Recovered(Recovered::Text {
+                kind: Kind::Console, bytes: n, checksum: n, text,
+            }));
+        }
+    }
 
     #[test]
     fn the_checksum_is_fnv_1a() {

@@ -76,6 +76,10 @@ impl Job {
     }
 }
 
+impl crate::Job for Job {
+    const NAME: &'static str = "pstore";
+}
+
 impl fmt::Display for Job {
     /// As a word of a work list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,7 +11,7 @@ use nostall_spi::{Bus, Controller, Device, Error, Invalid, Platform, Select, Set
 use sha2::{Digest as _, Sha256};
 
 use super::told::{Digest, Sector, Told};
-use crate::Report;
+use crate::text;
 
 /// Bytes that are erased at once.
 pub const SECTOR: u32 = 4096;
@@ -105,7 +105,7 @@ pub fn flash<C: Controller, P: Platform, const W: usize, const S: usize, const B
             Flash { device, clock }.try_sector(tell)
         });
     if let Err(failed) = tried {
-        tell(Told::Fault(Report::text(format_args!("{failed}"))));
+        tell(Told::Fault(text(format_args!("{failed}"))));
     }
 }
 

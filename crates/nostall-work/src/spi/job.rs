@@ -70,6 +70,10 @@ impl Job {
     }
 }
 
+impl crate::Job for Job {
+    const NAME: &'static str = "spi";
+}
+
 impl fmt::Display for Job {
     /// As a word of a work list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

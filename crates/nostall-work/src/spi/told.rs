@@ -173,3 +173,86 @@ pub struct Measured {
     /// Interrupts meanwhile, of all kinds.
     pub interrupts: Option<u64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{longest_text, result_survives};
+
+    #[test]
+    fn every_result_of_spi_fits_its_line() {
+        let text = longest_text();
+        let (large, digest) = (u64::MAX, [u8::MAX; 32]);
+        let mut short = ShortName::new();
+        (0..12).for_each(|_| short.push('\u{ff}').unwrap());
+        let measured = Measured {
+            strategy: Strategy::Caller,
+            received: u32::MAX,
+            wrong: u32::MAX,
+            overflows: u32::MAX,
+            submitted: u32::MAX,
+            sent: u32::MAX,
+            messages: large,
+            sync: large,
+            sync_immediate: large,
+            asynchronous: large,
+            by_worker: large,
+            errors: large,
+            wakeups_meanwhile: large,
+            wakeups: large,
+            preparations: large,
+            teardowns: large,
+            pauses: u32::MAX,
+            ns: large,
+            worker_ns: large,
+            switches: Some(large),
+            cross_cpu: Some(large),
+            interrupts: None,
+        };
+        for told in [
+            Told::FlashId([u8::MAX; 3]),
+            Told::Sector(Sector {
+                address: u32::MAX,
+                before: digest,
+                not_erased: u32::MAX,
+                pattern: digest,
+                after: digest,
+                neighbours_kept: false,
+                erase_ns: large,
+                write_ns: large,
+            }),
+            Told::Card {
+                kind: CardKind::Sdhc,
+                bytes: large,
+            },
+            Told::Volume {
+                partition: Some(u8::MAX),
+                fat: Fat::Fat16,
+                cluster: u32::MAX,
+            },
+            Told::Entry {
+                entry: u32::MAX,
+                short,
+                size: u32::MAX,
+                directory: false,
+            },
+            Told::Name(text.clone()),
+            Told::Read {
+                entry: u32::MAX,
+                sha256: digest,
+            },
+            Told::Progress { bytes: large },
+            Told::CardDone {
+                files: u32::MAX,
+                directories: u32::MAX,
+                bytes: large,
+                ns: large,
+                messages: large,
+            },
+            Told::Can(measured),
+            Told::Fault(text),
+        ] {
+            result_survives(told);
+        }
+    }
+}

@@ -6,8 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_vm::qemu::{self, Error, Guest, GuestRam, Limits, Qemu};
+use nostall_work::Failure;
 use nostall_work::pstore::REGION;
-use nostall_work::{Failure, Work};
 use tempfile::TempDir;
 
 use crate::frozen::Machine;
@@ -115,7 +115,7 @@ pub fn dies_in_every_way(qemu: &Qemu, kernel: &[u8]) {
         let guest = Guest {
             kernel,
             cpus: 3,
-            work: &[Work::Fail(failure)],
+            work: &[failure.into()],
             repeat: 1,
             input: &[],
             ram: Some(&ram),

@@ -140,7 +140,7 @@ fn told(reports: &str) -> Vec<Told> {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
     let told = reports.filter_map(|report| match report {
-        Report::Pci { told, .. } => Some(told),
+        Report::Told { told, .. } => Some(told),
         Report::Ready { .. } => None,
         other => panic!("{other:?}"),
     });

@@ -24,7 +24,7 @@ use nostall_spi::{Bus, Controller, Delay, Device, Error, Invalid, Platform, Sele
 use sha2::{Digest as _, Sha256};
 
 use super::told::{CardKind, ShortName, Told};
-use crate::Report;
+use crate::text;
 use clocked::Clocked;
 use disk::{Disk, Wrong};
 
@@ -103,7 +103,7 @@ pub fn card<C: Controller, P: Platform, const W: usize, const S: usize, const B:
     tell: &mut dyn FnMut(Told),
 ) {
     if let Err(failed) = read(bus, line, tell) {
-        tell(Told::Fault(Report::text(format_args!("{failed}"))));
+        tell(Told::Fault(text(format_args!("{failed}"))));
     }
 }
 
@@ -278,7 +278,7 @@ fn tell_of(entry: u32, found: &DirEntry, name: Option<&str>, tell: &mut dyn FnMu
     });
     let mut rest = name.unwrap_or_default();
     while !rest.is_empty() {
-        let piece = Report::text(format_args!("{rest}"));
+        let piece = text(format_args!("{rest}"));
         rest = &rest[piece.len()..];
         tell(Told::Name(piece));
     }

@@ -214,8 +214,8 @@ impl Ran {
 }
 
 /// How a guest is to end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
     /// With all of its work done.
     Done,
     /// With a panic.

@@ -50,6 +50,7 @@ mod exits;
 mod guest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod kvm;
+mod machine;
 pub mod model;
 pub mod pci;
 pub mod process;
@@ -62,5 +63,6 @@ pub mod uart;
 
 pub use error::Error;
 pub use exits::{ExitLog, Exits, MapChanges};
-pub use guest::{Guest, Limits, Ran, Report, Work};
+pub use guest::{Ending, Guest, Limits, Ran, Report, Work};
+pub use machine::{Device, Machine, Need};
 pub use ram::GuestRam;

@@ -7,7 +7,8 @@ mod model;
 use nostall_work::LONGEST_REPORT;
 use nostall_work::pci::{Found, FoundCapability, Job, Measured, Method, Operation, Told, Tree};
 
-use crate::guest::{Guest, Limits, Ran, Work};
+use crate::guest::{Ending, Guest, Limits, Ran, Work};
+use crate::machine::Machine;
 use crate::qemu::Qemu;
 use crate::{Error, Exits, MapChanges};
 
@@ -73,7 +74,7 @@ pub struct Experiment<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// What it ran on, and which method was chosen there.
-    pub machine: Machine,
+    pub machine: PciMachine,
     /// The ECAM windows in the firmware's table.
     pub windows: Vec<Window>,
     /// Why there is no such table, if there is none.
@@ -104,7 +105,7 @@ pub struct Mapping {
 
 /// What a guest says of its machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct PciMachine {
     /// Bare metal, or a hypervisor's name.
     pub environment: String,
     /// Whether that is one where ECAM comes first.
@@ -258,7 +259,7 @@ impl Outcome {
                 chosen,
                 why,
             } => {
-                self.machine = Machine {
+                self.machine = PciMachine {
                     environment: environment.as_str().to_owned(),
                     ecam_first,
                     chosen,
@@ -359,16 +360,16 @@ impl Qemu {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// As [`run`](Machine::run).
     pub fn pci(
         &self,
         guest: &Guest<'_>,
         experiment: &Experiment<'_>,
     ) -> Result<(Outcome, Ran), Error> {
-        let unassigned = self.machine().leaves_pci_unassigned();
+        let unassigned = self.board().leaves_pci_unassigned();
         let jobs = experiment.jobs(unassigned.then_some(Job::Assign(None)));
         experiment.run_jobs(&jobs, guest, |guest, limits| {
-            self.run(guest, limits, &mut |_| {})
+            self.run(guest, limits, Ending::Done, &mut |_| {})
         })
     }
 }

@@ -5,7 +5,8 @@ use nostall_work::pstore::{
     FEWEST_CPUS, Job, Moved, REGION, Recovered, Strategy, Told, Traces, params, recover,
 };
 
-use crate::guest::{Guest, Limits, Ran, Report, Work};
+use crate::guest::{Ending, Guest, Limits, Ran, Report, Work};
+use crate::machine::Machine;
 use crate::qemu::Qemu;
 use crate::{Error, GuestRam};
 
@@ -45,7 +46,7 @@ impl Qemu {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), of either boot.
+    /// As [`run`](Machine::run), of either boot.
     pub fn pstore(&self, guest: &Guest<'_>, rounds: u16) -> Result<(Outcome, Ran), Error> {
         let strategies = (0..rounds).flat_map(|_| Strategy::ALL);
         let jobs: Vec<_> = strategies.map(Job::Move).chain([Job::Crash]).collect();
@@ -58,13 +59,13 @@ impl Qemu {
             ..*guest
         };
         let limits = Limits::of(work.len() as u64 + 16, 0);
-        let ran = self.run_to_panic(&first, &limits, &mut |_| {})?;
+        let ran = self.run(&first, &limits, Ending::Panic, &mut |_| {})?;
         let image = ram.read(REGION)?;
         let second = Guest {
             work: &[Job::Recover.into()],
             ..first
         };
-        let next = self.run(&second, &limits, &mut |_| {})?;
+        let next = self.run(&second, &limits, Ending::Done, &mut |_| {})?;
 
         let mut host = Vec::new();
         recover(&image[..], guest.cpus, |found| host.push(found));

@@ -15,7 +15,8 @@ use nostall_work::spi::{CardKind, Digest, Fat, Job, Measured, PROGRESS, SECTOR, 
 use sha2::{Digest as _, Sha256};
 
 use crate::Error;
-use crate::guest::{Guest, Limits, Ran, Work};
+use crate::guest::{Ending, Guest, Limits, Ran, Work};
+use crate::machine::Machine;
 use crate::process::MemoryFile;
 use crate::qemu::{Drive, Qemu};
 
@@ -293,7 +294,7 @@ impl Qemu {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// As [`run`](Machine::run).
     pub fn spi(
         &self,
         guest: &Guest<'_>,
@@ -310,7 +311,12 @@ impl Qemu {
             drives: &[Drive::Flash(&flash), Drive::SdCard(image.file())],
             ..*guest
         };
-        let ran = self.run(&guest, &experiment.limits(image.bytes()), &mut |_| {})?;
+        let ran = self.run(
+            &guest,
+            &experiment.limits(image.bytes()),
+            Ending::Done,
+            &mut |_| {},
+        )?;
         let mut outcome = Outcome::default();
         for (item, told) in ran.told()? {
             let job = jobs.get(item);

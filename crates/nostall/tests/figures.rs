@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use common::qemu_for;
-use nostall_vm::qemu::Machine;
+use nostall_vm::qemu::QemuBoard;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -106,7 +106,7 @@ fn figures_of_every_experiment_on_the_model_stay() {
 
 #[test]
 fn figures_of_every_experiment_in_qemu_stay() {
-    if qemu_for("figures_in_qemu", Machine::Q35).is_none() {
+    if qemu_for("figures_in_qemu", QemuBoard::Q35).is_none() {
         return;
     }
     figures_stay("uart-qemu", &["uart", "--on", "qemu", "--bytes", "1000"]);
@@ -120,7 +120,7 @@ fn figures_of_every_experiment_in_qemu_stay() {
 
 #[test]
 fn figures_of_every_experiment_on_riscv_stay() {
-    if qemu_for("figures_on_riscv", Machine::Virt).is_none() {
+    if qemu_for("figures_on_riscv", QemuBoard::Virt).is_none() {
         return;
     }
     figures_stay(

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use common::{qemu, qemu_for};
-use nostall_vm::qemu::Machine;
+use nostall_vm::qemu::QemuBoard;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -72,7 +72,7 @@ fn bus_accesses(document: &Value) -> BTreeMap<(&str, &str), f64> {
 #[test]
 fn the_boot_log_arrives_by_as_many_bus_accesses_as_on_a_pc() {
     let test = "the_boot_log_arrives";
-    if qemu(test).is_none() || qemu_for(test, Machine::Virt).is_none() {
+    if qemu(test).is_none() || qemu_for(test, QemuBoard::Virt).is_none() {
         return;
     }
     let dir = TempDir::new().unwrap();
@@ -105,7 +105,7 @@ fn the_boot_log_arrives_by_as_many_bus_accesses_as_on_a_pc() {
 
 #[test]
 fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
-    if qemu_for("what_a_dead_guest_recorded", Machine::Virt).is_none() {
+    if qemu_for("what_a_dead_guest_recorded", QemuBoard::Virt).is_none() {
         return;
     }
     let dir = TempDir::new().unwrap();
@@ -127,7 +127,7 @@ fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
 
 #[test]
 fn pci_devices_are_listed_and_measured_by_ecam_alone() {
-    if qemu_for("pci_devices_are_listed", Machine::Virt).is_none() {
+    if qemu_for("pci_devices_are_listed", QemuBoard::Virt).is_none() {
         return;
     }
     let dir = TempDir::new().unwrap();

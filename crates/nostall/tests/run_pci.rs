@@ -17,7 +17,7 @@ use common::qemu;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
 use nostall_vm::Guest;
 use nostall_vm::pci::{Device, Experiment, Outcome, Strategy, model};
-use nostall_vm::qemu::Machine;
+use nostall_vm::qemu::QemuBoard;
 use nostall_work::pci::{Kind, Method, Operation, Told};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -34,7 +34,7 @@ const Q35: [(u8, u16); 4] = [
 
 /// What the guest told on a PC, and what QEMU's monitor says of its devices then.
 fn both(devices: &[&str], more: &[&str], work: &str) -> (Vec<Told>, Vec<Value>) {
-    monitor::both(Machine::Q35, devices, more, work)
+    monitor::both(QemuBoard::Q35, devices, more, work)
 }
 
 /// The guest's tree is the monitor's, by each method, and has every device that was given.

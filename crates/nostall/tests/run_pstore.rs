@@ -16,8 +16,8 @@ use assert_cmd::cargo::cargo_bin;
 use common::qemu;
 use frozen::Machine;
 use nostall_pstore::{Kind, Layout, Shape};
-use nostall_vm::Work;
 use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};
+use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::Report;
 use nostall_work::pstore::{
     Job, REGION, Recovered, Strategy, Told, Trace, Traces, params, recover,
@@ -215,7 +215,12 @@ fn in_new_ram_there_is_nothing() {
     };
     let ram = GuestRam::new(128).unwrap();
     let work = [Job::Recover.into()];
-    let ran = qemu.run(&guest(&work, Some(&ram)), &LIMITS, &mut |_| {});
+    let ran = qemu.run(
+        &guest(&work, Some(&ram)),
+        &LIMITS,
+        Ending::Done,
+        &mut |_| {},
+    );
     let results = ran.unwrap().told().unwrap();
     let found = found(results.into_iter().map(|(_, told)| told));
     assert_eq!(found.len(), 4 + 1, "four CPUs and the merge: {found:?}");
@@ -297,14 +302,18 @@ fn a_machine_that_is_not_made_for_it_is_refused_by_the_guest() {
         cpus: 2,
         ..guest(&work, None)
     };
-    let error = qemu.run(&lonely, &LIMITS, &mut |_| {}).unwrap_err();
+    let error = qemu
+        .run(&lonely, &LIMITS, Ending::Done, &mut |_| {})
+        .unwrap_err();
     assert!(error.to_string().contains("pstore runs on 3 to 8"));
     let args = ["-m", "32M"].map(OsString::from);
     let small = Guest {
         qemu_args: &args,
         ..guest(&work, None)
     };
-    let error = qemu.run(&small, &LIMITS, &mut |_| {}).unwrap_err();
+    let error = qemu
+        .run(&small, &LIMITS, Ending::Done, &mut |_| {})
+        .unwrap_err();
     assert!(error.to_string().contains("no RAM at"), "{error}");
 }
 
@@ -313,6 +322,6 @@ fn a_guest_that_was_to_panic_and_did_not_is_told() {
     let Some(qemu) = qemu("a_guest_that_was_to_panic") else {
         return;
     };
-    let error = qemu.run_to_panic(&guest(&[], None), &LIMITS, &mut |_| {});
+    let error = qemu.run(&guest(&[], None), &LIMITS, Ending::Panic, &mut |_| {});
     assert!(matches!(error, Err(Error::Unbroken)));
 }

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use common::qemu_for;
-use nostall_vm::qemu::Machine;
+use nostall_vm::qemu::QemuBoard;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -213,7 +213,7 @@ fn an_image_that_it_has_not_seen_is_read_on_the_model() {
 fn an_image_that_it_has_not_seen_is_read_by_a_guest() {
     let Some(_) = qemu_for(
         "an_image_that_it_has_not_seen_is_read_by_a_guest",
-        Machine::SifiveU,
+        QemuBoard::SifiveU,
     ) else {
         return;
     };
@@ -260,7 +260,7 @@ fn a_card_of_64_gib_is_mostly_a_hole() {
     );
     assert_files(&out, &document, &files);
     let test = "a_card_of_64_gib";
-    if qemu_for(test, Machine::SifiveU).is_some() {
+    if qemu_for(test, QemuBoard::SifiveU).is_some() {
         let said = error(
             &["--on", "qemu", "--frames", "20", "--sd", "sparse"],
             dir.path(),

@@ -17,7 +17,8 @@ use super::bus::Wire;
 use super::check::{Checked, Logged, check};
 use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome, PanicRecord};
 use super::run::Experiment;
-use crate::guest::{Guest, Limits, Ran};
+use crate::guest::{Ending, Guest, Limits, Ran};
+use crate::machine::Machine;
 use crate::qemu::Qemu;
 use crate::{Error, GuestRam, pstore};
 
@@ -45,7 +46,7 @@ impl Qemu {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// As [`run`](Machine::run).
     pub fn console(
         &self,
         guest: &Guest<'_>,
@@ -70,10 +71,11 @@ impl Qemu {
             ..*guest
         };
         let limits = limits(experiment);
-        let ran = match experiment.panic_at {
-            Some(_) => self.run_to_panic(&guest, &limits, &mut |_| {})?,
-            None => self.run(&guest, &limits, &mut |_| {})?,
+        let ending = match experiment.panic_at {
+            Some(_) => Ending::Panic,
+            None => Ending::Done,
         };
+        let ran = self.run(&guest, &limits, ending, &mut |_| {})?;
         let memory = ram.read(0..STATIC)?;
         let ring = ring(&memory).ok_or_else(|| wrong("no log ring in its RAM"))?;
         let mut outcome = outcome(experiment, strategy, ran, &ring)?;

@@ -57,7 +57,7 @@
 //! # Output that is not taken
 //!
 //! The guest's serial output waits in memory until the caller takes it. With
-//! [`Kvm::run`], that is at the end of the run: above [`Limits::serial_bytes`] the CPU
+//! [`Machine::run`], that is at the end of the run: above [`Limits::serial_bytes`] the CPU
 //! waits, and the run ends with [`Error::Flood`]. With [`Kvm::linux`] the CPU waits
 //! above 1 MiB until `Console::output` has taken the bytes. Every exit ends with this check.
 //! One exit and one full ring of collected writes (4,266 bytes) can come on top; nothing is
@@ -87,7 +87,8 @@ pub use serial::Uart;
 pub use speed::Speed;
 
 use crate::Error;
-use crate::guest::{Guest, Limits, Ran};
+use crate::guest::{Ending, Guest, Limits, Ran};
+use crate::machine::{self, Device, Machine, Need};
 use crate::uart::{Experiment, Outcome};
 
 /// Where it is.
@@ -164,33 +165,12 @@ impl Kvm {
         Speed::measure(&self.system)
     }
 
-    /// Runs `guest` to its end.
-    ///
-    /// `progress` is told now and then how many bytes have come over the serial
-    /// line so far. While it is at it, nobody looks at what was collected.
-    ///
-    /// The signal SIGRTMIN is taken for stopping the CPU, in the whole process, and
-    /// for good: its handler does nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`]: whatever kept the guest from doing all of its work. The machine
-    /// is gone by then.
-    pub fn run(
-        &self,
-        guest: &Guest<'_>,
-        limits: &Limits,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Ran, Error> {
-        run::run(self, guest, limits, progress)
-    }
-
     /// Runs the experiment of sending a text in `guest`, whose work and input
     /// are then those of the experiment.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// As [`run`](Machine::run).
     pub fn uart(
         &self,
         guest: &Guest<'_>,
@@ -202,8 +182,45 @@ impl Kvm {
         // An interpreter takes some 100 us a byte where it sends byte by byte.
         let mut limits = experiment.limits();
         limits.total *= 10;
-        let mut ran = self.run(&guest, &limits, progress)?;
+        let mut ran = self.run(&guest, &limits, Ending::Done, progress)?;
         Ok((experiment.outcome(&mut ran)?, ran))
+    }
+}
+
+/// Checks that a guest on KVM's machine can have all that is needed.
+///
+/// # Errors
+///
+/// [`Error::Lacks`] or [`Error::Cpus`].
+pub fn offers(need: &Need<'_>) -> Result<(), Error> {
+    machine::offers("kvm", &[Device::Uart16550, Device::Pci], 1, need)
+}
+
+/// While `progress` runs, collected writes are not taken.
+///
+/// The signal SIGRTMIN is taken for stopping the CPU, in the whole process, and for good: its
+/// handler does nothing.
+impl Machine for Kvm {
+    fn describe(&self) -> String {
+        format!("kvm, {}", self.options.uart)
+    }
+
+    fn offers(&self, need: &Need<'_>) -> Result<(), Error> {
+        offers(need)
+    }
+
+    fn run(
+        &self,
+        guest: &Guest<'_>,
+        limits: &Limits,
+        ending: Ending,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Ran, Error> {
+        self.offers(&Need {
+            devices: &[],
+            cpus: guest.cpus,
+        })?;
+        run::run(self, guest, limits, ending, progress)
     }
 }
 

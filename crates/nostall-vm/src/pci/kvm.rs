@@ -4,8 +4,9 @@ use nostall_work::pci::{Job, Room};
 
 use super::{Experiment, Mapping, Outcome, Strategy};
 use crate::Error;
-use crate::guest::{Guest, Limits, Ran};
+use crate::guest::{Ending, Guest, Limits, Ran};
 use crate::kvm::{Kvm, Options, Pci};
+use crate::machine::Machine;
 
 /// What the machine has free: below its serial port and its ECAM window, and above any
 /// RAM, where 36 bits still reach.
@@ -53,7 +54,7 @@ impl Kvm {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// As [`run`](Machine::run).
     pub fn pci(
         &self,
         guest: &Guest<'_>,
@@ -112,7 +113,7 @@ impl Kvm {
                 total: limits.total * 10,
                 ..*limits
             };
-            self.run(guest, &limits, &mut |_| {})
+            self.run(guest, &limits, Ending::Done, &mut |_| {})
         })
     }
 }

@@ -7,10 +7,11 @@ use std::io::{self, Read};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ValueEnum, value_parser};
 use nostall_devices::uart::Profile;
-use nostall_vm::qemu::Machine;
+use nostall_vm::Device;
+use nostall_vm::qemu::QemuBoard;
 
 /// Arguments of every experiment. Each narrows `--on`, `--machine` and `--cpus` to the values
 /// that it can take, using [`on`], [`boards`] and [`cpus`].
@@ -24,8 +25,8 @@ pub struct Common {
     pub on: OnArg,
 
     /// Machine that QEMU emulates
-    #[arg(long, value_enum)]
-    pub machine: Option<Board>,
+    #[arg(long, value_parser = board)]
+    pub machine: Option<QemuBoard>,
 
     /// CPUs of the machine
     #[arg(long, value_name = "N")]
@@ -90,26 +91,20 @@ impl OnArg {
     }
 }
 
-/// A machine that QEMU emulates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Board {
-    /// A PC with PCI Express
-    Q35,
-    /// QEMU's own RISC-V machine, with a 16550 and PCI Express
-    Virt,
-    /// SiFive's RISC-V board of 2018, with SPI, and without 16550 and PCI
-    #[value(name = "sifive_u")]
-    SifiveU,
+/// What a machine is, for people.
+const fn about(board: QemuBoard) -> &'static str {
+    match board {
+        QemuBoard::Q35 => "A PC with PCI Express",
+        QemuBoard::Virt => "QEMU's own RISC-V machine, with a 16550 and PCI Express",
+        QemuBoard::SifiveU => "SiFive's RISC-V board of 2018, with SPI, and without 16550 and PCI",
+    }
 }
 
-impl From<Board> for Machine {
-    fn from(board: Board) -> Self {
-        match board {
-            Board::Q35 => Self::Q35,
-            Board::Virt => Self::Virt,
-            Board::SifiveU => Self::SifiveU,
-        }
-    }
+/// A machine that QEMU emulates, from its name.
+fn board(name: &str) -> Result<QemuBoard, String> {
+    let mut all = QemuBoard::ALL.into_iter();
+    let found = all.find(|board| board.name() == name);
+    found.ok_or_else(|| format!("QEMU's machine {name} is not used"))
 }
 
 /// An option that was given, and the machines on which it has a meaning.
@@ -138,8 +133,7 @@ impl Common {
     /// What was given of these, CPUs apart.
     pub fn given(&self) -> Vec<Given> {
         // The usual machine is no wish.
-        let board = self.machine.map(Machine::from);
-        let board = board.filter(|board| *board != Machine::default());
+        let board = self.machine.filter(|board| *board != QemuBoard::default());
         let all = [
             Given::with("--machine", board, &[OnArg::Qemu]),
             Given::flag("--kernel", self.kernel.is_some(), OnArg::GUESTS),
@@ -149,34 +143,27 @@ impl Common {
     }
 }
 
-/// Narrows an argument to some values of an enumeration.
-fn only<T: ValueEnum + Send + Sync + 'static>(
-    values: impl IntoIterator<Item = T>,
-) -> impl FnOnce(Arg) -> Arg {
-    let values: Vec<_> = values
-        .into_iter()
-        .filter_map(|value| value.to_possible_value())
-        .collect();
-    move |arg| {
-        let parser = PossibleValuesParser::new(values);
-        arg.value_parser(parser.try_map(|value| T::from_str(&value, false)))
-    }
-}
-
 /// Narrows `--on` to `auto` and these.
 pub fn on(values: &'static [OnArg]) -> impl FnOnce(Arg) -> Arg {
-    only([OnArg::Auto].into_iter().chain(values.iter().copied()))
+    let all = [OnArg::Auto].into_iter().chain(values.iter().copied());
+    let values: Vec<_> = all.filter_map(|on| on.to_possible_value()).collect();
+    let parser = PossibleValuesParser::new(values);
+    |arg| arg.value_parser(parser.try_map(|name| OnArg::from_str(&name, false)))
 }
 
-/// Narrows `--machine` to the machines that fit; the first is the usual one.
-pub fn boards(fits: fn(Machine) -> bool) -> impl FnOnce(Arg) -> Arg {
-    let all = Board::value_variants().iter().copied();
-    let boards: Vec<_> = all.filter(|board| fits((*board).into())).collect();
-    let usual = boards
-        .first()
-        .map_or("", |board| Machine::from(*board).name());
+/// Narrows `--machine` to the machines that have these devices; the first is the usual one.
+pub fn boards(devices: &'static [Device]) -> impl FnOnce(Arg) -> Arg {
+    let has_all = |board: &QemuBoard| devices.iter().all(|one| board.devices().contains(one));
+    let boards: Vec<_> = QemuBoard::ALL.into_iter().filter(has_all).collect();
+    let usual = boards.first().map_or("", |board| board.name());
     let help = format!("Machine that QEMU emulates; {usual} if not given");
-    move |arg| only(boards)(arg).help(help)
+    let values = boards.iter();
+    let values = values.map(|&board| PossibleValue::new(board.name()).help(about(board)));
+    let parser = PossibleValuesParser::new(values.collect::<Vec<_>>());
+    |arg| {
+        let arg = arg.help(help);
+        arg.value_parser(parser.try_map(|name| board(&name)))
+    }
 }
 
 /// Narrows `--cpus` to `range`.

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use nostall_vm::qemu::Machine;
+use nostall_vm::qemu::QemuBoard;
+use nostall_vm::{Device, Need};
 use serde::Serialize;
 
 use super::args::{Common, Given, OnArg};
@@ -17,6 +18,12 @@ pub trait Experiment: clap::Args {
     /// Machines that `auto` chooses from; the best comes first.
     const BEST: &'static [OnArg];
 
+    /// Devices that it is about.
+    const DEVICES: &'static [Device] = &[];
+
+    /// CPUs of the guest, if `--cpus` names no number.
+    const CPUS: u16 = 1;
+
     /// What is read before a machine is looked for, so that mistakes in arguments come first.
     type Input;
 
@@ -26,9 +33,14 @@ pub trait Experiment: clap::Args {
     /// The arguments of every experiment.
     fn common(&self) -> &Common;
 
+    /// CPUs of the guest.
+    fn cpus(&self) -> u16 {
+        self.common().cpus.unwrap_or(Self::CPUS)
+    }
+
     /// QEMU's machine, if `--machine` names none.
-    fn usual_board(&self) -> Machine {
-        Machine::default()
+    fn usual_board(&self) -> QemuBoard {
+        QemuBoard::default()
     }
 
     /// What KVM's machine is to have.
@@ -68,12 +80,14 @@ pub struct Answer<F = ()> {
 pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
     let input = experiment.read()?;
     let common = experiment.common();
-    let board = common
-        .machine
-        .map_or_else(|| experiment.usual_board(), Machine::from);
+    let board = common.machine.unwrap_or_else(|| experiment.usual_board());
     let wish = on::Wish {
         common,
         board,
+        need: Need {
+            devices: E::DEVICES,
+            cpus: experiment.cpus(),
+        },
         best: E::BEST,
         given: common
             .given()

@@ -74,7 +74,7 @@ pub fn document(on: &On, results: &[Figure], found: &impl Serialize) -> Result<S
             cpus: host_cpus(),
             cpu: cpu_name(),
             qemu: qemu.map(Qemu::version),
-            machine: qemu.map(|qemu| qemu.machine().name()),
+            machine: qemu.map(|qemu| qemu.board().name()),
             kvm: kvm(on),
         },
         results,

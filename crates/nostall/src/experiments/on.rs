@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use anyhow::{Result, anyhow, ensure};
-use nostall_vm::Ran;
-use nostall_vm::qemu::{Machine, Qemu};
+use anyhow::{Result, anyhow, bail, ensure};
+use nostall_vm::qemu::{Qemu, QemuBoard};
+use nostall_vm::{Error, Machine, Need, Ran};
 
 use super::args::{Common, Given, OnArg};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -39,16 +39,17 @@ impl On {
 
 /// What a run in QEMU was measured on, on CPUs as described.
 pub fn on_qemu(path: &str, qemu: &Qemu, cpus: &str, ran: &Ran) -> String {
-    let (version, machine) = (qemu.version(), qemu.machine());
     let up = ran.first_report.as_secs_f64();
-    format!("{path} on qemu {version}, {machine}, {cpus}; up after {up:.2} s")
+    format!("{path} on {}, {cpus}; up after {up:.2} s", qemu.describe())
 }
 
 /// What the arguments say of the machine.
 pub struct Wish<'a> {
     pub common: &'a Common,
     /// QEMU's machine.
-    pub board: Machine,
+    pub board: QemuBoard,
+    /// What the experiment needs.
+    pub need: Need<'static>,
     /// Machines that `auto` chooses from; the best comes first.
     pub best: &'static [OnArg],
     pub given: Vec<Given>,
@@ -129,18 +130,20 @@ impl Wish<'_> {
                 "{option} has no meaning with --on {on}: it goes with --on {instead}"
             );
         }
-        let cpus = self.common.cpus.unwrap_or(1);
-        let (of, most) = match on {
-            OnArg::Qemu => (self.board.name(), *self.board.cpus().end()),
+        let offers = match on {
+            OnArg::Qemu => self.board.offers(&self.need),
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-            OnArg::Kvm => ("kvm", 1),
-            OnArg::Model | OnArg::Auto => return Ok(()),
+            OnArg::Kvm => nostall_vm::kvm::offers(&self.need),
+            OnArg::Model | OnArg::Auto => Ok(()),
         };
-        ensure!(
-            cpus <= most,
-            "--cpus {cpus}: {of} has {most} at most that run a kernel"
-        );
-        Ok(())
+        match offers {
+            Err(Error::Cpus {
+                machine,
+                cpus,
+                most,
+            }) => bail!("--cpus {cpus}: {machine} has {most} at most that run a kernel"),
+            offers => Ok(offers?),
+        }
     }
 
     fn find(&self, on: OnArg, is_last: bool) -> Result<Found> {
@@ -184,7 +187,11 @@ mod tests {
         let Arguments { common } = Arguments::parse_from(["nostall"]);
         let wish = Wish {
             common: &common,
-            board: Machine::default(),
+            board: QemuBoard::default(),
+            need: Need {
+                devices: &[],
+                cpus: 1,
+            },
             best,
             given: Vec::new(),
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -225,7 +232,11 @@ mod tests {
         let Arguments { common } = Arguments::parse_from(["nostall"]);
         let wish = Wish {
             common: &common,
-            board: Machine::default(),
+            board: QemuBoard::default(),
+            need: Need {
+                devices: &[],
+                cpus: 1,
+            },
             best: TWO,
             given: Vec::new(),
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

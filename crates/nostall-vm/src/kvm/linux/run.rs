@@ -21,7 +21,7 @@ use crate::guest::Limits;
 use crate::kvm::bus::Bus;
 use crate::kvm::cpu::{End, identify};
 use crate::kvm::pci::{self, BUSES, ECAM};
-use crate::kvm::run::{LOOK, Machine, Running, stuck};
+use crate::kvm::run::{KvmMachine, LOOK, Running, stuck};
 use crate::kvm::serial::BASE;
 use crate::kvm::{Kvm, Uart};
 
@@ -103,7 +103,7 @@ pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Fin
     })
 }
 
-fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<Machine, Error> {
+fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<KvmMachine, Error> {
     if !kvm.capabilities().interrupts {
         let none = "this KVM has no interrupt controllers and timer, and Linux needs them";
         return Err(Error::Unbootable(none.to_owned()));
@@ -133,7 +133,7 @@ fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<Machine, Error> {
     };
     let board = Board::new(kvm.options().uart, description.configuration);
     let equip = |bus: Bus| bus.with_board(board);
-    Machine::with(kvm, (memory, topology.bridge), &limits, set_up, equip)
+    KvmMachine::with(kvm, (memory, topology.bridge), &limits, set_up, equip)
 }
 
 fn description(uart: Uart, linux: &Linux<'_>) -> Description {

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_uart::LineSettings;
-use nostall_vm::qemu::Machine;
+use nostall_vm::Device;
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
@@ -33,7 +33,7 @@ use measured::RATE;
 #[command(
     after_help = EXAMPLES,
     mut_arg("on", args::on(BEST)),
-    mut_arg("machine", args::boards(Machine::has_16550)),
+    mut_arg("machine", args::boards(DEVICES)),
     mut_arg("cpus", args::cpus(CPUS, 1..=64)),
 )]
 pub struct Args {
@@ -78,6 +78,8 @@ const CPUS: u16 = 4;
 /// A slower line does not bring a panic's text in the time that a panic may take.
 const SLOWEST: u32 = 300;
 
+const DEVICES: &[Device] = &[Device::Uart16550];
+
 const EXAMPLES: &str = "\
 Examples:
   nostall run console               a flood of messages that locks up CPUs, and
@@ -90,6 +92,8 @@ Examples:
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
+    const DEVICES: &'static [Device] = DEVICES;
+    const CPUS: u16 = CPUS;
     type Input = input::Log;
     type Found = ();
 
@@ -131,7 +135,7 @@ impl Experiment for Args {
 
     fn measure(&self, on: &On, _: Option<&str>, log: &input::Log) -> Result<Answer> {
         let plan = run::Plan {
-            cpus: self.common.cpus.unwrap_or(CPUS),
+            cpus: self.cpus(),
             profile: self.profile,
             rate: self.baud,
             panic_at: self.panic_at,

@@ -9,6 +9,7 @@ use anyhow::Result;
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
 use nostall_uart::LineSettings;
+use nostall_vm::Machine;
 use nostall_vm::console::{Experiment, Failure, run};
 use nostall_vm::qemu::Architecture;
 use nostall_work::console::Strategy;
@@ -54,9 +55,9 @@ pub fn measure(on: &On, plan: &Plan<'_>, mut log: Log) -> Result<Measured> {
             let part = guest::part(&log, &profile, rate);
             log = log.one_line_in(part);
             Setup::Qemu {
-                name: format!("qemu {}, {}", qemu.version(), qemu.machine()),
+                name: qemu.describe(),
                 part,
-                has_nmi: qemu.machine().architecture() == Architecture::X86_64,
+                has_nmi: qemu.board().architecture() == Architecture::X86_64,
                 haste: guest::haste(part, &profile, rate, cpus),
             }
         }

@@ -6,7 +6,7 @@ mod table;
 mod verdict;
 
 use anyhow::Result;
-use nostall_vm::qemu::Machine;
+use nostall_vm::Device;
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
@@ -24,16 +24,15 @@ use super::on::On;
 #[command(
     after_help = EXAMPLES,
     mut_arg("on", args::on(OnArg::BEST)),
-    mut_arg("machine", args::boards(Machine::has_pci)),
-    mut_arg("cpus", args::cpus(CPUS, 1..=64)),
+    mut_arg("machine", args::boards(DEVICES)),
+    mut_arg("cpus", args::cpus(1, 1..=64)),
 )]
 pub struct Args {
     #[command(flatten)]
     common: Common,
 }
 
-/// CPUs of the guest, if not given.
-const CPUS: u16 = 1;
+const DEVICES: &[Device] = &[Device::Pci];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,6 +46,7 @@ Examples:
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;
+    const DEVICES: &'static [Device] = DEVICES;
     type Input = ();
     type Found = measured::Devices;
 
@@ -64,7 +64,7 @@ impl Experiment for Args {
     }
 
     fn measure(&self, on: &On, note: Option<&str>, (): &()) -> Result<Answer<Self::Found>> {
-        let cpus = self.common.cpus.unwrap_or(CPUS);
+        let cpus = self.cpus();
         Ok(measured::measure(on, note, cpus, &self.common.qemu_arg)?.answer())
     }
 }

@@ -23,7 +23,7 @@ use super::on::On;
 #[command(
     after_help = EXAMPLES,
     mut_arg("on", args::on(BEST)),
-    mut_arg("machine", args::boards(|_| true)),
+    mut_arg("machine", args::boards(&[])),
     mut_arg("cpus", args::cpus(CPUS, FEWEST_CPUS..=MOST_CPUS)),
 )]
 pub struct Args {
@@ -49,6 +49,7 @@ Examples:
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
+    const CPUS: u16 = CPUS;
     type Input = ();
     type Found = ();
 
@@ -66,7 +67,7 @@ impl Experiment for Args {
     }
 
     fn measure(&self, on: &On, _: Option<&str>, (): &()) -> Result<Answer> {
-        let cpus = self.common.cpus.unwrap_or(CPUS);
+        let cpus = self.cpus();
         let measured = measured::measure(on, cpus, &self.common.qemu_arg)?;
         if let Some(dir) = &self.capture {
             capture(dir, [("pstore", measured.image())])?;

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::value_parser;
-use nostall_vm::qemu::Machine;
+use nostall_vm::Device;
+use nostall_vm::qemu::QemuBoard;
 use nostall_work::spi::FRAMES;
 
 use super::args::{self, Common, Given, OnArg};
@@ -33,7 +34,7 @@ use card::Card;
 #[command(
     after_help = EXAMPLES,
     mut_arg("on", args::on(BEST)),
-    mut_arg("machine", args::boards(Machine::has_spi)),
+    mut_arg("machine", args::boards(DEVICES)),
     mut_arg("cpus", args::cpus(CPUS, CPUS..=4)),
 )]
 pub struct Args {
@@ -60,6 +61,8 @@ const CPUS: u16 = 3;
 /// The most frames that can be asked for: they take a quarter of an hour on the model.
 const MOST_FRAMES: i64 = 10_000_000;
 
+const DEVICES: &[Device] = &[Device::Spi];
+
 const EXAMPLES: &str = "\
 Examples:
   nostall run spi                   a flash, an SD card, and a busy bus
@@ -69,6 +72,8 @@ Examples:
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = BEST;
+    const DEVICES: &'static [Device] = DEVICES;
+    const CPUS: u16 = CPUS;
     type Input = Card;
     type Found = measured::Files;
 
@@ -76,8 +81,8 @@ impl Experiment for Args {
         &self.common
     }
 
-    fn usual_board(&self) -> Machine {
-        Machine::SifiveU
+    fn usual_board(&self) -> QemuBoard {
+        QemuBoard::SifiveU
     }
 
     fn given(&self) -> Vec<Given> {
@@ -90,7 +95,7 @@ impl Experiment for Args {
     }
 
     fn measure(&self, on: &On, _: Option<&str>, card: &Card) -> Result<Answer<Self::Found>> {
-        let cpus = self.common.cpus.unwrap_or(CPUS);
+        let cpus = self.cpus();
         let frames = self.frames.unwrap_or(FRAMES);
         Ok(measured::measure(on, cpus, &self.common.qemu_arg, frames, card)?.answer())
     }

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::value_parser;
 use nostall_devices::uart::Profile;
+use nostall_vm::Device;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use nostall_vm::kvm;
 use nostall_vm::model::Planned;
-use nostall_vm::qemu::Machine;
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment, capture};
@@ -30,8 +30,8 @@ use super::on::On;
 #[command(
     after_help = EXAMPLES,
     mut_arg("on", args::on(OnArg::BEST)),
-    mut_arg("machine", args::boards(Machine::has_16550)),
-    mut_arg("cpus", args::cpus(CPUS, 1..=64)),
+    mut_arg("machine", args::boards(DEVICES)),
+    mut_arg("cpus", args::cpus(1, 1..=64)),
 )]
 pub struct Args {
     #[command(flatten)]
@@ -75,8 +75,7 @@ pub struct Args {
     capture: Option<PathBuf>,
 }
 
-/// CPUs of the guest, if not given.
-const CPUS: u16 = 1;
+const DEVICES: &[Device] = &[Device::Uart16550];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,6 +93,7 @@ Examples:
 
 impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;
+    const DEVICES: &'static [Device] = DEVICES;
     type Input = input::Text;
     type Found = ();
 
@@ -128,7 +128,7 @@ impl Experiment for Args {
     }
 
     fn measure(&self, on: &On, note: Option<&str>, text: &input::Text) -> Result<Answer> {
-        let cpus = self.common.cpus.unwrap_or(CPUS);
+        let cpus = self.cpus();
         let port = (self.profile.unwrap_or(Profile::VM), self.fault);
         let measured = measured::measure(on, cpus, &self.common.qemu_arg, port, text)?;
         if let Some(dir) = &self.capture {

@@ -1,11 +1,13 @@
 //! The machines that QEMU emulates for us, and what is particular to each.
 
 use std::fmt;
-use std::ops::RangeInclusive;
+
+use crate::Error;
+use crate::machine::{Device, Need, offers};
 
 /// A machine that QEMU emulates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Machine {
+pub enum QemuBoard {
     /// A PC of 2009: Intel's Q35 chipset, PCI Express.
     #[default]
     Q35,
@@ -24,7 +26,7 @@ pub enum Architecture {
     Riscv64,
 }
 
-impl Machine {
+impl QemuBoard {
     /// Every one.
     pub const ALL: [Self; 3] = [Self::Q35, Self::Virt, Self::SifiveU];
 
@@ -45,31 +47,29 @@ impl Machine {
         }
     }
 
-    /// How many CPUs a guest can have on it.
-    pub const fn cpus(self) -> RangeInclusive<u16> {
+    /// Devices that it has, of those that experiments are about.
+    pub const fn devices(self) -> &'static [Device] {
         match self {
-            Self::Q35 | Self::Virt => 1..=64,
-            Self::SifiveU => 1..=4,
+            Self::Q35 | Self::Virt => &[Device::Uart16550, Device::Pci],
+            Self::SifiveU => &[Device::Spi],
         }
     }
 
-    /// Whether it has a 16550, the serial port that is measured.
-    pub const fn has_16550(self) -> bool {
-        !matches!(self, Self::SifiveU)
-    }
-
-    /// Whether it has PCI.
-    pub const fn has_pci(self) -> bool {
-        !matches!(self, Self::SifiveU)
-    }
-
-    /// Whether it has SPI controllers, with a flash and a card.
-    pub const fn has_spi(self) -> bool {
-        matches!(self, Self::SifiveU)
+    /// Checks that a guest on it can have all that is needed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lacks`] or [`Error::Cpus`].
+    pub fn offers(self, need: &Need<'_>) -> Result<(), Error> {
+        let most = match self {
+            Self::Q35 | Self::Virt => 64,
+            Self::SifiveU => 4,
+        };
+        offers(self.name(), self.devices(), most, need)
     }
 
     /// Whether its firmware leaves numbers and addresses on PCI to the kernel.
-    pub(crate) const fn leaves_pci_unassigned(self) -> bool {
+    pub const fn leaves_pci_unassigned(self) -> bool {
         matches!(self, Self::Virt)
     }
 
@@ -150,7 +150,7 @@ impl Architecture {
     }
 }
 
-impl fmt::Display for Machine {
+impl fmt::Display for QemuBoard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }

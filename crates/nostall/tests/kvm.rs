@@ -8,10 +8,10 @@ mod common_kvm;
 use std::time::Duration;
 
 use common_kvm::kvm_with;
+use nostall::experiments::uart::run::{Experiment, Outcome, run};
 use nostall_devices::uart::{Profile, Uart as Model};
 use nostall_uart::Strategy;
 use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
-use nostall_vm::uart::{Experiment, Outcome};
 use nostall_vm::{Ending, Error, Exits, Guest, GuestRam, Limits, Machine as _, Ran, Work};
 use nostall_work::script;
 use nostall_work::uart::{Driver, Job, Writes};
@@ -65,9 +65,7 @@ fn send(kvm: &Kvm, strategies: &[Strategy], writes: Writes, text: &[u8]) -> Outc
         repeat: 1,
         text,
     };
-    let (outcome, _) = kvm
-        .uart(&guest(KERNEL, &[], &[]), &experiment, &mut |_| {})
-        .unwrap();
+    let (outcome, _) = run(kvm, &guest(KERNEL, &[], &[]), &experiment, &mut |_| {}).unwrap();
     for (arrived, job) in outcome.arrived.iter().zip(&jobs) {
         assert!(*arrived == experiment.on_the_line(), "{job}: not as sent");
     }

@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use common::qemu;
+use nostall::experiments::uart::run::{Experiment, run};
 use nostall_devices::uart::{Profile, Uart};
 use nostall_uart::Strategy;
 use nostall_vm::qemu::{Error, Guest, Limits, Qemu, Ran};
-use nostall_vm::uart::Experiment;
 use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::script::{self, Step};
 use nostall_work::uart::{Driver, Job, Writes};
@@ -364,7 +364,7 @@ fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64
         repeat,
         text,
     };
-    let (outcome, _) = qemu.uart(&guest, &experiment, &mut |_| {}).unwrap();
+    let (outcome, _) = run(qemu, &guest, &experiment, &mut |_| {}).unwrap();
     let seen = std::fs::read_to_string(&log).unwrap().lines().count();
     (seen as u64, outcome.sent[0].1.bus_accesses)
 }

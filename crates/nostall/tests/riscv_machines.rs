@@ -10,10 +10,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::qemu_for;
+use nostall::experiments::pstore::run::{self as pstore, Finder};
+use nostall::experiments::uart::run::{Experiment, run};
 use nostall_uart::Strategy;
-use nostall_vm::pstore::Finder;
 use nostall_vm::qemu::{Architecture, Error, Guest, Limits, Qemu, QemuBoard, Ran};
-use nostall_vm::uart::Experiment;
 use nostall_vm::{Ending, Machine as _};
 use nostall_work::uart::{Driver, Job, Writes};
 use nostall_work::{BusCheck, Example, Failure, Report};
@@ -476,7 +476,7 @@ fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64
         repeat,
         text,
     };
-    let (outcome, _) = qemu.uart(&guest, &experiment, &mut |_| {}).unwrap();
+    let (outcome, _) = run(qemu, &guest, &experiment, &mut |_| {}).unwrap();
     let seen = std::fs::read_to_string(&log).unwrap().lines().count();
     (seen as u64, outcome.sent[0].1.bus_accesses)
 }
@@ -505,7 +505,7 @@ fn persistent_ram_outlives_a_guest_on_a_board_too() {
         return;
     };
     let guest = Guest { cpus: 4, ..GUEST };
-    let (outcome, _) = qemu.pstore(&guest, 1).unwrap();
+    let (outcome, _) = pstore::run(&qemu, &guest, 1).unwrap();
     let by = |wanted| {
         let mut found = outcome.found.iter();
         &found.find(|(finder, _)| *finder == wanted).unwrap().1

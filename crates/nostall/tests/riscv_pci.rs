@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use common::qemu_for;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
-use nostall_vm::pci::{Experiment, Strategy};
+use nostall::experiments::pci::run::{self, Experiment, Strategy};
 use nostall_vm::qemu::{Guest, QemuBoard};
 use nostall_work::pci::{Found, Kind, Method, Operation, Told};
 
@@ -138,7 +138,7 @@ fn ecam_is_all_there_is_and_a_read_is_one_bus_access() {
         drives: &[],
         qemu_args: &[],
     };
-    let (outcome, ran) = qemu.pci(&guest, &experiment).unwrap();
+    let (outcome, ran) = run::run(&qemu, &guest, &experiment).unwrap();
     assert!(outcome.equal);
     assert_eq!(outcome.machine.chosen, Some(Method::Ecam));
     assert_eq!(outcome.machine.why, "ECAM: there are no ports");

@@ -17,20 +17,19 @@
 //!
 //! ```no_run
 //! # fn example(kernel: &[u8], text: &[u8]) -> Result<(), nostall_vm::Error> {
-//! use nostall_vm::Guest;
 //! use nostall_vm::kvm::{Kvm, Options, Uart};
-//! use nostall_vm::uart::Experiment;
-//! use nostall_work::uart::Job;
+//! use nostall_vm::{Ending, Guest, Limits, Machine};
+//! use nostall_work::uart::{Job, Sent};
 //!
 //! let kvm = Kvm::find(Options { uart: Uart::MmioReadonly, ..Options::default() })?;
 //! kvm.notes().iter().for_each(|note| eprintln!("{note}"));
-//! let guest =
-//!     Guest { kernel, cpus: 1, work: &[], repeat: 1, input: &[], ram: None, drives: &[], qemu_args: &[] };
-//! let jobs: Vec<Job> = Job::ours().collect();
-//! let experiment = Experiment { jobs: &jobs, repeat: 1, text };
-//! let (outcome, _) = kvm.uart(&guest, &experiment, &mut |_| {})?;
-//! for ((job, _), exits) in outcome.sent.iter().zip(&outcome.exits) {
-//!     println!("{job}: {} exits, {} writes collected", exits.uart, exits.collected);
+//! let work: Vec<_> = Job::ours().map(Into::into).collect();
+//! let guest = Guest { work: &work, input: text, ..Guest::new(kernel, 1) };
+//! let limits = Limits::of(8, 16 * text.len() as u64);
+//! let ran = kvm.run(&guest, &limits, Ending::Done, &mut |_| {})?;
+//! for (item, _, exits) in ran.told_with_exits::<Sent>()? {
+//!     let exits = exits.unwrap_or_default();
+//!     println!("{}: {} exits, {} writes collected", work[item], exits.uart, exits.collected);
 //! }
 //! # Ok(())
 //! # }
@@ -68,6 +67,7 @@ mod boot;
 mod bus;
 mod capabilities;
 mod cpu;
+mod exit;
 pub mod linux;
 mod mapping;
 mod pci;
@@ -89,7 +89,6 @@ pub use speed::Speed;
 use crate::Error;
 use crate::guest::{Ending, Guest, Limits, Ran};
 use crate::machine::{self, Device, Machine, Need};
-use crate::uart::{Experiment, Outcome};
 
 /// Where it is.
 const PATH: &str = "/dev/kvm";
@@ -163,27 +162,6 @@ impl Kvm {
     /// [`Error::Kvm`], or [`Error::Cpu`] if it does not even run a loop.
     pub fn speed(&self) -> Result<Speed, Error> {
         Speed::measure(&self.system)
-    }
-
-    /// Runs the experiment of sending a text in `guest`, whose work and input
-    /// are then those of the experiment.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Machine::run).
-    pub fn uart(
-        &self,
-        guest: &Guest<'_>,
-        experiment: &Experiment<'_>,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(Outcome, Ran), Error> {
-        let work = experiment.work();
-        let guest = experiment.guest(&work, guest);
-        // An interpreter takes some 100 us a byte where it sends byte by byte.
-        let mut limits = experiment.limits();
-        limits.total *= 10;
-        let mut ran = self.run(&guest, &limits, Ending::Done, progress)?;
-        Ok((experiment.outcome(&mut ran)?, ran))
     }
 }
 

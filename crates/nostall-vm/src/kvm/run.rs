@@ -14,7 +14,8 @@ use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
 use super::boot::{self, Memory};
 use super::bus::{self, Bus};
-use super::cpu::{self, End};
+use super::cpu;
+use super::exit::End;
 use super::pci::{self, PciBus};
 use super::ring::Ring;
 use super::serial::Serial;

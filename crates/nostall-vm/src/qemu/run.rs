@@ -17,7 +17,6 @@ use crate::Error;
 use crate::guest::{self, Ending, FAILURE, Guest, Limits, Ran, SUCCESS};
 use crate::machine::{Machine, Need};
 use crate::process::{MemoryFile, Running, spawn};
-use crate::uart::{Experiment, Outcome};
 
 /// How often a run is looked at.
 pub(super) const LOOK: Duration = Duration::from_millis(2);
@@ -59,24 +58,6 @@ impl Qemu {
     /// The machine it emulates.
     pub const fn board(&self) -> QemuBoard {
         self.board
-    }
-
-    /// Runs the experiment of sending a text in `guest`, whose work and input
-    /// are then those of the experiment.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Machine::run).
-    pub fn uart(
-        &self,
-        guest: &Guest<'_>,
-        experiment: &Experiment<'_>,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(Outcome, Ran), Error> {
-        let work = experiment.work();
-        let guest = experiment.guest(&work, guest);
-        let mut ran = self.run(&guest, &experiment.limits(), Ending::Done, progress)?;
-        Ok((experiment.outcome(&mut ran)?, ran))
     }
 }
 

@@ -1,18 +1,18 @@
 //! `nostall run`: the experiments, each in a folder of its own.
 
 mod args;
-mod console;
+pub mod console;
 mod experiment;
 mod figure;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kvm;
 mod on;
-mod pci;
+pub mod pci;
 mod progress;
-mod pstore;
-mod spi;
+pub mod pstore;
+pub mod spi;
 pub mod table;
-mod uart;
+pub mod uart;
 mod verdict;
 
 use anyhow::Result;

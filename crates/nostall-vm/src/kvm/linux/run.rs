@@ -19,7 +19,8 @@ use crate::Error;
 use crate::exits::Exits;
 use crate::guest::Limits;
 use crate::kvm::bus::Bus;
-use crate::kvm::cpu::{End, identify};
+use crate::kvm::cpu::identify;
+use crate::kvm::exit::End;
 use crate::kvm::pci::{self, BUSES, ECAM};
 use crate::kvm::run::{KvmMachine, LOOK, Running, stuck};
 use crate::kvm::serial::BASE;
@@ -132,7 +133,7 @@ fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<KvmMachine, Error> {
         ..Limits::of(0, 0)
     };
     let board = Board::new(kvm.options().uart, description.configuration);
-    let equip = |bus: Bus| bus.with_board(board);
+    let equip = |bus: Bus| bus.with(board);
     KvmMachine::with(kvm, (memory, topology.bridge), &limits, set_up, equip)
 }
 

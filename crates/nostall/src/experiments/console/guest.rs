@@ -8,12 +8,13 @@ use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_uart::LineSettings;
 use nostall_vm::Guest;
-use nostall_vm::console::{Experiment, bytes_on_the_line, time_on_the_line};
 use nostall_vm::qemu::Qemu;
 use nostall_work::console::Strategy;
 
 use super::input::Log;
 use super::measured::{RATE, Run};
+use super::model::Experiment;
+use super::qemu::{self, bytes_on_the_line, time_on_the_line};
 
 /// What a run may take of the line, at most: as much as tells of it. There are six.
 const LINE_TIME: Nanos = Nanos::from_millis(1_500);
@@ -89,8 +90,8 @@ pub fn run_all(
         runs.push(Run {
             profile: experiment.profile,
             strategy,
-            whole: qemu.console(&guest, &whole, haste, strategy)?,
-            panicked: qemu.console(&guest, &experiment, haste, strategy)?,
+            whole: qemu::run(qemu, &guest, &whole, haste, strategy)?,
+            panicked: qemu::run(qemu, &guest, &experiment, haste, strategy)?,
         });
     }
     Ok(runs)

@@ -1,8 +1,8 @@
 //! A flood of messages on a slow serial console, measured.
 
+use super::outcome::Outcome;
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
-use nostall_vm::console::Outcome;
 use nostall_work::console::Strategy;
 
 use super::input::Log;

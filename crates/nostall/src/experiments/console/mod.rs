@@ -1,10 +1,15 @@
 //! Experiment console: a flood of messages on a slow serial console.
 
+mod check;
+mod cut;
 mod figures;
 mod guest;
 mod input;
 mod measured;
+pub mod model;
+pub mod outcome;
 mod picture;
+pub mod qemu;
 mod run;
 mod table;
 mod verdict;
@@ -21,6 +26,7 @@ use nostall_vm::Device;
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::On;
+pub use check::{Checked, Damage};
 use measured::RATE;
 
 /// Log a flood of messages to a slow serial console

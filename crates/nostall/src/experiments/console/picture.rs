@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
+use super::outcome::Outcome;
 use nostall_io::Nanos;
-use nostall_vm::console::Outcome;
 use nostall_work::console::{Context, What};
 
 use super::measured::{Measured, Run};

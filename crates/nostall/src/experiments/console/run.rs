@@ -10,13 +10,13 @@ use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
 use nostall_uart::LineSettings;
 use nostall_vm::Machine;
-use nostall_vm::console::{Experiment, Failure, run};
 use nostall_vm::qemu::Architecture;
 use nostall_work::console::Strategy;
 
 use super::guest;
 use super::input::Log;
 use super::measured::{Measured, RATE, Run, Setup};
+use super::model::{Experiment, Failure, run};
 use crate::experiments::on::On;
 use crate::experiments::table::host_cpus;
 

@@ -1,9 +1,9 @@
 //! Whether the figures hold.
 
+use super::outcome::Outcome;
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_uart::LineSettings;
-use nostall_vm::console::Outcome;
 use nostall_work::console::Strategy;
 
 use super::measured::{Measured, RATE, Run, Setup};

@@ -1,8 +1,7 @@
 //! The figures, for programs.
 
-use nostall_vm::pci::Strategy;
-
 use super::measured::{Measured, Way, word};
+use super::run::Strategy;
 use crate::experiments::figure::Figure;
 
 impl Measured {

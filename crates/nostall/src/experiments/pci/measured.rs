@@ -6,11 +6,14 @@ use std::io;
 use anyhow::Result;
 use nostall_io::Nanos;
 use nostall_pci::{Bar, Names};
-use nostall_vm::pci::{self as vm, Experiment, Finds, Outcome, Strategy, Window, model};
 use nostall_vm::{Guest, MapChanges};
 use nostall_work::pci::{Measured as Once, Method, Operation, READS, WRITES};
 use serde::Serialize;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use super::kvm;
+use super::model;
+use super::run::{self, Experiment, Finds, Outcome, Strategy, Window};
 use crate::experiments::experiment::Answer;
 use crate::experiments::on::{On, on_qemu};
 use crate::experiments::progress::Busy;
@@ -128,18 +131,18 @@ pub fn measure(on: &On, note: Option<&str>, cpus: u16, qemu_args: &[OsString]) -
                 qemu_args,
                 ..Guest::new(kernel, cpus)
             };
-            let (outcome, ran) = qemu.pci(&guest, &experiment)?;
+            let (outcome, ran) = run::run(qemu, &guest, &experiment)?;
             (outcome, on_qemu("pci", qemu, &cpus_in_words(cpus), &ran))
         }
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         On::Kvm(on) => {
             let guest = Guest::new(&on.kernel, cpus);
-            let (outcome, ran, notes) = on.kvm.pci(&guest, &experiment)?;
+            let (outcome, ran, notes) = kvm::run(&on.kvm, &guest, &experiment)?;
             (outcome, on.headline_of("pci on kvm", &ran, &notes))
         }
         On::Model => {
             let headline = "pci on model: access counts, no times".to_owned();
-            (model(&experiment)?, headline)
+            (model::run(&experiment)?, headline)
         }
     };
     let headline = [Some(headline.as_str()), note].into_iter().flatten();
@@ -278,7 +281,7 @@ impl Measured {
             }
             let boots = self.outcome.mappings.iter();
             let boots: Vec<_> = boots.filter(|boot| boot.strategy == strategy).collect();
-            let medians = |of: fn(&vm::Mapping) -> MapChanges| MapChanges {
+            let medians = |of: fn(&run::Mapping) -> MapChanges| MapChanges {
                 count: median(boots.iter().map(|boot| of(boot).count).collect()),
                 took: Nanos(median(boots.iter().map(|boot| of(boot).took.0).collect())),
             };
@@ -306,7 +309,7 @@ impl Measured {
 }
 
 /// A function as it is listed, with the sizes of its BARs.
-fn shown(device: &vm::Device, names: &Names) -> Device {
+fn shown(device: &run::Device, names: &Names) -> Device {
     let found = &device.found;
     let mut shown = Device::new(&found.function(), names);
     shown.set_windows(found.windows());
@@ -325,12 +328,12 @@ fn shown(device: &vm::Device, names: &Names) -> Device {
 
 #[cfg(test)]
 mod tests {
+    use super::run::Measuring;
     use nostall_work::pci::{Found, FoundCapability, Tree};
-    use vm::Measuring;
 
     use super::*;
 
-    fn device(devfn: u8) -> vm::Device {
+    fn device(devfn: u8) -> run::Device {
         let found = Found {
             segment: 0,
             bus: 0,
@@ -347,13 +350,13 @@ mod tests {
             interrupt: (0, 0),
             bars: Default::default(),
         };
-        vm::Device {
+        run::Device {
             found,
             capabilities: Vec::new(),
         }
     }
 
-    fn finds(method: Method, devices: &[vm::Device]) -> Finds {
+    fn finds(method: Method, devices: &[run::Device]) -> Finds {
         let sum = Tree {
             method,
             functions: devices.len() as u32,
@@ -378,7 +381,7 @@ mod tests {
         let mut outcome = Outcome {
             trees: methods.map(|method| finds(method, &devices)).to_vec(),
             equal: true,
-            virtio_drivers: devices.iter().map(vm::Device::brief).collect(),
+            virtio_drivers: devices.iter().map(run::Device::brief).collect(),
             measurings: measurings
                 .map(|((operation, strategy), n)| Measuring {
                     operation: *operation,
@@ -442,12 +445,12 @@ mod tests {
             let strategies = [Strategy::Ecam, Strategy::EcamShadow];
             let boots = us.iter().flat_map(move |&us| strategies.map(|by| (by, us)));
             let mappings = boots.map(|(strategy, us)| match strategy {
-                Strategy::EcamShadow => vm::Mapping {
+                Strategy::EcamShadow => run::Mapping {
                     strategy,
                     at_start: changes(16, 100),
                     changes: changes(12, us),
                 },
-                _ => vm::Mapping {
+                _ => run::Mapping {
                     strategy,
                     at_start: MapChanges::default(),
                     changes: MapChanges::default(),

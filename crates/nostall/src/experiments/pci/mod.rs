@@ -1,7 +1,11 @@
 //! Experiment pci: what each way to PCI configuration space costs.
 
 mod figures;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod kvm;
 mod measured;
+pub mod model;
+pub mod run;
 mod table;
 mod verdict;
 

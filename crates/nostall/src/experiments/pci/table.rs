@@ -3,10 +3,10 @@
 use comfy_table::Table;
 use nostall_io::Nanos;
 use nostall_vm::MapChanges;
-use nostall_vm::pci::Strategy;
 use nostall_work::pci::Operation;
 
 use super::measured::{Measured, Way, word};
+use super::run::Strategy;
 use crate::experiments::table::{aligned, time};
 
 impl Measured {

@@ -1,9 +1,9 @@
 //! Whether all methods show the same.
 
-use nostall_vm::pci::{self as vm, Finds};
 use nostall_work::pci::{Found, FoundCapability, Method, Operation};
 
 use super::measured::{Measured, Way, word};
+use super::run::{Device, Finds};
 
 impl Measured {
     pub(super) fn success(&self) -> String {
@@ -58,7 +58,7 @@ impl Measured {
                 .devices
                 .iter()
                 .filter(|device| device.found.segment == 0);
-            let mut briefs: Vec<_> = briefs.map(vm::Device::brief).collect();
+            let mut briefs: Vec<_> = briefs.map(Device::brief).collect();
             // It goes from bus to bus; we go down at each bridge.
             briefs.sort_unstable_by_key(|brief| (brief.bus, brief.devfn));
             if briefs != outcome.virtio_drivers {

@@ -4,10 +4,11 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use comfy_table::Table;
-use nostall_vm::pstore::{Finder, Outcome};
-use nostall_vm::{Guest, threads};
+use nostall_vm::Guest;
 use nostall_work::pstore::{BLOCK, BLOCKS, ENTRIES_PER_BLOCK, Kind, Moved, Recovered, Strategy};
 
+use super::run::{Finder, Outcome, run};
+use super::threads;
 use crate::experiments::experiment::Answer;
 use crate::experiments::figure::Figure;
 use crate::experiments::on::{On, on_qemu};
@@ -36,7 +37,7 @@ pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString]) -> Result<Measured> {
                 qemu_args,
                 ..Guest::new(kernel, cpus)
             };
-            let (outcome, ran) = qemu.pstore(&guest, ROUNDS)?;
+            let (outcome, ran) = run(qemu, &guest, ROUNDS)?;
             Measured {
                 headline: on_qemu("pstore", qemu, &cpus_on_host(cpus), &ran),
                 on: on.name(),
@@ -50,7 +51,7 @@ pub fn measure(on: &On, cpus: u16, qemu_args: &[OsString]) -> Result<Measured> {
                 host_cpus()
             ),
             on: "host-threads",
-            outcome: threads::pstore(ROUNDS),
+            outcome: threads::run(ROUNDS),
         },
     })
 }

@@ -1,6 +1,8 @@
 //! Experiment pstore: records that survive a crash.
 
 mod measured;
+pub mod run;
+mod threads;
 
 use std::path::PathBuf;
 

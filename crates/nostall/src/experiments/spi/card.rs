@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::io::{Cursor, Write};
 use std::path::Path;
 
+use super::run::Image;
 use anyhow::{Context, Result, ensure};
 use fatfs::{Dir, FatType, FileSystem, FormatVolumeOptions, FsOptions, ReadWriteSeek};
 use nostall_vm::process::MemoryFile;
 use nostall_vm::qemu::Drive;
-use nostall_vm::spi::Image;
 
 use super::host::{self, HostEntry};
 

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use nostall_vm::Guest;
-use nostall_vm::spi::{Broken, Entry, Experiment, Outcome, model};
 use nostall_work::spi::{Measured as BusyBus, Strategy};
 use serde::Serialize;
 
 use super::card::Card;
 use super::host::HostEntry;
+use super::model::{self, Broken};
+use super::run::{Entry, Experiment, Outcome, run};
 use super::text::Named;
 use crate::experiments::experiment::Answer;
 use crate::experiments::on::{On, on_qemu};
@@ -75,7 +76,7 @@ pub fn measure(
                 qemu_args,
                 ..Guest::new(kernel, cpus)
             };
-            let (outcome, ran) = qemu.spi(&guest, &image, &experiment)?;
+            let (outcome, ran) = run(qemu, &guest, &image, &experiment)?;
             let headline = on_qemu("spi", qemu, &cpus_on_host(cpus), &ran);
             (outcome, headline, ("qemu", "qemu"))
         }
@@ -85,7 +86,7 @@ pub fn measure(
                 "spi on models, in virtual time; the busy bus on threads, 3 on {} CPUs",
                 host_cpus()
             );
-            let outcome = model(image, &experiment, Broken::default());
+            let outcome = model::run(image, &experiment, Broken::default());
             (outcome, headline, ("model", "host-threads"))
         }
     };

@@ -4,8 +4,11 @@ mod card;
 mod figures;
 mod host;
 mod measured;
+pub mod model;
+pub mod run;
 mod table;
 mod text;
+mod threads;
 mod verdict;
 
 use std::path::PathBuf;

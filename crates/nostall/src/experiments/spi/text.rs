@@ -1,6 +1,6 @@
 //! The flash and the card, for people.
 
-use nostall_vm::spi::{Entry, Volume};
+use super::run::{Entry, Volume};
 use nostall_work::spi::{CardKind, Fat, SECTOR};
 
 use super::measured::{Measured, hex};

@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use comfy_table::Table;
-use nostall_vm::uart::{Experiment, Outcome, alphabet};
+
 use nostall_work::uart::{Driver, Job, Sent, Writes};
 
+use super::run::{Experiment, Outcome, alphabet};
 use crate::experiments::table::{aligned, time};
 use crate::experiments::verdict::{compare, median};
 

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use nostall_devices::Fault;
-use nostall_vm::model::Planned;
-use nostall_vm::uart::alphabet;
 
+use super::model::Planned;
+use super::run::alphabet;
 use crate::experiments::args::open;
 
 /// What Linux 6.1 printed while booting a virtual PC; see fixtures/README.md.

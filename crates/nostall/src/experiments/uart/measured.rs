@@ -8,13 +8,13 @@ use comfy_table::Table;
 use nostall_devices::uart::{Profile, Published};
 use nostall_io::Nanos;
 use nostall_uart::Strategy;
-use nostall_vm::model::Planned;
-use nostall_vm::uart::{Experiment, Outcome};
-use nostall_vm::{Exits, Guest, MapChanges, model};
+use nostall_vm::{Exits, Guest, MapChanges};
 use nostall_work::uart::{Driver, Job, Sent, Writes};
 
 use super::beside;
 use super::input::Text;
+use super::model::{self, Planned};
+use super::run::{Experiment, Outcome, run};
 use crate::experiments::on::{On, on_qemu};
 use crate::experiments::progress::Bar;
 use crate::experiments::table::{self, aligned, percent, time};
@@ -84,17 +84,17 @@ pub fn measure(
                 qemu_args,
                 ..Guest::new(kernel, cpus)
             };
-            let (outcome, ran) = qemu.uart(&guest, &experiment, progress)?;
+            let (outcome, ran) = run(qemu, &guest, &experiment, progress)?;
             (outcome, on_qemu("uart", qemu, &table::cpus(cpus), &ran))
         }
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         On::Kvm(on) => {
             let guest = Guest::new(&on.kernel, cpus);
-            let (outcome, ran) = on.kvm.uart(&guest, &experiment, progress)?;
+            let (outcome, ran) = run(&on.kvm, &guest, &experiment, progress)?;
             (outcome, on.headline(&ran))
         }
         On::Model => {
-            let outcome = model::uart(profile, fault, &experiment, progress)?;
+            let outcome = model::run(profile, fault, &experiment, progress)?;
             (outcome, on_model(&profile, fault))
         }
     };
@@ -108,19 +108,19 @@ pub fn measure(
                 ..Guest::new(kernel, cpus)
             };
             measured.beside = beside::measure(ROUNDS, |experiment| {
-                Ok(qemu.uart(&guest, experiment, &mut |_| {})?.0)
+                Ok(run(qemu, &guest, experiment, &mut |_| {})?.0)
             })?;
         }
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         On::Kvm(on) => {
             let guest = Guest::new(&on.kernel, cpus);
             measured.beside = beside::measure(on.rounds(ROUNDS), |experiment| {
-                Ok(on.kvm.uart(&guest, experiment, &mut |_| {})?.0)
+                Ok(run(&on.kvm, &guest, experiment, &mut |_| {})?.0)
             })?;
         }
         On::Model if fault.is_none() => {
             measured.beside = beside::measure(1, |experiment| {
-                Ok(model::uart(profile, None, experiment, &mut |_| {})?)
+                Ok(model::run(profile, None, experiment, &mut |_| {})?)
             })?;
             measured.published = model::published(profile)?;
         }

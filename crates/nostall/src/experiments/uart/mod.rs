@@ -4,6 +4,8 @@ mod beside;
 mod figures;
 mod input;
 mod measured;
+pub mod model;
+pub mod run;
 
 use std::path::PathBuf;
 
@@ -13,11 +15,11 @@ use nostall_devices::uart::Profile;
 use nostall_vm::Device;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use nostall_vm::kvm;
-use nostall_vm::model::Planned;
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment, capture};
 use super::on::On;
+use model::Planned;
 
 /// Send a real Linux boot log over a serial port in each way there is
 ///

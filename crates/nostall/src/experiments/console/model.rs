@@ -11,9 +11,9 @@ use nostall_work::console::{
     Bounded, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, SLOTS, Serial, Strategy,
 };
 
-use super::bus::Bus;
+use nostall_vm::model::{ModelCpu, ModelMachine, Program, SharedPort};
+
 use super::check::{Logged, check};
-use super::machine::{Machine, ModelCpu, Program};
 use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome};
 
 /// Before the first line, the port is set up.
@@ -73,8 +73,8 @@ fn run_with(
     strategy: Strategy,
     looks: Looks,
 ) -> Result<Outcome, Failure> {
-    let machine = Machine::new(experiment.cpus);
-    let bus = Bus::new(&machine, experiment.profile);
+    let machine = ModelMachine::new(experiment.cpus);
+    let bus = SharedPort::new(&machine, experiment.profile);
     let line = LineSettings::baud(experiment.rate);
     let settings = Settings {
         // Nothing to be found out.
@@ -143,7 +143,7 @@ impl Ran {
     /// `None`: a deadlock.
     fn of(
         experiment: &Experiment<'_>,
-        machine: &Machine,
+        machine: &ModelMachine,
         ring: &Ring,
         path: &impl Path,
     ) -> Option<Self> {
@@ -290,8 +290,8 @@ mod tests {
 
     #[test]
     fn an_emergency_is_sent_although_the_cpu_that_has_the_timer_hangs() {
-        let machine = Machine::new(2);
-        let bus = Bus::new(&machine, Profile::PC_16550A);
+        let machine = ModelMachine::new(2);
+        let bus = SharedPort::new(&machine, Profile::PC_16550A);
         let settings = Settings {
             model: Some(Model::Uart16550A),
             ..Settings::from(LineSettings::baud(115_200))

@@ -6,7 +6,8 @@ use std::mem;
 use nostall_console::{Cursor, Priority, Read, Record, Ring};
 use nostall_io::Nanos;
 
-use super::bus::Wire;
+use nostall_vm::model::Wire;
+
 use super::cut::{self, Cut};
 
 /// Bytes of `[    0.000001] `.
@@ -352,11 +353,8 @@ mod tests {
 
     fn checked(lines: &[&str]) -> Checked {
         let bytes = (lines.join("\r\n") + "\r\n").into_bytes();
-        let wire = Wire {
-            times: vec![Nanos(7); bytes.len()],
-            bytes,
-            ..Wire::default()
-        };
+        let times = vec![Nanos(7); bytes.len()];
+        let wire = Wire::new(bytes, times);
         check(&logged(), &wire)
     }
 
@@ -465,11 +463,8 @@ mod tests {
 
     /// Whether this is all that should have arrived, and nothing else.
     fn is_sound(bytes: Vec<u8>) -> bool {
-        let wire = Wire {
-            times: vec![Nanos(7); bytes.len()],
-            bytes,
-            ..Wire::default()
-        };
+        let times = vec![Nanos(7); bytes.len()];
+        let wire = Wire::new(bytes, times);
         let checked = check(&logged(), &wire);
         let faults = checked.damage.len() + checked.unfinished.len() + checked.sent_again;
         faults == 0 && (checked.arrived, checked.missing, checked.told) == (5, 0, 0)

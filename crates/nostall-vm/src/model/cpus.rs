@@ -17,7 +17,7 @@ use nostall_work::console::{Cpu, Hold};
 const STACK: usize = 256 << 10;
 
 /// Of the timer tick: Linux's, as distributions build it.
-pub(super) const TICK: Nanos = Nanos(4_000_000);
+pub const TICK: Nanos = Nanos(4_000_000);
 
 /// What a panic's look at the clock takes.
 const CLOCK_READ: Nanos = Nanos(500);
@@ -27,7 +27,7 @@ const NEVER: u64 = u64::MAX;
 
 /// The machine. One CPU at a time is at work in it, in this thread.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub struct ModelMachine {
     /// Of the CPU at work.
     now: AtomicU64,
     /// So far it may go without a look at the others.
@@ -59,7 +59,7 @@ struct State {
 }
 
 /// What happens on a machine.
-pub(super) trait Program {
+pub trait Program {
     /// What CPU `cpu` does.
     fn run(&self, cpu: &ModelCpu<'_, Self>);
     /// The timer interrupt. So many were missed.
@@ -78,11 +78,11 @@ pub(super) trait Program {
 
 /// Every CPU waits for another.
 #[derive(Debug)]
-pub(super) struct Deadlock;
+pub struct Deadlock;
 
-impl Machine {
+impl ModelMachine {
     /// With its clock at zero.
-    pub(super) fn new(cpus: usize) -> Self {
+    pub fn new(cpus: usize) -> Self {
         Self {
             now: AtomicU64::new(0),
             horizon: AtomicU64::new(NEVER),
@@ -94,7 +94,11 @@ impl Machine {
     }
 
     /// Runs `program` on all CPUs, from now on, until it is over, or its panic is.
-    pub(super) fn run<P: Program>(
+    ///
+    /// # Errors
+    ///
+    /// [`Deadlock`].
+    pub fn run<P: Program>(
         &self,
         program: &P,
         panic_at: Option<(usize, Nanos)>,
@@ -172,7 +176,7 @@ impl Machine {
         // Without memory for a stack there is nothing that could go on.
         let stack = DefaultStack::new(STACK).expect("memory for a CPU's stack");
         // SAFETY: what `body` borrows must outlive the coroutine: coroutines are local to
-        // `Machine::run`, which borrows machine and program for longer, and drops them.
+        // `ModelMachine::run`, which borrows machine and program for longer, and drops them.
         unsafe { Coroutine::with_stack_unchecked(stack, body) }
     }
 
@@ -194,7 +198,7 @@ impl Machine {
 
     /// This CPU is busy until then. Interrupts stay pending. Polling comes here.
     #[inline]
-    pub(super) fn go_to(&self, then: Nanos) {
+    pub fn go_to(&self, then: Nanos) {
         self.now.store(then.0, Relaxed);
         if then.0 > self.horizon.load(Relaxed) {
             self.let_others();
@@ -203,12 +207,12 @@ impl Machine {
 
     /// Until then nobody but this CPU does anything.
     #[inline]
-    pub(super) fn horizon(&self) -> Nanos {
+    pub fn horizon(&self) -> Nanos {
         Nanos(self.horizon.load(Relaxed))
     }
 
     /// What a second task has got of each CPU, by now.
-    pub(super) fn given_away(&self) -> Vec<Nanos> {
+    pub fn given_away(&self) -> Vec<Nanos> {
         let now = self.now().0;
         let of = |cpu: &State| {
             let since = cpu.asleep_since.load(Relaxed);
@@ -225,7 +229,7 @@ fn run<P: Program>(cpu: &ModelCpu<'_, P>) {
     cpu.sleep_until(Nanos(NEVER));
 }
 
-impl Clock for Machine {
+impl Clock for ModelMachine {
     fn now(&self) -> Nanos {
         Nanos(self.now.load(Relaxed))
     }
@@ -253,8 +257,8 @@ impl State {
 }
 
 /// A CPU, for what runs on it.
-pub(super) struct ModelCpu<'m, P: ?Sized> {
-    machine: &'m Machine,
+pub struct ModelCpu<'m, P: ?Sized> {
+    machine: &'m ModelMachine,
     program: &'m P,
     id: usize,
 }

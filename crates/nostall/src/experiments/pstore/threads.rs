@@ -10,7 +10,7 @@ use nostall_work::pstore::{Crew, Pipes, REGION, Sleep, Strategy, measure, recove
 
 use spin::mutex::SpinMutex;
 
-use crate::pstore::{Finder, Outcome};
+use super::run::{Finder, Outcome};
 
 /// As in the seed; the fourth has nothing to do.
 const CPUS: u16 = 4;
@@ -56,9 +56,9 @@ impl Crew for Threads {
     }
 }
 
-/// Runs the experiment of [`Qemu::pstore`](crate::qemu::Qemu::pstore) on threads,
+/// Runs the experiment of [`run`](super::run::run) on threads,
 /// but for the crash: what was recorded is read back when they have ended.
-pub fn pstore(rounds: u16) -> Outcome {
+pub fn run(rounds: u16) -> Outcome {
     let pipes = Box::new(Pipes::new());
     let clock = HostClock::new();
     let threads = Threads::default();

@@ -1,8 +1,9 @@
 //! A flood on several CPUs in virtual time, and panics in the middle of it.
 
+use nostall::experiments::console::model::{Experiment, run};
+use nostall::experiments::console::outcome::Outcome;
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
-use nostall_vm::console::{Experiment, Outcome, run};
 use nostall_work::console::{Hold, Strategy};
 
 /// 200 lines in 0.2 s, some of them too long for one record.

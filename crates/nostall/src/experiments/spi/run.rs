@@ -1,8 +1,5 @@
 //! SPI: a flash's sector, a card's files, and a busy bus.
 
-mod model;
-mod threads;
-
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -14,13 +11,9 @@ use nostall_work::spi::Sector;
 use nostall_work::spi::{CardKind, Digest, Fat, Job, Measured, PROGRESS, SECTOR, Strategy, Told};
 use sha2::{Digest as _, Sha256};
 
-use crate::Error;
-use crate::guest::{Ending, Guest, Limits, Ran, Work};
-use crate::machine::Machine;
-use crate::process::MemoryFile;
-use crate::qemu::{Drive, Qemu};
-
-pub use model::{Broken, model};
+use nostall_vm::process::MemoryFile;
+use nostall_vm::qemu::Drive;
+use nostall_vm::{Ending, Error, Guest, Limits, Machine, Ran, Work};
 
 /// Entries of a root directory that a guest may tell of, and their long names: more than
 /// people have, and less than would fill our memory.
@@ -36,7 +29,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    fn busy_buses(&self) -> impl Iterator<Item = (Strategy, u32)> + use<'_> {
+    pub(super) fn busy_buses(&self) -> impl Iterator<Item = (Strategy, u32)> + use<'_> {
         let round = |_| Strategy::ALL.map(|strategy| (strategy, self.frames));
         (0..self.rounds).flat_map(round)
     }
@@ -143,7 +136,7 @@ pub struct CardRead {
 
 impl Outcome {
     /// Adds what `job` tells; `None` if that is not what it tells.
-    fn add(&mut self, job: Job, told: Told) -> Option<()> {
+    pub(super) fn add(&mut self, job: Job, told: Told) -> Option<()> {
         match (job, told) {
             (_, Told::Fault(what)) => self.faults.push((job, what.as_str().to_owned())),
             (Job::Flash, Told::FlashId(id)) => self.flash = Some(id),
@@ -214,7 +207,7 @@ impl Outcome {
 
     /// Looks for what the driver says in the flash itself, of which it is known what was
     /// in it.
-    fn look_into_flash(&mut self, before: &[u8], after: &[u8]) {
+    pub(super) fn look_into_flash(&mut self, before: &[u8], after: &[u8]) {
         let Some(sector) = &self.sector else { return };
         let start = sector.address as usize;
         let Some(end) = start.checked_add(SECTOR as usize) else {
@@ -232,7 +225,7 @@ impl Outcome {
 }
 
 /// What is in a flash before it is tried: no sector is erased, and no two are the same.
-fn flash_content() -> Vec<u8> {
+pub(super) fn flash_content() -> Vec<u8> {
     let mut content = vec![0; Drive::FLASH_BYTES as usize];
     for (number, sector) in content.chunks_mut(SECTOR as usize).enumerate() {
         sector.fill(number as u8 & 0x7f);
@@ -288,42 +281,40 @@ impl Blocks for Image {
     }
 }
 
-impl Qemu {
-    /// Runs the experiment in `guest`, whose work and drives are then those of the
-    /// experiment, with `image` as its card.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Machine::run).
-    pub fn spi(
-        &self,
-        guest: &Guest<'_>,
-        image: &Image,
-        experiment: &Experiment,
-    ) -> Result<(Outcome, Ran), Error> {
-        let jobs = experiment.jobs();
-        let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
-        let content = flash_content();
-        let flash = MemoryFile::new(&content)?;
-        let guest = Guest {
-            work: &work,
-            repeat: 1,
-            drives: &[Drive::Flash(&flash), Drive::SdCard(image.file())],
-            ..*guest
-        };
-        let ran = self.run(
-            &guest,
-            &experiment.limits(image.bytes()),
-            Ending::Done,
-            &mut |_| {},
-        )?;
-        let mut outcome = Outcome::default();
-        for (item, told) in ran.told()? {
-            let job = jobs.get(item);
-            let added = job.and_then(|job| outcome.add(*job, told));
-            added.ok_or_else(|| Error::NotAReport(format!("item {item} tells something else")))?;
-        }
-        outcome.look_into_flash(&content, &flash.read_from(0, Drive::FLASH_BYTES)?);
-        Ok((outcome, ran))
+/// Runs the experiment on `machine` in `guest`, whose work and drives are then those of the
+/// experiment, with `image` as its card.
+///
+/// # Errors
+///
+/// As [`Machine::run`].
+pub fn run(
+    machine: &dyn Machine,
+    guest: &Guest<'_>,
+    image: &Image,
+    experiment: &Experiment,
+) -> Result<(Outcome, Ran), Error> {
+    let jobs = experiment.jobs();
+    let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
+    let content = flash_content();
+    let flash = MemoryFile::new(&content)?;
+    let guest = Guest {
+        work: &work,
+        repeat: 1,
+        drives: &[Drive::Flash(&flash), Drive::SdCard(image.file())],
+        ..*guest
+    };
+    let ran = machine.run(
+        &guest,
+        &experiment.limits(image.bytes()),
+        Ending::Done,
+        &mut |_| {},
+    )?;
+    let mut outcome = Outcome::default();
+    for (item, told) in ran.told()? {
+        let job = jobs.get(item);
+        let added = job.and_then(|job| outcome.add(*job, told));
+        added.ok_or_else(|| Error::NotAReport(format!("item {item} tells something else")))?;
     }
+    outcome.look_into_flash(&content, &flash.read_from(0, Drive::FLASH_BYTES)?);
+    Ok((outcome, ran))
 }

@@ -6,7 +6,7 @@ use nostall_io::{Counting, Nanos};
 use nostall_uart::{Console, FlowControl, LineSettings, OpenError, PowerLoss, Settings};
 use nostall_work::uart::{Driver, Job, Sent, Writes, send};
 
-use crate::uart::{Experiment, Outcome, alphabet};
+use super::run::{Experiment, Outcome, alphabet};
 
 /// A fault to come, after so many accesses of each sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Planned {
 /// # Errors
 ///
 /// [`OpenError`] if the fault is there before the console can be opened.
-pub fn uart(
+pub fn run(
     profile: Profile,
     planned: Option<Planned>,
     experiment: &Experiment<'_>,
@@ -64,7 +64,7 @@ fn one(
     Ok((sent, port.into_sink()))
 }
 
-/// As somebody would set up a port that may fail so.
+/// Settings for a port that may fail so.
 fn settings(fault: Option<Fault>) -> Settings {
     let usual = Settings::from(LineSettings::baud(115_200));
     match fault {
@@ -84,7 +84,7 @@ fn settings(fault: Option<Fault>) -> Settings {
 ///
 /// # Errors
 ///
-/// As [`uart`].
+/// As [`run`].
 pub fn published(profile: Profile) -> Result<Vec<(Published, Nanos)>, OpenError> {
     let figure = |published: &Published| {
         let text = alphabet(published.bytes as usize);

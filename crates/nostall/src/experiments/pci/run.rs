@@ -1,18 +1,11 @@
 //! PCI configuration space: the devices by every method, and what each method costs.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod kvm;
-mod model;
-
 use nostall_work::LONGEST_REPORT;
 use nostall_work::pci::{Found, FoundCapability, Job, Measured, Method, Operation, Told, Tree};
 
-use crate::guest::{Ending, Guest, Limits, Ran, Work};
-use crate::machine::Machine;
-use crate::qemu::Qemu;
-use crate::{Error, Exits, MapChanges};
-
-pub use model::model;
+use nostall_vm::qemu::Qemu;
+use nostall_vm::{Ending, Error, Exits, Guest, Limits, Machine, MapChanges, Ran, Work};
 
 /// Bytes of reports for each function that a guest can find, by three methods, and their
 /// most capabilities: some hundred functions are a large machine, a few thousand are more
@@ -181,23 +174,23 @@ pub struct Measuring {
 
 impl Experiment<'_> {
     /// Everything that is measured, in order.
-    fn rounds(&self) -> impl Iterator<Item = (Operation, Strategy)> {
+    pub(super) fn rounds(&self) -> impl Iterator<Item = (Operation, Strategy)> {
         (0..self.repeat).flat_map(|_| self.measure.iter().copied())
     }
 
     /// Returns a guest's jobs: `first`, then the functions, then round after round.
-    fn jobs(&self, first: Option<Job>) -> Vec<Job> {
+    pub(super) fn jobs(&self, first: Option<Job>) -> Vec<Job> {
         let rounds = self.rounds();
         let rounds = rounds.map(|(operation, by)| Job::Measure(operation, by.method()));
         first.into_iter().chain(FUNCTIONS).chain(rounds).collect()
     }
 
-    /// Runs these jobs in `guest`, within `limits`.
-    fn run_jobs(
+    /// Runs these jobs on `machine` in `guest`.
+    pub(super) fn run_jobs(
         &self,
         jobs: &[Job],
+        machine: &dyn Machine,
         guest: &Guest<'_>,
-        run: impl FnOnce(&Guest<'_>, &Limits) -> Result<Ran, Error>,
     ) -> Result<(Outcome, Ran), Error> {
         let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
         let guest = Guest {
@@ -205,11 +198,15 @@ impl Experiment<'_> {
             repeat: 1,
             ..*guest
         };
+        let limits = Limits::of(jobs.len() as u64, 0);
         let limits = Limits {
             report_bytes: REPORT_BYTES,
-            ..Limits::of(jobs.len() as u64, 0)
+            // A KVM that interprets takes some 100 us a read.
+            silence: limits.silence * 3,
+            total: limits.total * 10,
+            ..limits
         };
-        let ran = run(&guest, &limits)?;
+        let ran = machine.run(&guest, &limits, Ending::Done, &mut |_| {})?;
         let outcome = self.outcome(jobs, ran.told_with_exits()?);
         Ok((outcome.ok_or(Error::Undone)?, ran))
     }
@@ -251,7 +248,7 @@ const FUNCTIONS: [Job; 2] = [Job::Enumerate, Job::VirtioDrivers];
 
 impl Outcome {
     /// Adds what a job tells of the machine; `None` if that is not what it tells.
-    fn add(&mut self, told: Told) -> Option<()> {
+    pub(super) fn add(&mut self, told: Told) -> Option<()> {
         match told {
             Told::Machine {
                 environment,
@@ -316,7 +313,7 @@ impl Outcome {
     }
 
     /// What this method has found so far.
-    fn finds(&mut self, method: Method) -> &mut Finds {
+    pub(super) fn finds(&mut self, method: Method) -> &mut Finds {
         let known = self.trees.iter().position(|finds| finds.method == method);
         let at = known.unwrap_or_else(|| {
             self.trees.push(Finds {
@@ -355,21 +352,17 @@ impl Device {
     }
 }
 
-impl Qemu {
-    /// Runs the experiment in `guest`, whose work is then that of the experiment.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Machine::run).
-    pub fn pci(
-        &self,
-        guest: &Guest<'_>,
-        experiment: &Experiment<'_>,
-    ) -> Result<(Outcome, Ran), Error> {
-        let unassigned = self.board().leaves_pci_unassigned();
-        let jobs = experiment.jobs(unassigned.then_some(Job::Assign(None)));
-        experiment.run_jobs(&jobs, guest, |guest, limits| {
-            self.run(guest, limits, Ending::Done, &mut |_| {})
-        })
-    }
+/// Runs the experiment in QEMU in `guest`, whose work is then that of the experiment.
+///
+/// # Errors
+///
+/// As [`Machine::run`].
+pub fn run(
+    qemu: &Qemu,
+    guest: &Guest<'_>,
+    experiment: &Experiment<'_>,
+) -> Result<(Outcome, Ran), Error> {
+    let unassigned = qemu.board().leaves_pci_unassigned();
+    let jobs = experiment.jobs(unassigned.then_some(Job::Assign(None)));
+    experiment.run_jobs(&jobs, qemu, guest)
 }

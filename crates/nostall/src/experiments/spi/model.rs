@@ -12,8 +12,8 @@ use nostall_spi::controllers::{Configure, Hal};
 use nostall_spi::{Bare, Bus, Capabilities, Config, Fault, Select, Wire};
 use nostall_work::spi::{Job, can, card, flash};
 
+use super::run::{Experiment, Outcome, flash_content};
 use super::threads::Host;
-use super::{Experiment, Outcome, flash_content};
 
 /// What is wrong with the models' devices.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +27,7 @@ pub struct Broken {
 }
 
 /// Runs the experiment on models of a flash and a card, the card's memory being `image`.
-pub fn model(image: impl Blocks + 'static, experiment: &Experiment, broken: Broken) -> Outcome {
+pub fn run(image: impl Blocks + 'static, experiment: &Experiment, broken: Broken) -> Outcome {
     let mut outcome = Outcome::default();
     try_flash(broken.flash, &mut outcome);
     read_card(image, broken, &mut outcome);

@@ -9,13 +9,13 @@ use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::LSR;
 
-use super::machine::Machine;
+use super::cpus::ModelMachine;
 use super::polls::Polls;
 
-/// A window to the port, from whatever CPU is at work.
+/// The port as the CPU at work sees it.
 #[derive(Debug)]
-pub(super) struct Bus<'m> {
-    machine: &'m Machine,
+pub struct SharedPort<'m> {
+    machine: &'m ModelMachine,
     profile: Profile,
     /// Accesses until a slow one.
     until_slow: AtomicU64,
@@ -30,7 +30,7 @@ pub(super) struct Bus<'m> {
 
 /// The port's own clock: the time of its last access, or of what happened since.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Time(Arc<AtomicU64>);
+struct Time(Arc<AtomicU64>);
 
 impl Clock for Time {
     fn now(&self) -> Nanos {
@@ -40,10 +40,12 @@ impl Clock for Time {
 
 /// What arrived at the line's other end, and when.
 #[derive(Clone, Default)]
-pub(super) struct Wire {
-    pub(super) bytes: Vec<u8>,
-    pub(super) times: Vec<Nanos>,
-    pub(super) time: Time,
+pub struct Wire {
+    /// Each byte.
+    pub bytes: Vec<u8>,
+    /// When each arrived.
+    pub times: Vec<Nanos>,
+    time: Time,
 }
 
 impl fmt::Debug for Wire {
@@ -64,8 +66,20 @@ impl Write for Wire {
     }
 }
 
-impl<'m> Bus<'m> {
-    pub(super) fn new(machine: &'m Machine, profile: Profile) -> Self {
+impl Wire {
+    /// Bytes that arrived, each with its time.
+    pub fn new(bytes: Vec<u8>, times: Vec<Nanos>) -> Self {
+        Self {
+            bytes,
+            times,
+            time: Time::default(),
+        }
+    }
+}
+
+impl<'m> SharedPort<'m> {
+    /// Returns the port of `machine`, empty.
+    pub fn new(machine: &'m ModelMachine, profile: Profile) -> Self {
         let time = Time::default();
         let wire = Wire {
             time: time.clone(),
@@ -85,12 +99,12 @@ impl<'m> Bus<'m> {
 
     /// From here on a CPU that reads the line status twice in a row waits for it to
     /// change, and looks evenly, for so long at most.
-    pub(super) fn polled_evenly(&self, longest_wait: Nanos) {
+    pub fn polled_evenly(&self, longest_wait: Nanos) {
         self.polls.are_even(longest_wait);
     }
 
     /// What arrived, after all that is in the port has.
-    pub(super) fn into_wire(self) -> Wire {
+    pub fn into_wire(self) -> Wire {
         let mut uart = self
             .uart
             .into_inner()
@@ -165,7 +179,7 @@ fn catch_up(uart: &mut Uart<Time, Wire>, time: &Time, now: Nanos) {
     }
 }
 
-impl Registers for Bus<'_> {
+impl Registers for SharedPort<'_> {
     #[inline]
     fn read8(&self, offset: usize) -> u8 {
         let from = self.machine.now();

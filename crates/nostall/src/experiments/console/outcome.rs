@@ -4,7 +4,8 @@ use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_work::console::{Context, FIRST_WORDS, Fired, Hold, LAST_WORDS, Strategy, What};
 
-use super::bus::Wire;
+use nostall_vm::model::Wire;
+
 use super::check::Checked;
 
 /// What came of a flood.

@@ -7,8 +7,9 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
+use nostall::experiments::spi::model::{Broken, run as model};
+use nostall::experiments::spi::run::{Experiment, Image, Outcome};
 use nostall_devices::spi::{CardFault, FlashFault};
-use nostall_vm::spi::{Broken, Experiment, Image, Outcome, model};
 use nostall_work::spi::{Fat, Job, Strategy as Driven};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};

@@ -6,21 +6,20 @@ use nostall_console::Record;
 use nostall_console::image::{self, Found, Image};
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
+use nostall_pstore::Layout;
 use nostall_uart::LineSettings;
 use nostall_work::console::{
     Context, Controller, FIRST_WORDS, Fired, Held, Hold, Job, LAST_WORDS, Lines, Pace, SLOTS,
     Speed, Strategy, Told, What,
 };
-use nostall_work::pstore::REGION;
+use nostall_work::pstore::{FEWEST_CPUS, REGION, Traces, params};
 
-use super::bus::Wire;
+use nostall_vm::model::Wire;
+use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran};
+
 use super::check::{Checked, Logged, check};
+use super::model::Experiment;
 use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome, PanicRecord};
-use super::run::Experiment;
-use crate::guest::{Ending, Guest, Limits, Ran};
-use crate::machine::Machine;
-use crate::qemu::Qemu;
-use crate::{Error, GuestRam, pstore};
 
 /// MiB of the guest's RAM.
 const RAM: u32 = 128;
@@ -37,55 +36,67 @@ const FIFO: u64 = 16;
 /// A message is not longer on the line than this and its text: time, CR and LF.
 const AROUND_TEXT: u64 = 17;
 
-impl Qemu {
-    /// Runs the experiment by `strategy` in `guest`, whose work, input, CPUs and RAM are
-    /// then those of the experiment. The serial port is QEMU's, and behaves like the
-    /// profile's by the guest's clock.
-    ///
-    /// The detectors are `haste` times as impatient as Linux's.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Machine::run).
-    pub fn console(
-        &self,
-        guest: &Guest<'_>,
-        experiment: &Experiment<'_>,
-        haste: u32,
-        strategy: Strategy,
-    ) -> Result<Outcome, Error> {
-        let job = Job {
-            strategy,
-            rate: experiment.rate,
-            haste,
-            pace: pace(&experiment.profile),
-            panic_at: experiment.panic_at.map(|at| (at.0 / 1_000_000) as u32),
-        };
-        let ram = GuestRam::new(RAM)?;
-        let guest = Guest {
-            cpus: experiment.cpus as u16,
-            work: &[job.into()],
-            repeat: 1,
-            input: experiment.log,
-            ram: Some(&ram),
-            ..*guest
-        };
-        let limits = limits(experiment);
-        let ending = match experiment.panic_at {
-            Some(_) => Ending::Panic,
-            None => Ending::Done,
-        };
-        let ran = self.run(&guest, &limits, ending, &mut |_| {})?;
-        let memory = ram.read(0..STATIC)?;
-        let ring = ring(&memory).ok_or_else(|| wrong("no log ring in its RAM"))?;
-        let mut outcome = outcome(experiment, strategy, ran, &ring)?;
-        if let Some(panic) = &mut outcome.panic {
-            let log = pstore::last_log(&ram.read(REGION)?);
-            let logged: String = records(&ring).map(|record| record.to_string()).collect();
-            panic.record = log.map(|log| record(&log, &logged));
-        }
-        Ok(outcome)
+/// Runs the experiment with `strategy` on `machine` in `guest`, whose work, input, CPUs and RAM are
+/// then those of the experiment. The serial port is QEMU's, and behaves like the
+/// profile's by the guest's clock.
+///
+/// The detectors are `haste` times as impatient as Linux's.
+///
+/// # Errors
+///
+/// As [`Machine::run`].
+pub fn run(
+    machine: &dyn Machine,
+    guest: &Guest<'_>,
+    experiment: &Experiment<'_>,
+    haste: u32,
+    strategy: Strategy,
+) -> Result<Outcome, Error> {
+    let job = Job {
+        strategy,
+        rate: experiment.rate,
+        haste,
+        pace: pace(&experiment.profile),
+        panic_at: experiment.panic_at.map(|at| (at.0 / 1_000_000) as u32),
+    };
+    let ram = GuestRam::new(RAM)?;
+    let guest = Guest {
+        cpus: experiment.cpus as u16,
+        work: &[job.into()],
+        repeat: 1,
+        input: experiment.log,
+        ram: Some(&ram),
+        ..*guest
+    };
+    let limits = limits(experiment);
+    let ending = match experiment.panic_at {
+        Some(_) => Ending::Panic,
+        None => Ending::Done,
+    };
+    let ran = machine.run(&guest, &limits, ending, &mut |_| {})?;
+    let memory = ram.read(0..STATIC)?;
+    let ring = ring(&memory).ok_or_else(|| wrong("no log ring in its RAM"))?;
+    let mut outcome = outcome(experiment, strategy, ran, &ring)?;
+    if let Some(panic) = &mut outcome.panic {
+        let log = last_log(&ram.read(REGION)?);
+        let logged: String = records(&ring).map(|record| record.to_string()).collect();
+        panic.record = log.map(|log| record(&log, &logged));
     }
+    Ok(outcome)
+}
+
+/// The log that a kernel which died left in persistent RAM; `None` if there is none.
+fn last_log(region: &[u8]) -> Option<Vec<u8>> {
+    let layout = Layout::new(&params(FEWEST_CPUS, Traces::Together)).ok()?;
+    let left = nostall_pstore::recover(region, &layout, None);
+    let mut zone = left.zones_of(nostall_pstore::Kind::Dmesg).next()?;
+    let (header, start) = zone.dmesg_header()?;
+    let mut text = Vec::new();
+    while let Some((bytes, _)) = zone.chunk(start + text.len()) {
+        text.extend_from_slice(bytes);
+    }
+    let log = text.strip_prefix(b"Panic#1 Part1\n")?;
+    (!header.compressed).then(|| log.to_vec())
 }
 
 /// The port's, for a throttle.
@@ -173,11 +184,7 @@ fn outcome(
     let results = ran.told()?.into_iter().map(|(_, told)| told);
     let told = Gathered::from(results.collect())?;
     told.check(experiment, ran.serial.len())?;
-    let mut wire = Wire {
-        bytes: ran.serial,
-        times: told.arrivals,
-        ..Wire::default()
-    };
+    let mut wire = Wire::new(ran.serial, told.arrivals);
     // A byte that was on its way when its CPU was stopped may have been counted, and not sent.
     let last = wire.times.last().copied().unwrap_or(told.start);
     wire.times.resize(wire.bytes.len(), last);

@@ -10,8 +10,9 @@ use nostall_work::pci::{Counted, Method, RAM_AT, Space, Told};
 use nostall_work::text;
 use spin::mutex::SpinMutex;
 
-use super::{Experiment, Mapping, Measuring, Outcome, Strategy};
-use crate::MapChanges;
+use nostall_vm::MapChanges;
+
+use super::run::{Experiment, Mapping, Measuring, Outcome, Strategy};
 
 /// What the model gives out, as a PC might.
 fn ranges() -> Ranges {
@@ -29,7 +30,7 @@ fn ranges() -> Ranges {
 /// # Errors
 ///
 /// [`TopologyFailure`], if the model's parts do not fit.
-pub fn model(experiment: &Experiment<'_>) -> Result<Outcome, TopologyFailure> {
+pub fn run(experiment: &Experiment<'_>) -> Result<Outcome, TopologyFailure> {
     let plain = VirtualBus::new(Topology::new(0..=255)?.bridge);
     let shadowed = VirtualBus::shadowed(Topology::new(0..=255)?.bridge);
     let mut outcome = Outcome::default();

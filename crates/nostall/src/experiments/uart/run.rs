@@ -2,9 +2,7 @@
 
 use nostall_work::uart::{Job, Sent};
 
-use crate::Error;
-use crate::exits::Exits;
-use crate::guest::{Guest, Limits, Ran, Work};
+use nostall_vm::{Ending, Error, Exits, Guest, Limits, Machine, Ran, Work};
 
 /// What is to be sent, and how.
 #[derive(Clone, Copy, Debug)]
@@ -37,28 +35,8 @@ impl Experiment<'_> {
         line
     }
 
-    /// The work of a guest, once through.
-    pub(crate) fn work(&self) -> Vec<Work> {
-        self.jobs.iter().copied().map(Work::from).collect()
-    }
-
-    /// `guest`, with this work.
-    pub(crate) fn guest<'g>(&'g self, work: &'g [Work], guest: &Guest<'g>) -> Guest<'g> {
-        Guest {
-            work,
-            repeat: self.repeat,
-            input: self.text,
-            ..*guest
-        }
-    }
-
-    pub(crate) fn limits(&self) -> Limits {
-        let sendings = self.sendings().count() as u64;
-        Limits::of(sendings, sendings * self.on_the_line().len() as u64)
-    }
-
     /// What came of it in a guest. The serial line's bytes are taken out of `ran`.
-    pub(crate) fn outcome(&self, ran: &mut Ran) -> Result<Outcome, Error> {
+    fn outcome(&self, ran: &mut Ran) -> Result<Outcome, Error> {
         let mut sent = Vec::new();
         let mut exits = Vec::new();
         for (item, result, before) in ran.told_with_exits::<Sent>()? {
@@ -81,6 +59,34 @@ impl Experiment<'_> {
     }
 }
 
+/// Runs the experiment on `machine` in `guest`, whose work and input are then those of the
+/// experiment.
+///
+/// # Errors
+///
+/// As [`Machine::run`].
+pub fn run(
+    machine: &dyn Machine,
+    guest: &Guest<'_>,
+    experiment: &Experiment<'_>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Outcome, Ran), Error> {
+    let work: Vec<_> = experiment.jobs.iter().copied().map(Work::from).collect();
+    let guest = Guest {
+        work: &work,
+        repeat: experiment.repeat,
+        input: experiment.text,
+        ..*guest
+    };
+    let sendings = experiment.sendings().count() as u64;
+    let bytes = experiment.on_the_line().len() as u64;
+    let mut limits = Limits::of(sendings, sendings * bytes);
+    // A KVM that interprets takes some 100 us a byte where it sends byte by byte.
+    limits.total *= 10;
+    let mut ran = machine.run(&guest, &limits, Ending::Done, progress)?;
+    Ok((experiment.outcome(&mut ran)?, ran))
+}
+
 /// `len` bytes of a repeating alphabet, as the seed article's test program sends.
 pub fn alphabet(len: usize) -> Vec<u8> {
     (b'a'..=b'z').cycle().take(len).collect()
@@ -100,7 +106,7 @@ pub struct Outcome {
 /// Cuts what arrived of several sendings, each of which should be `len` bytes.
 /// The cuts are where they belong if all was whole so far; after the first loss
 /// they cannot be known. What is too much is left with the last.
-pub(crate) fn cut(mut arrived: &[u8], len: usize, sendings: usize) -> Vec<Vec<u8>> {
+fn cut(mut arrived: &[u8], len: usize, sendings: usize) -> Vec<Vec<u8>> {
     let mut pieces = Vec::with_capacity(sendings);
     for n in 1..=sendings {
         let this = if n == sendings {

@@ -12,7 +12,8 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 # Without a message of what happens, a long build looks like a hang.
 help:
 	@echo 'make run           boot a virtual PC, send a boot log in every way, print the table'
-	@echo '                   (ARGS="uart --bytes 2500" goes to `nostall run`)'
+	@echo '                   (ARGS="uart --bytes 2500" goes to `nostall run`,'
+	@echo '                   ARGS=--help lists the experiments)'
 	@echo 'make test          every test'
 	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
 	@echo 'make check         formatting, lints, documentation'
@@ -33,7 +34,7 @@ setup:
 # where the command is (CARGO_TARGET_DIR).
 run: setup
 	@cargo build --release --locked --package nostall
-	@cargo run --release --locked --quiet --package nostall -- run $(ARGS)
+	@cargo run --release --locked --quiet --package nostall -- run $(or $(ARGS),uart)
 
 test:
 	@scripts/setup run
@@ -184,13 +185,13 @@ postmortem-static:
 # Without its kernel first, so that what is left is the command as it should be.
 install-check: setup
 	NOSTALL_KERNEL=/dev/null cargo install --quiet --locked --path crates/nostall --root target/no-kernel
-	said=$$(target/no-kernel/bin/nostall run --on qemu 2>&1); \
+	said=$$(target/no-kernel/bin/nostall run uart --on qemu 2>&1); \
 	[ $$? = 1 ] && [ "$$(echo "$$said" | wc -l)" = 1 ] && \
 	echo "$$said" | grep 'built without its guest kernel'
 	cargo install --quiet --locked --path crates/nostall --root target/install
 	@# Never `--on auto`: that would hide a command without its kernel.
 	on=$$(command -v qemu-system-x86_64 >/dev/null && echo qemu || echo model); \
-	cd / && '$(CURDIR)/target/install/bin/nostall' run --on $$on --bytes 100
+	cd / && '$(CURDIR)/target/install/bin/nostall' run uart --on $$on --bytes 100
 	@scripts/setup no_std $(STATIC)
 	cargo install --quiet --locked --path crates/nostall-postmortem --target $(STATIC) --root target/install
 	target/install/bin/nostall-postmortem -q crates/nostall-pstore/tests/fixtures/ecc16/image.bin | \

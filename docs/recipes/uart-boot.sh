@@ -35,7 +35,7 @@ chmod +x "$work/root/init"
 boot() {
     local way=$1 stats=$work/$1.$2
     # shellcheck disable=SC2086 # several words are several arguments
-    "$nostall" vm run "$kernel" --initrd "$work/initrd" --uart "$way" --stats --timeout 120 \
+    "$nostall" vm run "$kernel" --initrd "$work/initrd" --uart-mode "$way" --stats --timeout 120 \
         ${NOSTALL_ARGS:-} </dev/null >"$work/log" 2>"$stats" || {
         cat "$stats" >&2
         die "$way: it did not come to its end; the last that Linux said: $(tail -n 3 "$work/log")"

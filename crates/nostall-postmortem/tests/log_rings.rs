@@ -526,15 +526,15 @@ fn the_exit_status_says_what_rings_there_are() {
     };
     struct Fast;
     impl Sink for Fast {
-        fn offer(&self, text: &[u8], _: Priority) -> Offered {
+        fn offer(&self, text: &[u8], _: Caller) -> Offered {
             let (taken, ready_at) = (text.len(), Some(Nanos(0)));
             Offered { taken, ready_at }
         }
     }
     let printed = ring(|ring| {
         three_lines(ring);
-        let drain = Drain::new(ring, Fast, Options::DEFAULT.place(0));
-        let _ = drain.slice(0, Priority::Normal, &HostClock::default());
+        let drain = Drain::new(ring, Fast, Options::DEFAULT.progress_slot(0));
+        let _ = drain.drain_bounded(0, Priority::Normal, &HostClock::default());
     });
     image(dir.path(), &[printed]);
     assert_eq!(status(&[], "had been printed: --all shows them"), 3);

@@ -5,7 +5,8 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::qemu::{Architecture, Machine};
+use crate::machine::Device;
+use crate::qemu::Architecture;
 
 /// Why a run failed. In every case the machine is gone when you see it.
 #[derive(Debug, thiserror::Error)]
@@ -20,12 +21,20 @@ pub enum Error {
     /// A machine cannot be given so many CPUs.
     #[error("{machine} can have 1 to {most} CPUs for the guest, not {cpus}")]
     Cpus {
-        /// Which.
-        machine: Machine,
+        /// Its name.
+        machine: &'static str,
         /// How many were asked for.
         cpus: u16,
         /// How many there can be.
         most: u16,
+    },
+    /// A machine does not have a device.
+    #[error("{machine} has no {}", .device.name())]
+    Lacks {
+        /// Its name.
+        machine: &'static str,
+        /// The device.
+        device: Device,
     },
     /// QEMU has nothing to start a RISC-V machine with.
     #[error(

@@ -64,6 +64,22 @@ pub struct Guest<'a> {
     pub qemu_args: &'a [OsString],
 }
 
+impl<'a> Guest<'a> {
+    /// A guest on `cpus` CPUs, with nothing to do, and nothing but its kernel.
+    pub const fn new(kernel: &'a [u8], cpus: u16) -> Self {
+        Self {
+            kernel,
+            cpus,
+            work: &[],
+            repeat: 1,
+            input: &[],
+            ram: None,
+            drives: &[],
+            qemu_args: &[],
+        }
+    }
+}
+
 impl Guest<'_> {
     /// The words of its command line: CPUs, repetitions, work.
     pub(crate) fn words(&self) -> Vec<String> {
@@ -198,8 +214,8 @@ impl Ran {
 }
 
 /// How a guest is to end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
     /// With all of its work done.
     Done,
     /// With a panic.

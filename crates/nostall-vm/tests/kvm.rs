@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nostall_devices::pci::{HostBridge, Topology};
 use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
-use nostall_vm::{Error, Guest, GuestRam, Limits, Work};
+use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine as _, Work};
 use nostall_work::script;
 use vmm_sys_util::signal::{SIGRTMIN, block_signal};
 
@@ -93,7 +93,8 @@ fn tiny_kernel(code: &[u8]) -> Vec<u8> {
 fn run_tiny(kvm: &Kvm, code: &[u8], limits: &Limits) -> Error {
     let kernel = tiny_kernel(code);
     let guest = guest(&kernel, &[], b"input");
-    kvm.run(&guest, limits, &mut |_| {}).unwrap_err()
+    kvm.run(&guest, limits, Ending::Done, &mut |_| {})
+        .unwrap_err()
 }
 
 /// `mov dx, port; mov al, value; out dx, al`.
@@ -153,7 +154,8 @@ fn a_guest_is_ended_even_by_a_caller_that_has_blocked_every_signal() {
             ram: Some(&ram),
             ..guest(&kernel, &[], &[])
         };
-        kvm.run(&guest, &limits, &mut |_| {}).unwrap_err()
+        kvm.run(&guest, &limits, Ending::Done, &mut |_| {})
+            .unwrap_err()
     };
     let error = thread::scope(|scope| scope.spawn(run).join().unwrap());
     assert!(matches!(error, Error::NeverStarted(_)), "{error}");
@@ -192,7 +194,12 @@ fn exits_belong_to_their_report_whatever_empty_lines_there_are() {
     let code = [scratch(), empty_lines, scratch(), done()].concat();
     let kernel = tiny_kernel(&code);
     let ran = kvm
-        .run(&guest(&kernel, &[], &[]), &LIMITS, &mut |_| {})
+        .run(
+            &guest(&kernel, &[], &[]),
+            &LIMITS,
+            Ending::Done,
+            &mut |_| {},
+        )
         .unwrap();
     let exits = ran.exits.unwrap();
     let uart: Vec<_> = exits.before_report.iter().map(|exits| exits.uart).collect();
@@ -276,7 +283,7 @@ fn configuration_space_reads_the_same_from_memory_and_by_exits() {
             ram: Some(&ram),
             ..guest(&kernel, &[], &[])
         };
-        let ran = kvm.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+        let ran = kvm.run(&guest, &LIMITS, Ending::Done, &mut |_| {}).unwrap();
         let (start, len) = (u64::from(COPY), expected.len() as u64);
         let read = ram.read(start..start + len).unwrap();
         let differs = read.iter().zip(&expected).position(|(a, b)| a != b);
@@ -321,7 +328,7 @@ fn a_guest_that_toggles_bus_numbers_changes_the_memory_map_in_proportion_to_its_
         ram: Some(&ram),
         ..guest(&kernel, &[], &[])
     };
-    let ran = kvm.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+    let ran = kvm.run(&guest, &LIMITS, Ending::Done, &mut |_| {}).unwrap();
     let exits = ran.exits.unwrap();
     // One a bus; made and taken away, four for each bus are free.
     assert_eq!(exits.maps_at_start.count, BUSES);
@@ -359,7 +366,12 @@ fn a_guest_that_makes_line_errors_changes_the_memory_map_in_proportion_to_its_ex
     let loopback = [&[0xb0, 0x10][..], &access(write, 4)].concat();
     let code = [loopback, repeat(TIMES, &overrun), done()].concat();
     let kernel = tiny_kernel(&code);
-    let ran = kvm.run(&guest(&kernel, &[], &[]), &LIMITS, &mut |_| {});
+    let ran = kvm.run(
+        &guest(&kernel, &[], &[]),
+        &LIMITS,
+        Ending::Done,
+        &mut |_| {},
+    );
     let exits = ran.unwrap().exits.unwrap();
     let most = 2 * (4 + exits.total.uart / 100 + 1);
     let made = exits.total.maps.count;
@@ -402,7 +414,7 @@ fn an_index_that_is_collected_is_there_when_the_data_port_is_read() {
             ram: Some(&ram),
             ..guest(&kernel, &[], &[])
         };
-        let ran = kvm.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+        let ran = kvm.run(&guest, &LIMITS, Ending::Done, &mut |_| {}).unwrap();
         let (start, len) = (u64::from(COPY), expected.len() as u64);
         assert_eq!(ram.read(start..start + len).unwrap(), expected, "{pci}");
         let total = ran.exits.unwrap().total;
@@ -435,7 +447,7 @@ fn the_ports_interrupt_reaches_the_interrupt_controller_through_its_gate() {
         ram: Some(&ram),
         ..guest(&kernel, &[], &[])
     };
-    kvm.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+    kvm.run(&guest, &LIMITS, Ending::Done, &mut |_| {}).unwrap();
     let start = u64::from(COPY);
     let seen = ram.read(start..start + 3).unwrap();
     let irq4: Vec<_> = seen.iter().map(|seen| seen >> 4 & 1).collect();
@@ -473,7 +485,12 @@ fn more_than_can_be_collected_arrives_in_order_all_the_same() {
             _ => &by_ports,
         });
         let ran = kvm
-            .run(&guest(&kernel, &[], &[]), &LIMITS, &mut |_| {})
+            .run(
+                &guest(&kernel, &[], &[]),
+                &LIMITS,
+                Ending::Done,
+                &mut |_| {},
+            )
             .unwrap();
         assert!(ran.serial == expected, "{uart}: not as sent");
         let exits = ran.exits.unwrap().total;
@@ -493,7 +510,7 @@ fn where_the_machine_has_registers_its_memory_map_says_reserved() {
         ram: Some(&ram),
         ..guest(&kernel, &[], &[])
     };
-    kvm.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+    kvm.run(&guest, &LIMITS, Ending::Done, &mut |_| {}).unwrap();
     let word = |at: u64| {
         let bytes = ram.read(at..at + 8).unwrap();
         u64::from_le_bytes(bytes.try_into().unwrap())
@@ -514,8 +531,11 @@ fn what_cannot_be_booted_is_refused_with_the_reason() {
         return;
     };
     let refused = |guest: &Guest<'_>| {
-        let error = kvm.run(guest, &LIMITS, &mut |_| {}).unwrap_err();
-        assert!(matches!(error, Error::Unbootable(_)), "{error}");
+        let error = kvm
+            .run(guest, &LIMITS, Ending::Done, &mut |_| {})
+            .unwrap_err();
+        let is_refusal = matches!(error, Error::Unbootable(_) | Error::Cpus { .. });
+        assert!(is_refusal, "{error}");
         error.to_string()
     };
     let tiny = tiny_kernel(&done());
@@ -529,7 +549,10 @@ fn what_cannot_be_booted_is_refused_with_the_reason() {
         assert!(refused(&Guest { kernel, ..usual }).contains("not a kernel"));
     }
     let told = refused(&Guest { cpus: 2, ..usual });
-    assert!(told.contains("2 CPUs: it has one"), "{told}");
+    assert!(
+        told.contains("kvm can have 1 to 1 CPUs for the guest, not 2"),
+        "{told}"
+    );
     let ram = GuestRam::new(4).unwrap();
     let input = vec![0; 4 << 20];
     let told = refused(&Guest {

@@ -2,67 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-mod grouped;
-mod kernel;
-#[cfg(unix)]
-mod pci;
-mod pstore;
-mod run;
-// By Linux's spidev.
-#[cfg(target_os = "linux")]
-mod spi;
-// By Linux's /dev/port.
-#[cfg(target_os = "linux")]
-mod uart;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod vm;
-
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use nostall_postmortem::cli::{self as postmortem, escape, output};
-
-/// Shows where kernels stall on slow I/O, and that they need not.
-#[derive(Parser)]
-#[command(version, max_term_width = 100)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    #[cfg(unix)]
-    Pci(pci::Args),
-    Postmortem(Box<postmortem::Args>),
-    Pstore(Box<pstore::Args>),
-    Run(Box<run::Args>),
-    #[cfg(target_os = "linux")]
-    Spi(spi::Args),
-    #[cfg(target_os = "linux")]
-    Uart(uart::Args),
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    Vm(Box<vm::Args>),
-}
-
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Postmortem(args) => {
-            return postmortem::run(&args).unwrap_or_else(|error| output::fail(&error));
-        }
-        #[cfg(unix)]
-        Command::Pci(args) => pci::run(&args),
-        Command::Pstore(args) => pstore::run(&args),
-        Command::Run(args) => run::run(*args),
-        #[cfg(target_os = "linux")]
-        Command::Spi(args) => spi::run(&args),
-        #[cfg(target_os = "linux")]
-        Command::Uart(args) => uart::run(&args),
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        Command::Vm(args) => vm::run(&args),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => output::fail(&error),
-    }
+    nostall::main()
 }

@@ -119,7 +119,14 @@ fn qemu_gives_the_figures() {
     }
     let dir = TempDir::new().unwrap();
     let json = dir.path().join("figures.json");
-    let out = succeed(&["run", "--on", "qemu", "--json", json.to_str().unwrap()]);
+    let out = succeed(&[
+        "run",
+        "uart",
+        "--on",
+        "qemu",
+        "--json",
+        json.to_str().unwrap(),
+    ]);
     assert!(out.starts_with("uart on qemu "), "{out}");
     assert!(out.contains("Every byte arrived: 40 sendings of 22454 bytes."));
     check_figures(&figures(&json, "qemu"));
@@ -127,7 +134,7 @@ fn qemu_gives_the_figures() {
 
 #[test]
 fn on_a_real_line_the_model_takes_its_time() {
-    let out = succeed(&["run", "--on", "model", "--profile", "pc-16550a"]);
+    let out = succeed(&["run", "uart", "--on", "model", "--profile", "pc-16550a"]);
     let row = out.lines().find(|l| l.starts_with("fifo-burst   whole"));
     assert!(row.unwrap().contains("86.8 us"), "{out}");
 }
@@ -185,6 +192,7 @@ fn bytes_are_a_repeating_alphabet() {
     let captures = dir.path().to_str().unwrap();
     succeed(&[
         "run",
+        "uart",
         "--on",
         "model",
         "--bytes",
@@ -203,6 +211,7 @@ fn bytes_that_do_not_arrive_are_a_failure() {
     }
     let output = run(&[
         "run",
+        "uart",
         "--on",
         "qemu",
         "--bytes",
@@ -228,6 +237,7 @@ fn every_fault_ends_in_bounded_time_with_a_report_that_says_what_to_do() {
     ] {
         let args = [
             "run",
+            "uart",
             "--on",
             "model",
             "--profile",
@@ -245,6 +255,7 @@ fn every_fault_ends_in_bounded_time_with_a_report_that_says_what_to_do() {
     }
     let slow = succeed(&[
         "run",
+        "uart",
         "--on",
         "model",
         "--fault",
@@ -254,7 +265,7 @@ fn every_fault_ends_in_bounded_time_with_a_report_that_says_what_to_do() {
     ]);
     assert!(slow.contains("slow-reads after 1000 accesses"));
     assert!(slow.contains("Every byte arrived"));
-    let absent = run(&["run", "--on", "model", "--fault", "all-ones:0"]);
+    let absent = run(&["run", "uart", "--on", "model", "--fault", "all-ones:0"]);
     assert!(error(&absent).contains("no 16550 answers there"));
 }
 
@@ -262,6 +273,7 @@ fn every_fault_ends_in_bounded_time_with_a_report_that_says_what_to_do() {
 fn the_slow_machine_is_printed_beside_what_was_published_of_it() {
     let out = succeed(&[
         "run",
+        "uart",
         "--on",
         "model",
         "--profile",
@@ -278,10 +290,17 @@ fn the_slow_machine_is_printed_beside_what_was_published_of_it() {
 fn a_reader_that_goes_away_is_no_fault_and_loses_no_file() {
     let dir = TempDir::new().unwrap();
     let json = dir.path().join("figures.json");
-    let mut command = nostall(&["run", "--on", "model", "--json", json.to_str().unwrap()])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = nostall(&[
+        "run",
+        "uart",
+        "--on",
+        "model",
+        "--json",
+        json.to_str().unwrap(),
+    ])
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
     drop(command.stdout.take());
     assert!(command.wait().unwrap().success());
     assert!(!figures(&json, "model").is_empty());
@@ -290,7 +309,7 @@ fn a_reader_that_goes_away_is_no_fault_and_loses_no_file() {
         .write(true)
         .open("/dev/full")
         .unwrap();
-    let output = nostall(&["run", "--on", "model"])
+    let output = nostall(&["run", "uart", "--on", "model"])
         .stdout(full)
         .output()
         .unwrap();
@@ -318,7 +337,7 @@ fn a_mistake_is_one_clear_line() {
         ),
         (
             &["--on", "qemu", "--profile", "pc-16550a"],
-            "goes with --on model",
+            "--profile pc-16550a has no meaning with --on qemu: it goes with --on model",
         ),
         (
             &["--on", "model", "--json", "/nonexistent/f"],
@@ -329,7 +348,7 @@ fn a_mistake_is_one_clear_line() {
             "--capture /dev/null: ",
         ),
     ] {
-        let error = error(&run(&[&["run"], args].concat()));
+        let error = error(&run(&[&["run", "uart"], args].concat()));
         assert!(
             error.starts_with("nostall: ") && error.contains(says),
             "{error}"
@@ -343,41 +362,50 @@ fn what_kvm_cannot_do_is_refused_and_so_is_what_only_kvm_can() {
     for (args, says) in [
         (
             &["--on", "kvm", "--cpus", "2"][..],
-            "--cpus with --on kvm must be 1",
+            "--cpus 2: kvm has 1 at most",
         ),
         (
             &["--on", "kvm", "--qemu-arg=-S"],
-            "--qemu-arg has no meaning",
+            "--qemu-arg has no meaning with --on kvm: it goes with --on qemu",
         ),
         (
             &["--on", "kvm", "--profile", "pc-16550a"],
-            "goes with --on model",
-        ),
-        (&["--on", "kvm", "pstore"], "for the paths uart and pci"),
-        (
-            &["--on", "kvm", "pci", "--uart", "ports"],
-            "--uart goes with the path uart",
+            "--profile pc-16550a has no meaning with --on kvm: it goes with --on model",
         ),
         (
-            &["--on", "qemu", "--uart", "ports"],
-            "--uart has no meaning",
+            &["--on", "qemu", "--uart-mode", "ports"],
+            "--uart-mode has no meaning with --on qemu: it goes with --on kvm",
         ),
         (
-            &["--on", "model", "--uart", "ports"],
-            "--uart has no meaning",
-        ),
-        (
-            &["--uart", "ports", "--cpus", "2"],
-            "--cpus with --on kvm must be 1",
+            &["--on", "model", "--uart-mode", "ports"],
+            "--uart-mode has no meaning with --on model: it goes with --on kvm",
         ),
     ] {
-        let error = error(&run(&[&["run"], args].concat()));
+        let error = error(&run(&[&["run", "uart"], args].concat()));
         assert!(error.contains(says), "{error}");
     }
-    let output = run(&["run", "--uart", "x"]);
+    // Nothing else can do it, and KVM has one CPU.
+    let both = ["run", "uart", "--uart-mode", "ports", "--cpus", "2"];
+    assert!(error(&run(&both)).contains("has no meaning with"));
+    for (args, says) in [
+        (
+            ["pstore", "--on", "kvm"],
+            "[possible values: auto, qemu, model]",
+        ),
+        (
+            ["pci", "--uart-mode", "ports"],
+            "unexpected argument '--uart-mode'",
+        ),
+    ] {
+        let output = run(&[&["run"], &args[..]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(says), "{stderr}");
+    }
+    let output = run(&["run", "uart", "--uart-mode", "x"]);
     let stderr = String::from_utf8(output.stderr).unwrap();
-    let ways = "the ways are ports, ports-coalesced, mmio-readonly";
-    assert!(stderr.contains(ways), "{stderr}");
+    let modes = "the modes are ports, ports-coalesced, mmio-readonly";
+    assert!(stderr.contains(modes), "{stderr}");
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -406,7 +434,9 @@ fn kvm_gives_exits_for_every_byte() {
     let dir = TempDir::new().unwrap();
     let json = dir.path().join("figures.json");
     let file = json.to_str().unwrap();
-    let out = succeed(&["run", "--on", "kvm", "--bytes", "1600", "--json", file]);
+    let out = succeed(&[
+        "run", "uart", "--on", "kvm", "--bytes", "1600", "--json", file,
+    ]);
     assert!(
         out.starts_with("uart on kvm, ports, 1 CPU; up after "),
         "{out}"
@@ -427,9 +457,10 @@ fn arguments_out_of_range_are_refused_with_the_range() {
         (["--bytes", "16777217"], "1..=16777216"),
         (["--cpus", "0"], "1..=64"),
         (["--profile", "x"], "the profiles are vm, pc-16550a"),
-        (["--on", "x"], "auto, qemu, "),
+        (["--on", "x"], "auto, "),
+        (["--machine", "sifive_u"], "[possible values: q35, virt]"),
     ] {
-        let output = run(&[&["run"], &args[..]].concat());
+        let output = run(&[&["run", "uart"], &args[..]].concat());
         assert_eq!(output.status.code(), Some(2));
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(stderr.contains(says), "{stderr}");
@@ -451,7 +482,7 @@ fn without_qemu_auto_says_so_and_goes_on_with_the_model() {
         let _ = writeln!(std::io::stderr(), "SKIPPED without_qemu_auto: there is KVM");
         return;
     }
-    let output = nostall(&["run", "--bytes", "100"])
+    let output = nostall(&["run", "uart", "--bytes", "100"])
         .env("PATH", "/nonexistent")
         .output()
         .unwrap();
@@ -487,7 +518,7 @@ fn where_kvm_is_not_permitted_auto_says_so_in_a_line_and_goes_on() {
     }
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nostall"));
     command
-        .args(["run", "--bytes", "100"])
+        .args(["run", "uart", "--bytes", "100"])
         .env("PATH", "/nonexistent")
         .current_dir("/")
         .uid(NOBODY)
@@ -504,7 +535,10 @@ fn where_kvm_is_not_permitted_auto_says_so_in_a_line_and_goes_on() {
 
 #[test]
 fn without_qemu_what_was_asked_of_it_is_not_dropped_in_silence() {
-    for args in [&["run", "--on", "qemu"][..], &["run", "--cpus", "2"]] {
+    for args in [
+        &["run", "uart", "--on", "qemu"][..],
+        &["run", "uart", "--cpus", "2"],
+    ] {
         let output = nostall(args).env("PATH", "/nonexistent").output().unwrap();
         assert!(error(&output).contains("qemu-system-x86_64 is not installed"));
     }
@@ -512,7 +546,7 @@ fn without_qemu_what_was_asked_of_it_is_not_dropped_in_silence() {
 
 #[test]
 fn piped_output_is_plain() {
-    let output = run(&["run", "--on", "model"]);
+    let output = run(&["run", "uart", "--on", "model"]);
     for stream in [&output.stdout, &output.stderr] {
         assert!(!stream.contains(&0x1b) && !stream.contains(&b'\r'));
     }
@@ -551,12 +585,19 @@ fn a_killed_command_leaves_no_qemu_and_no_file_behind() {
     }
     let dir = TempDir::new().unwrap();
     let mark = format!("nostall-test-{}", std::process::id());
-    let mut command = nostall(&["run", "--on", "qemu", "--qemu-arg=-S", "--qemu-arg=-name"])
-        .arg(format!("--qemu-arg={mark}"))
-        .current_dir(dir.path())
-        .env("TMPDIR", dir.path())
-        .spawn()
-        .unwrap();
+    let mut command = nostall(&[
+        "run",
+        "uart",
+        "--on",
+        "qemu",
+        "--qemu-arg=-S",
+        "--qemu-arg=-name",
+    ])
+    .arg(format!("--qemu-arg={mark}"))
+    .current_dir(dir.path())
+    .env("TMPDIR", dir.path())
+    .spawn()
+    .unwrap();
     eventually("QEMU starts", || !processes(&mark).is_empty());
     command.kill().unwrap(); // SIGKILL: no code of ours runs any more
     command.wait().unwrap();
@@ -570,7 +611,7 @@ fn a_run_leaves_nothing_behind() {
         return;
     }
     let dir = TempDir::new().unwrap();
-    let output = nostall(&["run", "--on", "qemu", "--bytes", "100"])
+    let output = nostall(&["run", "uart", "--on", "qemu", "--bytes", "100"])
         .current_dir(dir.path())
         .env("TMPDIR", dir.path())
         .output()
@@ -583,25 +624,54 @@ fn a_run_leaves_nothing_behind() {
 fn help_shows_a_newcomer_the_way() {
     let help = succeed(&["--help"]);
     assert!(help.contains("run"));
-    let help = succeed(&["run", "--help"]);
-    let (_, examples) = help.split_once("Examples:").unwrap();
-    for line in examples.lines() {
-        assert!(line.len() <= 80, "{line}");
+    let list = succeed(&["run"]);
+    let long = succeed(&["run", "--help"]);
+    for experiment in ["uart", "pstore", "pci", "spi", "console"] {
+        let row = format!("  {experiment} ");
+        assert!(list.lines().any(|line| line.starts_with(&row)), "{list}");
+        assert!(long.lines().any(|line| line.starts_with(&row)), "{long}");
+        let help = succeed(&["run", experiment, "--help"]);
+        let (_, examples) = help.split_once("Examples:").unwrap();
+        for line in examples.lines() {
+            assert!(line.len() <= 80, "{line}");
+        }
+        for option in [
+            "--on",
+            "--machine",
+            "--cpus",
+            "--json",
+            "--kernel",
+            "--qemu-arg",
+        ] {
+            assert!(help.contains(option), "{experiment} {option}: {help}");
+        }
     }
-    for word in [
-        "--on",
-        "--machine",
-        "--cpus",
-        "--input",
-        "--bytes",
-        "--capture",
-        "--json",
-        "--kernel",
-        "--qemu-arg",
-        "uart",
-        "Examples:",
+}
+
+#[test]
+fn an_option_of_one_experiment_appears_in_its_help_only() {
+    for (option, experiments) in [
+        ("--uart-mode", &["uart"][..]),
+        ("--fault", &["uart"]),
+        ("--bytes", &["uart"]),
+        ("--profile", &["uart", "console"]),
+        ("--input", &["uart", "console"]),
+        ("--capture", &["uart", "pstore"]),
+        ("--sd", &["spi"]),
+        ("--frames", &["spi"]),
+        ("--baud", &["console"]),
+        ("--panic-at", &["console"]),
+        ("--svg", &["console"]),
     ] {
-        assert!(help.contains(word), "{word}");
+        for experiment in ["uart", "pstore", "pci", "spi", "console"] {
+            let help = succeed(&["run", experiment, "--help"]);
+            let has = help.contains(&format!(" {option} "));
+            assert_eq!(
+                has,
+                experiments.contains(&experiment),
+                "{experiment} {option}: {help}"
+            );
+        }
     }
 }
 

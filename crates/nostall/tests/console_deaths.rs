@@ -18,9 +18,10 @@ use std::time::{Duration, Instant};
 use common::qemu;
 use flood::{decoded, log};
 use frozen::Machine;
+use nostall::experiments::console::model::Experiment;
+use nostall::experiments::console::qemu as in_qemu;
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
-use nostall_vm::console::Experiment;
 use nostall_vm::qemu::{Error, Guest};
 use nostall_work::console::{LAST_WORDS, Strategy};
 use tempfile::TempDir;
@@ -66,7 +67,7 @@ fn by_a_clock_that_counts_instructions_a_flood_is_the_same_every_time() {
     ] {
         let flood = || {
             let experiment = experiment(log.as_bytes(), panic_at);
-            let outcome = qemu.console(&guest(&args), &experiment, 1, strategy);
+            let outcome = in_qemu::run(&qemu, &guest(&args), &experiment, 1, strategy);
             format!("{:#?}", outcome.unwrap())
         };
         assert_eq!(flood(), flood(), "{strategy}");
@@ -86,7 +87,7 @@ fn a_machine_that_dies_in_mid_flood_is_an_error_and_not_waited_for() {
             tell.send(fs::read_link("/proc/thread-self").unwrap())
                 .unwrap();
             let experiment = experiment(log.as_bytes(), None);
-            qemu.console(&guest(&[]), &experiment, 1, Strategy::Bounded)
+            in_qemu::run(&qemu, &guest(&[]), &experiment, 1, Strategy::Bounded)
         });
         let children = Path::new("/proc")
             .join(told.recv().unwrap())

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use common::qemu;
 use flood::{log, nostall};
-use nostall_vm::qemu::Machine;
+use nostall_vm::qemu::QemuBoard;
 use tempfile::TempDir;
 
 #[test]
@@ -20,7 +20,7 @@ fn a_guest_loses_nothing_sends_nothing_twice_and_brings_its_panic() {
     if qemu("a_guest_loses_nothing").is_none() {
         return;
     }
-    flood::replayed(Machine::Q35, "--on qemu");
+    flood::replayed(QemuBoard::Q35, "--on qemu");
 }
 
 #[test]
@@ -51,6 +51,6 @@ fn a_port_can_be_as_slow_as_a_controllers() {
 fn what_a_machine_killed_in_mid_flood_had_not_printed_is_in_its_ring() {
     if qemu("what_a_machine_killed_in_mid_flood").is_some() {
         let sent = |serial: &Path| fs::read(serial).unwrap_or_default();
-        flood::killed_in_mid_flood(Machine::Q35, sent);
+        flood::killed_in_mid_flood(QemuBoard::Q35, sent);
     }
 }

@@ -12,24 +12,24 @@ use std::fs;
 use std::path::Path;
 
 use common::qemu_for;
-use nostall_vm::qemu::Machine;
+use nostall_vm::qemu::QemuBoard;
 use nostall_work::FIRMWARE_DONE;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64"));
 
 #[test]
 fn a_guest_loses_nothing_sends_nothing_twice_and_brings_its_panic_without_an_nmi() {
-    if qemu_for("a_guest_loses_nothing", Machine::Virt).is_none() {
+    if qemu_for("a_guest_loses_nothing", QemuBoard::Virt).is_none() {
         return;
     }
     // The machine is QEMU's, which need not be said.
-    let out = flood::replayed(Machine::Virt, "--machine virt");
+    let out = flood::replayed(QemuBoard::Virt, "--machine virt");
     assert!(out.contains("\nNothing here interrupts a CPU that has masked interrupts"));
 }
 
 #[test]
 fn whichever_way_a_kernel_dies_its_log_is_in_persistent_ram() {
-    if let Some(qemu) = qemu_for("whichever_way_a_kernel_dies", Machine::Virt) {
+    if let Some(qemu) = qemu_for("whichever_way_a_kernel_dies", QemuBoard::Virt) {
         flood::dies_in_every_way(&qemu, KERNEL);
     }
 }
@@ -44,7 +44,7 @@ fn of_the_kernel(serial: &Path) -> Vec<u8> {
 
 #[test]
 fn what_a_machine_killed_in_mid_flood_had_not_printed_is_in_its_ring() {
-    if qemu_for("what_a_machine_killed_in_mid_flood", Machine::Virt).is_some() {
-        flood::killed_in_mid_flood(Machine::Virt, of_the_kernel);
+    if qemu_for("what_a_machine_killed_in_mid_flood", QemuBoard::Virt).is_some() {
+        flood::killed_in_mid_flood(QemuBoard::Virt, of_the_kernel);
     }
 }

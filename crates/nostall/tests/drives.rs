@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use common::qemu_for;
 use nostall_vm::process::MemoryFile;
-use nostall_vm::qemu::{Drive, Error, Guest, Limits, Machine, Qemu, erased_flash};
+use nostall_vm::qemu::{Drive, Error, Guest, Limits, Qemu, QemuBoard, erased_flash};
+use nostall_vm::{Ending, Machine as _};
 
 const LIMITS: Limits = Limits {
     start: Duration::from_secs(30),
@@ -33,7 +34,8 @@ const GUEST: Guest<'_> = Guest {
 };
 
 fn fails(qemu: &Qemu, guest: &Guest<'_>) -> Error {
-    qemu.run(guest, &LIMITS, &mut |_| {}).unwrap_err()
+    qemu.run(guest, &LIMITS, Ending::Done, &mut |_| {})
+        .unwrap_err()
 }
 
 /// A card's image, of a length that no card has.
@@ -45,7 +47,7 @@ fn odd_image() -> File {
 
 #[test]
 fn a_flash_keeps_what_is_written() {
-    let Some(qemu) = qemu_for("a_flash_keeps_what_is_written", Machine::SifiveU) else {
+    let Some(qemu) = qemu_for("a_flash_keeps_what_is_written", QemuBoard::SifiveU) else {
         return;
     };
     let flash = erased_flash().unwrap();
@@ -55,7 +57,8 @@ fn a_flash_keeps_what_is_written() {
         drives: &[Drive::Flash(&flash)],
         ..GUEST
     };
-    qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+    qemu.run(&guest, &LIMITS, Ending::Done, &mut |_| {})
+        .unwrap();
     let content = flash.read_from(0, Drive::FLASH_BYTES).unwrap();
     let written = content.iter().filter(|byte| **byte != 0xff).count();
     assert!((1..=1 << 20).contains(&written), "{written} bytes");
@@ -86,7 +89,7 @@ fn monitored(qemu: &Qemu, card: &File, commands: &[&str]) -> Option<String> {
 
 #[test]
 fn a_cards_image_is_never_written_and_reads_as_zeros_behind_its_end() {
-    let Some(qemu) = qemu_for("a_cards_image_is_never_written", Machine::SifiveU) else {
+    let Some(qemu) = qemu_for("a_cards_image_is_never_written", QemuBoard::SifiveU) else {
         return;
     };
     let mut image = odd_image();
@@ -115,7 +118,7 @@ fn a_cards_image_is_never_written_and_reads_as_zeros_behind_its_end() {
 
 #[test]
 fn an_image_in_memory_is_as_good_as_a_file_and_a_large_one_as_a_small_one() {
-    let Some(qemu) = qemu_for("an_image_in_memory", Machine::SifiveU) else {
+    let Some(qemu) = qemu_for("an_image_in_memory", QemuBoard::SifiveU) else {
         return;
     };
     let image = MemoryFile::new(&[0x5a; 4096]).unwrap();
@@ -137,12 +140,13 @@ fn an_image_in_memory_is_as_good_as_a_file_and_a_large_one_as_a_small_one() {
         drives: &[Drive::SdCard(&image), Drive::Flash(&flash)],
         ..GUEST
     };
-    qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+    qemu.run(&guest, &LIMITS, Ending::Done, &mut |_| {})
+        .unwrap();
 }
 
 #[test]
 fn an_image_that_no_card_can_hold_is_refused_in_one_line() {
-    let Some(qemu) = qemu_for("an_image_that_no_card_can_hold", Machine::SifiveU) else {
+    let Some(qemu) = qemu_for("an_image_that_no_card_can_hold", QemuBoard::SifiveU) else {
         return;
     };
     let empty = tempfile::tempfile().unwrap();
@@ -157,7 +161,7 @@ fn an_image_that_no_card_can_hold_is_refused_in_one_line() {
 
 #[test]
 fn a_machine_without_such_a_bus_says_so() {
-    let Some(qemu) = qemu_for("a_machine_without_such_a_bus", Machine::Virt) else {
+    let Some(qemu) = qemu_for("a_machine_without_such_a_bus", QemuBoard::Virt) else {
         return;
     };
     let flash = erased_flash().unwrap();

@@ -8,11 +8,11 @@ mod common_kvm;
 use std::time::Duration;
 
 use common_kvm::kvm_with;
+use nostall::experiments::uart::run::{Experiment, Outcome, run};
 use nostall_devices::uart::{Profile, Uart as Model};
 use nostall_uart::Strategy;
 use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
-use nostall_vm::uart::{Experiment, Outcome};
-use nostall_vm::{Error, Exits, Guest, GuestRam, Limits, Ran, Work};
+use nostall_vm::{Ending, Error, Exits, Guest, GuestRam, Limits, Machine as _, Ran, Work};
 use nostall_work::script;
 use nostall_work::uart::{Driver, Job, Writes};
 use nostall_work::{BusCheck, Failure, Report};
@@ -65,9 +65,7 @@ fn send(kvm: &Kvm, strategies: &[Strategy], writes: Writes, text: &[u8]) -> Outc
         repeat: 1,
         text,
     };
-    let (outcome, _) = kvm
-        .uart(&guest(KERNEL, &[], &[]), &experiment, &mut |_| {})
-        .unwrap();
+    let (outcome, _) = run(kvm, &guest(KERNEL, &[], &[]), &experiment, &mut |_| {}).unwrap();
     for (arrived, job) in outcome.arrived.iter().zip(&jobs) {
         assert!(*arrived == experiment.on_the_line(), "{job}: not as sent");
     }
@@ -144,7 +142,12 @@ fn nothing_is_lost_line_by_line_and_byte_by_byte() {
 fn run_script(kvm: &Kvm, script: &[u8]) -> (Vec<u8>, Exits, Vec<u8>) {
     let work = [script::Job.into()];
     let ran = kvm
-        .run(&guest(KERNEL, &work, script), &LIMITS, &mut |_| {})
+        .run(
+            &guest(KERNEL, &work, script),
+            &LIMITS,
+            Ending::Done,
+            &mut |_| {},
+        )
         .unwrap();
     let mut read = Vec::new();
     for (_, script::Told { first, values }) in ran.told().unwrap() {
@@ -248,9 +251,14 @@ fn what_was_collected_is_seen_while_the_guest_goes_on_without_an_exit() {
         let work = [script::Job.into()];
         let mut seen = 0;
         let error = kvm
-            .run(&guest(KERNEL, &work, script), &limits, &mut |bytes| {
-                seen = bytes;
-            })
+            .run(
+                &guest(KERNEL, &work, script),
+                &limits,
+                Ending::Done,
+                &mut |bytes| {
+                    seen = bytes;
+                },
+            )
             .unwrap_err();
         assert!(matches!(error, Error::Flood(1)), "{uart}: {error}");
         assert_eq!(seen, 2, "{uart}");
@@ -271,8 +279,13 @@ fn failing(kvm: &Kvm, failure: Failure) -> Error {
         report_bytes: 10_000,
         ..LIMITS
     };
-    kvm.run(&guest(KERNEL, &work, b"input"), &limits, &mut |_| {})
-        .unwrap_err()
+    kvm.run(
+        &guest(KERNEL, &work, b"input"),
+        &limits,
+        Ending::Done,
+        &mut |_| {},
+    )
+    .unwrap_err()
 }
 
 #[test]
@@ -323,7 +336,12 @@ fn every_port_instruction_does_what_it_should() {
             continue;
         };
         let work = [BusCheck.into()];
-        let ran = kvm.run(&guest(KERNEL, &work, &[]), &LIMITS, &mut |_| {});
+        let ran = kvm.run(
+            &guest(KERNEL, &work, &[]),
+            &LIMITS,
+            Ending::Done,
+            &mut |_| {},
+        );
         assert_eq!(ran.unwrap().reports.last(), Some(&Report::Done), "{pci}");
     }
 }
@@ -339,7 +357,7 @@ fn ram_outlives_the_guest_and_the_next_one_finds_its_own_memory_clean() {
             ram: Some(&ram),
             ..guest(KERNEL, &[], &[])
         };
-        let Ran { reports, .. } = kvm.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+        let Ran { reports, .. } = kvm.run(&guest, &LIMITS, Ending::Done, &mut |_| {}).unwrap();
         assert!(matches!(
             reports[..],
             [Report::Ready { cpus: 1, .. }, Report::Done]

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
-use nostall_vm::{Error, Guest, Limits};
+use nostall_vm::{Ending, Error, Guest, Limits, Machine as _};
 use nostall_work::Failure;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
@@ -62,7 +62,9 @@ fn a_guest_that_had_to_be_ended_leaves_nothing_behind() {
     };
     let mut while_it_ran = before;
     let error = kvm
-        .run(&guest, &limits, &mut |_| while_it_ran = held())
+        .run(&guest, &limits, Ending::Done, &mut |_| {
+            while_it_ran = held()
+        })
         .unwrap_err();
     assert!(matches!(error, Error::Hung(_)), "{error}");
     assert!(while_it_ran.0 == 1 && while_it_ran.1 > before.1 && while_it_ran.2 > 0);

@@ -6,11 +6,11 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use common::qemu;
+use nostall::experiments::uart::run::{Experiment, run};
 use nostall_devices::uart::{Profile, Uart};
 use nostall_uart::Strategy;
-use nostall_vm::Work;
 use nostall_vm::qemu::{Error, Guest, Limits, Qemu, Ran};
-use nostall_vm::uart::Experiment;
+use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::script::{self, Step};
 use nostall_work::uart::{Driver, Job, Writes};
 use nostall_work::{BusCheck, Example, Failure, Report};
@@ -46,7 +46,7 @@ fn guest<'a>(kernel: &'a [u8], work: &'a [Work]) -> Guest<'a> {
 
 fn failing(qemu: &Qemu, failure: Failure) -> Error {
     let work = [failure.into()];
-    qemu.run(&guest(KERNEL, &work), &LIMITS, &mut |_| {})
+    qemu.run(&guest(KERNEL, &work), &LIMITS, Ending::Done, &mut |_| {})
         .unwrap_err()
 }
 
@@ -62,7 +62,9 @@ fn all_cpus_start_and_tick() {
         };
         let Ran {
             reports, serial, ..
-        } = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+        } = qemu
+            .run(&guest, &LIMITS, Ending::Done, &mut |_| {})
+            .unwrap();
         let [
             Report::Ready {
                 cpus: up, clock_hz, ..
@@ -89,7 +91,9 @@ fn more_cpus_than_the_machine_has_is_the_guests_failure() {
         qemu_args: &args,
         ..guest(KERNEL, &[])
     };
-    let error = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap_err();
+    let error = qemu
+        .run(&guest, &LIMITS, Ending::Done, &mut |_| {})
+        .unwrap_err();
     assert!(error.to_string().contains("only 1 of 2 CPUs"), "{error}");
 }
 
@@ -131,7 +135,7 @@ fn a_guest_that_hangs_is_ended() {
         silence: HANG,
         ..LIMITS
     };
-    let error = qemu.run(&guest(KERNEL, &work), &limits, &mut |_| {});
+    let error = qemu.run(&guest(KERNEL, &work), &limits, Ending::Done, &mut |_| {});
     let error = error.unwrap_err();
     assert!(matches!(error, Error::Hung(HANG)));
 }
@@ -158,7 +162,7 @@ fn a_guest_that_floods_is_ended_even_while_progress_is_not_taken() {
     };
     let work = [Failure::Flood.into()];
     let mut seen = Vec::new();
-    let error = qemu.run(&guest(KERNEL, &work), &LIMITS, &mut |bytes| {
+    let error = qemu.run(&guest(KERNEL, &work), &LIMITS, Ending::Done, &mut |bytes| {
         // As a terminal that is stopped would, at the first bytes.
         if seen.is_empty() {
             std::thread::sleep(Duration::from_secs(3));
@@ -185,7 +189,9 @@ fn a_guest_that_never_says_a_word_is_ended() {
         ..LIMITS
     };
     let start = Instant::now();
-    let error = qemu.run(&guest, &limits, &mut |_| {}).unwrap_err();
+    let error = qemu
+        .run(&guest, &limits, Ending::Done, &mut |_| {})
+        .unwrap_err();
     assert!(matches!(error, Error::NeverStarted(_)), "{error}");
     assert!(start.elapsed() < Duration::from_secs(30));
 }
@@ -227,7 +233,7 @@ fn tiny_kernel(code: &[u8]) -> Vec<u8> {
 
 fn run_tiny(qemu: &Qemu, code: &[u8]) -> Error {
     let kernel = tiny_kernel(code);
-    qemu.run(&guest(&kernel, &[]), &LIMITS, &mut |_| {})
+    qemu.run(&guest(&kernel, &[]), &LIMITS, Ending::Done, &mut |_| {})
         .unwrap_err()
 }
 
@@ -278,7 +284,9 @@ fn an_argument_that_qemu_refuses_is_told_in_its_words() {
         qemu_args: &args,
         ..guest(KERNEL, &[])
     };
-    let error = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap_err();
+    let error = qemu
+        .run(&guest, &LIMITS, Ending::Done, &mut |_| {})
+        .unwrap_err();
     assert!(error.to_string().contains("-no-such-option"), "{error}");
 }
 
@@ -288,7 +296,8 @@ fn with_args(qemu: &Qemu, args: &[&str], limits: &Limits) -> Error {
         qemu_args: &args,
         ..guest(KERNEL, &[])
     };
-    qemu.run(&guest, limits, &mut |_| {}).unwrap_err()
+    qemu.run(&guest, limits, Ending::Done, &mut |_| {})
+        .unwrap_err()
 }
 
 #[test]
@@ -355,7 +364,7 @@ fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64
         repeat,
         text,
     };
-    let (outcome, _) = qemu.uart(&guest, &experiment, &mut |_| {}).unwrap();
+    let (outcome, _) = run(qemu, &guest, &experiment, &mut |_| {}).unwrap();
     let seen = std::fs::read_to_string(&log).unwrap().lines().count();
     (seen as u64, outcome.sent[0].1.bus_accesses)
 }
@@ -387,6 +396,7 @@ fn the_drivers_example_prints_in_a_kernel() {
         .run(
             &guest(KERNEL, &[Example::Console.into()]),
             &LIMITS,
+            Ending::Done,
             &mut |_| {},
         )
         .unwrap();
@@ -415,7 +425,9 @@ fn read_by_qemu(qemu: &Qemu, script: &[u8]) -> Vec<u8> {
         report_bytes: 10_000_000,
         ..LIMITS
     };
-    let ran = qemu.run(&guest, &limits, &mut |_| {}).unwrap();
+    let ran = qemu
+        .run(&guest, &limits, Ending::Done, &mut |_| {})
+        .unwrap();
     let mut read = Vec::new();
     for (_, script::Told { first, values }) in ran.told().unwrap() {
         assert_eq!(first as usize, read.len());
@@ -463,6 +475,11 @@ fn every_port_instruction_does_what_it_should() {
     let Some(qemu) = qemu("every_port_instruction") else {
         return;
     };
-    let ran = qemu.run(&guest(KERNEL, &[BusCheck.into()]), &LIMITS, &mut |_| {});
+    let ran = qemu.run(
+        &guest(KERNEL, &[BusCheck.into()]),
+        &LIMITS,
+        Ending::Done,
+        &mut |_| {},
+    );
     assert_eq!(ran.unwrap().reports.last(), Some(&Report::Done));
 }

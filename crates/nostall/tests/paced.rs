@@ -2,10 +2,9 @@
 
 use std::io::Read;
 
+use nostall::experiments::uart::{model, run::Experiment};
 use nostall_devices::uart::Profile;
 use nostall_uart::{LineSettings, Strategy};
-use nostall_vm::model;
-use nostall_vm::uart::Experiment;
 use nostall_work::uart::{Driver, Job, Sent, Writes};
 
 /// The flood that locked machines up, and what sending it comes to.
@@ -26,7 +25,7 @@ fn flood(profile: Profile, strategy: Strategy, len: usize) -> (f64, Sent) {
         repeat: 1,
         text: &text,
     };
-    let outcome = model::uart(profile, None, &experiment, &mut |_| {}).unwrap();
+    let outcome = model::run(profile, None, &experiment, &mut |_| {}).unwrap();
     let line = experiment.on_the_line();
     assert!(outcome.arrived[0] == line, "every byte arrives");
     (line.len() as f64, outcome.sent[0].1)

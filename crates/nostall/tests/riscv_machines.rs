@@ -10,10 +10,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::qemu_for;
+use nostall::experiments::pstore::run::{self as pstore, Finder};
+use nostall::experiments::uart::run::{Experiment, run};
 use nostall_uart::Strategy;
-use nostall_vm::pstore::Finder;
-use nostall_vm::qemu::{Architecture, Error, Guest, Limits, Machine, Qemu, Ran};
-use nostall_vm::uart::Experiment;
+use nostall_vm::qemu::{Architecture, Error, Guest, Limits, Qemu, QemuBoard, Ran};
+use nostall_vm::{Ending, Machine as _};
 use nostall_work::uart::{Driver, Job, Writes};
 use nostall_work::{BusCheck, Example, Failure, Report};
 
@@ -46,13 +47,14 @@ const GUEST: Guest<'_> = Guest {
 
 /// The machines, with the system's QEMU.
 fn machines(test: &str) -> impl Iterator<Item = Qemu> {
-    [Machine::Virt, Machine::SifiveU]
+    [QemuBoard::Virt, QemuBoard::SifiveU]
         .into_iter()
         .filter_map(move |machine| qemu_for(&format!("{test} on {machine}"), machine))
 }
 
 fn fails(qemu: &Qemu, guest: &Guest<'_>) -> Error {
-    qemu.run(guest, &LIMITS, &mut |_| {}).unwrap_err()
+    qemu.run(guest, &LIMITS, Ending::Done, &mut |_| {})
+        .unwrap_err()
 }
 
 fn failing(qemu: &Qemu, failure: Failure) -> Error {
@@ -73,7 +75,9 @@ fn all_harts_start_and_tick_and_the_firmwares_words_are_not_ours() {
             let guest = Guest { cpus, ..GUEST };
             let Ran {
                 reports, serial, ..
-            } = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+            } = qemu
+                .run(&guest, &LIMITS, Ending::Done, &mut |_| {})
+                .unwrap();
             let [
                 Report::Ready {
                     cpus: up,
@@ -100,7 +104,9 @@ fn a_long_input_finds_room_beside_the_kernel_and_the_device_tree() {
                 input: &vec![0x5a; len],
                 ..GUEST
             };
-            let ran = qemu.run(&guest, &LIMITS, &mut |_| {}).unwrap();
+            let ran = qemu
+                .run(&guest, &LIMITS, Ending::Done, &mut |_| {})
+                .unwrap();
             assert_eq!(ran.reports.last(), Some(&Report::Done), "{len}");
         }
     }
@@ -109,7 +115,7 @@ fn a_long_input_finds_room_beside_the_kernel_and_the_device_tree() {
 #[test]
 fn more_cpus_than_a_machine_can_have_are_refused() {
     for (qemu, most) in machines("more_cpus_than_a_machine_can_have").zip([64, 4]) {
-        let machine = qemu.machine();
+        let machine = qemu.board();
         for cpus in [0, most + 1] {
             let error = fails(&qemu, &Guest { cpus, ..GUEST }).to_string();
             let says = format!("{machine} can have 1 to {most} CPUs for the guest, not {cpus}");
@@ -127,8 +133,8 @@ fn fewer_harts_than_asked_for_is_the_guests_failure() {
             qemu_args: &qemu_args,
             ..GUEST
         };
-        let there = match qemu.machine() {
-            Machine::SifiveU => 1, // the other has no supervisor mode
+        let there = match qemu.board() {
+            QemuBoard::SifiveU => 1, // the other has no supervisor mode
             _ => 2,
         };
         let error = fails(&qemu, &guest).to_string();
@@ -160,7 +166,7 @@ fn device_tree(dir: &Path, old: &[u8], new: &[u8]) -> PathBuf {
 
 #[test]
 fn a_device_tree_that_cannot_be_right_is_told() {
-    let Some(qemu) = qemu_for("a_device_tree_that_cannot_be_right", Machine::Virt) else {
+    let Some(qemu) = qemu_for("a_device_tree_that_cannot_be_right", QemuBoard::Virt) else {
         return;
     };
     let cells = |cells: &[u32]| -> Vec<u8> {
@@ -200,7 +206,7 @@ fn a_device_tree_that_cannot_be_right_is_told() {
 
 #[test]
 fn a_hart_that_protects_no_memory_is_told() {
-    let Some(qemu) = qemu_for("a_hart_that_protects_no_memory", Machine::Virt) else {
+    let Some(qemu) = qemu_for("a_hart_that_protects_no_memory", QemuBoard::Virt) else {
         return;
     };
     let qemu_args = ["-cpu", "rv64,mmu=off"].map(OsString::from);
@@ -254,7 +260,9 @@ fn a_guest_that_hangs_is_ended() {
             silence: HANG,
             ..LIMITS
         };
-        let error = qemu.run(&guest, &limits, &mut |_| {}).unwrap_err();
+        let error = qemu
+            .run(&guest, &limits, Ending::Done, &mut |_| {})
+            .unwrap_err();
         assert!(matches!(error, Error::Hung(HANG)));
     }
 }
@@ -265,7 +273,7 @@ fn a_guest_that_floods_is_ended() {
         let error = failing(&qemu, Failure::ReportFlood);
         assert!(matches!(error, Error::ReportFlood(10_000)), "{error}");
     }
-    if let Some(qemu) = qemu_for("a_guest_that_floods", Machine::Virt) {
+    if let Some(qemu) = qemu_for("a_guest_that_floods", QemuBoard::Virt) {
         let error = failing(&qemu, Failure::Flood);
         assert!(matches!(error, Error::Flood(10_000)), "{error}");
     }
@@ -284,7 +292,9 @@ fn a_guest_that_never_says_a_word_is_ended() {
             ..LIMITS
         };
         let start = Instant::now();
-        let error = qemu.run(&guest, &limits, &mut |_| {}).unwrap_err();
+        let error = qemu
+            .run(&guest, &limits, Ending::Done, &mut |_| {})
+            .unwrap_err();
         assert!(matches!(error, Error::NeverStarted(_)), "{error}");
         assert!(start.elapsed() < Duration::from_secs(30));
     }
@@ -336,7 +346,7 @@ fn exit(status: u32) -> Vec<u32> {
 
 #[test]
 fn a_guest_that_ends_early_has_not_succeeded() {
-    let Some(qemu) = qemu_for("a_guest_that_ends_early", Machine::Virt) else {
+    let Some(qemu) = qemu_for("a_guest_that_ends_early", QemuBoard::Virt) else {
         return;
     };
     for status in [33, 35] {
@@ -351,7 +361,7 @@ fn a_guest_that_ends_early_has_not_succeeded() {
 
 #[test]
 fn a_guest_that_speaks_nonsense_is_quoted() {
-    let Some(qemu) = qemu_for("a_guest_that_speaks_nonsense", Machine::Virt) else {
+    let Some(qemu) = qemu_for("a_guest_that_speaks_nonsense", QemuBoard::Virt) else {
         return;
     };
     let said = u32::from_le_bytes(*b"x\xff\0\0");
@@ -419,6 +429,7 @@ fn every_instruction_of_the_machines_windows_does_what_it_should() {
                 ..GUEST
             },
             &LIMITS,
+            Ending::Done,
             &mut |_| {},
         );
         assert_eq!(ran.unwrap().reports.last(), Some(&Report::Done));
@@ -427,7 +438,7 @@ fn every_instruction_of_the_machines_windows_does_what_it_should() {
 
 #[test]
 fn the_drivers_example_prints_in_a_kernel() {
-    let Some(qemu) = qemu_for("the_drivers_example_prints", Machine::Virt) else {
+    let Some(qemu) = qemu_for("the_drivers_example_prints", QemuBoard::Virt) else {
         return;
     };
     let work = [Example::Console.into()];
@@ -438,6 +449,7 @@ fn the_drivers_example_prints_in_a_kernel() {
                 ..GUEST
             },
             &LIMITS,
+            Ending::Done,
             &mut |_| {},
         )
         .unwrap();
@@ -464,14 +476,14 @@ fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64
         repeat,
         text,
     };
-    let (outcome, _) = qemu.uart(&guest, &experiment, &mut |_| {}).unwrap();
+    let (outcome, _) = run(qemu, &guest, &experiment, &mut |_| {}).unwrap();
     let seen = std::fs::read_to_string(&log).unwrap().lines().count();
     (seen as u64, outcome.sent[0].1.bus_accesses)
 }
 
 #[test]
 fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
-    let Some(qemu) = qemu_for("the_accesses_we_count", Machine::Virt) else {
+    let Some(qemu) = qemu_for("the_accesses_we_count", QemuBoard::Virt) else {
         return;
     };
     let text = b"[    0.000000] sixty-three bytes and a newline, many times over\n".repeat(10);
@@ -489,11 +501,11 @@ fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
 
 #[test]
 fn persistent_ram_outlives_a_guest_on_a_board_too() {
-    let Some(qemu) = qemu_for("persistent_ram_outlives_a_guest", Machine::SifiveU) else {
+    let Some(qemu) = qemu_for("persistent_ram_outlives_a_guest", QemuBoard::SifiveU) else {
         return;
     };
     let guest = Guest { cpus: 4, ..GUEST };
-    let (outcome, _) = qemu.pstore(&guest, 1).unwrap();
+    let (outcome, _) = pstore::run(&qemu, &guest, 1).unwrap();
     let by = |wanted| {
         let mut found = outcome.found.iter();
         &found.find(|(finder, _)| *finder == wanted).unwrap().1

@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use common::qemu_for;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
-use nostall_vm::pci::{Experiment, Strategy};
-use nostall_vm::qemu::{Guest, Machine};
+use nostall::experiments::pci::run::{self, Experiment, Strategy};
+use nostall_vm::qemu::{Guest, QemuBoard};
 use nostall_work::pci::{Found, Kind, Method, Operation, Told};
 
 /// What the machine's device tree has for PCI: I/O ports, and memory below 4 GiB and above.
@@ -23,13 +23,13 @@ const OWN_FUNCTIONS: usize = 1;
 
 #[test]
 fn what_we_assign_is_where_the_monitor_shows_it_and_nothing_overlaps() {
-    if qemu_for("what_we_assign", Machine::Virt).is_none() {
+    if qemu_for("what_we_assign", QemuBoard::Virt).is_none() {
         return;
     }
     // The second time changes nothing.
     let work = "pci:assign pci:assign pci:virtio-drivers pci:enumerate";
     for devices in [ROOT_PORTS, SWITCH, CONVENTIONAL] {
-        let (told, shown) = monitor::both(Machine::Virt, devices, &[], work);
+        let (told, shown) = monitor::both(QemuBoard::Virt, devices, &[], work);
         let all = monitor::all_shown(&shown, devices);
         assert_eq!(all.len(), OWN_FUNCTIONS + devices.len());
         monitor::check(&told, &all, &[Method::Ecam, Method::Auto]);
@@ -114,7 +114,7 @@ fn lie_in_the_windows(found: &[&Found]) {
 
 #[test]
 fn ecam_is_all_there_is_and_a_read_is_one_bus_access() {
-    let Some(qemu) = qemu_for("ecam_is_all_there_is", Machine::Virt) else {
+    let Some(qemu) = qemu_for("ecam_is_all_there_is", QemuBoard::Virt) else {
         return;
     };
     let strategies = [
@@ -138,7 +138,7 @@ fn ecam_is_all_there_is_and_a_read_is_one_bus_access() {
         drives: &[],
         qemu_args: &[],
     };
-    let (outcome, ran) = qemu.pci(&guest, &experiment).unwrap();
+    let (outcome, ran) = run::run(&qemu, &guest, &experiment).unwrap();
     assert!(outcome.equal);
     assert_eq!(outcome.machine.chosen, Some(Method::Ecam));
     assert_eq!(outcome.machine.why, "ECAM: there are no ports");

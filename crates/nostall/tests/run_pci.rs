@@ -15,9 +15,10 @@ use std::process::{Command, Output, Stdio};
 use assert_cmd::cargo::cargo_bin;
 use common::qemu;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
+use nostall::experiments::pci::run::{self as pci, Device, Experiment, Outcome, Strategy};
+use nostall::experiments::pci::{kvm as pci_on_kvm, model};
 use nostall_vm::Guest;
-use nostall_vm::pci::{Device, Experiment, Outcome, Strategy, model};
-use nostall_vm::qemu::Machine;
+use nostall_vm::qemu::QemuBoard;
 use nostall_work::pci::{Kind, Method, Operation, Told};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -34,7 +35,7 @@ const Q35: [(u8, u16); 4] = [
 
 /// What the guest told on a PC, and what QEMU's monitor says of its devices then.
 fn both(devices: &[&str], more: &[&str], work: &str) -> (Vec<Told>, Vec<Value>) {
-    monitor::both(Machine::Q35, devices, more, work)
+    monitor::both(QemuBoard::Q35, devices, more, work)
 }
 
 /// The guest's tree is the monitor's, by each method, and has every device that was given.
@@ -344,7 +345,7 @@ fn a_read_is_two_bus_accesses_by_ports_and_one_by_memory() {
             qemu_args: &qemu_args,
             ..GUEST
         };
-        let (outcome, _) = qemu.pci(&guest, &experiment).unwrap();
+        let (outcome, _) = pci::run(&qemu, &guest, &experiment).unwrap();
         assert!(outcome.equal);
         assert_eq!(outcome.measurings.len(), 2 * measure.len());
         check_counts(&outcome);
@@ -372,7 +373,7 @@ fn in_the_model_a_shadow_leaves_exits_to_writes_alone() {
         measure: &measure,
         repeat: 1,
     };
-    let outcome = model(&experiment).unwrap();
+    let outcome = model::run(&experiment).unwrap();
     assert!(outcome.equal);
     check_counts(&outcome);
     check_exits(&outcome);
@@ -425,7 +426,7 @@ fn on_kvm_a_read_that_is_mapped_takes_no_exit() {
         measure: &measure,
         repeat: 1,
     };
-    let (outcome, _, notes) = kvm.pci(&GUEST, &experiment).unwrap();
+    let (outcome, _, notes) = pci_on_kvm::run(&kvm, &GUEST, &experiment).unwrap();
     if !notes.is_empty() {
         assert!(
             std::env::var_os("NOSTALL_REQUIRE_KVM").is_none(),
@@ -652,14 +653,11 @@ fn the_command_counts_exits_on_kvm() {
 }
 
 #[test]
-fn what_belongs_to_other_paths_is_refused() {
+fn what_belongs_to_other_experiments_is_refused() {
     let dir = TempDir::new().unwrap();
     for (args, says) in [
-        (
-            &["--capture", "x"][..],
-            "--capture goes with the paths uart and pstore",
-        ),
-        (&["--bytes", "1"], "--bytes goes with the path uart"),
+        (&["--capture", "x"][..], "unexpected argument '--capture'"),
+        (&["--bytes", "1"], "unexpected argument '--bytes'"),
         (
             &["--on", "model", "--qemu-arg", "x"],
             "--qemu-arg has no meaning with --on model",

@@ -66,7 +66,7 @@ fn arguments_that_make_no_sense_are_refused() {
         (&["--send", "9"][..], "two digits each"),
         (&["--send", "00", "--loopback"], "cannot be used with"),
         (&["--send", "00", "--mode", "4"], "4 is not in"),
-        (&["--send", "00", "--speed", "0"], "not a clock"),
+        (&["--send", "00", "--clock", "0"], "not a clock"),
         (&["--send", "00", "--bytes", "0"], "0 is not in"),
         (&["--threads", "65"], "65 is not in"),
         (&["--seconds", "0"], "0 is not in"),

@@ -568,7 +568,7 @@ fn the_command_shows_what_is_sent_and_then_what_it_cost() {
         return;
     }
     let (mut command, _folder) = command(&out(0x64, 0xfe));
-    command.args(["--anyway", "--stats", "--timeout", "60", "--memory", "64M"]);
+    command.args(["--force", "--stats", "--timeout", "60", "--memory", "64M"]);
     let output = command.output().unwrap();
     let stats = said(&output.stderr);
     assert!(output.status.success(), "{stats}");
@@ -595,7 +595,7 @@ fn the_command_ends_in_order_at_its_limit_and_by_a_signal() {
     let (mut limited, _folder) = command(&for_ever);
     // Time for two bytes, however busy the host is.
     let output = limited
-        .args(["--anyway", "--timeout", "3"])
+        .args(["--force", "--timeout", "3"])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -605,7 +605,7 @@ fn the_command_ends_in_order_at_its_limit_and_by_a_signal() {
     let (command, _folder) = command(&for_ever);
     let mut child = std::process::Command::new(command.get_program())
         .args(command.get_args())
-        .args(["--anyway", "--stats"])
+        .args(["--force", "--stats"])
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -651,7 +651,7 @@ fn the_terminal_is_the_guests_and_as_before_when_the_user_leaves() {
     std::fs::write(folder.path().join("bzImage"), bzimage(&echo())).unwrap();
     let mut child = std::process::Command::new(command.get_program())
         .args(command.get_args())
-        .args(["--anyway", "--uart", "ports", "--timeout", "60"])
+        .args(["--force", "--uart-mode", "ports", "--timeout", "60"])
         .stdin(terminal.try_clone().unwrap())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -688,11 +688,11 @@ fn the_command_refuses_what_cannot_be_in_one_line() {
     if interpreted.is_interpreted() {
         let said = refused(&[]);
         assert!(
-            said.contains("or stop at an instruction that it does not know; --anyway"),
+            said.contains("or stop at an instruction that it does not know; --force"),
             "{said}"
         );
     }
-    let said = refused(&["--anyway", "--memory", "1M"]);
+    let said = refused(&["--force", "--memory", "1M"]);
     assert!(said.contains("RAM: whole pages, from 16"), "{said}");
     let said = refused(&["--initrd", "/nowhere"]);
     assert!(said.contains("cannot read /nowhere"), "{said}");
@@ -725,7 +725,7 @@ fn the_recipe_boots_each_way_and_prints_what_to_report() {
             .arg(&kernel)
             .arg(rounds)
             .env("NOSTALL", env!("CARGO_BIN_EXE_nostall"))
-            .env("NOSTALL_ARGS", "--anyway")
+            .env("NOSTALL_ARGS", "--force")
             .env("BUSYBOX", busybox)
             .output()
             .unwrap()

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use kvm_ioctls::VmFd;
 use nostall_devices::uart::Output;
 
-use super::cpu::End;
-use super::linux::{Board, Read};
+use super::exit::{BusDevice, End, Exit, Next, Read};
 use super::mapping::PAGE;
 use super::pci::{At, PORTS, PciBus};
 use super::ring::{self, Place, Ring, Write};
@@ -28,39 +27,6 @@ const INDEX: Place = Place::Port(*PORTS.start());
 /// Bytes that one exit or one look can still deliver to a full output: one string
 /// instruction, which KVM hands over page by page, and one full ring of single bytes.
 const SLACK: usize = PAGE + ring::SIZE;
-
-/// A reason for which the CPU has left the guest.
-pub enum Exit<'a> {
-    /// A read of `data`, item by item of `size` bytes.
-    Read {
-        place: Place,
-        size: usize,
-        data: &'a mut [u8],
-    },
-    /// A write, likewise.
-    Write {
-        place: Place,
-        size: usize,
-        data: &'a [u8],
-    },
-    /// The CPU is halted.
-    Halt,
-    /// A signal, or something else that is not the guest's doing.
-    Other,
-}
-
-/// What to do after an exit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Let the guest go on.
-    GoOn,
-    /// The same, but not before [`Bus::is_full`] says no.
-    Wait,
-    /// The same, but the guest has nothing to do.
-    Rest,
-    /// The guest has ended itself.
-    End(End),
-}
 
 /// Room for the serial output of a guest with these limits: one byte more than allowed, so
 /// that a flood is noticed, and the slack.
@@ -86,8 +52,8 @@ pub struct Bus {
     keep: usize,
     pub exits: Exits,
     log: Log,
-    /// What Linux needs besides.
-    pub board: Option<Board>,
+    /// Further devices. They come before the others.
+    devices: Vec<Box<dyn BusDevice>>,
     ended: Option<End>,
 }
 
@@ -109,14 +75,14 @@ impl Bus {
             keep: one_more_than(limits.report_bytes),
             exits: Exits::default(),
             log: Log::default(),
-            board: None,
+            devices: Vec::new(),
             ended: None,
         }
     }
 
-    /// The same with what Linux needs besides.
-    pub fn with_board(mut self, board: Board) -> Self {
-        self.board = Some(board);
+    /// Adds a device.
+    pub fn with(mut self, device: impl BusDevice + 'static) -> Self {
+        self.devices.push(Box::new(device));
         self
     }
 
@@ -222,9 +188,8 @@ impl Bus {
             Place::Port(_) => self.exits.port_reads += 1,
             Place::Memory(_) => self.exits.mmio_reads += 1,
         }
-        if let Some(board) = &mut self.board
-            && let Some(read) = board.read(place, data)
-        {
+        let mut devices = self.devices.iter_mut();
+        if let Some(read) = devices.find_map(|device| device.read(place, data)) {
             self.exits.uart += u64::from(read == Read::Serial);
         } else if let Some(register) = self.serial.register(place) {
             self.exits.uart += 1;
@@ -257,9 +222,8 @@ impl Bus {
 
     /// Has whoever is at `place` take what was written.
     fn put(&mut self, place: Place, size: usize, data: &[u8]) -> Result<Next, Error> {
-        if let Some(board) = &mut self.board
-            && let Some(next) = board.write(place, data)
-        {
+        let mut devices = self.devices.iter_mut();
+        if let Some(next) = devices.find_map(|device| device.write(place, data)) {
             return Ok(next);
         }
         if let Some(register) = self.serial.register(place) {

@@ -62,12 +62,12 @@ impl Capabilities {
                 READ_ONLY_MEMORY
             };
             let instead = Uart::PortsCoalesced;
-            missing(what, "--uart", uart.name(), instead.name());
+            missing(what, "--uart-mode", uart.name(), instead.name());
             uart = instead;
         }
         if uart == Uart::PortsCoalesced && !self.coalesced_ports {
             let instead = Uart::Ports;
-            missing(COALESCED_PORTS, "--uart", uart.name(), instead.name());
+            missing(COALESCED_PORTS, "--uart-mode", uart.name(), instead.name());
             uart = instead;
         }
         let (what, there) = match options.pci {
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(
             notes,
             ["this KVM has no read-only memory (KVM_CAP_READONLY_MEM): \
-              --uart mmio-readonly is ports-coalesced"]
+              --uart-mode mmio-readonly is ports-coalesced"]
         );
 
         let nothing_coalesced = Capabilities {

@@ -11,7 +11,8 @@ use kvm_ioctls::{Kvm, VcpuExit, VcpuFd};
 use parking_lot::FairMutex;
 
 use super::boot::START_INFO;
-use super::bus::{Bus, Exit, Next};
+use super::bus::Bus;
+use super::exit::{End, Exit, Next};
 use super::failed;
 use super::ring::Place;
 use crate::Error;
@@ -21,19 +22,6 @@ const HYPERVISOR: u32 = 0x4000_0000;
 
 /// In EAX the rate of the time stamp counter in kHz: as VMware has it.
 const TIMING: u32 = 0x4000_0010;
-
-/// How a guest ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// At its own word, with this status.
-    Status(i32),
-    /// By a reset.
-    Reset,
-    /// By turning itself off.
-    Off,
-    /// It was told to.
-    Stopped,
-}
 
 /// Makes it what PVH says: 32-bit protected mode, paging off, flat segments,
 /// interrupts off, EBX the start info.

@@ -17,20 +17,19 @@
 //!
 //! ```no_run
 //! # fn example(kernel: &[u8], text: &[u8]) -> Result<(), nostall_vm::Error> {
-//! use nostall_vm::Guest;
 //! use nostall_vm::kvm::{Kvm, Options, Uart};
-//! use nostall_vm::uart::Experiment;
-//! use nostall_work::uart::Job;
+//! use nostall_vm::{Ending, Guest, Limits, Machine};
+//! use nostall_work::uart::{Job, Sent};
 //!
 //! let kvm = Kvm::find(Options { uart: Uart::MmioReadonly, ..Options::default() })?;
 //! kvm.notes().iter().for_each(|note| eprintln!("{note}"));
-//! let guest =
-//!     Guest { kernel, cpus: 1, work: &[], repeat: 1, input: &[], ram: None, drives: &[], qemu_args: &[] };
-//! let jobs: Vec<Job> = Job::ours().collect();
-//! let experiment = Experiment { jobs: &jobs, repeat: 1, text };
-//! let (outcome, _) = kvm.uart(&guest, &experiment, &mut |_| {})?;
-//! for ((job, _), exits) in outcome.sent.iter().zip(&outcome.exits) {
-//!     println!("{job}: {} exits, {} writes collected", exits.uart, exits.collected);
+//! let work: Vec<_> = Job::ours().map(Into::into).collect();
+//! let guest = Guest { work: &work, input: text, ..Guest::new(kernel, 1) };
+//! let limits = Limits::of(8, 16 * text.len() as u64);
+//! let ran = kvm.run(&guest, &limits, Ending::Done, &mut |_| {})?;
+//! for (item, _, exits) in ran.told_with_exits::<Sent>()? {
+//!     let exits = exits.unwrap_or_default();
+//!     println!("{}: {} exits, {} writes collected", work[item], exits.uart, exits.collected);
 //! }
 //! # Ok(())
 //! # }
@@ -57,7 +56,7 @@
 //! # Output that is not taken
 //!
 //! The guest's serial output waits in memory until the caller takes it. With
-//! [`Kvm::run`], that is at the end of the run: above [`Limits::serial_bytes`] the CPU
+//! [`Machine::run`], that is at the end of the run: above [`Limits::serial_bytes`] the CPU
 //! waits, and the run ends with [`Error::Flood`]. With [`Kvm::linux`] the CPU waits
 //! above 1 MiB until `Console::output` has taken the bytes. Every exit ends with this check.
 //! One exit and one full ring of collected writes (4,266 bytes) can come on top; nothing is
@@ -68,6 +67,7 @@ mod boot;
 mod bus;
 mod capabilities;
 mod cpu;
+mod exit;
 pub mod linux;
 mod mapping;
 mod pci;
@@ -87,8 +87,8 @@ pub use serial::Uart;
 pub use speed::Speed;
 
 use crate::Error;
-use crate::guest::{Guest, Limits, Ran};
-use crate::uart::{Experiment, Outcome};
+use crate::guest::{Ending, Guest, Limits, Ran};
+use crate::machine::{self, Device, Machine, Need};
 
 /// Where it is.
 const PATH: &str = "/dev/kvm";
@@ -163,47 +163,42 @@ impl Kvm {
     pub fn speed(&self) -> Result<Speed, Error> {
         Speed::measure(&self.system)
     }
+}
 
-    /// Runs `guest` to its end.
-    ///
-    /// `progress` is told now and then how many bytes have come over the serial
-    /// line so far. While it is at it, nobody looks at what was collected.
-    ///
-    /// The signal SIGRTMIN is taken for stopping the CPU, in the whole process, and
-    /// for good: its handler does nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`]: whatever kept the guest from doing all of its work. The machine
-    /// is gone by then.
-    pub fn run(
+/// Checks that a guest on KVM's machine can have all that is needed.
+///
+/// # Errors
+///
+/// [`Error::Lacks`] or [`Error::Cpus`].
+pub fn offers(need: &Need<'_>) -> Result<(), Error> {
+    machine::offers("kvm", &[Device::Uart16550, Device::Pci], 1, need)
+}
+
+/// While `progress` runs, collected writes are not taken.
+///
+/// The signal SIGRTMIN is taken for stopping the CPU, in the whole process, and for good: its
+/// handler does nothing.
+impl Machine for Kvm {
+    fn describe(&self) -> String {
+        format!("kvm, {}", self.options.uart)
+    }
+
+    fn offers(&self, need: &Need<'_>) -> Result<(), Error> {
+        offers(need)
+    }
+
+    fn run(
         &self,
         guest: &Guest<'_>,
         limits: &Limits,
+        ending: Ending,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Ran, Error> {
-        run::run(self, guest, limits, progress)
-    }
-
-    /// Runs the experiment of sending a text in `guest`, whose work and input
-    /// are then those of the experiment.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Self::run).
-    pub fn uart(
-        &self,
-        guest: &Guest<'_>,
-        experiment: &Experiment<'_>,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(Outcome, Ran), Error> {
-        let work = experiment.work();
-        let guest = experiment.guest(&work, guest);
-        // An interpreter takes some 100 us a byte where it sends byte by byte.
-        let mut limits = experiment.limits();
-        limits.total *= 10;
-        let mut ran = self.run(&guest, &limits, progress)?;
-        Ok((experiment.outcome(&mut ran)?, ran))
+        self.offers(&Need {
+            devices: &[],
+            cpus: guest.cpus,
+        })?;
+        run::run(self, guest, limits, ending, progress)
     }
 }
 

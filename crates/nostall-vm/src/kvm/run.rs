@@ -14,7 +14,8 @@ use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
 use super::boot::{self, Memory};
 use super::bus::{self, Bus};
-use super::cpu::{self, End};
+use super::cpu;
+use super::exit::End;
 use super::pci::{self, PciBus};
 use super::ring::Ring;
 use super::serial::Serial;
@@ -41,29 +42,27 @@ const TURN: Duration = Duration::from_millis(100);
 /// lock, since a guest that does nothing but exits would never leave it to others.
 type SharedBus = Arc<FairMutex<Bus>>;
 
-/// Runs `guest` until all of its work is done.
+/// Runs `guest` to its end.
 pub fn run(
     kvm: &Kvm,
     guest: &Guest<'_>,
     limits: &Limits,
+    ending: Ending,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Ran, Error> {
-    if guest.cpus != 1 {
-        let cpus = guest.cpus;
-        return Err(Error::Unbootable(format!("{cpus} CPUs: it has one")));
-    }
     let start = Instant::now();
-    let machine = Machine::new(kvm, guest, limits)?;
+    let machine = KvmMachine::new(kvm, guest, limits)?;
     let run = Run {
         running: Running::start(machine)?,
         limits,
+        ending,
         start,
     };
     run.watch(progress)
 }
 
 /// A machine that is ready to run.
-pub struct Machine {
+pub struct KvmMachine {
     // In this order they are dropped.
     cpu: VcpuFd,
     bus: SharedBus,
@@ -71,7 +70,7 @@ pub struct Machine {
     _memory: Memory,
 }
 
-impl Machine {
+impl KvmMachine {
     fn new(kvm: &Kvm, guest: &Guest<'_>, limits: &Limits) -> Result<Self, Error> {
         let memory = boot::memory(guest)?;
         let entry = boot::load(&memory, guest, &command_line(kvm, guest))?;
@@ -149,7 +148,7 @@ fn give_memory(vm: &VmFd, memory: &Memory) -> Result<(), Error> {
             memory_size: range.len(),
             userspace_addr: host.addr() as u64,
         };
-        // SAFETY: the memory lives as long as the machine (`Machine`), and nobody in
+        // SAFETY: the memory lives as long as the machine (`KvmMachine`), and nobody in
         // this process has a reference into it.
         unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))?;
     }
@@ -174,7 +173,7 @@ pub struct Running {
 
 impl Running {
     /// Starts it.
-    pub fn start(mut machine: Machine) -> Result<Self, Error> {
+    pub fn start(mut machine: KvmMachine) -> Result<Self, Error> {
         Ok(Self {
             bus: machine.bus.clone(),
             cpu: CpuThread::start(move |stop| machine.run(stop))?,
@@ -200,6 +199,7 @@ impl Running {
 struct Run<'a> {
     running: Running,
     limits: &'a Limits,
+    ending: Ending,
     start: Instant,
 }
 
@@ -246,7 +246,7 @@ impl Run<'_> {
         let mut bus = self.running.bus().ok_or_else(stuck)?;
         let reports = guest::reports(&bus.reports)?;
         match end {
-            End::Status(status) => Ending::Done.judge(status, &reports)?,
+            End::Status(status) => self.ending.judge(status, &reports)?,
             End::Reset => return Err(Error::Reset),
             End::Stopped | End::Off => return Err(Error::Undone),
         }
@@ -317,6 +317,7 @@ mod tests {
                 cpu: cpu.unwrap(),
             },
             limits: &limits,
+            ending: Ending::Done,
             start: Instant::now(),
         };
         let error = run.watch(&mut |_| {}).unwrap_err();

@@ -79,7 +79,7 @@ fn short_loop() -> Vec<u8> {
 /// is entered as a kernel is: some hardware cannot run real mode, which its KVM
 /// interprets.
 fn run(system: &kvm_ioctls::Kvm, code: &[u8], limit: Duration) -> Result<Nanos, Error> {
-    let mut machine = Machine::new(system, code)?;
+    let mut machine = Loop::new(system, code)?;
     let mut thread = CpuThread::start(move |stop| machine.run(stop))?;
     let start = Instant::now();
     loop {
@@ -94,14 +94,14 @@ fn run(system: &kvm_ioctls::Kvm, code: &[u8], limit: Duration) -> Result<Nanos, 
 }
 
 /// A machine with a page of memory.
-struct Machine {
+struct Loop {
     // In this order they are dropped.
     cpu: VcpuFd,
     _vm: VmFd,
     _page: SharedMemory,
 }
 
-impl Machine {
+impl Loop {
     fn new(system: &kvm_ioctls::Kvm, code: &[u8]) -> Result<Self, Error> {
         const START: u64 = 0x1000;
         let page = SharedMemory::filled(PAGE, 0xf4)?;
@@ -118,7 +118,7 @@ impl Machine {
             memory_size: PAGE as u64,
             userspace_addr: page.address(),
         };
-        // SAFETY: the page outlives the machine (`Machine`), and we touch it by atomics.
+        // SAFETY: the page outlives the machine (`Loop`), and we touch it by atomics.
         unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))?;
         let cpu = vm.create_vcpu(0).map_err(failed("create a CPU"))?;
         cpu::set_up(&cpu, START)?;

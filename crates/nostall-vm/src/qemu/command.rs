@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{Command, Stdio};
 
+use super::board::{Architecture, QemuBoard};
 use super::drive::Drive;
 use super::files::{CARD, CARD_IMAGE, FLASH, Files, INPUT, KERNEL, PERSISTENT, REPORTS, SERIAL};
-use super::machine::{Architecture, Machine};
 use crate::guest::Guest;
 use crate::process::name;
 
@@ -15,7 +15,7 @@ use crate::process::name;
 pub(super) const CARD_IMAGE_NAME: &str = "/dev/fdset/1";
 
 /// QEMU with `guest` in `machine`.
-pub(super) fn command(machine: Machine, guest: &Guest<'_>, files: &Files) -> io::Result<Command> {
+pub(super) fn command(machine: QemuBoard, guest: &Guest<'_>, files: &Files) -> io::Result<Command> {
     let words = guest.words();
     let ram = match guest.ram {
         Some(_) => guest.mebibytes(),

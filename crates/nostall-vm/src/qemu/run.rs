@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use nostall_work::FIRMWARE_DONE;
 
+use super::board::QemuBoard;
 use super::command::{command, daemonizes};
 use super::files::Files;
-use super::machine::Machine;
 use super::version::{self, version};
 use crate::Error;
 use crate::guest::{self, Ending, FAILURE, Guest, Limits, Ran, SUCCESS};
+use crate::machine::{Machine, Need};
 use crate::process::{MemoryFile, Running, spawn};
-use crate::uart::{Experiment, Outcome};
 
 /// How often a run is looked at.
 pub(super) const LOOK: Duration = Duration::from_millis(2);
@@ -27,19 +27,19 @@ pub(super) const LAST_WORDS: u64 = 64 << 10;
 /// A QEMU that can be run.
 #[derive(Clone, Debug)]
 pub struct Qemu {
-    machine: Machine,
+    board: QemuBoard,
     version: String,
 }
 
 impl Qemu {
-    /// The system's QEMU for `machine`.
+    /// The system's QEMU for `board`.
     ///
     /// # Errors
     ///
     /// [`Error::NotInstalled`], or [`Error::Qemu`] or [`Error::NoVersion`] if it
     /// does not even tell its version.
-    pub fn find(machine: Machine) -> Result<Self, Error> {
-        let architecture = machine.architecture();
+    pub fn find(board: QemuBoard) -> Result<Self, Error> {
+        let architecture = board.architecture();
         let version =
             version(architecture.program(), version::LIMIT).map_err(|error| match error {
                 Error::System(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -47,7 +47,7 @@ impl Qemu {
                 }
                 error => error,
             })?;
-        Ok(Self { machine, version })
+        Ok(Self { board, version })
     }
 
     /// Its version, as it says: `7.2.22`.
@@ -56,71 +56,38 @@ impl Qemu {
     }
 
     /// The machine it emulates.
-    pub const fn machine(&self) -> Machine {
-        self.machine
+    pub const fn board(&self) -> QemuBoard {
+        self.board
+    }
+}
+
+impl Machine for Qemu {
+    fn describe(&self) -> String {
+        format!("qemu {}, {}", self.version, self.board)
     }
 
-    /// Runs `guest` to its end.
-    ///
-    /// `progress` is told now and then how many bytes have come over the serial
-    /// line so far. While it takes its time, the limits on bytes hold all the same.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`]: whatever kept the guest from doing all of its work. QEMU has
-    /// ended by then.
-    pub fn run(
+    fn offers(&self, need: &Need<'_>) -> Result<(), Error> {
+        self.board.offers(need)
+    }
+
+    fn run(
         &self,
         guest: &Guest<'_>,
         limits: &Limits,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Ran, Error> {
-        self.run_to(Ending::Done, guest, limits, progress)
-    }
-
-    /// Runs `guest` until it panics, as it is told to by its work; the last of
-    /// its reports says so.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`]: whatever kept it from getting there; [`Error::Unbroken`] if it
-    /// did all of its work instead.
-    pub fn run_to_panic(
-        &self,
-        guest: &Guest<'_>,
-        limits: &Limits,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Ran, Error> {
-        self.run_to(Ending::Panic, guest, limits, progress)
-    }
-
-    fn run_to(
-        &self,
         ending: Ending,
-        guest: &Guest<'_>,
-        limits: &Limits,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Ran, Error> {
         if daemonizes(guest.qemu_args) {
             return Err(Error::Daemonize);
         }
-        let cpus = self.machine.cpus();
-        if !cpus.contains(&guest.cpus) {
-            let (cpus, most) = (guest.cpus, *cpus.end());
-            let machine = self.machine;
-            return Err(Error::Cpus {
-                machine,
-                cpus,
-                most,
-            });
-        }
+        self.offers(&Need {
+            devices: &[],
+            cpus: guest.cpus,
+        })?;
         let files = Files::new(guest)?;
-        let qemu = spawn(
-            command(self.machine, guest, &files)?,
-            &files.for_child(guest),
-        )?;
+        let qemu = spawn(command(self.board, guest, &files)?, &files.for_child(guest))?;
         let run = Run {
-            machine: self.machine,
+            board: self.board,
             qemu,
             files,
             limits,
@@ -134,28 +101,10 @@ impl Qemu {
             run.watch(progress)
         })
     }
-
-    /// Runs the experiment of sending a text in `guest`, whose work and input
-    /// are then those of the experiment.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Self::run).
-    pub fn uart(
-        &self,
-        guest: &Guest<'_>,
-        experiment: &Experiment<'_>,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(Outcome, Ran), Error> {
-        let work = experiment.work();
-        let guest = experiment.guest(&work, guest);
-        let mut ran = self.run(&guest, &experiment.limits(), progress)?;
-        Ok((experiment.outcome(&mut ran)?, ran))
-    }
 }
 
 struct Run<'a> {
-    machine: Machine,
+    board: QemuBoard,
     qemu: Running,
     files: Files,
     limits: &'a Limits,
@@ -221,7 +170,7 @@ impl Run<'_> {
     }
 
     fn check_bytes(&self, (serial, reports): (u64, u64)) -> Result<(), Error> {
-        let firmware = self.machine.firmware_bytes();
+        let firmware = self.board.firmware_bytes();
         let of_guest = serial.saturating_sub(firmware);
         self.limits.check_bytes((of_guest, reports))?;
         if self.files.said.len()? > self.limits.qemu_bytes {
@@ -236,7 +185,7 @@ impl Run<'_> {
         match (status.code(), first_report) {
             (Some(code @ (SUCCESS | FAILURE)), first_report) => {
                 self.ending.judge(code, &reports)?;
-                let most = self.machine.firmware_bytes() + self.limits.serial_bytes + 1;
+                let most = self.board.firmware_bytes() + self.limits.serial_bytes + 1;
                 let serial = self.files.serial.read_from(0, most)?;
                 let serial = after_firmware(serial);
                 if serial.len() as u64 > self.limits.serial_bytes {

@@ -50,12 +50,12 @@ pub struct Args {
     /// How the serial port is offered: ports, ports-coalesced, mmio-readonly
     ///
     /// `ports`: every access is an exit, as in other machines. `ports-coalesced`:
-    /// transmit writes are collected by the host's kernel, while nobody waits for an
-    /// interrupt. `mmio-readonly`: in memory, one register a page, the line status on a
+    /// transmit writes are collected by the host's kernel while no interrupt is
+    /// expected. `mmio-readonly`: in memory, one register a page, the line status on a
     /// page that the guest can read without an exit, transmit writes likewise; it needs
     /// a kernel with CONFIG_SERIAL_8250_DW=y (Debian's have it).
-    #[arg(long, value_name = "WAY", value_parser = uart, default_value = "ports-coalesced")]
-    uart: Uart,
+    #[arg(long, value_name = "MODE", value_parser = uart, default_value = "ports-coalesced")]
+    uart_mode: Uart,
 
     /// How PCI configuration space is offered: ports, ports-coalesced, ecam, ecam-shadow
     ///
@@ -74,15 +74,15 @@ pub struct Args {
     #[arg(long)]
     stats: bool,
 
-    /// Go on where KVM interprets guest code, and Linux hardly comes to its end
+    /// Run even if KVM interprets guest code; booting may fail
     #[arg(long)]
-    anyway: bool,
+    force: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   nostall vm run /boot/vmlinuz-6.1.0-44-amd64 --initrd initrd.img --stats
-  nostall vm run bzImage --initrd init.cpio --uart mmio-readonly --stats --timeout 60
+  nostall vm run bzImage --initrd init.cpio --uart-mode mmio-readonly --stats --timeout 60
   nostall vm run bzImage --initrd init.cpio --append 'console=ttyS0 quiet panic=-1'";
 
 /// How PCI configuration space is offered, in this command's words.
@@ -113,7 +113,7 @@ impl Configuration {
         let mut all = CONFIGURATIONS.into_iter();
         all.find(|way| way.name == name).ok_or_else(|| {
             let names = CONFIGURATIONS.map(|way| way.name);
-            format!("the ways are {}", names.join(", "))
+            format!("the modes are {}", names.join(", "))
         })
     }
 
@@ -127,7 +127,7 @@ impl Configuration {
 
 fn uart(name: &str) -> Result<Uart, String> {
     name.parse()
-        .map_err(|()| format!("the ways are {}", Uart::ALL.map(Uart::name).join(", ")))
+        .map_err(|()| format!("the modes are {}", Uart::ALL.map(Uart::name).join(", ")))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -144,14 +144,14 @@ pub fn run(args: &Args) -> Result<()> {
     let initrd = args.initrd.as_deref();
     let initrd = initrd.map_or(Ok(vec![]), |path| read(path, args.memory))?;
     let kvm = Kvm::find(Options {
-        uart: args.uart,
+        uart: args.uart_mode,
         pci: args.pci.offered,
     })?;
     let speed = kvm.speed()?;
     ensure!(
-        args.anyway || !speed.is_interpreted(),
+        args.force || !speed.is_interpreted(),
         "this KVM {speed}: Linux would take hours to boot, or stop at an instruction that it \
-         does not know; --anyway goes on all the same"
+         does not know; --force runs it all the same"
     );
     for note in kvm.notes() {
         tell(note);

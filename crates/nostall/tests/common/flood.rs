@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_vm::qemu::{self, Error, Guest, GuestRam, Limits, Qemu};
+use nostall_vm::{Ending, Machine as _};
 use nostall_work::Failure;
 use nostall_work::pstore::REGION;
 use tempfile::TempDir;
@@ -31,11 +32,11 @@ pub fn log(lines: usize) -> String {
 /// Replayed in real time on this machine, which is chosen by `on`, with a panic besides, a
 /// flood loses nothing and sends nothing twice. What the command said.
 #[allow(dead_code, reason = "not every test has the command replay one")]
-pub fn replayed(kind: qemu::Machine, on: &str) -> String {
+pub fn replayed(kind: qemu::QemuBoard, on: &str) -> String {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("log"), log(50)).unwrap();
     let args = format!(
-        "run console {on} --input log --cpus 3 --panic-at 0.1 --json figures --report flood.svg"
+        "run console {on} --input log --cpus 3 --panic-at 0.1 --json figures --svg flood.svg"
     );
     let args: Vec<_> = args.split_whitespace().collect();
     let output = nostall(dir.path(), &args);
@@ -122,7 +123,7 @@ pub fn dies_in_every_way(qemu: &Qemu, kernel: &[u8]) {
             drives: &[],
             qemu_args: &[],
         };
-        let ran = qemu.run_to_panic(&guest, &Limits::of(1, 0), &mut |_| {});
+        let ran = qemu.run(&guest, &Limits::of(1, 0), Ending::Panic, &mut |_| {});
         match ran {
             Err(Error::Guest(_)) if failure == Failure::StackOverflow => {}
             ran => drop(ran.unwrap()),
@@ -140,7 +141,7 @@ pub fn dies_in_every_way(qemu: &Qemu, kernel: &[u8]) {
 /// must fit together: each record is in one of them, and at most the one that was on its way
 /// is in both. `sent`: what the kernel has sent, of the file with that log.
 #[allow(dead_code, reason = "not every test kills a machine")]
-pub fn killed_in_mid_flood(kind: qemu::Machine, sent: impl Fn(&Path) -> Vec<u8>) {
+pub fn killed_in_mid_flood(kind: qemu::QemuBoard, sent: impl Fn(&Path) -> Vec<u8>) {
     /// All at once, and more than the line sends in 20 s.
     const LINES: usize = 4_000;
     let dir = TempDir::new().unwrap();

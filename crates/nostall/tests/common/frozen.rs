@@ -28,11 +28,11 @@ impl Machine {
     /// is in the files `serial` and `reports`.
     #[allow(dead_code, reason = "not every test is about a PC")]
     pub fn start(dir: &Path, words: &str, input: &[u8]) -> Self {
-        Self::of(qemu::Machine::Q35, dir, words, input)
+        Self::of(qemu::QemuBoard::Q35, dir, words, input)
     }
 
     /// The same of this kind: a PC, or RISC-V's `virt`.
-    pub fn of(kind: qemu::Machine, dir: &Path, words: &str, input: &[u8]) -> Self {
+    pub fn of(kind: qemu::QemuBoard, dir: &Path, words: &str, input: &[u8]) -> Self {
         let pc = "-chardev file,id=serial,path=serial -chardev file,id=reports,path=reports \
                   -device isa-serial,chardev=serial,iobase=0x3f8,irq=4 \
                   -device isa-debugcon,chardev=reports,iobase=0xe9 \
@@ -41,12 +41,12 @@ impl Machine {
                     -chardev file,id=reports,path=reports \
                     -semihosting-config enable=on,target=native,chardev=reports";
         let (qemu, kernel, devices): (_, &[u8], _) = match kind {
-            qemu::Machine::Q35 => (
+            qemu::QemuBoard::Q35 => (
                 "qemu-system-x86_64",
                 include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
                 pc,
             ),
-            qemu::Machine::Virt => (
+            qemu::QemuBoard::Virt => (
                 "qemu-system-riscv64",
                 include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
                 virt,

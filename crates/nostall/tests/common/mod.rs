@@ -2,17 +2,17 @@
 
 use std::io::Write;
 
-use nostall_vm::qemu::{Architecture, Machine, Qemu};
+use nostall_vm::qemu::{Architecture, Qemu, QemuBoard};
 
 /// The system's QEMU. Without one the test is skipped, which is said where it
 /// can be seen; with `NOSTALL_REQUIRE_QEMU` set it fails.
 #[allow(dead_code, reason = "not every test runs a PC")]
 pub fn qemu(test: &str) -> Option<Qemu> {
-    qemu_for(test, Machine::Q35)
+    qemu_for(test, QemuBoard::Q35)
 }
 
 /// The same for any machine, for which the command has to have been built with a kernel.
-pub fn qemu_for(test: &str, machine: Machine) -> Option<Qemu> {
+pub fn qemu_for(test: &str, machine: QemuBoard) -> Option<Qemu> {
     let kernel: &[u8] = match machine.architecture() {
         Architecture::X86_64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
         Architecture::Riscv64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),

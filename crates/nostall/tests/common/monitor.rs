@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nostall_vm::qemu::Machine;
+use nostall_vm::qemu::QemuBoard;
 use nostall_work::Report;
 use nostall_work::pci::{Found, Kind, Method, Told};
 use serde_json::{Value, json};
@@ -62,9 +62,9 @@ impl Drop for Running {
 }
 
 /// The kernel, and the arguments that make its machine and have reports in `reports`.
-fn machine(of: Machine) -> (&'static [u8], &'static [&'static str]) {
+fn machine(of: QemuBoard) -> (&'static [u8], &'static [&'static str]) {
     match of {
-        Machine::Virt => (
+        QemuBoard::Virt => (
             include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64")),
             &[
                 "-machine",
@@ -88,7 +88,7 @@ fn machine(of: Machine) -> (&'static [u8], &'static [&'static str]) {
 }
 
 /// What the guest told, and what QEMU's monitor says of its devices then.
-pub fn both(of: Machine, devices: &[&str], more: &[&str], work: &str) -> (Vec<Told>, Vec<Value>) {
+pub fn both(of: QemuBoard, devices: &[&str], more: &[&str], work: &str) -> (Vec<Told>, Vec<Value>) {
     let dir = TempDir::new().unwrap();
     let (kernel, reports) = (dir.path().join("kernel"), dir.path().join("reports"));
     let (content, machine) = machine(of);

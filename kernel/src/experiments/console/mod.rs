@@ -9,9 +9,7 @@ use core::sync::atomic::Ordering;
 use nostall_console::UartSink;
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, LineSettings, Model, Settings};
-use nostall_work::console::{
-    Bounded, FIRST_WORDS, Flood, Inline, Job, Path, Strategy, Throttle,
-};
+use nostall_work::console::{Bounded, FIRST_WORDS, Flood, Inline, Job, Path, Strategy, Throttle};
 use nostall_work::{Event, text};
 use spin::Once;
 

@@ -1,8 +1,7 @@
 //! What Linux needs of a PC besides memory, interrupts and the serial port.
 
 use super::acpi::{Configuration, OFF, PM_CONTROL, PM_EVENT, RESET, RESET_VALUE, UART_PAGES};
-use crate::kvm::bus::Next;
-use crate::kvm::cpu::End;
+use crate::kvm::exit::{BusDevice, End, Next, Read};
 use crate::kvm::pci::PORTS;
 use crate::kvm::ring::Place;
 use crate::kvm::serial::{BASE, REGISTERS, STRIDE, Uart};
@@ -16,15 +15,6 @@ const KEYBOARD_RESET: u8 = 0xfe;
 const SCI_EN: u16 = 1 << 0;
 const SLP_TYP: u16 = 10;
 const SLP_EN: u16 = 1 << 13;
-
-/// Whose a read was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
-    /// The serial port's, beside its eight registers.
-    Serial,
-    /// Another device's.
-    Other,
-}
 
 /// The devices.
 pub struct Board {
@@ -50,41 +40,6 @@ impl Board {
         }
     }
 
-    /// A guest's read; `None` if nothing here has it.
-    pub fn read(&mut self, place: Place, data: &mut [u8]) -> Option<Read> {
-        if self.is_beside_the_uart(place) {
-            // A DesignWare without its own registers (8250_dw asks for them at 0xb4 and
-            // 0xf8 of the first page): all ones would be one with everything.
-            data.fill(0);
-            return Some(Read::Serial);
-        }
-        match place {
-            _ if self.is_hidden(place) => data.fill(!0),
-            Place::Port(port @ PM_EVENT..PM_END) => self.power.read(port, data),
-            // Nothing in its buffers: nobody waits for it to take a command.
-            Place::Port(KEYBOARD) => data.fill(0),
-            _ => return None,
-        }
-        Some(Read::Other)
-    }
-
-    /// A guest's write, likewise.
-    pub fn write(&mut self, place: Place, data: &[u8]) -> Option<Next> {
-        if self.is_beside_the_uart(place) {
-            return Some(Next::GoOn);
-        }
-        // First the reset: its port lies among the bridge's, which take words there.
-        match (place, data) {
-            (Place::Port(RESET), [value]) if value & RESET_VALUE == RESET_VALUE => {
-                return Some(Next::End(End::Reset));
-            }
-            (Place::Port(KEYBOARD), [KEYBOARD_RESET]) => return Some(Next::End(End::Reset)),
-            (Place::Port(port @ PM_EVENT..PM_END), _) => return Some(self.power.write(port, data)),
-            _ => {}
-        }
-        self.is_hidden(place).then_some(Next::GoOn)
-    }
-
     /// Linux goes by ports, for all that they reach, wherever there are any: where it
     /// is to go by ECAM there are none.
     fn is_hidden(&self, place: Place) -> bool {
@@ -103,6 +58,41 @@ impl Board {
             && address
                 .checked_sub(BASE)
                 .is_some_and(|offset| offset < UART_PAGES * STRIDE && !is_register(offset))
+    }
+}
+
+impl BusDevice for Board {
+    fn read(&mut self, place: Place, data: &mut [u8]) -> Option<Read> {
+        if self.is_beside_the_uart(place) {
+            // A DesignWare without its own registers (8250_dw asks for them at 0xb4 and
+            // 0xf8 of the first page): all ones would be one with everything.
+            data.fill(0);
+            return Some(Read::Serial);
+        }
+        match place {
+            _ if self.is_hidden(place) => data.fill(!0),
+            Place::Port(port @ PM_EVENT..PM_END) => self.power.read(port, data),
+            // Nothing in its buffers: it takes a command at once.
+            Place::Port(KEYBOARD) => data.fill(0),
+            _ => return None,
+        }
+        Some(Read::Other)
+    }
+
+    fn write(&mut self, place: Place, data: &[u8]) -> Option<Next> {
+        if self.is_beside_the_uart(place) {
+            return Some(Next::GoOn);
+        }
+        // First the reset: its port lies among the bridge's, which take words there.
+        match (place, data) {
+            (Place::Port(RESET), [value]) if value & RESET_VALUE == RESET_VALUE => {
+                return Some(Next::End(End::Reset));
+            }
+            (Place::Port(KEYBOARD), [KEYBOARD_RESET]) => return Some(Next::End(End::Reset)),
+            (Place::Port(port @ PM_EVENT..PM_END), _) => return Some(self.power.write(port, data)),
+            _ => {}
+        }
+        self.is_hidden(place).then_some(Next::GoOn)
     }
 }
 

@@ -58,7 +58,6 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 pub use acpi::{Configuration, Description, Serial, TimerPin, tables};
-pub(super) use board::{Board, Read};
 pub use run::{Ended, Finished};
 pub use signals::Signals;
 pub use terminal::Terminal;

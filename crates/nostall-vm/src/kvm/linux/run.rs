@@ -19,9 +19,10 @@ use crate::Error;
 use crate::exits::Exits;
 use crate::guest::Limits;
 use crate::kvm::bus::Bus;
-use crate::kvm::cpu::{End, identify};
+use crate::kvm::cpu::identify;
+use crate::kvm::exit::End;
 use crate::kvm::pci::{self, BUSES, ECAM};
-use crate::kvm::run::{LOOK, Machine, Running, stuck};
+use crate::kvm::run::{KvmMachine, LOOK, Running, stuck};
 use crate::kvm::serial::BASE;
 use crate::kvm::{Kvm, Uart};
 
@@ -103,7 +104,7 @@ pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Fin
     })
 }
 
-fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<Machine, Error> {
+fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<KvmMachine, Error> {
     if !kvm.capabilities().interrupts {
         let none = "this KVM has no interrupt controllers and timer, and Linux needs them";
         return Err(Error::Unbootable(none.to_owned()));
@@ -132,8 +133,8 @@ fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<Machine, Error> {
         ..Limits::of(0, 0)
     };
     let board = Board::new(kvm.options().uart, description.configuration);
-    let equip = |bus: Bus| bus.with_board(board);
-    Machine::with(kvm, (memory, topology.bridge), &limits, set_up, equip)
+    let equip = |bus: Bus| bus.with(board);
+    KvmMachine::with(kvm, (memory, topology.bridge), &limits, set_up, equip)
 }
 
 fn description(uart: Uart, linux: &Linux<'_>) -> Description {

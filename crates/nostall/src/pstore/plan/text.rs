@@ -5,8 +5,8 @@ use nostall_pstore::{Kind, Params, Place, RecordFormat, longest_deflated};
 
 use super::boot;
 use super::region::{LINE, Plan, Row};
+use crate::experiments::table::{aligned, time};
 use crate::grouped::grouped;
-use crate::run::table::{aligned, time};
 
 /// Everything.
 pub fn all(plan: &Plan) -> String {

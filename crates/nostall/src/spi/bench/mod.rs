@@ -67,7 +67,7 @@ pub struct Args {
 
     /// Clock, in hertz: 500k, 10M; the device's own unless given
     #[arg(long, value_name = "HZ", value_parser = hertz, requires = "what")]
-    speed: Option<u32>,
+    clock: Option<u32>,
 
     /// Clock polarity and phase; as they are unless given
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=3), requires = "what")]
@@ -142,7 +142,7 @@ pub fn run(args: &Args) -> Result<()> {
     let changed: u64 = measured.rows.iter().map(|row| row.tally.changed).sum();
     ensure!(
         changed == 0,
-        "{changed} messages did not come back as they were sent: a slower clock (--speed), \
+        "{changed} messages did not come back as they were sent: a slower clock (--clock), \
          shorter wires?"
     );
     Ok(())
@@ -164,7 +164,7 @@ fn measure(
         if message.is_changed() {
             bail!(
                 "what was sent did not come back (of {length} bytes: sent {}, came {}): wire \
-                 MOSI to MISO, or try a slower clock (--speed)",
+                 MOSI to MISO, or try a slower clock (--clock)",
                 hex(&message.sent),
                 hex(&message.received)
             );
@@ -226,10 +226,10 @@ impl Args {
     /// The device's, as far as nothing else was asked for.
     fn settings(&self, set: &Set) -> Result<Settings> {
         let has = |flag| set.mode.contains(flag);
-        let clock = self.speed.unwrap_or(set.clock);
+        let clock = self.clock.unwrap_or(set.clock);
         ensure!(
             clock > 0,
-            "Linux knows no clock for this device: say which, by --speed"
+            "Linux knows no clock for this device: give one with --clock"
         );
         let polarity = match has(SpiModeFlags::SPI_CS_HIGH) {
             true => Polarity::ActiveHigh,

@@ -22,7 +22,7 @@ const FLASH: Set = Set {
 #[test]
 fn nothing_is_sent_unless_it_is_said_what() {
     assert_eq!(args("").unwrap().what(), None);
-    for line in ["--speed 1M", "--mode 0", "--no-cs", "--json x", "--bytes 4"] {
+    for line in ["--clock 1M", "--mode 0", "--no-cs", "--json x", "--bytes 4"] {
         assert!(args(line).is_err(), "{line}");
     }
     assert!(args("--send 9f --loopback").is_err());
@@ -37,7 +37,7 @@ fn a_device_is_spoken_to_as_it_is_set_unless_told_otherwise() {
     let as_set = of("--send 00", &FLASH).unwrap();
     let expected = Settings::new(50_000_000, Select::line(0)).mode(Mode::Mode3);
     assert_eq!(as_set, expected);
-    let told = of("--send 00 --mode 1 --speed 400k --no-cs", &FLASH).unwrap();
+    let told = of("--send 00 --mode 1 --clock 400k --no-cs", &FLASH).unwrap();
     let expected = Settings::new(400_000, Select::None).mode(Mode::Mode1);
     assert_eq!(told, expected);
     let odd = Set {

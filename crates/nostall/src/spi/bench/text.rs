@@ -11,8 +11,8 @@ use super::board::{Board, Node, Set, shown};
 use super::counters::{Counters, NAMES};
 use super::message::{What, hex};
 use super::ways::{Row, Way};
+use crate::experiments::table::{aligned, percent, time};
 use crate::grouped::grouped;
-use crate::run::table::{aligned, percent, time};
 
 /// From here on Linux is said to wake its worker for every message.
 const PUMPS: f64 = 0.5;

@@ -1,0 +1,212 @@
+//! The serial port that all CPUs share.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nostall_devices::uart::{Profile, Uart};
+use nostall_io::{Clock, Nanos, Registers};
+use nostall_uart::registers::LSR;
+
+use super::cpus::ModelMachine;
+use super::polls::Polls;
+
+/// The port as the CPU at work sees it.
+#[derive(Debug)]
+pub struct SharedPort<'m> {
+    machine: &'m ModelMachine,
+    profile: Profile,
+    /// Accesses until a slow one.
+    until_slow: AtomicU64,
+    uart: Mutex<Uart<Time, Wire>>,
+    time: Time,
+    /// The line status, which is the same until then. A CPU that polls reads nothing
+    /// else, millions of times.
+    status: AtomicU8,
+    status_until: AtomicU64,
+    polls: Polls,
+}
+
+/// The port's own clock: the time of its last access, or of what happened since.
+#[derive(Clone, Debug, Default)]
+struct Time(Arc<AtomicU64>);
+
+impl Clock for Time {
+    fn now(&self) -> Nanos {
+        Nanos(self.0.load(Relaxed))
+    }
+}
+
+/// What arrived at the line's other end, and when.
+#[derive(Clone, Default)]
+pub struct Wire {
+    /// Each byte.
+    pub bytes: Vec<u8>,
+    /// When each arrived.
+    pub times: Vec<Nanos>,
+    time: Time,
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Wire({} bytes)", self.bytes.len())
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        self.times.resize(self.bytes.len(), self.time.now());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Wire {
+    /// Bytes that arrived, each with its time.
+    pub fn new(bytes: Vec<u8>, times: Vec<Nanos>) -> Self {
+        Self {
+            bytes,
+            times,
+            time: Time::default(),
+        }
+    }
+}
+
+impl<'m> SharedPort<'m> {
+    /// Returns the port of `machine`, empty.
+    pub fn new(machine: &'m ModelMachine, profile: Profile) -> Self {
+        let time = Time::default();
+        let wire = Wire {
+            time: time.clone(),
+            ..Wire::default()
+        };
+        Self {
+            machine,
+            profile,
+            until_slow: AtomicU64::new(profile.slow_access.every),
+            uart: Mutex::new(Uart::new(time.clone(), profile.line, wire)),
+            time,
+            status: AtomicU8::new(0),
+            status_until: AtomicU64::new(0),
+            polls: Polls::new(),
+        }
+    }
+
+    /// From here on a CPU that reads the line status twice in a row waits for it to
+    /// change, and looks evenly, for so long at most.
+    pub fn polled_evenly(&self, longest_wait: Nanos) {
+        self.polls.are_even(longest_wait);
+    }
+
+    /// What arrived, after all that is in the port has.
+    pub fn into_wire(self) -> Wire {
+        let mut uart = self
+            .uart
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        catch_up(&mut uart, &self.time, Nanos(u64::MAX));
+        uart.into_sink()
+    }
+
+    /// Lets an access's time pass.
+    #[inline]
+    fn access(&self) -> Nanos {
+        let mut takes = self.profile.access;
+        let slow = self.profile.slow_access;
+        if slow.every > 0 {
+            let left = self.until_slow.load(Relaxed) - 1;
+            if left == 0 {
+                takes = slow.takes;
+            }
+            let left = if left == 0 { slow.every } else { left };
+            self.until_slow.store(left, Relaxed);
+        }
+        let machine = self.machine;
+        machine.go_to(machine.now() + takes);
+        machine.now()
+    }
+
+    /// After a look at the line status that shows what it has shown before, and will until
+    /// `until`: goes on to the last look of which that is true, if nobody comes between.
+    fn skip(&self, from: Nanos, now: Nanos, until: Nanos) {
+        let Some((pause, even_until)) = self.polls.look(from, now) else {
+            return;
+        };
+        let until = until.min(even_until).min(self.machine.horizon());
+        let each = pause + self.profile.access;
+        let alike = match self.profile.slow_access.every {
+            0 => u64::MAX,
+            _ => self.until_slow.load(Relaxed) - 1,
+        };
+        // The last of them is over before `until`.
+        let looks = ((until - now - Nanos(1)).0 / each.0.max(1)).min(alike);
+        if looks == 0 {
+            return;
+        }
+        if alike < u64::MAX {
+            self.until_slow.fetch_sub(looks, Relaxed);
+        }
+        let now = now + each * looks;
+        self.polls.skipped_to(now);
+        self.machine.go_to(now);
+    }
+
+    fn with<T>(&self, now: Nanos, act: impl FnOnce(&mut Uart<Time, Wire>) -> T) -> T {
+        let mut uart = self.uart.lock().unwrap_or_else(PoisonError::into_inner);
+        catch_up(&mut uart, &self.time, now);
+        act(&mut uart)
+    }
+}
+
+/// One event after the other, so that each byte arrives at its time.
+fn catch_up(uart: &mut Uart<Time, Wire>, time: &Time, now: Nanos) {
+    let mut last = None;
+    while let Some(at) = uart.next_event().filter(|&at| at <= now) {
+        if last == Some(at) {
+            break;
+        }
+        last = Some(at);
+        time.0.fetch_max(at.0, Relaxed);
+        uart.sink_mut();
+    }
+    if now != Nanos(u64::MAX) {
+        time.0.store(now.0, Relaxed);
+    }
+}
+
+impl Registers for SharedPort<'_> {
+    #[inline]
+    fn read8(&self, offset: usize) -> u8 {
+        let from = self.machine.now();
+        let now = self.access();
+        if offset != LSR {
+            self.polls.end();
+            return self.with(now, |uart| uart.read(offset));
+        }
+        let until = Nanos(self.status_until.load(Relaxed));
+        if now < until {
+            self.skip(from, now, until);
+            return self.status.load(Relaxed);
+        }
+        self.polls.look(from, now);
+        self.with(now, |uart| {
+            let value = uart.read(offset);
+            let until = uart.next_event().map_or(u64::MAX, |at| at.0);
+            self.status.store(value, Relaxed);
+            self.status_until.store(until, Relaxed);
+            value
+        })
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        let now = self.access();
+        self.polls.end();
+        self.status_until.store(0, Relaxed);
+        self.with(now, |uart| uart.write(offset, value));
+    }
+}

@@ -1,0 +1,392 @@
+//! Several CPUs in virtual time.
+//!
+//! Each CPU has a time of its own, and runs on a stack of its own. The one whose time
+//! is the least goes on next, so that nobody ever sees what another does later: before
+//! every access to what is shared, a CPU that is ahead lets the others catch up.
+
+use std::mem;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, Yielder};
+use nostall_io::{Clock, Nanos, Processor};
+use nostall_work::console::{Cpu, Hold};
+
+/// Of a CPU.
+const STACK: usize = 256 << 10;
+
+/// Of the timer tick: Linux's, as distributions build it.
+pub const TICK: Nanos = Nanos(4_000_000);
+
+/// What a panic's look at the clock takes.
+const CLOCK_READ: Nanos = Nanos(500);
+
+/// Nobody waits for this.
+const NEVER: u64 = u64::MAX;
+
+/// The machine. One CPU at a time is at work in it, in this thread.
+#[derive(Debug)]
+pub struct ModelMachine {
+    /// Of the CPU at work.
+    now: AtomicU64,
+    /// So far it may go without a look at the others.
+    horizon: AtomicU64,
+    current: AtomicUsize,
+    /// When what cannot be masked comes.
+    nmi: AtomicU64,
+    /// A panic has stopped all CPUs but its own.
+    is_panic: AtomicBool,
+    cpus: Box<[State]>,
+}
+
+/// A CPU.
+#[derive(Debug)]
+struct State {
+    /// When it goes on; never, if it spins or is stopped.
+    wakes_at: AtomicU64,
+    spins: AtomicBool,
+    /// How many times over interrupts are masked.
+    masked: AtomicUsize,
+    next_tick: AtomicU64,
+    timer: AtomicU64,
+    /// What a second task has got of it.
+    given_away: AtomicU64,
+    /// Since when it gets some, if it does.
+    asleep_since: AtomicU64,
+    /// Where it is suspended; of the coroutine that is this CPU.
+    yielder: AtomicPtr<Yielder<(), ()>>,
+}
+
+/// What happens on a machine.
+pub trait Program {
+    /// What CPU `cpu` does.
+    fn run(&self, cpu: &ModelCpu<'_, Self>);
+    /// The timer interrupt. So many were missed.
+    fn tick(&self, cpu: &ModelCpu<'_, Self>, missed: u64);
+    /// The one-shot timer's.
+    fn timer(&self, cpu: &ModelCpu<'_, Self>);
+    /// The end, at an injected time, whatever the CPU was doing.
+    fn panic(&self, cpu: &ModelCpu<'_, Self>);
+    /// Nothing more is to come.
+    fn is_over(&self) -> bool;
+    /// See [`Cpu::stored`].
+    fn stored(&self);
+    /// See [`Cpu::held`].
+    fn held(&self, cpu: usize, hold: Hold);
+}
+
+/// Every CPU waits for another.
+#[derive(Debug)]
+pub struct Deadlock;
+
+impl ModelMachine {
+    /// With its clock at zero.
+    pub fn new(cpus: usize) -> Self {
+        Self {
+            now: AtomicU64::new(0),
+            horizon: AtomicU64::new(NEVER),
+            current: AtomicUsize::new(0),
+            nmi: AtomicU64::new(NEVER),
+            is_panic: AtomicBool::new(false),
+            cpus: (0..cpus).map(|_| State::new()).collect(),
+        }
+    }
+
+    /// Runs `program` on all CPUs, from now on, until it is over, or its panic is.
+    ///
+    /// # Errors
+    ///
+    /// [`Deadlock`].
+    pub fn run<P: Program>(
+        &self,
+        program: &P,
+        panic_at: Option<(usize, Nanos)>,
+    ) -> Result<(), Deadlock> {
+        let start = self.now().0;
+        self.nmi
+            .store(panic_at.map_or(NEVER, |(_, at)| at.0.max(start)), Relaxed);
+        let count = self.cpus.len() as u64;
+        for (id, cpu) in self.cpus.iter().enumerate() {
+            cpu.wakes_at.store(start, Relaxed);
+            // Not all at once, as Linux's are not.
+            let phase = TICK.0 * (id as u64 + 1) / count;
+            cpu.next_tick.store(start + phase, Relaxed);
+        }
+        let mut coroutines: Vec<_> = (0..self.cpus.len())
+            .map(|id| self.spawn(program, id, run))
+            .collect();
+        // The panic does not go back to where its CPU was.
+        let mut interrupted = None;
+        while !program.is_over() || self.nmi.load(Relaxed) != NEVER || interrupted.is_some() {
+            let wakes = |id: usize| self.cpus[id].wakes_at.load(Relaxed);
+            let next = (0..self.cpus.len()).min_by_key(|&id| wakes(id));
+            let next = next.ok_or(Deadlock)?;
+            let nmi = self.nmi.load(Relaxed);
+            if let Some((id, _)) = panic_at
+                && nmi <= wakes(next)
+                && nmi != NEVER
+            {
+                self.nmi.store(NEVER, Relaxed);
+                let panic = self.spawn(program, id, |cpu| cpu.program.panic(cpu));
+                interrupted = Some(mem::replace(&mut coroutines[id], panic));
+                self.cpus[id].masked.store(1, Relaxed);
+                self.cpus[id].wakes_at.store(nmi, Relaxed);
+                continue;
+            }
+            if wakes(next) == NEVER {
+                return Err(Deadlock);
+            }
+            self.enter(next);
+            coroutines[next].resume(());
+            if coroutines[next].done() {
+                break;
+            }
+        }
+        drop(interrupted);
+        Ok(())
+    }
+
+    /// CPU `id` goes on.
+    fn enter(&self, id: usize) {
+        let wakes = |cpu: &State| cpu.wakes_at.load(Relaxed);
+        let others = self.cpus.iter().enumerate().filter(|(n, _)| *n != id);
+        let horizon = others.map(|(_, cpu)| wakes(cpu)).min().unwrap_or(NEVER);
+        self.horizon
+            .store(horizon.min(self.nmi.load(Relaxed)), Relaxed);
+        self.now.store(wakes(&self.cpus[id]), Relaxed);
+        self.current.store(id, Relaxed);
+    }
+
+    fn spawn<'p, P: Program>(
+        &'p self,
+        program: &'p P,
+        id: usize,
+        run: impl FnOnce(&ModelCpu<'p, P>) + 'p,
+    ) -> Coroutine<(), (), ()> {
+        let body = move |yielder: &Yielder<(), ()>, ()| {
+            let yielder = ptr::from_ref(yielder).cast_mut();
+            self.cpus[id].yielder.store(yielder, Relaxed);
+            run(&ModelCpu {
+                machine: self,
+                program,
+                id,
+            });
+        };
+        // Without memory for a stack there is nothing that could go on.
+        let stack = DefaultStack::new(STACK).expect("memory for a CPU's stack");
+        // SAFETY: what `body` borrows must outlive the coroutine: coroutines are local to
+        // `ModelMachine::run`, which borrows machine and program for longer, and drops them.
+        unsafe { Coroutine::with_stack_unchecked(stack, body) }
+    }
+
+    /// Lets the others go on until they are where this CPU is.
+    fn let_others(&self) {
+        let cpu = &self.cpus[self.current.load(Relaxed)];
+        cpu.wakes_at.store(self.now.load(Relaxed), Relaxed);
+        self.suspend();
+    }
+
+    /// Until this CPU goes on at its `wakes_at`.
+    fn suspend(&self) {
+        let cpu = &self.cpus[self.current.load(Relaxed)];
+        let yielder = cpu.yielder.load(Relaxed);
+        // SAFETY: a coroutine's yielder lives as long as its body runs, and only the
+        // CPU that is at work comes here: from that body, which stored it.
+        unsafe { &*yielder }.suspend(());
+    }
+
+    /// This CPU is busy until then. Interrupts stay pending. Polling comes here.
+    #[inline]
+    pub fn go_to(&self, then: Nanos) {
+        self.now.store(then.0, Relaxed);
+        if then.0 > self.horizon.load(Relaxed) {
+            self.let_others();
+        }
+    }
+
+    /// Until then nobody but this CPU does anything.
+    #[inline]
+    pub fn horizon(&self) -> Nanos {
+        Nanos(self.horizon.load(Relaxed))
+    }
+
+    /// What a second task has got of each CPU, by now.
+    pub fn given_away(&self) -> Vec<Nanos> {
+        let now = self.now().0;
+        let of = |cpu: &State| {
+            let since = cpu.asleep_since.load(Relaxed);
+            Nanos(cpu.given_away.load(Relaxed) + now.saturating_sub(since))
+        };
+        self.cpus.iter().map(of).collect()
+    }
+}
+
+/// What a CPU does that is not in a panic.
+fn run<P: Program>(cpu: &ModelCpu<'_, P>) {
+    cpu.program.run(cpu);
+    // Idle: only interrupts are left.
+    cpu.sleep_until(Nanos(NEVER));
+}
+
+impl Clock for ModelMachine {
+    fn now(&self) -> Nanos {
+        Nanos(self.now.load(Relaxed))
+    }
+
+    fn wait_until(&self, deadline: Nanos) {
+        if deadline > self.now() {
+            self.go_to(deadline);
+        }
+    }
+}
+
+impl State {
+    fn new() -> Self {
+        Self {
+            wakes_at: AtomicU64::new(NEVER),
+            spins: AtomicBool::new(false),
+            masked: AtomicUsize::new(0),
+            next_tick: AtomicU64::new(NEVER),
+            timer: AtomicU64::new(NEVER),
+            given_away: AtomicU64::new(0),
+            asleep_since: AtomicU64::new(NEVER),
+            yielder: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+}
+
+/// A CPU, for what runs on it.
+pub struct ModelCpu<'m, P: ?Sized> {
+    machine: &'m ModelMachine,
+    program: &'m P,
+    id: usize,
+}
+
+impl<P: Program> ModelCpu<'_, P> {
+    fn state(&self) -> &State {
+        &self.machine.cpus[self.id]
+    }
+
+    /// Takes those interrupts that are due, if they are not masked.
+    fn interrupts(&self) {
+        let state = self.state();
+        if state.masked.load(Relaxed) > 0 {
+            return;
+        }
+        loop {
+            let now = self.now().0;
+            let tick = state.next_tick.load(Relaxed);
+            if tick <= now {
+                // The first is late, the others never come.
+                let missed = (now - tick) / TICK.0;
+                let next = tick + (missed + 1) * TICK.0;
+                state.next_tick.store(next, Relaxed);
+                self.handle(|| self.program.tick(self, missed));
+            } else if state.timer.load(Relaxed) <= now {
+                state.timer.store(NEVER, Relaxed);
+                self.handle(|| self.program.timer(self));
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn handle(&self, handler: impl FnOnce()) {
+        self.state().masked.fetch_add(1, Relaxed);
+        handler();
+        self.state().masked.fetch_sub(1, Relaxed);
+    }
+}
+
+impl<P: Program> Clock for ModelCpu<'_, P> {
+    fn now(&self) -> Nanos {
+        let now = self.machine.now();
+        if self.machine.is_panic.load(Relaxed) {
+            // A panic waits while it looks at the clock.
+            self.machine.wait_until(now + CLOCK_READ);
+        }
+        now
+    }
+
+    fn wait_until(&self, deadline: Nanos) {
+        self.machine.wait_until(deadline);
+    }
+
+    fn sleep_until(&self, deadline: Nanos) {
+        let state = self.state();
+        loop {
+            self.interrupts();
+            let now = self.now();
+            if now >= deadline {
+                return;
+            }
+            let interrupt = state.next_tick.load(Relaxed).min(state.timer.load(Relaxed));
+            state.asleep_since.store(now.0, Relaxed);
+            let until = deadline.min(Nanos(interrupt));
+            self.machine.now.store(until.0, Relaxed);
+            self.machine.let_others();
+            state.asleep_since.store(NEVER, Relaxed);
+            let slept = self.now() - now;
+            state.given_away.fetch_add(slept.0, Relaxed);
+        }
+    }
+}
+
+impl<P: Program> Processor for ModelCpu<'_, P> {
+    fn id(&self) -> usize {
+        self.id
+    }
+
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        let masked = &self.state().masked;
+        masked.fetch_add(1, Relaxed);
+        let result = critical();
+        masked.fetch_sub(1, Relaxed);
+        self.interrupts();
+        result
+    }
+}
+
+impl<P: Program> Cpu for ModelCpu<'_, P> {
+    fn spin_while(&self, condition: impl Fn() -> bool) {
+        let state = self.state();
+        while condition() {
+            state.spins.store(true, Relaxed);
+            state.wakes_at.store(NEVER, Relaxed);
+            self.machine.suspend();
+        }
+    }
+
+    fn signal(&self) {
+        let now = self.now().0;
+        for cpu in &self.machine.cpus {
+            if cpu.spins.swap(false, Relaxed) {
+                cpu.wakes_at.store(now, Relaxed);
+                self.machine.horizon.fetch_min(now, Relaxed);
+            }
+        }
+    }
+
+    fn call_at(&self, at: Nanos) {
+        self.state().timer.store(at.0, Relaxed);
+    }
+
+    fn stop_others(&self) {
+        let others = self.machine.cpus.iter().enumerate();
+        for (_, cpu) in others.filter(|(id, _)| *id != self.id) {
+            cpu.spins.store(false, Relaxed);
+            cpu.wakes_at.store(NEVER, Relaxed);
+        }
+        self.machine.horizon.store(NEVER, Relaxed);
+        self.machine.is_panic.store(true, Relaxed);
+    }
+
+    fn stored(&self) {
+        self.program.stored();
+    }
+
+    fn held(&self, hold: Hold) {
+        self.program.held(self.id, hold);
+    }
+}

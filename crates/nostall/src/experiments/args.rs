@@ -1,0 +1,192 @@
+//! Arguments that experiments share.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ValueEnum, value_parser};
+use nostall_devices::uart::Profile;
+use nostall_vm::Device;
+use nostall_vm::qemu::QemuBoard;
+
+/// Arguments of every experiment. Each narrows `--on`, `--machine` and `--cpus` to the values
+/// that it can take, using [`on`], [`boards`] and [`cpus`].
+#[derive(clap::Args)]
+pub struct Common {
+    /// Machine to run on
+    ///
+    /// `auto` takes the best machine that has a meaning for all options given, and says so if
+    /// that is less than the best of all.
+    #[arg(long, value_enum, default_value_t = OnArg::Auto)]
+    pub on: OnArg,
+
+    /// Machine that QEMU emulates
+    #[arg(long, value_parser = board)]
+    pub machine: Option<QemuBoard>,
+
+    /// CPUs of the machine
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u16>,
+
+    /// Write the figures to FILE as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Guest kernel to boot, instead of the one inside this command
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<PathBuf>,
+
+    /// One more argument for QEMU; may be given again
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub qemu_arg: Vec<OsString>,
+}
+
+/// Where an experiment runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnArg {
+    /// The best that is there
+    Auto,
+    /// QEMU, in a process of its own
+    Qemu,
+    /// A small machine of our own, in this process, using the host's KVM
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    Kvm,
+    /// No guest: the drivers against device models in virtual time, or on threads
+    Model,
+}
+
+impl OnArg {
+    /// Machines that run a guest.
+    pub const GUESTS: &[Self] = &[
+        Self::Qemu,
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Self::Kvm,
+    ];
+    /// KVM, where it can be.
+    pub const KVM: &[Self] = &[
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Self::Kvm,
+    ];
+    /// All machines; the best comes first.
+    pub const BEST: &[Self] = &[
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Self::Kvm,
+        Self::Qemu,
+        Self::Model,
+    ];
+
+    /// Stable word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Qemu => "qemu",
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            Self::Kvm => "kvm",
+            Self::Model => "model",
+        }
+    }
+}
+
+/// What a machine is, for people.
+const fn about(board: QemuBoard) -> &'static str {
+    match board {
+        QemuBoard::Q35 => "A PC with PCI Express",
+        QemuBoard::Virt => "QEMU's own RISC-V machine, with a 16550 and PCI Express",
+        QemuBoard::SifiveU => "SiFive's RISC-V board of 2018, with SPI, and without 16550 and PCI",
+    }
+}
+
+/// A machine that QEMU emulates, from its name.
+fn board(name: &str) -> Result<QemuBoard, String> {
+    let mut all = QemuBoard::ALL.into_iter();
+    let found = all.find(|board| board.name() == name);
+    found.ok_or_else(|| format!("QEMU's machine {name} is not used"))
+}
+
+/// An option that was given, and the machines on which it has a meaning.
+pub struct Given {
+    /// The option as it was given, as in `--profile vm`.
+    pub option: String,
+    /// Where it has a meaning.
+    pub on: &'static [OnArg],
+}
+
+impl Given {
+    /// The option, if `is_given`.
+    pub fn flag(name: &str, is_given: bool, on: &'static [OnArg]) -> Option<Self> {
+        let option = name.to_owned();
+        is_given.then_some(Self { option, on })
+    }
+
+    /// The option with its value, if there is one.
+    pub fn with(name: &str, value: Option<impl Display>, on: &'static [OnArg]) -> Option<Self> {
+        let option = format!("{name} {}", value?);
+        Some(Self { option, on })
+    }
+}
+
+impl Common {
+    /// What was given of these, CPUs apart.
+    pub fn given(&self) -> Vec<Given> {
+        // The usual machine is no wish.
+        let board = self.machine.filter(|board| *board != QemuBoard::default());
+        let all = [
+            Given::with("--machine", board, &[OnArg::Qemu]),
+            Given::flag("--kernel", self.kernel.is_some(), OnArg::GUESTS),
+            Given::flag("--qemu-arg", !self.qemu_arg.is_empty(), &[OnArg::Qemu]),
+        ];
+        all.into_iter().flatten().collect()
+    }
+}
+
+/// Narrows `--on` to `auto` and these.
+pub fn on(values: &'static [OnArg]) -> impl FnOnce(Arg) -> Arg {
+    let all = [OnArg::Auto].into_iter().chain(values.iter().copied());
+    let values: Vec<_> = all.filter_map(|on| on.to_possible_value()).collect();
+    let parser = PossibleValuesParser::new(values);
+    |arg| arg.value_parser(parser.try_map(|name| OnArg::from_str(&name, false)))
+}
+
+/// Narrows `--machine` to the machines that have these devices; the first is the usual one.
+pub fn boards(devices: &'static [Device]) -> impl FnOnce(Arg) -> Arg {
+    let has_all = |board: &QemuBoard| devices.iter().all(|one| board.devices().contains(one));
+    let boards: Vec<_> = QemuBoard::ALL.into_iter().filter(has_all).collect();
+    let usual = boards.first().map_or("", |board| board.name());
+    let help = format!("Machine that QEMU emulates; {usual} if not given");
+    let values = boards.iter();
+    let values = values.map(|&board| PossibleValue::new(board.name()).help(about(board)));
+    let parser = PossibleValuesParser::new(values.collect::<Vec<_>>());
+    |arg| {
+        let arg = arg.help(help);
+        arg.value_parser(parser.try_map(|name| board(&name)))
+    }
+}
+
+/// Narrows `--cpus` to `range`.
+pub fn cpus(usual: u16, range: RangeInclusive<u16>) -> impl FnOnce(Arg) -> Arg {
+    let (fewest, most) = (*range.start(), *range.end());
+    let help = format!("CPUs of the machine, {fewest} to {most}; {usual} if not given");
+    let range = i64::from(fewest)..=i64::from(most);
+    move |arg| arg.help(help).value_parser(value_parser!(u16).range(range))
+}
+
+/// A profile, from its name.
+pub fn profile(name: &str) -> Result<Profile, String> {
+    let mut all = Profile::ALL.into_iter();
+    all.find(|profile| profile.name == name).ok_or_else(|| {
+        let names = Profile::ALL.map(|profile| profile.name);
+        format!("the profiles are {}", names.join(", "))
+    })
+}
+
+/// Opens the file of that name; `-` is standard input.
+pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    Ok(match path.to_str() {
+        Some("-") => Box::new(io::stdin().lock()),
+        _ => Box::new(File::open(path)?),
+    })
+}

@@ -1,0 +1,180 @@
+//! Experiment console: a flood of messages on a slow serial console.
+
+mod check;
+mod cut;
+mod figures;
+mod guest;
+mod input;
+mod measured;
+pub mod model;
+pub mod outcome;
+mod picture;
+pub mod qemu;
+mod run;
+mod table;
+mod verdict;
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use nostall_devices::uart::{Line, Profile};
+use nostall_io::Nanos;
+use nostall_uart::LineSettings;
+use nostall_vm::Device;
+
+use super::args::{self, Common, Given, OnArg};
+use super::experiment::{Answer, Experiment};
+use super::on::On;
+pub use check::{Checked, Damage};
+use measured::RATE;
+
+/// Log a flood of messages to a slow serial console
+///
+/// Several CPUs log a recorded flood to a slow serial port, on a model in virtual time: as it
+/// locks up CPUs, and without. Succeeds only if nothing is lost in silence and no CPU is
+/// held. With --on qemu the reference kernel does it in real time, with a part of the flood,
+/// and leaves a panic's text in persistent RAM.
+#[derive(clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("on", args::on(BEST)),
+    mut_arg("machine", args::boards(DEVICES)),
+    mut_arg("cpus", args::cpus(CPUS, 1..=64)),
+)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+
+    /// Log this file (- for standard input) instead of the flood: as dmesg shows it, at the
+    /// pace of its times
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+
+    /// Serial port
+    ///
+    /// `vm` empties at once, as virtual ports do; `pc-16550a` and `fast-16550a` have a line
+    /// of 115,200 baud; `hp-dl380-gen9` is the slow port of a management controller. If not
+    /// given it is first `pc-16550a` and then `hp-dl380-gen9` (in QEMU the first alone).
+    #[arg(long, value_name = "NAME", value_parser = args::profile)]
+    profile: Option<Profile>,
+
+    /// Rate of the line in baud, 300 at least, in QEMU 9600; 115200 if not given
+    #[arg(long, value_name = "BAUD")]
+    baud: Option<u32>,
+
+    /// When a CPU panics, in seconds from the first line on; in the middle of the log if not
+    /// given
+    ///
+    /// Each strategy is run twice, once without.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    panic_at: Option<Nanos>,
+
+    /// Draw which CPU held the console as a picture for a browser
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+}
+
+/// The model comes first: it is exact, and sooner through.
+const BEST: &[OnArg] = &[OnArg::Model, OnArg::Qemu];
+
+/// CPUs that log, if not given.
+const CPUS: u16 = 4;
+
+/// A slower line does not bring a panic's text in the time that a panic may take.
+const SLOWEST: u32 = 300;
+
+const DEVICES: &[Device] = &[Device::Uart16550];
+
+const EXAMPLES: &str = "\
+Examples:
+  nostall run console               a flood of messages that locks up CPUs, and
+                                    one that does not
+  nostall run console --svg flood.svg
+                                    and a picture of it
+  nostall run console --on qemu     a part of it by a kernel, in real time
+  nostall run console --on qemu --qemu-arg=-icount --qemu-arg=shift=5,sleep=off
+                                    the same each time: 32 ns an instruction";
+
+impl Experiment for Args {
+    const BEST: &'static [OnArg] = BEST;
+    const DEVICES: &'static [Device] = DEVICES;
+    const CPUS: u16 = CPUS;
+    type Input = input::Log;
+    type Found = ();
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn given(&self) -> Vec<Given> {
+        Vec::new()
+    }
+
+    fn read(&self) -> Result<input::Log> {
+        let for_guest = |given: &Given| !given.on.contains(&OnArg::Model);
+        let in_qemu = match self.common.on {
+            OnArg::Auto => self.common.given().iter().any(for_guest),
+            on => on == OnArg::Qemu,
+        };
+        if in_qemu {
+            guest::check(self.baud, self.panic_at)?;
+        }
+        if let (Some(_), Some(profile)) = (self.baud, self.profile) {
+            ensure!(
+                profile.line == Line::Baud,
+                "--baud has no meaning with --profile {}, whose speed is its own",
+                profile.name
+            );
+        }
+        let baud = self.baud.unwrap_or(RATE);
+        ensure!(
+            baud >= SLOWEST,
+            "--baud {baud}: {SLOWEST} at least, or the text of a panic takes longer than a \
+             panic may"
+        );
+        LineSettings::baud(baud)
+            .divisor()
+            .map_err(|error| anyhow!("--baud: {error}"))?;
+        input::read(self.input.as_deref())
+    }
+
+    fn measure(&self, on: &On, _: Option<&str>, log: &input::Log) -> Result<Answer> {
+        let plan = run::Plan {
+            cpus: self.cpus(),
+            profile: self.profile,
+            rate: self.baud,
+            panic_at: self.panic_at,
+            qemu_args: &self.common.qemu_arg,
+        };
+        let measured = run::measure(on, &plan, log.clone())?;
+        if let Some(file) = &self.svg {
+            fs::write(file, measured.picture())
+                .with_context(|| format!("--svg {}", file.display()))?;
+        }
+        let verdicts = measured.verdicts();
+        let text = [
+            measured.heading(),
+            measured.tables(),
+            measured.legend(),
+            verdict::text(&verdicts),
+        ];
+        Ok(Answer {
+            text: text.join("\n\n"),
+            figures: measured.figures(),
+            found: (),
+            failure: verdict::failure(&verdicts),
+        })
+    }
+}
+
+/// A time in seconds, of an hour at most.
+fn seconds(number: &str) -> Result<Nanos, String> {
+    let seconds: f64 = number
+        .parse()
+        .map_err(|_| format!("`{number}` is not a number of seconds"))?;
+    if !(0.0..=3_600.0).contains(&seconds) {
+        return Err("not from 0 to 3600 seconds".to_owned());
+    }
+    Ok(Nanos((seconds * 1e9) as u64))
+}

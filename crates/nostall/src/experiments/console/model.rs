@@ -1,0 +1,354 @@
+//! A flood, run.
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicU64;
+
+use nostall_console::{Ring, Slot, UartSink};
+use nostall_devices::uart::Profile;
+use nostall_io::{Clock, Nanos};
+use nostall_uart::{Console, LineSettings, Model, OpenError, Settings};
+use nostall_work::console::{
+    Bounded, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, SLOTS, Strategy,
+};
+
+use nostall_vm::model::{ModelCpu, ModelMachine, Program, SharedPort};
+
+use super::check::{Logged, check};
+use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome};
+
+/// Before the first line, the port is set up.
+const START: Nanos = Nanos::from_millis(1);
+
+/// For so long a write's looks at the line status are a microsecond apart. Then the pauses
+/// get longer.
+const EVEN_LOOKS: Nanos = Nanos::from_millis(10);
+
+/// A flood of messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment<'a> {
+    /// A recorded log; see [`Lines`].
+    pub log: &'a [u8],
+    /// The serial port.
+    pub profile: Profile,
+    /// The rate that is set, in baud.
+    pub rate: u32,
+    /// How many CPUs log it, 1 to 64.
+    pub cpus: usize,
+    /// When the last CPU panics, since the first line.
+    pub panic_at: Option<Nanos>,
+}
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The port cannot be set up so.
+    #[error("the port cannot be set up: {0}")]
+    Open(OpenError),
+    /// Every CPU waits for another.
+    #[error("every CPU waits for another: {0} has a deadlock")]
+    Deadlock(Strategy),
+}
+
+/// Runs it.
+///
+/// # Errors
+///
+/// [`Failure`].
+pub fn run(experiment: &Experiment<'_>, strategy: Strategy) -> Result<Outcome, Failure> {
+    run_with(experiment, strategy, Looks::Together)
+}
+
+/// How a CPU's looks at the line status are gone through, while it waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    /// Those that show the same, in one step.
+    Together,
+    /// Each: what that has to be equal to.
+    #[cfg(test)]
+    OneByOne,
+}
+
+fn run_with(
+    experiment: &Experiment<'_>,
+    strategy: Strategy,
+    looks: Looks,
+) -> Result<Outcome, Failure> {
+    let machine = ModelMachine::new(experiment.cpus);
+    let bus = SharedPort::new(&machine, experiment.profile);
+    let line = LineSettings::baud(experiment.rate);
+    let settings = Settings {
+        // Nothing to be found out.
+        model: Some(Model::Uart16550A),
+        ..Settings::from(line)
+    };
+    let mut console = Console::open(&bus, &machine, settings).map_err(Failure::Open)?;
+    console.set_strategy(strategy.uart());
+    // A write that waits looks evenly at first. An offer comes back at times of its own.
+    if looks == Looks::Together && strategy != Strategy::Bounded {
+        bus.polled_evenly(EVEN_LOOKS);
+    }
+    let serial = UartSink::new(console);
+    let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
+    let ran = match strategy {
+        Strategy::Bounded => Ran::of(experiment, &machine, &ring, &Bounded::new(&ring, serial)),
+        Strategy::PrintInline | Strategy::FifoInline => {
+            Ran::of(experiment, &machine, &ring, &Inline::new(&ring, serial))
+        }
+    };
+    let ran = ran.ok_or(Failure::Deadlock(strategy))?;
+    let wire = bus.into_wire();
+    let checked = check(&ran.logged, &wire);
+    let backlog = outcome::backlog(&checked);
+    let end = machine.now();
+    let given_away = machine.given_away();
+    let cpus = ran.cpus.iter().zip(given_away);
+    Ok(Outcome {
+        strategy,
+        profile: experiment.profile,
+        start: START,
+        end,
+        cpus: cpus
+            .map(|(cpu, given_away)| CpuOutcome {
+                given_away,
+                ticks: cpu.ticks(),
+                missed: cpu.missed(),
+            })
+            .collect(),
+        holds: ran.holds,
+        fired: ran.fired,
+        delays: ran.delays,
+        bytes: wire.bytes.len(),
+        logged: ran.logged.lines(),
+        lost: ran.lost,
+        capacity: outcome::capacity(&experiment.profile, line.frame_time(), backlog),
+        backlog,
+        checked,
+        panic: experiment
+            .panic_at
+            .map(|at| PanicOutcome::of(START + at, &wire)),
+    })
+}
+
+/// What is known when the machine has stopped.
+struct Ran {
+    logged: Logged,
+    holds: Vec<(usize, Hold)>,
+    fired: Vec<(usize, Fired)>,
+    cpus: Vec<PerCpu>,
+    delays: Vec<Nanos>,
+    lost: u64,
+}
+
+impl Ran {
+    /// `None`: a deadlock.
+    fn of(
+        experiment: &Experiment<'_>,
+        machine: &ModelMachine,
+        ring: &Ring,
+        path: &impl Path,
+    ) -> Option<Self> {
+        machine.wait_until(START);
+        let cpus: Vec<_> = (0..experiment.cpus).map(|_| PerCpu::new()).collect();
+        // Not logged, because of a panic: no delay.
+        let delays: Vec<_> = Lines::new(experiment.log)
+            .map(|_| AtomicU64::new(u64::MAX))
+            .collect();
+        let program = Flooded {
+            flood: Flood::new(path, experiment.log, START, &cpus, &delays),
+            ring,
+            logged: RefCell::new(Logged::new()),
+            holds: RefCell::default(),
+            fired: RefCell::default(),
+        };
+        let last = experiment.cpus - 1;
+        let panic_at = experiment.panic_at.map(|at| (last, START + at));
+        machine.run(&program, panic_at).ok()?;
+        let Flooded {
+            logged,
+            holds,
+            fired,
+            ..
+        } = program;
+        let mut delays: Vec<_> = delays
+            .into_iter()
+            .map(|delay| Nanos(delay.into_inner()))
+            .filter(|&delay| delay != Nanos(u64::MAX))
+            .collect();
+        delays.sort_unstable();
+        Some(Self {
+            logged: logged.into_inner(),
+            holds: holds.into_inner(),
+            fired: fired.into_inner(),
+            cpus,
+            delays,
+            lost: path.lost(),
+        })
+    }
+}
+
+/// A flood on the machine, and somebody who watches.
+struct Flooded<'a, P> {
+    flood: Flood<'a, P>,
+    ring: &'a Ring,
+    logged: RefCell<Logged>,
+    holds: RefCell<Vec<(usize, Hold)>>,
+    fired: RefCell<Vec<(usize, Fired)>>,
+}
+
+impl<P: Path> Program for Flooded<'_, P> {
+    fn run(&self, cpu: &ModelCpu<'_, Self>) {
+        self.flood.run(cpu);
+    }
+
+    fn tick(&self, cpu: &ModelCpu<'_, Self>, missed: u64) {
+        self.flood.tick(cpu, missed, |fired| {
+            let id = nostall_io::Processor::id(cpu);
+            self.fired.borrow_mut().push((id, fired));
+        });
+    }
+
+    fn timer(&self, cpu: &ModelCpu<'_, Self>) {
+        self.flood.timer(cpu);
+    }
+
+    fn panic(&self, cpu: &ModelCpu<'_, Self>) {
+        self.flood.panic(cpu);
+    }
+
+    fn is_over(&self) -> bool {
+        self.flood.is_over()
+    }
+
+    fn stored(&self) {
+        self.logged.borrow_mut().note(self.ring);
+    }
+
+    fn held(&self, cpu: usize, hold: Hold) {
+        self.holds.borrow_mut().push((cpu, hold));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nostall_console::{Level, Meta, Priority};
+    use nostall_devices::uart::{Controller, Line};
+    use nostall_io::Processor;
+    use nostall_work::console::Context;
+    use std::cell::Cell;
+
+    /// CPU 0 logs, promises to come back, and hangs with interrupts masked. CPU 1 logs an
+    /// emergency after that, and nothing more.
+    struct Hung<'a, P> {
+        path: &'a P,
+        is_over: Cell<bool>,
+    }
+
+    const HANGS: Nanos = Nanos::from_secs(1);
+    const LOGGED: Nanos = Nanos::from_micros(1_500);
+
+    impl<P: Path> Program for Hung<'_, P> {
+        fn run(&self, cpu: &ModelCpu<'_, Self>) {
+            let meta = |priority| Meta {
+                time: cpu.now(),
+                cpu: cpu.id() as u16,
+                level: Level::Info,
+                priority,
+                target: "",
+            };
+            if cpu.id() == 0 {
+                for _ in 0..4 {
+                    let meta = meta(Priority::Normal);
+                    self.path.log(cpu, Context::Task, &meta, b"backlog");
+                }
+                cpu.without_interrupts(|| cpu.wait_until(HANGS));
+            } else {
+                cpu.sleep_until(LOGGED);
+                let meta = meta(Priority::Emergency);
+                self.path.log(cpu, Context::Interrupt, &meta, b"urgent");
+                cpu.sleep_until(HANGS / 2);
+                self.is_over.set(true);
+            }
+        }
+
+        fn tick(&self, _: &ModelCpu<'_, Self>, _: u64) {}
+
+        fn timer(&self, cpu: &ModelCpu<'_, Self>) {
+            self.path.timer(cpu);
+        }
+
+        fn panic(&self, _: &ModelCpu<'_, Self>) {}
+
+        fn is_over(&self) -> bool {
+            self.is_over.get()
+        }
+
+        fn stored(&self) {}
+
+        fn held(&self, _: usize, _: Hold) {}
+    }
+
+    #[test]
+    fn an_emergency_is_sent_although_the_cpu_that_has_the_timer_hangs() {
+        let machine = ModelMachine::new(2);
+        let bus = SharedPort::new(&machine, Profile::PC_16550A);
+        let settings = Settings {
+            model: Some(Model::Uart16550A),
+            ..Settings::from(LineSettings::baud(115_200))
+        };
+        let console = Console::open(&bus, &machine, settings).unwrap();
+        let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
+        machine.wait_until(START);
+        let path = Bounded::new(&ring, UartSink::new(console));
+        let program = Hung {
+            path: &path,
+            is_over: Cell::new(false),
+        };
+        machine.run(&program, None).unwrap();
+        assert!(path.is_idle());
+        let wire = bus.into_wire();
+        let text = String::from_utf8(wire.bytes).unwrap();
+        let end = text.find("urgent\r\n").expect(&text);
+        // The FIFO before, the time that CPU 0 has to come back, and two FIFOs.
+        let bound = LOGGED + Nanos::from_millis(10) + Nanos(86_806) * (3 * 17);
+        assert!(wire.times[end] <= bound, "{}", wire.times[end]);
+    }
+
+    #[test]
+    fn looks_that_are_taken_together_change_nothing() {
+        let lines = (0..60).map(|n| format!("[0.{:03}] {n} {}\n", n * 3, "x".repeat(n)));
+        let log = lines.collect::<String>().into_bytes();
+        // Behind a full buffer it takes a byte in so long a time that each wait ends at its
+        // bound.
+        let stuck = Profile {
+            line: Line::Controller(Controller {
+                latency: Nanos::ZERO,
+                per_byte: Nanos::ZERO,
+                buffer: 200,
+                drain: Nanos::from_millis(1_123),
+            }),
+            ..Profile::HP_DL380_GEN9
+        };
+        for profile in [Profile::PC_16550A, Profile::HP_DL380_GEN9, stuck] {
+            for strategy in [Strategy::PrintInline, Strategy::FifoInline] {
+                for (cpus, panic_at) in [(1, None), (3, None), (3, Some(Nanos(123_456_789)))] {
+                    let experiment = Experiment {
+                        log: &log,
+                        profile,
+                        rate: 115_200,
+                        cpus,
+                        panic_at,
+                    };
+                    let ran = |looks| run_with(&experiment, strategy, looks).unwrap();
+                    let (one, other) = (ran(Looks::OneByOne), ran(Looks::Together));
+                    let name = profile.line;
+                    assert_eq!(
+                        format!("{one:?}"),
+                        format!("{other:?}"),
+                        "{name:?} {strategy}"
+                    );
+                }
+            }
+        }
+    }
+}

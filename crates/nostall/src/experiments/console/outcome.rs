@@ -1,0 +1,213 @@
+//! What came of a flood.
+
+use nostall_devices::uart::{Line, Profile};
+use nostall_io::Nanos;
+use nostall_work::console::{Context, FIRST_WORDS, Fired, Hold, LAST_WORDS, Strategy, What};
+
+use nostall_vm::model::Wire;
+
+use super::check::Checked;
+
+/// What came of a flood.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How messages got to the line.
+    pub strategy: Strategy,
+    /// The port.
+    pub profile: Profile,
+    /// When the first line was to be logged.
+    pub start: Nanos,
+    /// When everything was with the port, or a panic was over.
+    pub end: Nanos,
+    /// Of each CPU.
+    pub cpus: Vec<CpuOutcome>,
+    /// The times during which a CPU was held by the console, each with the CPU, in the
+    /// order in which they ended.
+    pub holds: Vec<(usize, Hold)>,
+    /// What the detectors reported, each with the CPU that did.
+    pub fired: Vec<(usize, Fired)>,
+    /// What was added to each caller who logged a line; the shortest first.
+    pub delays: Vec<Nanos>,
+    /// Bytes that arrived.
+    pub bytes: usize,
+    /// Lines that were logged, reports among them.
+    pub logged: usize,
+    /// Records that were overwritten before they were sent.
+    pub lost: u64,
+    /// What arrived, compared with what was logged.
+    pub checked: Checked,
+    /// How long there was something to send.
+    pub backlog: Nanos,
+    /// What the line could have taken meanwhile, in bytes.
+    pub capacity: f64,
+    /// Of a panic, if there was one.
+    pub panic: Option<PanicOutcome>,
+}
+
+/// What came of it for a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuOutcome {
+    /// What a second task got of it.
+    pub given_away: Nanos,
+    /// Timer ticks that came.
+    pub ticks: u64,
+    /// Timer ticks that did not.
+    pub missed: u64,
+}
+
+/// What came of a panic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PanicOutcome {
+    /// When it was.
+    pub at: Nanos,
+    /// From then until the first byte of its text had arrived; `None` if none did.
+    pub first_byte: Option<Nanos>,
+    /// And its last.
+    pub last_byte: Option<Nanos>,
+    /// What it left in persistent RAM; `None` if it left nothing, or there is none.
+    pub record: Option<PanicRecord>,
+}
+
+/// What a panic left in persistent RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PanicRecord {
+    /// Bytes of log.
+    pub bytes: usize,
+    /// They are the log's last, with all of the panic's text.
+    pub is_whole: bool,
+}
+
+/// Between the lines of a report, and between a handler and that of the tick which is
+/// pending by then, a CPU does not get to anything else. On a model no time passes there.
+/// Slices that a timer comes back for are not put together: between them it does.
+const BETWEEN_HANDLERS: Nanos = Nanos::from_micros(100);
+
+impl Outcome {
+    /// The longest time that a CPU was held at once, but for a panic, which may wait.
+    pub fn longest_hold(&self) -> Nanos {
+        let mut longest = Nanos::ZERO;
+        // Of each CPU, since when it is held in interrupt handlers, and until when.
+        let mut handlers = vec![(Nanos::ZERO, Nanos::ZERO); self.cpus.len()];
+        let holds = self.holds.iter();
+        for (cpu, hold) in holds.filter(|(_, hold)| hold.context != Context::Panic) {
+            let mut from = hold.from;
+            if hold.context == Context::Interrupt {
+                let (since, until) = &mut handlers[*cpu];
+                if hold.from - *until > BETWEEN_HANDLERS {
+                    *since = hold.from;
+                }
+                *until = hold.until;
+                from = *since;
+            }
+            longest = longest.max(hold.until - from);
+        }
+        longest
+    }
+
+    /// The delay that so many of a thousand callers do not exceed.
+    pub fn delay(&self, of_thousand: usize) -> Nanos {
+        let last = self.delays.len().saturating_sub(1);
+        let at = (self.delays.len() * of_thousand).div_ceil(1_000);
+        let delay = self.delays.get(at.saturating_sub(1).min(last));
+        delay.copied().unwrap_or_default()
+    }
+
+    /// Ticks that never came, of all CPUs.
+    pub fn missed(&self) -> u64 {
+        self.cpus.iter().map(|cpu| cpu.missed).sum()
+    }
+
+    /// Reports of CPUs that had not scheduled.
+    pub fn lockups(&self) -> usize {
+        let lockups = self.fired.iter();
+        lockups
+            .filter(|(_, fired)| matches!(fired.what, What::SoftLockup(_)))
+            .count()
+    }
+
+    /// Reports of grace periods that did not end.
+    pub fn stalls(&self) -> usize {
+        self.fired.len() - self.lockups()
+    }
+
+    /// Reports whose interrupt handler became the console's owner by them.
+    pub fn cascades(&self) -> usize {
+        let fired = self.fired.iter();
+        fired.filter(|(_, fired)| fired.cascaded).count()
+    }
+
+    /// How long it took.
+    pub fn span(&self) -> Nanos {
+        self.end - self.start
+    }
+
+    /// What a second task got, of all CPUs.
+    pub fn share(&self) -> f64 {
+        let got: u64 = self.cpus.iter().map(|cpu| cpu.given_away.0).sum();
+        got as f64 / (self.span().0 * self.cpus.len() as u64).max(1) as f64
+    }
+
+    /// What it got of that CPU where it got least.
+    pub fn least_share(&self) -> f64 {
+        let got = self.cpus.iter().map(|cpu| cpu.given_away.0).min();
+        got.unwrap_or(0) as f64 / self.span().0.max(1) as f64
+    }
+
+    /// Bytes a second that arrived while there was something to send.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.bytes as f64 * 1e9 / self.backlog.0.max(1) as f64
+    }
+
+    /// Of what the line could have taken meanwhile.
+    pub fn line_use(&self) -> f64 {
+        self.bytes as f64 / self.capacity.max(1.0)
+    }
+}
+
+/// How long something that was logged had not arrived.
+pub(super) fn backlog(checked: &Checked) -> Nanos {
+    let mut times = checked.times.clone();
+    times.sort_unstable();
+    let mut sum = Nanos::ZERO;
+    let mut until = Nanos::ZERO;
+    for (logged, arrived) in times {
+        sum = sum + (arrived - logged.max(until));
+        until = until.max(arrived);
+    }
+    sum
+}
+
+/// Bytes that the line can take in `span`, each a frame on it.
+pub(super) fn capacity(profile: &Profile, frame: Nanos, span: Nanos) -> f64 {
+    let bytes = |each: Nanos| span.0 as f64 / each.0.max(1) as f64;
+    match profile.line {
+        // As many as it is given, one an access.
+        Line::AtOnce => bytes(profile.access),
+        Line::Baud => bytes(frame),
+        // And what its buffer keeps at the end. What that loses while there is nothing to
+        // send is not counted: a line may seem to take a little more than it can.
+        Line::Controller(by) => bytes(by.drain) + by.buffer as f64,
+    }
+}
+
+impl PanicOutcome {
+    pub(super) fn of(at: Nanos, wire: &Wire) -> Self {
+        let find = |words: &str| {
+            let mut windows = wire.bytes.windows(words.len());
+            windows.position(|window| window == words.as_bytes())
+        };
+        // It begins with its time.
+        let first = find(FIRST_WORDS).map(|at| {
+            let before = wire.bytes[..at].iter().rposition(|&byte| byte == b'[');
+            before.unwrap_or(at)
+        });
+        let last = find(LAST_WORDS).map(|at| (at + LAST_WORDS.len() + 1).min(wire.times.len() - 1));
+        let since = |byte: Option<usize>| Some(wire.times[byte?] - at);
+        Self {
+            at,
+            first_byte: since(first),
+            last_byte: since(last),
+            record: None,
+        }
+    }
+}

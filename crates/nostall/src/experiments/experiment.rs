@@ -1,0 +1,134 @@
+//! An experiment: how it is run, and what comes of it.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use nostall_vm::qemu::QemuBoard;
+use nostall_vm::{Device, Need};
+use serde::Serialize;
+
+use super::args::{Common, Given, OnArg};
+use super::figure::{self, Figure};
+use super::on::{self, On};
+
+/// An experiment, which is its own arguments.
+pub trait Experiment: clap::Args {
+    /// Machines that `auto` chooses from; the best comes first.
+    const BEST: &'static [OnArg];
+
+    /// Devices that it is about.
+    const DEVICES: &'static [Device] = &[];
+
+    /// CPUs of the guest, if `--cpus` names no number.
+    const CPUS: u16 = 1;
+
+    /// What is read before a machine is looked for, so that mistakes in arguments come first.
+    type Input;
+
+    /// Further lists in the document for programs: a struct with a field for each.
+    type Found: Serialize;
+
+    /// The arguments of every experiment.
+    fn common(&self) -> &Common;
+
+    /// CPUs of the guest.
+    fn cpus(&self) -> u16 {
+        self.common().cpus.unwrap_or(Self::CPUS)
+    }
+
+    /// QEMU's machine, if `--machine` names none.
+    fn usual_board(&self) -> QemuBoard {
+        QemuBoard::default()
+    }
+
+    /// What KVM's machine is to have.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    fn kvm_options(&self) -> nostall_vm::kvm::Options {
+        nostall_vm::kvm::Options::default()
+    }
+
+    /// Options that were given, and have no meaning on some machine.
+    fn given(&self) -> Vec<Given>;
+
+    /// Checks the arguments, and reads what they name.
+    fn read(&self) -> Result<Self::Input>;
+
+    /// Runs on `on`. `note` is a line about the choice of machine.
+    fn measure(
+        &self,
+        on: &On,
+        note: Option<&str>,
+        input: &Self::Input,
+    ) -> Result<Answer<Self::Found>>;
+}
+
+/// What an experiment came to.
+pub struct Answer<F = ()> {
+    /// For people.
+    pub text: String,
+    /// For programs.
+    pub figures: Vec<Figure>,
+    /// Further lists in the document for programs.
+    pub found: F,
+    /// In one line, if it is not as it should be.
+    pub failure: Option<String>,
+}
+
+/// Runs an experiment on the machine that its arguments ask for.
+pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
+    let input = experiment.read()?;
+    let common = experiment.common();
+    let board = common.machine.unwrap_or_else(|| experiment.usual_board());
+    let wish = on::Wish {
+        common,
+        board,
+        need: Need {
+            devices: E::DEVICES,
+            cpus: experiment.cpus(),
+        },
+        best: E::BEST,
+        given: common
+            .given()
+            .into_iter()
+            .chain(experiment.given())
+            .collect(),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        kvm: experiment.kvm_options(),
+    };
+    let (on, answer) = wish.on_best(|on, note| experiment.measure(on, note, &input))?;
+
+    // Files first: a reader of our output may stop reading.
+    if let Some(file) = &common.json {
+        let json = figure::document(&on, &answer.figures, &answer.found)?;
+        fs::write(file, json).with_context(|| format!("--json {}", file.display()))?;
+    }
+    print(&answer.text)?;
+    answer.failure.map_or(Ok(()), |failure| bail!(failure))
+}
+
+/// Prints to stdout. A reader that has gone away has seen enough.
+fn print(text: &str) -> Result<()> {
+    match writeln!(io::stdout(), "{text}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes each of `captures` to a file of its name in `dir`.
+pub fn capture<'a>(
+    dir: &Path,
+    captures: impl IntoIterator<Item = (&'static str, &'a [u8])>,
+) -> Result<()> {
+    let write = || -> io::Result<()> {
+        fs::create_dir_all(dir)?;
+        for (name, bytes) in captures {
+            fs::write(dir.join(format!("{name}.bin")), bytes)?;
+        }
+        Ok(())
+    };
+    write().with_context(|| format!("--capture {}", dir.display()))
+}

@@ -1,0 +1,159 @@
+//! No guest: the jobs on the host, against the model of a host bridge.
+
+use std::cell::RefCell;
+
+use nostall_devices::VirtualClock;
+use nostall_devices::pci::{EcamWindow, PortWindow, Topology, TopologyFailure, VirtualBus};
+use nostall_io::{Counting, Counts, Processor, Registers};
+use nostall_pci::{Decoding, Ecam, Policy, Ports, Ranges, Selector, Slot, assign};
+use nostall_work::pci::{Counted, Method, RAM_AT, Space, Told};
+use nostall_work::text;
+use spin::mutex::SpinMutex;
+
+use nostall_vm::MapChanges;
+
+use super::run::{Experiment, Mapping, Measuring, Outcome, Strategy};
+
+/// What the model gives out, as a PC might.
+fn ranges() -> Ranges {
+    Ranges {
+        buses: 0..=255,
+        io: 0x1000..0x1_0000,
+        memory: 0xc000_0000..0xe000_0000,
+        prefetchable: 0x40_0000_0000..0x80_0000_0000,
+    }
+}
+
+/// Runs the experiment on [`Topology`], with and without a shadow. Times are 0: there is
+/// nothing to wait for. Exits are what a VMM with this model would see.
+///
+/// # Errors
+///
+/// [`TopologyFailure`], if the model's parts do not fit.
+pub fn run(experiment: &Experiment<'_>) -> Result<Outcome, TopologyFailure> {
+    let plain = VirtualBus::new(Topology::new(0..=255)?.bridge);
+    let shadowed = VirtualBus::shadowed(Topology::new(0..=255)?.bridge);
+    let mut outcome = Outcome::default();
+    on(&plain, |space, why| {
+        let mut tell = |told| {
+            let _ = outcome.add(told); // all that is told here is of the machine
+        };
+        tell(Told::Machine {
+            environment: text(format_args!("a model, and no guest")),
+            ecam_first: true,
+            chosen: Some(Method::Ecam),
+            why: text(format_args!("{why}")),
+        });
+        space.enumerate(&mut tell);
+        space.virtio_drivers(&mut tell);
+    });
+    let count = |bus: &VirtualBus| MapChanges {
+        count: bus.shadow_counts().mappings,
+        ..MapChanges::default() // no time passes
+    };
+    let at_start = count(&shadowed);
+    let mut in_shadow = Outcome::default();
+    on(&shadowed, |space, _| {
+        space.enumerate(&mut |told| {
+            let _ = in_shadow.add(told);
+        });
+    });
+    outcome.mappings.push(Mapping {
+        strategy: Strategy::EcamShadow,
+        at_start,
+        changes: count(&shadowed) - at_start,
+    });
+    outcome.equal &= in_shadow.equal && in_shadow.trees == outcome.trees;
+    for (operation, strategy) in experiment.rounds() {
+        let bus = match strategy {
+            Strategy::EcamShadow => &shadowed,
+            _ => &plain,
+        };
+        on(bus, |space, _| {
+            let before = bus.exits();
+            let measured = space.measure(operation, strategy.method());
+            outcome.measurings.push(Measuring {
+                operation,
+                strategy,
+                measured,
+                exits: Some(bus.exits() - before),
+            });
+        });
+    }
+    Ok(outcome)
+}
+
+type ByPorts<'a> = Ports<SpinMutex<()>, &'a Counting<PortWindow>, Host>;
+type ByMemory<'a, R> = Ecam<&'a Counting<R>>;
+type OnModel<'a> =
+    Space<'a, &'a ByPorts<'a>, ByMemory<'a, EcamWindow>, ByMemory<'a, Page>, VirtualClock>;
+
+/// Has `work` done on a bus, all of whose buses, windows and BARs are assigned, and tells
+/// why it uses which method.
+fn on(bus: &VirtualBus, work: impl FnOnce(&OnModel<'_>, nostall_pci::Choice)) {
+    let windows = Windows {
+        ports: Counting::new(bus.ports()),
+        ecam: Counting::new(bus.ecam()),
+        ram: Counting::new(Page(RefCell::new([0; 4096]))),
+    };
+    let ports = Ports::new(&windows.ports, Host);
+    let ecam = Ecam::new(&windows.ecam, 0, 0..=255);
+    let ram = Ecam::new(&windows.ram, RAM_AT.segment(), RAM_AT.bus()..=RAM_AT.bus());
+    let _ = assign(
+        &ecam,
+        0,
+        &ranges(),
+        Decoding::On,
+        &mut [Slot::EMPTY; 64],
+        |_| {},
+    );
+    let (auto, choice) = Selector::choose(Some(&ports), Some(ecam), Policy::EcamFirst);
+    if let Some(space) = Space::new(auto, ram, &[0], VirtualClock::new(), &windows) {
+        work(&space, choice);
+    }
+}
+
+struct Windows {
+    ports: Counting<PortWindow>,
+    ecam: Counting<EcamWindow>,
+    ram: Counting<Page>,
+}
+
+impl Counted for Windows {
+    fn counts(&self) -> Counts {
+        let all = [self.ports.counts(), self.ecam.counts(), self.ram.counts()];
+        all.into_iter().fold(Counts::default(), |sum, one| Counts {
+            reads: sum.reads + one.reads,
+            writes: sum.writes + one.writes,
+            ..sum
+        })
+    }
+}
+
+/// This thread, whose interrupts are not the model's.
+struct Host;
+
+impl Processor for Host {
+    fn id(&self) -> usize {
+        0
+    }
+
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        critical()
+    }
+}
+
+/// A function's registers in plain memory.
+struct Page(RefCell<[u8; 4096]>);
+
+impl Registers for Page {
+    fn read8(&self, offset: usize) -> u8 {
+        self.0.borrow().get(offset).copied().unwrap_or(!0)
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        if let Some(byte) = self.0.borrow_mut().get_mut(offset) {
+            *byte = value;
+        }
+    }
+}

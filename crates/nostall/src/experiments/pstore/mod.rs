@@ -1,0 +1,79 @@
+//! Experiment pstore: records that survive a crash.
+
+mod measured;
+pub mod run;
+mod threads;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use nostall_work::pstore::{FEWEST_CPUS, MOST_CPUS};
+
+use super::args::{self, Common, Given, OnArg};
+use super::experiment::{Answer, Experiment, capture};
+use super::on::On;
+
+/// Trace every function into persistent RAM, crash, and read the records back
+///
+/// Moves bytes through pipes while every function that is entered is recorded in persistent
+/// RAM, in each way there is, and panics. The records are then read from the crashed
+/// machine's RAM, and again by a second boot on the same RAM. Succeeds only if all find the
+/// same.
+///
+/// `--on model` runs the recorders on threads of the host; there is no crash then.
+#[derive(clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("on", args::on(BEST)),
+    mut_arg("machine", args::boards(&[])),
+    mut_arg("cpus", args::cpus(CPUS, FEWEST_CPUS..=MOST_CPUS)),
+)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+
+    /// Write what was left in persistent RAM to `DIR/pstore.bin`
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+}
+
+const BEST: &[OnArg] = &[OnArg::Qemu, OnArg::Model];
+
+/// As in the seed: a stage each on three, the fourth idle.
+const CPUS: u16 = 4;
+
+const EXAMPLES: &str = "\
+Examples:
+  nostall run pstore                trace, crash, read the records, boot again
+  nostall run pstore --on model     the same recorders on threads of the host
+  nostall run pstore --capture DIR  and keep the region: nostall postmortem
+                                    DIR/pstore.bin shows every record";
+
+impl Experiment for Args {
+    const BEST: &'static [OnArg] = BEST;
+    const CPUS: u16 = CPUS;
+    type Input = ();
+    type Found = ();
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn given(&self) -> Vec<Given> {
+        let cpus = Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
+        cpus.into_iter().collect()
+    }
+
+    fn read(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn measure(&self, on: &On, _: Option<&str>, (): &()) -> Result<Answer> {
+        let cpus = self.cpus();
+        let measured = measured::measure(on, cpus, &self.common.qemu_arg)?;
+        if let Some(dir) = &self.capture {
+            capture(dir, [("pstore", measured.image())])?;
+        }
+        Ok(measured.answer())
+    }
+}

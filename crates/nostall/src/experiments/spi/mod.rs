@@ -1,0 +1,105 @@
+//! Experiment spi: a flash, an SD card, and a busy bus.
+
+mod card;
+mod figures;
+mod host;
+mod measured;
+pub mod model;
+pub mod run;
+mod table;
+mod text;
+mod threads;
+mod verdict;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::value_parser;
+use nostall_vm::Device;
+use nostall_vm::qemu::QemuBoard;
+use nostall_work::spi::FRAMES;
+
+use super::args::{self, Common, Given, OnArg};
+use super::experiment::{Answer, Experiment};
+use super::on::On;
+use card::Card;
+
+/// Use an SPI flash, an SD card, and a busy bus
+///
+/// Boots a RISC-V board: identifies its flash, erases, writes and reads back a sector; reads
+/// every file in the root directory of an SD card; and receives CAN frames over a bus that is
+/// driven in each way there is. Succeeds only if the sector and the files are as the host
+/// finds them, every frame has arrived, and no worker was woken without work.
+///
+/// `--on model` uses models of the flash and the card in virtual time, and threads of the
+/// host for the busy bus.
+#[derive(clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("on", args::on(BEST)),
+    mut_arg("machine", args::boards(DEVICES)),
+    mut_arg("cpus", args::cpus(CPUS, CPUS..=4)),
+)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+
+    /// Image of the SD card: a FAT16 or FAT32 file system, with or without a table of
+    /// partitions; made for the occasion if not given
+    ///
+    /// It is only read.
+    #[arg(long, value_name = "IMAGE")]
+    sd: Option<PathBuf>,
+
+    /// CAN frames to receive; 100000 if not given
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_FRAMES))]
+    frames: Option<u32>,
+}
+
+const BEST: &[OnArg] = &[OnArg::Qemu, OnArg::Model];
+
+/// CPUs of the guest: two tasks and the worker.
+const CPUS: u16 = 3;
+
+/// The most frames that can be asked for: they take a quarter of an hour on the model.
+const MOST_FRAMES: i64 = 10_000_000;
+
+const DEVICES: &[Device] = &[Device::Spi];
+
+const EXAMPLES: &str = "\
+Examples:
+  nostall run spi                   a flash, an SD card, and a busy bus
+  nostall run spi --sd card.img     read your own card's image
+  nostall run spi --on model --frames 1000
+                                    on models and threads, and sooner through";
+
+impl Experiment for Args {
+    const BEST: &'static [OnArg] = BEST;
+    const DEVICES: &'static [Device] = DEVICES;
+    const CPUS: u16 = CPUS;
+    type Input = Card;
+    type Found = measured::Files;
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn usual_board(&self) -> QemuBoard {
+        QemuBoard::SifiveU
+    }
+
+    fn given(&self) -> Vec<Given> {
+        let cpus = Given::flag("--cpus", self.common.cpus.is_some(), OnArg::GUESTS);
+        cpus.into_iter().collect()
+    }
+
+    fn read(&self) -> Result<Card> {
+        Card::open(self.sd.as_deref())
+    }
+
+    fn measure(&self, on: &On, _: Option<&str>, card: &Card) -> Result<Answer<Self::Found>> {
+        let cpus = self.cpus();
+        let frames = self.frames.unwrap_or(FRAMES);
+        Ok(measured::measure(on, cpus, &self.common.qemu_arg, frames, card)?.answer())
+    }
+}

@@ -1,0 +1,165 @@
+//! No guest: drivers on the host against models in virtual time; the busy bus on threads
+//! of the host, in its time.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use embedded_hal::spi::{ErrorType, SpiBus};
+use nostall_devices::VirtualClock;
+use nostall_devices::spi::{Blocks, CardFault, Flash, FlashFault, SdCard, SelectLine, Wires};
+use nostall_spi::controllers::{Configure, Hal};
+use nostall_spi::{Bare, Bus, Capabilities, Config, Fault, Select, Wire};
+use nostall_work::spi::{Job, can, card, flash};
+
+use super::run::{Experiment, Outcome, flash_content};
+use super::threads::Host;
+
+/// What is wrong with the models' devices.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Broken {
+    /// The flash.
+    pub flash: Option<FlashFault>,
+    /// The card, after so many blocks that were read.
+    pub card: Option<(CardFault, u32)>,
+    /// There is no card.
+    pub card_absent: bool,
+}
+
+/// Runs the experiment on models of a flash and a card, the card's memory being `image`.
+pub fn run(image: impl Blocks + 'static, experiment: &Experiment, broken: Broken) -> Outcome {
+    let mut outcome = Outcome::default();
+    try_flash(broken.flash, &mut outcome);
+    read_card(image, broken, &mut outcome);
+    for (strategy, frames) in experiment.busy_buses() {
+        let job = Job::Can { strategy, frames };
+        match can(&Host, strategy, frames) {
+            Ok(measured) => outcome.measured.push(measured),
+            Err(failed) => outcome.faults.push((job, failed.to_string())),
+        }
+    }
+    outcome
+}
+
+fn try_flash(fault: Option<FlashFault>, outcome: &mut Outcome) {
+    let clock = VirtualClock::new();
+    let mut model = Flash::new(clock.clone());
+    let content = flash_content();
+    model.memory_mut().copy_from_slice(&content);
+    if let Some(fault) = fault {
+        model.set_fault(fault);
+    }
+    let model = Rc::new(RefCell::new(model));
+    let wires = Wires::new(clock.clone());
+    let line = wires.connect(model.clone());
+    let bus = bus(wires, line, clock);
+    flash(&bus, Select::line(0), &mut |told| {
+        // What is told here is of the flash.
+        let _ = outcome.add(Job::Flash, told);
+    });
+    outcome.look_into_flash(&content, model.borrow().memory());
+}
+
+fn read_card(image: impl Blocks + 'static, broken: Broken, outcome: &mut Outcome) {
+    let clock = VirtualClock::new();
+    let wires = Wires::new(clock.clone());
+    let line = if broken.card_absent {
+        wires.unconnected()
+    } else {
+        let mut model = SdCard::new(clock.clone(), image);
+        if let Some((fault, after)) = broken.card {
+            model.set_fault(fault, after);
+        }
+        wires.connect(model)
+    };
+    let bus = bus(wires, line, clock);
+    // In a guest a panic of the crate that reads the file system ends the guest; here it
+    // is not to end us.
+    let mut told = Vec::new();
+    let read = AssertUnwindSafe(|| card(&bus, Select::line(0), &mut |one| told.push(one)));
+    let panicked = catch_unwind(read).is_err();
+    for one in told {
+        let _ = outcome.add(Job::Card, one);
+    }
+    if panicked {
+        let what = "card: its file system's driver panicked".to_owned();
+        outcome.faults.push((Job::Card, what));
+    }
+}
+
+type OnWires = Bus<Hal<Rated, [SelectLine; 1]>, Bare<VirtualClock>>;
+
+fn bus(wires: Wires, line: SelectLine, clock: VirtualClock) -> OnWires {
+    Bus::new(Hal::new(Rated(wires), [line]), Bare(clock), Config::DEFAULT)
+}
+
+/// Wires at any rate.
+struct Rated(Wires);
+
+impl Configure for Rated {
+    fn capabilities(&self, lines: u8) -> Capabilities {
+        Capabilities::least(lines)
+    }
+
+    fn configure(&mut self, wire: &Wire) -> Result<u32, Fault> {
+        self.0.set_hertz(wire.clock);
+        Ok(wire.clock)
+    }
+}
+
+impl ErrorType for Rated {
+    type Error = <Wires as ErrorType>::Error;
+}
+
+impl SpiBus for Rated {
+    fn read(&mut self, words: &mut [u8]) -> Result<(), Self::Error> {
+        self.0.read(words)
+    }
+
+    fn write(&mut self, words: &[u8]) -> Result<(), Self::Error> {
+        self.0.write(words)
+    }
+
+    fn transfer(&mut self, read: &mut [u8], write: &[u8]) -> Result<(), Self::Error> {
+        self.0.transfer(read, write)
+    }
+
+    fn transfer_in_place(&mut self, words: &mut [u8]) -> Result<(), Self::Error> {
+        self.0.transfer_in_place(words)
+    }
+
+    fn flush(&mut self) -> Result<(), Self::Error> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nostall_io::{Clock, Nanos};
+
+    #[test]
+    fn a_flash_that_stays_busy_is_given_up_although_the_clock_stands_still() {
+        struct Stopped;
+
+        impl Clock for Stopped {
+            fn now(&self) -> Nanos {
+                Nanos::ZERO
+            }
+        }
+
+        let clock = VirtualClock::new();
+        let mut model = Flash::new(clock.clone());
+        model.set_fault(FlashFault::StuckBusy);
+        let wires = Wires::new(clock);
+        let line = wires.connect(model);
+        let hal = Hal::new(Rated(wires), [line]);
+        let bus: Bus<_, _> = Bus::new(hal, Bare(Stopped), Config::DEFAULT);
+        let mut outcome = Outcome::default();
+        flash(&bus, Select::line(0), &mut |told| {
+            let _ = outcome.add(Job::Flash, told);
+        });
+        let (_, fault) = &outcome.faults[0];
+        assert!(fault.contains("still busy"), "{fault}");
+    }
+}

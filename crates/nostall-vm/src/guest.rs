@@ -1,6 +1,7 @@
 //! What is run in a machine, when it has failed, and what it came to.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use nostall_work::{Job, LONGEST_REPORT};
@@ -28,6 +29,12 @@ pub type Report = nostall_work::Report<Value>;
 /// One item of a guest's work list, made from a [`Job`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work(String);
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 impl<J: Job> From<J> for Work {
     fn from(job: J) -> Self {
@@ -87,7 +94,7 @@ impl Guest<'_> {
             format!("cpus={}", self.cpus),
             format!("repeat={}", self.repeat),
         ];
-        words.extend(self.work.iter().map(|Work(word)| word.clone()));
+        words.extend(self.work.iter().map(Work::to_string));
         words
     }
 

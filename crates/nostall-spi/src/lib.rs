@@ -82,8 +82,8 @@
 //!   [`Fault::Dropped`]: to run it again would clock the same words twice, and a device that
 //!   was deselected cannot go on in the middle. A HAL must guarantee that a transfer's
 //!   future, when it is dropped, stops the DMA.
-//! - **Sleep.** Waking the hardware sets a timer. When it goes off and anything has
-//!   happened, it is set again; if nothing has, the worker is woken, once, and puts the
+//! - **Sleep.** Waking the hardware sets a timer. If the bus is owned when it goes off, or
+//!   messages were run, it is set again. Otherwise the worker is woken, once, and puts the
 //!   hardware to sleep. Without a worker, [`Bus::poll`] does. The worker is a task of the
 //!   [`Platform`], or a future: [`Bus::serve`].
 //!

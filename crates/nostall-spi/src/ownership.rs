@@ -120,10 +120,11 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         }
     }
 
-    /// Whether the bus is owned; possibly no more when this returns.
+    /// Whether the bus is owned; possibly no more when this returns. If it is not, the
+    /// effects of its last owner are visible.
     #[inline]
     pub(crate) fn is_owned(&self) -> bool {
-        self.gate.load(Ordering::Relaxed) & OWNED != 0
+        self.gate.load(Ordering::Acquire) & OWNED != 0
     }
 
     /// Frees the bus. Of an idle bus: one atomic exchange.

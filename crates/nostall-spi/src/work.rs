@@ -168,8 +168,10 @@ where
         if stored {
             self.call_worker();
         }
-        let moved = self.counters.messages() != self.armed.load(Ordering::Relaxed);
-        if moved || self.ownership.next_expiry(now, timeout).is_some() {
+        // In this order: a message is counted before its owner frees the bus.
+        let busy = self.ownership.is_owned()
+            || self.counters.messages() != self.armed.load(Ordering::Relaxed);
+        if busy || self.ownership.next_expiry(now, timeout).is_some() {
             return self.set_timer();
         }
         if self.is_prepared() {

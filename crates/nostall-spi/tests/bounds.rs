@@ -576,6 +576,80 @@ fn the_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
 }
 
 #[test]
+fn a_message_longer_than_the_idle_timeout_wakes_no_worker_before_its_end() {
+    let (bus, probe) = calling(Config::DEFAULT);
+    let device = bus.device(device(0)).unwrap();
+    let idle = Config::DEFAULT.idle_timeout;
+    {
+        let mut locked = device.lock().unwrap();
+        locked.sync(&mut [Transfer::write(&[1])]).unwrap();
+        serve(&bus, idle * 10);
+        assert_eq!(bus.statistics().wakeups, 0);
+    }
+    assert_eq!(probe.told().last(), Some(&Release(0)));
+    serve(&bus, idle * 20);
+    let statistics = bus.statistics();
+    assert_eq!((statistics.wakeups, statistics.teardowns), (1, 1));
+    assert_eq!(probe.told(), [Unprepare]);
+}
+
+#[test]
+fn a_caller_on_an_idle_bus_wakes_the_worker_once_after_all_to_tear_down() {
+    const MESSAGES: u32 = if cfg!(miri) { 5 } else { 1_000 };
+    let (bus, probe) = calling(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    for _ in 0..MESSAGES {
+        device.write(&[1]).unwrap();
+    }
+    // An idle timeout in which something has happened, and one in which nothing has.
+    bus.on_timer();
+    let statistics = bus.statistics();
+    assert_eq!((statistics.wakeups, statistics.teardowns), (0, 0));
+    bus.on_timer();
+    assert!(bus.platform().woken.take());
+    bus.work();
+    let statistics = bus.statistics();
+    assert_eq!((statistics.wakeups, statistics.teardowns), (1, 1));
+    assert_eq!(statistics.by_worker, 0);
+    assert_eq!(statistics.sync_immediate, MESSAGES);
+    assert_eq!(probe.told().last(), Some(&Unprepare));
+}
+
+#[test]
+fn what_is_left_to_the_worker_on_an_idle_bus_wakes_it_once() {
+    let (bus, probe) = calling(Config {
+        submitted: Submitted::ByWorker,
+        ..Config::DEFAULT
+    });
+    let device = bus.device(device(1)).unwrap();
+    let pending = [1, 2].map(|byte| device.submit(&mut [Transfer::write(&[byte])]).unwrap());
+    assert!(bus.platform().woken.take());
+    bus.work();
+    assert!(pending.iter().all(|pending| pending.is_done()));
+    let statistics = bus.statistics();
+    assert_eq!((statistics.wakeups, statistics.by_worker), (1, 2));
+    assert_eq!(probe.sent(), [[1], [2]]);
+}
+
+#[test]
+fn a_worker_that_was_called_to_tear_down_and_finds_the_bus_taken_comes_again() {
+    let (bus, probe) = calling(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    device.write(&[1]).unwrap();
+    bus.on_timer();
+    bus.on_timer();
+    let locked = device.lock().unwrap();
+    bus.platform().timer.set(None);
+    assert!(bus.platform().woken.take());
+    bus.work();
+    assert_eq!(bus.statistics().teardowns, 0);
+    drop(locked);
+    assert_eq!(probe.told().last(), Some(&Release(1)));
+    serve(&bus, Config::DEFAULT.idle_timeout);
+    assert_eq!(probe.told(), [Unprepare]);
+}
+
+#[test]
 fn an_awaited_delay_ends_though_the_clock_stands_still_or_is_set_back() {
     for back in [false, true] {
         let manual = Manual::default();

@@ -283,39 +283,9 @@ mod threads {
     }
 
     #[test]
-    fn a_caller_on_an_idle_bus_wakes_the_worker_once_after_all_to_tear_down() {
-        const MESSAGES: u32 = if cfg!(miri) { 5 } else { 1_000 };
-        let config = Config {
-            idle_timeout: LONG,
-            ..Config::DEFAULT
-        };
-        let (bus, probe) = shared(config);
-        with_worker(&bus, || {
-            let device = bus.device(device(1)).unwrap();
-            for _ in 0..MESSAGES {
-                device.write(&[1]).unwrap();
-            }
-            // An idle timeout in which something has happened, and one in which nothing has.
-            bus.on_timer();
-            let statistics = bus.statistics();
-            assert_eq!((statistics.wakeups, statistics.teardowns), (0, 0));
-            bus.on_timer();
-            while bus.statistics().teardowns == 0 {
-                thread::yield_now();
-            }
-            let statistics = bus.statistics();
-            assert_eq!((statistics.wakeups, statistics.by_worker), (1, 0));
-            assert_eq!(statistics.sync_immediate, MESSAGES);
-        });
-        assert_eq!(probe.told().last(), Some(&Unprepare));
-        assert_eq!(bus.statistics().teardowns, 1);
-    }
-
-    #[test]
     fn the_worker_keeps_the_time_of_a_busy_period() {
         let config = Config {
-            // Longer than a message under Miri, or on a host that is busy.
-            idle_timeout: Nanos::from_millis(200),
+            idle_timeout: Nanos::from_millis(1),
             ..Config::DEFAULT
         };
         let (bus, probe) = shared(config);
@@ -325,8 +295,8 @@ mod threads {
                 thread::yield_now();
             }
         });
-        let statistics = bus.statistics();
-        assert_eq!((statistics.wakeups, statistics.teardowns), (1, 1));
+        // Nothing but the worker's own timer has called it.
+        assert_eq!(bus.statistics().teardowns, 1);
         assert_eq!(probe.told().last(), Some(&Unprepare));
     }
 
@@ -348,7 +318,9 @@ mod threads {
             pending.wait().unwrap();
         });
         let statistics = bus.statistics();
-        assert_eq!((statistics.wakeups, statistics.by_worker), (1, 1));
+        assert_eq!(statistics.by_worker, 1);
+        // A worker that has just begun runs it without a call.
+        assert!(statistics.wakeups <= 1);
     }
 
     #[test]
@@ -418,6 +390,10 @@ mod threads {
                 thread::yield_now();
             }
             let mut pending = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+            // A caller that waited before the worker took the bus would run it.
+            while !pending.is_done() {
+                thread::yield_now();
+            }
             let panicked = Error::Failed {
                 transfer: 0,
                 fault: Fault::Dropped,
@@ -559,7 +535,7 @@ mod threads {
             for period in 1..=10 {
                 let mut locked = device.lock().unwrap();
                 locked.sync(&mut [Transfer::write(&[1])]).unwrap();
-                // The worker comes meanwhile, and again.
+                // Its timer goes off meanwhile, and again.
                 bus.on_timer();
                 bus.on_timer();
                 thread::sleep(Duration::from_millis(3));

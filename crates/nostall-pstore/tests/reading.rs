@@ -323,6 +323,53 @@ fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
     }
 }
 
+/// Without high address bits, records have fewer signs of where they lie.
+#[test]
+fn trace_records_of_a_kernel_at_low_addresses_are_not_taken_for_misaligned() {
+    for record_format in [RecordFormat::Bits64, RecordFormat::Bits32] {
+        let records: Vec<u8> = (0..32_u64)
+            .flat_map(|call| {
+                let (parent, stamp) = (0x12_b000 + 0x40 * call, 0x8c_4a00_0000 + 50 * call);
+                match record_format {
+                    RecordFormat::Bits64 => [parent + 0x20, parent, stamp << 8 | 1]
+                        .map(u64::to_le_bytes)
+                        .concat(),
+                    _ => [parent << 32 | (parent + 0x20), stamp << 8 | 1]
+                        .map(u64::to_le_bytes)
+                        .concat(),
+                }
+            })
+            .collect();
+        let size = records.len() as u32;
+        let header = Header {
+            signature: SIGNATURE,
+            start: size,
+            size,
+        };
+        let mut memory = [&header.encode(ByteOrder::Little)[..], &records].concat();
+        memory.resize(0x1000, 0);
+        let division = Division::new(0x1000, 0).unwrap();
+        let place = Place {
+            kind: Kind::Ftrace,
+            index: 0,
+            offset: 0,
+            division,
+        };
+        let reader = Reader {
+            order: ByteOrder::Little,
+            ..Reader::careful(None)
+        };
+        let traces = reader.open(&memory[..], place).traces(record_format);
+        assert_eq!(traces.misaligned(), None, "{record_format}");
+        assert_eq!(
+            traces
+                .filter(|trace| trace.trust == Trust::Unchecked)
+                .count(),
+            32
+        );
+    }
+}
+
 #[test]
 fn what_cannot_be_read_says_why() {
     let mut made = Made::new(Kind::Console, 16, 0, 0, b"");

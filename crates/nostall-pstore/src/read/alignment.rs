@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::{Policy, PreviousBootZone, Trust};
+use crate::format::ByteOrder;
 use crate::memory::Load;
 use crate::trace::{LONGEST_TRACE, RecordFormat};
 
@@ -78,12 +79,32 @@ fn window<M: Load + ?Sized>(
     let (len, order) = (record_format.len(), zone.reader().order);
     let bytes = &mut bytes[..(count + 1) * len];
     zone.read(at, bytes)?;
+    if is_trace_at_low_addresses(&bytes[len..], record_format, order) {
+        return None;
+    }
     let points = |by: usize| points(&bytes[len - by..][..count * len], record_format, order);
     let here = points(0);
     let by = (1..len).max_by_key(|&by| points(by))?;
     let best = points(by);
     let most = POINTS * (count - 1);
     (best * 5 >= most * 4 && here * 4 <= best * 3).then_some(Misaligned { by })
+}
+
+/// Returns whether these are records of one CPU, in the order of their stamps, with addresses
+/// that have no high bits. Such records get no points for addresses, and others that overlap
+/// them may get more: their stamps look like addresses.
+fn is_trace_at_low_addresses(bytes: &[u8], record_format: RecordFormat, order: ByteOrder) -> bool {
+    let is_low = |address: u64| match record_format {
+        RecordFormat::Bits64 => address >> 48 == 0,
+        _ => address >> 28 == 0,
+    };
+    let records = || {
+        let records = bytes.chunks_exact(record_format.len());
+        records.filter_map(|bytes| record_format.decode(bytes, order))
+    };
+    let mut pairs = records().zip(records().skip(1));
+    records().all(|record| record.cpu < 64 && is_low(record.ip) && is_low(record.parent))
+        && pairs.all(|(a, b)| a.cpu == b.cpu && a.is_before(&b))
 }
 
 /// The upper byte of an address is no CPU's number.
@@ -99,7 +120,7 @@ const fn greatest_common_divisor(mut a: usize, mut b: usize) -> usize {
 }
 
 /// How plausible these bytes are as records.
-fn points(bytes: &[u8], record_format: RecordFormat, order: crate::format::ByteOrder) -> usize {
+fn points(bytes: &[u8], record_format: RecordFormat, order: ByteOrder) -> usize {
     let records = || {
         let records = bytes.chunks_exact(record_format.len());
         records.filter_map(|bytes| record_format.decode(bytes, order))

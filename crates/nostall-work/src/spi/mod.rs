@@ -10,7 +10,7 @@ mod flash;
 mod job;
 mod told;
 
-pub use can::{CanBus, CanMachine, Counted, Failed, FarEnd, LINGER, Wired, can};
+pub use can::{CanBus, CanMachine, Counted, Failed, FarEnd, IDLE_TIMEOUT, Wired, can};
 pub use card::{PROGRESS, card};
 pub use flash::{SECTOR, flash};
 pub use job::{FRAMES, Job, Strategy};

@@ -18,9 +18,9 @@ use crate::spi::told::SpiMeasured;
 
 /// How long the bus is idle before the hardware is put to sleep: Linux's own second.
 /// Less would be found by chance in the middle, on a machine that has other things to do.
-pub const LINGER: Nanos = Nanos::from_secs(1);
+pub const IDLE_TIMEOUT: Nanos = Nanos::from_secs(1);
 
-/// Time for a worker to come who does not wait for the linger's end, and far from that.
+/// Longest time in which a worker runs that does not wait for the idle timeout; far below that.
 const SOON: Nanos = Nanos::from_millis(250);
 
 /// Why nothing was measured.
@@ -52,8 +52,8 @@ impl Strategy {
     const fn rest(self) -> Nanos {
         match self {
             Self::Pump => Nanos::from_secs(1),
-            // It is seen that the bus is idle after at most twice the linger.
-            Self::Caller => Nanos(4 * LINGER.0),
+            // The bus is found idle after twice the idle timeout at most.
+            Self::Caller => Nanos(4 * IDLE_TIMEOUT.0),
         }
     }
 }
@@ -83,7 +83,8 @@ pub fn can<M: CanMachine>(
     let wakeups_meanwhile = Mutex::new(0);
     let receiver = || {
         *start.lock() = clock.now();
-        let ended = set_up(&chip).and_then(|()| receive(&chip, clock, frames, LINGER, &shared));
+        let ended =
+            set_up(&chip).and_then(|()| receive(&chip, clock, frames, IDLE_TIMEOUT, &shared));
         *seen.lock() = ended;
         shared.ended.store(true, Ordering::Release);
         *wakeups_meanwhile.lock() = u64::from(bus.statistics().wakeups);
@@ -93,7 +94,7 @@ pub fn can<M: CanMachine>(
         let wakeups = u64::from(bus.statistics().wakeups);
         // A machine that stood still tells nothing more.
         if let Ok(seen) = *seen.lock()
-            && clock.now() - seen.end < LINGER
+            && clock.now() - seen.end < IDLE_TIMEOUT
         {
             *wakeups_meanwhile.lock() = wakeups;
         }

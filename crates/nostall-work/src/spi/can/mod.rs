@@ -15,7 +15,7 @@ mod transmit;
 mod wired;
 
 pub use machine::{CanBus, CanMachine, Counted};
-pub use measure::{Failed, LINGER, can};
+pub use measure::{Failed, IDLE_TIMEOUT, can};
 pub use wired::{FarEnd, Wired};
 
 /// Hertz: the MCP2515's fastest ("SPI Interface AC Characteristics").

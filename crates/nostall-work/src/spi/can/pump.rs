@@ -3,13 +3,13 @@
 use nostall_io::Nanos;
 use nostall_spi::{Config, Controller, Device, Error, Pending, Platform, Submitted, Transfer};
 
-use super::measure::LINGER;
+use super::measure::IDLE_TIMEOUT;
 use crate::spi::job::Strategy;
 
 /// The options of the bus for a strategy.
 pub(super) const fn config(strategy: Strategy) -> Config {
     let config = Config {
-        idle_timeout: LINGER,
+        idle_timeout: IDLE_TIMEOUT,
         ..Config::DEFAULT
     };
     match strategy {

@@ -54,7 +54,7 @@ pub(super) fn receive<
     chip: &Chip<'_, C, P, W, S, B>,
     clock: &impl Clock,
     frames: u32,
-    linger: Nanos,
+    idle_timeout: Nanos,
     shared: &TaskProgress,
 ) -> Result<Seen, Error> {
     let mut seen = Seen::default();
@@ -94,7 +94,7 @@ pub(super) fn receive<
         }
         shared.received.store(number + 1, Ordering::Release);
         let now = clock.now();
-        seen.pauses += u32::from(now - last >= linger);
+        seen.pauses += u32::from(now - last >= idle_timeout);
         last = now;
     }
     Ok(Seen { end: last, ..seen })

@@ -340,6 +340,10 @@ fn a_mistake_is_one_clear_line() {
             "--profile pc-16550a has no meaning with --on qemu: it goes with --on model",
         ),
         (
+            &["--on", "model", "--machine", "q35"],
+            "--machine q35 has no meaning with --on model: it goes with --on qemu",
+        ),
+        (
             &["--on", "model", "--json", "/nonexistent/f"],
             "--json /nonexistent/f: No such",
         ),
@@ -371,6 +375,10 @@ fn what_kvm_cannot_do_is_refused_and_so_is_what_only_kvm_can() {
         (
             &["--on", "kvm", "--profile", "pc-16550a"],
             "--profile pc-16550a has no meaning with --on kvm: it goes with --on model",
+        ),
+        (
+            &["--on", "kvm", "--profile", "vm"],
+            "--profile vm has no meaning with --on kvm: it goes with --on model",
         ),
         (
             &["--on", "qemu", "--uart-mode", "ports"],
@@ -626,6 +634,9 @@ fn help_shows_a_newcomer_the_way() {
     assert!(help.contains("run"));
     let list = succeed(&["run"]);
     let long = succeed(&["run", "--help"]);
+    for help in [&list, &long] {
+        assert!(help.contains("nostall run EXPERIMENT --help"), "{help}");
+    }
     for experiment in ["uart", "pstore", "pci", "spi", "console"] {
         let row = format!("  {experiment} ");
         assert!(list.lines().any(|line| line.starts_with(&row)), "{list}");

@@ -40,7 +40,7 @@ impl Names {
 /// The symbols in a file.
 pub fn load(file: &Path) -> Result<Symbols> {
     let name = escape_name(&file.to_string_lossy());
-    Symbols::load(file).map_err(|error| anyhow!("{name}: {error}"))
+    Symbols::load(file).map_err(|error| anyhow!("--symbols {name}: {error}"))
 }
 
 /// The symbols where the kernel ran: by the offset that is given, the one in its log, or

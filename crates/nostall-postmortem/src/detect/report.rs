@@ -164,7 +164,7 @@ fn why(hypothesis: &Hypothesis, found: &FoundRegion, looks: &[Look]) -> Vec<Stri
         let record_format = found.geometry.record_format;
         let records: usize = looks.iter().map(|look| look.records).sum();
         why.push(format!(
-            "trace records: shape {record_format}, by addresses, time stamps and CPU numbers of {records} records"
+            "trace records: format {record_format}, by addresses, time stamps and CPU numbers of {records} records"
         ));
     }
     let order = match hypothesis.order {
@@ -218,7 +218,7 @@ fn doubts(
         doubts.push("mem_size is the roundest of those that divide so".to_string());
     }
     if hypothesis.traces.is_some() && no_format {
-        doubts.push("no trace records to tell their shape by: 64 assumed".to_string());
+        doubts.push("no trace records to tell their format by: 64 assumed".to_string());
     }
     if hypothesis.traces.is_some_and(|traces| traces.count == 1) {
         let which = match found.geometry.traces_per_cpu {

@@ -132,10 +132,8 @@ impl Given {
 impl Common {
     /// What was given of these, CPUs apart.
     pub fn given(&self) -> Vec<Given> {
-        // The usual machine is no wish.
-        let board = self.machine.filter(|board| *board != QemuBoard::default());
         let all = [
-            Given::with("--machine", board, &[OnArg::Qemu]),
+            Given::with("--machine", self.machine, &[OnArg::Qemu]),
             Given::flag("--kernel", self.kernel.is_some(), OnArg::GUESTS),
             Given::flag("--qemu-arg", !self.qemu_arg.is_empty(), &[OnArg::Qemu]),
         ];

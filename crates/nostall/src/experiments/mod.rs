@@ -21,7 +21,7 @@ use clap::{ArgMatches, Command, FromArgMatches};
 use experiment::Experiment;
 
 /// The experiments: one line each.
-const EXPERIMENTS: [Entry; 5] = [
+const EXPERIMENTS: &[Entry] = &[
     Entry::of::<uart::Args>("uart"),
     Entry::of::<pstore::Args>("pstore"),
     Entry::of::<pci::Args>("pci"),
@@ -62,6 +62,8 @@ impl clap::Args for Args {
             .about("Run an experiment: compare ways of doing I/O on a machine")
             .long_about(ABOUT)
             .subcommands(experiments)
+            .override_usage("nostall run [EXPERIMENT [OPTIONS]]")
+            .after_help("`nostall run EXPERIMENT --help` has an experiment's options and examples.")
             .subcommand_value_name("EXPERIMENT")
             .subcommand_help_heading("Experiments")
             .disable_help_subcommand(true)
@@ -75,8 +77,7 @@ impl clap::Args for Args {
 const ABOUT: &str = "\
 Run an experiment: compare ways of doing I/O on a machine
 
-Boots a virtual PC, or a RISC-V machine, with nostall's reference kernel. `nostall run \
-EXPERIMENT --help` lists an experiment's own options and examples.";
+Boots a virtual PC, or a RISC-V machine, with nostall's reference kernel, or runs on models.";
 
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {

@@ -112,8 +112,7 @@ impl Experiment for Args {
     }
 
     fn given(&self) -> Vec<Given> {
-        let profile = self.profile.filter(|profile| *profile != Profile::VM);
-        let profile = profile.map(|profile| profile.name);
+        let profile = self.profile.map(|profile| profile.name);
         let fault = self.fault.map(|planned| planned.fault);
         let all = [
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -273,8 +273,9 @@ where
 {
     fn drop(&mut self) {
         let bus = self.bus;
-        // No more of them are stored meanwhile: the device is being dropped.
-        for _ in 0..S {
+        // No more of them are stored meanwhile: the device is being dropped. The last round
+        // finds none, and frees its number.
+        for _ in 0..=S {
             let Some((index, wakers)) = bus.ownership.withdraw(self.number, bus.platform.now())
             else {
                 break;
@@ -284,7 +285,6 @@ where
             bus.finish(index);
             bus.see_to(wakers);
         }
-        bus.ownership.remove_device(self.number);
     }
 }
 

@@ -78,7 +78,8 @@
 //!   until [`Bus::reset`]. Nothing is clocked meanwhile.
 //! - **A future may be dropped at any moment.** The device is deselected, the bus is free,
 //!   and the FIFO is flushed before anything else is sent. A submitted message that it was
-//!   running goes back into the line if none of its words was moved. Otherwise it ends with
+//!   running goes back into the line if none of its words was moved, or is withdrawn if its
+//!   device or its handle was dropped meanwhile. If words were moved, it ends with
 //!   [`Fault::Dropped`]: to run it again would clock the same words twice, and a device that
 //!   was deselected cannot go on in the middle. A HAL must guarantee that a transfer's
 //!   future, when it is dropped, stops the DMA.

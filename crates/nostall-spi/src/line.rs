@@ -162,17 +162,20 @@ impl<const W: usize, const S: usize> Line<W, S> {
         waiters.filter(|place| place.state != State::Free).count() + stored.count()
     }
 
-    /// Takes a number for a new device: not that of a leaked future, which may still be in
-    /// line after its device.
+    /// Takes a number for a new device: not that of a dropped one of which a leaked future
+    /// is in line, or a message is run.
     pub(crate) fn add_device(&mut self) -> Option<DeviceNumber> {
         let places = self
-            .waiters
-            .iter()
-            .filter(|place| place.state != State::Free);
-        let leaked = places.fold(0, |bits, place| bits | number_bit(place.device));
-        let number = (self.devices | leaked).trailing_ones() as DeviceNumber;
+            .places()
+            .filter(|place| !matches!(place.state, State::Free | State::Done));
+        let used = places.fold(self.devices, |bits, place| bits | number_bit(place.device));
+        let number = used.trailing_ones() as DeviceNumber;
         self.devices |= number_bit(number);
         (number_bit(number) != 0).then_some(number)
+    }
+
+    pub(crate) const fn has_device(&self, number: DeviceNumber) -> bool {
+        self.devices & number_bit(number) != 0
     }
 
     pub(crate) const fn remove_device(&mut self, number: DeviceNumber) {

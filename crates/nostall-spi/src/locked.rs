@@ -7,7 +7,7 @@ use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 use crate::controller::{AsyncController, Controller};
 use crate::device::Device;
 use crate::error::Error;
-use crate::owner::Owner;
+use crate::owner::{Owner, panicking};
 use crate::platform::Platform;
 use crate::transfer::{Message, Transfer};
 
@@ -72,7 +72,8 @@ where
             return;
         };
         owner.stop_dropped();
-        match self.blocks {
+        // A driver that panics would do so again, and end the program.
+        match self.blocks && !panicking() {
             true => owner.release(),
             false => owner.release_now(),
         }

@@ -7,7 +7,7 @@ use crate::line::DeviceNumber;
 use crate::ownership::{Released, Token};
 use crate::platform::Platform;
 use crate::settings::Settings;
-use crate::statistics::raise;
+use crate::statistics::{count, raise};
 use crate::sync::Used;
 use crate::transfer::Message;
 
@@ -18,6 +18,12 @@ const IN_A_ROW: usize = 64;
 /// The same for a caller, before it frees the bus. More, because what it leaves needs a
 /// wake-up of the worker; it is reached only while others submit as fast as the bus runs.
 const BEFORE_FREEING: usize = 1024;
+
+/// Result of a message that was begun and is not run to its end.
+const HALF_WAY: Error = Error::Failed {
+    transfer: 0,
+    fault: Fault::Dropped,
+};
 
 /// The bus, owned. Dropping it instead of releasing it (a panic, a future that is
 /// dropped) stops the controller and frees the bus.
@@ -270,8 +276,8 @@ where
     }
 }
 
-/// Whether a panic drops the owner. Without `std`, none unwinds.
-fn panicking() -> bool {
+/// Whether the caller is dropped through a panic. Without `std`, none unwinds.
+pub(crate) fn panicking() -> bool {
     #[cfg(feature = "std")]
     return std::thread::panicking();
     #[cfg(not(feature = "std"))]
@@ -303,9 +309,11 @@ where
         self.stop_dropped();
         if let Some(index) = self.running.take() {
             // A driver that panics would do so again.
-            match moved || panicking() {
-                true => self.give_up(index),
-                false => bus.ownership.put_back(index),
+            if moved || panicking() {
+                self.give_up(index, HALF_WAY);
+            } else if !bus.ownership.put_back(index) {
+                count(&bus.counters.cancelled);
+                self.give_up(index, Error::Cancelled);
             }
         }
         self.try_release(false);
@@ -321,12 +329,8 @@ where
     }
 
     /// Ends a stored message that was begun.
-    fn give_up(&self, index: usize) {
-        let result = Err(Error::Failed {
-            transfer: 0,
-            fault: Fault::Dropped,
-        });
-        self.bus.bodies[index].enter().result = result;
+    fn give_up(&self, index: usize, error: Error) {
+        self.bus.bodies[index].enter().result = Err(error);
         self.bus.finish(index);
     }
 
@@ -343,7 +347,7 @@ where
             if self.bus.ownership.is_running(index) {
                 // SAFETY: that owner had the guard, according to the caller.
                 unsafe { body.break_open() };
-                self.give_up(index);
+                self.give_up(index, HALF_WAY);
             }
         }
         self.release();

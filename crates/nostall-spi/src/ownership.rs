@@ -663,17 +663,19 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         })
     }
 
-    /// The owner has begun with the message at `index`, and moved no word of it: back into
-    /// the line, at its old place. A message without a handle is withdrawn.
-    pub(crate) fn put_back(&self, index: usize) {
+    /// Puts a message that the owner has begun back into the line, at its old place: no
+    /// word of it was moved. Returns `false` if its handle or its device was dropped
+    /// meanwhile; then the caller ends it.
+    pub(crate) fn put_back(&self, index: usize) -> bool {
         self.line.with(|line| {
-            let place = &mut line.stored[index];
-            place.state = match place.state {
-                State::Dropped => State::Free,
-                _ => State::Waiting,
-            };
-            self.mirror_owned(line);
-        });
+            let place = &line.stored[index];
+            let wanted = place.state == State::Running && line.has_device(place.device);
+            if wanted {
+                line.stored[index].state = State::Waiting;
+                self.mirror_owned(line);
+            }
+            wanted
+        })
     }
 
     /// Whether the message at `index` was begun and has not come to its end.
@@ -735,16 +737,15 @@ impl<const W: usize, const S: usize> Ownership<W, S> {
         self.line.with(Line::add_device)
     }
 
-    /// The device is dropped, and its messages were withdrawn.
-    pub(crate) fn remove_device(&self, number: DeviceNumber) {
-        self.line.with(|line| line.remove_device(number));
-    }
-
-    /// Takes a message of `device` out of the line, for the caller to finish.
+    /// For a device that is dropped: takes a message of it out of the line, for the caller
+    /// to finish. If there is none, frees the device's number.
     pub(crate) fn withdraw(&self, device: DeviceNumber, now: Nanos) -> Option<(usize, Wakers)> {
         self.line.with(|line| {
             let its = |place: &Place| place.is_queued() && place.device == device;
-            let index = line.stored.iter().position(its)?;
+            let Some(index) = line.stored.iter().position(its) else {
+                line.remove_device(device);
+                return None;
+            };
             line.stored[index].state = State::Running;
             let wake = self.settle(line, now);
             Some((

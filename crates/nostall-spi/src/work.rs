@@ -68,9 +68,16 @@ where
     /// For the worker, when it begins: the hardware may have been woken before, and futures
     /// may be in line.
     pub fn begin_work(&self) {
-        fence(Ordering::SeqCst);
-        self.set_timer();
+        self.begin_timer();
         self.work();
+    }
+
+    /// The worker has begun. An earlier one may have left the hardware to be put to sleep:
+    /// it may have been used since.
+    fn begin_timer(&self) {
+        fence(Ordering::SeqCst);
+        self.tired.swap(0, Ordering::AcqRel);
+        self.set_timer();
     }
 
     /// For the worker, whenever it was woken: runs stored messages, and puts the hardware
@@ -273,13 +280,16 @@ where
             return Error::AlreadyServed;
         }
         let _serving = Serving(self);
-        fence(Ordering::SeqCst);
-        self.set_timer();
+        self.begin_timer();
         let mut called = true;
         loop {
             match called {
                 true => self.work_async().await,
-                false => self.on_timer(),
+                false => {
+                    self.on_timer();
+                    // The next time may be over already.
+                    yield_now().await;
+                }
             }
             called = poll_fn(|context| {
                 let waker = context.waker().clone();

@@ -93,6 +93,27 @@ fn a_driver_that_panics_leaves_nothing_selected() {
     goes_on(&device, &probe);
 }
 
+#[cfg(feature = "std")]
+#[test]
+fn a_driver_that_panics_on_a_locked_bus_is_not_called_again_before_the_panic_is_caught() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let device = bus.device(device(1)).unwrap();
+    probe.next(&[Act::Panics]);
+    let mut stored = None;
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let mut locked = device.lock().unwrap();
+        stored = device.submit(&mut [Transfer::write(&[2])]).ok();
+        locked.sync(&mut [Transfer::write(&[1])])
+    }));
+    assert!(panicked.is_err());
+    // A second panic would end the program.
+    assert_eq!(probe.sent(), [[0; 0]; 0]);
+    bus.poll(now(&clock));
+    assert!(stored.unwrap().is_done());
+    assert_eq!(probe.sent(), [[2]]);
+    goes_on(&device, &probe);
+}
+
 #[test]
 fn a_driver_that_panics_on_a_queued_message_fails_that_message() {
     let (bus, probe, _) = bus(Config::DEFAULT);

@@ -13,7 +13,7 @@ use common::*;
 use embedded_hal::spi::Operation;
 use embedded_hal_async::spi::SpiDevice;
 use nostall_io::{Clock, Nanos};
-use nostall_spi::{Bare, Bus, Completed, Config, Error, Fault, Platform, Transfer};
+use nostall_spi::{Bare, Bus, Completed, Config, Error, Fault, Platform, Settings, Transfer};
 
 /// Counts how often it was woken, or panics.
 struct Woken(AtomicUsize, bool);
@@ -517,13 +517,26 @@ fn timer(bus: &Served) -> Option<Nanos> {
         .min()
 }
 
+/// Polls a worker until it sleeps.
+fn until_asleep<F: Future>(worker: &mut Pin<&mut F>, (woken, waker): &(Arc<Woken>, Waker)) {
+    for _ in 0..10 {
+        let before = woken.times();
+        assert!(poll(worker, waker).is_pending());
+        if woken.times() == before {
+            return;
+        }
+    }
+    panic!("it does not sleep");
+}
+
 #[test]
 fn an_awaited_worker_runs_submitted_messages_and_puts_the_hardware_to_sleep() {
     let (bus, probe, clock) = served();
     let device = bus.device(device(1)).unwrap();
-    let (woken, waker) = waker(false);
+    let task = waker(false);
+    let (woken, waker) = &task;
     let mut worker = pin!(bus.serve());
-    assert!(poll(&mut worker, &waker).is_pending());
+    assert!(poll(&mut worker, waker).is_pending());
     assert_eq!((woken.times(), timer(&bus)), (0, None));
     // From an interrupt handler.
     let span = Nanos::from_millis(5);
@@ -532,11 +545,11 @@ fn an_awaited_worker_runs_submitted_messages_and_puts_the_hardware_to_sleep() {
     let second = device.submit(&mut [Transfer::write(&[2])]).unwrap();
     assert_eq!(woken.times(), 1);
     // It awaits the controller: the platform panics if it blocks.
-    assert!(poll(&mut worker, &waker).is_pending());
+    assert!(poll(&mut worker, waker).is_pending());
     assert_eq!(timer(&bus), Some(now(&clock) + span));
     assert!(!first.is_done());
     clock.advance(span);
-    assert!(poll(&mut worker, &waker).is_pending());
+    assert!(poll(&mut worker, waker).is_pending());
     assert!(first.is_done() && second.is_done());
     let idle_timeout = Config::DEFAULT.idle_timeout;
     let mut looks = 0;
@@ -546,7 +559,7 @@ fn an_awaited_worker_runs_submitted_messages_and_puts_the_hardware_to_sleep() {
         let at = timer(&bus).unwrap();
         assert!(at - now(&clock) <= idle_timeout);
         clock.advance(at - now(&clock));
-        assert!(poll(&mut worker, &waker).is_pending());
+        until_asleep(&mut worker, &task);
     }
     assert_eq!(probe.told().last(), Some(&Unprepare));
     // It sleeps until there is work again.
@@ -631,30 +644,123 @@ fn an_awaited_worker_that_is_dropped_strands_no_message_and_may_have_a_successor
 fn an_awaited_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
     let (bus, probe, clock) = served();
     let [owner, late, next] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
-    let (_, waker_of_worker) = waker(false);
+    let task = waker(false);
+    let waker_of_worker = &task.1;
     let mut worker = pin!(bus.serve());
-    assert!(poll(&mut worker, &waker_of_worker).is_pending());
+    assert!(poll(&mut worker, waker_of_worker).is_pending());
     let (woken, waker_of_next) = waker(false);
     let (mut first, mut second) = ([Transfer::write(&[1])], [Transfer::write(&[2])]);
     let mut late = Box::pin(late.transfer_async(&mut first));
     let mut next = pin!(next.transfer_async(&mut second));
     let locked = owner.lock().unwrap();
-    assert!(poll(&mut late.as_mut(), &waker_of_worker).is_pending());
+    assert!(poll(&mut late.as_mut(), waker_of_worker).is_pending());
     clock.advance(Nanos::from_millis(1));
-    assert!(poll(&mut late.as_mut(), &waker_of_worker).is_pending());
+    assert!(poll(&mut late.as_mut(), waker_of_worker).is_pending());
     drop(locked);
     std::mem::forget(late);
     assert!(poll(&mut next, &waker_of_next).is_pending());
     while woken.times() == 0 {
-        assert!(poll(&mut worker, &waker_of_worker).is_pending());
+        until_asleep(&mut worker, &task);
         let at = timer(&bus).expect("a timer");
         assert!(at <= Nanos::from_millis(1) + TIMEOUT);
         clock.advance(at - now(&clock));
-        assert!(poll(&mut worker, &waker_of_worker).is_pending());
+        until_asleep(&mut worker, &task);
     }
     assert_eq!(now(&clock), Nanos::from_millis(1) + TIMEOUT);
     assert_eq!(poll(&mut next, &waker_of_next), Poll::Ready(Ok(())));
     assert_eq!(probe.sent(), [[2]]);
+}
+
+#[test]
+fn an_awaited_worker_does_not_put_to_sleep_what_its_predecessor_found_idle_and_was_used_since() {
+    let (bus, _, clock) = served();
+    let device = bus.device(device(1)).unwrap();
+    let (_, waker) = waker(false);
+    {
+        let mut worker = pin!(bus.serve());
+        assert!(poll(&mut worker, &waker).is_pending());
+        device.write(&[1]).unwrap();
+        clock.advance(Config::DEFAULT.idle_timeout);
+        assert!(poll(&mut worker, &waker).is_pending());
+        // Found idle, but not asleep yet.
+        bus.on_timer();
+        assert_eq!(bus.statistics().wakeups, 1);
+    }
+    device.write(&[2]).unwrap();
+    let mut worker = pin!(bus.serve());
+    assert!(poll(&mut worker, &waker).is_pending());
+    assert_eq!(bus.statistics().teardowns, 0);
+}
+
+/// A clock that is a millisecond on at each look.
+#[derive(Default)]
+struct Hasty(AtomicUsize);
+
+impl Clock for Hasty {
+    fn now(&self) -> Nanos {
+        Nanos::from_millis(self.0.fetch_add(1, Ordering::Relaxed) as u64)
+    }
+}
+
+impl Platform for Hasty {
+    fn current(&self) -> Option<Waker> {
+        None
+    }
+    fn block(&self, _: Nanos) {}
+}
+
+#[test]
+fn an_awaited_worker_yields_however_often_its_timer_goes_off() {
+    // In a thread, as an endless loop must not keep the test from failing.
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let probe = Probe::default();
+        let config = Config {
+            idle_timeout: Nanos::from_micros(1),
+            ..Config::DEFAULT
+        };
+        let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Hasty::default(), config);
+        let device = bus.device(device(1)).unwrap();
+        let (woken, waker) = waker(false);
+        let mut worker = pin!(bus.serve());
+        assert!(poll(&mut worker, &waker).is_pending());
+        let mut locked = device.lock().unwrap();
+        locked.sync(&mut [Transfer::write(&[1])]).unwrap();
+        // Another task on this executor has the bus.
+        let before = woken.times();
+        assert!(poll(&mut worker, &waker).is_pending());
+        let _ = tell.send(woken.times() - before);
+    });
+    let ended = told.recv_timeout(std::time::Duration::from_secs(60));
+    assert_eq!(ended, Ok(1), "the executor is held");
+}
+
+/// A device, and a message of it whose future is dropped before a word is moved, after the
+/// device is.
+#[test]
+fn a_message_that_goes_back_into_the_line_after_its_device_was_dropped_is_withdrawn() {
+    let (bus, probe, clock) = bus(Config::DEFAULT);
+    let slow = Settings {
+        setup: Nanos::from_micros(10),
+        ..device(1)
+    };
+    for next_takes_the_number in [false, true] {
+        let slow = bus.device(slow).unwrap();
+        let mut pending = slow.submit(&mut [Transfer::write(&[1])]).unwrap();
+        let next;
+        {
+            let mut future = pin!(pending.finished());
+            assert!(poll(&mut future, Waker::noop()).is_pending());
+            assert_eq!(probe.selected(), Some(1));
+            drop(slow);
+            next = next_takes_the_number.then(|| bus.device(device(2)).unwrap());
+        }
+        assert_eq!(pending.wait(), Err(Error::Cancelled));
+        bus.poll(now(&clock));
+        assert_eq!(probe.sent(), [[0; 0]; 0]);
+        drop(next);
+    }
+    assert_eq!(bus.statistics().cancelled, 2);
 }
 
 /// On a locked bus: the transaction is dropped, and the lock lives on.

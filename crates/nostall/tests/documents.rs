@@ -213,6 +213,32 @@ fn every_command_of_the_documents_has_its_options() {
 }
 
 #[test]
+fn the_command_reference_has_every_metric() {
+    let reference = document("docs/src/commands.md").text;
+    let recorded = fs::read_dir(root().join("crates/nostall/fixtures/figures")).unwrap();
+    let mut metrics = 0;
+    for file in recorded.map(|file| Document::read(file.unwrap().path())) {
+        for figure in file.text.lines() {
+            let Some(metric) = figure.split_whitespace().nth(4) else {
+                continue;
+            };
+            // The reference has one name for each kind of access and of text.
+            let metric = metric.trim_end_matches("_by_line");
+            let metric = metric.split("_of_a_").next().unwrap();
+            let kinds = ["write", "scan", "init"];
+            let metric = kinds.iter().fold(metric.to_owned(), |metric, kind| {
+                let metric = metric.replace(&format!("_per_{kind}"), "_per_read");
+                metric.replace(&format!("{kind}_time"), "read_time")
+            });
+            let known = reference.contains(&format!("`{metric}`"));
+            assert!(known, "{}: {metric}", file.name());
+            metrics += 1;
+        }
+    }
+    assert!(metrics > 100, "{metrics}");
+}
+
+#[test]
 fn every_claim_of_the_sources_has_a_command_or_a_reason() {
     let sources = document("docs/src/sources.md");
     let rows = sources.text.lines().filter(|line| line.starts_with("| "));

@@ -1,13 +1,13 @@
-//! Drivers that others wrote, to be measured beside ours.
+//! Other crates' drivers, measured beside nostall's.
 
 #![expect(unsafe_code, reason = "uart_16550 wants a promise about its backend")]
 
 use nostall_io::{Clock, Nanos, Registers};
 use uart_16550::backend::Backend;
 use uart_16550::spec::registers::LSR;
-use uart_16550::{Config, Uart16550};
+use uart_16550::{BaudRate, Config, Uart16550};
 
-/// Our window as that crate's backend.
+/// A register window as that crate's backend.
 struct PeerBackend<R>(R);
 
 impl<R: Registers> Backend for PeerBackend<R> {
@@ -20,21 +20,26 @@ impl<R: Registers> Backend for PeerBackend<R> {
     }
 }
 
-/// The `uart_16550` crate's driver, as it sets itself up: 115,200 baud, FIFOs on.
+/// The `uart_16550` crate's driver with its default set-up, at the rate of the other strategies.
 pub(crate) struct Peer<R: Registers>(Uart16550<PeerBackend<R>>);
 
 impl<R: Registers> Peer<R> {
-    /// Takes the port over; `None` if it does not want it.
+    /// Sets up the port; `None` if the driver refuses it.
     pub(crate) fn open(registers: R) -> Option<Self> {
         // SAFETY: a window answers any offset, for as long as it lives.
         let mut uart = unsafe { Uart16550::new_with_backend(PeerBackend(registers)) };
-        uart.init(Config::default()).ok()?;
+        let config = Config {
+            baud_rate: BaudRate::Baud115200,
+            ..Config::DEFAULT
+        };
+        uart.init(config).ok()?;
         Some(Self(uart))
     }
 
-    /// Sends all of `text` and waits until it has left, as our console does.
-    /// Its own loop has no bound, so its steps are taken here. Returns what it
-    /// took within `bound`.
+    /// Sends all of `text` and waits until it has left, as nostall's console does.
+    ///
+    /// The driver's own loop has no bound, so its steps are taken here. Returns the number of
+    /// bytes that it took within `bound`.
     pub(crate) fn send(&mut self, text: &[u8], clock: &impl Clock, bound: Nanos) -> usize {
         let deadline = clock.now() + bound;
         let mut sent = 0;

@@ -139,6 +139,13 @@ fn on_a_real_line_the_model_takes_its_time() {
     assert!(row.unwrap().contains("86.8 us"), "{out}");
 }
 
+#[test]
+fn the_peer_driver_is_measured_on_a_line_of_the_same_rate() {
+    let out = succeed(&["run", "uart", "--on", "model", "--profile", "pc-16550a"]);
+    let row = out.lines().find(|line| line.starts_with("uart_16550"));
+    assert!(row.unwrap().ends_with(" 86.8 us"), "{out}");
+}
+
 /// Any bytes at all, newlines at awkward places among them.
 fn strange_log() -> Vec<u8> {
     let mut log: Vec<u8> = (0..=255).collect();

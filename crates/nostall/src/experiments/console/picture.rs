@@ -45,7 +45,7 @@ impl Measured {
     pub(super) fn picture(&self) -> String {
         let mut body = String::new();
         let mut y = 28;
-        text(&mut body, LEFT, y, "h", "Who held the console");
+        text(&mut body, LEFT, y, "h", "CPUs held by the console");
         y += 20;
         text(&mut body, LEFT, y, "", &self.log.describe());
         y += 20;
@@ -74,7 +74,7 @@ impl Measured {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
              width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
-             aria-label=\"Who held the console\">\n<style>{STYLE}</style>\n\
+             aria-label=\"CPUs held by the console\">\n<style>{STYLE}</style>\n\
              <rect class=\"bg\" width=\"{WIDTH}\" height=\"{height}\"/>\n{body}</svg>\n"
         )
     }

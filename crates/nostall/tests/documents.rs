@@ -1,0 +1,330 @@
+//! The book, the READMEs and their quick start: links, included programs, commands, lengths.
+//! mdbook reports neither a missing anchor nor a missing file.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A Markdown file of the repository.
+struct Document {
+    path: PathBuf,
+    text: String,
+}
+
+impl Document {
+    fn read(path: PathBuf) -> Self {
+        let text = fs::read_to_string(&path);
+        let text = text.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self { path, text }
+    }
+
+    fn name(&self) -> String {
+        let name = self.path.strip_prefix(root()).unwrap_or(&self.path);
+        name.display().to_string()
+    }
+
+    /// The file that `link` points to; of a folder, its README.
+    fn beside(&self, link: &str) -> PathBuf {
+        let path = self.path.parent().unwrap().join(link);
+        let readme = path.join("README.md");
+        if readme.exists() { readme } else { path }
+    }
+
+    /// The number of words, as `wc -w` counts them.
+    fn words(&self) -> usize {
+        self.text.split_whitespace().count()
+    }
+
+    /// The text without its code blocks.
+    fn prose(&self) -> String {
+        self.text.split("```").step_by(2).collect()
+    }
+
+    /// The contents of the code blocks in `language`.
+    fn blocks(&self, language: &str) -> Vec<&str> {
+        let blocks = self.text.split("```").skip(1).step_by(2);
+        let blocks = blocks.filter_map(|block| block.split_once('\n'));
+        let blocks = blocks.filter(|(word, _)| *word == language);
+        blocks.map(|(_, code)| code).collect()
+    }
+
+    /// The anchors that GitHub and mdbook make of the headings.
+    fn anchors(&self) -> HashSet<String> {
+        let prose = self.prose();
+        let headings = prose.lines().filter(|line| line.starts_with('#'));
+        let titles = headings.map(|line| line.trim_start_matches('#').trim());
+        titles.map(anchor).collect()
+    }
+}
+
+fn anchor(title: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+    let kept = title.chars().filter(kept);
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().unwrap()
+}
+
+fn document(name: &str) -> Document {
+    Document::read(root().join(name))
+}
+
+/// The chapters of the book.
+fn chapters() -> Vec<Document> {
+    let files = fs::read_dir(root().join("docs/src")).unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    files
+        .filter(|path| path.extension().is_some_and(|kind| kind == "md"))
+        .map(Document::read)
+        .collect()
+}
+
+/// The book, and the READMEs of the repository and its crates.
+fn documents() -> Vec<Document> {
+    let crates = fs::read_dir(root().join("crates")).unwrap();
+    let crates = crates.map(|folder| folder.unwrap().path().join("README.md"));
+    let others = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "kernel/README.md",
+    ];
+    let others = others.map(|name| root().join(name)).into_iter();
+    let files = others.chain(crates).filter(|path| path.exists());
+    files.map(Document::read).chain(chapters()).collect()
+}
+
+/// Returns each text between `start` and `end`.
+fn between<'a>(text: &'a str, start: &'a str, end: &'a str) -> impl Iterator<Item = &'a str> {
+    text.split(start)
+        .skip(1)
+        .filter_map(move |rest| Some(rest.split_once(end)?.0))
+}
+
+#[test]
+fn every_piece_of_a_program_that_the_book_includes_exists() {
+    let mut pieces = 0;
+    for chapter in chapters() {
+        for include in between(&chapter.text, "{{#include ", "}}") {
+            let (file, anchor) = include.split_once(':').unwrap_or((include, ""));
+            let program = Document::read(chapter.beside(file)).text;
+            for mark in ["ANCHOR: ", "ANCHOR_END: "] {
+                let mark = format!("// {mark}{anchor}");
+                let is_there = anchor.is_empty() || program.lines().any(|l| l.trim() == mark);
+                assert!(is_there, "{}: {include}: {mark}", chapter.name());
+            }
+            pieces += 1;
+        }
+    }
+    assert!(pieces > 5, "{pieces}");
+}
+
+#[test]
+fn every_relative_link_of_a_document_leads_to_a_file_and_to_a_heading() {
+    let mut broken = Vec::new();
+    let mut links = 0;
+    for document in documents() {
+        for link in between(&document.prose(), "](", ")") {
+            if link.contains("://") {
+                continue;
+            }
+            links += 1;
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let path = match file {
+                "" => document.path.clone(),
+                file => document.beside(file),
+            };
+            let is_there = path.exists()
+                && (heading.is_empty() || Document::read(path).anchors().contains(heading));
+            if !is_there {
+                broken.push(format!("{}: {link}", document.name()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    assert!(links > 50, "{links}");
+}
+
+#[test]
+fn every_chapter_is_in_the_summary() {
+    let summary = document("docs/src/SUMMARY.md").text;
+    for chapter in chapters() {
+        let file = chapter.path.file_name().unwrap().to_str().unwrap();
+        let listed = summary.contains(&format!("({file})"));
+        assert!(listed || file == "SUMMARY.md", "{file}");
+    }
+}
+
+#[test]
+fn the_readme_has_900_words_at_most_and_that_of_the_command_400() {
+    for (name, most) in [("README.md", 900), ("crates/nostall/README.md", 400)] {
+        let words = document(name).words();
+        assert!(words <= most, "{name}: {words} words of {most}");
+    }
+}
+
+/// The arguments of each complete `nostall` command in a document: in its `sh` blocks, and
+/// in the code of its tables. Capital letters stand for the reader's own words.
+fn commands(document: &Document) -> Vec<Vec<String>> {
+    let scripts = document.blocks("sh").join("\n").replace("\\\n", " ");
+    let scripts = scripts.lines().map(str::to_owned);
+    let tables = document.text.lines().filter(|line| line.starts_with('|'));
+    let tables = tables.flat_map(|row| row.split('`').skip(1).step_by(2));
+    let tables = tables.map(str::to_owned).collect::<Vec<_>>();
+    let mut found = Vec::new();
+    for line in scripts.chain(tables) {
+        let line = line.split(['#', '|', '<', '>', '\'']).next().unwrap();
+        let words = line.split_whitespace().map(str::to_owned);
+        let mut words = words.collect::<Vec<_>>();
+        let placeholder = |word: &String| word.chars().all(|c| c.is_ascii_uppercase());
+        if words.first().is_some_and(|word| word == "nostall") && !words.iter().any(placeholder) {
+            words.remove(0);
+            found.push(words);
+        }
+    }
+    found
+}
+
+#[test]
+fn every_command_of_the_documents_has_its_options() {
+    let mut tried = HashSet::new();
+    for document in documents() {
+        for arguments in commands(&document) {
+            if !tried.insert(arguments.clone()) {
+                continue;
+            }
+            // Arguments are parsed up to `--help`: a wrong one before it is an error.
+            let mut nostall = Command::new(env!("CARGO_BIN_EXE_nostall"));
+            let output = nostall.args(&arguments).arg("--help").output().unwrap();
+            assert!(
+                output.status.success(),
+                "{}: nostall {}\n{}",
+                document.name(),
+                arguments.join(" "),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+    }
+    assert!(tried.len() > 20, "{tried:?}");
+}
+
+#[test]
+fn the_command_reference_has_every_metric() {
+    let reference = document("docs/src/commands.md").text;
+    let recorded = fs::read_dir(root().join("crates/nostall/fixtures/figures")).unwrap();
+    let mut metrics = 0;
+    for file in recorded.map(|file| Document::read(file.unwrap().path())) {
+        for figure in file.text.lines() {
+            let Some(metric) = figure.split_whitespace().nth(4) else {
+                continue;
+            };
+            // The reference has one name for each kind of access and of text.
+            let metric = metric.trim_end_matches("_by_line");
+            let metric = metric.split("_of_a_").next().unwrap();
+            let kinds = ["write", "scan", "init"];
+            let metric = kinds.iter().fold(metric.to_owned(), |metric, kind| {
+                let metric = metric.replace(&format!("_per_{kind}"), "_per_read");
+                metric.replace(&format!("{kind}_time"), "read_time")
+            });
+            let known = reference.contains(&format!("`{metric}`"));
+            assert!(known, "{}: {metric}", file.name());
+            metrics += 1;
+        }
+    }
+    assert!(metrics > 100, "{metrics}");
+}
+
+#[test]
+fn every_claim_of_the_sources_has_a_command_or_a_reason() {
+    let sources = document("docs/src/sources.md");
+    let rows = sources.text.lines().filter(|line| line.starts_with("| "));
+    let heads = ["| claim ", "| --- "];
+    let mut claims = 0;
+    for row in rows.filter(|row| !heads.iter().any(|head| row.starts_with(head))) {
+        let cells = row
+            .trim_matches('|')
+            .split('|')
+            .map(str::trim)
+            .collect::<Vec<_>>();
+        let [_, _, command, ours] = cells[..] else {
+            panic!("{} cells, not 4: {row}", cells.len());
+        };
+        let shown = command.contains('`') && !ours.is_empty();
+        let reason = ours.split_once("not reproduced: ");
+        assert!(
+            shown || reason.is_some_and(|(_, why)| why.len() > 10),
+            "{row}"
+        );
+        claims += 1;
+    }
+    assert!(claims >= 40, "{claims}");
+}
+
+/// Runs cargo in `folder`.
+#[cfg(unix)]
+fn cargo(folder: &Path, arguments: &[&str]) {
+    let mut cargo = Command::new(env!("CARGO"));
+    // A fresh crate: nothing of this one's build is in the way.
+    cargo.env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS");
+    let output = cargo.current_dir(folder).args(arguments).output();
+    let output = output.unwrap();
+    assert!(
+        output.status.success(),
+        "cargo {}\n{}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn the_quick_start_compiles_when_copied_into_an_empty_crate() {
+    let readme = document("README.md");
+    let programs = readme.blocks("rust,ignore");
+    let targets = ["x86_64-unknown-none", "riscv64gc-unknown-none-elf"];
+    assert_eq!(programs.len(), targets.len());
+
+    // The checkout is beside the reader's crate, as the commands have it.
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(root(), folder.path().join("nostall")).unwrap();
+    let mine = folder.path().join("mine");
+    cargo(
+        folder.path(),
+        &["new", "--quiet", "--lib", "--vcs", "none", "mine"],
+    );
+    // The versions of this workspace: no registry is asked.
+    fs::copy(root().join("Cargo.lock"), mine.join("Cargo.lock")).unwrap();
+    let added = readme.blocks("sh").join("\n");
+    let added = added
+        .lines()
+        .filter(|line| line.starts_with("cargo add --path "));
+    let mut crates = 0;
+    for line in added {
+        let line = line.split('#').next().unwrap();
+        let mut words = line.split_whitespace().skip(1).collect::<Vec<_>>();
+        words.extend(["--offline", "--quiet"]);
+        cargo(&mine, &words);
+        crates += 1;
+    }
+    assert!(crates > 0);
+
+    for (program, target) in programs.into_iter().zip(targets) {
+        let lines = program.lines().map(str::trim);
+        let other = |line: &str| {
+            ["//", "use ", "#!["]
+                .iter()
+                .any(|head| line.starts_with(head))
+        };
+        let code = lines.filter(|line| !line.is_empty() && !other(line));
+        assert!(code.count() <= 15, "{program}");
+        fs::write(mine.join("src/lib.rs"), program).unwrap();
+        cargo(
+            &mine,
+            &["build", "--offline", "--quiet", "--target", target],
+        );
+    }
+}

@@ -5,7 +5,7 @@
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check msrv no_std full stress loom spi-features spi-examples spi-bare-metal fuzz \
+.PHONY: help setup run test check prose msrv no_std full stress loom spi-features spi-examples spi-bare-metal fuzz \
 	install-check public-api postmortem-static \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore
 
@@ -16,7 +16,7 @@ help:
 	@echo '                   ARGS=--help lists the experiments)'
 	@echo 'make test          every test'
 	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
-	@echo 'make check         formatting, lints, documentation'
+	@echo 'make check         prose, formatting, lints, documentation'
 	@echo 'make no_std        the bare-metal crates, for every small target'
 	@echo 'make spi-examples  drivers from crates.io on a shared SPI bus; spi-bare-metal: in QEMU'
 	@echo 'make full          checks too long for CI: every order of the SPI bus, stress, features'
@@ -43,7 +43,7 @@ test:
 	@scripts/setup fat
 	cargo test --locked --all-features
 
-check:
+check: prose
 	@scripts/setup check
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets --all-features -- -D warnings
@@ -57,6 +57,11 @@ check:
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore \
 		--package nostall-devices --package nostall-pci --package nostall-spi \
 		--package nostall-console
+
+# Words in comments, messages, names and documents (CONTRIBUTING.md).
+prose:
+	@scripts/setup check
+	cargo run --locked --quiet --package nostall-prose
 
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf

@@ -13,7 +13,7 @@ use nostall_console::{
 };
 use nostall_io::Nanos;
 
-/// Random numbers that depend only on the seed (xorshift).
+/// Reproducible random numbers (xorshift).
 struct Random(Cell<u64>);
 
 impl Random {

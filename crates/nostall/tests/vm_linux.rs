@@ -688,7 +688,7 @@ fn the_command_refuses_what_cannot_be_in_one_line() {
     if interpreted.is_interpreted() {
         let said = refused(&[]);
         assert!(
-            said.contains("or stop at an instruction that it does not know; --force"),
+            said.contains("or stop at an unsupported instruction; --force"),
             "{said}"
         );
     }

@@ -5,7 +5,7 @@
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check prose msrv no_std full stress loom spi-features spi-examples spi-bare-metal fuzz \
+.PHONY: help setup run test check msrv no_std full stress loom spi-features spi-examples spi-bare-metal fuzz \
 	install-check public-api postmortem-static \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore
 
@@ -15,7 +15,7 @@ help:
 	@echo '                   (ARGS="uart --bytes 2500" goes to `nostall run`,'
 	@echo '                   ARGS=--help lists the experiments)'
 	@echo 'make test          every test'
-	@echo 'make setup         requirements of both: a C linker, QEMU, two Rust targets'
+	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
 	@echo 'make check         prose, formatting, lints, documentation'
 	@echo 'make no_std        the bare-metal crates, for every small target'
 	@echo 'make spi-examples  drivers from crates.io on a shared SPI bus; spi-bare-metal: in QEMU'
@@ -30,8 +30,8 @@ help:
 setup:
 	@scripts/setup run
 
-# The build comes first, so that its progress shows. The command runs through cargo, which
-# finds it in CARGO_TARGET_DIR.
+# Built first, so that the build is seen; then run through cargo, which knows
+# where the command is (CARGO_TARGET_DIR).
 run: setup
 	@cargo build --release --locked --package nostall
 	@cargo run --release --locked --quiet --package nostall -- run $(or $(ARGS),uart)
@@ -59,6 +59,7 @@ check: prose
 		--package nostall-console
 
 # Words in comments, messages, names and documents (CONTRIBUTING.md).
+.PHONY: prose
 prose:
 	@scripts/setup check
 	cargo run --locked --quiet --package nostall-prose

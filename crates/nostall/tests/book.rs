@@ -1,10 +1,10 @@
-//! The book's includes and links are valid. mdbook reports no missing anchor, and succeeds
-//! without a file.
+//! The book: what it includes and points to is there. mdbook itself says nothing of an
+//! anchor that is missing, and succeeds without a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the chapters with their texts.
+/// The chapters, with what is in them.
 fn chapters() -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src");
     let files = fs::read_dir(folder)
@@ -16,7 +16,7 @@ fn chapters() -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// Returns the texts between `start` and `end`, for each occurrence.
+/// What stands between `start` and `end`, wherever that is.
 fn between<'a>(text: &'a str, start: &'a str, end: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(start)
         .skip(1)

@@ -139,7 +139,7 @@ fn on_a_real_line_the_model_takes_its_time() {
     assert!(row.unwrap().contains("86.8 us"), "{out}");
 }
 
-/// Returns bytes of every value, with newlines at awkward places.
+/// Any bytes at all, newlines at awkward places among them.
 fn strange_log() -> Vec<u8> {
     let mut log: Vec<u8> = (0..=255).collect();
     log.extend(b"\n\n\r\n\n123456789012345\n1234567890123456\n\n");

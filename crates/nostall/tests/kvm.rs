@@ -53,7 +53,7 @@ fn guest<'a>(kernel: &'a [u8], work: &'a [Work], input: &'a [u8]) -> Guest<'a> {
     }
 }
 
-/// Sends `text` once with each of `strategies`. All of it must arrive.
+/// Sends `text` once by each of `strategies`; all of it must arrive.
 fn send(kvm: &Kvm, strategies: &[Strategy], writes: Writes, text: &[u8]) -> Outcome {
     let job = |&strategy| Job {
         driver: Driver::Ours(strategy),

@@ -58,7 +58,7 @@ impl Bench {
         error
     }
 
-    /// Returns the one line on stderr of a command that failed and wrote nothing.
+    /// The one line on stderr of a command that failed and wrote nothing.
     fn refused(&self, args: &str) -> String {
         let output = self.nostall(&format!("pstore inject --out refused {args}"));
         let error = String::from_utf8(output.stderr).unwrap();

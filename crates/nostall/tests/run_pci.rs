@@ -297,7 +297,7 @@ fn all(strategies: &[Strategy]) -> Vec<(Operation, Strategy)> {
         .collect()
 }
 
-/// Returns bus accesses, and exits where they are counted, of one measurement.
+/// Bus accesses, and exits where they are counted, of one measuring.
 fn counts(outcome: &Outcome, operation: Operation, strategy: Strategy) -> (u64, Option<u64>) {
     let mut measurings = outcome.measurings.iter();
     let one = measurings.find(|one| (one.operation, one.strategy) == (operation, strategy));
@@ -307,7 +307,7 @@ fn counts(outcome: &Outcome, operation: Operation, strategy: Strategy) -> (u64, 
     (measured.bus_accesses, one.exits)
 }
 
-/// Checks that each operation takes one bus access through memory, and two through ports.
+/// One bus access by memory, two by ports, whatever is done.
 fn check_counts(outcome: &Outcome) {
     use Strategy::{Ecam, Ports};
     assert_eq!(counts(outcome, READ, Ports).0, 2_000);
@@ -318,8 +318,8 @@ fn check_counts(outcome: &Outcome) {
         let ecam = counts(outcome, walk, Ecam).0;
         assert_eq!(counts(outcome, walk, Ports).0, 2 * ecam);
     }
-    // A present function takes five accesses, an absent one takes one. A bus has 32 devices, and
-    // three of the chipset's functions share one.
+    // A function that is there takes five accesses, one that is not takes one; a bus has 32
+    // devices, and three of the chipset's functions share one.
     let functions = outcome.by(Method::Auto).unwrap().devices.len() as u64;
     assert!(counts(outcome, Operation::Scan, Ecam).0 >= 5 * functions + 32 - functions);
 }
@@ -350,7 +350,7 @@ fn a_read_is_two_bus_accesses_by_ports_and_one_by_memory() {
         assert!(outcome.equal);
         assert_eq!(outcome.measurings.len(), 2 * measure.len());
         check_counts(&outcome);
-        // The chosen method is the one in use.
+        // What is chosen is what is used.
         assert_eq!(counts(&outcome, READ, Strategy::Auto), (auto, None));
         assert_eq!(counts(&outcome, READ, Strategy::Ram).0, 1_000);
     }
@@ -380,7 +380,7 @@ fn in_the_model_a_shadow_leaves_exits_to_writes_alone() {
     check_exits(&outcome);
 }
 
-/// Checks that each access is an exit, unless a read is from mapped memory.
+/// Every access is an exit, unless the machine shows what there is to read.
 fn check_exits(outcome: &Outcome) {
     use Strategy::{Ecam, EcamShadow, Ports};
     for operation in [READ, WRITE, Operation::Scan, Operation::Init] {
@@ -392,7 +392,7 @@ fn check_exits(outcome: &Outcome) {
     assert_eq!(counts(outcome, READ, EcamShadow).1, Some(0));
     assert_eq!(counts(outcome, WRITE, EcamShadow).1, Some(500));
     assert_eq!(counts(outcome, Operation::Scan, EcamShadow).1, Some(0));
-    // Two writes for each BAR or half of one, and two for each command register.
+    // Two writes for each BAR, or half of one, and two for each command register; no more.
     let devices = &outcome.by(Method::Auto).unwrap().devices;
     let bars = devices.iter().map(|device| match device.found.header {
         _ if device.found.class >> 8 == 0x0600 => 7,

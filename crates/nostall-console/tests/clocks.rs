@@ -90,8 +90,8 @@ fn each(mut act: impl FnMut(&Broken)) {
     }
 }
 
-/// Returns the number of polls that a stopped clock allows for `wait`: 50 ns each, and twice as
-/// many.
+/// Returns the bound on polls for `wait`. Each poll of a stopped clock counts as 50 ns; the bound
+/// is twice as many, and 2,000 more.
 fn polls(wait: Nanos) -> u64 {
     2 * wait.0 / 50 + 2_000
 }
@@ -244,7 +244,7 @@ fn no_clock_keeps_a_flush_to_a_serial_port_that_is_stuck_from_its_end() {
         let reads = clock.shown.reads.get();
         let flushed = flush(&[&drain], 0, &clock, Limits::DEFAULT.total(WAIT));
         assert_eq!((flushed.complete, flushed.incomplete), (0, 1), "{fault:?}");
-        // Two of the driver's bounds, each with at most 16,384 polls.
+        // Two of the driver's bounds, of at most 12,000 polls with 16,384 reads of the clock each.
         let reads = clock.shown.reads.get() - reads;
         assert!(reads <= 2 * 16_384 * 12_000, "{fault:?}: {reads} reads");
     }

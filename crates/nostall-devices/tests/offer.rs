@@ -122,7 +122,7 @@ fn vm() -> Uart<HostClock, Vec<u8>> {
 }
 
 #[test]
-fn transmit_writes_are_collected_only_while_no_result_of_them_is_awaited() {
+fn transmit_writes_are_collected_only_while_no_answer_is_expected() {
     let mut uart = vm();
     assert_eq!(uart.offer().transmit, Transmit::Collect);
     uart.write(IER, ier::RECEIVED_DATA | ier::LINE_STATUS);

@@ -557,7 +557,7 @@ fn a_secondary_reset_silences_and_resets_all_that_is_behind() {
     write32(&mut bridge, at(0, 3, 0), 0x3c, 0x66);
     let (port, switch) = (topology.root_ports[0], topology.upstream);
     let written = bridge.write(at(0, 2, 0), 0x3e, &[1 << 6]).unwrap();
-    // The written register tells the VMM the bridge, and so which functions to reset.
+    // From the written register the VMM derives the bridge, and so the functions to reset.
     assert_eq!((written.function, written.register), (port, 0x3e));
     assert_eq!(bridge.function(switch).unwrap().stored(0x3c), [0]);
     assert_eq!(read32(&mut bridge, at(1, 0, 0), 0), !0);

@@ -185,7 +185,7 @@ fn a_page_wraps_and_bits_are_only_cleared() {
     assert_eq!(read(&mut say, 0xff), 0xf0);
     assert_eq!(read(&mut say, 0x00), 0x3c);
     assert_eq!(read(&mut say, 0x01), 0xff);
-    // Three-byte addresses select another place. With them disabled, the place is the same.
+    // A three-byte address selects another place. After EN4B, the command takes four bytes.
     assert_eq!(say(&[0x03, 0, 0, 0xff, 0]), 0xff);
     say(&[0xb7]);
     assert_eq!(say(&[0x03, 1, 0, 0, 0xff, 0]), 0xf0);

@@ -962,5 +962,5 @@ proptest! {
     }
 }
 
-/// The slot of a plan without a BAR.
+/// The kind of a BAR that is left out of a plan.
 const NO_BAR: u32 = 4;

@@ -156,7 +156,7 @@ fn a_device_may_decode_fewer_than_64_bits() {
         fake.mask32(0x14, high);
         assert_eq!(sized(fake), [prefetchable(bits, size)]);
     }
-    // A hole within the mask is still a gap, and so are bits in one half alone.
+    // A hole within the mask is still a gap, and so are missing upper bits of one register alone.
     for (low, high) in [(0xffff_f000, 0xf0), (0x7fff_f000, 0)] {
         let mut fake = Fake::new(1, 0x02_0000).bar(0, WIDE, 0x1000);
         fake.mask32(0x10, low);

@@ -153,7 +153,7 @@ fn what_may_be_read_ahead_is_for_prefetchable_bars_only() {
     const AHEAD: u32 = 0x4200_0000;
     const WIDE: u32 = 0x0300_0000;
     const WIDE_AHEAD: u32 = 0x4300_0000;
-    // The larger range is not for all kinds of memory.
+    // The larger range is for prefetchable memory only.
     let both = host(&[[AHEAD, 0, 64 * MIB], [PLAIN, 0, MIB]]);
     assert_eq!(both.ranges().memory, at(0, MIB));
     assert_eq!(both.ranges().prefetchable, at(0, 64 * MIB));

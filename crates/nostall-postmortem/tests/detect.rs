@@ -177,8 +177,8 @@ fn a_header_that_parity_can_mend_or_neighbours_replace_is_no_obstacle() {
         let fixture = fixture(name);
         let zones = &fixture.geometry.zones;
         for (i, zone) in zones.iter().enumerate() {
-            // Without parity, a first or last zone without a header leaves no trace, and neither
-            // does a single trace zone.
+            // Without parity, nothing reveals a first or last zone without a header, or a single trace
+            // zone.
             let only = zone.kind == Kind::Ftrace && fixture.params.cpus == 1;
             let edge = i == 0 || i + 1 == zones.len() || only;
             if fixture.params.ecc == 0 && edge {
@@ -218,7 +218,7 @@ fn a_header_with_one_bad_size_word_hides_no_zone_and_is_a_doubt() {
                 start: data + 9,
                 ..right
             }]) {
-                // A single trace zone with an impossible header leaves no trace.
+                // Nothing reveals a single trace zone with an impossible header.
                 let is_only = zone.kind == Kind::Ftrace && fixture.params.cpus == 1;
                 let is_none = bad.size > 128 << 20 || bad.start > bad.size;
                 if is_only && is_none && fixture.params.ecc == 0 {

@@ -151,7 +151,7 @@ fn check(image: &[u8], code: Option<&Code>, next: u64, pieces: usize) {
         .collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "{}", say());
 
-    // Nothing is lost except the room for the next record, and the marks.
+    // Only the record that makes room for the next one may be missing, and marked records.
     let room = (data / LEN) as u64;
     let unverified = traces
         .iter()

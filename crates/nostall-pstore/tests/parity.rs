@@ -14,7 +14,7 @@ fn code(parity: usize) -> Box<Code> {
     Box::new(Code::new(parity).unwrap())
 }
 
-/// Checks the parity of the header, and of all blocks except those that `skip` excludes.
+/// Returns whether the header and the first `blocks` blocks agree with their parity.
 fn all_agree(image: &[u8], code: &Code, blocks: usize) -> bool {
     let division = Division::new(image.len(), code.parity()).unwrap();
     let header = code.check(&image[..HEADER], &image[division.header_parity()..]);

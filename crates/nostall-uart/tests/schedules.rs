@@ -369,7 +369,7 @@ fn run(steps: &[Step], settings: Settings, strategy: Strategy) -> Result<(), Tes
         }
         match *step {
             Step::Write(len) => {
-                // A write starts a new text, so a caller first finishes its offer.
+                // A write starts a new text, so a caller first writes the rest of its offer.
                 while !offered.is_empty() {
                     let before = offered.len();
                     let report = console.write(&offered);

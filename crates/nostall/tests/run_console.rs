@@ -114,7 +114,7 @@ fn the_flood_locks_up_cpus_that_print_inline_and_no_cpu_with_slices() {
     assert_eq!(figures.of(HP, "bounded", "longest_hold_ns"), 40_000.0);
     // 17 frames in the port, 11 of a marker, and one.
     assert!(figures.of(PC, "bounded", "panic_first_byte_ns") <= 29.0 * 86_805.6);
-    // One handler after the other, without a gap: longer than any wait for a handler.
+    // Handlers follow each other without a gap, so a hold is longer than any delay of a producer.
     let inline = |metric| figures.of(HP, "print-inline", metric);
     assert!(inline("longest_hold_ns") > 3.0 * inline("delay_max_ns"));
     // On a line of this speed, the FIFO gains nothing.

@@ -156,7 +156,8 @@ impl Clock for Virtual {
 }
 
 /// Asserts that `sent` has exactly these lines, with those of `first` before the others. Each
-/// line comes once. If an owner died in an offer, some may come twice, after a beginning.
+/// line comes once. If an owner died in an offer, some lines may come twice, with a beginning of
+/// one before them.
 fn assert_has(sent: &str, first: &[&str], then: &[&str]) {
     use rejoin::Joined;
     let joined = rejoin::rejoin(sent);

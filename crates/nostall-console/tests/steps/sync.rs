@@ -24,8 +24,8 @@ pub(crate) fn only(steps: usize, act: impl FnOnce()) -> bool {
     ended
 }
 
-/// Runs `act`, and `interrupt` before its atomic operation number `steps`. Returns whether `act`
-/// had as many operations.
+/// Runs `act`, and `interrupt` after `steps` of its atomic operations. Returns whether `act` had
+/// more operations.
 pub(crate) fn interrupted(steps: usize, interrupt: impl FnOnce(), act: impl FnOnce()) -> bool {
     let interrupt: Box<dyn FnOnce() + '_> = Box::new(interrupt);
     // SAFETY: the closure is run or dropped below, while its borrows are alive. If `act` panics,

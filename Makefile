@@ -1,7 +1,7 @@
-# nostall. `make run` and `make test` are all that a newcomer needs; both do
-# their own set-up (scripts/setup), which does nothing when nothing is missing.
+# nostall. `make run` and `make test` are the start for a newcomer. Both install their
+# missing requirements (scripts/setup).
 
-# A shell opened before rustup was installed does not know it yet.
+# A shell opened before rustup was installed lacks its path.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
@@ -9,23 +9,23 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 	install-check public-api postmortem-static \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore
 
-# Without a message of what happens, a long build looks like a hang.
+# Without a message, a long build looks like a hang.
 help:
 	@echo 'make run           boot a virtual PC, send a boot log in every way, print the table'
 	@echo '                   (ARGS="uart --bytes 2500" goes to `nostall run`,'
 	@echo '                   ARGS=--help lists the experiments)'
 	@echo 'make test          every test'
 	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
-	@echo 'make check         formatting, lints, documentation'
+	@echo 'make check         prose, formatting, lints, documentation'
 	@echo 'make no_std        the bare-metal crates, for every small target'
 	@echo 'make spi-examples  drivers from crates.io on a shared SPI bus; spi-bare-metal: in QEMU'
 	@echo 'make full          checks too long for CI: every order of the SPI bus, stress, features'
-	@echo 'make msrv          the oldest Rust that is promised'
+	@echo 'make msrv          the oldest supported Rust'
 	@echo 'make miri          the crates with unsafe code, under Miri'
 	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
 	@echo 'make public-api    the public items of every library, into docs/api'
 	@echo 'make postmortem-static  the decoder of crash dumps, for any Linux of this processor'
-	@echo 'make install-check `cargo install` gives commands that work'
+	@echo 'make install-check `cargo install` gives working commands'
 
 setup:
 	@scripts/setup run
@@ -43,20 +43,26 @@ test:
 	@scripts/setup fat
 	cargo test --locked --all-features
 
-check:
+check: prose
 	@scripts/setup check
 	cargo fmt --all --check
 	cargo clippy --locked --all-targets --all-features -- -D warnings
 	cargo clippy --locked --package nostall-kernel --target x86_64-unknown-none -- -D warnings
 	cargo clippy --locked --package nostall-kernel --target riscv64gc-unknown-none-elf -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features
-	@# What has features, also without them.
+	@# The crates with features, without their features.
 	cargo clippy --locked --all-targets --package nostall-pstore --package nostall-devices \
 		--package nostall-pci --package nostall-spi --package nostall-console -- -D warnings
 	cargo clippy --locked --lib --no-default-features --package nostall-postmortem -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore \
 		--package nostall-devices --package nostall-pci --package nostall-spi \
 		--package nostall-console
+
+# Words in comments, messages, names and documents (CONTRIBUTING.md).
+.PHONY: prose
+prose:
+	@scripts/setup check
+	cargo run --locked --quiet --package nostall-prose
 
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
@@ -106,7 +112,7 @@ spi-bare-metal:
 		--features lm3s6965evb --bin lm3s6965evb
 	scripts/spi-bare-metal target/spi-examples/thumbv6m-none-eabi/release/lm3s6965evb
 
-# All at once, so that no CPU waits.
+# In one call of cargo, so that no CPU is idle.
 no_std:
 	@scripts/setup no_std $(SMALL_TARGETS)
 	cargo build --locked $(SMALL_TARGETS:%=--target %) $(NO_STD_CRATES:%=--package %) \
@@ -127,8 +133,7 @@ msrv:
 	@scripts/setup msrv
 	cargo +$$(scripts/setup print-msrv) check --locked --all-targets --all-features --target-dir target/msrv
 
-# One after the other they take twice as long on two CPUs: what runs under Miri runs in
-# one thread.
+# Two at a time, because Miri runs each in one thread.
 miri:
 	@scripts/setup miri
 	@cargo +$$(scripts/setup print-nightly) miri setup
@@ -144,7 +149,7 @@ miri-uart:
 miri-console:
 	PROPTEST_CASES=1 $(MIRI) nostall-console --lib \
 		--test ring --test drain --test sinks --test flush --target-dir target/miri-console
-# Where sequences wrap.
+# A 32-bit target, where sequences wrap.
 miri-console-32:
 	PROPTEST_CASES=1 $(MIRI) nostall-console --target i686-unknown-linux-gnu \
 		--test ring --test steps --target-dir target/miri-console -- \
@@ -153,7 +158,7 @@ miri-console-32:
 miri-spi:
 	PROPTEST_CASES=2 $(call MIRI,-Zmiri-ignore-leaks) nostall-spi --features std \
 		--test messages --test sharing --test futures --target-dir target/miri
-# AVX2, so that the vector code runs. The crate does not allocate where it is unsafe; its
+# With AVX2, so that the vector code runs. The crate's unsafe parts do not allocate; its
 # tests do, and leak.
 miri-pstore:
 	PROPTEST_CASES=1 RUSTFLAGS=-Ctarget-feature=+avx2 $(call MIRI,-Zmiri-ignore-leaks) \
@@ -164,7 +169,7 @@ FUZZ_TARGETS := console_ring pci_dump pci_mcfg pci_model pci_walk pstore_decode 
 	pstore_unverified pstore_zone uart_model
 FUZZ_SECONDS ?= 10
 
-# All are built at once; what is found goes to the first folder.
+# All are built at once. New inputs go to the first folder.
 fuzz:
 	@scripts/setup fuzz
 	cargo +$$(scripts/setup print-nightly) fuzz build
@@ -182,14 +187,14 @@ postmortem-static:
 	@scripts/setup no_std $(STATIC)
 	cargo build --locked --release --package nostall-postmortem --target $(STATIC)
 
-# Without its kernel first, so that what is left is the command as it should be.
+# First without the guest kernel, so that the command that stays installed is complete.
 install-check: setup
 	NOSTALL_KERNEL=/dev/null cargo install --quiet --locked --path crates/nostall --root target/no-kernel
 	said=$$(target/no-kernel/bin/nostall run uart --on qemu 2>&1); \
 	[ $$? = 1 ] && [ "$$(echo "$$said" | wc -l)" = 1 ] && \
 	echo "$$said" | grep 'built without its guest kernel'
 	cargo install --quiet --locked --path crates/nostall --root target/install
-	@# Never `--on auto`: that would hide a command without its kernel.
+	@# Not `--on auto`, which would hide a missing guest kernel.
 	on=$$(command -v qemu-system-x86_64 >/dev/null && echo qemu || echo model); \
 	cd / && '$(CURDIR)/target/install/bin/nostall' run uart --on $$on --bytes 100
 	@scripts/setup no_std $(STATIC)

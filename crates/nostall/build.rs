@@ -1,23 +1,23 @@
-//! Builds the guest kernels, one for each architecture, so that the command carries them.
+//! Builds the guest kernels that the command embeds, one for each architecture.
 //!
-//! `NOSTALL_KERNEL=FILE` embeds that file in place of the kernel for its architecture; a
-//! relative name is looked up from the workspace's root, and an empty file (`/dev/null`) is
-//! as good as no kernel at all. Without an architecture's bare-metal target or the kernel's
-//! sources (a crate from a registry has neither) nothing is embedded for it, and the command
-//! says what to do when it needs that kernel.
+//! `NOSTALL_KERNEL=FILE` embeds that file instead of the kernel for its architecture. A
+//! relative name starts at the workspace's root, and an empty file (`/dev/null`) stands for
+//! no kernel. No kernel is embedded without an architecture's bare-metal target or the
+//! kernel's sources (a crate from a registry has neither). The command then reports what to
+//! do when it needs that kernel.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An architecture that there is a kernel for.
+/// An architecture with a guest kernel.
 struct Architecture {
     /// Rust's target.
     target: &'static str,
-    /// Its number in ELF files (e_machine).
+    /// The architecture's number in ELF files (e_machine).
     elf: u16,
-    /// The variable that tells the command where the kernel is.
+    /// The environment variable with the kernel's path, for the command's build.
     variable: &'static str,
 }
 
@@ -62,7 +62,8 @@ fn root() -> PathBuf {
     PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..")
 }
 
-/// The kernel that was given by name, and its number in ELF files; `None` if it is empty.
+/// Reads the kernel of `NOSTALL_KERNEL`, and its number in ELF files, which is `None` if the
+/// file is empty.
 fn read(given: &Path) -> (Vec<u8>, Option<u16>) {
     println!("cargo::rerun-if-changed={}", given.display());
     let name = || format!("NOSTALL_KERNEL={}", given.display());
@@ -81,7 +82,7 @@ fn read(given: &Path) -> (Vec<u8>, Option<u16>) {
     (kernel, Some(machine))
 }
 
-/// The built kernel; `None` where it cannot be built for want of something.
+/// Builds the kernel. Returns `None` if the sources or the target are missing.
 fn build(out: &Path, target: &str) -> Option<PathBuf> {
     let root = root();
     if !root.join("kernel/Cargo.toml").is_file() {
@@ -117,13 +118,13 @@ fn build(out: &Path, target: &str) -> Option<PathBuf> {
     }
     let libdir = target_libdir(target);
     if !libdir.is_dir() {
-        // A file that is not there has always changed: looked at again by every
-        // build, until the target is added.
+        // For cargo a missing file has always changed, so each build checks again, until the
+        // target is added.
         println!("cargo::rerun-if-changed={}", libdir.display());
         println!("cargo::warning=no guest kernel built in: rustup target add {target}");
         return None;
     }
-    // One for all profiles of the command: <target>/<profile>/build/<this>/out.
+    // One folder for all profiles of the command: <target>/<profile>/build/<this>/out.
     let folder = out.ancestors().nth(4).unwrap_or(out).join("kernel");
     let output = Command::new(env::var_os("CARGO").unwrap())
         .args([
@@ -137,8 +138,8 @@ fn build(out: &Path, target: &str) -> Option<PathBuf> {
         .args(["--target", target, "--target-dir"])
         .arg(&folder)
         .current_dir(&root)
-        // What the outer build was told is not meant for the kernel, nor is what
-        // the user's configuration says: flags that are set, and none, come first.
+        // The outer build's flags do not apply to the kernel, and neither do those of the user's
+        // configuration. Flags from this variable take precedence, even if empty.
         .env("CARGO_ENCODED_RUSTFLAGS", "")
         .env_remove("RUSTFLAGS")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
@@ -153,7 +154,7 @@ fn build(out: &Path, target: &str) -> Option<PathBuf> {
     Some(folder.join(target).join("kernel/nostall-kernel"))
 }
 
-/// Where the target's libraries are, or would be.
+/// Returns the folder of the target's libraries, which may not exist.
 fn target_libdir(target: &str) -> PathBuf {
     let output = Command::new(env::var_os("RUSTC").unwrap())
         .args(["--print", "target-libdir", "--target", target])

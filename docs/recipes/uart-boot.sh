@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Boots a Linux kernel on nostall's own machine with its serial port offered in each
-# way, in turn, and prints what to report (docs/src/serial-console.md).
+# Boots a Linux kernel on nostall's own machine with each mode of its serial port in turn,
+# and prints the figures to report (docs/src/serial-console.md).
 #
 #   docs/recipes/uart-boot.sh BZIMAGE [ROUNDS]
 #
 # NOSTALL: the command, if it is not in the path. NOSTALL_ARGS: further arguments for
-# `nostall vm run`, such as --pci ports. BUSYBOX: a busybox that is linked statically.
+# `nostall vm run`, such as --pci ports. BUSYBOX: a statically linked busybox.
 set -euo pipefail
 
 WAYS="ports ports-coalesced mmio-readonly"
@@ -24,29 +24,29 @@ busybox=${BUSYBOX:-$(command -v busybox)} || die "no busybox: install busybox-st
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# What Linux runs: one program, which turns the machine off.
+# The initrd has one program, which turns the machine off.
 mkdir -p "$work/root/bin"
 cp "$busybox" "$work/root/bin/busybox"
 printf '#!/bin/busybox sh\nexec /bin/busybox poweroff -f\n' >"$work/root/init"
 chmod +x "$work/root/init"
 (cd "$work/root" && find . | "$busybox" cpio -o -H newc 2>/dev/null) >"$work/initrd"
 
-# One boot: its statistics go to a file of its own.
+# Boots once, and writes the statistics to a file.
 boot() {
     local way=$1 stats=$work/$1.$2
     # shellcheck disable=SC2086 # several words are several arguments
     "$nostall" vm run "$kernel" --initrd "$work/initrd" --uart-mode "$way" --stats --timeout 120 \
         ${NOSTALL_ARGS:-} </dev/null >"$work/log" 2>"$stats" || {
         cat "$stats" >&2
-        die "$way: it did not come to its end; the last that Linux said: $(tail -n 3 "$work/log")"
+        die "$way: the boot did not end; the last output of Linux: $(tail -n 3 "$work/log")"
     }
     grep -qx 'ended by: power off' "$stats" ||
         die "$way: Linux did not turn the machine off, $(grep '^ended by' "$stats" || tail -n 1 "$stats")"
     grep -qx "uart: $way" "$stats" ||
-        die "$way: this KVM cannot do it: $(head -n 1 "$stats")"
+        die "$way: this KVM does not support it: $(head -n 1 "$stats")"
 }
 
-# The median of a figure by its name; of an even number of rounds the lower one.
+# Prints the median of a figure: of an even number of rounds, the lower one.
 median() {
     local way=$1 name=$2
     sed -n "s/^$name: //p" "$work/$way".* | sort -g | sed -n "$(((rounds + 1) / 2))p"

@@ -10,7 +10,8 @@ fn main() {
     let memory =
         "MEMORY { FLASH : ORIGIN = 0, LENGTH = 256K RAM : ORIGIN = 0x20000000, LENGTH = 64K }";
     std::fs::write(out.join("memory.x"), memory).expect("the output folder is writable");
-    // Names of interrupts: this board's vectors are given by number.
+    // cortex-m-rt wants this file. It is empty, because the board's vectors have numbers, not
+    // names.
     std::fs::write(out.join("device.x"), "").expect("the output folder is writable");
     println!("cargo::rustc-link-search={}", out.display());
     println!("cargo::rustc-link-arg-bin=lm3s6965evb=-Tlink.x");

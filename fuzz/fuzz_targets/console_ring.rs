@@ -1,5 +1,5 @@
-//! A ring is used, its image damaged, and decoded: bounded, and what was not damaged is
-//! what was logged. And arbitrary bytes as an image.
+//! Logs into a ring, damages its image and decodes it: decoding is bounded, and undamaged
+//! records are those that were logged. Also decodes arbitrary bytes as an image.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ struct Input<'a> {
     slots: u8,
     texts: Vec<(u8, &'a str, &'a [u8])>,
     reads: u8,
-    /// Where a byte changes, and how.
+    /// Positions of changed bytes, and the changes.
     flips: Vec<(u16, u8)>,
     cut: u16,
     raw: &'a [u8],
@@ -82,7 +82,7 @@ fuzz_target!(|input: Input<'_>| {
     });
 });
 
-/// Everything there is to ask of an image.
+/// Calls every function of an image.
 fn walk(bytes: &[u8]) {
     for at in log_ring::find(bytes) {
         assert!(bytes[at..].starts_with(b"nostall log ring"));
@@ -105,7 +105,8 @@ fn walk(bytes: &[u8]) {
             }
             LogEntry::Unfinished(sequence) => sequence,
         };
-        // From the oldest, which may be from before the sequences wrapped.
+        // Ages count from the newest record, because sequences may have wrapped since the oldest
+        // one.
         let age = image.newest().wrapping_sub(sequence) as u32;
         assert!(age < last);
         assert!((1..=slots).contains(&image.since(sequence)));

@@ -1,4 +1,4 @@
-//! A dump from anybody: whatever is in it, it is listed, each function once.
+//! Lists an arbitrary dump: each of its functions is listed once.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use pci::json::{self, Device};
 use pci::source::Source;
 use pci::{text, tree};
 
-// The command's own, which has no library.
+// The modules of the command, which are not in a library.
 #[allow(dead_code)]
 #[path = "../../crates/nostall/src/pci"]
 mod pci {
@@ -35,7 +35,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         if let Ok(Some(function)) = Function::read_listed(&dump, *address) {
             let device = Device::read(&dump, &function, None, &names);
-            // A word each at least; problems: one of each list and BAR, and a few more.
+            // A capability takes at least one word. Problems: one for each list and BAR, and a
+            // few more.
             assert!(device.capabilities.len() <= (256 - 0x40) / 4 + (4096 - 256) / 4);
             assert!(device.bars.len() <= 7 && device.problems.len() <= 16);
             devices.push(device);

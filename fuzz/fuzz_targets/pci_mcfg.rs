@@ -1,4 +1,4 @@
-//! Whatever an MCFG table holds: what is taken from it makes sense.
+//! Parses arbitrary MCFG tables: the resulting windows are consistent.
 
 #![no_main]
 
@@ -9,16 +9,17 @@ use nostall_pci::{Environment, Signature};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
-    /// Entries as firmware means them: base in MiB, segment, first bus, last bus.
+    /// Well-formed entries: base in MiB, segment, first bus, last bus.
     entries: Vec<(u16, u8, u8, u8)>,
-    /// Whether they are put behind a header, with length and checksum; else `bytes` alone.
+    /// Whether the entries stand behind a header with length and checksum. Otherwise only
+    /// `bytes` is used.
     framed: bool,
     bytes: &'a [u8],
     address_bits: u8,
     reserved: Vec<(u32, u32)>,
 }
 
-/// A table of these entries, of whatever else there is, that adds up to 0.
+/// Returns a table of these entries and other bytes, whose sum is 0.
 fn framed(input: &Input<'_>) -> Vec<u8> {
     let mut table = b"MCFG".to_vec();
     table.resize(44, 0);

@@ -1,5 +1,5 @@
-//! Whatever a guest and its VMM do to the PCI buses: no panic, no hang, and memory
-//! shows what a trap would answer.
+//! Arbitrary acts of a guest and its VMM on the PCI buses: no panic and no hang, and memory
+//! holds the values that a trap returns.
 
 #![no_main]
 
@@ -19,7 +19,7 @@ enum Event {
     PortWrite(u16, u8, u64),
     EcamRead(u64, u8),
     EcamWrite(u64, u8, u64),
-    /// Likelier than by its address alone.
+    /// A write to a function, which an arbitrary address would rarely reach.
     Write {
         bus: u8,
         devfn: u8,
@@ -37,15 +37,15 @@ enum Event {
 
 #[derive(Arbitrary, Debug)]
 struct Input {
-    /// Which devices have a volatile register.
+    /// A bit for each device that has a volatile register.
     volatile: u32,
-    /// Where each function is looked at beyond the first 256 bytes.
+    /// The register at which each function is compared beyond its first 256 bytes.
     look: u16,
     state: Option<AnyState>,
     events: Vec<Event>,
 }
 
-/// A [`State`] with anything in it, as it might come to a VMM from a file.
+/// An arbitrary [`State`], as a VMM might load it from a file.
 #[derive(Arbitrary, Debug, Serialize)]
 struct AnyState {
     index: u32,
@@ -154,8 +154,8 @@ fn happen(
     }
 }
 
-/// Every function, through memory, by ECAM and by ports; and a look at every page
-/// without one.
+/// Compares every function through memory, ECAM and ports, and one register of every page
+/// without a function.
 fn compare(bridge: &mut HostBridge, memory: &ShadowMemory, look: usize) {
     for address in (0..u16::from(BUSES) << 8).map(Address::from_bits) {
         let offset = address.ecam_offset(0).unwrap();
@@ -189,7 +189,8 @@ fn compare(bridge: &mut HostBridge, memory: &ShadowMemory, look: usize) {
     }
 }
 
-/// The virtual machine's devices, an ARI device, and some with volatile registers.
+/// Returns the virtual machine's devices, an ARI device, and some functions with volatile
+/// registers.
 fn machine(volatile: u32) -> (HostBridge, Vec<FunctionId>) {
     let topology = Topology::new(0..=BUSES - 1).unwrap();
     let mut bridge = topology.bridge;
@@ -201,7 +202,7 @@ fn machine(volatile: u32) -> (HostBridge, Vec<FunctionId>) {
             function = function.volatile(0x200..0x204, Counter(0));
         }
         let function = function.build().unwrap();
-        // On the link, on the conventional bus, on the root's.
+        // On the link, on the conventional bus, on the root bus.
         let _ = match n {
             0..12 => bridge.add_behind(topology.root_ports[1], 4 + n / 8, n % 8, function),
             12..16 => bridge.add_behind(topology.pci_bridge, n, 0, function),

@@ -1,5 +1,5 @@
-//! Whatever devices answer: the walk of configuration space ends, in a bounded number of
-//! accesses, and puts back what it should.
+//! Walks configuration space with arbitrary contents: the walk ends after a bounded number of
+//! accesses, and restores the registers.
 
 #![no_main]
 
@@ -16,10 +16,10 @@ use nostall_pci::{
 #[derive(Arbitrary, Debug)]
 struct Input {
     functions: Vec<Description>,
-    /// After so many accesses all devices are gone.
+    /// Number of accesses after which all devices vanish.
     vanish: Option<u16>,
     last_bus: u8,
-    /// For which there is scratch memory.
+    /// Number of slots of scratch memory.
     slots: u16,
     io: (u16, u16),
     memory: (u32, u32),
@@ -31,7 +31,7 @@ struct Description {
     bus: u8,
     devfn: u8,
     header: [u8; 64],
-    /// Which bits of the header can be written.
+    /// Writable bits of the header.
     writable: [u8; 64],
     capabilities: Vec<u8>,
     extended: Vec<u8>,
@@ -121,7 +121,7 @@ impl ConfigAccess for Space {
     }
 }
 
-/// Accesses to a function at most: header, two lists, and a little.
+/// Bound on accesses to a function: header, two lists, and a few more.
 const A_FUNCTION: u64 = 8 + (2 + 48) + 962 + 8;
 
 fuzz_target!(|input: Input| {
@@ -146,10 +146,10 @@ fuzz_target!(|input: Input| {
         let before = space.contents();
         let accesses = space.accesses.get();
         let sized = bars(&space, function).unwrap();
-        // Four a register; and one more look where both halves of 64 bits read all ones.
+        // Four for each register, and one more where both halves of 64 bits read all ones.
         assert!(space.accesses.get() - accesses <= 3 + 7 * 4 + 3);
         if space.vanish == u64::MAX {
-            // What is set while bits change that cannot be changed back stays changed.
+            // Registers may stay changed only in a device that vanishes during sizing.
             assert_eq!(space.contents(), before);
         }
         for bar in sized.good() {
@@ -172,15 +172,15 @@ fuzz_target!(|input: Input| {
         let before = space.accesses.get();
         let mut left = 0;
         let done = assign(&space, 0, &ranges, Decoding::On, &mut slots, |fault| {
-            // One that stands for all BARs of a function, and those that stand for one.
+            // Some faults count for all BARs of a function, others for one.
             left += match fault {
                 AssignFault::NoSlot(_) => 7,
                 _ => 1,
             };
             drop(fault.to_string());
         });
-        // Each bus is walked once, each bridge is looked at once more; BARs are filled, read,
-        // cleared and placed; and a little is written.
+        // Each bus is walked once, and each bridge is read once more. BARs are filled, read,
+        // cleared and placed, and a few registers are written.
         let most = 3 * whole + functions * 4 * (4 * 7 + 48);
         assert!(space.accesses.get() - before <= most);
         (done, left)

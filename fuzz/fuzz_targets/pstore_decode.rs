@@ -1,5 +1,5 @@
-//! Whatever lies in a region, and however it is said to be divided: it is decoded,
-//! without a panic, a hang or growth.
+//! Decodes arbitrary regions with arbitrary divisions into zones: no panic, no hang and no
+//! growth.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ struct Input<'a> {
     big_endian: bool,
     data_first: bool,
     record_format: u8,
-    /// Headers, put where the zones are: start, size, whether the signature is right.
+    /// Headers at the starts of zones: start, size, whether the signature is right.
     headers: Vec<(u16, u16, bool)>,
     region: &'a [u8],
 }

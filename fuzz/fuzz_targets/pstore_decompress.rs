@@ -1,5 +1,5 @@
-//! The body of a dmesg record from anybody, as every compression: never more than
-//! was allowed, whatever it is. And what was compressed comes back.
+//! Decompresses arbitrary bodies of dmesg records with every compression: the result never
+//! exceeds the limit. Compressed texts are restored.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use nostall_postmortem::decompress::{Compression, Error, decompress, find};
 use nostall_pstore::compress;
 
-/// More than most zones hold, and little to write over.
+/// More than most zones hold, and quick to fill.
 const LIMIT: usize = 1 << 16;
 
 fuzz_target!(|body: &[u8]| {

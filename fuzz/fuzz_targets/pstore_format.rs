@@ -1,5 +1,5 @@
-//! The small parts: zones lie where Linux puts them, codewords are mended to
-//! codewords nearby, and what a dmesg record's first line says it says again.
+//! The small parts: zones lie where Linux puts them, codewords are corrected to codewords
+//! nearby, and a parsed first line of a dmesg record formats to itself.
 
 #![no_main]
 
@@ -42,7 +42,7 @@ struct AnyParams {
     flags: u32,
 }
 
-/// Those with 1, 2, ... parity bytes.
+/// The codes with 1, 2, ... parity bytes.
 static CODES: LazyLock<Vec<Code>> =
     LazyLock::new(|| (1..=MAX_PARITY).filter_map(Code::new).collect());
 
@@ -96,7 +96,8 @@ impl AnyParams {
     }
 }
 
-/// Zones side by side, within the region. There may be very many: some of them.
+/// Checks that zones lie side by side within the region. There may be very many, so only some
+/// are checked.
 fn layout(params: &Params) -> Option<Layout> {
     let layout = Layout::new(params).ok()?;
     let mut end = 0;
@@ -107,7 +108,7 @@ fn layout(params: &Params) -> Option<Layout> {
         assert!(end <= params.mem_size);
     }
     assert!(end > 0);
-    // What it takes, it takes again, and divides as before.
+    // Parameters that were accepted are accepted again, with the same division.
     let again = Layout::new(layout.params()).unwrap();
     assert!(again.zones().take(10_000).eq(layout.zones().take(10_000)));
     Some(layout)
@@ -182,7 +183,7 @@ fn dmesg_header(text: &[u8]) {
         return;
     };
     assert!(len <= text.len());
-    // White space ends it, and a zero byte all.
+    // White space behind it is part of it, and a zero byte ends the text.
     assert!(!matches!(text.get(len), Some(9..=13 | 32 | 160)));
     assert!(!text[..len].contains(&0));
     if header.micros < 1_000_000 {

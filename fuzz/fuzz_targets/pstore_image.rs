@@ -1,5 +1,5 @@
-//! A memory dump from anybody: what is said of it agrees with itself, and no
-//! address leads outside of the file.
+//! Opens arbitrary memory dumps: the answers are consistent, and no address leads outside the
+//! file.
 
 #![no_main]
 
@@ -26,7 +26,8 @@ fuzz_target!(|file: &[u8]| {
         assert_eq!(read.as_deref(), Some(bytes));
         read_around(&image, segment);
     }
-    // There are no holes: all that is in a segment is data, each byte of the file once.
+    // There are no holes: every byte of a segment is data, and each byte of the file occurs
+    // once.
     let mut parts = Vec::new();
     for (physical, bytes) in image.data_ranges() {
         assert_eq!(image.read(physical, bytes.len()).as_deref(), Some(bytes));
@@ -39,8 +40,8 @@ fuzz_target!(|file: &[u8]| {
     assert_eq!(image.detect().searched, searched as u64);
 });
 
-/// From the last byte of a segment on there is one byte, and a second one if the
-/// next segment has it.
+/// Reads from the last byte of a segment: one byte is there, and a second one if the next
+/// segment has it.
 fn read_around(image: &Image, segment: &Segment) {
     let end = segment.physical + segment.len;
     let next = image.read(end, 1);

@@ -1,5 +1,5 @@
-//! The memory of a dead machine, read by what was found out of it, or by whatever
-//! somebody said: no panic, no hang, no more text than there is room for.
+//! Reads a crashed machine's memory, with detected or arbitrary divisions into zones: no panic,
+//! no hang, and no text larger than its zone.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ use nostall_pstore::{
     Writer, ZoneState,
 };
 
-/// What Linux wrote, to start from: nobody finds a region by chance.
+/// Linux's recordings as a start, because a region is never found in random bytes.
 const RECORDED: [&[u8]; 8] = [
     include_bytes!("../../crates/nostall-pstore/tests/fixtures/plain/image.bin"),
     include_bytes!("../../crates/nostall-pstore/tests/fixtures/ecc16/image.bin"),
@@ -34,7 +34,7 @@ struct Input {
     headers: Vec<AnyHeader>,
     patches: Vec<(u32, Vec<u8>)>,
     how: How,
-    /// A region that nobody found: its zones.
+    /// The zones of a region that was not detected.
     zones: Vec<AnyZone>,
     parity: u8,
 }
@@ -50,7 +50,7 @@ enum Memory {
     Zeroes(u16),
 }
 
-/// What a zone may start with.
+/// A header at the start of a zone.
 #[derive(Arbitrary, Debug)]
 struct AnyHeader {
     at: u32,
@@ -115,7 +115,7 @@ fn are_apart(memory: &[u8], regions: &[FoundRegion]) {
     assert!(used.is_sorted_by(|a, b| a.end <= b.start), "{regions:?}");
 }
 
-/// Reads a region by every means, each with its bounds.
+/// Reads a region with every function, and checks the bounds of each.
 fn read(region: &[u8], geometry: &Geometry, how: &How) {
     let decoded = Decoded::new(region, geometry, how.writer(), how.unpack());
     assert_eq!(decoded.zones().count(), geometry.zones.len());
@@ -164,7 +164,7 @@ fn is_bounded(record: &Record<'_>, largest: usize, geometry: &Geometry) {
     }
 }
 
-/// It is as long as can be, and what is unverified are parts of it, in order.
+/// Checks the text's length, and that the unverified ranges lie within it in order.
 fn is_marked(text: &Text, most: usize) {
     assert!(text.bytes.len() <= most);
     assert!(text.unverified.iter().all(|range| range.start < range.end));
@@ -173,7 +173,7 @@ fn is_marked(text: &Text, most: usize) {
     assert!(end <= text.bytes.len());
 }
 
-/// Chunk by chunk as at once, and so much as it says.
+/// Checks that chunks give the same text as a whole read, with the reported length.
 fn is_all_there(mut zone: PreviousBootZone<'_, [u8]>) {
     let mut chunks = Vec::new();
     let mut worst = None;

@@ -1,13 +1,12 @@
-//! A symbol table from anybody, as text, gzipped or ELF, and a log that may say
-//! where the kernel was: names lie side by side, and an offset that is found has
-//! the evidence that is promised.
+//! Reads arbitrary symbol tables (text, gzip or ELF), and a log that may contain the kernel's
+//! offset: names lie side by side, and a solved offset has the promised evidence.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use nostall_postmortem::symbols::{Symbols, kernel_offset};
 
-/// Most addresses looked up: they are tried with each of 512 offsets.
+/// Highest number of addresses: each is tried with 512 offsets.
 const MOST: usize = 128;
 
 fuzz_target!(|file: &[u8]| {
@@ -26,7 +25,7 @@ fuzz_target!(|file: &[u8]| {
     an_offset_is_well_founded(&symbols, &addresses);
 });
 
-/// What may be an address in a text or in an ELF file.
+/// Returns possible addresses in a text or an ELF file.
 fn addresses(file: &[u8]) -> impl Iterator<Item = u64> {
     let words = str::from_utf8(file)
         .into_iter()
@@ -51,7 +50,7 @@ fn lies_beside_its_neighbours(symbols: &Symbols, address: u64) {
         (first.name, first.module, first.offset),
         (symbol.name, symbol.module, 0)
     );
-    // The next one, or nothing, where it ends.
+    // The next symbol, or the end of the table.
     let next = start
         .checked_add(symbol.size)
         .and_then(|end| symbols.lookup(end));
@@ -79,7 +78,7 @@ fn an_offset_is_well_founded(symbols: &Symbols, addresses: &[u64]) {
     assert!(solved.offset < 1 << 30 && solved.offset % (2 << 20) == 0);
     assert!(solved.score >= 8.max(2 * solved.runner_up));
     assert!(solved.score <= solved.addresses && solved.addresses <= addresses.len());
-    // It is the first byte of so many functions, or after so many `endbr64`.
+    // The first byte of that many functions, or the one after their `endbr64`.
     let moved = symbols.clone().with_offset(solved.offset);
     let mut starts = addresses.to_vec();
     starts.sort();

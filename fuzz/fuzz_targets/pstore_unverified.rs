@@ -1,6 +1,5 @@
-//! Bytes that are decoded from unverified bytes are marked: a zone is written, arbitrary
-//! bytes of it change, and whatever differs from the writer's bytes must be marked, in the
-//! records as well as in Linux's files.
+//! Decodes a zone with changed bytes: every byte that differs from the written one must be
+//! marked, in the records and in Linux's files.
 
 #![no_main]
 
@@ -23,12 +22,12 @@ struct Input<'a> {
     compression: u8,
     data_first: bool,
     times: u8,
-    /// Where a byte changes, and how.
+    /// Positions of changed bytes, and the changes.
     changes: Vec<(u16, u8)>,
     text: &'a [u8],
 }
 
-/// Fewer parity bytes correct noise to something else now and then, and promise no more.
+/// Codes with fewer parity bytes may correct noise to another codeword, and promise no more.
 static CODE: LazyLock<Code> = LazyLock::new(|| Code::new(16).unwrap());
 
 fuzz_target!(|input: Input<'_>| {
@@ -73,13 +72,13 @@ fuzz_target!(|input: Input<'_>| {
     for (at, change) in &input.changes {
         damaged[usize::from(*at) % 4096] ^= change;
     }
-    // A header that looks as if the cut had fallen behind it speaks for data that a writer
-    // of data first has stored.
+    // A header that is consistent with a cut behind it is evidence for data, because a writer
+    // stores the data first.
     let old = reader(Policy::Careful).open(&damaged[..], place);
     if old.header_trust() == Trust::Unverified && input.data_first {
         return;
     }
-    // Enough changes make another codeword of it: no code finds that out.
+    // Enough changes produce another codeword, which no code detects.
     if is_another_codeword(&region, &damaged, &reader(Policy::Careful), place) {
         return;
     }
@@ -103,7 +102,7 @@ fuzz_target!(|input: Input<'_>| {
     }
     for file in decoded.linux_files(None) {
         if kind == Kind::Ftrace {
-            // Its lines are of other bytes if the notice has another length.
+            // With a notice of another length, the lines consist of other bytes.
             continue;
         }
         let mut bytes = Vec::new();
@@ -201,8 +200,8 @@ fn end_of(stored: &[u8], len: usize) -> &[u8] {
     &stored[stored.len().saturating_sub(len)..]
 }
 
-/// Whether a block or the header agrees with its parity, or is corrected, and is not as it
-/// was written.
+/// Returns whether a block or the header agrees with its parity, or is corrected, and differs
+/// from the written one.
 fn is_another_codeword(region: &[u8], damaged: &[u8], reader: &Reader<'_>, place: Place) -> bool {
     let mut old = reader.open(damaged, place);
     let right = reader.open(region, place);

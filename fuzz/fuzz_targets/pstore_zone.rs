@@ -1,6 +1,5 @@
-//! What a zone is given comes back, in order and complete, over any number of
-//! lives and whatever it held before. And if as many bytes flip as the code mends,
-//! nothing else is read, unless it is marked.
+//! Writes a zone in several boots: its contents are restored in order and complete, whatever it
+//! held before. If as many bytes flip as the code corrects, every wrong byte is marked.
 
 #![no_main]
 
@@ -24,7 +23,7 @@ struct Input {
     uncached: bool,
     before: Vec<u8>,
     lives: Vec<Vec<Event>>,
-    /// Where a byte flips, and how.
+    /// Positions of flipped bytes, and the flips.
     flips: Vec<(u16, u8)>,
 }
 
@@ -38,7 +37,7 @@ enum Event {
     DmesgDeflated { log: Vec<u8>, times: u8, room: u16 },
 }
 
-/// By their parity bytes; that without is `None`.
+/// The codes by their number of parity bytes. `None` has no parity.
 static CODES: LazyLock<Vec<Option<Code>>> =
     LazyLock::new(|| (0..=MAX_PARITY).map(Code::new).collect());
 
@@ -52,7 +51,7 @@ fuzz_target!(|input: Input| {
     let Ok((mut zone, _)) = Zone::attach(Ram::of(&mut memory), kind, LINUX, code) else {
         return;
     };
-    // Of what was there before nothing is promised but that it has an end.
+    // Earlier contents are arbitrary, so only their length is checked.
     let division = zone.division();
     assert!(zone.len() <= division.data());
     zone.erase();
@@ -135,15 +134,15 @@ fn live(
     }
 }
 
-/// A plain record of `len` bytes: as much of the end of `log` as there is room for.
+/// Returns a plain record of `len` bytes: as much of the end of `log` as fits.
 fn plain(log: &[u8], len: usize) -> Vec<u8> {
     const START: &[u8] = b"====0.000000-D\nPanic#1 Part1\n";
     let end = len.saturating_sub(START.len()).min(log.len());
     [START, &log[log.len() - end..]].concat()
 }
 
-/// The deflated record in a zone, if it is one: of the end of `log`, and such as
-/// Linux has room for.
+/// Returns the deflated record in a zone, if there is one: it is the end of `log`, and not
+/// larger than Linux's buffer.
 fn deflated(zone: &Zone<'_, impl Memory>, log: &[u8]) -> Option<Vec<u8>> {
     let mut record = vec![0; zone.len()];
     zone.memory().load(HEADER, &mut record);
@@ -167,7 +166,7 @@ fn comes_back(memory: &[u8], reader: Reader<'_>, place: Place, model: &[u8]) {
     assert!(old.header_trust() <= Trust::Unchecked);
 }
 
-/// Flips bytes, in each codeword no more than can be mended.
+/// Flips bytes, in each codeword no more than the code corrects.
 fn flip(memory: &mut [u8], division: Division, flips: &[(u16, u8)]) {
     let mut left = vec![division.parity() / 2; division.blocks() + 1];
     for (at, change) in flips {
@@ -179,7 +178,7 @@ fn flip(memory: &mut [u8], division: Division, flips: &[(u16, u8)]) {
     }
 }
 
-/// Of which block a byte is, or of the header, which comes last; `None` of neither.
+/// Returns the block of a byte. The header comes last, and other bytes give `None`.
 fn codeword(division: Division, at: usize) -> Option<usize> {
     let header = division.blocks();
     match at.checked_sub(HEADER) {

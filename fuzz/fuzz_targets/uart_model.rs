@@ -1,5 +1,5 @@
-//! Whatever a guest and its VMM do to a serial port: no panic, no growth, no
-//! hang, and a restored port goes on as the saved one.
+//! Arbitrary acts of a guest and its VMM on a serial port: no panic, no growth and no hang, and
+//! a restored port behaves as the saved one.
 
 #![no_main]
 
@@ -37,8 +37,8 @@ struct Input {
     events: Vec<Event>,
 }
 
-/// A [`State`] with anything in it, field for field: it becomes one by way of
-/// JSON, as it might come to a VMM from a file.
+/// An arbitrary [`State`], field for field. It is converted through JSON, as a VMM might load it
+/// from a file.
 #[derive(Arbitrary, Debug, Serialize)]
 struct AnyState {
     latches: AnyLatches,
@@ -125,7 +125,7 @@ fn happen(port: &mut Port, clock: &VirtualClock, event: &Event) {
         Event::SaveAndRestore => {
             let state = port.save();
             port.restore(&state);
-            // Beyond this, times are cut off at the end of time.
+            // Later times saturate.
             if clock.now() < Nanos(u64::MAX / 4) {
                 assert_eq!(port.save(), state);
             }

@@ -1,7 +1,7 @@
-//! What nostall's benchmarks share: tables whose rows are measured in turn, and how a
-//! benchmark is started.
+//! Shared parts of nostall's benchmarks: tables whose rows are measured in turn, and the start
+//! of a benchmark.
 //!
-//! When not to use it: outside of nostall; it is not published.
+//! Not for use outside nostall; it is not published.
 //!
 //! # Example
 //!

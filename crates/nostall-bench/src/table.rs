@@ -1,36 +1,35 @@
-//! A table whose rows are measured in turn, round by round, so that whatever else
-//! the machine does meanwhile is done to all of them.
+//! A table whose rows are measured in turn, round by round, so that other load on the machine
+//! affects all of them alike.
 //!
-//! Our own, because criterion and divan measure one row after the other, minutes
-//! apart, and know no ratios between them.
+//! criterion and divan measure one row after the other, minutes apart, and have no ratios
+//! between rows. This module therefore replaces them.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// How long to measure.
+/// The length of a measurement.
 #[derive(Clone, Copy)]
 pub struct Effort {
     rounds: usize,
-    /// How long a row is run in a round, about: less than what a busy system lets a
-    /// thread run at once.
+    /// The approximate time for a row in a round. It is less than a busy system's time slice.
     round: Duration,
 }
 
 impl Effort {
-    /// For figures.
+    /// Measures figures.
     pub const FULL: Self = Self {
         rounds: 201,
         round: Duration::from_millis(1),
     };
 
-    /// To see that it runs at all.
+    /// Only shows that the rows run.
     pub const TEST: Self = Self {
         rounds: 1,
         round: Duration::ZERO,
     };
 
-    /// As the program's arguments say: in full with `--bench`, which cargo gives, unless
-    /// `--test` is there, too.
+    /// Returns the effort that the program's arguments select: full with `--bench`, which cargo
+    /// passes, unless `--test` is there, too.
     pub fn of(arguments: &[String]) -> Self {
         let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
         match has("--bench") && !has("--test") {
@@ -39,12 +38,12 @@ impl Effort {
         }
     }
 
-    /// Whether there is no time for figures.
+    /// Returns whether this effort is too short for figures.
     pub fn is_test(self) -> bool {
         self.rounds == 1
     }
 
-    /// The same with so many rounds: for rows that cannot be short.
+    /// Returns the same effort with `rounds` rounds, for rows that cannot be short.
     pub fn rounds(self, rounds: usize) -> Self {
         Self {
             rounds: rounds.min(self.rounds),
@@ -53,19 +52,19 @@ impl Effort {
     }
 }
 
-/// What a row is measured in.
+/// The unit of a row's figures.
 #[derive(Clone, Copy)]
 pub enum Unit {
-    /// Of what is done once: a record.
+    /// Time for one act, such as a record.
     Nanoseconds,
-    /// Of so many bytes that are gone through at once.
+    /// Throughput of acts of this many bytes each.
     MegabytesPerSecond(usize),
-    /// Of what is done once: a search.
+    /// Time for one long act, such as a search.
     Seconds,
 }
 
 impl Unit {
-    /// Of what took so long each.
+    /// Converts the duration of one act to this unit.
     pub fn of(self, nanoseconds: f64) -> f64 {
         match self {
             Self::Nanoseconds => nanoseconds,
@@ -85,21 +84,21 @@ impl fmt::Display for Unit {
     }
 }
 
-/// What is demanded of a row.
+/// A limit for a row.
 #[derive(Clone, Copy)]
 pub enum Limit {
-    /// Of its value.
+    /// Highest value.
     AtMost(f64),
-    /// Of its value.
+    /// Lowest value.
     AtLeast(f64),
-    /// Of its ratio to the first row.
+    /// Highest ratio to the first row.
     RatioAtMost(f64),
-    /// Of its ratio to the first row.
+    /// Lowest ratio to the first row.
     RatioAtLeast(f64),
 }
 
 impl Limit {
-    /// The limit in words, and whether it is met.
+    /// Returns the limit in words, and whether it is met.
     pub fn verdict(self, value: f64, ratio: f64) -> String {
         let (met, sign, limit, of) = match self {
             Self::AtMost(limit) => (value <= limit, "<=", limit, ""),
@@ -112,10 +111,10 @@ impl Limit {
     }
 }
 
-/// Does something so many times, and says how long that took.
+/// A function that repeats an act a given number of times, and returns the duration.
 type Run<'a> = Box<dyn FnMut(u64) -> Duration + 'a>;
 
-/// Rows to be compared; the first is what the others are compared to.
+/// Rows to be compared with the first one.
 pub struct Table<'a> {
     title: String,
     unit: Unit,
@@ -123,7 +122,7 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Without rows yet.
+    /// Returns a table without rows.
     pub fn new(title: impl Into<String>, unit: Unit) -> Self {
         Self {
             title: title.into(),
@@ -132,7 +131,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A row that times itself.
+    /// Adds a row that measures its own time.
     pub fn timed(
         &mut self,
         name: impl Into<String>,
@@ -142,7 +141,7 @@ impl<'a> Table<'a> {
         self.rows.push((name.into(), Box::new(run), limit.into()));
     }
 
-    /// A row whose `run`, told how often, is timed.
+    /// Adds a row. Its `run` gets the number of repetitions, and is timed.
     pub fn row(
         &mut self,
         name: impl Into<String>,
@@ -156,7 +155,7 @@ impl<'a> Table<'a> {
         });
     }
 
-    /// The rows' quartiles.
+    /// Returns the quartiles of each row.
     pub fn measure(&mut self, effort: Effort) -> Vec<[f64; 3]> {
         let times: Vec<u64> = self
             .rows
@@ -174,7 +173,7 @@ impl<'a> Table<'a> {
         values.into_iter().map(quartiles).collect()
     }
 
-    /// Measures, and prints.
+    /// Measures the rows, and prints the table.
     pub fn print(mut self, effort: Effort) {
         let measured = self.measure(effort);
         let first = measured[0][1];
@@ -193,11 +192,11 @@ impl<'a> Table<'a> {
     }
 }
 
-/// How often `run` is done in `round`. What it takes to find out warms up, too.
+/// Returns the number of repetitions of `run` that fit into `round`. Finding it also warms up.
 fn fitting(run: &mut Run<'_>, round: Duration) -> u64 {
     let mut times = 1;
     loop {
-        // The shortest of a few: others' time slices are not the row's.
+        // The shortest of a few tries, without other programs' time slices.
         let tries = if round.is_zero() { 1 } else { 5 };
         let taken = (0..tries).map(|_| run(times)).min().unwrap_or_default();
         if taken >= round / 2 {

@@ -1,4 +1,4 @@
-//! What logs by `log` or `tracing` already need not change.
+//! Code that logs with `log` or `tracing` needs no change.
 //!
 //!     cargo run -p nostall-console --features log,tracing --example front_ends
 
@@ -8,7 +8,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 static RING: Ring<[Slot; 64]> = Ring::new();
 
-/// The only one there is.
+/// The only CPU.
 #[derive(Clone, Copy)]
 struct Cpu;
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (clock, processor) = (HostClock::default(), Cpu);
 
     // ANCHOR: log
-    // In a kernel a `static`; the clock and the processor are the kernel's.
+    // In a kernel, a `static`, with the kernel's clock and processor.
     let logger = Box::leak(Box::new(Logger::new(&RING, clock, processor)));
     log::set_logger(logger).map_err(|error| error.to_string())?;
     log::set_max_level(log::LevelFilter::Info);

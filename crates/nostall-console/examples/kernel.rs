@@ -1,5 +1,5 @@
-//! The console of a kernel, from the ring to the panic. Here its machine has one CPU and a
-//! model of a serial port, in virtual time.
+//! The console of a kernel, from the ring to the panic. The machine is a model: one CPU and
+//! a serial port, in virtual time.
 //!
 //!     cargo run -p nostall-console --example kernel
 
@@ -16,13 +16,13 @@ use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::{Console, LineSettings};
 
 // ANCHOR: ring
-/// 1 MiB, all zeros: it takes no room in the kernel's file.
+/// 1 MiB of zeros, so it adds nothing to the size of the kernel's file.
 static RING: Ring<[Slot; (1 << 20) / size_of::<Slot>()]> = Ring::new();
 
 fn log(clock: &impl Clock, priority: Priority, level: Level, text: fmt::Arguments<'_>) {
     let meta = Meta {
         time: clock.now(),
-        cpu: 0, // this one
+        cpu: 0, // the current CPU
         level,
         priority,
         target: "",
@@ -38,21 +38,21 @@ struct SystemConsole<R, C> {
 }
 
 impl<R: Registers, C: Clock> SystemConsole<R, C> {
-    /// Gives the port what it takes now, and sets this CPU's timer for the rest. With
-    /// pre-emption off, so that no CPU has the port for longer than a slice.
+    /// Sends as much as the port takes now, and sets this CPU's timer for the rest. Pre-emption
+    /// is off, so no CPU has the port for longer than a slice.
     fn send(&self, priority: Priority) {
         if let Some(time) = self.serial.drain_bounded(0, priority, &self.clock).time() {
             set_timer(time);
         }
     }
 
-    /// Any task.
+    /// Logs from any task.
     fn log(&self, text: fmt::Arguments<'_>) {
         log(&self.clock, Priority::Normal, Level::Info, text);
         self.send(Priority::Normal);
     }
 
-    /// The timer that was set: an interrupt, but nothing waits in it.
+    /// Handles the timer interrupt. Nothing waits in it.
     fn on_timer(&self) {
         self.send(Priority::Normal);
     }
@@ -63,13 +63,13 @@ impl<R: Registers, C: Clock> SystemConsole<R, C> {
 static WATCHDOG: Watchdog = Watchdog::new();
 
 impl<R: Registers, C: Clock> SystemConsole<R, C> {
-    /// The scheduler, whenever it has run.
+    /// Called by the scheduler after each run.
     fn scheduled(&self) {
         WATCHDOG.touch(self.clock.now());
     }
 
-    /// The tick, an interrupt: what it reports goes before the backlog, which it leaves to
-    /// others.
+    /// Handles the tick interrupt. Its report overtakes the backlog, which it leaves to other
+    /// callers.
     fn on_tick(&self) {
         let lockup = WATCHDOG.check(self.clock.now(), Watchdog::THRESHOLD);
         if let Some(Lockup { stuck }) = lockup {
@@ -83,18 +83,18 @@ impl<R: Registers, C: Clock> SystemConsole<R, C> {
 
 // ANCHOR: panic
 impl<R: Registers, C: Clock> SystemConsole<R, C> {
-    /// The panic handler. The one place that waits for the line.
+    /// Handles a panic: the only place that waits for the line.
     fn panic(&self, text: fmt::Arguments<'_>) {
         log(&self.clock, Priority::Panic, Level::Emergency, text);
-        // Here the other CPUs are stopped; by an NMI, wherever they are.
+        // By now the other CPUs are stopped, by an NMI if they mask interrupts.
         let limits = Limits::DEFAULT.total(Nanos::from_secs(5));
         flush(&[&self.serial], 0, &self.clock, limits);
-        // And then the record in persistent memory.
+        // The record in persistent memory is written here.
     }
 }
 // ANCHOR_END: panic
 
-/// The machine's clock: virtual time, of which a look takes 100 ns.
+/// The machine's clock: virtual time, with 100 ns for each read.
 #[derive(Clone)]
 struct MachineClock(VirtualClock);
 
@@ -110,7 +110,7 @@ impl Clock for MachineClock {
 
 static TIMER: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Sets this CPU's one-shot timer; of two times, the earlier counts.
+/// Sets this CPU's one-shot timer. An earlier time that is already set stays.
 fn set_timer(time: Nanos) {
     TIMER.fetch_min(time.0, Ordering::Relaxed);
 }
@@ -141,14 +141,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     for disk in 0..200 {
         held(&|| console.log(format_args!("sd {disk}:0:0:0: Attached SCSI disk")));
     }
-    // A second of a CPU that idles between its timer's interrupts.
+    // The CPU idles for a second between its timer's interrupts.
     let end = clock.now() + Nanos::from_secs(1);
     while clock.now() < end {
         let alarm = Nanos(TIMER.swap(u64::MAX, Ordering::Relaxed));
         clock.sleep_until(alarm.min(end));
         held(&|| console.on_timer());
     }
-    // And then something that does not end.
+    // Then a task hangs.
     held(&|| console.log(format_args!("sd 200:0:0:0: Attached SCSI disk")));
     clock.wait_until(clock.now() + Nanos::from_secs(21));
     held(&|| console.on_tick());

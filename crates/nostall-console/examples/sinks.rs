@@ -1,4 +1,4 @@
-//! Two consoles, one of which is slow, and the record that survives.
+//! Two consoles, one of which is slow, and a record that survives a reset.
 //!
 //!     cargo run -p nostall-console --example sinks
 
@@ -15,13 +15,13 @@ use nostall_pstore::{DumpHeader, Kind, Layout, LinuxVersion, Memory, Params, Ram
 static RING: Ring<[Slot; 64]> = Ring::new();
 
 // ANCHOR: zone
-/// The console of a dead kernel: a zone of persistent memory. It takes whatever it is
-/// given, at once.
+/// A zone of persistent memory that keeps the console's text across a crash. It accepts every
+/// text at once.
 struct Remembered<M>(Mutex<Zone<'static, M>>);
 
 impl<M: Memory> Sink for Remembered<M> {
     fn offer(&self, text: &[u8], _: Caller) -> Offered {
-        // Taken: whoever has it died in here.
+        // If the lock is taken, its owner crashed in this function.
         let zone = self.0.try_lock().ok();
         let taken = zone.map(|mut zone| zone.append_text(text));
         Offered {
@@ -32,7 +32,7 @@ impl<M: Memory> Sink for Remembered<M> {
 }
 // ANCHOR_END: zone
 
-/// A line of 10 bytes a millisecond.
+/// A line that sends 10 bytes a millisecond.
 struct Line {
     sent: Mutex<(Nanos, Vec<u8>)>,
     clock: HostClock,
@@ -68,11 +68,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
 
     // ANCHOR: sinks
-    // A region of persistent memory: a zone for what is printed, one for the last words.
+    // A region of persistent memory with two zones: the console's text, and the panic's record.
     let layout = Layout::new(&Params::command_line(0x1_0000, 1))?;
     let (mut console, mut dmesg) = (None, None);
     for (place, memory) in layout.split(Ram::of(&mut region)) {
-        let linux = LinuxVersion::new(6, 1, 0); // who may read it
+        let linux = LinuxVersion::new(6, 1, 0); // the reader's version
         let (zone, _) = Zone::attach(memory, place.kind, linux, None)?;
         match place.kind {
             Kind::Console => console = Some(zone),
@@ -83,8 +83,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (Some(console), Some(mut dmesg)) = (console, dmesg) else {
         return Err("too small a region".into());
     };
-    // All that is logged to the fast one, what matters to the slow one. Who logs waits for
-    // the slow one if it is far behind, but not long.
+    // The fast sink gets every record, the slow one only important records. If the slow one is
+    // far behind, a logging task waits for it, for a bounded time.
     let remembered = Drain::new(&RING, Remembered(Mutex::new(console)), Options::DEFAULT);
     let serious = Options::DEFAULT
         .level(Level::Warning)
@@ -95,7 +95,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: wait
     let log = |level, text: &str| {
-        // In a task, and not in an interrupt handler.
+        // Call this in a task, not in an interrupt handler.
         serial.make_room(0, &clock, std::thread::yield_now);
         let meta = Meta {
             time: clock.now(),
@@ -105,8 +105,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             target: "scsi",
         };
         RING.log(&meta, text.as_bytes());
-        // Each sink gets what it takes: a slow one holds back no fast one. The result is
-        // for the timer; here the next line comes soon.
+        // A slow sink delays no fast one. A kernel sets its timer from the result; here the next
+        // line follows soon.
         let _ = remembered.drain_bounded(0, Priority::Normal, &clock);
         let _ = serial.drain_bounded(0, Priority::Normal, &clock);
     };
@@ -131,7 +131,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     dmesg.write_dmesg(&DumpHeader::PANIC, RING.tail(&mut room));
     // ANCHOR_END: panic
 
-    // All of it has arrived, and nothing else; one line may be cut, for the panic.
+    // Every record arrived once. The panic may have cut one line.
     assert_eq!((flushed.complete, serial.lost()), (2, 0));
     let sent = serial.sink().sent.lock().unwrap().1.clone();
     let sent = String::from_utf8(sent)?;

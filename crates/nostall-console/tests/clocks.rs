@@ -1,4 +1,4 @@
-//! Every function that waits or measures, with clocks that stop or jump.
+//! Functions that wait or measure return in bounded time, even if the clock stops or jumps.
 
 mod common;
 
@@ -18,7 +18,7 @@ const HOUR: Nanos = Nanos::from_secs(3_600);
 const START: Nanos = Nanos::from_secs(10_000);
 const LOOK: Nanos = Nanos(200);
 
-/// What happens to a clock at one of its reads.
+/// A fault of a clock at one of its reads.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Stops,
@@ -38,7 +38,7 @@ const FAULTS: [Fault; 6] = [
     Fault::ToItsEnd,
 ];
 
-/// A clock of which a read takes 200 ns, until its fault.
+/// A clock with reads of 200 ns until its fault.
 struct Broken {
     fault: Fault,
     at: Cell<u64>,
@@ -90,7 +90,8 @@ fn each(mut act: impl FnMut(&Broken)) {
     }
 }
 
-/// Of 50 ns each, as a poll of a clock that stands still counts; and as many again.
+/// Returns the bound on polls for `wait`. Each poll of a stopped clock counts as 50 ns; the bound
+/// is twice as many, and 2,000 more.
 fn polls(wait: Nanos) -> u64 {
     2 * wait.0 / 50 + 2_000
 }
@@ -125,7 +126,7 @@ fn no_clock_keeps_a_panics_text_from_a_sink_that_takes_it() {
 
 #[test]
 fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
-    /// The CPU that is in its first offer hangs; what goes on is another one's panic.
+    /// Hangs the CPU that makes the first offer. Another CPU then panics.
     struct Hangs<'a> {
         line: Line,
         drain: Cell<Option<&'a Drain<'a, Self>>>,
@@ -166,7 +167,7 @@ fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
     });
 }
 
-/// A broken clock in a machine whose time goes on.
+/// A broken clock in a machine with virtual time that continues.
 struct InMachine {
     shown: Broken,
     time: VirtualClock,
@@ -182,7 +183,7 @@ impl Clock for InMachine {
 #[test]
 #[cfg_attr(miri, ignore = "a port in virtual time")]
 fn no_clock_keeps_a_panics_text_from_a_serial_port() {
-    // With a clock that jumps at each read, 100 reads are the whole second.
+    // A clock that jumps at each read has used up the second after 100 reads.
     let is_fair = |fault: &Fault| !matches!(fault, Fault::JumpsAheadEachTime);
     for fault in FAULTS.into_iter().filter(is_fair) {
         for (at, slices) in [(0, 0), (5, 0), (100, 0), (0, 3), (5_000, 3)] {
@@ -243,7 +244,7 @@ fn no_clock_keeps_a_flush_to_a_serial_port_that_is_stuck_from_its_end() {
         let reads = clock.shown.reads.get();
         let flushed = flush(&[&drain], 0, &clock, Limits::DEFAULT.total(WAIT));
         assert_eq!((flushed.complete, flushed.incomplete), (0, 1), "{fault:?}");
-        // Two bounds of the driver, at most 16,384 reads for each of their looks.
+        // Two of the driver's bounds, of at most 12,000 polls with 16,384 reads of the clock each.
         let reads = clock.shown.reads.get() - reads;
         assert!(reads <= 2 * 16_384 * 12_000, "{fault:?}: {reads} reads");
     }
@@ -275,7 +276,7 @@ fn no_clock_keeps_a_slice_from_its_end_or_for_more_than_a_second_from_the_sink()
         *drain.sink().ready_at.lock().unwrap() = Some(Nanos::ZERO);
         let _ = drain.drain_bounded(0, Priority::Normal, clock);
         assert!(clock.reads.get() <= 1_024 + 1);
-        // In the clock's future, whatever that is.
+        // One hour ahead on the clock under test, whatever time it shows.
         *drain.sink().ready_at.lock().unwrap() = Some(clock.now() + HOUR);
         ring.log(&META, b"y");
         let _ = drain.drain_bounded(0, Priority::Normal, clock);
@@ -288,7 +289,7 @@ fn no_clock_keeps_a_slice_from_its_end_or_for_more_than_a_second_from_the_sink()
             if next.time().is_none() {
                 break;
             }
-            // Called for each millisecond, as by logging tasks.
+            // Called every millisecond, as logging tasks would.
             let later = healthy.now() + Nanos::from_millis(1);
             healthy.time.set(later);
             slices += 1;
@@ -312,7 +313,7 @@ fn a_watchdog_reports_within_two_thresholds_although_the_clock_jumps() {
         let (watchdog, grace) = (Watchdog::new(), StallDetector::new());
         watchdog.touch(START);
         assert!(grace.start(1, START));
-        // The clock goes back, and the CPU is stuck from then on.
+        // The clock goes back, and from then on the CPU is stuck.
         let back = START - jump;
         let reported = |check: &dyn Fn(Nanos) -> bool| {
             (0..=60_u64).find(|&s| check(back + Nanos::from_secs(s)))
@@ -322,7 +323,7 @@ fn a_watchdog_reports_within_two_thresholds_although_the_clock_jumps() {
         let stall = reported(&|now| grace.check(now, threshold).is_some());
         assert!(stall.is_some_and(|s| s <= 42), "{jump}: {stall:?}");
     }
-    // A clock that stops never reports; one that jumps ahead does, once.
+    // A clock that stops never causes a report. One that jumps ahead causes one.
     let watchdog = Watchdog::new();
     watchdog.touch(START);
     assert!((0..1_000).all(|_| watchdog.check(START, threshold).is_none()));

@@ -1,4 +1,4 @@
-//! What an oops or a panic pays for an owner that died with the sink and its lock.
+//! The delay of an oops or a panic after an owner crashed with the sink and its lock.
 
 mod common;
 
@@ -18,8 +18,8 @@ use nostall_uart::{Console, LineSettings, Strategy};
 /// Lines of a kernel's oops.
 const LINES: usize = 50;
 
-/// A clock that panics on a wait or a sleep while `locked`: interrupts are masked then, and
-/// the port's lock is held. A panic polls the port itself, in steps of a microsecond.
+/// A clock that panics on a wait or a sleep while `locked`: interrupts are masked then, and the
+/// port's lock is held. A panic polls the port itself, in steps of a microsecond.
 #[derive(Clone)]
 struct Strict<'a> {
     time: &'a VirtualClock,
@@ -44,11 +44,11 @@ impl Clock for Strict<'_> {
 
 type Then<'a, S> = (&'a Drain<'a, S>, &'a dyn Fn(&Drain<'_, S>));
 
-/// A serial port, and an owner that dies in its first offer.
+/// A serial port with an owner that dies in its first offer.
 struct Serial<'a, R, C> {
     port: UartSink<R, C>,
     locked: &'a Cell<bool>,
-    /// What other CPUs do when the first owner has died.
+    /// The actions of other CPUs after the first owner has died.
     then: Cell<Option<Then<'a, Self>>>,
 }
 
@@ -71,7 +71,7 @@ impl<R: Registers, C: Clock> Sink for Serial<'_, R, C> {
     }
 }
 
-/// What arrives, for the test and the port.
+/// The bytes that arrived, shared by the test and the port.
 #[derive(Clone, Default)]
 struct Wire(Rc<RefCell<Vec<u8>>>);
 
@@ -87,8 +87,8 @@ impl Write for Wire {
 
 type OnModel<'a> = Serial<'a, &'a VirtualPort<Wire>, Strict<'a>>;
 
-/// Lets CPU 0 die in an offer, with the port's lock, and others do `then`. Returns what
-/// arrived, and how long it took.
+/// Lets CPU 0 die in an offer with the port's lock held, and runs `then` on other CPUs. Returns
+/// the bytes that arrived, and the time that `then` took.
 fn over_the_dead(
     profile: Profile,
     then: impl Fn(&Drain<'_, dyn Sink + '_>, &VirtualClock, &Ring),
@@ -145,7 +145,8 @@ fn a_panic_of_50_calls_waits_once_for_an_owner_that_died() {
         };
         let (text, took) = calls(LINES);
         assert_eq!(text.matches(" of an oops\r\n").count(), LINES, "{text}");
-        // The patience, once, and the line's time; each call waits for its last bit.
+        // The patience counts once. Each call waits for its last bit, so the line's time is
+        // added.
         let line = Nanos(86_806) * (text.len() + 2 * LINES) as u64;
         let bound = Nanos::from_millis(2) + line * 11 / 10;
         assert!(took <= bound, "{took}, not {bound}");

@@ -1,4 +1,4 @@
-//! What sinks get.
+//! The bytes that sinks get.
 
 mod common;
 
@@ -50,14 +50,14 @@ fn a_slice_stops_where_the_sink_does_and_says_when_to_come_back() {
         Next::At(Nanos(1_400))
     );
     assert_eq!(*drain.sink().offers.lock().unwrap(), 1);
-    // Until then it is left alone.
+    // Until then the drain does not access the sink.
     assert_eq!(
         drain.drain_bounded(0, Priority::Normal, &At(9)),
         Next::At(Nanos(1_400))
     );
     assert_eq!(*drain.sink().offers.lock().unwrap(), 1);
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(0));
-    // A sink that takes everything is left after a slice's bytes all the same.
+    // The slice ends after its limit of bytes, even if the sink takes everything.
     *drain.sink().load.lock().unwrap() = usize::MAX;
     for n in 0..if cfg!(miri) { 50 } else { 1000 } {
         ring.format(&META, format_args!("line {n}"));
@@ -151,7 +151,7 @@ fn a_level_leaves_out_and_an_emergency_is_not_left_out() {
 }
 
 #[test]
-fn an_emergency_goes_first_cuts_the_line_and_prints_nobodys_backlog() {
+fn an_emergency_goes_first_cuts_the_line_and_prints_no_backlog() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT.slice(1));
     for n in 0..5 {
@@ -231,7 +231,7 @@ fn back_pressure_makes_room_for_a_bounded_time() {
     assert_eq!(fine.sink().text().lines().count(), RECORDS);
     let before = clock.now();
     let waited = stuck.make_room(0, &clock, || ());
-    // The last slice is not cut short: it looks at the clock some times.
+    // The last slice runs to its end, and reads the clock several times.
     assert!(
         waited >= at_most && waited <= at_most + LOOK * 60,
         "{waited}"
@@ -294,7 +294,7 @@ fn a_text_of_a_mebibyte_takes_a_bounded_part_of_the_ring_and_says_so() {
 #[cfg_attr(miri, ignore = "counts, of many records")]
 fn a_formatted_text_that_is_cut_off_between_its_parts_says_so() {
     let ring = Ring::<[Slot; 256]>::new();
-    // 256 bytes, which are put together at once, are the 64 records of a text.
+    // 256 bytes are put together at once; they are the 64 records of a text.
     let logged = ring.format(&META, format_args!("{}{}", "abc\n".repeat(64), "and more"));
     assert_eq!((logged.records, logged.cut), (64, 8));
     let drain = Drain::new(&ring, Line::new(999), Options::DEFAULT);
@@ -323,7 +323,7 @@ fn the_tail_is_whole_lines_and_the_newest() {
 }
 
 #[test]
-fn an_emergencys_slice_says_that_somebody_has_to_come_back_for_the_backlog() {
+fn an_emergencys_slice_asks_for_another_slice_for_the_backlog() {
     let ring = Ring::<[Slot; 64]>::new();
     let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
     ring.log(&of(Priority::Emergency), b"lockup");

@@ -32,7 +32,7 @@ fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
             &P[1..]
         )
     );
-    // From now on it is a panic's.
+    // From now on a panic owns the sink.
     ring.log(&META, b"later");
     assert_eq!(drain.drain_bounded(0, Priority::Normal, &At(0)), Next::Over);
     assert_eq!(
@@ -63,7 +63,7 @@ fn a_flush_ends_in_time_and_a_stuck_sink_holds_back_no_other() {
     assert_eq!(fine.sink().text(), format!("{P}panic\n{P}backlog\n"));
 }
 
-/// Panics in its second offer, as a driver with a defect would.
+/// A sink with a defect: it panics in its second offer.
 struct Panics<'a> {
     line: Line,
     drain: Cell<Option<&'a Drain<'a, Self>>>,
@@ -95,7 +95,7 @@ impl<'a> Panics<'a> {
 fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
     for cpu in [0, 1] {
         for first_in_slice in [true, false] {
-            // 100 ms of looks.
+            // Under Miri, 100 ms of polls take too long.
             if cfg!(miri) && (cpu, first_in_slice) == (1, false) {
                 continue;
             }
@@ -107,7 +107,7 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
                 let flushed = flush(&[drain], cpu, &clock, Limits::DEFAULT);
                 assert_eq!((flushed.complete, flushed.seized), (1, 1));
                 let waited = match (cpu, first_in_slice) {
-                    // Its own CPU: not at all.
+                    // A panic on the owner's own CPU does not wait.
                     (0, _) => Nanos::ZERO,
                     (_, true) => Nanos::from_millis(1),
                     (_, false) => Nanos::from_millis(100),
@@ -131,8 +131,8 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
             let rest = &text[30..];
             let head = format!("\n{{again}}\n{P}in the drain\n");
             assert!(rest.starts_with(&head), "{text}");
-            // The lines of that offer once more; and then, since this owner lives on, the
-            // bytes that it was about to send.
+            // The lines of that offer are sent once more. This owner is alive, so the bytes that
+            // it was about to send follow.
             assert!(
                 rest[head.len()..].starts_with(&format!("{P}two\n")),
                 "{text}"
@@ -145,7 +145,7 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
 fn the_second_of_two_panics_leaves_its_text_to_the_first_while_that_one_lives() {
     let ring = Ring::<[Slot; 64]>::new();
     let clock = Virtual::default();
-    // Another CPU panics while the first is in an offer, and has no time to wait.
+    // Another CPU panics while the first is in an offer. Its limits allow no wait.
     let handler = |drain: &Drain<'_, Panics<'_>>| {
         ring.log(&of(Priority::Panic), b"second");
         let limits = Limits::DEFAULT.total(Nanos::from_millis(if cfg!(miri) { 1 } else { 50 }));
@@ -169,7 +169,7 @@ fn the_second_of_two_panics_leaves_its_text_to_the_first_while_that_one_lives() 
 }
 
 #[test]
-fn a_clock_that_stands_still_stops_neither_a_flush_nor_who_waits_for_room() {
+fn a_clock_that_stands_still_stops_neither_a_flush_nor_a_wait_for_room() {
     struct Still;
     impl Clock for Still {
         fn now(&self) -> Nanos {
@@ -191,7 +191,7 @@ fn a_clock_that_stands_still_stops_neither_a_flush_nor_who_waits_for_room() {
 
 #[test]
 #[cfg_attr(miri, ignore = "a port in virtual time")]
-fn a_flood_on_a_slow_line_holds_nobody_for_100_us_and_loses_nothing() {
+fn a_flood_on_a_slow_line_holds_no_cpu_for_100_us_and_loses_nothing() {
     const LINES: usize = 2_000;
     for profile in [Profile::PC_16550A, Profile::HP_DL380_GEN9] {
         let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
@@ -226,7 +226,7 @@ fn a_flood_on_a_slow_line_holds_nobody_for_100_us_and_loses_nothing() {
         assert!(held * 10 <= all, "held {held} of {all}");
         assert_eq!((drain.lost(), drain.unread()), (0, 0));
         if profile == Profile::PC_16550A {
-            // 99 % of what the line takes: 86.8 us a byte.
+            // 99 % of the line's capacity: 86.8 us a byte.
             let least = Nanos(86_806) * wanted.len() as u64;
             assert!(all.0 * 99 <= least.0 * 100, "{all} for {least}");
         }
@@ -254,7 +254,7 @@ fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
     let limit = Nanos::from_millis(20);
     let start = clock.now();
     flush(&[&drain], 0, &Looked(&clock), Limits::DEFAULT.total(limit));
-    // The limit, the last offer, and the FIFO's end.
+    // The limit, the last offer, and a full FIFO.
     assert!(clock.now() - start <= limit + Nanos::from_millis(4));
     assert!(drain.unread() > 0);
     let text = String::from_utf8(port.into_sink()).unwrap();
@@ -283,7 +283,7 @@ fn a_sink_without_a_backlog_has_nothing_to_be_cut() {
 #[test]
 #[cfg_attr(miri, ignore = "counts, of many records")]
 fn a_sink_that_is_fast_gets_its_backlog_after_the_slow_one_has_had_a_turn() {
-    /// Notes what the other has when it is offered something.
+    /// A sink that notes the progress of the other one at each offer.
     struct Slow<'a>(&'a Line, Cell<Option<usize>>);
     impl Sink for Slow<'_> {
         fn offer(&self, text: &[u8], _: Caller) -> Offered {

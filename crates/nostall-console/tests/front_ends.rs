@@ -1,4 +1,4 @@
-//! `log` and `tracing`.
+//! Records from `log` and `tracing`.
 #![cfg(all(feature = "log", feature = "tracing"))]
 
 use log::Log as _;

@@ -1,5 +1,5 @@
-//! Any order of logging and sending, by any priority, to a sink that takes as it likes:
-//! every line once, whole, and in the order of its kind.
+//! Logging and sending in any order, with any priority, to a sink of any speed. Each line
+//! arrives once, whole, and in the order of its priority.
 
 mod common;
 
@@ -9,13 +9,13 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// A text of so many bytes, urgent or not.
+    /// A text of `len` bytes.
     Log { len: usize, urgent: bool },
-    /// A slice, for which the sink takes so much an offer.
+    /// A slice with a sink that takes `load` bytes per offer.
     Slice { load: usize, urgent: bool },
 }
 
-/// Longer than a sink that takes nothing is left alone.
+/// Longer than the drain's longest pause after a sink took nothing.
 const PAUSE: u64 = 10_000_000;
 
 fn act() -> impl Strategy<Value = Act> {

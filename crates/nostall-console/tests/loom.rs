@@ -1,8 +1,8 @@
-//! The ring and its owners, their own files, in every order in which their users can
-//! run, with two or three pre-emptions (loom).
+//! The ring and its owners, in every order of their users' steps, with two or three
+//! pre-emptions (loom).
 //!
-//! What is included here is what the crate is made of; only the atomics are loom's,
-//! and a slot has three words instead of thirteen, and there are two holes.
+//! The crate's own files are included. Only the atomics are loom's, a slot has three words
+//! instead of thirteen, and there are two holes.
 #![cfg(target_pointer_width = "64")]
 #![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
 
@@ -60,7 +60,7 @@ mod sync {
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 
-    /// As long as a panic's pause between two looks: each is one poll.
+    /// A panic's pause between two polls: each pause is one poll.
     pub(crate) const STILL: nostall_io::Nanos = nostall_io::Nanos::from_micros(10);
 }
 
@@ -94,7 +94,7 @@ fn slot() -> Slot {
     }
 }
 
-/// Of which the first turn is over: nobody writes the signature any more.
+/// Returns a ring after its first turn, so that no producer writes the signature any more.
 fn ring<const N: usize>() -> Ring<[Slot; N]> {
     Ring {
         head: Head {
@@ -116,7 +116,7 @@ fn start(slots: usize) -> Cursor {
     }
 }
 
-/// A record whose time, CPU and text all say the same.
+/// Logs a record with `number` as its time, CPU and text.
 fn log(ring: &Ring, number: u8) -> usize {
     let meta = Meta {
         time: Nanos(number.into()),
@@ -140,7 +140,7 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Reads all there is, in order; how many.
+/// Reads every record there is, in order, and returns their number.
 fn read(ring: &Ring, cursor: &mut Cursor) -> u64 {
     let mut seen = 0;
     let mut last = 0;
@@ -183,7 +183,7 @@ fn producers_that_overtake_each_other_mix_nothing_and_lose_nothing_uncounted() {
             thread::spawn(move || numbers.iter().map(|&n| log(&*ring, n)).sum::<usize>())
         });
         let logged: usize = producers.into_iter().map(|p| p.join().unwrap()).sum();
-        // Whether a slot is free loom may tell so late that it is given up.
+        // Under loom a slot may look occupied for so long that the producer gives it up.
         let whole: &Ring = &*ring;
         assert_eq!(logged + whole.cut() as usize / 8, 3);
         let mut cursor = start(2);
@@ -194,10 +194,10 @@ fn producers_that_overtake_each_other_mix_nothing_and_lose_nothing_uncounted() {
     });
 }
 
-/// Enough looks for whoever lives to let go.
+/// Enough polls for a live owner to release the sink.
 const LONG: Nanos = Nanos::from_millis(99);
 
-/// In which no time passes.
+/// A clock that stands still.
 struct Still;
 
 impl Clock for Still {
@@ -215,7 +215,7 @@ struct Owned {
     sink: loom::cell::UnsafeCell<u8>,
 }
 
-// SAFETY: loom checks it.
+// SAFETY: loom checks the accesses.
 unsafe impl Sync for Owned {}
 
 impl Owned {
@@ -226,9 +226,9 @@ impl Owned {
         }
     }
 
-    /// Fails the test if two are here.
+    /// Fails the test if two callers access the sink at once.
     fn touch(&self) {
-        // SAFETY: loom checks that nobody else is there.
+        // SAFETY: loom checks that this access is the only one.
         self.sink.with_mut(|sink| unsafe { *sink += 1 });
     }
 }
@@ -242,7 +242,7 @@ fn owner() -> Owner {
 }
 
 #[test]
-fn a_sink_has_one_owner_and_a_panic_waits_for_him() {
+fn a_sink_has_one_owner_and_a_panic_waits_for_it() {
     explore(3, || {
         let owned = Arc::new(Owned::new());
         let normal = [0, 1].map(|cpu| {
@@ -313,12 +313,12 @@ fn of_two_panics_that_find_an_owner_dead_one_takes_the_sink_and_one_waits() {
     });
 }
 
-/// What was offered, and when it takes more.
+/// The bytes that were offered, and the time when the sink takes more.
 struct Memory(loom::sync::Mutex<Vec<u8>>, Nanos);
 
 impl Sink for Memory {
     fn offer(&self, text: &[u8], _: Caller) -> Offered {
-        // Nobody else is here.
+        // No other caller has the sink.
         self.0.try_lock().unwrap().extend(text);
         Offered {
             taken: text.len(),
@@ -358,7 +358,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
 }
 
 #[test]
-fn of_two_who_log_and_send_one_sends_all_or_is_told_to_come_back() {
+fn of_two_cpus_that_log_and_send_one_sends_all_or_is_told_to_come_back() {
     explore(2, || {
         let ring: &'static Ring<[Slot; 2]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;
@@ -392,7 +392,7 @@ impl Clock for Shown {
 }
 
 #[test]
-fn of_three_who_log_each_that_leaves_something_unsent_comes_back() {
+fn of_three_cpus_that_log_each_that_leaves_something_unsent_comes_back() {
     explore(1, || {
         let ring: &'static Ring<[Slot; 4]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;
@@ -400,7 +400,7 @@ fn of_three_who_log_each_that_leaves_something_unsent_comes_back() {
         for lane in &drain.feed.lanes {
             lane.next.store(5, Ordering::Relaxed);
         }
-        // Not ready for 10 ns, as CPU 9 has promised to come back: it hangs.
+        // The sink is not ready for 10 ns. CPU 9 has promised to return, and hangs.
         drain.promise.keeper.store(10, Ordering::Relaxed);
         drain.promise.wait.store(10, Ordering::Relaxed);
         let act = move |cpu: u16| {
@@ -413,14 +413,14 @@ fn of_three_who_log_each_that_leaves_something_unsent_comes_back() {
         let others = [1, 2].map(|cpu| thread::spawn(move || act(cpu)));
         let mine = act(0);
         let [one, two] = others.map(|other| other.join().unwrap());
-        // If no timer is set, nothing is left.
+        // If no CPU has set a timer, nothing may be left.
         if mine.or(one).or(two).is_none() {
             assert_eq!(drain.unread(), 0);
         }
     });
 }
 
-/// Sends all there is, as a panic does.
+/// Sends every record there is, as a panic does.
 fn send_in_panic(drain: &Drain<'_, Memory>, turn: &owner::Turn<'_>) {
     let mut search = Search {
         now: Nanos::ZERO,
@@ -444,7 +444,7 @@ fn a_panic_takes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
         let ring: &'static Ring<[Slot; 4]> = Box::leak(Box::new(ring()));
         let ring: &'static Ring = ring;
         let mut drain = drain(ring);
-        // So each offer makes a promise.
+        // With this, each offer makes a promise.
         drain.sink.1 = Nanos(10);
         let drain: &'static Drain<'static, Memory> = Box::leak(Box::new(drain));
         for lane in &drain.feed.lanes {
@@ -465,7 +465,7 @@ fn a_panic_takes_a_sink_from_two_cpus_that_promise_and_sends_the_rest_once() {
         slices
             .into_iter()
             .for_each(|slice| assert!(slice.join().is_ok()));
-        // Logged after the panic had sent all.
+        // The record was logged after the panic had sent the rest.
         send_in_panic(drain, &turn);
         assert_eq!(
             drain.drain_bounded(1, Priority::Normal, &Shown(Nanos(99))),

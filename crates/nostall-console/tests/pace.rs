@@ -1,4 +1,4 @@
-//! How often a sink is looked at, and how long a slice goes on.
+//! The rate at which a sink is polled, and the length of a slice.
 
 mod common;
 
@@ -37,7 +37,7 @@ impl<R: Registers, C: Clock> Serial<R, C> {
     }
 }
 
-/// A slice after every record, one every 400 us, and whenever the timer comes.
+/// Runs a slice after every record (one in 400 us), and at each timer.
 #[test]
 #[cfg_attr(miri, ignore = "a port in virtual time")]
 fn a_slice_after_every_record_costs_at_most_four_wake_ups_for_a_fifo() {
@@ -72,7 +72,7 @@ fn a_slice_after_every_record_costs_at_most_four_wake_ups_for_a_fifo() {
     assert!(wake_ups <= 4 * fifos, "{wake_ups} wake-ups, {fifos} FIFOs");
     let offers = drain.sink().offers.get();
     assert!(offers <= 4 * fifos, "{offers} offers, {fifos} FIFOs");
-    // And the line is in use: 86.8 us a byte.
+    // The line is in use: 86.8 us a byte.
     let sent = Nanos(86_806) * drain.bytes();
     assert!(sent.0 * 100 >= took.0 * 97, "{sent} of {took}");
 }
@@ -100,10 +100,10 @@ fn a_slice_goes_on_while_a_port_empties_at_once_and_its_time_lasts() {
         let Some(time) = next.time() else { break };
         clock.sleep_until(time);
     }
-    // 50 us, and one offer: a look and 16 writes.
+    // 50 us, and one offer: a poll and 16 writes.
     let bound = Nanos::from_micros(50) + profile.access * 17;
     assert!(longest <= bound, "{longest}");
-    // 29 FIFOs in 50 us; the first few slices learn the port's speed.
+    // 29 FIFOs in 50 us. The first few slices learn the port's speed.
     let bytes = drain.bytes() / slices;
     assert!(bytes > 300, "{bytes} bytes a slice");
 }
@@ -118,7 +118,7 @@ fn a_slice_goes_on_while_the_sink_is_ready_and_its_bytes_last() {
     }
     let next = drain.drain_bounded(0, Priority::Normal, &At(7));
     assert_eq!((next, drain.bytes()), (Next::At(Nanos(7)), 208));
-    // One that is ready but takes nothing has had its turn.
+    // A sink that is ready but takes nothing ends the slice.
     *drain.sink().load.lock().unwrap() = 0;
     let offers = *drain.sink().offers.lock().unwrap();
     let _ = drain.drain_bounded(0, Priority::Normal, &At(8));
@@ -127,7 +127,7 @@ fn a_slice_goes_on_while_the_sink_is_ready_and_its_bytes_last() {
 
 #[test]
 fn a_slice_ends_after_its_time_although_the_sink_takes_everything() {
-    /// Takes 10 us an offer.
+    /// A sink with offers of 10 us.
     struct Slow(Cell<u64>);
     impl Sink for Slow {
         fn offer(&self, text: &[u8], _: Caller) -> Offered {
@@ -154,7 +154,7 @@ fn a_slice_ends_after_its_time_although_the_sink_takes_everything() {
     assert_eq!(next, Next::At(Nanos::from_micros(50)));
 }
 
-/// Takes nothing until it is back, and asks for looks 78 us apart, as a UART does.
+/// A sink that takes nothing until a given time, and asks for polls 78 us apart, as a UART does.
 struct HeldOff<'a> {
     now: &'a Cell<u64>,
     back_at: u64,
@@ -216,7 +216,7 @@ fn a_port_that_takes_nothing_is_looked_at_100_times_a_second_and_resumes_within_
                 if now.get() / 1_000_000_000 > second {
                     second += 1;
                     let offers = drain.sink().offers.replace(0);
-                    // In the first second it is not known yet that it is stuck.
+                    // In the first second the drain does not yet treat the port as stuck.
                     let most = if second == 1 { 200 } else { 101 };
                     assert!(offers <= most, "{offers} in second {second}");
                 }
@@ -274,7 +274,7 @@ fn an_emergency_waits_no_longer_than_the_sink_and_goes_first_then() {
     assert_eq!(drain.sink().text(), format!("{P}one\n{P}lockup\n"));
 }
 
-/// CPU 0 sends a backlog, and all have set a timer. Seven of them have logged once.
+/// CPU 0 sends a backlog, and every CPU has set a timer. Seven CPUs have logged once.
 #[test]
 #[cfg_attr(miri, ignore = "counts, of many slices")]
 fn a_cpu_that_could_not_send_comes_back_at_most_100_times_a_second_and_only_for_a_backlog() {
@@ -301,7 +301,7 @@ fn a_cpu_that_could_not_send_comes_back_at_most_100_times_a_second_and_only_for_
     }
     let fifos = drain.bytes() / 16;
     let periods = now.0 / 10_000_000 + 2;
-    // The CPU that has promised to come back sends all; the others look after it.
+    // The CPU that has promised to return sends everything. The others poll after it.
     assert!(
         wake_ups[0] <= fifos + periods,
         "{wake_ups:?}, {fifos} FIFOs"
@@ -309,7 +309,7 @@ fn a_cpu_that_could_not_send_comes_back_at_most_100_times_a_second_and_only_for_
     for others in &wake_ups[1..] {
         assert!(*others <= periods, "{wake_ups:?} in {periods} periods");
     }
-    // All have logged, nothing is left: no timer is set any more.
+    // Every CPU has logged and nothing is left, so no timer is set any more.
     assert_eq!(drain.unread(), 0);
 }
 
@@ -327,7 +327,7 @@ fn a_cpu_that_logs_after_another_has_sent_all_is_as_soon_as_the_sink() {
     ring.log(&of(Priority::Emergency), b"lockup");
     let at = Next::At(Nanos(1_000));
     assert_eq!(drain.drain_bounded(1, Priority::Emergency, &At(2)), at);
-    // Now it has promised to come back.
+    // Now it has promised to return.
     let later = Next::Busy(Nanos(1_000) + Nanos::from_millis(10));
     assert_eq!(drain.drain_bounded(2, Priority::Normal, &At(3)), later);
     assert_eq!(drain.drain_bounded(1, Priority::Normal, &At(4)), at);
@@ -340,7 +340,7 @@ fn the_cpu_that_could_not_send_comes_back_in_case_the_other_one_hangs() {
     let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_000));
     ring.log(&META, b"one");
-    // All is sent: nothing to come back for.
+    // Everything is sent, so no CPU has to return.
     assert_eq!(
         drain.drain_bounded(0, Priority::Normal, &At(0)),
         Next::Empty

@@ -1,4 +1,4 @@
-//! A program that reads what a drain has sent gets every line as it was logged, wherever
+//! A program that reads the output of a drain restores each line as it was logged, wherever
 //! lines were cut.
 
 mod common;
@@ -13,7 +13,7 @@ use nostall_console::{
 };
 use nostall_io::Nanos;
 
-/// Numbers that are the same for the same seed (xorshift).
+/// Reproducible random numbers (xorshift).
 struct Random(Cell<u64>);
 
 impl Random {
@@ -33,13 +33,13 @@ impl Random {
     }
 }
 
-/// A serial port: each LF goes out as CR LF, and an offer may end between the two.
+/// A serial port: each LF is sent as CR LF, and an offer may end between the two.
 struct Port {
     wire: RefCell<Vec<u8>>,
     cr_sent: Cell<bool>,
     /// Bytes on the wire that an offer takes.
     load: Cell<usize>,
-    /// The owner dies when so many more bytes are out.
+    /// The number of bytes after which the owner dies.
     dies_after: Cell<usize>,
 }
 
@@ -84,12 +84,12 @@ impl Sink for Port {
     }
 }
 
-/// A character for each byte: one of several bytes may be cut.
+/// Returns one character per byte, because a multi-byte character may be cut.
 fn latin(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// Texts that look as if they were something else.
+/// Texts that imitate markers, prefixes and escapes.
 const FEIGNED: [&str; 10] = [
     "{cut 0}",
     "{rest 0}",
@@ -103,7 +103,7 @@ const FEIGNED: [&str; 10] = [
     "{",
 ];
 
-/// That `sent` has these lines, by priority, each in its order.
+/// Asserts that `sent` has these lines of each priority, in order.
 fn assert_rejoined(sent: &str, wanted: &[Vec<String>; 3], deaths: usize, seed: u64) {
     let joined = rejoin(sent);
     let mut seen: [Vec<&str>; 3] = Default::default();
@@ -145,7 +145,7 @@ fn ten_thousand_random_schedules_are_rejoined() {
         if dies {
             drain.sink().dies_after.set(random.below(400));
         }
-        // A line of several records comes again from one of them on.
+        // After a death, a line of several records is repeated from one of its records on.
         let longest = if dies { 60 } else { 200 };
         let mut deaths = 0;
         for n in 0..2 + random.below(20) as u64 {
@@ -159,7 +159,7 @@ fn ten_thousand_random_schedules_are_rejoined() {
                 } else {
                     text
                 };
-                // In two parts, between which nothing comes.
+                // In two parts, with nothing between them.
                 ring.format(&of(priority), format_args!("{text}{}", ""));
                 wanted[urgent].push(format!("{P}{text}"));
                 continue;
@@ -195,7 +195,7 @@ fn ten_thousand_random_schedules_are_rejoined() {
     }
 }
 
-/// How many records a line of this kind says are lost.
+/// Returns the number of lost records that a line of this kind reports.
 fn told(line: &str) -> Option<u64> {
     let (number, unit) = line.strip_prefix('[')?.split_once(' ')?;
     matches!(unit, "record lost]" | "records lost]").then(|| number.parse().ok())?
@@ -243,7 +243,7 @@ fn lines_are_rejoined_although_records_are_overwritten_and_all_that_is_lost_is_t
             }
             let text = text.strip_prefix(P).unwrap_or(text);
             whole += u64::from(logged.iter().any(|line| line == text));
-            // Of a line of several records some may be lost, in front or behind.
+            // Records of a longer line may be lost at its beginning or its end.
             let is_part = |line: &String| line.contains(text) || P.starts_with(text);
             let is_known = logged.iter().any(is_part);
             assert!(
@@ -252,17 +252,17 @@ fn lines_are_rejoined_although_records_are_overwritten_and_all_that_is_lost_is_t
             );
         }
         assert_eq!(lost, drain.lost(), "{seed}: {sent}");
-        // A record that is lost is worth one line at most.
+        // A lost record accounts for one line at most.
         assert!(whole + lost >= logged.len() as u64, "{seed}: {sent}");
         all_lost += lost;
     }
     assert!(all_lost > 10_000, "{all_lost}");
 }
 
-/// Longer than a port is left alone that took a CR alone, and so nothing of the text.
+/// Longer than the pause after a port took only a CR, and so nothing of the text.
 const LATER: u64 = 10_000_000;
 
-/// Sends so many bytes, CRs included, one an offer.
+/// Sends `bytes` bytes, CRs included, one per offer.
 fn send(drain: &Drain<'_, Port>, priority: Priority, bytes: u64) {
     for n in 0..bytes {
         let _ = drain.drain_bounded(0, priority, &At(n * LATER));
@@ -292,7 +292,7 @@ fn a_line_is_rejoined_that_is_cut_at_any_byte_by_one_that_is_cut_at_any_byte() {
             flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
             let sent = drain.sink().text();
             assert_rejoined(&sent, &wanted, 0, first * 100 + second);
-            // On a terminal nothing is overwritten: a CR is followed by an LF.
+            // A CR alone would overwrite the line on a terminal, so an LF follows each.
             for (at, _) in sent.match_indices('\r') {
                 assert_eq!(sent.as_bytes()[at + 1], b'\n', "{sent:?}");
             }

@@ -1,4 +1,4 @@
-//! The ring beside a model of it, and its image.
+//! The ring compared with a model, and its image.
 
 mod common;
 
@@ -24,17 +24,17 @@ fn a_reader_sees_every_record_once_and_counts_what_it_lost() {
     assert_eq!(cursor.lost, 6);
 }
 
-/// Bytes of a ring of so many slots.
+/// Returns the size in bytes of a ring of `slots` slots.
 const fn size(slots: usize) -> usize {
     HEADER_BYTES + slots * SLOT_BYTES
 }
 
-/// Room for it, wherever it starts.
+/// Returns memory with room for the ring at any alignment.
 fn room_for(slots: usize) -> Vec<u8> {
     vec![0xaa; size(slots).next_multiple_of(64) + 63]
 }
 
-/// The ring in it.
+/// Returns the aligned part of `memory` for the ring.
 fn ring_of(memory: &mut [u8]) -> &mut [u8] {
     let skip = memory.as_ptr().align_offset(64);
     let len = (memory.len() - skip) & !63;
@@ -68,16 +68,16 @@ fn the_smallest_ring_has_two_records() {
     assert_eq!(cursor.lost, 0);
 }
 
-/// What a ring of so many slots should hold.
+/// The records that a ring of `slots` slots should hold.
 #[derive(Default)]
 struct Model {
-    /// Of each record: target, text, and whether it is the rest of a line.
+    /// Target and text of each record, and whether it continues a line.
     records: Vec<(Vec<u8>, Vec<u8>, bool)>,
 }
 
 impl Model {
-    /// One line a record; longer ones in parts of what fits, and no part breaks a
-    /// character.
+    /// Logs one record per line. A longer line is split into parts that fit, at character
+    /// boundaries.
     fn log(&mut self, target: &str, text: &[u8], most: usize) {
         let target = &target.as_bytes()[..target.len().min(32)];
         let text = text.strip_suffix(b"\n").unwrap_or(text);
@@ -157,7 +157,7 @@ proptest! {
                 }
             }
         }
-        // From its image, all that is there.
+        // An image yields every record that is still there.
         let newest = ring.newest();
         let cut = ring.cut();
         let image = log_ring::decode(ring_of(&mut memory)).unwrap();
@@ -245,7 +245,7 @@ fn what_is_no_ring_says_why() {
     let mut dump = vec![0; 4096];
     dump.extend(&image);
     assert_eq!(log_ring::find(&dump).collect::<Vec<_>>(), [4096]);
-    // Nor is a text one that looks like it; two are two.
+    // A text that looks like a ring is refused, and so are two rings.
     dump[4096 + 256 + 64..][..64].copy_from_slice(&image[..64]);
     dump.extend(&image);
     dump.extend(&image[..640]);
@@ -258,7 +258,7 @@ fn what_is_no_ring_says_why() {
 
 #[test]
 fn images_of_32_bit_and_big_endian_machines_are_read() {
-    // Of a ring of three slots: head, and one record with sequence 3 in slot 0.
+    // A ring of three slots: its head, and one record with sequence 3 in slot 0.
     for big in [false, true] {
         for word in [4_usize, 8] {
             let n = |value: u64, bytes: usize| {
@@ -299,8 +299,8 @@ fn images_of_32_bit_and_big_endian_machines_are_read() {
 }
 
 #[test]
-fn what_is_missing_and_how_old_a_record_is_an_image_tells_before_and_after_a_wrap() {
-    // A ring of eight slots, with the state words that these sequences have.
+fn an_image_gives_missing_records_and_ages_before_and_after_a_wrap() {
+    // A ring of eight slots, with the state words of these sequences.
     let image = |word: usize, newest: u64, there: &[u64], hole: u64| {
         let mut image = vec![0; size(8)];
         let mut put = |at: usize, number: u64, bytes: usize| {
@@ -321,28 +321,28 @@ fn what_is_missing_and_how_old_a_record_is_an_image_tells_before_and_after_a_wra
         image
     };
     for word in [4, 8] {
-        // 12 is damaged; 14 found its slot occupied, by 6.
+        // Record 12 is damaged. Record 14 found its slot occupied by record 6.
         let bytes = image(word, 17, &[10, 11, 13, 6, 15, 16, 17], 14);
         let image = log_ring::decode(&bytes).unwrap();
         assert_eq!((image.records().count(), image.missing()), (6, 1));
         let since = [10, 17, 18, 30].map(|sequence| image.since(sequence));
         assert_eq!(since, [8, 1, 0, 0]);
     }
-    // 2 is damaged; of those from before, which are in other slots than a turn would have
-    // them in, nobody knows.
+    // Record 2 is damaged. Older records stand in other slots than before the wrap, so their
+    // state is unknown.
     let last = u64::from(u32::MAX);
     let bytes = image(4, 3, &[last - 3, last - 2, last - 1, last, 1, 3], 0);
     let image_of_32 = log_ring::decode(&bytes).unwrap();
     assert_eq!(image_of_32.missing(), 1);
     let sequences = [last - 1, last, 1, 3, 4].map(|sequence| image_of_32.since(sequence));
     assert_eq!(sequences, [5, 4, 3, 1, 0]);
-    // The newest is the last before the wrap, and the one that nobody has.
+    // The newest is the last before the wrap, or the sequence that no record has.
     for (newest, since) in [(last, [1, 0, 0]), (0, [1, 0, 0])] {
         let bytes = image(4, newest, &[last], 0);
         let image = log_ring::decode(&bytes).unwrap();
         assert_eq!([last, 1, 2].map(|sequence| image.since(sequence)), since);
     }
-    // 5 is not there yet.
+    // Record 5 is not there yet.
     let bytes = image(8, 5, &[1, 2, 3, 4], 0);
     assert_eq!(log_ring::decode(&bytes).unwrap().missing(), 1);
     let bytes = image(4, 0, &[], 0);
@@ -398,7 +398,7 @@ fn threads_that_log_at_once_lose_nothing_uncounted() {
     while read(&mut cursor) {}
     assert_eq!(cursor.read(&RING), Read::Empty);
     assert!(logged + 100 > 4 * EACH, "{logged}");
-    // More are told as lost only where a thread was overtaken by a turn of the ring.
+    // The ring may count more records as lost only where a thread was overtaken by a whole turn.
     assert!(parts <= logged && logged <= parts + cursor.lost);
     assert!(parts + cursor.lost < cursor.next);
 }

@@ -1,4 +1,4 @@
-//! Sinks that do not do as they should.
+//! Sinks that break their contract.
 
 mod common;
 
@@ -12,7 +12,7 @@ use nostall_io::{Clock, Nanos};
 use nostall_postmortem::log_ring;
 
 #[test]
-fn a_sink_that_is_gone_or_never_ready_holds_up_nobody_and_is_asked_again_later() {
+fn a_sink_that_is_gone_or_never_ready_holds_up_no_producer_and_is_asked_again_later() {
     const RECORDS: usize = if cfg!(miri) { 10 } else { 20 };
     let ring = Ring::<[Slot; 8]>::new();
     let gone = Drain::new(&ring, Line::new(0), Options::DEFAULT);
@@ -27,7 +27,7 @@ fn a_sink_that_is_gone_or_never_ready_holds_up_nobody_and_is_asked_again_later()
     let all: String = (0..RECORDS).map(|n| format!("{P}{n}\n")).collect();
     assert_eq!(fine.sink().text(), all);
     assert_eq!(gone.unread() as usize, RECORDS);
-    // It returns: the newest are still there, and the others are told.
+    // The sink returns. The newest records are still there, and the lost ones are counted.
     *gone.sink().load.lock().unwrap() = 10;
     *gone.sink().ready_at.lock().unwrap() = Some(Nanos(0));
     let second = Nanos::from_secs(1).0;

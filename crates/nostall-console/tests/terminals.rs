@@ -1,4 +1,4 @@
-//! What a terminal gets of any text.
+//! The bytes that a terminal gets for any text.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{At, Line, META, P, Virtual, of};
 use nostall_console::{Charset, Drain, Limits, Meta, Options, Priority, Ring, Slot, flush};
 use proptest::prelude::*;
 
-/// What a sink gets of this text, without time and line feed.
+/// Returns the output for `text`, without time and line feed.
 fn sent(text: &[u8], mode: Charset) -> Vec<u8> {
     let ring = Ring::<[Slot; 16]>::new();
     let drain = Drain::new(&ring, Line::new(999), Options::DEFAULT.charset(mode));
@@ -44,7 +44,7 @@ fn on_a_utf8_terminal_no_character_is_a_control_ends_a_line_or_turns_it() {
             escaped.push(c);
         }
     }
-    // Bidi_Control of Unicode, and the separators of lines and paragraphs.
+    // Unicode's Bidi_Control characters, and the separators of lines and paragraphs.
     let must = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{2028}\u{2029}\u{85}\u{9b}\u{feff}\u{200b}\u{e0041}\r\x1b\x7f";
     for c in must.chars().filter(|_| !cfg!(miri)) {
         assert!(escaped.contains(&c), "{c:?}");
@@ -70,7 +70,7 @@ fn on_a_terminal_of_8_bits_no_byte_is_a_control() {
     }
 }
 
-/// Whether a terminal of this kind finds nothing to obey in what it gets.
+/// Returns whether `sent` has nothing that a terminal of this kind would execute.
 fn is_harmless(sent: &[u8], mode: Charset) -> bool {
     let passes = |c: char| c == '\n' || mode.passes(c);
     match mode {
@@ -82,7 +82,7 @@ fn is_harmless(sent: &[u8], mode: Charset) -> bool {
 }
 
 proptest! {
-    /// Wherever records, offers and lines are cut, by an emergency and by a panic.
+    /// Cuts records, offers and lines at any place, by an emergency and by a panic.
     #[test]
     #[cfg_attr(miri, ignore = "of many texts")]
     fn whatever_is_logged_and_cut_is_harmless_as_a_whole(
@@ -117,7 +117,7 @@ proptest! {
             flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
             let sent = drain.sink().taken.lock().unwrap().clone();
             let joined = match mode {
-                // A character may be cut between two offers; its line is whole when rejoined.
+                // A character may be cut between two offers. Its line is whole when rejoined.
                 Charset::Utf8 => {
                     let text = String::from_utf8_lossy(&sent);
                     let cut = text.contains("{cut ");

@@ -1,4 +1,4 @@
-//! Whatever the guest does, at any speed of the clock, on any chip.
+//! Arbitrary guests on each chip, at any speed of the clock.
 
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Chip, Line, Profile, State, Uart};
@@ -6,7 +6,7 @@ use nostall_io::{Clock, HostClock, Nanos};
 use nostall_uart::Model;
 use proptest::prelude::*;
 
-/// Something that happens to a port.
+/// An event of a port.
 #[derive(Clone, Debug)]
 enum Event {
     Read(usize),
@@ -23,7 +23,7 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     let offset = prop_oneof![9 => 0usize..8, 1 => 0usize..80, 1 => any::<usize>()];
-    // Values that open doors: DLAB, enhanced, loopback, FIFOs, DMA.
+    // Values with far-reaching effects: DLAB, enhanced mode, loopback, FIFOs, DMA.
     let value = prop_oneof![
         any::<u8>(),
         prop::sample::select(vec![0x80, 0xbf, 0x10, 3, 1, 0x21, 0xc1, 0x40, 0]),
@@ -62,7 +62,7 @@ fn port(chip: Chip, line: Line, start: u64) -> (Port, VirtualClock) {
     (Uart::of(chip, clock.clone(), line, Vec::new()), clock)
 }
 
-/// Lets it happen, and tells all that the guest and the host see of it.
+/// Applies `event`. Returns everything that the guest and the host observe.
 fn happen(port: &mut Port, clock: &VirtualClock, event: &Event) -> Vec<u64> {
     let start = clock.now();
     let mut seen = Vec::new();
@@ -92,7 +92,7 @@ fn happen(port: &mut Port, clock: &VirtualClock, event: &Event) -> Vec<u64> {
     seen
 }
 
-/// How large a saved state can be: both FIFOs, with some JSON about each byte.
+/// Returns the largest size of a saved state: both FIFOs, with some JSON for each byte.
 fn bound(chip: Chip) -> usize {
     1_000 + chip.fifo_depth() * 20
 }
@@ -101,8 +101,7 @@ fn json(state: &State) -> String {
     serde_json::to_string(state).unwrap()
 }
 
-/// A state as an attacker might send it: every number anything, and far too many
-/// bytes.
+/// Returns a state from an attacker: arbitrary numbers, and far too many bytes.
 fn hostile(template: &State, numbers: &[u64], extra: usize) -> Option<State> {
     let mut numbers = numbers.iter().cycle().copied();
     let mut value = serde_json::to_value(template).unwrap();
@@ -184,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn a_state_from_an_attacker_harms_nobody(
+    fn a_state_from_an_attacker_does_no_harm(
         chip in chip(),
         line in line(),
         numbers in prop::collection::vec(any::<u64>(), 1..40),

@@ -1,4 +1,4 @@
-//! The members of the family, told apart as a driver tells them.
+//! The members of the family, distinguished as a driver does it.
 
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Chip, Profile, Uart, VirtualPort};
@@ -8,7 +8,7 @@ use nostall_uart::registers::*;
 
 type Port = VirtualPort<Vec<u8>>;
 
-/// At 115,200 baud, 8N1, FIFOs on.
+/// Returns a port at 115,200 baud, 8N1, with FIFOs on.
 fn running(chip: impl Into<Chip>, profile: Profile) -> (Port, VirtualClock) {
     let (port, clock) = Uart::in_virtual_time_as(chip, profile, Vec::new());
     port.write8(LCR, lcr::DLAB);
@@ -18,7 +18,8 @@ fn running(chip: impl Into<Chip>, profile: Profile) -> (Port, VirtualClock) {
     (port, clock)
 }
 
-/// The 16950's FIFOs are deep only in the enhanced mode, the 16750's when asked.
+/// Switches on the deep FIFOs, which the 16950 has only in enhanced mode, and the 16750 only on
+/// request.
 fn deepen(port: &Port) {
     port.write8(LCR, lcr::ENHANCED);
     port.write8(EFR, efr::ENHANCED);
@@ -28,7 +29,7 @@ fn deepen(port: &Port) {
     port.write8(FCR, fcr::ENABLE);
 }
 
-/// Bytes that loopback brings back before one is lost.
+/// Returns the number of bytes that loopback returns before one is lost.
 fn receive_depth(port: &Port) -> usize {
     port.write8(MCR, mcr::LOOP);
     (0..=255).for_each(|byte| port.write8(THR, byte));
@@ -104,7 +105,7 @@ fn the_8250_has_no_scratch_register() {
 fn the_16550s_fifo_behaves_as_one_byte() {
     let (port, _) = running(Model::Uart16550, Profile::PC_16550A);
     port.write_burst(THR, b"abcd");
-    // One in the shift register, one in the holding register.
+    // One byte is in the shift register, one in the holding register.
     assert_eq!(port.with(|uart| uart.lost()), 2);
 }
 
@@ -144,7 +145,7 @@ fn the_efr_lies_behind_0xbf_where_there_is_one() {
         let later = [Model::Uart16650V2, Model::Uart16850, Model::Uart16950].contains(&model);
         let first = model == Model::Uart16650;
         assert_eq!(found, first || later, "{model}");
-        // The first model with one has it behind the divisor latch, too.
+        // The first model with an EFR has it behind the divisor latch as well.
         port.write8(LCR, lcr::DLAB);
         port.write8(EFR, 0x20);
         assert_eq!(port.read8(EFR) == 0x20, first, "{model}");
@@ -188,7 +189,7 @@ fn the_16950_tells_its_id_through_the_indexed_registers() {
     assert_eq!([8, 9, 10].map(get), icr::IDS.map(|ids| ids[0]));
     set(icr::ACR, 0);
     assert_eq!(port.read8(LSR), lsr::THRE | lsr::TEMT);
-    // A reset by software takes the enhanced mode with it.
+    // A software reset clears the enhanced mode, too.
     set(0x0c, 0);
     port.write8(LCR, lcr::ENHANCED);
     assert_eq!(port.read8(EFR), 0);
@@ -203,7 +204,7 @@ fn the_16750_gets_64_bytes_only_behind_dlab() {
     port.write8(FCR, fcr::ENABLE | fcr::FIFO_64);
     port.write8(LCR, 3);
     assert_eq!(port.read8(IIR), iir::FIFOS | iir::FIFO_64 | iir::NONE);
-    // Setting a trigger level does not take it back.
+    // Setting a trigger level keeps the deep FIFO.
     port.write8(FCR, fcr::ENABLE | fcr::TRIGGER);
     assert_eq!(port.read8(IIR), iir::FIFOS | iir::FIFO_64 | iir::NONE);
 }

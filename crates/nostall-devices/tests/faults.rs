@@ -1,4 +1,4 @@
-//! Every fault, as a guest meets it.
+//! Each fault as a guest observes it.
 
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, Faulty, VirtualClock};
@@ -71,7 +71,7 @@ fn a_short_fifo_takes_half_and_loses_the_rest() {
     clock.advance(Nanos::from_secs(1));
     assert_eq!(port.with(|uart| uart.lost()), 7);
     assert_eq!(port.read8(IIR) & iir::FIFOS, iir::FIFOS, "it still says so");
-    // One of them went straight to the shift register.
+    // One byte went straight to the shift register.
     assert_eq!(port.into_sink(), b"012345678");
 }
 
@@ -80,7 +80,7 @@ fn after_a_loss_of_power_everything_is_forgotten_and_works_again() {
     let (port, clock) = broken(4, Fault::PowerLoss);
     port.write8(SCR, 0x55);
     port.write_burst(THR, b"abc");
-    // The fifth access finds a port after reset.
+    // The fifth access reaches a port after reset.
     assert_eq!(port.read8(SCR), 0);
     assert_eq!(port.read8(LSR), lsr::THRE | lsr::TEMT);
     assert_eq!(port.with(|uart| uart.lost()), 3);

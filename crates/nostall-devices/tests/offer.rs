@@ -1,4 +1,4 @@
-//! What is offered without an exit is what an exit would have given.
+//! A guest reads the same values from offers, without exits, as from exits.
 
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Chip, Line, LineStatus, Profile, Transmit, Uart};
@@ -16,7 +16,7 @@ struct Offered {
 }
 
 impl Offered {
-    /// As an exit is handled: what was collected comes first.
+    /// Returns the port as an exit's handler gets it: after the collected writes.
     fn port(&mut self) -> &mut Port {
         for byte in self.collected.drain(..) {
             self.port.write(THR, byte);
@@ -25,7 +25,7 @@ impl Offered {
     }
 
     fn read(&mut self, offset: usize) -> u8 {
-        // The guest reads memory: nothing is drained for it.
+        // The guest reads memory, so nothing is drained first.
         match self.port.offer().line_status {
             LineStatus::Memory(value) if offset == LSR => value,
             _ => self.port().read(offset),
@@ -51,7 +51,7 @@ enum Event {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    // Values that open doors: DLAB, enhanced, loopback, FIFOs, interrupts.
+    // Values with far-reaching effects: DLAB, enhanced mode, loopback, FIFOs, interrupts.
     let value = prop_oneof![
         any::<u8>(),
         prop::sample::select(vec![0x80, 0xbf, 0x10, 3, 1, 2, 0x21, 0xc1, 0x40, 0]),
@@ -83,7 +83,7 @@ proptest! {
     #[test]
     fn every_register_reads_the_same_with_the_offers_taken_and_without(
         model in prop::sample::select(Model::ALL.to_vec()),
-        // Most of a VMM's lines take everything at once.
+        // Most VMMs' lines take everything at once.
         line in prop_oneof![
             4 => Just(Line::AtOnce),
             1 => prop::sample::select(Profile::ALL.map(|profile| profile.line).to_vec()),
@@ -109,7 +109,7 @@ proptest! {
                     from_outside(&mut trapping, event);
                 }
             }
-            // The line does not wait for what is collected.
+            // Collected writes do not delay the interrupt line.
             prop_assert_eq!(offered.port.interrupt(), trapping.interrupt());
         }
         let (arrived, expected) = (offered.port().sink_mut(), trapping.sink_mut());
@@ -122,7 +122,7 @@ fn vm() -> Uart<HostClock, Vec<u8>> {
 }
 
 #[test]
-fn transmit_writes_are_collected_only_while_nobody_waits_for_an_answer() {
+fn transmit_writes_are_collected_only_while_no_answer_is_expected() {
     let mut uart = vm();
     assert_eq!(uart.offer().transmit, Transmit::Collect);
     uart.write(IER, ier::RECEIVED_DATA | ier::LINE_STATUS);
@@ -145,7 +145,7 @@ fn the_line_status_is_memory_but_for_its_errors() {
     uart.receive(b'x');
     let ready = LineStatus::Memory(idle | lsr::DATA_READY);
     assert_eq!(uart.offer().line_status, ready);
-    // Behind the first byte, so that only the FIFO error bit tells of it.
+    // The error is behind the first byte, so only the FIFO error bit shows it.
     uart.receive_with(b'y', lsr::PARITY);
     assert_eq!(uart.offer().line_status, LineStatus::Trap);
     uart.read(RBR);

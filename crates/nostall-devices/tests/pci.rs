@@ -1,4 +1,4 @@
-//! The host bridge as a guest finds it: one rule of the specifications a test.
+//! The host bridge as a guest sees it. Each test is one rule of the specifications.
 
 use std::ops::RangeInclusive;
 
@@ -39,13 +39,13 @@ fn write32(bridge: &mut HostBridge, address: Address, register: u16, value: u32)
     bridge.write(address, register, &value.to_le_bytes());
 }
 
-/// All ones written, and what it reads then.
+/// Writes all ones to `register`, and returns the value that it then reads.
 fn sized(bridge: &mut HostBridge, address: Address, register: u16) -> u32 {
     write32(bridge, address, register, !0);
     read32(bridge, address, register)
 }
 
-/// A bridge with one function, 00:00.0.
+/// Returns a bridge with one function, 00:00.0.
 fn with(function: FunctionBuilder) -> HostBridge {
     let mut bridge = HostBridge::new(0..=7);
     bridge.add(0, 0, function.build().unwrap()).unwrap();
@@ -58,7 +58,7 @@ fn number(bridge: &mut HostBridge, address: Address, primary: u8, secondary: u8,
     bridge.write(address, 0x1a, &[last]);
 }
 
-/// A capability's register, found as a driver finds it.
+/// Finds a capability's register as a driver does.
 fn find_capability(bridge: &mut HostBridge, address: Address, id: u8) -> Option<u16> {
     let mut at = read32(bridge, address, 0x34) as u8;
     for _ in 0..48 {
@@ -181,7 +181,7 @@ fn an_error_bit_is_cleared_by_writing_1() {
     bridge.store(id, 6, &[0, 0xf9]).unwrap();
     bridge.write(at(0, 0, 0), 6, &0x4000u16.to_le_bytes());
     assert_eq!(read32(&mut bridge, at(0, 0, 0), 4) >> 16, 0xb900);
-    // A write to the command alone does not touch the status beside it.
+    // A write to Command alone does not touch Status, its neighbour.
     bridge.write(at(0, 0, 0), 4, &[0xff, 0xff]);
     assert_eq!(read32(&mut bridge, at(0, 0, 0), 4), 0xb900_0544);
 }
@@ -277,7 +277,7 @@ fn several_functions_set_the_multi_function_bit_of_the_first() {
     let second = bridge.add(0, 5, endpoint().build().unwrap()).unwrap();
     assert_eq!(header(&mut bridge, 0), 0x80);
     assert_eq!(header(&mut bridge, 5), 0);
-    // It is the device's, and no reset or missing function changes it.
+    // The bit belongs to the device. A reset or a missing function does not change it.
     bridge.reset();
     bridge.remove(second).unwrap();
     assert_eq!(header(&mut bridge, 0), 0x80);
@@ -371,7 +371,7 @@ fn the_data_port_reaches_the_bytes_of_the_register() {
     let written = bridge.port_write(4, &[9]).unwrap();
     assert_eq!((written.register, written.length), (0x3c, 1));
     assert_eq!(read(&mut bridge, 4, 1), [9]);
-    // Disabled, the data port is none.
+    // While the index is disabled, there is no data port.
     bridge.port_write(0, &0x0000_003cu32.to_le_bytes());
     assert_eq!(read(&mut bridge, 4, 1), [0xff]);
     assert_eq!(bridge.port_write(4, &[7]), None);
@@ -390,7 +390,7 @@ fn bus_numbers_lead_to_what_is_behind_a_bridge() {
     assert_eq!(bridge.at(at(2, 1, 0)), Some(topology.downstream[1]));
     assert_eq!(bridge.at(at(3, 0, 0)), Some(topology.behind_switch[0]));
     assert_eq!(bridge.at(at(4, 0, 0)), Some(topology.behind_switch[1]));
-    // Renumbered, they are elsewhere, and nowhere else.
+    // With new numbers the function is there, and nowhere else.
     number(&mut bridge, at(2, 1, 0), 2, 5, 5);
     assert_eq!(bridge.at(at(4, 0, 0)), None);
     assert_eq!(bridge.at(at(5, 0, 0)), None, "the switch passes up to 4");
@@ -557,7 +557,7 @@ fn a_secondary_reset_silences_and_resets_all_that_is_behind() {
     write32(&mut bridge, at(0, 3, 0), 0x3c, 0x66);
     let (port, switch) = (topology.root_ports[0], topology.upstream);
     let written = bridge.write(at(0, 2, 0), 0x3e, &[1 << 6]).unwrap();
-    // The VMM learns of the bridge, and finds by it which functions to ask.
+    // From the written register the VMM derives the bridge, and so the functions to reset.
     assert_eq!((written.function, written.register), (port, 0x3e));
     assert_eq!(bridge.function(switch).unwrap().stored(0x3c), [0]);
     assert_eq!(read32(&mut bridge, at(1, 0, 0), 0), !0);
@@ -586,7 +586,7 @@ fn what_was_pulled_out_reads_all_ones_until_something_is_put_in() {
     );
 }
 
-/// A register that shows how often it was read, and what was written to it.
+/// A register that shows its number of reads, and the last value written to it.
 #[derive(Debug, Default)]
 struct Mailbox {
     reads: u8,
@@ -641,7 +641,7 @@ fn several_ranges_of_a_function_may_be_volatile_if_they_are_apart() {
         let built = two().build().unwrap().with_volatile(range, mailbox());
         assert_eq!(built.map(drop), Err(BuildError::Volatile));
     }
-    // Each has a device of its own, also for an access that touches both.
+    // Each range has its own device, even for an access that touches both.
     let marked = endpoint()
         .volatile(0x80..0x82, Mark(0x80, 1))
         .volatile(0x82..0x84, Mark(0x82, 2));
@@ -656,7 +656,7 @@ fn several_ranges_of_a_function_may_be_volatile_if_they_are_apart() {
     );
 }
 
-/// Two registers that read as this.
+/// Two registers with these values.
 #[derive(Debug)]
 struct Mark(u16, u8);
 
@@ -693,14 +693,14 @@ fn a_function_tells_where_its_capabilities_landed() {
             assert_eq!(function.stored(register + 3), *word);
         }
     }
-    // Where the guest finds them.
+    // The guest finds them at the same place.
     let mut bridge = HostBridge::new(0..=0);
     bridge.add(0, 0, function).unwrap();
     assert_eq!(
         find_capability(&mut bridge, at(0, 0, 0), 0x05),
         Some(landed[1].1)
     );
-    // A capability's register that memory cannot stand for.
+    // A capability with a volatile register, which memory cannot represent.
     let function = endpoint()
         .capability(Capability::vendor(b"mail"))
         .build()
@@ -742,7 +742,7 @@ fn a_function_tells_where_each_bar_is_and_whether_it_is_decoded() {
     let address = at(0, 0, 0);
     let id = bridge.at(address).unwrap();
     for (number, _, first, last) in bars {
-        // A guest may write the bits below the size; they are not kept.
+        // A guest may write the bits below the size. They are not kept.
         write32(&mut bridge, address, 0x10 + 4 * number as u16, last as u32);
         if number == 2 {
             write32(&mut bridge, address, 0x1c, (first >> 32) as u32);
@@ -765,7 +765,7 @@ fn a_function_tells_where_each_bar_is_and_whether_it_is_decoded() {
             };
             assert_eq!(function.bar(number), Some(place));
         }
-        // The upper half of the third, and one that there is not.
+        // The upper half of the third BAR, and a BAR that does not exist.
         assert_eq!(
             [3, 4, usize::MAX].map(|number| function.bar(number)),
             [None; 3]
@@ -809,7 +809,7 @@ fn a_state_from_an_attacker_changes_only_what_a_guest_could() {
     assert_eq!(read32(&mut bridge, at(0, 0, 0), 0x100), !0);
 }
 
-/// Every function that the topology has, found by its numbers alone.
+/// A scan with bus numbers alone finds every function of the topology.
 #[test]
 fn a_scan_finds_the_topology() {
     let mut bridge = Topology::new(0..=7).unwrap().bridge;

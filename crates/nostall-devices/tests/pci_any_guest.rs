@@ -1,4 +1,4 @@
-//! Whatever the guest and the devices do, memory shows what a trap would answer.
+//! For any acts of the guest and the devices, memory holds the same values as a trap returns.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -9,15 +9,15 @@ use nostall_devices::pci::{
 };
 use proptest::prelude::*;
 
-/// Something that happens to a host bridge.
+/// An event of a host bridge.
 #[derive(Clone, Debug)]
 enum Event {
     Port(u16, Vec<u8>),
     Select(u16, u8),
     Ecam(u64, Vec<u8>),
-    /// A bridge's primary, secondary and subordinate bus.
+    /// Sets a bridge's primary, secondary and subordinate bus.
     Renumber(usize, [u8; 3]),
-    /// A sane numbering, as firmware makes one.
+    /// Assigns valid numbers, as firmware does.
     Number,
     Store(usize, u16, Vec<u8>),
     Remove(usize),
@@ -25,7 +25,7 @@ enum Event {
     Reset,
 }
 
-/// Buses that a small machine gives out, and a few that it does not.
+/// Bus numbers that a small machine assigns, and some that it does not.
 fn bus() -> impl Strategy<Value = u8> {
     prop_oneof![8 => 0u8..9, 1 => any::<u8>()]
 }
@@ -64,7 +64,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Counts its reads: every one shows something else.
+/// A counter of its reads: each read returns a different value.
 #[derive(Debug, Default)]
 struct Counter(u8);
 
@@ -107,9 +107,9 @@ impl fmt::Debug for Machine {
 }
 
 impl Machine {
-    /// The virtual machine's devices, an ARI device of twelve functions, one with
-    /// a volatile register and one that shows that register to a conventional bus
-    /// that does not let it through.
+    /// Returns the virtual machine's devices and three additions: an ARI device of twelve
+    /// functions, a function with a volatile register, and one like it behind a conventional
+    /// bus, which does not pass that register on.
     fn new(shadowed: RangeInclusive<u8>) -> Self {
         let topology = Topology::new(0..=0x1f).unwrap();
         let mut bridge = topology.bridge;
@@ -144,14 +144,14 @@ impl Machine {
     fn follow(&mut self) {
         let changes = self.shadow.follow(&self.bridge);
         self.memory.apply(&changes, &self.shadow).unwrap();
-        // Nothing has changed, but the guest may have earned a mapping.
+        // Nothing has changed, but the guest's exits may have paid for a mapping.
         let changes = self.shadow.follow(&self.bridge);
         let maps = |change: &Change| matches!(change, Change::Map(..));
         assert!(changes.iter().all(maps), "{changes:?}");
         self.memory.apply(&changes, &self.shadow).unwrap();
     }
 
-    /// The guest does nothing but trap, until it has earned every mapping.
+    /// Runs only traps, until the guest has paid for every mapping.
     fn calm_down(&mut self) {
         const PRICE: usize = 100 + 256;
         let buses = self.bridge.buses().count();
@@ -194,7 +194,7 @@ impl Machine {
         }
     }
 
-    /// Root ports 1 to 4 and 5, switch 2, its ports 3 and 4, PCI bridge 6.
+    /// Numbers root ports 1 to 4 and 5, switch 2, its ports 3 and 4, and PCI bridge 6.
     fn number(&mut self) {
         let numbers = [
             [0, 1, 4],
@@ -210,7 +210,7 @@ impl Machine {
         }
     }
 
-    /// Compares every register of every bus; tells how many pages trap.
+    /// Compares every register of every bus. Returns the number of pages that trap.
     fn compare(&mut self) -> usize {
         let mut trapping = 0;
         let functions = self.bridge.functions().count();
@@ -235,7 +235,7 @@ impl Machine {
         trapping
     }
 
-    /// Nothing is there, so that any few registers stand for all.
+    /// Compares a page without a function, where a few registers stand for all.
     fn compare_absent(&mut self, page: u64, seen: &[u8; 0x1000]) {
         assert!(*seen == [0xff; 0x1000], "page {page:#x}");
         for register in [0, 0x18, 0xffc] {
@@ -276,7 +276,7 @@ proptest! {
             machine.happen(event);
             machine.follow();
         }
-        // Only the two with a volatile register can, once the rest is paid for.
+        // Once all mappings are paid for, only the two pages with a volatile register trap.
         machine.calm_down();
         prop_assert!(machine.compare() <= 2);
     }
@@ -301,8 +301,8 @@ proptest! {
                 machine.compare();
             }
         }
-        // Made and taken away: four for each of 32 buses, and one for each 100 exits. Those that
-        // were there before can only be taken away.
+        // Each mapping is made and removed; four for each of 32 buses are free, and 100 exits
+        // pay for one. Earlier mappings can only be removed.
         let made = machine.memory.counts().mappings - before;
         let most = 2 * (4 * 32 + 2 * times as u64 / 100 + 1) + mapped;
         prop_assert!(made <= most, "{made} changes, not {most}");
@@ -336,7 +336,7 @@ fn the_property_is_tried_on_what_it_is_for() {
     let mut machine = Machine::new(0..=0xff);
     machine.number();
     machine.follow();
-    // Behind the second root port twelve functions, once it forwards to all.
+    // Twelve functions are behind the second root port, once it forwards to all of them.
     let at = |bus, device, function| Address::new(bus, device, function).unwrap();
     assert!(machine.bridge.at(at(5, 0, 7)).is_some());
     assert_eq!(machine.bridge.at(at(5, 1, 3)), None);
@@ -348,7 +348,7 @@ fn the_property_is_tried_on_what_it_is_for() {
         .unwrap();
     assert!(machine.bridge.at(at(5, 1, 3)).is_some());
     machine.follow();
-    // The one behind the conventional bridge does not show what is volatile.
+    // The conventional bridge does not pass on the volatile register behind it.
     assert!(machine.bridge.at(at(6, 5, 0)).is_some());
     assert_eq!(machine.compare(), 1);
 }

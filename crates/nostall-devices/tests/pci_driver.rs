@@ -1,4 +1,4 @@
-//! nostall-pci, which knows nothing of these models, on their buses.
+//! nostall-pci on the buses of these models, which it does not depend on.
 
 use nostall_devices::pci::{Address, Function, Topology, VirtualBus};
 use nostall_io::Processor;
@@ -7,7 +7,7 @@ use nostall_pci::{
     Ranges, Scan, Slot, assign, bars_as_set,
 };
 
-/// This CPU, without interrupts.
+/// A CPU without interrupts.
 struct Cpu;
 
 impl Processor for Cpu {
@@ -44,7 +44,7 @@ fn set_up(access: &impl ConfigAccess) {
     assert_eq!(done.placed, 12);
 }
 
-/// All that a driver can find out, as text.
+/// Returns everything that a driver can discover, as text.
 fn tree(access: &impl ConfigAccess, extended: bool) -> Vec<String> {
     Scan::new(access, 0, 0..=15)
         .map(|found| {

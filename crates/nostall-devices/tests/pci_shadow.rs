@@ -1,4 +1,4 @@
-//! What a VMM is told to map, unmap and change, and what it saves.
+//! The changes of mappings that a VMM gets, and the exits that they save.
 
 use nostall_devices::pci::{
     Address, Change, Class, Contents, Function, HostBridge, MAX_RUNS, PortType, Run, Shadow,
@@ -8,7 +8,7 @@ use nostall_io::{Counting, Registers};
 
 const MIB: u64 = 1 << 20;
 
-/// One that answers nothing of its own.
+/// A volatile register without values of its own.
 #[derive(Debug)]
 struct Silent;
 
@@ -89,8 +89,8 @@ fn a_page_that_traps_splits_its_bus_into_the_runs_around_it() {
         split.map(|run| Change::Map(run, Contents::Functions))
     );
     bridge.store(id, 0x44, &[1, 2, 3, 4]).unwrap();
-    assert_eq!(shadow.follow(&bridge), [], "nobody can see it there");
-    // Pulled out, it is all ones and need not trap.
+    assert_eq!(shadow.follow(&bridge), [], "its page is not mapped");
+    // Pulled out, the function reads as all ones and need not trap.
     bridge.remove(id).unwrap();
     assert_eq!(
         shadow.follow(&bridge),
@@ -139,7 +139,7 @@ fn new_bus_numbers_move_what_a_bus_shows() {
     };
     assert_eq!(follow(&bridge), (!0, !0, 8));
     bridge.store(topology.root_ports[1], 0x18, &[0, 5, 5]);
-    // The port's own register; the bus was empty, and is no longer.
+    // The port's own register changes. The bus was empty, and no longer is.
     assert_eq!(follow(&bridge), (!0, 0x1041_1af4, 3));
     bridge.store(topology.root_ports[1], 0x18, &[0, 1, 1]);
     assert_eq!(follow(&bridge), (0x1041_1af4, !0, 5));
@@ -147,7 +147,7 @@ fn new_bus_numbers_move_what_a_bus_shows() {
     assert_eq!(follow(&bridge), (0x1041_1af4, 0x10f2_1af4, 3));
     bridge.store(topology.root_ports[1], 0x18, &[0, 5, 5]);
     bridge.store(topology.root_ports[0], 0x18, &[0, 1, 1]);
-    // Both buses keep their mappings; one word of each port, and the pages.
+    // Both buses keep their mappings. One word of each port changes, and the pages.
     let (on_1, on_5, changes) = follow(&bridge);
     assert_eq!((on_1, on_5), (0x10f2_1af4, 0x1041_1af4));
     assert!(changes > 4);
@@ -179,7 +179,7 @@ fn memory_never_changes_under_a_function_that_traps() {
     assert!(memory.apply(&[unmap], &shadow).is_err(), "half of it");
 }
 
-/// Reads vendor and device of every function of eight buses.
+/// Reads vendor and device of every function on eight buses.
 fn scan(read: impl Fn(u16) -> u32) -> usize {
     (0..0x800).filter(|&address| read(address) != !0).count()
 }
@@ -255,7 +255,7 @@ fn a_function_vanishes_in_the_middle_of_a_scan() {
     }
 }
 
-/// A bridge with `ports` root ports, each with one function behind it on a bus of its own.
+/// Returns a bridge with `ports` root ports. Each has one function on a bus of its own.
 fn many_ports(ports: u8) -> HostBridge {
     let mut bridge = HostBridge::new(0..=ports);
     for n in 0..ports {
@@ -274,7 +274,7 @@ fn a_function_costs_one_page_of_host_memory_and_an_absent_one_none() {
     let mut memory = ShadowMemory::new();
     let changes = shadow.follow(&bridge);
     memory.apply(&changes, &shadow).unwrap();
-    // Still one mapping a bus.
+    // There is still one mapping per bus.
     assert_eq!(memory.counts().mappings, 241);
     assert_eq!(memory.pages(), 240 + 240);
     for page in (0..241 * 256).map(|page| page << 12) {
@@ -283,7 +283,7 @@ fn a_function_costs_one_page_of_host_memory_and_an_absent_one_none() {
         bridge.ecam_read(page, &mut answered);
         assert_eq!(seen, answered, "page {page:#x}");
     }
-    // Pulled out, a function gives its page back; put in again, it takes one.
+    // A function that is pulled out frees its page. Put in again, it takes one.
     let page = (3 << 3 | 1) << 12;
     let id = bridge.at(Address::new(0, 3, 1).unwrap()).unwrap();
     let port = bridge.remove(id).unwrap();
@@ -300,7 +300,7 @@ fn a_function_costs_one_page_of_host_memory_and_an_absent_one_none() {
     assert_eq!(memory.pages(), 240 + 240);
 }
 
-/// Root port 0's numbers back and forth, so that three buses behind it come and go.
+/// Toggles root port 0's numbers, so that three buses behind it appear and disappear.
 fn toggle(bus: &VirtualBus, times: u32) {
     let numbers = 2 << 15 | 0x18;
     for n in 0..times {
@@ -326,14 +326,14 @@ fn a_guest_that_toggles_bus_numbers_pays_for_each_mapping_with_a_hundred_exits()
     let before = bus.shadow_counts().mappings;
     toggle(&bus, TIMES);
     let made = bus.shadow_counts().mappings - before;
-    // Each is made and taken away; four for each bus are free.
+    // Each mapping is made and removed. Four for each bus are free.
     let most = 2 * (4 * BUSES + bus.exits() / 100);
     assert!(
         made <= most,
         "{made} mappings changed by {TIMES} writes, not {most}"
     );
 
-    // As soon as the guest calms down it gets its mappings back, for as few exits.
+    // Once the guest stops, it gets its mappings back after as few exits.
     let read_all = || {
         (0..BUSES as usize).for_each(|n| {
             bus.ecam().read32(n << 20);
@@ -353,8 +353,8 @@ fn a_guest_that_swaps_full_buses_pays_for_each_page_that_is_built() {
     const TIMES: u32 = 1_000;
     const BUSES: u64 = 4;
     let mut bridge = HostBridge::new(0..=BUSES as u8 - 1);
-    // Three bridges with 256 functions each. The first one's bus hides one of the others', and
-    // so both buses always have all their functions.
+    // Three bridges have 256 functions each. The first one's bus hides one of the others', so
+    // both buses have all their functions at all times.
     for n in 0..3 {
         let id = bridge
             .add(n, 0, Function::bridge(0x1af4, 0x10f3).build().unwrap())
@@ -385,7 +385,7 @@ fn a_guest_that_swaps_full_buses_pays_for_each_page_that_is_built() {
     }
     let after = bus.shadow_counts();
     let built = after.pages + after.updates - before.pages - before.updates;
-    // A page for each exit, and what a burst may cost.
+    // A page for each exit, plus the cost of a burst.
     let most = bus.exits() + 400 * BUSES;
     assert!(
         built <= most,
@@ -393,7 +393,7 @@ fn a_guest_that_swaps_full_buses_pays_for_each_page_that_is_built() {
     );
 }
 
-/// As many mappings as a bus can have, in a shadow whose savings are less than their price.
+/// Gives a bus the highest number of mappings, in a shadow that saves less than they cost.
 #[test]
 fn a_bus_of_many_mappings_costs_as_many_exits_even_in_a_small_shadow() {
     const TIMES: u32 = 4_000;
@@ -414,7 +414,7 @@ fn a_bus_of_many_mappings_costs_as_many_exits_even_in_a_small_shadow() {
         bridge.ecam_write(0x18, &numbers.to_le_bytes());
         changes += shadow.follow(&bridge).len();
     }
-    // Made and taken away; what is free, and what a last one can owe.
+    // Each mapping is made and removed: the free ones, the paid ones, and the debt of the last.
     let most = 2 * (4 + u64::from(TIMES) / 100 + RUNS);
     assert!(
         changes as u64 <= most,

@@ -1,11 +1,11 @@
-//! The cost profiles against what others have published.
+//! The cost profiles, compared with published figures.
 
 use nostall_devices::uart::{Line, Profile, Uart};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::{FCR, LSR, SCR, THR, fcr, lsr};
 use nostall_uart::{Console, LineSettings, Strategy};
 
-/// What one write of `bytes` letters takes.
+/// Returns the duration of one write of `bytes` letters.
 fn time_to_write(profile: Profile, strategy: Strategy, bytes: u64) -> Nanos {
     let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
     let mut console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
@@ -74,7 +74,7 @@ fn a_controllers_port_is_empty_when_its_fifo_is() {
         let next = port.with(|uart| uart.next_event());
         clock.wait_until(next.expect("the controller comes for it"));
     }
-    // Of what the buffer still holds the port shows nothing.
+    // The port shows nothing of the bytes that the buffer still holds.
     assert!(clock.now() < controller.drain * 16);
     assert_eq!(port.read8(LSR) & lsr::TEMT, lsr::TEMT);
     assert_eq!(port.into_sink().len(), 16);
@@ -104,7 +104,7 @@ fn after_its_settling_time_a_port_takes_no_longer_than_a_new_one() {
     let first = time(2_500);
     assert!(time(2_500) > first * 5, "the buffer is full");
     clock.advance(profile.settling_time());
-    // Slow accesses fall differently.
+    // Slow accesses fall on other bytes the second time.
     let again = time(2_500);
     assert!(
         again.0.abs_diff(first.0) < first.0 / 100,

@@ -1,4 +1,4 @@
-//! What comes in: errors, timeouts, the modem's lines.
+//! Received bytes, their errors and timeouts, and the modem's lines.
 
 mod common;
 
@@ -83,7 +83,7 @@ fn bytes_below_the_trigger_are_reported_after_four_frames() {
         assert_eq!(interrupt(&port), Some(iir::TIMEOUT));
         assert_eq!(port.with(|uart| uart.next_event()), None);
         assert_eq!(port.read8(IIR) & iir::ID, iir::TIMEOUT);
-        // A read puts it off by another four frames.
+        // A read delays the timeout by another four frames.
         port.read8(RBR);
         assert_eq!(interrupt(&port), None);
         clock.advance(FRAME * 4);
@@ -159,7 +159,7 @@ fn a_modem_line_that_changes_is_shown_once() {
     assert_eq!(port.read8(MSR), msr::CTS | msr::RI);
     port.with(|uart| uart.set_modem_lines(msr::CTS));
     assert_eq!(port.read8(MSR), msr::CTS | msr::TRAILING_RI);
-    // There and back between two looks: the delta stays.
+    // The line changes and returns between two reads; the delta stays.
     port.with(|uart| uart.set_modem_lines(0));
     port.with(|uart| uart.set_modem_lines(msr::CTS));
     assert_eq!(port.read8(MSR), msr::CTS | msr::DELTA_CTS);
@@ -231,7 +231,7 @@ fn an_event_between_two_questions_is_not_missed() {
     port.write_burst(THR, b"ab");
     port.with(|uart| uart.receive(b'r'));
     assert_eq!(interrupt(&port), None);
-    // A host's clock goes on meanwhile.
+    // A host's clock advances in between.
     let asked = clock.now();
     clock.advance(Nanos::from_secs(1));
     let frame_out = port.with(|uart| uart.next_event()).unwrap();

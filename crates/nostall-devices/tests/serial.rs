@@ -1,4 +1,4 @@
-//! The serial port with a trigger: where a VMM has `vm-superio`'s.
+//! The serial port with a trigger, as a replacement for `vm-superio`'s in a VMM.
 #![cfg(all(feature = "vm-device", target_os = "linux"))]
 
 use std::cell::RefCell;
@@ -16,13 +16,13 @@ use vm_device::MutDevicePio;
 use vm_device::bus::PioAddress;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-/// A VMM's uses of a serial port, of either crate.
+/// A VMM's uses of either crate's serial port.
 trait Port {
     fn write(&mut self, offset: u8, value: u8);
     fn read(&mut self, offset: u8) -> u8;
-    /// The user types.
+    /// Passes on the user's input.
     fn input(&mut self, bytes: &[u8]) -> usize;
-    /// Whether an interrupt was injected since the last call.
+    /// Returns whether an interrupt was injected since the last call.
     fn interrupted(&mut self) -> bool;
     fn output(&mut self) -> Vec<u8>;
 }
@@ -49,7 +49,7 @@ impl Port for Serial<EventFd, HostClock, Vec<u8>> {
     }
 }
 
-/// As `vm-superio`'s documentation has it.
+/// The trigger from `vm-superio`'s documentation.
 struct EventFdTrigger(EventFd);
 
 impl vm_superio::Trigger for EventFdTrigger {
@@ -87,8 +87,8 @@ enum Step {
     Input(&'static [u8]),
 }
 
-/// A guest's driver: it probes the port, sets it up, prints by polling and by interrupts, and
-/// takes input.
+/// A guest's driver: it probes the port, sets it up, prints with polling and with interrupts,
+/// and takes input.
 const SCRIPT: &[Step] = {
     use Step::*;
     &[
@@ -106,7 +106,7 @@ const SCRIPT: &[Step] = {
         Write(MCR, mcr::DTR | mcr::RTS | mcr::OUT2),
         Read(MSR),
         Read(IER),
-        // Polled.
+        // Output with polling.
         Read(LSR),
         Write(THR, b'a'),
         Read(LSR),
@@ -118,7 +118,7 @@ const SCRIPT: &[Step] = {
         Read(LSR),
         Read(RBR),
         Read(LSR),
-        // Input by interrupt, and the next one.
+        // Input with an interrupt, and the next one.
         Write(IER, ier::RECEIVED_DATA),
         Input(b"z"),
         Read(IIR),
@@ -127,7 +127,7 @@ const SCRIPT: &[Step] = {
         Read(LSR),
         Input(b"1"),
         Read(RBR),
-        // Output by interrupt: each byte brings the next one.
+        // Output with interrupts: each byte raises the next one.
         Write(IER, ier::RECEIVED_DATA | ier::TRANSMITTER_EMPTY),
         Read(IIR),
         Read(IIR),
@@ -137,7 +137,7 @@ const SCRIPT: &[Step] = {
         Read(IIR),
         Write(IER, 0),
         Read(IIR),
-        // It had input before it asked for interrupts.
+        // Input that arrives before the guest enables interrupts.
         Input(b"late"),
         Write(IER, ier::RECEIVED_DATA),
         Read(RBR),
@@ -160,7 +160,8 @@ const SCRIPT: &[Step] = {
     ]
 };
 
-/// All that the guest and the VMM see. Deltas of modem lines are left out: `vm-superio` has none.
+/// Runs the script. Returns everything that the guest and the VMM observe, without deltas of
+/// modem lines, which `vm-superio` does not have.
 fn run(port: &mut dyn Port) -> (Vec<(usize, bool)>, Vec<u8>) {
     let step = |step: &Step| {
         let seen = match *step {
@@ -196,7 +197,7 @@ fn one_script_of_a_guest_runs_alike_over_vm_superios_serial_and_ours() {
     );
 }
 
-/// Counts, and fails on request.
+/// A trigger that counts, and fails on request.
 #[derive(Debug, Default)]
 struct Counter {
     calls: RefCell<u32>,
@@ -283,8 +284,8 @@ fn what_time_alone_raises_is_triggered_when_it_is_due() {
     assert_eq!(calls(&serial), before + 1);
 }
 
-/// The guest's read comes between the due time and the VMM's timer. The model then has no more
-/// event to name, and a timer that is set anew would never fire.
+/// The guest's read comes between the due time and the VMM's timer. The model then has no event
+/// left to report, so a timer set from it would never fire.
 #[test]
 fn an_interrupt_that_becomes_due_before_a_read_is_not_lost() {
     let (mut serial, clock) = counted(Line::Baud);
@@ -336,7 +337,7 @@ fn a_trigger_that_fails_is_reported_and_tried_again() {
     *serial.trigger().broken.borrow_mut() = true;
     assert_eq!(serial.write(IER, ier::TRANSMITTER_EMPTY), Err("broken"));
     assert_eq!(serial.write(SCR, 0), Err("broken"));
-    // Behind rust-vmm's bus, which returns nothing.
+    // Accesses go through rust-vmm's bus, which returns no error.
     serial.pio_write(PioAddress(0x3f8), SCR as u16, &[1]);
     assert_eq!(serial.take_error(), Some("broken"));
     assert_eq!(serial.take_error(), None);

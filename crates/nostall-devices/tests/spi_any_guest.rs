@@ -1,11 +1,11 @@
-//! Whatever a guest sends to the models, they answer, and do not grow.
+//! The models answer any bytes of a guest, and do not grow.
 
 use nostall_devices::VirtualClock;
 use nostall_devices::spi::{Flash, Frame, Identifier, Mcp2515, SdCard, Target};
 use nostall_io::Nanos;
 use proptest::prelude::*;
 
-/// What happens at the end of the wires.
+/// A step at the end of the wires.
 #[derive(Clone, Debug)]
 enum Step {
     Select,
@@ -15,7 +15,7 @@ enum Step {
     Wait(u64),
 }
 
-/// Bytes that mean something, more often than not.
+/// Bytes of which most have a meaning.
 fn bytes(commands: &'static [u8]) -> impl Strategy<Value = Vec<u8>> {
     let command = proptest::sample::select(commands);
     let free = proptest::collection::vec(any::<u8>(), 0..20);
@@ -65,7 +65,7 @@ const CAN: &[u8] = &[
     0xc0, 0x03, 0x02, 0x05, 0x40, 0x41, 0x42, 0x44, 0x81, 0x87, 0x90, 0x92, 0x94, 0x96, 0xa0, 0xb0,
 ];
 
-/// A card that is up, so that the guest gets somewhere.
+/// Returns an initialised card, so that most commands are valid.
 fn initialised(clock: &VirtualClock) -> SdCard<VirtualClock, Vec<u8>> {
     let mut card = SdCard::new(clock.clone(), vec![7; 64 << 9]);
     (0..10).for_each(|_| card.pass(0xff));
@@ -149,7 +149,7 @@ proptest! {
 }
 
 proptest! {
-    // Each has 32 MiB.
+    // Each case allocates 32 MiB.
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
@@ -176,7 +176,7 @@ fn a_page_wraps_and_bits_are_only_cleared() {
     };
     say(&[0x06]);
     say(&[0x12, 1, 0, 0, 0xfe, 0x0f, 0xf0, 0x3c]);
-    // Without a new WREN nothing is written.
+    // Without another WREN nothing is written.
     say(&[0x12, 1, 0, 0, 0, 0]);
     say(&[0x06]);
     say(&[0x12, 1, 0, 0, 0xfe, 0x81]);
@@ -185,11 +185,11 @@ fn a_page_wraps_and_bits_are_only_cleared() {
     assert_eq!(read(&mut say, 0xff), 0xf0);
     assert_eq!(read(&mut say, 0x00), 0x3c);
     assert_eq!(read(&mut say, 0x01), 0xff);
-    // With addresses of three bytes it is another place; in their place, the same.
+    // A three-byte address selects another place. After EN4B, the command takes four bytes.
     assert_eq!(say(&[0x03, 0, 0, 0xff, 0]), 0xff);
     say(&[0xb7]);
     assert_eq!(say(&[0x03, 1, 0, 0, 0xff, 0]), 0xf0);
-    // An address that is not whole, and one byte too many, erase nothing.
+    // A partial address, or one byte too many, erases nothing.
     for bytes in [&[0x21, 1, 0, 0][..], &[0x21, 1, 0, 0, 0, 0]] {
         say(&[0x06]);
         say(bytes);
@@ -197,7 +197,7 @@ fn a_page_wraps_and_bits_are_only_cleared() {
     }
     say(&[0x06]);
     say(&[0x21, 1, 0, 0x0f, 0xff]);
-    // It is busy, and hears nothing but what asks for that.
+    // While busy, it accepts only the status commands.
     assert_eq!(say(&[0x13, 1, 0, 0, 0xff, 0]), 0xff);
     assert_eq!(say(&[0x05, 0]), 1);
     clock.advance(Nanos::from_millis(70));

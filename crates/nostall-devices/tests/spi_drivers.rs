@@ -1,4 +1,4 @@
-//! Drivers that nobody here wrote, over our bus, on our models.
+//! Published drivers on our bus and our models.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -69,11 +69,11 @@ fn a_flash_driver_erases_writes_and_reads_back() {
     assert_eq!(chip.memory()[0x1080..][..1000], text);
     assert_eq!((chip.memory()[0xfff], chip.memory()[0x1000]), (0x55, 0xff));
     assert_eq!((chip.memory()[0x1fff], chip.memory()[0x2000]), (0xff, 0x55));
-    // An erase and five pages, which the driver has waited for.
+    // The driver has waited for an erase and five pages.
     assert!(clock.now() > Nanos::from_millis(71));
 }
 
-/// A card, put in and woken, with so many blocks.
+/// A card of `blocks` blocks that is inserted and has received its initial clocks.
 struct Slot {
     clock: VirtualClock,
     bus: OnWires,
@@ -119,7 +119,7 @@ fn a_card_driver_reads_and_writes_one_block_and_several() {
     }
     card.write(&blocks[1..2], BlockIdx(100)).unwrap();
     card.write(&blocks, BlockIdx(200)).unwrap();
-    // What follows waits until it is written.
+    // Later accesses wait until the block is written.
     let mut again = [Block::new()];
     card.read(&mut again, BlockIdx(202)).unwrap();
     assert_eq!(again[0].contents, blocks[2].contents);
@@ -131,7 +131,7 @@ fn a_card_driver_reads_and_writes_one_block_and_several() {
 
 #[test]
 fn a_card_that_was_not_woken_says_nothing() {
-    // 72 clocks, of 74.
+    // 72 clocks instead of 74.
     assert!(Slot::new(64, 9).driver().num_bytes().is_err());
 }
 
@@ -141,7 +141,7 @@ fn a_card_has_the_next_size_that_it_can_say() {
     let slot = Slot::new(1025, 10);
     let card = slot.driver();
     assert_eq!(card.num_bytes().unwrap(), 1 << 20);
-    // What there is no memory for is zeros, and stays so.
+    // Blocks without memory behind them read as zeros, and stay so.
     let mut block = [Block::new()];
     block[0].contents.fill(1);
     card.read(&mut block, BlockIdx(2047)).unwrap();
@@ -165,7 +165,7 @@ fn every_fault_of_a_card_is_an_error_in_bounded_time() {
             let read = (0..4)
                 .take_while(|&number| card.read(&mut block, BlockIdx(number)).is_ok())
                 .count();
-            // Whether it is ready is asked before any block is read.
+            // The driver polls the card's readiness before it reads a block.
             let expected = if fault == CardFault::NeverReady && after > 0 {
                 4
             } else {
@@ -203,7 +203,7 @@ fn a_can_driver_sends_and_receives() {
     assert_eq!(chip.borrow_mut().transmit(), Some(frame));
     assert_eq!(chip.borrow_mut().transmit(), None);
 
-    // A standard one for the first buffer; the second one rolls over into the second.
+    // A standard frame for the first buffer. The second one rolls over into the second buffer.
     for (id, data) in [(5, &[9; 8][..]), (6, &[])] {
         let frame = Frame::new(Identifier::Standard(id), data);
         assert!(chip.borrow_mut().receive(&frame));
@@ -222,7 +222,7 @@ fn a_can_driver_sends_and_receives() {
     assert_eq!(second.id(), Id::Standard(StandardId::new(6).unwrap()));
     assert!(driver.read_message().is_err());
 
-    // The second filter is the extended ones'.
+    // The second filter accepts extended frames.
     let id = 0x1abc_def0;
     let extended = Frame::new(Identifier::Extended(id), &[4]);
     assert!(chip.borrow_mut().receive(&extended));

@@ -1,4 +1,4 @@
-//! The model, register by register, against the PC16550D data sheet.
+//! The model, register by register, compared with the PC16550D data sheet.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn a_frame_takes_its_time_and_the_shift_register_holds_one_more() {
     for byte in *b"ab" {
         port.write8(THR, byte);
     }
-    // The first went straight to the shift register.
+    // The first byte went straight to the shift register.
     assert_eq!(port.read8(LSR) & (lsr::THRE | lsr::TEMT), 0);
     clock.advance(FRAME);
     assert_eq!(port.read8(LSR) & (lsr::THRE | lsr::TEMT), lsr::THRE);
@@ -108,7 +108,7 @@ fn with_a_divisor_of_0_nothing_moves() {
 #[test]
 fn a_full_transmitter_loses_what_comes_and_counts_it() {
     let (port, _) = running(Profile::PC_16550A);
-    // 16 in the FIFO, one in the shift register.
+    // 16 bytes are in the FIFO, one is in the shift register.
     port.write_burst(THR, &[b'x'; 20]);
     assert_eq!(port.with(|uart| uart.lost()), 3);
 }
@@ -178,7 +178,7 @@ fn turning_the_fifos_on_or_off_empties_them() {
     port.write_burst(THR, b"abc");
     port.write8(FCR, 0);
     assert_eq!(port.read8(LSR) & lsr::DATA_READY, 0);
-    // What is in the shift register goes out.
+    // The byte in the shift register is still sent.
     assert_eq!(port.read8(LSR) & (lsr::THRE | lsr::TEMT), lsr::THRE);
 }
 

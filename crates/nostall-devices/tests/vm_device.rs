@@ -1,4 +1,4 @@
-//! The models behind rust-vmm's own device manager.
+//! The models behind rust-vmm's device manager.
 #![cfg(feature = "vm-device")]
 
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ fn a_host_bridge_answers_by_ports_and_ecam() {
     let bridge = Arc::new(Mutex::new(PciHost::new(bridge, |_, _| {})));
     let mut manager = IoManager::new();
     let port = |first, size| PioRange::new(PioAddress(first), size).unwrap();
-    // The index and the data port as two ranges: something else may want 0xcf9.
+    // Index and data port are two ranges, because another device may need 0xcf9.
     for range in [port(0xcf8, 4), port(0xcfc, 4)] {
         manager.register_pio(range, bridge.clone()).unwrap();
     }
@@ -100,7 +100,7 @@ fn a_vmm_learns_by_its_hook_that_a_bar_has_moved_and_is_decoded() {
         register,
         length,
     };
-    // By memory the address, by ports the bit that has it decoded.
+    // The address is written through memory, and the decode bit through ports.
     let bar = MmioAddress(ECAM | FUNCTION | 0x10);
     manager
         .mmio_write(bar, &0xc000_0000u32.to_le_bytes())
@@ -108,7 +108,7 @@ fn a_vmm_learns_by_its_hook_that_a_bar_has_moved_and_is_decoded() {
     let select = 0x8000_0804u32.to_le_bytes();
     manager.pio_write(PioAddress(0xcf8), &select).unwrap();
     manager.pio_write(PioAddress(0xcfc), &[2, 0]).unwrap();
-    // No function is there.
+    // There is no function at this address.
     manager
         .mmio_write(MmioAddress(ECAM | 31 << 15), &[0; 4])
         .unwrap();
@@ -119,7 +119,7 @@ fn a_vmm_learns_by_its_hook_that_a_bar_has_moved_and_is_decoded() {
     assert_eq!(*told.lock().unwrap(), expected);
 }
 
-/// The guest toggles the numbers of a bridge until its buses trap, and then only reads.
+/// Lets the guest toggle a bridge's numbers until its buses trap. Then it only reads.
 #[test]
 fn a_bus_that_was_limited_is_mapped_again_after_reads() {
     type Read = fn(&IoManager) -> [u8; 4];
@@ -187,11 +187,11 @@ fn a_serial_port_answers_by_ports() {
     manager.pio_write(PioAddress(COM1), b"x").unwrap();
     let status = pio_read::<1>(&manager, COM1 + LSR as u16);
     assert_eq!(status[0] & lsr::TEMT, lsr::TEMT);
-    // LCR and MCR as one word.
+    // LCR and MCR in one word.
     let both = PioAddress(COM1 + LCR as u16);
     manager.pio_write(both, &[3, 0x0b]).unwrap();
     assert_eq!(pio_read(&manager, both.0), [3, 0x0b]);
-    // Three bytes are none of a guest's accesses.
+    // A guest cannot make accesses of three bytes.
     assert_eq!(pio_read(&manager, COM1), [0xff; 3]);
     manager.pio_write(PioAddress(COM1), b"abc").unwrap();
     assert_eq!(uart.lock().unwrap().uart_mut().sink_mut(), b"x");
@@ -229,7 +229,7 @@ fn a_serial_port_in_memory_has_its_registers_a_stride_apart() {
     assert_eq!(Stride::new(4), Some(Stride::WORDS));
 }
 
-/// As a VMM maps the line status register's page: reads of it are the memory's.
+/// Maps the line status register's page as a VMM does: reads of it are reads of memory.
 #[test]
 fn a_mapped_page_answers_every_read_as_a_trapped_one_does() {
     let mut model = Uart::new(HostClock::new(), Line::AtOnce, Vec::new());

@@ -1,4 +1,4 @@
-//! What is given out where no firmware was.
+//! Bus numbers and addresses, assigned where no firmware has done it.
 
 mod common;
 
@@ -18,7 +18,7 @@ const IO: u32 = 0x1;
 const WIDE: u32 = 0x4;
 const PREFETCHABLE: u32 = 0x8;
 
-/// As QEMU's riscv64 `virt` machine has them.
+/// Returns the ranges of QEMU's riscv64 `virt` machine.
 fn ranges() -> Ranges {
     Ranges {
         buses: 0..=255,
@@ -41,7 +41,7 @@ fn slots() -> Vec<Slot> {
     vec![Slot::EMPTY; 8192]
 }
 
-/// A bridge as it is after reset.
+/// Returns a bridge in its state after reset.
 fn fresh() -> Fake {
     Fake::bridge(0xb, 0, 0, 0)
 }
@@ -54,8 +54,8 @@ fn nic() -> Fake {
         .rom(0x4_0000)
 }
 
-/// A root port with a NIC, one with a switch of two ports with a NIC each, a bridge's own
-/// BAR, a NIC on the root bus.
+/// Returns a root port with a NIC, one with a switch whose two ports have a NIC each, a bridge
+/// with a BAR of its own, and a NIC on the root bus.
 fn nested() -> Tree {
     let tree = Tree::default();
     tree.put(None, 0, 0, Fake::host_bridge());
@@ -91,14 +91,14 @@ fn buses_are_numbered_depth_first() {
         "0000:03:01.0 03 to 05-05",
     ];
     assert_eq!(buses, expected);
-    // What shares a word with the numbers is left alone.
+    // A register in the same word as the bus numbers is not changed.
     assert_eq!(ecam.read8(at(0, 1, 0), 0x1b), Ok(0x40));
 }
 
 #[test]
 fn what_is_below_a_switch_port_that_misreports_its_type_gets_places() {
     let tree = nested();
-    // The switch's port to the root says that it is one away from it.
+    // The switch's port to the root misreports its type.
     tree.functions.borrow_mut()[4].fake.set32(0x40, 0x0062_0010);
     let (done, faults) = run(&tree, &ranges(), Decoding::Off);
     assert_eq!((done.last_bus, done.left), (5, 0));
@@ -113,7 +113,7 @@ fn no_two_bridges_ever_claim_one_bus_whatever_numbers_they_had() {
     let fresh = nested();
     run(&fresh, &ranges(), Decoding::On);
     let tree = nested();
-    // Firmware that left room behind the first port, and a switch that was moved.
+    // Firmware left room behind the first port, and a switch was moved.
     let bridges = [
         (1, 0x04_0100),
         (3, 0xff_0100),
@@ -149,7 +149,7 @@ fn windows_hold_what_is_below_and_no_more() {
     let tree = nested();
     run(&tree, &ranges(), Decoding::Off);
     let ecam = tree.ecam();
-    // Of the root bus's I/O the largest alignment comes first, and 0 is no place.
+    // On the root bus the largest alignment of I/O comes first, and address 0 is not used.
     assert_eq!(windows(&ecam, at(0, 1, 0))[0], 0x1000..0x2000);
     assert_eq!(windows(&ecam, at(0, 2, 0))[0], 0x2000..0x4000);
     assert_eq!(windows(&ecam, at(0, 1, 0))[1], 0x4000_0000..0x4010_0000);
@@ -165,16 +165,16 @@ fn functions_answer_only_if_the_caller_says_so() {
     tree.functions.borrow_mut()[2].fake.set16(COMMAND, 7);
     let command = |address| tree.ecam().read16(address, COMMAND).unwrap();
     run(&tree, &ranges(), Decoding::Off);
-    assert_eq!(command(at(0, 0, 0)), 7); // the host bridge's is its own
-    assert_eq!(command(at(1, 0, 0)), COMMAND_BUS_MASTER); // as it was
-    // A driver below turns on its own device, not what is above it.
+    assert_eq!(command(at(0, 0, 0)), 7); // the host bridge keeps its own
+    assert_eq!(command(at(1, 0, 0)), COMMAND_BUS_MASTER); // unchanged
+    // A driver enables its own device, not the bridges above it.
     assert_eq!(command(at(0, 1, 0)), 7);
     assert_eq!(command(at(0, 3, 0)), 0);
     run(&tree, &ranges(), Decoding::On);
     assert_eq!(command(at(0, 0, 0)), 7);
     assert_eq!(command(at(0, 1, 0)), 7);
     assert_eq!(command(at(0, 3, 0)), COMMAND_IO | COMMAND_MEMORY);
-    // ROMs stay silent in any case.
+    // Expansion ROMs stay disabled in any case.
     assert_eq!(
         tree.ecam().read32(at(1, 0, 0), EXPANSION_ROM).unwrap() & 1,
         0
@@ -246,7 +246,7 @@ fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
         "0000:00:01.0: there is no room for the 0x80000000 bytes of BAR 0x10: enlarge the range \
          of memory, unless a bridge above cannot pass it on"
     );
-    // Left at 0, with decoding of memory off, of I/O on.
+    // The BAR stays 0. Memory decoding is off, I/O decoding is on.
     let ecam = tree.ecam();
     assert_eq!(ecam.read32(at(0, 5, 0), BASE_ADDRESS), Ok(0));
     assert_eq!(ecam.read16(at(0, 5, 0), COMMAND), Ok(COMMAND_IO));
@@ -257,7 +257,7 @@ fn the_biggest_that_fits_comes_first_and_the_rest_is_reported() {
     check(&tree, &ranges);
 }
 
-/// Answers for its second BAR with another mask from the `after`th read of it on.
+/// A device whose second BAR returns another mask from the `after`th read on.
 struct Fickle<'a> {
     tree: &'a Tree,
     address: Address,
@@ -288,7 +288,7 @@ impl ConfigAccess for Fickle<'_> {
 
 #[test]
 fn a_device_that_changes_its_answers_gets_no_place_that_was_meant_for_another() {
-    // Larger, as large as others, smaller, gone.
+    // Larger, as large as other BARs, smaller, gone.
     for mask in [0xff00_0000, 0xfff0_0000, 0xffff_ffe0, !0] {
         for after in 0..16 {
             let tree = Tree::default();
@@ -310,8 +310,8 @@ fn a_device_that_changes_its_answers_gets_no_place_that_was_meant_for_another() 
             };
             let placed = assign(&fickle, 0, &ranges, Decoding::On, &mut slots(), |_| {}).unwrap();
             assert!(fickle.reads.get() > 0 && placed.placed + placed.left >= 5);
-            // What it has by what it answers, or in truth: the place begins where it was
-            // told, and no other's is there.
+            // Both by the size that the device reports and by its true size: the place begins at
+            // the reported address, and overlaps no other.
             let ecam = tree.ecam();
             let register = |device, slot| ecam.read32(at(0, device, 0), slot).unwrap();
             let mut starts = Vec::new();
@@ -325,7 +325,7 @@ fn a_device_that_changes_its_answers_gets_no_place_that_was_meant_for_another() 
             let apart = starts.windows(2).all(|pair| pair[0] < pair[1]);
             let within = starts.iter().all(|start| range.contains(start));
             assert!(apart && within, "{mask:#x} after {after}: {starts:x?}");
-            // The honest ones lose nothing to it.
+            // The other devices lose nothing.
             for device in 2..4 {
                 for (slot, size) in [(0x10, 0x10_0000), (0x14, 0x100)] {
                     let start = u64::from(register(device, slot));
@@ -352,7 +352,7 @@ fn a_window_is_aligned_to_the_largest_below_it() {
             tree.put(Some(inner), device as u8, 0, fake);
         }
     }
-    // Room for all, but not for a gap more.
+    // Room for all BARs, but not for a further gap.
     let ranges = Ranges {
         memory: 0x4000_0000..0x4120_0000,
         ..ranges()
@@ -495,7 +495,7 @@ fn what_is_moved_to_memory_takes_no_room_that_others_need() {
         );
         tree.put(Some(port), 0, 0, card);
     }
-    // In memory there is room for three of the large ones and all of the small ones.
+    // Memory has room for three of the large BARs and all small ones.
     let ranges = Ranges {
         prefetchable: 0x4_0000_0000..0x4_1000_0000,
         ..ranges()
@@ -506,7 +506,7 @@ fn what_is_moved_to_memory_takes_no_room_that_others_need() {
         _ => false,
     };
     assert!(faults.iter().all(large), "{faults:?}");
-    // One where it belongs, two or three in memory, whatever the gaps.
+    // One is in its own range, two or three are in memory, whatever the gaps.
     assert!(done.placed >= 6 + 1 + 2, "{done:?}");
     check(&tree, &ranges);
     let contents = tree.contents();
@@ -546,7 +546,7 @@ fn functions_whose_bars_find_no_slot_are_reported_and_silent_and_the_rest_gets_p
     }
 }
 
-/// Accesses that `assign` may take, as the crate's README has them.
+/// Returns the bound on accesses of `assign`, as given in the crate's README.
 fn most_accesses(tree: &Tree, buses: u64) -> u64 {
     let functions = tree.functions.borrow();
     let bridges = functions
@@ -558,8 +558,8 @@ fn most_accesses(tree: &Tree, buses: u64) -> u64 {
     32 * buses + 16 * (endpoints + bridges) + 4 * registers + 48 * bridges
 }
 
-/// Ports on the root bus, eight to a device, each with a device of as many functions below, and
-/// each of those with two BARs: of memory, and of prefetchable memory.
+/// Returns ports on the root bus, eight per device. Below each is a device of `functions`
+/// functions, each with two BARs: memory and prefetchable memory.
 fn ports_of_functions(ports: u8, functions: u8, size: u64) -> Tree {
     let tree = Tree::default();
     for port in 0..ports {
@@ -573,7 +573,7 @@ fn ports_of_functions(ports: u8, functions: u8, size: u64) -> Tree {
     tree
 }
 
-/// As many bridges one below the other, with a device on each bus.
+/// Returns a chain of `bridges` bridges, with a device on each bus.
 fn chain(bridges: u8, size: u64) -> Tree {
     let tree = Tree::default();
     let mut at = None;
@@ -589,7 +589,8 @@ fn chain(bridges: u8, size: u64) -> Tree {
     tree
 }
 
-/// As many ports, each with an ARI device of 256 functions, each with three prefetchable BARs.
+/// Returns `ports` ports, each with an ARI device of 256 functions with three prefetchable BARs
+/// each.
 fn ports_with_ari(ports: u8, size: u64) -> Tree {
     let tree = Tree::default();
     for port in 0..ports {
@@ -620,7 +621,7 @@ fn accesses_are_at_most_linear_in_functions_and_bars_however_short_address_space
         ("a switch", nested),
         ("2 ports of 256 by ARI", || ports_with_ari(2, 16 * MIB)),
     ];
-    // Of memory and of prefetchable memory: plenty, short of the second, of both, of all.
+    // Sizes of memory and of prefetchable memory: plenty; short of the second, of both, of all.
     let rooms = [(1024, 1 << 20), (1024, 256), (64, 64), (2, 1), (0, 0)];
     for (name, tree) in shapes {
         for (memory, prefetchable) in rooms {
@@ -734,7 +735,7 @@ fn ranges_that_cannot_be_are_refused_before_anything_is_touched() {
     assert_eq!(refused(none), BadRanges::NoBus);
 }
 
-/// A bridge's windows for I/O, memory and prefetchable memory, as its registers have them.
+/// Returns a bridge's windows for I/O, memory and prefetchable memory, from its registers.
 fn windows(access: &impl ConfigAccess, bridge: Address) -> [Range<u64>; 3] {
     let word = |register| u64::from(access.read32(bridge, register).unwrap());
     let range = |base, limit, granule| match base > limit {
@@ -760,7 +761,7 @@ fn windows(access: &impl ConfigAccess, bridge: Address) -> [Range<u64>; 3] {
     ]
 }
 
-/// No two places overlap, all are aligned, and all lie in their parents' windows.
+/// Asserts that places do not overlap, are aligned, and lie in their parents' windows.
 fn check(tree: &Tree, ranges: &Ranges) {
     let ecam = tree.ecam();
     let functions: Vec<Function> = Scan::new(&ecam, 0, 0..=255).flatten().collect();
@@ -832,8 +833,8 @@ fn check(tree: &Tree, ranges: &Ranges) {
     }
 }
 
-/// A function to be put somewhere: which of the bridges before it leads there, where
-/// there, and what it has.
+/// A function of an arbitrary tree: the earlier bridge above it, its position there, and its
+/// BARs.
 #[derive(Clone, Debug)]
 struct Plan {
     parent: prop::sample::Index,
@@ -961,5 +962,5 @@ proptest! {
     }
 }
 
-/// Of a plan's BAR: none.
+/// The kind of a BAR that is left out of a plan.
 const NO_BAR: u32 = 4;

@@ -1,4 +1,4 @@
-//! BARs: what is found, with how many accesses, and that all is as it was afterwards.
+//! BARs: their kinds and sizes, the number of accesses, and unchanged registers afterwards.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn bar(register: u16, kind: BarKind, bits: u8, address: u64, size: u64) -> Resul
     })
 }
 
-/// One of each kind, all assigned, and decoding.
+/// Returns a function with one BAR of each kind, all assigned and enabled.
 fn full() -> Fake {
     let mut fake = Fake::new(1, 0x02_0000)
         .bar(0, IO, 0x20)
@@ -82,7 +82,7 @@ fn every_kind_is_found_and_put_back() {
     ];
     assert_eq!(found, expected);
     assert_eq!(tree.contents(), before);
-    // Seven registers, each read, written, read, written; Command read, off, on.
+    // Seven registers: read, write, read, write. Command: read, off, on.
     let expected = Counts {
         reads: 7 * 2 + 1,
         writes: 7 * 2 + 2,
@@ -124,7 +124,7 @@ fn a_device_may_decode_16_bits_of_io_and_20_of_memory() {
     fake.mask32(0x14, 0xf_ff00);
     let found = sized(fake);
     assert_eq!(found[0], bar(0x10, BarKind::Io, 16, 0, 8));
-    // Its upper bits are no gap.
+    // The upper bits that are not decoded are no gap.
     assert_eq!(found[1], bar(0x14, BarKind::Memory, 20, 0, 0x100));
 }
 
@@ -156,7 +156,7 @@ fn a_device_may_decode_fewer_than_64_bits() {
         fake.mask32(0x14, high);
         assert_eq!(sized(fake), [prefetchable(bits, size)]);
     }
-    // A gap is one still, as are bits that one register alone has.
+    // A hole within the mask is still a gap, and so are missing upper bits of one register alone.
     for (low, high) in [(0xffff_f000, 0xf0), (0x7fff_f000, 0)] {
         let mut fake = Fake::new(1, 0x02_0000).bar(0, WIDE, 0x1000);
         fake.mask32(0x10, low);
@@ -183,7 +183,7 @@ fn an_upper_half_may_be_set_to_all_ones() {
     let found = function(&ecam, at(0, 1, 0));
     let as_set = bars_as_set(&ecam, &found).unwrap();
     assert_eq!(as_set.good().next().map(|bar| bar.address), Some(address));
-    // But not where nobody is any more: whenever it vanishes before the upper half is read.
+    // All ones from a function that has vanished are no address.
     for accesses in 6..11 {
         let fake = Fake::new(1, 0x02_0000).bar(0, WIDE, 0x1000);
         let tree = one(fake.lives(accesses));
@@ -199,10 +199,10 @@ fn an_upper_half_may_be_set_to_all_ones() {
 #[test]
 fn bars_that_do_not_size_are_reported() {
     let mut fake = Fake::new(1, 0x02_0000);
-    fake.set32(0x10, 0x1f1); // wired
+    fake.set32(0x10, 0x1f1); // read-only
     fake.set32(0x14, 0x6); // both reserved
-    fake.set32(0x18, 0xfee0_0000); // wired
-    fake.set32(0x24, 0x4); // the last one
+    fake.set32(0x18, 0xfee0_0000); // read-only
+    fake.set32(0x24, 0x4); // 64 bits, but the last slot
     fake.set32(EXPANSION_ROM, 0x000c_0000);
     let expected = [
         Err(BarFault::DoesNotSize { register: 0x10 }),
@@ -221,7 +221,7 @@ fn bars_that_do_not_size_are_reported() {
 
 #[test]
 fn decoding_is_off_while_ones_are_in_a_bar() {
-    /// Looks at Command whenever a BAR is written.
+    /// A window that checks Command at each write of a BAR.
     struct Watch<'a>(&'a Tree, Cell<u32>);
     impl ConfigAccess for Watch<'_> {
         fn reaches(&self, _: Address, _: u16) -> bool {
@@ -265,7 +265,7 @@ fn command_is_not_written_where_nothing_decodes_nor_at_a_host_bridge() {
 
 #[test]
 fn all_is_put_back_also_after_an_access_that_failed() {
-    /// Fails the `n`th read of a BAR.
+    /// A window whose `n`th read of a BAR fails.
     struct Failing<'a>(&'a Tree, Cell<u32>);
     impl ConfigAccess for Failing<'_> {
         fn reaches(&self, _: Address, _: u16) -> bool {
@@ -304,7 +304,7 @@ fn a_function_that_vanishes_while_it_is_sized_has_no_good_bars_from_then_on() {
         let found = bars(&ecam, &function).unwrap();
         let whole: Vec<_> = sized(full());
         for bar in found.good() {
-            // What is told is true, or the function went between two halves.
+            // The result is true, or the function vanished between two halves.
             let same = whole
                 .iter()
                 .flatten()

@@ -1,4 +1,4 @@
-//! Lists of capabilities, good ones and others.
+//! Capability lists, valid and damaged.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn list(fake: Fake) -> Vec<Result<Capability, CapabilityFault>> {
     let tree = tree(fake);
     let ecam = tree.ecam();
     let function = function(&ecam, at(0, 1, 0));
-    // More than there can be, should the list not end.
+    // 100 is above the longest list, in case a list does not end.
     Capabilities::new(&ecam, &function).take(100).collect()
 }
 
@@ -153,7 +153,7 @@ fn zeros_end_a_list_of_extended_capabilities_wherever_they_are() {
     let found = extended(fake);
     assert_eq!(found.len(), 1);
     assert!(found[0].is_ok());
-    // One that has no ID but leads on is a capability.
+    // An entry without an ID that has a successor is a capability.
     let found = extended(extended_list(&[(0x100, 1), (0x200, 0), (0x300, 0xe)]));
     let names: Vec<_> = found.iter().map(|one| one.unwrap().name()).collect();
     assert_eq!(names, [Some("aer"), Some("null"), Some("ari")]);

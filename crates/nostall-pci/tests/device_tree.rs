@@ -1,4 +1,4 @@
-//! Host bridges and hypervisors, from device trees as machines have them, and from others.
+//! Host bridges and hypervisors, from device trees of machines and from invalid ones.
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
@@ -7,7 +7,7 @@ use nostall_pci::mcfg::Segment;
 use nostall_pci::{Environment, Ranges, Signature};
 use proptest::prelude::*;
 
-/// The properties of a node: cells.
+/// The properties of a node, as cells.
 type Cells<'a> = &'a [(&'static str, &'a [u32])];
 
 fn node(name: &str, compatible: &str, properties: Cells<'_>) -> DeviceTreeNode {
@@ -19,7 +19,7 @@ fn node(name: &str, compatible: &str, properties: Cells<'_>) -> DeviceTreeNode {
     node
 }
 
-/// A tree whose root has two cells for addresses and two for sizes.
+/// Returns a tree whose root has two cells for addresses and two for sizes.
 fn tree(nodes: impl IntoIterator<Item = DeviceTreeNode>) -> Vec<u8> {
     let mut tree = DeviceTree::new();
     for name in ["#address-cells", "#size-cells"] {
@@ -36,7 +36,7 @@ fn hosts(tree: &[u8]) -> Vec<Result<Host, BadHost>> {
     Host::all(&Fdt::new(tree).unwrap()).collect()
 }
 
-/// The node of QEMU's riscv64 `virt` machine, which is in a node `soc`.
+/// The node of QEMU's riscv64 `virt` machine, a child of its node `soc`.
 const VIRT: Cells<'static> = &[
     ("#address-cells", &[3]),
     ("#size-cells", &[2]),
@@ -75,7 +75,7 @@ fn pci(properties: Cells<'_>) -> DeviceTreeNode {
     node("pci@30000000", "pci-host-ecam-generic", properties)
 }
 
-/// VIRT with some properties replaced.
+/// Returns `VIRT` with some properties replaced.
 fn changed<'a>(changes: &[(&'static str, &'a [u32])]) -> Vec<(&'static str, &'a [u32])> {
     let mut properties: Vec<(&'static str, &'a [u32])> = VIRT.to_vec();
     properties.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
@@ -153,13 +153,13 @@ fn what_may_be_read_ahead_is_for_prefetchable_bars_only() {
     const AHEAD: u32 = 0x4200_0000;
     const WIDE: u32 = 0x0300_0000;
     const WIDE_AHEAD: u32 = 0x4300_0000;
-    // The larger one is not for all of memory.
+    // The larger range is for prefetchable memory only.
     let both = host(&[[AHEAD, 0, 64 * MIB], [PLAIN, 0, MIB]]);
     assert_eq!(both.ranges().memory, at(0, MIB));
     assert_eq!(both.ranges().prefetchable, at(0, 64 * MIB));
     let told: Vec<_> = both.windows().map(|window| window.prefetch).collect();
     assert_eq!(told, [Prefetch::Allowed, Prefetch::Never]);
-    // Any of 64 bits comes first.
+    // A 64-bit range comes first.
     for wide in [WIDE, WIDE_AHEAD] {
         let all = host(&[[AHEAD, 0, 64 * MIB], [PLAIN, 0, MIB], [wide, 4, 2 * MIB]]);
         assert_eq!(all.ranges().memory, at(0, MIB));
@@ -171,9 +171,9 @@ fn what_may_be_read_ahead_is_for_prefetchable_bars_only() {
 
 #[test]
 fn addresses_are_brought_up_through_the_buses_above() {
-    // What the bus calls 0x3000_0000 the processors call 0x90_0000_0000.
+    // Address 0x3000_0000 on the bus is 0x90_0000_0000 for the CPUs.
     let found = hosts(&tree([soc(&[0, 0, 0x90, 0xd000_0000, 1, 0], pci(VIRT))]));
-    // The 64-bit window is beyond what the bus passes on.
+    // The 64-bit window is beyond the bus's ranges.
     assert_eq!(found, [Err(BadHost(0))]);
     let ranges: &[u32] = &[0x0200_0000, 0, 0x4000_0000, 0, 0x4000_0000, 0, 0x1000];
     let small = changed(&[("ranges", ranges)]);
@@ -196,7 +196,7 @@ fn buses_are_those_that_the_window_has_room_for() {
         let found = hosts(&tree([pci(&properties)]));
         let segment = &found[0].as_ref().unwrap().segment;
         assert_eq!(segment.buses, expected);
-        // As the binding says, where the first of them is.
+        // The binding has the first bus at the window's start.
         assert_eq!(segment.start, 0x40_0000_0000);
     }
 }
@@ -255,12 +255,12 @@ fn a_hypervisor_is_one_that_the_tree_names() {
     for (compatible, signature) in [
         ("xen,xen", Signature::XEN),
         ("linux,kvm", Signature::KVM),
-        ("someone,else", Signature::NONE),
+        ("other,vendor", Signature::NONE),
     ] {
         let found = environment(vec![node("hypervisor", compatible, &[])]);
         assert_eq!(found, Environment::Hypervisor(signature));
     }
-    // Deeper it is something else.
+    // A node of this name counts only as a child of the root.
     let deeper = soc(&[], node("hypervisor", "xen,xen", &[]));
     assert_eq!(environment(vec![deeper]), Environment::BareMetal);
 }

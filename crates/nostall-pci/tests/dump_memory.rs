@@ -1,4 +1,4 @@
-//! The memory that a dump takes, in a process of its own: its peak is counted.
+//! The peak memory of reading a dump, in a process of its own.
 #![cfg(all(feature = "std", target_os = "linux"))]
 
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fs;
 
 use nostall_pci::{ConfigAccess, Dump};
 
-/// KiB of memory at its most, so far.
+/// Returns the process's peak memory in KiB.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -14,7 +14,8 @@ fn peak() -> u64 {
     kib.parse().unwrap()
 }
 
-/// Devices that each claim as many virtual functions as there can be, and one virtual function.
+/// Reads a dump of devices that each claim the maximum of virtual functions, and one such
+/// function.
 #[test]
 fn a_dump_takes_memory_for_the_functions_in_it_however_many_virtual_ones_they_claim() {
     let mut text = String::new();

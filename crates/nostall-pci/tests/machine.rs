@@ -1,5 +1,5 @@
-//! A whole machine, the model of one in nostall-devices: set up, scanned, its BARs and
-//! capabilities read; and what others' crates find by way of our adapters.
+//! The machine model of nostall-devices: set up, scanned, and its BARs and capabilities read.
+//! Other crates must find the same through our adapters.
 
 use nostall_devices::pci::{EcamWindow, FunctionId, Topology, VirtualBus};
 use nostall_io::Counting;
@@ -19,7 +19,7 @@ fn ranges() -> Ranges {
     }
 }
 
-/// The machine with a firmware's work done, and a way to lose its network card.
+/// Returns the machine after set-up, and the id of a network card to remove.
 fn machine() -> (VirtualBus, FunctionId, Assigned) {
     let topology = Topology::new(0..=255).unwrap();
     let card = topology.virtio_net;
@@ -112,7 +112,7 @@ fn what_it_takes_to_set_a_machine_up_and_to_look_at_it_is_known() {
         bars(&ecam, &function).unwrap();
     }
     let counts = ecam.window().counts() - before;
-    // A scan, two reads and two writes a register, and decoding off and on.
+    // A scan, two reads and two writes for each register, and decoding off and on.
     assert_eq!((counts.reads, counts.writes), (344, 174));
 }
 
@@ -222,7 +222,7 @@ fn a_card_that_is_pulled_out_at_any_moment_leaves_the_rest() {
         assert!(there == 13 || there == 14 && reported == 0, "{accesses}");
         vanished += reported;
     }
-    // Its header is five reads: it can go after each of the first four.
+    // Its header takes five reads, so it can vanish after each of the first four.
     assert_eq!(vanished, 4);
 }
 
@@ -234,7 +234,7 @@ fn decoding_is_on_where_it_was_asked_for() {
         let command = ecam.read16(function.address, COMMAND).unwrap() & 7;
         let expected = match function.header {
             _ if function.class.is_host_bridge() => 0,
-            Header::Bridge(_) if function.address.device() == 4 => 7, // leads to I/O
+            Header::Bridge(_) if function.address.device() == 4 => 7, // forwards I/O
             Header::Bridge(_) => 6,
             _ if function.address.bus() == 6 => 3,
             _ => 2,
@@ -255,7 +255,7 @@ mod virtio {
         let ecam = ecam(&bus);
         let mut root = PciRoot::new(VirtioDrivers::new(&ecam, 0));
         let ours = functions(&ecam);
-        // It is told each bus and asks all functions of all devices.
+        // virtio-drivers gets each bus number, and reads all functions of all devices.
         let theirs: Vec<_> = (0..=6).flat_map(|bus| root.enumerate_bus(bus)).collect();
         assert_eq!(theirs.len(), ours.len());
         for ((at, info), function) in theirs.into_iter().zip(ours) {
@@ -375,7 +375,7 @@ mod pci_types {
             let theirs = match header.bar(slot as u8, PciTypes(ecam)).unwrap() {
                 TheirBar::Memory32 { address, size, .. } => (address.into(), Some(size.into())),
                 TheirBar::Memory64 { address, size, .. } => (address, Some(size)),
-                TheirBar::Io { port } => (port.into(), bar.size), // which it does not ask
+                TheirBar::Io { port } => (port.into(), bar.size), // pci_types has no I/O size
             };
             assert_eq!(theirs, (bar.address, bar.size));
         }
@@ -385,7 +385,7 @@ mod pci_types {
     fn what_cannot_be_reached_reads_all_ones() {
         let (bus, ..) = machine();
         let access = PciTypes(Ecam::new(bus.ecam(), 0, 0..=0));
-        // SAFETY: any address may be asked for; what is not there is not reached.
+        // SAFETY: any address is allowed, because an absent function is not accessed.
         let [read, odd] =
             [0, 3].map(|offset| unsafe { access.read(PciAddress::new(0, 1, 0, 0), offset) });
         assert_eq!([read, odd], [!0, !0]);

@@ -8,7 +8,7 @@ use nostall_pci::{AccessError, Address, ConfigAccess, ECAM_BUS_SIZE, Ecam, Ports
 use proptest::prelude::*;
 use spin::mutex::SpinMutex;
 
-/// A CPU that notes when its interrupts are masked.
+/// A CPU that records when its interrupts are masked.
 struct Cpu<'a>(&'a RefCell<Vec<Event>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Processor for Cpu<'_> {
     }
 }
 
-/// Ports that note what is done to them, and have nothing behind them.
+/// Ports that record their accesses, with no device behind them.
 struct Noting<'a>(&'a RefCell<Vec<Event>>);
 
 impl Registers for Noting<'_> {
@@ -172,7 +172,7 @@ fn an_access_is_two_by_ports_one_by_ecam_and_none_that_exits_when_shadowed() {
 }
 
 proptest! {
-    /// Every width at every place, by both methods, in any order.
+    /// Makes accesses of every width at every place, with both methods, in any order.
     #[test]
     fn both_methods_do_the_same(
         accesses in prop::collection::vec(

@@ -43,13 +43,13 @@ fn at(text: &str) -> Address {
     text.parse().unwrap()
 }
 
-/// Its registers, as far as it has them.
+/// Returns a function's registers, as many as it has.
 fn registers(access: &dyn ConfigAccess, address: Address) -> Vec<u8> {
     let bytes = (0..4096).map_while(|register| access.read8(address, register).ok());
     bytes.collect()
 }
 
-/// The same functions as files, as in sysfs.
+/// Writes the functions as files, in the layout of sysfs.
 fn sysfs(functions: &BTreeMap<Address, Vec<u8>>) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (address, registers) in functions {
@@ -82,7 +82,7 @@ fn a_dump_has_the_functions_that_lspci_finds_in_it() {
     }
 }
 
-/// Buses that bridges lead to are found by way of them; another root bus is not.
+/// Buses behind bridges are found through them. Another root bus is not.
 #[test]
 fn a_dump_can_be_scanned_like_a_machine() {
     for machine in MACHINES {
@@ -151,7 +151,7 @@ fn refuses_what_cannot_be(access: &dyn ConfigAccess, there: Address) {
 }
 
 #[test]
-fn nothing_is_written_and_nobody_answers_for_the_absent() {
+fn nothing_is_written_and_absent_functions_read_all_ones() {
     let dump = dump(&lspci("pc"));
     refuses_what_cannot_be(&dump, at("00:04.0"));
     let root = sysfs(&functions(&dump));
@@ -160,7 +160,7 @@ fn nothing_is_written_and_nobody_answers_for_the_absent() {
 
 #[test]
 fn what_was_not_asked_for_is_not_recorded() {
-    // As `lspci -x` would have printed it.
+    // The output of `lspci -x`.
     let text = lspci("nested");
     let digits = |line: &str| line.split(':').next().unwrap().len() == 2;
     let short: Vec<_> = text
@@ -181,7 +181,7 @@ fn what_was_not_asked_for_is_not_recorded() {
 }
 
 const TWO: &str = "\
-00:00.0 Host bridge: Somebody's
+00:00.0 Host bridge: A vendor's
 00: 86 80 c0 29 07 01 00 00 00 00 00 06 00 00 00 00
 10: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f
 
@@ -200,8 +200,8 @@ fn assert_is_two(dump: &Dump) {
 #[test]
 fn text_around_the_registers_does_not_matter() {
     let verbose = TWO.replace(
-        "Somebody's\n",
-        "Somebody's\n\tSubsystem: 10: 20\n\tCapabilities: [40] Vendor\n\t\t00: ff\n",
+        "A vendor's\n",
+        "A vendor's\n\tSubsystem: 10: 20\n\tCapabilities: [40] Vendor\n\t\t00: ff\n",
     );
     let indented = format!("$ lspci -xxxx\npcilib: 00: nothing\n{TWO}$ \n");
     let with_segment = TWO.replace("01:02.3", "0000:01:02.3");
@@ -305,7 +305,7 @@ fn a_text_without_end_is_left() {
 fn a_list_that_loops_ends() {
     let mut functions = functions(&dump(&lspci("nested")));
     let bridge = functions.get_mut(&at("00:02.0")).unwrap();
-    // The list is 0x54, 0x48, 0x40; the extended one 0x100, 0x148.
+    // The list is 0x54, 0x48, 0x40; the extended one is 0x100, 0x148.
     bridge[0x41] = 0x54;
     bridge[0x14b] = 0x10;
     let dump = dump(&write(&functions, false));
@@ -317,7 +317,7 @@ fn a_list_that_loops_ends() {
     assert_eq!(list.last(), Some(Err(CapabilityFault::Loop(0x100))));
 }
 
-/// As `lspci -xxxx` does.
+/// Prints the functions as `lspci -xxxx` does.
 fn write(functions: &BTreeMap<Address, Vec<u8>>, backwards: bool) -> String {
     let mut text = String::new();
     for (address, registers) in functions {
@@ -378,7 +378,7 @@ fn a_bridges_windows_are_those_that_linux_sees() {
         for function in dump.functions() {
             let function = Function::read(&dump, *function).unwrap().unwrap();
             let windows = BridgeWindows::read(&dump, &function).unwrap();
-            // From the 14th line on, if Linux has them.
+            // The windows are in lines 14 and later, if Linux has them.
             let file = root.path().join(function.address.to_string());
             let text = fs::read_to_string(file.join("resource")).unwrap();
             let linux: Vec<_> = text.lines().skip(13).map(range).collect();
@@ -452,7 +452,7 @@ fn a_folder_is_found_in_a_copy_of_sys() {
 fn what_has_no_address_is_counted() {
     let root = sysfs(&functions(&dump(TWO)));
     fs::create_dir(root.path().join("100000000:e1:00.0")).unwrap();
-    // As somebody could have named a copy.
+    // Possible names of a copy.
     let (long, short) = ("0000:01:02.3", "01:02.3");
     fs::rename(root.path().join(long), root.path().join(short)).unwrap();
     let sysfs = Sysfs::open(root.path()).unwrap();
@@ -498,9 +498,9 @@ fn a_virtual_function_is_called_what_linux_calls_it() {
         fs::write(folder.join(name), text).unwrap();
     }
     let sysfs = Sysfs::open(root.path()).unwrap();
-    // Its link to switch does not answer, as it seems.
+    // A virtual function reads as absent in a scan.
     assert_eq!(Function::read(&sysfs, vf), Ok(None));
-    // As a function that a list names, it is found.
+    // Read as an entry of a list, it is found.
     let listed = Function::read_listed(&sysfs, vf).unwrap().unwrap();
     assert_eq!((listed.vendor, listed.class.base()), (0xffff, 0x02));
     std::os::unix::fs::symlink("../0000:00:01.0", folder.join("physfn")).unwrap();
@@ -555,7 +555,7 @@ fn names_come_from_a_list_or_are_built_in() {
     fs::write(&file, LIST).unwrap();
     let names = Names::from_file(&file).unwrap();
     check_names(&names);
-    // Children of the next one are not one's own.
+    // Children of the next entry do not count.
     assert_eq!(names.device(0x1af4, 0x2922), None);
     assert_eq!(names.device(0x1af4, 0x29c0).unwrap(), "Something else");
     let board = |device| names.subsystem((0x8086, device), (0x1af4, 0x1100));

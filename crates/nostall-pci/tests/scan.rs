@@ -1,4 +1,4 @@
-//! Which functions are found, with how many accesses, and what is reported.
+//! The functions that a scan finds, its accesses, and its reports.
 
 mod common;
 
@@ -15,7 +15,7 @@ const UPSTREAM: u32 = 5;
 const DOWNSTREAM: u32 = 6;
 const TO_PCI: u32 = 7;
 
-/// What a scan of it all finds, as text, and what it reports.
+/// Scans the whole tree. Returns the functions as text, and the faults.
 fn scan(tree: &Tree) -> (Vec<String>, Vec<ScanFault>) {
     split(Scan::new(&tree.ecam(), 0, 0..=255))
 }
@@ -33,8 +33,8 @@ fn split(
     (found, faults)
 }
 
-/// A host bridge, a device with three functions, a root port with a device, a switch with
-/// two ports, and below one of them a bridge to PCI with two devices.
+/// Returns a host bridge, a device with three functions, a root port with a device, and a switch
+/// with two ports. Below one of these is a bridge to PCI with two devices.
 fn nested() -> Tree {
     let tree = Tree::default();
     tree.put(None, 0, 0, Fake::host_bridge());
@@ -71,9 +71,9 @@ fn a_scan_takes_five_accesses_a_function_and_writes_nothing() {
     let ecam = tree.ecam();
     assert_eq!(Scan::new(&ecam, 0, 0..=255).count(), 14);
     let headers = 14 * 5;
-    // On buses 0, 3 and 6 31 devices are asked for that may be absent; functions of 00:02.
+    // Devices that may be absent on buses 0, 3 and 6, and functions of 00:02.
     let absent = (32 - 4) + (32 - 2) + (32 - 2) + 5;
-    // Status, pointer, capability; a port with a link below also whether it forwards ARI.
+    // Status, pointer, capability. For a port with a link, also whether it forwards ARI.
     let bridges = 6 * 3 + 4;
     let expected = Counts {
         reads: headers + absent + bridges,
@@ -107,7 +107,7 @@ fn a_header_tells_what_it_has() {
 }
 
 #[test]
-fn nobody_reads_as_all_ones_and_broken_boards_as_zeros() {
+fn an_absent_function_reads_all_ones_or_zeros_on_broken_boards() {
     let tree = Tree::default();
     for (device, id) in [0, 0xffff_0000, 0xffff, 0x1234_ffff, !0]
         .into_iter()
@@ -198,9 +198,9 @@ fn bridges_with_impossible_bus_numbers_are_reported_and_not_entered() {
     assert_eq!(bridge(2, 5, 4), [Backwards]);
     assert_eq!(bridge(2, 2, 2), [OutsideParent]); // itself
     assert_eq!(bridge(2, 1, 3), [OutsideParent]);
-    assert_eq!(bridge(2, 3, 10), [Beyond(9)]); // its uncle's
+    assert_eq!(bridge(2, 3, 10), [Beyond(9)]); // buses of its parent's sibling
     assert_eq!(bridge(2, 3, 255), [Beyond(9)]);
-    assert_eq!(bridge(2, 11, 11), [OutsideParent]); // its uncle's
+    assert_eq!(bridge(2, 11, 11), [OutsideParent]); // buses of its parent's sibling
 }
 
 #[test]
@@ -234,10 +234,10 @@ fn a_scan_stays_within_the_buses_it_was_given() {
     use BusFault::*;
     let expected = [Beyond(3), Beyond(3), OutsideParent, OutsideParent];
     assert_eq!(why, expected);
-    // From another root.
+    // The same buses, from another root.
     let (found, _) = split(Scan::new(&tree.ecam(), 0, 3..=255));
     assert_eq!(found[0], "03:00.0");
-    // Of no bus at all.
+    // An empty range of buses.
     #[expect(clippy::reversed_empty_ranges)]
     let none = Scan::new(&tree.ecam(), 0, 3..=2).count();
     assert_eq!(none, 0);
@@ -245,7 +245,7 @@ fn a_scan_stays_within_the_buses_it_was_given() {
 
 #[test]
 fn a_bridge_whose_buses_end_too_late_is_entered_as_far_as_can_be() {
-    // MCFG has buses 0 to 0x3f; firmware wrote 0xff where it stopped counting.
+    // MCFG has buses 0 to 0x3f, and the firmware's last bridge ends at 0xff.
     let tree = Tree::default();
     let first = tree.put(None, 1, 0, Fake::bridge(1, 0, 1, 1));
     tree.put(Some(first), 0, 0, Fake::new(1, 0x02_0000));
@@ -300,8 +300,8 @@ fn a_device_without_function_0_is_not_there() {
     assert_eq!(scan(&tree), (vec![], vec![]));
 }
 
-/// A root port, a switch with two ports, and a device below each. The switch's port to the root
-/// says that it is of type `up`, its others that they are of type `down`.
+/// Returns a root port, a switch with two ports, and a device below each. The switch's port to
+/// the root reports type `up`, and its other ports report `down`.
 fn switch(up: u32, down: u32) -> Tree {
     let tree = Tree::default();
     tree.put(None, 0, 0, Fake::host_bridge());
@@ -321,7 +321,7 @@ fn a_switch_port_that_misreports_its_type_hides_nothing_and_is_reported() {
     assert_eq!((all.len(), none), (7, vec![]));
     let said =
         |faults: Vec<ScanFault>| -> Vec<_> { faults.iter().map(ToString::to_string).collect() };
-    // Towards the root: a link cannot lead to a port that leads to another.
+    // The port towards the root misreports: a link cannot lead to a downstream port.
     let (found, faults) = scan(&switch(DOWNSTREAM, DOWNSTREAM));
     assert_eq!(found, all);
     assert_eq!(
@@ -331,8 +331,8 @@ fn a_switch_port_that_misreports_its_type_hides_nothing_and_is_reported() {
           port: taken for an upstream port"
         ]
     );
-    // Away from it: inside a switch no port leads to the root. Its device answers once, not 32
-    // times.
+    // The ports away from the root misreport: inside a switch no port leads to the root. The
+    // device below responds once, not 32 times.
     let (found, faults) = scan(&switch(UPSTREAM, UPSTREAM));
     assert_eq!(found, all);
     let expected = [0, 1].map(|device| ScanFault::Port {
@@ -343,12 +343,12 @@ fn a_switch_port_that_misreports_its_type_hides_nothing_and_is_reported() {
         },
     });
     assert_eq!(faults, expected);
-    // Both: a port is judged by the type that the one above it was taken for.
+    // All misreport: each port is judged by the corrected type of the port above it.
     let (found, faults) = scan(&switch(DOWNSTREAM, UPSTREAM));
     assert_eq!((found, faults.len()), (all, 3));
 }
 
-/// A port and a device of functions 0, 1, 8 and 255.
+/// Returns a port and a device of functions 0, 1, 8 and 255.
 fn with_ari(forwards: bool) -> Tree {
     let tree = Tree::default();
     let port = Fake::bridge(1, 0, 1, 1)
@@ -372,7 +372,7 @@ fn with_ari_functions_are_followed_from_one_to_the_next() {
         ["00:01.0", "01:00.0", "01:00.1", "01:01.0", "01:1f.7"]
     );
     assert_eq!(faults, []);
-    // Five a function; 31 absent; status, pointer, capability, control; two a link.
+    // Five per function; 31 absent; status, pointer, capability, control; two per link.
     assert_eq!(ecam.window().counts().reads, 5 * 5 + 31 + 4 + 4 * 2);
 }
 
@@ -387,7 +387,7 @@ fn ari_is_turned_on_only_where_asked_for() {
     assert_eq!(faults, []);
     assert_eq!(ecam.window().counts().writes, 1);
 
-    // And only if the device has it.
+    // Only if the device has it.
     let tree = Tree::default();
     let port = Fake::bridge(1, 0, 1, 1).express(ROOT_PORT).ari_port(false);
     let port = tree.put(None, 1, 0, port);

@@ -1,4 +1,4 @@
-//! Which method is used for what.
+//! The method that the selector uses for reads and writes.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use nostall_pci::{
     Width,
 };
 
-/// A way to one function, that counts its use.
+/// A method that reaches one function, and counts its uses.
 struct Way {
     function: Address,
     identity: u32,
@@ -59,7 +59,7 @@ fn at() -> Address {
     Address::new(0, 3, 0).unwrap()
 }
 
-/// Who is used for a read, and for a write: ports, ECAM, neither.
+/// Returns the method that was used for a read and for a write: ports, ECAM, neither.
 fn used(
     selector: &Selector<&Way, &Way>,
     address: Address,
@@ -67,19 +67,19 @@ fn used(
 ) -> [Option<&'static str>; 2] {
     let (ports, ecam) = selector.methods();
     let uses = || [ports, ecam].map(|way| way.map_or(0, |way| way.uses.get()));
-    let who = |before: [u32; 2]| match uses() {
+    let method = |before: [u32; 2]| match uses() {
         [ports, _] if ports > before[0] => Some("ports"),
         [_, ecam] if ecam > before[1] => Some("ecam"),
         _ => None,
     };
     let before = uses();
     let read = selector.read32(address, register);
-    let reader = who(before);
+    let reader = method(before);
     assert_eq!(read.is_ok(), reader.is_some());
     assert_eq!(read.is_ok(), selector.reaches(address, register));
     let before = uses();
     let _ = selector.write16(address, register, 0);
-    [reader, who(before)]
+    [reader, method(before)]
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn ecam_that_tells_something_else_is_not_used() {
 
 #[test]
 fn without_a_function_to_compare_ecam_is_not_used() {
-    // Nothing, and what broken boards read where there is nothing.
+    // All ones, and the values that broken boards return for an absent function.
     for identity in [!0, 0, 0xffff_0000] {
         let (ports, ecam) = (Way::ports(identity), Way::ecam(identity));
         let (selector, choice) = Selector::choose(Some(&ports), Some(&ecam), Policy::EcamFirst);
@@ -159,7 +159,7 @@ fn to_fail_alike_is_not_to_agree() {
 }
 
 #[test]
-fn a_hypervisor_in_the_table_gets_ecam_first_and_nobody_else() {
+fn only_a_hypervisor_in_the_table_gets_ecam_first() {
     let of = |signature, table: &[Known]| Policy::of(Environment::Hypervisor(signature), table);
     assert_eq!(
         Policy::of(Environment::BareMetal, Known::TABLE),

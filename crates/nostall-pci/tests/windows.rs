@@ -1,4 +1,4 @@
-//! What a bridge passes on, as its registers have it.
+//! A bridge's windows, read from its registers.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn a_limit_names_the_last_granule_and_upper_halves_count_where_there_are_any() {
     assert_eq!(wide.io, Some(0x2_1000..=0x3_2fff));
     assert_eq!(wide.memory, Some(0xc000_0000..=0xc01f_ffff));
     assert_eq!(wide.prefetchable, Some(0x80_0000_0000..=0x81_001f_ffff));
-    // The same without the bits that say so: what is there is no upper half.
+    // Without the bits for wide windows, the upper halves do not exist.
     let narrow = windows(|bridge| {
         bridge.set16(IO_BASE, 0x2010);
         bridge.set32(IO_BASE_UPPER, 0x0003_0002);

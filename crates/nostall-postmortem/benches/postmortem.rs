@@ -1,6 +1,6 @@
-//! How fast memory dumps are searched: `cargo bench -p nostall-postmortem`.
+//! The speed of searching memory dumps: `cargo bench -p nostall-postmortem`.
 //!
-//! Without `--bench`, which cargo gives, every row is run once and briefly.
+//! Without `--bench`, which cargo passes, each row runs once and briefly.
 
 use std::hint::black_box;
 use std::io::{Seek, SeekFrom, Write};
@@ -13,14 +13,14 @@ fn main() {
     nostall_bench::main(&[("search", search), ("dumps", dumps)]);
 }
 
-/// Memory without a region in it: zeros, noise, or an endless log that is full of the
-/// first and last bytes of signatures.
+/// Memory without a region: zeros, noise, or an endless log full of the first and last bytes of
+/// signatures.
 fn search(effort: Effort) {
     let len = if effort.is_test() { 1 << 20 } else { 256 << 20 };
     let log = b"[    1.234567] CONFIG_CGROUPS: Command line: COLD CACHE DBGC CALL\n";
     let dumps = [
-        // Copied, for memory of its own: a page that was never written is the
-        // system's one page of zeros, and stays in the cache.
+        // The copy has pages of its own. Pages that were never written all map the system's one
+        // page of zeros, which stays in the cache.
         ("zeros", black_box(&vec![0; len]).to_vec()),
         ("noise", noise(len)),
         ("a log", log.iter().copied().cycle().take(len).collect()),
@@ -81,7 +81,7 @@ fn dumps(effort: Effort) {
     table.print(effort.rounds(5));
 }
 
-/// Bytes that look random, and are the same in every run.
+/// Returns bytes that look random, and are the same in every run.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 1u64;
     let next = |_| {

@@ -1,5 +1,5 @@
-//! Looks for regions in files of raw memory: `detect FILE...`; or, without a file,
-//! says how fast it looks, beside how fast `memchr`-like reading is.
+//! Searches files of raw memory for regions: `detect FILE...`. Without a file it measures the
+//! speed of the search, and of a plain read for comparison.
 
 use nostall_postmortem::detect::{FoundRegion, detect};
 use std::time::Instant;
@@ -51,7 +51,7 @@ fn race() {
     for (name, dump) in &dumps {
         let mut best = [0f64; 2];
         for _ in 0..5 {
-            // A byte that is not there, found as fast as the compiler can.
+            // A plain read, as fast as the compiler makes it.
             let read = Instant::now();
             let (words, _) = dump.as_chunks::<8>();
             let sum = |sum: u64, word: &[u8; 8]| sum ^ u64::from_le_bytes(*word);

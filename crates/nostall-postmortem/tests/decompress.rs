@@ -1,4 +1,4 @@
-//! Compressed dmesg bodies, judged by what Linux recovered from them.
+//! Compressed dmesg bodies, compared with the texts that Linux recovered from them.
 use std::fs;
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use proptest::prelude::*;
 
 const LIMIT: usize = 1 << 16;
 
-/// A file below this crate's folder of tests.
+/// Reads a file below this crate's folder of tests.
 fn tests(path: &str) -> Vec<u8> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests");
     fs::read(folder.join(path)).unwrap()
 }
 
-/// The compressed body of an image's first dmesg record, which is at its start.
+/// Returns the compressed body of an image's first dmesg record, at the image's start.
 fn body(folder: &str) -> Vec<u8> {
     let image = tests(&format!(
         "../../nostall-pstore/tests/fixtures/{folder}/image.bin"
@@ -126,7 +126,7 @@ fn compressions_have_linuxs_names() {
     );
 }
 
-/// A zstd frame of one block that says "a zero, `len` times".
+/// Returns a zstd frame with one block: a zero, `len` times.
 fn zstd_bomb(len: u32) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58];
     for _ in 0..1000 {
@@ -161,7 +161,7 @@ fn compressed(compression: Compression, text: &[u8]) -> Vec<u8> {
     match compression {
         Compression::Deflate => compress::deflate_raw(text),
         Compression::Lz4 => compress::lz4(text),
-        // What liblzo2 makes of nothing; lzokay 2.0.1 puts a byte before it that nobody can read.
+        // liblzo2's result for an empty text. lzokay 2.0.1 adds an invalid byte before it.
         Compression::Lzo if text.is_empty() => vec![0x11, 0, 0],
         Compression::Lzo => lzokay::compress::compress(text).unwrap(),
         Compression::Zstd => compress::zstd(text),

@@ -1,4 +1,4 @@
-//! Regions found in dumps of which nothing is known.
+//! Regions found in dumps without any further knowledge of them.
 #[path = "../../nostall-pstore/tests/common/mod.rs"]
 mod common;
 
@@ -11,7 +11,7 @@ use nostall_pstore::{
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
-/// A recorded image, and what is to be found out about it.
+/// A recorded image, and its properties that must be detected.
 struct Fixture {
     image: Vec<u8>,
     params: Params,
@@ -27,7 +27,7 @@ fn fixture(name: &'static str) -> Fixture {
     }
 }
 
-/// FoundRegion first, there, and as it is.
+/// Asserts that the first region of `found` is at `start` and equals the fixture's.
 #[track_caller]
 fn assert_found(found: &[FoundRegion], start: usize, fixture: &Fixture, what: &str) {
     let Some(first) = found.first() else {
@@ -151,7 +151,7 @@ fn adjacent_runs_are_one_in_whatever_order_they_are_given_and_overlap() {
 fn a_region_whose_end_is_cut_off_is_found_and_the_cut_is_said() {
     for name in FIXTURES {
         let fixture = fixture(name);
-        // In the last zone's data, which zone's end is then a guess; its start is not.
+        // The cut is in the last zone's data. The zone's end is then a guess; its start is not.
         let last = fixture.geometry.zones.last().unwrap().offset;
         let mut dump = noise(0x1234, 9);
         dump.extend(&fixture.image[..last + 1000]);
@@ -177,8 +177,8 @@ fn a_header_that_parity_can_mend_or_neighbours_replace_is_no_obstacle() {
         let fixture = fixture(name);
         let zones = &fixture.geometry.zones;
         for (i, zone) in zones.iter().enumerate() {
-            // Without parity, nothing shows a first or a last zone without a header,
-            // nor the only trace zone.
+            // Without parity, nothing reveals a first or last zone without a header, or a single trace
+            // zone.
             let only = zone.kind == Kind::Ftrace && fixture.params.cpus == 1;
             let edge = i == 0 || i + 1 == zones.len() || only;
             if fixture.params.ecc == 0 && edge {
@@ -218,7 +218,7 @@ fn a_header_with_one_bad_size_word_hides_no_zone_and_is_a_doubt() {
                 start: data + 9,
                 ..right
             }]) {
-                // Nothing shows an only trace zone by a header that cannot be one.
+                // Nothing reveals a single trace zone with an impossible header.
                 let is_only = zone.kind == Kind::Ftrace && fixture.params.cpus == 1;
                 let is_none = bad.size > 128 << 20 || bad.start > bad.size;
                 if is_only && is_none && fixture.params.ecc == 0 {
@@ -233,7 +233,7 @@ fn a_header_with_one_bad_size_word_hides_no_zone_and_is_a_doubt() {
                 let what = format!("{name}, zone {nth}: {bad:x?}");
                 let first = &detection.found[0];
                 assert_eq!(first.start, 0x3000, "{what}: {first:#x?}");
-                // Without parity, nothing shows how large a last zone was.
+                // Without parity, the size of a last zone is unknown.
                 let all_but = |zones: &Geometry| match nth + 1 == zones.zones.len() {
                     true if fixture.params.ecc == 0 => zones.zones[..nth].to_vec(),
                     _ => zones.zones.clone(),
@@ -266,8 +266,8 @@ fn nothing_is_found_in_nothing() {
     }
 }
 
-/// Headers made to cost time, 64 KiB of them, each as `header` says and `gap` bytes
-/// after the one before.
+/// Returns 64 KiB of headers that cost time: each is as `header` returns it, `gap` bytes after
+/// the previous one.
 fn hostile(header: impl Fn(usize) -> Header, gap: impl Fn(usize) -> usize) -> Vec<u8> {
     let mut bytes = vec![0; 64 << 10];
     let (mut at, mut i) = (0, 0);

@@ -1,4 +1,4 @@
-//! Regions of any parameters, filled as Linux fills them, are found as they are.
+//! Regions of any parameters, filled as Linux fills them, are found unchanged.
 #[path = "../../nostall-pstore/tests/common/mod.rs"]
 mod common;
 
@@ -10,13 +10,13 @@ use nostall_pstore::{
 };
 use proptest::prelude::*;
 
-/// How much of a zone was written.
+/// The part of a zone that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fill {
     Nothing,
-    /// So many hundredths.
+    /// A part, in per cent.
     Part(usize),
-    /// A ring that has come round, and so many hundredths more.
+    /// A whole turn of the ring, and a further part in per cent.
     Round(usize),
 }
 
@@ -35,7 +35,7 @@ struct Region {
     order: ByteOrder,
     record_format: RecordFormat,
     fills: Vec<Fill>,
-    /// What was in the memory before.
+    /// Seed of the noise that was in the memory before.
     before: Option<u64>,
 }
 
@@ -97,7 +97,7 @@ impl Region {
         code.encode(&data[..HEADER], parity);
     }
 
-    /// Whole records, as many as fit.
+    /// Returns whole records, as many as fit.
     fn records(&self, cpu: usize, len: usize) -> Vec<u8> {
         let base = match self.record_format {
             RecordFormat::Bits64 => 0xffff_ffff_8100_0000,
@@ -168,7 +168,7 @@ prop_compose! {
     }
 }
 
-/// Which of the zones are as they should be: kind, index, place, division.
+/// Returns the zones whose kind, index, place or division differ.
 fn wrong(found: &FoundRegion, region: &Region) -> Vec<Place> {
     let zones = region.layout.zones();
     zones
@@ -192,7 +192,7 @@ proptest! {
         dump[before..][..image.len()].copy_from_slice(&image);
         let found = detect(&dump).found;
         if found.is_empty() {
-            // A single zone that shows nothing but its header.
+            // A single zone shows nothing but its header.
             prop_assert!(region.layout.zones().count() == 1, "{:?}", region.layout.params());
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! No region is too broken, and what the parity bytes can mend is mended.
+//! Any broken region is read without a panic, and errors that parity can correct are corrected.
 
 #[path = "../../nostall-pstore/tests/common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Memory images of every kind, whole, cut off and hostile.
+//! Memory images of every kind: whole, cut off and hostile.
 #[path = "../../nostall-pstore/tests/common/mod.rs"]
 mod common;
 
@@ -11,7 +11,7 @@ use nostall_postmortem::detect::detect;
 use nostall_postmortem::image::{DumpFormat, Error, Image, MAX_COPY, MAX_SEGMENTS, Segment};
 use proptest::prelude::*;
 
-/// Opens these bytes as a file.
+/// Opens `bytes` as a file.
 fn open(bytes: &[u8]) -> Result<Image, Error> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
@@ -26,7 +26,7 @@ fn segment(physical: u64, file_offset: u64, len: u64) -> Segment {
     }
 }
 
-/// What an image holds, by physical address.
+/// Returns an image's contents by physical address.
 fn data(image: &Image) -> Vec<(u64, Vec<u8>)> {
     image
         .data_ranges()
@@ -40,7 +40,8 @@ struct RecordFormat {
     big: bool,
 }
 
-/// A core file with these `PT_LOAD` headers (address, offset, size), a note first, then `memory`.
+/// Returns a core file with a note, these `PT_LOAD` headers (address, offset, size), and
+/// `memory`.
 fn core(
     RecordFormat { wide, big }: RecordFormat,
     loads: &[(u64, u64, u64)],
@@ -171,7 +172,8 @@ fn a_read_across_adjoining_segments_is_copied_within_a_bound() {
 
 #[test]
 fn overlapping_segments_are_told_once() {
-    // As in kdump's vmcore: the kernel's text first, then all of memory with the text in it.
+    // The layout of kdump's vmcore: the kernel's text, followed by all of memory, which contains
+    // it.
     let image = open(&core(
         WIDE,
         &[
@@ -306,7 +308,7 @@ fn what_is_packed_says_how_to_unpack_it() {
         let error = open(magic).unwrap_err().to_string();
         assert!(error.contains(command), "{error}");
     }
-    // As QEMU writes it with -z: `makedumpfile -R` alone leads to another refusal.
+    // The format of QEMU's `-z`. With `makedumpfile -R` alone, the result is refused again.
     let mut flattened = b"makedumpfile\0".to_vec();
     flattened.resize(4096 + 16, 0);
     flattened.extend(b"KDUMP   ");
@@ -355,7 +357,7 @@ fn what_is_no_regular_file_is_read() {
     assert!(matches!(Image::open("/"), Err(Error::Io(_))));
 }
 
-/// The image has this region at `start`, and no other.
+/// Asserts that the image has this region at `start`, and no other.
 #[track_caller]
 fn assert_has(image: &Image, start: u64, region: &[u8]) {
     let (found, alone) = (image.detect(), detect(region));
@@ -416,7 +418,7 @@ fn segments_that_share_a_part_of_the_file_are_searched_once() {
     let len = memory.len() as u64;
     for count in [20, 60_000] {
         for gap in [0, 0x1000] {
-            // Its addresses go on from one segment to the next, or they do not.
+            // The addresses of the segments are contiguous, or not.
             let at = 0x2000 + count * 56; // behind the program headers
             let loads = (0..count).map(|nth| (nth * (len + gap), at, len));
             let mut file = core(WIDE, &loads.collect::<Vec<_>>(), &[]);
@@ -432,7 +434,7 @@ fn segments_that_share_a_part_of_the_file_are_searched_once() {
 
 #[test]
 fn the_copy_of_a_part_of_a_region_elsewhere_does_not_take_it_away() {
-    // As kdump stores a part of memory a second time, at another address.
+    // kdump may store a part of memory a second time, at another address.
     let region = &Fixture::load("ecc16").image;
     let len = region.len() as u64;
     let loads = [
@@ -457,7 +459,7 @@ fn too_many_segments_are_not_called_damage() {
     ));
 }
 
-/// A sparse file of `len` bytes with `parts` of 4 KiB of noise in it, and a region 1 MiB
+/// Returns a sparse file of `len` bytes with `parts` of 4 KiB of noise, and a region 1 MiB
 /// before its end.
 #[cfg(target_os = "linux")]
 fn sparse(len: u64, parts: u64, region: &[u8]) -> tempfile::NamedTempFile {
@@ -477,7 +479,7 @@ fn sparse(len: u64, parts: u64, region: &[u8]) -> tempfile::NamedTempFile {
 #[cfg(target_os = "linux")]
 fn of_a_sparse_file_the_data_is_searched_and_not_the_small_holes_in_it() {
     let region = Fixture::load("ecc16").image;
-    // Holes of 16 MiB less a little, and of 128 KiB.
+    // Holes of almost 16 MiB, and of 128 KiB.
     for (len, parts) in [(4 << 30, 257), (32 << 30, 2_100), (1 << 30, 8_000)] {
         let file = sparse(len, parts, &region);
         let image = Image::open(file.path()).unwrap();
@@ -507,7 +509,7 @@ fn edge() -> impl Strategy<Value = u64> {
     prop_oneof![prop::sample::select(&EDGES), 0..0x1020u64, any::<u64>()]
 }
 
-/// What holds for every image, whatever was in the file.
+/// Checks the properties that hold for an image of any file.
 fn holds(image: &Image, physical: u64, len: usize) -> Result<(), TestCaseError> {
     let mut end = 0;
     for segment in image.segments() {

@@ -1,5 +1,5 @@
-//! `nostall postmortem` of files that are large, have no end, or are no recording: its
-//! time and memory have bounds, and it reports no region where none is.
+//! `nostall postmortem` on files that are large, have no end, or are no recording. Its time and
+//! memory are bounded, and it reports no region where there is none.
 #![cfg(target_os = "linux")]
 
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ fn decode(image: &Path, args: &[&str]) -> Output {
     start(image, args).wait_with_output().unwrap()
 }
 
-/// The most memory that a process has had so far, in bytes.
+/// Returns the peak memory of a process in bytes.
 fn peak(child: &Child) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -40,14 +40,14 @@ fn peak(child: &Child) -> u64 {
     kib << 10
 }
 
-/// Decodes an image whose records do not fit into a pipe, and returns them with the memory
-/// that it took to find them.
+/// Decodes an image whose records do not fit into a pipe. Returns them with the peak memory of
+/// the search.
 fn decode_with_peak(image: &Path) -> (Vec<u8>, u64) {
     let mut child = start(image, &[]);
     let mut out = child.stdout.take().unwrap();
     let mut records = vec![0];
     out.read_exact(&mut records).unwrap();
-    // It has found and decoded all, and waits for the pipe.
+    // The search and the decoding are done, and the command waits for the pipe.
     let peak = peak(&child);
     out.read_to_end(&mut records).unwrap();
     assert!(child.wait_with_output().unwrap().status.success());
@@ -96,7 +96,7 @@ fn a_region_of_129_mib_in_ranges_of_4_kib_is_decoded() {
     let text = b"[    1.000000] text\n";
     let header = [&b"DBGC"[..], &[20, 0, 0, 0], &[20, 0, 0, 0], text].concat();
     let mut memory = vec![0; 129 << 20];
-    // The console, and a large zone of user space's messages.
+    // The console, and a large zone of user-space messages.
     for at in [0, 1 << 20] {
         memory[at..at + header.len()].copy_from_slice(&header);
     }
@@ -122,7 +122,7 @@ fn a_region_of_129_mib_in_ranges_of_4_kib_is_decoded() {
     }
 }
 
-/// The lines on stderr of a command that could not read the image, or found no region.
+/// Returns the stderr lines of a command that could not read the image, or found no region.
 fn error(output: &Output) -> String {
     let said = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(matches!(output.status.code(), Some(1 | 5)), "{said}");
@@ -147,9 +147,9 @@ fn texts_in_zeros_are_no_region_and_all_lists_them_with_reasons() {
     for word in ["--offset 0x1000", "bits of evidence", "no ramoops region"] {
         assert!(said.contains(word), "{said}");
     }
-    // The place that a person names is evidence, too.
+    // An offset from the user is evidence, too.
     let named = decode(&path, &["--offset", "0x1000", "--size", "16K"]);
-    // A region, and an empty one.
+    // There is a region, and it is empty.
     assert_eq!(named.status.code(), Some(3));
     let said = String::from_utf8(named.stderr).unwrap();
     assert!(said.contains("bits of evidence"), "{said}");
@@ -160,7 +160,7 @@ fn a_bad_size_word_of_the_console_hides_no_trace_and_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad");
     let mut bytes = fs::read(image("plain")).unwrap();
-    // The console's zone, of 0x8000 bytes.
+    // The size word of the console's zone of 0x8000 bytes.
     let size = 0x2_dffa + 8;
     bytes[size..size + 4].copy_from_slice(&(0x8000u32 - 12 + 1).to_le_bytes());
     fs::write(&path, bytes).unwrap();
@@ -187,7 +187,7 @@ fn a_damaged_start_of_a_trace_ring_is_said_and_its_records_are_marked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad");
     let mut bytes = fs::read(image("plain")).unwrap();
-    // The first trace zone's start.
+    // The start word of the first trace zone.
     bytes[0x3_5ffa + 4] ^= 8;
     fs::write(&path, bytes).unwrap();
     let bad = decode(&path, &[]);
@@ -201,8 +201,8 @@ fn a_damaged_start_of_a_trace_ring_is_said_and_its_records_are_marked() {
     );
 }
 
-/// Runs the command in a shell, which has it as `$0` and a FIFO as `$1`. A wait without a
-/// bound ends in status 124.
+/// Runs `script` in a shell, with the command as `$0` and a FIFO as `$1`. An endless wait
+/// results in status 124.
 fn in_shell(script: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fifo");
@@ -224,7 +224,7 @@ fn a_pipe_to_which_no_program_writes_is_given_up_by_every_way_to_read_it() {
         for script in [
             "$0 $1",
             "$0 --swap 4 $1",
-            // Open for reading and writing, so that it has no end.
+            // Opened for reading and writing, the FIFO has no end.
             "$0 - <> $1",
             "$0 --swap 4 - <> $1",
         ] {
@@ -236,7 +236,7 @@ fn a_pipe_to_which_no_program_writes_is_given_up_by_every_way_to_read_it() {
 #[test]
 fn a_device_without_an_end_is_given_up_in_bounded_memory_by_every_way_to_read_it() {
     for how in ["/dev/zero", "--swap 4 /dev/zero", "- < /dev/zero"] {
-        // Less than 1 GiB of address space.
+        // The limit is less than 1 GiB of address space.
         let script = format!("ulimit -v 900000; $0 {how}");
         let said = error(&in_shell(&script));
         assert!(

@@ -1,4 +1,4 @@
-//! What is decoded from the recordings equals what Linux itself showed of them.
+//! Records decoded from the recordings equal the files that Linux itself showed.
 
 #[path = "../../nostall-pstore/tests/common/mod.rs"]
 mod common;
@@ -16,7 +16,7 @@ fn geometry(fixture: &Fixture) -> Geometry {
 }
 
 fn files(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
-    // The ARM kernel is loaded where it is linked for: Linux could name its functions.
+    // The ARM kernel runs at its link address, so Linux could name its functions.
     let table = include_bytes!("../../nostall-pstore/tests/fixtures/System.map-armv7.gz");
     let symbols = (fixture.name == "armv7").then(|| Symbols::parse(table).unwrap());
     let geometry = geometry(fixture);

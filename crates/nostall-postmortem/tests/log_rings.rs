@@ -13,7 +13,7 @@ use nostall_console::{
 use nostall_io::{HostClock, Nanos};
 use tempfile::TempDir;
 
-/// Of a ring of 16 slots.
+/// The size of a ring of 16 slots.
 const RING: usize = HEADER_BYTES + 16 * SLOT_BYTES;
 
 fn read(dir: &Path, args: &[&str]) -> Output {
@@ -39,7 +39,7 @@ const META: Meta<'static> = Meta {
     target: "disk",
 };
 
-/// Takes a line or two, and then nothing.
+/// A sink that takes a line or two, and then nothing.
 struct Slow;
 
 impl Sink for Slow {
@@ -52,7 +52,7 @@ impl Sink for Slow {
     }
 }
 
-/// The memory of a ring of 16 slots, after `log` has been at it.
+/// Returns the memory of a ring of 16 slots, after `log` has used it.
 fn ring(log: impl FnOnce(&Ring)) -> Vec<u8> {
     ring_of(16, log)
 }
@@ -71,13 +71,13 @@ fn three_lines(ring: &Ring) {
     }
 }
 
-/// A machine's memory of 1 MiB with these rings in it, from 64 KiB on, 64 KiB apart.
+/// Writes 1 MiB of a machine's memory with these rings, from 64 KiB on, 64 KiB apart.
 fn image(dir: &Path, rings: &[Vec<u8>]) {
     let mut memory = vec![0; 1 << 20];
     for (n, ring) in rings.iter().enumerate() {
         memory[(n + 1) << 16..][..ring.len()].copy_from_slice(ring);
     }
-    // The words alone, as a program has them among its constants.
+    // The signature's words alone, as in a program's constants.
     memory[0x400..0x410].copy_from_slice(b"nostall log ring");
     fs::write(dir.join("image"), memory).unwrap();
 }
@@ -146,7 +146,7 @@ fn what_had_been_printed_is_left_out_unless_all_is_asked_for() {
 fn several_rings_are_told_apart_and_damage_is_counted() {
     let dir = TempDir::new().unwrap();
     let mut damaged = ring(three_lines);
-    // The second record's slot, the third's state: begun, not completed.
+    // The second record's slot, and the third record's state: begun, not completed.
     damaged[HEADER_BYTES + 2 * SLOT_BYTES..][..SLOT_BYTES].fill(0xa5);
     damaged[HEADER_BYTES + 3 * SLOT_BYTES] |= 1;
     let wrapped = ring(|ring| {
@@ -182,7 +182,7 @@ fn several_rings_are_told_apart_and_damage_is_counted() {
     assert!(out.contains(r#""text_hex":"fffe""#), "{out}");
 }
 
-/// A ring of 16 slots of a machine of 32 bits, big-endian, with these records in it.
+/// Returns a ring of 16 slots of a 32-bit big-endian machine, with these records.
 fn ring_of_32_bits(newest: u32, sent: &[u32], records: &[(u32, u8, &str)]) -> Vec<u8> {
     let mut ring = vec![0; RING];
     let mut put = |at: usize, bytes: &[u8]| ring[at..][..bytes.len()].copy_from_slice(bytes);
@@ -208,12 +208,12 @@ fn what_had_been_printed_is_known_after_the_numbers_wrapped() {
     let records = [
         (LAST - 2, 0, "printed"),
         (LAST - 1, 0, "printed by one"),
-        // Its line goes on in 1.
+        // The line continues in record 1.
         (LAST, 1 << 2, "a line "),
         (1, 1 << 3 | 1 << 5, "of two"),
         (3, 0, "the end"),
     ];
-    // The first of two sinks is ahead; 2 is damaged.
+    // The first of two sinks is ahead. Record 2 is damaged.
     let ring = ring_of_32_bits(3, &[2, LAST - 1], &records);
     image(dir.path(), &[ring]);
     let output = read(dir.path(), &[]);
@@ -247,7 +247,8 @@ fn a_number_whose_slot_was_occupied_is_no_damage() {
             ring.format(&META, format_args!("{n}"));
         }
     });
-    // 4's producer has died in mid-write, so 20 found no room, and said so.
+    // Record 4's producer died during the write, so record 20 found its slot occupied and noted
+    // that.
     ring[HEADER_BYTES + 4 * SLOT_BYTES..][..8].copy_from_slice(&9_u64.to_ne_bytes());
     ring[128 + 20 % 16 * 8..][..8].copy_from_slice(&20_u64.to_ne_bytes());
     image(dir.path(), &[ring]);
@@ -271,7 +272,7 @@ fn an_image_without_a_ring_is_told_in_a_line() {
     fails(1, "image");
     image(dir.path(), &[]);
     fails(5, "image: no ramoops region in it, and no log ring;");
-    // Cut off before its first record, as far as anybody can tell.
+    // A ring that is cut off before its first record.
     fs::write(dir.path().join("image"), &ring(three_lines)[..64]).unwrap();
     fails(5, "image: no ramoops region in it, and no log ring;");
     fs::write(dir.path().join("image"), b"\x1f\x8b\x08\0").unwrap();
@@ -299,7 +300,7 @@ fn of_a_ring_that_is_cut_off_the_rest_is_shown() {
 
 const PHYSICAL: u64 = 0x1_2345_6000;
 
-/// An ELF core of one segment.
+/// Returns an ELF core of one segment.
 fn elf_core(memory: &[u8]) -> Vec<u8> {
     const HEADERS: u64 = 64 + 56;
     let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
@@ -336,7 +337,7 @@ fn a_dump_of_any_kind_is_read_at_its_physical_addresses() {
         assert_eq!(out.lines().count(), 5, "{out}");
         assert_eq!(err, "nostall: a log ring at 0x123457000: 4 of 4 records\n");
     }
-    // Its last bytes did not find their way.
+    // The last bytes of the segment are missing from the file.
     let dump = elf_core(&[&memory[..], &[0; 0x1000]].concat());
     fs::write(dir.path().join("image"), &dump[..dump.len() - 0x800]).unwrap();
     let output = read(dir.path(), &[]);
@@ -351,7 +352,7 @@ fn of_a_large_sparse_image_only_what_is_there_is_looked_at() {
     file.set_len(8 << 30).unwrap();
     let ring = ring(three_lines);
     file.write_all_at(&ring, 5 << 30).unwrap();
-    // A large ring, of which there is nothing but its head; and one inside of that.
+    // A large ring with only its head, and another one inside it.
     let head = &ring_of(1 << 16, three_lines)[..HEADER_BYTES];
     for at in [1 << 30, (1 << 30) + (1 << 20)] {
         file.write_all_at(head, at).unwrap();
@@ -366,7 +367,7 @@ fn of_a_large_sparse_image_only_what_is_there_is_looked_at() {
 }
 
 #[test]
-fn whoever_reads_no_further_has_read_enough() {
+fn a_reader_that_closes_the_pipe_is_no_error() {
     let dir = TempDir::new().unwrap();
     image(dir.path(), &[ring(three_lines)]);
     for args in [&[][..], &["--format", "json"]] {
@@ -407,7 +408,7 @@ fn what_turns_the_direction_of_writing_is_an_escape_too() {
     assert_eq!(json["text"], text);
 }
 
-/// A recording of Linux's region, and a ring in the same memory.
+/// Writes a recording of Linux's region, and a ring in the same memory.
 fn region_and_ring(dir: &Path, ring: &[u8]) -> usize {
     let fixtures = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -473,7 +474,7 @@ fn a_ring_has_a_file_of_its_own_among_those_of_the_region() {
         let file = dir.path().join(format).join(name);
         let written = fs::read_to_string(&file).unwrap();
         assert!(written.starts_with(start), "{format}: {written}");
-        // Again: nothing is overwritten, and nothing is written.
+        // The second run overwrites nothing, and writes nothing.
         let first = dir.path().join(format).read_dir().unwrap().next();
         let others = first.into_iter().map(|entry| entry.unwrap().path());
         others

@@ -1,5 +1,5 @@
-//! Data in which no kernel left anything: no region convinces, and a place like one is
-//! in doubt, with reasons.
+//! Data without any kernel's records: no region convinces, and a similar place is reported as
+//! doubtful, with reasons.
 #[path = "../../nostall-pstore/tests/common/mod.rs"]
 mod common;
 
@@ -26,7 +26,7 @@ fn assert_none(detection: &Detection, what: &str) {
     }
 }
 
-/// Regular files in a folder and below, by their names; not through links.
+/// Adds the regular files in a folder and below, in order of their names, without links.
 fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -42,8 +42,8 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Programs, libraries, tables and documents: of the system, and of the compiler that
-/// builds this test. (Not of this build: its tests contain regions.)
+/// Programs, libraries, tables and documents of the system and of the compiler that builds this
+/// test. (This build's own tests contain regions, so they are left out.)
 #[test]
 fn no_region_is_found_in_the_files_of_a_system() {
     const MOST: usize = 1 << 30;
@@ -56,7 +56,7 @@ fn no_region_is_found_in_the_files_of_a_system() {
         files(&folder, &mut here);
         all.push(here);
     }
-    // Some of each folder.
+    // Some files of each folder.
     let longest = all.iter().map(Vec::len).max().unwrap();
     let in_turn = (0..longest).flat_map(|nth| all.iter().filter_map(move |here| here.get(nth)));
     let (mut images, mut total) = (vec![], 0);
@@ -73,7 +73,7 @@ fn no_region_is_found_in_the_files_of_a_system() {
     println!("{} files, {} MiB", images.len(), total >> 20);
     assert!(total > 64 << 20, "the compiler's library alone has more");
 
-    // And in all of them side by side, as in the page cache of a machine's memory.
+    // Then all of them side by side, as in the page cache of a machine's memory.
     let mut at = 0;
     let parts = images
         .iter()
@@ -109,7 +109,7 @@ fn two_texts_of_four_letters_in_zeros_are_in_doubt_and_say_why() {
     }
 }
 
-/// The region as Linux leaves it where nothing was written.
+/// Returns the region as Linux leaves it without any text.
 fn empty(params: &Params) -> Vec<u8> {
     let mut bytes = vec![0; params.mem_size];
     for zone in Layout::new(params).unwrap().zones() {
@@ -240,7 +240,8 @@ fn a_region_among_thousands_of_decoys_comes_first_and_whole() {
     }
 }
 
-/// Texts at equal distances have the form of dmesg zones. Linux starts each with its line.
+/// Texts at equal distances have the form of dmesg zones. Linux starts each record with its
+/// line.
 #[test]
 fn equally_spaced_texts_without_a_records_first_line_come_after_a_region() {
     const SPACE: usize = 0x800;
@@ -262,7 +263,7 @@ fn equally_spaced_texts_without_a_records_first_line_come_after_a_region() {
     }
 }
 
-/// A part of ordinary data.
+/// A fragment of ordinary data.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let letters = prop::collection::vec(prop::sample::select(&b"ABCDGHKMNO@"[..]), 4);
     // Four letters are the signature itself.
@@ -275,10 +276,10 @@ fn fragment() -> impl Strategy<Value = Vec<u8>> {
         letters,
     ];
     let zeros = prop_oneof![Just(8usize), 0..64usize, Just(0x1000 - 4)];
-    // A word, as in a table of names or numbers of one size each.
+    // A word, as in a table of names or numbers of equal size.
     let table = (words.clone(), zeros, 1..40usize)
         .prop_map(|(word, zeros, count)| [word, vec![0; zeros]].concat().repeat(count));
-    // A word before two equal small numbers, then as many bytes.
+    // A word before two equal small numbers, followed by as many bytes.
     let counted = (words, 1..200u32, any::<u8>(), any::<bool>()).prop_map(
         |(word, count, byte, is_counting)| {
             let numbers = [count.to_le_bytes(), count.to_le_bytes()].concat();

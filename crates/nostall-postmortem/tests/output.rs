@@ -1,5 +1,5 @@
-//! The output of `nostall postmortem`: in every format each record carries its worth,
-//! scripts can tell what happened, and memory does not grow with the records.
+//! The output of `nostall postmortem`: each record carries its trust level in every format,
+//! scripts can distinguish the outcomes, and memory does not grow with the records.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -47,7 +47,7 @@ impl Bench {
         command
     }
 
-    /// The exit status and the lines of JSON.
+    /// Returns the exit status and the lines of JSON.
     fn json(&self, args: &[&str]) -> (i32, Vec<Value>) {
         let output = self.decode(&[&["--format", "json", "-q"], args].concat());
         let text = String::from_utf8(output.stdout).unwrap();
@@ -64,7 +64,7 @@ fn of<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> 
     lines.iter().filter(move |line| line["type"] == kind)
 }
 
-/// A region of a console and nothing else, with its options.
+/// Options for a region with only a console.
 const CONSOLE: [&str; 10] = [
     "--size",
     "64K",
@@ -85,8 +85,8 @@ fn console(header: Header, contents: &[u8]) -> Vec<u8> {
     region
 }
 
-/// A console with 16 parity bytes a block, in the blocks `bad` of which more bytes are wrong
-/// than can be corrected.
+/// Returns a console with 16 parity bytes per block. The blocks `bad` have more wrong bytes than
+/// can be corrected.
 fn damaged_console(text: &[u8], bad: &[usize]) -> Vec<u8> {
     let params = Params {
         mem_size: 0x1_0000,
@@ -106,7 +106,7 @@ fn damaged_console(text: &[u8], bad: &[usize]) -> Vec<u8> {
     zone.append_text(text);
     let parity = place.division.data();
     for block in bad {
-        // In the parity: the text stays as it is, and nothing says so.
+        // The wrong bytes are in the parity, so the text stays as it was written.
         for at in 0..16 {
             region[HEADER + parity + block * 16 + at] ^= 0x5a;
         }
@@ -116,8 +116,8 @@ fn damaged_console(text: &[u8], bad: &[usize]) -> Vec<u8> {
 
 const WITH_ECC: [&str; 4] = ["--ecc", "16", "--writer", "nostall"];
 
-/// Reads the text format back: contents and unverified ranges of the only record, without
-/// the marks. A mark that is ambiguous does not survive this.
+/// Reads the text format back. Returns contents and unverified ranges of the only record,
+/// without the marks. An ambiguous mark does not survive this.
 fn read_back(printed: &str) -> (Vec<u8>, Vec<Range<usize>>) {
     let (mut bytes, mut ranges) = (Vec::new(), Vec::new());
     let mut open = None;
@@ -174,7 +174,7 @@ fn text_from_a_failed_block_is_marked_in_every_format() {
     let ranges = text.lines().nth(1).unwrap();
     assert!(ranges.starts_with("==>   unverified bytes: "), "{ranges}");
     assert!(text.contains("\\unverified{"));
-    // Each line behind the first mark has one: a line that grep finds shows it.
+    // Each line behind the first mark has a mark of its own, which the output of grep shows.
     let dmesg = text.split("\n\n==> console").next().unwrap();
     let (_, behind) = dmesg.split_once("\\unverified{").unwrap();
     assert!(behind.lines().count() > 100);
@@ -283,7 +283,7 @@ fn piped_text_steers_no_terminal() {
         json.chars()
             .all(|c| c == '\n' || !c.is_control() && !"\u{202e}\u{200f}\u{2028}".contains(c))
     );
-    // Linux's files are the bytes themselves in a pipe.
+    // In a pipe, Linux's files are the raw bytes.
     let linux = bench.decode(&[&["image", "--format", "linux"], &CONSOLE[..]].concat());
     assert!(linux.stdout.ends_with(&contents));
 }
@@ -313,7 +313,7 @@ fn names_of_files_in_errors_steer_no_terminal() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// What the crashed kernel wrote cannot look like a mark, and the marks are exact.
+    /// Text of the crashed kernel cannot look like a mark, and the marks are exact.
     #[test]
     fn marks_in_text_are_unambiguous(
         parts in prop::collection::vec(
@@ -340,9 +340,9 @@ proptest! {
         let args = [&["image"], &CONSOLE[..], &WITH_ECC].concat();
         let printed = bench.text(&args);
         let (bytes, marked) = read_back(&printed);
-        // Behind the contents is an empty line, and a line's end if they have none.
+        // An empty line follows the contents, and a line end if they have none.
         let added = if text.ends_with('\n') { 1 } else { 2 };
-        // A character that a block's end cuts is told byte by byte.
+        // A character that is cut by a block's end is printed byte by byte.
         prop_assert_eq!(&bytes[..bytes.len() - added], text.as_bytes());
         let (_, lines) = bench.json(&args);
         let record = of(&lines, "record").next().unwrap();
@@ -364,7 +364,7 @@ proptest! {
     }
 }
 
-/// A region of four CPUs' full trace zones.
+/// Returns a region of four CPUs' full trace zones.
 fn traces(size: usize) -> Vec<u8> {
     let params = Params {
         mem_size: size,
@@ -400,8 +400,8 @@ fn traces(size: usize) -> Vec<u8> {
     region
 }
 
-/// Runs the command, reads all of its output, and returns the bytes of it and the most
-/// memory that the command had: its high-water mark, looked at while it waits for the pipe.
+/// Runs the command and reads all of its output. Returns the output's size and the command's
+/// peak memory, read while it waits for the pipe.
 #[cfg(target_os = "linux")]
 fn peak(mut command: Command) -> (usize, u64) {
     let mut child = command
@@ -433,8 +433,8 @@ fn peak(mut command: Command) -> (usize, u64) {
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_does_not_grow_with_the_traces_in_any_format() {
-    // 128 MiB take too long without optimisation; the bound is as for those: 300 MiB are
-    // the image, mapped, and 172 MiB more.
+    // 128 MiB take too long without optimisation. The bound is the same as for those: 300 MiB
+    // for the mapped image, and 172 MiB more.
     const SIZE: usize = 8 << 20;
     const MORE: u64 = 24 << 20;
     let bench = Bench::new();
@@ -464,7 +464,8 @@ fn memory_does_not_grow_with_the_traces_in_any_format() {
     assert!(peak < SIZE as u64 + MORE, "{} KiB", peak >> 10);
 }
 
-/// Whether its bytes are swapped shows at its start: it has no text, and is not copied.
+/// The start of the region shows whether its words are swapped: it has no text, and is not
+/// copied.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_does_not_grow_with_the_traces_of_a_region_that_is_found() {
@@ -520,7 +521,7 @@ fn json_has_the_region_its_geometry_the_reasons_and_the_doubts() {
     assert_eq!(given[0]["found"], false);
 }
 
-/// One region after another, as a firmware may keep them.
+/// Returns two regions one after the other, as a firmware may keep them.
 fn two_regions() -> Vec<u8> {
     let mut dump = fixture("ecc16");
     dump.resize(0x10_0000, 0);
@@ -564,7 +565,7 @@ fn all_decodes_every_region_and_without_it_the_others_are_listed() {
 #[test]
 fn doubtful_candidates_are_listed_with_their_reasons_and_not_decoded() {
     let bench = Bench::new();
-    // As an empty trace zone begins: four letters, and zeros.
+    // The beginning of an empty trace zone: four letters, and zeros.
     let mut data = vec![0; 1 << 20];
     for at in [4000, 20_000] {
         data[at..at + 4].copy_from_slice(b"CCCC");
@@ -587,7 +588,7 @@ fn doubtful_candidates_are_listed_with_their_reasons_and_not_decoded() {
     );
 }
 
-/// Images that give each exit status.
+/// Writes an image for each exit status.
 fn one_of_each(bench: &Bench) -> [(&'static str, i32, &'static str); 5] {
     let mut empty = fixture("plain");
     let nothing = Header {
@@ -679,7 +680,7 @@ fn a_directory_stands_for_the_files_in_it() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no file in it"));
 }
 
-/// A folder that cannot be read, as those of other users in /var/crash.
+/// A folder that cannot be read, like other users' folders in /var/crash.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_folder_that_cannot_be_read_is_an_error_and_the_other_files_are_decoded() {
@@ -687,7 +688,7 @@ fn a_folder_that_cannot_be_read_is_an_error_and_the_other_files_are_decoded() {
 
     let bench = Bench::new();
     bench.file("crashes/b/memory", &fixture("plain"));
-    // Deeper than a path may be long: root cannot list it by its name either.
+    // The path is longer than the system's limit, so root cannot list the folder by name either.
     let mut deep = fs::File::open(bench.0.path().join("crashes")).unwrap();
     let name = "a".repeat(250);
     for _ in 0..17 {
@@ -758,7 +759,7 @@ fn quiet_leaves_errors_on_stderr_and_nothing_else() {
     }
 }
 
-/// The image with the bytes of each word reversed.
+/// Returns the image with the bytes of each word reversed.
 fn swapped(image: &[u8], word: usize) -> Vec<u8> {
     let mut swapped = image.to_vec();
     swapped.chunks_exact_mut(word).for_each(<[u8]>::reverse);
@@ -790,7 +791,7 @@ fn word_swapped_dumps_are_decoded_and_the_swap_is_proposed() {
             assert_eq!(wrong.stdout, b"", "{name} {word}");
             assert_eq!(wrong.status.code(), Some(5), "{name} {word}");
 
-            // No swapped text is shown as the kernel's.
+            // No swapped text is printed as the kernel's.
             assert_eq!(proposed.stdout, b"", "{name} {word}");
             assert_eq!(proposed.status.code(), Some(5), "{name} {word}");
         }

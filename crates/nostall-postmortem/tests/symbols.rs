@@ -1,4 +1,4 @@
-//! Names and offsets, judged by what Linux printed.
+//! Names and offsets, compared with Linux's output.
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,8 @@ fn fixture(path: &str) -> PathBuf {
         .join(path)
 }
 
-/// One line of Linux's `ftrace-ramoops-0`: `CPU:0 ts:1 c02e58c8  c02e5e10  name <- name+0x30/0xdc`.
+/// A line of Linux's `ftrace-ramoops-0`: `CPU:0 ts:1 c02e58c8  c02e5e10  name <-
+/// name+0x30/0xdc`.
 struct Line {
     ip: u64,
     parent: u64,
@@ -43,7 +44,7 @@ fn ips(folder: &str) -> Vec<u64> {
     lines(folder).iter().map(|line| line.ip).collect()
 }
 
-/// Checks every line; returns how many different addresses had a name.
+/// Checks every line. Returns the number of distinct addresses with a name.
 fn names_are_linuxs(folder: &str) -> usize {
     let symbols = Symbols::load(fixture("System.map-armv7.gz")).unwrap();
     let mut named = BTreeSet::new();
@@ -118,7 +119,7 @@ fn the_table_of_another_kernel_solves_nothing() {
     assert_eq!(symbols.solve_offset(elsewhere), None);
 }
 
-/// As many functions in as much code as the real one has, elsewhere.
+/// Returns a map with as many functions and as much code as the real one, at other addresses.
 fn shuffled_map() -> String {
     let mut map = String::from("ffffffff81000000 T _stext\nffffffff81800bd0 T _etext\n");
     let mut at = 0xffff_ffff_8100_0000u64;
@@ -136,7 +137,7 @@ fn kallsyms_of_a_running_kernel_names_modules() {
     let symbols = Symbols::parse(text).unwrap();
     let name = |address| symbols.lookup(address).map(|symbol| symbol.to_string());
     assert_eq!(name(0xbf00_0004).as_deref(), Some("init+0x4/0x40 [one]"));
-    // The end of a module's last function is not known: its page's is taken.
+    // The end of a module's last function is unknown, so the end of its page is used.
     assert_eq!(name(0xbf00_0048).as_deref(), Some("exit+0x8/0xfc0 [one]"));
     assert_eq!(name(0xbf00_2000), None);
     assert_eq!(name(0xc010_00ff).as_deref(), Some("f+0xef/0xf0"));
@@ -186,7 +187,8 @@ fn what_is_no_table_says_what_to_give_instead() {
     assert!(Symbols::load(fixture("no such file")).is_err());
 }
 
-/// A 32-bit ARM executable: 0x100 bytes of code at 0x8000, and these symbols (name, value, info, section).
+/// Returns a 32-bit ARM executable: 0x100 bytes of code at 0x8000, and these symbols (name,
+/// value, info, section).
 fn arm_elf(symbols: &[(&str, u32, u8, u16)]) -> Vec<u8> {
     let mut names = vec![0];
     let mut symtab = vec![0; 16];
@@ -209,7 +211,7 @@ fn arm_elf(symbols: &[(&str, u32, u8, u16)]) -> Vec<u8> {
     elf.extend(&names);
     let sections: [[u32; 10]; 4] = [
         [0; 10],
-        // NOBITS would do: nobody looks at the code.
+        // NOBITS is enough, because the code is never read.
         [0, 8, 6, 0x8000, 0, 0x100, 0, 0, 4, 0],
         [0, 3, 0, 0, names_at, names.len() as u32, 0, 0, 1, 0],
         [0, 2, 0, 0, symtab_at, symtab.len() as u32, 2, 1, 4, 16],
@@ -238,7 +240,7 @@ fn an_elf_file_names_its_functions_and_thumb_code_has_even_addresses() {
     let symbols = Symbols::parse(&elf).unwrap();
     let name = |address| symbols.lookup(address).map(|symbol| symbol.to_string());
     assert_eq!(name(0x8024).as_deref(), Some("__first+0x24/0x80"));
-    // Its end is its section's.
+    // The function ends with its section.
     assert_eq!(name(0x80ff).as_deref(), Some("last+0x7f/0x80"));
     assert_eq!(name(0x8100), None);
     assert_eq!(name(0x7fff), None);

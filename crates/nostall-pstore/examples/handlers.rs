@@ -12,10 +12,10 @@ use nostall_pstore::{
     Recorder, Zone,
 };
 
-/// Records of the task.
+/// Number of records of the task.
 const RECORDS: u64 = 1_000;
 
-/// Functions that are entered.
+/// The functions whose entries are recorded.
 const TASK: u64 = 0xffff_ffff_8100_1000;
 const HANDLER: u64 = 0xffff_ffff_8100_2000;
 
@@ -25,7 +25,7 @@ thread_local! {
     static NOW: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The clock of this CPU.
+/// Returns this CPU's time.
 fn stamp() -> u64 {
     interrupt();
     NOW.set(NOW.get() + 1);
@@ -41,7 +41,7 @@ fn interrupt() {
     }
 }
 
-/// This CPU.
+/// The only CPU.
 struct Cpu;
 
 impl Processor for Cpu {

@@ -1,5 +1,5 @@
-//! The power is cut after every single byte that is stored: whatever was left is
-//! read, and nothing is read that was not written, unless it is marked.
+//! The power is cut after each stored byte. Any memory that is left can be read, and every byte
+//! that was never written is marked.
 
 mod common;
 
@@ -13,20 +13,20 @@ use nostall_pstore::{
 };
 use proptest::prelude::*;
 
-/// Memory that remembers every byte that was stored, in order.
+/// Memory that remembers every stored byte, in order.
 struct Journal {
     now: RefCell<Vec<u8>>,
     stored: RefCell<Vec<Stored>>,
     header: Header,
 }
 
-/// Bytes that get there together or not at all.
+/// Bytes that arrive together or not at all.
 type Stored = (usize, Vec<u8>);
 
-/// How a header's word is stored.
+/// The way in which a header's word is stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Header {
-    /// At once: what memory that takes words promises.
+    /// At once, as memory with word access promises.
     Whole,
     /// Byte by byte.
     InPieces,
@@ -65,8 +65,8 @@ impl Memory for Journal {
     }
 }
 
-/// Calls `look` with the memory as it was before anything of `journal` was stored,
-/// and after every piece of it; and with the number of pieces.
+/// Calls `look` with the memory before any piece of `journal` was stored, and after each piece,
+/// and with the number of pieces.
 fn at_every_cut(before: &[u8], journal: &Journal, mut look: impl FnMut(&[u8], usize)) {
     let mut image = before.to_vec();
     look(&image, 0);
@@ -78,13 +78,13 @@ fn at_every_cut(before: &[u8], journal: &Journal, mut look: impl FnMut(&[u8], us
 
 const LEN: usize = 24;
 
-/// What record number `n` says.
+/// Returns the address in record number `n`.
 const fn ip(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Records of one life of a kernel: numbers from `first` on, and how many pieces
-/// had been stored when each was complete.
+/// The records of one boot: numbers from `first` on, and the number of stored pieces when each
+/// was complete.
 struct Life {
     before: Vec<u8>,
     journal: Journal,
@@ -119,7 +119,7 @@ impl Life {
         }
     }
 
-    /// Number of the first record that is not complete after `pieces`.
+    /// Returns the number of the first record that is not complete after `pieces`.
     fn next(&self, pieces: usize) -> u64 {
         self.first + self.complete.iter().filter(|&&at| at <= pieces).count() as u64
     }
@@ -131,8 +131,8 @@ impl Life {
     }
 }
 
-/// Whether what is read of `image` is right if record number `next` was being
-/// written: see the module's first line.
+/// Checks the records in `image` if record number `next` was being written: see the head of this
+/// file.
 fn check(image: &[u8], code: Option<&Code>, next: u64, pieces: usize) {
     let zone = open(image, Kind::Ftrace, code);
     let data = zone.place().division.data();
@@ -151,7 +151,7 @@ fn check(image: &[u8], code: Option<&Code>, next: u64, pieces: usize) {
         .collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "{}", say());
 
-    // Nothing is lost but what makes place for the next, and the marks.
+    // Only the record that makes room for the next one may be missing, and marked records.
     let room = (data / LEN) as u64;
     let unverified = traces
         .iter()
@@ -164,7 +164,7 @@ fn check(image: &[u8], code: Option<&Code>, next: u64, pieces: usize) {
         numbers.len(),
         say()
     );
-    // A cut at the end of a block's worth of parity hides a few records at most.
+    // A cut at the end of a block's parity hides a few records at most.
     assert!(unverified <= 2 * 128 / LEN as u64 + 3, "{}", say());
     if unverified == 0 && next > 0 {
         let newest = numbers.last().copied();
@@ -210,7 +210,7 @@ fn a_trace_with_error_correction_survives_a_cut_after_every_byte() {
     }
 }
 
-/// Whether every record that is not marked was written.
+/// Returns whether every unmarked record was written.
 fn nothing_is_made_up(image: &[u8], code: Option<&Code>) -> bool {
     let traces = open(image, Kind::Ftrace, code).traces(RecordFormat::Bits64);
     let mut sure = traces.filter(|it| !it.suspect && it.trust != Trust::Unverified);
@@ -257,7 +257,7 @@ fn erasing_is_cut_after_every_byte() {
 }
 
 #[test]
-fn what_somebody_else_left_never_stands_under_our_signature() {
+fn foreign_bytes_never_stand_under_our_signature() {
     for header in [Header::Whole, Header::InPieces] {
         let life = Life::record(vec![0; 700], None, Header::Whole, 0, 80);
         let mut before = life.journal.now.into_inner();
@@ -271,14 +271,14 @@ fn what_somebody_else_left_never_stands_under_our_signature() {
     }
 }
 
-/// Memory behind a cache of lines of 64 bytes: what was stored, and what is sure to
-/// have arrived.
+/// Memory behind a cache with lines of 64 bytes: the stored bytes, and those that have certainly
+/// arrived.
 struct Cached {
     cache: RefCell<Vec<u8>>,
     memory: RefCell<Vec<u8>>,
-    /// Where in a line the first byte lies.
+    /// The first byte's offset within its line.
     base: usize,
-    /// What a cut may leave: what has arrived, and any one line besides.
+    /// Every memory that a cut may leave: the arrived bytes, and any one further line.
     cuts: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -360,7 +360,7 @@ proptest! {
         // The record that was being written may be there, or not.
         let next = first.next(cut);
         let second = Life::record(left, code.as_deref(), Header::Whole, next + 1, 60);
-        // What the first life left is there until it is overwritten.
+        // Records of the first boot are there until they are overwritten.
         at_every_cut(&second.before, &second.journal, |image, pieces| {
             if pieces < 24 {
                 check(image, code.as_deref(), next, pieces);
@@ -382,7 +382,7 @@ proptest! {
     ) {
         let code = code(parity);
         let journal = Journal::new(vec![0; size], Header::Whole);
-        // Every three bytes tell where in the text they are.
+        // Each three bytes identify their place in the text.
         let byte = |at: usize| b'0' + (at / 3 % 64) as u8;
         let (mut written, mut complete) = (0, vec![(0, 0)]);
         let data = {
@@ -405,7 +405,7 @@ proptest! {
                 read.extend(bytes.iter().map(|&byte| (byte, trust)));
                 at += bytes.len();
             }
-            // Of the line that is being written, whole blocks may be there already.
+            // Some blocks of the line that is being written may be there already.
             let fits = |end: usize| {
                 let from = end - len;
                 let overwritten = if end > data || doing > data { doing - done } else { 0 };

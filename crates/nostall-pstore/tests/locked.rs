@@ -13,18 +13,18 @@ use nostall_pstore::{
 
 const SIZE: usize = HEADER + 24 * 4;
 
-/// A spin lock whose steps loom knows.
+/// A spin lock whose steps loom controls.
 struct Spin(OnceLock<AtomicBool>);
 
 impl Spin {
-    /// Loom's atomics can be made only while a model runs, not in a constant.
+    /// Returns the flag. Loom's atomics can be made only during a model, not in a constant.
     fn taken(&self) -> &AtomicBool {
         self.0.get_or_init(|| AtomicBool::new(false))
     }
 }
 
-// SAFETY: `lock` and `try_lock` return only to whoever has changed `taken` from
-// false to true, and `unlock` alone changes it back.
+// SAFETY: `lock` and `try_lock` return only to a caller that has changed `taken` from false to
+// true. Only `unlock` changes it back.
 unsafe impl RawMutex for Spin {
     const INIT: Self = Self(OnceLock::new());
     type GuardMarker = GuardSend;
@@ -45,7 +45,7 @@ unsafe impl RawMutex for Spin {
     }
 }
 
-/// Memory that tells loom of every access: it fails the test if two are at once.
+/// Memory that reports every access to loom, which fails the test if two overlap.
 #[derive(Clone)]
 struct Watched(Arc<loom::cell::UnsafeCell<[u8; SIZE]>>);
 
@@ -55,7 +55,7 @@ impl Watched {
     }
 }
 
-// SAFETY: loom checks that no two threads are in the cell at once.
+// SAFETY: loom checks that no two threads access the cell at once.
 unsafe impl Send for Watched {}
 
 impl Load for Watched {
@@ -64,14 +64,14 @@ impl Load for Watched {
     }
 
     fn load(&self, at: usize, into: &mut [u8]) {
-        // SAFETY: loom checks that nobody writes meanwhile.
+        // SAFETY: loom checks that there is no write at the same time.
         self.0.with(|bytes| unsafe { (&*bytes)[..].load(at, into) });
     }
 }
 
 impl Memory for Watched {
     fn store(&self, at: usize, bytes: &[u8]) {
-        // SAFETY: loom checks that nobody else is there.
+        // SAFETY: loom checks that this is the only access.
         self.0
             .with_mut(|to| unsafe { (&mut *to)[at..at + bytes.len()].copy_from_slice(bytes) });
     }
@@ -82,7 +82,7 @@ fn recorder(memory: &Watched, cpu: u8) -> Recorder<'static, Watched, impl Stamp 
     Recorder::with_record_format(zone, cpu, OwnCounter::new(), RecordFormat::Bits64)
 }
 
-/// The addresses of the records, in order; every one is whole.
+/// Returns the CPUs and addresses of the records, in order. Asserts that each is whole.
 fn records(memory: &Watched) -> Vec<(u8, u64)> {
     let mut image = [0; SIZE];
     memory.load(0, &mut image);
@@ -103,7 +103,7 @@ fn records(memory: &Watched) -> Vec<(u8, u64)> {
         .collect()
 }
 
-/// The lock must be made before the threads that race for it.
+/// Makes the lock before the threads that compete for it.
 fn made<R>(
     recorder: LockedRecorder<Spin, R>,
     make: impl FnOnce(&LockedRecorder<Spin, R>),
@@ -139,7 +139,7 @@ fn two_cpus_record_in_one_zone_and_nothing_is_lost_or_mixed() {
 }
 
 #[test]
-fn whoever_only_tries_is_told_whether_he_recorded() {
+fn a_caller_that_only_tries_gets_whether_it_recorded() {
     loom::model(|| {
         let memory = Watched::new();
         let shared = made(LockedRecorder::new(recorder(&memory, 0)), |it| {

@@ -1,5 +1,5 @@
-//! Error correction while it is written: the same parity as by encoding what lies
-//! in memory, and no good byte spoiled, whatever flips meanwhile.
+//! Incremental error correction: its parity equals that of encoding the memory, and bit flips
+//! during writes spoil no good byte.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn code(parity: usize) -> Box<Code> {
     Box::new(Code::new(parity).unwrap())
 }
 
-/// Checks the parity of the header and of all blocks but those from `skip` on.
+/// Returns whether the header and the first `blocks` blocks agree with their parity.
 fn all_agree(image: &[u8], code: &Code, blocks: usize) -> bool {
     let division = Division::new(image.len(), code.parity()).unwrap();
     let header = code.check(&image[..HEADER], &image[division.header_parity()..]);
@@ -26,8 +26,8 @@ fn all_agree(image: &[u8], code: &Code, blocks: usize) -> bool {
         })
 }
 
-/// What zone `kind` of `fixture` holds in memory, and what we write there if we are
-/// given the same text, in lines, in memory that is zero before.
+/// Returns the memory of zone `kind` of `fixture`, and the memory after nostall wrote the same
+/// text, line by line, into zeros.
 fn rewritten(fixture: &Fixture, kind: Kind, text: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let place = fixture.layout.zones_of(kind).next().unwrap();
     let linux = &fixture.image[place.offset..][..place.division.zone()];
@@ -35,7 +35,7 @@ fn rewritten(fixture: &Fixture, kind: Kind, text: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut ours = vec![0; linux.len()];
     let memory = Ram::of(&mut ours);
     let (mut zone, _) = Zone::attach(memory, kind, LinuxVersion(0), code.as_deref()).unwrap();
-    // A ring that has wrapped: once from its beginning, and on to where it starts.
+    // The ring has wrapped: one write from its beginning, and on to its start.
     let start = u32::from_le_bytes(*linux[4..].first_chunk().unwrap()) as usize;
     let text = match text.len() == zone.division().data() {
         true => [
@@ -81,7 +81,7 @@ proptest! {
         let mut image = vec![garbage; size];
         let mut written = Vec::new();
         for text in &texts {
-            // As a new kernel each time, now and then.
+            // At intervals, a new kernel opens the zone.
             let memory = Ram::of(&mut image);
             let (mut zone, _) = Zone::attach(memory, Kind::Pmsg, LinuxVersion(0), Some(&code)).unwrap();
             for piece in text.chunks(50) {
@@ -110,15 +110,15 @@ proptest! {
         let mut image = vec![0; size];
         let start = image.as_mut_ptr();
         let flipped = {
-            // A flip comes from outside; both views are of one pointer.
-            // SAFETY: `image` outlives both, and neither is used while the other is.
+            // A flip comes from outside, so both views share one pointer. SAFETY: `image`
+            // outlives both, and neither is used at the same time as the other.
             let memory = unsafe { Ram::new(std::ptr::NonNull::new(start).unwrap(), size) };
             let (zone, _) = Zone::attach(memory, Kind::Ftrace, LinuxVersion(0), Some(&code)).unwrap();
             let mut recorder = Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
             let mut record = |n: u64| recorder.record(n, !n);
             (0..when as u64).for_each(&mut record);
             let at = HEADER + at.index(size - HEADER);
-            // SAFETY: within `image`, and nobody is using it now.
+            // SAFETY: within `image`, and not in use at this moment.
             unsafe { *start.add(at) ^= mask };
             (when as u64..(when + more) as u64).for_each(&mut record);
             at
@@ -134,8 +134,8 @@ proptest! {
         for (i, trace) in zone.traces(RecordFormat::Bits64).enumerate() {
             let at = (oldest + len % 24 + 24 * i) % division.data();
             let wrong = trace.record.parent != !trace.record.ip;
-            // The flip itself may be there, where it is under the write position, or
-            // was when it was found and could not be mended for sure.
+            // The flipped byte itself may be wrong where it is under the write position, or
+            // where its correction was not certain when it was found.
             let excused = trace.suspect || slot(at) && (trace.trust == Trust::Unverified || parity < 16)
                 || at + 24 > division.data();
             prop_assert!(!wrong || excused, "{at} {flipped}: {trace:x?}");

@@ -1,4 +1,4 @@
-//! Zones as the dead kernel left them: Linux's, and broken ones.
+//! Zones left by a crashed kernel: Linux's, and broken ones.
 
 mod common;
 
@@ -72,7 +72,7 @@ fn merged_traces_are_what_linux_printed() {
         let suspects = merged.iter().filter(|trace| trace.suspect).count();
         assert!((zones..=2 * zones).contains(&suspects));
         if fixture.layout.params().ecc > 0 {
-            continue; // Linux's own print is shifted there.
+            continue; // Linux's own output is shifted there.
         }
         let file = &fixture.files["ftrace-ramoops-0"];
         let lines: Vec<_> = std::str::from_utf8(file).unwrap().lines().collect();
@@ -118,7 +118,7 @@ fn a_trace_zone_tells_the_kernels_version() {
     }
 }
 
-/// A zone of one's own making.
+/// A hand-made zone.
 struct Made {
     memory: Vec<u8>,
     place: Place,
@@ -155,7 +155,7 @@ impl Made {
         made
     }
 
-    /// Without its parity.
+    /// Writes the header without its parity.
     fn header(&mut self, start: u32, size: u32) {
         let header = Header {
             signature: SIGNATURE,
@@ -227,7 +227,7 @@ fn a_header_ahead_of_its_parity_is_believed() {
         assert_eq!(zone.len(), 140);
         assert_eq!(zone.header_trust(), Trust::Unverified);
     }
-    // But not one that nobody can have written.
+    // An impossible header is not trusted.
     let mut made = Made::new(Kind::Console, 16, 100, 100, b"x");
     made.header(140, 100);
     assert_eq!(made.open().len(), 100);
@@ -297,7 +297,7 @@ fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
             let (none, few) = traces(&fixture.image, place);
             assert_eq!(none, None, "{}", fixture.name);
             let count = right.size as usize / len;
-            // A ring that is full, with each bit of its start flipped.
+            // A full ring, with each bit of its start flipped.
             if right.size as usize != place.division.data() {
                 continue;
             }
@@ -311,7 +311,7 @@ fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
                 image[place.offset..][..HEADER].copy_from_slice(&bad.encode(reader.order));
                 let (misaligned, unverified) = traces(&image, place);
                 if ecc.is_some() {
-                    // Corrected.
+                    // The flip was corrected.
                     assert_eq!((misaligned, unverified), (None, few), "{}", fixture.name);
                 } else if bit < 4 || len == 24 {
                     let what = format!("{} CPU {}, bit {bit}", fixture.name, place.index);
@@ -323,7 +323,7 @@ fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
     }
 }
 
-/// Without high address bits, records have fewer signs of where they lie.
+/// Without high address bits, records show less clearly where they begin.
 #[test]
 fn trace_records_of_a_kernel_at_low_addresses_are_not_taken_for_misaligned() {
     for record_format in [RecordFormat::Bits64, RecordFormat::Bits32] {

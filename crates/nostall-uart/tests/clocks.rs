@@ -1,5 +1,5 @@
-//! Every function that waits, with a clock that stops or jumps: no wait is endless, and none
-//! gives a port up that works.
+//! Functions that wait, with a clock that stops or jumps: each wait ends, and a working port is
+//! not given up.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -16,15 +16,15 @@ use nostall_uart::{
 const LINE: LineSettings = LineSettings::baud(115_200);
 const HOUR: Nanos = Nanos::from_secs(3_600);
 
-/// The trouble with a clock.
+/// A defect of a clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
     Stops,
-    /// An hour, once.
+    /// By an hour, once.
     JumpsBack,
-    /// All the time.
+    /// At every read.
     RunsBack,
-    /// An hour, once.
+    /// By an hour, once.
     JumpsAhead,
 }
 
@@ -37,9 +37,9 @@ impl Trouble {
     ];
 }
 
-/// Advances with the port's own time and by being read, until there is trouble.
+/// Advances with the port's own time and with each read, until its defect shows.
 ///
-/// Its waits end as those that the trait implements. If the clock makes no progress, the
+/// Its waits end as the trait's default methods do. If the clock makes no progress, the
 /// reads are counted and not made, because there are millions of them.
 struct BadClock {
     port: VirtualClock,
@@ -91,7 +91,7 @@ impl Clock for BadClock {
     }
 }
 
-/// The same, with the waits that the trait implements.
+/// The same clock, with the trait's default waits.
 struct Plain<'a>(&'a BadClock);
 
 impl Clock for Plain<'_> {
@@ -100,8 +100,7 @@ impl Clock for Plain<'_> {
     }
 }
 
-/// A clock with long steps, as a kernel's tick counter is. It has the waits that the trait
-/// implements.
+/// A clock with long steps, as a kernel's tick counter, and the trait's default waits.
 struct Ticks {
     port: VirtualClock,
     step: Nanos,
@@ -114,7 +113,7 @@ impl Clock for Ticks {
     }
 }
 
-/// A port that is stuck for a time, by the right clock.
+/// A port that is stuck for a time, by the correct clock.
 struct Pauses<'a> {
     port: &'a Port,
     clock: VirtualClock,
@@ -158,7 +157,7 @@ fn a_clock_with_long_steps_does_not_shorten_the_bound_of_a_write() {
                 console.write(b"after it").is_complete(),
                 "{strategy} {step}"
             );
-            // A port that is stuck takes its time, and not much more.
+            // A stuck port takes the bound, and not much more.
             port.until.set(Nanos(u64::MAX));
             let start = clock.now();
             assert!(!console.write(&[b'x'; 40]).is_complete());
@@ -196,13 +195,13 @@ type Port = VirtualPort<Vec<u8>>;
 
 fn settings() -> Settings {
     Settings {
-        // Twice the time of a FIFO, then.
+        // The bound is then twice the time of a FIFO.
         give_up_after: Nanos::ZERO,
         ..LINE.into()
     }
 }
 
-/// Runs `act` on a console whose clock has each trouble, from the start or soon.
+/// Runs `act` on consoles whose clocks have each defect, from the start or soon after.
 fn each_trouble(settings: Settings, act: impl Fn(Console<&Counting<Port>, &BadClock>, Trouble)) {
     for trouble in Trouble::ALL {
         for strategy in Strategy::ALL {
@@ -217,7 +216,7 @@ fn each_trouble(settings: Settings, act: impl Fn(Console<&Counting<Port>, &BadCl
     }
 }
 
-/// A port that works or is stuck, as it is told.
+/// A port that a test switches between working and stuck.
 struct Switch<'a> {
     port: &'a Port,
     stuck: Cell<bool>,
@@ -270,7 +269,7 @@ fn a_write_and_a_flush_on_a_stuck_port_end_whatever_the_clock_does() {
     }
 }
 
-/// How often a stuck port is read by a write whose clock has stopped.
+/// Returns the number of reads of a stuck port in one write with a stopped clock.
 fn looks_by_a_stopped_clock(settings: impl Into<Settings>, plain: bool) -> u64 {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let (port, bad) = (Switch::new(&port), BadClock::new(&clock));
@@ -319,10 +318,10 @@ fn offers_go_on_whatever_the_clock_does() {
             left -= offered.taken;
             offers += 1;
             assert!(offers < 1_000, "{trouble:?}");
-            // The caller's timer runs by a clock of its own.
+            // The caller's timer has a clock of its own.
             console.clock().port.advance(Nanos::from_micros(100));
             if trouble == Trouble::Stops && offered.taken == 0 {
-                // Nothing is predicted by a clock that has stopped: it runs again.
+                // A stopped clock predicts nothing, so it must run again.
                 console.clock().trouble.set(None);
             }
         }
@@ -374,7 +373,7 @@ fn opening_a_stuck_port_ends_whatever_the_clock_does() {
     }
 }
 
-/// A DesignWare that is busy without end.
+/// A DesignWare that stays busy.
 struct Busy<'a>(&'a Port);
 
 impl Registers for Busy<'_> {
@@ -456,7 +455,7 @@ mod blocking {
                 .write_all(b"a text that is longer than the ring\n")
                 .unwrap();
             blocking.flush().unwrap();
-            // One that does not.
+            // A port that does not.
             uart.stuck.set(true);
             assert_eq!(blocking.read(&mut [0; 4]), Err(IoError::TimedOut));
             assert!(blocking.write(b"12345678").is_ok());

@@ -1,4 +1,4 @@
-//! What a user of the console sees, on the model of the port.
+//! The console as its user observes it, on the model of the port.
 
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, Faulty, VirtualClock};
@@ -23,7 +23,7 @@ fn open(profile: Profile, strategy: Strategy) -> Console<Counting<Port>, Virtual
     console
 }
 
-/// What the boot log costs in one write: (register instructions, bus accesses).
+/// Returns the cost of the boot log in one write: (register instructions, bus accesses).
 fn cost_of_boot_log(profile: Profile, strategy: Strategy) -> (u64, u64) {
     let mut console = open(profile, strategy);
     let before = console.registers().counts();
@@ -43,8 +43,8 @@ fn cost_of_boot_log(profile: Profile, strategy: Strategy) -> (u64, u64) {
     (counts.register_instructions(), counts.bus_accesses())
 }
 
-/// Saving, masking and restoring the interrupt enables, and one look at the
-/// transmitter at the end.
+/// Saving, masking and restoring the interrupt enables, and one poll of the transmitter at the
+/// end.
 const OF_EACH_WRITE: u64 = 4;
 
 #[test]
@@ -72,7 +72,7 @@ fn fifo_polled_is_one_access_a_byte_and_one_a_fifo() {
 #[test]
 fn fifo_burst_is_two_instructions_a_fifo_and_the_same_accesses() {
     let bytes = crlf(BOOT_LOG).len() as u64;
-    // The last FIFO-full is of 6 bytes: a burst too.
+    // The last load has 6 bytes, and is a burst, too.
     let instructions = 2 * bytes.div_ceil(16) + OF_EACH_WRITE;
     let accesses = bytes + bytes.div_ceil(16) + OF_EACH_WRITE;
     assert_eq!(
@@ -157,7 +157,7 @@ fn nothing_to_write_touches_nothing() {
     assert_eq!(console.registers().counts(), before);
 }
 
-/// A 16450, or a 16550 whose FIFO does not work: the IIR never shows it enabled.
+/// A 16450, or a 16550 with a broken FIFO: the IIR never shows it enabled.
 struct NoFifo<'a>(&'a Port);
 
 impl Registers for NoFifo<'_> {
@@ -205,7 +205,7 @@ fn a_stuck_line_status_costs_one_bound_and_is_reported() {
         };
         assert_eq!(report, all_lost, "{strategy}");
         assert!(took >= console.longest_wait(), "{took}");
-        // Pacing first lets the time pass that the line needs.
+        // Pacing first waits for the time that the line needs.
         let first = match strategy {
             Strategy::FifoPaced => LINE.frame_time() * 16,
             _ => Nanos::ZERO,
@@ -213,13 +213,13 @@ fn a_stuck_line_status_costs_one_bound_and_is_reported() {
         let late = took / 100 + Nanos::from_micros(50);
         assert!(took < first + console.longest_wait() + late, "{took}");
 
-        // The second write knows better than to wait as long again.
+        // The second write does not wait for the bound again.
         let start = clock.now();
         assert_eq!(console.write(b"lost\nlost\n"), all_lost);
         let took = clock.now() - start;
         assert!(took < Nanos::from_micros(200), "{strategy}: {took}");
 
-        // And the console comes back with the port.
+        // The console recovers with the port.
         port.recover_for(u64::MAX);
         assert!(console.write(b"after\n").is_complete(), "{strategy}");
     }
@@ -262,14 +262,14 @@ fn a_port_that_vanishes_with_bytes_in_it_has_lost_them() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let port = Faulty::after(u64::MAX, Fault::AllOnes, port);
     let mut console = Console::open(&port, &clock, LINE).unwrap();
-    port.recover_for(2 + 1 + 8); // the mask, one look, eight bytes
+    port.recover_for(2 + 1 + 8); // the mask, one poll, eight bytes
     let report = console.write(b"8 bytes.");
     assert_eq!((report.written, report.dropped), (0, 8));
     assert!(!report.timed_out, "gone, not slow");
 }
 
 #[test]
-fn nobody_there_is_an_error_at_once() {
+fn an_absent_port_is_an_error_at_once() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let port = Faulty::after(0, Fault::AllOnes, port);
     let error = Console::open(&port, &clock, LINE).unwrap_err();
@@ -336,8 +336,8 @@ fn the_console_takes_formatted_text() {
     assert_eq!(port.into_sink(), b"cpu 1 of 4\r\n");
 }
 
-/// All ones in the line status once, as a port with every receive error at once
-/// might show: clearing on read tells it from a port that is gone.
+/// A line status of all ones once, as every receive error at once would show. It is cleared on
+/// read, which distinguishes it from an absent port.
 struct EveryErrorOnce<'a>(&'a Port, std::cell::Cell<bool>);
 
 impl Registers for EveryErrorOnce<'_> {
@@ -363,8 +363,8 @@ fn every_receive_error_at_once_is_not_a_port_that_is_gone() {
 }
 
 proptest! {
-    /// Any bytes, written in any pieces, arrive whole on either port, and the
-    /// transmitter is never overfilled.
+    /// Writes any bytes in any pieces to either port. Each byte arrives, and the transmitter is
+    /// never overfilled.
     #[test]
     fn every_byte_arrives(
         writes in prop::collection::vec(
@@ -389,8 +389,8 @@ proptest! {
         prop_assert_eq!(port.with(|uart| uart.sink_mut().clone()), expected);
     }
 
-    /// A port that fails anywhere, either way, ends a write in bounded time with
-    /// a report that accounts for every byte.
+    /// Lets a port fail anywhere, in either way. A write ends in bounded time with a report that
+    /// accounts for every byte.
     #[test]
     fn a_failure_anywhere_is_bounded_and_accounted_for(
         good in 0u64..200,
@@ -412,14 +412,14 @@ proptest! {
     }
 }
 
-/// Looks for each FIFO-full of the boot log, which is offered as a kernel's sink does it:
-/// in slices, so many bytes from an idle port at a time.
+/// Returns the polls per load of the boot log. It is offered in slices, as a kernel's sink does,
+/// with `from_idle` bytes at a time from an idle port.
 fn looks_per_fifo_full(profile: Profile, from_idle: usize) -> f64 {
     let mut console = open(profile, Strategy::FifoBurst);
     let clock = console.clock().clone();
     let (mut offers, mut fulls) = (0, 0);
     for text in crlf(BOOT_LOG).chunks(from_idle) {
-        // CRs are in it already.
+        // The text already contains CRs.
         let text: Vec<u8> = text.iter().map(|&byte| byte.max(b' ')).collect();
         let mut rest = &text[..];
         while !rest.is_empty() {
@@ -438,7 +438,7 @@ fn looks_per_fifo_full(profile: Profile, from_idle: usize) -> f64 {
 fn a_slice_looks_three_times_a_fifo_full_however_often_the_port_was_idle() {
     let of_each = [
         (Profile::PC_16550A, &[16, 32, 48, 160, 22_454][..]),
-        // Its line has two speeds, one until a buffer of 256 bytes is full.
+        // Its line has two speeds: one until a buffer of 256 bytes is full, and one after that.
         (Profile::HP_DL380_GEN9, &[16, 32, 48, 22_454]),
     ];
     for (profile, texts) in of_each {

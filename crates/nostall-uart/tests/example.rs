@@ -1,5 +1,4 @@
-//! The console that kernels copy, in the three cases in which a lock around a `print`
-//! deadlocks.
+//! The console that kernels copy, in the three cases in which a lock around a `print` deadlocks.
 
 #![allow(clippy::duplicate_mod)] // each case has a copy of its own
 
@@ -29,11 +28,11 @@ use nostall_uart::registers::THR;
 
 type Clock = HostClock;
 
-/// What has arrived at the line's other end.
+/// The bytes that have arrived at the line's other end.
 static ARRIVED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// Runs in the middle of the next load that is written to the transmitter, as an interrupt
-/// or a fault would.
+/// A function that runs in the middle of the next load to the transmitter, as an interrupt or a
+/// fault would.
 static INTERRUPT: Mutex<Option<fn()>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -62,7 +61,7 @@ impl Registers for Port {
 
     fn write8(&self, offset: usize, value: u8) {
         lock(&self.0).write(offset, value);
-        // In the middle of a text: setting up writes no letters.
+        // In the middle of a text, because set-up writes no letters.
         if offset == THR && value.is_ascii_lowercase() {
             let interrupt = lock(&INTERRUPT).take();
             interrupt.into_iter().for_each(|handler| handler());
@@ -70,8 +69,8 @@ impl Registers for Port {
     }
 }
 
-/// What arrives of `act`, and then of everything that it has left to be sent. The cases
-/// share the port's other end, and come one after the other.
+/// Returns the bytes that arrive during `act`, and those that arrive later. The cases share the
+/// port's other end, so they run one after the other.
 fn arrives(
     open: fn(Port, Clock) -> Result<(), OpenError>,
     poll: fn() -> Option<Nanos>,

@@ -1,4 +1,4 @@
-//! Offers: a port that is never waited for.
+//! Offers: writes that never wait for the port.
 
 use std::cell::{Cell, RefCell};
 
@@ -35,7 +35,7 @@ fn an_offer_before_the_predicted_time_returns_it_and_leaves_the_port_alone() {
         assert_eq!(console.offer(&[b'x'; 84]), again);
         assert_eq!(port.counts(), before);
     }
-    // The prediction holds: a few looks later the FIFO takes the next load.
+    // The prediction is right: a few polls later the FIFO takes the next load.
     clock.wait_until(ready_at);
     let mut looks = 0;
     loop {
@@ -81,14 +81,14 @@ fn on_a_port_that_empties_at_once_offers_go_on_until_the_slice_is_used_up() {
     let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
     let port = Counting::new(port);
     let mut console = Console::open(&port, &clock, LINE).unwrap();
-    // What the line takes is learned first.
+    // First the console learns the line's speed.
     for _ in 0..10 {
         let offered = console.offer(&[b'-'; 16]);
         assert_eq!(offered.taken, 16);
         clock.wait_until(offered.ready_at.unwrap());
     }
     let before = port.counts();
-    // The time at which a slice begins is its now.
+    // The slice begins at this time.
     let now = clock.now();
     let mut left = 1_024;
     while left > 0 {
@@ -97,7 +97,7 @@ fn on_a_port_that_empties_at_once_offers_go_on_until_the_slice_is_used_up() {
         assert!(offered.taken > 0);
         assert!(offered.ready_at.unwrap() <= now);
     }
-    // Never more than one look for each FIFO-full.
+    // At most one poll per load.
     let counts = port.counts() - before;
     assert_eq!(counts.bus_accesses(), 1_024 + 64);
 }
@@ -113,7 +113,7 @@ fn a_late_timer_does_not_keep_a_fast_port_from_being_found_fast() {
         left -= offered.taken;
         let ready_at = offered.ready_at.unwrap();
         if ready_at > clock.now() {
-            // The timer is late by more than the prediction is early.
+            // The timer is later than the prediction is early.
             clock.wait_until(ready_at + Nanos::from_micros(60));
         }
     }
@@ -122,8 +122,8 @@ fn a_late_timer_does_not_keep_a_fast_port_from_being_found_fast() {
     assert!(took < nominal / 10, "{took} of {nominal}");
 }
 
-/// How often a port is looked at by offers during `span`, each made at the time that the
-/// one before has returned.
+/// Returns the number of polls by offers during `span`. Each offer is made at the time that the
+/// previous one returned.
 fn looks(
     console: &mut Console<impl Registers, impl Clock>,
     looked: impl Fn() -> u64,
@@ -147,7 +147,7 @@ fn a_stuck_port_is_looked_at_100_times_a_second_and_resumes_within_10_ms() {
     assert_eq!(console.offer(&[b'x'; 16]).taken, 16);
     port.inner().recover_for(0);
     let reads = || port.counts().reads;
-    // The short pauses of the beginning come on top, once.
+    // The short pauses at the beginning are added once.
     let first = looks(&mut console, reads, SECOND);
     assert!(first <= 100 + 80, "{first}");
     let later = looks(&mut console, reads, SECOND * 10);
@@ -174,7 +174,7 @@ fn a_port_held_off_by_cts_is_looked_at_100_times_a_second_and_resumes_within_10_
     let mut console = Console::open(&port, &clock, settings).unwrap();
     let cts = |lines| port.inner().with(|uart| uart.set_modem_lines(lines));
     cts(0);
-    // Line status and modem status.
+    // Each poll reads line status and modem status.
     let reads = || port.counts().reads / 2;
     let first = looks(&mut console, reads, SECOND);
     assert!(first <= 100 + 80, "{first}");
@@ -191,7 +191,8 @@ fn a_port_held_off_by_cts_is_looked_at_100_times_a_second_and_resumes_within_10_
     assert!(clock.now() - back <= Nanos::from_millis(10) + Nanos::from_micros(50));
 }
 
-/// Checks that RTS is raised in time before each byte and lowered in time after the last.
+/// A window that checks that RTS is raised in time before each byte, and lowered in time after
+/// the last.
 struct Line485<'a> {
     port: &'a Port,
     clock: &'a VirtualClock,
@@ -199,7 +200,7 @@ struct Line485<'a> {
     opened: Cell<bool>,
     raised: Cell<Option<Nanos>>,
     turns: Cell<u32>,
-    /// When the last bit that was seen on its way had left.
+    /// The time when the last byte's last bit had left.
     last_bit: Cell<Nanos>,
     mistakes: RefCell<Vec<&'static str>>,
 }

@@ -1,4 +1,4 @@
-//! Ports that pause, that lose their power, and that vanish: nothing is lost in silence.
+//! Ports that pause, lose their power, or vanish: every loss is reported.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use nostall_uart::{Console, LineSettings, Model, OpenError, PowerLoss, Settings,
 const LINE: LineSettings = LineSettings::baud(115_200);
 const TEXT: &[u8] = include_bytes!("../../nostall/fixtures/console/linux-boot.log");
 
-/// Bytes a second that the throttled port's reader takes.
+/// Bytes per second that the throttled port's reader takes.
 const RATE: u64 = 11_520;
 
 fn plain() -> Settings {
@@ -36,12 +36,12 @@ fn crlf(text: &[u8]) -> Vec<u8> {
     })
 }
 
-/// A virtual machine's port whose reader takes bytes in lumps, and pauses in between.
+/// A virtual machine's port whose reader takes bytes in lumps, with pauses between them.
 struct Lumpy {
     clock: VirtualClock,
     pause: Nanos,
     lump: Cell<u64>,
-    /// What is left of the lump.
+    /// Bytes left in the lump.
     budget: Cell<u64>,
     fifo: RefCell<VecDeque<u8>>,
     sink: RefCell<Vec<u8>>,
@@ -134,8 +134,8 @@ fn a_reader_that_pauses_for_50_or_300_ms_loses_nothing_by_default() {
     }
 }
 
-/// Checks that `sent` is `expected` with the gaps that its reports name, and returns how
-/// many bytes are missing.
+/// Checks that `sent` is `expected` with the gaps that its reports give. Returns the number of
+/// missing bytes.
 fn missing(sent: &[u8], expected: &[u8]) -> u64 {
     const WORDS: &[u8] = b" bytes lost]\r\n";
     let (mut sent, mut expected, mut missing) = (sent, expected, 0);
@@ -143,7 +143,7 @@ fn missing(sent: &[u8], expected: &[u8]) -> u64 {
         let start = sent[..end].iter().rposition(|&byte| byte == b'[').unwrap();
         let count = std::str::from_utf8(&sent[start + 1..end]).unwrap();
         let count: usize = count.parse().unwrap();
-        // A line that was cut is ended by the report.
+        // The report ends a line that was cut.
         let before = &sent[..start];
         let before = match expected.starts_with(before) {
             true => before,
@@ -235,7 +235,7 @@ fn lost_bytes_are_reported_by_the_next_offer_or_flush_that_finds_the_port_ready(
     }
 }
 
-/// What has arrived, of a port behind a fault.
+/// Access to the bytes that arrived from a port behind a fault.
 trait Arrived {
     fn arrived(&self) -> Vec<u8>;
 }
@@ -395,7 +395,7 @@ fn a_vanished_designware_that_is_to_recover_costs_each_write_one_look() {
     assert_eq!(port.arrived(), b"before\r\n[18 bytes lost]\r\nafter\r\n");
 }
 
-/// A DesignWare that has lost its power and is busy without end when it has it again.
+/// A DesignWare that loses its power, and stays busy once it has it again.
 struct Busy<'a> {
     port: &'a VirtualPort<Vec<u8>>,
     busy: Cell<bool>,
@@ -441,8 +441,8 @@ fn a_designware_that_stays_busy_after_a_loss_of_power_costs_one_bound() {
     assert!(console.write(b"after\n").is_complete());
 }
 
-/// A port whose power comes back slowly: at first every register reads 0, then its FIFO
-/// control does not take anything yet.
+/// A port whose power returns slowly: at first every register reads 0, and then its FIFO control
+/// ignores writes for a while.
 struct SlowPower<'a> {
     port: &'a VirtualPort<Vec<u8>>,
     state: Cell<Power>,
@@ -496,7 +496,7 @@ fn after_a_loss_of_power_the_fifo_is_loaded_as_before() {
         assert_eq!(console.transmit_load(), 16);
         let counts = power.counts() - before;
         println!("{} reads", counts.reads);
-        // A look each microsecond while ten FIFOs empty, and the setting up.
+        // A poll per microsecond while ten FIFOs empty, and the set-up.
         assert!(counts.bursts >= 10);
         console.set_strategy(Strategy::FifoPaced);
         let before = power.counts();

@@ -1,4 +1,4 @@
-//! Others' models under our driver, and others' driver on our model.
+//! Other crates' models under our driver, and another driver on our model.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -52,7 +52,7 @@ fn every_byte_arrives_in_vm_superio_by_every_strategy() {
     }
 }
 
-/// Our model as the `uart_16550` crate sees it.
+/// Our model as the backend of the `uart_16550` crate.
 struct Modelled<'a>(&'a VirtualPort<Vec<u8>>);
 
 impl Backend for Modelled<'_> {
@@ -67,14 +67,14 @@ impl Backend for Modelled<'_> {
 
 #[test]
 fn the_uart_16550_crate_passes_its_loopback_test_and_delivers_every_byte() {
-    // The 8250 has no scratch register, by which that driver looks for a port.
+    // The `uart_16550` crate looks for a port with its scratch register, which the 8250 lacks.
     for model in Model::ALL.into_iter().filter(|model| model.has_scratch()) {
         let (port, _clock) = Uart::in_virtual_time_as(model, Profile::PC_16550A, Vec::new());
         // SAFETY: the registers are those of a model; they reach no memory.
         let mut driver = unsafe { Uart16550::new_with_backend(Modelled(&port)) };
         driver.init(Config::default()).unwrap();
         if matches!(model, Model::Bcm2835Mini | Model::Uart16650) {
-            // They take one byte at a time, and that driver sends 16.
+            // These models take one byte at a time, and that driver sends 16.
             continue;
         }
         driver.test_loopback().unwrap();

@@ -1,5 +1,5 @@
-//! What a user of the interrupt-driven port sees, on the model of the port, and
-//! on a fake where the model cannot do what is wanted.
+//! The interrupt-driven port as its user observes it, on the model of the port, and on a fake
+//! for behaviour that the model does not have.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ const LINE: LineSettings = LineSettings::baud(115_200);
 const OVERRUN: Received = Received::Error(ReceiveError::Overrun);
 const BREAK: Received = Received::Error(ReceiveError::Break);
 
-/// Interrupts at each byte: the model knows no timeout.
+/// Returns settings with an interrupt at each byte, so that no timeout is needed.
 fn settings() -> PortSettings {
     PortSettings {
         trigger: Trigger::Byte,
@@ -52,7 +52,7 @@ fn read<R: Registers>(port: &mut Port<'_, R>) -> Vec<Received> {
     into[..len].to_vec()
 }
 
-/// What the interrupt controller does: calls the handler while the line is high.
+/// Calls the handler while the interrupt line is high, as an interrupt controller does.
 fn interrupts<R: Registers>(uart: &VirtualPort<Vec<u8>>, port: &mut Port<'_, R>) -> Vec<Events> {
     let pending = || {
         uart.with(|uart| {
@@ -72,7 +72,7 @@ fn sent(uart: &VirtualPort<Vec<u8>>) -> Vec<u8> {
     uart.with(|uart| uart.sink_mut().clone())
 }
 
-/// Lets the line run until all is sent.
+/// Lets the line run until everything is sent.
 fn run<R: Registers>(
     uart: &VirtualPort<Vec<u8>>,
     clock: &VirtualClock,
@@ -306,7 +306,7 @@ fn what_the_ring_has_no_room_for_is_dropped_counted_and_reported_at_its_place() 
     port.on_interrupt();
     let mut one = [Received::EMPTY];
     assert_eq!((port.read(&mut one), one), (1, [Received::Byte(b'a')]));
-    // One place is not enough for the overrun and a byte.
+    // One slot is not enough for the overrun and a byte.
     fake.receive(b'g', 0);
     port.on_interrupt();
     assert_eq!(port.statistics().dropped, 3);
@@ -348,7 +348,7 @@ fn without_cts_nothing_goes_out_and_with_it_the_rest_does() {
     let events = port.on_interrupt();
     assert!(events.modem && !events.room);
     assert_eq!(fake.take_load(), b"");
-    assert!(!enabled(), "nobody asks while nobody may send");
+    assert!(!enabled(), "no interrupt without the right to send");
     assert_eq!(port.write(b"gh"), 2);
     assert_eq!(fake.take_load(), b"");
     assert!(!port.is_drained());
@@ -428,7 +428,7 @@ fn a_port_that_is_gone_ends_the_call_at_once_and_is_reported() {
         assert!(!port.is_drained());
         port.write(b"y");
         assert!(!port.poll().drained);
-        // Gone between the look and the read, it leaves one byte of all ones.
+        // The port vanishes between the poll and the read, which leaves one byte of all ones.
         let came = read(&mut port);
         let plausible = [bytes(b""), bytes(b"a"), bytes(b"\xff")].contains(&came);
         assert!(plausible, "{came:?}");
@@ -524,7 +524,7 @@ fn opening_sets_trigger_frame_and_lines_and_enables_what_it_needs() {
 }
 
 #[test]
-fn nobody_there_and_a_rate_that_cannot_be_are_errors() {
+fn an_absent_port_and_an_impossible_rate_are_errors() {
     let clock = VirtualClock::new();
     let window = Faulty::after(0, Fault::AllOnes, Fake::default());
     let opened = Port::open(&window, &clock, LINE, &mut [], &mut []);
@@ -591,7 +591,7 @@ proptest! {
                     let taken = port.write(&bytes);
                     written.extend(&bytes[..taken]);
                 }
-                // At most 80 times 23 arrive; two bytes each number them.
+                // At most 80 times 23 bytes arrive, so 16 bits can count them.
                 Step::Arrive(count) => uart.with(|uart| {
                     for _ in 0..count {
                         uart.receive((number % 251) as u8);
@@ -622,8 +622,8 @@ proptest! {
     }
 }
 
-/// The numbers that came in follow one another, but for an overrun, where some
-/// are missing.
+/// Checks that the received numbers are consecutive, except at an overrun, where some are
+/// missing.
 fn check_numbers(came: &[Received], sent: u16) -> Result<(), TestCaseError> {
     let (mut next, mut overrun) = (0u16, false);
     for &entry in came {
@@ -641,22 +641,21 @@ fn check_numbers(came: &[Received], sent: u16) -> Result<(), TestCaseError> {
             Received::Error(other) => prop_assert!(false, "{other}"),
         }
     }
-    // More than 251 missing at once look like fewer.
+    // A gap of more than 251 numbers looks smaller.
     prop_assert!(next <= sent);
     prop_assert!(overrun || next % 251 == sent % 251, "the end is missing");
     prop_assert!(came.contains(&OVERRUN) || next == sent);
     Ok(())
 }
 
-/// A 16550 whose other end a test plays by hand. The line moves when it is told
-/// to.
+/// A 16550 whose other end a test controls by hand. The line moves only on request.
 #[derive(Debug, Default)]
 struct Fake(RefCell<State>);
 
 #[derive(Debug, Default)]
 struct State {
     receive: VecDeque<(u8, u8)>,
-    /// Errors that no byte carries.
+    /// Errors without a byte.
     lone_errors: u8,
     overrun: bool,
     transmit: Vec<u8>,
@@ -667,15 +666,15 @@ struct State {
     fcr: u8,
     lcr: u8,
     mcr: u8,
-    /// What the IIR shows whatever happens.
+    /// A fixed value of the IIR.
     stuck: Option<u8>,
-    /// The IIR shows a timeout until the RBR is read.
+    /// Whether the IIR shows a timeout until the RBR is read.
     stuck_until_read: bool,
-    /// Each byte read is followed at once by one with the next number.
+    /// Number of the next byte, which follows each byte that is read.
     refill: Option<u8>,
-    /// The LCR cannot be written.
+    /// Whether writes to the LCR are ignored.
     busy: bool,
-    /// What was written to the IER.
+    /// The values written to the IER.
     enables: Vec<u8>,
 }
 
@@ -701,7 +700,7 @@ impl Fake {
         });
     }
 
-    /// All that is in the transmit FIFO leaves.
+    /// Sends every byte of the transmit FIFO.
     fn line_moves(&self) {
         self.take_load();
     }

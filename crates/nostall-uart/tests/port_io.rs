@@ -16,7 +16,7 @@ use nostall_uart::port::{
 const LINE: LineSettings = LineSettings::baud(115_200);
 const LONGEST: Nanos = Nanos::from_millis(5);
 
-/// Interrupts at each byte: the model knows no timeout.
+/// Returns settings with an interrupt at each byte, so that no timeout is needed.
 fn settings() -> PortSettings {
     PortSettings {
         trigger: Trigger::Byte,
@@ -136,7 +136,7 @@ fn what_came_before_the_port_went_is_read_first() {
     let port = Port::open(&window, &clock, settings(), &mut transmit, &mut receive);
     let port = RefCell::new(port.unwrap());
     uart.with(|uart| uart.receive(b'a'));
-    // The cause, the line status, the byte, the line status: then no more.
+    // The cause, the line status, the byte, the line status: then the port is gone.
     window.recover_for(4);
     let mut io = Blocking::new(&port, &clock, LONGEST);
     let mut into = [0; 8];
@@ -186,7 +186,8 @@ mod asynchronous {
         }
     }
 
-    /// An executor of one task, which it polls only if that was woken; how often.
+    /// Runs an executor with one task, which is polled only after a wake-up. Returns the number
+    /// of polls, too.
     fn run<T>(task: impl Future<Output = T>, mut meanwhile: impl FnMut()) -> (T, usize) {
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
@@ -246,7 +247,7 @@ mod asynchronous {
     }
 
     #[test]
-    fn who_waits_for_a_port_that_is_gone_is_told() {
+    fn a_wait_for_a_port_that_is_gone_ends_with_an_error() {
         let (uart, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
         let window = Faulty::after(u64::MAX, Fault::AllOnes, &uart);
         let (mut transmit, mut receive) = ([0; 16], [Received::EMPTY; 8]);

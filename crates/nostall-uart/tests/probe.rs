@@ -1,4 +1,4 @@
-//! Finding out what a port is, and leaving it as it was.
+//! Probing identifies a port, and leaves it unchanged.
 
 use std::cell::Cell;
 
@@ -17,7 +17,7 @@ fn port(chip: impl Into<Chip>) -> (Port, VirtualClock) {
     Uart::in_virtual_time_as(chip, Profile::PC_16550A, Vec::new())
 }
 
-/// As somebody else may have left it: 9,600 7E2, interrupts on.
+/// Sets the port up as another driver may leave it: 9,600 7E2, interrupts on.
 fn used_by_another(port: &Port) {
     port.write8(LCR, lcr::DLAB);
     port.write8(DLL, 0x0c);
@@ -52,7 +52,7 @@ fn every_model_is_found_and_left_as_it_was_with_nothing_sent() {
     }
 }
 
-/// What probing takes a model for.
+/// Returns the model that a probe of `model` reports.
 fn found_as(model: Model) -> Model {
     match model {
         Model::Bcm2835Mini | Model::DesignWare => Model::Uart16550A,
@@ -83,7 +83,7 @@ fn every_port_of_an_xr16c854_is_found_as_a_16850() {
 fn the_first_version_of_the_st16c650_is_not_burst_to() {
     for named in [None, Some(Model::Uart16650)] {
         let (port, clock) = port(Model::Uart16650);
-        // As firmware may leave it.
+        // Firmware may leave the FIFOs enabled.
         port.write8(FCR, fcr::ENABLE);
         let settings = Settings {
             model: named,
@@ -221,8 +221,8 @@ fn no_empty_receiver_is_read() {
     }
 }
 
-/// Freescale's DUART: with the divisor latch, its alternate function register is in the
-/// place of the IIR and the FCR. It has two bits. Its lowest makes writes go to both ports.
+/// Freescale's DUART: with the divisor latch enabled, its alternate function register replaces
+/// IIR and FCR. It has two bits, of which the lower one directs writes to both ports.
 struct Freescale<'a> {
     port: &'a Port,
     alternate: Cell<u8>,
@@ -282,7 +282,7 @@ impl Registers for Constant {
 }
 
 #[test]
-fn nobody_is_found_where_every_register_reads_the_same() {
+fn no_port_is_found_where_every_register_reads_the_same() {
     for value in 0..=0xff {
         assert_eq!(probe(&Constant(value)), Err(NotFound), "{value:#x}");
     }

@@ -1,5 +1,5 @@
 //! Random schedules of writes, offers, flushes and outages: the text that arrives, the reports
-//! of lost bytes and the counts always explain each other.
+//! of lost bytes and the counts are always consistent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -17,7 +17,7 @@ use proptest::strategy::Strategy as Generator;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
-    /// The transmitter stops, and goes on.
+    /// The transmitter stops, and later continues.
     Stick,
     Unstick,
     /// Every register reads all ones, until the port returns as if it had lost its power.
@@ -36,11 +36,11 @@ struct Port {
     registers: RefCell<[u8; 8]>,
     divisor: Cell<u8>,
     has_fifo: Cell<bool>,
-    /// Bytes, and when each has left.
+    /// The bytes that wait to be sent.
     fifo: RefCell<VecDeque<u8>>,
     next_leaves: Cell<Nanos>,
     line: RefCell<Vec<u8>>,
-    /// When the last byte left, and when RTS was raised.
+    /// The times when the last byte left, and when RTS was raised.
     idle_since: Cell<Nanos>,
     raised_at: Cell<Nanos>,
     turns: Option<Rs485>,
@@ -179,7 +179,7 @@ impl Registers for Port {
                     self.next_leaves.set(self.clock.now() + FRAME);
                 }
                 let room = if self.has_fifo.get() { 17 } else { 2 };
-                // Without power, the driver's burst finds a port without a FIFO.
+                // Without power, the driver's burst reaches a port without a FIFO.
                 if fifo.len() < room {
                     fifo.push_back(value);
                 }
@@ -194,7 +194,8 @@ impl Registers for Port {
 
 const _: () = assert!(DLL == THR);
 
-/// The number in a report of lost bytes that begins here, whether it is exact, and the rest.
+/// Parses a report of lost bytes at the start of `line`. Returns the number, whether it is
+/// exact, and the rest.
 fn report(line: &[u8]) -> Option<(usize, bool, &[u8])> {
     let rest = line.strip_prefix(b"[")?;
     let (rest, exact) = match rest.strip_prefix(b"up to ") {
@@ -207,15 +208,15 @@ fn report(line: &[u8]) -> Option<(usize, bool, &[u8])> {
     Some((count, exact, rest))
 }
 
-/// Whether `line` is `text` with the gaps that the reports name.
+/// Checks that `line` is `text` with the gaps that the reports give.
 ///
-/// Follows every explanation at once: a set of positions in the text.
+/// It follows every explanation at once, as a set of positions in the text.
 fn explains(line: &[u8], text: &[u8]) -> Result<(), String> {
     let mut at = BTreeSet::from([0]);
     let mut rest = line;
     while !rest.is_empty() {
         let behind_line_end = rest.strip_prefix(b"\r\n");
-        // A line end before a report may be the report's.
+        // A line end before a report may belong to the report.
         let own_line = behind_line_end.filter(|rest| rest.starts_with(b"["));
         let mut next = BTreeSet::new();
         let mut gap = |count: usize, exact: bool, at: &BTreeSet<usize>| {
@@ -285,7 +286,7 @@ enum Step {
     Offer(usize),
     Flush,
     Pass(u64),
-    /// What happens, after so many accesses.
+    /// An event after a number of accesses.
     Happens(u32, Event),
 }
 
@@ -307,7 +308,7 @@ fn steps(events: &'static [Event]) -> impl Generator<Value = Vec<Step>> {
     prop::collection::vec(step, 1..30)
 }
 
-/// Text in which no part looks like another, with line ends and single CRs.
+/// Text in which all parts differ, with line ends and single CRs.
 struct Text(u32);
 
 impl Text {
@@ -368,7 +369,7 @@ fn run(steps: &[Step], settings: Settings, strategy: Strategy) -> Result<(), Tes
         }
         match *step {
             Step::Write(len) => {
-                // A caller with an offer under way drops its rest: a write is a new text.
+                // A write starts a new text, so a caller first writes the rest of its offer.
                 while !offered.is_empty() {
                     let before = offered.len();
                     let report = console.write(&offered);

@@ -1,4 +1,4 @@
-//! A console that is told how to use its port.
+//! A console with explicit settings for its port.
 
 use std::cell::Cell;
 
@@ -100,7 +100,7 @@ fn a_fifo_of_one_loses_nothing() {
     }
 }
 
-/// A port whose other end lets go of CTS now and then.
+/// A port whose other end withdraws CTS at intervals.
 struct Teasing<'a> {
     port: &'a Port,
     clock: &'a VirtualClock,
@@ -201,7 +201,7 @@ fn a_cts_that_did_not_come_costs_the_next_write_one_look() {
     assert!(clock.now() - start < Nanos::from_millis(1));
 }
 
-/// Notes when RTS changes and when the line is in use.
+/// A window that records changes of RTS, and the times when the line is in use.
 struct Turns<'a> {
     port: &'a Port,
     clock: &'a VirtualClock,
@@ -341,7 +341,7 @@ proptest! {
         for pause in pauses.iter().cycle().take(20_000) {
             let start = clock.now();
             let offered = console.offer(rest);
-            // A look, and at most one FIFO-full.
+            // A poll, and at most one load.
             prop_assert!(clock.now() - start <= Profile::PC_16550A.access * 17);
             rest = &rest[offered.taken..];
             if rest.is_empty() {
@@ -349,7 +349,7 @@ proptest! {
             }
             let ready_at = offered.ready_at.unwrap();
             prop_assert!(ready_at <= clock.now() + console.longest_wait());
-            // Half of them come back when told, the others when they like.
+            // Half of the callers return at the given time, the others at any time.
             clock.wait_until(if pause % 2 == 0 { ready_at } else { clock.now() + Nanos(*pause) });
         }
         prop_assert!(rest.is_empty());
@@ -358,7 +358,7 @@ proptest! {
     }
 }
 
-/// Time that a long text took, of that slept, and its bytes.
+/// Returns the time that a long text took, the part of it slept, and the number of bytes.
 fn long_text(profile: Profile, strategy: Strategy, copies: usize) -> (u64, u64, u64) {
     let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
     let mut console = Console::open(&port, &clock, LINE).unwrap();
@@ -385,7 +385,7 @@ fn pacing_keeps_a_pcs_line_busy_and_gives_the_cpu_away() {
 #[test]
 fn pacing_keeps_a_controller_busy_and_gives_the_cpu_away() {
     let (took, slept, bytes) = long_text(Profile::HP_DL380_GEN9, Strategy::FifoPaced, 4);
-    // What does not stay in its buffer leaves at its rate.
+    // Bytes beyond the buffer's size leave at its rate.
     let rate = (bytes - 2_170) as f64 * 336_700.0 / took as f64;
     let given_away = slept as f64 / took as f64;
     println!("hp-dl380-gen9: {rate:.5} of what it drains, {given_away:.5} slept");
@@ -403,7 +403,7 @@ fn on_a_fast_port_no_strategy_is_slower_than_byte_by_byte() {
             "fast-16550a: {strategy} {:.5} of byte-polled",
             took as f64 / polled as f64
         );
-        // But for where in a look, and its microsecond of rest, the end falls.
+        // The write may end anywhere in a poll and its microsecond of pause.
         let a_look = Profile::FAST_16550A.access.0 + 1_000;
         assert!(took <= polled + a_look, "{strategy}: {took} for {polled}");
     }

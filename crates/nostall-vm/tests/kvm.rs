@@ -1,5 +1,5 @@
-//! Guests of a few instructions on the KVM machine: what it does with each access, and
-//! with guests that are no good.
+//! Guests of a few instructions on the KVM machine: the results of their accesses, and the
+//! errors of invalid guests.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -13,7 +13,7 @@ use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine as _, Work};
 use nostall_work::script;
 use vmm_sys_util::signal::{SIGRTMIN, block_signal};
 
-/// For guests that are to fail: the start as ever, the rest short.
+/// Limits for guests that fail: the usual start, and little time after it.
 const LIMITS: Limits = Limits {
     start: Duration::from_secs(60),
     silence: Duration::from_secs(60),
@@ -23,8 +23,8 @@ const LIMITS: Limits = Limits {
     qemu_bytes: 0,
 };
 
-/// The host's KVM. Without one the test is skipped, which is said where it can be
-/// seen; with `NOSTALL_REQUIRE_KVM` set it fails.
+/// Returns the host's KVM. Without KVM the test prints that it is skipped, and fails if
+/// `NOSTALL_REQUIRE_KVM` is set.
 fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
     let pci = Pci::Trap;
     kvm_with(test, Options { uart, pci })
@@ -38,7 +38,7 @@ fn kvm_with(test: &str, options: Options) -> Option<Kvm> {
     };
     let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
     assert!(!required, "{test}: {missing}");
-    // Not by a macro of std: the test harness would swallow it.
+    // The test harness captures the output of std's macros, so they are not used here.
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {missing}");
     None
 }
@@ -56,7 +56,7 @@ fn guest<'a>(kernel: &'a [u8], work: &'a [Work], input: &'a [u8]) -> Guest<'a> {
     }
 }
 
-/// An ELF file with a PVH entry, whose code is `code`, 32-bit.
+/// Returns an ELF file with a PVH entry and the 32-bit code `code`.
 fn tiny_kernel(code: &[u8]) -> Vec<u8> {
     const BASE: u64 = 0x10_0000;
     const HEADERS: u64 = 64 + 2 * 56;
@@ -118,7 +118,7 @@ fn a_guest_that_is_no_kernel_of_ours_is_told_from_one() {
     let error = run_tiny(&kvm, &nonsense, &LIMITS);
     assert!(matches!(&error, Error::NotAReport(line) if line == "x\u{fffd}"));
 
-    // It never says a word: a loop without an exit, and one that is halted.
+    // Guests without output: a loop without exits, and a halted CPU.
     let limits = Limits {
         start: Duration::from_secs(1),
         ..LIMITS
@@ -148,7 +148,7 @@ fn a_guest_is_ended_even_by_a_caller_that_has_blocked_every_signal() {
     let kernel = tiny_kernel(&code);
     let ram = GuestRam::new(8).unwrap();
     let run = || {
-        // Of this thread alone, and of those that it starts.
+        // For this thread, and the threads that it starts.
         block_signal(SIGRTMIN()).unwrap();
         let guest = Guest {
             ram: Some(&ram),
@@ -177,7 +177,7 @@ fn rep_outsb(text: u32, len: u32, port: u16) -> Vec<u8> {
     code
 }
 
-/// Says that all is done, and ends.
+/// Reports success, and ends.
 fn done() -> Vec<u8> {
     let mut code: Vec<u8> = b"\"done\"\n".iter().flat_map(|&b| out(0xe9, b)).collect();
     code.extend(out(0xf4, 0x10));
@@ -211,13 +211,13 @@ fn a_cpu_that_cannot_go_on_is_told_with_the_reason() {
     let Some(kvm) = kvm("a_cpu_that_cannot_go_on", Uart::Ports) else {
         return;
     };
-    // `mov eax, nowhere; jmp eax`: no memory is there to take instructions from.
+    // `mov eax, nowhere; jmp eax`: there is no memory to fetch instructions from.
     let error = run_tiny(&kvm, &[0xb8, 0, 0, 0, 0xd8, 0xff, 0xe0], &LIMITS);
     let told = "can neither run nor interpret the instruction at 0xd8000000";
     assert!(error.to_string().ends_with(told), "{error}");
 }
 
-/// Where [`copy`] puts what it reads.
+/// The address where [`copy`] stores the values that it reads.
 const COPY: u32 = 0x20_0000;
 
 /// `mov esi, from; mov edi, COPY + at; mov ecx, words; cld; 1: lodsd; stosd; loop 1b`.
@@ -245,8 +245,8 @@ fn configuration_space_reads_the_same_from_memory_and_by_exits() {
     const FUNCTION: u32 = 0x1000;
     const WORDS: u32 = FUNCTION / 4;
     let slot = |device: u32, function: u32| device << 15 | function << 12;
-    // The host bridge, one with BARs, a root port, nobody; behind the root port, before
-    // and after it has its bus numbers; a BAR being sized.
+    // The host bridge, a function with BARs, a root port, an absent function; a function behind
+    // the root port, before and after it has its bus numbers; a BAR during sizing.
     let reads = [slot(0, 0), slot(1, 0), slot(2, 0), slot(9, 0), 1 << 20];
     let (bar, buses) = (slot(1, 0) + 0x10, slot(2, 0) + 0x18);
     let writes = [(bar, u32::MAX), (buses, 0x0007_0100)];
@@ -313,7 +313,7 @@ fn a_guest_that_toggles_bus_numbers_changes_the_memory_map_in_proportion_to_its_
     let Some(kvm) = kvm_with("a_guest_that_toggles_bus_numbers", Options { uart, pci }) else {
         return;
     };
-    // Each moves what is behind a root port, and reads both places.
+    // Each toggle moves the bus behind a root port, and reads both places.
     let toggle = [
         store(NUMBERS, 0x0001_0100),
         copy(ECAM + (1 << 20), 0, 1),
@@ -330,7 +330,7 @@ fn a_guest_that_toggles_bus_numbers_changes_the_memory_map_in_proportion_to_its_
     };
     let ran = kvm.run(&guest, &LIMITS, Ending::Done, &mut |_| {}).unwrap();
     let exits = ran.exits.unwrap();
-    // One a bus; made and taken away, four for each bus are free.
+    // One mapping per bus at the start. Each is made and removed; four for each bus are free.
     assert_eq!(exits.maps_at_start.count, BUSES);
     let most = 2 * (4 * BUSES + exits.total.pci / 100 + 1);
     let made = exits.total.maps.count;
@@ -339,7 +339,7 @@ fn a_guest_that_toggles_bus_numbers_changes_the_memory_map_in_proportion_to_its_
         "{made} changes by {} writes, not {most}",
         2 * TIMES
     );
-    // An upstream port where it is now, and nothing where it was.
+    // An upstream port is at the new place, and nothing at the old one.
     let start = u64::from(COPY);
     let seen = ram.read(start..start + 12).unwrap();
     let port = 0x10f2_1af4_u32.to_le_bytes();
@@ -354,8 +354,8 @@ fn a_guest_that_makes_line_errors_changes_the_memory_map_in_proportion_to_its_ex
     let Some(kvm) = kvm("a_guest_that_makes_line_errors", Uart::MmioReadonly) else {
         return;
     };
-    // In loopback without a FIFO the second byte overruns the first; reading the line status
-    // clears the error: `mov byte [THR], al` twice, `mov al, [LSR]`.
+    // In loopback without a FIFO the second byte overruns the first, and a read of the line
+    // status clears the error: `mov byte [THR], al` twice, `mov al, [LSR]`.
     let access = |opcode: u8, register: u32| {
         let mut code = vec![opcode];
         code.extend((PORT + register * STRIDE).to_le_bytes());
@@ -380,8 +380,8 @@ fn a_guest_that_makes_line_errors_changes_the_memory_map_in_proportion_to_its_ex
 
 #[test]
 fn an_index_that_is_collected_is_there_when_the_data_port_is_read() {
-    // Registers 0 to 15 of the host bridge, of one with BARs, and of nobody: `mov eax,
-    // index; mov dx, 0xcf8; out dx, eax; mov dl, 0xfc; in eax, dx; mov [to], eax`.
+    // Registers 0 to 15 of the host bridge, of a function with BARs, and of an absent one: `mov
+    // eax, index; mov dx, 0xcf8; out dx, eax; mov dl, 0xfc; in eax, dx; mov [to], eax`.
     let mut bridge = Topology::new(0..=15).unwrap().bridge;
     let mut code = Vec::new();
     let mut expected = Vec::new();
@@ -430,8 +430,8 @@ fn the_ports_interrupt_reaches_the_interrupt_controller_through_its_gate() {
     if !kvm.capabilities().interrupts {
         return;
     }
-    // What the 8259 has seen, at its command port after reset: `in al, 0x20; mov [to],
-    // al`. The transmit interrupt is enabled behind the closed gate, which then opens.
+    // The 8259's requests, read at its command port after reset: `in al, 0x20; mov [to], al`.
+    // The transmit interrupt is enabled behind the closed gate, which then opens.
     let look = |at: u32| [&[0xe4, 0x20, 0xa2][..], &(COPY + at).to_le_bytes()].concat();
     let code = [
         look(0),
@@ -456,8 +456,8 @@ fn the_ports_interrupt_reaches_the_interrupt_controller_through_its_gate() {
 
 #[test]
 fn more_than_can_be_collected_arrives_in_order_all_the_same() {
-    // Memory that counts, as the guest itself makes it: `mov edi, at; xor eax, eax;
-    // mov ecx, len; 1: stosb; inc eax; loop 1b`.
+    // The guest fills memory with a count: `mov edi, at; xor eax, eax; mov ecx, len; 1: stosb;
+    // inc eax; loop 1b`.
     const AT: u32 = 0x20_0000;
     const LEN: u32 = 9_000;
     let mut by_ports = vec![0xbf];
@@ -467,8 +467,8 @@ fn more_than_can_be_collected_arrives_in_order_all_the_same() {
     by_ports.extend([0xaa, 0x40, 0xe2, 0xfc]);
     by_ports.extend(rep_outsb(AT, LEN, 0x3f8));
     by_ports.extend(done());
-    // The same count, at once: `xor eax, eax; mov ecx, len; 1: mov [THR], al; inc eax;
-    // loop 1b`.
+    // The same count, written to the port: `xor eax, eax; mov ecx, len; 1: mov [THR], al; inc
+    // eax; loop 1b`.
     let mut in_memory = vec![0x31, 0xc0, 0xb9];
     in_memory.extend(LEN.to_le_bytes());
     in_memory.push(0xa2);
@@ -515,7 +515,7 @@ fn where_the_machine_has_registers_its_memory_map_says_reserved() {
         let bytes = ram.read(at..at + 8).unwrap();
         u64::from_le_bytes(bytes.try_into().unwrap())
     };
-    // `struct hvm_start_info`: where the memory map is, and how many entries it has.
+    // `struct hvm_start_info`: the address of the memory map, and its number of entries.
     let (map, entries) = (word(0x6000 + 40), word(0x6000 + 48) & 0xffff_ffff);
     let entries = (0..entries).map(|n| map + 24 * n);
     let reserved: Vec<_> = entries

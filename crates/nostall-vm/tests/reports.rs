@@ -1,4 +1,4 @@
-//! Results of jobs, as the host takes them from a guest's reports.
+//! Results of jobs, as the host reads them from a guest's reports.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use nostall_work::uart::Sent;
 use nostall_work::{Event, LONGEST_REPORT, script};
 use serde::Serialize;
 
-/// The host's view of a report that a guest sends.
+/// Returns the host's view of a report from a guest.
 fn from_guest<T: Serialize>(report: &nostall_work::Report<T>) -> Report {
     serde_json::from_slice(report.encode(&mut [0; LONGEST_REPORT])).unwrap()
 }

@@ -1,4 +1,4 @@
-//! A console on CPUs that sleep: somebody comes back for what is left.
+//! A console on CPUs that sleep: a timer wakes one for the records that are left.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -12,13 +12,13 @@ use nostall_work::console::{Bounded, Context, Cpu, Path, Role};
 
 const NEVER: u64 = u64::MAX;
 
-/// Its FIFO of 64 bytes takes a short line whole.
+/// A 16750, with a FIFO of 64 bytes that takes a short line whole.
 const MODEL: Model = Model::Uart16750;
 
 const URGENT: &str = "[    0.000000] urgent\r\n";
 const LEFT: &str = "[    0.000000] left to you\r\n";
 
-/// Stands still until it is waited on.
+/// A clock that stands still except during waits.
 #[derive(Clone, Default)]
 struct Time(Arc<AtomicU64>);
 
@@ -32,7 +32,7 @@ impl Clock for Time {
     }
 }
 
-/// A port whose accesses take no time, and what happens while its next byte is written.
+/// A port whose accesses take no time, and an event during the write of its next byte.
 struct Port {
     uart: Mutex<Uart<Time, Vec<u8>>>,
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -54,7 +54,7 @@ impl Registers for Port {
     }
 }
 
-/// A CPU that does nothing of its own.
+/// A CPU without work of its own.
 #[derive(Clone)]
 struct Sleeper {
     id: usize,
@@ -86,7 +86,7 @@ impl Cpu for Sleeper {
     fn stop_others(&self) {}
 }
 
-/// Two CPUs, and a console between them.
+/// Two CPUs that share a console.
 struct Machine {
     time: Time,
     cpus: [Sleeper; 2],
@@ -122,7 +122,7 @@ impl Machine {
         }
     }
 
-    /// Nobody logs any more: only timers come.
+    /// Lets both CPUs sleep. Nothing is logged, so only timers wake them.
     fn sleep(&self) {
         for _ in 0..10_000 {
             let due = |cpu: &&Sleeper| cpu.timer.load(Relaxed);
@@ -137,7 +137,7 @@ impl Machine {
         panic!("the timers never stop");
     }
 
-    /// What has arrived since this was asked last.
+    /// Returns the bytes that have arrived since the last call.
     fn wire(&self) -> String {
         self.time
             .wait_until(self.time.now() + Nanos::from_millis(10));
@@ -163,7 +163,7 @@ fn after_an_emergency_alone_or_with_another_cpus_message_all_is_sent_and_all_sle
             let machine = Machine::new(line);
             let [one, other] = machine.cpus.clone();
             let path = machine.path;
-            // The console learns how fast the port is.
+            // The console learns the port's speed.
             for _ in 0..20 {
                 path.log(&one, Context::Task, &meta(0, Priority::Normal), &[b'x'; 80]);
                 machine.sleep();
@@ -182,7 +182,7 @@ fn after_an_emergency_alone_or_with_another_cpus_message_all_is_sent_and_all_sle
             let urgent = meta(0, Priority::Emergency);
             path.log(&one, Context::Interrupt, &urgent, b"urgent");
             let at_once = machine.wire();
-            // No part of it is left for which somebody would come back.
+            // No part of it is left for a later slice.
             assert!(at_once == URGENT || line != Line::AtOnce, "{at_once}");
             machine.sleep();
             assert!(path.is_idle(), "{line:?}, {meets_another}");

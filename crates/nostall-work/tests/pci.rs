@@ -1,5 +1,4 @@
-//! The PCI jobs on a model: what they count, and what they tell of a machine that is not
-//! as it should be.
+//! The PCI jobs on a model: their counts, and their reports of machines with faults.
 
 use nostall_devices::VirtualClock;
 use nostall_devices::pci::{EcamWindow, PortWindow, Topology, VirtualBus};
@@ -42,7 +41,7 @@ impl Processor for Cpu {
     }
 }
 
-/// What is in memory is not looked at here.
+/// A memory whose contents these tests do not read.
 struct Nothing;
 
 impl Registers for Nothing {
@@ -57,7 +56,7 @@ type ByPorts<'a> = Ports<SpinMutex<()>, &'a Counting<PortWindow>, Cpu>;
 type ByMemory<'a> = Ecam<&'a Counting<EcamWindow>>;
 type OnModel<'a> = Space<'a, &'a ByPorts<'a>, ByMemory<'a>, Ecam<Nothing>, VirtualClock>;
 
-/// Has `work` done on `bus`, by ports, by ECAM or by both.
+/// Runs `work` on `bus` via ports, ECAM or both.
 fn on<T>(bus: &VirtualBus, by: &[Method], work: impl FnOnce(&OnModel<'_>) -> T) -> Option<T> {
     let windows = Windows {
         ports: Counting::new(bus.ports()),
@@ -133,7 +132,7 @@ fn before_numbers_are_given_out_a_bridge_is_a_fault_and_after_it_is_not() {
         for tree in trees(&told) {
             assert_eq!((tree.functions, tree.buses, tree.faults), (14, 7, 0));
         }
-        // What a host bridge has is its own.
+        // The host bridge's own BARs do not count.
         let bars = functions(&told, Method::Auto)
             .into_iter()
             .flat_map(|found| &found.bars);
@@ -260,7 +259,7 @@ fn functions_that_vanish_in_a_walk_end_it_in_time_and_make_trees_differ() {
             let told = enumerate(space);
             let trees = trees(&told);
             let equal = told.contains(&Told::Compared { equal: true });
-            // It vanished while the first looked; the others agree that it is gone.
+            // The function vanished during the first walk. The others agree that it is gone.
             let first = (trees[0].functions, trees[0].digest);
             assert_eq!(equal, first == (trees[1].functions, trees[1].digest));
             assert_eq!(trees[1].functions, trees[2].functions);

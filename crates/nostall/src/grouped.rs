@@ -1,6 +1,6 @@
-//! Numbers for people.
+//! Numbers for readers.
 
-/// A whole number with a comma at every thousand.
+/// Formats a whole number with a comma at every thousand.
 pub fn grouped(number: impl ToString) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();

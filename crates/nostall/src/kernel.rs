@@ -1,4 +1,4 @@
-//! The guest kernels: carried inside the command, one for each architecture.
+//! The guest kernels embedded in the command, one for each architecture.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -8,10 +8,11 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use nostall_vm::qemu::Architecture;
 
-/// The longest that is read: ours is a hundredth of it.
+/// The largest kernel that is read. Ours has a hundredth of this size.
 const LONGEST: u64 = 64 << 20;
 
-/// Empty where the command was built without it; see build.rs.
+/// Returns the embedded kernel, which is empty if the command was built without it (see
+/// build.rs).
 const fn embedded(architecture: Architecture) -> &'static [u8] {
     match architecture {
         Architecture::X86_64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
@@ -19,7 +20,7 @@ const fn embedded(architecture: Architecture) -> &'static [u8] {
     }
 }
 
-/// `given`, which is to be for this architecture, or else the one that the command carries.
+/// Returns the kernel `given` after a check of its architecture, or else the embedded one.
 pub fn find(given: Option<&Path>, architecture: Architecture) -> Result<Cow<'static, [u8]>> {
     choose(given, architecture, embedded(architecture))
 }
@@ -54,7 +55,7 @@ fn read(path: &Path, architecture: Architecture) -> Result<Vec<u8>> {
         name(),
         LONGEST >> 20
     );
-    // QEMU would take it for an old Linux kernel, or for a mere image, and run into it.
+    // QEMU would load it as an old Linux kernel or as a raw image, and execute it.
     ensure!(
         kernel.starts_with(b"\x7fELF"),
         "{}: not an ELF file",
@@ -81,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// The start of an ELF file for 64 bits.
+    /// Returns the start of a 64-bit ELF file.
     fn elf(machine: u8) -> Vec<u8> {
         let mut file = b"\x7fELF\x02\x01".to_vec();
         file.resize(64, 0);
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(error.to_string(), "kernel /dev/zero: longer than 64 MiB");
     }
 
-    /// Whether build.rs had all that it needs to build the kernel.
+    /// Returns whether build.rs can build the kernel here.
     fn can_be_built(architecture: Architecture) -> bool {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
         let libdir = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))

@@ -8,10 +8,10 @@ mod kernel;
 #[cfg(unix)]
 mod pci;
 mod pstore;
-// By Linux's spidev.
+// Uses Linux's spidev.
 #[cfg(target_os = "linux")]
 mod spi;
-// By Linux's /dev/port.
+// Uses Linux's /dev/port.
 #[cfg(target_os = "linux")]
 mod uart;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -45,7 +45,7 @@ enum Command {
     Vm(Box<vm::Args>),
 }
 
-/// Does as the process's arguments say.
+/// Runs the command with the process's arguments.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Postmortem(args) => {

@@ -1,4 +1,4 @@
-//! The command, as a user meets it.
+//! The command as its user sees it.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The one line on stderr of a command that failed.
+/// Returns the one line on stderr of a command that failed.
 fn error(output: &Output) -> String {
     let stderr = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
@@ -58,7 +58,7 @@ fn crlf(text: &[u8]) -> Vec<u8> {
     line
 }
 
-/// The figures of a document: by strategy and metric.
+/// Reads the figures of a document, by strategy and metric.
 fn figures(file: &Path, on: &str) -> HashMap<(String, String), f64> {
     let text = fs::read_to_string(file).unwrap();
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -80,14 +80,14 @@ fn figures(file: &Path, on: &str) -> HashMap<(String, String), f64> {
     figures
 }
 
-/// The figures: the boot log in one write, CRs counted as bytes.
+/// Checks the expected figures: the boot log in one write, with CRs counted as bytes.
 fn check_figures(figures: &HashMap<(String, String), f64>) {
     let figure = |strategy: &str, metric: &str| figures[&(strategy.into(), metric.into())];
     for strategy in STRATEGIES {
         assert_eq!(figure(strategy, "bytes"), 22_454.0);
         assert!(figure(strategy, "ns_per_byte") > 0.0);
     }
-    // Four accesses of the write as such, on top of two a byte.
+    // Four accesses per write, in addition to two per byte.
     let byte_polled = figure("byte-polled", "bus_accesses_per_byte");
     assert_eq!(byte_polled, (2.0 * 22_454.0 + 4.0) / 22_454.0);
     assert!(figure("fifo-polled", "bus_accesses_per_byte") <= 1.07);
@@ -399,7 +399,7 @@ fn what_kvm_cannot_do_is_refused_and_so_is_what_only_kvm_can() {
         let error = error(&run(&[&["run", "uart"], args].concat()));
         assert!(error.contains(says), "{error}");
     }
-    // Nothing else can do it, and KVM has one CPU.
+    // KVM alone can do this, and it has one CPU.
     let both = ["run", "uart", "--uart-mode", "ports", "--cpus", "2"];
     assert!(error(&run(&both)).contains("has no meaning with"));
     for (args, says) in [
@@ -460,7 +460,7 @@ fn kvm_gives_exits_for_every_byte() {
     assert!(out.contains("sendings of 1600 bytes."), "{out}");
     let figures = figures(&json, "kvm");
     let figure = |metric: &str| figures[&("fifo-burst".to_owned(), metric.to_owned())];
-    // By ports every access is one, and nothing else is.
+    // With ports, each access is an exit, and there are no other exits.
     assert_eq!(figure("exits_per_byte"), figure("bus_accesses_per_byte"));
     assert_eq!(figure("collected_writes_per_byte"), 0.0);
 }
@@ -482,7 +482,7 @@ fn arguments_out_of_range_are_refused_with_the_range() {
     }
 }
 
-/// Whether `auto` takes KVM here.
+/// Returns whether `auto` uses KVM here.
 fn kvm_runs_guests() -> bool {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     if let Ok(kvm) = nostall_vm::kvm::Kvm::find(nostall_vm::kvm::Options::default()) {
@@ -511,14 +511,14 @@ fn without_qemu_auto_says_so_and_goes_on_with_the_model() {
     assert!(stderr.contains("going on with --on model"), "{stderr}");
 }
 
-/// As a user who may not use KVM; with it, whatever the device's own rights are.
+/// Runs as a user without permission for KVM.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn where_kvm_is_not_permitted_auto_says_so_in_a_line_and_goes_on() {
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::process::CommandExt;
 
-    const NOBODY: u32 = 65_534;
+    const UNPRIVILEGED: u32 = 65_534;
     let skip = |why: &str| {
         let _ = writeln!(
             std::io::stderr(),
@@ -529,17 +529,17 @@ fn where_kvm_is_not_permitted_auto_says_so_in_a_line_and_goes_on() {
         return skip("there is no KVM");
     };
     if device.mode() & 0o006 != 0 {
-        return skip("everybody may use it");
+        return skip("every user may use it");
     }
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nostall"));
     command
         .args(["run", "uart", "--bytes", "100"])
         .env("PATH", "/nonexistent")
         .current_dir("/")
-        .uid(NOBODY)
-        .gid(NOBODY);
+        .uid(UNPRIVILEGED)
+        .gid(UNPRIVILEGED);
     let Ok(output) = command.output() else {
-        return skip("not root, or nobody else may run the command");
+        return skip("not root, or no other user may run the command");
     };
     assert!(output.status.success());
     let out = stdout(&output);
@@ -572,7 +572,7 @@ fn piped_output_is_plain() {
     );
 }
 
-/// Processes whose command line holds `mark`.
+/// Returns the processes whose command line contains `mark`.
 fn processes(mark: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let names = entries.filter_map(|e| e.file_name().into_string().ok());
@@ -614,7 +614,7 @@ fn a_killed_command_leaves_no_qemu_and_no_file_behind() {
     .spawn()
     .unwrap();
     eventually("QEMU starts", || !processes(&mark).is_empty());
-    command.kill().unwrap(); // SIGKILL: no code of ours runs any more
+    command.kill().unwrap(); // SIGKILL: the command cannot clean up
     command.wait().unwrap();
     eventually("QEMU is gone", || processes(&mark).is_empty());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

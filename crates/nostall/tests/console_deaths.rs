@@ -1,4 +1,4 @@
-//! Floods that end badly, in QEMU: kernels that die, in whatever way, and what they leave.
+//! Kernels that crash during a flood in QEMU, in every way, and the records that they leave.
 
 mod common;
 #[path = "common/flood.rs"]
@@ -28,7 +28,7 @@ use tempfile::TempDir;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
-/// The kernel, given everything else by an experiment.
+/// Returns the kernel with these arguments. An experiment sets the rest.
 const fn guest(qemu_args: &[OsString]) -> Guest<'_> {
     Guest {
         kernel: KERNEL,
@@ -79,7 +79,7 @@ fn a_machine_that_dies_in_mid_flood_is_an_error_and_not_waited_for() {
     let Some(qemu) = qemu("a_machine_that_dies_in_mid_flood") else {
         return;
     };
-    // 13 s of line.
+    // The line needs 13 s for this log.
     let log = log(2_000);
     let (tell, told) = mpsc::channel();
     thread::scope(|scope| {
@@ -98,7 +98,7 @@ fn a_machine_that_dies_in_mid_flood_is_an_error_and_not_waited_for() {
             assert!(start.elapsed() < Duration::from_secs(60), "no QEMU");
             sleep(Duration::from_millis(10));
         }
-        // What has not begun by then dies as well.
+        // If the flood has not begun by then, the kill still ends the machine.
         sleep(Duration::from_secs(2));
         let child = child();
         let kill = Command::new("kill").args(["-9", child.trim()]).status();
@@ -122,14 +122,15 @@ fn a_panic_on_a_port_that_is_stuck_ends_and_leaves_its_record() {
     if qemu("a_panic_on_a_port_that_is_stuck").is_none() {
         return;
     }
-    /// Of a pipe: what it holds, and what is left of that.
+    /// The capacity of a pipe, and the part of it that stays free.
     const HOLDS: usize = 64 << 10;
     const LEFT: usize = 4 << 10;
     let dir = TempDir::new().unwrap();
     let pipe = dir.path().join("serial");
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
-    // Open both ways, so that nobody waits for the other's end; nobody reads.
+    // Opened for reading and writing, so that opening does not wait for the other end. The pipe
+    // is never read.
     let mut pipe = File::options().read(true).write(true).open(&pipe).unwrap();
     pipe.write_all(&[b'.'; HOLDS - LEFT]).unwrap();
     let words = "repeat=1 console:bounded:115200:1:panic-at:900";

@@ -1,5 +1,5 @@
-//! `nostall run console --on qemu` and `nostall postmortem` of a machine that was killed, as
-//! a user meets them.
+//! `nostall run console --on qemu`, and `nostall postmortem` of a killed machine, as their user
+//! sees them.
 
 mod common;
 #[path = "common/flood.rs"]
@@ -43,7 +43,7 @@ fn a_port_can_be_as_slow_as_a_controllers() {
         result["metric"] == "bytes_per_second" && result["strategy"] == "print-inline"
     });
     let rates: Vec<_> = rates.map(|rate| rate["value"].as_f64().unwrap()).collect();
-    // Byte by byte each waits for the controller: 396 us.
+    // Sent byte by byte, each byte waits for the controller: 396 us.
     assert!(rates[0] > 0.0 && rates[0] < 1e9 / 396_000.0, "{rates:?}");
 }
 

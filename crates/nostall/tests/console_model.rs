@@ -1,4 +1,4 @@
-//! A flood on several CPUs in virtual time, and panics in the middle of it.
+//! A flood on several CPUs in virtual time, with panics during it.
 
 use nostall::experiments::console::model::{Experiment, run};
 use nostall::experiments::console::outcome::Outcome;
@@ -6,7 +6,7 @@ use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
 use nostall_work::console::{Hold, Strategy};
 
-/// 200 lines in 0.2 s, some of them too long for one record.
+/// Returns 200 lines in 0.2 s, some of them too long for one record.
 fn log() -> Vec<u8> {
     let line = |n: usize| {
         let text = "abcdefghij".repeat(n % 13);
@@ -30,7 +30,7 @@ fn flood(strategy: Strategy, profile: Profile, cpus: usize, panic_at: Option<Nan
 #[test]
 fn wherever_a_panic_comes_its_text_goes_first_and_everything_arrives() {
     for n in 0..200 {
-        // Between two accesses, during one, in a slice, and when all are idle.
+        // Between two accesses, during one, in a slice, and when all CPUs are idle.
         let at = Nanos(n * 1_234_567);
         let outcome = flood(Strategy::Bounded, Profile::PC_16550A, 3, Some(at));
         let checked = &outcome.checked;
@@ -38,20 +38,20 @@ fn wherever_a_panic_comes_its_text_goes_first_and_everything_arrives() {
         assert_eq!(checked.unfinished, [], "at {at}");
         assert!(checked.sent_again <= 1, "at {at}");
         assert_eq!((checked.missing, outcome.lost), (0, 0), "at {at}");
-        // What the FIFO and the shift register hold, a marker, and itself.
+        // The contents of FIFO and shift register, a marker, and the byte itself.
         let first = outcome.panic.unwrap().first_byte.unwrap();
         assert!(first <= Nanos(86_806) * 29, "at {at}: {first}");
     }
 }
 
-/// Moments around and inside of times when a CPU was held: so many such times, from
-/// the whole of the flood.
+/// Returns moments around and inside of `holds` periods in which a CPU was held, from the whole
+/// flood.
 fn moments(of: &Outcome, holds: usize) -> Vec<Nanos> {
     let every = of.holds.len().div_ceil(holds);
     let sampled = of.holds.iter().enumerate().step_by(every);
     let moments = sampled.flat_map(|(n, (_, hold))| {
         let (from, until) = (hold.from - of.start, hold.until - of.start);
-        // In another part of each.
+        // In a different part of each.
         let inside = from + (until - from) * (n as u64 * 7 % 17 + 1) / 19;
         [from, inside, inside + Nanos(1), until]
     });
@@ -60,12 +60,12 @@ fn moments(of: &Outcome, holds: usize) -> Vec<Nanos> {
 
 #[test]
 fn a_panic_in_a_drain_ones_own_or_anothers_brings_every_line_once() {
-    // What FIFO and shift register hold, a marker, and itself.
+    // The contents of FIFO and shift register, a marker, and the byte itself.
     let line = (Profile::PC_16550A, Nanos(86_806) * 29);
-    // The same at the pace of its controller, which takes its time to begin, twice.
+    // The same at the pace of the controller, which starts slowly, twice.
     let controller = (Profile::HP_DL380_GEN9, Nanos(336_700 * 29 + 375_000 * 2));
     for (profile, bound) in [line, controller] {
-        // Who panics is the last CPU. Of three it is the first that drains.
+        // The last CPU panics. Of three CPUs, the first one drains.
         for cpus in [1, 3] {
             let whole = flood(Strategy::Bounded, profile, cpus, None);
             let mut sent_again = 0;
@@ -82,7 +82,7 @@ fn a_panic_in_a_drain_ones_own_or_anothers_brings_every_line_once() {
                 assert!(checked.sent_again <= 1, "{at}");
                 sent_again += checked.sent_again;
             }
-            // Some came between the write of a byte and the note of it.
+            // Some panics came between the write of a byte and its accounting.
             assert!(sent_again > 0, "{} {cpus}", profile.name);
         }
     }
@@ -99,7 +99,7 @@ fn a_panic_of_a_console_that_prints_inline_spoils_a_line_at_most() {
             let outcome = flood(strategy, profile, 3, Some(at));
             let checked = &outcome.checked;
             assert!(checked.damage.len() <= 1, "at {at}: {:?}", checked.damage);
-            // That one, and the one that stands behind it; each two records at most.
+            // The cut line and the one behind it, each of at most two records.
             assert!(checked.missing <= 4, "at {at}: {checked:?}");
             // After the backlog.
             assert!(outcome.panic.unwrap().last_byte.is_some(), "at {at}");
@@ -124,7 +124,7 @@ fn it_is_exact_and_the_same_every_time_on_any_number_of_cpus() {
                 .map(|(_, hold)| (hold.until - hold.from).0)
                 .sum();
             let given: u64 = one.cpus.iter().map(|cpu| cpu.given_away.0).sum();
-            // A CPU is held, or a second task has it, at every moment.
+            // At each moment a CPU is held, or runs a second task.
             assert_eq!(
                 held + given,
                 one.span().0 * cpus as u64,
@@ -146,7 +146,7 @@ fn between_two_slices_a_cpu_is_others() {
                 let name = profile.name;
                 assert!(holds.windows(2).all(alone), "{name}, CPU {cpu} of {cpus}");
             }
-            // Whoever logs waits for a slice that is under way, and for his own.
+            // A producer waits for the slice in progress, and for its own slice.
             let longest = outcome.longest_hold() * 2;
             let delay = outcome.delay(1000);
             assert!(delay <= longest, "{}, {cpus}: {delay}", profile.name);

@@ -1,6 +1,6 @@
-//! `nostall run console --machine virt` and `nostall postmortem` of that machine, as a user
-//! meets them: a RISC-V machine has nothing that interrupts a CPU that has masked
-//! interrupts, and no port of its own that the firmware has not used before.
+//! `nostall run console --machine virt` and `nostall postmortem` of that machine, as their user
+//! sees them. A RISC-V machine cannot interrupt a CPU that has masked interrupts, and its
+//! firmware has used the only port before.
 
 mod common;
 #[path = "common/flood.rs"]
@@ -22,7 +22,7 @@ fn a_guest_loses_nothing_sends_nothing_twice_and_brings_its_panic_without_an_nmi
     if qemu_for("a_guest_loses_nothing", QemuBoard::Virt).is_none() {
         return;
     }
-    // The machine is QEMU's, which need not be said.
+    // `--machine virt` implies QEMU.
     let out = flood::replayed(QemuBoard::Virt, "--machine virt");
     assert!(out.contains("\nNothing here interrupts a CPU that has masked interrupts"));
 }
@@ -34,7 +34,7 @@ fn whichever_way_a_kernel_dies_its_log_is_in_persistent_ram() {
     }
 }
 
-/// What has come over the line since the firmware was done with it.
+/// Returns the bytes on the line after those of the firmware.
 fn of_the_kernel(serial: &Path) -> Vec<u8> {
     let all = fs::read(serial).unwrap_or_default();
     let done = FIRMWARE_DONE.as_bytes();

@@ -1,5 +1,4 @@
-//! Images behind the SPI controllers of QEMU's sifive_u: a flash, and a card that is only
-//! read.
+//! Images behind the SPI controllers of QEMU's sifive_u: a flash, and a card that is only read.
 
 mod common;
 
@@ -38,7 +37,7 @@ fn fails(qemu: &Qemu, guest: &Guest<'_>) -> Error {
         .unwrap_err()
 }
 
-/// A card's image, of a length that no card has.
+/// Returns a card's image, with a length that no card has.
 fn odd_image() -> File {
     let mut image = tempfile::tempfile().unwrap();
     image.write_all(&[0x5a; 1_500_000]).unwrap();
@@ -64,7 +63,7 @@ fn a_flash_keeps_what_is_written() {
     assert!((1..=1 << 20).contains(&written), "{written} bytes");
 }
 
-/// Has QEMU's monitor do this to the card, and returns the last it said of it, if anything.
+/// Applies commands of QEMU's monitor to the card. Returns its last output, if any.
 fn monitored(qemu: &Qemu, card: &File, commands: &[&str]) -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
     let io = commands.iter().map(|io| format!("qemu-io sd0 \"{io}\"\n"));
@@ -79,9 +78,9 @@ fn monitored(qemu: &Qemu, card: &File, commands: &[&str]) -> Option<String> {
         qemu_args: &qemu_args,
         ..GUEST
     };
-    // It ends by the monitor's word, and not by the guest's, which has none.
+    // The monitor ends the machine. The guest itself sends nothing.
     match fails(qemu, &guest) {
-        Error::Reset => None, // no word but warnings
+        Error::Reset => None, // no output but warnings
         Error::Qemu { status, said } if status.success() => Some(said),
         error => panic!("{error}"),
     }
@@ -98,7 +97,7 @@ fn a_cards_image_is_never_written_and_reads_as_zeros_behind_its_end() {
         &image,
         &[
             "read -q -P 0x5a 0 1499648",
-            "read -q -P 0 1500160 596992", // to 2 MiB
+            "read -q -P 0 1500160 596992", // up to 2 MiB
             "write -q -P 0x33 0 4096",
             "read -q -P 0x33 0 4096",
             "read -q -P 0x5a 4096 4096",
@@ -122,14 +121,14 @@ fn an_image_in_memory_is_as_good_as_a_file_and_a_large_one_as_a_small_one() {
         return;
     };
     let image = MemoryFile::new(&[0x5a; 4096]).unwrap();
-    image.resize(20 << 30).unwrap(); // of zeros, which take no room
+    image.resize(20 << 30).unwrap(); // zeros, which take no room
     let image = image.share().unwrap();
     let said = monitored(
         &qemu,
         &image,
         &[
             "read -q -P 0x5a 0 4096",
-            "read -q -P 0 34359737344 1024", // to 32 GiB
+            "read -q -P 0 34359737344 1024", // up to 32 GiB
             "write -q -P 0x33 34359737856 512",
             "read -q -P 0x33 34359737856 512",
         ],

@@ -1,5 +1,5 @@
-//! The figures of every experiment keep their names, their order, their units and their
-//! exact counts. Each file below `fixtures/figures` was recorded once.
+//! The figures of every experiment keep their names, order, units and exact counts. Each file
+//! below `fixtures/figures` was recorded once.
 
 mod common;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -16,10 +16,10 @@ use nostall_vm::qemu::QemuBoard;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Stands for a value that differs from run to run, as times do.
+/// A placeholder for values that differ from run to run, such as times.
 const ANY: &str = "*";
 
-/// A short log for the experiment console.
+/// Returns a short log for the experiment console.
 fn log() -> String {
     let line = |n: usize| {
         let (ms, x) = (n * 3, "x".repeat(n % 50));
@@ -28,7 +28,7 @@ fn log() -> String {
     (0..60).map(line).collect()
 }
 
-/// One figure as a line of words.
+/// Returns a figure as a line of words.
 fn words(figure: &Value) -> Vec<String> {
     let word = |name: &str| figure[name].as_str().unwrap_or("-").to_owned();
     let mut words = ["path", "strategy", "on", "profile", "metric", "unit"]
@@ -38,7 +38,7 @@ fn words(figure: &Value) -> Vec<String> {
     words
 }
 
-/// Runs `nostall run` with `args`, and compares its figures with those recorded.
+/// Runs `nostall run` with `args`, and compares its figures with the recorded ones.
 fn figures_stay(name: &str, args: &[&str]) {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("log"), log()).unwrap();
@@ -60,7 +60,7 @@ fn figures_stay(name: &str, args: &[&str]) {
         .iter()
         .map(words)
         .collect();
-    // Whether a KVM counts light exits, and how many rounds it gets, is the host's matter.
+    // The host decides whether KVM counts light exits, and how many rounds it gets.
     let found: Vec<_> = match document["host"]["kvm"].is_null() {
         true => found,
         false => found
@@ -81,7 +81,7 @@ fn figures_stay(name: &str, args: &[&str]) {
     assert_eq!(found.len(), recorded.lines().count(), "{name}:\n{all}");
     for (found, recorded) in found.iter().zip(recorded.lines()) {
         let is_same = |(found, recorded): (&String, &str)| {
-            // Numbers as the parser rounds them.
+            // The parser rounds the recorded number in the same way.
             let number = serde_json::from_str::<Value>(recorded).map(|value| value.to_string());
             recorded == ANY || found == recorded || number.is_ok_and(|number| *found == number)
         };

@@ -1,4 +1,4 @@
-//! Guests on our own KVM machine: exits counted, nothing lost, every run bounded.
+//! Guests on our own KVM machine: exits are counted, nothing is lost, and every run is bounded.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -21,8 +21,8 @@ static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 static BOOT_LOG: &[u8] = include_bytes!("../fixtures/console/linux-boot.log");
 static UART_SCRIPT: &[u8] = include_bytes!("../fixtures/uart-script.txt");
 
-/// Patient: a machine that is busy elsewhere takes many times as long as an idle one. For
-/// what is to be waited for in vain, see [`HANG`].
+/// Limits that also hold on a busy machine, which takes many times as long as an idle one. For
+/// waits that must fail, see [`HANG`].
 const LIMITS: Limits = Limits {
     start: Duration::from_secs(60),
     silence: Duration::from_secs(60),
@@ -32,7 +32,7 @@ const LIMITS: Limits = Limits {
     qemu_bytes: 0,
 };
 
-/// How long a guest that hangs is waited for.
+/// Time limit for guests that hang.
 const HANG: Duration = Duration::from_secs(2);
 
 fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
@@ -79,7 +79,7 @@ const FIFO: [Strategy; 3] = [
     Strategy::FifoPaced,
 ];
 
-/// The boot log, and its exits a byte by each of the strategies.
+/// Sends the boot log, and returns the exits per byte of each strategy.
 fn boot_log(kvm: &Kvm, strategies: &[Strategy]) -> Vec<(f64, Exits)> {
     let outcome = send(kvm, strategies, Writes::Whole, BOOT_LOG);
     let of =
@@ -110,7 +110,7 @@ fn coalesced_ports_leave_an_exit_a_burst() {
         assert!(*per_byte <= 0.07, "{exits:?}");
         assert_eq!(exits.collected, 22_454, "{exits:?}");
     }
-    // Where the host's kernel counts them: one a burst, and a few of its own.
+    // Where the host's kernel counts them: one per burst, and a few more.
     let bursts = 22_454u64.div_ceil(16);
     let light = measured[1].1.light();
     let few = bursts + bursts / 10;
@@ -138,7 +138,7 @@ fn nothing_is_lost_line_by_line_and_byte_by_byte() {
     }
 }
 
-/// What an access script reads, and its exits at the port.
+/// Runs an access script. Returns the values read, the exits at the port, and the output.
 fn run_script(kvm: &Kvm, script: &[u8]) -> (Vec<u8>, Exits, Vec<u8>) {
     let work = [script::Job.into()];
     let ran = kvm
@@ -185,21 +185,21 @@ fn a_line_status_with_an_error_is_an_exit_and_the_next_look_is_none() {
     let (read, exits, serial) = run_script(&kvm, script.as_bytes());
     assert_eq!(read, [0x63, 0x61, 0x61, 0x60]);
     assert_eq!(serial, b"");
-    // All but three looks.
+    // Every access is an exit, except for three polls.
     assert_eq!(exits.uart, script.lines().count() as u64 - 3);
     assert_eq!((exits.mmio_reads, exits.collected), (1, 0));
 }
 
 #[test]
 fn a_guest_that_waits_for_transmit_interrupts_makes_no_more_exits_than_by_ports() {
-    // As an interrupt handler does: enable, look why, look at the line status, fill
-    // the FIFO; at last disable.
+    // As an interrupt handler does: enable, read the cause, read the line status, fill the FIFO;
+    // at last disable.
     let handler = format!("r 2\nr 5\n{}r 2\n", "w 0 2a\n".repeat(16));
     let script = format!("w 2 7\nw 1 2\n{}w 1 0\nw 0 2e\n", handler.repeat(20));
     let exits = Uart::ALL.map(|uart| {
         let kvm = kvm("a_guest_that_waits_for_transmit_interrupts", uart)?;
         let (read, exits, serial) = run_script(&kvm, script.as_bytes());
-        // The transmitter is empty and says so.
+        // The transmitter is empty, and the registers show that.
         assert_eq!(read[..3], [0xc2, 0x60, 0xc2], "{uart}");
         assert_eq!(serial.len(), 20 * 16 + 1);
         Some(exits)
@@ -210,7 +210,7 @@ fn a_guest_that_waits_for_transmit_interrupts_makes_no_more_exits_than_by_ports(
         assert_eq!(ports.uart, accesses);
         for exits in others.into_iter().flatten() {
             assert!(exits.uart <= ports.uart, "{exits:?}");
-            // But for the last byte, whose answer nobody waits for, all trapped.
+            // Every write traps, except the last byte, after which no interrupt is enabled.
             assert!(exits.collected <= 1, "{exits:?}");
         }
     }
@@ -218,8 +218,8 @@ fn a_guest_that_waits_for_transmit_interrupts_makes_no_more_exits_than_by_ports(
 
 #[test]
 fn a_terminal_does_not_make_the_hosts_kernel_change_its_mind_with_every_write() {
-    // As a terminal writes: the interrupt is enabled, and disabled once all is sent.
-    // Then messages of a kernel, which waits for no interrupt.
+    // A terminal's writes: the interrupt is enabled, and disabled once everything is sent. Then
+    // messages of a kernel, which uses no interrupt.
     let terminal = "w 1 2\nw 0 61\nw 1 0\nw 0 62\n".repeat(20);
     let messages = "w 0 63\n".repeat(1_100);
     let script = format!("{terminal}{messages}w 1 2\nw 1 0\n{messages}");
@@ -229,17 +229,17 @@ fn a_terminal_does_not_make_the_hosts_kernel_change_its_mind_with_every_write() 
         };
         let (_, exits, serial) = run_script(&kvm, script.as_bytes());
         assert_eq!(serial.len(), 2 * 20 + 2 * 1_100);
-        // It is begun at the start, and for the first three bytes `b`. Then a thousand
-        // writes pay for it: 40 of the terminal and 960 messages; 140 more and 860.
+        // Collecting starts at once and lasts for the first three bytes `b`. Then 1,000 writes
+        // pay for each restart: 40 of the terminal and 960 messages; 140 more and 860.
         assert_eq!(exits.collected, 3 + 140 + 240, "{uart}");
     }
 }
 
 #[test]
 fn what_was_collected_is_seen_while_the_guest_goes_on_without_an_exit() {
-    // Two bytes, then over an hour of looking at the clock.
+    // Two bytes, then over an hour of reading the clock.
     let script = b"w 0 6f\nw 0 6b\np ffffffff\n";
-    // What ends it is the second byte.
+    // The second byte ends it.
     let limits = Limits {
         serial_bytes: 1,
         ..LIMITS

@@ -1,4 +1,4 @@
-//! In a process of its own, so that all its threads, files and mappings are one run's.
+//! A test in a process of its own, so that all threads, files and mappings are one run's.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -13,12 +13,12 @@ use nostall_work::Failure;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
-/// Threads that run a CPU, open files, mappings of KVM's.
+/// Counts threads that run a CPU, open files, and KVM's mappings.
 fn held() -> (usize, usize, usize) {
     let entries = |dir: &str| fs::read_dir(dir).unwrap().flatten();
     let comm = |path: std::path::PathBuf| fs::read_to_string(path.join("comm"));
     let cpus = entries("/proc/self/task").filter(|task| {
-        // One that has just ended has no name.
+        // A thread that has just ended has no name.
         comm(task.path()).is_ok_and(|name| name.trim() == "vcpu")
     });
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -68,7 +68,7 @@ fn a_guest_that_had_to_be_ended_leaves_nothing_behind() {
         .unwrap_err();
     assert!(matches!(error, Error::Hung(_)), "{error}");
     assert!(while_it_ran.0 == 1 && while_it_ran.1 > before.1 && while_it_ran.2 > 0);
-    // A thread that was waited for to its end is in the list a moment longer.
+    // A joined thread stays in the list for a moment.
     let end = Instant::now() + Duration::from_secs(30);
     while held() != before && Instant::now() < end {
         sleep(Duration::from_millis(5));

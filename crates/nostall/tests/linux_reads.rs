@@ -1,16 +1,13 @@
-//! What Linux finds in persistent memory.
+//! The files that Linux finds in persistent memory.
 //!
-//! The kernel is Debian 12's for clouds (`linux-image-cloud-amd64`, 6.1). Of
-//! pstore it has
+//! The kernel is Debian 12's for clouds (`linux-image-cloud-amd64`, 6.1). Of pstore it has
 //!
-//! - the core, built in, with deflate as the one compression: a dmesg record
-//!   that lz4 or zstd has compressed is shown as it is, `dmesg-ramoops-0.enc.z`;
-//! - ramoops, a module; it needs `reed_solomon`, also without ECC, and nothing
-//!   else;
-//! - no front end for the console, user messages or the function tracer
-//!   (`PSTORE_CONSOLE`, `PSTORE_PMSG`, `PSTORE_FTRACE`). It never writes those
-//!   zones, but lays them out; it shows the first two, and never a trace: that
-//!   takes a kernel with `PSTORE_FTRACE`.
+//! - the core, built in, with deflate as the only compression: a dmesg record compressed with
+//!   lz4 or zstd is shown unchanged, as `dmesg-ramoops-0.enc.z`;
+//! - ramoops, a module; it needs only `reed_solomon`, even without ECC;
+//! - no front end for the console, user messages or the function tracer (`PSTORE_CONSOLE`,
+//!   `PSTORE_PMSG`, `PSTORE_FTRACE`). It never writes those zones, but reserves them. It shows
+//!   the first two. A trace is shown only by a kernel with `PSTORE_FTRACE`.
 
 mod common;
 #[path = "common/linux.rs"]
@@ -23,7 +20,7 @@ use assert_cmd::Command;
 use linux::{Found, Geometry, Linux, Region, linux};
 use nostall_pstore::Division;
 
-/// What Linux appends where there is parity.
+/// The line that Linux appends where there is parity.
 const CLEAN: &str = "\nECC: No errors detected\n";
 const REPAIRED: &str = "\nECC: 1 Corrected bytes, 0 unrecoverable blocks\n";
 
@@ -37,7 +34,7 @@ fn recording(name: &str) -> PathBuf {
     Path::new(fixtures).join(name)
 }
 
-/// What a recording's `params.txt` says: `smp=2 ramoops.ecc=1`, and so on.
+/// Returns the geometry in a recording's `params.txt`: `smp=2 ramoops.ecc=1`, and so on.
 fn geometry(params: &str) -> Geometry {
     let number = |key: &str| {
         let words = params.split_whitespace();
@@ -65,13 +62,13 @@ fn read(linux: &Linux, cpus: u32, regions: &[Region]) -> Vec<Found> {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The harness's own test: what another Linux once found, this one finds.
+/// Checks the test's own set-up: this Linux finds the files that another Linux found.
 #[test]
 fn linux_finds_what_linux_wrote() {
     let Some(linux) = linux("linux_finds_what_linux_wrote") else {
         return;
     };
-    // All of guests with two CPUs.
+    // All are from guests with two CPUs.
     let recordings = ["plain", "ecc16", "nocompress"].map(recording);
     let regions = recordings.each_ref().map(|recording| Region {
         image: fs::read(recording.join("image.bin")).unwrap(),
@@ -88,7 +85,7 @@ fn linux_finds_what_linux_wrote() {
     }
 }
 
-/// What is written, and is to come back.
+/// The texts that are written, and must be found.
 #[derive(Clone)]
 struct Text {
     dmesg: Vec<u8>,
@@ -97,7 +94,7 @@ struct Text {
 }
 
 impl Text {
-    /// The files that Linux is to show, each with a notice at its end.
+    /// Returns the files that Linux must show, each with a notice at its end.
     fn found(&self, notices: [&str; 3]) -> Found {
         let files = [
             ("dmesg-ramoops-0", &self.dmesg),
@@ -127,7 +124,7 @@ const fn divided(ecc: u32) -> Geometry {
     }
 }
 
-/// The image that `nostall pstore inject` makes of such files, or puts them into.
+/// Returns the image that `nostall pstore inject` makes of such files, or adds them to.
 fn inject(
     files: &[(&str, &[u8])],
     into: Option<&[u8]>,
@@ -193,7 +190,7 @@ fn linux_finds_what_we_wrote() {
         regions.push(region);
         expected.push(found);
     };
-    // 16 is what everybody has; the others leave other remainders.
+    // 16 is the usual number. The others give other remainders.
     for (ecc, notice) in [(0, ""), (5, CLEAN), (16, CLEAN), (32, CLEAN)] {
         for compress in ["none", "deflate"] {
             let region = inject_all(&text, compress, divided(ecc));

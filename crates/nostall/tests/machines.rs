@@ -1,4 +1,4 @@
-//! Guests in QEMU, good and bad: every run ends in bounded time, and says why.
+//! Guests in QEMU, correct and faulty: every run ends in bounded time, and reports the reason.
 
 mod common;
 
@@ -17,8 +17,8 @@ use nostall_work::{BusCheck, Example, Failure, Report};
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
-/// Patient: a machine that is busy elsewhere takes many times as long as an idle one. For
-/// what is to be waited for in vain, see [`HANG`].
+/// Limits that also hold on a busy machine, which takes many times as long as an idle one. For
+/// waits that must fail, see [`HANG`].
 const LIMITS: Limits = Limits {
     start: Duration::from_secs(60),
     silence: Duration::from_secs(60),
@@ -28,7 +28,7 @@ const LIMITS: Limits = Limits {
     qemu_bytes: 1 << 20,
 };
 
-/// How long a guest that hangs is waited for.
+/// Time limit for guests that hang.
 const HANG: Duration = Duration::from_secs(2);
 
 fn guest<'a>(kernel: &'a [u8], work: &'a [Work]) -> Guest<'a> {
@@ -163,7 +163,7 @@ fn a_guest_that_floods_is_ended_even_while_progress_is_not_taken() {
     let work = [Failure::Flood.into()];
     let mut seen = Vec::new();
     let error = qemu.run(&guest(KERNEL, &work), &LIMITS, Ending::Done, &mut |bytes| {
-        // As a terminal that is stopped would, at the first bytes.
+        // A stopped terminal would block like this, at the first bytes.
         if seen.is_empty() {
             std::thread::sleep(Duration::from_secs(3));
         }
@@ -196,7 +196,7 @@ fn a_guest_that_never_says_a_word_is_ended() {
     assert!(start.elapsed() < Duration::from_secs(30));
 }
 
-/// An ELF file with a PVH entry, whose code is `code`, 32-bit.
+/// Returns an ELF file with a PVH entry and the 32-bit code `code`.
 fn tiny_kernel(code: &[u8]) -> Vec<u8> {
     const BASE: u32 = 0x10_0000;
     const HEADERS: u32 = 52 + 2 * 32;
@@ -344,12 +344,13 @@ fn a_qemu_that_floods_its_own_output_is_ended() {
         qemu_bytes: 100_000,
         ..LIMITS
     };
-    // Every instruction, to stderr.
+    // QEMU prints every instruction to stderr.
     let error = with_args(&qemu, &["-d", "in_asm"], &limits);
     assert!(matches!(error, Error::QemuFlood(100_000)), "{error}");
 }
 
-/// Lines of QEMU's own trace of its serial port, for `repeat` sendings.
+/// Returns the accesses in QEMU's own trace of its serial port, for `repeat` transmissions, and
+/// those that we count.
 fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64) {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("trace");
@@ -380,7 +381,7 @@ fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
             driver: Driver::Ours(strategy),
             writes: Writes::Lines,
         };
-        // One sending more, all else alike.
+        // One transmission more, all else alike.
         let (once, counted) = traced_accesses(&qemu, job, 1, &text);
         let (twice, _) = traced_accesses(&qemu, job, 2, &text);
         assert_eq!(twice - once, counted, "{strategy}");
@@ -410,10 +411,10 @@ fn the_drivers_example_prints_in_a_kernel() {
 
 static UART_SCRIPT: &[u8] = include_bytes!("../fixtures/uart-script.txt");
 
-/// What an access script reads on QEMU's port.
+/// Returns the values that an access script reads on QEMU's port.
 fn read_by_qemu(qemu: &Qemu, script: &[u8]) -> Vec<u8> {
-    // Time by instructions executed: the script's pauses and frames are then the
-    // same however busy the host is.
+    // Time counts executed instructions, so pauses and frames of the script do not depend on the
+    // host's load.
     let args = ["-icount", "shift=7,sleep=off"].map(OsString::from);
     let work = [script::Job.into()];
     let guest = Guest {
@@ -436,7 +437,7 @@ fn read_by_qemu(qemu: &Qemu, script: &[u8]) -> Vec<u8> {
     read
 }
 
-/// The same on ours.
+/// Returns the values that it reads on our model.
 fn read_by_model(script: &[u8]) -> Vec<u8> {
     let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
     let mut read = Vec::new();

@@ -1,4 +1,4 @@
-//! What pacing is for: the whole rate of the line, and the CPU for others.
+//! The benefit of pacing: the line's full rate, and CPU time for other tasks.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use nostall_devices::uart::Profile;
 use nostall_uart::{LineSettings, Strategy};
 use nostall_work::uart::{Driver, Job, Sent, Writes};
 
-/// The flood that locked machines up, and what sending it comes to.
+/// Sends a flood like those that locked up machines. Returns its duration and the report.
 fn flood(profile: Profile, strategy: Strategy, len: usize) -> (f64, Sent) {
     let packed = include_bytes!("../fixtures/console/scsi-debug-flood.log.gz");
     let mut text = Vec::new();
@@ -56,7 +56,7 @@ fn polling_leaves_nothing_to_others() {
 #[test]
 fn on_the_slow_machine_pacing_takes_what_the_port_drains() {
     let (bytes, paced) = flood(Profile::HP_DL380_GEN9, Strategy::FifoPaced, usize::MAX);
-    // The controller's buffer takes 2,170 bytes; the rest goes as it drains.
+    // The controller's buffer takes 2,170 bytes, and the rest leaves at its rate.
     let drained = (bytes - 2_170.0) * 336_700.0;
     assert!(
         drained / paced.ns as f64 >= 0.99,
@@ -75,7 +75,7 @@ fn on_the_fast_machine_no_strategy_is_slower_than_byte_by_byte() {
     let time = |strategy| flood(Profile::FAST_16550A, strategy, 50_000).1.ns as f64;
     let byte_polled = time(Strategy::BytePolled);
     for strategy in Strategy::ALL {
-        // A quarter of a permille is the last look's luck.
+        // The last poll may be late by a quarter of a permille.
         assert!(time(strategy) <= byte_polled * 1.00025, "{strategy}");
     }
 }

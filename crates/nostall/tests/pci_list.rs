@@ -1,4 +1,5 @@
-//! `nostall pci list`, as a user meets it: beside lspci, and on what is no list of devices.
+//! `nostall pci list` as its user sees it: compared with lspci, and on files that are no list of
+//! devices.
 
 #![cfg(unix)]
 
@@ -48,7 +49,7 @@ impl Machine {
         list(&[&dump, args].concat())
     }
 
-    /// A copy of the sysfs that the dump was made of.
+    /// Returns a copy of the sysfs that the dump was made of.
     fn sysfs(&self, machine: &str) -> PathBuf {
         let root = self.folder.path().join("sysfs");
         let text = fs::read_to_string(&self.dump).unwrap();
@@ -80,7 +81,7 @@ fn list(args: &[&str]) -> Output {
     command(args).output().unwrap()
 }
 
-/// What it printed, if it had nothing to say beside.
+/// Returns the output of a command that printed nothing on stderr.
 fn stdout(output: Output) -> String {
     let (text, beside) = both(output);
     assert_eq!(beside, "");
@@ -93,7 +94,7 @@ fn both(output: Output) -> (String, String) {
     (String::from_utf8(output.stdout).unwrap(), beside)
 }
 
-/// The one line on stderr of a command that failed.
+/// Returns the one line on stderr of a command that failed.
 fn error(output: Output) -> String {
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{error}");
@@ -102,7 +103,7 @@ fn error(output: Output) -> String {
     error
 }
 
-/// What lspci prints; where there is none, that is said where it can be seen.
+/// Returns the output of lspci. Without lspci it prints that the test is skipped.
 fn lspci(test: &str, args: &[&str]) -> Option<String> {
     match Command::new("lspci").args(args).output() {
         Ok(output) if output.status.success() => Some(String::from_utf8(output.stdout).unwrap()),
@@ -113,7 +114,7 @@ fn lspci(test: &str, args: &[&str]) -> Option<String> {
                     .to_owned(),
                 Err(error) => error.to_string(),
             };
-            // Not by a macro of std: the test harness would swallow it.
+            // The test harness captures the output of std's macros, so they are not used here.
             let stderr = &mut std::io::stderr();
             let _ = writeln!(stderr, "SKIPPED {test}: lspci (package pciutils): {why}");
             None
@@ -121,7 +122,7 @@ fn lspci(test: &str, args: &[&str]) -> Option<String> {
     }
 }
 
-/// Address, class, vendor and device, revision: what no list of names can change.
+/// Returns address, class, vendor and device, and revision, which no list of names changes.
 fn numbers(line: &str) -> (&str, &str, &str, &str) {
     let (address, rest) = line.split_once(' ').unwrap();
     let (what, revision) = rest.split_once(" (rev ").unwrap_or((rest, ""));
@@ -150,7 +151,7 @@ fn a_dump_is_listed_as_this_systems_lspci_does() {
         same(&stdout(files.dump(&[])), &truth);
         let root = files.sysfs(machine);
         same(&stdout(list(&["--sysfs", root.to_str().unwrap()])), &truth);
-        // With the programming interface.
+        // Includes the programming interface.
         let truth = lspci(test, &["-vnn", "-F", file]).unwrap();
         let text = stdout(files.dump(&["-v"]));
         let heads = |text: &str| -> String {
@@ -161,7 +162,7 @@ fn a_dump_is_listed_as_this_systems_lspci_does() {
     }
 }
 
-/// Line by line; names where both have the same list.
+/// Compares line by line, with names if both have the same list.
 fn same(ours: &str, theirs: &str) {
     if Path::new("/usr/share/misc/pci.ids").exists() {
         assert_eq!(ours, theirs);
@@ -184,7 +185,7 @@ fn this_hosts_devices_are_those_that_lspci_lists() {
     }
 }
 
-/// The same connections as `lspci -t` drew: each device below the same bridges.
+/// Compares the connections with those of `lspci -t`: each device is below the same bridges.
 #[test]
 fn the_tree_connects_what_lspcis_tree_connects() {
     for machine in MACHINES {
@@ -198,12 +199,12 @@ fn the_tree_connects_what_lspcis_tree_connects() {
     }
 }
 
-/// How many bridges are above; a root is no device.
+/// Returns the number of bridges above a line's device. A root is no device.
 fn depth(line: &str) -> usize {
     line.find(['+', '\\']).map_or(0, |at| at / 2 + 1)
 }
 
-/// Device and function of `00:02.0`; a root's bus.
+/// Returns device and function of `00:02.0`, or a root's bus.
 fn place(line: &str) -> String {
     let line = line.trim_start_matches(['+', '\\', '-', '|', ' ']);
     let word = line.split(' ').next().unwrap();
@@ -213,11 +214,11 @@ fn place(line: &str) -> String {
     }
 }
 
-/// lspci draws a bridge and the first device behind it on one line:
-/// `+-02.0-[01-04]----00.0-[02-04]--+-00.0`.
+/// Returns depth and place of each device in lspci's tree. lspci draws a bridge and the first
+/// device behind it on one line: `+-02.0-[01-04]----00.0-[02-04]--+-00.0`.
 fn linearised(drawing: &str) -> Vec<(usize, String)> {
     let mut devices: Vec<(usize, String)> = Vec::new();
-    // Columns at which the devices of the lines so far begin, of each depth.
+    // For each depth, the column at which the devices of the previous line begin.
     let mut columns: Vec<usize> = Vec::new();
     for line in drawing.lines() {
         let mut at = 0;
@@ -311,7 +312,7 @@ fn json_has_all_that_is_known() {
     ]);
     assert_eq!(bridge["capabilities"], capabilities);
 
-    // A dump has the same, but for sizes.
+    // A dump gives the same document, except for sizes.
     let mut document = document;
     for device in document["devices"].as_array_mut().unwrap() {
         assert_eq!(device["problems"], Value::Array(vec![]));
@@ -355,7 +356,7 @@ fn verbose_tells_what_is_in_the_registers() {
     ] {
         assert!(net.lines().any(|it| it == line), "{line}: {net}");
     }
-    // No sizes in a dump, and none made up.
+    // A dump has no sizes, and none are invented.
     let text = stdout(files.dump(&["-v"]));
     assert!(text.contains("\tBAR 0: I/O at 0xf1c0\n"), "{text}");
 }
@@ -373,7 +374,7 @@ fn standard_input_is_read_as_a_dump() {
     assert_eq!(text, stdout(Machine::of("pc").dump(&[])));
 }
 
-/// A type 0 header with a list of capabilities, by its first four lines.
+/// The first four lines of a type 0 header with a list of capabilities.
 const DEVICE: &str = "\
 00: 34 12 78 56 07 00 10 00 02 00 00 ff 00 00 00 00
 10: 00 00 00 fe 00 00 00 00 00 00 00 00 00 00 00 00
@@ -422,7 +423,7 @@ fn what_is_wrong_with_a_device_is_said_beside_it() {
     assert_eq!(tree.lines().count(), 5, "{tree}");
 }
 
-/// A type that a scan corrects: it would hide the functions below.
+/// The scan corrects the port's type, which would hide the functions below.
 #[test]
 fn a_switch_port_that_misreports_its_type_is_shown_as_what_it_is_and_the_claim_is_said() {
     let port = |buses: &str, kind: u8| {
@@ -483,7 +484,7 @@ fn bridges_that_lead_to_one_another_end() {
 
 #[test]
 fn what_is_left_out_is_said() {
-    // Nothing answers: a graphics processor without power, for one.
+    // All registers read as all ones, as a graphics processor's without power.
     let numbers = |line: &str| format!("{}{}\n", &line[..3], [" ff"; 16].concat());
     let absent: String = DEVICE.lines().map(numbers).collect();
     let text = format!(
@@ -518,8 +519,8 @@ fn segments_are_shown_where_there_are_several() {
     assert_eq!(roots, ["0000:00", "0001:00"]);
 }
 
-/// Two segments: a laptop's boot disk is behind Intel's Volume Management Device, whose
-/// segments Linux numbers from 0x10000 on.
+/// Two segments: a laptop's boot disk is behind Intel's Volume Management Device, whose segments
+/// Linux numbers from 0x10000 on.
 #[test]
 fn functions_in_segments_above_16_bits_are_listed_as_lspci_lists_them() {
     let test = "functions_in_segments_above_16_bits_are_listed_as_lspci_lists_them";
@@ -560,7 +561,7 @@ fn functions_in_segments_above_16_bits_are_listed_as_lspci_lists_them() {
     }
     let text = stdout(list(&["--sysfs", root.to_str().unwrap()]));
     assert!(text.contains("\n10000:e1:00.0 Non-Volatile"), "{text}");
-    // lspci of pciutils 3.9 reads five digits of a dump.
+    // lspci of pciutils 3.9 reads segments of five digits in a dump.
     let files = Machine::new(
         &fs::read_to_string(&files.dump)
             .unwrap()
@@ -604,8 +605,8 @@ fn virtual_functions_are_listed_by_the_numbers_of_their_line_or_else_as_lspci_li
     }
 }
 
-/// The physical function's capability gives the numbers of all of its virtual functions, and
-/// where they are (PCI Express Base, 9.3.3).
+/// The physical function's capability gives the IDs of all of its virtual functions, and their
+/// addresses (PCI Express Base, 9.3.3).
 #[test]
 fn virtual_functions_have_the_numbers_that_their_physical_function_gives() {
     let sriov = "\
@@ -615,7 +616,8 @@ fn virtual_functions_have_the_numbers_that_their_physical_function_gives() {
 ";
     let registers = DEVICE.replace("34 12 78 56", "ff ff ff ff");
     let mut text = format!("01:00.0 physical\n{DEVICE}{sriov}\n");
-    // The first is 0x80 after the physical function; every second number is one; there are three.
+    // Three functions: the first is 0x80 after the physical function, and every second number is
+    // used.
     for address in ["01:10.0", "01:10.2", "01:10.4", "01:10.1", "01:10.6"] {
         text += &format!("{address} virtual\n{registers}\n");
     }
@@ -646,7 +648,7 @@ fn what_is_no_list_of_devices_is_refused_with_a_hint() {
         assert!(said.contains(hint), "{said}");
         assert!(said.contains(args[1]), "{said}");
     }
-    let named = Machine::new("00:01.0 Host bridge: Somebody's\n");
+    let named = Machine::new("00:01.0 Host bridge: A vendor's\n");
     assert!(error(named.dump(&[])).contains("use lspci -xxxx"));
     for args in [
         &["--tree", "--json"][..],
@@ -658,7 +660,7 @@ fn what_is_no_list_of_devices_is_refused_with_a_hint() {
 }
 
 #[test]
-fn whoever_stops_reading_has_read_enough() {
+fn a_reader_that_closes_the_pipe_is_no_error() {
     let files = Machine::of("nested");
     let mut command = command(&["-v", "--dump", files.dump.to_str().unwrap()]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

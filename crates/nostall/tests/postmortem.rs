@@ -1,5 +1,5 @@
-//! `nostall postmortem`, as a user meets it: on the recordings of real Linux, and on
-//! what is no recording.
+//! `nostall postmortem` as its user sees it: on the recordings of real Linux, and on files that
+//! are no recording.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn stdout(output: &Output) -> &[u8] {
     &output.stdout
 }
 
-/// The one line on stderr of a command that found no records: no region, a damaged one,
+/// Returns the one line on stderr of a command that found no records: no region, a damaged one,
 /// or nothing to read.
 fn error(image: &Path, args: &[&str]) -> String {
     let output = decode(image, args);
@@ -55,7 +55,7 @@ fn error(image: &Path, args: &[&str]) -> String {
     error
 }
 
-/// The kernel's parameters in params.txt, as options.
+/// Returns the kernel's parameters in params.txt, as options.
 fn options(name: &str) -> Vec<String> {
     let params = fs::read_to_string(fixtures().join(name).join("params.txt")).unwrap();
     let words = params
@@ -87,7 +87,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files.collect()
 }
 
-/// What Linux could name, it could by this table.
+/// Returns the options for a symbol table of the functions that Linux could name.
 fn symbols(name: &str) -> Vec<String> {
     if name != "armv7" {
         return vec![];
@@ -201,7 +201,8 @@ fn cpus_can_be_shown_side_by_side_and_the_writer_be_named() {
     }
     assert!(error(&image("wrap"), &["--per-cpu", "--format", "linux"]).contains("--per-cpu"));
 
-    // Three full rings: the oldest of each; and where Linux wrote, the newest too.
+    // Three full rings: the oldest record of each is suspect. Where Linux wrote, the newest is
+    // as well.
     let suspect = |lines: &[String]| {
         lines
             .iter()
@@ -219,11 +220,11 @@ fn names_come_with_the_offset_that_the_log_says() {
     let output = decode(&image("plain"), &["--symbols", table]);
     let text = String::from_utf8_lossy(stdout(&output)).into_owned();
     assert!(text.contains("buffer_size_add <- persistent_ram_write+0x38/0xf0"));
-    // Without a log, by the trace.
+    // Without a log, the trace gives the offset.
     let output = decode(&image("wrap"), &["--symbols", table]);
     let text = String::from_utf8_lossy(stdout(&output)).into_owned();
     assert!(text.contains("update_rq_clock <- load_balance+0x4e2/0xc50"));
-    // Or as the user says.
+    // The user may also give it.
     let args = ["--symbols", table, "--kaslr-offset", "0x7000000000"];
     let text = decode(&image("plain"), &args);
     assert!(!String::from_utf8_lossy(stdout(&text)).contains("persistent_ram_write+"));
@@ -326,7 +327,7 @@ fn what_is_no_recording_is_one_line_whatever_it_is() {
     assert!(error(&path("missing"), &[]).contains("No such file"));
     assert!(error(&path("ones"), &["--cpus", "1"]).contains("no signature"));
     assert!(error(&image("plain"), &["--symbols", "/nowhere"]).contains("/nowhere"));
-    // Big endian where it is little.
+    // Big endian for a little-endian image.
     let mut options = options("plain");
     options.extend(["--order", "big"].map(String::from));
     let options: Vec<_> = options.iter().map(String::as_str).collect();
@@ -373,7 +374,7 @@ fn a_region_in_the_middle_of_a_dump_is_found_there() {
 
 #[test]
 fn a_hole_at_the_end_of_a_file_is_memory_too() {
-    // Nothing was written behind the last record: a file system may leave it out.
+    // Nothing was written behind the last record, so a file system may leave that out.
     let bytes = fs::read(image("plain")).unwrap();
     let data = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
     let folder = tempfile::tempdir().unwrap();
@@ -386,7 +387,7 @@ fn a_hole_at_the_end_of_a_file_is_memory_too() {
     assert!(said.contains("--size 0x40000 "), "{said}");
 }
 
-/// As somebody does who dumps a guest's memory with QEMU's own command.
+/// Reads a dump of a guest's memory from QEMU's own command.
 #[test]
 fn qemus_dump_of_a_guests_memory_is_read() {
     if common::qemu("qemus_dump_of_a_guests_memory_is_read").is_none() {
@@ -402,7 +403,7 @@ fn qemus_dump_of_a_guests_memory_is_read() {
         "memory-backend-file,id=ram,share=on,size=32M,mem-path={}",
         ram.display()
     );
-    // A machine that never starts to run.
+    // The machine never starts to run.
     let mut qemu = Command::new("timeout");
     qemu.args([
         "60",
@@ -497,7 +498,7 @@ fn in_an_elf_core_offsets_are_physical_addresses() {
 }
 
 #[test]
-fn whoever_stops_reading_has_read_enough() {
+fn a_reader_that_closes_the_pipe_is_no_error() {
     let mut command = Command::new(cargo_bin("nostall"));
     command.args(["postmortem"]).arg(image("plain"));
     command.stdout(Stdio::piped()).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! `nostall pstore inject`, as a user meets it: what it writes is read back.
+//! `nostall pstore inject` as its user sees it: the texts that it writes are read back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const BOOT_LOG: &[u8] = include_bytes!("../fixtures/console/linux-boot.log");
 
-/// Every zone of a size of its own.
+/// Options that give each zone a different size.
 const SIZES: &str =
     "--size 256K --record-size 32K --console-size 16K --ftrace-size 8K --pmsg-size 4K --cpus 2";
 
@@ -26,7 +26,7 @@ fn params(ecc: usize) -> Params {
     }
 }
 
-/// A folder to work in, and the command in it.
+/// A folder in which the command runs.
 struct Bench(TempDir);
 
 impl Bench {
@@ -50,7 +50,7 @@ impl Bench {
         command.output().unwrap()
     }
 
-    /// What it says on stderr, and nothing if all fits.
+    /// Runs the command and returns its stderr, which is empty if everything fits.
     fn inject(&self, args: &str) -> String {
         let output = self.nostall(&format!("pstore inject {args}"));
         let error = String::from_utf8(output.stderr).unwrap();
@@ -80,7 +80,7 @@ impl Bench {
     }
 }
 
-/// The records, for as long as the test runs.
+/// Returns the records. Their memory is leaked.
 fn decode(region: &[u8], params: &Params, record_format: RecordFormat) -> Vec<Content<'static>> {
     let layout = Layout::new(params).unwrap();
     let geometry = Box::leak(Box::new(Geometry::of(
@@ -94,7 +94,7 @@ fn decode(region: &[u8], params: &Params, record_format: RecordFormat) -> Vec<Co
     records.map(|record| record.content).collect()
 }
 
-/// The only dmesg record's text.
+/// Returns the text of the only dmesg record.
 fn dmesg<'a>(contents: &'a [Content<'_>]) -> &'a [u8] {
     let [Content::Dmesg(dmesg), ..] = contents else {
         panic!("{contents:?}")
@@ -230,12 +230,12 @@ fn a_text_too_large_loses_its_start_and_that_is_said() {
         // Nearly full: no line of that log is longer than 1000 bytes.
         let data = params_data(ecc);
         assert!((data - 1000..data).contains(&kept[0]), "{kept:?} of {data}");
-        // What Linux could not unpack is not written.
+        // A body that Linux could not unpack is not written.
         assert!(kept[1] > 3 * data / 2 && kept[1] <= nostall_pstore::longest_deflated(data));
     }
 }
 
-/// Bytes of data of a dmesg zone.
+/// Returns the data size of a dmesg zone in bytes.
 fn params_data(ecc: usize) -> usize {
     let layout = Layout::new(&params(ecc)).unwrap();
     layout.zones().next().unwrap().division.data()

@@ -1,4 +1,4 @@
-//! `nostall pstore plan`, as a user meets it.
+//! `nostall pstore plan` as its user sees it.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -27,7 +27,7 @@ fn json(args: &str) -> Value {
     serde_json::from_str(&planned(&format!("{args} --json"))).unwrap()
 }
 
-/// The one line on stderr of a command that failed.
+/// Returns the one line on stderr of a command that failed.
 fn refused(args: &str) -> String {
     let output = plan(args);
     let error = String::from_utf8(output.stderr).unwrap();
@@ -44,14 +44,14 @@ fn number(text: &str) -> usize {
     }
 }
 
-/// The value of a key, in words that are `key=value`.
+/// Returns the value of `key` in words of the form `key=value`.
 fn value<'a>(words: &'a str, key: &str) -> &'a str {
     let mut words = words.split_whitespace();
     let value = words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
     value.unwrap_or_else(|| panic!("{key} is missing"))
 }
 
-/// What Linux takes a command line for.
+/// Returns the layout that Linux would derive from a command line.
 fn understood(line: &str, cpus: usize) -> Layout {
     let of = |name: &str| number(value(line, &format!("ramoops.{name}")));
     Layout::new(&Params {
@@ -65,7 +65,7 @@ fn understood(line: &str, cpus: usize) -> Layout {
     .unwrap()
 }
 
-/// Regions of every kind, with the number of CPUs.
+/// Options for regions of every kind, with the number of CPUs.
 const REGIONS: [(&str, usize); 7] = [
     ("--size 1M --cpus 4", 4),
     ("--size 1M --cpus 4 --address 0x8f000000 --ecc 1", 4),
@@ -107,7 +107,7 @@ fn the_command_line_gives_the_layout_that_was_planned() {
                 assert_eq!(parts, of("size"), "{args}");
             }
         }
-        // The same line is what people see, on one line.
+        // The text output has the same command line, on one line.
         assert!(
             planned(args).lines().any(|printed| printed == line),
             "{args}"
@@ -247,7 +247,7 @@ fn a_great_many_zones_are_not_counted_one_by_one() {
     assert!(plan["zones"][0]["count"].as_u64() > Some(10_000_000));
 }
 
-/// The words between `name = <` and `>`.
+/// Returns the words between `name = <` and `>`.
 fn cells<'a>(node: &'a str, name: &str) -> Vec<&'a str> {
     let start = node.find(&format!("\t{name} = <")).unwrap();
     let (_, rest) = node[start..].split_once('<').unwrap();
@@ -259,7 +259,7 @@ fn cells<'a>(node: &'a str, name: &str) -> Vec<&'a str> {
 fn the_device_tree_node_says_the_same_and_compiles() {
     let dtc = Command::new("dtc").arg("--version").output().is_ok();
     if !dtc {
-        // Not by a macro of std: the test harness would swallow it.
+        // The test harness captures the output of std's macros, so they are not used here.
         let _ = writeln!(
             std::io::stderr(),
             "SKIPPED the device tree compiler: dtc is not installed"
@@ -298,7 +298,7 @@ fn the_device_tree_node_says_the_same_and_compiles() {
     }
 }
 
-/// As part of a board's tree; a warning fails.
+/// Compiles the node as part of a board's tree. A warning is a failure.
 fn compile(node: &str) {
     const BOARD: &str = "/dts-v1/;\n/ { #address-cells = <2>; #size-cells = <2>; };\n";
     let mut dtc = Command::new("dtc")

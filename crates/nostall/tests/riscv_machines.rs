@@ -1,5 +1,5 @@
-//! Guests in QEMU's RISC-V machines, good and bad: every run ends in bounded time, and says
-//! why.
+//! Guests in QEMU's RISC-V machines, correct and faulty: every run ends in bounded time, and
+//! reports the reason.
 
 mod common;
 
@@ -20,8 +20,8 @@ use nostall_work::{BusCheck, Example, Failure, Report};
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL_RISCV64"));
 
-/// Patient: a machine that is busy elsewhere takes many times as long as an idle one. For
-/// what is to be waited for in vain, see [`HANG`].
+/// Limits that also hold on a busy machine, which takes many times as long as an idle one. For
+/// waits that must fail, see [`HANG`].
 const LIMITS: Limits = Limits {
     start: Duration::from_secs(60),
     silence: Duration::from_secs(60),
@@ -31,7 +31,7 @@ const LIMITS: Limits = Limits {
     qemu_bytes: 1 << 20,
 };
 
-/// How long a guest that hangs is waited for.
+/// Time limit for guests that hang.
 const HANG: Duration = Duration::from_secs(2);
 
 const GUEST: Guest<'_> = Guest {
@@ -45,7 +45,7 @@ const GUEST: Guest<'_> = Guest {
     qemu_args: &[],
 };
 
-/// The machines, with the system's QEMU.
+/// Returns the machines, with the system's QEMU.
 fn machines(test: &str) -> impl Iterator<Item = Qemu> {
     [QemuBoard::Virt, QemuBoard::SifiveU]
         .into_iter()
@@ -143,7 +143,7 @@ fn fewer_harts_than_asked_for_is_the_guests_failure() {
     }
 }
 
-/// QEMU's device tree of `virt` with 256 MiB, `old` in it replaced by `new`.
+/// Writes QEMU's device tree of `virt` with 256 MiB, with `old` replaced by `new`.
 fn device_tree(dir: &Path, old: &[u8], new: &[u8]) -> PathBuf {
     let tree = dir.join("tree");
     let dumped = Command::new(Architecture::Riscv64.program())
@@ -300,7 +300,7 @@ fn a_guest_that_never_says_a_word_is_ended() {
     }
 }
 
-/// An ELF file whose code is `code`, all of what is loaded.
+/// Returns an ELF file that consists of the code `code`.
 fn tiny_kernel(code: &[u32]) -> Vec<u8> {
     const BASE: u64 = 0x8020_0000;
     const HEADERS: u64 = 64 + 56;
@@ -321,8 +321,8 @@ fn tiny_kernel(code: &[u32]) -> Vec<u8> {
     elf
 }
 
-/// `addi a0, zero, operation`, and a semihosting call with what lies `words` behind the
-/// call's own first instruction.
+/// Returns `addi a0, zero, operation`, and a semihosting call with its arguments `words` words
+/// behind the call's first instruction.
 fn semihosting(operation: u32, words: u32) -> [u32; 6] {
     [
         0x0000_0513 | operation << 20,
@@ -337,7 +337,7 @@ fn semihosting(operation: u32, words: u32) -> [u32; 6] {
 const WRITE: u32 = 4;
 const EXIT_EXTENDED: u32 = 0x20;
 
-/// Ends the machine with `status`.
+/// Returns code that ends the machine with `status`.
 fn exit(status: u32) -> Vec<u32> {
     const APPLICATION_EXIT: u32 = 0x2_0026;
     let call = semihosting(EXIT_EXTENDED, 6);
@@ -365,7 +365,7 @@ fn a_guest_that_speaks_nonsense_is_quoted() {
         return;
     };
     let said = u32::from_le_bytes(*b"x\xff\0\0");
-    let over = 0x0080_006f; // j over what is said
+    let over = 0x0080_006f; // j over the text
     let code = [&semihosting(WRITE, 7)[..], &[over, said], &exit(33)].concat();
     let kernel = tiny_kernel(&code);
     let guest = Guest {
@@ -461,7 +461,8 @@ fn the_drivers_example_prints_in_a_kernel() {
     assert!(lines.eq(expected), "{serial}");
 }
 
-/// Lines of QEMU's own trace of its serial port, for `repeat` sendings.
+/// Returns the accesses in QEMU's own trace of its serial port, for `repeat` transmissions, and
+/// those that we count.
 fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64) {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("trace");
@@ -492,7 +493,7 @@ fn the_accesses_we_count_are_the_ones_that_qemu_sees() {
             driver: Driver::Ours(strategy),
             writes: Writes::Lines,
         };
-        // One sending more, all else alike: the firmware's too.
+        // One transmission more, all else alike, the firmware's output included.
         let (once, counted) = traced_accesses(&qemu, job, 1, &text);
         let (twice, _) = traced_accesses(&qemu, job, 2, &text);
         assert_eq!(twice - once, counted, "{strategy}");

@@ -1,5 +1,5 @@
-//! PCI on QEMU's RISC-V machine, whose firmware assigns nothing: what our kernel makes of it
-//! is what QEMU's monitor shows.
+//! PCI on QEMU's RISC-V machine, whose firmware assigns nothing: our kernel's assignment equals
+//! the view of QEMU's monitor.
 
 mod common;
 #[path = "common/monitor.rs"]
@@ -13,12 +13,12 @@ use nostall::experiments::pci::run::{self, Experiment, Strategy};
 use nostall_vm::qemu::{Guest, QemuBoard};
 use nostall_work::pci::{Found, Kind, Method, Operation, Told};
 
-/// What the machine's device tree has for PCI: I/O ports, and memory below 4 GiB and above.
+/// The ranges of the machine's device tree for PCI: I/O ports, and memory below and above 4 GiB.
 const IO: Range<u64> = 0..0x1_0000;
 const MEMORY: Range<u64> = 0x4000_0000..0x8000_0000;
 const HIGH_MEMORY: Range<u64> = 0x4_0000_0000..0x8_0000_0000;
 
-/// The host bridge.
+/// Functions of the machine itself: the host bridge.
 const OWN_FUNCTIONS: usize = 1;
 
 #[test]
@@ -26,7 +26,7 @@ fn what_we_assign_is_where_the_monitor_shows_it_and_nothing_overlaps() {
     if qemu_for("what_we_assign", QemuBoard::Virt).is_none() {
         return;
     }
-    // The second time changes nothing.
+    // The second assignment changes nothing.
     let work = "pci:assign pci:assign pci:virtio-drivers pci:enumerate";
     for devices in [ROOT_PORTS, SWITCH, CONVENTIONAL] {
         let (told, shown) = monitor::both(QemuBoard::Virt, devices, &[], work);
@@ -44,7 +44,7 @@ fn what_we_assign_is_where_the_monitor_shows_it_and_nothing_overlaps() {
         };
         assert_eq!(first, second);
 
-        // All answer, but for expansion ROMs, which nobody has asked to.
+        // Every BAR is decoded, except expansion ROMs, which are not requested.
         for shown in all.values() {
             let mut bars = shown.bars.iter();
             assert!(
@@ -59,7 +59,7 @@ fn what_we_assign_is_where_the_monitor_shows_it_and_nothing_overlaps() {
     }
 }
 
-/// Each BAR: whether it is I/O, and its addresses.
+/// Returns each BAR's kind and addresses.
 fn places(found: &Found) -> impl Iterator<Item = (Kind, Range<u64>)> {
     let bars = found.bars.iter();
     bars.map(|bar| (bar.kind, bar.address..bar.address + bar.size))
@@ -77,7 +77,7 @@ fn do_not_overlap(found: &[&Found]) {
     }
 }
 
-/// Of the machine, and of every bridge on the way.
+/// Checks that BARs lie in the windows of the machine and of each bridge above them.
 fn lie_in_the_windows(found: &[&Found]) {
     for one in found {
         for (kind, place) in places(one) {

@@ -1,4 +1,5 @@
-//! `nostall run console`: a flood of messages, as it locks up CPUs, and without.
+//! `nostall run console`: a flood of messages, with strategies that lock up CPUs and with one
+//! that does not.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,7 +23,7 @@ fn run_in(dir: &Path, args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What it prints when it succeeds.
+/// Returns the output of a command that succeeds.
 fn succeed(dir: &Path, args: &[&str]) -> String {
     let output = run_in(dir, args);
     let out = String::from_utf8(output.stdout).unwrap();
@@ -36,7 +37,7 @@ fn succeed(dir: &Path, args: &[&str]) -> String {
     out
 }
 
-/// What it says when it does not, in a line.
+/// Returns the one error line of a command that fails.
 fn fail(dir: &Path, args: &[&str]) -> String {
     let output = run_in(dir, args);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -45,7 +46,7 @@ fn fail(dir: &Path, args: &[&str]) -> String {
     stderr
 }
 
-/// By profile, strategy and metric.
+/// Figures by profile, strategy and metric.
 struct Figures(HashMap<(String, String, String), f64>);
 
 impl Figures {
@@ -70,7 +71,7 @@ impl Figures {
 }
 
 #[test]
-fn the_flood_locks_up_cpus_where_who_logs_prints_and_holds_nobody_in_slices() {
+fn the_flood_locks_up_cpus_that_print_inline_and_no_cpu_with_slices() {
     let dir = TempDir::new().unwrap();
     let args = ["--json", "figures", "--svg", "flood.svg"];
     let out = succeed(dir.path(), &args);
@@ -108,15 +109,15 @@ fn the_flood_locks_up_cpus_where_who_logs_prints_and_holds_nobody_in_slices() {
         assert!(of("second_task_least_share") >= 0.90);
         assert!(of("delay_max_ns") <= of("longest_hold_ns"));
     }
-    // A look and a FIFO-full, of 1.7 us each; on the slow port one of them takes 12.8 us.
+    // A poll and a load, of 1.7 us per access. On the slow port one of them takes 12.8 us.
     assert_eq!(figures.of(PC, "bounded", "longest_hold_ns"), 28_900.0);
     assert_eq!(figures.of(HP, "bounded", "longest_hold_ns"), 40_000.0);
     // 17 frames in the port, 11 of a marker, and one.
     assert!(figures.of(PC, "bounded", "panic_first_byte_ns") <= 29.0 * 86_805.6);
-    // One handler after the other, with nothing between: longer than any wait for it.
+    // Handlers follow each other without a gap, so a hold is longer than any delay of a producer.
     let inline = |metric| figures.of(HP, "print-inline", metric);
     assert!(inline("longest_hold_ns") > 3.0 * inline("delay_max_ns"));
-    // On a line as fast as that, the FIFO gains nothing.
+    // On a line of this speed, the FIFO gains nothing.
     let rate = |profile, strategy| figures.of(profile, strategy, "bytes_per_second");
     assert!((rate(PC, "fifo-inline") / rate(PC, "print-inline") - 1.0).abs() < 0.01);
     let gain = rate(HP, "fifo-inline") / rate(HP, "print-inline");
@@ -128,7 +129,7 @@ fn the_flood_locks_up_cpus_where_who_logs_prints_and_holds_nobody_in_slices() {
 fn check_picture(svg: &str) {
     assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
     assert!(svg.ends_with("</svg>\n"));
-    // Nothing to be fetched, nothing that runs.
+    // The picture refers to nothing outside, and contains no script.
     assert_eq!(svg.matches("http").count(), 1);
     for word in ["href", "<script", "<image", "@import", "url("] {
         assert!(!svg.contains(word), "{word}");
@@ -141,7 +142,7 @@ fn check_picture(svg: &str) {
     }
     assert!(svg.contains("soft lockup, stuck for 20.0 s"));
     assert!(svg.contains("its handler became the console's owner"));
-    // Of three strategies on each of two ports.
+    // Three strategies on each of two ports.
     assert_eq!(svg.matches("<title>panic at ").count(), 6);
     let opened = svg.matches('<').count();
     let closed = svg.matches("/>").count() + 2 * svg.matches("</").count();
@@ -173,7 +174,7 @@ fn a_log_of_ones_own_is_replayed_and_every_time_the_same() {
         succeed(dir.path(), &[&["--input", "log"], &args[..]].concat());
     }
     for at in ["0", "0.000001", "30"] {
-        // At the first two a CPU is stopped with the port in its hands.
+        // At the first two times a CPU is stopped while it owns the port.
         let args = ["--input", "log", "--json", "figures", "--panic-at", at];
         succeed(dir.path(), &args);
         let figures = Figures::read(&dir.path().join("figures"));
@@ -210,7 +211,7 @@ fn a_log_comes_from_standard_input_too() {
         output.status.success() && out.contains("\n-: 2 lines, 8 bytes"),
         "{out}"
     );
-    // Nothing is there.
+    // Standard input is empty.
     let stderr = fail(dir.path(), &["--input", "-"]);
     assert!(stderr.contains("--input -: no line to log"), "{stderr}");
 }
@@ -227,7 +228,7 @@ fn what_the_ring_cannot_hold_is_counted_and_told() {
         "{out}"
     );
     let figures = Figures::read(&dir.path().join("figures"));
-    // All are logged before the second FIFO-full.
+    // All records are logged before the second load.
     let lost = figures.of(PC, "bounded", "records_lost");
     assert_eq!(lost, 10_000.0 - 9_360.0 - 1.0);
 }

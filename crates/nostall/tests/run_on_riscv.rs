@@ -1,4 +1,4 @@
-//! `nostall run --machine virt` and `sifive_u`, as a user meets them.
+//! `nostall run --machine virt` and `sifive_u` as their user sees them.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn nostall(args: &[&str], dir: &Path) -> Command {
     command
 }
 
-/// What it prints when it succeeds, and the figures that it writes.
+/// Returns the output of a command that succeeds, and the figures that it writes.
 fn succeed(args: &[&str], dir: &TempDir) -> (String, Value) {
     let args = [args, &["--json", "figures"]].concat();
     let output = nostall(&args, dir.path()).output().unwrap();
@@ -41,7 +41,7 @@ fn succeed(args: &[&str], dir: &TempDir) -> (String, Value) {
     (out, serde_json::from_str(&document).unwrap())
 }
 
-/// The one line on stderr of a command that failed.
+/// Returns the one line on stderr of a command that failed.
 fn error(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
@@ -56,7 +56,7 @@ fn refused(args: &[&str]) -> String {
     error(&output)
 }
 
-/// Bus accesses of each way, by its name and metric.
+/// Returns the bus accesses of each strategy, by its name and metric.
 fn bus_accesses(document: &Value) -> BTreeMap<(&str, &str), f64> {
     let results = document["results"].as_array().unwrap().iter();
     results
@@ -91,7 +91,7 @@ fn the_boot_log_arrives_by_as_many_bus_accesses_as_on_a_pc() {
     let (on_virt, on_q35) = (bus_accesses(&virt), bus_accesses(&q35));
     assert_eq!(on_virt.len(), 2 * 4 + 3 * 5, "{on_virt:?}");
     for (way, accesses) in &on_virt {
-        // What is paced depends on time.
+        // The accesses of pacing depend on time.
         if way.0 != "fifo-paced" {
             assert_eq!(accesses, &on_q35[way], "{way:?}");
         }
@@ -115,7 +115,7 @@ fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
     assert!(out.contains(", virt, 4 CPUs on "), "{out}");
     assert!(out.contains("a second boot on that RAM recovered, is the same."));
     assert_eq!(document["host"]["machine"], "virt");
-    // Whoever is given the region alone finds its way.
+    // The region alone is enough to decode it.
     let decoded = Command::new(cargo_bin("nostall"))
         .arg("postmortem")
         .arg(dir.path().join("pstore.bin"))
@@ -200,7 +200,7 @@ fn kvm_is_no_other_machine() {
 #[test]
 fn a_kernel_for_other_cpus_is_refused() {
     let dir = TempDir::new().unwrap();
-    // An ELF file's header (64 bits, little-endian), whose machine is x86-64 (62).
+    // The header of an ELF file (64 bits, little-endian) for x86-64 (62).
     let mut header = [0; 64];
     header[..6].copy_from_slice(b"\x7fELF\x02\x01");
     header[18] = 62;
@@ -221,7 +221,7 @@ fn without_qemu_for_riscv_it_says_what_to_install() {
         .output()
         .unwrap();
     let error = error(&output);
-    // Built without its kernel, it says that first.
+    // A build without the kernel reports that first.
     if !error.contains("built without its guest kernel") {
         assert!(
             error.contains("qemu-system-riscv64 is not installed"),

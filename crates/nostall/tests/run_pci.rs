@@ -1,5 +1,5 @@
-//! `nostall run pci`: the guest sees what the machine has, by every method, and what that
-//! costs is counted.
+//! `nostall run pci`: the guest finds the machine's functions with each method, and its accesses
+//! and exits are counted.
 
 mod common;
 #[path = "common/monitor.rs"]
@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
-/// The four functions that a Q35 PC has of itself.
+/// The four functions of a Q35 PC itself.
 const Q35: [(u8, u16); 4] = [
     (0x00, 0x29c0),
     (0xf8, 0x2918),
@@ -33,12 +33,13 @@ const Q35: [(u8, u16); 4] = [
     (0xfb, 0x2930),
 ];
 
-/// What the guest told on a PC, and what QEMU's monitor says of its devices then.
+/// Returns the guest's reports on a PC, and the monitor's view of its devices afterwards.
 fn both(devices: &[&str], more: &[&str], work: &str) -> (Vec<Told>, Vec<Value>) {
     monitor::both(QemuBoard::Q35, devices, more, work)
 }
 
-/// The guest's tree is the monitor's, by each method, and has every device that was given.
+/// Checks that the guest's tree equals the monitor's with each method, and has every device of
+/// `devices`.
 fn check(told: &[Told], monitor: &[Value], devices: &[&str]) {
     let all = monitor::all_shown(monitor, devices);
     assert_eq!(all.len(), Q35.len() + devices.len());
@@ -72,7 +73,7 @@ fn conventional_buses_are_found_as_the_monitor_shows_them() {
     check(&told, &monitor, CONVENTIONAL);
 }
 
-/// What the guest says of its machine.
+/// Returns the guest's environment and its choice of methods.
 fn choice(told: &[Told]) -> (&str, bool, Option<Method>, &str) {
     let machine = told.iter().find_map(|told| match told {
         Told::Machine {
@@ -123,7 +124,7 @@ fn on_bare_metal_ports_come_first_and_a_reserved_window_is_believed() {
     assert_eq!(windows.len(), 1, "{windows:?}");
 }
 
-/// A PC of 1996, which has no ECAM, and an MCFG table that says `entries`.
+/// Runs a PC of 1996, which has no ECAM, with an MCFG table of `entries`.
 fn lie(entries: &[u8], more: &[&str]) -> Vec<Told> {
     let dir = TempDir::new().unwrap();
     let data = dir.path().join("mcfg");
@@ -133,7 +134,7 @@ fn lie(entries: &[u8], more: &[&str]) -> Vec<Told> {
     both(&[], &[&old[..], more].concat(), "pci:enumerate").0
 }
 
-/// An entry for all buses of segment 0.
+/// Returns an entry for all buses of segment 0.
 fn entry(base: u64) -> Vec<u8> {
     [&base.to_le_bytes()[..], &[0, 0, 0, 255, 0, 0, 0, 0]].concat()
 }
@@ -237,7 +238,7 @@ fn what_we_assign_anew_is_where_the_monitor_shows_it() {
     if qemu("what_we_assign_anew").is_none() {
         return;
     }
-    // Elsewhere than the firmware does; the second time changes nothing.
+    // Other addresses than the firmware's. The second assignment changes nothing.
     let assign = "pci:assign:c0000000:f0000000:4000000000:8000000000";
     for devices in [ROOT_PORTS, SWITCH, CONVENTIONAL] {
         let (told, monitor) = both(devices, &[], &format!("{assign} {assign} pci:enumerate"));
@@ -280,11 +281,11 @@ fn virtio_drivers_finds_the_same_by_our_access() {
     }
 }
 
-/// Reads and writes of one round, and rounds, as the command has them.
+/// Reads and writes of one round, and rounds, as in the command.
 const READ: Operation = Operation::Read(1_000);
 const WRITE: Operation = Operation::Write(500);
 
-/// Every operation in each of these ways, once.
+/// Returns every operation with each of these strategies, once.
 fn all(strategies: &[Strategy]) -> Vec<(Operation, Strategy)> {
     let operations = [READ, WRITE, Operation::Scan, Operation::Init];
     operations
@@ -462,7 +463,7 @@ fn run(args: &[&str], dir: &Path) -> Output {
         .unwrap()
 }
 
-/// What it prints when it succeeds, and what it writes.
+/// Returns the output of a command that succeeds, and the document that it writes.
 fn succeed(args: &[&str]) -> (String, Value) {
     let dir = TempDir::new().unwrap();
     let args = [args, &["--json", "figures"]].concat();
@@ -473,7 +474,7 @@ fn succeed(args: &[&str]) -> (String, Value) {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     let out = String::from_utf8(output.stdout).unwrap();
     for line in out.lines() {
-        // Names of devices are as long as they are.
+        // Names of devices may make a line longer.
         let device = line.contains("- 0");
         assert!(
             (device || line.len() <= 80) && line == line.trim_end(),
@@ -484,7 +485,7 @@ fn succeed(args: &[&str]) -> (String, Value) {
     (out, serde_json::from_str(&document).unwrap())
 }
 
-/// Figures by strategy and metric.
+/// Returns figures by strategy and metric.
 fn figures(document: &Value, on: &str) -> HashMap<(String, String), f64> {
     assert_eq!(document["schema"], 1);
     let mut figures = HashMap::new();
@@ -643,7 +644,7 @@ fn the_command_counts_exits_on_kvm() {
         assert_eq!(*figure, exits, "{strategy}");
     }
     let figure = |strategy: &str, metric: &str| figures[&(strategy.into(), metric.into())];
-    // Sixteen buses; six of them get functions, and are mapped anew.
+    // Sixteen buses. Six of them get functions, and are mapped again.
     assert_eq!(figure("ecam-shadow", "maps_at_start"), 16.0);
     assert_eq!(figure("ecam-shadow", "map_changes"), 12.0);
     assert!(figure("ecam-shadow", "map_change_ns") > 0.0);

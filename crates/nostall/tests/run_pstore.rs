@@ -1,4 +1,4 @@
-//! `nostall run pstore`: what recording costs, and what is left after a crash.
+//! `nostall run pstore`: the cost of recording, and the records that are left after a crash.
 
 mod common;
 #[path = "common/frozen.rs"]
@@ -28,9 +28,9 @@ static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
 
 /// 16,384 blocks of 512 bytes.
 const BYTES: f64 = 8_388_608.0;
-/// 45 for each block.
+/// 45 records for each block.
 const RECORDS: f64 = 737_280.0;
-/// What the trace zones of three CPUs hold: 64 KiB less a header, by 24 bytes.
+/// Records that the trace zones of three CPUs hold: 64 KiB less a header, divided by 24 bytes.
 const KEPT: f64 = 3.0 * 2_730.0;
 
 fn run(args: &[&str], dir: &Path) -> Output {
@@ -44,7 +44,7 @@ fn run(args: &[&str], dir: &Path) -> Output {
         .unwrap()
 }
 
-/// What it prints when it succeeds, leaving nothing behind but what it is to.
+/// Returns the output of a command that succeeds, and leaves only the expected files behind.
 fn succeed(args: &[&str], on: &str) -> String {
     let dir = TempDir::new().unwrap();
     let args = [args, &["--json", "figures", "--capture", "."]].concat();
@@ -98,7 +98,7 @@ fn check_figures(file: &Path, on: &str) {
     assert_eq!(figure("per-cpu-clock", "records_recovered"), Some(&KEPT));
 }
 
-/// What three stages left, whole and in order.
+/// Checks that three stages left their records whole and in order.
 fn check_image(image: &[u8]) {
     let layout = Layout::new(&params(4, Traces::PerCpu)).unwrap();
     let left = nostall_pstore::recover(image, &layout, None);
@@ -232,15 +232,15 @@ fn in_new_ram_there_is_nothing() {
     }
 }
 
-/// How many records each CPU's zone holds. Whatever the moment, all of them are whole, and
-/// in order.
+/// Returns the number of records in each CPU's zone. At any moment, all of them are whole and in
+/// order.
 fn whole_records(image: &[u8]) -> Vec<usize> {
     let layout = Layout::new(&params(4, Traces::PerCpu)).unwrap();
     let left = nostall_pstore::recover(image, &layout, None);
     let zones = left.zones_of(Kind::Ftrace).map(|zone| {
         let cpu = zone.place().index;
         let traces: Vec<_> = zone.traces(RecordFormat::NATIVE).collect();
-        // The oldest may be half overwritten.
+        // The oldest record may be half overwritten.
         let whole = traces.iter().filter(|trace| !trace.suspect);
         for record in whole.clone().map(|trace| trace.record) {
             assert_eq!(usize::from(record.cpu), cpu);
@@ -266,7 +266,7 @@ fn a_guest_that_is_killed_while_it_records_leaves_whole_records() {
         ram.read_exact_at(&mut region, REGION.start).unwrap();
         region
     };
-    // Again and again: between two, the zones are emptied.
+    // The guest repeats the job. The zones are emptied between two runs.
     let guest = Machine::start(dir.path(), "repeat=60000 pstore:per-cpu-clock", b"");
     let (mut moments, mut last) = (0, region());
     guest.kill_when(|| {

@@ -1,4 +1,4 @@
-//! `nostall run spi`, as a user meets it.
+//! `nostall run spi` as its user sees it.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn nostall(args: &[&str], dir: &Path) -> Output {
         .unwrap()
 }
 
-/// What it prints when it succeeds, and the figures that it writes.
+/// Returns the output of a command that succeeds, and the figures that it writes.
 fn succeed(args: &[&str], dir: &Path) -> (String, Value) {
     let args = [args, &["--json", "figures"]].concat();
     let output = nostall(&args, dir);
@@ -39,7 +39,7 @@ fn succeed(args: &[&str], dir: &Path) -> (String, Value) {
     assert_eq!(stderr, "", "nothing but the answer");
     assert!(!out.contains('\u{1b}'));
     for line in out.lines() {
-        // A name is as long as it is.
+        // Names may make a line longer.
         let is_name = line.ends_with("by the host");
         let fits = line.chars().count() <= 80 || is_name;
         assert!(fits && line == line.trim_end(), "{line}");
@@ -49,7 +49,7 @@ fn succeed(args: &[&str], dir: &Path) -> (String, Value) {
     (out, serde_json::from_str(&document).unwrap())
 }
 
-/// The one line on stderr of a command that failed.
+/// Returns the one line on stderr of a command that failed.
 fn error(args: &[&str], dir: &Path) -> String {
     let output = nostall(args, dir);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -59,7 +59,7 @@ fn error(args: &[&str], dir: &Path) -> String {
     stderr
 }
 
-/// Each figure by its strategy and metric.
+/// Returns each figure by its strategy and metric.
 fn figures(document: &Value) -> BTreeMap<(String, String), f64> {
     let results = document["results"].as_array().unwrap().iter();
     let figures = results.map(|result| {
@@ -73,7 +73,7 @@ fn figures(document: &Value) -> BTreeMap<(String, String), f64> {
     figures.collect()
 }
 
-/// The busy bus, of which counts alone are the same every time.
+/// Checks the counts of the busy bus, which are the same every time.
 fn assert_busy_bus(document: &Value, frames: f64) {
     let figures = figures(document);
     let of = |strategy: &str, metric: &str| figures[&(strategy.to_owned(), metric.to_owned())];
@@ -92,7 +92,8 @@ fn assert_busy_bus(document: &Value, frames: f64) {
     assert!(of("pump", "wakeups") > of("caller", "wakeups"));
 }
 
-/// An image by dosfstools and mtools, with these files; nothing, visibly, without them.
+/// Returns an image with these files, made with dosfstools and mtools. Without those it prints
+/// that the test is skipped, and returns nothing.
 fn image(dir: &Path, name: &str, bytes: u64, files: &[(&str, Vec<u8>)]) -> Option<PathBuf> {
     let image = dir.join(name);
     File::create(&image).unwrap().set_len(bytes).unwrap();
@@ -109,7 +110,8 @@ fn image(dir: &Path, name: &str, bytes: u64, files: &[(&str, Vec<u8>)]) -> Optio
                 Some(())
             }
             Err(_) => {
-                // Not by a macro of std: the test harness would swallow it.
+                // The test harness captures the output of std's macros, so they are not used
+                // here.
                 let _ = writeln!(std::io::stderr(), "SKIPPED {name}: there is no {program}");
                 None
             }
@@ -145,7 +147,7 @@ fn some_files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Each file is told of with the digest of what was put there.
+/// Checks that each file is reported with the digest of its contents.
 fn assert_files(out: &str, document: &Value, files: &[(&str, Vec<u8>)]) {
     let told = document["files"].as_array().unwrap();
     assert_eq!(told.len(), files.len() + 1, "and a directory");
@@ -174,7 +176,7 @@ fn without_an_image_one_is_made_and_all_is_as_it_should_be() {
         "{out}"
     );
     assert!(out.contains("a directory/: not entered"), "{out}");
-    // A file without anything in it.
+    // An empty file.
     assert!(out.contains(&hex(b"")), "{out}");
     assert_busy_bus(&document, 1234.0);
     let ons: Vec<_> = document["results"].as_array().unwrap().iter().collect();
@@ -182,7 +184,7 @@ fn without_an_image_one_is_made_and_all_is_as_it_should_be() {
         let found = ons.iter().find(|result| result["metric"] == metric);
         found.unwrap()["on"].as_str().unwrap()
     };
-    // What passed in virtual time is not to be compared with what did not.
+    // Virtual times are not compared with real ones.
     assert_eq!(
         (on("card_read_ns"), on("worker_cpu_share")),
         ("model", "host-threads")
@@ -198,7 +200,7 @@ fn without_an_image_one_is_made_and_all_is_as_it_should_be() {
 fn an_image_that_it_has_not_seen_is_read_on_the_model() {
     let dir = TempDir::new().unwrap();
     let files = some_files();
-    // No power of two, and not even a whole number of what a card counts in.
+    // The size is no power of two, and no whole number of a card's units.
     let Some(path) = image(dir.path(), "unseen", 35_000_320, &files) else {
         return;
     };
@@ -318,7 +320,7 @@ fn what_is_no_file_system_is_refused_in_one_line() {
 }
 
 #[test]
-fn a_directory_that_somebody_has_forged_is_refused_in_one_line_or_shown_harmlessly() {
+fn a_forged_directory_is_refused_in_one_line_or_shown_harmlessly() {
     let dir = TempDir::new().unwrap();
     let files = [("B.TXT", b"some content".to_vec())];
     let Some(path) = image(dir.path(), "forged", 16 << 20, &files) else {

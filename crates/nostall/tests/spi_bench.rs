@@ -1,5 +1,5 @@
-//! `nostall spi bench`, as a user meets it where there is no SPI: its help and its
-//! refusals. What it does on a real Linux is in `spi_linux.rs`.
+//! `nostall spi bench` on a machine without SPI, as its user sees it: its help and its refusals.
+//! Tests on a real Linux are in `spi_linux.rs`.
 
 #![cfg(target_os = "linux")]
 
@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
 fn the_help_says_what_is_sent_and_what_is_changed() {
     let help = bench(&["--help"]);
     assert!(help.status.success());
-    // As one line, however it was broken into several.
+    // As one line, without the line breaks of the help.
     let help = String::from_utf8(help.stdout).unwrap();
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for word in [

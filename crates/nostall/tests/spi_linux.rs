@@ -1,6 +1,6 @@
-//! `nostall spi bench` and the controller `Spidev` on a real Linux: Debian's kernel
-//! for riscv64, in QEMU's machine sifive_u, which has an is25wp256 flash at its first
-//! SPI controller. `scripts/spi-linux` fetches what is needed.
+//! `nostall spi bench` and the controller `Spidev` on a real Linux: Debian's kernel for riscv64,
+//! in QEMU's machine sifive_u, which has an is25wp256 flash at its first SPI controller.
+//! `scripts/spi-linux` fetches the files.
 
 #![cfg(target_os = "linux")]
 
@@ -10,7 +10,7 @@ mod guest;
 use guest::{Guest, guest};
 use serde_json::Value;
 
-/// Of the is25wp256, as QEMU has it (hw/block/m25p80.c: 0x9d7019).
+/// The is25wp256's ID in QEMU (hw/block/m25p80.c: 0x9d7019).
 const JEDEC_ID: &str = "9d 70 19";
 
 #[test]
@@ -51,12 +51,12 @@ fn a_real_linux_reads_writes_and_measures_a_flash_through_spidev() {
     let (_, json) = part("json");
     figures(&serde_json::from_str(&json).unwrap());
 
-    // One line each, and nothing left behind.
+    // Each part prints one error line, and leaves nothing behind.
     for (name, says) in [
         ("no chip select", "Linux refuses the message"),
         ("no loopback", "did not come back (of 4 bytes: sent "),
         ("too long", "to 4096 bytes"),
-        ("nobody", "run it as root"),
+        ("not root", "run it as root"),
         ("another", "there is /dev/spidev0.0, /dev/spidev1.0"),
         ("interrupted", "interrupted"),
         ("gone", "the device is gone"),
@@ -82,7 +82,7 @@ fn a_real_linux_reads_writes_and_measures_a_flash_through_spidev() {
     assert_eq!(left.trim(), "");
 }
 
-/// Exact where there is nobody else: what we count is what Linux counted.
+/// Checks the figures. No other program uses the bus, so our counts equal Linux's.
 fn figures(document: &Value) {
     let host = &document["host"];
     assert_eq!(host["driver"], "sifive_spi");
@@ -116,8 +116,8 @@ fn figures(document: &Value) {
         assert_eq!(value("linux_spi_sync"), messages);
         assert_eq!(value("linux_spi_async"), 0.0);
         assert_eq!(value("linux_errors") + value("linux_timedout"), 0.0);
-        // One at a time: Linux's bus is idle whenever a message comes, and this Linux
-        // runs it in its caller.
+        // One thread at a time: Linux's bus is idle whenever a message arrives, and this Linux
+        // runs the message in its caller.
         if threads == 1.0 || strategy != "spidev" {
             assert_eq!(value("linux_spi_sync_immediate"), messages);
             assert_eq!(value("linux_sync_immediate_share"), 1.0);
@@ -125,21 +125,21 @@ fn figures(document: &Value) {
         let [median, most, longest] =
             ["median_latency_ns", "p999_latency_ns", "longest_latency_ns"].map(value);
         assert!(0.0 < median && median <= most && most <= longest);
-        // Told by this kernel.
+        // This kernel provides these figures.
         value("linux_worker_wakeups_per_message");
         value("linux_worker_cpu_share");
         value("context_switches_per_message");
     }
 }
 
-/// Each part's name, what it says, and how it ended.
+/// A script of parts. Each prints its name, its output and its exit status.
 const SCRIPT: &str = r#"
 part() { echo "== $1"; shift; "$@" 2>&1; echo "== ended $?"; }
 bench() { /nostall spi bench /dev/spidev0.0 "$@"; }
 mode() { bench | grep '^mode'; }
 messages() { cat /sys/class/spi_master/spi0/statistics/messages; }
-# By its own name: of a function in the background, $! is a shell, which ignores SIGINT.
-# When the first message was sent, everything is opened and set, however slow the host.
+# Not through a function: its $! in the background is a shell, which ignores SIGINT.
+# After the first message, everything is opened and set, however slow the host.
 begin() {
     local sent=$(messages)
     /nostall spi bench /dev/spidev0.0 --send 9f --seconds 600 "$@" &
@@ -157,7 +157,7 @@ part json cat /json
 part 'no chip select' bench --send 00 --no-cs
 part 'no loopback' bench --loopback
 part 'too long' bench --send 00 --bytes 5000
-part nobody su -s /bin/sh nobody -c '/nostall spi bench /dev/spidev0.0'
+part 'not root' su -s /bin/sh guest -c '/nostall spi bench /dev/spidev0.0'
 part another /nostall spi bench /dev/spidev0.7 --send 00
 part interrupted interrupted
 part 'mode after' mode

@@ -1,5 +1,5 @@
-//! The SPI experiment on models and threads: what becomes of a flash, a card and its file
-//! system that are not as they should be; and of file systems that others have made.
+//! The SPI experiment on models and threads: faulty flash chips, cards and file systems, and
+//! file systems from other tools.
 
 use std::env;
 use std::fs::File;
@@ -25,13 +25,14 @@ const NO_FRAMES: Experiment = Experiment {
     rounds: 0,
 };
 
-/// What is wrong, if one thing is.
+/// Returns the fault that the experiment reports, if any.
 fn fault(outcome: &Outcome) -> Option<&str> {
     assert!(outcome.faults.len() <= 1, "{:?}", outcome.faults);
     outcome.faults.first().map(|(_, what)| what.as_str())
 }
 
-/// An image by dosfstools and mtools, with these files; nothing, visibly, without them.
+/// Returns an image with these files, made with dosfstools and mtools. Without those it prints
+/// that the test is skipped, and returns nothing.
 fn image(mebibytes: u64, options: &[&str], files: &[(&str, &[u8])]) -> Option<NamedTempFile> {
     let image = NamedTempFile::new().unwrap();
     image.as_file().set_len(mebibytes << 20).unwrap();
@@ -48,7 +49,8 @@ fn image(mebibytes: u64, options: &[&str], files: &[(&str, &[u8])]) -> Option<Na
                 Some(())
             }
             Err(_) => {
-                // Not by a macro of std: the test harness would swallow it.
+                // The test harness captures the output of std's macros, so they are not used
+                // here.
                 let _ = writeln!(std::io::stderr(), "SKIPPED: there is no {program}");
                 None
             }
@@ -71,7 +73,7 @@ fn read(image: &NamedTempFile, broken: Broken) -> Outcome {
 
 #[test]
 fn the_worker_is_woken_once_and_never_runs_a_message() {
-    // Nothing is on the card: the rest goes on.
+    // The card is empty, and the rest of the experiment continues.
     let outcome = model(vec![0; 1 << 20], &SOME_FRAMES, Broken::default());
     let [pump, caller] = &outcome.measured[..] else {
         panic!("{outcome:?}")
@@ -224,7 +226,7 @@ fn a_card_that_is_broken_is_told_of() {
     assert!(outcome.flash.is_some());
 }
 
-/// What is told of an image of which so many bytes are others.
+/// Returns the outcome for a copy of `image` with other bytes at `at`.
 fn changed(image: &NamedTempFile, at: u64, bytes: &[u8]) -> Outcome {
     let copy = NamedTempFile::new().unwrap();
     std::fs::copy(image.path(), copy.path()).unwrap();
@@ -276,7 +278,7 @@ fn a_file_system_that_is_none_or_damaged_is_told_of() {
     ] {
         is(&changed(&fat16, at, bytes), &format!("card: {why}"));
     }
-    // A table, and what is in it.
+    // A partition table and its entry.
     let mut table = [0; 512];
     table[510..].copy_from_slice(&[0x55, 0xaa]);
     is(
@@ -299,7 +301,7 @@ fn a_file_system_that_is_none_or_damaged_is_told_of() {
         "card: the file system is damaged: a partition does not begin as a FAT does",
     );
     let _ = why;
-    // The first file's second cluster (reserved 4 blocks; entry 3) leads to nowhere.
+    // The first file's second cluster (after 4 reserved blocks; entry 3) is invalid.
     let fat = 4 * 512;
     let told = changed(&fat16, fat + 6, &[0x00, 0xf0]);
     let told = fault(&told).unwrap();
@@ -307,7 +309,7 @@ fn a_file_system_that_is_none_or_damaged_is_told_of() {
         told.starts_with("card: the file system is damaged: a chain leads to"),
         "{told}"
     );
-    // Or to the end too early.
+    // The file's chain of clusters ends too early.
     let told = changed(&fat16, fat + 6, &[0xff, 0xff]);
     assert!(
         fault(&told).is_some_and(|told| told.starts_with("card: ")),
@@ -320,7 +322,8 @@ fn a_root_directory_without_an_end_is_told_of() {
     let Some(fat32) = image(40, &["-F", "32", "-s", "1", "-R", "32"], &[]) else {
         return;
     };
-    // Its one cluster, the second, is full of deleted files and leads to itself.
+    // The directory's one cluster, the second, is full of deleted files and is its own
+    // successor.
     let mut first = [0; 512];
     fat32.as_file().read_exact_at(&mut first, 0).unwrap();
     let number = |at: usize| u64::from(u32::from_le_bytes([0, 1, 2, 3].map(|n| first[at + n])));
@@ -339,7 +342,7 @@ fn a_root_directory_without_an_end_is_told_of() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// A panic of the crate that reads it is a fault too, which is told of.
+    /// A panic of the file system's crate is a fault, which is reported.
     #[test]
     fn any_damage_is_told_of_in_bounded_time(
         patches in prop::collection::vec((0..80_000_u64, any::<u8>()), 1..40),

@@ -1,5 +1,5 @@
-//! `nostall uart probe`, as a user meets it: its help and its refusals. What it
-//! finds is tested on the model, beside the code.
+//! `nostall uart probe` as its user sees it: its help and its refusals. Its findings are tested
+//! on the model, beside the code.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The one line on stderr of a command that failed.
+/// Returns the one line on stderr of a command that failed.
 fn error(args: &[&str]) -> String {
     let output = probe(args);
     let stderr = stderr(&output);
@@ -29,7 +29,7 @@ fn error(args: &[&str]) -> String {
 }
 
 #[test]
-fn the_help_says_what_is_written_and_who_may() {
+fn the_help_says_what_is_written_and_with_which_rights() {
     let help = probe(&["--help"]);
     assert!(help.status.success());
     let help = String::from_utf8(help.stdout).unwrap();
@@ -56,7 +56,7 @@ fn a_tty_that_has_no_port_is_one_line() {
 
 #[test]
 fn a_missing_dev_port_is_one_line_that_says_what_to_do() {
-    // Where there is one it is somebody's: a test does not touch it.
+    // A port of the host may be in use, so the test does not touch it.
     if Path::new("/dev/port").exists() {
         eprintln!("a_missing_dev_port_is_one_line_that_says_what_to_do: not run, there is one");
         return;

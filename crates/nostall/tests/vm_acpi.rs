@@ -1,5 +1,5 @@
-//! The tables of our own machine, read by those who know: Linux, in QEMU, boots on
-//! them and on nothing else; `iasl` takes them apart.
+//! The tables of our own machine, read by other software: Linux boots in QEMU with these tables
+//! only, and `iasl` disassembles them.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -21,20 +21,21 @@ use nostall_vm::kvm::linux::{Configuration, Description, Serial, TimerPin, table
 use nostall_vm::process::{MemoryFile, name, spawn};
 use peer::{PEER, linux};
 
-/// A boot takes 4 s, on a busy machine many times that.
+/// A boot takes 4 s, and many times that on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 const RAM: usize = 128 << 20;
 
-/// The tables, and what stands for a serial port: memory that Linux leaves alone.
+/// The address of the tables, and of the memory that replaces a serial port. Linux does not use
+/// it.
 const TABLES: usize = 96 << 20;
 const SERIAL: usize = 97 << 20;
 const ROOM: &str = "2M$0x6000000";
 
-/// Where QEMU's microvm has ECAM.
+/// The address of ECAM in QEMU's microvm.
 const ECAM: u32 = 0xe000_0000;
 
-// The child's files.
+// File descriptors of the child.
 const MEMORY: i32 = 3;
 const INITRAMFS: i32 = 4;
 const SERIAL_LINE: i32 = 5;
@@ -72,9 +73,8 @@ const BY_PORTS: Description = Description {
     timer: TimerPin::Two,
 };
 
-/// A guest's memory with the tables in it, and a serial port that is no more than
-/// memory: its line and modem status say what a driver wants to see (and the latter
-/// what it expects in loopback).
+/// Returns a guest's memory with the tables and a serial port, which is plain memory. Its line
+/// and modem status have the values that a driver expects, the latter those in loopback.
 fn memory(description: &Description) -> io::Result<(MemoryFile, u64)> {
     let (tables, rsdp) = tables(description, TABLES as u64);
     let mut memory = vec![0; RAM];
@@ -100,7 +100,7 @@ fn initramfs() -> io::Result<Vec<u8>> {
     write_cpio(entries.into_iter(), Vec::new())
 }
 
-/// What Linux says and finds, up to the end of its work, and its memory then.
+/// Returns Linux's output up to the end of its script, and its memory afterwards.
 ///
 /// QEMU's microvm is the machine that is most like ours: a PC's interrupt controllers
 /// and timer, and PCI by ECAM without ports.
@@ -113,7 +113,7 @@ fn boot(description: &Description, console: &str) -> io::Result<(String, MemoryF
         "memory-backend-file,id=memory,size={RAM},mem-path={},share=on",
         name(MEMORY)
     );
-    // It has tables of its own; Linux is told where ours are.
+    // microvm has tables of its own, so Linux gets the address of ours.
     let line = format!(
         "console={console} 8250.nr_uarts=5 nokaslr cryptomgr.notests quiet \
          memmap={ROOM} acpi_rsdp={rsdp:#x}"
@@ -141,7 +141,7 @@ fn boot(description: &Description, console: &str) -> io::Result<(String, MemoryF
     loop {
         let ended = qemu.ended()?;
         let text = String::from_utf8_lossy(&serial.read_from(0, 1 << 20)?).into_owned();
-        // A line on its own: the script itself is not shown.
+        // The text stands on a line of its own, because the script itself is not shown.
         if text.contains(END) {
             return Ok((text, memory));
         }
@@ -153,8 +153,8 @@ fn boot(description: &Description, console: &str) -> io::Result<(String, MemoryF
     }
 }
 
-/// What Linux complains of in tables; that there is no CMOS clock, or no other PCI
-/// access, is as it should be.
+/// Returns Linux's complaints about the tables. That there is no CMOS clock, and no other PCI
+/// access, is correct.
 fn complaints(text: &str) -> Vec<&str> {
     let bad = [
         "ACPI Error",
@@ -176,7 +176,7 @@ fn linux_finds_the_serial_port_in_memory_and_pci_by_ecam() {
     let (text, memory) = boot(&in_memory(SERIAL as u32), "ttyS4").unwrap();
     assert_eq!(complaints(&text), [""; 0]);
     for line in [
-        // Without `clock-frequency` the driver refuses; this is a sixteenth of it.
+        // Without `clock-frequency` the driver refuses the port. The rate is a sixteenth of it.
         "HISI0031:00: ttyS4 at MMIO 0x6100000 (irq = 4, base_baud = 115200)",
         "MMCONFIG at [mem 0xe0000000-0xe0ffffff] reserved in ACPI motherboard resources",
         "ACPI: PCI Root Bridge [PCI0] (domain 0000 [bus 00-0f])",
@@ -184,9 +184,9 @@ fn linux_finds_the_serial_port_in_memory_and_pci_by_ecam() {
         "Using ACPI (MADT) for SMP configuration information",
         "ACPI FADT declares the system doesn't support MSI",
         "i8042: PNP: No PS/2 controller found.",
-        // Which it can know by ECAM alone.
+        // This ID can be read through ECAM only.
         "pci 0000:00:05.0: [1af4:1005]",
-        // Eight registers, each a page.
+        // Eight registers, each with a page of its own.
         "06100000-06107fff : serial",
         "0604-0605 : ACPI PM1a_CNT_BLK",
     ] {
@@ -206,8 +206,8 @@ fn linux_finds_the_serial_port_in_memory_and_pci_by_ecam() {
             .contains("HISI0031:00")
     );
 
-    // What the driver wrote is at its registers, and nowhere else: the divisor of 9600
-    // baud by that clock, 8N1.
+    // The driver's values are in its registers, and nowhere else: the divisor of 9600 baud at
+    // that clock, 8N1.
     let register = |n: u64| {
         let page = SERIAL as u64 + n * 0x1000;
         memory.read_from(page, 256).unwrap()
@@ -215,7 +215,7 @@ fn linux_finds_the_serial_port_in_memory_and_pci_by_ecam() {
     assert_eq!(register(0)[0], 12);
     assert_eq!(register(3)[0] & 0x3f, 0x13);
     for n in 0..8 {
-        // But for a DesignWare's own, of which one is written in vain.
+        // Except a DesignWare register, which the driver writes in vain.
         let beside = register(n);
         assert!(
             beside[1..0xac].iter().all(|&byte| byte == 0),
@@ -240,7 +240,7 @@ fn linux_finds_the_serial_port_at_its_ports() {
     assert!(!text.contains("MMCONFIG for domain"), "{text}");
 }
 
-/// Each table in `bytes`, by its name; the RSDP is at their end.
+/// Returns each table in `bytes`, by its name. The RSDP is at the end.
 fn apart(bytes: &[u8]) -> Vec<(String, &[u8])> {
     let mut rest = bytes;
     let mut all = Vec::new();
@@ -258,7 +258,7 @@ fn iasl_takes_every_table_apart_and_puts_the_dsdt_together_again() {
     let iasl =
         |folder: &Path, args: &[&str]| Command::new("iasl").args(args).current_dir(folder).output();
     if iasl(Path::new("."), &["-v"]).is_err() {
-        // Not by a macro of std: the test harness would swallow it.
+        // The test harness captures the output of std's macros, so they are not used here.
         let _ = writeln!(
             io::stderr(),
             "SKIPPED iasl_takes_every_table_apart: there is no iasl (package acpica-tools)"

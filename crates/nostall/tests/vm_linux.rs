@@ -1,5 +1,5 @@
-//! A stock kernel's way into our own machine, as far as it can be gone here: a small
-//! kernel of our own in Linux's format, on KVM; our tables, read by Linux in QEMU.
+//! A stock kernel's boot on our own machine, as far as the test host allows: a small kernel in
+//! Linux's format on KVM, and our tables, read by Linux in QEMU.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -24,7 +24,7 @@ fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
     find(test, options)
 }
 
-/// The host's KVM, if it also has what interrupts a kernel.
+/// Returns the host's KVM, if it supports a kernel's interrupts.
 fn find(test: &str, options: Options) -> Option<Kvm> {
     let kvm = kvm_with(test, options)?;
     if !kvm.capabilities().interrupts {
@@ -34,7 +34,7 @@ fn find(test: &str, options: Options) -> Option<Kvm> {
     Some(kvm)
 }
 
-/// A bzImage (Linux: Documentation/arch/x86/boot.rst) whose 64-bit entry is `code`.
+/// Returns a bzImage (Linux: Documentation/arch/x86/boot.rst) with the 64-bit entry `code`.
 fn bzimage(code: &[u8]) -> Vec<u8> {
     let mut image = vec![0; 0x600];
     let mut put = |at: usize, bytes: &[u8]| image[at..][..bytes.len()].copy_from_slice(bytes);
@@ -46,8 +46,8 @@ fn bzimage(code: &[u8]) -> Vec<u8> {
     put(0x230, &0x20_0000u32.to_le_bytes()); // alignment
     put(0x234, &[1, 21, 1]); // may be moved; has a 64-bit entry
     put(0x238, &2047u32.to_le_bytes()); // longest command line
-    put(0x258, &0x100_0000u64.to_le_bytes()); // where it likes to be
-    put(0x260, &0x10_0000u32.to_le_bytes()); // what it needs there
+    put(0x258, &0x100_0000u64.to_le_bytes()); // preferred address
+    put(0x260, &0x10_0000u32.to_le_bytes()); // size needed there
     // The entry is 0x200 after the set-up code.
     image.extend(code);
     image
@@ -69,8 +69,8 @@ fn store(address: u32, value: u8) -> Vec<u8> {
     code
 }
 
-/// If the 32 bits at `RSI + offset` are not these, ends with the status 2 * `error` + 1:
-/// `cmp dword [rsi + offset], expected; je past`.
+/// Ends with the status 2 * `error` + 1 if the 32 bits at `RSI + offset` differ: `cmp dword [rsi
+/// + offset], expected; je past`.
 fn expect(offset: u32, expected: u32, error: u8) -> Vec<u8> {
     let mut code = vec![0x81, 0xbe];
     code.extend(offset.to_le_bytes());
@@ -118,7 +118,7 @@ fn a_kernel_is_entered_as_the_64_bit_protocol_has_it() {
         expect(0x218, 0x3ff_f000, 0x22), // the initrd, at the end of RAM
         expect(0x21c, 4, 0x23),
         out(0x3f8, b'h'),
-        // In long mode alone: `mov rax, 'i' << 32; shr rax, 32`.
+        // Valid only in long mode: `mov rax, 'i' << 32; shr rax, 32`.
         vec![0x48, 0xb8, 0, 0, 0, 0, b'i', 0, 0, 0],
         vec![0x48, 0xc1, 0xe8, 0x20],
         vec![0xba, 0xf8, 0x03, 0, 0, 0xee],
@@ -148,7 +148,7 @@ fn ram_may_go_on_above_4_gib() {
     let Some(kvm) = kvm("ram_may_go_on_above_4_gib", Uart::Ports) else {
         return;
     };
-    // Of the memory map in the zero page: the last range, its start and length.
+    // An entry of the memory map in the zero page: start and length of the last range.
     let entry = |n: u32, word: u32| 0x2d0 + 20 * n + 4 * word;
     let code = [
         expect(0x1e8, 4, 0x21), // four ranges, and no other byte in the word
@@ -167,7 +167,7 @@ fn ram_may_go_on_above_4_gib() {
 
 #[test]
 fn an_elf_file_is_entered_by_pvh() {
-    // Our reference kernel, which has nothing to do here, and says so to port 0xf4.
+    // Our reference kernel. It has no job here, and reports its end to port 0xf4.
     static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
     let Some(kvm) = kvm("an_elf_file_is_entered_by_pvh", Uart::Ports) else {
         return;
@@ -189,7 +189,7 @@ fn an_elf_file_is_entered_by_pvh() {
         kvm.linux(&linux(command_line), console).unwrap().ended
     };
     assert_eq!(ended("cpus=1 repeat=1 uart=ports timer=none"), ENDED);
-    // One more than it can have: it panics.
+    // One CPU more than the machine can have: the kernel panics.
     assert_ne!(ended("cpus=2 repeat=1 uart=ports timer=none"), ENDED);
 }
 
@@ -206,8 +206,8 @@ fn the_serial_port_is_in_memory_and_its_status_costs_nothing() {
     code.extend([0xff, 0xc9]); // dec ecx
     let back = -(code.len() as i32 - 10 + 2);
     code.extend([0x75, back as u8]); // jnz
-    // What a DesignWare would have at 0xf8 of the first page: `mov eax, at; cmp dword
-    // [rax], 0; je past`.
+    // A DesignWare's register at 0xf8 of the first page: `mov eax, at; cmp dword [rax], 0; je
+    // past`.
     code.extend([0xb8, 0xf8, 0, 0, 0xd0, 0x83, 0x38, 0]);
     let end = out(0xf4, 0x21);
     code.extend([0x74, end.len() as u8]);
@@ -222,8 +222,8 @@ fn the_serial_port_is_in_memory_and_its_status_costs_nothing() {
     assert_eq!((uart, collected), (1, 100));
 }
 
-/// Reads the first words of device 0 to 31 of bus 0, by ECAM or by ports, and sends how
-/// many are there; then `END`.
+/// Returns code that reads the first words of devices 0 to 31 of bus 0, through ECAM or ports,
+/// and sends the number of devices; then `END`.
 fn scan(pci: Pci) -> Vec<u8> {
     let mut code = vec![0x31, 0xdb, 0x31, 0xf6]; // xor ebx, ebx; xor esi, esi
     let first = code.len();
@@ -266,9 +266,9 @@ fn the_pci_bridge_is_found_in_each_way_by_its_number_of_exits() {
         };
         let (finished, output) = run(&kvm, &scan(pci), Linux { pci, ..LINUX }, 60);
         assert_eq!(finished.ended, ENDED, "{way}");
-        // Five devices on the root's bus.
+        // Five devices are on the root bus.
         assert_eq!(output, [5], "{way}");
-        // Besides: the byte that is sent, and the end.
+        // In addition: the byte that is sent, and the end.
         let all = finished.exits;
         let accesses = all.port_reads + all.port_writes + all.mmio_reads + all.mmio_writes;
         assert_eq!(accesses, exits + 2, "{way}: {all:?}");
@@ -336,14 +336,14 @@ fn a_reset_that_kvm_collects_as_if_it_were_an_index_is_a_reset() {
     let Some(kvm) = find("a_reset_that_kvm_collects", options) else {
         return;
     };
-    // Whatever comes after it: nothing at all, or a byte that must not be sent.
+    // Followed by nothing at all, or by a byte that must not be sent.
     for then in [&ENDLESS[..], &[out(0x3f8, b'x'), out(0xf4, END)].concat()] {
         let code = [&out(0xcf9, 6), then].concat();
         let (finished, output) = run(&kvm, &code, LINUX, 60);
         assert_eq!((finished.ended, output), (Ended::Reset, vec![]));
         assert_eq!((finished.exits.collected, finished.exits.pci), (1, 0));
     }
-    // A byte of the index, and what is no reset: nobody's business.
+    // A byte of the index, and a write that is no reset, have no effect.
     let code = [out(0xcf8, 6), out(0xcf9, 2), out(0xf4, END)].concat();
     let (finished, _) = run(&kvm, &code, LINUX, 60);
     assert_eq!(finished.ended, ENDED);
@@ -357,7 +357,7 @@ fn file(content: &[u8]) -> File {
     file
 }
 
-/// Sends back what it reads, until that is `q`.
+/// Returns code that sends back every byte that it reads, until that is `q`.
 fn echo() -> Vec<u8> {
     let mut code = vec![0xba, 0xfd, 0x03, 0, 0, 0xec]; // in al, LSR
     code.extend([0xa8, 0x01, 0x74, 0xf6]); // until there is data
@@ -369,7 +369,7 @@ fn echo() -> Vec<u8> {
     code
 }
 
-/// The same, where the port is in memory.
+/// The same code for a port in memory.
 fn echo_in_memory() -> Vec<u8> {
     let mut code = vec![0xbb, 0x00, 0x50, 0x00, 0xd0]; // mov ebx, LSR
     code.extend([0xb9, 0x00, 0x00, 0x00, 0xd0]); // mov ecx, RBR and THR
@@ -388,7 +388,7 @@ fn what_is_typed_arrives_in_order_however_much_at_once() {
         };
         let text: Vec<u8> = (0..1000u32).map(|n| b'0' + (n % 10) as u8).collect();
         let input = file(&[&text[..], b"q", b"not read"].concat());
-        // In memory the guest waits without an exit: what it sees there changes.
+        // In memory the guest waits without an exit, because the value there changes.
         let code = match uart {
             Uart::MmioReadonly => echo_in_memory(),
             _ => echo(),
@@ -434,8 +434,8 @@ fn control_a_and_x_leaves_a_guest_that_hangs() {
 }
 
 #[test]
-fn a_guest_that_floods_waits_for_who_reads() {
-    /// One who takes a moment, and at last no more.
+fn a_guest_that_floods_waits_for_the_reader() {
+    /// A reader that pauses between reads, and at last stops reading.
     struct Slow(usize);
     impl Write for Slow {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -470,7 +470,7 @@ fn a_guest_that_floods_waits_for_who_reads() {
     assert!(matches!(error, Error::System(_)), "{error}");
 }
 
-/// Takes nothing for a while, and notes the size of each piece that it then gets.
+/// An output that takes nothing for a while, and then records the size of each piece.
 struct Stuck {
     held: bool,
     pieces: Vec<usize>,
@@ -492,13 +492,13 @@ impl Write for Stuck {
 
 #[test]
 fn output_that_is_not_taken_is_bounded_whatever_kind_of_exit_hands_it_over() {
-    /// Bytes that wait at most, and the slack: one string instruction and one full ring.
+    /// The limit of waiting bytes, plus slack: one string instruction and one full ring.
     const MOST: usize = (1 << 20) + 1 + 4096 + 170;
-    // Fewer than the host's kernel collects before it makes a write an exit.
+    // Less than the host's kernel collects before a write is an exit.
     const BYTES: u32 = 160;
     const ROUNDS: u32 = 12_000;
-    // Each hands over what was collected: a read of the line status, and accesses that do
-    // not concern the serial port at all.
+    // Each of these hands over the collected writes: a read of the line status, and accesses
+    // unrelated to the serial port.
     let exits: [(&str, &[u8]); 4] = [
         ("a read of the port", &[0xba, 0xfd, 0x03, 0, 0, 0xec]),
         ("a read elsewhere", &[0xba, 0x80, 0, 0, 0, 0xec]),
@@ -547,7 +547,7 @@ fn output_that_is_not_taken_is_bounded_whatever_kind_of_exit_hands_it_over() {
     }
 }
 
-/// The command, with a kernel that says "hi" and `end`s.
+/// Returns the command with a kernel that prints "hi" and then runs `end`.
 fn command(end: &[u8]) -> (assert_cmd::Command, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let kernel = folder.path().join("bzImage");
@@ -611,7 +611,7 @@ fn the_command_ends_in_order_at_its_limit_and_by_a_signal() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // Once it has said something it runs.
+    // After its first output the guest is running.
     let mut hi = [0; 2];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut hi).unwrap();
     let kill = std::process::Command::new("kill")
@@ -656,7 +656,7 @@ fn the_terminal_is_the_guests_and_as_before_when_the_user_leaves() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // Ctrl-C is the guest's, which sends it back.
+    // Ctrl-C goes to the guest, which sends it back.
     let start = Instant::now();
     while !is_raw() {
         assert!(start.elapsed() < Duration::from_secs(60), "never raw");
@@ -688,7 +688,7 @@ fn the_command_refuses_what_cannot_be_in_one_line() {
     if interpreted.is_interpreted() {
         let said = refused(&[]);
         assert!(
-            said.contains("or stop at an instruction that it does not know; --force"),
+            said.contains("or stop at an unsupported instruction; --force"),
             "{said}"
         );
     }
@@ -703,7 +703,7 @@ fn the_recipe_boots_each_way_and_prints_what_to_report() {
     let ways = Uart::ALL.map(|uart| kvm("the_recipe", uart).is_some());
     let busybox = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-peer/busybox");
     if ways.contains(&false) || !std::path::Path::new(busybox).exists() {
-        // Not by a macro of std: the test harness would swallow it.
+        // The test harness captures the output of std's macros, so they are not used here.
         let _ = writeln!(
             std::io::stderr(),
             "SKIPPED the_recipe: no KVM, or no busybox"
@@ -712,7 +712,7 @@ fn the_recipe_boots_each_way_and_prints_what_to_report() {
     }
     let folder = tempfile::tempdir().unwrap();
     let kernel = folder.path().join("bzImage");
-    // To a port that is not there nothing is sent.
+    // Each machine has only one of the two ports; the other byte is not sent.
     let off = [0xba, 0x04, 0x06, 0, 0, 0xb8, 0x00, 0x34, 0, 0, 0x66, 0xef];
     let code = [&out(0x3f8, b'p')[..], &store(0xd000_0000, b'm'), &off].concat();
     std::fs::write(&kernel, bzimage(&code)).unwrap();
@@ -742,7 +742,7 @@ fn the_recipe_boots_each_way_and_prints_what_to_report() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    // Bytes; exits at the UART, and a byte.
+    // Bytes, exits at the UART, and exits per byte.
     for (way, figures) in [
         ("ports", ["1", "1", "1.0000"]),
         ("ports-coalesced", ["1", "0", "0.0000"]),

@@ -1,4 +1,4 @@
-//! Two drivers from crates.io, blocking. Neither knows that the bus is shared.
+//! Two blocking drivers from crates.io, which do not depend on the sharing of their bus.
 
 use mfrc522::{Mfrc522, Uid, comm::blocking::spi::SpiInterface};
 use nostall_spi::{Bus, Error, Platform, Select, Settings};

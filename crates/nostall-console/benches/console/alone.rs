@@ -1,4 +1,4 @@
-//! One thread.
+//! Records logged by one thread.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -25,7 +25,7 @@ impl Sink for All {
     }
 }
 
-/// A clock that takes no time.
+/// A clock that stands still.
 struct Still;
 
 impl Clock for Still {

@@ -1,4 +1,4 @@
-//! Two threads at once: a record of either, in time of both.
+//! Records logged by two threads at once. The time is that of one record of either thread.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -16,7 +16,7 @@ const THREADS: usize = 2;
 
 static RING: Ring<[Slot; 9360]> = Ring::new();
 
-/// Each thread does half of it.
+/// Runs half of the acts on each of two threads.
 fn shared(times: u64, act: impl Fn(u64) + Sync) -> Duration {
     let barrier = Barrier::new(THREADS);
     let each = times.div_ceil(THREADS as u64);

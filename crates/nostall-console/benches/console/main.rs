@@ -1,7 +1,7 @@
-//! What a record costs, beside other queues.
+//! The cost of a record, beside other queues.
 //!
-//! `cargo bench -p nostall-console`. Without `--bench`, which cargo gives, every row is
-//! run once and briefly.
+//! `cargo bench -p nostall-console`. Without `--bench`, which cargo passes, each row runs
+//! once and briefly.
 
 mod alone;
 mod contended;

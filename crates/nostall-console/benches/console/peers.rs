@@ -1,4 +1,4 @@
-//! A text of 60 bytes, and what takes it.
+//! A text of 60 bytes, and the queues that take it.
 
 use std::hint::black_box;
 use std::io;
@@ -6,10 +6,10 @@ use std::io;
 use nostall_console::{Level, Meta, Priority};
 use nostall_io::Nanos;
 
-/// About what a line of a kernel's log is, without its time.
+/// A typical line of a kernel's log, without its time.
 pub const TEXT: &[u8; 60] = b"sd 2:0:1:3: [sdq] Attached SCSI disk, write cache: enabled.\n";
 
-/// With the time stamp given: a clock costs what it costs.
+/// Returns metadata with a fixed time, because the cost of a clock is not the ring's.
 pub fn meta() -> Meta<'static> {
     Meta {
         time: black_box(Nanos(1_234_567_890)),
@@ -20,7 +20,7 @@ pub fn meta() -> Meta<'static> {
     }
 }
 
-/// What a record is to others: its time and its text.
+/// A record in the other queues: its time and its text.
 #[derive(Clone)]
 pub struct Entry {
     pub time: u64,
@@ -46,7 +46,7 @@ impl Entry {
     }
 }
 
-/// A file that takes everything at once.
+/// A file that accepts every write at once.
 pub struct Nowhere;
 
 impl io::Write for Nowhere {

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers that the tests share.
 #![allow(dead_code)]
 
 pub mod rejoin;
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use nostall_console::{Caller, Drain, Level, Meta, Next, Offered, Priority, Sink};
 use nostall_io::{Clock, Nanos};
 
-/// What most records here have.
+/// Metadata of most records in these tests.
 pub const META: Meta<'static> = Meta {
     time: Nanos(1_234_567_000),
     cpu: 0,
@@ -18,14 +18,14 @@ pub const META: Meta<'static> = Meta {
     target: "",
 };
 
-/// Before each line.
+/// The prefix of each line.
 pub const P: &str = "[    1.234567] ";
 
 pub fn of(priority: Priority) -> Meta<'static> {
     Meta { priority, ..META }
 }
 
-/// Takes so many bytes an offer, and says when it takes more.
+/// A sink that takes a given number of bytes per offer, and reports when it will take more.
 pub struct Line {
     pub load: Mutex<usize>,
     pub ready_at: Mutex<Option<Nanos>>,
@@ -71,7 +71,7 @@ pub fn drain_all(drain: &Drain<'_, impl Sink>, priority: Priority) {
     }
 }
 
-/// A clock that shows this time.
+/// A clock that always shows this time.
 pub struct At(pub u64);
 
 impl Clock for At {
@@ -80,10 +80,10 @@ impl Clock for At {
     }
 }
 
-/// What a look at a virtual clock takes.
+/// The duration of one read of a virtual clock.
 pub const LOOK: Nanos = Nanos(if cfg!(miri) { 10_000 } else { 500 });
 
-/// Virtual time, which goes on while it is looked at.
+/// Virtual time that advances with each read.
 #[derive(Default)]
 pub struct Virtual(pub Cell<u64>);
 
@@ -101,7 +101,7 @@ impl Clock for Virtual {
     }
 }
 
-/// A virtual clock that goes on while a panic looks at it.
+/// A virtual clock that advances when a panic reads it.
 pub struct Looked<C>(pub C);
 
 impl<C: Clock> Clock for Looked<C> {

@@ -1,4 +1,4 @@
-//! Lines as they were logged, from what a drain has sent.
+//! Restores the logged lines from the bytes that a drain has sent.
 
 use std::mem;
 
@@ -7,13 +7,13 @@ use std::mem;
 pub enum Joined {
     /// A whole line.
     Line(String),
-    /// The beginning of one whose rest is not here. After a death it comes again, whole.
+    /// The beginning of a line without its rest. If its owner died, the whole line follows.
     Fragment(String),
-    /// An owner died in an offer: lines of the last 256 bytes may come again.
+    /// An owner died in an offer: lines of the last 256 bytes may be repeated.
     Again,
 }
 
-/// Puts together what came before a cut and after it, by the grammar in the book.
+/// Joins the parts of lines before and after a cut, by the grammar in the book.
 pub fn rejoin(sent: &str) -> Vec<Joined> {
     let mut lines: Vec<&str> = sent
         .split('\n')
@@ -22,7 +22,7 @@ pub fn rejoin(sent: &str) -> Vec<Joined> {
     let unfinished = lines.pop().unwrap_or_default();
     let mut cut: [String; 3] = Default::default();
     let mut joined = Vec::new();
-    // Lines that ended where an owner may have died before it had closed them.
+    // Lines that end where an owner may have died before it closed them.
     let mut doubtful = Vec::new();
     let mut lines = lines.into_iter().peekable();
     while let Some(line) = lines.next() {
@@ -30,7 +30,7 @@ pub fn rejoin(sent: &str) -> Vec<Joined> {
         let is_again = line == "{again}";
         if let Some(lane) = lane(next, "{cut ").filter(|_| next.len() == "{cut 0}".len()) {
             lines.next();
-            // A mark that was cut itself comes again.
+            // A marker that was itself cut is sent again.
             if !is_begun(line) {
                 let whole = whole(&mut cut, line);
                 let before = mem::replace(&mut cut[lane], whole);
@@ -73,7 +73,7 @@ pub fn rejoin(sent: &str) -> Vec<Joined> {
     joined
 }
 
-/// Whole lines alone.
+/// Returns the whole lines only.
 pub fn lines(sent: &str) -> Vec<String> {
     let whole = |joined| match joined {
         Joined::Line(line) => Some(line),
@@ -82,7 +82,7 @@ pub fn lines(sent: &str) -> Vec<String> {
     rejoin(sent).into_iter().filter_map(whole).collect()
 }
 
-/// The line, with what came before the cut.
+/// Returns `line` with its part from before the cut.
 fn whole(cut: &mut [String; 3], line: &str) -> String {
     match lane(line, "{rest ") {
         Some(lane) => mem::take(&mut cut[lane]) + &line["{rest 0}".len()..],
@@ -90,7 +90,7 @@ fn whole(cut: &mut [String; 3], line: &str) -> String {
     }
 }
 
-/// A marker of which not all was sent. No other line begins with a brace.
+/// Returns whether `line` is the beginning of a marker. No other line begins with a brace.
 fn is_begun(line: &str) -> bool {
     let whole = [
         "{cut 0}", "{cut 1}", "{cut 2}", "{rest 0}", "{rest 1}", "{rest 2}", "{again}",

@@ -1,4 +1,4 @@
-//! By whoever logs or panics in between.
+//! Interruption by a producer or a panic, at every step.
 
 use super::*;
 use owner::Owner;
@@ -28,7 +28,7 @@ fn a_producer_that_is_overtaken_at_any_step_mixes_nothing_and_loses_nothing_unco
                     Read::Record(record) => {
                         seen.push(String::from_utf8(record.text().to_vec()).unwrap());
                     }
-                    Read::Pending => panic!("{steps} {others}: nobody is in mid-write"),
+                    Read::Pending => panic!("{steps} {others}: no producer is in mid-write"),
                     Read::Empty => break,
                 }
             }
@@ -108,7 +108,7 @@ fn a_panic_at_any_step_of_a_slice_that_goes_on_after_it_repeats_one_offer_at_mos
 }
 
 #[test]
-fn a_slice_that_is_interrupted_at_any_step_by_who_logs_leaves_nothing_that_nobody_sends() {
+fn a_slice_that_a_producer_interrupts_at_any_step_leaves_nothing_unsent_without_a_timer() {
     for priority in [Priority::Normal, Priority::Emergency] {
         at_every_step(|steps| {
             let ring = Ring::<[Slot; 16]>::new();
@@ -131,7 +131,7 @@ fn a_slice_that_is_interrupted_at_any_step_by_who_logs_leaves_nothing_that_nobod
             lines.sort();
             let wanted: Vec<_> = texts.iter().map(|text| format!("{P}{text}")).collect();
             assert_eq!(lines, wanted, "{steps}");
-            // What an emergency's slice has sent the backlog's passes by.
+            // The backlog's slice passes over the records that an emergency's slice has sent.
             let before = drain.bytes();
             assert_eq!(
                 drain.drain_bounded(0, Priority::Normal, &At(0)),
@@ -150,7 +150,7 @@ fn a_panic_that_comes_second_waits_for_the_first_although_an_owner_kept_it_waiti
     impl Clock for Handed<'_> {
         fn now(&self) -> Nanos {
             let now = self.0.now();
-            // CPU 0's slice lets go, and CPU 1's panic was faster.
+            // CPU 0's slice releases the sink, and CPU 1's panic acquired it first.
             if (980_000..1_000_000).contains(&now.0) {
                 self.1.word.store(2 << 2 | 2, Ordering::Relaxed);
             }
@@ -162,7 +162,7 @@ fn a_panic_that_comes_second_waits_for_the_first_although_an_owner_kept_it_waiti
     drain.owner.word.store(1 << 2, Ordering::Relaxed);
     let clock = Handed(Virtual::default(), &drain.owner);
     let flushed = flush(&[&drain], 2, &clock, Limits::DEFAULT);
-    // CPU 1 never makes an offer, so it is dead in the end.
+    // CPU 1 never makes an offer, so it counts as dead in the end.
     assert_eq!(flushed.seized, 1);
     assert!(clock.now() >= Nanos::from_millis(100), "{}", clock.now());
 }
@@ -197,7 +197,7 @@ fn an_urgent_record_that_was_given_up_is_sent_when_it_is_complete_after_all() {
     }
 }
 
-/// In which no time passes.
+/// A clock that stands still.
 struct Still(Nanos);
 
 impl Clock for Still {
@@ -244,7 +244,7 @@ fn no_clock_makes_a_panic_wait_for_a_record_for_ever() {
     }
 }
 
-/// Goes back by an hour when it is read for the n-th time.
+/// A clock that goes back by an hour at its n-th read.
 struct Back {
     reads: Cell<u32>,
     time: Cell<u64>,
@@ -268,7 +268,7 @@ impl Clock for Back {
 }
 
 #[test]
-fn a_clock_that_goes_back_makes_nobody_wait_longer() {
+fn a_clock_that_goes_back_makes_no_caller_wait_longer() {
     for reads in 0..30 {
         let ring = Ring::<[Slot; 8]>::new();
         let ms = Nanos::from_millis;

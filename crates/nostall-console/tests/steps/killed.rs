@@ -1,4 +1,4 @@
-//! By a panic, which nothing in these files notices.
+//! Death by a panic at every step, without any clean-up.
 
 use nostall_postmortem::log_ring::{self, LogEntry};
 
@@ -11,7 +11,7 @@ const META: Meta<'static> = Meta {
 };
 
 #[test]
-fn a_producer_that_dies_at_any_step_holds_up_nobody_and_is_counted() {
+fn a_producer_that_dies_at_any_step_holds_up_no_other_and_is_counted() {
     let long = "0123456789".repeat(30);
     for text in ["short", "two\nlines", &long] {
         at_every_step(|steps| {
@@ -31,13 +31,13 @@ fn a_producer_that_dies_at_any_step_holds_up_nobody_and_is_counted() {
                 seen[seen.len() - 5..],
                 [0, 1, 2, 3, 4].map(|n| format!("after {n}"))
             );
-            // What of the text is there is as it was written.
+            // The part of the text that is there is as it was written.
             let of_it = seen[1..seen.len() - 5].concat();
             assert!(text.replace('\n', "").starts_with(&of_it), "{of_it}");
             assert_eq!(seen.len() as u64 + cursor.lost, begun + 5);
             assert!(!ended || cursor.lost == 0);
 
-            // And over many turns: at most one place is out of use.
+            // Over many turns, too: at most one slot is out of use.
             for n in 0..100 {
                 assert_eq!(ring.format(&META, format_args!("{n}")).records, 1);
             }
@@ -108,7 +108,7 @@ fn a_record_that_is_never_completed_is_waited_for_and_then_told_as_lost() {
     let sink = Memory::of(99);
     let drain = Drain::new(&ring, sink, Options::DEFAULT);
     ring.log(&META, b"before");
-    // When they have their sequences and nothing else.
+    // Both have their sequences, and nothing else.
     for _ in 0..2 {
         assert!(!only(1, || {
             ring.log(&META, b"dies");
@@ -154,7 +154,7 @@ fn a_sequence_that_found_its_slot_occupied_is_not_lost() {
     let ring = Ring::<[Slot; 4]>::new();
     let sink = Memory::of(99);
     let drain = Drain::new(&ring, sink, Options::DEFAULT);
-    // In mid-write of record 1, after the signature; so sequence 5 finds no place.
+    // It dies in the middle of record 1, after the signature, so sequence 5 finds no slot.
     assert!(!only(1 + 8 + 1 + 2 + 1, || {
         ring.log(&META, b"dies");
     }));
@@ -167,7 +167,7 @@ fn a_sequence_that_found_its_slot_occupied_is_not_lost() {
         Next::Empty
     );
     assert_eq!(drain.lost(), 1);
-    // When it has its second sequence, 6, and nothing else.
+    // It dies with its second sequence, 6, and nothing else.
     assert!(!only(7, || {
         ring.log(&META, b"dies");
     }));
@@ -179,7 +179,7 @@ fn a_sequence_that_found_its_slot_occupied_is_not_lost() {
 }
 
 #[test]
-fn a_panic_gets_through_an_owner_who_died_at_any_step_and_nothing_is_lost() {
+fn a_panic_gets_past_an_owner_that_died_at_any_step_and_nothing_is_lost() {
     for load in [1, 7, 16, 256] {
         let panic_text = "[    0.000000] test: panic!\n";
         let lines: Vec<String> = (0..4)

@@ -1,8 +1,8 @@
-//! Producers, readers and owners that die, or are interrupted, at every step of what they
-//! do; and the last sequences before they wrap.
+//! Producers, readers and owners that die, or are interrupted, at each of their steps; and
+//! the last sequences before a wrap.
 //!
-//! The crate's own files, over atomics that count, and stop or interrupt whoever has done
-//! so many operations (`sync.rs`).
+//! The crate's own files run on atomics that count operations, and stop or interrupt the
+//! caller after a given number (`sync.rs`).
 #![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
 
 #[path = "../../src/cursor.rs"]
@@ -79,14 +79,14 @@ const META: Meta<'static> = Meta {
     target: "",
 };
 
-/// Before each line.
+/// The prefix of each line.
 const P: &str = "[    0.000000] ";
 
 fn of(priority: Priority) -> Meta<'static> {
     Meta { priority, ..META }
 }
 
-/// Until one comes to its end before so many steps.
+/// Runs `ends_before` with 0, 1, 2 ... steps, until it returns true.
 fn at_every_step(ends_before: impl FnMut(usize) -> bool) {
     assert!((0..20_000).any(ends_before), "it never comes to its end");
 }
@@ -134,7 +134,7 @@ impl Memory {
     }
 }
 
-/// A clock that shows this time.
+/// A clock that always shows this time.
 struct At(u64);
 
 impl Clock for At {
@@ -143,7 +143,7 @@ impl Clock for At {
     }
 }
 
-/// Virtual time, which goes on by a microsecond at each look.
+/// Virtual time that advances by a microsecond with each read.
 #[derive(Default)]
 struct Virtual(Cell<u64>);
 
@@ -155,9 +155,9 @@ impl Clock for Virtual {
     }
 }
 
-/// That `sent` is these lines, the ones of `first` before the others, and no other; once
-/// each, unless an owner died in an offer: then some may come twice, and a line's beginning
-/// before it.
+/// Asserts that `sent` has exactly these lines, with those of `first` before the others. Each
+/// line comes once. If an owner died in an offer, some lines may come twice, with a beginning of
+/// one before them.
 fn assert_has(sent: &str, first: &[&str], then: &[&str]) {
     use rejoin::Joined;
     let joined = rejoin::rejoin(sent);
@@ -189,7 +189,8 @@ fn assert_has(sent: &str, first: &[&str], then: &[&str]) {
     assert_eq!(seen.len(), first.len() + then.len(), "garbled: {sent}");
 }
 
-/// Bytes of lines, without their ends, and what markers and repeated beginnings may add.
+/// Returns the size of the lines without their ends, plus the room for markers and repeated
+/// beginnings.
 fn bytes(lines: &[&str], deaths: usize) -> usize {
     let longest = lines.iter().map(|line| line.len()).max().unwrap_or(0);
     let all: usize = lines.iter().map(|line| line.len() + 1).sum();

@@ -1,4 +1,4 @@
-//! Atomics that count, and stop or interrupt whoever has done so many operations.
+//! Atomics that count operations, and stop or interrupt the caller after a given number.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,12 +12,11 @@ pub(crate) const STILL: Nanos = Nanos::from_micros(1);
 thread_local! {
     /// Operations until death.
     static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
-    /// What happens then instead.
+    /// The interrupt that replaces death.
     static INTERRUPT: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
-/// Does so many atomic operations of `act`, and then no more; whether it came to
-/// its end.
+/// Runs `act` for at most `steps` atomic operations. Returns whether it came to its end.
 pub(crate) fn only(steps: usize, act: impl FnOnce()) -> bool {
     LEFT.set(steps);
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_ok();
@@ -25,12 +24,12 @@ pub(crate) fn only(steps: usize, act: impl FnOnce()) -> bool {
     ended
 }
 
-/// Does `act`, and `interrupt` before its atomic operation after so many; whether it had
-/// as many.
+/// Runs `act`, and `interrupt` after `steps` of its atomic operations. Returns whether `act` had
+/// more operations.
 pub(crate) fn interrupted(steps: usize, interrupt: impl FnOnce(), act: impl FnOnce()) -> bool {
     let interrupt: Box<dyn FnOnce() + '_> = Box::new(interrupt);
-    // SAFETY: it is run or dropped below, before what it borrows is gone; if `act`
-    // panics, the test has failed, and never runs it.
+    // SAFETY: the closure is run or dropped below, while its borrows are alive. If `act` panics,
+    // the test has failed, and the closure never runs.
     let interrupt =
         unsafe { std::mem::transmute::<Box<dyn FnOnce() + '_>, Box<dyn FnOnce()>>(interrupt) };
     INTERRUPT.set(Some(interrupt));
@@ -40,7 +39,7 @@ pub(crate) fn interrupted(steps: usize, interrupt: impl FnOnce(), act: impl FnOn
     INTERRUPT.take().is_none()
 }
 
-/// The dead do nothing, not even while they unwind.
+/// Counts an operation. After death it returns false, even during unwinding.
 fn step() -> bool {
     if LEFT.get() == 0
         && let Some(interrupt) = INTERRUPT.take()

@@ -1,13 +1,13 @@
-//! In a machine of 32 bits sequences wrap, after hours or after years. Here the words of
-//! any machine are shortly before their ends: the sequences'; those of the slots' states,
-//! which have room for half as many; and where what is older seems to be newer.
+//! Sequences of a 32-bit machine wrap after hours or years. Here all words are shortly before
+//! their wrap: the sequences, the slots' states (which have room for half as many), and the
+//! point where older records compare as newer.
 
 use nostall_postmortem::log_ring::{self, LogEntry};
 
 use super::*;
 use sync::{Ordering, only};
 
-/// What comes after `BEFORE` records.
+/// Numbers of records after `BEFORE`.
 const SOON: &[usize] = if cfg!(miri) {
     &[usize::MAX]
 } else {
@@ -16,13 +16,13 @@ const SOON: &[usize] = if cfg!(miri) {
 
 const BEFORE: usize = if cfg!(miri) { 5 } else { 20 };
 
-/// To be logged.
+/// The number of records that a test logs.
 const RECORDS: usize = if cfg!(miri) { 12 } else { 60 };
 
-/// A ring as it is when record `newest` has been logged.
+/// Returns a ring as it is after record `newest`.
 fn ring<const N: usize>(newest: usize) -> Ring<[Slot; N]> {
     let ring = Ring::<[Slot; N]>::new();
-    // Its first bytes are written.
+    // This writes the first bytes of the ring.
     ring.log(&META, b"first");
     ring.head.newest.store(newest, Ordering::Relaxed);
     for back in 0..N {
@@ -38,7 +38,7 @@ fn log(ring: &Ring, priority: Priority, number: usize) {
     assert_eq!(logged.records, 1);
 }
 
-/// A drain that has sent everything so far.
+/// Returns a drain that has sent every record so far.
 fn up_to_date(ring: &Ring) -> Drain<'_, Memory> {
     let drain = Drain::new(ring, Memory::of(99), Options::DEFAULT);
     let next = sequence::after(ring.newest() as usize);
@@ -46,7 +46,7 @@ fn up_to_date(ring: &Ring) -> Drain<'_, Memory> {
     drain
 }
 
-/// By slices that come to an end.
+/// Sends with slices that come to an end.
 fn send(drain: &Drain<'_, Memory>, priority: Priority) {
     let ends = (0..99).any(|_| !matches!(drain.drain_bounded(0, priority, &At(0)), Next::At(_)));
     assert!(ends, "there is always more: {drain:?}");
@@ -69,7 +69,7 @@ fn a_reader_sees_every_record_once_or_counts_it() {
             let numbers = seen.iter().map(|text| text.parse::<usize>().unwrap());
             assert!(numbers.is_sorted_by(|one, other| one < other), "{seen:?}");
             assert_eq!(seen.last().unwrap(), &(RECORDS - 1).to_string());
-            // The sequence that nobody has may be among those lost.
+            // The sequence that no record has may count as lost.
             let counted = seen.len() + cursor.lost as usize;
             let all = RECORDS..=RECORDS + 1;
             assert!(all.contains(&counted), "{every} {cursor:?} {seen:?}");
@@ -147,7 +147,7 @@ fn an_emergency_goes_first_and_once_however_old_the_last_one_is() {
 #[test]
 fn a_line_of_several_records_stays_one() {
     const SLOTS: usize = if cfg!(miri) { 16 } else { 64 };
-    // Takes two records, or five.
+    // The line takes two records under Miri, and five elsewhere.
     let line = "0123456789".repeat(if cfg!(miri) { 12 } else { 40 });
     for back in if cfg!(miri) { 1..2 } else { 0..12 } {
         let ring = ring::<SLOTS>(usize::MAX - back);

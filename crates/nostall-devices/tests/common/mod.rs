@@ -1,4 +1,4 @@
-//! What tests of the model's registers share.
+//! Helpers that the tests of the model's registers share.
 
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
@@ -7,7 +7,7 @@ use nostall_uart::registers::*;
 
 pub type Port = VirtualPort<Vec<u8>>;
 
-/// At 115,200 baud, 8N1, FIFOs on.
+/// Returns a port at 115,200 baud, 8N1, with FIFOs on.
 pub fn running(profile: Profile) -> (Port, VirtualClock) {
     let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
     port.write8(LCR, lcr::DLAB);
@@ -17,5 +17,5 @@ pub fn running(profile: Profile) -> (Port, VirtualClock) {
     (port, clock)
 }
 
-/// What a frame then takes.
+/// The duration of a frame on that port.
 pub const FRAME: Nanos = Nanos(86_805);

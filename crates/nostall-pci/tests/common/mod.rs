@@ -1,4 +1,4 @@
-//! A tree of functions behind an ECAM window, whose registers can be anything.
+//! A tree of functions with arbitrary registers, behind an ECAM window.
 
 #![allow(dead_code)] // each test file uses a part
 
@@ -8,19 +8,19 @@ use nostall_io::{Counting, Registers};
 use nostall_pci::registers::*;
 use nostall_pci::{Address, ConfigAccess, Ecam};
 
-/// A function: what its registers hold, and which bits of them can be written.
+/// A function: the values of its registers, and their writable bits.
 #[derive(Clone)]
 pub struct Fake {
     pub bytes: Vec<u8>,
     pub writable: Vec<u8>,
-    /// Answers to all device numbers on its bus.
+    /// Whether it responds to all device numbers on its bus.
     pub ghosts: bool,
-    /// Vanishes after so many accesses to it.
+    /// Number of accesses after which it vanishes.
     pub lives: Cell<u32>,
 }
 
 impl Fake {
-    /// An endpoint of that device number and class.
+    /// Returns an endpoint with this device ID and class.
     pub fn new(device: u16, class: u32) -> Self {
         let mut fake = Self {
             bytes: vec![0; 4096],
@@ -40,7 +40,7 @@ impl Fake {
         Self::new(0x0600, 0x06_0000)
     }
 
-    /// A bridge with windows of every kind.
+    /// Returns a bridge with windows of every kind.
     pub fn bridge(device: u16, primary: u8, secondary: u8, subordinate: u8) -> Self {
         let mut fake = Self::new(device, 0x06_0400);
         fake.set32(SUBSYSTEM_VENDOR_ID, 0);
@@ -76,7 +76,7 @@ impl Fake {
         self
     }
 
-    /// With capabilities: register and the first word of each, whose pointers are filled in.
+    /// Adds capabilities: the register and first word of each. Their pointers are filled in.
     pub fn capabilities(mut self, list: &[(u8, u32)]) -> Self {
         self.set16(STATUS, 0x10);
         let mut pointer = usize::from(CAPABILITIES_POINTER);
@@ -88,12 +88,12 @@ impl Fake {
         self
     }
 
-    /// With the PCI Express capability at 0x40: `kind` of port.
+    /// Adds the PCI Express capability at 0x40, with port type `kind`.
     pub fn express(self, kind: u32) -> Self {
         self.capabilities(&[(0x40, (kind << 4 | 2) << 16 | 0x10)])
     }
 
-    /// A port that can forward ARI, and does if told so.
+    /// Makes this a port that can forward ARI, and does so if `forwards` is set.
     pub fn ari_port(mut self, forwards: bool) -> Self {
         self.set32(0x40 + EXPRESS_DEVICE_CAPABILITIES_2, EXPRESS_ARI_SUPPORTED);
         let enable = if forwards { EXPRESS_ARI_ENABLE } else { 0 };
@@ -102,14 +102,14 @@ impl Fake {
         self
     }
 
-    /// A function with ARI, and what it says that the next one is.
+    /// Adds the ARI capability, with `next` as the next function.
     pub fn ari(mut self, next: u8) -> Self {
         self.set32(0x100, 0x0001_000e);
         self.set16(0x104, u16::from(next) << 8);
         self.express(0)
     }
 
-    /// With a BAR of `size` bytes in `slot`, whose type bits are `flags`.
+    /// Adds a BAR of `size` bytes in `slot`, with type bits `flags`.
     pub fn bar(mut self, slot: u16, flags: u32, size: u64) -> Self {
         let register = BASE_ADDRESS + 4 * slot;
         let mask = !(size - 1);
@@ -164,14 +164,14 @@ impl Fake {
     }
 }
 
-/// The tree. An access is routed as bridges do it, by the bus numbers that they have now.
+/// A tree of functions. Accesses are routed by the bridges' present bus numbers.
 #[derive(Default)]
 pub struct Tree {
     pub functions: RefCell<Vec<Node>>,
-    /// Functions on the root bus, and then those below each function.
+    /// Functions on the root bus, followed by those below each function.
     below: RefCell<Vec<Vec<usize>>>,
-    /// Accesses that two bridges on one bus would pass on. The first got them here; on a
-    /// machine it may be the other, or both.
+    /// Number of accesses that two bridges on one bus would forward. The first bridge got them
+    /// here; on a machine it may be the other one, or both.
     pub disputed: Cell<u32>,
 }
 
@@ -182,7 +182,7 @@ pub struct Node {
 }
 
 impl Tree {
-    /// Puts a function below the bridge `parent`, or on the root bus.
+    /// Adds a function below the bridge `parent`, or to the root bus.
     pub fn put(&self, parent: Option<usize>, device: u8, function: u8, fake: Fake) -> usize {
         let mut functions = self.functions.borrow_mut();
         functions.push(Node {
@@ -197,7 +197,7 @@ impl Tree {
         index
     }
 
-    /// Which function an access goes to.
+    /// Returns the index of the function that an access reaches.
     fn route(&self, bus: u8, devfn: u8) -> Option<usize> {
         let (functions, below) = (self.functions.borrow(), self.below.borrow());
         let on_bus = |at: Option<usize>| {
@@ -253,12 +253,12 @@ impl Tree {
         }
     }
 
-    /// Its ECAM window, all accesses counted.
+    /// Returns the ECAM window of the tree, with counted accesses.
     pub fn ecam(&self) -> Ecam<Counting<&Self>> {
         Ecam::new(Counting::new(self), 0, 0..=255)
     }
 
-    /// All registers of all functions.
+    /// Returns all registers of all functions.
     pub fn contents(&self) -> Vec<Vec<u8>> {
         let functions = self.functions.borrow();
         functions
@@ -299,7 +299,7 @@ pub fn at(bus: u8, device: u8, function: u8) -> Address {
     Address::new(bus, device, function).unwrap()
 }
 
-/// The function there, which there is.
+/// Returns the function at `address`, which must exist.
 pub fn function(access: &impl ConfigAccess, address: Address) -> nostall_pci::Function {
     nostall_pci::Function::read(access, address)
         .unwrap()

@@ -1,5 +1,5 @@
-//! Error correction: parity that is updated, beside Linux's way, which encodes
-//! every block that a record touches anew, and the header.
+//! Error correction: incremental parity, beside Linux's way, which encodes the header and every
+//! touched block anew.
 
 use crate::record::{IP, PARENT, ZONE, memory};
 use nostall_bench::{Effort, Limit, Table, Unit};
@@ -9,8 +9,8 @@ use nostall_pstore::{
 };
 use std::hint::black_box;
 
-/// A zone written as Linux writes it: the header, the data, then the parity of
-/// every block touched, from what the memory holds, and the header's.
+/// A zone written as Linux writes it: the header, the data, the parity of every touched block
+/// (encoded from memory), and the header's parity.
 struct Anew<'a> {
     memory: &'a mut [u8],
     code: &'a Code,

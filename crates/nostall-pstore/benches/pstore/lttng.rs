@@ -1,5 +1,5 @@
-//! LTTng-UST in its crash-surviving mode: overwritten buffers in a mapped file
-//! (`--shm-path`), which nobody reads while they are written (`--snapshot`).
+//! LTTng-UST in its crash-surviving mode: overwritten buffers in a mapped file (`--shm-path`),
+//! without a concurrent reader (`--snapshot`).
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A session daemon of our own, and a traced program. Both end with this.
+/// A private session daemon and a traced program. Dropping this ends both.
 pub struct Lttng {
     traced: Child,
     answers: BufReader<ChildStdout>,
@@ -19,7 +19,7 @@ struct Daemon(Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // By SIGTERM, for it to end its own children and remove its sockets.
+        // SIGTERM lets the daemon end its children and remove its sockets.
         let _ = quiet("kill").arg(self.0.id().to_string()).status();
         let _ = self.0.wait();
     }
@@ -36,7 +36,7 @@ impl Drop for Lttng {
 const SESSION: &str = "nostall-bench";
 
 impl Lttng {
-    /// Or why there is none.
+    /// Starts both, or returns why LTTng is not available.
     pub fn start() -> Result<Self, &'static str> {
         let installed = |program| quiet(program).arg("--version").status().is_ok();
         if !installed("lttng") || !installed("lttng-sessiond") {
@@ -77,7 +77,7 @@ impl Lttng {
         })
     }
 
-    /// How long so many events take.
+    /// Returns the duration of `count` events.
     pub fn events(&mut self, count: u64) -> Duration {
         let questions = self.traced.stdin.as_mut().unwrap();
         writeln!(questions, "{count}").unwrap();

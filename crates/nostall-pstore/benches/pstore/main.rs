@@ -1,11 +1,10 @@
-//! What recording costs, beside the loop that a C programmer would write, beside
-//! Linux's way of error correction and beside others' crash-surviving rings; and
-//! how fast the parity of a zone is checked.
+//! The cost of recording, beside a plain loop in C style, beside Linux's way of error
+//! correction and beside other crash-surviving rings; and the speed of checking the parity
+//! of a zone.
 //!
-//! `cargo bench -p nostall-pstore --all-features`, or `... -- threads` for the
-//! tables of one file. Without `--all-features` the error correction is a
-//! kernel's, without vector registers.
-//! Without `--bench`, which cargo gives, every row is run once and briefly.
+//! `cargo bench -p nostall-pstore --all-features`, or `... -- threads` for the tables of one
+//! file. Without `--all-features` the error correction is a kernel's, without vector
+//! registers. Without `--bench`, which cargo passes, each row runs once and briefly.
 
 mod ecc;
 mod lttng;

@@ -1,5 +1,4 @@
-//! Others that append to a ring which survives the program: in a mapped file, each
-//! record with its time.
+//! Other rings that survive the program: appends to a mapped file, each record with its time.
 
 use crate::lttng::Lttng;
 use crate::record::{IP, PARENT, ZONE, recorder};
@@ -19,11 +18,11 @@ pub fn tables(effort: Effort) {
         .open(folder.path().join("zone"))
         .unwrap();
     file.set_len(ZONE as u64).unwrap();
-    // SAFETY: nobody else knows the file, which is new.
+    // SAFETY: the file is new, and no other process knows its name.
     let mut map = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
-    // SAFETY: mapped until after `table` is gone, and used by this alone.
+    // SAFETY: it stays mapped until after `table` is dropped, and has no other user.
     let memory = unsafe { Ram::new(std::ptr::NonNull::from(&mut map[..]).cast(), ZONE) };
-    // A slot of 256 bytes each, so as many as fit in as many bytes.
+    // Each slot has 256 bytes, so this is the number of slots for the same size.
     let ring = SharedRing::open(folder.path().join("ring"), ZONE / 256).unwrap();
 
     let title = "One record with its time, in a ring in a mapped file, beside others' such rings";

@@ -1,4 +1,4 @@
-//! Reading: parity of a whole zone checked.
+//! Reading: the parity check of a whole zone.
 
 use crate::record::{IP, PARENT};
 use nostall_bench::{Effort, Limit, Table, Unit};

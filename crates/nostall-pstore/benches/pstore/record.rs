@@ -1,4 +1,4 @@
-//! One record, without error correction, beside a loop that stores the same bytes.
+//! One record without error correction, beside a loop that stores the same bytes.
 
 use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_io::{Clock, HostClock, Processor};
@@ -10,14 +10,14 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::AtomicUsize;
 
-/// Bytes of a zone.
+/// The size of a zone in bytes.
 pub const ZONE: usize = 64 << 10;
 
-/// A function's address and its caller's, as in a kernel.
+/// The address of a function, as in a kernel.
 pub const IP: u64 = 0xffff_ffff_8100_0000;
 pub const PARENT: u64 = 0xffff_ffff_8200_0000;
 
-/// Memory of its own for a zone, at the start of a page.
+/// Returns memory for a zone, at the start of a page.
 pub fn memory() -> &'static mut [u8] {
     const PAGE: usize = 4096;
     let bytes = vec![0; ZONE + PAGE].leak();
@@ -34,8 +34,8 @@ pub fn ram() -> Ram<'static> {
     Ram::of(memory())
 }
 
-/// What a C programmer would write: 24 bytes stored, the header advanced, and the
-/// position kept in a register.
+/// A plain loop in C style: it stores 24 bytes, advances the header, and keeps the position in a
+/// register.
 #[inline(never)]
 pub fn plain(memory: &mut [u8], records: u64, stamp: impl Fn() -> u64) {
     const HEADER: usize = 12;
@@ -43,8 +43,8 @@ pub fn plain(memory: &mut [u8], records: u64, stamp: impl Fn() -> u64) {
     let base = memory.as_mut_ptr();
     let mut at = 0;
     for _ in 0..records {
-        // SAFETY: `at` is a multiple of 24 below `data`, so the record lies within
-        // the memory, as the header does.
+        // SAFETY: `at` is a multiple of 24 below `data`, so the record lies within the memory,
+        // as the header does.
         unsafe {
             let record = base.add(HEADER + at).cast::<u64>();
             record.write_unaligned(black_box(IP));
@@ -59,7 +59,7 @@ pub fn plain(memory: &mut [u8], records: u64, stamp: impl Fn() -> u64) {
     }
 }
 
-/// A counter in a register.
+/// Returns a counter in a register.
 pub fn counter() -> impl Fn() -> u64 {
     let count = Cell::new(0);
     move || {
@@ -68,17 +68,18 @@ pub fn counter() -> impl Fn() -> u64 {
     }
 }
 
-/// The CPU's own clock, or where we know none the system's.
+/// Returns the CPU's time-stamp counter, or the system's clock on other architectures.
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86_64 has it, and only a kernel could forbid it.
+    // SAFETY: every x86_64 CPU has it, and user space may execute it unless the kernel forbids
+    // it.
     return unsafe { core::arch::x86_64::_rdtsc() };
     #[cfg(not(target_arch = "x86_64"))]
     return HostClock::new().now().0;
 }
 
-/// Masks nothing: a program cannot.
+/// A processor that masks no interrupts, because a program cannot.
 struct Host;
 
 impl Processor for Host {
@@ -91,7 +92,7 @@ impl Processor for Host {
     }
 }
 
-/// `record` for each record.
+/// Calls `record` for each record.
 fn each(mut record: impl FnMut(u64)) -> impl FnMut(u64) {
     move |records| {
         for _ in 0..records {
@@ -243,6 +244,6 @@ fn write_back(address: usize, len: usize) {
         unsafe { core::arch::asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)) };
         line += LINE;
     }
-    // SAFETY: every x86_64 has it.
+    // SAFETY: every x86_64 CPU has it.
     unsafe { core::arch::x86_64::_mm_sfence() };
 }

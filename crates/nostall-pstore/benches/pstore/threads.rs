@@ -8,18 +8,19 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Not on a cache line, nor on a pair of lines, with its neighbours.
+/// Aligned, so that neighbours share neither a cache line nor a pair of lines.
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// How long it takes `threads` threads, started together, to make so many records
-/// together, each with a worker of its own.
+/// Returns the time that `threads` threads take for `records` records in all. They start
+/// together, and each has its own worker.
 fn race<T: Send>(
     records: u64,
     workers: &mut [Apart<T>],
     record: impl Fn(&mut T, u8, u64) + Sync,
 ) -> Duration {
-    // Not a `Barrier`: whoever sleeps in one wakes on the CPU of the one that came last.
+    // A `Barrier` is not used: a thread that sleeps in one wakes on the CPU of the last to
+    // arrive.
     let (all, ready) = (workers.len(), AtomicUsize::new(0));
     let each = records / workers.len() as u64 + 1;
     let ran: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
@@ -46,10 +47,10 @@ fn race<T: Send>(
         .map_or(Duration::ZERO, |(start, end)| end - start)
 }
 
-/// A way to record, with one thread and with two.
+/// Ways to record, with one thread and with two.
 struct Ways<'a> {
     table: Table<'a>,
-    /// Each way's name, and which earlier one it is to keep up with.
+    /// The name of each way, and the earlier way that is its limit.
     ways: Vec<(&'static str, Option<usize>)>,
 }
 

@@ -1,4 +1,4 @@
-//! The recordings of real Linux, and what Linux itself read from them.
+//! The recordings of real Linux, with the files that Linux itself read from them.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -11,7 +11,7 @@ use nostall_pstore::{
     RecordFormat, Writer,
 };
 
-/// All of them.
+/// The names of all recordings.
 pub const FIXTURES: [&str; 8] = [
     "plain",
     "ecc16",
@@ -23,7 +23,7 @@ pub const FIXTURES: [&str; 8] = [
     "wrap",
 ];
 
-/// One of them.
+/// A recording.
 pub struct Fixture {
     pub name: &'static str,
     pub image: Vec<u8>,
@@ -80,13 +80,13 @@ impl Fixture {
         }
     }
 
-    /// Every one.
+    /// Returns every recording.
     pub fn all() -> impl Iterator<Item = Self> {
         FIXTURES.into_iter().map(Self::load)
     }
 }
 
-/// Bytes that are the same in every run of the tests.
+/// Returns bytes that are the same in every run of the tests.
 pub fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = |_| {
@@ -98,7 +98,7 @@ pub fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(next).collect()
 }
 
-/// The zone that is all of `image`, which nostall wrote.
+/// Opens the zone that fills `image` and was written by nostall.
 pub fn open<'a>(image: &'a [u8], kind: Kind, code: Option<&'a Code>) -> PreviousBootZone<'a, [u8]> {
     let division = Division::new(image.len(), code.map_or(0, Code::parity)).unwrap();
     let reader = Reader {

@@ -1,4 +1,4 @@
-//! `nostall vm`: a machine of our own for somebody's kernel.
+//! `nostall vm`: our own virtual machine, for any kernel.
 
 mod run;
 mod stats;
@@ -17,11 +17,11 @@ enum Command {
     Run(run::Args),
 }
 
-/// Does what the arguments say.
+/// Runs the command.
 ///
 /// # Errors
 ///
-/// Whatever kept the machine from running, in one line for a person.
+/// Returns the reason why the machine did not run, in one line.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Run(args) => run::run(args),

@@ -15,14 +15,15 @@ use crate::pstore::number;
 
 /// Boot a stock Linux kernel, its serial port offered with as few exits as possible
 ///
-/// One CPU, memory, a serial port, PCI devices that do nothing; no disk and no network:
-/// what Linux runs is in its initrd. The serial port is this terminal (Ctrl-A and then x
-/// leaves). It ends when Linux turns the machine off or resets it.
+/// The machine has one CPU, memory, a serial port and PCI devices without a function. It has
+/// no disk and no network, so Linux's programs are in its initrd. The serial port is this
+/// terminal (Ctrl-A and then x leaves). The command ends when Linux turns the machine off or
+/// resets it.
 ///
-/// It has NOT been run on hardware virtualization by its authors, whose KVM interprets
-/// guest code and gives up in the middle of a boot; what it gives to Linux has been
-/// tested piece by piece. Please tell us how it went: docs/src/serial-console.md has a
-/// recipe that prints what to report.
+/// It has NOT been run on hardware virtualization by its authors, whose KVM interprets guest
+/// code and stops in the middle of a boot. Each part of the machine has been tested alone.
+/// Please report your result: docs/src/serial-console.md has a recipe that prints the
+/// figures.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -36,10 +37,10 @@ pub struct Args {
 
     /// The kernel's command line
     ///
-    /// If not given, `panic=-1` and the console as it is found: `console=ttyS0`, or with
-    /// `mmio-readonly` `console=ttyS4 8250.nr_uarts=5`. There ttyS0 to ttyS3 are the
-    /// ports of PCs, of which this machine then has none; and there is no earlycon,
-    /// which knows no such distance between registers.
+    /// The default is `panic=-1` and the console: `console=ttyS0`, or with `mmio-readonly`
+    /// `console=ttyS4 8250.nr_uarts=5`. In Linux, ttyS0 to ttyS3 are a PC's ports, which this
+    /// machine does not have in that mode. There is no earlycon either, because it does not
+    /// support such a distance between registers.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     append: Option<String>,
 
@@ -49,28 +50,27 @@ pub struct Args {
 
     /// How the serial port is offered: ports, ports-coalesced, mmio-readonly
     ///
-    /// `ports`: every access is an exit, as in other machines. `ports-coalesced`:
-    /// transmit writes are collected by the host's kernel while no interrupt is
-    /// expected. `mmio-readonly`: in memory, one register a page, the line status on a
-    /// page that the guest can read without an exit, transmit writes likewise; it needs
-    /// a kernel with CONFIG_SERIAL_8250_DW=y (Debian's have it).
+    /// `ports`: every access is an exit, as in other machines. `ports-coalesced`: the host's
+    /// kernel collects transmit writes while no interrupt is expected. `mmio-readonly`: in
+    /// memory, one register a page. The guest reads the line status without an exit, and
+    /// transmit writes are collected. It needs a kernel with CONFIG_SERIAL_8250_DW=y, which
+    /// Debian's kernels have.
     #[arg(long, value_name = "MODE", value_parser = uart, default_value = "ports-coalesced")]
     uart_mode: Uart,
 
     /// How PCI configuration space is offered: ports, ports-coalesced, ecam, ecam-shadow
     ///
-    /// `ports`: two exits a read. `ports-coalesced`: one, as in QEMU. `ecam`: in memory
-    /// alone, one exit a read. `ecam-shadow`: the same, in memory that the guest can read
-    /// without an exit.
+    /// `ports`: two exits a read. `ports-coalesced`: one, as in QEMU. `ecam`: in memory only,
+    /// one exit a read. `ecam-shadow`: in memory that the guest reads without an exit.
     #[arg(long, value_name = "WAY", value_parser = Configuration::parse,
           default_value = "ecam-shadow")]
     pci: Configuration,
 
-    /// End it after so many seconds
+    /// End the machine after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// Print at its end how long it took and what it cost, to stderr
+    /// At the end, print duration and exits to stderr
     #[arg(long)]
     stats: bool,
 
@@ -85,7 +85,7 @@ Examples:
   nostall vm run bzImage --initrd init.cpio --uart-mode mmio-readonly --stats --timeout 60
   nostall vm run bzImage --initrd init.cpio --append 'console=ttyS0 quiet panic=-1'";
 
-/// How PCI configuration space is offered, in this command's words.
+/// A mode of PCI configuration space, with its name on the command line.
 #[derive(Clone, Copy)]
 struct Configuration {
     name: &'static str,
@@ -117,7 +117,7 @@ impl Configuration {
         })
     }
 
-    /// What is really offered, where KVM could not do it.
+    /// Returns the mode that is in use, if KVM does not support this one.
     fn settled(self, offered: Pci) -> Self {
         let mut all = CONFIGURATIONS.into_iter();
         all.find(|way| way.found == self.found && way.offered == offered)
@@ -138,7 +138,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("not a number of seconds: {text}"))
 }
 
-/// Does what the arguments say.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let kernel = read(&args.kernel, args.memory)?;
     let initrd = args.initrd.as_deref();
@@ -150,8 +150,8 @@ pub fn run(args: &Args) -> Result<()> {
     let speed = kvm.speed()?;
     ensure!(
         args.force || !speed.is_interpreted(),
-        "this KVM {speed}: Linux would take hours to boot, or stop at an instruction that it \
-         does not know; --force runs it all the same"
+        "this KVM {speed}: Linux would take hours to boot, or stop at an \
+         unsupported instruction; --force runs it all the same"
     );
     for note in kvm.notes() {
         tell(note);
@@ -169,7 +169,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let finished = {
         let signals = Signals::note()?;
-        // After the signals: before they do as they did, the terminal is as it was.
+        // After the signals, so that the terminal is restored before they are.
         let terminal = Terminal::raw()?;
         let stdin = io::stdin();
         let console = Console {
@@ -189,21 +189,21 @@ pub fn run(args: &Args) -> Result<()> {
     match finished.ended {
         Ended::Off | Ended::Reset | Ended::Left | Ended::Status(_) => Ok(()),
         Ended::Signal => bail!("ended by a signal"),
-        Ended::TooLong => bail!("the time of --timeout is over, and Linux still runs"),
+        Ended::TooLong => bail!("Linux still runs at the end of --timeout"),
     }
 }
 
-/// The command line that shows Linux on its serial port.
+/// Returns the command line that directs Linux's console to its serial port.
 fn console(uart: Uart) -> &'static str {
     match uart {
         Uart::Ports | Uart::PortsCoalesced => "console=ttyS0 panic=-1",
-        // The first of Linux's ports that has no address of a PC's. It would make such
-        // a one its console at once, without a look if it is there.
+        // The first of Linux's ports without the address of a PC's port. Linux would use an
+        // earlier one as its console at once, even if it does not exist.
         Uart::MmioReadonly => "console=ttyS4 8250.nr_uarts=5 panic=-1",
     }
 }
 
-/// All of a file that fits the machine's memory: it may be a device without an end.
+/// Reads a file, up to the size of the machine's memory, because a device may have no end.
 fn read(path: &Path, memory: u64) -> Result<Vec<u8>> {
     let name = || format!("cannot read {}", path.display());
     let file = File::open(path).with_context(name)?;
@@ -219,8 +219,8 @@ fn read(path: &Path, memory: u64) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Says something, apart from what Linux says.
+/// Prints a message on stderr, apart from Linux's output.
 fn tell(text: &str) {
-    // Nowhere to say it to is no reason to panic.
+    // A closed stderr is no reason to panic.
     let _ = writeln!(io::stderr(), "{text}");
 }

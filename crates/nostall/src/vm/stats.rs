@@ -1,10 +1,10 @@
-//! What a run of Linux came to: one `name: value` a line, for people and for scripts.
+//! Statistics of a run of Linux: one `name: value` a line, for readers and for scripts.
 
 use nostall_io::Nanos;
 use nostall_vm::kvm::Speed;
 use nostall_vm::kvm::linux::{Ended, Finished};
 
-/// All of it.
+/// Returns the statistics as text.
 pub fn of(finished: &Finished, uart: &str, pci: &str, speed: Speed) -> String {
     let exits = &finished.exits;
     let per_byte = |count: u64| match finished.bytes {

@@ -1,4 +1,4 @@
-//! What the tests of floods share.
+//! Helpers that the tests of floods share.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::frozen::Machine;
 
-/// The command, run in this folder.
+/// Runs the command in the folder `dir`.
 pub fn nostall(dir: &Path, args: &[&str]) -> Output {
     Command::new(cargo_bin("nostall"))
         .args(args)
@@ -23,14 +23,14 @@ pub fn nostall(dir: &Path, args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// So many lines, logged at once.
+/// Returns a log of `lines` lines, logged at once.
 pub fn log(lines: usize) -> String {
     let line = |n| format!("[    1.000000] sd {n}:0:0:0: Attached scsi generic sg{n} type 0\n");
     (0..lines).map(line).collect()
 }
 
-/// Replayed in real time on this machine, which is chosen by `on`, with a panic besides, a
-/// flood loses nothing and sends nothing twice. What the command said.
+/// Replays a flood in real time on the machine that `on` selects, with and without a panic.
+/// Nothing is lost, and nothing is sent twice. Returns the command's output.
 #[allow(dead_code, reason = "not every test has the command replay one")]
 pub fn replayed(kind: qemu::QemuBoard, on: &str) -> String {
     let dir = TempDir::new().unwrap();
@@ -88,7 +88,7 @@ pub fn replayed(kind: qemu::QemuBoard, on: &str) -> String {
     out
 }
 
-/// The log of the dmesg record in this memory.
+/// Returns the log of the dmesg record in this memory.
 #[allow(dead_code, reason = "not every test leaves one")]
 pub fn decoded(dir: &Path, memory: &str) -> String {
     let output = nostall(dir, &["postmortem", memory]);
@@ -99,7 +99,7 @@ pub fn decoded(dir: &Path, memory: &str) -> String {
     log.to_owned()
 }
 
-/// A kernel that dies leaves its log in persistent RAM, whichever way it dies.
+/// Checks that a crashed kernel leaves its log in persistent RAM, for every kind of crash.
 #[allow(dead_code, reason = "not every test has one die")]
 pub fn dies_in_every_way(qemu: &Qemu, kernel: &[u8]) {
     let dir = TempDir::new().unwrap();
@@ -137,16 +137,16 @@ pub fn dies_in_every_way(qemu: &Qemu, kernel: &[u8]) {
     }
 }
 
-/// What somebody finds who has the memory of a dead machine and the log of its serial line
-/// must fit together: each record is in one of them, and at most the one that was on its way
-/// is in both. `sent`: what the kernel has sent, of the file with that log.
+/// Checks that the memory of a killed machine and the log of its serial line fit together. Each
+/// record is in one of them, and at most the one in transit is in both. `sent` returns the
+/// kernel's part of that log.
 #[allow(dead_code, reason = "not every test kills a machine")]
 pub fn killed_in_mid_flood(kind: qemu::QemuBoard, sent: impl Fn(&Path) -> Vec<u8>) {
     /// All at once, and more than the line sends in 20 s.
     const LINES: usize = 4_000;
     let dir = TempDir::new().unwrap();
     let serial = || sent(&dir.path().join("serial"));
-    // The log ring's records, without what else is in this memory, and the line about them.
+    // The records of the log ring only, and the line about them.
     let read = |args: &[&str]| {
         let output = nostall(dir.path(), &[&["postmortem", "ram"], args].concat());
         let out = String::from_utf8(output.stdout).unwrap();
@@ -165,7 +165,7 @@ pub fn killed_in_mid_flood(kind: qemu::QemuBoard, sent: impl Fn(&Path) -> Vec<u8
     let (all, left): (Vec<_>, Vec<_>) = (all.lines().collect(), left.lines().collect());
     assert!(told.contains(", printed up to "), "{told}");
     assert!(!told.contains("unfinished") && !told.contains("damaged"));
-    // All that was to be logged is in the ring, once.
+    // Each logged record is in the ring, once.
     let texts = |lines: &[&str]| {
         let texts = lines.iter().map(|line| line.split_once("] ").unwrap().1);
         let mut texts: Vec<_> = texts.map(str::to_owned).collect();
@@ -178,7 +178,7 @@ pub fn killed_in_mid_flood(kind: qemu::QemuBoard, sent: impl Fn(&Path) -> Vec<u8
 
     let serial = String::from_utf8(serial()).unwrap();
     let mut printed: Vec<_> = serial.split("\r\n").collect();
-    // The kill cut it, maybe before its first byte.
+    // The kill cut this line, maybe before its first byte.
     let cut = printed.pop().unwrap();
     assert!(all.starts_with(&printed), "printed as logged");
     assert!(all[printed.len()].starts_with(cut.trim_end()), "{cut}");

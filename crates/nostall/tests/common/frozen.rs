@@ -1,6 +1,6 @@
-//! A machine of QEMU's that can be stopped between any two of its instructions, looked at, and
-//! killed. When a kill from outside arrives, nobody knows; so tests that are about a
-//! moment freeze the machine, look whether this is it, and let it go on if not.
+//! A QEMU machine that can be stopped between any two instructions, examined, and killed. The
+//! moment of a kill from outside is unknown. A test of a certain moment therefore freezes the
+//! machine, checks the moment, and continues if it is another one.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,27 +11,27 @@ use std::time::{Duration, Instant};
 use nostall_vm::qemu;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// Longer than anything here takes on a machine that is busy elsewhere.
+/// Longer than each test takes on a busy host.
 const LIMIT: Duration = Duration::from_secs(120);
 
 const MEBIBYTES: u64 = 128;
 
-/// The machine, which runs the reference kernel; killed when dropped.
+/// A machine that runs the reference kernel. Dropping it kills it.
 pub struct Machine {
     qemu: Child,
     dir: PathBuf,
 }
 
 impl Machine {
-    /// Starts a PC with 4 CPUs and these words on the kernel's command line. Its RAM is the
-    /// file `ram` in `dir`, with what an earlier one left there; what it sends and reports
-    /// is in the files `serial` and `reports`.
+    /// Starts a PC with 4 CPUs and `words` on the kernel's command line. Its RAM is the file
+    /// `ram` in `dir`, with the contents that an earlier machine left. Its output and reports
+    /// are in the files `serial` and `reports`.
     #[allow(dead_code, reason = "not every test is about a PC")]
     pub fn start(dir: &Path, words: &str, input: &[u8]) -> Self {
         Self::of(qemu::QemuBoard::Q35, dir, words, input)
     }
 
-    /// The same of this kind: a PC, or RISC-V's `virt`.
+    /// Starts a machine of this kind: a PC, or RISC-V's `virt`.
     pub fn of(kind: qemu::QemuBoard, dir: &Path, words: &str, input: &[u8]) -> Self {
         let pc = "-chardev file,id=serial,path=serial -chardev file,id=reports,path=reports \
                   -device isa-serial,chardev=serial,iobase=0x3f8,irq=4 \
@@ -83,15 +83,15 @@ impl Machine {
         }
     }
 
-    /// Kills it at a moment at which `is_it` says yes, for which the machine is stopped each
-    /// time: what is in its files then is what the kill leaves.
+    /// Kills the machine at a moment for which `is_it` returns true. The machine is stopped for
+    /// each call, so its files are what the kill leaves.
     #[allow(dead_code, reason = "nor is every one killed")]
     pub fn kill_when(mut self, mut is_it: impl FnMut() -> bool) {
         let start = Instant::now();
         loop {
             self.freeze();
             if is_it() {
-                return; // It is killed as it is.
+                return; // Dropping the stopped machine kills it.
             }
             assert!(start.elapsed() < LIMIT, "it never came: {}", self.files());
             kill_process(self.pid(), Signal::CONT).unwrap();
@@ -99,7 +99,7 @@ impl Machine {
         }
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the machine ends by itself.
     #[allow(dead_code, reason = "not every test has a guest that ends")]
     pub fn wait(mut self) -> ExitStatus {
         let start = Instant::now();
@@ -112,7 +112,7 @@ impl Machine {
         }
     }
 
-    /// All its threads have stopped when this returns.
+    /// Stops the machine. All its threads have stopped when this returns.
     fn freeze(&mut self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
         let stopped = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap();
@@ -124,7 +124,7 @@ impl Machine {
         Pid::from_child(&self.qemu)
     }
 
-    /// What to look at when it went wrong.
+    /// Returns the machine's files, for the message of a failed test.
     fn files(&self) -> String {
         let text = |name| fs::read(self.dir.join(name)).unwrap_or_default();
         let last = |name| {

@@ -1,11 +1,11 @@
-//! What the tests that need KVM share.
+//! Helpers that the tests with KVM share.
 
 use std::io::Write;
 
 use nostall_vm::kvm::{Kvm, Options};
 
-/// The host's KVM, if it can do all of `options`. Without one the test is skipped,
-/// which is said where it can be seen; with `NOSTALL_REQUIRE_KVM` set it fails.
+/// Returns the host's KVM, if it supports `options`. Without it the test prints that it is
+/// skipped, and fails if `NOSTALL_REQUIRE_KVM` is set.
 pub fn kvm_with(test: &str, options: Options) -> Option<Kvm> {
     match Kvm::find(options) {
         Ok(kvm) if kvm.options() == options => return Some(kvm),
@@ -15,10 +15,10 @@ pub fn kvm_with(test: &str, options: Options) -> Option<Kvm> {
     None
 }
 
-/// Says that a test is skipped, and what is missing for it.
+/// Prints that a test is skipped, and the missing requirement.
 pub fn skip(test: &str, missing: &str) {
     let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
     assert!(!required, "{test}: {missing}");
-    // Not by a macro of std: the test harness would swallow it.
+    // The test harness captures the output of std's macros, so they are not used here.
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {missing}");
 }

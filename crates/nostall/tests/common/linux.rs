@@ -1,5 +1,5 @@
-//! Linux, as the judge of persistent memory: Debian's cloud kernel, in QEMU, is
-//! given images where its ramoops driver expects them, and tells what it found.
+//! Linux as the reference for persistent memory: Debian's cloud kernel, in QEMU, reads images
+//! with its ramoops driver, and returns the files that it finds.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Write};
@@ -15,34 +15,34 @@ use nostall_vm::process::{MemoryFile, name, spawn};
 
 use crate::common::qemu;
 
-/// What `scripts/setup linux` has put there.
+/// The folder that `scripts/setup linux` fills.
 pub const PEER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-peer");
 
-/// A boot takes 3 s, on a busy machine many times that.
+/// A boot takes 3 s, and many times that on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 const RAM: usize = 128 << 20;
 
-/// Where the images lie. The kernel unpacks itself to 16 MiB (`nokaslr`) and
-/// needs 52 MiB there (`init_size` in its header); the initramfs and the
-/// firmware's tables lie at the end of RAM.
+/// The address of the images. The kernel unpacks itself to 16 MiB (`nokaslr`) and needs 52 MiB
+/// there (`init_size` in its header); the initramfs and the firmware's tables lie at the end of
+/// RAM.
 const ADDRESS: usize = 96 << 20;
 const ROOM: usize = 16 << 20;
 
-// The child's files.
+// File descriptors of the child.
 const MEMORY: i32 = 3;
 const INITRAMFS: i32 = 4;
 const CONSOLE: i32 = 5;
 const FOUND: i32 = 6;
 
-/// What Linux finds: the names and contents of the files in `/sys/fs/pstore`.
+/// The names and contents of the files that Linux shows in `/sys/fs/pstore`.
 pub type Found = BTreeMap<String, Vec<u8>>;
 
 /// A region of persistent memory.
 #[derive(Clone, Debug, Default)]
 pub struct Region {
     pub image: Vec<u8>,
-    /// How it is divided.
+    /// The division into zones.
     pub geometry: Geometry,
 }
 
@@ -56,11 +56,11 @@ pub struct Geometry {
     pub ecc: u32,
 }
 
-/// A Linux that can be asked.
+/// Proof that QEMU and the kernel are there.
 pub struct Linux(());
 
-/// Without QEMU or the kernel the test is skipped, which is said where it can be
-/// seen; with `NOSTALL_REQUIRE_QEMU` or `NOSTALL_REQUIRE_LINUX` set it fails.
+/// Returns Linux. Without QEMU or the kernel the test prints that it is skipped, and fails if
+/// `NOSTALL_REQUIRE_QEMU` or `NOSTALL_REQUIRE_LINUX` is set.
 pub fn linux(test: &str) -> Option<Linux> {
     qemu(test)?;
     if Path::new(PEER).exists() {
@@ -71,14 +71,14 @@ pub fn linux(test: &str) -> Option<Linux> {
         env::var_os("NOSTALL_REQUIRE_LINUX").is_none(),
         "{test}: {error}"
     );
-    // Not by a macro of std: the test harness would swallow it.
+    // The test harness captures the output of std's macros, so they are not used here.
     let _ = writeln!(io::stderr(), "SKIPPED {test}: {error}");
     None
 }
 
 impl Linux {
-    /// What Linux finds in each region, in one boot; or else why not, with what
-    /// it said last. It reserves a trace zone for each of its `cpus`.
+    /// Returns the files that Linux finds in each region, in one boot, or the reason for a
+    /// failure with Linux's last output. Linux reserves a trace zone for each of its `cpus`.
     pub fn read(&self, cpus: u32, regions: &[Region]) -> Result<Vec<Found>, String> {
         let files = Files::new(regions).map_err(|error| error.to_string())?;
         let failed = match files.boot(cpus) {
@@ -92,7 +92,7 @@ impl Linux {
     }
 }
 
-/// The guest's memory and what it is booted from; what it says and finds.
+/// The guest's memory, its boot files and its output.
 struct Files {
     memory: MemoryFile,
     initramfs: MemoryFile,
@@ -121,7 +121,7 @@ impl Files {
         let port = |id, number| format!("file,id={id},path={}", name(number));
         let mut command = Command::new("qemu-system-x86_64");
         command
-            // Of the host's KVM nothing is assumed.
+            // The test does not depend on the host's KVM.
             .args(["-machine", "q35,memory-backend=memory", "-accel", "tcg"])
             .args(["-smp", &cpus.to_string()])
             .args(["-m", &format!("{}M", RAM >> 20)])
@@ -159,7 +159,7 @@ impl Files {
         }
     }
 
-    /// The end of what QEMU and the guest said.
+    /// Returns the end of QEMU's and the guest's output.
     fn last_words(&self) -> String {
         let mut words = String::new();
         for said in [&self.qemu, &self.console] {
@@ -176,12 +176,12 @@ fn backend() -> String {
 }
 
 fn command_line() -> String {
-    // The images' room is reserved; self-tests are left out for the time they
-    // take; a panic ends the guest at once.
+    // The images' memory is reserved. Self-tests are left out because they take long, and a
+    // panic ends the guest at once.
     format!("console=ttyS0 quiet nokaslr cryptomgr.notests panic=-1 memmap={ROOM:#x}${ADDRESS:#x}")
 }
 
-/// Where each region lies: one after the other, in whole pages.
+/// Returns the address of each region: one after the other, in whole pages.
 fn addresses(regions: &[Region]) -> Vec<(usize, &Region)> {
     let mut next = ADDRESS;
     let mut lie = Vec::new();
@@ -193,9 +193,8 @@ fn addresses(regions: &[Region]) -> Vec<(usize, &Region)> {
     lie
 }
 
-/// What the guest runs: has ramoops look at each region in turn, and sends what
-/// it found in one archive, for it is binary. What fails on the way ends the
-/// script, and that the guest.
+/// Returns the guest's script. It lets ramoops read each region in turn, and sends the files in
+/// one archive, because they are binary. A failed step ends the script, and with it the guest.
 fn init(regions: &[Region]) -> String {
     let mut script = String::from(
         "#!/busybox sh
@@ -217,7 +216,7 @@ trap '/busybox poweroff -f' EXIT
             pmsg_size,
             ecc,
         } = geometry;
-        // A region that ramoops does not take is no error of insmod's.
+        // insmod succeeds even if ramoops refuses the region.
         script += &format!(
             "/busybox insmod /ramoops.ko mem_address={address} mem_size={size} \
 record_size={record_size} console_size={console_size} ftrace_size={ftrace_size} \
@@ -255,7 +254,7 @@ fn initramfs(regions: &[Region]) -> io::Result<Vec<u8>> {
     write_cpio(entries.into_iter(), Vec::new())
 }
 
-/// The files in an archive: `0/dmesg-ramoops-0` is of the first region.
+/// Returns the files of an archive. `0/dmesg-ramoops-0` belongs to the first region.
 fn unpack(archive: &MemoryFile, regions: usize) -> io::Result<Vec<Found>> {
     let mut archive = Cursor::new(archive.read_from(0, u64::MAX)?);
     let mut found = vec![Found::new(); regions];

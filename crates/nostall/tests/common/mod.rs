@@ -1,17 +1,17 @@
-//! What the tests that need QEMU share.
+//! Helpers that the tests with QEMU share.
 
 use std::io::Write;
 
 use nostall_vm::qemu::{Architecture, Qemu, QemuBoard};
 
-/// The system's QEMU. Without one the test is skipped, which is said where it
-/// can be seen; with `NOSTALL_REQUIRE_QEMU` set it fails.
+/// Returns the system's QEMU. Without it the test prints that it is skipped, and fails if
+/// `NOSTALL_REQUIRE_QEMU` is set.
 #[allow(dead_code, reason = "not every test runs a PC")]
 pub fn qemu(test: &str) -> Option<Qemu> {
     qemu_for(test, QemuBoard::Q35)
 }
 
-/// The same for any machine, for which the command has to have been built with a kernel.
+/// Returns QEMU for any machine. The command must have been built with that machine's kernel.
 pub fn qemu_for(test: &str, machine: QemuBoard) -> Option<Qemu> {
     let kernel: &[u8] = match machine.architecture() {
         Architecture::X86_64 => include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL")),
@@ -26,7 +26,7 @@ pub fn qemu_for(test: &str, machine: QemuBoard) -> Option<Qemu> {
         std::env::var_os("NOSTALL_REQUIRE_QEMU").is_none(),
         "{test}: {error}"
     );
-    // Not by a macro of std: the test harness would swallow it.
+    // The test harness captures the output of std's macros, so they are not used here.
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error}");
     None
 }

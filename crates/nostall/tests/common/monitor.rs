@@ -1,4 +1,4 @@
-//! A guest's view of PCI, beside that of QEMU's monitor.
+//! A guest's view of PCI, compared with QEMU's monitor.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,11 +12,11 @@ use nostall_work::pci::{Found, Kind, Method, Told};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// For a guest that enumerates, and for the monitor's answer.
+/// Time limit for the guest's enumeration, and for the monitor's answer.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Ports of the root complex, two in one device; behind them and beside them virtio; a
-/// device of three functions with a gap.
+/// Root ports, two of them in one device; virtio functions behind and beside them; a device of
+/// three functions with a gap.
 pub const ROOT_PORTS: &[&str] = &[
     "pcie-root-port,id=port0,chassis=1,addr=5.0,multifunction=on",
     "pcie-root-port,id=port1,chassis=2,addr=5.1",
@@ -38,7 +38,7 @@ pub const SWITCH: &[&str] = &[
 ];
 
 /// Conventional buses: behind a bridge from PCI Express, behind one of the chipset's, and
-/// behind those another one.
+/// another one behind those.
 pub const CONVENTIONAL: &[&str] = &[
     "pcie-root-port,id=root,chassis=1",
     "pcie-pci-bridge,id=pci,bus=root",
@@ -51,7 +51,7 @@ pub const CONVENTIONAL: &[&str] = &[
     "bochs-display,id=display",
 ];
 
-/// A QEMU that ends with us, whatever happens.
+/// A QEMU process that is killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -61,7 +61,7 @@ impl Drop for Running {
     }
 }
 
-/// The kernel, and the arguments that make its machine and have reports in `reports`.
+/// Returns the kernel, and the arguments for its machine with reports in `reports`.
 fn machine(of: QemuBoard) -> (&'static [u8], &'static [&'static str]) {
     match of {
         QemuBoard::Virt => (
@@ -87,7 +87,7 @@ fn machine(of: QemuBoard) -> (&'static [u8], &'static [&'static str]) {
     }
 }
 
-/// What the guest told, and what QEMU's monitor says of its devices then.
+/// Returns the guest's reports, and the monitor's view of its devices afterwards.
 pub fn both(of: QemuBoard, devices: &[&str], more: &[&str], work: &str) -> (Vec<Told>, Vec<Value>) {
     let dir = TempDir::new().unwrap();
     let (kernel, reports) = (dir.path().join("kernel"), dir.path().join("reports"));
@@ -147,7 +147,7 @@ fn told(reports: &str) -> Vec<Told> {
     told.collect()
 }
 
-/// The monitor's `query-pci`: the devices of all root buses.
+/// Returns the monitor's `query-pci`: the devices of all root buses.
 fn query_pci(qemu: &mut Child) -> Vec<Value> {
     let mut to = qemu.stdin.take().unwrap();
     for command in ["qmp_capabilities", "query-pci"] {
@@ -163,7 +163,7 @@ fn query_pci(qemu: &mut Child) -> Vec<Value> {
         .collect()
 }
 
-/// A function, as far as the monitor shows it.
+/// The properties of a function that the monitor shows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shown {
     pub vendor: u64,
@@ -172,9 +172,9 @@ pub struct Shown {
     pub subsystem: Option<(u64, u64)>,
     /// Primary, secondary, subordinate.
     pub buses: Option<[u64; 3]>,
-    /// What a bridge passes on: I/O, memory, prefetchable memory.
+    /// A bridge's windows: I/O, memory, prefetchable memory.
     pub windows: Option<[Option<(u64, u64)>; 3]>,
-    /// The address is `None` if the function does not answer there.
+    /// Each BAR. Its address is `None` if the function does not decode it.
     pub bars: BTreeMap<u64, Region>,
 }
 
@@ -189,7 +189,7 @@ pub struct Region {
 
 pub type Place = (u64, u64);
 
-/// Each function of the monitor's tree, by bus and by device and function.
+/// Adds each function of the monitor's tree, by bus and by device and function.
 fn shown(devices: &[Value], all: &mut BTreeMap<Place, Shown>, names: &mut Vec<String>) {
     for device in devices {
         let number = |value: &Value| value.as_u64().unwrap();
@@ -243,11 +243,11 @@ fn shown(devices: &[Value], all: &mut BTreeMap<Place, Shown>, names: &mut Vec<St
     }
 }
 
-/// The same of what the guest found, as far as `monitor` shows it.
+/// Returns the same properties from the guest's report, as far as `monitor` shows them.
 fn as_shown(found: &Found, monitor: &Shown) -> Shown {
     let bars = found.bars.iter().map(|bar| {
         let register = u64::from(bar.register);
-        // What does not answer, the monitor shows at no address.
+        // The monitor shows no address for a BAR that is not decoded.
         let answers = monitor
             .bars
             .get(&register)
@@ -285,7 +285,8 @@ pub fn functions(told: &[Told], by: Method) -> Vec<&Found> {
     functions.collect()
 }
 
-/// Every function that the monitor shows, by its place. All that were given are there.
+/// Returns every function that the monitor shows, by its place. Asserts that `devices` are among
+/// them.
 pub fn all_shown(monitor: &[Value], devices: &[&str]) -> BTreeMap<Place, Shown> {
     let (mut all, mut names) = (BTreeMap::new(), Vec::new());
     shown(monitor, &mut all, &mut names);
@@ -302,7 +303,7 @@ pub fn all_shown(monitor: &[Value], devices: &[&str]) -> BTreeMap<Place, Shown> 
     all
 }
 
-/// The guest's tree is the monitor's, by each of these methods.
+/// Checks that the guest's tree equals the monitor's, with each of these methods.
 pub fn check(told: &[Told], all: &BTreeMap<Place, Shown>, methods: &[Method]) {
     for &method in methods {
         let found = functions(told, method);
@@ -327,7 +328,7 @@ pub fn check(told: &[Told], all: &BTreeMap<Place, Shown>, methods: &[Method]) {
     assert!(!told.iter().any(|told| matches!(told, Told::Fault { .. })));
 }
 
-/// What the `virtio-drivers` crate finds is what we find.
+/// Checks that the `virtio-drivers` crate finds the same functions as we do.
 pub fn check_virtio_drivers(told: &[Told]) {
     let theirs: Vec<_> = told
         .iter()

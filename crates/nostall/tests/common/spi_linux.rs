@@ -11,31 +11,31 @@ use cpio::newc::ModeFileType;
 use cpio::{NewcBuilder, write_cpio};
 use nostall_vm::process::{MemoryFile, name, spawn};
 
-/// What `scripts/spi-linux` has put there.
+/// The folder that `scripts/spi-linux` fills.
 const PEER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/spi-linux-peer");
 
 const TARGET: &str = "riscv64gc-unknown-linux-gnu";
 const LINKER: &str = "riscv64-linux-gnu-gcc";
 const QEMU: &str = "qemu-system-riscv64";
 
-/// It takes 25 s, on a busy machine several times that.
+/// A boot takes 25 s, and several times that on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// What the guest says last.
+/// The guest's last line.
 const END: &str = "== the end";
 
-// The child's files.
+// File descriptors of the child.
 const INITRAMFS: i32 = 3;
 const CONSOLE: i32 = 4;
 
-/// A Linux, and what is to run in it.
+/// Linux, and the programs for it.
 pub struct Guest {
     command: PathBuf,
     controller: PathBuf,
 }
 
-/// Without what it takes the test is skipped, which is said where it can be seen; with
-/// `NOSTALL_REQUIRE_SPI_LINUX` set it fails.
+/// Returns Linux. Without its requirements the test prints that it is skipped, and fails if
+/// `NOSTALL_REQUIRE_SPI_LINUX` is set.
 pub fn guest(test: &str) -> Option<Guest> {
     let there = |program: &str| {
         let mut command = Command::new(program);
@@ -50,7 +50,7 @@ pub fn guest(test: &str) -> Option<Guest> {
         env::var_os("NOSTALL_REQUIRE_SPI_LINUX").is_none(),
         "{test}: {error}"
     );
-    // Not by a macro of std: the test harness would swallow it.
+    // The test harness captures the output of std's macros, so they are not used here.
     let _ = writeln!(io::stderr(), "SKIPPED {test}: {error}");
     None
 }
@@ -72,8 +72,8 @@ impl Guest {
         }
     }
 
-    /// What it says while it runs `script`; or else why it did not, with what it said
-    /// last.
+    /// Returns the guest's output while it runs `script`, or the reason for a failure with the
+    /// last output.
     pub fn run(&self, script: &str) -> Result<String, String> {
         let console = MemoryFile::new(&[]).map_err(|error| error.to_string())?;
         let said = || {
@@ -99,7 +99,7 @@ impl Guest {
         let initramfs = MemoryFile::new(&self.initramfs(script)?)?;
         let mut command = Command::new(QEMU);
         command
-            // A monitor core, and two for Linux.
+            // One hart is a monitor core, two are for Linux.
             .args(["-machine", "sifive_u", "-smp", "3", "-m", "256M"])
             .args([
                 "-no-user-config",
@@ -142,7 +142,7 @@ impl Guest {
         let file = |name, content| entry(name, ModeFileType::Regular, content);
         let mut entries: Vec<_> = ["bin", "dev", "etc", "proc", "sys"].map(folder).into();
         entries.push(file("init", init(script).into_bytes()));
-        let users = "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n";
+        let users = "root:x:0:0::/:/bin/sh\nguest:x:65534:65534::/:/bin/sh\n";
         entries.push(file("etc/passwd", users.into()));
         entries.push(file("nostall", fs::read(&self.command)?));
         entries.push(file("controller", fs::read(&self.controller)?));
@@ -154,7 +154,7 @@ impl Guest {
         write_cpio(entries.into_iter(), Vec::new())
     }
 
-    /// How a part of the script ended, and what it said.
+    /// Returns the exit status and the output of a part of the script.
     pub fn part(said: &str, name: &str) -> (i32, String) {
         let begin = format!("== {name}\n");
         let part = said
@@ -168,7 +168,8 @@ impl Guest {
     }
 }
 
-/// Has both SPI devices driven by spidev, whatever the device tree calls them.
+/// Returns the init script. It binds both SPI devices to spidev, whatever their names in the
+/// device tree.
 fn init(script: &str) -> String {
     format!(
         "#!/bin/busybox sh
@@ -191,7 +192,7 @@ reboot -f
     )
 }
 
-/// Builds a program for the guest, which has no libraries, and tells where it is.
+/// Builds a static program for the guest, and returns its path.
 fn build(args: &[&str]) -> PathBuf {
     let folder = concat!(env!("CARGO_TARGET_TMPDIR"), "/spi-linux");
     let mut command = Command::new(env!("CARGO"));
@@ -200,7 +201,7 @@ fn build(args: &[&str]) -> PathBuf {
         .args(args)
         .args(["--locked", "--quiet", "--target", TARGET])
         .args(["--message-format", "json", "--target-dir", folder])
-        // What the command would boot is not needed there.
+        // The guest needs no embedded kernel.
         .env("NOSTALL_KERNEL", "/dev/null")
         .env("CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER", LINKER)
         .env(

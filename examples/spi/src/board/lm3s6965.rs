@@ -1,5 +1,5 @@
-//! The part of a HAL that the programs need, for TI's LM3S6965: its SSI (ARM PL022), its
-//! pins, and the core's timer. Only registers, so it builds for every small target.
+//! The part of a HAL that the programs need, for TI's LM3S6965: its SSI (ARM PL022), its pins,
+//! and the core's timer. It accesses registers only, so it builds for every small target.
 
 use core::convert::Infallible;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -21,7 +21,7 @@ pub const fn controller() -> Controller {
     Hal::new(Fixed::new(Ssi0, settings), (Line, Line, NotConnected))
 }
 
-/// The display's input that tells data from commands.
+/// The display's input that distinguishes data from commands.
 pub type DataCommand = Line<GPIO_C, 7>;
 #[allow(non_upper_case_globals)]
 pub const DataCommand: DataCommand = Line;
@@ -59,7 +59,7 @@ const SR: usize = SSI0 + 0x0c;
 const CPSR: usize = SSI0 + 0x10;
 /// `CR1`: the SSI is enabled.
 const SSE: u32 = 1 << 1;
-/// `SR`: something is in the receive FIFO; the SSI is busy.
+/// `SR`: the receive FIFO has data; the SSI is busy.
 const RNE: u32 = 1 << 2;
 const BSY: u32 = 1 << 4;
 /// GPIO ports (data sheet, "General-Purpose Input/Outputs"), and offsets in each.
@@ -86,7 +86,7 @@ fn read(register: usize) -> u32 {
 }
 
 fn write(register: usize, value: u32) {
-    // SAFETY: the same.
+    // SAFETY: registers of this board, which only this program uses.
     unsafe { (register as *mut u32).write_volatile(value) }
 }
 
@@ -102,7 +102,7 @@ pub fn set_up() {
     ] {
         write(port + DIR, outputs);
         write(port + DEN, digital);
-        // Nothing is selected. The address says which pins are written.
+        // Nothing is selected. The address selects the pins that are written.
         write(port + (outputs << 2) as usize, outputs);
     }
     write(GPIO_F + DIR, 1);
@@ -129,8 +129,9 @@ pub fn enable_button() {
 
 /// Initialises the card.
 ///
-/// QEMU 7.2's card answers the last command, CMD58, as if it was still idle, and the driver
-/// stops there. That command only tells large cards, which QEMU's is not, from small ones.
+/// QEMU 7.2's card answers the last command, CMD58, as if it were still idle, and the driver
+/// stops there. That command only distinguishes large cards from small ones, and QEMU's is
+/// small.
 pub fn start_card<S: SpiDevice, D: DelayNs>(card: &SdCard<S, D>) {
     if matches!(card.num_bytes(), Err(SdCardError::Cmd58Error)) {
         // The rest of that answer, which the driver did not read.

@@ -21,7 +21,7 @@ pub const fn controller() -> Controller {
     Hal::new(Fixed::new(Spi, settings), (Line, Line, Line))
 }
 
-/// The chips, and which of them is selected.
+/// The chips, and the one that is selected.
 struct Wires {
     flash: Flash<HostClock>,
     reader: Reader,
@@ -165,7 +165,7 @@ impl OutputPin for TiedHigh {
     }
 }
 
-/// The display's input that tells data from commands.
+/// The display's input that distinguishes data from commands.
 pub struct DataCommand;
 
 impl digital::ErrorType for DataCommand {
@@ -192,7 +192,7 @@ pub const CARD: [u8; 4] = [0x6e, 0x6f, 0x73, 0x74];
 struct Reader {
     registers: [u8; 64],
     fifo: Vec<u8>,
-    /// The first byte since it was selected: a register, and the direction.
+    /// The first byte since the selection: a register, and the direction.
     address: Option<u8>,
 }
 
@@ -247,7 +247,7 @@ impl Reader {
         match register {
             FIFO_DATA => self.fifo.push(byte),
             FIFO_LEVEL => self.fifo.clear(),
-            // Bit 7 says whether the marked bits are set or cleared.
+            // Bit 7 decides whether the marked bits are set or cleared.
             COM_IRQ | DIV_IRQ => self.registers[index] &= !byte,
             _ => self.registers[index] = byte,
         }
@@ -290,7 +290,7 @@ fn answer(frame: &[u8]) -> Vec<u8> {
     }
 }
 
-/// CRC_A (the same, section 6.2.4).
+/// Returns CRC_A (ISO/IEC 14443-3, section 6.2.4).
 fn crc(bytes: &[u8]) -> [u8; 2] {
     let crc = bytes.iter().fold(0x6363_u16, |crc, &byte| {
         (0..8).fold(crc ^ u16::from(byte), |crc, _| {

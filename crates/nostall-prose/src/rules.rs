@@ -1,0 +1,73 @@
+//! The words and sentences that are refused.
+
+use crate::text::{Kind, Word};
+
+const PERSONS: &str = "who, whom, whoever, somebody, someone, nobody, no one, anybody, anyone, \
+    everybody, everyone, he, him, his, himself, she, her, herself";
+const PRIVATE: &str =
+    "the seed, the seeds, seed 001, seed 002, seed 003, seed 004, seed 005, DESIGN";
+
+/// The limit of a sentence in a document, in words.
+const LONGEST: usize = 35;
+
+/// A refused phrase or sentence.
+pub struct Finding {
+    pub line: usize,
+    pub reason: String,
+}
+
+/// Returns the findings in a file of this `kind` with these `words`, in the order of lines.
+pub fn findings(kind: Kind, words: &[Word]) -> Vec<Finding> {
+    let mut findings = phrases(words);
+    if matches!(kind, Kind::Document) {
+        findings.extend(long_sentences(words));
+        findings.sort_by_key(|finding| finding.line);
+    }
+    findings
+}
+
+fn phrases(words: &[Word]) -> Vec<Finding> {
+    // "nobody's" is split, and so is `who_writes`.
+    let parts: Vec<(usize, &str)> = words
+        .iter()
+        .flat_map(|word| {
+            word.text
+                .split(|c: char| !c.is_alphanumeric())
+                .map(|part| (word.line, part))
+        })
+        .filter(|(_, part)| !part.is_empty())
+        .collect();
+    let mut findings = Vec::new();
+    for (at, &(line, part)) in parts.iter().enumerate() {
+        let one = part.to_lowercase();
+        let two = parts
+            .get(at + 1)
+            .map(|(_, next)| format!("{one} {}", next.to_lowercase()));
+        let refused = |list: &str| {
+            list.split(", ")
+                .find(|&phrase| phrase == one || phrase == part || two.as_deref() == Some(phrase))
+                .map(str::to_owned)
+        };
+        let reason = if let Some(phrase) = refused(PERSONS) {
+            format!(
+                "\"{phrase}\" is a person: name the role (producer, owner, caller, CPU, driver)"
+            )
+        } else if let Some(phrase) = refused(PRIVATE) {
+            format!("\"{phrase}\" is a private word: name the patch, the article or the chapter")
+        } else {
+            continue;
+        };
+        findings.push(Finding { line, reason });
+    }
+    findings
+}
+
+fn long_sentences(words: &[Word]) -> impl Iterator<Item = Finding> {
+    let sentences = words.split_inclusive(|word| word.ends_sentence);
+    sentences
+        .filter(|sentence| sentence.len() > LONGEST)
+        .map(|sentence| Finding {
+            line: sentence[0].line,
+            reason: format!("a sentence of {} words: at most {LONGEST}", sentence.len()),
+        })
+}

@@ -1,0 +1,242 @@
+use crate::exceptions::{Found, compare, lowered};
+use crate::rules::{Finding, findings};
+use crate::text::{Kind, words};
+
+/// Returns the findings in `source`, each as line and reason.
+fn check(path: &str, source: &str) -> Vec<(usize, String)> {
+    let kind = Kind::of(path).unwrap();
+    findings(kind, &words(kind, source))
+        .into_iter()
+        .map(|f| (f.line, f.reason))
+        .collect()
+}
+
+/// Returns the lines of the findings in `source`.
+fn lines(path: &str, source: &str) -> Vec<usize> {
+    check(path, source)
+        .into_iter()
+        .map(|(line, _)| line)
+        .collect()
+}
+
+#[test]
+fn each_person_is_found_with_its_line() {
+    for person in [
+        "who",
+        "whom",
+        "whoever",
+        "somebody",
+        "someone",
+        "nobody",
+        "no one",
+        "anybody",
+        "anyone",
+        "everybody",
+        "everyone",
+        "he",
+        "him",
+        "his",
+        "himself",
+        "she",
+        "her",
+        "herself",
+    ] {
+        let found = check("a.rs", &format!("fn f() {{}}\n// Asks {person} there.\n"));
+        assert_eq!(found.len(), 1, "{person}");
+        assert_eq!(found[0].0, 2);
+        assert!(
+            found[0].1.starts_with(&format!("\"{person}\" is a person")),
+            "{}",
+            found[0].1
+        );
+    }
+}
+
+#[test]
+fn each_private_word_is_found_with_its_line() {
+    for (source, line) in [
+        ("\n\n// As in the seed's table.", 3),
+        ("// As in the\n// seeds.", 1),
+        ("// As DESIGN says.", 1),
+        ("// Seed 003.", 1),
+    ] {
+        let found = check("a.rs", source);
+        assert_eq!(found.len(), 1, "{source}");
+        assert_eq!(found[0].0, line);
+        assert!(found[0].1.contains("private word"), "{}", found[0].1);
+    }
+    assert!(lines("a.rs", "// The generator's seed, by design.").is_empty());
+}
+
+#[test]
+fn every_kind_of_comment_string_and_name_is_read() {
+    for prose in [
+        "// he",
+        "/// he",
+        "//! he",
+        "/* he */",
+        "/* a\n/* nested */ he */",
+        "\"he\"",
+        "r#\"he\"#",
+        "b\"he\"",
+        "\"a\\nhe\"",
+        "fn he_writes() {}",
+        "// He's",
+        "// (he)",
+        "// HE",
+    ] {
+        assert_eq!(lines("a.rs", prose).len(), 1, "{prose}");
+    }
+}
+
+#[test]
+fn a_word_within_a_word_is_no_person() {
+    assert!(
+        lines(
+            "a.rs",
+            "// the whole header of this ghost; 'h', 0xhe; a wholesale shed"
+        )
+        .is_empty()
+    );
+}
+
+#[test]
+fn the_lifetime_before_a_string_does_not_hide_it() {
+    assert_eq!(
+        lines(
+            "a.rs",
+            "fn f<'a>(x: &'a str) {}\nlet c = '\"';\nlet s = \"\n he\";"
+        ),
+        [4]
+    );
+}
+
+#[test]
+fn manifests_and_scripts_are_read_whole() {
+    for path in [
+        "Cargo.toml",
+        "Makefile",
+        "scripts/setup",
+        ".ci/run",
+        "kernel/src/boot.s",
+    ] {
+        assert_eq!(lines(path, "a = 1\n# whoever\nb\n"), [2], "{path}");
+    }
+}
+
+#[test]
+fn documents_are_read_without_their_code() {
+    let document = "# Who\n\nA `who` and\nhis.\n\n```sh\nwho\n```\n\n    who\n\n| `he` | he |\n| - | - |\n| `he` | *him* |\n";
+    assert_eq!(lines("README.md", document), [1, 4, 12, 14]);
+}
+
+#[test]
+fn a_sentence_of_more_than_35_words_is_found_in_a_document_only() {
+    let sentence = |words: usize| format!("One.\n\n{}end.\n", "word ".repeat(words - 1));
+    assert!(lines("README.md", &sentence(35)).is_empty());
+    let found = check("README.md", &sentence(36));
+    assert_eq!(
+        found,
+        [(3, "a sentence of 36 words: at most 35".to_owned())]
+    );
+    assert!(lines("a.rs", &format!("/* {} */", sentence(36))).is_empty());
+}
+
+#[test]
+fn sentences_end_with_blocks_and_code_is_one_word() {
+    let twenty = "word ".repeat(20);
+    for separator in [
+        "\n\n",
+        ".\n",
+        "?\" ",
+        " `a b`. ",
+        "\n\n- ",
+        "\n\n```\ncode\n```\n",
+        "\n# ",
+        "\n> ",
+    ] {
+        assert!(
+            lines("README.md", &format!("{twenty}{separator}{twenty}")).is_empty(),
+            "{separator:?}"
+        );
+    }
+    for joint in [" e.g. ", "; ", "\n", " **.a** ", " [a](b) "] {
+        assert_eq!(
+            lines("README.md", &format!("{twenty}{joint}{twenty}")),
+            [1],
+            "{joint:?}"
+        );
+    }
+    let code = format!("{}`{twenty}` end.", "word ".repeat(33));
+    assert!(lines("README.md", &code).is_empty());
+}
+
+#[test]
+fn files_without_prose_of_ours_are_not_read() {
+    for path in [
+        "LICENSE-MIT",
+        "Cargo.lock",
+        "docs/api/nostall-io.txt",
+        "a/image.bin",
+        "who.png",
+    ] {
+        assert!(Kind::of(path).is_none(), "{path}");
+    }
+}
+
+fn found(path: &str, count: usize) -> Found {
+    let finding = |line| Finding {
+        line,
+        reason: "why".to_owned(),
+    };
+    (path.to_owned(), (1..=count).map(finding).collect())
+}
+
+#[test]
+fn findings_in_a_file_that_is_not_listed_are_reported_one_by_one() {
+    assert_eq!(
+        compare("", &[found("a.rs", 2), found("b.rs", 0)]),
+        ["a.rs:1: why", "a.rs:2: why"]
+    );
+}
+
+#[test]
+fn a_listed_file_has_exactly_the_listed_number_of_findings() {
+    let list = "2 a.rs\n";
+    assert!(compare(list, &[found("a.rs", 2)]).is_empty());
+    let fault = |count| {
+        format!("scripts/prose-exceptions.txt:1: a.rs has {count} findings: the list says 2")
+    };
+    assert_eq!(compare(list, &[found("a.rs", 1)]), [fault(1)]);
+    let more = [
+        "a.rs:1: why".to_owned(),
+        "a.rs:2: why".to_owned(),
+        "a.rs:3: why".to_owned(),
+        fault(3),
+    ];
+    assert_eq!(compare(list, &[found("a.rs", 3)]), more);
+}
+
+#[test]
+fn a_file_that_is_plain_or_gone_leaves_the_list() {
+    let fault = "is plain, or not there: remove it from the list";
+    assert_eq!(
+        compare("2 a.rs\n1 b.rs\n", &[found("a.rs", 0)]),
+        [
+            format!("scripts/prose-exceptions.txt:1: a.rs {fault}"),
+            format!("scripts/prose-exceptions.txt:2: b.rs {fault}"),
+        ]
+    );
+}
+
+#[test]
+fn an_update_only_shrinks_the_list() {
+    let files = [
+        found("down.rs", 1),
+        found("new.rs", 4),
+        found("plain.rs", 0),
+        found("up.rs", 9),
+    ];
+    let list = "2 down.rs\n1 gone.rs\n1 plain.rs\n3 up.rs\n";
+    assert_eq!(lowered(list, &files), "1 down.rs\n3 up.rs\n");
+}

@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let layout = Layout::new(&Params::command_line(0x1_0000, 1))?;
     let (mut console, mut dmesg) = (None, None);
     for (place, memory) in layout.split(Ram::of(&mut region)) {
-        let linux = LinuxVersion::new(6, 1, 0); // the reader's version
+        let linux = LinuxVersion::new(6, 1, 0); // may read it
         let (zone, _) = Zone::attach(memory, place.kind, linux, None)?;
         match place.kind {
             Kind::Console => console = Some(zone),

@@ -348,7 +348,7 @@ fn without_cts_nothing_goes_out_and_with_it_the_rest_does() {
     let events = port.on_interrupt();
     assert!(events.modem && !events.room);
     assert_eq!(fake.take_load(), b"");
-    assert!(!enabled(), "no interrupt without the right to send");
+    assert!(!enabled(), "no interrupt while CTS forbids sending");
     assert_eq!(port.write(b"gh"), 2);
     assert_eq!(fake.take_load(), b"");
     assert!(!port.is_drained());

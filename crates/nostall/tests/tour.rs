@@ -224,14 +224,14 @@ fn without_qemu_and_kvm_the_table_is_smaller_and_says_so_and_the_rest_is_right()
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::process::CommandExt;
 
-    const NOBODY: u32 = 65_534;
+    const OTHER_USER: u32 = 65_534;
     let mut command = command();
     command.env("PATH", "/nonexistent").current_dir("/");
     let has_kvm = match fs::metadata("/dev/kvm") {
         Err(_) => false,
         // Another user may not open it.
         Ok(device) if device.mode() & 0o006 == 0 => {
-            command.uid(NOBODY).gid(NOBODY);
+            command.uid(OTHER_USER).gid(OTHER_USER);
             false
         }
         Ok(_) => true,

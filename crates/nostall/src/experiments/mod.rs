@@ -92,14 +92,14 @@ impl clap::Args for Args {
 const ABOUT: &str = "\
 Run the tour, or one experiment: compare ways of doing I/O on a machine
 
-Without an experiment, runs a short form of each in about a minute, and prints one table. A row
-whose machine (QEMU, KVM) is not there shows the reason.
+Without an experiment, runs a short form of each in about a minute, and prints one table. A \
+row whose machine (QEMU, KVM) is not there shows the reason.
 
-With an experiment, runs that one in full. Boots a virtual PC, or a RISC-V machine, with nostall's
-reference kernel, or runs on models.";
+With an experiment, runs that one in full. Boots a virtual PC, or a RISC-V machine, with \
+nostall's reference kernel, or runs on models.";
 
 const MORE: &str = "\
-Exit status of the tour: 0 if every row that could run is right, 1 if an exact count differs, a
+Exit status of the tour: 0 if every row that could run is right, 1 if an exact count differs, a \
 figure is missing or a run fails. Rows on models and threads can always run.
 
 `nostall run EXPERIMENT --help` has an experiment's options and examples.";

@@ -5,16 +5,18 @@
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check msrv no_std full stress loom spi-features spi-examples spi-bare-metal fuzz \
+.PHONY: help setup run readme-table expected test check msrv no_std full stress loom spi-features spi-examples spi-bare-metal fuzz \
 	install-check public-api postmortem-static \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore
 
 # Without a message, a long build looks like a hang.
 help:
-	@echo 'make run           boot a virtual PC, send a boot log in every way, print the table'
+	@echo 'make run           the tour: every fix of Linux and every step beyond, in one table'
 	@echo '                   (ARGS="uart --bytes 2500" goes to `nostall run`,'
 	@echo '                   ARGS=--help lists the experiments)'
 	@echo 'make test          every test'
+	@echo 'make readme-table  the table of the tour, into README.md'
+	@echo 'make expected      the exact figures of the tour, into bench/expected.json'
 	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
 	@echo 'make check         prose, formatting, lints, documentation'
 	@echo 'make no_std        the bare-metal crates, for every small target'
@@ -34,7 +36,20 @@ setup:
 # where the command is (CARGO_TARGET_DIR).
 run: setup
 	@cargo build --release --locked --package nostall
-	@cargo run --release --locked --quiet --package nostall -- run $(or $(ARGS),uart)
+	@cargo run --release --locked --quiet --package nostall -- run $(ARGS)
+
+# The README's table, as the tour prints it here. Every row has to run.
+readme-table: setup
+	@cargo build --release --locked --package nostall
+	@mkdir -p target
+	@cargo run --release --locked --quiet --package nostall -- run >target/tour.txt
+	@scripts/readme-table target/tour.txt
+
+# Records the exact figures and the bounds of instruction counts again.
+expected:
+	@scripts/setup run
+	NOSTALL_RECORD=1 NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_KVM=1 \
+		cargo test --locked --package nostall --test tour
 
 test:
 	@scripts/setup run

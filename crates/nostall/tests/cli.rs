@@ -639,7 +639,7 @@ fn a_run_leaves_nothing_behind() {
 fn help_shows_a_newcomer_the_way() {
     let help = succeed(&["--help"]);
     assert!(help.contains("run"));
-    let list = succeed(&["run"]);
+    let list = succeed(&["run", "-h"]);
     let long = succeed(&["run", "--help"]);
     for help in [&list, &long] {
         assert!(help.contains("nostall run EXPERIMENT --help"), "{help}");

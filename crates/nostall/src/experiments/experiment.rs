@@ -76,14 +76,29 @@ pub struct Answer<F = ()> {
     pub failure: Option<String>,
 }
 
+/// Returns the reason why the machine that the arguments name is not there, if it is not.
+pub fn lacks<E: Experiment>(experiment: &E) -> Option<String> {
+    let common = experiment.common();
+    match common.on {
+        OnArg::Qemu => on::lacks_qemu(common, board(experiment)),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        OnArg::Kvm => super::kvm::lacks(common.kernel.as_deref()),
+        _ => None,
+    }
+}
+
+fn board<E: Experiment>(experiment: &E) -> QemuBoard {
+    let named = experiment.common().machine;
+    named.unwrap_or_else(|| experiment.usual_board())
+}
+
 /// Runs an experiment on the machine that its arguments ask for.
-pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
+pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>)> {
     let input = experiment.read()?;
     let common = experiment.common();
-    let board = common.machine.unwrap_or_else(|| experiment.usual_board());
     let wish = on::Wish {
         common,
-        board,
+        board: board(experiment),
         need: Need {
             devices: E::DEVICES,
             cpus: experiment.cpus(),
@@ -97,7 +112,13 @@ pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         kvm: experiment.kvm_options(),
     };
-    let (on, answer) = wish.on_best(|on, note| experiment.measure(on, note, &input))?;
+    wish.on_best(|on, note| experiment.measure(on, note, &input))
+}
+
+/// Runs an experiment, and writes the result to the files and streams that its arguments name.
+pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
+    let (on, answer) = answer(experiment)?;
+    let common = experiment.common();
 
     // Files first: a reader of our output may stop reading.
     if let Some(file) = &common.json {
@@ -109,7 +130,7 @@ pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
 }
 
 /// Prints to stdout. A reader that has gone away has seen enough.
-fn print(text: &str) -> Result<()> {
+pub fn print(text: &str) -> Result<()> {
     match writeln!(io::stdout(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("standard output")

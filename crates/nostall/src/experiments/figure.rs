@@ -9,7 +9,7 @@ use super::table::host_cpus;
 use crate::escape::escape_json;
 
 /// Result of an experiment.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Figure {
     /// Path of I/O that is measured.
     pub path: &'static str,
@@ -29,10 +29,10 @@ pub struct Figure {
 }
 
 #[derive(Serialize)]
-struct Document<'a, F> {
+struct Document<'a, R, F> {
     schema: u32,
     host: Host<'a>,
-    results: &'a [Figure],
+    results: &'a [R],
     /// Further lists of the experiment.
     #[serde(flatten)]
     found: &'a F,
@@ -61,10 +61,22 @@ struct Kvm {
 
 /// Returns the document, with a line's end.
 pub fn document(on: &On, results: &[Figure], found: &impl Serialize) -> Result<String> {
-    let qemu = match on {
+    document_of(vec![on], results, found)
+}
+
+/// Returns the document of results from several machines.
+pub fn document_of<R: Serialize>(
+    on: Vec<&On>,
+    results: &[R],
+    found: &impl Serialize,
+) -> Result<String> {
+    let qemus = on.iter().filter_map(|on| match on {
         On::Qemu { qemu, .. } => Some(qemu),
         _ => None,
-    };
+    });
+    let qemu = qemus.clone().next();
+    let board = qemu.map(|qemu| qemu.board().name());
+    let is_only = qemus.clone().all(|qemu| Some(qemu.board().name()) == board);
     let document = Document {
         schema: 1,
         host: Host {
@@ -74,8 +86,8 @@ pub fn document(on: &On, results: &[Figure], found: &impl Serialize) -> Result<S
             cpus: host_cpus(),
             cpu: cpu_name(),
             qemu: qemu.map(Qemu::version),
-            machine: qemu.map(|qemu| qemu.board().name()),
-            kvm: kvm(on),
+            machine: board.filter(|_| is_only),
+            kvm: on.iter().find_map(|on| kvm(on)),
         },
         results,
         found,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Result;
-use nostall_vm::kvm::{Kvm, Options, Speed, Uart};
+use nostall_vm::kvm::{Kvm, Options, Pci, Speed, Uart};
 use nostall_vm::qemu::Architecture;
 use nostall_vm::{Error, Exits, Ran};
 
@@ -36,6 +36,22 @@ pub fn find_if_good(file: Option<&Path>, options: Options) -> Result<OnKvm, Opti
         Ok(on) => Ok(on),
         // A mistake in arguments or kernel is one for the next machine as well.
         Err(error) => Err(error.downcast_ref().and_then(why_not)),
+    }
+}
+
+/// Returns the reason why there is no KVM that offers every mode, if there is none.
+pub fn lacks(file: Option<&Path>) -> Option<String> {
+    let options = Options {
+        uart: Uart::MmioReadonly,
+        pci: Pci::EcamShadow,
+    };
+    match find(file, options) {
+        Ok(on) if on.kvm.options() == options => None,
+        Ok(on) => Some(on.kvm.notes().join("; ")),
+        Err(error) => Some(match error.downcast_ref() {
+            Some(Error::NoKvm { path, source }) => format!("{path}: {source}"),
+            _ => error.to_string(),
+        }),
     }
 }
 

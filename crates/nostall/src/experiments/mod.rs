@@ -12,21 +12,26 @@ mod progress;
 pub mod pstore;
 pub mod spi;
 pub mod table;
+mod tour;
 pub mod uart;
 mod verdict;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::{Arg, ArgMatches, Command, FromArgMatches, value_parser};
 use experiment::Experiment;
+use tour::Part;
+use tour::runs::Make;
 
 /// The experiments: one line each.
 const EXPERIMENTS: &[Entry] = &[
-    Entry::of::<uart::Args>("uart"),
-    Entry::of::<pstore::Args>("pstore"),
-    Entry::of::<pci::Args>("pci"),
-    Entry::of::<spi::Args>("spi"),
-    Entry::of::<console::Args>("console"),
+    Entry::of::<uart::Args>("uart", uart::tour::TOUR),
+    Entry::of::<pstore::Args>("pstore", pstore::tour::TOUR),
+    Entry::of::<pci::Args>("pci", pci::tour::TOUR),
+    Entry::of::<spi::Args>("spi", spi::tour::TOUR),
+    Entry::of::<console::Args>("console", console::tour::TOUR),
 ];
 
 /// An experiment, whatever its arguments.
@@ -34,12 +39,15 @@ struct Entry {
     name: &'static str,
     command: fn(Command) -> Command,
     parse: fn(&ArgMatches) -> Result<Run, clap::Error>,
+    tour: Part,
+    /// Makes a run of the tour.
+    make: Make,
 }
 
 type Run = Box<dyn FnOnce() -> Result<()>>;
 
 impl Entry {
-    const fn of<E: Experiment + 'static>(name: &'static str) -> Self {
+    const fn of<E: Experiment + 'static>(name: &'static str, tour: Part) -> Self {
         Self {
             name,
             command: E::augment_args,
@@ -47,23 +55,30 @@ impl Entry {
                 let experiment = E::from_arg_matches(matches)?;
                 Ok(Box::new(move || experiment::run(&experiment)))
             },
+            tour,
+            make: tour::runs::make::<E>,
         }
     }
 }
 
-/// The experiment that the arguments name.
+/// The experiment that the arguments name, or the tour.
 pub struct Args(Run);
 
 impl clap::Args for Args {
     fn augment_args(command: Command) -> Command {
         let experiments = EXPERIMENTS.iter();
         let experiments = experiments.map(|one| (one.command)(Command::new(one.name)));
+        let json = Arg::new("json").long("json").value_name("FILE");
+        let json = json.value_parser(value_parser!(PathBuf));
+        let json = json.help("Write the tour's figures to FILE as JSON");
         command
-            .about("Run an experiment: compare ways of doing I/O on a machine")
+            .about("Run the tour, or one experiment: compare ways of doing I/O on a machine")
             .long_about(ABOUT)
+            .arg(json)
+            .args_conflicts_with_subcommands(true)
             .subcommands(experiments)
-            .override_usage("nostall run [EXPERIMENT [OPTIONS]]")
-            .after_help("`nostall run EXPERIMENT --help` has an experiment's options and examples.")
+            .override_usage("nostall run [--json FILE]\n       nostall run EXPERIMENT [OPTIONS]")
+            .after_help(MORE)
             .subcommand_value_name("EXPERIMENT")
             .subcommand_help_heading("Experiments")
             .disable_help_subcommand(true)
@@ -75,14 +90,26 @@ impl clap::Args for Args {
 }
 
 const ABOUT: &str = "\
-Run an experiment: compare ways of doing I/O on a machine
+Run the tour, or one experiment: compare ways of doing I/O on a machine
 
-Boots a virtual PC, or a RISC-V machine, with nostall's reference kernel, or runs on models.";
+Without an experiment, runs a short form of each in about a minute, and prints one table. A \
+row whose machine (QEMU, KVM) is not there shows the reason.
+
+With an experiment, runs that one in full. Boots a virtual PC, or a RISC-V machine, with \
+nostall's reference kernel, or runs on models.";
+
+const MORE: &str = "\
+Exit status of the tour: 0 if every row that could run is right, 1 if an exact count differs, a \
+figure is missing or a run fails. Rows on models and threads can always run.
+
+`nostall run EXPERIMENT --help` has an experiment's options and examples.";
 
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let Some((name, matches)) = matches.subcommand() else {
-            return Ok(Self(Box::new(list)));
+            let json = matches.get_one::<PathBuf>("json").cloned();
+            let tour = move || tour::run(EXPERIMENTS, json.as_deref());
+            return Ok(Self(Box::new(tour)));
         };
         let entry = EXPERIMENTS.iter().find(|one| one.name == name);
         let entry = entry.ok_or_else(|| clap::Error::new(ErrorKind::InvalidSubcommand))?;
@@ -95,16 +122,7 @@ impl FromArgMatches for Args {
     }
 }
 
-/// Lists the experiments.
-fn list() -> Result<()> {
-    let command = <Args as clap::Args>::augment_args(Command::new("nostall run"));
-    Ok(command
-        .disable_help_flag(true)
-        .max_term_width(100)
-        .print_help()?)
-}
-
-/// Runs the experiment that the arguments name, or lists all if they name none.
+/// Runs the experiment that the arguments name, or the tour if they name none.
 ///
 /// # Errors
 ///

@@ -37,6 +37,16 @@ impl On {
     }
 }
 
+/// Returns the reason why there is no such machine in QEMU, if there is none.
+pub fn lacks_qemu(common: &Common, board: QemuBoard) -> Option<String> {
+    let kernel = kernel::find(common.kernel.as_deref(), board.architecture());
+    let found = kernel.and_then(|_| Ok(Qemu::find(board)?));
+    let why = found.err()?.to_string();
+    // The rest says what to do.
+    let (what, _) = why.split_once(": ").unwrap_or((&why, ""));
+    Some(what.to_owned())
+}
+
 /// What a run in QEMU was measured on, on CPUs as described.
 pub fn on_qemu(path: &str, qemu: &Qemu, cpus: &str, ran: &Ran) -> String {
     let up = ran.first_report.as_secs_f64();

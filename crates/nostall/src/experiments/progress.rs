@@ -1,8 +1,28 @@
 //! A bar on the terminal, nothing elsewhere.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+
+thread_local! {
+    static IS_HIDDEN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` without progress bars of its own.
+pub fn hidden<T>(work: impl FnOnce() -> T) -> T {
+    IS_HIDDEN.set(true);
+    let result = work();
+    IS_HIDDEN.set(false);
+    result
+}
+
+fn show(bar: ProgressBar) -> ProgressBar {
+    match IS_HIDDEN.get() {
+        true => ProgressBar::hidden(),
+        false => bar,
+    }
+}
 
 /// A bar for `bytes` bytes to come. Not drawn unless stderr is a terminal; gone
 /// when dropped.
@@ -10,7 +30,7 @@ pub struct Bar(ProgressBar);
 
 impl Bar {
     pub fn new(bytes: u64) -> Self {
-        let bar = ProgressBar::new(bytes);
+        let bar = show(ProgressBar::new(bytes));
         // As wide as the terminal leaves room for: a line that wraps is not cleared.
         let style = ProgressStyle::with_template("{wide_bar} {bytes} of {total_bytes} arrived");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -34,7 +54,7 @@ pub struct Busy(ProgressBar);
 
 impl Busy {
     pub fn new(with: &'static str) -> Self {
-        let spinner = ProgressBar::new_spinner().with_message(with);
+        let spinner = show(ProgressBar::new_spinner()).with_message(with);
         spinner.enable_steady_tick(Duration::from_millis(100));
         Self(spinner)
     }

@@ -12,6 +12,7 @@ mod picture;
 pub mod qemu;
 mod run;
 mod table;
+pub(super) mod tour;
 mod verdict;
 
 use std::fs;

@@ -7,6 +7,7 @@ mod measured;
 pub mod model;
 pub mod run;
 mod table;
+pub(super) mod tour;
 mod verdict;
 
 use anyhow::Result;

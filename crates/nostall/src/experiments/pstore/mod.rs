@@ -3,6 +3,7 @@
 mod measured;
 pub mod run;
 mod threads;
+pub(super) mod tour;
 
 use std::path::PathBuf;
 

@@ -9,6 +9,7 @@ pub mod run;
 mod table;
 mod text;
 mod threads;
+pub(super) mod tour;
 mod verdict;
 
 use std::path::PathBuf;

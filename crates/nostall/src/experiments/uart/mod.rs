@@ -6,6 +6,7 @@ mod input;
 mod measured;
 pub mod model;
 pub mod run;
+pub(super) mod tour;
 
 use std::path::PathBuf;
 

@@ -1,0 +1,51 @@
+//! Rows of the tour.
+
+use nostall_devices::uart::Profile;
+
+use crate::experiments::tour::{Limit, Part, Pick, Row, Unit, Value};
+
+pub const TOUR: Part = Part {
+    heading: "a flood of messages, printed by the CPU that logs; Linux: by FIFO",
+    rows: &[
+        Row {
+            limit: Limit::Derived(16.0 * ACCESS + ACCESS),
+            ..row("CPU held: flood, fast port", FAST, HELD)
+        },
+        Row {
+            // One of the accesses is a slow one.
+            limit: Limit::Derived(16.0 * ACCESS + SLOW.slow_access.takes.0 as f64),
+            ..row("CPU held: flood, slow port", SLOW, HELD)
+        },
+        Row {
+            // The FIFO may be full, and what it holds is sent first.
+            limit: Limit::Derived(17.0 * FRAME),
+            ..row("until a panic's first byte", FAST, |of| {
+                of("panic_first_byte_ns")
+            })
+        },
+    ],
+};
+
+const RUN: &str = "console --on model";
+const FAST: Profile = Profile::PC_16550A;
+const SLOW: Profile = Profile::HP_DL380_GEN9;
+
+/// Nanoseconds of an access to a register, the same on both ports.
+const ACCESS: f64 = FAST.access.0 as f64;
+
+/// Nanoseconds of a byte on the line: 10 bits at 115,200 baud.
+const FRAME: f64 = 10.0 * 1e9 / 115_200.0;
+
+const HELD: Value = |of| of("longest_hold_ns");
+
+const fn row(name: &'static str, port: Profile, value: Value) -> Row {
+    Row {
+        name,
+        unit: Unit::Nanoseconds,
+        value,
+        before: Pick::new(RUN, "print-inline").on_port(port.name),
+        fix: Some(Pick::new(RUN, "fifo-inline").on_port(port.name)),
+        nostall: Pick::new(RUN, "bounded").on_port(port.name),
+        limit: Limit::Unknown,
+    }
+}

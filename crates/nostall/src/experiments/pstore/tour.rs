@@ -1,0 +1,31 @@
+//! Rows of the tour.
+
+use nostall_work::pstore::{BLOCKS, ENTRIES_PER_BLOCK};
+
+use crate::experiments::tour::{Limit, Part, Pick, Row, Unit};
+
+pub const TOUR: Part = Part {
+    heading: "one lock for the traces of all CPUs; Linux: zones and a shared counter",
+    rows: &[
+        record("a trace record", "pstore --on model"),
+        record("a trace record, emulated", "pstore --on qemu"),
+    ],
+};
+
+/// Time of the whole run for each record. The limit is the same run without records.
+const fn record(name: &'static str, run: &'static str) -> Row {
+    Row {
+        name,
+        unit: Unit::Nanoseconds,
+        value: |of| of("ns_per_record"),
+        before: Pick::new(run, "one-lock-for-all"),
+        fix: Some(Pick::new(run, "per-cpu-counter")),
+        nostall: Pick::new(run, "per-cpu-clock"),
+        limit: Limit::Measured(Pick::new(run, "untraced"), |of| {
+            Some(of("bytes")? * 1e3 / of("mb_per_s")? / RECORDS)
+        }),
+    }
+}
+
+/// Records of a run that is traced.
+const RECORDS: f64 = BLOCKS as f64 * ENTRIES_PER_BLOCK as f64;

@@ -1,0 +1,33 @@
+//! Rows of the tour.
+
+use crate::experiments::tour::{Limit, Part, Pick, Row, Unit, Value};
+
+pub const TOUR: Part = Part {
+    heading: "the worker was woken after messages; Linux: only once the bus is idle",
+    rows: &[
+        row("worker woken per message", |of| {
+            Some(of("wakeups")? / of("messages")?)
+        }),
+        row("teardowns per message", |of| {
+            Some(of("teardowns")? / of("messages")?)
+        }),
+    ],
+};
+
+/// On threads of the host. Linux's fix is measured on Linux, with `nostall spi bench`.
+const RUN: &str = "spi --on model --frames 1000";
+
+/// Messages of 1,000 frames.
+const MESSAGES: f64 = 3_204.0;
+
+const fn row(name: &'static str, value: Value) -> Row {
+    Row {
+        name,
+        unit: Unit::Count,
+        value,
+        before: Pick::new(RUN, "pump"),
+        fix: None,
+        nostall: Pick::new(RUN, "caller"),
+        limit: Limit::Derived(1.0 / MESSAGES),
+    }
+}

@@ -1,0 +1,264 @@
+//! The tour's table, for 80 columns and 40 lines.
+
+use comfy_table::Table;
+
+use super::runs::{self, Runs};
+use super::{Entry, Limit, Pick, Row, Unit, Value};
+use crate::experiments::table::{aligned, percent, time};
+use crate::grouped::grouped;
+
+/// Columns of a terminal.
+const COLUMNS: usize = 80;
+
+const HEADER: [&str; 7] = ["", "before", "Linux", "nostall", "limit", "factor", "on"];
+
+const LEGEND: &str = "\
+Linux: with its fix; limit: of the hardware or the work; factor: before/nostall.
+Counts of accesses and exits and times on the model are exact: another value is
+an error. All other figures are shown, and not judged. Each row is explained in
+docs/src/tour.md.";
+
+const INSTALL: &str =
+    "`make setup` installs QEMU. KVM needs /dev/kvm, and the right to write to it.";
+
+/// Returns the table and the lines below it.
+pub fn text(entries: &'static [Entry], runs: &Runs) -> String {
+    let mut table = Table::new();
+    table.set_header(HEADER);
+    for row in rows(entries) {
+        let mut cells = vec![row.name.to_owned()];
+        if lacks(row, runs).is_none() {
+            let find = |pick: &Pick, metric: &str| Some(runs.figure(pick, metric)?.value);
+            cells.extend(
+                row.cells(find)
+                    .map(|cell| cell.unwrap_or("missing".to_owned())),
+            );
+            cells.push(place(runs.place(&row.nostall, row.value)).to_owned());
+        }
+        table.add_row(cells);
+    }
+    let width = rows(entries).map(|row| row.name.len()).max().unwrap_or(0) + 2;
+    let table = aligned(table, 1);
+    let mut made = table.lines();
+    let mut lines: Vec<String> = made.next().map(str::to_owned).into_iter().collect();
+    for entry in entries {
+        lines.push(format!("{}: {}", entry.name, entry.tour.heading));
+        for (row, line) in entry.tour.rows.iter().zip(&mut made) {
+            lines.push(match lacks(row, runs) {
+                None => line.to_owned(),
+                Some((pick, why)) => {
+                    let need = if pick.run.contains("--on kvm") {
+                        "KVM"
+                    } else {
+                        "QEMU"
+                    };
+                    let line = format!("{:width$}needs {need}: {why}", row.name);
+                    line.chars().take(COLUMNS).collect()
+                }
+            });
+        }
+    }
+    lines.push(format!("\n{LEGEND}\nA row alone: `nostall run` with"));
+    lines.extend(commands(entries).iter().map(|line| format!("  {line}")));
+    if rows(entries).any(|row| lacks(row, runs).is_some()) {
+        lines.push(INSTALL.to_owned());
+    }
+    lines.join("\n")
+}
+
+/// Names the rows that have a run and no figure.
+pub fn faults(entries: &'static [Entry], runs: &Runs) -> Vec<String> {
+    let mut faults = Vec::new();
+    for row in rows(entries) {
+        let ran = lacks(row, runs).is_none();
+        let cells = row.cells(|pick, metric| Some(runs.figure(pick, metric)?.value));
+        if ran && cells.iter().any(Option::is_none) {
+            faults.push(format!("{}: a figure is missing", row.name));
+        }
+    }
+    faults
+}
+
+/// Returns the first strategy of a row whose machine is not there, and the reason.
+fn lacks<'a>(row: &'a Row, runs: &'a Runs) -> Option<(&'a Pick, &'a str)> {
+    let mut picks = row.picks();
+    picks.find_map(|pick| Some((pick, runs.lacks(pick.run)?)))
+}
+
+fn rows(entries: &'static [Entry]) -> impl Iterator<Item = &'static Row> {
+    entries.iter().flat_map(|entry| entry.tour.rows)
+}
+
+/// Returns the runs' arguments. Runs that differ in the last word share a line.
+fn commands(entries: &'static [Entry]) -> Vec<String> {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    for run in runs::arguments(entries) {
+        let (start, last) = run.rsplit_once(' ').unwrap_or(("", run));
+        match lines.iter_mut().find(|(known, _)| *known == start) {
+            Some((_, line)) => *line += &format!("|{last}"),
+            None => lines.push((start, run.to_owned())),
+        }
+    }
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+impl Row {
+    /// Returns the cells from `before` to `factor`; `None` where a figure is missing.
+    fn cells(&self, find: impl Fn(&Pick, &str) -> Option<f64>) -> [Option<String>; 5] {
+        let of = |pick: &Pick, value: Value| value(&|metric| find(pick, metric));
+        let cell = |value: Option<f64>| Some(self.unit.text(value?));
+        let none = || Some("-".to_owned());
+        let (before, nostall) = (of(&self.before, self.value), of(&self.nostall, self.value));
+        [
+            cell(before),
+            match &self.fix {
+                Some(pick) => cell(of(pick, self.value)),
+                None => none(),
+            },
+            cell(nostall),
+            match &self.limit {
+                Limit::Unknown => none(),
+                Limit::Derived(value) => cell(Some(*value)),
+                Limit::Measured(pick, value) => cell(of(pick, *value)),
+            },
+            before.zip(nostall).map(|(before, now)| factor(before, now)),
+        ]
+    }
+}
+
+impl Unit {
+    fn text(self, value: f64) -> String {
+        match self {
+            Self::Count => count(value),
+            Self::Nanoseconds => time(value),
+            Self::Share => percent(value),
+        }
+    }
+}
+
+/// At most four decimals.
+fn count(value: f64) -> String {
+    match value {
+        value if value.fract() == 0.0 => grouped(value as u64),
+        value if value >= 1.0 => format!("{value:.2}"),
+        value => format!("{value:.4}").trim_end_matches('0').to_owned(),
+    }
+}
+
+/// Three digits at most that are not 0.
+fn factor(before: f64, now: f64) -> String {
+    let factor = before / now;
+    match factor {
+        _ if now == 0.0 => "to 0".to_owned(),
+        factor if factor < 10.0 => format!("{factor:.1}"),
+        factor if factor < 1_000.0 => format!("{factor:.0}"),
+        factor if factor >= 999_500.0 => format!("{:.2} M", factor / 1e6),
+        factor => {
+            let unit = 10_f64.powf(factor.log10().floor() - 2.0);
+            grouped(((factor / unit).round() * unit) as u64)
+        }
+    }
+}
+
+const fn place(on: Option<&'static str>) -> &'static str {
+    match on {
+        Some(on) => match on.as_bytes() {
+            b"qemu" => "QEMU",
+            b"kvm" => "KVM",
+            b"host-threads" => "threads",
+            _ => on,
+        },
+        None => "-",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::expected;
+    use super::*;
+    use crate::experiments::EXPERIMENTS;
+
+    #[test]
+    fn a_factor_has_three_digits_and_a_count_four_decimals() {
+        assert_eq!(factor(21e9, 28_900.0), "727,000");
+        assert_eq!(factor(126e9, 40_100.0), "3.14 M");
+        assert_eq!(factor(99.6, 2.3), "43");
+        assert_eq!(factor(1.0, 0.5), "2.0");
+        assert_eq!(factor(2.0, 0.0), "to 0");
+        assert_eq!(count(1_168.0), "1,168");
+        assert_eq!(count(2.004), "2.00");
+        assert_eq!(count(0.0625), "0.0625");
+        assert_eq!(count(0.003), "0.003");
+    }
+
+    #[test]
+    fn runs_that_differ_in_the_last_word_share_a_line() {
+        let lines = commands(EXPERIMENTS);
+        let sizes = "uart --on model --profile fast-16550a --bytes 1|2500|11500";
+        assert!(lines.iter().any(|line| line == sizes), "{lines:?}");
+    }
+
+    /// Whether two cells are numbers of one form, as times are that differ from run to run.
+    fn same_form(cell: &str, unit: Unit) -> bool {
+        let (number, unit_of_cell) = cell.split_once(' ').unwrap_or((cell, ""));
+        let is_number = number.replace(',', "").parse::<f64>().is_ok();
+        is_number
+            && match unit {
+                Unit::Count => unit_of_cell.is_empty(),
+                Unit::Nanoseconds => ["ns", "us", "ms", "s"].contains(&unit_of_cell),
+                Unit::Share => unit_of_cell == "%",
+            }
+    }
+
+    /// Compares a line of the README with the exact figures.
+    fn check(row: &Row, line: &str) {
+        let words: Vec<_> = line.split("  ").map(str::trim).collect();
+        let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        assert_eq!(words.len(), HEADER.len(), "{}: {line}", row.name);
+        assert_eq!(words[0], row.name);
+        let exact = row.cells(|pick, metric| {
+            let exact = expected::of(pick.run)?.get(&pick.key(metric))?;
+            Some(*exact)
+        });
+        for (n, (word, exact)) in words[1..6].iter().zip(exact).enumerate() {
+            match exact {
+                Some(exact) => assert_eq!(*word, exact, "make readme-table: {line}"),
+                None if n == 4 => assert!(*word == "to 0" || same_form(word, Unit::Count)),
+                None => assert!(same_form(word, row.unit), "make readme-table: {line}"),
+            }
+        }
+        assert!(
+            ["model", "QEMU", "KVM", "threads"].contains(&words[6]),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn the_readme_has_the_tours_rows_with_their_exact_cells() {
+        let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+        // A published crate has no such file.
+        let Ok(readme) = std::fs::read_to_string(readme) else {
+            return;
+        };
+        let between = |text: &str| {
+            let (_, rest) = text.split_once("<!-- tour:begin -->\n")?;
+            Some(rest.split_once("<!-- tour:end -->")?.0.to_owned())
+        };
+        let block = between(&readme).expect("README.md has the tour's markers");
+        let mut lines = block.lines().filter(|line| !line.is_empty());
+        assert_eq!(lines.next(), Some("```text"));
+        let header: Vec<_> = lines.next().unwrap().split_whitespace().collect();
+        assert_eq!(header, HEADER[1..]);
+        for entry in EXPERIMENTS {
+            let heading = format!("{}: {}", entry.name, entry.tour.heading);
+            assert_eq!(lines.next(), Some(&*heading), "make readme-table");
+            for row in entry.tour.rows {
+                check(row, lines.next().unwrap_or_default());
+            }
+        }
+        assert_eq!(lines.next(), Some("```"));
+        assert_eq!(lines.next(), None, "make readme-table");
+    }
+}

@@ -1,0 +1,78 @@
+//! Rows of the tour.
+
+use nostall_devices::uart::Profile;
+
+use crate::experiments::tour::{Limit, Part, Pick, Row, Unit, Value};
+
+pub const TOUR: Part = Part {
+    heading: "the line status was polled before every byte; Linux: FIFO by FIFO",
+    rows: &[
+        held("CPU held: 1 B, slow port", SLOW_1, 1),
+        held("CPU held: 2,500 B, slow", SLOW_2500, 2_500),
+        held("CPU held: 11,500 B, slow", SLOW_11500, 11_500),
+        held("CPU held: 1 B, fast port", FAST_1, 1),
+        held("CPU held: 2,500 B, fast", FAST_2500, 2_500),
+        held("CPU held: 11,500 B, fast", FAST_11500, 11_500),
+        Row {
+            name: "CPU held at full line rate",
+            unit: Unit::Share,
+            value: |of| Some(of("stalled_ns_per_byte")? / of("ns_per_byte")?),
+            before: Pick::new(FAST_11500, "byte-polled"),
+            fix: Some(Pick::new(FAST_11500, "fifo-polled")),
+            nostall: Pick::new(FAST_11500, "fifo-paced"),
+            limit: Limit::Derived(ACCESS * BYTES_PER_NS),
+        },
+        Row {
+            name: "instructions to port/byte",
+            unit: Unit::Count,
+            value: |of| of("register_instructions_per_byte"),
+            before: Pick::new(IN_QEMU, "byte-polled"),
+            fix: Some(Pick::new(IN_QEMU, "fifo-polled")),
+            nostall: Pick::new(IN_QEMU, "fifo-burst"),
+            limit: Limit::Derived(1.0 / 16.0),
+        },
+        Row {
+            name: "VM exits per byte",
+            unit: Unit::Count,
+            value: |of| of("exits_per_byte"),
+            before: Pick::new(ON_KVM, "byte-polled"),
+            fix: Some(Pick::new(ON_KVM, "fifo-polled")),
+            nostall: Pick::new(MAPPED, "fifo-burst"),
+            limit: Limit::Derived(0.0),
+        },
+    ],
+};
+
+// The article's test program, on its two machines.
+const SLOW_1: &str = "uart --on model --profile hp-dl380-gen9 --bytes 1";
+const SLOW_2500: &str = "uart --on model --profile hp-dl380-gen9 --bytes 2500";
+const SLOW_11500: &str = "uart --on model --profile hp-dl380-gen9 --bytes 11500";
+const FAST_1: &str = "uart --on model --profile fast-16550a --bytes 1";
+const FAST_2500: &str = "uart --on model --profile fast-16550a --bytes 2500";
+const FAST_11500: &str = "uart --on model --profile fast-16550a --bytes 11500";
+
+// KVM may interpret the guest: no more bytes than the counts need.
+const IN_QEMU: &str = "uart --bytes 1000 --on qemu";
+const ON_KVM: &str = "uart --bytes 1000 --on kvm";
+const MAPPED: &str = "uart --bytes 1000 --uart-mode mmio-readonly --on kvm";
+
+/// Nanoseconds of an access to a register, the same on both ports.
+const ACCESS: f64 = Profile::FAST_16550A.access.0 as f64;
+
+/// Rate of the line: 115,200 baud, 10 bits a byte.
+const BYTES_PER_NS: f64 = 115_200.0 / 10.0 / 1e9;
+
+const HELD: Value = |of| Some(of("stalled_ns_per_byte")? * of("bytes")?);
+
+/// Time for which one write holds the CPU. Every byte has to be written once.
+const fn held(name: &'static str, run: &'static str, bytes: u32) -> Row {
+    Row {
+        name,
+        unit: Unit::Nanoseconds,
+        value: HELD,
+        before: Pick::new(run, "byte-polled"),
+        fix: Some(Pick::new(run, "fifo-polled")),
+        nostall: Pick::new(run, "fifo-paced"),
+        limit: Limit::Derived(ACCESS * bytes as f64),
+    }
+}

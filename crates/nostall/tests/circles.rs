@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -50,7 +51,7 @@ impl Modules {
             match item {
                 Item::Mod(inner) if !is_left_out(&inner.attrs, self.architecture) => {
                     let name = inner.ident.to_string();
-                    let child = [path, &[name.clone()]].concat();
+                    let child = [path, slice::from_ref(&name)].concat();
                     match inner.content {
                         Some((_, items)) => self.items(&child, file, items),
                         None => self.read(&child, &child_file(file, &name, &inner.attrs)),
@@ -74,7 +75,7 @@ impl Modules {
         let mut rest = path;
         while let Some((name, after)) = rest.split_first() {
             let module = self.modules.get(&at)?;
-            let child = [&at[..], &[name.clone()]].concat();
+            let child = [&at[..], slice::from_ref(name)].concat();
             match name.as_str() {
                 "crate" => at.clear(),
                 "self" => {}
@@ -212,7 +213,9 @@ impl Module {
 /// Tests whether an attribute leaves its item out of a build for `architecture`, as a test's does.
 fn is_left_out(attributes: &[Attribute], architecture: &str) -> bool {
     let conditions = attributes.iter().filter(|a| a.path().is_ident("cfg"));
-    conditions.into_iter().any(|a| !holds(&a.meta, architecture))
+    conditions
+        .into_iter()
+        .any(|a| !holds(&a.meta, architecture))
 }
 
 /// Evaluates a condition of `cfg`. All systems, features and negations count as true.
@@ -236,17 +239,9 @@ fn holds(condition: &Meta, architecture: &str) -> bool {
 /// Returns the file of module `name`, which `file` declares with these attributes.
 fn child_file(file: &Path, name: &str, attributes: &[Attribute]) -> PathBuf {
     let folder = file.parent().unwrap();
-    for attribute in attributes.iter().filter(|a| a.path().is_ident("path")) {
-        let path: syn::LitStr = syn::parse2(
-            attribute
-                .meta
-                .require_name_value()
-                .unwrap()
-                .value
-                .to_token_stream(),
-        )
-        .unwrap();
-        return folder.join(path.value());
+    if let Some(path) = attributes.iter().find(|a| a.path().is_ident("path")) {
+        let path = &path.meta.require_name_value().unwrap().value;
+        return folder.join(path.to_token_stream().to_string().trim_matches('"'));
     }
     let folder = match file.file_stem().unwrap().to_str() {
         Some("lib" | "main" | "mod") => folder.to_owned(),

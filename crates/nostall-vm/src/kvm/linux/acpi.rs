@@ -17,8 +17,8 @@ use acpi_tables::sdt::Sdt;
 use acpi_tables::xsdt::XSDT;
 use acpi_tables::{Aml, AmlSink};
 
-use crate::kvm::acpi::{IO_APIC, LOCAL_APIC, OEM, REVISION, TABLE, Tables};
-use crate::kvm::serial::{COM1, IRQ, STRIDE};
+use crate::kvm::pc::acpi::{IO_APIC, LOCAL_APIC, OEM, REVISION, TABLE, Tables};
+use crate::kvm::pc::{COM1, IRQ, STRIDE};
 
 /// Registers that Linux's 8250_dw may reach: it has the one before the last for a
 /// DesignWare's status (DW_apb_uart databook, USR: 0x7c, four bytes a register).

@@ -1,10 +1,7 @@
 //! What Linux needs of a PC besides memory, interrupts and the serial port.
 
 use super::acpi::{Configuration, OFF, PM_CONTROL, PM_EVENT, RESET, RESET_VALUE, UART_PAGES};
-use crate::kvm::exit::{BusDevice, End, Next, Read};
-use crate::kvm::pci::PORTS;
-use crate::kvm::ring::Place;
-use crate::kvm::serial::{BASE, REGISTERS, STRIDE, Uart};
+use crate::kvm::pc::{BASE, BusDevice, End, Next, PORTS, Place, REGISTERS, Read, STRIDE, Uart};
 
 /// The keyboard controller's command and status port, and its command that resets a
 /// PC. There is none, but kernels reset by it where nothing else helps.

@@ -11,7 +11,8 @@ use vm_memory::{ByteValued, Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::acpi::{self, Description};
 use crate::Error;
-use crate::kvm::boot::{self, DEVICES, HIGH, LOW, Memory, TABLES, unbootable};
+use crate::kvm::pc::Memory;
+use crate::kvm::pc::boot::{self, DEVICES, HIGH, LOW, TABLES, unbootable};
 
 // Below 1 MiB.
 const DESCRIPTORS: u64 = 0x500;

@@ -14,23 +14,60 @@ use super::board::Board;
 use super::boot::{self, Image};
 use super::cpu;
 use super::escape::{Escape, Typed};
-use super::{Console, Linux, Pci, Signals};
+use super::signals::Signals;
 use crate::Error;
 use crate::exits::Exits;
-use crate::guest::Limits;
-use crate::kvm::bus::Bus;
-use crate::kvm::cpu::identify;
-use crate::kvm::exit::End;
-use crate::kvm::pci::{self, BUSES, ECAM};
-use crate::kvm::run::{KvmMachine, LOOK, Running, stuck};
-use crate::kvm::serial::BASE;
-use crate::kvm::{Kvm, Uart};
+use crate::guest::{LOOK, Limits};
+use crate::kvm::pc::{
+    BASE, BUSES, Bus, ECAM, End, Kvm, KvmMachine, Running, Uart, devices, identify, stuck,
+};
 
 /// Bytes typed that wait for the guest: as many as a terminal keeps.
 const MOST_TYPED: usize = 4096;
 
 /// Bytes that the guest can send before it waits until `Console::output` takes them.
 const MOST_UNTAKEN: u64 = 1 << 20;
+
+/// What is to be booted.
+#[derive(Clone, Copy, Debug)]
+pub struct Linux<'a> {
+    /// A bzImage of 64 bits (Linux 3.8 or newer), or a vmlinux with a PVH entry
+    /// (`CONFIG_PVH`).
+    pub kernel: &'a [u8],
+    /// The initial RAM disk; empty for none.
+    pub initrd: &'a [u8],
+    /// The kernel's command line.
+    pub command_line: &'a str,
+    /// Bytes of RAM.
+    pub memory: u64,
+    /// Where it finds PCI configuration space.
+    pub pci: Pci,
+}
+
+/// Where Linux is to find PCI configuration space. How much that costs is
+/// [`Options`](crate::kvm::Options)' business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pci {
+    /// By ports alone.
+    Ports,
+    /// By ECAM alone: where there are ports, Linux uses them for the registers below
+    /// 256, which are all that matter.
+    Ecam,
+}
+
+/// The other end of the guest's serial line, and when it is to end.
+pub struct Console<'a> {
+    /// Where goes what it sends, as soon as it does.
+    pub output: &'a mut dyn std::io::Write,
+    /// Where it reads from, if from anywhere.
+    pub input: Option<BorrowedFd<'a>>,
+    /// Whether Ctrl-A and x in the input ends the run.
+    pub escape: bool,
+    /// The longest that it may run. (While `output` takes nothing, nobody looks.)
+    pub limit: Option<Duration>,
+    /// Signals that end the run.
+    pub signals: Option<&'a Signals>,
+}
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,44 +101,51 @@ pub struct Finished {
     pub exits: Exits,
 }
 
-pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Finished, Error> {
-    let machine = machine(kvm, linux)?;
-    let start = Instant::now();
-    let mut line = Line::new(&mut console, start);
-    let mut running = Running::start(machine)?;
-    let ended = loop {
-        // In this order: what was sent before the end is seen.
-        let ended = running.ended();
-        // Without a turn at it the time limit holds all the same.
-        if let Some(mut bus) = running.bus() {
-            bus.tend()?;
-            line.give(&mut bus)?;
-            let sent = bus.serial.sent().take();
-            drop(bus);
-            line.put(&sent)?;
-        }
-        if let Some(end) = ended {
-            break end?.into();
-        }
-        if let Some(end) = line.wait(LOOK)? {
-            break end;
-        }
-    };
-    let took = start.elapsed();
-    running.cpu.stop();
-    let mut bus = running.bus().ok_or_else(stuck)?;
-    bus.tend()?;
-    let rest = bus.serial.sent().take();
-    let exits = bus.exit_log().total;
-    drop(bus);
-    line.put(&rest)?;
-    Ok(Finished {
-        ended,
-        took,
-        first_byte: line.first_byte,
-        bytes: line.bytes,
-        exits,
-    })
+impl Kvm {
+    /// Boots Linux, and runs it until it ends, or has to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]: the reason that kept it from running. The machine is gone by then.
+    pub fn linux(&self, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Finished, Error> {
+        let machine = machine(self, linux)?;
+        let start = Instant::now();
+        let mut line = Line::new(&mut console, start);
+        let mut running = Running::start(machine)?;
+        let ended = loop {
+            // In this order: what was sent before the end is seen.
+            let ended = running.ended();
+            // Without a turn at it the time limit holds all the same.
+            if let Some(mut bus) = running.bus() {
+                bus.tend()?;
+                line.give(&mut bus)?;
+                let sent = bus.serial.sent().take();
+                drop(bus);
+                line.put(&sent)?;
+            }
+            if let Some(end) = ended {
+                break end?.into();
+            }
+            if let Some(end) = line.wait(LOOK)? {
+                break end;
+            }
+        };
+        let took = start.elapsed();
+        running.cpu.stop();
+        let mut bus = running.bus().ok_or_else(stuck)?;
+        bus.tend()?;
+        let rest = bus.serial.sent().take();
+        let exits = bus.exit_log().total;
+        drop(bus);
+        line.put(&rest)?;
+        Ok(Finished {
+            ended,
+            took,
+            first_byte: line.first_byte,
+            bytes: line.bytes,
+            exits,
+        })
+    }
 }
 
 fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<KvmMachine, Error> {
@@ -118,7 +162,7 @@ fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<KvmMachine, Error> {
         memory: linux.memory,
     };
     let entry = boot::load(&memory, &image, &description)?;
-    let mut topology = pci::devices()?;
+    let mut topology = devices()?;
     // A driver would wait for the card's answers.
     topology.bridge.remove(topology.virtio_net);
     let set_up = |vcpu: &VcpuFd, tsc_khz| {
@@ -134,7 +178,7 @@ fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<KvmMachine, Error> {
     };
     let board = Board::new(kvm.options().uart, description.configuration);
     let equip = |bus: Bus| bus.with(board);
-    KvmMachine::with(kvm, (memory, topology.bridge), &limits, set_up, equip)
+    KvmMachine::new(kvm, (memory, topology.bridge), &limits, set_up, equip)
 }
 
 fn description(uart: Uart, linux: &Linux<'_>) -> Description {

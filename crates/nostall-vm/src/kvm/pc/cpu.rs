@@ -13,8 +13,8 @@ use parking_lot::FairMutex;
 use super::boot::START_INFO;
 use super::bus::Bus;
 use super::exit::{End, Exit, Next};
-use super::failed;
 use super::ring::Place;
+use super::vm::failed;
 use crate::Error;
 
 /// The first of a hypervisor's CPUID leaves, which says which is the last.

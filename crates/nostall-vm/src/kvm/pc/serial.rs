@@ -14,9 +14,9 @@ use nostall_io::HostClock;
 use nostall_uart::registers::{LSR, MCR, THR, mcr};
 use nostall_work::UartWindow;
 
-use super::failed;
 use super::mapping::{PAGE, SharedMemory};
 use super::ring::Place;
+use super::vm::failed;
 use crate::Error;
 use crate::exits::MapChanges;
 
@@ -94,7 +94,7 @@ impl Uart {
     }
 
     /// Where the guest finds it.
-    pub(super) const fn window(self) -> UartWindow {
+    pub const fn window(self) -> UartWindow {
         match self {
             Self::Ports | Self::PortsCoalesced => UartWindow::Ports,
             Self::MmioReadonly => UartWindow::Mmio {

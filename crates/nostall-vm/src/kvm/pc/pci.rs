@@ -11,9 +11,9 @@ use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
 use nostall_devices::pci::{Change, Contents, HostBridge, Run, Shadow, Topology};
 
-use super::failed;
 use super::mapping::SharedMemory;
 use super::ring::Place;
+use super::vm::failed;
 use crate::Error;
 use crate::exits::MapChanges;
 use crate::process::MemoryFile;
@@ -359,7 +359,7 @@ mod tests {
         let all = memories
             .iter()
             .map(|(run, memory)| private(memory, run.length));
-        let pages = all.sum::<u64>() * 1024 / crate::kvm::mapping::PAGE as u64;
+        let pages = all.sum::<u64>() * 1024 / crate::kvm::pc::PAGE as u64;
         assert_eq!(
             pages,
             2 * u64::from(PORTS),

@@ -3,7 +3,17 @@
 use kvm_bindings::{KVM_CAP_BINARY_STATS_FD, KVM_CAP_COALESCED_PIO};
 use kvm_ioctls::{Cap, Kvm};
 
-use super::{Options, Pci, Uart};
+use super::pci::Pci;
+use super::serial::Uart;
+
+/// What the machine is to have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How the serial port is offered.
+    pub uart: Uart,
+    /// How PCI configuration space is offered.
+    pub pci: Pci,
+}
 
 /// What matters here of what a KVM can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

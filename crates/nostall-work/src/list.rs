@@ -158,6 +158,8 @@ impl<'a> WorkList<'a> {
 mod tests {
     extern crate std;
     use super::*;
+    use strum::VariantArray;
+
     use crate::{BusCheck, Example, Failure};
     use crate::{console, pci, pstore, script, spi, uart};
     use nostall_devices::uart::Profile;

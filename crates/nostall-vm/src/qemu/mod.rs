@@ -15,5 +15,5 @@ pub use crate::guest::{Guest, Limits, Ran};
 pub use crate::ram::GuestRam;
 pub use architecture::Architecture;
 pub use board::QemuBoard;
-pub use drive::{Drive, erased_flash};
+pub use drive::Drive;
 pub use run::Qemu;

@@ -17,11 +17,11 @@
 //!
 //! ```no_run
 //! # fn example(kernel: &[u8], text: &[u8]) -> Result<(), nostall_vm::Error> {
-//! use nostall_vm::kvm::{Kvm, Options, Uart};
+//! use nostall_vm::kvm::{Kvm, Options, UartMode};
 //! use nostall_vm::{Ending, Guest, Limits, Machine};
 //! use nostall_work::uart::{Job, Sent};
 //!
-//! let kvm = Kvm::find(Options { uart: Uart::MmioReadonly, ..Options::default() })?;
+//! let kvm = Kvm::find(Options { uart: UartMode::MmioReadonly, ..Options::default() })?;
 //! kvm.notes().iter().for_each(|note| eprintln!("{note}"));
 //! let work: Vec<_> = Job::ours().map(Into::into).collect();
 //! let guest = Guest { work: &work, input: text, ..Guest::new(kernel, 1) };
@@ -67,6 +67,6 @@ mod pc;
 mod run;
 mod speed;
 
-pub use pc::{Capabilities, Kvm, Options, Pci, Uart};
+pub use pc::{Capabilities, Kvm, Options, PciMode, UartMode};
 pub use run::offers;
 pub use speed::Speed;

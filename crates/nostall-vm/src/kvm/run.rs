@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kvm_ioctls::VcpuFd;
 use nostall_work::Timer;
 
-use super::pc::{self, End, Kvm, KvmMachine, Running, boot, devices, identify, stuck};
+use super::pc::{self, End, Kvm, KvmMachine, RunningMachine, boot, devices, identify, stuck};
 use crate::Error;
 use crate::guest::{self, Ending, Guest, LOOK, Limits, Ran};
 use crate::machine::{self, Machine};
@@ -48,7 +48,7 @@ impl Machine for Kvm {
         let start = Instant::now();
         let machine = machine(self, guest, limits)?;
         let run = Run {
-            running: Running::start(machine)?,
+            running: RunningMachine::start(machine)?,
             limits,
             ending,
             start,
@@ -78,7 +78,7 @@ fn command_line(kvm: &Kvm, guest: &Guest<'_>) -> String {
 }
 
 struct Run<'a> {
-    running: Running,
+    running: RunningMachine,
     limits: &'a Limits,
     ending: Ending,
     start: Instant,

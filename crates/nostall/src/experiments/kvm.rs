@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Result;
-use nostall_vm::kvm::{Kvm, Options, Speed, Uart};
+use nostall_vm::kvm::{Kvm, Options, Speed, UartMode};
 use nostall_vm::qemu::Architecture;
 use nostall_vm::{Error, Exits, Ran};
 
@@ -60,8 +60,8 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// A way to offer the serial port, from its name.
-pub fn uart(name: &str) -> Result<Uart, String> {
-    let names = || Uart::ALL.map(Uart::name).join(", ");
+pub fn uart(name: &str) -> Result<UartMode, String> {
+    let names = || UartMode::ALL.map(UartMode::name).join(", ");
     name.parse()
         .map_err(|()| format!("the modes are {}", names()))
 }

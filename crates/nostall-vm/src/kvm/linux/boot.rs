@@ -339,10 +339,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::kvm::linux::{Configuration, Serial, TimerPin};
+    use crate::kvm::linux::{Configuration, SerialLocation, TimerPin};
 
     const DESCRIPTION: Description = Description {
-        serial: Serial::Memory(0xd000_0000),
+        serial: SerialLocation::Memory(0xd000_0000),
         configuration: Configuration::Ecam(0xe000_0000),
         last_bus: 15,
         timer: TimerPin::Zero,

@@ -26,13 +26,13 @@
 //!
 //! ```no_run
 //! # fn example(kernel: &[u8], initrd: &[u8]) -> Result<(), nostall_vm::Error> {
-//! use nostall_vm::kvm::linux::{Console, Linux, Pci};
-//! use nostall_vm::kvm::{Kvm, Options, Uart};
+//! use nostall_vm::kvm::linux::{LinuxConsole, Linux, PciAccess};
+//! use nostall_vm::kvm::{Kvm, Options, UartMode};
 //!
-//! let kvm = Kvm::find(Options { uart: Uart::PortsCoalesced, ..Options::default() })?;
+//! let kvm = Kvm::find(Options { uart: UartMode::PortsCoalesced, ..Options::default() })?;
 //! let command_line = "console=ttyS0 panic=-1";
-//! let linux = Linux { kernel, initrd, command_line, memory: 256 << 20, pci: Pci::Ports };
-//! let console = Console {
+//! let linux = Linux { kernel, initrd, command_line, memory: 256 << 20, pci: PciAccess::Ports };
+//! let console = LinuxConsole {
 //!     output: &mut std::io::stdout(),
 //!     input: None,
 //!     escape: false,
@@ -54,7 +54,7 @@ mod run;
 mod signals;
 mod terminal;
 
-pub use acpi::{Configuration, Description, Serial, TimerPin, tables};
-pub use run::{Console, Ended, Finished, Linux, Pci};
+pub use acpi::{Configuration, Description, SerialLocation, TimerPin, tables};
+pub use run::{Ended, Finished, Linux, LinuxConsole, PciAccess};
 pub use signals::Signals;
 pub use terminal::Terminal;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use kvm_ioctls::{Cap, VcpuFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::acpi::{Configuration, Description, Serial, TimerPin};
-use super::board::Board;
+use super::acpi::{Configuration, Description, SerialLocation, TimerPin};
+use super::board::LinuxBoard;
 use super::boot::{self, Image};
 use super::cpu;
 use super::escape::{Escape, Typed};
@@ -19,13 +19,14 @@ use crate::Error;
 use crate::exits::Exits;
 use crate::guest::{LOOK, Limits};
 use crate::kvm::pc::{
-    BASE, BUSES, Bus, ECAM, End, Kvm, KvmMachine, Running, Uart, devices, identify, stuck,
+    BASE, BUSES, ECAM, End, Kvm, KvmBus, KvmMachine, RunningMachine, UartMode, devices, identify,
+    stuck,
 };
 
 /// Bytes typed that wait for the guest: as many as a terminal keeps.
 const MOST_TYPED: usize = 4096;
 
-/// Bytes that the guest can send before it waits until `Console::output` takes them.
+/// Bytes that the guest can send before it waits until `LinuxConsole::output` takes them.
 const MOST_UNTAKEN: u64 = 1 << 20;
 
 /// What is to be booted.
@@ -41,13 +42,13 @@ pub struct Linux<'a> {
     /// Bytes of RAM.
     pub memory: u64,
     /// Where it finds PCI configuration space.
-    pub pci: Pci,
+    pub pci: PciAccess,
 }
 
 /// Where Linux is to find PCI configuration space. How much that costs is
 /// [`Options`](crate::kvm::Options)' business.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pci {
+pub enum PciAccess {
     /// By ports alone.
     Ports,
     /// By ECAM alone: where there are ports, Linux uses them for the registers below
@@ -56,7 +57,7 @@ pub enum Pci {
 }
 
 /// The other end of the guest's serial line, and when it is to end.
-pub struct Console<'a> {
+pub struct LinuxConsole<'a> {
     /// Where goes what it sends, as soon as it does.
     pub output: &'a mut dyn std::io::Write,
     /// Where it reads from, if from anywhere.
@@ -107,11 +108,15 @@ impl Kvm {
     /// # Errors
     ///
     /// [`Error`]: the reason that kept it from running. The machine is gone by then.
-    pub fn linux(&self, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Finished, Error> {
+    pub fn linux(
+        &self,
+        linux: &Linux<'_>,
+        mut console: LinuxConsole<'_>,
+    ) -> Result<Finished, Error> {
         let machine = machine(self, linux)?;
         let start = Instant::now();
         let mut line = Line::new(&mut console, start);
-        let mut running = Running::start(machine)?;
+        let mut running = RunningMachine::start(machine)?;
         let ended = loop {
             // In this order: what was sent before the end is seen.
             let ended = running.ended();
@@ -176,20 +181,20 @@ fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<KvmMachine, Error> {
         serial_bytes: MOST_UNTAKEN,
         ..Limits::of(0, 0)
     };
-    let board = Board::new(kvm.options().uart, description.configuration);
-    let equip = |bus: Bus| bus.with(board);
+    let board = LinuxBoard::new(kvm.options().uart, description.configuration);
+    let equip = |bus: KvmBus| bus.with(board);
     KvmMachine::new(kvm, (memory, topology.bridge), &limits, set_up, equip)
 }
 
-fn description(uart: Uart, linux: &Linux<'_>) -> Description {
+fn description(uart: UartMode, linux: &Linux<'_>) -> Description {
     Description {
         serial: match uart {
-            Uart::Ports | Uart::PortsCoalesced => Serial::Ports,
-            Uart::MmioReadonly => Serial::Memory(BASE as u32),
+            UartMode::Ports | UartMode::PortsCoalesced => SerialLocation::Ports,
+            UartMode::MmioReadonly => SerialLocation::Memory(BASE as u32),
         },
         configuration: match linux.pci {
-            Pci::Ports => Configuration::Ports,
-            Pci::Ecam => Configuration::Ecam(ECAM as u32),
+            PciAccess::Ports => Configuration::Ports,
+            PciAccess::Ecam => Configuration::Ecam(ECAM as u32),
         },
         last_bus: *BUSES.end(),
         timer: TimerPin::Zero,
@@ -210,7 +215,7 @@ impl From<End> for Ended {
 
 /// The line's other end.
 struct Line<'a, 'b> {
-    console: &'a mut Console<'b>,
+    console: &'a mut LinuxConsole<'b>,
     start: Instant,
     escape: Escape,
     /// What has been typed and not been taken.
@@ -221,7 +226,7 @@ struct Line<'a, 'b> {
 }
 
 impl<'a, 'b> Line<'a, 'b> {
-    fn new(console: &'a mut Console<'b>, start: Instant) -> Self {
+    fn new(console: &'a mut LinuxConsole<'b>, start: Instant) -> Self {
         Self {
             console,
             start,
@@ -262,7 +267,7 @@ impl<'a, 'b> Line<'a, 'b> {
     }
 
     /// The guest gets what was typed, as far as it takes it.
-    fn give(&mut self, bus: &mut Bus) -> Result<(), Error> {
+    fn give(&mut self, bus: &mut KvmBus) -> Result<(), Error> {
         if !self.typed.is_empty() {
             let taken = bus.receive(self.typed.make_contiguous())?;
             self.typed.drain(..taken);

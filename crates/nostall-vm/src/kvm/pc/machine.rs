@@ -8,14 +8,14 @@ use kvm_ioctls::{VcpuFd, VmFd};
 use nostall_devices::pci::HostBridge;
 use parking_lot::{FairMutex, FairMutexGuard};
 
-use super::bus::{self, Bus};
+use super::bus::{self, KvmBus};
 use super::cpu;
 use super::exit::End;
 use super::host::Kvm;
 use super::pci::PciBus;
-use super::ring::Ring;
-use super::serial::Serial;
-use super::statistics::Statistics;
+use super::ring::CoalescedRing;
+use super::serial::KvmSerial;
+use super::statistics::KvmStatistics;
 use super::thread::CpuThread;
 use super::vm::{Memory, create_vm, failed, give_interrupts, give_memory};
 use crate::Error;
@@ -28,7 +28,7 @@ const TURN: Duration = Duration::from_millis(100);
 
 /// The CPU's thread has it for each exit, and whoever watches now and then. It is a fair
 /// lock, since a guest that does nothing but exits would never leave it to others.
-type SharedBus = Arc<FairMutex<Bus>>;
+type SharedBus = Arc<FairMutex<KvmBus>>;
 
 /// A machine that is ready to run.
 pub struct KvmMachine {
@@ -48,7 +48,7 @@ impl KvmMachine {
         (memory, bridge): (Memory, HostBridge),
         limits: &Limits,
         set_up: impl FnOnce(&VcpuFd, Option<u32>) -> Result<(), Error>,
-        equip: impl FnOnce(Bus) -> Bus,
+        equip: impl FnOnce(KvmBus) -> KvmBus,
     ) -> Result<Self, Error> {
         let vm = Arc::new(create_vm(&kvm.system)?);
         give_memory(&vm, &memory)?;
@@ -61,13 +61,13 @@ impl KvmMachine {
         set_up(&cpu, told.flatten())?;
         let capabilities = kvm.capabilities();
         let collects = capabilities.coalesced_ports || capabilities.coalesced_mmio;
-        let ring = collects.then(|| Ring::of(&cpu)).transpose()?;
-        let statistics = capabilities.statistics.then(|| Statistics::of(&cpu));
+        let ring = collects.then(|| CoalescedRing::of(&cpu)).transpose()?;
+        let statistics = capabilities.statistics.then(|| KvmStatistics::of(&cpu));
         let output = bus::output(limits);
-        let serial = Serial::new(kvm.options().uart, has_interrupts, output)?;
+        let serial = KvmSerial::new(kvm.options().uart, has_interrupts, output)?;
         let pci = PciBus::new(bridge, kvm.options().pci, &vm)?;
         let devices = (serial, pci);
-        let bus = Bus::new(vm.clone(), ring, statistics.flatten(), devices, limits);
+        let bus = KvmBus::new(vm.clone(), ring, statistics.flatten(), devices, limits);
         let mut bus = equip(bus);
         bus.settle()?;
         Ok(Self {
@@ -86,12 +86,12 @@ impl KvmMachine {
 }
 
 /// A machine whose CPU runs, on a thread of its own; stopped when dropped.
-pub struct Running {
+pub struct RunningMachine {
     bus: SharedBus,
     pub cpu: CpuThread<End>,
 }
 
-impl Running {
+impl RunningMachine {
     /// Starts it.
     pub fn start(mut machine: KvmMachine) -> Result<Self, Error> {
         Ok(Self {
@@ -111,7 +111,7 @@ impl Running {
 
     /// What the guest reaches, as soon as it is free; `None` if it is not for a long
     /// time.
-    pub fn bus(&self) -> Option<FairMutexGuard<'_, Bus>> {
+    pub fn bus(&self) -> Option<FairMutexGuard<'_, KvmBus>> {
         self.bus.try_lock_for(TURN)
     }
 }
@@ -146,16 +146,16 @@ pub mod tests {
             }
         };
         let vm = Arc::new(create_vm(&kvm.system).unwrap());
-        let serial = Serial::new(options.uart, false, bus::output(limits)).unwrap();
+        let serial = KvmSerial::new(options.uart, false, bus::output(limits)).unwrap();
         let bridge = devices().unwrap().bridge;
         let pci = PciBus::new(bridge, options.pci, &vm).unwrap();
-        let bus = Bus::new(vm, None, None, (serial, pci), limits);
+        let bus = KvmBus::new(vm, None, None, (serial, pci), limits);
         Some(Arc::new(FairMutex::new(bus)))
     }
 
     /// A machine that consists of this bus and this thread.
-    pub fn running(bus: SharedBus, cpu: CpuThread<End>) -> Running {
-        Running { bus, cpu }
+    pub fn running(bus: SharedBus, cpu: CpuThread<End>) -> RunningMachine {
+        RunningMachine { bus, cpu }
     }
 
     #[test]

@@ -17,17 +17,17 @@ mod statistics;
 mod thread;
 mod vm;
 
-pub use bus::Bus;
+pub use bus::KvmBus;
 pub use capabilities::{Capabilities, Options};
 pub use cpu::{identify, set_up};
 pub use exit::{BusDevice, End, Next, Read};
 pub use host::Kvm;
 #[cfg(test)]
 pub use machine::tests as machine_tests;
-pub use machine::{KvmMachine, Running, stuck};
+pub use machine::{KvmMachine, RunningMachine, stuck};
 pub use mapping::{PAGE, SharedMemory};
-pub use pci::{BUSES, ECAM, PORTS, Pci, devices};
+pub use pci::{BUSES, ECAM, PORTS, PciMode, devices};
 pub use ring::Place;
-pub use serial::{BASE, COM1, IRQ, REGISTERS, STRIDE, Uart};
+pub use serial::{BASE, COM1, IRQ, REGISTERS, STRIDE, UartMode};
 pub use thread::CpuThread;
 pub use vm::{Memory, create_vm, failed};

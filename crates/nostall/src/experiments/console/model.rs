@@ -11,7 +11,7 @@ use nostall_work::console::{
     Bounded, Cpu, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, SLOTS, Strategy,
 };
 
-use nostall_vm::model::{ModelCpu, ModelMachine, Program, SharedPort};
+use nostall_vm::model::{ModelCpu, ModelMachine, ModelPort, Program};
 
 use super::check::{Logged, check};
 use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome};
@@ -74,7 +74,7 @@ fn run_with(
     looks: Looks,
 ) -> Result<Outcome, Failure> {
     let machine = ModelMachine::new(experiment.cpus);
-    let bus = SharedPort::new(&machine, experiment.profile);
+    let bus = ModelPort::new(&machine, experiment.profile);
     let line = LineSettings::baud(experiment.rate);
     let settings = Settings {
         // Nothing to be found out.
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn an_emergency_is_sent_although_the_cpu_that_has_the_timer_hangs() {
         let machine = ModelMachine::new(2);
-        let bus = SharedPort::new(&machine, Profile::PC_16550A);
+        let bus = ModelPort::new(&machine, Profile::PC_16550A);
         let settings = Settings {
             model: Some(Model::Uart16550A),
             ..Settings::from(LineSettings::baud(115_200))

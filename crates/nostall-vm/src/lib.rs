@@ -60,3 +60,8 @@ pub use guest::{Ending, Guest, Limits, Ran, Report, Work};
 pub use machine::Machine;
 pub use need::{Device, Need};
 pub use ram::GuestRam;
+
+/// Compiles and runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

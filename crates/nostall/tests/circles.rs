@@ -33,6 +33,8 @@ struct Module {
     defined: BTreeSet<String>,
     /// Imported and re-exported names, with their paths.
     named: BTreeMap<String, Names>,
+    /// Modules above whose names are all imported.
+    parents: Vec<Names>,
     /// Paths in the code.
     used: BTreeSet<Names>,
 }
@@ -85,10 +87,14 @@ impl Modules {
                 "super" => _ = at.pop()?,
                 _ if module.defined.contains(name) => return Some(&module.file),
                 _ if self.modules.contains_key(&child) => at = child,
-                // Another crate's, if it is imported from a path that begins with the same name.
                 _ => {
-                    let to = module.named.get(name).filter(|to| to[0] != *name)?;
-                    return self.file_of(&at, &[to, after].concat());
+                    // Another crate's, if it is imported from a path that begins with its name.
+                    let imported = module.named.get(name).filter(|to| to[0] != *name);
+                    if let Some(to) = imported {
+                        return self.file_of(&at, &[to, after].concat());
+                    }
+                    let mut parents = module.parents.iter();
+                    return parents.find_map(|parent| self.file_of(&at, &[parent, rest].concat()));
                 }
             }
             rest = after;
@@ -147,7 +153,11 @@ impl Module {
                 }
                 return;
             }
-            UseTree::Glob(_) => panic!("name the items of {}", prefix.join("::")),
+            UseTree::Glob(_) => {
+                let is_parent = prefix.iter().all(|name| name == "super");
+                assert!(is_parent, "name the items of {}", prefix.join("::"));
+                return self.parents.push(prefix.clone());
+            }
             UseTree::Name(name) if name.ident == "self" => (None, prefix.last().cloned()),
             UseTree::Name(name) => (Some(&name.ident), Some(name.ident.to_string())),
             UseTree::Rename(rename) => (Some(&rename.ident), Some(rename.rename.to_string())),

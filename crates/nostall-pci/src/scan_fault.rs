@@ -62,7 +62,7 @@ pub enum ScanFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BusFault {
-    /// Nobody has given it any: its secondary bus is 0.
+    /// It has not been given any: its secondary bus is 0.
     #[error("it has no bus numbers yet")]
     NotAssigned,
     /// Its subordinate bus is before its secondary one.

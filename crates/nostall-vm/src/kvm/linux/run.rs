@@ -64,7 +64,7 @@ pub struct LinuxConsole<'a> {
     pub input: Option<BorrowedFd<'a>>,
     /// Whether Ctrl-A and x in the input ends the run.
     pub escape: bool,
-    /// The longest that it may run. (While `output` takes nothing, nobody looks.)
+    /// Bound on the run. It is not checked while `output` takes nothing.
     pub limit: Option<Duration>,
     /// Signals that end the run.
     pub signals: Option<&'a Signals>,

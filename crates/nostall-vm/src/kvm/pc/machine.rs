@@ -26,8 +26,8 @@ use crate::guest::Limits;
 /// some milliseconds, on some hosts.
 const TURN: Duration = Duration::from_millis(100);
 
-/// The CPU's thread has it for each exit, and whoever watches now and then. It is a fair
-/// lock, since a guest that does nothing but exits would never leave it to others.
+/// The bus. The CPU's thread locks it for each exit, and the watching thread now and then. The
+/// lock is fair: a guest that makes nothing but exits would otherwise keep it.
 type SharedBus = Arc<FairMutex<KvmBus>>;
 
 /// A machine that is ready to run.

@@ -47,8 +47,8 @@ pub fn give_memory(vm: &VmFd, memory: &Memory) -> Result<(), Error> {
             memory_size: range.len(),
             userspace_addr: host.addr() as u64,
         };
-        // SAFETY: the memory lives as long as the machine (`KvmMachine`), and nobody in
-        // this process has a reference into it.
+        // SAFETY: the memory lives as long as the machine (`KvmMachine`), and this process has
+        // no reference into it.
         unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))?;
     }
     Ok(())

@@ -3,10 +3,13 @@
 //! | item | purpose |
 //! | --- | --- |
 //! | [`MAX_CPUS`], [`Cpu`] | the CPUs: how many there is room for, and the one that runs the code |
-//! | [`start_cpus`] | starts all CPUs; each calls [`cpu::start_ticking`], and all but the first then [`crew::idle`] |
+//! | [`enter`] | brings up a CPU with the arguments that `boot.s` passes; a [`Boot`] on the first one |
+//! | [`decode_trap`], [`Frame`] | handles the architecture's own traps, and decodes all others |
+//! | [`start_cpus`] | starts the other CPUs, and calibrates the timers |
+//! | [`enable_interrupts`] | lets this CPU's interrupts through |
 //! | [`sleep_unless`], [`wake`] | sleep until the next interrupt, and its end by another CPU |
-//! | [`set_timer`] | one interrupt of this CPU at a time, which calls [`cpu::on_timer`] |
-//! | [`call_others`] | an interrupt of all other CPUs, an NMI if there is one, which calls [`cpu::on_call`] |
+//! | [`set_timer`] | one interrupt of this CPU at a time: [`Trap::Timer`] |
+//! | [`call_others`] | an interrupt of all other CPUs, an NMI if there is one: [`Trap::Call`] |
 //! | [`hang`] | the end of this CPU's work |
 //! | [`MachineClock`] | the clock that all CPUs share |
 //! | [`SerialPort`], [`serial_port`], [`set_serial_port`], [`line_settings`] | the port under test |
@@ -20,13 +23,8 @@
 //! `interrupt_of` and `while_handled` (interrupts of devices), `in_interrupt`, and
 //! `interrupts` (their counts).
 //!
-//! It begins at its own entry, brings up the first CPU, and calls [`main`](crate::main) with a
-//! [`Boot`](crate::Boot). Exceptions end in [`die`](crate::die).
-//!
-//! [`cpu::start_ticking`]: crate::cpu::start_ticking
-//! [`cpu::on_timer`]: crate::cpu::on_timer
-//! [`cpu::on_call`]: crate::cpu::on_call
-//! [`crew::idle`]: crate::crew::idle
+//! Its `boot.s` calls [`rust_entry`](crate::rust_entry) on each CPU, and its `traps.s` calls
+//! [`rust_trap`](crate::rust_trap). An architecture calls nothing else of the kernel.
 
 #[cfg(target_arch = "riscv64")]
 #[path = "riscv64/mod.rs"]
@@ -45,11 +43,12 @@ use nostall_pci::{Environment, Ranges};
 use nostall_uart::LineSettings;
 use nostall_work::{Text, UartWindow};
 
-use crate::experiments::pstore::NoRam;
+use crate::boot::{Boot, NoRam};
+use crate::trap::Trap;
 pub use this::{
-    Cpu, Ending, MAX_CPUS, MachineClock, SerialPort, bus_check, call_others, end, hang,
-    line_settings, pci, persistent_ram, send_report, serial_port, set_serial_port, set_timer,
-    sleep_unless, start_cpus, wake,
+    Cpu, Ending, Frame, MAX_CPUS, MachineClock, SerialPort, bus_check, call_others, decode_trap,
+    enable_interrupts, end, enter, hang, line_settings, pci, persistent_ram, send_report,
+    serial_port, set_serial_port, set_timer, sleep_unless, start_cpus, wake,
 };
 #[cfg(target_arch = "riscv64")]
 pub use this::{in_interrupt, interrupt_of, interrupts, is_device_memory, spi, while_handled};
@@ -64,7 +63,10 @@ const _: () = {
 
     is_processor::<Cpu>();
     let _: RangeInclusive<usize> = 1..=MAX_CPUS;
+    let _: fn(usize, usize, usize) -> Option<Boot> = enter;
+    let _: fn(&Frame) -> Trap = decode_trap;
     let _: fn(u16, &MachineClock) -> u64 = start_cpus;
+    let _: fn() = enable_interrupts;
     let _: fn(fn() -> Option<()>) -> Option<()> = sleep_unless;
     let _: fn(Option<usize>) = wake;
     let _: fn(&MachineClock, Nanos) = set_timer;

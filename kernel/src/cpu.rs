@@ -86,13 +86,14 @@ pub fn set_handlers(handlers: Handlers) {
     HANDLERS.call_once(|| handlers);
 }
 
-/// Starts this CPU's tick. The architecture calls it on each CPU, interrupts masked.
+/// Starts this CPU's tick, and lets interrupts through. To be called on each CPU, once.
 pub fn start_ticking() {
     let this = &STATES[Cpu.id()];
     for time in [&this.alarm, &this.park_ends, &this.armed] {
         time.store(NEVER.0, Ordering::Relaxed);
     }
     this.tick(now() + TICK, TICK);
+    arch::enable_interrupts();
 }
 
 /// Returns how many CPUs tick.
@@ -182,7 +183,7 @@ pub fn unpark(cpus: impl IntoIterator<Item = usize>) {
     );
 }
 
-/// Handles an interrupt of this CPU's timer. The architecture calls it.
+/// Handles an interrupt of this CPU's timer.
 pub fn on_timer() {
     let this = &STATES[Cpu.id()];
     this.armed.store(NEVER.0, Ordering::Relaxed);
@@ -195,8 +196,8 @@ pub fn on_timer() {
     this.arm();
 }
 
-/// Handles an interrupt that another CPU has sent by [`arch::call_others`]; `false` if no
-/// experiment takes part. The architecture calls it.
+/// Handles an interrupt that another CPU has sent with [`arch::call_others`]; `false` if no
+/// experiment takes part.
 pub fn on_call() -> bool {
     let handlers = HANDLERS.get();
     if let Some(handlers) = handlers {

@@ -31,9 +31,10 @@ impl BootedMachine {
         let (cpus, timer_hz) = match timer {
             Timer::PerCpu => {
                 let timer_hz = arch::start_cpus(cpus, &clock);
+                cpu::start_ticking();
                 (await_ticks(cpus, &clock), timer_hz)
             }
-            // Whoever sleeps would not be woken: this CPU never does, and is alone.
+            // Nothing would end its sleep: this CPU never sleeps, and is alone.
             Timer::None => {
                 assert!(cpus == 1, "{cpus} CPUs without a timer: must be 1");
                 (cpus, 0)

@@ -9,8 +9,10 @@
 #![no_main]
 
 mod arch;
+mod boot;
 mod cpu;
 mod crew;
+mod death;
 #[cfg(target_arch = "riscv64")]
 mod device_tree;
 mod experiments;
@@ -18,25 +20,72 @@ mod fail;
 mod log;
 mod machine;
 mod report;
+mod trap;
 
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
-use nostall_io::{Clock, Nanos, Processor};
+use nostall_io::Processor;
 use nostall_work::{Event, WorkList, text};
 
 use arch::Cpu;
+use boot::Boot;
+use death::die;
 use experiments::pstore;
 use machine::BootedMachine;
+use trap::{Exception, Trap};
 
-/// What the boot protocol brought.
-struct Boot {
-    command_line: &'static str,
-    /// The text to send, or whatever else the work is about.
-    input: &'static [u8],
+/// Entry point of each CPU, with the arguments of the architecture's `boot.s`.
+#[unsafe(no_mangle)]
+extern "C" fn rust_entry(first: usize, second: usize, third: usize) -> ! {
+    match arch::enter(first, second, third) {
+        Some(boot) => main(&boot),
+        None => {
+            cpu::start_ticking();
+            crew::idle()
+        }
+    }
 }
 
-/// The first CPU, with the machine up.
+/// Entry point of interrupts and exceptions, from the architecture's `traps.s`.
+#[unsafe(no_mangle)]
+extern "C" fn rust_trap(frame: &arch::Frame) {
+    match arch::decode_trap(frame) {
+        Trap::Handled => {}
+        Trap::Timer => cpu::on_timer(),
+        Trap::Call(unexpected) => {
+            let is_taken = cpu::on_call();
+            if let Some(exception) = unexpected.filter(|_| !is_taken) {
+                die_of(exception);
+            }
+        }
+        Trap::Exception(exception) => die_of(exception),
+    }
+}
+
+fn die_of(exception: Exception) -> ! {
+    let Exception {
+        vector,
+        name,
+        error,
+        pc,
+        sp,
+        address,
+    } = exception;
+    log::last_line(format_args!(
+        "Kernel exception {vector}: {name} (pc {pc:#x}, sp {sp:#x}, address {address:#x})"
+    ));
+    die(&Event::Exception {
+        cpu: Cpu.id() as u16,
+        vector,
+        name,
+        error,
+        pc,
+        sp,
+        address,
+    })
+}
+
+/// Runs the work list on the first CPU.
 fn main(boot: &Boot) -> ! {
     let list = match WorkList::parse(boot.command_line) {
         Ok(list) => list,
@@ -68,50 +117,4 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     ));
     let cpu = Cpu.id() as u16;
     die(&Event::Panic { cpu, message })
-}
-
-/// The CPU that dies first, plus 1.
-static DYING: AtomicUsize = AtomicUsize::new(0);
-
-/// Leaves the log in persistent RAM, because the kernel dies: after what is to be on a
-/// console first, and before all else that is to be told.
-///
-/// Who dies in here, or dies again, keeps what there is. Who comes after another CPU waits
-/// for it to end the machine; but not for ever, for it may be dead in here.
-fn leave_record() {
-    let me = Cpu.id() + 1;
-    // Nor does a handler come in between, which may print for seconds, or die.
-    Cpu.without_interrupts(|| {
-        match DYING.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => pstore::last_words(),
-            Err(first) if first == me => {}
-            Err(_) => wait_for_the_end(),
-        }
-    });
-}
-
-/// Until the CPU that is at it ends the machine. By the clock: looks are short where a CPU
-/// has nothing to relax, and that CPU's host may have it wait.
-fn wait_for_the_end() {
-    /// Longer than the record and all that is told take, on a busy host, too.
-    const PATIENCE: Nanos = Nanos::from_secs(10);
-    /// A dying machine's clock may stand still. More than there are in that time.
-    const LOOKS: u32 = u32::MAX;
-
-    // Without a clock there is no record to wait for either.
-    let Some(clock) = cpu::clock() else { return };
-    let deadline = clock.now() + PATIENCE;
-    for _ in 0..LOOKS {
-        if clock.now() >= deadline {
-            return;
-        }
-        Cpu.relax();
-    }
-}
-
-/// The end, of which the log has the reason by now.
-fn die(report: &Event) -> ! {
-    leave_record();
-    report::last_words(report);
-    arch::end(arch::Ending::Failure)
 }

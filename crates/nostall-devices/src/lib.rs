@@ -121,3 +121,8 @@ pub use clock::VirtualClock;
 pub use credit::Credit;
 #[cfg(feature = "std")]
 pub use fault::{Fault, Faulty};
+
+/// Compiles and runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -125,6 +125,7 @@ mod ports;
 mod recorded;
 pub mod registers;
 mod scan;
+mod scan_fault;
 mod selector;
 #[cfg(all(feature = "std", unix))]
 pub mod sysfs;
@@ -149,7 +150,8 @@ pub use function::{Buses, Class, Function, Header, Interrupt, Subsystem, Unread}
 #[cfg(feature = "std")]
 pub use names::Names;
 pub use ports::{PORT, PORTS, Ports};
-pub use scan::{BusFault, Scan, ScanFault};
+pub use scan::Scan;
+pub use scan_fault::{BusFault, ScanFault};
 pub use selector::{Choice, Known, Policy, Selector};
 #[cfg(all(feature = "std", unix))]
 pub use sysfs::Sysfs;

@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::machine::Device;
+use crate::need::Device;
 use crate::qemu::Architecture;
 
 /// Why a run failed. In every case the machine is gone when you see it.

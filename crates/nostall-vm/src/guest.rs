@@ -15,6 +15,10 @@ use crate::{Error, GuestRam};
 /// Bytes that QEMU may say itself: a warning or two, or a short trace.
 pub(crate) const QEMU_BYTES: u64 = 16 << 20;
 
+/// Time between two looks at a run. A look also hands over the writes that KVM collected: well
+/// within the 10 ms that are promised.
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
+
 /// Bytes of RAM besides the input's.
 const RAM_BESIDES_INPUT: u64 = 128 << 20;
 

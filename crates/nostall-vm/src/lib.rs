@@ -49,6 +49,7 @@ mod guest;
 pub mod kvm;
 mod machine;
 pub mod model;
+mod need;
 pub mod process;
 pub mod qemu;
 mod ram;
@@ -56,5 +57,11 @@ mod ram;
 pub use error::Error;
 pub use exits::{ExitLog, Exits, MapChanges};
 pub use guest::{Ending, Guest, Limits, Ran, Report, Work};
-pub use machine::{Device, Machine, Need};
+pub use machine::Machine;
+pub use need::{Device, Need};
 pub use ram::GuestRam;
+
+/// Compiles and runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

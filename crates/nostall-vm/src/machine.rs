@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::guest::{Ending, Guest, Limits, Ran};
+use crate::need::{Device, Need};
 
 /// A machine that runs guests: [`Qemu`](crate::qemu::Qemu), or KVM's. The model in virtual time
 /// is a peer without a guest.
@@ -33,37 +34,6 @@ pub trait Machine {
         ending: Ending,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Ran, Error>;
-}
-
-/// What an experiment needs of a machine.
-#[derive(Clone, Copy, Debug)]
-pub struct Need<'a> {
-    /// Devices.
-    pub devices: &'a [Device],
-    /// CPUs that run the guest.
-    pub cpus: u16,
-}
-
-/// A device that an experiment is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Device {
-    /// A 16550, the serial port that is measured.
-    Uart16550,
-    /// PCI configuration space.
-    Pci,
-    /// SPI controllers, with a flash and a card.
-    Spi,
-}
-
-impl Device {
-    /// Name of the device in messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uart16550 => "16550",
-            Self::Pci => "PCI",
-            Self::Spi => "SPI",
-        }
-    }
 }
 
 /// Checks `need` against a machine with these devices and CPUs.

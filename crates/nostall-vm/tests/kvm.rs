@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use nostall_devices::pci::{HostBridge, Topology};
-use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
+use nostall_vm::kvm::{Kvm, Options, PciMode, UartMode};
 use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine as _, Work};
 use nostall_work::script;
 use vmm_sys_util::signal::{SIGRTMIN, block_signal};
@@ -25,8 +25,8 @@ const LIMITS: Limits = Limits {
 
 /// Returns the host's KVM. Without KVM the test prints that it is skipped, and fails if
 /// `NOSTALL_REQUIRE_KVM` is set.
-fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
-    let pci = Pci::Trap;
+fn kvm(test: &str, uart: UartMode) -> Option<Kvm> {
+    let pci = PciMode::Trap;
     kvm_with(test, Options { uart, pci })
 }
 
@@ -105,7 +105,7 @@ fn out(port: u16, value: u8) -> Vec<u8> {
 
 #[test]
 fn a_guest_that_is_no_kernel_of_ours_is_told_from_one() {
-    let Some(kvm) = kvm("a_guest_that_is_no_kernel", Uart::Ports) else {
+    let Some(kvm) = kvm("a_guest_that_is_no_kernel", UartMode::Ports) else {
         return;
     };
     let undefined = [0x0f, 0x0b]; // and no handler: a triple fault
@@ -134,7 +134,7 @@ fn a_guest_that_is_no_kernel_of_ours_is_told_from_one() {
 
 #[test]
 fn a_guest_is_ended_even_by_a_caller_that_has_blocked_every_signal() {
-    let Some(kvm) = kvm("a_guest_is_ended_even_by_a_caller", Uart::Ports) else {
+    let Some(kvm) = kvm("a_guest_is_ended_even_by_a_caller", UartMode::Ports) else {
         return;
     };
     let limits = Limits {
@@ -186,7 +186,7 @@ fn done() -> Vec<u8> {
 
 #[test]
 fn exits_belong_to_their_report_whatever_empty_lines_there_are() {
-    let Some(kvm) = kvm("exits_belong_to_their_report", Uart::Ports) else {
+    let Some(kvm) = kvm("exits_belong_to_their_report", UartMode::Ports) else {
         return;
     };
     let scratch = || out(0x3ff, 0);
@@ -208,7 +208,7 @@ fn exits_belong_to_their_report_whatever_empty_lines_there_are() {
 
 #[test]
 fn a_cpu_that_cannot_go_on_is_told_with_the_reason() {
-    let Some(kvm) = kvm("a_cpu_that_cannot_go_on", Uart::Ports) else {
+    let Some(kvm) = kvm("a_cpu_that_cannot_go_on", UartMode::Ports) else {
         return;
     };
     // `mov eax, nowhere; jmp eax`: there is no memory to fetch instructions from.
@@ -272,8 +272,8 @@ fn configuration_space_reads_the_same_from_memory_and_by_exits() {
     code.extend(done());
     let kernel = tiny_kernel(&code);
     let all = expected.len() as u64 / 4;
-    for (pci, exits) in [(Pci::Trap, all + 2), (Pci::EcamShadow, 2)] {
-        let uart = Uart::Ports;
+    for (pci, exits) in [(PciMode::Trap, all + 2), (PciMode::EcamShadow, 2)] {
+        let uart = UartMode::Ports;
         let Some(kvm) = kvm_with("configuration_space_reads_the_same", Options { uart, pci })
         else {
             continue;
@@ -309,7 +309,7 @@ fn a_guest_that_toggles_bus_numbers_changes_the_memory_map_in_proportion_to_its_
     const NUMBERS: u32 = ECAM + (2 << 15) + 0x18;
     const TIMES: u32 = 400;
     const BUSES: u64 = 16;
-    let (uart, pci) = (Uart::Ports, Pci::EcamShadow);
+    let (uart, pci) = (UartMode::Ports, PciMode::EcamShadow);
     let Some(kvm) = kvm_with("a_guest_that_toggles_bus_numbers", Options { uart, pci }) else {
         return;
     };
@@ -351,7 +351,7 @@ fn a_guest_that_makes_line_errors_changes_the_memory_map_in_proportion_to_its_ex
     const PORT: u32 = 0xd000_0000;
     const STRIDE: u32 = 0x1000;
     const TIMES: u32 = 600;
-    let Some(kvm) = kvm("a_guest_that_makes_line_errors", Uart::MmioReadonly) else {
+    let Some(kvm) = kvm("a_guest_that_makes_line_errors", UartMode::MmioReadonly) else {
         return;
     };
     // In loopback without a FIFO the second byte overruns the first, and a read of the line
@@ -401,11 +401,11 @@ fn an_index_that_is_collected_is_there_when_the_data_port_is_read() {
     let kernel = tiny_kernel(&code);
     let reads = expected.len() as u64 / 4;
     let by = [
-        (Pci::Trap, 2 * reads, 0),
-        (Pci::PortsCoalesced, reads, reads),
+        (PciMode::Trap, 2 * reads, 0),
+        (PciMode::PortsCoalesced, reads, reads),
     ];
     for (pci, exits, collected) in by {
-        let uart = Uart::Ports;
+        let uart = UartMode::Ports;
         let Some(kvm) = kvm_with("an_index_that_is_collected", Options { uart, pci }) else {
             continue;
         };
@@ -424,7 +424,7 @@ fn an_index_that_is_collected_is_there_when_the_data_port_is_read() {
 
 #[test]
 fn the_ports_interrupt_reaches_the_interrupt_controller_through_its_gate() {
-    let Some(kvm) = kvm("the_ports_interrupt_reaches", Uart::Ports) else {
+    let Some(kvm) = kvm("the_ports_interrupt_reaches", UartMode::Ports) else {
         return;
     };
     if !kvm.capabilities().interrupts {
@@ -476,12 +476,12 @@ fn more_than_can_be_collected_arrives_in_order_all_the_same() {
     in_memory.extend([0x40, 0xe2, 0xf8]);
     in_memory.extend(done());
     let expected: Vec<u8> = (0..LEN).map(|n| n as u8).collect();
-    for uart in Uart::ALL {
+    for uart in UartMode::ALL {
         let Some(kvm) = kvm("more_than_can_be_collected", uart) else {
             continue;
         };
         let kernel = tiny_kernel(match uart {
-            Uart::MmioReadonly => &in_memory,
+            UartMode::MmioReadonly => &in_memory,
             _ => &by_ports,
         });
         let ran = kvm
@@ -495,13 +495,13 @@ fn more_than_can_be_collected_arrives_in_order_all_the_same() {
         assert!(ran.serial == expected, "{uart}: not as sent");
         let exits = ran.exits.unwrap().total;
         assert_eq!(exits.uart + exits.collected, u64::from(LEN), "{exits:?}");
-        assert_eq!(exits.collected > 0, uart != Uart::Ports, "{exits:?}");
+        assert_eq!(exits.collected > 0, uart != UartMode::Ports, "{exits:?}");
     }
 }
 
 #[test]
 fn where_the_machine_has_registers_its_memory_map_says_reserved() {
-    let Some(kvm) = kvm("where_the_machine_has_registers", Uart::MmioReadonly) else {
+    let Some(kvm) = kvm("where_the_machine_has_registers", UartMode::MmioReadonly) else {
         return;
     };
     let kernel = tiny_kernel(&done());
@@ -527,7 +527,7 @@ fn where_the_machine_has_registers_its_memory_map_says_reserved() {
 
 #[test]
 fn what_cannot_be_booted_is_refused_with_the_reason() {
-    let Some(kvm) = kvm("what_cannot_be_booted", Uart::Ports) else {
+    let Some(kvm) = kvm("what_cannot_be_booted", UartMode::Ports) else {
         return;
     };
     let refused = |guest: &Guest<'_>| {

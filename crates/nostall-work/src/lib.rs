@@ -40,6 +40,7 @@
 
 #[cfg(target_has_atomic = "64")]
 pub mod console;
+mod job;
 mod list;
 pub mod pci;
 mod peer;
@@ -49,12 +50,11 @@ pub mod script;
 pub mod spi;
 pub mod uart;
 
-pub use list::{
-    BadJob, BadWord, BusCheck, Example, Failure, Item, Job, Timer, UartWindow, WorkList,
-};
+pub use job::{BadJob, BusCheck, Example, Failure, Job};
+pub use list::{BadWord, Item, Timer, UartWindow, WorkList};
 pub use report::{Event, FIRMWARE_DONE, LONGEST_REPORT, Report, Text, text};
 
-use list::Kind;
+use job::Kind;
 
 /// Every kind of work that a list may hold: one line each.
 const KINDS: &[Kind] = &[

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::qemu_for;
 use nostall_vm::process::MemoryFile;
-use nostall_vm::qemu::{Drive, Error, Guest, Limits, Qemu, QemuBoard, erased_flash};
+use nostall_vm::qemu::{Drive, Error, Guest, Limits, Qemu, QemuBoard};
 use nostall_vm::{Ending, Machine as _};
 
 const LIMITS: Limits = Limits {
@@ -42,6 +42,11 @@ fn odd_image() -> File {
     let mut image = tempfile::tempfile().unwrap();
     image.write_all(&[0x5a; 1_500_000]).unwrap();
     image
+}
+
+/// A new flash: all ones, as after a chip erase.
+fn erased_flash() -> std::io::Result<MemoryFile> {
+    MemoryFile::new(&vec![0xff; Drive::FLASH_BYTES as usize])
 }
 
 #[test]

@@ -134,10 +134,10 @@ fn figures_of_every_experiment_on_riscv_stay() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn figures_of_every_experiment_on_kvm_stay() {
-    use nostall_vm::kvm::{Options, Pci, Uart};
+    use nostall_vm::kvm::{Options, PciMode, UartMode};
     let best = Options {
-        uart: Uart::MmioReadonly,
-        pci: Pci::EcamShadow,
+        uart: UartMode::MmioReadonly,
+        pci: PciMode::EcamShadow,
     };
     if common_kvm::kvm_with("figures_on_kvm", best).is_none() {
         return;

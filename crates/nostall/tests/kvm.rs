@@ -11,7 +11,7 @@ use common_kvm::kvm_with;
 use nostall::experiments::uart::run::{Experiment, Outcome, run};
 use nostall_devices::uart::{Profile, Uart as Model};
 use nostall_uart::Strategy;
-use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
+use nostall_vm::kvm::{Kvm, Options, PciMode, UartMode};
 use nostall_vm::{Ending, Error, Exits, Guest, GuestRam, Limits, Machine as _, Ran, Work};
 use nostall_work::script;
 use nostall_work::uart::{Driver, Job, Writes};
@@ -35,8 +35,8 @@ const LIMITS: Limits = Limits {
 /// Time limit for guests that hang.
 const HANG: Duration = Duration::from_secs(2);
 
-fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
-    let pci = Pci::Trap;
+fn kvm(test: &str, uart: UartMode) -> Option<Kvm> {
+    let pci = PciMode::Trap;
     kvm_with(test, Options { uart, pci })
 }
 
@@ -89,7 +89,7 @@ fn boot_log(kvm: &Kvm, strategies: &[Strategy]) -> Vec<(f64, Exits)> {
 
 #[test]
 fn by_ports_every_access_is_an_exit() {
-    let Some(kvm) = kvm("by_ports_every_access", Uart::Ports) else {
+    let Some(kvm) = kvm("by_ports_every_access", UartMode::Ports) else {
         return;
     };
     let outcome = send(&kvm, &FIFO[..2], Writes::Whole, BOOT_LOG);
@@ -102,7 +102,7 @@ fn by_ports_every_access_is_an_exit() {
 
 #[test]
 fn coalesced_ports_leave_an_exit_a_burst() {
-    let Some(kvm) = kvm("coalesced_ports", Uart::PortsCoalesced) else {
+    let Some(kvm) = kvm("coalesced_ports", UartMode::PortsCoalesced) else {
         return;
     };
     let measured = boot_log(&kvm, &FIFO[..2]);
@@ -119,7 +119,7 @@ fn coalesced_ports_leave_an_exit_a_burst() {
 
 #[test]
 fn with_the_line_status_in_memory_hardly_an_exit_is_left() {
-    let Some(kvm) = kvm("with_the_line_status_in_memory", Uart::MmioReadonly) else {
+    let Some(kvm) = kvm("with_the_line_status_in_memory", UartMode::MmioReadonly) else {
         return;
     };
     for (per_byte, exits) in boot_log(&kvm, &FIFO) {
@@ -130,7 +130,7 @@ fn with_the_line_status_in_memory_hardly_an_exit_is_left() {
 #[test]
 fn nothing_is_lost_line_by_line_and_byte_by_byte() {
     let text = &BOOT_LOG[..2_000];
-    for uart in Uart::ALL {
+    for uart in UartMode::ALL {
         let Some(kvm) = kvm("nothing_is_lost", uart) else {
             continue;
         };
@@ -164,7 +164,7 @@ fn every_register_reads_the_same_however_it_is_offered() {
     script::run(UART_SCRIPT, &port, &clock, |value| expected.push(value)).unwrap();
     let sent = port.into_sink();
     assert!(expected.len() > 150 && !sent.is_empty());
-    for uart in Uart::ALL {
+    for uart in UartMode::ALL {
         let Some(kvm) = kvm("every_register_reads_the_same", uart) else {
             continue;
         };
@@ -176,7 +176,7 @@ fn every_register_reads_the_same_however_it_is_offered() {
 
 #[test]
 fn a_line_status_with_an_error_is_an_exit_and_the_next_look_is_none() {
-    let Some(kvm) = kvm("a_line_status_with_an_error", Uart::MmioReadonly) else {
+    let Some(kvm) = kvm("a_line_status_with_an_error", UartMode::MmioReadonly) else {
         return;
     };
     // One byte too many for the FIFO, in loopback.
@@ -196,7 +196,7 @@ fn a_guest_that_waits_for_transmit_interrupts_makes_no_more_exits_than_by_ports(
     // at last disable.
     let handler = format!("r 2\nr 5\n{}r 2\n", "w 0 2a\n".repeat(16));
     let script = format!("w 2 7\nw 1 2\n{}w 1 0\nw 0 2e\n", handler.repeat(20));
-    let exits = Uart::ALL.map(|uart| {
+    let exits = UartMode::ALL.map(|uart| {
         let kvm = kvm("a_guest_that_waits_for_transmit_interrupts", uart)?;
         let (read, exits, serial) = run_script(&kvm, script.as_bytes());
         // The transmitter is empty, and the registers show that.
@@ -223,7 +223,7 @@ fn a_terminal_does_not_make_the_hosts_kernel_change_its_mind_with_every_write() 
     let terminal = "w 1 2\nw 0 61\nw 1 0\nw 0 62\n".repeat(20);
     let messages = "w 0 63\n".repeat(1_100);
     let script = format!("{terminal}{messages}w 1 2\nw 1 0\n{messages}");
-    for uart in [Uart::PortsCoalesced, Uart::MmioReadonly] {
+    for uart in [UartMode::PortsCoalesced, UartMode::MmioReadonly] {
         let Some(kvm) = kvm("a_terminal_does_not_make", uart) else {
             continue;
         };
@@ -244,7 +244,7 @@ fn what_was_collected_is_seen_while_the_guest_goes_on_without_an_exit() {
         serial_bytes: 1,
         ..LIMITS
     };
-    for uart in [Uart::PortsCoalesced, Uart::MmioReadonly] {
+    for uart in [UartMode::PortsCoalesced, UartMode::MmioReadonly] {
         let Some(kvm) = kvm("what_was_collected_is_seen", uart) else {
             continue;
         };
@@ -290,7 +290,7 @@ fn failing(kvm: &Kvm, failure: Failure) -> Error {
 
 #[test]
 fn a_guest_that_dies_is_quoted() {
-    let Some(kvm) = kvm("a_guest_that_dies_is_quoted", Uart::MmioReadonly) else {
+    let Some(kvm) = kvm("a_guest_that_dies_is_quoted", UartMode::MmioReadonly) else {
         return;
     };
     for (failure, told) in [
@@ -312,14 +312,14 @@ fn a_guest_that_dies_is_quoted() {
 
 #[test]
 fn a_guest_that_hangs_or_floods_is_ended() {
-    for uart in Uart::ALL {
+    for uart in UartMode::ALL {
         let Some(kvm) = kvm("a_guest_that_hangs_or_floods", uart) else {
             continue;
         };
         let error = failing(&kvm, Failure::Flood);
         assert!(matches!(error, Error::Flood(10_000)), "{uart}: {error}");
     }
-    let Some(kvm) = kvm("a_guest_that_hangs_or_floods", Uart::Ports) else {
+    let Some(kvm) = kvm("a_guest_that_hangs_or_floods", UartMode::Ports) else {
         return;
     };
     let error = failing(&kvm, Failure::ReportFlood);
@@ -330,8 +330,8 @@ fn a_guest_that_hangs_or_floods_is_ended() {
 
 #[test]
 fn every_port_instruction_does_what_it_should() {
-    for pci in Pci::ALL {
-        let uart = Uart::PortsCoalesced;
+    for pci in PciMode::ALL {
+        let uart = UartMode::PortsCoalesced;
         let Some(kvm) = kvm_with("every_port_instruction", Options { uart, pci }) else {
             continue;
         };
@@ -348,7 +348,7 @@ fn every_port_instruction_does_what_it_should() {
 
 #[test]
 fn ram_outlives_the_guest_and_the_next_one_finds_its_own_memory_clean() {
-    let Some(kvm) = kvm("ram_outlives_the_guest", Uart::Ports) else {
+    let Some(kvm) = kvm("ram_outlives_the_guest", UartMode::Ports) else {
         return;
     };
     let ram = GuestRam::new(128).unwrap();

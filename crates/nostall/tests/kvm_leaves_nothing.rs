@@ -7,7 +7,7 @@ use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
+use nostall_vm::kvm::{Kvm, Options, PciMode, UartMode};
 use nostall_vm::{Ending, Error, Guest, Limits, Machine as _};
 use nostall_work::Failure;
 
@@ -33,8 +33,8 @@ fn held() -> (usize, usize, usize) {
 #[test]
 fn a_guest_that_had_to_be_ended_leaves_nothing_behind() {
     let options = Options {
-        uart: Uart::MmioReadonly,
-        pci: Pci::EcamShadow,
+        uart: UartMode::MmioReadonly,
+        pci: PciMode::EcamShadow,
     };
     let kvm = match Kvm::find(options) {
         Ok(kvm) => kvm,

@@ -609,8 +609,8 @@ fn the_command_needs_no_machine_for_counts() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn the_command_counts_exits_on_kvm() {
-    use nostall_vm::kvm::{Kvm, Options, Pci};
-    let all = Pci::ALL.map(|pci| {
+    use nostall_vm::kvm::{Kvm, Options, PciMode};
+    let all = PciMode::ALL.map(|pci| {
         let options = Options {
             pci,
             ..Options::default()

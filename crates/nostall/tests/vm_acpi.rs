@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use cpio::newc::ModeFileType;
 use cpio::{NewcBuilder, write_cpio};
-use nostall_vm::kvm::linux::{Configuration, Description, Serial, TimerPin, tables};
+use nostall_vm::kvm::linux::{Configuration, Description, SerialLocation, TimerPin, tables};
 use nostall_vm::process::{MemoryFile, name, spawn};
 use peer::{PEER, linux};
 
@@ -59,7 +59,7 @@ echo == the end ==
 
 fn in_memory(serial: u32) -> Description {
     Description {
-        serial: Serial::Memory(serial),
+        serial: SerialLocation::Memory(serial),
         configuration: Configuration::Ecam(ECAM),
         last_bus: 15,
         timer: TimerPin::Two,
@@ -67,7 +67,7 @@ fn in_memory(serial: u32) -> Description {
 }
 
 const BY_PORTS: Description = Description {
-    serial: Serial::Ports,
+    serial: SerialLocation::Ports,
     configuration: Configuration::Ports,
     last_bus: 15,
     timer: TimerPin::Two,

@@ -12,11 +12,11 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use common_kvm::{kvm_with, skip};
-use nostall_vm::kvm::linux::{Console, Ended, Finished, Linux, Pci};
-use nostall_vm::kvm::{self, Kvm, Options, Uart};
+use nostall_vm::kvm::linux::{Ended, Finished, Linux, LinuxConsole, PciAccess};
+use nostall_vm::kvm::{self, Kvm, Options, UartMode};
 use nostall_vm::{Error, Exits};
 
-fn kvm(test: &str, uart: Uart) -> Option<Kvm> {
+fn kvm(test: &str, uart: UartMode) -> Option<Kvm> {
     let options = Options {
         uart,
         ..Options::default()
@@ -87,7 +87,7 @@ const ENDED: Ended = Ended::Status(2 * END as i32 + 1);
 fn run(kvm: &Kvm, code: &[u8], linux: Linux<'_>, limit: u64) -> (Finished, Vec<u8>) {
     let kernel = bzimage(code);
     let mut output = Vec::new();
-    let console = Console {
+    let console = LinuxConsole {
         output: &mut output,
         input: None,
         escape: false,
@@ -107,7 +107,7 @@ const LINUX: Linux<'_> = Linux {
     initrd: &[],
     command_line: "console=ttyS0",
     memory: 64 << 20,
-    pci: Pci::Ports,
+    pci: PciAccess::Ports,
 };
 
 #[test]
@@ -125,7 +125,7 @@ fn a_kernel_is_entered_as_the_64_bit_protocol_has_it() {
         out(0xf4, END),
     ];
     let code = code.concat();
-    for uart in [Uart::Ports, Uart::PortsCoalesced] {
+    for uart in [UartMode::Ports, UartMode::PortsCoalesced] {
         let Some(kvm) = kvm("a_kernel_is_entered", uart) else {
             continue;
         };
@@ -137,7 +137,7 @@ fn a_kernel_is_entered_as_the_64_bit_protocol_has_it() {
         assert_eq!(finished.ended, ENDED, "{uart}");
         assert_eq!((&output[..], finished.bytes), (&b"hi"[..], 2));
         assert!(finished.first_byte.is_some_and(|at| at <= finished.took));
-        let collected = if uart == Uart::Ports { 0 } else { 2 };
+        let collected = if uart == UartMode::Ports { 0 } else { 2 };
         assert_eq!(finished.exits.uart, 2 - collected);
         assert_eq!(finished.exits.collected, collected);
     }
@@ -145,7 +145,7 @@ fn a_kernel_is_entered_as_the_64_bit_protocol_has_it() {
 
 #[test]
 fn ram_may_go_on_above_4_gib() {
-    let Some(kvm) = kvm("ram_may_go_on_above_4_gib", Uart::Ports) else {
+    let Some(kvm) = kvm("ram_may_go_on_above_4_gib", UartMode::Ports) else {
         return;
     };
     // An entry of the memory map in the zero page: start and length of the last range.
@@ -169,7 +169,7 @@ fn ram_may_go_on_above_4_gib() {
 fn an_elf_file_is_entered_by_pvh() {
     // Our reference kernel. It has no job here, and reports its end to port 0xf4.
     static KERNEL: &[u8] = include_bytes!(env!("NOSTALL_EMBEDDED_KERNEL"));
-    let Some(kvm) = kvm("an_elf_file_is_entered_by_pvh", Uart::Ports) else {
+    let Some(kvm) = kvm("an_elf_file_is_entered_by_pvh", UartMode::Ports) else {
         return;
     };
     let linux = |command_line| Linux {
@@ -179,7 +179,7 @@ fn an_elf_file_is_entered_by_pvh() {
         ..LINUX
     };
     let ended = |command_line| {
-        let console = Console {
+        let console = LinuxConsole {
             output: &mut std::io::sink(),
             input: None,
             escape: false,
@@ -195,7 +195,7 @@ fn an_elf_file_is_entered_by_pvh() {
 
 #[test]
 fn the_serial_port_is_in_memory_and_its_status_costs_nothing() {
-    let Some(kvm) = kvm("the_serial_port_is_in_memory", Uart::MmioReadonly) else {
+    let Some(kvm) = kvm("the_serial_port_is_in_memory", UartMode::MmioReadonly) else {
         return;
     };
     // A hundred times, as a console does: `1: test byte [LSR], 0x20; jz 1b`, and a byte.
@@ -224,17 +224,17 @@ fn the_serial_port_is_in_memory_and_its_status_costs_nothing() {
 
 /// Returns code that reads the first words of devices 0 to 31 of bus 0, through ECAM or ports,
 /// and sends the number of devices; then `END`.
-fn scan(pci: Pci) -> Vec<u8> {
+fn scan(pci: PciAccess) -> Vec<u8> {
     let mut code = vec![0x31, 0xdb, 0x31, 0xf6]; // xor ebx, ebx; xor esi, esi
     let first = code.len();
     match pci {
-        Pci::Ports => {
+        PciAccess::Ports => {
             code.extend([0x89, 0xf0, 0xc1, 0xe0, 0x0b]); // eax = esi << 11
             code.extend([0x0d, 0, 0, 0, 0x80]); // or eax, 1 << 31
             code.extend([0xba, 0xf8, 0x0c, 0, 0, 0xef]); // out 0xcf8, eax
             code.extend([0xba, 0xfc, 0x0c, 0, 0, 0xed]); // in eax, 0xcfc
         }
-        Pci::Ecam => {
+        PciAccess::Ecam => {
             code.extend([0x89, 0xf0, 0xc1, 0xe0, 0x0f]); // eax = esi << 15
             code.extend([0x0d, 0, 0, 0, 0xe0]); // or eax, ECAM
             code.extend([0x8b, 0x00]); // mov eax, [rax]
@@ -252,13 +252,13 @@ fn scan(pci: Pci) -> Vec<u8> {
 #[test]
 fn the_pci_bridge_is_found_in_each_way_by_its_number_of_exits() {
     for (pci, way, exits) in [
-        (Pci::Ports, kvm::Pci::Trap, 64),
-        (Pci::Ports, kvm::Pci::PortsCoalesced, 32),
-        (Pci::Ecam, kvm::Pci::Trap, 32),
-        (Pci::Ecam, kvm::Pci::EcamShadow, 0),
+        (PciAccess::Ports, kvm::PciMode::Trap, 64),
+        (PciAccess::Ports, kvm::PciMode::PortsCoalesced, 32),
+        (PciAccess::Ecam, kvm::PciMode::Trap, 32),
+        (PciAccess::Ecam, kvm::PciMode::EcamShadow, 0),
     ] {
         let options = Options {
-            uart: Uart::Ports,
+            uart: UartMode::Ports,
             pci: way,
         };
         let Some(kvm) = find("the_pci_bridge_is_found", options) else {
@@ -278,8 +278,8 @@ fn the_pci_bridge_is_found_in_each_way_by_its_number_of_exits() {
 #[test]
 fn a_write_is_seen_in_the_shadow_at_once() {
     let options = Options {
-        uart: Uart::Ports,
-        pci: kvm::Pci::EcamShadow,
+        uart: UartMode::Ports,
+        pci: kvm::PciMode::EcamShadow,
     };
     let Some(kvm) = find("a_write_is_seen_in_the_shadow", options) else {
         return;
@@ -292,7 +292,7 @@ fn a_write_is_seen_in_the_shadow_at_once() {
     code.extend([0x8a, 0x00, 0xba, 0xf8, 0x03, 0, 0, 0xee]); // mov al, [rax]; out
     code.extend(out(0xf4, END));
     let linux = Linux {
-        pci: Pci::Ecam,
+        pci: PciAccess::Ecam,
         ..LINUX
     };
     let (finished, output) = run(&kvm, &code, linux, 60);
@@ -305,7 +305,7 @@ fn a_write_is_seen_in_the_shadow_at_once() {
 
 #[test]
 fn it_ends_by_power_off_and_reset_and_at_the_limit() {
-    let Some(kvm) = kvm("it_ends_by_power_off", Uart::Ports) else {
+    let Some(kvm) = kvm("it_ends_by_power_off", UartMode::Ports) else {
         return;
     };
     // `mov edx, 0x604; mov eax, SLP_EN | 5 << 10; out dx, ax`.
@@ -330,7 +330,7 @@ const ENDLESS: [u8; 2] = [0xeb, 0xfe];
 #[test]
 fn a_reset_that_kvm_collects_as_if_it_were_an_index_is_a_reset() {
     let options = Options {
-        pci: kvm::Pci::PortsCoalesced,
+        pci: kvm::PciMode::PortsCoalesced,
         ..Options::default()
     };
     let Some(kvm) = find("a_reset_that_kvm_collects", options) else {
@@ -382,7 +382,7 @@ fn echo_in_memory() -> Vec<u8> {
 
 #[test]
 fn what_is_typed_arrives_in_order_however_much_at_once() {
-    for uart in Uart::ALL {
+    for uart in UartMode::ALL {
         let Some(kvm) = kvm("what_is_typed_arrives", uart) else {
             continue;
         };
@@ -390,12 +390,12 @@ fn what_is_typed_arrives_in_order_however_much_at_once() {
         let input = file(&[&text[..], b"q", b"not read"].concat());
         // In memory the guest waits without an exit, because the value there changes.
         let code = match uart {
-            Uart::MmioReadonly => echo_in_memory(),
+            UartMode::MmioReadonly => echo_in_memory(),
             _ => echo(),
         };
         let kernel = bzimage(&code);
         let mut output = Vec::new();
-        let console = Console {
+        let console = LinuxConsole {
             output: &mut output,
             input: Some(input.as_fd()),
             escape: false,
@@ -414,12 +414,12 @@ fn what_is_typed_arrives_in_order_however_much_at_once() {
 
 #[test]
 fn control_a_and_x_leaves_a_guest_that_hangs() {
-    let Some(kvm) = kvm("control_a_and_x_leaves", Uart::Ports) else {
+    let Some(kvm) = kvm("control_a_and_x_leaves", UartMode::Ports) else {
         return;
     };
     let input = file(b"is it there?\x01x");
     let kernel = bzimage(&[0xeb, 0xfe]);
-    let console = Console {
+    let console = LinuxConsole {
         output: &mut std::io::sink(),
         input: Some(input.as_fd()),
         escape: true,
@@ -450,12 +450,12 @@ fn a_guest_that_floods_waits_for_the_reader() {
             Ok(())
         }
     }
-    let Some(kvm) = kvm("a_guest_that_floods", Uart::PortsCoalesced) else {
+    let Some(kvm) = kvm("a_guest_that_floods", UartMode::PortsCoalesced) else {
         return;
     };
     // `1: out 0x3f8, al; jmp 1b`, for ever.
     let kernel = bzimage(&[0xba, 0xf8, 0x03, 0, 0, 0xee, 0xeb, 0xfd]);
-    let console = Console {
+    let console = LinuxConsole {
         output: &mut Slow(0),
         input: None,
         escape: false,
@@ -506,7 +506,7 @@ fn output_that_is_not_taken_is_bounded_whatever_kind_of_exit_hands_it_over() {
         ("a read of memory", &[0xb8, 0, 0, 0, 0xd8, 0x8a, 0x00]),
     ];
     for (kind, exit) in exits {
-        let Some(kvm) = kvm("output_that_is_not_taken", Uart::PortsCoalesced) else {
+        let Some(kvm) = kvm("output_that_is_not_taken", UartMode::PortsCoalesced) else {
             return;
         };
         // `mov ebx, rounds; cld; 1: mov esi, entry; mov ecx, bytes; mov edx, 0x3f8;
@@ -528,7 +528,7 @@ fn output_that_is_not_taken_is_bounded_whatever_kind_of_exit_hands_it_over() {
             held: false,
             pieces: Vec::new(),
         };
-        let console = Console {
+        let console = LinuxConsole {
             output: &mut output,
             input: None,
             escape: false,
@@ -564,7 +564,7 @@ fn said(bytes: &[u8]) -> String {
 
 #[test]
 fn the_command_shows_what_is_sent_and_then_what_it_cost() {
-    if kvm("the_command_shows_what_is_sent", Uart::PortsCoalesced).is_none() {
+    if kvm("the_command_shows_what_is_sent", UartMode::PortsCoalesced).is_none() {
         return;
     }
     let (mut command, _folder) = command(&out(0x64, 0xfe));
@@ -588,7 +588,7 @@ fn the_command_shows_what_is_sent_and_then_what_it_cost() {
 
 #[test]
 fn the_command_ends_in_order_at_its_limit_and_by_a_signal() {
-    if kvm("the_command_ends_in_order", Uart::PortsCoalesced).is_none() {
+    if kvm("the_command_ends_in_order", UartMode::PortsCoalesced).is_none() {
         return;
     }
     let for_ever = [0xeb, 0xfe];
@@ -630,7 +630,7 @@ fn the_terminal_is_the_guests_and_as_before_when_the_user_leaves() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use rustix::termios::{LocalModes, tcgetattr};
 
-    if kvm("the_terminal_is_the_guests", Uart::PortsCoalesced).is_none() {
+    if kvm("the_terminal_is_the_guests", UartMode::PortsCoalesced).is_none() {
         return;
     }
     let user = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
@@ -673,7 +673,7 @@ fn the_terminal_is_the_guests_and_as_before_when_the_user_leaves() {
 
 #[test]
 fn the_command_refuses_what_cannot_be_in_one_line() {
-    if kvm("the_command_refuses", Uart::PortsCoalesced).is_none() {
+    if kvm("the_command_refuses", UartMode::PortsCoalesced).is_none() {
         return;
     }
     let refused = |args: &[&str]| {
@@ -700,7 +700,7 @@ fn the_command_refuses_what_cannot_be_in_one_line() {
 
 #[test]
 fn the_recipe_boots_each_way_and_prints_what_to_report() {
-    let ways = Uart::ALL.map(|uart| kvm("the_recipe", uart).is_some());
+    let ways = UartMode::ALL.map(|uart| kvm("the_recipe", uart).is_some());
     let busybox = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-peer/busybox");
     if ways.contains(&false) || !std::path::Path::new(busybox).exists() {
         // The test harness captures the output of std's macros, so they are not used here.

@@ -51,7 +51,7 @@ pub unsafe fn init(start: *const u8) {
 
 /// The tree.
 pub fn get() -> &'static Fdt<'static> {
-    TREE.get().expect("the first CPU has been at `rust_entry`")
+    TREE.get().expect("the first CPU has been at `enter`")
 }
 
 /// Returns the tree's root.

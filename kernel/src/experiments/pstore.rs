@@ -1,7 +1,5 @@
 //! Persistent RAM: recording function entries there, dying, and recovering.
 
-use core::fmt;
-use core::ops::Range;
 use core::ptr::NonNull;
 
 use nostall_io::{Clock, Nanos};
@@ -34,24 +32,6 @@ unsafe impl Send for Place {}
 pub fn start() {
     let ram = arch::persistent_ram().ok();
     *PLACE.lock() = ram.map(|(start, _)| Place(start));
-}
-
-/// Why there is no RAM to keep records in.
-pub struct NoRam {
-    /// Where it should be.
-    pub region: Range<u64>,
-    /// What else lies there.
-    pub in_use: Option<Range<u64>>,
-}
-
-impl fmt::Display for NoRam {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let region = &self.region;
-        match &self.in_use {
-            None => write!(f, "no RAM at {region:#x?} to keep records in"),
-            Some(other) => write!(f, "persistent RAM, at {region:#x?}, is in use: {other:#x?}"),
-        }
-    }
 }
 
 /// The CPUs whose functions are recorded, and their clock.

@@ -8,22 +8,11 @@ use core::slice;
 use nostall_work::FIRMWARE_DONE;
 use nostall_work::pstore::REGION;
 
+use super::cpus::MAX_CPUS;
+use super::paging::{STACK_STRIDE, TRAP_STACK_STRIDE};
 use super::{cpus, paging, semihosting};
-use crate::Boot;
+use crate::boot::{Boot, NoRam};
 use crate::device_tree as tree;
-use crate::experiments::pstore::NoRam;
-
-/// CPUs that there are stacks for.
-pub const MAX_CPUS: usize = 64;
-/// Bytes from one CPU's stack to the next, what is not mapped below it included. Reading a
-/// card takes 28 KiB.
-pub const STACK_STRIDE: usize = GUARD + (48 << 10);
-/// The same of the stacks on which a CPU deals with exceptions and interrupts.
-pub const TRAP_STACK_STRIDE: usize = GUARD + (16 << 10);
-/// Bytes below each stack that are not mapped: more than a function has on the stack for
-/// itself, 13 KiB at most so far. For RISC-V the compiler has no stack probes, without
-/// which a larger one reaches over it.
-pub const GUARD: usize = 16 << 10;
 
 global_asm!(
     ".set MAX_CPUS, {max}",
@@ -35,22 +24,21 @@ global_asm!(
     trap_stride = const TRAP_STACK_STRIDE,
 );
 
-/// Every CPU comes here from boot.s, with the hart's id and its own number; the first one
-/// with the device tree.
-#[unsafe(no_mangle)]
-extern "C" fn rust_entry(hart: usize, number: usize, device_tree: *const u8) -> ! {
+/// Brings up the CPU with this number, which is that hart; on the first one, reads the
+/// device tree.
+pub fn enter(hart: usize, number: usize, device_tree: usize) -> Option<Boot> {
     if number != 0 {
         paging::activate();
-        cpus::idle();
+        return None;
     }
     // SAFETY: the boot protocol put it there, and nothing has been written since but our
     // own image.
-    unsafe { tree::init(device_tree) };
+    unsafe { tree::init(device_tree as *const u8) };
     cpus::init_first(hart);
     semihosting::firmware_prints(FIRMWARE_DONE);
     paging::init();
     paging::activate();
-    crate::main(&Boot {
+    Some(Boot {
         command_line: tree::command_line(),
         input: input(),
     })

@@ -8,9 +8,10 @@ use riscv::interrupt::supervisor as interrupts;
 use riscv::register::{sie, sip, sscratch};
 use sbi_rt::HartMask;
 
-use super::boot::MAX_CPUS;
 use super::{MachineClock, harts};
-use crate::{cpu, crew};
+
+/// CPUs that there are stacks for.
+pub const MAX_CPUS: usize = 64;
 
 /// What each CPU has for itself.
 struct PerCpu {
@@ -102,12 +103,6 @@ pub fn on_wake() {
     PER_CPU[Cpu.id()].wakes.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What every other CPU does: keep its timer ticking, and its errands.
-pub fn idle() -> ! {
-    start_ticking();
-    crew::idle()
-}
-
 /// Does nothing more, for ever.
 pub fn hang() -> ! {
     interrupts::disable();
@@ -140,8 +135,7 @@ pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
     something
 }
 
-/// Interrupts all other CPUs, as soon as they take interrupts: here is nothing that cannot
-/// be masked. They come to [`cpu::on_call`].
+/// Interrupts all other CPUs, as soon as they take interrupts: there are no NMIs here.
 pub fn call_others() {
     wake((0..STARTED.load(Ordering::Relaxed)).filter(|&cpu| cpu != Cpu.id()));
 }
@@ -162,8 +156,8 @@ pub fn wake(cpus: impl IntoIterator<Item = usize>) {
     }
 }
 
-fn start_ticking() {
-    cpu::start_ticking();
+/// Lets this CPU's interrupts through: the timer's, and those from other CPUs.
+pub fn enable_interrupts() {
     // SAFETY: traps.rs deals with both.
     unsafe {
         sie::set_stimer();
@@ -172,12 +166,11 @@ fn start_ticking() {
     }
 }
 
-/// Starts all `cpus` CPUs, each with its timer, and returns the timers' rate in hertz.
+/// Starts the others of `cpus` CPUs, and returns the timers' rate in hertz.
 ///
 /// Panics if they are not there.
 pub fn start_cpus(cpus: u16, clock: &MachineClock) -> u64 {
     start_others(cpus.into());
-    start_ticking();
     clock.hz()
 }
 

@@ -13,11 +13,13 @@ mod traps;
 
 pub use crate::device_tree::serial::{SerialPort, line_settings, serial_port, set_serial_port};
 pub use crate::device_tree::{bus_check, pci, spi};
-pub use boot::{MAX_CPUS, persistent_ram};
+pub use boot::{enter, persistent_ram};
 pub use clock::Timebase as MachineClock;
 pub use cpus::{
-    Cpu, call_others, hang, in_interrupt, interrupts, set_timer, sleep_unless, start_cpus, wake,
+    Cpu, MAX_CPUS, call_others, enable_interrupts, hang, in_interrupt, interrupts, set_timer,
+    sleep_unless, start_cpus, wake,
 };
 pub use paging::is_device_memory;
 pub use plic::{interrupt_of, while_handled};
 pub use semihosting::{Ending, end, send_report};
+pub use traps::{Frame, decode as decode_trap};

@@ -11,8 +11,18 @@ use core::ops::Range;
 
 use riscv::register::satp;
 
-use super::boot::{GUARD, MAX_CPUS, STACK_STRIDE, TRAP_STACK_STRIDE};
+use super::cpus::MAX_CPUS;
 use crate::device_tree as tree;
+
+/// Bytes from one CPU's stack to the next, what is not mapped below it included. Reading a
+/// card takes 28 KiB.
+pub const STACK_STRIDE: usize = GUARD + (48 << 10);
+/// The same of the stacks on which a CPU deals with exceptions and interrupts.
+pub const TRAP_STACK_STRIDE: usize = GUARD + (16 << 10);
+/// Bytes below each stack that are not mapped: more than a function has on the stack for
+/// itself, 13 KiB at most so far. For RISC-V the compiler has no stack probes, without
+/// which a larger one reaches over it.
+const GUARD: usize = 16 << 10;
 
 const PAGE: usize = 4096;
 const LARGE: usize = 2 << 20;

@@ -2,12 +2,11 @@
 
 use core::arch::global_asm;
 
-use nostall_io::Processor;
-use nostall_work::{Event, text};
+use nostall_work::text;
 use riscv::register::{scause, sepc, stval};
 
-use super::{Cpu, cpus, paging, plic, semihosting};
-use crate::{cpu, die, log};
+use super::{cpus, paging, plic, semihosting};
+use crate::trap::{Exception, Trap};
 
 global_asm!(
     ".set FRAME_SIZE, {size}",
@@ -17,7 +16,7 @@ global_asm!(
 
 /// What traps.s leaves on the trap stack, whose end is aligned to 16.
 #[repr(C, align(16))]
-struct Frame {
+pub struct Frame {
     registers: [u64; 16],
     sp: u64,
 }
@@ -31,27 +30,30 @@ const FETCH_PAGE_FAULT: usize = 12;
 const LOAD_PAGE_FAULT: usize = 13;
 const STORE_PAGE_FAULT: usize = 15;
 
-#[unsafe(no_mangle)]
-extern "C" fn rust_trap(frame: &Frame) {
+/// Decodes a trap, and handles interrupts of devices.
+pub fn decode(frame: &Frame) -> Trap {
     let cause = scause::read();
     if cause.is_interrupt() {
         cpus::count_interrupt();
     }
     match (cause.is_interrupt(), cause.code()) {
-        (true, TIMER_INTERRUPT) => cpu::on_timer(),
+        (true, TIMER_INTERRUPT) => Trap::Timer,
         // From another CPU: look whether there is something to do.
         (true, SOFTWARE_INTERRUPT) => {
             cpus::on_wake();
-            cpu::on_call();
+            Trap::Call(None)
         }
-        (true, EXTERNAL_INTERRUPT) => plic::on_interrupt(),
-        // Nobody takes our reports; to report this would only bring us here again.
+        (true, EXTERNAL_INTERRUPT) => {
+            plic::on_interrupt();
+            Trap::Handled
+        }
+        // There is no debugger that takes reports: to report this would lead here again.
         (false, BREAKPOINT) => semihosting::nobody_listens(),
-        (is_interrupt, code) => exception(is_interrupt, code, frame),
+        (is_interrupt, code) => Trap::Exception(exception(is_interrupt, code, frame)),
     }
 }
 
-fn exception(is_interrupt: bool, code: usize, frame: &Frame) -> ! {
+fn exception(is_interrupt: bool, code: usize, frame: &Frame) -> Exception {
     let address = stval::read();
     let what = match code {
         _ if is_interrupt => "",
@@ -70,20 +72,14 @@ fn exception(is_interrupt: bool, code: usize, frame: &Frame) -> ! {
     } else {
         name(code)
     };
-    let name = text(format_args!("{name}{what}"));
-    let (pc, sp) = (sepc::read() as u64, frame.sp);
-    log::last_line(format_args!(
-        "Kernel exception {code}: {name} (pc {pc:#x}, sp {sp:#x}, address {address:#x})"
-    ));
-    die(&Event::Exception {
-        cpu: Cpu.id() as u16,
+    Exception {
         vector: code as u8,
-        name,
+        name: text(format_args!("{name}{what}")),
         error: 0,
-        pc,
-        sp,
+        pc: sepc::read() as u64,
+        sp: frame.sp,
         address: address as u64,
-    })
+    }
 }
 
 const fn name(code: usize) -> &'static str {

@@ -4,7 +4,12 @@ use core::ptr::NonNull;
 
 use nostall_io::{Clock, Mmio, MmioLayout, Nanos, Ports, Registers};
 
-use super::traps::{SPURIOUS_VECTOR, TIMER_VECTOR, WAKE_VECTOR};
+/// Vector of the timer, right after the 32 of the exceptions.
+pub const TIMER_VECTOR: u8 = 32;
+/// Vector with which one CPU wakes others.
+pub const WAKE_VECTOR: u8 = 33;
+/// Vector of an interrupt that has gone away in between.
+pub const SPURIOUS_VECTOR: u8 = 47;
 
 /// Where it lies after reset, on every CPU its own.
 const BASE: usize = 0xfee0_0000;

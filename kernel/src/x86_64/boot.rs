@@ -8,16 +8,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use nostall_work::pstore::REGION;
 
+use super::cpus::MAX_CPUS;
+use super::paging::STACK_STRIDE;
 use super::{apic, cpus, paging, traps};
-use crate::Boot;
-use crate::experiments::pstore::NoRam;
-
-/// CPUs that there are stacks for.
-pub const MAX_CPUS: usize = 64;
-/// Bytes from one CPU's stack to the next, the guard page below it included.
-pub const STACK_STRIDE: usize = 9 * 4096;
-/// Where the other CPUs start: a page below 1 MiB.
-pub const TRAMPOLINE: usize = 0x8000;
+use crate::boot::{Boot, NoRam};
 
 global_asm!(
     ".set MAX_CPUS, {max}",
@@ -55,19 +49,19 @@ struct Module {
 
 /// One range of the memory map; the types are those of the PC's E820.
 #[repr(C)]
-pub struct MemoryRange {
-    pub start: u64,
-    pub size: u64,
+struct MemoryRange {
+    start: u64,
+    size: u64,
     kind: u32,
     reserved: u32,
 }
 
 impl MemoryRange {
-    const fn holds(&self, range: &Range<u64>) -> bool {
-        self.start <= range.start && range.end <= self.start.saturating_add(self.size)
+    const fn range(&self) -> Range<u64> {
+        self.start..self.start.saturating_add(self.size)
     }
 
-    pub const fn is_ram(&self) -> bool {
+    const fn is_ram(&self) -> bool {
         self.kind == 1
     }
 
@@ -77,14 +71,14 @@ impl MemoryRange {
     }
 }
 
-/// Every CPU comes here from boot.s, with its number.
-#[unsafe(no_mangle)]
-extern "C" fn rust_entry(number: u32, start_info: usize) -> ! {
-    cpus::init_this(number as usize);
+/// Brings up the CPU with this number; on the first one, reads the start info.
+pub fn enter(number: usize, start_info: usize, _: usize) -> Option<Boot> {
+    cpus::init_this(number);
     traps::init_this_cpu();
     if number != 0 {
         paging::activate();
-        cpus::idle();
+        cpus::await_timer_rate();
+        return None;
     }
     apic::mask_legacy_interrupts();
     // SAFETY: the boot protocol put it there, and nothing has been written since
@@ -97,14 +91,14 @@ extern "C" fn rust_entry(number: u32, start_info: usize) -> ! {
     // SAFETY: as above; the count is the table's own.
     let memory: &[MemoryRange] =
         unsafe { array(info.memory_map, info.memory_map_entries as usize) };
-    let persistent = memory
-        .iter()
-        .any(|range| range.is_ram() && range.holds(&REGION));
-    PERSISTENT.store(persistent, Ordering::Relaxed);
+    let ram = memory.iter().filter(|range| range.is_ram());
+    let ram = ram.map(MemoryRange::range);
+    let holds_region = |ram: Range<u64>| ram.start <= REGION.start && REGION.end <= ram.end;
+    PERSISTENT.store(ram.clone().any(holds_region), Ordering::Relaxed);
     FIRMWARE.call_once(|| Firmware::new(info.rsdp, memory));
-    paging::init(memory);
+    paging::init(ram);
     paging::activate();
-    crate::main(&Boot {
+    Some(Boot {
         command_line: command_line(info.command_line),
         input: input(info),
     })
@@ -126,18 +120,14 @@ impl Firmware {
 
     /// What the boot protocol told.
     pub fn get() -> &'static Self {
-        FIRMWARE
-            .get()
-            .expect("the first CPU has been at `rust_entry`")
+        FIRMWARE.get().expect("the first CPU has been at `enter`")
     }
 
     fn new(rsdp: u64, memory: &[MemoryRange]) -> Self {
         let mut reserved = [const { 0..0 }; Self::MOST];
         let ranges = memory.iter().filter(|range| range.is_reserved());
         let kept = reserved.iter_mut().zip(ranges);
-        let count = kept
-            .map(|(kept, range)| *kept = range.start..range.start.saturating_add(range.size))
-            .count();
+        let count = kept.map(|(kept, range)| *kept = range.range()).count();
         Self {
             rsdp,
             reserved,

@@ -75,6 +75,7 @@ long_mode:
     leaq stacks(%rip), %rsp
     addq %rax, %rsp
     movl start_info(%rip), %esi
+    xorl %edx, %edx
     xorl %ebp, %ebp
     call rust_entry
 3:  cli

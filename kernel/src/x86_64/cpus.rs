@@ -15,9 +15,12 @@ use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable};
 use x86_64::structures::tss::TaskStateSegment;
 
 use super::apic::LocalApic;
-use super::boot::{MAX_CPUS, TRAMPOLINE};
 use super::clock::Tsc;
-use crate::{cpu, crew};
+
+/// CPUs that there are stacks for.
+pub const MAX_CPUS: usize = 64;
+/// Where the other CPUs start: a page below 1 MiB.
+pub const TRAMPOLINE: usize = 0x8000;
 
 /// Where the double fault and the NMI find a stack that is sure to be good.
 pub const EMERGENCY_STACK: u16 = 0;
@@ -100,13 +103,12 @@ static TIMER_KNOWN: AtomicBool = AtomicBool::new(false);
 /// By which number the local APICs know each CPU, once it ticks.
 static APIC_IDS: [AtomicU8; MAX_CPUS] = [const { AtomicU8::new(0) }; MAX_CPUS];
 
-/// What every other CPU does: keep its timer ticking, and its errands.
-pub fn idle() -> ! {
+/// Waits, on another CPU than the first, until the rate of its timer is known.
+pub fn await_timer_rate() {
     while !TIMER_KNOWN.load(Ordering::Acquire) {
         Cpu.relax();
     }
-    start_ticking();
-    crew::idle()
+    enable_apic();
 }
 
 /// Sleeps until the next interrupt, unless there is something to do already.
@@ -133,8 +135,7 @@ pub fn wake(cpus: impl IntoIterator<Item = usize>) {
     });
 }
 
-/// Interrupts all other CPUs, whatever they have masked; they come to
-/// [`cpu::on_call`].
+/// Interrupts all other CPUs, also where interrupts are masked.
 pub fn call_others() {
     LocalApic::of_this_cpu().send_nmi_to_others();
 }
@@ -145,19 +146,22 @@ pub fn set_timer(clock: &Tsc, at: Nanos) {
     LocalApic::of_this_cpu().set_timer(timer_hz, at - clock.now());
 }
 
-fn start_ticking() {
-    let apic = LocalApic::of_this_cpu();
-    apic.enable();
-    APIC_IDS[Cpu.id()].store(apic.id(), Ordering::Relaxed);
-    cpu::start_ticking();
+/// Lets this CPU's interrupts through.
+pub fn enable_interrupts() {
     interrupts::enable();
 }
 
-/// Calibrates the timer and starts all CPUs that there are, `cpus` of them, each with its
-/// timer; returns the timers' rate in hertz.
-pub fn start_cpus(cpus: u16, clock: &Tsc) -> u64 {
+fn enable_apic() -> LocalApic {
     let apic = LocalApic::of_this_cpu();
     apic.enable();
+    APIC_IDS[Cpu.id()].store(apic.id(), Ordering::Relaxed);
+    apic
+}
+
+/// Calibrates the timer and starts all other CPUs that there are, if `cpus` is more than 1;
+/// returns the timers' rate in hertz.
+pub fn start_cpus(cpus: u16, clock: &Tsc) -> u64 {
+    let apic = enable_apic();
     let timer_hz = apic.measure_timer(clock);
     TIMER_HZ.store(timer_hz, Ordering::Relaxed);
     TIMER_KNOWN.store(true, Ordering::Release);
@@ -165,7 +169,6 @@ pub fn start_cpus(cpus: u16, clock: &Tsc) -> u64 {
         place_trampoline();
         apic.start_others(TRAMPOLINE, clock);
     }
-    start_ticking();
     timer_hz
 }
 

@@ -16,10 +16,13 @@ use core::ffi::CStr;
 
 use nostall_io::{Ports, Registers};
 
-pub use boot::{MAX_CPUS, persistent_ram};
+pub use boot::{enter, persistent_ram};
 pub use clock::Tsc as MachineClock;
-pub use cpus::{Cpu, call_others, set_timer, sleep_unless, start_cpus, wake};
+pub use cpus::{
+    Cpu, MAX_CPUS, call_others, enable_interrupts, set_timer, sleep_unless, start_cpus, wake,
+};
 pub use serial::{SerialPort, line_settings, serial_port, set_serial_port};
+pub use traps::{Frame, decode as decode_trap};
 
 /// Sends one report: to QEMU's `isa-debugcon`, where what is written to its one port
 /// arrives at the host.

@@ -5,12 +5,16 @@
 //! full stack are exceptions. What the memory map does not call RAM is uncached.
 
 use core::cell::UnsafeCell;
+use core::ops::Range;
 
 use x86_64::PhysAddr;
 use x86_64::registers::control::{Cr3, Cr3Flags};
 use x86_64::structures::paging::{PageTable, PageTableFlags as Flags, PhysFrame};
 
-use super::boot::{MAX_CPUS, MemoryRange, STACK_STRIDE, TRAMPOLINE};
+use super::cpus::{MAX_CPUS, TRAMPOLINE};
+
+/// Bytes from one CPU's stack to the next, the guard page below it included.
+pub const STACK_STRIDE: usize = 9 * PAGE;
 
 const PAGE: usize = 4096;
 const LARGE: usize = 2 << 20;
@@ -48,8 +52,8 @@ unsafe extern "C" {
     safe static stacks: u8;
 }
 
-/// Builds the tables. On the first CPU, before the others start.
-pub fn init(memory: &[MemoryRange]) {
+/// Builds the tables for a machine with this RAM. On the first CPU, before the others start.
+pub fn init(ram: impl Iterator<Item = Range<u64>> + Clone) {
     let end = (&raw const __image_end).addr();
     assert!(
         end <= SMALL,
@@ -62,7 +66,7 @@ pub fn init(memory: &[MemoryRange]) {
         link(&mut tables.pointers, i, directory);
         for (j, entry) in directory.iter_mut().enumerate() {
             let address = (i * 512 + j) * LARGE;
-            let caching = caching(memory, address, LARGE);
+            let caching = caching(ram.clone(), address, LARGE);
             let flags = Flags::PRESENT | Flags::WRITABLE | Flags::NO_EXECUTE | Flags::HUGE_PAGE;
             entry.set_addr(PhysAddr::new(address as u64), flags | caching);
         }
@@ -72,7 +76,7 @@ pub fn init(memory: &[MemoryRange]) {
         for (j, entry) in table.iter_mut().enumerate() {
             let address = i * LARGE + j * PAGE;
             if let Some(rights) = rights(address) {
-                let flags = Flags::PRESENT | rights | caching(memory, address, PAGE);
+                let flags = Flags::PRESENT | rights | caching(ram.clone(), address, PAGE);
                 entry.set_addr(PhysAddr::new(address as u64), flags);
             }
         }
@@ -109,13 +113,11 @@ fn is_guard(address: usize) -> bool {
 }
 
 /// Uncached, unless all of it is RAM.
-fn caching(memory: &[MemoryRange], address: usize, size: usize) -> Flags {
+fn caching(mut ram: impl Iterator<Item = Range<u64>>, address: usize, size: usize) -> Flags {
     let (start, end) = (address as u64, (address + size) as u64);
-    let ram = memory
-        .iter()
-        .any(|r| r.is_ram() && r.start <= start && end <= r.start.saturating_add(r.size));
+    let is_ram = ram.any(|ram| ram.start <= start && end <= ram.end);
     // The PC's low memory is cut into pieces by the firmware, and is RAM.
-    if ram || end <= 0xa0000 {
+    if is_ram || end <= 0xa0000 {
         Flags::empty()
     } else {
         Flags::NO_CACHE | Flags::WRITE_THROUGH

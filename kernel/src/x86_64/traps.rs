@@ -4,25 +4,18 @@ use core::arch::global_asm;
 use core::cell::UnsafeCell;
 
 use nostall_io::Processor;
-use nostall_work::{Event, text};
+use nostall_work::text;
 use x86_64::VirtAddr;
 use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::InterruptDescriptorTable;
 
-use super::apic::LocalApic;
+use super::apic::{LocalApic, SPURIOUS_VECTOR, TIMER_VECTOR, WAKE_VECTOR};
 use super::cpus::{Cpu, EMERGENCY_STACK};
 use super::paging;
-use crate::{cpu, die, log};
+use crate::trap::{Exception, Trap};
 
 /// What cannot be masked (Intel SDM volume 3, "Nonmaskable Interrupt").
 const NMI_VECTOR: u8 = 2;
-/// Exceptions have the first 32 vectors, the timer the next.
-pub const TIMER_VECTOR: u8 = 32;
-/// From one CPU to others: look whether there is something to do.
-pub const WAKE_VECTOR: u8 = 33;
-/// What the local APIC sends when an interrupt has gone away in between.
-pub const SPURIOUS_VECTOR: u8 = 47;
-
 const TRAP_ENTRIES: usize = 48;
 
 global_asm!(
@@ -34,7 +27,7 @@ global_asm!(
 
 /// What traps.s and the CPU leave on the stack.
 #[repr(C)]
-struct Frame {
+pub struct Frame {
     registers: [u64; 9],
     vector: u64,
     error: u64,
@@ -45,21 +38,24 @@ struct Frame {
     ss: u64,
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn rust_trap(frame: &Frame) {
+/// Decodes a trap, and handles those of the local APIC alone.
+pub fn decode(frame: &Frame) -> Trap {
     match frame.vector as u8 {
         TIMER_VECTOR => {
             LocalApic::of_this_cpu().end_of_interrupt();
-            cpu::on_timer();
+            Trap::Timer
         }
-        NMI_VECTOR if cpu::on_call() => {}
-        WAKE_VECTOR => LocalApic::of_this_cpu().end_of_interrupt(),
-        SPURIOUS_VECTOR => {}
-        vector => exception(vector, frame),
+        NMI_VECTOR => Trap::Call(Some(exception(NMI_VECTOR, frame))),
+        WAKE_VECTOR => {
+            LocalApic::of_this_cpu().end_of_interrupt();
+            Trap::Handled
+        }
+        SPURIOUS_VECTOR => Trap::Handled,
+        vector => Trap::Exception(exception(vector, frame)),
     }
 }
 
-fn exception(vector: u8, frame: &Frame) -> ! {
+fn exception(vector: u8, frame: &Frame) -> Exception {
     let cr2 = Cr2::read_raw();
     // A push onto a full stack is a page fault that cannot be delivered there.
     let overflow = matches!(vector, 8 | 14) && paging::is_stack_overflow(cr2);
@@ -72,20 +68,14 @@ fn exception(vector: u8, frame: &Frame) -> ! {
         (_, 14, e) if e & 0x10 != 0 => " on execution",
         _ => "",
     };
-    let name = text(format_args!("{}{what}", name(vector)));
-    log::last_line(format_args!(
-        "Kernel exception {vector}: {name} (pc {:#x}, sp {:#x}, address {cr2:#x})",
-        frame.rip, frame.rsp
-    ));
-    die(&Event::Exception {
-        cpu: Cpu.id() as u16,
+    Exception {
         vector,
-        name,
+        name: text(format_args!("{}{what}", name(vector))),
         error: frame.error,
         pc: frame.rip,
         sp: frame.rsp,
         address: cr2,
-    })
+    }
 }
 
 /// Intel SDM volume 3, table "Protected-Mode Exceptions and Interrupts".

@@ -27,8 +27,6 @@ mod saving;
 #[cfg(feature = "std")]
 mod serial;
 #[cfg(feature = "std")]
-mod state;
-#[cfg(feature = "std")]
 mod stride;
 #[cfg(feature = "std")]
 mod transmit;
@@ -46,8 +44,8 @@ pub use output::Output;
 pub use port::VirtualPort;
 pub use profile::{Line, Profile, Published, SlowAccess};
 #[cfg(feature = "std")]
-pub use serial::{Serial, Trigger};
+pub use saving::State;
 #[cfg(feature = "std")]
-pub use state::State;
+pub use serial::{Serial, Trigger};
 #[cfg(feature = "std")]
 pub use stride::{BESIDE, Stride};

@@ -9,12 +9,28 @@ use nostall_uart::registers::{
     DLL, DLM, EFR, FCR, ICR, IER, IIR, LCR, LSR, MCR, MSR, RBR, SCR, THR, efr, fcr, icr, ier, iir,
     lcr, lsr, mcr,
 };
+use serde::{Deserialize, Serialize};
 
 use super::controller::Progress;
 use super::modem::Modem;
 use super::receiver::Receiver;
-use super::state::Latches;
 use super::{Chip, Line};
+
+/// Registers that hold the value written to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Latches {
+    pub(super) divisor: u16,
+    pub(super) ier: u8,
+    pub(super) fcr: u8,
+    pub(super) lcr: u8,
+    pub(super) mcr: u8,
+    pub(super) scr: u8,
+    pub(super) efr: u8,
+    /// The four characters of software flow control, which does nothing here.
+    pub(super) xon_xoff: [u8; 4],
+    /// The first eight of the 16950's indexed registers.
+    pub(super) icr: [u8; 8],
+}
 
 /// A port of the 16550's family.
 ///

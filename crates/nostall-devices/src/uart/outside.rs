@@ -6,8 +6,8 @@ use nostall_io::Clock;
 use nostall_uart::registers::mcr;
 
 use super::Uart;
+use super::model::Latches;
 use super::receiver::Receiver;
-use super::state::Latches;
 
 impl<C: Clock, W: Write> Uart<C, W> {
     /// A byte arrives from the line. With no room left a byte is lost and the

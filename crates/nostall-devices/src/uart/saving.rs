@@ -1,16 +1,38 @@
-//! Keeping what a port holds, and putting it back.
+//! Saving and restoring a port.
 
 use std::io::Write;
 
 use nostall_io::{Clock, Nanos};
+use serde::{Deserialize, Serialize};
 
-use super::controller::Progress;
+use super::controller::{Progress, SavedProgress};
+use super::model::Latches;
+use super::modem::Modem;
 use super::receiver::{ERRORS, Receiver};
-use super::state::{Latches, State};
 use super::{Line, Uart};
 
+/// Content of a [`Uart`] at one moment.
+///
+/// Its times count from that moment, so that it can be restored under another clock. Chip,
+/// line and sink are not part of it: the port is built with them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    pub(super) latches: Latches,
+    pub(super) transmit: Vec<u8>,
+    /// The byte in the shift register, and how long it will be there.
+    pub(super) shifting: Option<(u8, u64)>,
+    pub(super) controller: Option<SavedProgress>,
+    pub(super) receive: Vec<(u8, u8)>,
+    pub(super) overrun: bool,
+    pub(super) timeout_in_ns: Option<u64>,
+    pub(super) transmit_interrupt: bool,
+    pub(super) busy_detect: bool,
+    pub(super) modem: Modem,
+    pub(super) lost: u64,
+}
+
 impl<C: Clock, W: Write> Uart<C, W> {
-    /// What the port holds now.
+    /// Returns the port's present content.
     pub fn save(&mut self) -> State {
         self.drain();
         let now = self.now;
@@ -32,12 +54,11 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// Puts back what a port of the same chip and line held: it then does
-    /// whatever that one would have done.
+    /// Restores the content of a port of the same chip and line. This port then goes on as
+    /// that one would have.
     ///
-    /// The state may come from anywhere. What no such port can hold is left out:
-    /// bytes that its FIFOs have no room for, bits that its registers do not
-    /// have.
+    /// The state need not be trusted. Bytes beyond the FIFOs' size and bits that the registers
+    /// do not have are left out.
     pub fn restore(&mut self, state: &State) {
         let now = self.clock.now();
         self.now = now;

@@ -9,34 +9,16 @@ mod number;
 mod plan;
 mod slot;
 
-use core::ops::{Range, RangeInclusive};
+use core::ops::Range;
 
 pub use self::fault::{AssignFault, BadRanges};
+pub use self::plan::Ranges;
 use self::plan::{IO, Plan, PlannedBus, SPACES};
 pub use self::slot::Slot;
 use crate::byte_set::ByteSet;
 use crate::one_bus::Links;
 use crate::registers::{COMMAND_BUS_MASTER, COMMAND_IO, COMMAND_MEMORY};
 use crate::{AccessError, Address, ConfigAccess, bridge};
-
-/// Bus numbers and addresses that a root bus has to give. An empty range is not there.
-///
-/// The addresses are those on the bus. Where the processors see them elsewhere (a device
-/// tree says so), that is the caller's to reckon.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ranges {
-    /// Bus numbers; the first is the root bus's own.
-    pub buses: RangeInclusive<u8>,
-    /// I/O space.
-    pub io: Range<u64>,
-    /// Memory below 4 GiB, for all that is not prefetchable or has only 32 bits.
-    pub memory: Range<u64>,
-    /// Memory, above 4 GiB or below, for prefetchable BARs of 64 bits, the largest first. Where
-    /// this is empty or full, or a bridge on the way cannot pass it on, or they do not decode as
-    /// many bits as it has, they go to `memory`. Those for which it is full take no room there
-    /// that others need.
-    pub prefetchable: Range<u64>,
-}
 
 /// Whether functions may answer at once.
 ///

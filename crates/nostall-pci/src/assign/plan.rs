@@ -3,7 +3,8 @@
 use core::iter;
 use core::ops::{Range, RangeInclusive};
 
-use super::{BadRanges, Ranges, Slot};
+use super::fault::BadRanges;
+use super::slot::{NOWHERE, Slot};
 use crate::BarKind;
 use crate::byte_set::ByteSet;
 
@@ -12,9 +13,6 @@ pub(super) const IO: usize = 0;
 const MEMORY: usize = 1;
 const PREFETCHABLE: usize = 2;
 pub(super) const SPACES: usize = 3;
-
-/// The space of a BAR that gets no place.
-pub(super) const NOWHERE: u8 = 3;
 
 /// Granules of bridge windows in them, as powers of two (Bridge Architecture 1.2, 3.2.5.6,
 /// 3.2.5.8, 3.2.5.9).
@@ -46,6 +44,25 @@ pub(super) struct Plan<'a> {
     pub(super) slots: &'a mut [Slot],
     /// Slots that hold something.
     pub(super) used: usize,
+}
+
+/// Bus numbers and addresses that a root bus has to give. An empty range is not there.
+///
+/// The addresses are those on the bus. Where the processors see them elsewhere (a device
+/// tree says so), that is the caller's to reckon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranges {
+    /// Bus numbers; the first is the root bus's own.
+    pub buses: RangeInclusive<u8>,
+    /// I/O space.
+    pub io: Range<u64>,
+    /// Memory below 4 GiB, for all that is not prefetchable or has only 32 bits.
+    pub memory: Range<u64>,
+    /// Memory, above 4 GiB or below, for prefetchable BARs of 64 bits, the largest first. Where
+    /// this is empty or full, or a bridge on the way cannot pass it on, or they do not decode as
+    /// many bits as it has, they go to `memory`. Those for which it is full take no room there
+    /// that others need.
+    pub prefetchable: Range<u64>,
 }
 
 impl Ranges {

@@ -1,8 +1,10 @@
 //! One BAR, as it is noted while places are chosen.
 
-use super::plan::NOWHERE;
 use crate::registers::{COMMAND_IO, COMMAND_MEMORY};
 use crate::{Address, Bar, BarFault, BarKind};
+
+/// The space of a BAR that gets no place.
+pub(super) const NOWHERE: u8 = 3;
 
 /// Memory that [`assign`](super::assign()) notes one BAR in: 16 bytes.
 #[derive(Clone, Copy, Debug)]

@@ -38,27 +38,25 @@
 
 mod bytes;
 mod elf;
+mod error;
 mod extents;
 pub(crate) mod foreign;
 mod lime;
+mod segment;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 
 pub(crate) use bytes::Bytes;
 pub use bytes::{MAX_READ, open_file, read_to_end};
+pub use error::Error;
+pub use segment::{DumpFormat, MAX_SEGMENTS, Segment};
 
 use crate::detect::run::Run;
 use crate::detect::{self, Detection};
-
-/// The most segments an image may have. The largest real dumps have some thousands (QEMU's, with
-/// `-p`, one for every run of pages that is mapped alike).
-pub const MAX_SEGMENTS: usize = 1 << 20;
 
 /// Most bytes that [`Image::read`] copies, where they do not lie together in the file.
 pub const MAX_COPY: usize = 256 << 20;
@@ -74,85 +72,6 @@ pub struct Image {
     /// The parts of the file that are not holes, in order.
     extents: Vec<Range<u64>>,
     missing: u64,
-}
-
-/// What sort of file an [`Image`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
-pub enum DumpFormat {
-    /// Memory and nothing else: the file's offset is the physical address.
-    #[strum(to_string = "raw")]
-    Raw,
-    /// An ELF core file: kdump's `vmcore`, QEMU's `dump-guest-memory`.
-    #[strum(to_string = "ELF core")]
-    ElfCore,
-    /// A dump by LiME, the Linux Memory Extractor.
-    #[strum(to_string = "LiME")]
-    Lime,
-}
-
-/// A run of physical memory that lies together in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Segment {
-    /// The physical address of its first byte.
-    pub physical: u64,
-    /// Where that byte is in the file.
-    pub file_offset: u64,
-    /// How many bytes the file has of it.
-    pub len: u64,
-}
-
-/// Why a file is no memory image to us, and what to do about it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The file could not be opened or read.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// There is nothing in it.
-    #[error("the file is empty; was the dump cut off, or the disk full?")]
-    Empty,
-    /// A pipe, device or file that must be read into memory has more than so many bytes, or no end.
-    #[error(
-        "more than {} MiB, or without an end: too much to be read into memory; \
-         copy the part with the region to a file of its own",
-        .0 >> 20
-    )]
-    TooLarge(usize),
-    /// A pipe or device has no more bytes, and no end.
-    #[error(
-        "nothing has come from this pipe or device in {} s, and not its end; \
-         no program writes to it, or that program waits",
-        .0.as_secs()
-    )]
-    Silent(Duration),
-    /// A format that we know but cannot read.
-    #[error("this is {format}; {advice}")]
-    Unsupported {
-        /// What the file is.
-        format: &'static str,
-        /// What makes it, or its like, readable.
-        advice: &'static str,
-    },
-    /// It has more segments than are read.
-    #[error(
-        "a {kind} file with more than {} segments is not read; \
-         read it as raw memory, by file offset",
-        MAX_SEGMENTS
-    )]
-    TooManySegments {
-        /// The sort of file.
-        kind: DumpFormat,
-    },
-    /// Its headers make no sense.
-    #[error(
-        "a damaged {kind} file: {problem}; copy it again, or read it as raw memory, by file offset"
-    )]
-    Damaged {
-        /// What it says it is.
-        kind: DumpFormat,
-        /// What is wrong.
-        problem: &'static str,
-    },
 }
 
 impl Image {
@@ -453,15 +372,4 @@ fn unique(segments: &[Segment]) -> Vec<Segment> {
     }
     unique.sort_by_key(|segment| segment.physical);
     unique
-}
-
-impl Segment {
-    /// The part of it that has these bytes of the file.
-    fn part(&self, file: Range<u64>) -> Self {
-        Self {
-            physical: self.physical + (file.start - self.file_offset),
-            file_offset: file.start,
-            len: file.end - file.start,
-        }
-    }
 }

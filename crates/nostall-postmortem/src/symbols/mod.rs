@@ -19,83 +19,29 @@
 //! ```
 
 mod elf;
+mod error;
 mod nm;
 mod offset;
 mod table;
 
 use std::borrow::Cow;
-use std::fmt;
 use std::path::Path;
 
 use zlib_rs::Inflate;
 
 use crate::decompress::drain;
-use crate::image::{self, Bytes, foreign};
+use crate::image::{Bytes, foreign};
 use table::Table;
 
+pub use error::Error;
 pub use offset::{Solved, kernel_offset};
-
-/// The most that a gzipped table may have, unpacked; the largest real ones have some 20 MiB.
-pub const MAX_UNPACKED: usize = 256 << 20;
+pub use table::{MAX_UNPACKED, Symbol};
 
 /// A kernel's symbols.
 #[derive(Clone, Debug)]
 pub struct Symbols {
     table: Table,
     offset: u64,
-}
-
-/// What an address is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Symbol<'a> {
-    /// The symbol at or below the address: what Linux's `%ps` prints.
-    pub name: &'a str,
-    /// The module it is in, `None` for the kernel proper.
-    pub module: Option<&'a str>,
-    /// How far the address is into it.
-    pub offset: u64,
-    /// How far it is from the symbol to the next one at another address.
-    pub size: u64,
-}
-
-/// As Linux's `%pS`: `name+0xoffset/0xsize`, then the module if there is one.
-impl fmt::Display for Symbol<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}+{:#x}/{:#x}", self.name, self.offset, self.size)?;
-        self.module
-            .map_or(Ok(()), |module| write!(f, " [{module}]"))
-    }
-}
-
-/// Why there are no symbols.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The file could not be read, or is of a kind that cannot be used.
-    #[error(transparent)]
-    File(#[from] image::Error),
-    /// It is not text of the right form, and not ELF.
-    #[error("no symbol table; give the System.map or vmlinux of the kernel that wrote the records")]
-    NoTable,
-    /// A table in which every address is zero.
-    #[error(
-        "all addresses are zero: /proc/kallsyms hides them; read it as root, or set kernel.kptr_restrict to 0"
-    )]
-    Hidden,
-    /// An ELF file without symbols.
-    #[error("this ELF file has no symbols; use one that was not stripped, or its System.map")]
-    Stripped,
-    /// An ELF file whose addresses are not those in memory.
-    #[error(
-        "an object file or module has no addresses yet; use a copy of /proc/kallsyms of the running kernel"
-    )]
-    Relocatable,
-    /// A damaged ELF file or gzip stream.
-    #[error("the file is damaged: {0}; copy it again from where the kernel was built")]
-    Damaged(&'static str),
-    /// More symbols, or longer ones, than any kernel has.
-    #[error("too large for the symbols of a kernel; use its System.map")]
-    TooLarge,
 }
 
 impl Symbols {

@@ -9,9 +9,35 @@
 //! - A symbol ends where the next one at another address starts, the last one where its range does.
 
 use std::cmp::Reverse;
+use std::fmt;
 use std::ops::Range;
 
-use super::{Error, MAX_UNPACKED, Symbol};
+use super::error::Error;
+
+/// The most that a gzipped table may have, unpacked; the largest real ones have some 20 MiB.
+pub const MAX_UNPACKED: usize = 256 << 20;
+
+/// What an address is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    /// The symbol at or below the address: what Linux's `%ps` prints.
+    pub name: &'a str,
+    /// The module it is in, `None` for the kernel proper.
+    pub module: Option<&'a str>,
+    /// How far the address is into it.
+    pub offset: u64,
+    /// How far it is from the symbol to the next one at another address.
+    pub size: u64,
+}
+
+/// As Linux's `%pS`: `name+0xoffset/0xsize`, then the module if there is one.
+impl fmt::Display for Symbol<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{:#x}/{:#x}", self.name, self.offset, self.size)?;
+        self.module
+            .map_or(Ok(()), |module| write!(f, " [{module}]"))
+    }
+}
 
 /// The most symbols of a table; a kernel with everything in it has some 300,000.
 pub(super) const MAX_SYMBOLS: usize = 1 << 22;

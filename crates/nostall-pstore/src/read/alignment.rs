@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use super::{Policy, PreviousBootZone, Trust};
+use super::zone::PreviousBootZone;
+use super::{Policy, Trust};
 use crate::format::ByteOrder;
 use crate::memory::Load;
 use crate::trace::{LONGEST_TRACE, RecordFormat};

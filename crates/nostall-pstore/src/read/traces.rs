@@ -1,7 +1,8 @@
 //! A zone's trace records.
 
 use super::alignment::{self, Misaligned};
-use super::{PreviousBootZone, Trust, Writer};
+use super::zone::PreviousBootZone;
+use super::{Trust, Writer};
 use crate::memory::Load;
 use crate::trace::{LONGEST_TRACE, RecordFormat, TraceRecord};
 
@@ -63,8 +64,15 @@ impl<M: Load + ?Sized> Iterator for Traces<'_, M> {
 
 impl<M: Load + ?Sized> ExactSizeIterator for Traces<'_, M> {}
 
+impl<'a, M: Load + ?Sized> PreviousBootZone<'a, M> {
+    /// The trace records, oldest first.
+    pub fn traces(self, record_format: RecordFormat) -> Traces<'a, M> {
+        Traces::new(self.of_records(record_format.len()), record_format)
+    }
+}
+
 impl<'a, M: Load + ?Sized> Traces<'a, M> {
-    pub(super) fn new(mut zone: PreviousBootZone<'a, M>, record_format: RecordFormat) -> Self {
+    fn new(mut zone: PreviousBootZone<'a, M>, record_format: RecordFormat) -> Self {
         let at = zone.len() % record_format.len();
         let misaligned = alignment::check(&mut zone, record_format);
         Self {

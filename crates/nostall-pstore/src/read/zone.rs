@@ -4,13 +4,11 @@ use core::fmt;
 
 use super::block::{Block, code_for, longest_write};
 use super::header::{self, Framing, Loaded};
-use super::traces::Traces;
 use super::{Policy, Reader, Trust, Writer};
 use crate::dmesg_header::DmesgHeader;
 use crate::format::{BLOCK, ByteOrder, Header, Kind, LinuxVersion};
 use crate::layout::Place;
 use crate::memory::Load;
-use crate::trace::RecordFormat;
 
 /// A zone as the dead kernel left it, in the order in which it was written.
 ///
@@ -152,15 +150,16 @@ impl<'a, M: Load + ?Sized> PreviousBootZone<'a, M> {
         zone
     }
 
-    /// The trace records, oldest first.
-    pub fn traces(mut self, record_format: RecordFormat) -> Traces<'a, M> {
+    /// Takes the header that the parity confirms, where the stored one is ahead of it by
+    /// something else than one record of `len` bytes.
+    pub(super) fn of_records(mut self, len: usize) -> Self {
         if let Framing::Ahead { by, parity } = self.framing
-            && by != record_format.len()
+            && by != len
             && self.reader.policy == Policy::Careful
         {
             self.header = parity;
         }
-        Traces::new(self, record_format)
+        self
     }
 }
 

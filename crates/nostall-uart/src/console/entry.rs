@@ -4,11 +4,19 @@ use core::ops::{Deref, DerefMut};
 
 use nostall_io::{Clock, Registers};
 
-use super::wait::Stall;
-use super::{CANARY, Console};
+use super::state::{CANARY, Console};
 use crate::PowerLoss;
 use crate::registers::{IER, SCR};
 use crate::setup::{Patience, answers};
+
+/// Why a write could not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stall {
+    /// The transmitter did not become ready in time, or was held off.
+    Stuck,
+    /// Nothing answers any more.
+    Gone,
+}
 
 /// The ways to use a console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

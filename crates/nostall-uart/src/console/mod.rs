@@ -4,6 +4,7 @@ mod entry;
 mod lost;
 mod open;
 mod rs485;
+mod state;
 mod wait;
 
 use core::fmt;
@@ -11,84 +12,13 @@ use core::fmt;
 use nostall_io::{Clock, Nanos, Registers, Timeout};
 
 use crate::crlf::Crlf;
-use crate::pace::Pace;
 use crate::registers::{MSR, THR, lsr, msr};
-use crate::{FlowControl, PowerLoss, Settings, Strategy};
+use crate::{FlowControl, PowerLoss, Strategy};
 
-use entry::{Entered, Entry};
-use lost::Lost;
-use rs485::Turn;
-use wait::Stall;
-
-/// The most that is loaded at once: the largest FIFO of the family.
-const LARGEST_LOAD: usize = 128;
-
-/// What the scratch register holds while the port has its power.
-const CANARY: u8 = 0x5a;
-
-/// A polled console on a port of the 16550's family.
-///
-/// `R` reaches the port's registers, `C` is the clock. The console owns the port: no other
-/// code may reprogram it.
-///
-/// # What is lost is reported
-///
-/// Bytes that the port does not take in time are dropped and counted. As soon as the port
-/// takes bytes again, the console sends `[N bytes lost]` on a line of its own, before
-/// anything else. `N` counts bytes of the line, inserted CRs included, and is exact. Where
-/// the port itself vanished or lost its power, the bytes that it held may have left or
-/// not: the report is then `[up to N bytes lost]`. With [`PowerLoss::Recover`], `N` counts
-/// all bytes that the port was given since its power was last checked.
-#[derive(Clone, Debug)]
-pub struct Console<R, C> {
-    registers: R,
-    clock: C,
-    settings: Settings,
-    strategy: Strategy,
-    port: Port,
-    pace: Pace,
-    /// The port has taken no byte since the timeout began.
-    outage: Option<Timeout>,
-    /// CTS has been low since the timeout began.
-    held_off: Option<Timeout>,
-    /// The port takes bytes, but never shows that the last one has left.
-    never_idle: bool,
-    /// The port lost its power, and stayed too busy to be set up again.
-    set_up_failed: bool,
-    /// The FIFOs worked when the port was opened, and did not when it was set up again.
-    fifo_missing: bool,
-    /// Bytes, at most, that were given to the transmitter and have not left it.
-    in_port: usize,
-    /// Bytes of text, at most, that were given to the transmitter and are not known to have
-    /// left it.
-    at_risk: usize,
-    /// Of the LF that comes next, the CR has gone out.
-    cr_sent: bool,
-    lost: Lost,
-    turn: Turn,
-    seen: LatchedStatus,
-}
-
-/// What is known of the port.
-#[derive(Clone, Copy, Debug)]
-struct Port {
-    model: crate::Model,
-    frame_time: Nanos,
-    /// What the transmitter takes at once when it says that it is empty, 1
-    /// without a FIFO. Known from what *we* wrote to the FIFO control register:
-    /// that register cannot be read, and reading the IIR in its place would clear a
-    /// pending transmit interrupt.
-    load: usize,
-    /// The load while the FIFOs work.
-    full_load: usize,
-}
-
-impl Port {
-    /// Nothing learned of the line yet.
-    fn pace(&self) -> Pace {
-        Pace::new(self.load, self.frame_time, self.longest_pause())
-    }
-}
+use entry::{Entered, Entry, Stall};
+pub use state::{Console, LatchedStatus};
+use state::{LARGEST_LOAD, Turn};
+use wait::Room;
 
 /// What became of one write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,17 +51,6 @@ pub struct Accepted {
     /// A time that has passed means at once: [`Nanos::ZERO`] where the port empties
     /// faster than it is filled.
     pub ready_at: Option<Nanos>,
-}
-
-/// Status bits that a register shows only once, latched while the line was polled. The
-/// receive side needs them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LatchedStatus {
-    /// Error bits of the [`LSR`](crate::registers::LSR): overrun, parity,
-    /// framing, break.
-    pub line_status: u8,
-    /// Delta bits of the [`MSR`](crate::registers::MSR).
-    pub modem_status: u8,
 }
 
 impl<R: Registers, C: Clock> Console<R, C> {
@@ -252,14 +171,6 @@ impl<R: Registers, C: Clock> Console<R, C> {
         port.hand_line_back();
         drained
     }
-}
-
-/// A transmitter that takes a load, on a line that is ours.
-struct Room {
-    /// When it was found; only pacing asks the clock.
-    since: Option<Nanos>,
-    /// Not even a byte to shift out is left in it.
-    idle: bool,
 }
 
 impl<R: Registers, C: Clock> Entered<'_, R, C> {

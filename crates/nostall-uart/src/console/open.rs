@@ -2,7 +2,8 @@
 
 use nostall_io::{Clock, Registers};
 
-use super::{CANARY, Console, LARGEST_LOAD, LatchedStatus, Lost, Port, Turn};
+use super::lost::Lost;
+use super::state::{CANARY, Console, LARGEST_LOAD, LatchedStatus, Port, Turn};
 use crate::probe::{designware_load, probe};
 use crate::registers::{IER, LSR, MCR, SCR, lsr, mcr};
 use crate::setup::{Patience, answers, program, wait_until};

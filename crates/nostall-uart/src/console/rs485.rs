@@ -2,21 +2,9 @@
 
 use nostall_io::{Clock, Nanos, Registers};
 
-use super::Entered;
+use super::entry::Entered;
+use super::state::Turn;
 use crate::registers::{MCR, lsr, mcr};
-
-/// Which way an RS-485 line is turned. RTS is raised in every state but the first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// RTS is low: the other stations have the line.
-    Listening,
-    /// RTS was raised at this time, and the time before the first bit runs.
-    Opening(Nanos),
-    /// Bytes may be on their way.
-    Talking,
-    /// The last bit had left at this time, and the time until RTS goes back runs.
-    Closing(Nanos),
-}
 
 impl<R: Registers, C: Clock> Entered<'_, R, C> {
     /// Takes an RS-485 line for sending. If the time before the first bit still runs, the

@@ -2,7 +2,8 @@
 
 use nostall_io::{Clock, Nanos, Registers, Timeout};
 
-use super::{Console, Entered, Port, Room, Turn};
+use super::entry::{Entered, Stall};
+use super::state::{Console, Port, Turn};
 use crate::registers::{LSR, lsr};
 use crate::{FlowControl, Strategy};
 
@@ -26,13 +27,12 @@ const SHORTEST_SLEEP: Nanos = Nanos::from_micros(5);
 /// What a wait that returns early has waited at least: a clock read takes a nanosecond.
 const SHORTEST_WAIT: Nanos = Nanos(16_384);
 
-/// Why a write could not go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stall {
-    /// The transmitter did not become ready in time, or was held off.
-    Stuck,
-    /// Nothing answers any more.
-    Gone,
+/// A transmitter that takes a load, on a line that is ours.
+pub(super) struct Room {
+    /// When it was found; only pacing asks the clock.
+    pub(super) since: Option<Nanos>,
+    /// Not even a byte to shift out is left in it.
+    pub(super) idle: bool,
 }
 
 impl Port {

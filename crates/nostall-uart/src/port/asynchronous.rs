@@ -1,36 +1,12 @@
 //! `embedded-io-async` on a port: the handler wakes the task.
 
 use core::future::poll_fn;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use embedded_io::ErrorType;
 use embedded_io_async::{Read, Write};
 
-use super::{Events, IoError, Port, SharedPort};
-
-/// Who waits for the port: one reader, one writer.
-#[derive(Debug, Default)]
-pub(super) struct Wakers {
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-}
-
-impl Wakers {
-    /// For whatever came in, whoever came upon it.
-    pub(super) fn wake_reader(&mut self) {
-        self.reader.take().into_iter().for_each(Waker::wake);
-    }
-
-    /// For what else the handler found.
-    pub(super) fn wake(&mut self, events: Events) {
-        if events.gone {
-            self.wake_reader();
-        }
-        if events.room || events.drained || events.gone {
-            self.writer.take().into_iter().for_each(Waker::wake);
-        }
-    }
-}
+use super::{IoError, Port, SharedPort};
 
 /// A port whose reads and writes sleep until
 /// [`on_interrupt`](super::Port::on_interrupt) wakes them.

@@ -2,31 +2,9 @@
 
 use nostall_io::Registers;
 
-use super::{Handshake, LARGEST_LOAD, Port};
+use super::{Events, Handshake, LARGEST_LOAD, Port};
 use crate::Model;
 use crate::registers::{DW_USR, IER, IIR, LSR, MSR, RBR, THR, dw, ier, iir, lsr, msr};
-
-/// What a call of the handler found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Events {
-    /// There is something new to read. Also if a call of the task's came upon it
-    /// since the last call: an overrun or a break that no byte follows.
-    pub received: bool,
-    /// There is room in the transmit ring that was not there before.
-    pub room: bool,
-    /// Everything has been given to the line. The last byte is still on its way:
-    /// [`Port::is_drained`] says when it has left.
-    pub drained: bool,
-    /// A modem line has changed; [`Port::modem_status`] says how they are.
-    pub modem: bool,
-    /// Nothing answers any more: all bits of a register read one. So may those of
-    /// the last byte.
-    pub gone: bool,
-    /// The port wanted more than one call gives it. It has been made to interrupt
-    /// anew, so that nothing is left lying; if this comes again and again, the
-    /// port is stuck, and its interrupt should be masked.
-    pub unfinished: bool,
-}
 
 /// Nothing answers.
 #[derive(Debug)]

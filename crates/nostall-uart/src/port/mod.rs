@@ -52,6 +52,7 @@
 mod asynchronous;
 #[cfg(feature = "embedded-io")]
 mod blocking;
+mod events;
 mod interrupt;
 mod open;
 mod received;
@@ -71,12 +72,11 @@ use ring::Ring;
 pub use asynchronous::Async;
 #[cfg(feature = "embedded-io")]
 pub use blocking::Blocking;
-pub use interrupt::Events;
+pub use events::{Events, Statistics};
 pub use received::{ReceiveError, Received};
 pub use settings::{Handshake, PortSettings, Trigger};
 #[cfg(feature = "embedded-io")]
 pub use shared::{IoError, SharedPort};
-pub use task::Statistics;
 
 /// The family's largest FIFO.
 const LARGEST_LOAD: usize = 128;
@@ -144,5 +144,5 @@ pub struct Port<'a, R> {
     gone: bool,
     statistics: Statistics,
     #[cfg(feature = "embedded-io-async")]
-    wakers: asynchronous::Wakers,
+    wakers: events::Wakers,
 }

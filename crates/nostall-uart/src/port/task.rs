@@ -2,30 +2,10 @@
 
 use nostall_io::{Nanos, Registers};
 
-use super::{Port, ReceiveError, Received};
+use super::{Port, ReceiveError, Received, Statistics};
 #[cfg(feature = "embedded-io-async")]
 use crate::registers::ier;
 use crate::registers::lsr;
-
-/// What has passed through a port since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Bytes given to the transmitter.
-    pub sent: u64,
-    /// Bytes taken from the receiver, those dropped included.
-    pub received: u64,
-    /// Times that the port had lost bytes because its FIFO was full; how many
-    /// bytes, it does not say.
-    pub overruns: u64,
-    /// Bytes whose parity was wrong.
-    pub parity: u64,
-    /// Bytes without a stop bit.
-    pub framing: u64,
-    /// Breaks.
-    pub breaks: u64,
-    /// Bytes and breaks that the receive ring had no room for.
-    pub dropped: u64,
-}
 
 impl<R: Registers> Port<'_, R> {
     /// Puts as much of `bytes` into the transmit ring as there is room for, and

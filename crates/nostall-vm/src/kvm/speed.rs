@@ -9,9 +9,7 @@ use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
 use nostall_io::Nanos;
 
-use super::mapping::{PAGE, SharedMemory};
-use super::thread::CpuThread;
-use super::{cpu, create_vm, failed};
+use super::pc::{CpuThread, Kvm, PAGE, SharedMemory, create_vm, failed, set_up};
 use crate::Error;
 
 /// What one instruction of a short loop takes.
@@ -46,7 +44,7 @@ impl Speed {
     }
 
     /// Runs the loop in a machine of its own, three times: the fastest counts.
-    pub(super) fn measure(kvm: &kvm_ioctls::Kvm) -> Result<Self, Error> {
+    fn measure(kvm: &kvm_ioctls::Kvm) -> Result<Self, Error> {
         let mut best: Option<Nanos> = None;
         for _ in 0..3 {
             let took = run(kvm, &short_loop(), LIMIT)?;
@@ -55,6 +53,17 @@ impl Speed {
         Ok(Self {
             took: best.unwrap_or_default(),
         })
+    }
+}
+
+impl Kvm {
+    /// How fast it runs guest code: measured, in some milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Kvm`], or [`Error::Cpu`] if it does not even run a loop.
+    pub fn speed(&self) -> Result<Speed, Error> {
+        Speed::measure(&self.system)
     }
 }
 
@@ -121,7 +130,7 @@ impl Loop {
         // SAFETY: the page outlives the machine (`Loop`), and we touch it by atomics.
         unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))?;
         let cpu = vm.create_vcpu(0).map_err(failed("create a CPU"))?;
-        cpu::set_up(&cpu, START)?;
+        set_up(&cpu, START)?;
         Ok(Self {
             cpu,
             _vm: vm,

@@ -14,12 +14,12 @@ use super::polls::Polls;
 
 /// The port as the CPU at work sees it.
 #[derive(Debug)]
-pub struct SharedPort<'m> {
+pub struct ModelPort<'m> {
     machine: &'m ModelMachine,
     profile: Profile,
     /// Accesses until a slow one.
     until_slow: AtomicU64,
-    uart: Mutex<Uart<Time, Wire>>,
+    uart: Mutex<Uart<Time, LineOutput>>,
     time: Time,
     /// The line status, which is the same until then. A CPU that polls reads nothing
     /// else, millions of times.
@@ -40,7 +40,7 @@ impl Clock for Time {
 
 /// What arrived at the line's other end, and when.
 #[derive(Clone, Default)]
-pub struct Wire {
+pub struct LineOutput {
     /// Each byte.
     pub bytes: Vec<u8>,
     /// When each arrived.
@@ -48,13 +48,13 @@ pub struct Wire {
     time: Time,
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for LineOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Wire({} bytes)", self.bytes.len())
+        write!(f, "LineOutput({} bytes)", self.bytes.len())
     }
 }
 
-impl Write for Wire {
+impl Write for LineOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes.extend_from_slice(bytes);
         self.times.resize(self.bytes.len(), self.time.now());
@@ -66,7 +66,7 @@ impl Write for Wire {
     }
 }
 
-impl Wire {
+impl LineOutput {
     /// Bytes that arrived, each with its time.
     pub fn new(bytes: Vec<u8>, times: Vec<Nanos>) -> Self {
         Self {
@@ -77,13 +77,13 @@ impl Wire {
     }
 }
 
-impl<'m> SharedPort<'m> {
+impl<'m> ModelPort<'m> {
     /// Returns the port of `machine`, empty.
     pub fn new(machine: &'m ModelMachine, profile: Profile) -> Self {
         let time = Time::default();
-        let wire = Wire {
+        let wire = LineOutput {
             time: time.clone(),
-            ..Wire::default()
+            ..LineOutput::default()
         };
         Self {
             machine,
@@ -104,7 +104,7 @@ impl<'m> SharedPort<'m> {
     }
 
     /// What arrived, after all that is in the port has.
-    pub fn into_wire(self) -> Wire {
+    pub fn into_wire(self) -> LineOutput {
         let mut uart = self
             .uart
             .into_inner()
@@ -156,7 +156,7 @@ impl<'m> SharedPort<'m> {
         self.machine.go_to(now);
     }
 
-    fn with<T>(&self, now: Nanos, act: impl FnOnce(&mut Uart<Time, Wire>) -> T) -> T {
+    fn with<T>(&self, now: Nanos, act: impl FnOnce(&mut Uart<Time, LineOutput>) -> T) -> T {
         let mut uart = self.uart.lock().unwrap_or_else(PoisonError::into_inner);
         catch_up(&mut uart, &self.time, now);
         act(&mut uart)
@@ -164,7 +164,7 @@ impl<'m> SharedPort<'m> {
 }
 
 /// One event after the other, so that each byte arrives at its time.
-fn catch_up(uart: &mut Uart<Time, Wire>, time: &Time, now: Nanos) {
+fn catch_up(uart: &mut Uart<Time, LineOutput>, time: &Time, now: Nanos) {
     let mut last = None;
     while let Some(at) = uart.next_event().filter(|&at| at <= now) {
         if last == Some(at) {
@@ -179,7 +179,7 @@ fn catch_up(uart: &mut Uart<Time, Wire>, time: &Time, now: Nanos) {
     }
 }
 
-impl Registers for SharedPort<'_> {
+impl Registers for ModelPort<'_> {
     #[inline]
     fn read8(&self, offset: usize) -> u8 {
         let from = self.machine.now();

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering:
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use nostall_io::{Clock, Nanos, Processor};
-use nostall_work::console::{Cpu, Hold};
 
 /// Of a CPU.
 const STACK: usize = 256 << 10;
@@ -70,10 +69,6 @@ pub trait Program {
     fn panic(&self, cpu: &ModelCpu<'_, Self>);
     /// Nothing more is to come.
     fn is_over(&self) -> bool;
-    /// See [`Cpu::stored`].
-    fn stored(&self);
-    /// See [`Cpu::held`].
-    fn held(&self, cpu: usize, hold: Hold);
 }
 
 /// Every CPU waits for another.
@@ -264,6 +259,49 @@ pub struct ModelCpu<'m, P: ?Sized> {
 }
 
 impl<P: Program> ModelCpu<'_, P> {
+    /// Returns the program that runs on it.
+    pub fn program(&self) -> &P {
+        self.program
+    }
+
+    /// Spins, with interrupts masked, while `condition` holds. It is looked at again after a
+    /// [signal](Self::signal).
+    pub fn spin_while(&self, condition: impl Fn() -> bool) {
+        let state = self.state();
+        while condition() {
+            state.spins.store(true, Relaxed);
+            state.wakes_at.store(NEVER, Relaxed);
+            self.machine.suspend();
+        }
+    }
+
+    /// Makes all CPUs that [spin](Self::spin_while) look again.
+    pub fn signal(&self) {
+        let now = self.now().0;
+        for cpu in &self.machine.cpus {
+            if cpu.spins.swap(false, Relaxed) {
+                cpu.wakes_at.store(now, Relaxed);
+                self.machine.horizon.fetch_min(now, Relaxed);
+            }
+        }
+    }
+
+    /// Sets this CPU's one-shot timer, in place of the time before.
+    pub fn set_timer(&self, at: Nanos) {
+        self.state().timer.store(at.0, Relaxed);
+    }
+
+    /// Stops all other CPUs for good, because of a panic on this one.
+    pub fn stop_others(&self) {
+        let others = self.machine.cpus.iter().enumerate();
+        for (_, cpu) in others.filter(|(id, _)| *id != self.id) {
+            cpu.spins.store(false, Relaxed);
+            cpu.wakes_at.store(NEVER, Relaxed);
+        }
+        self.machine.horizon.store(NEVER, Relaxed);
+        self.machine.is_panic.store(true, Relaxed);
+    }
+
     fn state(&self) -> &State {
         &self.machine.cpus[self.id]
     }
@@ -345,48 +383,5 @@ impl<P: Program> Processor for ModelCpu<'_, P> {
         masked.fetch_sub(1, Relaxed);
         self.interrupts();
         result
-    }
-}
-
-impl<P: Program> Cpu for ModelCpu<'_, P> {
-    fn spin_while(&self, condition: impl Fn() -> bool) {
-        let state = self.state();
-        while condition() {
-            state.spins.store(true, Relaxed);
-            state.wakes_at.store(NEVER, Relaxed);
-            self.machine.suspend();
-        }
-    }
-
-    fn signal(&self) {
-        let now = self.now().0;
-        for cpu in &self.machine.cpus {
-            if cpu.spins.swap(false, Relaxed) {
-                cpu.wakes_at.store(now, Relaxed);
-                self.machine.horizon.fetch_min(now, Relaxed);
-            }
-        }
-    }
-
-    fn call_at(&self, at: Nanos) {
-        self.state().timer.store(at.0, Relaxed);
-    }
-
-    fn stop_others(&self) {
-        let others = self.machine.cpus.iter().enumerate();
-        for (_, cpu) in others.filter(|(id, _)| *id != self.id) {
-            cpu.spins.store(false, Relaxed);
-            cpu.wakes_at.store(NEVER, Relaxed);
-        }
-        self.machine.horizon.store(NEVER, Relaxed);
-        self.machine.is_panic.store(true, Relaxed);
-    }
-
-    fn stored(&self) {
-        self.program.stored();
-    }
-
-    fn held(&self, hold: Hold) {
-        self.program.held(self.id, hold);
     }
 }

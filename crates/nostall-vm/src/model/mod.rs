@@ -8,5 +8,5 @@ mod bus;
 mod cpus;
 mod polls;
 
-pub use bus::{SharedPort, Wire};
+pub use bus::{LineOutput, ModelPort};
 pub use cpus::{Deadlock, ModelCpu, ModelMachine, Program};

@@ -4,15 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{Command, Stdio};
 
-use super::board::{Architecture, QemuBoard};
+use super::architecture::Architecture;
+use super::board::QemuBoard;
 use super::drive::Drive;
 use super::files::{CARD, CARD_IMAGE, FLASH, Files, INPUT, KERNEL, PERSISTENT, REPORTS, SERIAL};
 use crate::guest::Guest;
 use crate::process::name;
-
-/// The name by which QEMU opens a card's image: by the file that it was given and no other,
-/// and only to read it.
-pub(super) const CARD_IMAGE_NAME: &str = "/dev/fdset/1";
 
 /// QEMU with `guest` in `machine`.
 pub(super) fn command(machine: QemuBoard, guest: &Guest<'_>, files: &Files) -> io::Result<Command> {

@@ -31,15 +31,6 @@ impl Drive<'_> {
     pub const LARGEST_CARD: u64 = 32 << 30;
 }
 
-/// A flash, new and empty: all ones, as after a chip erase.
-///
-/// # Errors
-///
-/// The system's, if there is no such room.
-pub fn erased_flash() -> io::Result<MemoryFile> {
-    MemoryFile::new(&vec![0xff; Drive::FLASH_BYTES as usize])
-}
-
 /// What lies before a card's image: a file that takes what is written, and knows that what
 /// it does not hold lies in `image`.
 pub(super) fn in_front_of(image: &File, name: &str) -> io::Result<MemoryFile> {

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use super::command::CARD_IMAGE_NAME;
 use super::drive::{Drive, in_front_of};
 use crate::guest::Guest;
 use crate::process::{MemoryFile, name};
@@ -18,6 +17,9 @@ pub(super) const PERSISTENT: RawFd = 14;
 pub(super) const FLASH: RawFd = 15;
 pub(super) const CARD: RawFd = 16;
 pub(super) const CARD_IMAGE: RawFd = 17;
+
+/// Name with which QEMU opens a card's image: the file that it was given, only to read it.
+const CARD_IMAGE_NAME: &str = "/dev/fdset/1";
 
 /// Files, and not pipes: a full pipe would slow the guest down, or make QEMU drop bytes.
 pub(super) struct Files {

@@ -1,16 +1,19 @@
 //! QEMU as a child process.
 
+mod architecture;
 mod board;
 mod command;
 mod drive;
 mod files;
 mod qcow2;
 mod run;
+mod said;
 mod version;
 
 pub use crate::error::Error;
 pub use crate::guest::{Guest, Limits, Ran};
 pub use crate::ram::GuestRam;
-pub use board::{Architecture, QemuBoard};
-pub use drive::{Drive, erased_flash};
+pub use architecture::Architecture;
+pub use board::QemuBoard;
+pub use drive::Drive;
 pub use run::Qemu;

@@ -12,17 +12,13 @@ use nostall_work::FIRMWARE_DONE;
 use super::board::QemuBoard;
 use super::command::{command, daemonizes};
 use super::files::Files;
+use super::said::{last_words, only_warned};
 use super::version::{self, version};
 use crate::Error;
-use crate::guest::{self, Ending, FAILURE, Guest, Limits, Ran, SUCCESS};
-use crate::machine::{Machine, Need};
-use crate::process::{MemoryFile, Running, spawn};
-
-/// How often a run is looked at.
-pub(super) const LOOK: Duration = Duration::from_millis(2);
-
-/// Bytes of QEMU's own words that are read for the last line.
-pub(super) const LAST_WORDS: u64 = 64 << 10;
+use crate::guest::{self, Ending, FAILURE, Guest, LOOK, Limits, Ran, SUCCESS};
+use crate::machine::Machine;
+use crate::need::Need;
+use crate::process::{Running, spawn};
 
 /// A QEMU that can be run.
 #[derive(Clone, Debug)]
@@ -233,22 +229,6 @@ fn after_firmware(mut serial: Vec<u8>) -> Vec<u8> {
     serial
 }
 
-/// Whether QEMU has said nothing but warnings, of which some machines have one each time.
-fn only_warned(said: &MemoryFile) -> io::Result<bool> {
-    let said = said.read_last(LAST_WORDS)?;
-    let said = String::from_utf8_lossy(&said);
-    let mut lines = said.lines().filter(|line| !line.trim().is_empty());
-    Ok(lines.all(|line| line.contains(": warning: ")))
-}
-
-/// The last line that is not empty.
-pub(super) fn last_words(said: &MemoryFile) -> io::Result<String> {
-    let said = said.read_last(LAST_WORDS)?;
-    let said = String::from_utf8_lossy(&said);
-    let last = said.lines().rfind(|line| !line.trim().is_empty());
-    Ok(last.unwrap_or("it said nothing").trim().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,25 +241,5 @@ mod tests {
             assert!(lacks_firmware(&said), "{said}");
         }
         assert!(!lacks_firmware("Unable to load the kernel"));
-    }
-
-    #[test]
-    fn a_warning_is_not_what_qemu_ended_with() {
-        let only_warned = |said: &str| {
-            let said = MemoryFile::new(said.as_bytes()).unwrap();
-            only_warned(&said).unwrap()
-        };
-        let warning = "qemu-system-riscv64: warning: nic cadence_gem.0 has no peer\n";
-        assert!(only_warned(""));
-        assert!(only_warned(warning));
-        assert!(!only_warned(&format!("{warning}usage: qemu\n")));
-    }
-
-    #[test]
-    fn the_last_words_are_the_last_of_a_long_speech() {
-        let mut said = vec![b'x'; 2 * LAST_WORDS as usize];
-        said.extend(b"\nthe reason\n\n");
-        let said = MemoryFile::new(&said).unwrap();
-        assert_eq!(last_words(&said).unwrap(), "the reason");
     }
 }

@@ -4,9 +4,9 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::run::{LAST_WORDS, LOOK, last_words};
+use super::said::{LAST_WORDS, last_words};
 use crate::Error;
-use crate::guest::QEMU_BYTES;
+use crate::guest::{LOOK, QEMU_BYTES};
 use crate::process::{MemoryFile, spawn};
 
 /// How long QEMU has to tell its version.

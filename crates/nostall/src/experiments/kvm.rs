@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Result;
-use nostall_vm::kvm::{Kvm, Options, Pci, Speed, Uart};
+use nostall_vm::kvm::{Kvm, Options, PciMode, Speed, UartMode};
 use nostall_vm::qemu::Architecture;
 use nostall_vm::{Error, Exits, Ran};
 
@@ -42,8 +42,8 @@ pub fn find_if_good(file: Option<&Path>, options: Options) -> Result<OnKvm, Opti
 /// Returns the reason why there is no KVM that offers every mode, if there is none.
 pub fn lacks(file: Option<&Path>) -> Option<String> {
     let options = Options {
-        uart: Uart::MmioReadonly,
-        pci: Pci::EcamShadow,
+        uart: UartMode::MmioReadonly,
+        pci: PciMode::EcamShadow,
     };
     match find(file, options) {
         Ok(on) if on.kvm.options() == options => None,
@@ -76,8 +76,8 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// A way to offer the serial port, from its name.
-pub fn uart(name: &str) -> Result<Uart, String> {
-    let names = || Uart::ALL.map(Uart::name).join(", ");
+pub fn uart(name: &str) -> Result<UartMode, String> {
+    let names = || UartMode::ALL.map(UartMode::name).join(", ");
     name.parse()
         .map_err(|()| format!("the modes are {}", names()))
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nostall_vm::kvm::linux::{self, Console, Ended, Linux, Signals, Terminal};
-use nostall_vm::kvm::{Kvm, Options, Pci, Uart};
+use nostall_vm::kvm::linux::{self, Ended, Linux, LinuxConsole, Signals, Terminal};
+use nostall_vm::kvm::{Kvm, Options, PciMode, UartMode};
 
 use super::stats;
 use crate::pstore::number;
@@ -56,7 +56,7 @@ pub struct Args {
     /// transmit writes are collected. It needs a kernel with CONFIG_SERIAL_8250_DW=y, which
     /// Debian's kernels have.
     #[arg(long, value_name = "MODE", value_parser = uart, default_value = "ports-coalesced")]
-    uart_mode: Uart,
+    uart_mode: UartMode,
 
     /// How PCI configuration space is offered: ports, ports-coalesced, ecam, ecam-shadow
     ///
@@ -89,19 +89,23 @@ Examples:
 #[derive(Clone, Copy)]
 struct Configuration {
     name: &'static str,
-    found: linux::Pci,
-    offered: Pci,
+    found: linux::PciAccess,
+    offered: PciMode,
 }
 
 const CONFIGURATIONS: [Configuration; 4] = [
-    Configuration::new("ports", linux::Pci::Ports, Pci::Trap),
-    Configuration::new("ports-coalesced", linux::Pci::Ports, Pci::PortsCoalesced),
-    Configuration::new("ecam", linux::Pci::Ecam, Pci::Trap),
-    Configuration::new("ecam-shadow", linux::Pci::Ecam, Pci::EcamShadow),
+    Configuration::new("ports", linux::PciAccess::Ports, PciMode::Trap),
+    Configuration::new(
+        "ports-coalesced",
+        linux::PciAccess::Ports,
+        PciMode::PortsCoalesced,
+    ),
+    Configuration::new("ecam", linux::PciAccess::Ecam, PciMode::Trap),
+    Configuration::new("ecam-shadow", linux::PciAccess::Ecam, PciMode::EcamShadow),
 ];
 
 impl Configuration {
-    const fn new(name: &'static str, found: linux::Pci, offered: Pci) -> Self {
+    const fn new(name: &'static str, found: linux::PciAccess, offered: PciMode) -> Self {
         Self {
             name,
             found,
@@ -118,16 +122,20 @@ impl Configuration {
     }
 
     /// Returns the mode that is in use, if KVM does not support this one.
-    fn settled(self, offered: Pci) -> Self {
+    fn settled(self, offered: PciMode) -> Self {
         let mut all = CONFIGURATIONS.into_iter();
         all.find(|way| way.found == self.found && way.offered == offered)
             .unwrap_or(self)
     }
 }
 
-fn uart(name: &str) -> Result<Uart, String> {
-    name.parse()
-        .map_err(|()| format!("the modes are {}", Uart::ALL.map(Uart::name).join(", ")))
+fn uart(name: &str) -> Result<UartMode, String> {
+    name.parse().map_err(|()| {
+        format!(
+            "the modes are {}",
+            UartMode::ALL.map(UartMode::name).join(", ")
+        )
+    })
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -172,7 +180,7 @@ pub fn run(args: &Args) -> Result<()> {
         // After the signals, so that the terminal is restored before they are.
         let terminal = Terminal::raw()?;
         let stdin = io::stdin();
-        let console = Console {
+        let console = LinuxConsole {
             output: &mut io::stdout(),
             input: Some(stdin.as_fd()),
             escape: terminal.is_some(),
@@ -194,12 +202,12 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// Returns the command line that directs Linux's console to its serial port.
-fn console(uart: Uart) -> &'static str {
+fn console(uart: UartMode) -> &'static str {
     match uart {
-        Uart::Ports | Uart::PortsCoalesced => "console=ttyS0 panic=-1",
+        UartMode::Ports | UartMode::PortsCoalesced => "console=ttyS0 panic=-1",
         // The first of Linux's ports without the address of a PC's port. Linux would use an
         // earlier one as its console at once, even if it does not exist.
-        Uart::MmioReadonly => "console=ttyS4 8250.nr_uarts=5 panic=-1",
+        UartMode::MmioReadonly => "console=ttyS4 8250.nr_uarts=5 panic=-1",
     }
 }
 

@@ -15,7 +15,8 @@ use spin::Once;
 
 use crate::arch::{self, MachineClock};
 use crate::cpu::{Due, Handlers, leave, set_handlers, take_part};
-use crate::{crew, die, leave_record, log};
+use crate::death::{die, leave_record};
+use crate::{crew, log};
 use cpu::{TICK, ThisCpu};
 use state::{Port, STATE};
 

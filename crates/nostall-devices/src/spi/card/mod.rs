@@ -7,7 +7,6 @@
 //! their numbers there.
 
 mod blocks;
-mod crc;
 mod model;
 mod registers;
 

@@ -6,8 +6,7 @@ use std::fmt;
 use nostall_io::{Clock, Nanos};
 
 use super::blocks::Blocks;
-use super::crc::{crc7, crc16};
-use super::registers::{capacity, cid, csd};
+use super::registers::{capacity, cid, crc7, crc16, csd};
 use crate::spi::Target;
 
 /// Clocks that a card wants before it is first selected ("Power Up").

@@ -1,6 +1,5 @@
-//! What a card says of itself (chapter 5, "Card Registers").
-
-use super::crc::crc7;
+//! Registers that describe a card (chapter 5, "Card Registers"), and the two checksums
+//! ("Cyclic Redundancy Code (CRC)").
 
 /// Blocks for which CSD version 2 has a number: 512 KiB each.
 const UNIT: u64 = 1024;
@@ -51,4 +50,42 @@ pub(super) fn cid() -> [u8; 16] {
 fn sealed(mut register: [u8; 16]) -> [u8; 16] {
     register[15] = crc7(&register[..15]);
     register
+}
+
+/// Returns the checksum of commands and registers: x^7 + x^3 + 1; in the upper seven bits, and the end bit.
+pub(super) fn crc7(bytes: &[u8]) -> u8 {
+    let crc = bytes.iter().fold(0_u8, |crc, &byte| {
+        (0..8).fold(crc ^ byte, |crc, _| {
+            if crc & 0x80 == 0 {
+                crc << 1
+            } else {
+                crc << 1 ^ 0x09 << 1
+            }
+        })
+    });
+    crc | 1
+}
+
+/// Returns the checksum of data: x^16 + x^12 + x^5 + 1.
+pub(super) fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0_u16, |crc, &byte| {
+        // Eight steps at once.
+        let mixed = (crc >> 8) as u8 ^ byte;
+        let mixed = u16::from(mixed ^ mixed >> 4);
+        crc << 8 ^ mixed << 12 ^ mixed << 5 ^ mixed
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The specification's own examples.
+    #[test]
+    fn checksums_are_those_of_the_specification() {
+        assert_eq!(crc7(&[0x40, 0, 0, 0, 0]), 0x95);
+        assert_eq!(crc7(&[0x51, 0, 0, 0, 0]), 0b0101010 << 1 | 1);
+        assert_eq!(crc7(&[0x11, 0, 0, 0x09, 0]), 0b0110011 << 1 | 1);
+        assert_eq!(crc16(&[0xff; 512]), 0x7fa1);
+    }
 }

@@ -17,8 +17,8 @@ use acpi_tables::sdt::Sdt;
 use acpi_tables::xsdt::XSDT;
 use acpi_tables::{Aml, AmlSink};
 
-use crate::kvm::acpi::{IO_APIC, LOCAL_APIC, OEM, REVISION, TABLE, Tables};
-use crate::kvm::serial::{COM1, IRQ, STRIDE};
+use crate::kvm::pc::acpi::{IO_APIC, LOCAL_APIC, OEM, REVISION, TABLE, Tables};
+use crate::kvm::pc::{COM1, IRQ, STRIDE};
 
 /// Registers that Linux's 8250_dw may reach: it has the one before the last for a
 /// DesignWare's status (DW_apb_uart databook, USR: 0x7c, four bytes a register).
@@ -48,7 +48,7 @@ const HEADER: u32 = 36;
 
 /// How the serial port is described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Serial {
+pub enum SerialLocation {
     /// A PC's first: PNP0501, ports, an edge-triggered interrupt.
     Ports,
     /// From this address on, one register a page.
@@ -68,7 +68,7 @@ pub enum Configuration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
     /// The serial port.
-    pub serial: Serial,
+    pub serial: SerialLocation,
     /// PCI configuration space.
     pub configuration: Configuration,
     /// Buses from 0 to this one.
@@ -159,8 +159,8 @@ fn dsdt(description: &Description) -> Sdt {
     let root = pci_root(description);
     let board = board(description);
     let serial = match description.serial {
-        Serial::Ports => serial_by_ports(),
-        Serial::Memory(base) => serial_in_memory(base),
+        SerialLocation::Ports => serial_by_ports(),
+        SerialLocation::Memory(base) => serial_in_memory(base),
     };
     let devices = [root, board, serial].map(Raw);
     let children = devices.iter().map(|device| device as &dyn Aml).collect();
@@ -330,14 +330,14 @@ mod tests {
     #[test]
     fn every_table_is_reached_and_sums_to_zero() {
         let by_ports = Description {
-            serial: Serial::Ports,
+            serial: SerialLocation::Ports,
             configuration: Configuration::Ports,
             last_bus: 15,
             timer: TimerPin::Zero,
         };
         assert_eq!(names(&by_ports), ["FACP", "APIC", "FACS", "DSDT", "XSDT"]);
         let in_memory = Description {
-            serial: Serial::Memory(0xd000_0000),
+            serial: SerialLocation::Memory(0xd000_0000),
             configuration: Configuration::Ecam(0xe000_0000),
             ..by_ports
         };

@@ -1,10 +1,7 @@
 //! What Linux needs of a PC besides memory, interrupts and the serial port.
 
 use super::acpi::{Configuration, OFF, PM_CONTROL, PM_EVENT, RESET, RESET_VALUE, UART_PAGES};
-use crate::kvm::exit::{BusDevice, End, Next, Read};
-use crate::kvm::pci::PORTS;
-use crate::kvm::ring::Place;
-use crate::kvm::serial::{BASE, REGISTERS, STRIDE, Uart};
+use crate::kvm::pc::{BASE, BusDevice, End, Next, PORTS, Place, REGISTERS, Read, STRIDE, UartMode};
 
 /// The keyboard controller's command and status port, and its command that resets a
 /// PC. There is none, but kernels reset by it where nothing else helps.
@@ -17,8 +14,8 @@ const SLP_TYP: u16 = 10;
 const SLP_EN: u16 = 1 << 13;
 
 /// The devices.
-pub struct Board {
-    uart: Uart,
+pub struct LinuxBoard {
+    uart: UartMode,
     configuration: Configuration,
     power: Power,
 }
@@ -31,8 +28,8 @@ struct Power {
     control: u16,
 }
 
-impl Board {
-    pub fn new(uart: Uart, configuration: Configuration) -> Self {
+impl LinuxBoard {
+    pub fn new(uart: UartMode, configuration: Configuration) -> Self {
         Self {
             uart,
             configuration,
@@ -54,14 +51,14 @@ impl Board {
         };
         let is_register =
             |offset: u64| offset.is_multiple_of(STRIDE) && offset < STRIDE * u64::from(REGISTERS);
-        self.uart == Uart::MmioReadonly
+        self.uart == UartMode::MmioReadonly
             && address
                 .checked_sub(BASE)
                 .is_some_and(|offset| offset < UART_PAGES * STRIDE && !is_register(offset))
     }
 }
 
-impl BusDevice for Board {
+impl BusDevice for LinuxBoard {
     fn read(&mut self, place: Place, data: &mut [u8]) -> Option<Read> {
         if self.is_beside_the_uart(place) {
             // A DesignWare without its own registers (8250_dw asks for them at 0xb4 and
@@ -133,13 +130,13 @@ impl Power {
 mod tests {
     use super::*;
 
-    fn board(uart: Uart) -> Board {
-        Board::new(uart, Configuration::Ports)
+    fn board(uart: UartMode) -> LinuxBoard {
+        LinuxBoard::new(uart, Configuration::Ports)
     }
 
     #[test]
     fn it_ends_by_each_of_the_ways_that_linux_knows() {
-        let mut board = board(Uart::Ports);
+        let mut board = board(UartMode::Ports);
         let off = (SLP_EN | u16::from(OFF) << SLP_TYP).to_le_bytes();
         for (port, data, end) in [
             (PM_CONTROL, &off[..], End::Off),
@@ -165,7 +162,7 @@ mod tests {
 
     #[test]
     fn it_is_in_acpi_mode_from_the_start_and_nothing_is_pending() {
-        let mut board = board(Uart::Ports);
+        let mut board = board(UartMode::Ports);
         let mut registers = [!0; 8];
         assert!(board.read(Place::Port(PM_EVENT), &mut registers).is_some());
         assert_eq!(registers, [0, 0, 0, 0, 1, 0, 0, 0]);
@@ -177,7 +174,7 @@ mod tests {
 
     #[test]
     fn beside_the_registers_in_memory_there_is_a_designware_without_its_own() {
-        let mut in_memory = board(Uart::MmioReadonly);
+        let mut in_memory = board(UartMode::MmioReadonly);
         // The driver's probe: is there an RS-485 enable, a version?
         for offset in [0xac, 0xb4, 0xc0, 0xf4, 0xf8, 0x1f * STRIDE] {
             let place = Place::Memory(BASE + offset);
@@ -191,18 +188,18 @@ mod tests {
         let register = Place::Memory(BASE + STRIDE);
         assert_eq!(in_memory.read(register, &mut [0]), None);
         let inside = Place::Memory(BASE + 0xf8);
-        assert_eq!(board(Uart::Ports).read(inside, &mut [0]), None);
+        assert_eq!(board(UartMode::Ports).read(inside, &mut [0]), None);
     }
 
     #[test]
     fn where_there_is_ecam_there_are_no_ports_but_the_reset_control_among_them() {
         let index = 0x8000_0000u32.to_le_bytes();
         let place = Place::Port(0xcf8);
-        let mut by_ports = board(Uart::Ports);
+        let mut by_ports = board(UartMode::Ports);
         // The bridge's own business.
         assert_eq!(by_ports.write(place, &index), None);
         assert_eq!(by_ports.read(place, &mut [0; 4]), None);
-        let mut by_ecam = Board::new(Uart::Ports, Configuration::Ecam(0xe000_0000));
+        let mut by_ecam = LinuxBoard::new(UartMode::Ports, Configuration::Ecam(0xe000_0000));
         assert_eq!(by_ecam.write(place, &index), Some(Next::GoOn));
         let mut read = [0; 4];
         assert_eq!(by_ecam.read(place, &mut read), Some(Read::Other));

@@ -11,7 +11,8 @@ use vm_memory::{ByteValued, Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::acpi::{self, Description};
 use crate::Error;
-use crate::kvm::boot::{self, DEVICES, HIGH, LOW, Memory, TABLES, unbootable};
+use crate::kvm::pc::Memory;
+use crate::kvm::pc::boot::{self, DEVICES, HIGH, LOW, TABLES, unbootable};
 
 // Below 1 MiB.
 const DESCRIPTORS: u64 = 0x500;
@@ -338,10 +339,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::kvm::linux::{Configuration, Serial, TimerPin};
+    use crate::kvm::linux::{Configuration, SerialLocation, TimerPin};
 
     const DESCRIPTION: Description = Description {
-        serial: Serial::Memory(0xd000_0000),
+        serial: SerialLocation::Memory(0xd000_0000),
         configuration: Configuration::Ecam(0xe000_0000),
         last_bus: 15,
         timer: TimerPin::Zero,

@@ -5,13 +5,13 @@ use kvm_ioctls::VcpuFd;
 
 use super::boot::{Entry, LongMode, ZERO_PAGE};
 use crate::Error;
-use crate::kvm::{cpu, failed};
+use crate::kvm::pc::{self, failed};
 
 /// Makes it ready to enter the kernel.
 pub fn set_up(cpu: &VcpuFd, entry: Entry) -> Result<(), Error> {
     match entry {
         Entry::Long(long) => enter_long_mode(cpu, &long)?,
-        Entry::Pvh(entry) => cpu::set_up(cpu, entry)?,
+        Entry::Pvh(entry) => pc::set_up(cpu, entry)?,
     }
     all_memory_is_cached(cpu);
     Ok(())

@@ -26,13 +26,13 @@
 //!
 //! ```no_run
 //! # fn example(kernel: &[u8], initrd: &[u8]) -> Result<(), nostall_vm::Error> {
-//! use nostall_vm::kvm::linux::{Console, Linux, Pci};
-//! use nostall_vm::kvm::{Kvm, Options, Uart};
+//! use nostall_vm::kvm::linux::{LinuxConsole, Linux, PciAccess};
+//! use nostall_vm::kvm::{Kvm, Options, UartMode};
 //!
-//! let kvm = Kvm::find(Options { uart: Uart::PortsCoalesced, ..Options::default() })?;
+//! let kvm = Kvm::find(Options { uart: UartMode::PortsCoalesced, ..Options::default() })?;
 //! let command_line = "console=ttyS0 panic=-1";
-//! let linux = Linux { kernel, initrd, command_line, memory: 256 << 20, pci: Pci::Ports };
-//! let console = Console {
+//! let linux = Linux { kernel, initrd, command_line, memory: 256 << 20, pci: PciAccess::Ports };
+//! let console = LinuxConsole {
 //!     output: &mut std::io::stdout(),
 //!     input: None,
 //!     escape: false,
@@ -54,65 +54,7 @@ mod run;
 mod signals;
 mod terminal;
 
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
-
-pub use acpi::{Configuration, Description, Serial, TimerPin, tables};
-pub use run::{Ended, Finished};
+pub use acpi::{Configuration, Description, SerialLocation, TimerPin, tables};
+pub use run::{Ended, Finished, Linux, LinuxConsole, PciAccess};
 pub use signals::Signals;
 pub use terminal::Terminal;
-
-use super::Kvm;
-use crate::Error;
-
-/// What is to be booted.
-#[derive(Clone, Copy, Debug)]
-pub struct Linux<'a> {
-    /// A bzImage of 64 bits (Linux 3.8 or newer), or a vmlinux with a PVH entry
-    /// (`CONFIG_PVH`).
-    pub kernel: &'a [u8],
-    /// The initial RAM disk; empty for none.
-    pub initrd: &'a [u8],
-    /// The kernel's command line.
-    pub command_line: &'a str,
-    /// Bytes of RAM.
-    pub memory: u64,
-    /// Where it finds PCI configuration space.
-    pub pci: Pci,
-}
-
-/// Where Linux is to find PCI configuration space. How much that costs is
-/// [`Options`](super::Options)' business.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pci {
-    /// By ports alone.
-    Ports,
-    /// By ECAM alone: where there are ports, Linux uses them for the registers below
-    /// 256, which are all that matter.
-    Ecam,
-}
-
-/// The other end of the guest's serial line, and when it is to end.
-pub struct Console<'a> {
-    /// Where goes what it sends, as soon as it does.
-    pub output: &'a mut dyn std::io::Write,
-    /// Where it reads from, if from anywhere.
-    pub input: Option<BorrowedFd<'a>>,
-    /// Whether Ctrl-A and x in the input ends the run.
-    pub escape: bool,
-    /// The longest that it may run. (While `output` takes nothing, nobody looks.)
-    pub limit: Option<Duration>,
-    /// Signals that end the run.
-    pub signals: Option<&'a Signals>,
-}
-
-impl Kvm {
-    /// Boots Linux, and runs it until it ends, or has to.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`]: whatever kept it from running. The machine is gone by then.
-    pub fn linux(&self, linux: &Linux<'_>, console: Console<'_>) -> Result<Finished, Error> {
-        run::run(self, linux, console)
-    }
-}

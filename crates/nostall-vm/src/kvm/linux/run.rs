@@ -9,28 +9,66 @@ use std::time::{Duration, Instant};
 use kvm_ioctls::{Cap, VcpuFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::acpi::{Configuration, Description, Serial, TimerPin};
-use super::board::Board;
+use super::acpi::{Configuration, Description, SerialLocation, TimerPin};
+use super::board::LinuxBoard;
 use super::boot::{self, Image};
 use super::cpu;
 use super::escape::{Escape, Typed};
-use super::{Console, Linux, Pci, Signals};
+use super::signals::Signals;
 use crate::Error;
 use crate::exits::Exits;
-use crate::guest::Limits;
-use crate::kvm::bus::Bus;
-use crate::kvm::cpu::identify;
-use crate::kvm::exit::End;
-use crate::kvm::pci::{self, BUSES, ECAM};
-use crate::kvm::run::{KvmMachine, LOOK, Running, stuck};
-use crate::kvm::serial::BASE;
-use crate::kvm::{Kvm, Uart};
+use crate::guest::{LOOK, Limits};
+use crate::kvm::pc::{
+    BASE, BUSES, ECAM, End, Kvm, KvmBus, KvmMachine, RunningMachine, UartMode, devices, identify,
+    stuck,
+};
 
 /// Bytes typed that wait for the guest: as many as a terminal keeps.
 const MOST_TYPED: usize = 4096;
 
-/// Bytes that the guest can send before it waits until `Console::output` takes them.
+/// Bytes that the guest can send before it waits until `LinuxConsole::output` takes them.
 const MOST_UNTAKEN: u64 = 1 << 20;
+
+/// What is to be booted.
+#[derive(Clone, Copy, Debug)]
+pub struct Linux<'a> {
+    /// A bzImage of 64 bits (Linux 3.8 or newer), or a vmlinux with a PVH entry
+    /// (`CONFIG_PVH`).
+    pub kernel: &'a [u8],
+    /// The initial RAM disk; empty for none.
+    pub initrd: &'a [u8],
+    /// The kernel's command line.
+    pub command_line: &'a str,
+    /// Bytes of RAM.
+    pub memory: u64,
+    /// Where it finds PCI configuration space.
+    pub pci: PciAccess,
+}
+
+/// Where Linux is to find PCI configuration space. How much that costs is
+/// [`Options`](crate::kvm::Options)' business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PciAccess {
+    /// By ports alone.
+    Ports,
+    /// By ECAM alone: where there are ports, Linux uses them for the registers below
+    /// 256, which are all that matter.
+    Ecam,
+}
+
+/// The other end of the guest's serial line, and when it is to end.
+pub struct LinuxConsole<'a> {
+    /// Where goes what it sends, as soon as it does.
+    pub output: &'a mut dyn std::io::Write,
+    /// Where it reads from, if from anywhere.
+    pub input: Option<BorrowedFd<'a>>,
+    /// Whether Ctrl-A and x in the input ends the run.
+    pub escape: bool,
+    /// Bound on the run. It is not checked while `output` takes nothing.
+    pub limit: Option<Duration>,
+    /// Signals that end the run.
+    pub signals: Option<&'a Signals>,
+}
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,44 +102,55 @@ pub struct Finished {
     pub exits: Exits,
 }
 
-pub fn run(kvm: &Kvm, linux: &Linux<'_>, mut console: Console<'_>) -> Result<Finished, Error> {
-    let machine = machine(kvm, linux)?;
-    let start = Instant::now();
-    let mut line = Line::new(&mut console, start);
-    let mut running = Running::start(machine)?;
-    let ended = loop {
-        // In this order: what was sent before the end is seen.
-        let ended = running.ended();
-        // Without a turn at it the time limit holds all the same.
-        if let Some(mut bus) = running.bus() {
-            bus.tend()?;
-            line.give(&mut bus)?;
-            let sent = bus.serial.sent().take();
-            drop(bus);
-            line.put(&sent)?;
-        }
-        if let Some(end) = ended {
-            break end?.into();
-        }
-        if let Some(end) = line.wait(LOOK)? {
-            break end;
-        }
-    };
-    let took = start.elapsed();
-    running.cpu.stop();
-    let mut bus = running.bus().ok_or_else(stuck)?;
-    bus.tend()?;
-    let rest = bus.serial.sent().take();
-    let exits = bus.exit_log().total;
-    drop(bus);
-    line.put(&rest)?;
-    Ok(Finished {
-        ended,
-        took,
-        first_byte: line.first_byte,
-        bytes: line.bytes,
-        exits,
-    })
+impl Kvm {
+    /// Boots Linux, and runs it until it ends, or has to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]: the reason that kept it from running. The machine is gone by then.
+    pub fn linux(
+        &self,
+        linux: &Linux<'_>,
+        mut console: LinuxConsole<'_>,
+    ) -> Result<Finished, Error> {
+        let machine = machine(self, linux)?;
+        let start = Instant::now();
+        let mut line = Line::new(&mut console, start);
+        let mut running = RunningMachine::start(machine)?;
+        let ended = loop {
+            // In this order: what was sent before the end is seen.
+            let ended = running.ended();
+            // Without a turn at it the time limit holds all the same.
+            if let Some(mut bus) = running.bus() {
+                bus.tend()?;
+                line.give(&mut bus)?;
+                let sent = bus.serial.sent().take();
+                drop(bus);
+                line.put(&sent)?;
+            }
+            if let Some(end) = ended {
+                break end?.into();
+            }
+            if let Some(end) = line.wait(LOOK)? {
+                break end;
+            }
+        };
+        let took = start.elapsed();
+        running.cpu.stop();
+        let mut bus = running.bus().ok_or_else(stuck)?;
+        bus.tend()?;
+        let rest = bus.serial.sent().take();
+        let exits = bus.exit_log().total;
+        drop(bus);
+        line.put(&rest)?;
+        Ok(Finished {
+            ended,
+            took,
+            first_byte: line.first_byte,
+            bytes: line.bytes,
+            exits,
+        })
+    }
 }
 
 fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<KvmMachine, Error> {
@@ -118,7 +167,7 @@ fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<KvmMachine, Error> {
         memory: linux.memory,
     };
     let entry = boot::load(&memory, &image, &description)?;
-    let mut topology = pci::devices()?;
+    let mut topology = devices()?;
     // A driver would wait for the card's answers.
     topology.bridge.remove(topology.virtio_net);
     let set_up = |vcpu: &VcpuFd, tsc_khz| {
@@ -132,20 +181,20 @@ fn machine(kvm: &Kvm, linux: &Linux<'_>) -> Result<KvmMachine, Error> {
         serial_bytes: MOST_UNTAKEN,
         ..Limits::of(0, 0)
     };
-    let board = Board::new(kvm.options().uart, description.configuration);
-    let equip = |bus: Bus| bus.with(board);
-    KvmMachine::with(kvm, (memory, topology.bridge), &limits, set_up, equip)
+    let board = LinuxBoard::new(kvm.options().uart, description.configuration);
+    let equip = |bus: KvmBus| bus.with(board);
+    KvmMachine::new(kvm, (memory, topology.bridge), &limits, set_up, equip)
 }
 
-fn description(uart: Uart, linux: &Linux<'_>) -> Description {
+fn description(uart: UartMode, linux: &Linux<'_>) -> Description {
     Description {
         serial: match uart {
-            Uart::Ports | Uart::PortsCoalesced => Serial::Ports,
-            Uart::MmioReadonly => Serial::Memory(BASE as u32),
+            UartMode::Ports | UartMode::PortsCoalesced => SerialLocation::Ports,
+            UartMode::MmioReadonly => SerialLocation::Memory(BASE as u32),
         },
         configuration: match linux.pci {
-            Pci::Ports => Configuration::Ports,
-            Pci::Ecam => Configuration::Ecam(ECAM as u32),
+            PciAccess::Ports => Configuration::Ports,
+            PciAccess::Ecam => Configuration::Ecam(ECAM as u32),
         },
         last_bus: *BUSES.end(),
         timer: TimerPin::Zero,
@@ -166,7 +215,7 @@ impl From<End> for Ended {
 
 /// The line's other end.
 struct Line<'a, 'b> {
-    console: &'a mut Console<'b>,
+    console: &'a mut LinuxConsole<'b>,
     start: Instant,
     escape: Escape,
     /// What has been typed and not been taken.
@@ -177,7 +226,7 @@ struct Line<'a, 'b> {
 }
 
 impl<'a, 'b> Line<'a, 'b> {
-    fn new(console: &'a mut Console<'b>, start: Instant) -> Self {
+    fn new(console: &'a mut LinuxConsole<'b>, start: Instant) -> Self {
         Self {
             console,
             start,
@@ -218,7 +267,7 @@ impl<'a, 'b> Line<'a, 'b> {
     }
 
     /// The guest gets what was typed, as far as it takes it.
-    fn give(&mut self, bus: &mut Bus) -> Result<(), Error> {
+    fn give(&mut self, bus: &mut KvmBus) -> Result<(), Error> {
         if !self.typed.is_empty() {
             let taken = bus.receive(self.typed.make_contiguous())?;
             self.typed.drain(..taken);

@@ -9,16 +9,12 @@ use spin::Mutex;
 
 use super::CLOCK;
 use super::machine::{CanBus, CanMachine};
-use super::pump::{Chip, config};
+use super::pump::{Chip, IDLE_TIMEOUT, config};
 use super::receive::{Seen, TaskProgress, receive, set_up};
 use super::transmit::transmit;
 use super::wired::Wired;
 use crate::spi::job::Strategy;
 use crate::spi::told::SpiMeasured;
-
-/// How long the bus is idle before the hardware is put to sleep: Linux's own second.
-/// Less would be found by chance in the middle, on a machine that has other things to do.
-pub const IDLE_TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// Longest time in which a worker runs that does not wait for the idle timeout; far below that.
 const SOON: Nanos = Nanos::from_millis(250);

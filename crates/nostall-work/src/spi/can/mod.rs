@@ -15,7 +15,8 @@ mod transmit;
 mod wired;
 
 pub use machine::{CanBus, CanMachine, Counted};
-pub use measure::{Failed, IDLE_TIMEOUT, can};
+pub use measure::{Failed, can};
+pub use pump::IDLE_TIMEOUT;
 pub use wired::{FarEnd, Wired};
 
 /// Hertz: the MCP2515's fastest ("SPI Interface AC Characteristics").

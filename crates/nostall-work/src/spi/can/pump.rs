@@ -3,8 +3,11 @@
 use nostall_io::Nanos;
 use nostall_spi::{Config, Controller, Device, Error, Pending, Platform, Submitted, Transfer};
 
-use super::measure::IDLE_TIMEOUT;
 use crate::spi::job::Strategy;
+
+/// Time for which the bus is idle before the hardware is put to sleep, as in Linux. A shorter
+/// one would end between two messages on a machine that has other things to do.
+pub const IDLE_TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// The options of the bus for a strategy.
 pub(super) const fn config(strategy: Strategy) -> Config {

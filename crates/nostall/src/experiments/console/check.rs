@@ -6,7 +6,7 @@ use std::mem;
 use nostall_console::{Cursor, Priority, Read, Record, Ring};
 use nostall_io::Nanos;
 
-use nostall_vm::model::Wire;
+use nostall_vm::model::LineOutput;
 
 use super::cut::{self, Cut};
 
@@ -118,7 +118,7 @@ impl std::fmt::Display for Damage {
 }
 
 /// Compares them.
-pub(super) fn check(logged: &Logged, wire: &Wire) -> Checked {
+pub(super) fn check(logged: &Logged, wire: &LineOutput) -> Checked {
     let mut known = Known::new(&logged.lines);
     let mut checked = Checked::default();
     let mut lines = Vec::new();
@@ -354,7 +354,7 @@ mod tests {
     fn checked(lines: &[&str]) -> Checked {
         let bytes = (lines.join("\r\n") + "\r\n").into_bytes();
         let times = vec![Nanos(7); bytes.len()];
-        let wire = Wire::new(bytes, times);
+        let wire = LineOutput::new(bytes, times);
         check(&logged(), &wire)
     }
 
@@ -464,7 +464,7 @@ mod tests {
     /// Whether this is all that should have arrived, and nothing else.
     fn is_sound(bytes: Vec<u8>) -> bool {
         let times = vec![Nanos(7); bytes.len()];
-        let wire = Wire::new(bytes, times);
+        let wire = LineOutput::new(bytes, times);
         let checked = check(&logged(), &wire);
         let faults = checked.damage.len() + checked.unfinished.len() + checked.sent_again;
         faults == 0 && (checked.arrived, checked.missing, checked.told) == (5, 0, 0)

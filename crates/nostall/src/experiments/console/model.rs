@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicU64;
 
 use nostall_console::{Ring, Slot, UartSink};
 use nostall_devices::uart::Profile;
-use nostall_io::{Clock, Nanos};
+use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, LineSettings, Model, OpenError, Settings};
 use nostall_work::console::{
-    Bounded, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, SLOTS, Strategy,
+    Bounded, Cpu, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, SLOTS, Strategy,
 };
 
-use nostall_vm::model::{ModelCpu, ModelMachine, Program, SharedPort};
+use nostall_vm::model::{ModelCpu, ModelMachine, ModelPort, Program};
 
 use super::check::{Logged, check};
 use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome};
@@ -74,7 +74,7 @@ fn run_with(
     looks: Looks,
 ) -> Result<Outcome, Failure> {
     let machine = ModelMachine::new(experiment.cpus);
-    let bus = SharedPort::new(&machine, experiment.profile);
+    let bus = ModelPort::new(&machine, experiment.profile);
     let line = LineSettings::baud(experiment.rate);
     let settings = Settings {
         // Nothing to be found out.
@@ -195,30 +195,93 @@ struct Flooded<'a, P> {
     fired: RefCell<Vec<(usize, Fired)>>,
 }
 
+/// A program that observes what the console does on its CPUs.
+trait Observer: Program {
+    /// Handles [`Cpu::stored`].
+    fn stored(&self);
+
+    /// Handles [`Cpu::held`] of the CPU with this number.
+    fn held(&self, cpu: usize, hold: Hold);
+}
+
+/// A CPU of the model, as the experiment needs it.
+struct ObservedCpu<'a, 'm, P>(&'a ModelCpu<'m, P>);
+
+impl<P: Observer> Clock for ObservedCpu<'_, '_, P> {
+    fn now(&self) -> Nanos {
+        self.0.now()
+    }
+
+    fn wait_until(&self, deadline: Nanos) {
+        self.0.wait_until(deadline);
+    }
+
+    fn sleep_until(&self, deadline: Nanos) {
+        self.0.sleep_until(deadline);
+    }
+}
+
+impl<P: Observer> Processor for ObservedCpu<'_, '_, P> {
+    fn id(&self) -> usize {
+        self.0.id()
+    }
+
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        self.0.without_interrupts(critical)
+    }
+}
+
+impl<P: Observer> Cpu for ObservedCpu<'_, '_, P> {
+    fn spin_while(&self, condition: impl Fn() -> bool) {
+        self.0.spin_while(condition);
+    }
+
+    fn signal(&self) {
+        self.0.signal();
+    }
+
+    fn call_at(&self, at: Nanos) {
+        self.0.set_timer(at);
+    }
+
+    fn stop_others(&self) {
+        self.0.stop_others();
+    }
+
+    fn stored(&self) {
+        self.0.program().stored();
+    }
+
+    fn held(&self, hold: Hold) {
+        self.0.program().held(self.id(), hold);
+    }
+}
+
 impl<P: Path> Program for Flooded<'_, P> {
     fn run(&self, cpu: &ModelCpu<'_, Self>) {
-        self.flood.run(cpu);
+        self.flood.run(&ObservedCpu(cpu));
     }
 
     fn tick(&self, cpu: &ModelCpu<'_, Self>, missed: u64) {
-        self.flood.tick(cpu, missed, |fired| {
-            let id = nostall_io::Processor::id(cpu);
-            self.fired.borrow_mut().push((id, fired));
+        self.flood.tick(&ObservedCpu(cpu), missed, |fired| {
+            self.fired.borrow_mut().push((cpu.id(), fired));
         });
     }
 
     fn timer(&self, cpu: &ModelCpu<'_, Self>) {
-        self.flood.timer(cpu);
+        self.flood.timer(&ObservedCpu(cpu));
     }
 
     fn panic(&self, cpu: &ModelCpu<'_, Self>) {
-        self.flood.panic(cpu);
+        self.flood.panic(&ObservedCpu(cpu));
     }
 
     fn is_over(&self) -> bool {
         self.flood.is_over()
     }
+}
 
+impl<P: Path> Observer for Flooded<'_, P> {
     fn stored(&self) {
         self.logged.borrow_mut().note(self.ring);
     }
@@ -233,7 +296,6 @@ mod tests {
     use super::*;
     use nostall_console::{Level, Meta, Priority};
     use nostall_devices::uart::{Controller, Line};
-    use nostall_io::Processor;
     use nostall_work::console::Context;
     use std::cell::Cell;
 
@@ -249,6 +311,7 @@ mod tests {
 
     impl<P: Path> Program for Hung<'_, P> {
         fn run(&self, cpu: &ModelCpu<'_, Self>) {
+            let cpu = &ObservedCpu(cpu);
             let meta = |priority| Meta {
                 time: cpu.now(),
                 cpu: cpu.id() as u16,
@@ -274,7 +337,7 @@ mod tests {
         fn tick(&self, _: &ModelCpu<'_, Self>, _: u64) {}
 
         fn timer(&self, cpu: &ModelCpu<'_, Self>) {
-            self.path.timer(cpu);
+            self.path.timer(&ObservedCpu(cpu));
         }
 
         fn panic(&self, _: &ModelCpu<'_, Self>) {}
@@ -282,7 +345,9 @@ mod tests {
         fn is_over(&self) -> bool {
             self.is_over.get()
         }
+    }
 
+    impl<P: Path> Observer for Hung<'_, P> {
         fn stored(&self) {}
 
         fn held(&self, _: usize, _: Hold) {}
@@ -291,7 +356,7 @@ mod tests {
     #[test]
     fn an_emergency_is_sent_although_the_cpu_that_has_the_timer_hangs() {
         let machine = ModelMachine::new(2);
-        let bus = SharedPort::new(&machine, Profile::PC_16550A);
+        let bus = ModelPort::new(&machine, Profile::PC_16550A);
         let settings = Settings {
             model: Some(Model::Uart16550A),
             ..Settings::from(LineSettings::baud(115_200))

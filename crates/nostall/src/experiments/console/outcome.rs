@@ -4,7 +4,7 @@ use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_work::console::{Context, FIRST_WORDS, Fired, Hold, LAST_WORDS, Strategy, What};
 
-use nostall_vm::model::Wire;
+use nostall_vm::model::LineOutput;
 
 use super::check::Checked;
 
@@ -191,7 +191,7 @@ pub(super) fn capacity(profile: &Profile, frame: Nanos, span: Nanos) -> f64 {
 }
 
 impl PanicOutcome {
-    pub(super) fn of(at: Nanos, wire: &Wire) -> Self {
+    pub(super) fn of(at: Nanos, wire: &LineOutput) -> Self {
         let find = |words: &str| {
             let mut windows = wire.bytes.windows(words.len());
             windows.position(|window| window == words.as_bytes())

@@ -13,7 +13,7 @@ use nostall_work::console::{
 };
 use nostall_work::pstore::{FEWEST_CPUS, REGION, Traces, params};
 
-use nostall_vm::model::Wire;
+use nostall_vm::model::LineOutput;
 use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran};
 
 use super::check::{Checked, Logged, check};
@@ -164,7 +164,7 @@ fn outcome(
     let results = ran.told()?.into_iter().map(|(_, told)| told);
     let told = Gathered::from(results.collect())?;
     told.check(experiment, ran.serial.len())?;
-    let mut wire = Wire::new(ran.serial, told.arrivals);
+    let mut wire = LineOutput::new(ran.serial, told.arrivals);
     // A byte that was on its way when its CPU was stopped may have been counted, and not sent.
     let last = wire.times.last().copied().unwrap_or(told.start);
     wire.times.resize(wire.bytes.len(), last);

@@ -2,7 +2,7 @@
 
 use nostall_work::pci::{Job, Room};
 
-use nostall_vm::kvm::{Kvm, Options, Pci};
+use nostall_vm::kvm::{Kvm, Options, PciMode};
 use nostall_vm::{Error, Guest, Ran};
 
 use super::run::{Experiment, Mapping, Outcome, Strategy};
@@ -16,11 +16,11 @@ const ROOM: Room = Room {
 
 impl Strategy {
     /// What the machine offers for it.
-    const fn offer(self) -> Pci {
+    const fn offer(self) -> PciMode {
         match self {
-            Self::PortsCoalesced => Pci::PortsCoalesced,
-            Self::EcamShadow => Pci::EcamShadow,
-            Self::Ports | Self::Ecam | Self::Ram | Self::Auto => Pci::Trap,
+            Self::PortsCoalesced => PciMode::PortsCoalesced,
+            Self::EcamShadow => PciMode::EcamShadow,
+            Self::Ports | Self::Ecam | Self::Ram | Self::Auto => PciMode::Trap,
         }
     }
 }
@@ -61,7 +61,7 @@ pub fn run(
     let mut notes = Vec::new();
     let mut first: Option<(Outcome, Ran)> = None;
     for round in 0..experiment.repeat {
-        for pci in Pci::ALL {
+        for pci in PciMode::ALL {
             let all = experiment.measure.iter().copied();
             let here: Vec<_> = all.filter(|(_, by)| by.offer() == pci).collect();
             if here.is_empty() {

@@ -48,7 +48,7 @@ pub struct Args {
     /// an exit, transmit writes likewise. `ports` if not given.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[arg(long, value_name = "MODE", value_parser = super::kvm::uart)]
-    uart_mode: Option<kvm::Uart>,
+    uart_mode: Option<kvm::UartMode>,
 
     /// Serial port of the model (with --on model)
     ///

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::Args;
+use super::args::Args;
 
 /// Pieces of a new file that are all zero are not written.
 const PIECE: usize = 64 << 10;

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use nostall_pstore::{ByteOrder, Kind, Place, RecordFormat, Recorder, TraceRecord};
 
-use super::{Region, attach};
+use super::region::{Region, attach};
 
 /// The longest line: names of functions and modules are at most 512 bytes in Linux.
 const LONGEST: u64 = 4096;

@@ -3,9 +3,8 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::Measured;
 use super::board::{Board, Node};
-use super::ways::Row;
+use super::ways::{Measured, Row};
 use crate::escape::escape_json;
 
 #[derive(Serialize)]

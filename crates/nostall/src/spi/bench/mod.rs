@@ -21,8 +21,8 @@ use spidev::{SpiModeFlags, Spidev, SpidevOptions};
 
 use crate::output::{note, to_stdout};
 use board::{Board, Set, shown};
-use message::{Message, What, hex};
-use ways::{MOST_THREADS, Row, Way, Ways};
+use message::{What, hex};
+use ways::{MOST_THREADS, Measured, Row, Way, Ways};
 
 /// Each way's turns. What disturbs one disturbs the others too.
 const ROUNDS: u32 = 5;
@@ -91,16 +91,6 @@ pub struct Args {
     /// Write the figures there too, for programs
     #[arg(long, value_name = "FILE", requires = "what")]
     json: Option<PathBuf>,
-}
-
-/// What was measured.
-struct Measured {
-    clock: u32,
-    rows: Vec<Row>,
-    /// What came in first.
-    answer: Message,
-    ours: nostall_spi::Statistics,
-    has_worker: bool,
 }
 
 /// Does what the arguments say.

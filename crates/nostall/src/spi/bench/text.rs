@@ -6,11 +6,10 @@ use std::path::Path;
 use comfy_table::Table;
 use spidev::SpiModeFlags;
 
-use super::Measured;
 use super::board::{Board, Node, Set, shown};
 use super::counters::{Counters, NAMES};
 use super::message::{What, hex};
-use super::ways::{Row, Way};
+use super::ways::{Measured, Row, Way};
 use crate::experiments::table::{aligned, percent, time};
 use crate::grouped::grouped;
 

@@ -280,3 +280,13 @@ fn came(message: &Message) -> Came {
         false => Came::AsItShould,
     }
 }
+
+/// Results of a bench.
+pub(super) struct Measured {
+    pub(super) clock: u32,
+    pub(super) rows: Vec<Row>,
+    /// The first message that came in.
+    pub(super) answer: Message,
+    pub(super) ours: nostall_spi::Statistics,
+    pub(super) has_worker: bool,
+}

@@ -11,10 +11,10 @@ use kvm_ioctls::{Kvm, VcpuExit, VcpuFd};
 use parking_lot::FairMutex;
 
 use super::boot::START_INFO;
-use super::bus::Bus;
+use super::bus::KvmBus;
 use super::exit::{End, Exit, Next};
-use super::failed;
 use super::ring::Place;
+use super::vm::failed;
 use crate::Error;
 
 /// The first of a hypervisor's CPUID leaves, which says which is the last.
@@ -106,7 +106,7 @@ fn describe(leaf: &mut kvm_cpuid_entry2, is_timing_told: bool) {
 
 /// Runs the guest until it ends, or is to. A signal that interrupts the thread
 /// makes it look at `stop`.
-pub fn run(cpu: &mut VcpuFd, bus: &FairMutex<Bus>, stop: &AtomicBool) -> Result<End, Error> {
+pub fn run(cpu: &mut VcpuFd, bus: &FairMutex<KvmBus>, stop: &AtomicBool) -> Result<End, Error> {
     while !stop.load(Ordering::Acquire) {
         match step(cpu, bus)? {
             Next::GoOn => {}
@@ -124,7 +124,7 @@ pub fn run(cpu: &mut VcpuFd, bus: &FairMutex<Bus>, stop: &AtomicBool) -> Result<
 }
 
 /// Runs the guest up to its next exit, and handles that.
-fn step(cpu: &mut VcpuFd, bus: &FairMutex<Bus>) -> Result<Next, Error> {
+fn step(cpu: &mut VcpuFd, bus: &FairMutex<KvmBus>) -> Result<Next, Error> {
     let handle = |exit: Exit<'_>| bus.lock().exit(exit);
     match cpu.run() {
         Ok(VcpuExit::IoIn(port, data)) => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler, unblock_signal};
 
-use super::failed;
+use super::vm::failed;
 use crate::Error;
 
 /// How long a CPU may take to notice that it is to stop. It takes microseconds.

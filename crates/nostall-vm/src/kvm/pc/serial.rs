@@ -14,9 +14,9 @@ use nostall_io::HostClock;
 use nostall_uart::registers::{LSR, MCR, THR, mcr};
 use nostall_work::UartWindow;
 
-use super::failed;
 use super::mapping::{PAGE, SharedMemory};
 use super::ring::Place;
+use super::vm::failed;
 use crate::Error;
 use crate::exits::MapChanges;
 
@@ -60,7 +60,7 @@ const MOST_MAP_CREDIT: u32 = 4 * MAP_PRICE;
 
 /// How the serial port is offered to the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Uart {
+pub enum UartMode {
     /// By ports; every access is an exit.
     #[default]
     Ports,
@@ -80,7 +80,7 @@ pub enum Uart {
     MmioReadonly,
 }
 
-impl Uart {
+impl UartMode {
     /// Every way.
     pub const ALL: [Self; 3] = [Self::Ports, Self::PortsCoalesced, Self::MmioReadonly];
 
@@ -94,7 +94,7 @@ impl Uart {
     }
 
     /// Where the guest finds it.
-    pub(super) const fn window(self) -> UartWindow {
+    pub const fn window(self) -> UartWindow {
         match self {
             Self::Ports | Self::PortsCoalesced => UartWindow::Ports,
             Self::MmioReadonly => UartWindow::Mmio {
@@ -105,13 +105,13 @@ impl Uart {
     }
 }
 
-impl fmt::Display for Uart {
+impl fmt::Display for UartMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Uart {
+impl FromStr for UartMode {
     type Err = ();
 
     fn from_str(name: &str) -> Result<Self, ()> {
@@ -123,8 +123,8 @@ impl FromStr for Uart {
 }
 
 /// The port, and what KVM does of it.
-pub struct Serial {
-    way: Uart,
+pub struct KvmSerial {
+    way: UartMode,
     model: Model<HostClock, Output>,
     /// Transmit writes are being collected.
     collecting: bool,
@@ -140,9 +140,9 @@ pub struct Serial {
     interrupt: Option<bool>,
 }
 
-impl Serial {
+impl KvmSerial {
     /// The port; its output waits in `output`.
-    pub fn new(way: Uart, has_interrupts: bool, output: Output) -> io::Result<Self> {
+    pub fn new(way: UartMode, has_interrupts: bool, output: Output) -> io::Result<Self> {
         Ok(Self {
             way,
             model: Model::new(HostClock::new(), Line::AtOnce, output),
@@ -174,11 +174,11 @@ impl Serial {
     /// The register that lies at `place`, or `None` if this port is not there.
     pub fn register(&self, place: Place) -> Option<usize> {
         match (self.way, place) {
-            (Uart::Ports | Uart::PortsCoalesced, Place::Port(port)) => {
+            (UartMode::Ports | UartMode::PortsCoalesced, Place::Port(port)) => {
                 let offset = port.checked_sub(COM1)?;
                 (offset < REGISTERS).then_some(offset.into())
             }
-            (Uart::MmioReadonly, Place::Memory(address)) => {
+            (UartMode::MmioReadonly, Place::Memory(address)) => {
                 let offset = address.checked_sub(BASE)?;
                 // Between two registers there is nothing.
                 let register = usize::try_from(offset / STRIDE).ok()?;
@@ -227,7 +227,7 @@ impl Serial {
 
     fn at(&self, register: usize, byte: usize) -> Option<usize> {
         match self.way {
-            Uart::MmioReadonly => (byte == 0 && register != BETWEEN).then_some(register),
+            UartMode::MmioReadonly => (byte == 0 && register != BETWEEN).then_some(register),
             _ => register.checked_add(byte),
         }
     }
@@ -237,10 +237,10 @@ impl Serial {
     pub fn settle(&mut self, vm: &VmFd) -> Result<(), Error> {
         let offer = self.model.offer();
         self.map_credit.earn(1);
-        if self.way != Uart::Ports {
+        if self.way != UartMode::Ports {
             self.collect(offer.transmit == Transmit::Collect, vm)?;
         }
-        if self.way == Uart::MmioReadonly {
+        if self.way == UartMode::MmioReadonly {
             match offer.line_status {
                 LineStatus::Memory(value) => {
                     if let Some(byte) = self.page.byte(0) {
@@ -259,7 +259,7 @@ impl Serial {
             return Ok(());
         }
         let thr = match self.way {
-            Uart::MmioReadonly => IoEventAddress::Mmio(BASE + THR as u64 * STRIDE),
+            UartMode::MmioReadonly => IoEventAddress::Mmio(BASE + THR as u64 * STRIDE),
             _ => IoEventAddress::Pio(u64::from(COM1) + THR as u64),
         };
         if collect {
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_line_status_page_answers_every_read_as_a_trapped_one_does() {
-        let mut serial = Serial::new(Uart::MmioReadonly, false, Output::new(1, 0)).unwrap();
+        let mut serial = KvmSerial::new(UartMode::MmioReadonly, false, Output::new(1, 0)).unwrap();
         let LineStatus::Memory(value) = serial.model.offer().line_status else {
             panic!("not offered");
         };

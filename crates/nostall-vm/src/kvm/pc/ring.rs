@@ -32,22 +32,22 @@ pub enum Place {
 }
 
 /// A write that was collected.
-pub struct Write {
+pub struct CoalescedWrite {
     pub place: Place,
     bytes: [u8; 8],
     len: usize,
 }
 
-impl Write {
+impl CoalescedWrite {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
 /// The ring of a machine.
-pub struct Ring(SharedMemory);
+pub struct CoalescedRing(SharedMemory);
 
-impl Ring {
+impl CoalescedRing {
     /// Of the machine of this virtual CPU: it is mapped beside each of them.
     pub fn of(cpu: &impl AsRawFd) -> io::Result<Self> {
         // SAFETY: open as long as `cpu` is, which we borrow.
@@ -57,7 +57,7 @@ impl Ring {
 
     /// All that is in it now, oldest first; taken out. What comes in meanwhile is
     /// left for the next time.
-    pub fn drain(&mut self) -> impl Iterator<Item = Write> {
+    pub fn drain(&mut self) -> impl Iterator<Item = CoalescedWrite> {
         let last = self.index(LAST);
         (0..SIZE).map_while(move |_| {
             let first = self.index(FIRST);
@@ -77,7 +77,7 @@ impl Ring {
         index as usize % SIZE
     }
 
-    fn entry(&self, index: usize) -> Option<Write> {
+    fn entry(&self, index: usize) -> Option<CoalescedWrite> {
         let start = ENTRIES + index * ENTRY;
         let word = |at| Some(self.0.word(start + at)?.load(Ordering::Relaxed));
         let address = u64::from(word(0)?) | u64::from(word(4)?) << 32;
@@ -85,7 +85,7 @@ impl Ring {
         for (i, byte) in bytes.iter_mut().enumerate() {
             *byte = self.0.byte(start + BYTES + i)?.load(Ordering::Relaxed);
         }
-        Some(Write {
+        Some(CoalescedWrite {
             place: match word(PORT)? {
                 0 => Place::Memory(address),
                 _ => Place::Port(address as u16),
@@ -100,7 +100,7 @@ impl Ring {
 mod tests {
     use super::*;
 
-    fn put(ring: &Ring, index: usize, value: u8) {
+    fn put(ring: &CoalescedRing, index: usize, value: u8) {
         let start = ENTRIES + index * ENTRY;
         let set = |at, value| ring.0.word(at).unwrap().store(value, Ordering::Relaxed);
         set(start, 0x3f8);
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn entries_come_out_in_order_and_once_across_the_rings_end() {
-        let mut ring = Ring(SharedMemory::filled(PAGE, 0).unwrap());
+        let mut ring = CoalescedRing(SharedMemory::filled(PAGE, 0).unwrap());
         for n in 0..3 * SIZE {
             put(&ring, n % SIZE, n as u8);
             if n % 2 == 1 {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn nonsense_in_the_page_ends() {
-        let mut ring = Ring(SharedMemory::filled(PAGE, 0xff).unwrap());
+        let mut ring = CoalescedRing(SharedMemory::filled(PAGE, 0xff).unwrap());
         assert!(ring.drain().all(|write| write.bytes().len() <= 8));
         assert_eq!(ring.drain().count(), 0);
     }

@@ -8,9 +8,9 @@ use nostall_devices::uart::Output;
 use super::exit::{BusDevice, End, Exit, Next, Read};
 use super::mapping::PAGE;
 use super::pci::{At, PORTS, PciBus};
-use super::ring::{self, Place, Ring, Write};
-use super::serial::Serial;
-use super::statistics::Statistics;
+use super::ring::{self, CoalescedRing, CoalescedWrite, Place};
+use super::serial::KvmSerial;
+use super::statistics::KvmStatistics;
 use crate::Error;
 use crate::exits::{ExitLog, Exits, MapChanges};
 use crate::guest::Limits;
@@ -41,11 +41,11 @@ fn one_more_than(limit: u64) -> usize {
 }
 
 /// The devices, and what KVM has collected for them.
-pub struct Bus {
+pub struct KvmBus {
     vm: Arc<VmFd>,
-    ring: Option<Ring>,
-    statistics: Option<Statistics>,
-    pub serial: Serial,
+    ring: Option<CoalescedRing>,
+    statistics: Option<KvmStatistics>,
+    pub serial: KvmSerial,
     pci: PciBus,
     pub reports: Vec<u8>,
     /// Bytes of reports that are kept: one more than allowed.
@@ -57,12 +57,12 @@ pub struct Bus {
     ended: Option<End>,
 }
 
-impl Bus {
+impl KvmBus {
     pub fn new(
         vm: Arc<VmFd>,
-        ring: Option<Ring>,
-        statistics: Option<Statistics>,
-        (serial, pci): (Serial, PciBus),
+        ring: Option<CoalescedRing>,
+        statistics: Option<KvmStatistics>,
+        (serial, pci): (KvmSerial, PciBus),
         limits: &Limits,
     ) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl Bus {
         done
     }
 
-    fn hand_over(&mut self, write: &Write) -> Result<(), Error> {
+    fn hand_over(&mut self, write: &CoalescedWrite) -> Result<(), Error> {
         if self.ended.is_some() {
             return Ok(());
         }

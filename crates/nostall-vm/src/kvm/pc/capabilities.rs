@@ -3,7 +3,17 @@
 use kvm_bindings::{KVM_CAP_BINARY_STATS_FD, KVM_CAP_COALESCED_PIO};
 use kvm_ioctls::{Cap, Kvm};
 
-use super::{Options, Pci, Uart};
+use super::pci::PciMode;
+use super::serial::UartMode;
+
+/// What the machine is to have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How the serial port is offered.
+    pub uart: UartMode,
+    /// How PCI configuration space is offered.
+    pub pci: PciMode,
+}
 
 /// What matters here of what a KVM can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,27 +65,27 @@ impl Capabilities {
             ));
         };
         let mut uart = options.uart;
-        if uart == Uart::MmioReadonly && !(self.read_only_memory && self.coalesced_mmio) {
+        if uart == UartMode::MmioReadonly && !(self.read_only_memory && self.coalesced_mmio) {
             let what = if self.read_only_memory {
                 COALESCED_MMIO
             } else {
                 READ_ONLY_MEMORY
             };
-            let instead = Uart::PortsCoalesced;
+            let instead = UartMode::PortsCoalesced;
             missing(what, "--uart-mode", uart.name(), instead.name());
             uart = instead;
         }
-        if uart == Uart::PortsCoalesced && !self.coalesced_ports {
-            let instead = Uart::Ports;
+        if uart == UartMode::PortsCoalesced && !self.coalesced_ports {
+            let instead = UartMode::Ports;
             missing(COALESCED_PORTS, "--uart-mode", uart.name(), instead.name());
             uart = instead;
         }
         let (what, there) = match options.pci {
-            Pci::Trap => ("", true),
-            Pci::PortsCoalesced => (COALESCED_PORTS, self.coalesced_ports),
-            Pci::EcamShadow => (READ_ONLY_MEMORY, self.read_only_memory),
+            PciMode::Trap => ("", true),
+            PciMode::PortsCoalesced => (COALESCED_PORTS, self.coalesced_ports),
+            PciMode::EcamShadow => (READ_ONLY_MEMORY, self.read_only_memory),
         };
-        let pci = if there { options.pci } else { Pci::Trap };
+        let pci = if there { options.pci } else { PciMode::Trap };
         if !there {
             missing(what, "PCI by", options.pci.name(), pci.name());
         }
@@ -103,15 +113,15 @@ mod tests {
         statistics: true,
     };
 
-    fn settled(capabilities: Capabilities, uart: Uart) -> (Uart, Vec<String>) {
-        let pci = Pci::Trap;
+    fn settled(capabilities: Capabilities, uart: UartMode) -> (UartMode, Vec<String>) {
+        let pci = PciMode::Trap;
         let (options, notes) = capabilities.settle(Options { uart, pci });
         (options.uart, notes)
     }
 
     #[test]
     fn what_is_there_is_used_without_a_word() {
-        for uart in Uart::ALL {
+        for uart in UartMode::ALL {
             assert_eq!(settled(ALL, uart), (uart, vec![]));
         }
     }
@@ -122,8 +132,8 @@ mod tests {
             read_only_memory: false,
             ..ALL
         };
-        let (uart, notes) = settled(no_read_only, Uart::MmioReadonly);
-        assert_eq!(uart, Uart::PortsCoalesced);
+        let (uart, notes) = settled(no_read_only, UartMode::MmioReadonly);
+        assert_eq!(uart, UartMode::PortsCoalesced);
         assert_eq!(
             notes,
             ["this KVM has no read-only memory (KVM_CAP_READONLY_MEM): \
@@ -135,25 +145,28 @@ mod tests {
             coalesced_ports: false,
             ..ALL
         };
-        let (uart, notes) = settled(nothing_coalesced, Uart::MmioReadonly);
-        assert_eq!((uart, notes.len()), (Uart::Ports, 2));
-        let (uart, notes) = settled(nothing_coalesced, Uart::PortsCoalesced);
-        assert_eq!((uart, notes.len()), (Uart::Ports, 1));
+        let (uart, notes) = settled(nothing_coalesced, UartMode::MmioReadonly);
+        assert_eq!((uart, notes.len()), (UartMode::Ports, 2));
+        let (uart, notes) = settled(nothing_coalesced, UartMode::PortsCoalesced);
+        assert_eq!((uart, notes.len()), (UartMode::Ports, 1));
         assert_eq!(
-            settled(nothing_coalesced, Uart::Ports),
-            (Uart::Ports, vec![])
+            settled(nothing_coalesced, UartMode::Ports),
+            (UartMode::Ports, vec![])
         );
 
         let pci = |capabilities: Capabilities, pci| {
-            let uart = Uart::Ports;
+            let uart = UartMode::Ports;
             let (options, notes) = capabilities.settle(Options { uart, pci });
             (options.pci, notes.len())
         };
-        for way in Pci::ALL {
+        for way in PciMode::ALL {
             assert_eq!(pci(ALL, way), (way, 0));
         }
-        assert_eq!(pci(no_read_only, Pci::EcamShadow), (Pci::Trap, 1));
-        assert_eq!(pci(nothing_coalesced, Pci::PortsCoalesced), (Pci::Trap, 1));
+        assert_eq!(pci(no_read_only, PciMode::EcamShadow), (PciMode::Trap, 1));
+        assert_eq!(
+            pci(nothing_coalesced, PciMode::PortsCoalesced),
+            (PciMode::Trap, 1)
+        );
 
         let bare = Capabilities {
             interrupts: false,
@@ -161,8 +174,8 @@ mod tests {
             statistics: false,
             ..ALL
         };
-        let (uart, notes) = settled(bare, Uart::Ports);
-        assert_eq!(uart, Uart::Ports);
+        let (uart, notes) = settled(bare, UartMode::Ports);
+        assert_eq!(uart, UartMode::Ports);
         let [interrupts, clock, statistics] = &notes[..] else {
             panic!("{notes:?}");
         };

@@ -11,9 +11,9 @@ use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
 use nostall_devices::pci::{Change, Contents, HostBridge, Run, Shadow, Topology};
 
-use super::failed;
 use super::mapping::SharedMemory;
 use super::ring::Place;
+use super::vm::failed;
 use crate::Error;
 use crate::exits::MapChanges;
 use crate::process::MemoryFile;
@@ -36,7 +36,7 @@ const FIRST_SLOT: u32 = 2;
 /// How PCI configuration space is offered to the guest. It is always there by ports
 /// and by ECAM; the rest differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pci {
+pub enum PciMode {
     /// Every access is an exit.
     #[default]
     Trap,
@@ -50,7 +50,7 @@ pub enum Pci {
     EcamShadow,
 }
 
-impl Pci {
+impl PciMode {
     /// Every way.
     pub const ALL: [Self; 3] = [Self::Trap, Self::PortsCoalesced, Self::EcamShadow];
 
@@ -64,13 +64,13 @@ impl Pci {
     }
 }
 
-impl fmt::Display for Pci {
+impl fmt::Display for PciMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Pci {
+impl FromStr for PciMode {
     type Err = ();
 
     fn from_str(name: &str) -> Result<Self, ()> {
@@ -103,13 +103,13 @@ pub fn devices() -> Result<Topology, Error> {
 
 impl PciBus {
     /// The devices behind `bridge`, and `way` put into effect.
-    pub fn new(bridge: HostBridge, way: Pci, vm: &VmFd) -> Result<Self, Error> {
-        if way == Pci::PortsCoalesced {
+    pub fn new(bridge: HostBridge, way: PciMode, vm: &VmFd) -> Result<Self, Error> {
+        if way == PciMode::PortsCoalesced {
             let index = IoEventAddress::Pio((*PORTS.start()).into());
             vm.register_coalesced_mmio(index, 4)
                 .map_err(failed("collect writes"))?;
         }
-        let shadow = (way == Pci::EcamShadow).then(|| Mapped::new(&bridge));
+        let shadow = (way == PciMode::EcamShadow).then(|| Mapped::new(&bridge));
         let mut this = Self {
             shadow: shadow.transpose()?,
             bridge,
@@ -359,7 +359,7 @@ mod tests {
         let all = memories
             .iter()
             .map(|(run, memory)| private(memory, run.length));
-        let pages = all.sum::<u64>() * 1024 / crate::kvm::mapping::PAGE as u64;
+        let pages = all.sum::<u64>() * 1024 / crate::kvm::pc::PAGE as u64;
         assert_eq!(
             pages,
             2 * u64::from(PORTS),

@@ -10,14 +10,14 @@ use vmm_sys_util::ioctl::ioctl;
 
 vmm_sys_util::ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
 
-/// Statistics that a KVM may have; more is nonsense.
+/// KvmStatistics that a KVM may have; more is nonsense.
 const MOST: u32 = 1_000;
 
 /// A name may be of this length; more is nonsense.
 const LONGEST: u32 = 1_000;
 
 /// The statistics of one virtual CPU.
-pub struct Statistics {
+pub struct KvmStatistics {
     file: File,
     // Where each lies in it.
     exits: u64,
@@ -25,7 +25,7 @@ pub struct Statistics {
     ports: u64,
 }
 
-impl Statistics {
+impl KvmStatistics {
     /// Of this virtual CPU; `None` if it has none, or not those that are needed.
     pub fn of(cpu: &impl AsRawFd) -> Option<Self> {
         // SAFETY: a request without an argument, to a virtual CPU.

@@ -10,16 +10,14 @@ use linux_loader::loader::elf::start_info::{
     hvm_memmap_table_entry, hvm_modlist_entry, hvm_start_info,
 };
 use linux_loader::loader::elf::{Elf, PvhBootCapability};
-use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
+use vm_memory::{Bytes, FileOffset, GuestAddress};
 
 use super::acpi;
 use super::pci::{BUSES, ECAM};
 use super::serial::{BASE, REGISTERS, STRIDE};
+use super::vm::Memory;
 use crate::Error;
 use crate::guest::Guest;
-
-/// The guest's RAM.
-pub type Memory = GuestMemoryMmap<()>;
 
 // Below 1 MiB. The kernel's start of other CPUs has 0x8000.
 pub const START_INFO: u64 = 0x6000;

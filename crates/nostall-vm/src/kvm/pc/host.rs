@@ -1,0 +1,63 @@
+//! The host's KVM.
+
+use std::io;
+
+use super::capabilities::{Capabilities, Options};
+use crate::Error;
+
+/// Where it is.
+const PATH: &str = "/dev/kvm";
+
+/// The host's KVM.
+#[derive(Debug)]
+pub struct Kvm {
+    pub(in crate::kvm) system: kvm_ioctls::Kvm,
+    capabilities: Capabilities,
+    options: Options,
+    notes: Vec<String>,
+}
+
+impl Kvm {
+    /// The host's KVM, to run machines with `options`, or what comes closest to
+    /// them: [`notes`](Self::notes) says what is missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoKvm`] if it is not there or may not be used; [`Error::Kvm`] if it
+    /// is not as it should be.
+    pub fn find(options: Options) -> Result<Self, Error> {
+        let no_kvm = |errno: kvm_ioctls::Error| Error::NoKvm {
+            path: PATH,
+            source: errno.into(),
+        };
+        let system = kvm_ioctls::Kvm::new().map_err(no_kvm)?;
+        if system.get_api_version() != kvm_bindings::KVM_API_VERSION as i32 {
+            let source = io::Error::other("another version of its interface");
+            return Err(Error::NoKvm { path: PATH, source });
+        }
+        let capabilities = Capabilities::of(&system);
+        let (options, notes) = capabilities.settle(options);
+        Ok(Self {
+            system,
+            capabilities,
+            options,
+            notes,
+        })
+    }
+
+    /// What it can do.
+    pub const fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// What its machines have.
+    pub const fn options(&self) -> Options {
+        self.options
+    }
+
+    /// A line for each thing that was asked for and that this KVM cannot do, with
+    /// what is done instead.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}

@@ -1,0 +1,33 @@
+//! A PC with one CPU, as KVM and our devices make it: the parts of which a guest's machine is
+//! made. Nothing outside this module reaches past the list below.
+
+pub mod acpi;
+pub mod boot;
+mod bus;
+mod capabilities;
+mod cpu;
+mod exit;
+mod host;
+mod machine;
+mod mapping;
+mod pci;
+mod ring;
+mod serial;
+mod statistics;
+mod thread;
+mod vm;
+
+pub use bus::KvmBus;
+pub use capabilities::{Capabilities, Options};
+pub use cpu::{identify, set_up};
+pub use exit::{BusDevice, End, Next, Read};
+pub use host::Kvm;
+#[cfg(test)]
+pub use machine::tests as machine_tests;
+pub use machine::{KvmMachine, RunningMachine, stuck};
+pub use mapping::{PAGE, SharedMemory};
+pub use pci::{BUSES, ECAM, PORTS, PciMode, devices};
+pub use ring::Place;
+pub use serial::{BASE, COM1, IRQ, REGISTERS, STRIDE, UartMode};
+pub use thread::CpuThread;
+pub use vm::{Memory, create_vm, failed};

@@ -1,0 +1,65 @@
+//! A virtual machine without devices of ours, and the parts that KVM gives it.
+
+use kvm_bindings::{KVM_PIT_SPEAKER_DUMMY, kvm_pit_config, kvm_userspace_memory_region};
+use kvm_ioctls::{Cap, VmFd};
+use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+
+use crate::Error;
+
+/// The guest's RAM.
+pub type Memory = GuestMemoryMmap<()>;
+
+/// The memory slots of RAM, which is one range or two: beyond those of PCI
+/// configuration space, and below the 509 that every KVM has.
+const RAM_SLOTS: [u32; 2] = [0, 500];
+
+/// Where Intel's KVM keeps three pages of its own: below the firmware's end. It needs
+/// them where the hardware cannot run a guest whose paging is off.
+const TASK_STATE: usize = 0xfffb_d000;
+
+/// Creates a machine with nothing in it.
+pub fn create_vm(system: &kvm_ioctls::Kvm) -> Result<VmFd, Error> {
+    let vm = system.create_vm().map_err(failed("create a machine"))?;
+    if system.check_extension(Cap::SetTssAddr) {
+        vm.set_tss_address(TASK_STATE)
+            .map_err(failed("place its own pages"))?;
+    }
+    Ok(vm)
+}
+
+/// Makes an error of KVM's refusal.
+pub fn failed(doing: &'static str) -> impl Fn(kvm_ioctls::Error) -> Error {
+    move |errno| Error::Kvm {
+        doing,
+        source: errno.into(),
+    }
+}
+
+pub fn give_memory(vm: &VmFd, memory: &Memory) -> Result<(), Error> {
+    for (slot, range) in memory.iter().enumerate() {
+        let host = memory
+            .get_host_address(range.start_addr())
+            .map_err(|error| Error::Unbootable(error.to_string()))?;
+        let region = kvm_userspace_memory_region {
+            slot: RAM_SLOTS[slot.min(1)],
+            flags: 0,
+            guest_phys_addr: range.start_addr().0,
+            memory_size: range.len(),
+            userspace_addr: host.addr() as u64,
+        };
+        // SAFETY: the memory lives as long as the machine (`KvmMachine`), and this process has
+        // no reference into it.
+        unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))?;
+    }
+    Ok(())
+}
+
+pub fn give_interrupts(vm: &VmFd) -> Result<(), Error> {
+    vm.create_irq_chip()
+        .map_err(failed("create interrupt controllers"))?;
+    let config = kvm_pit_config {
+        flags: KVM_PIT_SPEAKER_DUMMY,
+        ..Default::default()
+    };
+    vm.create_pit2(config).map_err(failed("create a timer"))
+}

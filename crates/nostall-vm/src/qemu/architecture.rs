@@ -1,0 +1,96 @@
+//! Processors that QEMU emulates for us.
+
+use std::fmt;
+
+/// A kind of processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// Intel's and AMD's, 64 bits.
+    X86_64,
+    /// RISC-V, 64 bits.
+    Riscv64,
+}
+
+impl Architecture {
+    /// QEMU's program for it.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::X86_64 => "qemu-system-x86_64",
+            Self::Riscv64 => "qemu-system-riscv64",
+        }
+    }
+
+    /// The packages of Debian and Ubuntu that have it, and the firmware that it needs.
+    pub(crate) const fn packages(self) -> &'static str {
+        match self {
+            Self::X86_64 => "qemu-system-x86",
+            Self::Riscv64 => "qemu-system-misc and opensbi",
+        }
+    }
+
+    /// What the command can be told to do without it, in words.
+    pub const fn instead(self) -> &'static str {
+        match self {
+            Self::X86_64 => "`--on model`",
+            Self::Riscv64 => "`--machine q35` (for spi `--on model`)",
+        }
+    }
+
+    /// Rust's target for its kernel.
+    pub const fn target(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64-unknown-none",
+            Self::Riscv64 => "riscv64gc-unknown-none-elf",
+        }
+    }
+
+    /// The architecture of an ELF file for 64 bits, if it is one of these.
+    pub fn of_elf(file: &[u8]) -> Option<Self> {
+        // System V ABI, "ELF Header": EI_CLASS is ELFCLASS64, EI_DATA is ELFDATA2LSB.
+        if !file.starts_with(b"\x7fELF\x02\x01") {
+            return None;
+        }
+        let machine = file.get(18..20)?; // e_machine
+        match u16::from_le_bytes(machine.try_into().ok()?) {
+            62 => Some(Self::X86_64),
+            243 => Some(Self::Riscv64),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::X86_64 => "x86-64",
+            Self::Riscv64 => "riscv64",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_architecture_is_read_from_an_elf_file_alone() {
+        let elf = |class, machine| {
+            let mut file = vec![0; 64];
+            file[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1]);
+            file[18] = machine;
+            file
+        };
+        assert_eq!(
+            Architecture::of_elf(&elf(2, 62)),
+            Some(Architecture::X86_64)
+        );
+        assert_eq!(
+            Architecture::of_elf(&elf(2, 243)),
+            Some(Architecture::Riscv64)
+        );
+        assert_eq!(Architecture::of_elf(&elf(1, 243)), None, "32 bits");
+        assert_eq!(Architecture::of_elf(&elf(2, 183)), None, "Arm");
+        assert_eq!(Architecture::of_elf(&elf(2, 62)[..19]), None);
+        assert_eq!(Architecture::of_elf(b""), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! Arguments of `nostall pstore inject`.
+
+use std::path::PathBuf;
+
+use nostall_pstore::{LinuxVersion, RecordFormat};
+
+use super::super::number;
+use super::super::sizes::Sizes;
+use super::dmesg::{Packing, Time};
+
+/// Make an image of persistent memory (Linux's ramoops) from files
+///
+/// For tests: of what reads such memory after a crash, or of Linux itself, which finds
+/// the records at its next boot. Sizes that are not given are what Linux takes on its
+/// command line: 4096 bytes each, no ECC, a trace zone for each CPU. What does not fit
+/// is left out at its start, as Linux would, and that is said.
+///
+/// Numbers may be decimal or start with 0x, and end with K, M or G. Byte order is this
+/// machine's.
+#[derive(clap::Args)]
+#[command(after_long_help = AFTER)]
+pub struct Args {
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    pub(super) out: PathBuf,
+
+    /// Overwrite that file
+    #[arg(long)]
+    pub(super) force: bool,
+
+    /// Start from a copy of this image
+    ///
+    /// dmesg records go to its first empty zones, everything else is appended to what
+    /// the zones hold; the rest of the file stays as it is.
+    #[arg(long, value_name = "IMAGE")]
+    pub(super) into: Option<PathBuf>,
+
+    /// Where in the file the region starts
+    #[arg(long, value_name = "N", value_parser = number::parse, default_value_t = 0)]
+    pub(super) offset: u64,
+
+    /// The region's size; with --into all that follows in the image, unless given
+    #[arg(long, value_name = "N", value_parser = number::size, required_unless_present = "into")]
+    pub(super) size: Option<usize>,
+
+    /// CPUs that the kernel is to reckon with (possible ones)
+    #[arg(long, value_name = "N", value_parser = number::size, default_value_t = 1)]
+    pub(super) cpus: usize,
+
+    #[command(flatten)]
+    pub(super) sizes: Sizes,
+
+    #[command(flatten)]
+    pub(super) contents: Contents,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Contents")]
+pub(super) struct Contents {
+    /// A kernel log; may be given again, for one record each
+    ///
+    /// Unless its first line is one like Oops#2 Part1, Panic#1 Part1 is put before it.
+    #[arg(long, value_name = "FILE")]
+    pub(super) dmesg: Vec<PathBuf>,
+
+    /// How to compress dmesg records
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) compress: Packing,
+
+    /// When they were written, since 1970; 0 is a clock that was never set
+    #[arg(long, value_name = "SECONDS.MICROS", default_value = "0.0")]
+    pub(super) time: Time,
+
+    /// The console's output
+    #[arg(long, value_name = "FILE")]
+    pub(super) console: Option<PathBuf>,
+
+    /// What user space wrote to /dev/pmsg0
+    #[arg(long, value_name = "FILE")]
+    pub(super) pmsg: Option<PathBuf>,
+
+    /// Function trace: lines as Linux shows them, see below
+    #[arg(long, value_name = "FILE")]
+    pub(super) ftrace: Option<PathBuf>,
+
+    /// Of the kernel that is to read the trace zones; this machine's, unless given
+    #[arg(long, value_name = "X.Y.Z", value_parser = version)]
+    pub(super) linux_version: Option<LinuxVersion>,
+
+    /// The trace records' format: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2)
+    #[arg(long, default_value_t = RecordFormat::Bits64)]
+    pub(super) arch: RecordFormat,
+}
+
+const AFTER: &str = "\
+Examples:
+  nostall pstore inject --out region.bin --size 64K --dmesg dmesg.txt
+  nostall pstore inject --out region.bin --size 1M --record-size 64K --ecc 1 \\
+      --dmesg oops.txt --dmesg panic.txt --compress deflate --console console.txt
+  nostall pstore inject --out more.bin --into region.bin --record-size 64K --ecc 1 \\
+      --dmesg another.txt
+  nostall pstore inject --out ram.bin --offset 96M --size 1M --ftrace-size 256K \\
+      --cpus 2 --ftrace trace.txt --linux-version 6.1.0
+
+--ftrace takes the lines that `nostall postmortem --format linux` and Linux's
+ftrace-ramoops-0 have: the CPU, a time or count, the function's address, its
+caller's; what follows is ignored.
+  CPU:0 ts:5701 ffffffff81000010  ffffffff81a00000  do_idle <- cpu_startup_entry";
+
+fn version(text: &str) -> Result<LinuxVersion, &'static str> {
+    parse_version(text).ok_or("not a version such as 6.1.0")
+}
+
+/// `6.1.0-13-amd64`: what follows the numbers is ignored; a third one may be missing.
+fn parse_version(text: &str) -> Option<LinuxVersion> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let mut numbers = text[..end.unwrap_or(text.len())].split('.');
+    let (major, minor) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    let patch = match numbers.next() {
+        None | Some("") => 0,
+        Some(patch) => patch.parse().ok()?,
+    };
+    Some(LinuxVersion::new(major, minor, patch))
+}
+
+/// The version of the kernel that runs, if it is Linux.
+pub(super) fn running() -> Option<LinuxVersion> {
+    parse_version(&std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_kernels_have_them() {
+        let new = LinuxVersion::new;
+        for (text, version) in [
+            ("6.1.0", Some(new(6, 1, 0))),
+            ("6.12", Some(new(6, 12, 0))),
+            ("6.1.0-13-amd64\n", Some(new(6, 1, 0))),
+            ("6.18.44-fc", Some(new(6, 18, 44))),
+            ("6.19-rc1", Some(new(6, 19, 0))),
+            ("4.9.337", Some(new(4, 9, 255))),
+            ("6", None),
+            ("", None),
+            ("6.x", None),
+            ("600.1.0", None),
+        ] {
+            assert_eq!(parse_version(text), version, "{text}");
+        }
+    }
+}

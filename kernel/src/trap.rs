@@ -1,0 +1,26 @@
+//! Interrupts and exceptions, as an architecture decodes them.
+
+use nostall_work::Text;
+
+/// Cause of a trap, for [`rust_trap`](crate::rust_trap).
+pub enum Trap {
+    /// The architecture has handled it.
+    Handled,
+    /// An interrupt of this CPU's timer.
+    Timer,
+    /// An interrupt that another CPU sent with [`call_others`](crate::arch::call_others); the
+    /// exception that it is if no CPU did.
+    Call(Option<Exception>),
+    /// An exception, or an interrupt that nothing expects. It ends the kernel.
+    Exception(Exception),
+}
+
+/// An exception and the state of its CPU.
+pub struct Exception {
+    pub vector: u8,
+    pub name: Text,
+    pub error: u64,
+    pub pc: u64,
+    pub sp: u64,
+    pub address: u64,
+}

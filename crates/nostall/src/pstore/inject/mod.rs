@@ -5,12 +5,11 @@ mod image;
 mod trace;
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
-use nostall_postmortem::cli::region_options;
+use nostall_postmortem::cli::{read_file, region_options};
+use nostall_postmortem::image::MAX_READ;
 use nostall_pstore::{
     Code, Found, Header, Kind, Layout, LinuxVersion, Params, Place, Ram, RecordFormat, SIGNATURE,
     Zone,
@@ -19,14 +18,18 @@ use nostall_pstore::{
 use super::number;
 use super::sizes::Sizes;
 use crate::output::{note, to_stdout};
-use dmesg::{Packing, Time};
+use dmesg::{Compression, Time};
+
+/// Bytes that the kernel is taken to have appended at a time.
+const PIECE: usize = 16 << 10;
 
 /// Make an image of persistent memory (Linux's ramoops) from files
 ///
 /// For tests: of what reads such memory after a crash, or of Linux itself, which finds
 /// the records at its next boot. Sizes that are not given are what Linux takes on its
 /// command line: 4096 bytes each, no ECC, a trace zone for each CPU. What does not fit
-/// is left out at its start, as Linux would, and that is said.
+/// is left out at its start, as Linux would, and that is said. Contents are read into
+/// memory, up to 256 MiB each.
 ///
 /// Numbers may be decimal or start with 0x, and end with K, M or G. Byte order is this
 /// machine's.
@@ -77,8 +80,8 @@ struct Contents {
     dmesg: Vec<PathBuf>,
 
     /// How to compress dmesg records
-    #[arg(long, value_enum, default_value_t)]
-    compress: Packing,
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
+    compression: Compression,
 
     /// When they were written, since 1970; 0 is a clock that was never set
     #[arg(long, value_name = "SECONDS.MICROS", default_value = "0.0")]
@@ -109,7 +112,7 @@ const AFTER: &str = "\
 Examples:
   nostall pstore inject --out region.bin --size 64K --dmesg dmesg.txt
   nostall pstore inject --out region.bin --size 1M --record-size 64K --ecc 1 \\
-      --dmesg oops.txt --dmesg panic.txt --compress deflate --console console.txt
+      --dmesg oops.txt --dmesg panic.txt --compression deflate --console console.txt
   nostall pstore inject --out more.bin --into region.bin --record-size 64K --ecc 1 \\
       --dmesg another.txt
   nostall pstore inject --out ram.bin --offset 96M --size 1M --ftrace-size 256K \\
@@ -196,8 +199,8 @@ struct Report {
 
 impl Report {
     /// Of a text, if there was more of it than could be kept.
-    fn left_out(&mut self, kind: Kind, index: usize, bytes: u64, kept: usize) {
-        if bytes > kept as u64 {
+    fn left_out(&mut self, kind: Kind, index: usize, bytes: usize, kept: usize) {
+        if bytes > kept {
             self.notes.push(format!(
                 "{kind} {index}: only the last {kept} of {bytes} bytes fit"
             ));
@@ -250,8 +253,12 @@ impl Region {
             if let Some(file) = file {
                 let place = self.only(kind)?;
                 let (mut zone, _) = self.zone(place)?;
-                let bytes = append(&mut zone, file).with_context(|| file.display().to_string())?;
-                report.left_out(kind, 0, bytes, zone.division().data());
+                let text = read_file(file, MAX_READ)?;
+                // Piece by piece, as it came to be.
+                for piece in text.chunks(PIECE) {
+                    zone.append_text(piece);
+                }
+                report.left_out(kind, 0, text.len(), zone.division().data());
                 let _ = writeln!(report.written, "  {kind} 0: {} bytes", zone.len());
             }
         }
@@ -261,7 +268,8 @@ impl Region {
                 self.version.is_some(),
                 "trace zones carry the version of the kernel that is to read them: give --linux-version X.Y.Z"
             );
-            let calls = trace::record(self, file, contents.arch)
+            let lines = read_file(file, MAX_READ)?;
+            let calls = trace::record(self, &lines, contents.arch)
                 .with_context(|| file.display().to_string())?;
             let _ = writeln!(report.written, "  ftrace: {calls} calls");
         }
@@ -282,7 +290,8 @@ impl Region {
                     break (self.zone(place)?.0, place);
                 }
             };
-            let text = dmesg::write(&mut zone, file, contents.compress, contents.time)
+            let log = read_file(file, MAX_READ)?;
+            let text = dmesg::write(&mut zone, &log, contents.compression, contents.time)
                 .with_context(|| file.display().to_string())?;
             report.left_out(Kind::Dmesg, place.index, text.found, text.kept);
             let stored = zone.len();
@@ -338,23 +347,6 @@ fn attach<'a>(
         place.index,
         place.offset
     );
-}
-
-/// Appends all of a file, piece by piece, as it came to be. How much that was.
-fn append(zone: &mut Zone<'_, Ram<'_>>, file: &Path) -> io::Result<u64> {
-    let mut from = File::open(file)?;
-    let (mut piece, mut bytes) = (vec![0; 16 << 10], 0);
-    loop {
-        match from.read(&mut piece) {
-            Ok(0) => return Ok(bytes),
-            Ok(count) => {
-                zone.append_text(&piece[..count]);
-                bytes += count as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 fn summary(args: &Args, region: &Region, written: &str) -> String {

@@ -100,6 +100,10 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod access;
 mod address;
 mod ari;

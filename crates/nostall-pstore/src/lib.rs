@@ -92,6 +92,10 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(feature = "alloc")]
 pub mod compress;
 

@@ -38,6 +38,10 @@
 #![no_std]
 #![deny(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(target_has_atomic = "64")]
 pub mod console;
 mod list;

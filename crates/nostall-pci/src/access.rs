@@ -1,5 +1,6 @@
 //! Reading and writing a function's registers, by whatever method.
 
+use nostall_io::Registers;
 use thiserror::Error;
 
 use crate::Address;
@@ -35,6 +36,26 @@ impl Width {
             Self::Byte => 0xff,
             Self::Word => 0xffff,
             Self::Dword => 0xffff_ffff,
+        }
+    }
+
+    /// Makes one read of this width in a window of registers.
+    #[inline]
+    pub(crate) fn read_in(self, window: &impl Registers, offset: usize) -> u32 {
+        match self {
+            Self::Byte => window.read8(offset).into(),
+            Self::Word => window.read16(offset).into(),
+            Self::Dword => window.read32(offset),
+        }
+    }
+
+    /// Makes one write of this width in a window of registers.
+    #[inline]
+    pub(crate) fn write_in(self, window: &impl Registers, offset: usize, value: u32) {
+        match self {
+            Self::Byte => window.write8(offset, value as u8),
+            Self::Word => window.write16(offset, value as u16),
+            Self::Dword => window.write32(offset, value),
         }
     }
 }
@@ -225,7 +246,19 @@ impl<A: ConfigAccess> ConfigAccess for [A] {
     }
 }
 
-/// What every method asks first.
+/// Checks that an access is aligned and within a function's registers.
+#[inline]
+pub(crate) fn check_register(register: u16, width: Width) -> Result<(), AccessError> {
+    if !register.is_multiple_of(width.bytes()) {
+        Err(AccessError::Unaligned { register, width })
+    } else if register >= REGISTERS {
+        Err(AccessError::NoSuchRegister(register))
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks the same, and that `access` reaches the register.
 #[inline]
 pub(crate) fn check<A: ConfigAccess + ?Sized>(
     access: &A,
@@ -233,13 +266,10 @@ pub(crate) fn check<A: ConfigAccess + ?Sized>(
     register: u16,
     width: Width,
 ) -> Result<(), AccessError> {
-    if !register.is_multiple_of(width.bytes()) {
-        Err(AccessError::Unaligned { register, width })
-    } else if register >= REGISTERS {
-        Err(AccessError::NoSuchRegister(register))
-    } else if !access.reaches(address, register) {
-        Err(AccessError::OutOfReach { address, register })
-    } else {
+    check_register(register, width)?;
+    if access.reaches(address, register) {
         Ok(())
+    } else {
+        Err(AccessError::OutOfReach { address, register })
     }
 }

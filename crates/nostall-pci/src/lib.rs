@@ -125,8 +125,6 @@ mod one_bus;
 #[cfg(feature = "pci_types")]
 mod pci_types;
 mod ports;
-#[cfg(feature = "std")]
-mod recorded;
 pub mod registers;
 mod scan;
 mod selector;
@@ -134,7 +132,6 @@ mod selector;
 pub mod sysfs;
 #[cfg(feature = "virtio-drivers")]
 mod virtio;
-mod window;
 
 pub use access::{AccessError, ConfigAccess, REGISTERS, Width};
 pub use address::{Address, BadAddress};

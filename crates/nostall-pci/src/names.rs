@@ -32,7 +32,8 @@ pub struct Names(Option<List>);
 impl Names {
     /// The system's list, or else the crate's.
     pub fn of_the_system() -> Self {
-        Self(LISTS.iter().find_map(|list| List::read(Path::new(list))))
+        let mut lists = LISTS.iter().map(Path::new);
+        lists.find_map(Self::from_file).unwrap_or(Self::bundled())
     }
 
     /// The crate's list.

@@ -3,8 +3,8 @@
 use lock_api::{Mutex, RawMutex};
 use nostall_io::{Processor, Registers};
 
+use crate::Address;
 use crate::access::{AccessError, ConfigAccess, Width, check};
-use crate::{Address, window};
 
 /// The first of the eight ports (PCI 3.0, 3.2.2.3.2, "Software Generation of Configuration
 /// Transactions").
@@ -86,9 +86,7 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigAccess for Ports<L, R, P> {
     #[inline]
     fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
         check(self, address, register, width)?;
-        Ok(self.pair(address, register, |ports, data| {
-            window::read(ports, data, width)
-        }))
+        Ok(self.pair(address, register, |ports, data| width.read_in(ports, data)))
     }
 
     #[inline]
@@ -101,7 +99,7 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigAccess for Ports<L, R, P> {
     ) -> Result<(), AccessError> {
         check(self, address, register, width)?;
         self.pair(address, register, |ports, data| {
-            window::write(ports, data, width, value);
+            width.write_in(ports, data, value);
         });
         Ok(())
     }

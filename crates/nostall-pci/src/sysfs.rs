@@ -9,8 +9,9 @@ use std::vec::Vec;
 
 use thiserror::Error;
 
-use crate::access::{AccessError, ConfigAccess, REGISTERS, Width};
-use crate::{Address, recorded};
+use crate::Address;
+use crate::access::{AccessError, ConfigAccess, REGISTERS, Width, check_register};
+use crate::dump::put_virtual_id;
 
 /// Where Linux shows its devices.
 pub const DEVICES: &str = "/sys/bus/pci/devices";
@@ -169,7 +170,7 @@ impl ConfigAccess for Sysfs {
     }
 
     fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
-        recorded::check(register, width)?;
+        check_register(register, width)?;
         let Some(file) = self.config(address)? else {
             return Ok(width.all_ones());
         };
@@ -177,7 +178,7 @@ impl ConfigAccess for Sysfs {
         let wanted = &mut bytes[..usize::from(width.bytes())];
         match file.read_exact_at(wanted, register.into()) {
             Ok(()) => {
-                recorded::put_virtual_id(register, wanted, || self.virtual_id(address));
+                put_virtual_id(register, wanted, || self.virtual_id(address));
                 Ok(u32::from_le_bytes(bytes))
             }
             Err(error) => match error.kind() {
@@ -191,7 +192,7 @@ impl ConfigAccess for Sysfs {
     }
 
     fn write(&self, _: Address, register: u16, width: Width, _: u32) -> Result<(), AccessError> {
-        recorded::check(register, width)?;
+        check_register(register, width)?;
         Err(AccessError::ReadOnly)
     }
 }

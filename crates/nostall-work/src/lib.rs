@@ -42,6 +42,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod checksum;
 #[cfg(target_has_atomic = "64")]
 pub mod console;
 mod list;

@@ -17,6 +17,7 @@ use virtio_drivers::transport::pci::bus::PciRoot;
 use super::found::{Found, FoundCapability};
 use super::job::{Method, Operation, Room};
 use super::told::{Capabilities, PciMeasured, Told, Tree};
+use crate::checksum::Checksum;
 use crate::text;
 
 /// Where the function is that the copy in memory is taken for.
@@ -287,7 +288,7 @@ where
                 faults: 0,
                 digest: 0,
             },
-            digest: Digest::default(),
+            digest: Checksum::default(),
             tell,
         };
         for segment in self.reached(access) {
@@ -316,7 +317,7 @@ where
 struct Walk<'a, T> {
     method: Method,
     sum: Tree,
-    digest: Digest,
+    digest: Checksum,
     tell: &'a mut T,
 }
 
@@ -421,26 +422,5 @@ const fn is_unentered(fault: &ScanFault) -> bool {
         ScanFault::Buses { why, .. } => !matches!(why, BusFault::Beyond(_)),
         ScanFault::OutOfReach(_) => true,
         _ => false,
-    }
-}
-
-/// FNV-1a, 64 bits: two trees that differ by accident differ in it.
-struct Digest(u64);
-
-impl Default for Digest {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hasher for Digest {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

@@ -4,9 +4,10 @@ use nostall_pstore::{
     Kind, Layout, Load, PreviousBootZone, Reader, RecordFormat, Trace as Entry, Writer,
 };
 
-use super::recovered::{self, Checksum, Recovered, Trace};
+use super::recovered::{self, Recovered, Trace};
 use super::region::{MOST_CPUS, Traces, params};
 use crate::Text;
+use crate::checksum::Checksum;
 
 /// Tells `found` what is there: each CPU's trace, all merged by their stamps, logs
 /// and console. Nothing is changed.
@@ -52,7 +53,7 @@ fn text<M: Load + ?Sized>(
     start: usize,
     kind: recovered::Kind,
 ) -> Recovered {
-    let mut checksum = Checksum::new();
+    let mut checksum = Checksum::default();
     let mut end = start;
     while let Some((bytes, _)) = zone.chunk(end) {
         checksum.add(bytes);

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Moved;
 use crate::Text;
+use crate::checksum::Checksum;
 
 /// One result of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +36,7 @@ pub enum Recovered {
         kind: Kind,
         /// Bytes of it.
         bytes: u64,
-        /// [`Checksum`] of them.
+        /// FNV-1a, 64 bits, of them.
         checksum: u64,
         /// As much of it as a report holds: the beginning of a log, the end of a
         /// console.
@@ -63,7 +64,7 @@ pub struct Trace {
     pub first: u64,
     /// The last one's stamp.
     pub last: u64,
-    /// [`Checksum`] of all, in order.
+    /// FNV-1a, 64 bits, of all in order.
     pub checksum: u64,
 }
 
@@ -72,7 +73,7 @@ impl Trace {
     pub fn add(&mut self, ip: u64, parent: u64, stamp: u64, cpu: u16) {
         if self.records == 0 {
             self.first = stamp;
-            self.checksum = Checksum::new().0;
+            self.checksum = Checksum::default().0;
         }
         self.records += 1;
         self.last = stamp;
@@ -81,30 +82,6 @@ impl Trace {
             sum.add(&word.to_le_bytes());
         }
         self.checksum = sum.0;
-    }
-}
-
-/// FNV-1a of 64 bits (draft-eastlake-fnv, section 2 and 5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Checksum(pub u64);
-
-impl Checksum {
-    /// Of nothing.
-    pub const fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-
-    /// Of what it was of, and `bytes`.
-    pub fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
-}
-
-impl Default for Checksum {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -127,14 +104,6 @@ mod tests {
                 kind: Kind::Console, bytes: n, checksum: n, text,
             }));
         }
-    }
-
-    #[test]
-    fn the_checksum_is_fnv_1a() {
-        // draft-eastlake-fnv, appendix C.
-        let mut sum = Checksum::default();
-        sum.add(b"foobar");
-        assert_eq!(sum.0, 0x8594_4171_f739_67e8);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use nostall_pstore::{
     Zone,
 };
 
+use super::Sizes;
 use super::number;
-use super::sizes::Sizes;
 use crate::output::{note, to_stdout};
 use dmesg::{Compression, Time};
 

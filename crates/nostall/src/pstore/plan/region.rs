@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use nostall_pstore::{FTRACE_PER_CPU, HEADER, Kind, Layout, Params, Place};
 
-use crate::pstore::sizes::Sizes;
+use crate::pstore::Sizes;
 
 /// Bytes of a line on the console, about.
 pub const LINE: usize = 70;

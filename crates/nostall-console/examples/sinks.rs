@@ -6,22 +6,21 @@ use std::error::Error;
 use std::sync::Mutex;
 
 use nostall_console::{
-    Caller, Drain, Level, Limits, Meta, Offered, Options, OverflowPolicy, Priority, Ring, Sink,
-    Slot, flush,
+    Caller, Drain, FlushLimits, Level, Meta, Offered, OverflowPolicy, Priority, Ring, Sink,
+    SinkOptions, Slot, flush,
 };
 use nostall_io::{Clock, HostClock, Nanos};
-use nostall_pstore::{DumpHeader, Kind, Layout, LinuxVersion, Memory, Params, Ram, Zone};
+use nostall_pstore::{DumpHeader, Layout, LinuxVersion, Memory, Params, Ram, Zone, ZoneKind};
 
 static RING: Ring<[Slot; 64]> = Ring::new();
 
 // ANCHOR: zone
-/// The console of a dead kernel: a zone of persistent memory. It takes whatever it is
-/// given, at once.
+/// The console of a crashed kernel: a zone of persistent memory. It takes any text at once.
 struct Remembered<M>(Mutex<Zone<'static, M>>);
 
 impl<M: Memory> Sink for Remembered<M> {
     fn offer(&self, text: &[u8], _: Caller) -> Offered {
-        // Taken: whoever has it died in here.
+        // Taken: its owner crashed in here.
         let zone = self.0.try_lock().ok();
         let taken = zone.map(|mut zone| zone.append_text(text));
         Offered {
@@ -72,21 +71,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let layout = Layout::new(&Params::command_line(0x1_0000, 1))?;
     let (mut console, mut dmesg) = (None, None);
     for (place, memory) in layout.split(Ram::of(&mut region)) {
-        let linux = LinuxVersion::new(6, 1, 0); // who may read it
+        let linux = LinuxVersion::new(6, 1, 0); // may read it
         let (zone, _) = Zone::attach(memory, place.kind, linux, None)?;
         match place.kind {
-            Kind::Console => console = Some(zone),
-            Kind::Dmesg if place.index == 0 => dmesg = Some(zone),
+            ZoneKind::Console => console = Some(zone),
+            ZoneKind::Dmesg if place.index == 0 => dmesg = Some(zone),
             _ => {}
         }
     }
     let (Some(console), Some(mut dmesg)) = (console, dmesg) else {
         return Err("too small a region".into());
     };
-    // All that is logged to the fast one, what matters to the slow one. Who logs waits for
+    // All records go to the fast one, warnings and worse to the slow one. Producers wait for
     // the slow one if it is far behind, but not long.
-    let remembered = Drain::new(&RING, Remembered(Mutex::new(console)), Options::DEFAULT);
-    let serious = Options::DEFAULT
+    let remembered = Drain::new(&RING, Remembered(Mutex::new(console)), SinkOptions::DEFAULT);
+    let serious = SinkOptions::DEFAULT
         .level(Level::Warning)
         .overflow(OverflowPolicy::Wait(Nanos::from_millis(100)))
         .progress_slot(0);
@@ -125,7 +124,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         target: "",
     };
     RING.log(&meta, b"Kernel panic: on fire");
-    let limits = Limits::DEFAULT.total(Nanos::from_secs(1));
+    let limits = FlushLimits::DEFAULT.total(Nanos::from_secs(1));
     let flushed = flush(&[&remembered, &serial], 0, &clock, limits);
     let mut room = [0; 2_000];
     dmesg.write_dmesg(&DumpHeader::PANIC, RING.tail(&mut room));
@@ -139,7 +138,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(!sent.contains("disk 7\n") && sent.contains("] Kernel panic: on fire\n"));
     print!("{sent}");
     let left = nostall_pstore::recover(&region[..], &layout, None);
-    assert!(left.zones_of(Kind::Console).any(|zone| zone.len() > 2_000));
-    assert!(left.zones_of(Kind::Dmesg).any(|zone| zone.len() > 1_000));
+    assert!(
+        left.zones_of(ZoneKind::Console)
+            .any(|zone| zone.len() > 2_000)
+    );
+    assert!(
+        left.zones_of(ZoneKind::Dmesg)
+            .any(|zone| zone.len() > 1_000)
+    );
     Ok(())
 }

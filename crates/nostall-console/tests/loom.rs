@@ -67,7 +67,7 @@ mod sync {
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use level::{Level, Priority};
-pub use options::{Charset, Options, OverflowPolicy};
+pub use options::{Charset, OverflowPolicy, SinkOptions};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Caller, Offered, Sink};
@@ -94,7 +94,7 @@ fn slot() -> Slot {
     }
 }
 
-/// Of which the first turn is over: nobody writes the signature any more.
+/// A ring after its first turn: no producer writes the signature any more.
 fn ring<const N: usize>() -> Ring<[Slot; N]> {
     Ring {
         head: Head {
@@ -194,7 +194,7 @@ fn producers_that_overtake_each_other_mix_nothing_and_lose_nothing_uncounted() {
     });
 }
 
-/// Enough looks for whoever lives to let go.
+/// Enough looks for a running owner to release it.
 const LONG: Nanos = Nanos::from_millis(99);
 
 /// In which no time passes.
@@ -228,7 +228,7 @@ impl Owned {
 
     /// Fails the test if two are here.
     fn touch(&self) {
-        // SAFETY: loom checks that nobody else is there.
+        // SAFETY: loom checks that no other thread is there.
         self.sink.with_mut(|sink| unsafe { *sink += 1 });
     }
 }
@@ -318,7 +318,7 @@ struct Memory(loom::sync::Mutex<Vec<u8>>, Nanos);
 
 impl Sink for Memory {
     fn offer(&self, text: &[u8], _: Caller) -> Offered {
-        // Nobody else is here.
+        // No other thread is here.
         self.0.try_lock().unwrap().extend(text);
         Offered {
             taken: text.len(),
@@ -331,7 +331,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
     Drain {
         feed: Feed {
             ring,
-            level: Options::DEFAULT.level,
+            level: SinkOptions::DEFAULT.level,
             lanes: array::from_fn(|_| Lane {
                 next: AtomicUsize::new(2),
                 line: AtomicUsize::new(0),
@@ -343,7 +343,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
             pending: array::from_fn(|_| AtomicUsize::new(0)),
             lost: AtomicUsize::new(0),
         },
-        options: Options::DEFAULT,
+        options: SinkOptions::DEFAULT,
         owner: owner(),
         promise: Promise {
             since: AtomicUsize::new(0),

@@ -328,15 +328,15 @@ fn what_is_missing_and_how_old_a_record_is_an_image_tells_before_and_after_a_wra
         let since = [10, 17, 18, 30].map(|sequence| image.since(sequence));
         assert_eq!(since, [8, 1, 0, 0]);
     }
-    // 2 is damaged; of those from before, which are in other slots than a turn would have
-    // them in, nobody knows.
+    // 2 is damaged; those from before are in other slots than a turn would have
+    // them in, and are not counted.
     let last = u64::from(u32::MAX);
     let bytes = image(4, 3, &[last - 3, last - 2, last - 1, last, 1, 3], 0);
     let image_of_32 = log_ring::decode(&bytes).unwrap();
     assert_eq!(image_of_32.missing(), 1);
     let sequences = [last - 1, last, 1, 3, 4].map(|sequence| image_of_32.since(sequence));
     assert_eq!(sequences, [5, 4, 3, 1, 0]);
-    // The newest is the last before the wrap, and the one that nobody has.
+    // The newest is the last before the wrap, and the one without a record.
     for (newest, since) in [(last, [1, 0, 0]), (0, [1, 0, 0])] {
         let bytes = image(4, newest, &[last], 0);
         let image = log_ring::decode(&bytes).unwrap();

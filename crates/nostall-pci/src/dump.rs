@@ -1,4 +1,4 @@
-//! What lspci wrote down of somebody's machine.
+//! A machine's registers as lspci printed them.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use thiserror::Error;
 
-use crate::access::{AccessError, ConfigAccess, REGISTERS, Width, check_register};
+use crate::access::{AccessError, AccessWidth, ConfigAccess, REGISTERS, check_register};
 use crate::registers::{SR_IOV_FIRST_VF, SR_IOV_VF_DEVICE, SR_IOV_VF_STRIDE, SR_IOV_VFS};
 use crate::{Address, ExtendedCapabilities, ExtendedCapability, Function};
 
@@ -156,7 +156,12 @@ impl ConfigAccess for Dump {
         register < REGISTERS && (!self.has(address) || self.byte(address, register).is_some())
     }
 
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+    fn read(
+        &self,
+        address: Address,
+        register: u16,
+        width: AccessWidth,
+    ) -> Result<u32, AccessError> {
         check_register(register, width)?;
         if !self.has(address) {
             return Ok(width.all_ones());
@@ -172,7 +177,13 @@ impl ConfigAccess for Dump {
         Ok(u32::from_le_bytes(bytes))
     }
 
-    fn write(&self, _: Address, register: u16, width: Width, _: u32) -> Result<(), AccessError> {
+    fn write(
+        &self,
+        _: Address,
+        register: u16,
+        width: AccessWidth,
+        _: u32,
+    ) -> Result<(), AccessError> {
         check_register(register, width)?;
         Err(AccessError::ReadOnly)
     }

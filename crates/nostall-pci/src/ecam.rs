@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 use nostall_io::Registers;
 
 use crate::Address;
-use crate::access::{AccessError, ConfigAccess, Width, check};
+use crate::access::{AccessError, AccessWidth, ConfigAccess, check};
 
 /// Bytes of an ECAM window that one bus takes.
 pub const ECAM_BUS_SIZE: usize = 1 << 20;
@@ -70,7 +70,12 @@ impl<R: Registers> ConfigAccess for Ecam<R> {
     }
 
     #[inline]
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+    fn read(
+        &self,
+        address: Address,
+        register: u16,
+        width: AccessWidth,
+    ) -> Result<u32, AccessError> {
         check(self, address, register, width)?;
         Ok(width.read_in(&self.window, self.offset(address, register)))
     }
@@ -80,7 +85,7 @@ impl<R: Registers> ConfigAccess for Ecam<R> {
         &self,
         address: Address,
         register: u16,
-        width: Width,
+        width: AccessWidth,
         value: u32,
     ) -> Result<(), AccessError> {
         check(self, address, register, width)?;

@@ -10,14 +10,14 @@ use std::vec::Vec;
 use thiserror::Error;
 
 use crate::Address;
-use crate::access::{AccessError, ConfigAccess, REGISTERS, Width, check_register};
+use crate::access::{AccessError, AccessWidth, ConfigAccess, REGISTERS, check_register};
 use crate::dump::put_virtual_id;
 
 /// Where Linux shows its devices.
 pub const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// Registers that Linux shows to everyone (its `pci-sysfs.c`; a CardBus bridge has twice as
-/// many).
+/// Registers that Linux shows to unprivileged users (its `pci-sysfs.c`; of a CardBus bridge twice
+/// as many).
 const UNPRIVILEGED: u16 = 64;
 
 /// The functions that Linux knows, by the `config` files of its sysfs.
@@ -169,7 +169,12 @@ impl ConfigAccess for Sysfs {
         }
     }
 
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+    fn read(
+        &self,
+        address: Address,
+        register: u16,
+        width: AccessWidth,
+    ) -> Result<u32, AccessError> {
         check_register(register, width)?;
         let Some(file) = self.config(address)? else {
             return Ok(width.all_ones());
@@ -191,7 +196,13 @@ impl ConfigAccess for Sysfs {
         }
     }
 
-    fn write(&self, _: Address, register: u16, width: Width, _: u32) -> Result<(), AccessError> {
+    fn write(
+        &self,
+        _: Address,
+        register: u16,
+        width: AccessWidth,
+        _: u32,
+    ) -> Result<(), AccessError> {
         check_register(register, width)?;
         Err(AccessError::ReadOnly)
     }

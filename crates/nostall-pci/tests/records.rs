@@ -12,8 +12,8 @@ use flate2::read::GzDecoder;
 use nostall_pci::dump::{BadDump, LONGEST, Oddities};
 use nostall_pci::sysfs::NoDevices;
 use nostall_pci::{
-    AccessError, Address, BridgeWindows, Capabilities, CapabilityFault, ConfigAccess, Dump,
-    Function, Names, Scan, Sysfs, Width,
+    AccessError, AccessWidth, Address, BridgeWindows, Capabilities, CapabilityFault, ConfigAccess,
+    Dump, Function, Names, Scan, Sysfs,
 };
 use proptest::prelude::*;
 
@@ -128,16 +128,16 @@ fn refuses_what_cannot_be(access: &dyn ConfigAccess, there: Address) {
     let absent = at("00:1e.7");
     assert!(access.reaches(absent, 0xffc));
     for (width, ones) in [
-        (Width::Byte, 0xff),
-        (Width::Word, 0xffff),
-        (Width::Dword, 0xffff_ffff),
+        (AccessWidth::Byte, 0xff),
+        (AccessWidth::Word, 0xffff),
+        (AccessWidth::Dword, 0xffff_ffff),
     ] {
         assert_eq!(access.read(absent, 0xffc, width), Ok(ones));
     }
     for address in [absent, there] {
         let unaligned = AccessError::Unaligned {
             register: 2,
-            width: Width::Dword,
+            width: AccessWidth::Dword,
         };
         assert_eq!(access.read32(address, 2), Err(unaligned));
         assert_eq!(
@@ -452,7 +452,7 @@ fn a_folder_is_found_in_a_copy_of_sys() {
 fn what_has_no_address_is_counted() {
     let root = sysfs(&functions(&dump(TWO)));
     fs::create_dir(root.path().join("100000000:e1:00.0")).unwrap();
-    // As somebody could have named a copy.
+    // As in a copy with shortened names.
     let (long, short) = ("0000:01:02.3", "01:02.3");
     fs::rename(root.path().join(long), root.path().join(short)).unwrap();
     let sysfs = Sysfs::open(root.path()).unwrap();

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use nostall_pci::{
-    AccessError, Address, Choice, ConfigAccess, Environment, Known, Policy, Selector, Signature,
-    Width,
+    AccessError, AccessWidth, Address, Choice, ConfigAccess, Environment, Known, Policy, Selector,
+    Signature,
 };
 
 /// A way to one function, that counts its use.
@@ -41,7 +41,7 @@ impl ConfigAccess for Way {
         address.segment() < self.segments && register < self.registers
     }
 
-    fn read(&self, address: Address, register: u16, _: Width) -> Result<u32, AccessError> {
+    fn read(&self, address: Address, register: u16, _: AccessWidth) -> Result<u32, AccessError> {
         if !self.reaches(address, register) {
             return Err(AccessError::OutOfReach { address, register });
         }
@@ -50,8 +50,14 @@ impl ConfigAccess for Way {
         Ok(if there { self.identity } else { !0 })
     }
 
-    fn write(&self, address: Address, register: u16, _: Width, _: u32) -> Result<(), AccessError> {
-        self.read(address, register, Width::Byte).map(drop)
+    fn write(
+        &self,
+        address: Address,
+        register: u16,
+        _: AccessWidth,
+        _: u32,
+    ) -> Result<(), AccessError> {
+        self.read(address, register, AccessWidth::Byte).map(drop)
     }
 }
 
@@ -59,7 +65,7 @@ fn at() -> Address {
     Address::new(0, 3, 0).unwrap()
 }
 
-/// Who is used for a read, and for a write: ports, ECAM, neither.
+/// Method used for a read, and for a write: ports, ECAM, neither.
 fn used(
     selector: &Selector<&Way, &Way>,
     address: Address,
@@ -67,19 +73,19 @@ fn used(
 ) -> [Option<&'static str>; 2] {
     let (ports, ecam) = selector.methods();
     let uses = || [ports, ecam].map(|way| way.map_or(0, |way| way.uses.get()));
-    let who = |before: [u32; 2]| match uses() {
+    let method = |before: [u32; 2]| match uses() {
         [ports, _] if ports > before[0] => Some("ports"),
         [_, ecam] if ecam > before[1] => Some("ecam"),
         _ => None,
     };
     let before = uses();
     let read = selector.read32(address, register);
-    let reader = who(before);
+    let reader = method(before);
     assert_eq!(read.is_ok(), reader.is_some());
     assert_eq!(read.is_ok(), selector.reaches(address, register));
     let before = uses();
     let _ = selector.write16(address, register, 0);
-    [reader, who(before)]
+    [reader, method(before)]
 }
 
 #[test]
@@ -147,10 +153,10 @@ fn to_fail_alike_is_not_to_agree() {
         fn reaches(&self, _: Address, _: u16) -> bool {
             true
         }
-        fn read(&self, _: Address, _: u16, _: Width) -> Result<u32, AccessError> {
+        fn read(&self, _: Address, _: u16, _: AccessWidth) -> Result<u32, AccessError> {
             Err(AccessError::Failed)
         }
-        fn write(&self, _: Address, _: u16, _: Width, _: u32) -> Result<(), AccessError> {
+        fn write(&self, _: Address, _: u16, _: AccessWidth, _: u32) -> Result<(), AccessError> {
             Err(AccessError::Failed)
         }
     }

@@ -161,7 +161,7 @@ fn compressed(compression: Compression, text: &[u8]) -> Vec<u8> {
     match compression {
         Compression::Deflate => compress::deflate_raw(text),
         Compression::Lz4 => compress::lz4(text),
-        // What liblzo2 makes of nothing; lzokay 2.0.1 puts a byte before it that nobody can read.
+        // What liblzo2 makes of nothing; lzokay 2.0.1 puts a byte before it that no decoder can read.
         Compression::Lzo if text.is_empty() => vec![0x11, 0, 0],
         Compression::Lzo => lzokay::compress::compress(text).unwrap(),
         Compression::Zstd => compress::zstd(text),

@@ -209,7 +209,7 @@ fn arm_elf(symbols: &[(&str, u32, u8, u16)]) -> Vec<u8> {
     elf.extend(&names);
     let sections: [[u32; 10]; 4] = [
         [0; 10],
-        // NOBITS would do: nobody looks at the code.
+        // NOBITS would do: the code is not read.
         [0, 8, 6, 0x8000, 0, 0x100, 0, 0, 4, 0],
         [0, 3, 0, 0, names_at, names.len() as u32, 0, 0, 1, 0],
         [0, 2, 0, 0, symtab_at, symtab.len() as u32, 2, 1, 4, 16],

@@ -7,8 +7,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use nostall_pstore::{
-    Division, HEADER, Kind, LinuxVersion, Load, LockedRecorder, Memory, OwnCounter, Place, Reader,
-    RecordFormat, Recorder, Stamp, Zone,
+    Division, HEADER, LinuxVersion, Load, LockedRecorder, Memory, OwnCounter, Place, Reader,
+    RecordFormat, Recorder, Stamp, Zone, ZoneKind,
 };
 
 const SIZE: usize = HEADER + 24 * 4;
@@ -23,7 +23,7 @@ impl Spin {
     }
 }
 
-// SAFETY: `lock` and `try_lock` return only to whoever has changed `taken` from
+// SAFETY: `lock` and `try_lock` return only to the thread that changed `taken` from
 // false to true, and `unlock` alone changes it back.
 unsafe impl RawMutex for Spin {
     const INIT: Self = Self(OnceLock::new());
@@ -64,21 +64,21 @@ impl Load for Watched {
     }
 
     fn load(&self, at: usize, into: &mut [u8]) {
-        // SAFETY: loom checks that nobody writes meanwhile.
+        // SAFETY: loom checks that no thread writes meanwhile.
         self.0.with(|bytes| unsafe { (&*bytes)[..].load(at, into) });
     }
 }
 
 impl Memory for Watched {
     fn store(&self, at: usize, bytes: &[u8]) {
-        // SAFETY: loom checks that nobody else is there.
+        // SAFETY: loom checks that no other thread is there.
         self.0
             .with_mut(|to| unsafe { (&mut *to)[at..at + bytes.len()].copy_from_slice(bytes) });
     }
 }
 
 fn recorder(memory: &Watched, cpu: u8) -> Recorder<'static, Watched, impl Stamp + use<>> {
-    let (zone, _) = Zone::attach(memory.clone(), Kind::Ftrace, LinuxVersion(0), None).unwrap();
+    let (zone, _) = Zone::attach(memory.clone(), ZoneKind::Ftrace, LinuxVersion(0), None).unwrap();
     Recorder::with_record_format(zone, cpu, OwnCounter::new(), RecordFormat::Bits64)
 }
 
@@ -88,7 +88,7 @@ fn records(memory: &Watched) -> Vec<(u8, u64)> {
     memory.load(0, &mut image);
     let division = Division::new(SIZE, 0).unwrap();
     let place = Place {
-        kind: Kind::Ftrace,
+        kind: ZoneKind::Ftrace,
         index: 0,
         offset: 0,
         division,

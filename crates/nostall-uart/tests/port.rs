@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, Faulty, VirtualClock};
 use nostall_io::{Clock, Counting, Nanos, Registers};
-use nostall_uart::port::{Events, Handshake, Port, PortSettings, ReceiveError, Received, Trigger};
+use nostall_uart::port::{
+    Events, Handshake, Port, PortSettings, ReceiveError, Received, TriggerLevel,
+};
 use nostall_uart::registers::{
     FCR, IER, IIR, LCR, LSR, MCR, MSR, RBR, THR, fcr, ier, iir, lcr, lsr, mcr, msr,
 };
@@ -21,7 +23,7 @@ const BREAK: Received = Received::Error(ReceiveError::Break);
 /// Interrupts at each byte: the model knows no timeout.
 fn settings() -> PortSettings {
     PortSettings {
-        trigger: Trigger::Byte,
+        trigger: TriggerLevel::Byte,
         ..LINE.into()
     }
 }
@@ -348,7 +350,7 @@ fn without_cts_nothing_goes_out_and_with_it_the_rest_does() {
     let events = port.on_interrupt();
     assert!(events.modem && !events.room);
     assert_eq!(fake.take_load(), b"");
-    assert!(!enabled(), "nobody asks while nobody may send");
+    assert!(!enabled(), "no interrupt while CTS forbids sending");
     assert_eq!(port.write(b"gh"), 2);
     assert_eq!(fake.take_load(), b"");
     assert!(!port.is_drained());
@@ -506,7 +508,7 @@ fn a_designware_that_shows_a_timeout_without_a_byte_is_read_once() {
 fn opening_sets_trigger_frame_and_lines_and_enables_what_it_needs() {
     let fake = Fake::default();
     let settings = PortSettings {
-        trigger: Trigger::NearlyFull,
+        trigger: TriggerLevel::NearlyFull,
         ..with_handshake()
     };
     let port = open(&fake, settings, &mut [], &mut []);

@@ -1,4 +1,4 @@
-//! A console on CPUs that sleep: somebody comes back for what is left.
+//! A console on CPUs that sleep: a timer comes back for the rest.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use nostall_console::{Level, Meta, Priority, Ring, Slot, UartSink};
 use nostall_devices::uart::{Line, Uart};
 use nostall_io::{Clock, Nanos, Processor, Registers};
 use nostall_uart::registers::THR;
-use nostall_uart::{Console, LineSettings, Model, Settings, Strategy};
+use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, Strategy};
 use nostall_work::console::{Bounded, Context, Cpu, Path, Role};
 
 const NEVER: u64 = u64::MAX;
@@ -106,9 +106,9 @@ impl Machine {
             uart: Mutex::new(Uart::of(MODEL, time.clone(), line, Vec::new())),
             meanwhile: Mutex::new(None),
         }));
-        let settings = Settings {
+        let settings = ConsoleSettings {
             model: Some(MODEL),
-            ..Settings::from(LineSettings::baud(115_200))
+            ..ConsoleSettings::from(LineSettings::baud(115_200))
         };
         let mut console = Console::open(port, time.clone(), settings).unwrap();
         console.set_strategy(Strategy::FifoBurst);
@@ -122,7 +122,7 @@ impl Machine {
         }
     }
 
-    /// Nobody logs any more: only timers come.
+    /// No task logs any more: only timers come.
     fn sleep(&self) {
         for _ in 0..10_000 {
             let due = |cpu: &&Sleeper| cpu.timer.load(Relaxed);
@@ -182,7 +182,7 @@ fn after_an_emergency_alone_or_with_another_cpus_message_all_is_sent_and_all_sle
             let urgent = meta(0, Priority::Emergency);
             path.log(&one, Context::Interrupt, &urgent, b"urgent");
             let at_once = machine.wire();
-            // No part of it is left for which somebody would come back.
+            // No part of it is left for a later slice.
             assert!(at_once == URGENT || line != Line::AtOnce, "{at_once}");
             machine.sleep();
             assert!(path.is_idle(), "{line:?}, {meets_another}");

@@ -1,8 +1,8 @@
 //! Producers, readers and owners that die, or are interrupted, at every step of what they
 //! do; and the last sequences before they wrap.
 //!
-//! The crate's own files, over atomics that count, and stop or interrupt whoever has done
-//! so many operations (`sync.rs`).
+//! The crate's own files, over atomics that count, and stop or interrupt a context
+//! after so many operations (`sync.rs`).
 #![allow(dead_code, unused_imports, missing_docs, clippy::duplicate_mod)]
 
 #[path = "../../src/cursor.rs"]
@@ -58,9 +58,9 @@ mod wrapped;
 
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
-pub use flush::{Flushed, Limits, flush};
+pub use flush::{FlushLimits, FlushReport, flush};
 pub use level::{Level, Priority};
-pub use options::{Charset, Options, OverflowPolicy};
+pub use options::{Charset, OverflowPolicy, SinkOptions};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Caller, Offered, Sink};

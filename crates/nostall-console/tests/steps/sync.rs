@@ -1,4 +1,4 @@
-//! Atomics that count, and stop or interrupt whoever has done so many operations.
+//! Atomics that count, and stop or interrupt a context after so many operations.
 
 use std::cell::{Cell, RefCell};
 

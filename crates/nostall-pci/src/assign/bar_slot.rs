@@ -6,7 +6,7 @@ use crate::{Address, Bar, BarFault, BarKind};
 
 /// Memory that [`assign`](super::assign()) notes one BAR in: 16 bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot {
+pub struct BarSlot {
     /// Its address, or 0; relative to its bus's window while windows are measured.
     pub(super) place: u64,
     pub(super) bus: u8,
@@ -21,7 +21,7 @@ pub struct Slot {
     pub(super) space: u8,
 }
 
-impl Slot {
+impl BarSlot {
     /// A slot that holds nothing.
     pub const EMPTY: Self = Self {
         place: 0,

@@ -1,5 +1,5 @@
 //! LTTng-UST in its crash-surviving mode: overwritten buffers in a mapped file
-//! (`--shm-path`), which nobody reads while they are written (`--snapshot`).
+//! (`--shm-path`), which no program reads while they are written (`--snapshot`).
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

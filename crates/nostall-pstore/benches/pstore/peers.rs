@@ -19,7 +19,7 @@ pub fn tables(effort: Effort) {
         .open(folder.path().join("zone"))
         .unwrap();
     file.set_len(ZONE as u64).unwrap();
-    // SAFETY: nobody else knows the file, which is new.
+    // SAFETY: the file is new, and no other program has it open.
     let mut map = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
     // SAFETY: mapped until after `table` is gone, and used by this alone.
     let memory = unsafe { Ram::new(std::ptr::NonNull::from(&mut map[..]).cast(), ZONE) };

@@ -19,7 +19,7 @@ fn race<T: Send>(
     workers: &mut [Apart<T>],
     record: impl Fn(&mut T, u8, u64) + Sync,
 ) -> Duration {
-    // Not a `Barrier`: whoever sleeps in one wakes on the CPU of the one that came last.
+    // Not a `Barrier`: a thread that sleeps in one wakes on the last thread's CPU.
     let (all, ready) = (workers.len(), AtomicUsize::new(0));
     let each = records / workers.len() as u64 + 1;
     let ran: Vec<(Instant, Instant)> = std::thread::scope(|scope| {

@@ -13,7 +13,7 @@ use nostall_io::{Clock, Nanos, Registers, Timeout};
 use crate::crlf::Crlf;
 use crate::pace::Pace;
 use crate::registers::{MSR, THR, lsr, msr};
-use crate::{FlowControl, PowerLoss, Settings, Strategy};
+use crate::{ConsoleSettings, FlowControl, PowerLoss, Strategy};
 
 use entry::{Entered, Entry};
 use lost::Lost;
@@ -43,7 +43,7 @@ const CANARY: u8 = 0x5a;
 pub struct Console<R, C> {
     registers: R,
     clock: C,
-    settings: Settings,
+    settings: ConsoleSettings,
     strategy: Strategy,
     port: Port,
     pace: Pace,
@@ -400,7 +400,7 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// How long a write waits for a port that takes no bytes. If CTS holds the port off, the
     /// write waits twice as long.
     ///
-    /// [`Settings::give_up_after`], or twice the time that the line needs for all that the
+    /// [`ConsoleSettings::give_up_after`], or twice the time that the line needs for all that the
     /// port can hold, if that is longer.
     pub fn longest_wait(&self) -> Nanos {
         let full = self.port.frame_time * (self.port.load as u64 + 1);

@@ -8,7 +8,7 @@ use embedded_io_async::{Read, Write};
 
 use super::{Events, IoError, Port, SharedPort};
 
-/// Who waits for the port: one reader, one writer.
+/// Tasks that wait for the port: one reader, one writer.
 #[derive(Debug, Default)]
 pub(super) struct Wakers {
     reader: Option<Waker>,
@@ -16,12 +16,12 @@ pub(super) struct Wakers {
 }
 
 impl Wakers {
-    /// For whatever came in, whoever came upon it.
+    /// Wakes the reader after data arrived, found by the handler or by the task.
     pub(super) fn wake_reader(&mut self) {
         self.reader.take().into_iter().for_each(Waker::wake);
     }
 
-    /// For what else the handler found.
+    /// Wakes the tasks for the handler's other events.
     pub(super) fn wake(&mut self, events: Events) {
         if events.gone {
             self.wake_reader();
@@ -44,7 +44,7 @@ pub struct Async<S> {
 }
 
 impl<S: SharedPort> Async<S> {
-    /// For a port whose handler runs by interrupt, or is polled by somebody.
+    /// Takes a port whose handler runs in interrupts, or is polled.
     pub const fn new(port: S) -> Self {
         Self { port }
     }

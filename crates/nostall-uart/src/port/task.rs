@@ -9,7 +9,7 @@ use crate::registers::lsr;
 
 /// What has passed through a port since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub struct PortStatistics {
     /// Bytes given to the transmitter.
     pub sent: u64,
     /// Bytes taken from the receiver, those dropped included.
@@ -131,7 +131,7 @@ impl<R: Registers> Port<'_, R> {
     }
 
     /// What has passed so far.
-    pub const fn statistics(&self) -> Statistics {
+    pub const fn statistics(&self) -> PortStatistics {
         self.statistics
     }
 

@@ -8,13 +8,13 @@ use core::ops::Range;
 use nostall_io::{Clock, Counts};
 use nostall_pci::registers::{INTERRUPT_LINE, VENDOR_ID};
 use nostall_pci::{
-    Address, BridgeWindows, BusFault, ConfigAccess, Decoding, ExtendedCapabilities, Function,
-    Ranges, Scan, ScanFault, Selector, Slot, VirtioDrivers, assign, bars,
+    Address, BarSlot, BridgeWindows, BusFault, ConfigAccess, Decoding, ExtendedCapabilities,
+    Function, Ranges, Scan, ScanFault, Selector, VirtioDrivers, assign, bars,
 };
 
 use virtio_drivers::transport::pci::bus::PciRoot;
 
-use super::found::{Found, FoundCapability};
+use super::found::{FoundCapability, FoundFunction};
 use super::job::{Method, Operation, Room};
 use super::told::{Capabilities, PciMeasured, Told, Tree};
 use crate::checksum::Checksum;
@@ -194,7 +194,7 @@ where
             let what = text(what);
             tell(Told::Fault { method, what });
         };
-        let mut slots = [Slot::EMPTY; BARS];
+        let mut slots = [BarSlot::EMPTY; BARS];
         let assigned = assign(&self.auto, 0, ranges, Decoding::On, &mut slots, |why| {
             fault(format_args!("{why}"));
         });
@@ -327,7 +327,7 @@ impl<T: FnMut(Told)> Walk<'_, T> {
         let bars = bars(access, function);
         let sized = bars.unwrap_or_default();
         let windows = BridgeWindows::read(access, function);
-        let found = Found::new(
+        let found = FoundFunction::new(
             function,
             windows.as_ref().unwrap_or(&BridgeWindows::default()),
             &sized,

@@ -28,12 +28,12 @@ pub enum Recovered {
         /// The CPU; none for the merge.
         cpu: Option<u16>,
         /// The trace.
-        trace: Trace,
+        trace: TraceSummary,
     },
     /// A text.
     Text {
         /// Which.
-        kind: Kind,
+        kind: TextKind,
         /// Bytes of it.
         bytes: u64,
         /// FNV-1a, 64 bits, of them.
@@ -48,7 +48,7 @@ pub enum Recovered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum TextKind {
     /// The log that a dying kernel wrote.
     Dmesg,
     /// What it had printed.
@@ -57,7 +57,7 @@ pub enum Kind {
 
 /// A function trace, in short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trace {
+pub struct TraceSummary {
     /// How many records.
     pub records: u64,
     /// The first one's stamp.
@@ -68,7 +68,7 @@ pub struct Trace {
     pub checksum: u64,
 }
 
-impl Trace {
+impl TraceSummary {
     /// The next record.
     pub fn add(&mut self, ip: u64, parent: u64, stamp: u64, cpu: u16) {
         if self.records == 0 {
@@ -98,17 +98,17 @@ mod tests {
             result_survives(Told::Moved(Moved { bytes: n, records: n, ns: n }));
             result_survives(Told::Recovered(Recovered::Trace {
                 cpu: (n % 2 == 0).then_some(n as u16),
-                trace: Trace { records: n, first: n, last: n, checksum: n },
+                trace: TraceSummary { records: n, first: n, last: n, checksum: n },
             }));
             result_survives(Told::Recovered(Recovered::Text {
-                kind: Kind::Console, bytes: n, checksum: n, text,
+                kind: TextKind::Console, bytes: n, checksum: n, text,
             }));
         }
     }
 
     #[test]
     fn a_trace_tells_two_orders_apart() {
-        let (mut one, mut other) = (Trace::default(), Trace::default());
+        let (mut one, mut other) = (TraceSummary::default(), TraceSummary::default());
         one.add(1, 2, 3, 0);
         one.add(4, 5, 6, 1);
         other.add(4, 5, 6, 1);

@@ -8,7 +8,7 @@ use nostall_pstore::{DmesgHeader, DumpHeader, Ram, Zone, compress, longest_defla
 
 /// How a record is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Compression {
+pub enum DmesgCompression {
     /// Not at all
     #[default]
     None,
@@ -45,7 +45,7 @@ impl FromStr for Time {
 }
 
 /// Bytes of a text.
-pub struct Text {
+pub struct Fitted {
     /// In the log.
     pub found: usize,
     /// In the record.
@@ -56,22 +56,22 @@ pub struct Text {
 pub fn write(
     zone: &mut Zone<'_, Ram<'_>>,
     log: &[u8],
-    compression: Compression,
+    compression: DmesgCompression,
     time: Time,
-) -> Result<Text> {
+) -> Result<Fitted> {
     let data = zone.division().data();
     let header = DmesgHeader {
         seconds: time.seconds,
         micros: time.micros.into(),
-        compressed: compression != Compression::None,
+        compressed: compression != DmesgCompression::None,
     };
     let (header, header_len) = header.encode();
     let room = data.saturating_sub(header_len);
     // What Linux has a buffer for.
     let most = match compression {
-        Compression::None => room,
-        Compression::Deflate => longest_deflated(data),
-        Compression::Lz4 | Compression::Zstd => data,
+        DmesgCompression::None => room,
+        DmesgCompression::Deflate => longest_deflated(data),
+        DmesgCompression::Lz4 | DmesgCompression::Zstd => data,
     };
     let (title, text) = split_title(log);
     let record = |text: &[u8]| [title, text].concat();
@@ -87,7 +87,7 @@ pub fn write(
     let kept = longest_end(&text[text.len().saturating_sub(most + 1)..], fits);
     let body = pack(&record(kept), compression);
     match compression {
-        Compression::None => {
+        DmesgCompression::None => {
             zone.erase();
             zone.append_text(&header[..header_len]);
             zone.append_text(&body);
@@ -101,18 +101,18 @@ pub fn write(
             zone.write_dmesg_packed(&words, &body)?;
         }
     }
-    Ok(Text {
+    Ok(Fitted {
         found: text.len(),
         kept: kept.len(),
     })
 }
 
-fn pack(text: &[u8], compression: Compression) -> Vec<u8> {
+fn pack(text: &[u8], compression: DmesgCompression) -> Vec<u8> {
     match compression {
-        Compression::None => text.to_vec(),
-        Compression::Deflate => compress::deflate_raw(text),
-        Compression::Lz4 => compress::lz4(text),
-        Compression::Zstd => compress::zstd(text),
+        DmesgCompression::None => text.to_vec(),
+        DmesgCompression::Deflate => compress::deflate_raw(text),
+        DmesgCompression::Lz4 => compress::lz4(text),
+        DmesgCompression::Zstd => compress::zstd(text),
     }
 }
 

@@ -11,14 +11,14 @@ use anyhow::{Context, Result, bail, ensure};
 use nostall_postmortem::cli::{read_file, region_options};
 use nostall_postmortem::image::MAX_READ;
 use nostall_pstore::{
-    Code, Found, Header, Kind, Layout, LinuxVersion, Params, Place, Ram, RecordFormat, SIGNATURE,
-    Zone,
+    Code, Layout, LinuxVersion, Params, Place, PreviousContents, Ram, RecordFormat, SIGNATURE,
+    Zone, ZoneHeader, ZoneKind,
 };
 
 use super::Sizes;
 use super::number;
 use crate::output::{note, to_stdout};
-use dmesg::{Compression, Time};
+use dmesg::{DmesgCompression, Time};
 
 /// Bytes that the kernel is taken to have appended at a time.
 const PIECE: usize = 16 << 10;
@@ -81,7 +81,7 @@ struct Contents {
 
     /// How to compress dmesg records
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
-    compression: Compression,
+    compression: DmesgCompression,
 
     /// When they were written, since 1970; 0 is a clock that was never set
     #[arg(long, value_name = "SECONDS.MICROS", default_value = "0.0")]
@@ -199,7 +199,7 @@ struct Report {
 
 impl Report {
     /// Of a text, if there was more of it than could be kept.
-    fn left_out(&mut self, kind: Kind, index: usize, bytes: usize, kept: usize) {
+    fn left_out(&mut self, kind: ZoneKind, index: usize, bytes: usize, kept: usize) {
         if bytes > kept {
             self.notes.push(format!(
                 "{kind} {index}: only the last {kept} of {bytes} bytes fit"
@@ -231,7 +231,7 @@ impl Region {
             code,
         };
         for place in region.layout.zones() {
-            if place.kind != Kind::Ftrace || version.is_some() {
+            if place.kind != ZoneKind::Ftrace || version.is_some() {
                 region.zone(place)?;
             }
         }
@@ -239,7 +239,7 @@ impl Region {
     }
 
     /// The zone that lies there, with what it holds.
-    fn zone(&mut self, place: Place) -> Result<(Zone<'_, Ram<'_>>, Found)> {
+    fn zone(&mut self, place: Place) -> Result<(Zone<'_, Ram<'_>>, PreviousContents)> {
         let bytes = &mut self.bytes[place.offset..][..place.division.zone()];
         attach(bytes, place, self.version, self.code.as_deref())
     }
@@ -247,8 +247,8 @@ impl Region {
     fn fill(&mut self, contents: &Contents, report: &mut Report) -> Result<()> {
         self.fill_dmesg(contents, report)?;
         for (kind, file) in [
-            (Kind::Console, &contents.console),
-            (Kind::Pmsg, &contents.pmsg),
+            (ZoneKind::Console, &contents.console),
+            (ZoneKind::Pmsg, &contents.pmsg),
         ] {
             if let Some(file) = file {
                 let place = self.only(kind)?;
@@ -263,7 +263,7 @@ impl Region {
             }
         }
         if let Some(file) = &contents.ftrace {
-            self.only(Kind::Ftrace)?;
+            self.only(ZoneKind::Ftrace)?;
             ensure!(
                 self.version.is_some(),
                 "trace zones carry the version of the kernel that is to read them: give --linux-version X.Y.Z"
@@ -277,7 +277,7 @@ impl Region {
     }
 
     fn fill_dmesg(&mut self, contents: &Contents, report: &mut Report) -> Result<()> {
-        let mut places = self.layout.zones_of(Kind::Dmesg);
+        let mut places = self.layout.zones_of(ZoneKind::Dmesg);
         for file in &contents.dmesg {
             let (mut zone, place) = loop {
                 let Some(place) = places.next() else {
@@ -293,7 +293,7 @@ impl Region {
             let log = read_file(file, MAX_READ)?;
             let text = dmesg::write(&mut zone, &log, contents.compression, contents.time)
                 .with_context(|| file.display().to_string())?;
-            report.left_out(Kind::Dmesg, place.index, text.found, text.kept);
+            report.left_out(ZoneKind::Dmesg, place.index, text.found, text.kept);
             let stored = zone.len();
             let _ = writeln!(
                 report.written,
@@ -305,7 +305,7 @@ impl Region {
     }
 
     /// The first zone of a kind that there must be.
-    fn only(&self, kind: Kind) -> Result<Place> {
+    fn only(&self, kind: ZoneKind) -> Result<Place> {
         let mut zones = self.layout.zones_of(kind);
         zones
             .next()
@@ -319,22 +319,25 @@ fn attach<'a>(
     place: Place,
     version: Option<LinuxVersion>,
     code: Option<&'a Code>,
-) -> Result<(Zone<'a, Ram<'a>>, Found)> {
+) -> Result<(Zone<'a, Ram<'a>>, PreviousContents)> {
     let version = version.unwrap_or_default();
     let (zone, found) = Zone::attach(Ram::of(bytes), place.kind, version, code)?;
-    const BLANK: Header = Header {
+    const BLANK: ZoneHeader = ZoneHeader {
         signature: 0,
         start: 0,
         size: 0,
     };
-    let Found::Nothing { header } = found else {
+    let PreviousContents::Nothing { header } = found else {
         return Ok((zone, found));
     };
     if header == BLANK {
         return Ok((zone, found));
     }
     let other = LinuxVersion(header.signature ^ SIGNATURE);
-    if place.kind == Kind::Ftrace && other.0 >> 24 == 0 && header.is_valid(place.division.data()) {
+    if place.kind == ZoneKind::Ftrace
+        && other.0 >> 24 == 0
+        && header.is_valid(place.division.data())
+    {
         bail!(
             "ftrace zone {} at {:#x} is of Linux {other}, not {version}: give --linux-version {other}",
             place.index,

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use anyhow::{Context, Result, ensure};
-use nostall_pstore::{ByteOrder, Kind, Place, RecordFormat, Recorder, TraceRecord};
+use nostall_pstore::{ByteOrder, Place, RecordFormat, Recorder, TraceRecord, ZoneKind};
 
 use super::{Region, attach};
 
@@ -12,7 +12,11 @@ const CPUS: usize = 256;
 
 /// Records each line in its CPU's zone. Returns the number of records.
 pub fn record(region: &mut Region, lines: &[u8], record_format: RecordFormat) -> Result<u64> {
-    let places: Vec<Place> = region.layout.zones_of(Kind::Ftrace).take(CPUS).collect();
+    let places: Vec<Place> = region
+        .layout
+        .zones_of(ZoneKind::Ftrace)
+        .take(CPUS)
+        .collect();
     let Some(first) = places.first() else {
         return Ok(0);
     };

@@ -10,7 +10,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_pci::{
     AccessError, Address, AssignFault, Capabilities, ConfigAccess, Decoding, ExtendedCapabilities,
-    Function, Ranges, Scan, Slot, Width, assign, bars, bars_as_set,
+    Function, Ranges, Scan, BarSlot, AccessWidth, assign, bars, bars_as_set,
 };
 
 #[derive(Arbitrary, Debug)]
@@ -94,7 +94,7 @@ impl ConfigAccess for Space {
         address.bus() <= LAST_BUS && register < 4096
     }
 
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+    fn read(&self, address: Address, register: u16, width: AccessWidth) -> Result<u32, AccessError> {
         assert!(self.reaches(address, register));
         assert!(register.is_multiple_of(width.bytes()));
         let (at, len) = (usize::from(register), usize::from(width.bytes()));
@@ -106,7 +106,7 @@ impl ConfigAccess for Space {
         Ok(value.unwrap_or(width.all_ones()))
     }
 
-    fn write(&self, address: Address, at: u16, width: Width, v: u32) -> Result<(), AccessError> {
+    fn write(&self, address: Address, at: u16, width: AccessWidth, v: u32) -> Result<(), AccessError> {
         assert!(self.reaches(address, at));
         assert!(at.is_multiple_of(width.bytes()));
         self.with(address, |device| {
@@ -167,7 +167,7 @@ fuzz_target!(|input: Input| {
         memory: range((input.memory.0.into(), input.memory.1.into())),
         prefetchable: range(input.prefetchable),
     };
-    let mut slots = vec![Slot::EMPTY; usize::from(input.slots) % 512];
+    let mut slots = vec![BarSlot::EMPTY; usize::from(input.slots) % 512];
     let mut run = || {
         let before = space.accesses.get();
         let mut left = 0;

@@ -49,7 +49,7 @@ fuzz_target!(|input: Input<'_>| {
 
     let mut region = input.region.to_vec();
     for (place, (start, size, signed)) in geometry.zones.iter().zip(input.headers) {
-        let header = nostall_pstore::Header {
+        let header = nostall_pstore::ZoneHeader {
             signature: nostall_pstore::SIGNATURE ^ u32::from(!signed),
             start: start.into(),
             size: size.into(),

@@ -12,7 +12,7 @@ use nostall_postmortem::decompress::Compression;
 use nostall_postmortem::detect::{FoundRegion, detect};
 use nostall_postmortem::{Content, Decoded, Geometry, Record, Text, Unpack};
 use nostall_pstore::{
-    ByteOrder, Code, Division, Kind, Layout, Place, Policy, PreviousBootZone, Reader, RecordFormat,
+    ByteOrder, Code, Division, ZoneKind, Layout, Place, CorrectionPolicy, PreviousBootZone, Reader, RecordFormat,
     Writer, ZoneState,
 };
 
@@ -141,7 +141,7 @@ fn read(region: &[u8], geometry: &Geometry, how: &How) {
     }
 
     let code = Code::new(geometry.parity).map(Box::new);
-    for policy in [Policy::Careful, Policy::Faithful] {
+    for policy in [CorrectionPolicy::Careful, CorrectionPolicy::Faithful] {
         let reader = Reader {
             code: code.as_deref(),
             order: geometry.order,
@@ -244,7 +244,7 @@ fn order(big: bool) -> ByteOrder {
 
 impl AnyHeader {
     fn put(&self, memory: &mut [u8]) {
-        let header = nostall_pstore::Header {
+        let header = nostall_pstore::ZoneHeader {
             signature: nostall_pstore::SIGNATURE ^ self.version.unwrap_or(0),
             start: self.start,
             size: self.size,
@@ -255,7 +255,7 @@ impl AnyHeader {
 
 impl AnyZone {
     fn place(&self, parity: usize) -> Option<Place> {
-        let kinds = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
+        let kinds = [ZoneKind::Dmesg, ZoneKind::Console, ZoneKind::Ftrace, ZoneKind::Pmsg];
         let parity = self.parity.map_or(parity, usize::from);
         Some(Place {
             kind: kinds[usize::from(self.kind) % kinds.len()],

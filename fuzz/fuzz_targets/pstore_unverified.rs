@@ -10,7 +10,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_postmortem::{Content, Decoded, Geometry, Packing, Text, Unpack};
 use nostall_pstore::{
-    ByteOrder, Code, Division, DumpHeader, Kind, LinuxVersion, Place, Policy, Ram, Reader,
+    ByteOrder, Code, Division, DumpHeader, ZoneKind, LinuxVersion, Place, CorrectionPolicy, Ram, Reader,
     RecordFormat, Trace, TraceRecord, Trust, Writer, Zone, compress,
 };
 
@@ -31,7 +31,7 @@ struct Input<'a> {
 static CODE: LazyLock<Code> = LazyLock::new(|| Code::new(16).unwrap());
 
 fuzz_target!(|input: Input<'_>| {
-    let kinds = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
+    let kinds = [ZoneKind::Dmesg, ZoneKind::Console, ZoneKind::Ftrace, ZoneKind::Pmsg];
     let kind = kinds[usize::from(input.kind) % kinds.len()];
     let division = Division::new(4096, CODE.parity()).unwrap();
     let place = Place {
@@ -60,7 +60,7 @@ fuzz_target!(|input: Input<'_>| {
         policy,
         writer,
     };
-    let stored = contents(reader(Policy::Careful), &region, place);
+    let stored = contents(reader(CorrectionPolicy::Careful), &region, place);
     let right = Decoded::new(&region, &geometry, writer, Unpack::ByTrying);
     let right = right
         .records()
@@ -74,12 +74,12 @@ fuzz_target!(|input: Input<'_>| {
     }
     // A header that is consistent with a cut behind it is evidence for data, because a writer
     // stores the data first.
-    let old = reader(Policy::Careful).open(&damaged[..], place);
+    let old = reader(CorrectionPolicy::Careful).open(&damaged[..], place);
     if old.header_trust() == Trust::Unverified && input.data_first {
         return;
     }
     // Enough changes produce another codeword, which no code detects.
-    if is_another_codeword(&region, &damaged, &reader(Policy::Careful), place) {
+    if is_another_codeword(&region, &damaged, &reader(CorrectionPolicy::Careful), place) {
         return;
     }
     let decoded = Decoded::new(&damaged, &geometry, writer, Unpack::ByTrying);
@@ -101,7 +101,7 @@ fuzz_target!(|input: Input<'_>| {
         }
     }
     for file in decoded.linux_files(None) {
-        if kind == Kind::Ftrace {
+        if kind == ZoneKind::Ftrace {
             // With a notice of another length, the lines consist of other bytes.
             continue;
         }
@@ -112,7 +112,7 @@ fuzz_target!(|input: Input<'_>| {
             .rposition(|part| part == b"\nECC: ")
             .unwrap();
         bytes.truncate(notice);
-        let is_text = kind == Kind::Dmesg && !file.name.ends_with(".enc.z") && right.is_packed;
+        let is_text = kind == ZoneKind::Dmesg && !file.name.ends_with(".enc.z") && right.is_packed;
         let right = if is_text {
             &right.text[..]
         } else {
@@ -126,10 +126,10 @@ fuzz_target!(|input: Input<'_>| {
     }
 });
 
-fn write(region: &mut [u8], kind: Kind, input: &Input<'_>) {
+fn write(region: &mut [u8], kind: ZoneKind, input: &Input<'_>) {
     let (mut zone, _) = Zone::attach(Ram::of(region), kind, LINUX, Some(&CODE)).unwrap();
     match kind {
-        Kind::Dmesg => {
+        ZoneKind::Dmesg => {
             let text = input.text.repeat(usize::from(input.times));
             let log = [b"Panic#1 Part1\n", &text[..]].concat();
             let body = match input.compression % 4 {
@@ -142,7 +142,7 @@ fn write(region: &mut [u8], kind: Kind, input: &Input<'_>) {
                 zone.write_dmesg(&DumpHeader::PANIC, &text);
             }
         }
-        Kind::Ftrace => {
+        ZoneKind::Ftrace => {
             for (nth, bytes) in input.text.chunks(4).enumerate() {
                 let record = TraceRecord {
                     ip: bytes

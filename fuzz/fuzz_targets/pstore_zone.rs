@@ -9,8 +9,8 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nostall_postmortem::decompress::{Compression, decompress};
 use nostall_pstore::{
-    BLOCK, Code, Division, DumpHeader, HEADER, Kind, LinuxVersion, MAX_PARITY, Matches, Memory,
-    Place, Policy, Ram, Reader, Trust, Uncached, Writer, Zone, longest_deflated,
+    BLOCK, Code, Division, DumpHeader, HEADER, ZoneKind, LinuxVersion, MAX_PARITY, Matches, Memory,
+    Place, CorrectionPolicy, Ram, Reader, Trust, Uncached, Writer, Zone, longest_deflated,
 };
 
 const LINUX: LinuxVersion = LinuxVersion::new(6, 1, 192);
@@ -44,7 +44,7 @@ static CODES: LazyLock<Vec<Option<Code>>> =
 fuzz_target!(|input: Input| {
     let mut memory = input.before.clone();
     memory.resize(usize::from(input.size) % 5_000, 0);
-    let kinds = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
+    let kinds = [ZoneKind::Dmesg, ZoneKind::Console, ZoneKind::Ftrace, ZoneKind::Pmsg];
     let kind = kinds[usize::from(input.kind) % kinds.len()];
     let code = CODES[usize::from(input.parity) % CODES.len()].as_ref();
 
@@ -74,7 +74,7 @@ fuzz_target!(|input: Input| {
         } else {
             live(ram, place, code, events, &mut model);
         }
-        for policy in [Policy::Careful, Policy::Faithful] {
+        for policy in [CorrectionPolicy::Careful, CorrectionPolicy::Faithful] {
             comes_back(&memory, Reader { policy, ..careful }, place, &model);
         }
     }

@@ -3,7 +3,7 @@
 use core::hint::black_box;
 use core::ptr;
 
-use nostall_console::{Caller, Drain, Limits, Offered, Options, Sink, flush};
+use nostall_console::{Caller, Drain, FlushLimits, Offered, Sink, SinkOptions, flush};
 use nostall_io::{Nanos, Registers};
 use nostall_work::{Event, Failure};
 
@@ -16,8 +16,8 @@ pub fn now(failure: Failure, cpus: u16, clock: &MachineClock) -> ! {
         Failure::Panic => panic!("on purpose"),
         Failure::PanicInFlush => {
             log::last_line(format_args!("Kernel panic: on purpose, before the flush"));
-            let drain = Drain::new(&log::RING, Panicking, Options::DEFAULT);
-            flush(&[&drain], 0, clock, Limits::DEFAULT);
+            let drain = Drain::new(&log::RING, Panicking, SinkOptions::DEFAULT);
+            flush(&[&drain], 0, clock, FlushLimits::DEFAULT);
         }
         Failure::PanicEverywhere => {
             let errand = |cpu: usize| panic!("on purpose, on CPU {cpu} of {cpus}");

@@ -8,7 +8,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nostall_console::{
-    Drain, Level, Limits, Lockup, Meta, Options, Priority, Ring, Slot, UartSink, Watchdog, flush,
+    Drain, FlushLimits, Level, Lockup, Meta, Priority, Ring, SinkOptions, Slot, UartSink, Watchdog,
+    flush,
 };
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart};
@@ -87,7 +88,7 @@ impl<R: Registers, C: Clock> SystemConsole<R, C> {
     fn panic(&self, text: fmt::Arguments<'_>) {
         log(&self.clock, Priority::Panic, Level::Emergency, text);
         // By now the other CPUs are stopped, by an NMI if they mask interrupts.
-        let limits = Limits::DEFAULT.total(Nanos::from_secs(5));
+        let limits = FlushLimits::DEFAULT.total(Nanos::from_secs(5));
         flush(&[&self.serial], 0, &self.clock, limits);
         // The record in persistent memory is written here.
     }
@@ -123,7 +124,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let serial = Drain::new(
         &RING,
         UartSink::new(uart),
-        Options::DEFAULT.progress_slot(0),
+        SinkOptions::DEFAULT.progress_slot(0),
     );
     // ANCHOR_END: sink
     let console = SystemConsole {

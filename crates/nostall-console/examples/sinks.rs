@@ -6,11 +6,11 @@ use std::error::Error;
 use std::sync::Mutex;
 
 use nostall_console::{
-    Caller, Drain, Level, Limits, Meta, Offered, Options, OverflowPolicy, Priority, Ring, Sink,
-    Slot, flush,
+    Caller, Drain, FlushLimits, Level, Meta, Offered, OverflowPolicy, Priority, Ring, Sink,
+    SinkOptions, Slot, flush,
 };
 use nostall_io::{Clock, HostClock, Nanos};
-use nostall_pstore::{DumpHeader, Kind, Layout, LinuxVersion, Memory, Params, Ram, Zone};
+use nostall_pstore::{DumpHeader, Layout, LinuxVersion, Memory, Params, Ram, Zone, ZoneKind};
 
 static RING: Ring<[Slot; 64]> = Ring::new();
 
@@ -75,8 +75,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let linux = LinuxVersion::new(6, 1, 0); // may read it
         let (zone, _) = Zone::attach(memory, place.kind, linux, None)?;
         match place.kind {
-            Kind::Console => console = Some(zone),
-            Kind::Dmesg if place.index == 0 => dmesg = Some(zone),
+            ZoneKind::Console => console = Some(zone),
+            ZoneKind::Dmesg if place.index == 0 => dmesg = Some(zone),
             _ => {}
         }
     }
@@ -85,8 +85,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     // The fast sink gets every record, the slow one only important records. If the slow one is
     // far behind, a logging task waits for it, for a bounded time.
-    let remembered = Drain::new(&RING, Remembered(Mutex::new(console)), Options::DEFAULT);
-    let serious = Options::DEFAULT
+    let remembered = Drain::new(&RING, Remembered(Mutex::new(console)), SinkOptions::DEFAULT);
+    let serious = SinkOptions::DEFAULT
         .level(Level::Warning)
         .overflow(OverflowPolicy::Wait(Nanos::from_millis(100)))
         .progress_slot(0);
@@ -125,7 +125,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         target: "",
     };
     RING.log(&meta, b"Kernel panic: on fire");
-    let limits = Limits::DEFAULT.total(Nanos::from_secs(1));
+    let limits = FlushLimits::DEFAULT.total(Nanos::from_secs(1));
     let flushed = flush(&[&remembered, &serial], 0, &clock, limits);
     let mut room = [0; 2_000];
     dmesg.write_dmesg(&DumpHeader::PANIC, RING.tail(&mut room));
@@ -139,7 +139,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(!sent.contains("disk 7\n") && sent.contains("] Kernel panic: on fire\n"));
     print!("{sent}");
     let left = nostall_pstore::recover(&region[..], &layout, None);
-    assert!(left.zones_of(Kind::Console).any(|zone| zone.len() > 2_000));
-    assert!(left.zones_of(Kind::Dmesg).any(|zone| zone.len() > 1_000));
+    assert!(
+        left.zones_of(ZoneKind::Console)
+            .any(|zone| zone.len() > 2_000)
+    );
+    assert!(
+        left.zones_of(ZoneKind::Dmesg)
+            .any(|zone| zone.len() > 1_000)
+    );
     Ok(())
 }

@@ -18,14 +18,14 @@ pub struct Cursor {
     pub lost: u64,
 }
 
-/// What there is to read.
+/// Result of reading the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)] // There is nowhere else to put it.
 pub enum Read {
     /// The next record.
     Record(Record),
     /// The next record was begun and is not complete: come back, or
-    /// [`skip`](Cursor::skip) it, since who writes it may never go on.
+    /// [`skip`](Cursor::skip) it, since its producer may never go on.
     Pending,
     /// There is nothing new.
     Empty,
@@ -70,8 +70,8 @@ impl Cursor {
         }
     }
 
-    /// Reads the next record. Waits for nobody; after as many others as the ring has
-    /// slots were overwritten before its eyes, it is `Pending`.
+    /// Reads the next record, and never waits. After as many overwritten records as the ring has
+    /// slots, it returns `Pending`.
     pub fn read(&mut self, ring: &Ring) -> Read {
         for _ in 0..=ring.slots() {
             let unread = self.unread(ring);

@@ -12,7 +12,7 @@ use crate::promise::Promise;
 use crate::render::{LineBuffer, Style};
 use crate::sequence::after;
 use crate::sync::{AtomicUsize, Ordering, STILL, fence};
-use crate::{Offered, Options, OverflowPolicy, Priority, Record, Ring, Sink};
+use crate::{Offered, OverflowPolicy, Priority, Record, Ring, Sink, SinkOptions};
 
 /// Bytes that are offered at once: more than any FIFO of the serial family takes.
 const CHUNK: usize = 256;
@@ -70,7 +70,7 @@ impl Next {
 /// One sink and its place in a ring.
 pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     pub(crate) feed: Feed<'r>,
-    pub(crate) options: Options,
+    pub(crate) options: SinkOptions,
     pub(crate) owner: Owner,
     pub(crate) promise: Promise,
     /// The owner of the offer that is under way, or that it died in; 0: none.
@@ -100,7 +100,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
     /// urgent first.
     ///
     /// Waits neither for the line nor for another CPU. A slice goes on while the sink is
-    /// ready and takes bytes, up to [`Options::slice`] and [`Options::hold`]. Before the
+    /// ready and takes bytes, up to [`SinkOptions::slice`] and [`SinkOptions::hold`]. Before the
     /// time at which the sink takes more, the sink is not touched: call this after every
     /// record. For any context but NMIs, with pre-emption off.
     ///

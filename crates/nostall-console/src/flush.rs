@@ -14,19 +14,19 @@ const LONGEST_NAP: Nanos = Nanos::from_millis(10);
 /// The shortest: a sink that is ready at once but takes nothing is not polled faster.
 const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
 
-/// How long a panic waits for whom.
+/// Panic-flush timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Limits {
-    /// For all of it, from its start.
+pub struct FlushLimits {
+    /// For the whole flush, from its start.
     pub total: Nanos,
-    /// For an owner to let a sink go, before it is taken from him: an offer's time.
+    /// For a sink's owner to release it, before the flush takes it: the time of an offer.
     pub owner: Nanos,
-    /// For a record in mid-write. Who writes it may be on a CPU that still runs.
+    /// For a record in mid-write. Its producer may be on a CPU that still runs.
     pub pending: Nanos,
 }
 
-impl Limits {
+impl FlushLimits {
     /// 10 s; 1 ms; 1 ms.
     pub const DEFAULT: Self = Self {
         total: Nanos::from_secs(10),
@@ -40,7 +40,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for FlushLimits {
     fn default() -> Self {
         Self::DEFAULT
     }
@@ -52,21 +52,21 @@ const PENDING: Nanos = Nanos::from_micros(100);
 /// Offers to one sink before the others have their turn, and looks for something to offer.
 const TURN: usize = 64;
 
-/// What a panic's flush did.
+/// Result of a panic's flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flushed {
+pub struct FlushReport {
     /// Sinks that have all there is.
     pub complete: usize,
     /// Sinks that do not: too slow, stuck or gone.
     pub incomplete: usize,
     /// Sinks that another CPU's panic is at work on, this one's text included.
     pub left_to_another: usize,
-    /// Sinks that were taken from an owner who did not let go.
+    /// Sinks that were taken from an owner that did not release them.
     pub seized: usize,
 }
 
 /// Sends all there is to every sink: the text of panics first, then that of
-/// emergencies, then the backlog. Waits for the line, for [`Limits::total`] at most and
+/// emergencies, then the backlog. Waits for the line, for [`FlushLimits::total`] at most and
 /// one offer to each sink.
 ///
 /// To be called when the panic's text has been [logged](crate::Ring::log) with
@@ -82,10 +82,10 @@ pub fn flush(
     drains: &[&Drain<'_, dyn Sink + '_>],
     cpu: u16,
     clock: &impl Clock,
-    limits: Limits,
-) -> Flushed {
+    limits: FlushLimits,
+) -> FlushReport {
     let mut timeout = Timeout::new(clock.now(), limits.total).largest_step(LONGEST_STEP);
-    let mut flushed = Flushed::default();
+    let mut flushed = FlushReport::default();
     // A slow sink does not hold back a fast one: all are entered, and then served in
     // turn. Without an allocator there is room for no more than the words of their
     // owners, so a turn is entered anew for each offer.
@@ -156,7 +156,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         turn: &Turn<'_>,
         clock: &impl Clock,
         timeout: &mut Timeout,
-        limits: &Limits,
+        limits: &FlushLimits,
         insist: bool,
     ) -> State {
         for _ in 0..TURN {

@@ -6,8 +6,8 @@ use crate::sequence::is_past;
 use crate::slot::{Look, Slot};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Where a drain is. Changed by its owner, one step an exchange, so that an owner who
-/// has lost it cannot undo what the next one has done.
+/// A drain's position. Its owner changes it, one step per exchange, so that an owner that
+/// has lost the sink cannot undo the next owner's steps.
 #[derive(Debug)]
 pub(crate) struct Lane {
     /// The sequence that is next; 0: the first there ever was.
@@ -50,7 +50,7 @@ impl Lane {
         }
     }
 
-    /// From `before` on to `after`, unless somebody else has moved it.
+    /// Moves from `before` to `after`, unless another owner has moved it.
     pub(crate) fn advance(&self, before: Position, after: Position) {
         if before.next != after.next {
             let line = self.line.load(Ordering::Relaxed);
@@ -61,9 +61,9 @@ impl Lane {
             {
                 return;
             }
-            // Whoever comes between these two finds a line of another record, and
-            // begins this one anew: it is sent again as far as this very step went. What
-            // he stores is not undone here.
+            // An owner that comes between these two finds a line of another record, and
+            // begins this one anew: it is sent again as far as this very step went. That
+            // owner's store is not undone here.
             let _ = self.line.compare_exchange(
                 line,
                 after.line.pack(after.next),

@@ -38,11 +38,11 @@ impl Level {
     }
 }
 
-/// Who a record is from, and who wants a sink: the higher one goes first.
+/// Priority of a record, and of a context that wants a sink: the higher one goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Priority {
-    /// Whatever has time.
+    /// Records that can wait.
     #[default]
     Normal = 0,
     /// An oops, a lockup report: goes before the backlog, and never waits.

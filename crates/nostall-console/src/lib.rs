@@ -1,11 +1,10 @@
 //! A console that cannot lock up a machine.
 //!
-//! Who logs puts a record into a ring, and goes on: no lock, no line, in any context.
-//! Whoever has time takes the records to the sinks, as much as these take *now*, and
-//! comes back when they take more. So a CPU is held for as long as a serial port's
-//! registers take to be written to, and never for as long as its line takes to send.
-//! Waiting is for panics. no_std, no allocation; unsafe code in one function, which
-//! makes a ring of the caller's memory.
+//! A producer puts a record into a ring and goes on: no lock, no line, in any context. A task,
+//! timer or idle loop then *drains* the ring: it hands the sinks as much as they take *now*, and
+//! comes back when they take more. So a CPU is held for the time of writing a serial port's
+//! registers, never for the time of sending over its line. Only panics wait. no_std, no
+//! allocation; unsafe code in one function, which makes a ring of the caller's memory.
 //!
 //! When not to use it: a program of an operating system has files and threads, and
 //! `tracing-appender`. For a single CPU whose interrupt handlers log nothing, a buffer in a
@@ -14,7 +13,7 @@
 //! # Example
 //!
 //! ```
-//! use nostall_console::{Drain, Level, Limits, Meta, Options, Priority};
+//! use nostall_console::{Drain, Level, FlushLimits, Meta, SinkOptions, Priority};
 //! use nostall_console::{Ring, Slot, UartSink, flush};
 //! use nostall_io::{Clock, Nanos};
 //! use nostall_uart::{Console, LineSettings};
@@ -26,7 +25,7 @@
 //! # let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
 //! let console = Console::open(&port, &clock, LineSettings::baud(115_200))?;
 //! // Feature `uart`. Other sinks implement `Sink`.
-//! let options = Options::DEFAULT.level(Level::Info);
+//! let options = SinkOptions::DEFAULT.level(Level::Info);
 //! let serial = Drain::new(&RING, UartSink::new(console), options);
 //!
 //! // Anywhere, NMIs included.
@@ -55,7 +54,7 @@
 //! #     }
 //! # }
 //! # let clock = Looked(&clock);
-//! flush(&[&serial], 0, &clock, Limits::DEFAULT.total(Nanos::from_secs(5)));
+//! flush(&[&serial], 0, &clock, FlushLimits::DEFAULT.total(Nanos::from_secs(5)));
 //! let sent = String::from_utf8(port.into_sink())?;
 //! assert!(sent.contains("] 600 disks\r\n[") && sent.ends_with("] the end\r\n"), "{sent}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -69,19 +68,20 @@
 //! Slots of 112 bytes, each for one record ([`layout`] has every byte): 9,360 in 1 MiB. A
 //! record has 88 bytes of target and text, so that most lines of a kernel's log are one. A
 //! producer takes a sequence by one addition; its slot is the sequence modulo their number
-//! (by a multiplication, as they are any number, and a division takes longer). He takes the
-//! slot by an exchange, from *complete, older* to *mine, in mid-write*, writes, and
-//! stores *complete*. He waits for nobody:
+//! (using a multiplication, as they are any number, and a division takes longer). It takes the
+//! slot in one exchange, from *complete, older* to *mine, in mid-write*, writes, and
+//! stores *complete*. It never waits:
 //!
-//! - a slot in which another stopped in mid-write a whole turn ago is left to him, dead
-//!   or alive, and the record gets the next sequence;
-//! - if he himself was overtaken by a turn before he took his slot, likewise.
+//! - if another producer stopped in mid-write in that slot a whole turn ago, the slot is left
+//!   to it, and the record gets the next sequence;
+//! - if this producer was overtaken by a turn before it took its slot, likewise.
 //!
-//! So a dead producer costs one slot. If one died in every slot, what is logged is cut
-//! off, and counted ([`Ring::cut`]). A sequence that found its slot occupied is noted, so
-//! that nobody waits for it or tells it as lost: in one of 16 words (40 on 32-bit
-//! machines) by its remainder. If in one turn two find the same word, the first is waited
-//! for and told as lost, if it is not read before.
+//! So a crashed producer costs one slot. If one crashed in every slot, texts are cut off, and
+//! that is counted ([`Ring::cut`]). A sequence that found its slot occupied is noted, so
+//! that no reader waits for it or reports it as lost. One of 16 words (40 on 32-bit
+//! machines) has the note, selected by the sequence's remainder. If two sequences of one turn
+//! select the same word, readers wait for the first and report it as lost, unless they read it
+//! before.
 //!
 //! A reader looks at the state, copies, and looks again. What has been overwritten
 //! is counted; what is in mid-write is [pending](Read::Pending), and it is the reader's
@@ -101,10 +101,10 @@
 //! - the records after the wrap are in other slots than a turn would have them in, so those
 //!   before it may be overwritten sooner, by up to a turn;
 //! - a new reader, by [`Cursor::START`] or a new drain, begins after the wrap;
-//! - of two sequences, 2^31 or more apart, nobody knows which is older: a reader who does
-//!   not come for so long is told that there is nothing new, until as many again are logged;
-//! - a producer that sleeps in mid-write for 2^30 records, and goes on, costs his slot for as
-//!   many more; and if it is for 2^31, to one, his record is taken for the one that should
+//! - of two sequences, 2^31 or more apart, the older one is not known: a reader that does
+//!   not read for so long finds nothing new, until as many again are logged;
+//! - a producer that sleeps in mid-write for 2^30 records, and goes on, costs its slot for as
+//!   many more; and if it is for 2^31, to one, its record is taken for the one that should
 //!   be there;
 //! - a sequence noted as one without a record, and still noted when it comes again, is passed
 //!   by, uncounted, if it is not complete when its turn to be read comes.
@@ -117,13 +117,13 @@
 //! | --- | --- | --- | --- |
 //! | slice, normal | without an owner | urgent records first, then the backlog | never |
 //! | slice, emergency | without an owner | urgent records alone; the CPU [comes back](Next::Backlog) for the rest | never |
-//! | [`flush`] | when its owner lets go; from any owner after [`Limits::owner`] | panics' text, emergencies', the backlog | for the line, up to [`Limits::total`] |
+//! | [`flush`] | when its owner lets go; from any owner after [`FlushLimits::owner`] | panics' text, emergencies', the backlog | for the line, up to [`FlushLimits::total`] |
 //!
 //! A CPU that finds a sink taken gets [`Next::Busy`], and the owner sends its record: an
 //! emergency's as soon as the sink takes the next bytes. Both come back: the owner when
 //! the sink takes more, the other one 10 ms later, in case the owner hangs. For that, each sink has
 //! three places in the ring (*lanes*), one for each priority and those above it. A
-//! slice is bounded, so it is run with pre-emption off, and nobody has a sink for long.
+//! slice is bounded, so it is run with pre-emption off, and no owner keeps a sink for long.
 //!
 //! A line that is cut by a more urgent one is closed by `{cut 0}`, and its rest comes
 //! later, after `{rest 0}`. The number is that of the lane. How far a sink is, is one word
@@ -136,7 +136,7 @@
 //!   it are sent again, and lines that are not complete, from their records' beginnings.
 //!
 //! A panic on the CPU whose drain it interrupts takes the sink at once; on another CPU it
-//! first waits, [`Limits::owner`] long, for the offer under way. Of two panics, the
+//! first waits, [`FlushLimits::owner`] long, for the offer under way. Of two panics, the
 //! second waits while the first one lives, which sends the second one's text too; one
 //! that has made no offer for 100 ms is dead. After a panic no slice sends anything.
 //!
@@ -144,9 +144,9 @@
 //!
 //! A text takes at most 64 records, and a quarter of the ring; the rest is cut off,
 //! marked, and counted. A slice makes offers of 256 bytes while the sink is ready and
-//! takes bytes. It ends after [`Options::slice`] bytes, [`Options::hold`], or 256 records
+//! takes bytes. It ends after [`SinkOptions::slice`] bytes, [`SinkOptions::hold`], or 256 records
 //! that this sink leaves out. A sink that takes nothing is offered to less and less often,
-//! down to every 10 ms. A panic's flush ends after [`Limits::total`] and the time of one
+//! down to every 10 ms. A panic's flush ends after [`FlushLimits::total`] and the time of one
 //! more offer to each sink. It polls the clock and counts the polls, so that no clock can
 //! keep it.
 //!
@@ -193,13 +193,13 @@ mod watchdog;
 
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
-pub use flush::{Flushed, Limits, flush};
+pub use flush::{FlushLimits, FlushReport, flush};
 #[cfg(feature = "tracing")]
 pub use layer::RingLayer;
 pub use level::{Level, Priority};
 #[cfg(feature = "log")]
 pub use logger::Logger;
-pub use options::{Charset, Options, OverflowPolicy};
+pub use options::{Charset, OverflowPolicy, SinkOptions};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Caller, Offered, Sink};

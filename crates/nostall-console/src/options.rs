@@ -7,7 +7,7 @@ use crate::Level;
 /// Per-sink options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Options {
+pub struct SinkOptions {
     /// Records of lesser importance are left out, unless they are urgent.
     pub level: Level,
     /// Policy for a sink that is slower than the log.
@@ -25,7 +25,7 @@ pub struct Options {
     pub progress_slot: Option<u8>,
 }
 
-impl Options {
+impl SinkOptions {
     /// All levels, oldest dropped, slices of 1 KiB and 50 us, UTF-8, 10 ms for a record in
     /// mid-write, no progress slot.
     pub const DEFAULT: Self = Self {
@@ -67,14 +67,14 @@ impl Options {
     }
 }
 
-impl Options {
+impl SinkOptions {
     /// Sets which characters the sink gets as they are.
     pub const fn charset(self, charset: Charset) -> Self {
         Self { charset, ..self }
     }
 }
 
-impl Default for Options {
+impl Default for SinkOptions {
     fn default() -> Self {
         Self::DEFAULT
     }

@@ -1,4 +1,4 @@
-//! Who has a sink: one context at a time, and in the end a panic.
+//! The owner of a sink: one context at a time, and in the end a panic.
 
 use core::mem;
 
@@ -7,19 +7,19 @@ use nostall_io::{Clock, Nanos, Timeout};
 use crate::sync::{AtomicUsize, Ordering, STILL, spin_loop};
 use crate::{Caller, Priority};
 
-/// How often a panic looks whether the owner has let go.
+/// Interval at which a panic checks whether the owner has released the sink.
 const LOOK_EVERY: Nanos = Nanos::from_micros(10);
 
-/// A panic that is at work on another CPU sends or looks at least every 10 ms
-/// (`flush.rs`); one that has not for so long is dead.
+/// Time after which another CPU's panic counts as crashed: a running one sends or polls at least
+/// every 10 ms (`flush.rs`).
 const DEAD_AFTER: Nanos = Nanos::from_millis(100);
 
-/// The word that says who has the sink.
+/// The word that names the sink's owner.
 #[derive(Debug)]
 pub(crate) struct Owner {
     /// 0, or an owner's [`name`].
     pub(crate) word: AtomicUsize,
-    /// Not 0: a panic wants the sink, and nobody else gets it any more.
+    /// Not 0: a panic wants the sink, and no other context gets it any more.
     pub(crate) panic: AtomicUsize,
     /// Offers made in panics.
     pub(crate) beats: AtomicUsize,
@@ -40,9 +40,9 @@ pub(crate) struct Turn<'a> {
 /// How a panic got a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// It was let go.
+    /// Its owner released it.
     Free,
-    /// It was taken from somebody in the middle of something.
+    /// It was taken from an owner in the middle of its turn.
     Seized,
 }
 
@@ -52,7 +52,7 @@ impl Owner {
         self.panic.load(Ordering::Relaxed) != 0
     }
 
-    /// The sink, if nobody has it.
+    /// Takes the sink, if it has no owner.
     pub(crate) fn enter(&self, cpu: u16, priority: Priority) -> Option<Turn<'_>> {
         let turn = self.take(name(cpu, priority))?;
         // Either a panic finds the word taken, and waits; or it has let go of it before,

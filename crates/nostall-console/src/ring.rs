@@ -1,4 +1,4 @@
-//! The ring: any number of producers, none of which waits for anybody.
+//! The ring: any number of producers, none of which waits.
 
 use core::fmt;
 
@@ -20,8 +20,8 @@ const TRIES: usize = 8;
 
 /// A log in fixed memory, the newest records of which are kept.
 ///
-/// `Ring<[Slot; N]>` is its memory, for a `static`; `&Ring`, which it coerces to, is
-/// what everybody uses.
+/// `Ring<[Slot; N]>` is its memory, for a `static`. Producers and readers use `&Ring`, to which
+/// it coerces.
 #[repr(C, align(64))]
 pub struct Ring<S: ?Sized = [Slot]> {
     pub(crate) head: Head,
@@ -77,8 +77,8 @@ pub struct Logged {
 }
 
 impl Ring {
-    /// Logs `text`: a record for each line, and more for long ones. In any context,
-    /// NMIs included; waits for nobody.
+    /// Logs `text`: a record for each line, and more for long ones. Never waits, and may be called
+    /// in any context, NMIs included.
     #[inline]
     pub fn log(&self, meta: &Meta<'_>, text: &[u8]) -> Logged {
         let part = Part {
@@ -251,7 +251,7 @@ impl Ring {
         newest.wrapping_add(1)
     }
 
-    /// In the whole first turn, so that nobody who is killed leaves it undone.
+    /// Writes the head in the whole first turn, so that no crashed producer leaves it undone.
     #[cold]
     fn sign(&self) {
         let constant = constant_bytes(self.slots.len());

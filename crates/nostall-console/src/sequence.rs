@@ -19,7 +19,7 @@ pub(crate) const fn is_before(one: usize, other: usize) -> bool {
     (one.wrapping_sub(other) as isize) < 0
 }
 
-/// Whether who goes on with `next` is past `sequence`; he is past none if it is 0.
+/// Whether a reader that goes on with `next` is past `sequence`. With 0 it is past none.
 #[inline]
 pub(crate) const fn is_past(next: usize, sequence: usize) -> bool {
     next != 0 && is_before(sequence, next)

@@ -1,4 +1,4 @@
-//! A place for one record: memory that may be overwritten while it is read.
+//! Memory of one record, which may be overwritten while it is read.
 
 use crate::layout::{BODY_WORDS, WORD};
 use crate::sequence::is_before;
@@ -7,8 +7,8 @@ use crate::sync::{AtomicUsize, Ordering, fence};
 /// In mid-write; the other bits are the sequence.
 const BUSY: usize = 1;
 
-/// How often a slot's state may change under who wants it: each time, another with a
-/// sequence of the same slot has overtaken him.
+/// Changes of a slot's state that a producer retries. Each time, another producer with a
+/// sequence of the same slot has overtaken this one.
 const CLAIMS: usize = 4;
 
 /// What is in a slot, as bytes.
@@ -16,9 +16,9 @@ pub(crate) type Body = [u8; BODY_WORDS * WORD];
 
 /// One record's memory.
 ///
-/// Its state changes by exchange from one record, complete, to a newer one in
-/// mid-write, and by a store of him who writes to complete. So there is only ever one
-/// who writes; and one who never goes on keeps others out of this slot alone.
+/// An exchange changes its state from a complete record to a newer one in mid-write. The
+/// producer's store then makes it complete. So a slot has one writer at a time, and a writer
+/// that never goes on blocks this slot only.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Slot {
@@ -45,7 +45,7 @@ impl Slot {
         if sequence == 0 || !self.claim(new) {
             return false;
         }
-        // Who sees any of the body also sees that it is in mid-write.
+        // A reader that sees any of the body also sees that it is in mid-write.
         fence(Ordering::Release);
         // Behind `len` it is zeros.
         let words = body.as_chunks::<WORD>().0;
@@ -76,7 +76,7 @@ impl Slot {
         false
     }
 
-    /// Another's older record is in it, for good if he is dead.
+    /// Whether it holds an older record, for good if that one's producer has crashed.
     pub(crate) fn is_behind(&self, sequence: usize) -> bool {
         is_before(self.state.load(Ordering::Relaxed) & !BUSY, sequence << 1)
     }

@@ -13,12 +13,12 @@ use crate::promise::Promise;
 use crate::ring::Head;
 use crate::slot::Slot;
 use crate::sync::AtomicUsize;
-use crate::{Options, Ring, Sink};
+use crate::{Ring, Sink, SinkOptions};
 
 impl<const N: usize> Ring<[Slot; N]> {
     /// Room for `N` records, and not less than 2. All zeros, so that a `static` takes no
     /// room in a kernel's file.
-    #[allow(clippy::new_without_default)] // Nobody wants one that is not `static`.
+    #[allow(clippy::new_without_default)] // A ring is a `static`.
     pub const fn new() -> Self {
         const { assert!(N >= 2) };
         Self {
@@ -52,7 +52,7 @@ const fn slot() -> Slot {
 
 impl<'r, S: Sink> Drain<'r, S> {
     /// Takes `ring`'s records to `sink`, from the oldest there is.
-    pub const fn new(ring: &'r Ring, sink: S, options: Options) -> Self {
+    pub const fn new(ring: &'r Ring, sink: S, options: SinkOptions) -> Self {
         Self {
             feed: Feed {
                 ring,
@@ -105,8 +105,8 @@ impl Ring {
         memory.fill(0);
         let ring = ptr::slice_from_raw_parts(memory.as_mut_ptr(), slots) as *const Self;
         // SAFETY: it is aligned as a ring is, at least as long as one of so many slots
-        // (checked below), all zeros, which every atomic word may be, and nobody else's
-        // for as long as the ring lives, because it was borrowed mutably for that long.
+        // (checked below), and all zeros, which every atomic word may be. It was borrowed
+        // mutably for as long as the ring lives.
         Some(unsafe { &*ring })
     }
 }

@@ -14,7 +14,7 @@ impl Ring {
     /// Looks at as many records as the ring has, three times; those in mid-write are left out.
     pub fn tail<'a>(&self, room: &'a mut [u8]) -> &'a [u8] {
         let end = self.newest() as usize;
-        // In the first turn these are sequences that nobody has.
+        // In the first turn these are sequences without a record.
         let oldest = end.wrapping_sub(self.slots() - 1).max(1);
         let mut cursor = Cursor {
             next: oldest as u64,

@@ -144,8 +144,8 @@ impl StallDetector {
         }
     }
 
-    /// Whether a grace period lasts too long: told to one of those who ask, and again
-    /// after three times the threshold, as Linux does.
+    /// Returns a grace period that lasts too long: to one caller, and again after three times the
+    /// threshold, as Linux does.
     pub fn check(&self, now: Nanos, threshold: Nanos) -> Option<Stall> {
         let cpus = self.waiting.load(Ordering::Acquire);
         if cpus == 0 {

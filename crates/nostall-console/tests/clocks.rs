@@ -6,8 +6,8 @@ use std::cell::Cell;
 
 use common::{Line, META, P, of, rejoin};
 use nostall_console::{
-    Caller, Drain, Limits, Next, Offered, Options, OverflowPolicy, Priority, Ring, Sink, Slot,
-    StallDetector, UartSink, Watchdog, flush,
+    Caller, Drain, FlushLimits, Next, Offered, OverflowPolicy, Priority, Ring, Sink, SinkOptions,
+    Slot, StallDetector, UartSink, Watchdog, flush,
 };
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{self as devices, Controller, Profile, Uart};
@@ -102,9 +102,9 @@ const WAIT: Nanos = Nanos::from_micros(if cfg!(miri) { 5 } else { 1_500 });
 fn no_clock_keeps_a_flush_to_a_stuck_sink_from_its_end() {
     each(|clock| {
         let ring = Ring::<[Slot; 8]>::new();
-        let stuck = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+        let stuck = Drain::new(&ring, Line::new(0), SinkOptions::DEFAULT);
         ring.log(&of(Priority::Panic), b"panic");
-        let flushed = flush(&[&stuck], 0, clock, Limits::DEFAULT.total(WAIT));
+        let flushed = flush(&[&stuck], 0, clock, FlushLimits::DEFAULT.total(WAIT));
         assert_eq!((flushed.complete, flushed.incomplete), (0, 1));
         let reads = clock.reads.get();
         assert!(reads <= polls(WAIT), "{:?}: {reads} reads", clock.fault);
@@ -115,10 +115,15 @@ fn no_clock_keeps_a_flush_to_a_stuck_sink_from_its_end() {
 fn no_clock_keeps_a_panics_text_from_a_sink_that_takes_it() {
     each(|clock| {
         let ring = Ring::<[Slot; 8]>::new();
-        let drain = Drain::new(&ring, Line::new(7), Options::DEFAULT);
+        let drain = Drain::new(&ring, Line::new(7), SinkOptions::DEFAULT);
         ring.log(&META, b"backlog");
         ring.log(&of(Priority::Panic), b"panic");
-        let flushed = flush(&[&drain], 0, clock, Limits::DEFAULT.total(WAIT * 1_000));
+        let flushed = flush(
+            &[&drain],
+            0,
+            clock,
+            FlushLimits::DEFAULT.total(WAIT * 1_000),
+        );
         assert_eq!(flushed.complete, 1, "{:?}", clock.fault);
         assert_eq!(drain.sink().text(), format!("{P}panic\n{P}backlog\n"));
     });
@@ -148,7 +153,7 @@ fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
         let ring = Ring::<[Slot; 8]>::new();
         let panic = |drain: &Drain<'_, Hangs<'_>>| {
             ring.log(&of(Priority::Panic), b"panic");
-            let flushed = flush(&[drain], 1, clock, Limits::DEFAULT);
+            let flushed = flush(&[drain], 1, clock, FlushLimits::DEFAULT);
             assert_eq!((flushed.seized, flushed.complete), (1, 1));
             let reads = clock.reads.get();
             assert!(reads <= polls(Nanos::from_millis(1)), "{reads}");
@@ -158,7 +163,7 @@ fn no_clock_keeps_a_panic_from_a_sink_whose_owner_hangs() {
             drain: Cell::new(None),
             panic: &panic,
         };
-        let drain = Drain::new(&ring, sink, Options::DEFAULT);
+        let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
         drain.sink().drain.set(Some(&drain));
         ring.log(&META, b"backlog");
         let next = drain.drain_bounded(0, Priority::Normal, &Broken::new(Fault::Stops, 0));
@@ -193,7 +198,7 @@ fn no_clock_keeps_a_panics_text_from_a_serial_port() {
             let line = LineSettings::baud(115_200);
             let console = Console::open(&port, &clock, line).unwrap();
             let ring = Ring::<[Slot; 64]>::new();
-            let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
+            let drain = Drain::new(&ring, UartSink::new(console), SinkOptions::DEFAULT);
             for n in 0..20 {
                 ring.format(&META, format_args!("backlog {n}"));
             }
@@ -207,7 +212,7 @@ fn no_clock_keeps_a_panics_text_from_a_serial_port() {
                 &[&drain],
                 0,
                 &clock,
-                Limits::DEFAULT.total(Nanos::from_secs(1)),
+                FlushLimits::DEFAULT.total(Nanos::from_secs(1)),
             );
             let took = clock.time.now() - start;
             assert_eq!(flushed.complete, 1, "{fault:?} at {at}");
@@ -238,11 +243,11 @@ fn no_clock_keeps_a_flush_to_a_serial_port_that_is_stuck_from_its_end() {
         let clock = InMachine { shown, time };
         let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
         let ring = Ring::<[Slot; 64]>::new();
-        let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
+        let drain = Drain::new(&ring, UartSink::new(console), SinkOptions::DEFAULT);
         clock.shown.at.set(clock.shown.reads.get());
         ring.log(&of(Priority::Panic), &[b'x'; 80]);
         let reads = clock.shown.reads.get();
-        let flushed = flush(&[&drain], 0, &clock, Limits::DEFAULT.total(WAIT));
+        let flushed = flush(&[&drain], 0, &clock, FlushLimits::DEFAULT.total(WAIT));
         assert_eq!((flushed.complete, flushed.incomplete), (0, 1), "{fault:?}");
         // Two of the driver's bounds, of at most 12,000 polls with 16,384 reads of the clock each.
         let reads = clock.shown.reads.get() - reads;
@@ -254,7 +259,7 @@ fn no_clock_keeps_a_flush_to_a_serial_port_that_is_stuck_from_its_end() {
 fn no_clock_keeps_a_task_that_waits_for_room() {
     each(|clock| {
         let ring = Ring::<[Slot; 4]>::new();
-        let options = Options::DEFAULT.overflow(OverflowPolicy::Wait(WAIT));
+        let options = SinkOptions::DEFAULT.overflow(OverflowPolicy::Wait(WAIT));
         let stuck = Drain::new(&ring, Line::new(0), options);
         for n in 0..4 {
             ring.format(&META, format_args!("{n}"));
@@ -271,7 +276,7 @@ fn no_clock_keeps_a_task_that_waits_for_room() {
 fn no_clock_keeps_a_slice_from_its_end_or_for_more_than_a_second_from_the_sink() {
     each(|clock| {
         let ring = Ring::<[Slot; 64]>::new();
-        let drain = Drain::new(&ring, Line::new(1), Options::DEFAULT);
+        let drain = Drain::new(&ring, Line::new(1), SinkOptions::DEFAULT);
         ring.log(&META, &[b'x'; 80]);
         *drain.sink().ready_at.lock().unwrap() = Some(Nanos::ZERO);
         let _ = drain.drain_bounded(0, Priority::Normal, clock);

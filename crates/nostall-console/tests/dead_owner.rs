@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use common::{Looked, META, of};
 use nostall_console::{
-    Caller, Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, UartSink, flush,
+    Caller, Drain, FlushLimits, Next, Offered, Priority, Ring, Sink, SinkOptions, Slot, UartSink,
+    flush,
 };
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
@@ -117,7 +118,7 @@ fn over_the_dead(
         locked: &locked,
         then: Cell::new(None),
     };
-    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
     drain.sink().then.set(Some((&drain, &others)));
     ring.log(&META, b"backlog");
     let _ = drain.drain_bounded(0, Priority::Normal, &clock);
@@ -137,7 +138,7 @@ fn a_panic_of_50_calls_waits_once_for_an_owner_that_died() {
             over_the_dead(profile, |drain, clock, ring| {
                 for n in 0..count {
                     ring.format(&of(Priority::Panic), format_args!("line {n} of an oops"));
-                    let flushed = flush(&[drain], 1, &Looked(clock), Limits::DEFAULT);
+                    let flushed = flush(&[drain], 1, &Looked(clock), FlushLimits::DEFAULT);
                     assert_eq!(flushed.complete, 1);
                     assert_eq!(flushed.seized, usize::from(n == 0));
                 }

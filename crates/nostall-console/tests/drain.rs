@@ -7,7 +7,7 @@ use std::cell::Cell;
 use common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
 use nostall_console::layout::PAYLOAD;
 use nostall_console::{
-    Caller, Drain, Level, Meta, Next, Options, OverflowPolicy, Priority, Ring, Sink, Slot,
+    Caller, Drain, Level, Meta, Next, OverflowPolicy, Priority, Ring, Sink, SinkOptions, Slot,
 };
 use nostall_io::{Clock, Nanos};
 
@@ -17,7 +17,7 @@ fn lines_come_out_as_they_went_in_whatever_the_sink_takes_at_once() {
     const FEW: &[usize] = &[64];
     for &load in if cfg!(miri) { FEW } else { ALL } {
         let ring = Ring::<[Slot; 64]>::new();
-        let drain = Drain::new(&ring, Line::new(load), Options::DEFAULT);
+        let drain = Drain::new(&ring, Line::new(load), SinkOptions::DEFAULT);
         ring.log(&META, b"one\n");
         ring.log(&META, b"two\nthree");
         let long = "0123456789".repeat(if cfg!(miri) { 12 } else { 30 });
@@ -40,7 +40,7 @@ fn lines_come_out_as_they_went_in_whatever_the_sink_takes_at_once() {
 #[test]
 fn a_slice_stops_where_the_sink_does_and_says_when_to_come_back() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(16), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(16), SinkOptions::DEFAULT);
     for n in 0..10 {
         ring.format(&META, format_args!("line {n}"));
     }
@@ -75,7 +75,7 @@ fn a_slice_stops_where_the_sink_does_and_says_when_to_come_back() {
 fn a_slice_looks_at_a_bounded_number_of_records_that_it_leaves_out() {
     const RECORDS: usize = 1 << 13;
     let ring = Box::new(Ring::<[Slot; RECORDS]>::new());
-    let options = Options::DEFAULT.level(Level::Warning);
+    let options = SinkOptions::DEFAULT.level(Level::Warning);
     let drain = Drain::new(&ring, Line::new(usize::MAX), options);
     for n in 0..RECORDS {
         let level = [Level::Warning, Level::Info][usize::from(n % 100 > 0)];
@@ -101,7 +101,7 @@ fn a_slice_looks_at_a_bounded_number_of_records_that_it_leaves_out() {
 #[test]
 fn a_fifo_is_filled_over_the_ends_of_lines() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(64), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(64), SinkOptions::DEFAULT);
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1));
     for _ in 0..4 {
         ring.log(&META, b"");
@@ -114,7 +114,7 @@ fn a_fifo_is_filled_over_the_ends_of_lines() {
 #[test]
 fn a_line_that_is_out_in_part_is_finished_although_it_is_overwritten() {
     let ring = Ring::<[Slot; 4]>::new();
-    let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT.slice(1));
+    let drain = Drain::new(&ring, Line::new(20), SinkOptions::DEFAULT.slice(1));
     ring.log(&META, b"a line that is long");
     let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     for n in 0..10 {
@@ -134,7 +134,7 @@ fn a_level_leaves_out_and_an_emergency_is_not_left_out() {
     let drain = Drain::new(
         &ring,
         Line::new(99),
-        Options::DEFAULT.level(Level::Warning).progress_slot(1),
+        SinkOptions::DEFAULT.level(Level::Warning).progress_slot(1),
     );
     let level = |level| Meta { level, ..META };
     ring.log(&level(Level::Info), b"info");
@@ -153,7 +153,7 @@ fn a_level_leaves_out_and_an_emergency_is_not_left_out() {
 #[test]
 fn an_emergency_goes_first_cuts_the_line_and_prints_no_backlog() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT.slice(1));
+    let drain = Drain::new(&ring, Line::new(20), SinkOptions::DEFAULT.slice(1));
     for n in 0..5 {
         ring.format(&META, format_args!("backlog {n}"));
     }
@@ -200,7 +200,7 @@ fn an_emergency_that_finds_a_slice_at_work_is_sent_by_it_next() {
         ring: &ring,
         outer: Cell::new(None),
     };
-    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
     drain.sink().outer.set(Some(&drain));
     ring.log(&META, b"some backlog");
     drain_all(&drain, Priority::Normal);
@@ -216,10 +216,10 @@ fn back_pressure_makes_room_for_a_bounded_time() {
     const RECORDS: usize = if cfg!(miri) { 20 } else { 100 };
     let ring = Ring::<[Slot; 16]>::new();
     let at_most = Nanos::from_micros(if cfg!(miri) { 3 } else { 500 });
-    let options = Options::DEFAULT.overflow(OverflowPolicy::Wait(at_most));
+    let options = SinkOptions::DEFAULT.overflow(OverflowPolicy::Wait(at_most));
     let stuck = Drain::new(&ring, Line::new(0), options);
     let fine = Drain::new(&ring, Line::new(99), options);
-    let dropping = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+    let dropping = Drain::new(&ring, Line::new(0), SinkOptions::DEFAULT);
     let clock = Virtual::default();
     for n in 0..RECORDS {
         assert_eq!(dropping.make_room(0, &clock, || ()), Nanos::ZERO);
@@ -242,7 +242,7 @@ fn back_pressure_makes_room_for_a_bounded_time() {
 #[test]
 fn what_could_steer_a_terminal_or_feign_a_line_is_escaped() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(9), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(9), SinkOptions::DEFAULT);
     ring.log(
         &META,
         b"nul \0, cr \r, esc \x1b[2J, tab \t, \xff\xfe, \xc3\xa4, \xc2\x9b",
@@ -269,7 +269,7 @@ fn a_text_of_a_mebibyte_takes_a_bounded_part_of_the_ring_and_says_so() {
     let logged = ring.log(&META, &text);
     assert_eq!(logged.records, 64);
     assert_eq!(ring.cut() as usize, logged.cut);
-    let drain = Drain::new(&ring, Line::new(999), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(999), SinkOptions::DEFAULT);
     drain_all(&drain, Priority::Normal);
     let out = drain.sink().text();
     assert_eq!(
@@ -297,7 +297,7 @@ fn a_formatted_text_that_is_cut_off_between_its_parts_says_so() {
     // 256 bytes are put together at once; they are the 64 records of a text.
     let logged = ring.format(&META, format_args!("{}{}", "abc\n".repeat(64), "and more"));
     assert_eq!((logged.records, logged.cut), (64, 8));
-    let drain = Drain::new(&ring, Line::new(999), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(999), SinkOptions::DEFAULT);
     drain_all(&drain, Priority::Normal);
     let out = drain.sink().text();
     assert_eq!(
@@ -325,7 +325,7 @@ fn the_tail_is_whole_lines_and_the_newest() {
 #[test]
 fn an_emergencys_slice_asks_for_another_slice_for_the_backlog() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     ring.log(&of(Priority::Emergency), b"lockup");
     assert_eq!(
         drain.drain_bounded(0, Priority::Emergency, &At(0)),
@@ -351,7 +351,7 @@ fn an_emergencys_slice_asks_for_another_slice_for_the_backlog() {
 #[test]
 fn a_slice_is_no_panic_and_sends_emergencies_if_it_says_so() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     ring.log(&of(Priority::Emergency), b"lockup");
     assert_eq!(
         drain.drain_bounded(0, Priority::Panic, &At(0)),

@@ -6,8 +6,8 @@ use std::cell::Cell;
 
 use common::{At, LOOK, Line, Looked, META, P, Virtual, drain_all, of};
 use nostall_console::{
-    Caller, Drain, Limits, Next, Offered, Options, OverflowPolicy, Priority, Ring, Sink, Slot,
-    UartSink, Watchdog, flush,
+    Caller, Drain, FlushLimits, Next, Offered, OverflowPolicy, Priority, Ring, Sink, SinkOptions,
+    Slot, UartSink, Watchdog, flush,
 };
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos};
@@ -16,14 +16,14 @@ use nostall_uart::{Console, LineSettings};
 #[test]
 fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(20), Options::DEFAULT.slice(1));
+    let drain = Drain::new(&ring, Line::new(20), SinkOptions::DEFAULT.slice(1));
     ring.log(&META, b"one");
     ring.log(&META, b"two");
     let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     ring.log(&of(Priority::Emergency), b"oops");
     ring.log(&of(Priority::Panic), b"panic\nCall Trace:");
     let clock = Virtual::default();
-    let flushed = flush(&[&drain], 0, &clock, Limits::DEFAULT);
+    let flushed = flush(&[&drain], 0, &clock, FlushLimits::DEFAULT);
     assert_eq!((flushed.complete, flushed.seized), (1, 0));
     assert_eq!(
         drain.sink().text(),
@@ -44,9 +44,9 @@ fn a_panics_text_is_first_and_the_backlog_follows_in_order() {
 #[test]
 fn a_flush_ends_in_time_and_a_stuck_sink_holds_back_no_other() {
     let ring = Ring::<[Slot; 64]>::new();
-    let stuck = Drain::new(&ring, Line::new(0), Options::DEFAULT);
-    let gone = Drain::new(&ring, Line::new(0), Options::DEFAULT);
-    let fine = Drain::new(&ring, Line::new(7), Options::DEFAULT);
+    let stuck = Drain::new(&ring, Line::new(0), SinkOptions::DEFAULT);
+    let gone = Drain::new(&ring, Line::new(0), SinkOptions::DEFAULT);
+    let fine = Drain::new(&ring, Line::new(7), SinkOptions::DEFAULT);
     *gone.sink().ready_at.lock().unwrap() = None;
     ring.log(&META, b"backlog");
     ring.log(&of(Priority::Panic), b"panic");
@@ -56,7 +56,7 @@ fn a_flush_ends_in_time_and_a_stuck_sink_holds_back_no_other() {
         &[&stuck, &gone, &fine],
         0,
         &clock,
-        Limits::DEFAULT.total(limit),
+        FlushLimits::DEFAULT.total(limit),
     );
     assert_eq!((flushed.complete, flushed.incomplete), (1, 2));
     assert!(clock.now() >= limit && clock.now() <= limit + LOOK * 600);
@@ -104,7 +104,7 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
             let handler = |drain: &Drain<'_, Panics<'_>>| {
                 ring.log(&of(Priority::Panic), b"in the drain");
                 let start = clock.now();
-                let flushed = flush(&[drain], cpu, &clock, Limits::DEFAULT);
+                let flushed = flush(&[drain], cpu, &clock, FlushLimits::DEFAULT);
                 assert_eq!((flushed.complete, flushed.seized), (1, 1));
                 let waited = match (cpu, first_in_slice) {
                     // A panic on the owner's own CPU does not wait.
@@ -114,7 +114,7 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
                 };
                 assert!(clock.now() - start <= waited + LOOK * 120);
             };
-            let outer = Drain::new(&ring, Panics::new(&handler), Options::DEFAULT);
+            let outer = Drain::new(&ring, Panics::new(&handler), SinkOptions::DEFAULT);
             outer.sink().drain.set(Some(&outer));
             ring.log(&META, b"one");
             ring.log(&META, b"two");
@@ -123,7 +123,7 @@ fn a_panic_in_the_drain_itself_takes_the_sink_and_comes_to_its_end() {
                     let _ = outer.drain_bounded(0, Priority::Normal, &At(0));
                 }
             } else {
-                flush(&[&outer], 0, &clock, Limits::DEFAULT);
+                flush(&[&outer], 0, &clock, FlushLimits::DEFAULT);
             }
             let text = outer.sink().line.text();
             let start = format!("{P}one\n{P}two\n");
@@ -148,18 +148,19 @@ fn the_second_of_two_panics_leaves_its_text_to_the_first_while_that_one_lives() 
     // Another CPU panics while the first is in an offer. Its limits allow no wait.
     let handler = |drain: &Drain<'_, Panics<'_>>| {
         ring.log(&of(Priority::Panic), b"second");
-        let limits = Limits::DEFAULT.total(Nanos::from_millis(if cfg!(miri) { 1 } else { 50 }));
+        let limits =
+            FlushLimits::DEFAULT.total(Nanos::from_millis(if cfg!(miri) { 1 } else { 50 }));
         let flushed = flush(&[drain], 1, &clock, limits);
         assert_eq!((flushed.left_to_another, flushed.complete), (1, 0));
     };
-    let drain = Drain::new(&ring, Panics::new(&handler), Options::DEFAULT);
+    let drain = Drain::new(&ring, Panics::new(&handler), SinkOptions::DEFAULT);
     drain.sink().drain.set(Some(&drain));
     ring.log(&META, b"backlog");
     ring.log(
         &of(Priority::Panic),
         b"first, and it is a long line, of several offers",
     );
-    let flushed = flush(&[&drain], 0, &clock, Limits::DEFAULT);
+    let flushed = flush(&[&drain], 0, &clock, FlushLimits::DEFAULT);
     assert_eq!(flushed.complete, 1);
     let first = "first, and it is a long line, of several offers";
     assert_eq!(
@@ -179,13 +180,13 @@ fn a_clock_that_stands_still_stops_neither_a_flush_nor_a_wait_for_room() {
     }
     let ring = Ring::<[Slot; 4]>::new();
     let at_most = Nanos::from_micros(if cfg!(miri) { 3 } else { 100 });
-    let options = Options::DEFAULT.overflow(OverflowPolicy::Wait(at_most));
+    let options = SinkOptions::DEFAULT.overflow(OverflowPolicy::Wait(at_most));
     let stuck = Drain::new(&ring, Line::new(0), options);
     for n in 0..4 {
         ring.format(&META, format_args!("{n}"));
     }
     assert_eq!(stuck.make_room(0, &Still, || ()), at_most);
-    let flushed = flush(&[&stuck], 0, &Still, Limits::DEFAULT.total(at_most));
+    let flushed = flush(&[&stuck], 0, &Still, FlushLimits::DEFAULT.total(at_most));
     assert_eq!((flushed.complete, flushed.incomplete), (0, 1));
 }
 
@@ -197,7 +198,7 @@ fn a_flood_on_a_slow_line_holds_no_cpu_for_100_us_and_loses_nothing() {
         let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
         let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
         let ring = Ring::<[Slot; 4096]>::new();
-        let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
+        let drain = Drain::new(&ring, UartSink::new(console), SinkOptions::DEFAULT);
         let mut wanted = String::new();
         for n in 0..LINES {
             let text = format!("sd 2:0:{n}:0: [sd{n}] Attached SCSI disk");
@@ -241,7 +242,7 @@ fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let console = Console::open(&port, &clock, LineSettings::baud(115_200)).unwrap();
     let ring = Ring::<[Slot; 256]>::new();
-    let drain = Drain::new(&ring, UartSink::new(console), Options::DEFAULT);
+    let drain = Drain::new(&ring, UartSink::new(console), SinkOptions::DEFAULT);
     for n in 0..100 {
         ring.format(&META, format_args!("flood {n}"));
     }
@@ -253,7 +254,12 @@ fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
     ring.log(&of(Priority::Panic), b"panic");
     let limit = Nanos::from_millis(20);
     let start = clock.now();
-    flush(&[&drain], 0, &Looked(&clock), Limits::DEFAULT.total(limit));
+    flush(
+        &[&drain],
+        0,
+        &Looked(&clock),
+        FlushLimits::DEFAULT.total(limit),
+    );
     // The limit, the last offer, and a full FIFO.
     assert!(clock.now() - start <= limit + Nanos::from_millis(4));
     assert!(drain.unread() > 0);
@@ -272,11 +278,11 @@ fn a_panic_in_a_flood_is_on_the_line_within_one_fifo_and_the_rest_follows() {
 #[test]
 fn a_sink_without_a_backlog_has_nothing_to_be_cut() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     ring.log(&META, b"one");
     drain_all(&drain, Priority::Normal);
     ring.log(&of(Priority::Panic), b"panic");
-    flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
+    flush(&[&drain], 0, &Virtual::default(), FlushLimits::DEFAULT);
     assert_eq!(drain.sink().text(), format!("{P}one\n{P}panic\n"));
 }
 
@@ -298,14 +304,14 @@ fn a_sink_that_is_fast_gets_its_backlog_after_the_slow_one_has_had_a_turn() {
     }
     let ring = Ring::<[Slot; 1024]>::new();
     let fast = Line::new(usize::MAX);
-    let slow = Drain::new(&ring, Slow(&fast, Cell::new(None)), Options::DEFAULT);
-    let fast = Drain::new(&ring, &fast, Options::DEFAULT);
+    let slow = Drain::new(&ring, Slow(&fast, Cell::new(None)), SinkOptions::DEFAULT);
+    let fast = Drain::new(&ring, &fast, SinkOptions::DEFAULT);
     for n in 0..1024 {
         ring.format(&META, format_args!("backlog {n}"));
     }
     ring.log(&of(Priority::Panic), b"panic");
     let clock = Virtual::default();
-    let flushed = flush(&[&fast, &slow], 0, &clock, Limits::DEFAULT);
+    let flushed = flush(&[&fast, &slow], 0, &clock, FlushLimits::DEFAULT);
     assert_eq!(flushed.complete, 2);
     let before = slow.sink().1.get().unwrap();
     assert!(before < 1024 * 30 / 4, "{before} bytes");

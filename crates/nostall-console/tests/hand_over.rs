@@ -4,7 +4,7 @@
 mod common;
 
 use common::{At, Line, P, Virtual, of, rejoin};
-use nostall_console::{Drain, Limits, Next, Options, Priority, Ring, Slot, flush};
+use nostall_console::{Drain, FlushLimits, Next, Priority, Ring, SinkOptions, Slot, flush};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ proptest! {
         panics in any::<bool>(),
     ) {
         let ring = Ring::<[Slot; 256]>::new();
-        let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT.slice(300));
+        let drain = Drain::new(&ring, Line::new(0), SinkOptions::DEFAULT.slice(300));
         let mut wanted = [Vec::new(), Vec::new()];
         for (n, act) in acts.iter().enumerate() {
             match *act {
@@ -58,7 +58,7 @@ proptest! {
         if panics {
             ring.log(&of(Priority::Panic), b"panic");
             let before = drain.bytes() as usize;
-            let flushed = flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
+            let flushed = flush(&[&drain], 0, &Virtual::default(), FlushLimits::DEFAULT);
             prop_assert_eq!(flushed.complete, 1);
             let text = drain.sink().taken.lock().unwrap().clone();
             let after = str::from_utf8(&text[before..]).unwrap();

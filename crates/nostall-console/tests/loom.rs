@@ -67,7 +67,7 @@ mod sync {
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
 pub use level::{Level, Priority};
-pub use options::{Charset, Options, OverflowPolicy};
+pub use options::{Charset, OverflowPolicy, SinkOptions};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Caller, Offered, Sink};
@@ -331,7 +331,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
     Drain {
         feed: Feed {
             ring,
-            level: Options::DEFAULT.level,
+            level: SinkOptions::DEFAULT.level,
             lanes: array::from_fn(|_| Lane {
                 next: AtomicUsize::new(2),
                 line: AtomicUsize::new(0),
@@ -343,7 +343,7 @@ fn drain(ring: &Ring) -> Drain<'_, Memory> {
             pending: array::from_fn(|_| AtomicUsize::new(0)),
             lost: AtomicUsize::new(0),
         },
-        options: Options::DEFAULT,
+        options: SinkOptions::DEFAULT,
         owner: owner(),
         promise: Promise {
             since: AtomicUsize::new(0),

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::Mutex;
 
 use common::{At, Line, META, P, of};
-use nostall_console::{Caller, Drain, Next, Offered, Options, Priority, Ring, Sink, Slot};
+use nostall_console::{Caller, Drain, Next, Offered, Priority, Ring, Sink, SinkOptions, Slot};
 use nostall_devices::uart::{Profile, Uart};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::{Console, LineSettings};
@@ -44,7 +44,7 @@ fn a_slice_after_every_record_costs_at_most_four_wake_ups_for_a_fifo() {
     const LINES: u64 = 400;
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let ring = Ring::<[Slot; 1024]>::new();
-    let drain = Drain::new(&ring, Serial::open(&port, &clock), Options::DEFAULT);
+    let drain = Drain::new(&ring, Serial::open(&port, &clock), SinkOptions::DEFAULT);
     let mut timer = Nanos(u64::MAX);
     let mut wake_ups = 0;
     let mut lines = 0;
@@ -86,7 +86,7 @@ fn a_slice_goes_on_while_a_port_empties_at_once_and_its_time_lasts() {
     };
     let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
     let ring = Ring::<[Slot; 4096]>::new();
-    let drain = Drain::new(&ring, Serial::open(&port, &clock), Options::DEFAULT);
+    let drain = Drain::new(&ring, Serial::open(&port, &clock), SinkOptions::DEFAULT);
     for n in 0..2_000 {
         ring.format(&META, format_args!("a line of text, number {n}"));
     }
@@ -111,7 +111,7 @@ fn a_slice_goes_on_while_a_port_empties_at_once_and_its_time_lasts() {
 #[test]
 fn a_slice_goes_on_while_the_sink_is_ready_and_its_bytes_last() {
     let ring = Ring::<[Slot; 64]>::new();
-    let options = Options::DEFAULT.slice(200);
+    let options = SinkOptions::DEFAULT.slice(200);
     let drain = Drain::new(&ring, Line::new(16), options);
     for n in 0..30 {
         ring.format(&META, format_args!("line {n}"));
@@ -145,7 +145,7 @@ fn a_slice_ends_after_its_time_although_the_sink_takes_everything() {
         }
     }
     let ring = Ring::<[Slot; 64]>::new();
-    let options = Options::DEFAULT.slice(usize::MAX);
+    let options = SinkOptions::DEFAULT.slice(usize::MAX);
     let drain = Drain::new(&ring, Slow(Cell::new(0)), options);
     for n in 0..60 {
         ring.format(&META, format_args!("line {n}"));
@@ -198,7 +198,7 @@ fn a_port_that_takes_nothing_is_looked_at_100_times_a_second_and_resumes_within_
                 offers: Cell::new(0),
                 taken_at: Cell::new(None),
             };
-            let drain = Drain::new(&ring, sink, Options::DEFAULT);
+            let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
             let mut timer = u64::MAX;
             let mut next_line = 0;
             let mut second = 0;
@@ -233,7 +233,7 @@ fn a_clock_that_jumps_does_not_silence_a_sink_that_was_not_ready() {
     const HOUR: u64 = Nanos::from_secs(3_600).0;
     for jump in [0, HOUR + 2_000_000, 3 * HOUR, u64::MAX] {
         let ring = Ring::<[Slot; 64]>::new();
-        let drain = Drain::new(&ring, Line::new(5), Options::DEFAULT.slice(1));
+        let drain = Drain::new(&ring, Line::new(5), SinkOptions::DEFAULT.slice(1));
         ring.log(&META, b"text");
         *drain.sink().ready_at.lock().unwrap() = Some(Nanos(HOUR + 1_000_000));
         let held = Next::At(Nanos(HOUR + 1_000_000));
@@ -249,7 +249,7 @@ fn a_clock_that_jumps_does_not_silence_a_sink_that_was_not_ready() {
 #[test]
 fn a_sink_that_names_a_time_without_end_is_looked_at_again_after_a_second() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(5), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(5), SinkOptions::DEFAULT);
     ring.log(&META, b"text");
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(u64::MAX));
     let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
@@ -262,7 +262,7 @@ fn a_sink_that_names_a_time_without_end_is_looked_at_again_after_a_second() {
 #[test]
 fn an_emergency_waits_no_longer_than_the_sink_and_goes_first_then() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT.slice(1));
+    let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT.slice(1));
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_000));
     ring.log(&META, b"one");
     let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
@@ -281,7 +281,7 @@ fn a_cpu_that_could_not_send_comes_back_at_most_100_times_a_second_and_only_for_
     const CPUS: u16 = 8;
     const FIFO: Nanos = Nanos(16 * 86_806);
     let ring = Ring::<[Slot; 4096]>::new();
-    let drain = Drain::new(&ring, Line::new(16), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(16), SinkOptions::DEFAULT);
     for n in 0..3_000 {
         ring.format(&META, format_args!("a line of text, number {n}"));
     }
@@ -316,7 +316,7 @@ fn a_cpu_that_could_not_send_comes_back_at_most_100_times_a_second_and_only_for_
 #[test]
 fn a_cpu_that_logs_after_another_has_sent_all_is_as_soon_as_the_sink() {
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_000));
     ring.log(&META, b"one");
     // It sets no timer.
@@ -337,7 +337,7 @@ fn a_cpu_that_logs_after_another_has_sent_all_is_as_soon_as_the_sink() {
 fn the_cpu_that_could_not_send_comes_back_in_case_the_other_one_hangs() {
     let late = Nanos::from_millis(10);
     let ring = Ring::<[Slot; 64]>::new();
-    let drain = Drain::new(&ring, Line::new(99), Options::DEFAULT);
+    let drain = Drain::new(&ring, Line::new(99), SinkOptions::DEFAULT);
     *drain.sink().ready_at.lock().unwrap() = Some(Nanos(1_000));
     ring.log(&META, b"one");
     // Everything is sent, so no CPU has to return.

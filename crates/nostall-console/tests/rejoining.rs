@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use common::rejoin::{Joined, rejoin};
 use common::{At, P, Virtual, of};
 use nostall_console::{
-    Caller, Drain, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush,
+    Caller, Drain, FlushLimits, Next, Offered, Priority, Ring, Sink, SinkOptions, Slot, flush,
 };
 use nostall_io::Nanos;
 
@@ -138,7 +138,7 @@ fn ten_thousand_random_schedules_are_rejoined() {
     for seed in 0..10_000 {
         let random = Random::new(seed);
         let ring = Ring::<[Slot; 256]>::new();
-        let options = Options::DEFAULT.slice(1 + random.below(60));
+        let options = SinkOptions::DEFAULT.slice(1 + random.below(60));
         let drain = Drain::new(&ring, Port::new(1), options);
         let mut wanted: [Vec<String>; 3] = Default::default();
         let dies = seed % 4 == 3;
@@ -178,7 +178,7 @@ fn ten_thousand_random_schedules_are_rejoined() {
             ring.log(&of(Priority::Panic), b"panic");
             wanted[2].push(format!("{P}panic"));
             loop {
-                let flushes = || flush(&[&drain], 1, &Virtual::default(), Limits::DEFAULT);
+                let flushes = || flush(&[&drain], 1, &Virtual::default(), FlushLimits::DEFAULT);
                 match catch_unwind(AssertUnwindSafe(flushes)) {
                     Ok(flushed) => break assert_eq!(flushed.complete, 1),
                     Err(_) => deaths += 1,
@@ -208,7 +208,7 @@ fn lines_are_rejoined_although_records_are_overwritten_and_all_that_is_lost_is_t
     for seed in 0..5_000 {
         let random = Random::new(seed);
         let ring = Ring::<[Slot; 16]>::new();
-        let options = Options::DEFAULT.slice(1 + random.below(60));
+        let options = SinkOptions::DEFAULT.slice(1 + random.below(60));
         let drain = Drain::new(&ring, Port::new(1), options);
         let mut logged: Vec<String> = Vec::new();
         for n in 0..random.below(60) as u64 {
@@ -275,7 +275,7 @@ fn a_line_is_rejoined_that_is_cut_at_any_byte_by_one_that_is_cut_at_any_byte() {
     for first in 0..60 {
         for second in 0..60 {
             let ring = Ring::<[Slot; 64]>::new();
-            let drain = Drain::new(&ring, Port::new(1), Options::DEFAULT.slice(1));
+            let drain = Drain::new(&ring, Port::new(1), SinkOptions::DEFAULT.slice(1));
             let normal = "norm\u{e4}l, \u{201c}\u{1f600}";
             let line = |text: &str| vec![format!("{P}{text}")];
             let wanted = [
@@ -289,7 +289,7 @@ fn a_line_is_rejoined_that_is_cut_at_any_byte_by_one_that_is_cut_at_any_byte() {
             ring.log(&of(Priority::Emergency), b"urgent");
             send(&drain, Priority::Emergency, second);
             ring.log(&of(Priority::Panic), b"panic");
-            flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
+            flush(&[&drain], 0, &Virtual::default(), FlushLimits::DEFAULT);
             let sent = drain.sink().text();
             assert_rejoined(&sent, &wanted, 0, first * 100 + second);
             // A CR alone would overwrite the line on a terminal, so an LF follows each.
@@ -305,7 +305,7 @@ fn a_line_is_rejoined_that_is_cut_at_any_byte_by_one_that_is_cut_at_any_byte() {
 fn a_line_is_sent_again_whole_if_its_owner_dies_at_any_byte() {
     for dies_after in 0..120 {
         let ring = Ring::<[Slot; 64]>::new();
-        let drain = Drain::new(&ring, Port::new(16), Options::DEFAULT.slice(1));
+        let drain = Drain::new(&ring, Port::new(16), SinkOptions::DEFAULT.slice(1));
         let line = |text: &str| vec![format!("{P}{text}")];
         let wanted = [line("normal"), line("urgent"), line("panic")];
         drain.sink().dies_after.set(dies_after);
@@ -315,7 +315,7 @@ fn a_line_is_sent_again_whole_if_its_owner_dies_at_any_byte() {
             ring.log(&of(Priority::Emergency), b"urgent");
             let _ = drain.drain_bounded(0, Priority::Emergency, &At(0));
             ring.log(&of(Priority::Panic), b"panic");
-            flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
+            flush(&[&drain], 0, &Virtual::default(), FlushLimits::DEFAULT);
         };
         let died = catch_unwind(AssertUnwindSafe(dies)).is_err();
         let logged = ring.newest();
@@ -324,7 +324,7 @@ fn a_line_is_sent_again_whole_if_its_owner_dies_at_any_byte() {
                 ring.log(&of(priority), text.as_bytes());
             }
         }
-        flush(&[&drain], 1, &Virtual::default(), Limits::DEFAULT);
+        flush(&[&drain], 1, &Virtual::default(), FlushLimits::DEFAULT);
         let sent = drain.sink().text();
         assert_rejoined(&sent, &wanted, usize::from(died), dies_after as u64);
     }

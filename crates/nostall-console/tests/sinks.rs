@@ -6,7 +6,8 @@ use std::cell::Cell;
 
 use common::{At, LOOK, Line, META, P, Virtual, drain_all, of};
 use nostall_console::{
-    Caller, Drain, Level, Limits, Next, Offered, Options, Priority, Ring, Sink, Slot, flush,
+    Caller, Drain, FlushLimits, Level, Next, Offered, Priority, Ring, Sink, SinkOptions, Slot,
+    flush,
 };
 use nostall_io::{Clock, Nanos};
 use nostall_postmortem::log_ring;
@@ -15,8 +16,8 @@ use nostall_postmortem::log_ring;
 fn a_sink_that_is_gone_or_never_ready_holds_up_no_producer_and_is_asked_again_later() {
     const RECORDS: usize = if cfg!(miri) { 10 } else { 20 };
     let ring = Ring::<[Slot; 8]>::new();
-    let gone = Drain::new(&ring, Line::new(0), Options::DEFAULT);
-    let fine = Drain::new(&ring, Line::new(999), Options::DEFAULT);
+    let gone = Drain::new(&ring, Line::new(0), SinkOptions::DEFAULT);
+    let fine = Drain::new(&ring, Line::new(999), SinkOptions::DEFAULT);
     *gone.sink().ready_at.lock().unwrap() = None;
     for n in 0..RECORDS {
         ring.format(&META, format_args!("{n}"));
@@ -47,7 +48,7 @@ fn a_sink_that_says_it_is_ready_and_takes_nothing_is_not_asked_all_the_time() {
     let ring = Ring::<[Slot; 64]>::new();
     ring.log(&META, b"text");
     for (ready_at, then) in [(0, 1_000_007), (7, 1_000_007), (8, 8), (u64::MAX, u64::MAX)] {
-        let drain = Drain::new(&ring, Line::new(0), Options::DEFAULT);
+        let drain = Drain::new(&ring, Line::new(0), SinkOptions::DEFAULT);
         *drain.sink().ready_at.lock().unwrap() = Some(Nanos(ready_at));
         let next = drain.drain_bounded(0, Priority::Normal, &At(7));
         assert_eq!(next, Next::At(Nanos(then)));
@@ -67,7 +68,7 @@ fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
     }
     let ring = Ring::<[Slot; 64]>::new();
     let sink = Broken(Line::new(7), Cell::new(false));
-    let drain = Drain::new(&ring, sink, Options::DEFAULT.slice(1));
+    let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT.slice(1));
     ring.log(&META, b"one");
     ring.log(&META, b"two");
     let act = |act: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_ok();
@@ -80,11 +81,11 @@ fn a_sink_that_panics_lets_go_and_is_offered_the_same_again() {
     ring.log(&of(Priority::Panic), b"panic");
     let clock = Virtual::default();
     let in_panic = || {
-        flush(&[&drain], 1, &clock, Limits::DEFAULT);
+        flush(&[&drain], 1, &clock, FlushLimits::DEFAULT);
     };
     assert!(!act(&in_panic));
     drain.sink().1.set(false);
-    let flushed = flush(&[&drain], 2, &clock, Limits::DEFAULT);
+    let flushed = flush(&[&drain], 2, &clock, FlushLimits::DEFAULT);
     assert_eq!((flushed.complete, flushed.seized), (1, 0));
     assert!(clock.now() < LOOK * 200);
     let start = &P[..7];
@@ -101,7 +102,7 @@ fn what_a_sink_leaves_out_is_behind_its_place() {
     let skip = memory.as_ptr().align_offset(64);
     let memory = &mut memory[skip..][..2048];
     let ring = Ring::in_memory(memory).unwrap();
-    let options = Options::DEFAULT.level(Level::Error).progress_slot(1);
+    let options = SinkOptions::DEFAULT.level(Level::Error).progress_slot(1);
     let drain = Drain::new(ring, Line::new(99), options);
     for _ in 0..9 {
         ring.log(&META, b"a trifle");

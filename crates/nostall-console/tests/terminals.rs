@@ -3,13 +3,15 @@
 mod common;
 
 use common::{At, Line, META, P, Virtual, of};
-use nostall_console::{Charset, Drain, Limits, Meta, Options, Priority, Ring, Slot, flush};
+use nostall_console::{
+    Charset, Drain, FlushLimits, Meta, Priority, Ring, SinkOptions, Slot, flush,
+};
 use proptest::prelude::*;
 
 /// Returns the output for `text`, without time and line feed.
 fn sent(text: &[u8], mode: Charset) -> Vec<u8> {
     let ring = Ring::<[Slot; 16]>::new();
-    let drain = Drain::new(&ring, Line::new(999), Options::DEFAULT.charset(mode));
+    let drain = Drain::new(&ring, Line::new(999), SinkOptions::DEFAULT.charset(mode));
     ring.log(&META, text);
     let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
     let sent = drain.sink().taken.lock().unwrap().clone();
@@ -101,7 +103,7 @@ proptest! {
     ) {
         for mode in [Charset::Utf8, Charset::Ascii] {
             let ring = Ring::<[Slot; 256]>::new();
-            let options = Options::DEFAULT.charset(mode).slice(1);
+            let options = SinkOptions::DEFAULT.charset(mode).slice(1);
             let drain = Drain::new(&ring, Line::new(load), options);
             for text in &texts {
                 ring.log(&Meta { target: &target, ..META }, text);
@@ -114,7 +116,7 @@ proptest! {
                 let _ = drain.drain_bounded(0, Priority::Emergency, &At(0));
             }
             ring.log(&of(Priority::Panic), &texts[0]);
-            flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
+            flush(&[&drain], 0, &Virtual::default(), FlushLimits::DEFAULT);
             let sent = drain.sink().taken.lock().unwrap().clone();
             let joined = match mode {
                 // A character may be cut between two offers. Its line is whole when rejoined.

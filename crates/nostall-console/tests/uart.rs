@@ -3,12 +3,14 @@
 mod common;
 
 use common::{At, Looked, META, P, of};
-use nostall_console::{Caller, Drain, Limits, Next, Options, Priority, Ring, Sink, Slot, UartSink};
+use nostall_console::{
+    Caller, Drain, FlushLimits, Next, Priority, Ring, Sink, SinkOptions, Slot, UartSink,
+};
 use nostall_console::{Offered, flush};
 use nostall_devices::VirtualClock;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_io::{Clock, Nanos};
-use nostall_uart::{Console, LineSettings, Model, Settings};
+use nostall_uart::{Console, ConsoleSettings, LineSettings, Model};
 
 type Sent = VirtualPort<Vec<u8>>;
 
@@ -17,9 +19,9 @@ fn port() -> (Sent, VirtualClock) {
 }
 
 fn sink<'p>(port: &'p Sent, clock: &'p VirtualClock) -> UartSink<&'p Sent, &'p VirtualClock> {
-    let settings = Settings {
+    let settings = ConsoleSettings {
         model: Some(Model::Uart16550A),
-        ..Settings::from(LineSettings::baud(115_200))
+        ..ConsoleSettings::from(LineSettings::baud(115_200))
     };
     UartSink::new(Console::open(port, clock, settings).unwrap())
 }
@@ -28,7 +30,7 @@ fn sink<'p>(port: &'p Sent, clock: &'p VirtualClock) -> UartSink<&'p Sent, &'p V
 fn a_slice_leaves_the_port_to_a_direct_writer_and_comes_back_after_1_ms() {
     let (port, clock) = port();
     let ring = Ring::<[Slot; 16]>::new();
-    let drain = Drain::new(&ring, sink(&port, &clock), Options::DEFAULT);
+    let drain = Drain::new(&ring, sink(&port, &clock), SinkOptions::DEFAULT);
     ring.log(&META, b"logged");
     let next = drain.sink().with(Caller::Normal, |console| {
         let _ = console.write(b"written ");
@@ -48,10 +50,10 @@ fn a_slice_leaves_the_port_to_a_direct_writer_and_comes_back_after_1_ms() {
 fn a_panic_that_interrupts_a_direct_writer_sends_with_the_spare() {
     let (port, clock) = port();
     let ring = Ring::<[Slot; 16]>::new();
-    let drain = Drain::new(&ring, sink(&port, &clock), Options::DEFAULT);
+    let drain = Drain::new(&ring, sink(&port, &clock), SinkOptions::DEFAULT);
     let flushed = drain.sink().with(Caller::Normal, |_| {
         ring.log(&of(Priority::Panic), b"the end");
-        flush(&[&drain], 0, &Looked(&clock), Limits::DEFAULT)
+        flush(&[&drain], 0, &Looked(&clock), FlushLimits::DEFAULT)
     });
     assert_eq!(flushed.map(|flushed| flushed.complete), Some(1));
     let sent = String::from_utf8(port.into_sink()).unwrap();

@@ -3,8 +3,8 @@
 use nostall_devices::pci::{Address, Function, Topology, VirtualBus};
 use nostall_io::Processor;
 use nostall_pci::{
-    AssignFault, Bars, Capabilities, ConfigAccess, Decoding, Ecam, ExtendedCapabilities, Ports,
-    Ranges, Scan, Slot, assign, bars_as_set,
+    AssignFault, BarSlot, Bars, Capabilities, ConfigAccess, ConfigPorts, Decoding, Ecam,
+    ExtendedCapabilities, Ranges, Scan, assign, bars_as_set,
 };
 
 /// A CPU without interrupts.
@@ -35,7 +35,7 @@ fn set_up(access: &impl ConfigAccess) {
         0,
         &ranges(),
         Decoding::On,
-        &mut [Slot::EMPTY; 64],
+        &mut [BarSlot::EMPTY; 64],
         |fault| faults.push(fault),
     );
     assert!(faults.is_empty(), "{faults:?}");
@@ -65,7 +65,8 @@ fn tree(access: &impl ConfigAccess, extended: bool) -> Vec<String> {
 #[test]
 fn every_method_finds_the_same_devices() {
     let bridge = || Topology::new(0..=15).unwrap().bridge;
-    let by_ports = Ports::<spin::Mutex<()>, _, _>::new(VirtualBus::new(bridge()).ports(), Cpu);
+    let by_ports =
+        ConfigPorts::<spin::Mutex<()>, _, _>::new(VirtualBus::new(bridge()).ports(), Cpu);
     set_up(&by_ports);
     let plain = VirtualBus::new(bridge());
     let by_ecam = Ecam::new(plain.ecam(), 0, 0..=15);

@@ -1,5 +1,6 @@
-//! Reading and writing a function's registers, by whatever method.
+//! Reading and writing a function's registers, by any method.
 
+use nostall_io::Registers;
 use thiserror::Error;
 
 use crate::Address;
@@ -10,7 +11,7 @@ pub const REGISTERS: u16 = 4096;
 
 /// How wide an access is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Width {
+pub enum AccessWidth {
     /// 8 bits.
     Byte,
     /// 16 bits, at an even register.
@@ -19,7 +20,7 @@ pub enum Width {
     Dword,
 }
 
-impl Width {
+impl AccessWidth {
     /// Bytes.
     pub const fn bytes(self) -> u16 {
         match self {
@@ -37,11 +38,31 @@ impl Width {
             Self::Dword => 0xffff_ffff,
         }
     }
+
+    /// Makes one read of this width in a window of registers.
+    #[inline]
+    pub(crate) fn read_in(self, window: &impl Registers, offset: usize) -> u32 {
+        match self {
+            Self::Byte => window.read8(offset).into(),
+            Self::Word => window.read16(offset).into(),
+            Self::Dword => window.read32(offset),
+        }
+    }
+
+    /// Makes one write of this width in a window of registers.
+    #[inline]
+    pub(crate) fn write_in(self, window: &impl Registers, offset: usize, value: u32) {
+        match self {
+            Self::Byte => window.write8(offset, value as u8),
+            Self::Word => window.write16(offset, value as u16),
+            Self::Dword => window.write32(offset, value),
+        }
+    }
 }
 
-/// Why an access was not made.
+/// Reason why an access was not made.
 ///
-/// That nobody answers is no error: an absent function reads all ones, as on the bus.
+/// A missing answer is no error: an absent function reads all ones, as on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AccessError {
@@ -52,7 +73,7 @@ pub enum AccessError {
         /// The register.
         register: u16,
         /// Of the access.
-        width: Width,
+        width: AccessWidth,
     },
     /// No function has that many registers.
     #[error("register {0:#x} is beyond the {REGISTERS} of a function")]
@@ -69,8 +90,8 @@ pub enum AccessError {
         /// The register.
         register: u16,
     },
-    /// The record does not have this register: whoever made it did not ask for it, or was
-    /// not allowed to.
+    /// The record does not have this register: the program that made it did not read it, or
+    /// was not allowed to.
     #[error("register {0:#x} is not in this record")]
     NotRecorded(u16),
     /// What is read is a record of a device, or may only be read.
@@ -83,8 +104,8 @@ pub enum AccessError {
 
 /// A way to reach configuration space.
 ///
-/// Methods take `&self`: whoever needs a lock for an access has one. Accesses are made at
-/// their own width and are not split or merged.
+/// Methods take `&self`: an implementation that needs a lock for an access has one. Accesses are
+/// made at their own width, and are not split or merged.
 pub trait ConfigAccess {
     /// Whether it gets to this register of this function, should there be one. Where not,
     /// reads and writes say [`AccessError::OutOfReach`].
@@ -95,7 +116,8 @@ pub trait ConfigAccess {
     /// # Errors
     ///
     /// [`AccessError`]; nothing was read then.
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError>;
+    fn read(&self, address: Address, register: u16, width: AccessWidth)
+    -> Result<u32, AccessError>;
 
     /// Writes one register; the low bits of `value`, as many as are `width`.
     ///
@@ -106,7 +128,7 @@ pub trait ConfigAccess {
         &self,
         address: Address,
         register: u16,
-        width: Width,
+        width: AccessWidth,
         value: u32,
     ) -> Result<(), AccessError>;
 
@@ -117,7 +139,7 @@ pub trait ConfigAccess {
     /// As [`read`](Self::read).
     #[inline]
     fn read8(&self, address: Address, register: u16) -> Result<u8, AccessError> {
-        Ok(self.read(address, register, Width::Byte)? as u8)
+        Ok(self.read(address, register, AccessWidth::Byte)? as u8)
     }
 
     /// Reads 16 bits at an even register.
@@ -127,7 +149,7 @@ pub trait ConfigAccess {
     /// As [`read`](Self::read).
     #[inline]
     fn read16(&self, address: Address, register: u16) -> Result<u16, AccessError> {
-        Ok(self.read(address, register, Width::Word)? as u16)
+        Ok(self.read(address, register, AccessWidth::Word)? as u16)
     }
 
     /// Reads 32 bits at a multiple of 4.
@@ -137,7 +159,7 @@ pub trait ConfigAccess {
     /// As [`read`](Self::read).
     #[inline]
     fn read32(&self, address: Address, register: u16) -> Result<u32, AccessError> {
-        self.read(address, register, Width::Dword)
+        self.read(address, register, AccessWidth::Dword)
     }
 
     /// Writes 8 bits.
@@ -147,7 +169,7 @@ pub trait ConfigAccess {
     /// As [`write`](Self::write).
     #[inline]
     fn write8(&self, address: Address, register: u16, value: u8) -> Result<(), AccessError> {
-        self.write(address, register, Width::Byte, value.into())
+        self.write(address, register, AccessWidth::Byte, value.into())
     }
 
     /// Writes 16 bits at an even register.
@@ -157,7 +179,7 @@ pub trait ConfigAccess {
     /// As [`write`](Self::write).
     #[inline]
     fn write16(&self, address: Address, register: u16, value: u16) -> Result<(), AccessError> {
-        self.write(address, register, Width::Word, value.into())
+        self.write(address, register, AccessWidth::Word, value.into())
     }
 
     /// Writes 32 bits at a multiple of 4.
@@ -167,7 +189,7 @@ pub trait ConfigAccess {
     /// As [`write`](Self::write).
     #[inline]
     fn write32(&self, address: Address, register: u16, value: u32) -> Result<(), AccessError> {
-        self.write(address, register, Width::Dword, value)
+        self.write(address, register, AccessWidth::Dword, value)
     }
 }
 
@@ -178,7 +200,12 @@ impl<A: ConfigAccess + ?Sized> ConfigAccess for &A {
     }
 
     #[inline]
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+    fn read(
+        &self,
+        address: Address,
+        register: u16,
+        width: AccessWidth,
+    ) -> Result<u32, AccessError> {
         (**self).read(address, register, width)
     }
 
@@ -187,7 +214,7 @@ impl<A: ConfigAccess + ?Sized> ConfigAccess for &A {
         &self,
         address: Address,
         register: u16,
-        width: Width,
+        width: AccessWidth,
         value: u32,
     ) -> Result<(), AccessError> {
         (**self).write(address, register, width, value)
@@ -203,7 +230,12 @@ impl<A: ConfigAccess> ConfigAccess for [A] {
     }
 
     #[inline]
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+    fn read(
+        &self,
+        address: Address,
+        register: u16,
+        width: AccessWidth,
+    ) -> Result<u32, AccessError> {
         self.iter()
             .find(|one| one.reaches(address, register))
             .ok_or(AccessError::OutOfReach { address, register })?
@@ -215,7 +247,7 @@ impl<A: ConfigAccess> ConfigAccess for [A] {
         &self,
         address: Address,
         register: u16,
-        width: Width,
+        width: AccessWidth,
         value: u32,
     ) -> Result<(), AccessError> {
         self.iter()
@@ -225,21 +257,30 @@ impl<A: ConfigAccess> ConfigAccess for [A] {
     }
 }
 
-/// What every method asks first.
+/// Checks that an access is aligned and within a function's registers.
+#[inline]
+pub(crate) fn check_register(register: u16, width: AccessWidth) -> Result<(), AccessError> {
+    if !register.is_multiple_of(width.bytes()) {
+        Err(AccessError::Unaligned { register, width })
+    } else if register >= REGISTERS {
+        Err(AccessError::NoSuchRegister(register))
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks the same, and that `access` reaches the register.
 #[inline]
 pub(crate) fn check<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,
     register: u16,
-    width: Width,
+    width: AccessWidth,
 ) -> Result<(), AccessError> {
-    if !register.is_multiple_of(width.bytes()) {
-        Err(AccessError::Unaligned { register, width })
-    } else if register >= REGISTERS {
-        Err(AccessError::NoSuchRegister(register))
-    } else if !access.reaches(address, register) {
-        Err(AccessError::OutOfReach { address, register })
-    } else {
+    check_register(register, width)?;
+    if access.reaches(address, register) {
         Ok(())
+    } else {
+        Err(AccessError::OutOfReach { address, register })
     }
 }

@@ -20,7 +20,7 @@ pub struct Bar {
     /// two registers, or less, down to 32, if the upper bits are wired to 0. As set, I/O is
     /// taken for 32, and two registers for 64.
     pub bits: u8,
-    /// Where it is; 0 where nobody has assigned it.
+    /// Its address; 0 if it was never assigned.
     pub address: u64,
     /// How many bytes, a power of two; `None` if it was not sized ([`bars_as_set`]).
     pub size: Option<u64>,
@@ -90,8 +90,8 @@ impl IntoIterator for Bars {
 /// decoding off and on where it is on. Whether the function is a bus master is left alone:
 /// that has nothing to do with what it decodes.
 ///
-/// Nobody may use the function meanwhile. That includes what prints to a display on it; and
-/// a bridge does not pass on accesses to what is below it. A host bridge's decoding is left
+/// No driver may use the function meanwhile, a console that prints to its display included. A
+/// bridge passes on no accesses to the devices below it. A host bridge's decoding is left
 /// on, as Linux leaves it: on some boards memory or the interrupt controller is behind it.
 ///
 /// # Errors
@@ -289,7 +289,7 @@ fn walk<A: ConfigAccess + ?Sized>(
             Type::Memory { kind, bits: 64 } => {
                 let high = word(access, address, register + 4, !0)?;
                 slot += 1;
-                // All ones can be set there. But if nobody answers there, nobody does here.
+                // All ones can be set there. A function that has vanished reads all ones, too.
                 let gone = high.set == !0 && access.read32(address, register)? == !0;
                 Some(match gone {
                     true => Err(BarFault::DoesNotSize { register }),
@@ -321,7 +321,7 @@ impl Type {
         if set == 0 && mask.is_none_or(|mask| mask == 0) {
             return Self::Absent;
         }
-        // They are wired: where they change, something else or nobody answered.
+        // They are wired: if they change, another device answered, or none.
         let flags = if set & BAR_IO != 0 {
             BAR_IO_FLAGS
         } else {

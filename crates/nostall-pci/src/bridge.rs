@@ -70,7 +70,7 @@ impl BridgeWindows {
     }
 }
 
-/// In the lower bits of base and limit: there are upper registers, too.
+/// Lower bits of base and limit of a window that has upper registers, too.
 const WIDE: u8 = 1;
 
 /// Turns bits of the Command register off and on. It is not written for nothing.
@@ -83,7 +83,7 @@ pub(crate) fn command<A: ConfigAccess + ?Sized>(
     switch(access, address, COMMAND, off, on)
 }
 
-/// Lets it pass on all of its I/O window: nobody knows of holes in it here.
+/// Makes it pass on all of its I/O window, without the holes of the ISA bit.
 pub(crate) fn pass_all_io<A: ConfigAccess + ?Sized>(
     access: &A,
     address: Address,

@@ -278,7 +278,7 @@ impl<'a, A: ConfigAccess + ?Sized> ExtendedCapabilities<'a, A> {
         self.visited[word] |= bit;
         let header = self.access.read32(self.address, at)?;
         let none = at == FIRST_EXTENDED_CAPABILITY && (header == !0 || header == self.id);
-        // Zeros end a list wherever they are: nobody is there, and it points nowhere.
+        // Zeros end a list wherever they are: no capability, and no next one.
         if none || header == 0 {
             return Ok(None);
         }

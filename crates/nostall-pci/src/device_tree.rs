@@ -107,8 +107,8 @@ impl Host {
         }
     }
 
-    /// Where the processors see an address of `space` that functions see at `address`;
-    /// `None` if no window has it.
+    /// Returns the CPU's address of `address`, an address on the bus in `space`; `None` if no
+    /// window has it.
     pub fn cpu_address(&self, space: Space, address: u64) -> Option<u64> {
         let io = space == Space::Io;
         self.windows()

@@ -1,4 +1,4 @@
-//! What lspci wrote down of somebody's machine.
+//! A machine's registers as lspci printed them.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -7,8 +7,7 @@ use std::vec::Vec;
 
 use thiserror::Error;
 
-use crate::access::{AccessError, ConfigAccess, REGISTERS, Width};
-use crate::recorded;
+use crate::access::{AccessError, AccessWidth, ConfigAccess, REGISTERS, check_register};
 use crate::registers::{SR_IOV_FIRST_VF, SR_IOV_VF_DEVICE, SR_IOV_VF_STRIDE, SR_IOV_VFS};
 use crate::{Address, ExtendedCapabilities, ExtendedCapability, Function};
 
@@ -157,8 +156,13 @@ impl ConfigAccess for Dump {
         register < REGISTERS && (!self.has(address) || self.byte(address, register).is_some())
     }
 
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
-        recorded::check(register, width)?;
+    fn read(
+        &self,
+        address: Address,
+        register: u16,
+        width: AccessWidth,
+    ) -> Result<u32, AccessError> {
+        check_register(register, width)?;
         if !self.has(address) {
             return Ok(width.all_ones());
         }
@@ -169,13 +173,35 @@ impl ConfigAccess for Dump {
                 .ok_or(AccessError::NotRecorded(register))?;
         }
         let read = &mut bytes[..width.bytes().into()];
-        recorded::put_virtual_id(register, read, || self.told.get(&address).copied());
+        put_virtual_id(register, read, || self.told.get(&address).copied());
         Ok(u32::from_le_bytes(bytes))
     }
 
-    fn write(&self, _: Address, register: u16, width: Width, _: u32) -> Result<(), AccessError> {
-        recorded::check(register, width)?;
+    fn write(
+        &self,
+        _: Address,
+        register: u16,
+        width: AccessWidth,
+        _: u32,
+    ) -> Result<(), AccessError> {
+        check_register(register, width)?;
         Err(AccessError::ReadOnly)
+    }
+}
+
+/// Puts the known numbers of a virtual function in place of the all ones in `read`, its
+/// registers from `register` on.
+pub(crate) fn put_virtual_id(
+    register: u16,
+    read: &mut [u8],
+    known: impl FnOnce() -> Option<[u8; 4]>,
+) {
+    let first = usize::from(register);
+    if first + read.len() <= 4
+        && read.iter().all(|byte| *byte == 0xff)
+        && let Some(ids) = known()
+    {
+        read.copy_from_slice(&ids[first..first + read.len()]);
     }
 }
 

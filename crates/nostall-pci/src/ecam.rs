@@ -4,8 +4,8 @@ use core::ops::RangeInclusive;
 
 use nostall_io::Registers;
 
-use crate::access::{AccessError, ConfigAccess, Width, check};
-use crate::{Address, window};
+use crate::Address;
+use crate::access::{AccessError, AccessWidth, ConfigAccess, check};
 
 /// Bytes of an ECAM window that one bus takes.
 pub const ECAM_BUS_SIZE: usize = 1 << 20;
@@ -70,13 +70,14 @@ impl<R: Registers> ConfigAccess for Ecam<R> {
     }
 
     #[inline]
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+    fn read(
+        &self,
+        address: Address,
+        register: u16,
+        width: AccessWidth,
+    ) -> Result<u32, AccessError> {
         check(self, address, register, width)?;
-        Ok(window::read(
-            &self.window,
-            self.offset(address, register),
-            width,
-        ))
+        Ok(width.read_in(&self.window, self.offset(address, register)))
     }
 
     #[inline]
@@ -84,11 +85,11 @@ impl<R: Registers> ConfigAccess for Ecam<R> {
         &self,
         address: Address,
         register: u16,
-        width: Width,
+        width: AccessWidth,
         value: u32,
     ) -> Result<(), AccessError> {
         check(self, address, register, width)?;
-        window::write(&self.window, self.offset(address, register), width, value);
+        width.write_in(&self.window, self.offset(address, register), value);
         Ok(())
     }
 }

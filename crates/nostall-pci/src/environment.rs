@@ -37,10 +37,10 @@ impl fmt::Debug for Signature {
     }
 }
 
-/// What we run on.
+/// Machine that the kernel runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Environment {
-    /// Nobody that we know of is below us.
+    /// No known hypervisor.
     BareMetal,
     /// A hypervisor of this name.
     Hypervisor(Signature),

@@ -13,15 +13,15 @@ use crate::{AccessError, Address, ConfigAccess};
 /// A function that is there, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Where it is.
+    /// Its address.
     pub address: Address,
-    /// Who made it.
+    /// Vendor ID.
     pub vendor: u16,
-    /// What it is, by its vendor's numbers.
+    /// Device ID, assigned by the vendor.
     pub device: u16,
-    /// The revision of that.
+    /// Revision ID.
     pub revision: u8,
-    /// What it is, by everybody's numbers.
+    /// Class code.
     pub class: Class,
     /// What kind of header it has, and what only that kind tells.
     pub header: Header,
@@ -35,8 +35,8 @@ impl Function {
     /// Reads the header of the function at `address`, in five accesses; `None` after one if
     /// there is none.
     ///
-    /// Absent is what reads as vendor 0xffff (PCI 3.0, 6.1: nobody answered), and what
-    /// reads as 0x0000_0000 or 0xffff_0000, as broken boards do where nobody answers.
+    /// A function is absent if its vendor reads 0xffff (PCI 3.0, 6.1: no answer). It is also absent
+    /// if the register reads 0x0000_0000 or 0xffff_0000, as broken boards do without an answer.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Function {
         let interrupt = access.read32(address, INTERRUPT_LINE)?;
         let [_, _, kind_byte, _] = kind.to_le_bytes();
         let (header, own) = Header::read(access, address, kind_byte & !HEADER_MULTI_FUNCTION)?;
-        // It was there for the first access. All ones later may be true or may be nobody.
+        // The function answered the first access. All ones later may be values or no answer.
         let doubtful = [class, kind, interrupt, own].contains(&!0);
         if doubtful && access.read32(address, VENDOR_ID)? != id {
             return Err(Unread::Vanished);
@@ -124,7 +124,7 @@ impl Function {
         self.class.is_host_bridge() && self.buses().is_none()
     }
 
-    /// Who made the board that it is on. A bridge may tell that in a capability instead.
+    /// Returns the board's vendor and number. A bridge may have them in a capability instead.
     pub const fn subsystem(&self) -> Option<Subsystem> {
         match self.header {
             Header::Endpoint(subsystem) | Header::CardBus { subsystem, .. } => Some(subsystem),
@@ -280,10 +280,10 @@ impl fmt::Display for Buses {
     }
 }
 
-/// Who made the board that a function is on.
+/// Vendor and number of the board that a function is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subsystem {
-    /// The board's vendor; 0 if nobody said.
+    /// The board's vendor; 0 if it is not given.
     pub vendor: u16,
     /// Its number.
     pub device: u16,

@@ -1,22 +1,21 @@
-//! PCI configuration space without stalls: which way to take to a function's registers, what
-//! is on the buses, and who gives out their addresses where no firmware has.
+//! PCI configuration space without stalls: access to a function's registers, enumeration of the
+//! buses, and assignment of addresses where no firmware has done it.
 //!
-//! By a PC's ports a register takes two accesses and a lock, and in a virtual machine two
-//! trips to the hypervisor; by memory (ECAM) it takes one, or none where the hypervisor maps
-//! the registers. [`Selector`] takes memory where that is known to be safe, and leaves bare
-//! metal as it always was. What walks the buses makes few accesses by either way: five a
-//! function that is there, one for one that is not.
+//! Through a PC's ports a register takes two accesses and a lock, and in a virtual machine two
+//! exits to the hypervisor. Through memory (ECAM) it takes one, or none where the hypervisor maps
+//! the registers. [`Selector`] uses memory where that is known to be safe, and ports first on
+//! bare metal. A scan makes five accesses for a function, and one for an absent one.
 //!
-//! Nothing here allocates, panics or recurses, and no answer of a device, however wrong, makes
-//! a walk longer than the bus numbers allow. What is wrong is told in passing.
+//! Nothing here allocates, panics or recurses. No answer of a device, however wrong, makes
+//! a walk longer than the bus numbers allow. Wrong answers are reported, and the walk goes on.
 //!
-//! - Ways to the registers: [`ConfigAccess`]; [`Ports`], [`Ecam`]; both by [`Selector`]. Where
-//!   ECAM windows are: [`mcfg`] from ACPI, [`device_tree`] elsewhere.
-//! - What is there: [`Scan`], [`Function`], [`bars`], [`Capabilities`],
-//!   [`ExtendedCapabilities`].
-//! - Giving out bus numbers, bridge windows and BARs: [`assign`].
+//! - Access methods: [`ConfigAccess`]; [`ConfigPorts`], [`Ecam`]; both through [`Selector`]. ECAM
+//!   windows are found by [`mcfg`] (ACPI) and [`device_tree`].
+//! - Enumeration: [`Scan`], [`Function`], [`bars`], [`Capabilities`], [`ExtendedCapabilities`].
+//! - Assignment of bus numbers, bridge windows and BARs: [`assign`]. If CPUs see the bus at other
+//!   addresses, [`device_tree::Host::cpu_address`] translates.
 //! - With `std`: a Linux host's devices, lspci's dumps, names.
-//! - For others' code: `PciTypes` and `VirtioDrivers`, by features of the crates' names.
+//! - Adapters for other crates' traits: `PciTypes` and `VirtioDrivers`, features of the crates' names.
 //!
 //! When not to use it: if all you need is one device at a fixed place on a machine with ports,
 //! `pci_types` and two `out` instructions serve you; and on Linux, processes have libpci.
@@ -29,8 +28,8 @@
 //! ```
 //! use nostall_devices::pci::{Topology, VirtualBus};
 //! use nostall_pci::{
-//!     Capabilities, Decoding, Ecam, Environment, Known, Policy, Ports, Ranges, Scan, Selector,
-//!     Signature, Slot, assign, bars,
+//!     Capabilities, Decoding, Ecam, Environment, Known, Policy, ConfigPorts, Ranges, Scan, Selector,
+//!     Signature, BarSlot, assign, bars,
 //! };
 //! use spin::mutex::SpinMutex;
 //! # struct Cpu;
@@ -41,7 +40,7 @@
 //!
 //! let machine = VirtualBus::new(Topology::new(0..=255)?.bridge);
 //! // In a kernel: unsafe { nostall_io::Ports::new(PORT, PORTS) }, and its own `Processor`.
-//! let ports = Ports::<SpinMutex<()>, _, _>::new(machine.ports(), Cpu);
+//! let ports = ConfigPorts::<SpinMutex<()>, _, _>::new(machine.ports(), Cpu);
 //! // In a kernel: unsafe { nostall_io::Mmio::new(window, size, MmioLayout::BYTES) }, of a
 //! // window that `mcfg` or `device_tree` found and `Segment::validate` accepted.
 //! let ecam = Ecam::new(machine.ecam(), 0, 0..=255);
@@ -63,7 +62,7 @@
 //!     memory: 0xc000_0000..0xe000_0000,
 //!     prefetchable: 0x80_0000_0000..0x90_0000_0000,
 //! };
-//! let mut slots = [Slot::EMPTY; 64]; // scratch memory, one a BAR
+//! let mut slots = [BarSlot::EMPTY; 64]; // scratch memory, one a BAR
 //! let done = assign(&access, 0, &ranges, Decoding::Off, &mut slots, |fault| println!("{fault}"))?;
 //! assert_eq!(done.left, 0);
 //!
@@ -100,6 +99,10 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod access;
 mod address;
 mod ari;
@@ -108,6 +111,7 @@ mod bar;
 mod bridge;
 mod byte_set;
 mod capability;
+mod config_ports;
 pub mod device_tree;
 #[cfg(feature = "std")]
 pub mod dump;
@@ -120,9 +124,6 @@ mod names;
 mod one_bus;
 #[cfg(feature = "pci_types")]
 mod pci_types;
-mod ports;
-#[cfg(feature = "std")]
-mod recorded;
 pub mod registers;
 mod scan;
 mod scan_fault;
@@ -131,17 +132,17 @@ mod selector;
 pub mod sysfs;
 #[cfg(feature = "virtio-drivers")]
 mod virtio;
-mod window;
 
-pub use access::{AccessError, ConfigAccess, REGISTERS, Width};
+pub use access::{AccessError, AccessWidth, ConfigAccess, REGISTERS};
 pub use address::{Address, BadAddress};
-pub use assign::{AssignFault, Assigned, BadRanges, Decoding, Ranges, Slot, assign};
+pub use assign::{AssignFault, Assigned, BadRanges, BarSlot, Decoding, Ranges, assign};
 pub use bar::{Bar, BarFault, BarKind, Bars, bars, bars_as_set};
 pub use bridge::BridgeWindows;
 pub use capability::{
     Capabilities, Capability, CapabilityFault, Express, ExtendedCapabilities, ExtendedCapability,
     PortType, WrongPort,
 };
+pub use config_ports::{ConfigPorts, PORT, PORTS};
 #[cfg(feature = "std")]
 pub use dump::Dump;
 pub use ecam::{ECAM_BUS_SIZE, Ecam};
@@ -149,7 +150,6 @@ pub use environment::{Environment, Signature};
 pub use function::{Buses, Class, Function, Header, Interrupt, Subsystem, Unread};
 #[cfg(feature = "std")]
 pub use names::Names;
-pub use ports::{PORT, PORTS, Ports};
 pub use scan::Scan;
 pub use scan_fault::{BusFault, ScanFault};
 pub use selector::{Choice, Known, Policy, Selector};

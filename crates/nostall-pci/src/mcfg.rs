@@ -100,11 +100,11 @@ pub struct Mcfg<'a> {
 }
 
 impl<'a> Mcfg<'a> {
-    /// Understands `table`, from its signature on; bytes behind its own length are ignored.
+    /// Parses `table`, from its signature on. Bytes behind its own length are ignored.
     ///
     /// # Errors
     ///
-    /// [`BadMcfg`]: the table is not used then, since nobody knows what else in it is wrong.
+    /// [`BadMcfg`]. Such a table is not used, because its other entries may be wrong, too.
     pub fn parse(table: &'a [u8]) -> Result<Self, BadMcfg> {
         let len = match table {
             [b'M', b'C', b'F', b'G', l0, l1, l2, l3, ..] => {

@@ -1,4 +1,4 @@
-//! What people call these numbers.
+//! Names of vendors, devices and classes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -30,17 +30,18 @@ const LONGEST: u64 = 32 << 20;
 pub struct Names(Option<List>);
 
 impl Names {
-    /// The system's list, or else the crate's.
+    /// Returns the system's list, or else the crate's.
     pub fn of_the_system() -> Self {
-        Self(LISTS.iter().find_map(|list| List::read(Path::new(list))))
+        let mut lists = LISTS.iter().map(Path::new);
+        lists.find_map(Self::from_file).unwrap_or(Self::bundled())
     }
 
-    /// The crate's list.
+    /// Returns the crate's list.
     pub const fn bundled() -> Self {
         Self(None)
     }
 
-    /// The list in `file`; `None` if it cannot be read, or no line of it names a vendor.
+    /// Reads the list in `file`; `None` if it cannot be read, or no line of it names a vendor.
     pub fn from_file(file: &Path) -> Option<Self> {
         List::read(file).map(Some).map(Self)
     }
@@ -61,7 +62,7 @@ impl Names {
         }
     }
 
-    /// Who built such a device in, and what as: `subsystem` is vendor and device.
+    /// Returns the name of a subsystem: a board, by vendor and number, with such a device.
     pub fn subsystem(
         &self,
         (vendor, device): (u16, u16),

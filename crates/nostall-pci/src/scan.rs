@@ -65,8 +65,8 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
     }
 
     /// Turns ARI forwarding on at ports that can do it, where the device below has more
-    /// functions for it. Otherwise they are found only where firmware has turned it on,
-    /// which most firmware leaves to the kernel.
+    /// functions for it. Otherwise such functions are found only if firmware has turned it on.
+    /// Most firmware leaves that to the kernel.
     #[must_use]
     pub fn enabling_ari(mut self) -> Self {
         self.ari = Ari::Enable;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{AccessError, Address, ConfigAccess, Environment, Function, Signature, Width};
+use crate::{AccessError, AccessWidth, Address, ConfigAccess, Environment, Function, Signature};
 
 /// Which method comes first, for reads and writes alike. The other is used for what the
 /// first does not reach.
@@ -112,7 +112,7 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
     /// used only if it reads the same as ports from a function of segment 0 that both reach:
     /// firmware's tables have been wrong.
     ///
-    /// Ports that do not [`exist`](crate::Ports::exist) must not be given: they would show no
+    /// Ports that do not [`exist`](crate::ConfigPorts::exist) must not be given: they would show no
     /// function where ECAM shows one, and would be preferred.
     pub fn choose(ports: Option<P>, ecam: Option<E>, policy: Policy) -> (Self, Choice) {
         let choice = match (&ports, &ecam) {
@@ -149,7 +149,7 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         first: Policy,
         address: Address,
         register: u16,
-        width: Width,
+        width: AccessWidth,
     ) -> Result<u32, AccessError> {
         match (first, &self.ports, &self.ecam) {
             (Policy::EcamFirst, _, Some(ecam)) => ecam.read(address, register, width),
@@ -164,7 +164,7 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         first: Policy,
         address: Address,
         register: u16,
-        width: Width,
+        width: AccessWidth,
         value: u32,
     ) -> Result<(), AccessError> {
         match (first, &self.ports, &self.ecam) {
@@ -181,7 +181,7 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         &self,
         address: Address,
         register: u16,
-        width: Width,
+        width: AccessWidth,
     ) -> Result<u32, AccessError> {
         self.read_by(self.other(), address, register, width)
     }
@@ -192,7 +192,7 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         &self,
         address: Address,
         register: u16,
-        width: Width,
+        width: AccessWidth,
         value: u32,
     ) -> Result<(), AccessError> {
         self.write_by(self.other(), address, register, width, value)
@@ -211,7 +211,12 @@ impl<P: ConfigAccess, E: ConfigAccess> ConfigAccess for Selector<P, E> {
     }
 
     #[inline]
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+    fn read(
+        &self,
+        address: Address,
+        register: u16,
+        width: AccessWidth,
+    ) -> Result<u32, AccessError> {
         match self.read_by(self.policy, address, register, width) {
             Err(AccessError::OutOfReach { .. }) => self.read_by_other(address, register, width),
             done => done,
@@ -223,7 +228,7 @@ impl<P: ConfigAccess, E: ConfigAccess> ConfigAccess for Selector<P, E> {
         &self,
         address: Address,
         register: u16,
-        width: Width,
+        width: AccessWidth,
         value: u32,
     ) -> Result<(), AccessError> {
         match self.write_by(self.policy, address, register, width, value) {

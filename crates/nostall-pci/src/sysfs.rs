@@ -9,14 +9,15 @@ use std::vec::Vec;
 
 use thiserror::Error;
 
-use crate::access::{AccessError, ConfigAccess, REGISTERS, Width};
-use crate::{Address, recorded};
+use crate::Address;
+use crate::access::{AccessError, AccessWidth, ConfigAccess, REGISTERS, check_register};
+use crate::dump::put_virtual_id;
 
 /// Where Linux shows its devices.
 pub const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// Registers that Linux shows to everyone (its `pci-sysfs.c`; a CardBus bridge has twice as
-/// many).
+/// Registers that Linux shows to unprivileged users (its `pci-sysfs.c`; of a CardBus bridge twice
+/// as many).
 const UNPRIVILEGED: u16 = 64;
 
 /// The functions that Linux knows, by the `config` files of its sysfs.
@@ -168,8 +169,13 @@ impl ConfigAccess for Sysfs {
         }
     }
 
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
-        recorded::check(register, width)?;
+    fn read(
+        &self,
+        address: Address,
+        register: u16,
+        width: AccessWidth,
+    ) -> Result<u32, AccessError> {
+        check_register(register, width)?;
         let Some(file) = self.config(address)? else {
             return Ok(width.all_ones());
         };
@@ -177,7 +183,7 @@ impl ConfigAccess for Sysfs {
         let wanted = &mut bytes[..usize::from(width.bytes())];
         match file.read_exact_at(wanted, register.into()) {
             Ok(()) => {
-                recorded::put_virtual_id(register, wanted, || self.virtual_id(address));
+                put_virtual_id(register, wanted, || self.virtual_id(address));
                 Ok(u32::from_le_bytes(bytes))
             }
             Err(error) => match error.kind() {
@@ -190,8 +196,14 @@ impl ConfigAccess for Sysfs {
         }
     }
 
-    fn write(&self, _: Address, register: u16, width: Width, _: u32) -> Result<(), AccessError> {
-        recorded::check(register, width)?;
+    fn write(
+        &self,
+        _: Address,
+        register: u16,
+        width: AccessWidth,
+        _: u32,
+    ) -> Result<(), AccessError> {
+        check_register(register, width)?;
         Err(AccessError::ReadOnly)
     }
 }

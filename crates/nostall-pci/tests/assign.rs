@@ -8,8 +8,8 @@ use std::ops::Range;
 use common::{Fake, Tree, at, function};
 use nostall_pci::registers::*;
 use nostall_pci::{
-    AccessError, Address, AssignFault, Assigned, BadRanges, Bar, BarKind, ConfigAccess, Decoding,
-    Function, Header, PortType, Ranges, Scan, ScanFault, Slot, Width, assign, bars,
+    AccessError, AccessWidth, Address, AssignFault, Assigned, BadRanges, Bar, BarKind, BarSlot,
+    ConfigAccess, Decoding, Function, Header, PortType, Ranges, Scan, ScanFault, assign, bars,
 };
 use proptest::prelude::*;
 
@@ -37,8 +37,8 @@ fn run(tree: &Tree, ranges: &Ranges, decoding: Decoding) -> (Assigned, Vec<Assig
     (done.unwrap(), faults)
 }
 
-fn slots() -> Vec<Slot> {
-    vec![Slot::EMPTY; 8192]
+fn slots() -> Vec<BarSlot> {
+    vec![BarSlot::EMPTY; 8192]
 }
 
 /// Returns a bridge in its state after reset.
@@ -270,7 +270,7 @@ impl ConfigAccess for Fickle<'_> {
     fn reaches(&self, _: Address, _: u16) -> bool {
         true
     }
-    fn read(&self, at: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+    fn read(&self, at: Address, register: u16, width: AccessWidth) -> Result<u32, AccessError> {
         let value = self.tree.ecam().read(at, register, width)?;
         if (at, register) != (self.address, BASE_ADDRESS + 4) {
             return Ok(value);
@@ -281,7 +281,7 @@ impl ConfigAccess for Fickle<'_> {
             false => value,
         })
     }
-    fn write(&self, at: Address, reg: u16, width: Width, v: u32) -> Result<(), AccessError> {
+    fn write(&self, at: Address, reg: u16, width: AccessWidth, v: u32) -> Result<(), AccessError> {
         self.tree.ecam().write(at, reg, width, v)
     }
 }
@@ -521,7 +521,7 @@ fn functions_whose_bars_find_no_slot_are_reported_and_silent_and_the_rest_gets_p
     assert_eq!((whole.placed, whole.slots), (17, 17));
     for lent in 0..17 {
         let tree = nested();
-        let mut slots = vec![Slot::EMPTY; lent];
+        let mut slots = vec![BarSlot::EMPTY; lent];
         let (mut silent, mut other) = (Vec::new(), 0);
         let done = assign(
             &tree.ecam(),

@@ -8,7 +8,7 @@ use common::{Fake, Tree, at, function};
 use nostall_io::Counts;
 use nostall_pci::registers::*;
 use nostall_pci::{
-    AccessError, Address, Bar, BarFault, BarKind, ConfigAccess, Width, bars, bars_as_set,
+    AccessError, AccessWidth, Address, Bar, BarFault, BarKind, ConfigAccess, bars, bars_as_set,
 };
 use proptest::prelude::*;
 
@@ -227,10 +227,16 @@ fn decoding_is_off_while_ones_are_in_a_bar() {
         fn reaches(&self, _: Address, _: u16) -> bool {
             true
         }
-        fn read(&self, at: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+        fn read(&self, at: Address, register: u16, width: AccessWidth) -> Result<u32, AccessError> {
             self.0.ecam().read(at, register, width)
         }
-        fn write(&self, at: Address, reg: u16, width: Width, v: u32) -> Result<(), AccessError> {
+        fn write(
+            &self,
+            at: Address,
+            reg: u16,
+            width: AccessWidth,
+            v: u32,
+        ) -> Result<(), AccessError> {
             if reg >= BASE_ADDRESS {
                 let command = self.0.ecam().read16(at, COMMAND)?;
                 assert_eq!(command & 7, COMMAND_BUS_MASTER);
@@ -271,7 +277,7 @@ fn all_is_put_back_also_after_an_access_that_failed() {
         fn reaches(&self, _: Address, _: u16) -> bool {
             true
         }
-        fn read(&self, at: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+        fn read(&self, at: Address, register: u16, width: AccessWidth) -> Result<u32, AccessError> {
             if register >= BASE_ADDRESS {
                 self.1.set(self.1.get().wrapping_sub(1));
                 if self.1.get() == 0 {
@@ -280,7 +286,13 @@ fn all_is_put_back_also_after_an_access_that_failed() {
             }
             self.0.ecam().read(at, register, width)
         }
-        fn write(&self, at: Address, reg: u16, width: Width, v: u32) -> Result<(), AccessError> {
+        fn write(
+            &self,
+            at: Address,
+            reg: u16,
+            width: AccessWidth,
+            v: u32,
+        ) -> Result<(), AccessError> {
             self.0.ecam().write(at, reg, width, v)
         }
     }

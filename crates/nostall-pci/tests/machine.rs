@@ -5,9 +5,9 @@ use nostall_devices::pci::{EcamWindow, FunctionId, Topology, VirtualBus};
 use nostall_io::Counting;
 use nostall_pci::registers::COMMAND;
 use nostall_pci::{
-    Assigned, Bar, BarKind, Capabilities, ConfigAccess, Decoding, Ecam, Express,
-    ExtendedCapabilities, Function, Header, PortType, Ranges, Scan, ScanFault, Slot, Unread,
-    assign, bars,
+    Assigned, Bar, BarKind, BarSlot, Capabilities, ConfigAccess, Decoding, Ecam, Express,
+    ExtendedCapabilities, Function, Header, PortType, Ranges, Scan, ScanFault, Unread, assign,
+    bars,
 };
 
 fn ranges() -> Ranges {
@@ -30,7 +30,7 @@ fn machine() -> (VirtualBus, FunctionId, Assigned) {
         0,
         &ranges(),
         Decoding::On,
-        &mut [Slot::EMPTY; 64],
+        &mut [BarSlot::EMPTY; 64],
         |fault| panic!("{fault}"),
     )
     .unwrap();
@@ -82,7 +82,7 @@ fn a_scan_of_a_shadowed_machine_takes_no_exits() {
         0,
         &ranges(),
         Decoding::On,
-        &mut [Slot::EMPTY; 64],
+        &mut [BarSlot::EMPTY; 64],
         |_| {},
     )
     .unwrap();
@@ -100,7 +100,7 @@ fn what_it_takes_to_set_a_machine_up_and_to_look_at_it_is_known() {
         0,
         &ranges(),
         Decoding::On,
-        &mut [Slot::EMPTY; 64],
+        &mut [BarSlot::EMPTY; 64],
         |_| {},
     )
     .unwrap();

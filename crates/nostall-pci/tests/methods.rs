@@ -4,7 +4,9 @@ use std::cell::RefCell;
 
 use nostall_devices::pci::{Topology, VirtualBus};
 use nostall_io::{Counting, Processor, Registers};
-use nostall_pci::{AccessError, Address, ConfigAccess, ECAM_BUS_SIZE, Ecam, Ports, Width};
+use nostall_pci::{
+    AccessError, AccessWidth, Address, ConfigAccess, ConfigPorts, ECAM_BUS_SIZE, Ecam,
+};
 use proptest::prelude::*;
 use spin::mutex::SpinMutex;
 
@@ -62,7 +64,7 @@ fn at(bus: u8, device: u8, function: u8) -> Address {
 #[test]
 fn index_and_data_are_one_critical_section() {
     let events = RefCell::new(Vec::new());
-    let ports = Ports::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
+    let ports = ConfigPorts::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
     ports.read32(at(0x12, 0x1f, 7), 0xfc).unwrap();
     ports.write8(at(0, 0, 1), 0x3d, 0xaa).unwrap();
     let expected = [
@@ -81,12 +83,12 @@ fn index_and_data_are_one_critical_section() {
 #[test]
 fn ports_that_are_not_there_are_known_by_their_index() {
     let events = RefCell::new(Vec::new());
-    let none = Ports::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
+    let none = ConfigPorts::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
     assert!(!none.exist());
     let bus = VirtualBus::new(Topology::new(0..=0).unwrap().bridge);
     let window = bus.ports();
     window.write32(0, 0x8000_0910);
-    let some = Ports::<SpinMutex<()>, _, _>::new(bus.ports(), Cpu(&events));
+    let some = ConfigPorts::<SpinMutex<()>, _, _>::new(bus.ports(), Cpu(&events));
     assert!(some.exist());
     assert_eq!(window.read32(0), 0x8000_0910, "put back");
     let events = events.into_inner();
@@ -99,7 +101,7 @@ fn ports_that_are_not_there_are_known_by_their_index() {
 #[test]
 fn what_a_method_does_not_reach_it_does_not_touch() {
     let events = RefCell::new(Vec::new());
-    let ports = Ports::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
+    let ports = ConfigPorts::<SpinMutex<()>, _, _>::new(Noting(&events), Cpu(&events));
     let there = at(0, 0, 0);
     let elsewhere = there.in_segment(1);
     let out = |address, register| Err(AccessError::OutOfReach { address, register });
@@ -121,7 +123,7 @@ fn what_a_method_does_not_reach_it_does_not_touch() {
     }
     for method in [&ports as &dyn ConfigAccess, &ecam] {
         for address in [there, at(2, 0, 0).in_segment(1)] {
-            let (word, dword) = (Width::Word, Width::Dword);
+            let (word, dword) = (AccessWidth::Word, AccessWidth::Dword);
             let unaligned = |register, width| Err(AccessError::Unaligned { register, width });
             assert_eq!(method.read(address, 1, word), unaligned(1, word));
             assert_eq!(method.read(address, 2, dword), unaligned(2, dword));
@@ -155,7 +157,7 @@ fn an_access_is_two_by_ports_one_by_ecam_and_none_that_exits_when_shadowed() {
     let events = RefCell::new(Vec::new());
     let bus = VirtualBus::shadowed(Topology::new(0..=3).unwrap().bridge);
     let ports = Counting::new(bus.ports());
-    let by_ports = Ports::<SpinMutex<()>, _, _>::new(&ports, Cpu(&events));
+    let by_ports = ConfigPorts::<SpinMutex<()>, _, _>::new(&ports, Cpu(&events));
     let ecam = Counting::new(bus.ecam());
     let by_ecam = Ecam::new(&ecam, 0, 0..=3);
     let before = bus.exits();
@@ -180,10 +182,10 @@ proptest! {
     ) {
         let events = RefCell::new(Vec::new());
         let buses = [(); 2].map(|()| VirtualBus::new(Topology::new(0..=3).unwrap().bridge));
-        let by_ports = Ports::<SpinMutex<()>, _, _>::new(buses[0].ports(), Cpu(&events));
+        let by_ports = ConfigPorts::<SpinMutex<()>, _, _>::new(buses[0].ports(), Cpu(&events));
         let by_ecam = Ecam::new(buses[1].ecam(), 0, 0..=3);
         for (bus, device, function, register, width, value) in accesses {
-            let width = [Width::Byte, Width::Word, Width::Dword][width];
+            let width = [AccessWidth::Byte, AccessWidth::Word, AccessWidth::Dword][width];
             let register = register - register % width.bytes();
             let address = at(bus, device, function);
             match value {

@@ -12,8 +12,8 @@ use flate2::read::GzDecoder;
 use nostall_pci::dump::{BadDump, LONGEST, Oddities};
 use nostall_pci::sysfs::NoDevices;
 use nostall_pci::{
-    AccessError, Address, BridgeWindows, Capabilities, CapabilityFault, ConfigAccess, Dump,
-    Function, Names, Scan, Sysfs, Width,
+    AccessError, AccessWidth, Address, BridgeWindows, Capabilities, CapabilityFault, ConfigAccess,
+    Dump, Function, Names, Scan, Sysfs,
 };
 use proptest::prelude::*;
 
@@ -128,16 +128,16 @@ fn refuses_what_cannot_be(access: &dyn ConfigAccess, there: Address) {
     let absent = at("00:1e.7");
     assert!(access.reaches(absent, 0xffc));
     for (width, ones) in [
-        (Width::Byte, 0xff),
-        (Width::Word, 0xffff),
-        (Width::Dword, 0xffff_ffff),
+        (AccessWidth::Byte, 0xff),
+        (AccessWidth::Word, 0xffff),
+        (AccessWidth::Dword, 0xffff_ffff),
     ] {
         assert_eq!(access.read(absent, 0xffc, width), Ok(ones));
     }
     for address in [absent, there] {
         let unaligned = AccessError::Unaligned {
             register: 2,
-            width: Width::Dword,
+            width: AccessWidth::Dword,
         };
         assert_eq!(access.read32(address, 2), Err(unaligned));
         assert_eq!(

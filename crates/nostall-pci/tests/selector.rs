@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use nostall_pci::{
-    AccessError, Address, Choice, ConfigAccess, Environment, Known, Policy, Selector, Signature,
-    Width,
+    AccessError, AccessWidth, Address, Choice, ConfigAccess, Environment, Known, Policy, Selector,
+    Signature,
 };
 
 /// A method that reaches one function, and counts its uses.
@@ -41,7 +41,7 @@ impl ConfigAccess for Way {
         address.segment() < self.segments && register < self.registers
     }
 
-    fn read(&self, address: Address, register: u16, _: Width) -> Result<u32, AccessError> {
+    fn read(&self, address: Address, register: u16, _: AccessWidth) -> Result<u32, AccessError> {
         if !self.reaches(address, register) {
             return Err(AccessError::OutOfReach { address, register });
         }
@@ -50,8 +50,14 @@ impl ConfigAccess for Way {
         Ok(if there { self.identity } else { !0 })
     }
 
-    fn write(&self, address: Address, register: u16, _: Width, _: u32) -> Result<(), AccessError> {
-        self.read(address, register, Width::Byte).map(drop)
+    fn write(
+        &self,
+        address: Address,
+        register: u16,
+        _: AccessWidth,
+        _: u32,
+    ) -> Result<(), AccessError> {
+        self.read(address, register, AccessWidth::Byte).map(drop)
     }
 }
 
@@ -147,10 +153,10 @@ fn to_fail_alike_is_not_to_agree() {
         fn reaches(&self, _: Address, _: u16) -> bool {
             true
         }
-        fn read(&self, _: Address, _: u16, _: Width) -> Result<u32, AccessError> {
+        fn read(&self, _: Address, _: u16, _: AccessWidth) -> Result<u32, AccessError> {
             Err(AccessError::Failed)
         }
-        fn write(&self, _: Address, _: u16, _: Width, _: u32) -> Result<(), AccessError> {
+        fn write(&self, _: Address, _: u16, _: AccessWidth, _: u32) -> Result<(), AccessError> {
             Err(AccessError::Failed)
         }
     }

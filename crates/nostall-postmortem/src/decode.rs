@@ -1,4 +1,4 @@
-//! A whole region, decoded: what a person or a program wants of a dead machine.
+//! A whole region of a crashed machine, decoded.
 
 use std::boxed::Box;
 use std::iter::Peekable;
@@ -12,10 +12,10 @@ use nostall_pstore::DmesgHeader;
 use nostall_pstore::Place;
 use nostall_pstore::RecordFormat;
 use nostall_pstore::{
-    Ecc, Merge, Misaligned, Policy, PreviousBootZone, Reader, Trace, Traces, Trust, Writer,
-    ZoneState,
+    CorrectionPolicy, Ecc, Merge, Misaligned, PreviousBootZone, Reader, Trace, Traces, Trust,
+    Writer, ZoneState,
 };
-use nostall_pstore::{Header, Kind, LinuxVersion};
+use nostall_pstore::{LinuxVersion, ZoneHeader, ZoneKind};
 
 /// How to decompress dmesg records: they do not say how they were compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct ZoneReport {
     /// Whether there is anything to be read.
     pub state: ZoneState,
     /// The header that was read by.
-    pub header: Header,
+    pub header: ZoneHeader,
     /// What the header is worth.
     pub header_trust: Trust,
     /// Of a trace zone: the kernel that wrote it.
@@ -169,18 +169,18 @@ type Cpus = [u64; 4];
 
 impl Record<'_> {
     /// What it is.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> ZoneKind {
         match self.content {
-            Content::Dmesg(_) => Kind::Dmesg,
-            Content::Console(_) => Kind::Console,
-            Content::Pmsg(_) => Kind::Pmsg,
-            Content::Ftrace(_) => Kind::Ftrace,
+            Content::Dmesg(_) => ZoneKind::Dmesg,
+            Content::Console(_) => ZoneKind::Console,
+            Content::Pmsg(_) => ZoneKind::Pmsg,
+            Content::Ftrace(_) => ZoneKind::Ftrace,
         }
     }
 }
 
 impl<'a> Decoded<'a> {
-    /// Decodes all of `region`, with care ([`Policy::Careful`]). Of what lies outside
+    /// Decodes all of `region`, with care ([`CorrectionPolicy::Careful`]). Of what lies outside
     /// of it, it says so.
     pub fn new(region: &'a [u8], geometry: &'a Geometry, writer: Writer, unpack: Unpack) -> Self {
         Self {
@@ -199,27 +199,27 @@ impl<'a> Decoded<'a> {
 
     /// Returns every zone, also those in which there is nothing.
     pub fn zones(&self) -> impl Iterator<Item = ZoneReport> {
-        let zones = self.open(Policy::Careful, |_| true);
+        let zones = self.open(CorrectionPolicy::Careful, |_| true);
         zones.map(|zone| report(zone, self.record_format()))
     }
 
     /// Returns the contents of the zones, one by one: dmesg records, console, the trace
     /// of all CPUs, pmsg.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let records_of = |wanted| self.filled(Policy::Careful, wanted);
-        let dmesg = records_of(Kind::Dmesg).map(|zone| dmesg(zone, self.unpack));
-        let console = records_of(Kind::Console).map(|zone| text(zone, Content::Console));
+        let records_of = |wanted| self.filled(CorrectionPolicy::Careful, wanted);
+        let dmesg = records_of(ZoneKind::Dmesg).map(|zone| dmesg(zone, self.unpack));
+        let console = records_of(ZoneKind::Console).map(|zone| text(zone, Content::Console));
         // Only when its turn comes: all calls are read to count them.
         let ftrace = std::iter::once_with(|| traces(self)).flatten();
-        let pmsg = records_of(Kind::Pmsg).map(|zone| text(zone, Content::Pmsg));
+        let pmsg = records_of(ZoneKind::Pmsg).map(|zone| text(zone, Content::Pmsg));
         dmesg.chain(console).chain(ftrace).chain(pmsg)
     }
 
     /// The zones of one kind that have contents.
     pub(crate) fn filled(
         &self,
-        policy: Policy,
-        wanted: Kind,
+        policy: CorrectionPolicy,
+        wanted: ZoneKind,
     ) -> impl Iterator<Item = PreviousBootZone<'_, [u8]>> {
         let zones = self.open(policy, move |kind| kind == wanted);
         zones.filter(|zone| !zone.is_empty())
@@ -227,8 +227,8 @@ impl<'a> Decoded<'a> {
 
     fn open(
         &self,
-        policy: Policy,
-        wanted: impl Fn(Kind) -> bool,
+        policy: CorrectionPolicy,
+        wanted: impl Fn(ZoneKind) -> bool,
     ) -> impl Iterator<Item = PreviousBootZone<'_, [u8]>> {
         let reader = Reader {
             code: self.code.as_deref(),
@@ -252,7 +252,7 @@ fn report(mut zone: PreviousBootZone<'_, [u8]>, record_format: RecordFormat) -> 
         ecc: zone.ecc(),
         full: zone.is_full(),
         misaligned: match zone.place().kind {
-            Kind::Ftrace => zone.traces(record_format).misaligned(),
+            ZoneKind::Ftrace => zone.traces(record_format).misaligned(),
             _ => None,
         },
     }
@@ -375,7 +375,9 @@ pub(crate) fn mark(ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
 }
 
 fn traces<'a>(decoded: &'a Decoded<'a>) -> Option<Record<'a>> {
-    let mut zones: Vec<_> = decoded.filled(Policy::Careful, Kind::Ftrace).collect();
+    let mut zones: Vec<_> = decoded
+        .filled(CorrectionPolicy::Careful, ZoneKind::Ftrace)
+        .collect();
     let has_parity = zones.first()?.place().division.parity() > 0;
     let mut ecc = has_parity.then(Ecc::default);
     for zone in &mut zones {
@@ -425,7 +427,9 @@ impl<'a> Calls<'a> {
 
     fn heads(&self, wanted: impl Fn(usize) -> bool) -> Vec<Peekable<Traces<'a, [u8]>>> {
         let decoded = self.decoded;
-        let zones = decoded.filled(Policy::Careful, Kind::Ftrace).enumerate();
+        let zones = decoded
+            .filled(CorrectionPolicy::Careful, ZoneKind::Ftrace)
+            .enumerate();
         let zones = zones.filter(|(nth, _)| wanted(*nth));
         let traces = zones.map(|(_, zone)| zone.traces(decoded.geometry.record_format).peekable());
         traces.collect()

@@ -50,12 +50,12 @@ fn unknown(name: &str) -> UnknownCompression {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownCompression {
-    /// Linux has it, we have not.
+    /// A compression of Linux that is not supported here.
     #[error(
         "842 (IBM's, for POWER) is not supported; let the kernel that wrote the record read it back"
     )]
     Unsupported842,
-    /// Nobody has it.
+    /// Neither Linux nor this crate has it.
     #[error("not a compression of Linux's pstore; those are deflate, lz4, lz4hc, lzo and zstd")]
     Unknown,
 }

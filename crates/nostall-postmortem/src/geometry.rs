@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use nostall_pstore::RecordFormat;
-use nostall_pstore::{ByteOrder, Kind};
+use nostall_pstore::{ByteOrder, ZoneKind};
 use nostall_pstore::{Layout, Place};
 
 /// Where a region's zones lie, and how what is in them is to be understood.
@@ -35,7 +35,7 @@ impl Geometry {
     }
 
     /// The zones of one kind.
-    pub fn zones_of(&self, kind: Kind) -> impl Iterator<Item = &Place> {
+    pub fn zones_of(&self, kind: ZoneKind) -> impl Iterator<Item = &Place> {
         self.zones.iter().filter(move |zone| zone.kind == kind)
     }
 

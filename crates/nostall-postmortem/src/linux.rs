@@ -14,8 +14,8 @@ use crate::decompress::Compression;
 use crate::geometry::Geometry;
 use crate::symbols::{Symbol, Symbols};
 use nostall_pstore::longest_deflated;
-use nostall_pstore::{ByteOrder, Kind};
-use nostall_pstore::{Ecc, Merge, Policy, PreviousBootZone, Trust};
+use nostall_pstore::{ByteOrder, ZoneKind};
+use nostall_pstore::{CorrectionPolicy, Ecc, Merge, PreviousBootZone, Trust};
 use nostall_pstore::{LONGEST_TRACE, RecordFormat, TraceRecord};
 
 /// A file as Linux would show it.
@@ -56,13 +56,13 @@ impl Decoded<'_> {
     /// [`LinuxFile::write_to`] reports them. To know what is really in a region use
     /// [`records`](Self::records).
     pub fn linux_files<'s>(&'s self, symbols: Option<&'s Symbols>) -> Vec<LinuxFile<'s>> {
-        let zones_of = |kind| self.filled(Policy::Faithful, kind);
+        let zones_of = |kind| self.filled(CorrectionPolicy::Faithful, kind);
         // All records' buffers are made by the first one's size.
-        let first = self.geometry.zones_of(Kind::Dmesg).next();
+        let first = self.geometry.zones_of(ZoneKind::Dmesg).next();
         let record_size = first.map_or(0, |place| place.division.data());
 
         let mut files = Vec::new();
-        for mut zone in zones_of(Kind::Dmesg) {
+        for mut zone in zones_of(ZoneKind::Dmesg) {
             let Some((header, at)) = zone.dmesg_header() else {
                 continue;
             };
@@ -98,7 +98,7 @@ impl Decoded<'_> {
                 contents: Contents::Text(text, trust),
             });
         }
-        for kind in [Kind::Console, Kind::Pmsg] {
+        for kind in [ZoneKind::Console, ZoneKind::Pmsg] {
             files.extend(zones_of(kind).take(1).map(|mut zone| {
                 let (mut text, trust) = contents(&mut zone);
                 text.bytes.extend(notice(zone.ecc()));
@@ -110,14 +110,14 @@ impl Decoded<'_> {
             symbols,
         };
         files.extend(
-            (trace.len() > 0).then(|| LinuxFile::named(Kind::Ftrace, Contents::Trace(trace))),
+            (trace.len() > 0).then(|| LinuxFile::named(ZoneKind::Ftrace, Contents::Trace(trace))),
         );
         files
     }
 }
 
 impl LinuxFile<'_> {
-    fn named(kind: Kind, contents: Contents<'_>) -> LinuxFile<'_> {
+    fn named(kind: ZoneKind, contents: Contents<'_>) -> LinuxFile<'_> {
         LinuxFile {
             name: format!("{kind}-ramoops-0"),
             seconds: None,
@@ -212,7 +212,9 @@ impl<'a> LinuxTrace<'a> {
         } else {
             1
         };
-        let zones = self.decoded.filled(Policy::Faithful, Kind::Ftrace);
+        let zones = self
+            .decoded
+            .filled(CorrectionPolicy::Faithful, ZoneKind::Ftrace);
         zones.take(most)
     }
 

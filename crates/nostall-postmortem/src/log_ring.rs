@@ -157,7 +157,7 @@ impl<'a> LogRing<'a> {
     }
 
     /// The first sequence that each sink with a [progress
-    /// slot](nostall_console::Options::progress_slot) had not sent completely. This record and those
+    /// slot](nostall_console::SinkOptions::progress_slot) had not sent completely. This record and those
     /// after it ([`since`](Self::since) returns their number) were still to come, except
     /// urgent ones. 0: there is no such sink, or it has sent nothing.
     pub fn sent(&self) -> [u64; SINKS] {
@@ -174,9 +174,8 @@ impl<'a> LogRing<'a> {
         sequences.filter_map(move |sequence| image.record(sequence))
     }
 
-    /// Records that should be there, and are not: they are damaged, or who had begun one
-    /// died before he had its slot. After sequences wrapped, of those from before nobody
-    /// knows.
+    /// Returns the number of missing records: damaged ones, and those whose producer crashed
+    /// before it had taken the slot. After sequences wrapped, older ones are not counted.
     pub fn missing(&self) -> usize {
         let newest = self.newest();
         self.sequences()
@@ -195,15 +194,15 @@ impl<'a> LogRing<'a> {
         if since > self.word.cut(u64::MAX) / 2 {
             0
         } else if sequence > newest {
-            // Nobody has 0.
+            // No record has 0.
             since.saturating_sub(1)
         } else {
             since
         }
     }
 
-    /// What the slots are for, from the oldest. Those from before the first, if they have
-    /// not wrapped, nobody has.
+    /// Returns the sequences that the slots are for, from the oldest. Before the first wrap,
+    /// those before the first record do not exist.
     fn sequences(&self) -> impl Iterator<Item = u64> + use<'a> {
         let image = *self;
         let newest = self.newest();

@@ -6,7 +6,7 @@ use common::{FIXTURES, noise};
 use nostall_postmortem::Geometry;
 use nostall_postmortem::detect::{FoundRegion, Grade, detect, detect_runs};
 use nostall_pstore::{
-    ByteOrder, Code, Header, Kind, Layout, LinuxVersion, Params, RecordFormat, SIGNATURE,
+    ByteOrder, Code, Layout, LinuxVersion, Params, RecordFormat, SIGNATURE, ZoneHeader, ZoneKind,
 };
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -179,7 +179,7 @@ fn a_header_that_parity_can_mend_or_neighbours_replace_is_no_obstacle() {
         for (i, zone) in zones.iter().enumerate() {
             // Without parity, nothing reveals a first or last zone without a header, or a single trace
             // zone.
-            let only = zone.kind == Kind::Ftrace && fixture.params.cpus == 1;
+            let only = zone.kind == ZoneKind::Ftrace && fixture.params.cpus == 1;
             let edge = i == 0 || i + 1 == zones.len() || only;
             if fixture.params.ecc == 0 && edge {
                 continue;
@@ -211,15 +211,15 @@ fn a_header_with_one_bad_size_word_hides_no_zone_and_is_a_doubt() {
         for (nth, zone) in zones.iter().enumerate() {
             let data = zone.division.data() as u32;
             let header = fixture.image[zone.offset..][..12].first_chunk().unwrap();
-            let right = Header::decode(*header, ByteOrder::Little);
+            let right = ZoneHeader::decode(*header, ByteOrder::Little);
             let sizes = [data + 1, data + 0x1003, u32::MAX, right.size | 1 << 27];
-            let bad = sizes.map(|size| Header { size, ..right });
-            for bad in bad.into_iter().chain([Header {
+            let bad = sizes.map(|size| ZoneHeader { size, ..right });
+            for bad in bad.into_iter().chain([ZoneHeader {
                 start: data + 9,
                 ..right
             }]) {
                 // Nothing reveals a single trace zone with an impossible header.
-                let is_only = zone.kind == Kind::Ftrace && fixture.params.cpus == 1;
+                let is_only = zone.kind == ZoneKind::Ftrace && fixture.params.cpus == 1;
                 let is_none = bad.size > 128 << 20 || bad.start > bad.size;
                 if is_only && is_none && fixture.params.ecc == 0 {
                     continue;
@@ -268,7 +268,7 @@ fn nothing_is_found_in_nothing() {
 
 /// Returns 64 KiB of headers that cost time: each is as `header` returns it, `gap` bytes after
 /// the previous one.
-fn hostile(header: impl Fn(usize) -> Header, gap: impl Fn(usize) -> usize) -> Vec<u8> {
+fn hostile(header: impl Fn(usize) -> ZoneHeader, gap: impl Fn(usize) -> usize) -> Vec<u8> {
     let mut bytes = vec![0; 64 << 10];
     let (mut at, mut i) = (0, 0);
     while at + 12 <= bytes.len() {
@@ -281,7 +281,7 @@ fn hostile(header: impl Fn(usize) -> Header, gap: impl Fn(usize) -> usize) -> Ve
 
 #[test]
 fn hostile_dumps_take_bounded_time() {
-    let empty = |signature| Header {
+    let empty = |signature| ZoneHeader {
         signature,
         start: 0,
         size: 0,
@@ -291,7 +291,7 @@ fn hostile_dumps_take_bounded_time() {
     let mixed = |i: usize| match i % 7 {
         0..3 => empty(SIGNATURE),
         3 => empty(SIGNATURE ^ 0x0601c0),
-        i => Header {
+        i => ZoneHeader {
             signature: SIGNATURE,
             start: 1 << i,
             size: (1 << (i + 2)) - 12,
@@ -350,7 +350,7 @@ fn thousands_of_zones_are_no_burden() {
     dump.resize(start + params.mem_size, 0);
     for zone in layout.zones() {
         let bytes = &mut dump[start + zone.offset..][..zone.division.zone()];
-        let header = Header {
+        let header = ZoneHeader {
             signature: zone.kind.signature(LinuxVersion::new(6, 12, 3)),
             start: 0,
             size: 0,
@@ -392,7 +392,7 @@ proptest! {
         }
         for (at, start, size) in headers {
             let at = at.index(dump.len() - 12) & !1;
-            let header = Header { signature: SIGNATURE, start, size };
+            let header = ZoneHeader { signature: SIGNATURE, start, size };
             dump[at..at + 12].copy_from_slice(&header.encode(ByteOrder::Little));
         }
         dump.truncate(len.index(2 * dump.len()).max(1));

@@ -5,8 +5,8 @@ mod common;
 use common::noise;
 use nostall_postmortem::detect::{FoundRegion, detect};
 use nostall_pstore::{
-    BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Header, Kind, Layout, LinuxVersion, Params,
-    Place, RecordFormat, TraceRecord,
+    BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Layout, LinuxVersion, Params, Place,
+    RecordFormat, TraceRecord, ZoneHeader, ZoneKind,
 };
 use proptest::prelude::*;
 
@@ -60,13 +60,13 @@ impl Region {
         let data = zone.division.data();
         let stream = |len: usize| -> Vec<u8> {
             match zone.kind {
-                Kind::Ftrace => self.records(zone.index, len),
+                ZoneKind::Ftrace => self.records(zone.index, len),
                 kind => text(kind, len),
             }
         };
         let (start, size) = match (fill, zone.kind) {
             (Fill::Nothing, _) => (0, 0),
-            (Fill::Part(part), _) | (Fill::Round(part), Kind::Dmesg) => {
+            (Fill::Part(part), _) | (Fill::Round(part), ZoneKind::Dmesg) => {
                 let stream = stream((data * part / 100).min(data - 1));
                 bytes[HEADER..HEADER + stream.len()].copy_from_slice(&stream);
                 (stream.len(), stream.len())
@@ -79,7 +79,7 @@ impl Region {
                 (stream.len() % data, data)
             }
         };
-        let header = Header {
+        let header = ZoneHeader {
             signature: zone.kind.signature(VERSION),
             start: start as u32,
             size: size as u32,
@@ -120,10 +120,10 @@ impl Region {
     }
 }
 
-fn text(kind: Kind, len: usize) -> Vec<u8> {
+fn text(kind: ZoneKind, len: usize) -> Vec<u8> {
     let head: &[u8] = match kind {
-        Kind::Dmesg => b"====1700000000.123456-D\nPanic#1 Part1\n",
-        Kind::Console => b"[    0.000000] Linux version 5.10.226\n",
+        ZoneKind::Dmesg => b"====1700000000.123456-D\nPanic#1 Part1\n",
+        ZoneKind::Console => b"[    0.000000] Linux version 5.10.226\n",
         _ => b"service: started\n",
     };
     let rest = b"<6>[    1.234567] some driver: it says something\n"
@@ -202,7 +202,7 @@ proptest! {
             doubt.contains("also possible") || doubt.contains("nothing shows")
         });
         let kinds = |kind| region.layout.zones_of(kind).count();
-        let certain = kinds(Kind::Console) > 0 && kinds(Kind::Ftrace) > 1 && !region.fills.contains(&Fill::Nothing);
+        let certain = kinds(ZoneKind::Console) > 0 && kinds(ZoneKind::Ftrace) > 1 && !region.fills.contains(&Fill::Nothing);
         let ok = if certain {
             let last = region.layout.zones().last();
             first.start == before as u64

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use common::Fixture;
 use nostall_postmortem::{Content, Decoded, Geometry, Unpack};
-use nostall_pstore::{BLOCK, ByteOrder, Division, HEADER, Kind, RecordFormat, Trust, Writer};
+use nostall_pstore::{BLOCK, ByteOrder, Division, HEADER, RecordFormat, Trust, Writer, ZoneKind};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
@@ -79,7 +79,7 @@ proptest! {
         let fixture = ALL.iter().find(|fixture| fixture.name == "ecc16").unwrap();
         let geometry = Geometry::of(&fixture.layout, ByteOrder::Little, fixture.record_format);
         let mut region = fixture.image.clone();
-        let place = geometry.zones_of(Kind::Dmesg).next().unwrap();
+        let place = geometry.zones_of(ZoneKind::Dmesg).next().unwrap();
         let mut blocks = std::collections::BTreeMap::new();
         for (block, bytes) in errors {
             blocks.insert(block.index(7600 / BLOCK - 1), bytes);

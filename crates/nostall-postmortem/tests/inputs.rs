@@ -247,6 +247,22 @@ fn a_device_without_an_end_is_given_up_in_bounded_memory_by_every_way_to_read_it
 }
 
 #[test]
+fn a_file_of_symbols_that_is_none_gets_advice_about_symbols_and_not_about_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump = folder.path().join("dump");
+    fs::write(&dump, b"KDUMP   ").unwrap();
+    let said = |symbols: &str| error(&decode(&image("plain"), &["--symbols", symbols]));
+    let endless = said("/dev/zero");
+    let advice = "too large for the symbols of a kernel; use its System.map";
+    assert!(endless.contains(advice), "{endless}");
+    let dump = said(dump.to_str().unwrap());
+    assert!(
+        dump.contains("no symbol table; give the System.map"),
+        "{dump}"
+    );
+}
+
+#[test]
 fn a_pipe_is_read_to_its_end() {
     let mut command = Command::new(cargo_bin("nostall-postmortem"));
     command.arg("/dev/stdin");

@@ -9,7 +9,7 @@ use common::Fixture;
 use nostall_postmortem::decompress::Compression;
 use nostall_postmortem::symbols::Symbols;
 use nostall_postmortem::{Content, Decoded, Geometry, Packing, Unpack};
-use nostall_pstore::{ByteOrder, Kind, Trust, Writer};
+use nostall_pstore::{ByteOrder, Trust, Writer, ZoneKind};
 
 fn geometry(fixture: &Fixture) -> Geometry {
     Geometry::of(&fixture.layout, ByteOrder::Little, fixture.record_format)
@@ -77,7 +77,12 @@ fn decoded_records_are_what_is_in_the_files_and_say_more() {
         );
         assert_eq!(decoded.zones().count(), geometry.zones.len());
         let kinds: Vec<_> = decoded.records().map(|record| record.kind()).collect();
-        let all = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
+        let all = [
+            ZoneKind::Dmesg,
+            ZoneKind::Console,
+            ZoneKind::Ftrace,
+            ZoneKind::Pmsg,
+        ];
         let there = if fixture.name == "wrap" {
             &all[1..]
         } else {
@@ -126,7 +131,7 @@ fn in_ecc16_many_trace_blocks_never_agreed_with_their_parity_and_that_is_said() 
     );
     let traces = decoded
         .records()
-        .find(|r| r.kind() == Kind::Ftrace)
+        .find(|r| r.kind() == ZoneKind::Ftrace)
         .unwrap();
     assert_eq!(traces.trust, Trust::Unverified);
     let Content::Ftrace(traces) = &traces.content else {

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_console::{
-    Caller, Drain, Level, Meta, Offered, Options, Priority, Ring, Sink, layout::HEADER_BYTES,
+    Caller, Drain, Level, Meta, Offered, Priority, Ring, Sink, SinkOptions, layout::HEADER_BYTES,
     layout::SLOT_BYTES,
 };
 use nostall_io::{HostClock, Nanos};
@@ -101,7 +101,7 @@ fn what_had_been_printed_is_left_out_unless_all_is_asked_for() {
     let dir = TempDir::new().unwrap();
     let ring = ring(|ring| {
         three_lines(ring);
-        let drain = Drain::new(ring, Slow, Options::DEFAULT.progress_slot(2));
+        let drain = Drain::new(ring, Slow, SinkOptions::DEFAULT.progress_slot(2));
         let _ = drain.drain_bounded(0, Priority::Normal, &HostClock::default());
     });
     image(dir.path(), &[ring]);
@@ -534,7 +534,7 @@ fn the_exit_status_says_what_rings_there_are() {
     }
     let printed = ring(|ring| {
         three_lines(ring);
-        let drain = Drain::new(ring, Fast, Options::DEFAULT.progress_slot(0));
+        let drain = Drain::new(ring, Fast, SinkOptions::DEFAULT.progress_slot(0));
         let _ = drain.drain_bounded(0, Priority::Normal, &HostClock::default());
     });
     image(dir.path(), &[printed]);

@@ -10,7 +10,8 @@ use common::{Fixture, noise};
 use nostall_postmortem::detect::{Detection, Grade, detect, detect_runs};
 use nostall_postmortem::image::Image;
 use nostall_pstore::{
-    ByteOrder, FTRACE_PER_CPU, HEADER, Header, Kind, Layout, LinuxVersion, Params, SIGNATURE,
+    ByteOrder, FTRACE_PER_CPU, HEADER, Layout, LinuxVersion, Params, SIGNATURE, ZoneHeader,
+    ZoneKind,
 };
 use proptest::prelude::*;
 
@@ -113,7 +114,7 @@ fn two_texts_of_four_letters_in_zeros_are_in_doubt_and_say_why() {
 fn empty(params: &Params) -> Vec<u8> {
     let mut bytes = vec![0; params.mem_size];
     for zone in Layout::new(params).unwrap().zones() {
-        let header = Header {
+        let header = ZoneHeader {
             signature: zone.kind.signature(LinuxVersion::new(6, 1, 0)),
             start: 0,
             size: 0,
@@ -177,8 +178,8 @@ fn an_empty_region_convinces_if_it_has_three_plain_zones_and_is_in_doubt_otherwi
             assert_eq!(kinds.len(), expected.len(), "{doubtful:#x?}");
         }
         assert_eq!(
-            kinds.contains(&Kind::Ftrace),
-            expected.contains(&Kind::Ftrace)
+            kinds.contains(&ZoneKind::Ftrace),
+            expected.contains(&ZoneKind::Ftrace)
         );
     }
 }
@@ -186,7 +187,7 @@ fn an_empty_region_convinces_if_it_has_three_plain_zones_and_is_in_doubt_otherwi
 #[test]
 fn a_region_among_thousands_of_decoys_comes_first_and_whole() {
     let header = |signature, size| {
-        let header = Header {
+        let header = ZoneHeader {
             signature,
             start: size,
             size,
@@ -246,7 +247,7 @@ fn a_region_among_thousands_of_decoys_comes_first_and_whole() {
 fn equally_spaced_texts_without_a_records_first_line_come_after_a_region() {
     const SPACE: usize = 0x800;
     let text = b"hello world, this is no log\n".repeat(3);
-    let header = Header {
+    let header = ZoneHeader {
         signature: SIGNATURE,
         start: text.len() as u32,
         size: text.len() as u32,

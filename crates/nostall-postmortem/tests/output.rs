@@ -9,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_pstore::{
-    BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Header, Kind, Layout, LinuxVersion, Params,
-    Ram, RecordFormat, SIGNATURE, TraceRecord, Zone,
+    BLOCK, ByteOrder, Code, FTRACE_PER_CPU, HEADER, Layout, LinuxVersion, Params, Ram,
+    RecordFormat, SIGNATURE, TraceRecord, Zone, ZoneHeader, ZoneKind,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -78,7 +78,7 @@ const CONSOLE: [&str; 10] = [
     "0",
 ];
 
-fn console(header: Header, contents: &[u8]) -> Vec<u8> {
+fn console(header: ZoneHeader, contents: &[u8]) -> Vec<u8> {
     let mut region = vec![0; 0x1_0000];
     region[..HEADER].copy_from_slice(&header.encode(ByteOrder::Little));
     region[HEADER..][..contents.len()].copy_from_slice(contents);
@@ -213,7 +213,7 @@ fn text_from_a_failed_block_is_marked_in_every_format() {
 #[test]
 fn a_header_that_contradicts_itself_is_told_without_error_correction() {
     let bench = Bench::new();
-    let torn = Header {
+    let torn = ZoneHeader {
         signature: SIGNATURE,
         start: 0x7000,
         size: 10,
@@ -266,7 +266,7 @@ fn piped_text_steers_no_terminal() {
     let text = "\x1b[2J\u{9b}1m \u{202e}evil\u{200f} \x07\r\u{7f} \u{2028}ok\tend\n";
     let mut contents = text.as_bytes().to_vec();
     contents.extend(b"\x9b\xff\n");
-    let header = Header {
+    let header = ZoneHeader {
         signature: SIGNATURE,
         start: contents.len() as u32,
         size: contents.len() as u32,
@@ -378,9 +378,9 @@ fn traces(size: usize) -> Vec<u8> {
     };
     let layout = Layout::new(&params).unwrap();
     let mut region = vec![0; size];
-    for (cpu, place) in layout.zones_of(Kind::Ftrace).enumerate() {
+    for (cpu, place) in layout.zones_of(ZoneKind::Ftrace).enumerate() {
         let data = place.division.data();
-        let header = Header {
+        let header = ZoneHeader {
             signature: SIGNATURE ^ LinuxVersion::new(6, 1, 0).0,
             start: 0,
             size: data as u32,
@@ -591,7 +591,7 @@ fn doubtful_candidates_are_listed_with_their_reasons_and_not_decoded() {
 /// Writes an image for each exit status.
 fn one_of_each(bench: &Bench) -> [(&'static str, i32, &'static str); 5] {
     let mut empty = fixture("plain");
-    let nothing = Header {
+    let nothing = ZoneHeader {
         signature: SIGNATURE,
         start: 0,
         size: 0,

@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use nostall_io::Processor;
 use nostall_pstore::{
-    Dropping, HEADER, Header, Kind, LinuxVersion, Load, Masking, Nesting, Ram, RecordFormat,
-    Recorder, Zone,
+    Dropping, HEADER, LinuxVersion, Load, Masking, Nesting, Ram, RecordFormat, Recorder, Zone,
+    ZoneHeader, ZoneKind,
 };
 
 /// Number of records of the task.
@@ -63,7 +63,7 @@ fn recorder() -> Recorder<'static, Ram<'static>, fn() -> u64> {
     let bytes = HEADER + 2 * RECORDS as usize * RecordFormat::NATIVE.len();
     let memory = Ram::of(vec![0; bytes].leak());
     let linux = LinuxVersion::new(6, 1, 0);
-    let (zone, _) = Zone::attach(memory, Kind::Ftrace, linux, None).expect("there is room");
+    let (zone, _) = Zone::attach(memory, ZoneKind::Ftrace, linux, None).expect("there is room");
     Recorder::new(zone, 0, stamp)
 }
 
@@ -71,7 +71,7 @@ fn recorder() -> Recorder<'static, Ram<'static>, fn() -> u64> {
 fn held(memory: &impl Load) -> u64 {
     let mut header = [0; HEADER];
     memory.load(0, &mut header);
-    let header = Header::decode(header, nostall_pstore::ByteOrder::NATIVE);
+    let header = ZoneHeader::decode(header, nostall_pstore::ByteOrder::NATIVE);
     u64::from(header.size) / RecordFormat::NATIVE.len() as u64
 }
 

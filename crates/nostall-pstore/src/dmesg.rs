@@ -79,10 +79,10 @@ impl<M: Memory> Zone<'_, M> {
     /// plain text. Lines are kept whole.
     ///
     /// ```
-    /// use nostall_pstore::{Kind, DumpHeader, LinuxVersion, Ram, Zone};
+    /// use nostall_pstore::{ZoneKind, DumpHeader, LinuxVersion, Ram, Zone};
     ///
     /// let mut memory = [0; 4096];
-    /// let (mut zone, _) = Zone::attach(Ram::of(&mut memory), Kind::Dmesg, LinuxVersion(0), None)?;
+    /// let (mut zone, _) = Zone::attach(Ram::of(&mut memory), ZoneKind::Dmesg, LinuxVersion(0), None)?;
     /// zone.write_dmesg(&DumpHeader::PANIC, b"out of coffee\n");
     /// assert!(memory[12..].starts_with(b"====0.000000-D\nPanic#1 Part1\nout of coffee\n"));
     /// # Ok::<(), nostall_pstore::NoRoom>(())
@@ -167,7 +167,7 @@ pub enum PackedError {
     /// skips with the end of the line before it. Of a deflate stream, an empty stored
     /// block before it (`00 00 00 ff ff`) helps.
     LeadingSpace,
-    /// It is longer than the zone's room, and nobody could decompress a part of it.
+    /// It is longer than the zone's room, and a part of it cannot be decompressed.
     TooLong {
         /// Bytes that fit.
         room: usize,
@@ -222,7 +222,7 @@ fn last_lines(log: &[u8], most: usize) -> &[u8] {
 mod tests {
     extern crate std;
     use super::*;
-    use crate::{Kind, LinuxVersion, Ram};
+    use crate::{LinuxVersion, Ram, ZoneKind};
     use miniz_oxide::inflate::decompress_to_vec;
     use proptest::prelude::*;
     use std::vec;
@@ -230,7 +230,7 @@ mod tests {
     fn written(size: usize, write: impl FnOnce(&mut Zone<'_, Ram<'_>>)) -> std::vec::Vec<u8> {
         let mut memory = vec![0; size];
         let memory = Ram::of(&mut memory);
-        let (mut zone, _) = Zone::attach(memory, Kind::Dmesg, LinuxVersion(0), None).unwrap();
+        let (mut zone, _) = Zone::attach(memory, ZoneKind::Dmesg, LinuxVersion(0), None).unwrap();
         write(&mut zone);
         let mut contents = vec![0; zone.len()];
         crate::Load::load(zone.memory(), crate::HEADER, &mut contents);

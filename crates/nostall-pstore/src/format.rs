@@ -25,7 +25,7 @@ pub const MAX_PARITY: usize = 255 - BLOCK;
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::IntoStaticStr,
 )]
 #[strum(serialize_all = "lowercase")]
-pub enum Kind {
+pub enum ZoneKind {
     /// One kernel log, written when the kernel died.
     Dmesg,
     /// The console's last output, a ring.
@@ -36,7 +36,7 @@ pub enum Kind {
     Pmsg,
 }
 
-impl Kind {
+impl ZoneKind {
     /// Linux's name for it, and the first part of its file names.
     pub fn name(self) -> &'static str {
         self.into()
@@ -125,7 +125,7 @@ impl ByteOrder {
 
 /// A zone's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct ZoneHeader {
     /// [`SIGNATURE`], XORed with the kernel's version in trace zones.
     pub signature: u32,
     /// Where in the data the next byte goes, and where the oldest is once the
@@ -135,7 +135,7 @@ pub struct Header {
     pub size: u32,
 }
 
-impl Header {
+impl ZoneHeader {
     /// As it lies in memory.
     pub const fn decode(bytes: [u8; HEADER], order: ByteOrder) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = bytes;

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use crate::format::{Division, Kind, MAX_PARITY};
+use crate::format::{Division, MAX_PARITY, ZoneKind};
 use crate::memory::{Load, Ram};
 
 /// Bit 0 of the flags: a trace zone for each CPU instead of one for all.
@@ -74,7 +74,7 @@ impl Params {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// What it holds.
-    pub kind: Kind,
+    pub kind: ZoneKind,
     /// Which of its kind: a dmesg record's number, a trace zone's CPU.
     pub index: usize,
     /// Where it starts, from the region's start. Always even, otherwise not
@@ -87,7 +87,7 @@ pub struct Place {
 /// Zones of one kind, side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
-    kind: Kind,
+    kind: ZoneKind,
     offset: usize,
     count: usize,
     division: Option<Division>,
@@ -143,7 +143,7 @@ impl Layout {
         let dmesg = others.and_then(|others| rounded.mem_size.checked_sub(others));
         let dmesg = match (dmesg, rounded.record_size) {
             (_, 0) | (Some(0), _) => (0, 0),
-            (None, _) => return Err(LayoutError::NoRoom(Kind::Dmesg)),
+            (None, _) => return Err(LayoutError::NoRoom(ZoneKind::Dmesg)),
             (Some(room), size) if size > room => return Err(LayoutError::NoRecord { room, size }),
             (Some(room), size) => (room, room / size),
         };
@@ -177,10 +177,10 @@ impl Layout {
             Ok(row)
         };
         let rows = [
-            row(Kind::Dmesg, dmesg)?,
-            row(Kind::Console, (rounded.console_size, 1))?,
-            row(Kind::Ftrace, (rounded.ftrace_size, traces))?,
-            row(Kind::Pmsg, (rounded.pmsg_size, 1))?,
+            row(ZoneKind::Dmesg, dmesg)?,
+            row(ZoneKind::Console, (rounded.console_size, 1))?,
+            row(ZoneKind::Ftrace, (rounded.ftrace_size, traces))?,
+            row(ZoneKind::Pmsg, (rounded.pmsg_size, 1))?,
         ];
         Ok(Self {
             given: *given,
@@ -201,13 +201,13 @@ impl Layout {
     }
 
     /// The zones of one kind.
-    pub fn zones_of(&self, kind: Kind) -> impl Iterator<Item = Place> + Clone + use<> {
+    pub fn zones_of(&self, kind: ZoneKind) -> impl Iterator<Item = Place> + Clone + use<> {
         let row = self.rows.into_iter().filter(move |row| row.kind == kind);
         row.flat_map(Row::places)
     }
 
     /// The first zone of one kind, and how many there are, all equal and side by side.
-    pub fn row_of(&self, kind: Kind) -> Option<(Place, usize)> {
+    pub fn row_of(&self, kind: ZoneKind) -> Option<(Place, usize)> {
         let row = self.rows.into_iter().find(|row| row.kind == kind)?;
         Some((row.places().next()?, row.count))
     }
@@ -318,7 +318,7 @@ pub enum LayoutError {
     /// The region is 2 GiB or larger.
     TooLarge,
     /// The zones before and of this kind are larger than the region.
-    NoRoom(Kind),
+    NoRoom(ZoneKind),
     /// Not one dmesg record fits in what the other zones leave.
     NoRecord {
         /// Bytes that they leave.
@@ -329,7 +329,7 @@ pub enum LayoutError {
     /// A zone has no room for any data.
     TooSmall {
         /// Its kind.
-        kind: Kind,
+        kind: ZoneKind,
         /// Its bytes.
         zone: usize,
         /// Parity bytes a block.
@@ -392,14 +392,14 @@ mod tests {
             .map(|zone| (zone.kind, zone.offset))
             .collect();
         assert_eq!(offsets.len(), 5 + 1 + 2 + 1);
-        assert_eq!(offsets[1], (Kind::Dmesg, 0x9332));
+        assert_eq!(offsets[1], (ZoneKind::Dmesg, 0x9332));
         assert_eq!(
             offsets[5..],
             [
-                (Kind::Console, 0x2dffa),
-                (Kind::Ftrace, 0x35ffa),
-                (Kind::Ftrace, 0x39ffa),
-                (Kind::Pmsg, 0x3dffa),
+                (ZoneKind::Console, 0x2dffa),
+                (ZoneKind::Ftrace, 0x35ffa),
+                (ZoneKind::Ftrace, 0x39ffa),
+                (ZoneKind::Pmsg, 0x3dffa),
             ]
         );
     }
@@ -416,7 +416,7 @@ mod tests {
                 mem_size: 0x10000,
                 ..PLAIN
             }),
-            LayoutError::NoRoom(Kind::Dmesg)
+            LayoutError::NoRoom(ZoneKind::Dmesg)
         );
         assert_eq!(
             refused(Params {
@@ -436,7 +436,7 @@ mod tests {
                 ..PLAIN
             }),
             LayoutError::TooSmall {
-                kind: Kind::Ftrace,
+                kind: ZoneKind::Ftrace,
                 zone: 8,
                 ..
             }

@@ -7,33 +7,32 @@
 //!   header. One [`Recorder`] a CPU takes function entries: no lock, no atomic
 //!   read-modify-write, no shared counter. Handlers that record while they interrupt
 //!   a record are [dropped](Dropping), [masked](Masking) or [nested](Nesting).
-//! - **Reading**, no_std too: [`recover`] hands the next kernel what is left, merged
-//!   over all CPUs, and says of each record what it is worth.
+//! - **Reading**, no_std too: [`recover`] returns the remaining records, merged over all
+//!   CPUs, each with a trust level.
 //!
 //! Whole dumps are read using the crate nostall-postmortem. It finds regions at unknown places,
 //! decompresses records, adds symbols, and rebuilds the files of Linux's `/sys/fs/pstore`.
 //!
-//! When not to use it: where what was recorded must be found after a *planned*
-//! restart as well, a file is simpler; and where the records need not be Linux's,
-//! a tracer with events of its own (LTTng) tells more of each.
+//! When not to use it: for records of *planned* restarts a file is simpler. If records need not
+//! be in Linux's format, a tracer with its own events (LTTng) records more of each.
 //!
 //! # Example
 //!
-//! Two CPUs record in a region of memory; the machine dies; the next kernel asks
-//! what they were doing.
+//! Two CPUs record in a region of memory. The machine crashes, and the next kernel reads the
+//! records.
 //!
 //! ```
 //! use nostall_pstore::{
-//!     ByClock, Kind, DumpHeader, Layout, LinuxVersion, Params, Ram, Recorder, RecordFormat, Zone, recover,
+//!     ByClock, ZoneKind, DumpHeader, Layout, LinuxVersion, Params, Ram, Recorder, RecordFormat, Zone, recover,
 //! };
 //! use nostall_io::HostClock;
 //!
 //! // ramoops.mem_size=0x40000, and 4096 bytes for each kind of zone.
 //! let layout = Layout::new(&Params::command_line(0x4_0000, 2))?;
-//! let linux = LinuxVersion::new(6, 1, 0); // who is to read the traces
+//! let linux = LinuxVersion::new(6, 1, 0); // reads the traces
 //! # let mut region = vec![0; 0x4_0000];
 //!
-//! // The kernel that will die: each zone to its owner.
+//! // The kernel that will crash: each zone to its owner.
 //! {
 //!     let region = Ram::of(&mut region); // or Ram::new, over reserved physical memory
 //!     let mut traces = Vec::new();
@@ -41,11 +40,11 @@
 //!     for (place, memory) in layout.split(region) {
 //!         let (zone, _) = Zone::attach(memory, place.kind, linux, None)?;
 //!         match place.kind {
-//!             Kind::Ftrace => {
+//!             ZoneKind::Ftrace => {
 //!                 let clock = ByClock(HostClock::default());
 //!                 traces.push(Recorder::with_record_format(zone, place.index as u8, clock, RecordFormat::Bits64));
 //!             }
-//!             Kind::Dmesg if place.index == 0 => last_words = Some(zone),
+//!             ZoneKind::Dmesg if place.index == 0 => last_words = Some(zone),
 //!             _ => {}
 //!         }
 //!     }
@@ -92,6 +91,10 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(feature = "alloc")]
 pub mod compress;
 
@@ -117,7 +120,7 @@ pub use deflate::Matches;
 pub use dmesg::{DumpHeader, PackedError, longest_deflated};
 pub use dmesg_header::{DMESG_HEADER, DmesgHeader};
 pub use format::{
-    BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE,
+    BLOCK, ByteOrder, Division, HEADER, LinuxVersion, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind,
 };
 pub use layout::{FTRACE_PER_CPU, Layout, LayoutError, Note, Params, Place};
 pub use locked::LockedRecorder;
@@ -125,11 +128,11 @@ pub use memory::{Flushed, Load, Memory, Ram, Uncached};
 #[cfg(target_pointer_width = "64")]
 pub use nesting::{HasParity, Nesting};
 pub use read::{
-    Damage, Ecc, Merge, Misaligned, Policy, PreviousBootZone, Reader, Trace, Traces, Trust, Writer,
-    ZoneState,
+    CorrectionPolicy, Damage, Ecc, Merge, Misaligned, PreviousBootZone, Reader, Trace, Traces,
+    Trust, Writer, ZoneState,
 };
 pub use recorder::{Dropping, Masking, Recorder};
 pub use recover::{AllTraces, Recovered, recover};
 pub use stamp::{ByClock, OwnCounter, SharedCounter, Stamp};
 pub use trace::{LONGEST_TRACE, RecordFormat, TraceRecord, UnknownRecordFormat};
-pub use zone::{Found, NoRoom, Zone};
+pub use zone::{NoRoom, PreviousContents, Zone};

@@ -37,7 +37,7 @@ impl<L: RawMutex, M: Memory, S: Stamp> LockedRecorder<L, Recorder<'_, M, S>> {
         self.0.lock().record_on(cpu, ip, parent);
     }
 
-    /// The same, or `false` if somebody has the lock: for a handler that may have
+    /// Records the same, or returns `false` if the lock is held: for a handler that may have
     /// interrupted its holder.
     pub fn try_record(&self, cpu: u8, ip: u64, parent: u64) -> bool {
         let free = self.0.try_lock();
@@ -50,8 +50,8 @@ impl<L: RawMutex, M: Memory, S: Stamp, const ZONES: usize>
     LockedRecorder<L, [Recorder<'_, M, S>; ZONES]>
 {
     /// Records in zone number `cpu` that the function at `ip` was entered from
-    /// `parent`; nothing, if there is no such zone. Waits for the lock, whoever
-    /// has it, for whatever zone.
+    /// `parent`; nothing, if there is no such zone. Waits for the one lock of all
+    /// zones.
     pub fn record_in(&self, cpu: u8, ip: u64, parent: u64) {
         if let Some(recorder) = self.0.lock().get_mut(usize::from(cpu)) {
             recorder.record(ip, parent);
@@ -63,12 +63,12 @@ impl<L: RawMutex, M: Memory, S: Stamp, const ZONES: usize>
 mod tests {
     extern crate std;
     use super::*;
-    use crate::{HEADER, Kind, LinuxVersion, OwnCounter, Ram, RecordFormat, Zone};
+    use crate::{HEADER, LinuxVersion, OwnCounter, Ram, RecordFormat, Zone, ZoneKind};
     use core::sync::atomic::{AtomicBool, Ordering};
 
     struct Spin(AtomicBool);
 
-    // SAFETY: whoever changes it from false to true has the lock, and nobody else.
+    // SAFETY: the thread that changes it from false to true has the lock, and no other.
     unsafe impl RawMutex for Spin {
         const INIT: Self = Self(AtomicBool::new(false));
         type GuardMarker = lock_api::GuardSend;
@@ -93,8 +93,13 @@ mod tests {
     #[test]
     fn two_threads_share_a_zone() {
         let mut memory = [0; HEADER + 24 * 40];
-        let (zone, _) =
-            Zone::attach(Ram::of(&mut memory), Kind::Ftrace, LinuxVersion(0), None).unwrap();
+        let (zone, _) = Zone::attach(
+            Ram::of(&mut memory),
+            ZoneKind::Ftrace,
+            LinuxVersion(0),
+            None,
+        )
+        .unwrap();
         let recorder =
             Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
         let shared = LockedRecorder::<Spin, _>::new(recorder);

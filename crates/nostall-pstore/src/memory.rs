@@ -22,8 +22,8 @@ pub trait Load {
 /// Bytes that can be read and written, and survive.
 ///
 /// Shared (`&self`), because an interrupt handler may write what the code under
-/// it was just writing; who writes where is the business of [`Zone`](crate::Zone)
-/// and the recorders.
+/// it was just writing. [`Zone`](crate::Zone) and the recorders decide which code writes
+/// where.
 pub trait Memory: Load {
     /// Stores `bytes` from `at` on, lowest address first, in pieces as wide as
     /// this memory takes; stores of one thread are not reordered. What would lie
@@ -147,7 +147,7 @@ impl Load for Ram<'_> {
     #[inline]
     fn load(&self, at: usize, into: &mut [u8]) {
         if let Some(from) = self.place(at, into.len()) {
-            // SAFETY: within (`place`), nobody else writes there (`new`), and
+            // SAFETY: within (`place`), no other code writes there (`new`), and
             // `into` is other memory: it was borrowed exclusively.
             unsafe { into.as_mut_ptr().copy_from_nonoverlapping(from, into.len()) };
         }
@@ -158,7 +158,7 @@ impl Memory for Ram<'_> {
     #[inline]
     fn store(&self, at: usize, bytes: &[u8]) {
         if let Some(to) = self.place(at, bytes.len()) {
-            // SAFETY: within (`place`), and nobody else's (`new`), so `bytes` is other
+            // SAFETY: within (`place`), and exclusive (`new`), so `bytes` is other
             // memory.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
             // The next kernel reads it: the compiler may neither leave it out nor
@@ -214,7 +214,7 @@ impl Load for Uncached<'_> {
         while !into.is_empty() {
             let count = piece(from.addr(), into.len());
             let (now, later) = into.split_at_mut(count);
-            // SAFETY: within (`place`), nobody else writes there (`Ram::new`), and
+            // SAFETY: within (`place`), no other code writes there (`Ram::new`), and
             // aligned (`piece`).
             unsafe {
                 match count {
@@ -236,7 +236,7 @@ impl Memory for Uncached<'_> {
         };
         while let Some(&first) = bytes.first() {
             let count = piece(to.addr(), bytes.len());
-            // SAFETY: within (`place`), nobody else's (`Ram::new`), and aligned
+            // SAFETY: within (`place`), exclusive (`Ram::new`), and aligned
             // (`piece`).
             unsafe {
                 match (count, bytes) {

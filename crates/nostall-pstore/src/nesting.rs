@@ -3,8 +3,8 @@
 //!
 //! Handlers come in last and leave first. So before a handler records, it finishes
 //! whatever record it interrupted on that record's behalf (each frame announces
-//! its record and its place before it stores them), and whoever was interrupted
-//! finds out, or stores the same bytes at the same place once more. Nobody waits,
+//! its record and its place before it stores them). The interrupted frame detects
+//! that, or stores the same bytes at the same place once more. No frame waits,
 //! and no read-modify-write is needed: every word has one writer at a time.
 //!
 //! But the header's, which all have to write: a frame that was interrupted at the very
@@ -46,10 +46,10 @@ const NOWHERE: usize = usize::MAX;
 /// record.
 ///
 /// ```
-/// use nostall_pstore::{Kind, LinuxVersion, Nesting, OwnCounter, Ram, Recorder, Zone};
+/// use nostall_pstore::{ZoneKind, LinuxVersion, Nesting, OwnCounter, Ram, Recorder, Zone};
 ///
 /// let mut memory = [0; 4096];
-/// let (zone, _) = Zone::attach(Ram::of(&mut memory), Kind::Ftrace, LinuxVersion(0), None)?;
+/// let (zone, _) = Zone::attach(Ram::of(&mut memory), ZoneKind::Ftrace, LinuxVersion(0), None)?;
 /// let recorder = Nesting::new(Recorder::new(zone, 0, OwnCounter::new())).unwrap();
 /// recorder.record(0xffff_ffff_8100_1000, 0xffff_ffff_8100_2000);
 /// # Ok::<(), nostall_pstore::NoRoom>(())
@@ -322,7 +322,7 @@ use tests::step;
 mod tests {
     extern crate std;
     use super::*;
-    use crate::format::{Header, Kind, LinuxVersion};
+    use crate::format::{LinuxVersion, ZoneHeader, ZoneKind};
     use crate::memory::{Load, Ram};
     use crate::stamp::OwnCounter;
     use std::boxed::Box;
@@ -397,7 +397,7 @@ mod tests {
     fn recorder(before: u64) -> Rc<Tested> {
         let memory: &'static mut [u8] = std::vec![0; HEADER + DATA].leak();
         let memory = Interrupted(Ram::of(memory));
-        let (zone, _) = Zone::attach(memory, Kind::Ftrace, LinuxVersion(0), None).unwrap();
+        let (zone, _) = Zone::attach(memory, ZoneKind::Ftrace, LinuxVersion(0), None).unwrap();
         let recorder =
             Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
         let recorder = Nesting::new(recorder).unwrap();
@@ -410,7 +410,7 @@ mod tests {
         let mut image = std::vec![0; HEADER + DATA];
         memory.load(0, &mut image);
         let (header, data) = image.split_first_chunk().unwrap();
-        let header = Header::decode(*header, ByteOrder::NATIVE);
+        let header = ZoneHeader::decode(*header, ByteOrder::NATIVE);
         let (start, mut size) = (header.start as usize, header.size as usize);
         if size < start {
             // Put back by the frame that was interrupted: it can be told.
@@ -560,7 +560,8 @@ mod tests {
         let code = crate::Code::new(16).unwrap();
         let mut memory = [0; 1_000];
         let memory = Ram::of(&mut memory);
-        let (zone, _) = Zone::attach(memory, Kind::Ftrace, LinuxVersion(0), Some(&code)).unwrap();
+        let (zone, _) =
+            Zone::attach(memory, ZoneKind::Ftrace, LinuxVersion(0), Some(&code)).unwrap();
         let recorder = Recorder::new(zone, 0, OwnCounter::new());
         assert_eq!(Nesting::new(recorder).unwrap_err(), HasParity);
     }

@@ -230,20 +230,21 @@ impl<M: Memory, S: Stamp, P: Processor> Masking<Recorder<'_, M, S>, P> {
 mod tests {
     extern crate std;
     use super::*;
-    use crate::{HEADER, Kind, LinuxVersion, OwnCounter, Place, Ram, Reader};
+    use crate::{HEADER, LinuxVersion, OwnCounter, Place, Ram, Reader, ZoneKind};
     use std::vec::Vec;
 
     const DATA: usize = 24 * 4;
 
     fn recorder(memory: &mut [u8]) -> Recorder<'static, Ram<'_>, OwnCounter> {
-        let (zone, _) = Zone::attach(Ram::of(memory), Kind::Ftrace, LinuxVersion(0), None).unwrap();
+        let (zone, _) =
+            Zone::attach(Ram::of(memory), ZoneKind::Ftrace, LinuxVersion(0), None).unwrap();
         Recorder::with_record_format(zone, 3, OwnCounter::new(), RecordFormat::Bits64)
     }
 
     /// The functions that were entered.
     fn read(memory: &[u8]) -> Vec<u64> {
         let place = Place {
-            kind: Kind::Ftrace,
+            kind: ZoneKind::Ftrace,
             index: 0,
             offset: 0,
             division: crate::Division::new(memory.len(), 0).unwrap(),

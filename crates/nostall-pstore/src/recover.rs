@@ -4,7 +4,7 @@ use core::array;
 use core::iter::Peekable;
 
 use crate::code::Code;
-use crate::format::{Division, HEADER, Kind};
+use crate::format::{Division, HEADER, ZoneKind};
 use crate::layout::{Layout, Place};
 use crate::memory::Load;
 use crate::read::{Merge, PreviousBootZone, Reader, Traces};
@@ -16,7 +16,7 @@ use crate::trace::RecordFormat;
 /// `code` is that of the layout's parity bytes, if it has any.
 ///
 /// ```
-/// use nostall_pstore::{Kind, Layout, Params, RecordFormat, ZoneState, recover};
+/// use nostall_pstore::{ZoneKind, Layout, Params, RecordFormat, ZoneState, recover};
 ///
 /// # fn log(_: &[u8]) {}
 /// # let memory = vec![0u8; 0x4_0000];
@@ -25,7 +25,7 @@ use crate::trace::RecordFormat;
 /// let recovered = recover(memory, &layout, None);
 ///
 /// // The last log of a kernel that died.
-/// for mut dmesg in recovered.zones_of(Kind::Dmesg) {
+/// for mut dmesg in recovered.zones_of(ZoneKind::Dmesg) {
 ///     if let Some((header, mut at)) = dmesg.dmesg_header() {
 ///         let _ = (header.seconds, header.compressed);
 ///         while let Some((bytes, _trust)) = dmesg.chunk(at) {
@@ -84,7 +84,7 @@ impl<'a, M: Load + ?Sized> Recovered<'a, M> {
     /// The zones of one kind.
     pub fn zones_of(
         &self,
-        kind: Kind,
+        kind: ZoneKind,
     ) -> impl Iterator<Item = PreviousBootZone<'a, M>> + use<'a, M> {
         let (reader, memory) = (self.reader, self.memory);
         let zones = self.layout.zones_of(kind);
@@ -94,13 +94,13 @@ impl<'a, M: Load + ?Sized> Recovered<'a, M> {
     /// The trace records of all CPUs by their stamps; `None` if there are more
     /// trace zones than `ZONES`.
     ///
-    /// Needs some 300 bytes of stack for each of them. Whoever wants less makes a
-    /// [`Merge`] of what he likes.
+    /// Needs some 300 bytes of stack for each of them. For less, make a [`Merge`] of fewer
+    /// zones.
     pub fn traces<const ZONES: usize>(
         &self,
         record_format: RecordFormat,
     ) -> Option<AllTraces<'a, M, ZONES>> {
-        let mut zones = self.zones_of(Kind::Ftrace);
+        let mut zones = self.zones_of(ZoneKind::Ftrace);
         let all = array::from_fn(|_| {
             let zone = zones.next().unwrap_or_else(|| self.nothing());
             zone.traces(record_format).peekable()
@@ -112,7 +112,7 @@ impl<'a, M: Load + ?Sized> Recovered<'a, M> {
     fn nothing(&self) -> PreviousBootZone<'a, M> {
         const SMALLEST: Division = Division::new(HEADER + 1, 0).unwrap();
         let place = Place {
-            kind: Kind::Ftrace,
+            kind: ZoneKind::Ftrace,
             index: 0,
             offset: usize::MAX,
             division: SMALLEST,

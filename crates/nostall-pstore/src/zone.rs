@@ -3,7 +3,9 @@
 use core::fmt;
 
 use crate::code::Code;
-use crate::format::{BLOCK, ByteOrder, Division, HEADER, Header, Kind, LinuxVersion, MAX_PARITY};
+use crate::format::{
+    BLOCK, ByteOrder, Division, HEADER, LinuxVersion, MAX_PARITY, ZoneHeader, ZoneKind,
+};
 use crate::layout::Place;
 use crate::memory::Memory;
 use crate::read::{Reader, header};
@@ -20,15 +22,15 @@ const SIZE: usize = 8;
 /// overwritten in part.
 ///
 /// ```
-/// use nostall_pstore::{Kind, LinuxVersion, Ram, Zone};
+/// use nostall_pstore::{ZoneKind, LinuxVersion, Ram, Zone};
 ///
 /// let mut memory = [0; 4096];
-/// let (mut zone, _) = Zone::attach(Ram::of(&mut memory), Kind::Console, LinuxVersion(0), None)?;
+/// let (mut zone, _) = Zone::attach(Ram::of(&mut memory), ZoneKind::Console, LinuxVersion(0), None)?;
 /// zone.append(b"nothing is lost\n");
 ///
 /// // After the crash:
-/// let (zone, found) = Zone::attach(Ram::of(&mut memory), Kind::Console, LinuxVersion(0), None)?;
-/// assert_eq!(found, nostall_pstore::Found::Old { bytes: 16 });
+/// let (zone, found) = Zone::attach(Ram::of(&mut memory), ZoneKind::Console, LinuxVersion(0), None)?;
+/// assert_eq!(found, nostall_pstore::PreviousContents::Old { bytes: 16 });
 /// # Ok::<(), nostall_pstore::NoRoom>(())
 /// ```
 #[derive(Debug)]
@@ -49,7 +51,7 @@ pub struct Zone<'c, M> {
 /// What a zone held when it was attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Found {
+pub enum PreviousContents {
     /// Contents of an earlier life: they stay until they are overwritten or
     /// [erased](Zone::erase).
     Old {
@@ -61,7 +63,7 @@ pub enum Found {
     /// No zone of this kind, or a damaged one: it starts anew.
     Nothing {
         /// What there was.
-        header: Header,
+        header: ZoneHeader,
     },
 }
 
@@ -78,10 +80,10 @@ impl<'c, M: Memory> Zone<'c, M> {
     /// [`NoRoom`] if the memory holds no header and one byte of data.
     pub fn attach(
         memory: M,
-        kind: Kind,
+        kind: ZoneKind,
         linux: LinuxVersion,
         code: Option<&'c Code>,
-    ) -> Result<(Self, Found), NoRoom> {
+    ) -> Result<(Self, PreviousContents), NoRoom> {
         let parity = code.map_or(0, Code::parity);
         let division = Division::new(memory.len(), parity).ok_or(NoRoom)?;
         let place = Place {
@@ -115,9 +117,9 @@ impl<'c, M: Memory> Zone<'c, M> {
         }
         zone.make_header_true(ours);
         let found = match zone.size {
-            _ if !ours => Found::Nothing { header },
-            0 => Found::Empty,
-            bytes => Found::Old { bytes },
+            _ if !ours => PreviousContents::Nothing { header },
+            0 => PreviousContents::Empty,
+            bytes => PreviousContents::Old { bytes },
         };
         Ok((zone, found))
     }
@@ -127,9 +129,9 @@ impl<'c, M: Memory> Zone<'c, M> {
     fn make_header_true(&mut self, ours: bool) {
         let mut bytes = [0; HEADER];
         self.memory.load(0, &mut bytes);
-        let stored = Header::decode(bytes, ByteOrder::NATIVE);
+        let stored = ZoneHeader::decode(bytes, ByteOrder::NATIVE);
         if !ours {
-            // Before the signature: never what somebody else left there under it.
+            // Before the signature, so that no other contents lie under it.
             self.store_nothing();
         } else if (stored.start, stored.size) != (self.start as u32, self.size as u32) {
             self.store_header(self.start, self.size);
@@ -325,7 +327,7 @@ impl<'c, M: Memory> Zone<'c, M> {
         let Some(parity) = &mut self.parity else {
             return;
         };
-        let header = Header {
+        let header = ZoneHeader {
             signature: self.signature,
             start: self.start as u32,
             size: self.size as u32,

@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use common::open;
 
 use nostall_pstore::{
-    Code, DumpHeader, HEADER, Kind, LinuxVersion, Load, Matches, Memory, OwnCounter, RecordFormat,
-    Recorder, Trust, Zone,
+    Code, DumpHeader, HEADER, LinuxVersion, Load, Matches, Memory, OwnCounter, RecordFormat,
+    Recorder, Trust, Zone, ZoneKind,
 };
 use proptest::prelude::*;
 
@@ -103,7 +103,8 @@ impl Life {
         let journal = Journal::new(before.clone(), header);
         let mut complete = Vec::new();
         {
-            let (zone, _) = Zone::attach(&journal, Kind::Ftrace, LinuxVersion(0), code).unwrap();
+            let (zone, _) =
+                Zone::attach(&journal, ZoneKind::Ftrace, LinuxVersion(0), code).unwrap();
             let mut recorder =
                 Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
             for n in first..first + count {
@@ -134,7 +135,7 @@ impl Life {
 /// Checks the records in `image` if record number `next` was being written: see the head of this
 /// file.
 fn check(image: &[u8], code: Option<&Code>, next: u64, pieces: usize) {
-    let zone = open(image, Kind::Ftrace, code);
+    let zone = open(image, ZoneKind::Ftrace, code);
     let data = zone.place().division.data();
     let traces: Vec<_> = zone.traces(RecordFormat::Bits64).collect();
     let say = || format!("after {pieces} pieces, record {next}: {traces:x?}");
@@ -177,7 +178,7 @@ fn check(image: &[u8], code: Option<&Code>, next: u64, pieces: usize) {
 }
 
 fn attach_dmesg<'a>(journal: &'a Journal, code: Option<&'a Code>) -> Zone<'a, &'a Journal> {
-    Zone::attach(journal, Kind::Dmesg, LinuxVersion(0), code)
+    Zone::attach(journal, ZoneKind::Dmesg, LinuxVersion(0), code)
         .unwrap()
         .0
 }
@@ -212,7 +213,7 @@ fn a_trace_with_error_correction_survives_a_cut_after_every_byte() {
 
 /// Returns whether every unmarked record was written.
 fn nothing_is_made_up(image: &[u8], code: Option<&Code>) -> bool {
-    let traces = open(image, Kind::Ftrace, code).traces(RecordFormat::Bits64);
+    let traces = open(image, ZoneKind::Ftrace, code).traces(RecordFormat::Bits64);
     let mut sure = traces.filter(|it| !it.suspect && it.trust != Trust::Unverified);
     sure.all(|it| it.record.parent == !it.record.ip)
 }
@@ -243,7 +244,7 @@ fn erasing_is_cut_after_every_byte() {
             let before = life.journal.now.into_inner();
             let journal = Journal::new(before.clone(), Header::Whole);
             let (mut zone, _) =
-                Zone::attach(&journal, Kind::Ftrace, LinuxVersion(0), code.as_deref()).unwrap();
+                Zone::attach(&journal, ZoneKind::Ftrace, LinuxVersion(0), code.as_deref()).unwrap();
             zone.erase();
             at_every_cut(&before, &journal, |image, pieces| {
                 assert!(
@@ -251,7 +252,7 @@ fn erasing_is_cut_after_every_byte() {
                     "{parity}, {pieces}"
                 );
             });
-            assert!(open(&journal.now.borrow(), Kind::Ftrace, code.as_deref()).is_empty());
+            assert!(open(&journal.now.borrow(), ZoneKind::Ftrace, code.as_deref()).is_empty());
         }
     }
 }
@@ -264,7 +265,7 @@ fn foreign_bytes_never_stand_under_our_signature() {
         before[..4].copy_from_slice(b"else");
         before[HEADER..].fill(0x77);
         let journal = Journal::new(before.clone(), header);
-        Zone::attach(&journal, Kind::Ftrace, LinuxVersion(0), None).unwrap();
+        Zone::attach(&journal, ZoneKind::Ftrace, LinuxVersion(0), None).unwrap();
         at_every_cut(&before, &journal, |image, _| {
             assert!(nothing_is_made_up(image, None))
         });
@@ -325,7 +326,7 @@ fn behind_a_cache_nothing_is_lost_wherever_its_lines_begin() {
             base,
             cuts: RefCell::default(),
         };
-        let (zone, _) = Zone::attach(&memory, Kind::Ftrace, LinuxVersion(0), None).unwrap();
+        let (zone, _) = Zone::attach(&memory, ZoneKind::Ftrace, LinuxVersion(0), None).unwrap();
         let mut recorder =
             Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
         memory.cuts.take();
@@ -367,7 +368,7 @@ proptest! {
             }
         });
         at_every_cut(&second.before, &second.journal, |image, _| {
-            let traces = open(image, Kind::Ftrace, code.as_deref()).traces(RecordFormat::Bits64);
+            let traces = open(image, ZoneKind::Ftrace, code.as_deref()).traces(RecordFormat::Bits64);
             for trace in traces.filter(|it| !it.suspect && it.trust != Trust::Unverified) {
                 assert_eq!(trace.record.parent, !trace.record.ip);
             }
@@ -387,7 +388,7 @@ proptest! {
         let (mut written, mut complete) = (0, vec![(0, 0)]);
         let data = {
             let (mut zone, _) =
-                Zone::attach(&journal, Kind::Console, LinuxVersion(0), code.as_deref()).unwrap();
+                Zone::attach(&journal, ZoneKind::Console, LinuxVersion(0), code.as_deref()).unwrap();
             for len in &lines {
                 let line: Vec<u8> = (written..written + len).map(byte).collect();
                 zone.append_text(&line);
@@ -399,7 +400,7 @@ proptest! {
         at_every_cut(&vec![0; size], &journal, |image, pieces| {
             let done = complete.iter().rfind(|(at, _)| *at <= pieces).unwrap().1;
             let doing = complete.iter().find(|(at, _)| *at > pieces).map_or(done, |it| it.1);
-            let mut zone = open(image, Kind::Console, code.as_deref());
+            let mut zone = open(image, ZoneKind::Console, code.as_deref());
             let (len, mut at, mut read) = (zone.len(), 0, Vec::new());
             while let Some((bytes, trust)) = zone.chunk(at) {
                 read.extend(bytes.iter().map(|&byte| (byte, trust)));
@@ -439,7 +440,7 @@ proptest! {
             attach_dmesg(&journal, code.as_deref()).write_dmesg(&words, new.as_bytes());
         }
         let read = |image: &[u8]| {
-            let mut zone = open(image, Kind::Dmesg, code.as_deref());
+            let mut zone = open(image, ZoneKind::Dmesg, code.as_deref());
             let mut bytes = vec![0; zone.len()];
             let trust = zone.read(0, &mut bytes);
             (bytes, trust == Some(Trust::Unverified))

@@ -7,8 +7,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use nostall_pstore::{
-    Division, HEADER, Kind, LinuxVersion, Load, LockedRecorder, Memory, OwnCounter, Place, Reader,
-    RecordFormat, Recorder, Stamp, Zone,
+    Division, HEADER, LinuxVersion, Load, LockedRecorder, Memory, OwnCounter, Place, Reader,
+    RecordFormat, Recorder, Stamp, Zone, ZoneKind,
 };
 
 const SIZE: usize = HEADER + 24 * 4;
@@ -78,7 +78,7 @@ impl Memory for Watched {
 }
 
 fn recorder(memory: &Watched, cpu: u8) -> Recorder<'static, Watched, impl Stamp + use<>> {
-    let (zone, _) = Zone::attach(memory.clone(), Kind::Ftrace, LinuxVersion(0), None).unwrap();
+    let (zone, _) = Zone::attach(memory.clone(), ZoneKind::Ftrace, LinuxVersion(0), None).unwrap();
     Recorder::with_record_format(zone, cpu, OwnCounter::new(), RecordFormat::Bits64)
 }
 
@@ -88,7 +88,7 @@ fn records(memory: &Watched) -> Vec<(u8, u64)> {
     memory.load(0, &mut image);
     let division = Division::new(SIZE, 0).unwrap();
     let place = Place {
-        kind: Kind::Ftrace,
+        kind: ZoneKind::Ftrace,
         index: 0,
         offset: 0,
         division,

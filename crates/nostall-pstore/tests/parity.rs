@@ -5,8 +5,8 @@ mod common;
 
 use common::{Fixture, open};
 use nostall_pstore::{
-    Code, Division, HEADER, Kind, LinuxVersion, Load, OwnCounter, Ram, RecordFormat, Recorder,
-    Trust, Zone,
+    Code, Division, HEADER, LinuxVersion, Load, OwnCounter, Ram, RecordFormat, Recorder, Trust,
+    Zone, ZoneKind,
 };
 use proptest::prelude::*;
 
@@ -28,7 +28,7 @@ fn all_agree(image: &[u8], code: &Code, blocks: usize) -> bool {
 
 /// Returns the memory of zone `kind` of `fixture`, and the memory after nostall wrote the same
 /// text, line by line, into zeros.
-fn rewritten(fixture: &Fixture, kind: Kind, text: &[u8]) -> (Vec<u8>, Vec<u8>) {
+fn rewritten(fixture: &Fixture, kind: ZoneKind, text: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let place = fixture.layout.zones_of(kind).next().unwrap();
     let linux = &fixture.image[place.offset..][..place.division.zone()];
     let code = (place.division.parity() > 0).then(|| code(place.division.parity()));
@@ -55,7 +55,7 @@ fn rewritten(fixture: &Fixture, kind: Kind, text: &[u8]) -> (Vec<u8>, Vec<u8>) {
 fn we_write_a_zone_as_linux_wrote_it_bit_for_bit() {
     for name in ["plain", "ecc16"] {
         let fixture = Fixture::load(name);
-        for kind in [Kind::Console, Kind::Pmsg] {
+        for kind in [ZoneKind::Console, ZoneKind::Pmsg] {
             let text = &fixture.files[&format!("{kind}-ramoops-0")];
             let notice = b"\nECC: No errors detected\n";
             let text = text.strip_suffix(notice).unwrap_or(text);
@@ -83,7 +83,7 @@ proptest! {
         for text in &texts {
             // At intervals, a new kernel opens the zone.
             let memory = Ram::of(&mut image);
-            let (mut zone, _) = Zone::attach(memory, Kind::Pmsg, LinuxVersion(0), Some(&code)).unwrap();
+            let (mut zone, _) = Zone::attach(memory, ZoneKind::Pmsg, LinuxVersion(0), Some(&code)).unwrap();
             for piece in text.chunks(50) {
                 if whole { zone.append(piece) } else { zone.append_text(piece) }
             }
@@ -91,7 +91,7 @@ proptest! {
             let blocks = zone.len().div_ceil(128);
             prop_assert!(all_agree(&image, &code, blocks));
         }
-        let mut zone = open(&image, Kind::Pmsg, Some(&code));
+        let mut zone = open(&image, ZoneKind::Pmsg, Some(&code));
         let mut read = vec![0; zone.len()];
         zone.read(0, &mut read);
         prop_assert_eq!(&read, &written[written.len() - read.len()..]);
@@ -113,7 +113,7 @@ proptest! {
             // A flip comes from outside, so both views share one pointer. SAFETY: `image`
             // outlives both, and neither is used at the same time as the other.
             let memory = unsafe { Ram::new(std::ptr::NonNull::new(start).unwrap(), size) };
-            let (zone, _) = Zone::attach(memory, Kind::Ftrace, LinuxVersion(0), Some(&code)).unwrap();
+            let (zone, _) = Zone::attach(memory, ZoneKind::Ftrace, LinuxVersion(0), Some(&code)).unwrap();
             let mut recorder = Recorder::with_record_format(zone, 0, OwnCounter::new(), RecordFormat::Bits64);
             let mut record = |n: u64| recorder.record(n, !n);
             (0..when as u64).for_each(&mut record);
@@ -128,7 +128,7 @@ proptest! {
             let first = HEADER + trace_at;
             (first..first + 24).contains(&flipped)
         };
-        let zone = open(&image, Kind::Ftrace, Some(&code));
+        let zone = open(&image, ZoneKind::Ftrace, Some(&code));
         let (len, oldest) = (zone.len(), if zone.is_full() { zone.header().start as usize } else { 0 });
         prop_assert_ne!(zone.header_trust(), Trust::Unverified);
         for (i, trace) in zone.traces(RecordFormat::Bits64).enumerate() {
@@ -153,14 +153,14 @@ proptest! {
         let mut image = vec![0; size];
         let text: Vec<u8> = (0..5 * 128).map(|i| (i % 251) as u8).collect();
         let (mut zone, _) =
-            Zone::attach(Ram::of(&mut image), Kind::Dmesg, LinuxVersion(0), Some(&code)).unwrap();
+            Zone::attach(Ram::of(&mut image), ZoneKind::Dmesg, LinuxVersion(0), Some(&code)).unwrap();
         zone.append(&text);
         let before = image.clone();
         for (at, mask) in flips {
             image[HEADER + block * 128 + at] ^= mask;
         }
         let wrong = image.iter().zip(&before).filter(|(a, b)| a != b).count();
-        let mut zone = open(&image, Kind::Dmesg, Some(&code));
+        let mut zone = open(&image, ZoneKind::Dmesg, Some(&code));
         let mut read = vec![0; zone.len()];
         let trust = zone.read(0, &mut read).unwrap();
         if wrong <= parity / 2 {

@@ -4,8 +4,9 @@ mod common;
 
 use common::Fixture;
 use nostall_pstore::{
-    BLOCK, ByteOrder, Code, Damage, Division, HEADER, Header, Kind, LinuxVersion, Place, Policy,
-    PreviousBootZone, Reader, RecordFormat, SIGNATURE, Trust, Writer, ZoneState, recover,
+    BLOCK, ByteOrder, Code, CorrectionPolicy, Damage, Division, HEADER, LinuxVersion, Place,
+    PreviousBootZone, Reader, RecordFormat, SIGNATURE, Trust, Writer, ZoneHeader, ZoneKind,
+    ZoneState, recover,
 };
 
 fn contents(zone: &mut PreviousBootZone<'_, [u8]>) -> Vec<u8> {
@@ -26,7 +27,7 @@ fn text_is_what_linux_read() {
     for fixture in Fixture::all() {
         let code = code(&fixture);
         let recovered = recover(&fixture.image[..], &fixture.layout, code.as_ref());
-        for kind in [Kind::Console, Kind::Pmsg] {
+        for kind in [ZoneKind::Console, ZoneKind::Pmsg] {
             let mut zone = recovered.zones_of(kind).next().unwrap();
             let mut text = contents(&mut zone);
             if code.is_some() {
@@ -44,7 +45,7 @@ fn dmesg_records_start_with_a_time() {
     for fixture in Fixture::all().filter(|fixture| fixture.name != "wrap") {
         let code = code(&fixture);
         let recovered = recover(&fixture.image[..], &fixture.layout, code.as_ref());
-        let mut dmesg = recovered.zones_of(Kind::Dmesg).next().unwrap();
+        let mut dmesg = recovered.zones_of(ZoneKind::Dmesg).next().unwrap();
         assert_eq!(dmesg.state(), ZoneState::Valid);
         let (header, at) = dmesg.dmesg_header().unwrap();
         assert!(header.seconds > 0, "{header:?}");
@@ -65,7 +66,7 @@ fn merged_traces_are_what_linux_printed() {
         let merged = recovered.traces::<4>(fixture.record_format).unwrap();
         let merged: Vec<_> = merged.collect();
         assert!(merged.iter().all(|trace| trace.trust == Trust::Unchecked));
-        let zones = recovered.zones_of(Kind::Ftrace);
+        let zones = recovered.zones_of(ZoneKind::Ftrace);
         let zones = zones
             .filter(|zone| zone.state() == ZoneState::Valid)
             .count();
@@ -110,7 +111,7 @@ fn more_trace_zones_than_there_is_room_for_are_refused() {
 fn a_trace_zone_tells_the_kernels_version() {
     let fixture = Fixture::load("plain");
     for zone in recover(&fixture.image[..], &fixture.layout, None).zones() {
-        let traces = zone.place().kind == Kind::Ftrace;
+        let traces = zone.place().kind == ZoneKind::Ftrace;
         assert_eq!(
             zone.version(),
             traces.then_some(LinuxVersion::new(6, 1, 192))
@@ -126,7 +127,7 @@ struct Made {
 }
 
 impl Made {
-    fn new(kind: Kind, parity: usize, start: u32, size: u32, data: &[u8]) -> Self {
+    fn new(kind: ZoneKind, parity: usize, start: u32, size: u32, data: &[u8]) -> Self {
         let place = Place {
             kind,
             index: 0,
@@ -157,7 +158,7 @@ impl Made {
 
     /// Writes the header without its parity.
     fn header(&mut self, start: u32, size: u32) {
-        let header = Header {
+        let header = ZoneHeader {
             signature: SIGNATURE,
             start,
             size,
@@ -171,7 +172,7 @@ impl Made {
 
     fn faithful(&self) -> PreviousBootZone<'_, [u8]> {
         let reader = Reader {
-            policy: Policy::Faithful,
+            policy: CorrectionPolicy::Faithful,
             ..Reader::careful(Some(&self.code))
         };
         reader.open(&self.memory, self.place)
@@ -181,7 +182,7 @@ impl Made {
 #[test]
 fn a_flipped_bit_is_corrected_and_counted_and_the_memory_is_as_it_was() {
     let text: Vec<u8> = (0..2000).map(|i| i as u8).collect();
-    let mut made = Made::new(Kind::Console, 16, 2000, 2000, &text);
+    let mut made = Made::new(ZoneKind::Console, 16, 2000, 2000, &text);
     made.memory[6 + HEADER + 5] ^= 0x40;
     made.memory[7] ^= 1;
     let before = made.memory.clone();
@@ -204,7 +205,7 @@ fn under_the_write_position_few_parity_bytes_repair_nothing() {
     let text = [b'x'; 3000];
     for (parity, repaired) in [(8, false), (16, true)] {
         let data = Division::new(0x1000, parity).unwrap().data();
-        let mut made = Made::new(Kind::Ftrace, parity, 1400, data as u32, &text);
+        let mut made = Made::new(ZoneKind::Ftrace, parity, 1400, data as u32, &text);
         made.memory[6 + HEADER + 1410] = b'y';
         made.memory[6 + HEADER + 100] = b'y';
         let mut zone = made.open();
@@ -221,21 +222,21 @@ fn under_the_write_position_few_parity_bytes_repair_nothing() {
 fn a_header_ahead_of_its_parity_is_believed() {
     for parity in [2, 16] {
         let text = [b'x'; 200];
-        let mut made = Made::new(Kind::Console, parity, 100, 100, &text);
+        let mut made = Made::new(ZoneKind::Console, parity, 100, 100, &text);
         made.header(140, 140);
         let zone = made.open();
         assert_eq!(zone.len(), 140);
         assert_eq!(zone.header_trust(), Trust::Unverified);
     }
     // An impossible header is not trusted.
-    let mut made = Made::new(Kind::Console, 16, 100, 100, b"x");
+    let mut made = Made::new(ZoneKind::Console, 16, 100, 100, b"x");
     made.header(140, 100);
     assert_eq!(made.open().len(), 100);
 }
 
 #[test]
 fn a_cut_between_size_and_start_leaves_the_order_plain_but_linux_turns_it() {
-    let made = Made::new(Kind::Console, 16, 4, 8, b"abcdefgh");
+    let made = Made::new(ZoneKind::Console, 16, 4, 8, b"abcdefgh");
     assert_eq!(contents(&mut made.open()), b"abcdefgh");
     assert_eq!(contents(&mut made.faithful()), b"efghabcd");
 }
@@ -244,7 +245,7 @@ fn a_cut_between_size_and_start_leaves_the_order_plain_but_linux_turns_it() {
 fn a_full_ring_starts_with_its_oldest_byte() {
     let data = Division::new(0x1000, 16).unwrap().data();
     let bytes: Vec<u8> = (0..data).map(|i| (i / 7) as u8).collect();
-    let made = Made::new(Kind::Pmsg, 16, 1000, data as u32, &bytes);
+    let made = Made::new(ZoneKind::Pmsg, 16, 1000, data as u32, &bytes);
     let turned = [&bytes[1000..], &bytes[..1000]].concat();
     assert_eq!(contents(&mut made.open()), turned);
     assert_eq!(contents(&mut made.faithful()), turned);
@@ -259,7 +260,7 @@ fn the_oldest_record_of_a_full_ring_is_suspect_and_linuxs_newest() {
         (data as u32, Writer::DataFirst, vec![0]),
         (data as u32, Writer::HeaderFirst, vec![0, data / 24 - 1]),
     ] {
-        let made = Made::new(Kind::Ftrace, 16, 240, size, &[7; 100]);
+        let made = Made::new(ZoneKind::Ftrace, 16, 240, size, &[7; 100]);
         let reader = Reader {
             writer,
             ..Reader::careful(Some(&made.code))
@@ -284,14 +285,14 @@ fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
             let unverified = traces.filter(|trace| trace.trust == Trust::Unverified);
             (misaligned, unverified.count())
         };
-        let places = fixture.layout.zones_of(Kind::Ftrace);
+        let places = fixture.layout.zones_of(ZoneKind::Ftrace);
         let places: Vec<_> = places
             .filter(|place| !reader.open(&fixture.image[..], *place).is_empty())
             .collect();
         assert!(!places.is_empty());
         for place in places {
             let header = |image: &[u8]| {
-                Header::decode(*image[place.offset..].first_chunk().unwrap(), reader.order)
+                ZoneHeader::decode(*image[place.offset..].first_chunk().unwrap(), reader.order)
             };
             let (right, len) = (header(&fixture.image), fixture.record_format.len());
             let (none, few) = traces(&fixture.image, place);
@@ -307,7 +308,7 @@ fn trace_records_that_do_not_lie_where_the_header_says_are_unverified() {
                     continue;
                 }
                 let mut image = fixture.image.clone();
-                let bad = Header { start, ..right };
+                let bad = ZoneHeader { start, ..right };
                 image[place.offset..][..HEADER].copy_from_slice(&bad.encode(reader.order));
                 let (misaligned, unverified) = traces(&image, place);
                 if ecc.is_some() {
@@ -341,7 +342,7 @@ fn trace_records_of_a_kernel_at_low_addresses_are_not_taken_for_misaligned() {
             })
             .collect();
         let size = records.len() as u32;
-        let header = Header {
+        let header = ZoneHeader {
             signature: SIGNATURE,
             start: size,
             size,
@@ -350,7 +351,7 @@ fn trace_records_of_a_kernel_at_low_addresses_are_not_taken_for_misaligned() {
         memory.resize(0x1000, 0);
         let division = Division::new(0x1000, 0).unwrap();
         let place = Place {
-            kind: Kind::Ftrace,
+            kind: ZoneKind::Ftrace,
             index: 0,
             offset: 0,
             division,
@@ -372,14 +373,14 @@ fn trace_records_of_a_kernel_at_low_addresses_are_not_taken_for_misaligned() {
 
 #[test]
 fn what_cannot_be_read_says_why() {
-    let mut made = Made::new(Kind::Console, 16, 0, 0, b"");
+    let mut made = Made::new(ZoneKind::Console, 16, 0, 0, b"");
     assert_eq!(made.open().state(), ZoneState::Empty);
     made.header(9, 8);
     made.memory.truncate(0x1005);
     let outside = ZoneState::Damaged(Damage::Outside);
     assert_eq!(made.open().state(), outside);
     let noise = vec![0xff; 0x1006];
-    for kind in [Kind::Console, Kind::Ftrace] {
+    for kind in [ZoneKind::Console, ZoneKind::Ftrace] {
         let place = Place { kind, ..made.place };
         for code in [None, Some(&made.code)] {
             let mut zone = Reader::careful(code).open(&noise[..], place);

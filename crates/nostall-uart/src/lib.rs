@@ -7,7 +7,7 @@
 //! FIFO without asking again, by one instruction where the bus has one for that.
 //!
 //! Every wait is bounded, by time and by looks, so that a clock that stops or jumps cannot
-//! make it endless. A port that pauses for less than [`Settings::give_up_after`] loses
+//! make it endless. A port that pauses for less than [`ConsoleSettings::give_up_after`] loses
 //! nothing. A port that is stuck costs the caller that time once. Lost bytes are counted
 //! ([`WriteReport`]) and reported on the line, as `[N bytes lost]`, when the port takes
 //! bytes again. Nothing here panics, allocates or loops without end, so that it can print
@@ -46,7 +46,7 @@
 //! # Scope
 //!
 //! - [`probe`] finds the 8250, 16450, 16550, 16550A, 16650 (both versions), 16750, 16850 and
-//!   16950. A DesignWare and the mini UART of the BCM2835 are named in the [`Settings`].
+//!   16950. A DesignWare and the mini UART of the BCM2835 are named in the [`ConsoleSettings`].
 //!   The FIFO's depth is that of the [`Model`], of a named DesignWare's own registers, or of
 //!   the settings. The transmit FIFO is not measured.
 //! - Pacing learns a line that is faster or slower than its rate from full loads. It
@@ -92,6 +92,6 @@ pub use console::{Accepted, Console, FlushTimeout, LatchedStatus, WriteReport};
 pub use line::{DataBits, LineError, LineSettings, Parity, StopBits};
 pub use model::Model;
 pub use probe::{Probed, probe, receive_fifo_depth};
-pub use settings::{FlowControl, PowerLoss, Rs485, Settings};
+pub use settings::{ConsoleSettings, FlowControl, PowerLoss, Rs485};
 pub use setup::{NotFound, OpenError};
 pub use strategy::Strategy;

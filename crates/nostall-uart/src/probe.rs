@@ -33,7 +33,7 @@ const LARGEST: usize = 256;
 /// Only the eight registers that every model has are touched, however long the window is:
 /// behind them another device may be. So the component registers of a DesignWare are not
 /// read, and it passes for a 16550A, whose load it takes. Where firmware or a device tree
-/// says that it is a DesignWare, name it in the [`Settings`](crate::Settings).
+/// says that it is a DesignWare, name it in the [`ConsoleSettings`](crate::ConsoleSettings).
 ///
 /// # Errors
 ///
@@ -272,13 +272,12 @@ pub(crate) fn designware_load(port: &impl Registers) -> usize {
     }
 }
 
-/// Measures the depth of the *receive* FIFO, by loopback: bytes are sent one
-/// after the other, and nobody reads them, until one is lost. It says nothing of
-/// the transmit FIFO.
+/// Measures the depth of the *receive* FIFO in loopback mode: sends bytes, reads none, and
+/// counts until one is lost. That does not measure the transmit FIFO.
 ///
 /// Takes a frame's time for each byte at the rate that is set, at most 256; `0` if
-/// the bytes do not come back. Empties the FIFOs. To be called while nobody uses
-/// the port.
+/// the bytes do not come back. Empties the FIFOs. No other code may use the port
+/// meanwhile.
 pub fn receive_fifo_depth(
     registers: &impl Registers,
     clock: &impl Clock,

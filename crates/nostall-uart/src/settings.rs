@@ -7,7 +7,7 @@ use crate::{LineSettings, Model};
 /// How a console is to use its port. Made from [`LineSettings`] where the rest
 /// is to be as usual.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct ConsoleSettings {
     /// Rate and frame.
     pub line: LineSettings,
     /// The model; `None` to [`probe`](crate::probe) for it.
@@ -29,7 +29,7 @@ pub struct Settings {
     pub while_waiting: Option<fn()>,
 }
 
-impl Settings {
+impl ConsoleSettings {
     /// The default of [`give_up_after`](Self::give_up_after), 500 ms.
     ///
     /// A virtual machine's port pauses while its reader on the host is busy; pauses of
@@ -71,7 +71,7 @@ pub enum PowerLoss {
     Recover,
 }
 
-impl From<LineSettings> for Settings {
+impl From<LineSettings> for ConsoleSettings {
     fn from(line: LineSettings) -> Self {
         Self {
             line,

@@ -17,7 +17,7 @@ pub enum Strategy {
     /// byte by byte, as Linux's 8250 console has done since 2022.
     FifoPolled,
     /// The same, with each FIFO-full written as one burst: one instruction where
-    /// the bus has one. For a crash, when there is nobody to give the CPU to.
+    /// the bus has one. For a crash, when no task can use the CPU.
     FifoBurst,
     /// Bursts, and between them the CPU is given away until the line should be
     /// ready for the next, as learned from the line itself. A write returns when

@@ -9,8 +9,8 @@ use nostall_devices::{Fault, VirtualClock};
 use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::registers::{LCR, LSR, lsr};
 use nostall_uart::{
-    Console, FlowControl, LineSettings, Model, OpenError, PowerLoss, Rs485, Settings, Strategy,
-    receive_fifo_depth,
+    Console, ConsoleSettings, FlowControl, LineSettings, Model, OpenError, PowerLoss, Rs485,
+    Strategy, receive_fifo_depth,
 };
 
 const LINE: LineSettings = LineSettings::baud(115_200);
@@ -170,7 +170,7 @@ fn a_clock_with_long_steps_does_not_shorten_the_bound_of_a_write() {
 #[test]
 fn a_clock_with_long_steps_shortens_the_turns_of_an_rs485_line_by_a_step_at_most() {
     let delay = Nanos::from_millis(5);
-    let shared = Settings {
+    let shared = ConsoleSettings {
         rs485: Some(Rs485 {
             before: delay,
             after: delay,
@@ -193,8 +193,8 @@ fn a_clock_with_long_steps_shortens_the_turns_of_an_rs485_line_by_a_step_at_most
 
 type Port = VirtualPort<Vec<u8>>;
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> ConsoleSettings {
+    ConsoleSettings {
         // The bound is then twice the time of a FIFO.
         give_up_after: Nanos::ZERO,
         ..LINE.into()
@@ -202,7 +202,10 @@ fn settings() -> Settings {
 }
 
 /// Runs `act` on consoles whose clocks have each defect, from the start or soon after.
-fn each_trouble(settings: Settings, act: impl Fn(Console<&Counting<Port>, &BadClock>, Trouble)) {
+fn each_trouble(
+    settings: ConsoleSettings,
+    act: impl Fn(Console<&Counting<Port>, &BadClock>, Trouble),
+) {
     for trouble in Trouble::ALL {
         for strategy in Strategy::ALL {
             let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
@@ -270,7 +273,7 @@ fn a_write_and_a_flush_on_a_stuck_port_end_whatever_the_clock_does() {
 }
 
 /// Returns the number of reads of a stuck port in one write with a stopped clock.
-fn looks_by_a_stopped_clock(settings: impl Into<Settings>, plain: bool) -> u64 {
+fn looks_by_a_stopped_clock(settings: impl Into<ConsoleSettings>, plain: bool) -> u64 {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let (port, bad) = (Switch::new(&port), BadClock::new(&clock));
     let clock: &dyn Clock = if plain { &Plain(&bad) } else { &bad };
@@ -331,7 +334,7 @@ fn offers_go_on_whatever_the_clock_does() {
 
 #[test]
 fn a_write_held_off_by_cts_ends_whatever_the_clock_does() {
-    let held = Settings {
+    let held = ConsoleSettings {
         flow_control: FlowControl::Cts,
         ..settings()
     };
@@ -345,7 +348,7 @@ fn a_write_held_off_by_cts_ends_whatever_the_clock_does() {
 
 #[test]
 fn an_rs485_line_is_turned_around_whatever_the_clock_does() {
-    let shared = Settings {
+    let shared = ConsoleSettings {
         rs485: Some(Rs485 {
             before: Nanos::from_micros(300),
             after: Nanos::from_micros(500),
@@ -395,7 +398,7 @@ fn opening_a_busy_port_ends_whatever_the_clock_does() {
             Uart::in_virtual_time_as(Model::DesignWare, Profile::PC_16550A, Vec::new());
         let clock = BadClock::new(&clock);
         clock.has(trouble);
-        let settings = Settings {
+        let settings = ConsoleSettings {
             model: Some(Model::DesignWare),
             ..settings()
         };
@@ -406,7 +409,7 @@ fn opening_a_busy_port_ends_whatever_the_clock_does() {
 
 #[test]
 fn setting_a_port_up_again_ends_whatever_the_clock_does() {
-    let recovering = Settings {
+    let recovering = ConsoleSettings {
         power_loss: PowerLoss::Recover,
         ..settings()
     };

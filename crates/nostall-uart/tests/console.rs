@@ -4,7 +4,9 @@ use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, Faulty, VirtualClock};
 use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::registers::{FCR, IER, IIR, LSR, SCR, ier, iir};
-use nostall_uart::{Console, LineError, LineSettings, OpenError, Settings, Strategy, WriteReport};
+use nostall_uart::{
+    Console, ConsoleSettings, LineError, LineSettings, OpenError, Strategy, WriteReport,
+};
 use proptest::prelude::*;
 
 const BOOT_LOG: &[u8] = include_bytes!("../../nostall/fixtures/console/linux-boot.log");
@@ -312,15 +314,18 @@ fn the_bound_is_the_one_that_is_set_unless_the_line_is_slower() {
     let bound = |baud, give_up_after| {
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
         let line = LineSettings::baud(baud);
-        let settings = Settings {
+        let settings = ConsoleSettings {
             give_up_after,
             ..line.into()
         };
         let console = Console::open(&port, &clock, settings).unwrap();
         (console.longest_wait(), line.frame_time())
     };
-    assert_eq!(Settings::from(LINE).give_up_after, Settings::GIVE_UP_AFTER);
-    let (fast, _) = bound(115_200, Settings::GIVE_UP_AFTER);
+    assert_eq!(
+        ConsoleSettings::from(LINE).give_up_after,
+        ConsoleSettings::GIVE_UP_AFTER
+    );
+    let (fast, _) = bound(115_200, ConsoleSettings::GIVE_UP_AFTER);
     assert_eq!(fast, Nanos::from_millis(500));
     assert_eq!(bound(115_200, Nanos(1_000_000_000)).0.0, 1_000_000_000);
     let (slow, frame) = bound(1_200, Nanos::ZERO);

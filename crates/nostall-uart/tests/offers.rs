@@ -7,7 +7,7 @@ use nostall_devices::{Fault, Faulty, VirtualClock};
 use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::registers::{MCR, THR, mcr, msr};
 use nostall_uart::{
-    Accepted, Console, FlowControl, LineSettings, PowerLoss, Rs485, Settings, Strategy,
+    Accepted, Console, ConsoleSettings, FlowControl, LineSettings, PowerLoss, Rs485, Strategy,
 };
 
 const LINE: LineSettings = LineSettings::baud(115_200);
@@ -15,8 +15,8 @@ const SECOND: Nanos = Nanos::from_secs(1);
 
 type Port = VirtualPort<Vec<u8>>;
 
-fn plain() -> Settings {
-    Settings::from(LINE)
+fn plain() -> ConsoleSettings {
+    ConsoleSettings::from(LINE)
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_stuck_port_is_looked_at_100_times_a_second_and_resumes_within_10_ms() {
 #[test]
 fn a_port_held_off_by_cts_is_looked_at_100_times_a_second_and_resumes_within_10_ms() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
-    let settings = Settings {
+    let settings = ConsoleSettings {
         flow_control: FlowControl::Cts,
         ..plain()
     };
@@ -265,7 +265,7 @@ fn offers_turn_an_rs485_line_around_without_waiting() {
         last_bit: Cell::default(),
         mistakes: RefCell::default(),
     };
-    let settings = Settings {
+    let settings = ConsoleSettings {
         rs485: Some(times),
         ..plain()
     };
@@ -300,7 +300,7 @@ fn offers_turn_an_rs485_line_around_without_waiting() {
 #[test]
 fn an_rs485_line_is_handed_back_by_flush_and_used_by_write_after_offers() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
-    let settings = Settings {
+    let settings = ConsoleSettings {
         rs485: Some(Rs485 {
             before: Nanos::from_micros(300),
             after: Nanos::from_micros(500),
@@ -327,7 +327,7 @@ fn an_rs485_line_is_handed_back_by_flush_and_used_by_write_after_offers() {
 fn a_stuck_port_does_not_keep_an_rs485_line_from_the_others() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
     let port = Faulty::after(u64::MAX, Fault::StuckStatus, port);
-    let settings = Settings {
+    let settings = ConsoleSettings {
         rs485: Some(Rs485 {
             before: Nanos::ZERO,
             after: Nanos::ZERO,
@@ -349,7 +349,7 @@ fn a_stuck_port_does_not_keep_an_rs485_line_from_the_others() {
 fn an_offer_sets_a_port_up_again_that_has_lost_its_power() {
     for strategy in Strategy::ALL {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
-        let settings = Settings {
+        let settings = ConsoleSettings {
             power_loss: PowerLoss::Recover,
             ..plain()
         };

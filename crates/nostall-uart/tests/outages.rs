@@ -7,7 +7,7 @@ use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, Faulty, VirtualClock};
 use nostall_io::{Clock, Counting, Nanos, Registers};
 use nostall_uart::registers::{FCR, IER, IIR, LCR, LSR, MSR, THR, iir, lcr, lsr};
-use nostall_uart::{Console, LineSettings, Model, OpenError, PowerLoss, Settings, Strategy};
+use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, OpenError, PowerLoss, Strategy};
 
 const LINE: LineSettings = LineSettings::baud(115_200);
 const TEXT: &[u8] = include_bytes!("../../nostall/fixtures/console/linux-boot.log");
@@ -15,12 +15,12 @@ const TEXT: &[u8] = include_bytes!("../../nostall/fixtures/console/linux-boot.lo
 /// Bytes per second that the throttled port's reader takes.
 const RATE: u64 = 11_520;
 
-fn plain() -> Settings {
-    Settings::from(LINE)
+fn plain() -> ConsoleSettings {
+    ConsoleSettings::from(LINE)
 }
 
-fn recovering() -> Settings {
-    Settings {
+fn recovering() -> ConsoleSettings {
+    ConsoleSettings {
         power_loss: PowerLoss::Recover,
         ..plain()
     }
@@ -104,10 +104,10 @@ impl Registers for Lumpy {
     }
 }
 
-fn lumpy(pause_ms: u64, settings: Settings) -> Console<Lumpy, VirtualClock> {
+fn lumpy(pause_ms: u64, settings: ConsoleSettings) -> Console<Lumpy, VirtualClock> {
     let clock = VirtualClock::new();
     let port = Lumpy::new(&clock, Nanos::from_millis(pause_ms));
-    let settings = Settings {
+    let settings = ConsoleSettings {
         model: Some(Model::Uart16550A),
         ..settings
     };
@@ -161,7 +161,7 @@ fn missing(sent: &[u8], expected: &[u8]) -> u64 {
 #[test]
 fn with_a_short_bound_the_report_says_exactly_which_bytes_are_missing() {
     for strategy in Strategy::ALL {
-        let settings = Settings {
+        let settings = ConsoleSettings {
             give_up_after: Nanos::from_millis(20),
             ..plain()
         };
@@ -260,7 +260,7 @@ fn a_stuck_port_costs_one_bound_for_50_writes() {
         }
         let took = clock.now() - start;
         let bound = console.longest_wait();
-        assert_eq!(bound, Settings::GIVE_UP_AFTER);
+        assert_eq!(bound, ConsoleSettings::GIVE_UP_AFTER);
         assert!(took < bound + bound / 10, "{strategy}: {took}");
     }
 }
@@ -376,7 +376,7 @@ fn a_port_that_paused_with_its_last_byte_is_waited_for_again() {
 fn a_vanished_designware_that_is_to_recover_costs_each_write_one_look() {
     let (port, clock) = Uart::in_virtual_time_as(Model::DesignWare, Profile::PC_16550A, Vec::new());
     let port = Faulty::after(u64::MAX, Fault::AllOnes, port);
-    let settings = Settings {
+    let settings = ConsoleSettings {
         model: Some(Model::DesignWare),
         ..recovering()
     };
@@ -420,7 +420,7 @@ fn a_designware_that_stays_busy_after_a_loss_of_power_costs_one_bound() {
         port: &port,
         busy: Cell::new(false),
     };
-    let settings = Settings {
+    let settings = ConsoleSettings {
         model: Some(Model::DesignWare),
         ..recovering()
     };
@@ -481,7 +481,7 @@ fn after_a_loss_of_power_the_fifo_is_loaded_as_before() {
             port: &port,
             state: Cell::new(Power::On),
         });
-        let settings = Settings {
+        let settings = ConsoleSettings {
             model: Some(Model::Uart16550A),
             ..recovering()
         };
@@ -527,7 +527,7 @@ fn bytes_that_a_port_held_when_it_lost_its_power_are_reported_as_perhaps_lost() 
 fn an_8250_is_refused_where_a_loss_of_power_is_to_be_noticed() {
     let (port, clock) = Uart::in_virtual_time_as(Model::Uart8250, Profile::VM, Vec::new());
     for model in [Some(Model::Uart8250), None] {
-        let settings = Settings {
+        let settings = ConsoleSettings {
             model,
             ..recovering()
         };

@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use nostall_devices::uart::{Profile, Uart, VirtualPort};
 use nostall_devices::{Fault, Faulty, VirtualClock};
 use nostall_io::{Clock, Counting, Nanos, Registers};
-use nostall_uart::port::{Events, Handshake, Port, PortSettings, ReceiveError, Received, Trigger};
+use nostall_uart::port::{
+    Events, Handshake, Port, PortSettings, ReceiveError, Received, TriggerLevel,
+};
 use nostall_uart::registers::{
     FCR, IER, IIR, LCR, LSR, MCR, MSR, RBR, THR, fcr, ier, iir, lcr, lsr, mcr, msr,
 };
@@ -21,7 +23,7 @@ const BREAK: Received = Received::Error(ReceiveError::Break);
 /// Returns settings with an interrupt at each byte, so that no timeout is needed.
 fn settings() -> PortSettings {
     PortSettings {
-        trigger: Trigger::Byte,
+        trigger: TriggerLevel::Byte,
         ..LINE.into()
     }
 }
@@ -506,7 +508,7 @@ fn a_designware_that_shows_a_timeout_without_a_byte_is_read_once() {
 fn opening_sets_trigger_frame_and_lines_and_enables_what_it_needs() {
     let fake = Fake::default();
     let settings = PortSettings {
-        trigger: Trigger::NearlyFull,
+        trigger: TriggerLevel::NearlyFull,
         ..with_handshake()
     };
     let port = open(&fake, settings, &mut [], &mut []);

@@ -10,7 +10,7 @@ use nostall_devices::{Fault, Faulty};
 use nostall_io::{Clock, Nanos};
 use nostall_uart::LineSettings;
 use nostall_uart::port::{
-    Blocking, IoError, Port, PortSettings, ReceiveError, Received, SharedPort, Trigger,
+    Blocking, IoError, Port, PortSettings, ReceiveError, Received, SharedPort, TriggerLevel,
 };
 
 const LINE: LineSettings = LineSettings::baud(115_200);
@@ -19,7 +19,7 @@ const LONGEST: Nanos = Nanos::from_millis(5);
 /// Returns settings with an interrupt at each byte, so that no timeout is needed.
 fn settings() -> PortSettings {
     PortSettings {
-        trigger: Trigger::Byte,
+        trigger: TriggerLevel::Byte,
         ..LINE.into()
     }
 }

@@ -7,7 +7,9 @@ use nostall_devices::{Fault, VirtualClock};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::port::{PortSettings, Received};
 use nostall_uart::registers::{DLL, DLM, FCR, IER, IIR, LCR, MCR, fcr, ier, iir, lcr, mcr};
-use nostall_uart::{Console, LineSettings, Model, NotFound, Settings, probe, receive_fifo_depth};
+use nostall_uart::{
+    Console, ConsoleSettings, LineSettings, Model, NotFound, probe, receive_fifo_depth,
+};
 
 type Port = VirtualPort<Vec<u8>>;
 
@@ -64,7 +66,7 @@ fn found_as(model: Model) -> Model {
 fn a_named_designware_tells_how_deep_its_fifos_are() {
     for (depth, load) in [(16, 16), (32, 32), (64, 64), (128, 128), (256, 128)] {
         let (port, clock) = port(Chip::designware(depth));
-        let settings = Settings {
+        let settings = ConsoleSettings {
             model: Some(Model::DesignWare),
             ..LINE.into()
         };
@@ -85,7 +87,7 @@ fn the_first_version_of_the_st16c650_is_not_burst_to() {
         let (port, clock) = port(Model::Uart16650);
         // Firmware may leave the FIFOs enabled.
         port.write8(FCR, fcr::ENABLE);
-        let settings = Settings {
+        let settings = ConsoleSettings {
             model: named,
             ..LINE.into()
         };
@@ -164,7 +166,7 @@ fn opening_raises_no_interrupt_on_a_pc() {
             port.write8(MCR, mcr::DTR | mcr::RTS | mcr::OUT2);
             let window = OverLong::new(&port);
             window.gate.set(true);
-            let settings = Settings {
+            let settings = ConsoleSettings {
                 model: named,
                 ..LINE.into()
             };
@@ -191,7 +193,7 @@ fn no_empty_receiver_is_read() {
     for model in Model::ALL {
         for named in [None, Some(model)] {
             let (port, clock) = port(model);
-            let settings = Settings {
+            let settings = ConsoleSettings {
                 model: named,
                 ..LINE.into()
             };
@@ -290,7 +292,7 @@ fn no_port_is_found_where_every_register_reads_the_same() {
 
 fn opened(chip: impl Into<Chip>, model: Model) -> (Port, VirtualClock) {
     let (port, clock) = port(chip);
-    let settings = Settings {
+    let settings = ConsoleSettings {
         model: Some(model),
         ..LINE.into()
     };

@@ -9,7 +9,7 @@ use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::{
     DLL, FCR, IER, IIR, LCR, LSR, MCR, MSR, SCR, THR, iir, lcr, lsr, mcr,
 };
-use nostall_uart::{Console, LineSettings, Model, PowerLoss, Rs485, Settings, Strategy};
+use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, PowerLoss, Rs485, Strategy};
 use proptest::prelude::{
     Just, TestCaseError, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
 };
@@ -325,9 +325,9 @@ impl Text {
     }
 }
 
-fn run(steps: &[Step], settings: Settings, strategy: Strategy) -> Result<(), TestCaseError> {
+fn run(steps: &[Step], settings: ConsoleSettings, strategy: Strategy) -> Result<(), TestCaseError> {
     let clock = VirtualClock::new();
-    let settings = Settings {
+    let settings = ConsoleSettings {
         model: Some(Model::Uart16550A),
         ..settings
     };
@@ -429,8 +429,8 @@ fn run(steps: &[Step], settings: Settings, strategy: Strategy) -> Result<(), Tes
 
 const STRATEGIES: [Strategy; 4] = Strategy::ALL;
 
-fn settings(give_up_ms: u64, power_loss: PowerLoss) -> Settings {
-    Settings {
+fn settings(give_up_ms: u64, power_loss: PowerLoss) -> ConsoleSettings {
+    ConsoleSettings {
         give_up_after: Nanos::from_millis(give_up_ms),
         power_loss,
         ..LineSettings::baud(115_200).into()
@@ -467,7 +467,7 @@ proptest! {
             before: Nanos::from_micros(before_us),
             after: Nanos::from_micros(after_us),
         };
-        let settings = Settings { rs485: Some(turns), ..settings(500, PowerLoss::Ignore) };
+        let settings = ConsoleSettings { rs485: Some(turns), ..settings(500, PowerLoss::Ignore) };
         run(&steps, settings, strategy)?;
     }
 }

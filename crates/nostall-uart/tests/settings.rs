@@ -7,7 +7,8 @@ use nostall_devices::{Fault, VirtualClock};
 use nostall_io::{Clock, Nanos, Registers};
 use nostall_uart::registers::{LCR, LSR, MCR, MSR, THR, lcr, lsr, mcr, msr};
 use nostall_uart::{
-    Console, FlowControl, LineSettings, Model, OpenError, PowerLoss, Rs485, Settings, Strategy,
+    Console, ConsoleSettings, FlowControl, LineSettings, Model, OpenError, PowerLoss, Rs485,
+    Strategy,
 };
 use proptest::prelude::*;
 
@@ -26,8 +27,8 @@ fn crlf(text: &[u8]) -> Vec<u8> {
     })
 }
 
-fn plain() -> Settings {
-    Settings::from(LINE)
+fn plain() -> ConsoleSettings {
+    ConsoleSettings::from(LINE)
 }
 
 fn sent(port: &Port) -> Vec<u8> {
@@ -46,7 +47,7 @@ fn every_model_named_or_probed_delivers_every_byte_by_every_strategy() {
                 continue; // it must be named
             }
             let (port, clock) = Uart::in_virtual_time_as(model, Profile::PC_16550A, Vec::new());
-            let settings = Settings {
+            let settings = ConsoleSettings {
                 model: named,
                 ..plain()
             };
@@ -68,7 +69,7 @@ fn every_model_named_or_probed_delivers_every_byte_by_every_strategy() {
 fn a_transmit_load_of_1_to_128_is_honoured_and_no_other() {
     let open = |load| {
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
-        let settings = Settings {
+        let settings = ConsoleSettings {
             transmit_load: Some(load),
             ..plain()
         };
@@ -87,7 +88,7 @@ fn a_fifo_of_one_loses_nothing() {
     for strategy in Strategy::ALL {
         let (port, clock) =
             Uart::in_virtual_time_as(Model::Uart16450, Profile::PC_16550A, Vec::new());
-        let settings = Settings {
+        let settings = ConsoleSettings {
             transmit_load: Some(1),
             model: Some(Model::Uart16550A),
             ..plain()
@@ -148,7 +149,7 @@ fn when_cts_comes_and_goes_every_byte_arrives_and_one_at_most_goes_after_it() {
             written_without_cts: Cell::new(0),
             most: Cell::new(0),
         };
-        let settings = Settings {
+        let settings = ConsoleSettings {
             flow_control: FlowControl::Cts,
             ..plain()
         };
@@ -170,7 +171,7 @@ fn a_cts_that_never_comes_costs_a_second_once_and_is_reported() {
     for strategy in Strategy::ALL {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
         let port = port.with_fault(0, Fault::NoCts);
-        let settings = Settings {
+        let settings = ConsoleSettings {
             flow_control: FlowControl::Cts,
             ..plain()
         };
@@ -189,7 +190,7 @@ fn a_cts_that_never_comes_costs_a_second_once_and_is_reported() {
 #[test]
 fn a_cts_that_did_not_come_costs_the_next_write_one_look() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
-    let settings = Settings {
+    let settings = ConsoleSettings {
         flow_control: FlowControl::Cts,
         ..plain()
     };
@@ -250,7 +251,7 @@ fn rs485_takes_the_line_before_a_write_and_leaves_it_after() {
             idle: Cell::default(),
             lowered: Cell::default(),
         };
-        let settings = Settings {
+        let settings = ConsoleSettings {
             rs485: Some(turn),
             ..plain()
         };
@@ -273,7 +274,7 @@ fn after_a_loss_of_power_later_writes_arrive_and_the_one_it_met_is_not_complete(
         for after in [150, 300, 700] {
             let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
             let port = port.with_fault(after, Fault::PowerLoss);
-            let settings = Settings {
+            let settings = ConsoleSettings {
                 power_loss: PowerLoss::Recover,
                 ..plain()
             };
@@ -295,7 +296,7 @@ thread_local!(static HOOKED: Cell<u32> = const { Cell::new(0) });
 fn the_watchdog_hears_of_long_waits() {
     for strategy in Strategy::ALL {
         let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
-        let settings = Settings {
+        let settings = ConsoleSettings {
             while_waiting: Some(|| HOOKED.set(HOOKED.get() + 1)),
             ..plain()
         };
@@ -311,7 +312,7 @@ fn the_watchdog_hears_of_long_waits() {
 #[test]
 fn errors_and_deltas_that_polling_took_are_told_once() {
     let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
-    let settings = Settings {
+    let settings = ConsoleSettings {
         flow_control: FlowControl::Cts,
         ..plain()
     };

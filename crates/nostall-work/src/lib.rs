@@ -38,6 +38,11 @@
 #![no_std]
 #![deny(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod checksum;
 #[cfg(target_has_atomic = "64")]
 pub mod console;
 mod job;

@@ -7,7 +7,7 @@ use nostall_console::{Level, Meta, Priority, Ring, Slot, UartSink};
 use nostall_devices::uart::{Line, Uart};
 use nostall_io::{Clock, Nanos, Processor, Registers};
 use nostall_uart::registers::THR;
-use nostall_uart::{Console, LineSettings, Model, Settings, Strategy};
+use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, Strategy};
 use nostall_work::console::{Bounded, Context, Cpu, Path, Role};
 
 const NEVER: u64 = u64::MAX;
@@ -106,9 +106,9 @@ impl Machine {
             uart: Mutex::new(Uart::of(MODEL, time.clone(), line, Vec::new())),
             meanwhile: Mutex::new(None),
         }));
-        let settings = Settings {
+        let settings = ConsoleSettings {
             model: Some(MODEL),
-            ..Settings::from(LineSettings::baud(115_200))
+            ..ConsoleSettings::from(LineSettings::baud(115_200))
         };
         let mut console = Console::open(port, time.clone(), settings).unwrap();
         console.set_strategy(Strategy::FifoBurst);

@@ -3,8 +3,10 @@
 use nostall_devices::VirtualClock;
 use nostall_devices::pci::{EcamWindow, PortWindow, Topology, VirtualBus};
 use nostall_io::{Counting, Counts, Processor, Registers};
-use nostall_pci::{Ecam, Policy, Ports, Selector};
-use nostall_work::pci::{Counted, Found, Method, Operation, PciMeasured, Room, Space, Told, Tree};
+use nostall_pci::{ConfigPorts, Ecam, Policy, Selector};
+use nostall_work::pci::{
+    Counted, FoundFunction, Method, Operation, PciMeasured, Room, Space, Told, Tree,
+};
 use spin::mutex::SpinMutex;
 
 /// Memory below 4 GiB, and enough above it.
@@ -52,7 +54,7 @@ impl Registers for Nothing {
     fn write8(&self, _: usize, _: u8) {}
 }
 
-type ByPorts<'a> = Ports<SpinMutex<()>, &'a Counting<PortWindow>, Cpu>;
+type ByPorts<'a> = ConfigPorts<SpinMutex<()>, &'a Counting<PortWindow>, Cpu>;
 type ByMemory<'a> = Ecam<&'a Counting<EcamWindow>>;
 type OnModel<'a> = Space<'a, &'a ByPorts<'a>, ByMemory<'a>, Ecam<Nothing>, VirtualClock>;
 
@@ -62,7 +64,7 @@ fn on<T>(bus: &VirtualBus, by: &[Method], work: impl FnOnce(&OnModel<'_>) -> T) 
         ports: Counting::new(bus.ports()),
         ecam: Counting::new(bus.ecam()),
     };
-    let ports = Ports::new(&windows.ports, Cpu);
+    let ports = ConfigPorts::new(&windows.ports, Cpu);
     let ecam = Ecam::new(&windows.ecam, 0, 0..=255);
     let has = |method| by.contains(&method);
     let ports = has(Method::Ports).then_some(&ports);
@@ -88,7 +90,7 @@ fn trees(told: &[Told]) -> Vec<Tree> {
     trees.collect()
 }
 
-fn functions(told: &[Told], by: Method) -> Vec<&Found> {
+fn functions(told: &[Told], by: Method) -> Vec<&FoundFunction> {
     let functions = told.iter().filter_map(|told| match told {
         Told::Function { method, found } if *method == by => Some(found),
         _ => None,

@@ -155,7 +155,7 @@ fn inject(
         fs::write(&file, content).unwrap();
         command.arg(option).arg(file);
     }
-    command.args(["--compress", compress]).assert().success();
+    command.args(["--compression", compress]).assert().success();
     fs::read(image).unwrap()
 }
 

@@ -362,6 +362,30 @@ fn verbose_tells_what_is_in_the_registers() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_dump_without_an_end_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    for (path, part) in [
+        ("/dev/zero", "/dev/zero: more than 64 MiB"),
+        (fifo.to_str().unwrap(), "no program writes to it"),
+    ] {
+        let mut command = Command::new("timeout");
+        command.arg("120").arg(cargo_bin("nostall"));
+        let output = command.args(["pci", "list", "--dump", path]).output();
+        let said = error(output.unwrap());
+        assert!(said.contains(part), "{path}: {said}");
+    }
+}
+
+#[test]
 fn standard_input_is_read_as_a_dump() {
     let text = fixture("pc", "lspci-xxxx.txt.gz");
     let mut command = command(&["--dump", "-"]);

@@ -58,9 +58,22 @@ impl Bench {
         error
     }
 
+    /// Runs a script with the command as `$0`, in less than 1 GiB of address space. A wait
+    /// without a bound ends in status 124.
+    fn in_shell(&self, script: &str) -> Output {
+        let mut command = Command::new("timeout");
+        command.args(["120", "sh", "-c", &format!("ulimit -v 900000; {script}")]);
+        let command = command.arg(cargo_bin("nostall")).stdin(Stdio::null());
+        command.current_dir(self.0.path()).output().unwrap()
+    }
+
     /// The one line on stderr of a command that failed and wrote nothing.
     fn refused(&self, args: &str) -> String {
         let output = self.nostall(&format!("pstore inject --out refused {args}"));
+        self.line(args, output)
+    }
+
+    fn line(&self, args: &str, output: Output) -> String {
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{args}: {error}");
         assert_eq!(error.lines().count(), 1, "{args}: {error}");
@@ -119,7 +132,7 @@ fn what_is_injected_is_decoded_again() {
     for ecc in [0, 5, 16, 32] {
         for compress in ["none", "deflate", "lz4", "zstd"] {
             let said = bench.inject(&format!(
-                "--out image --force {SIZES} --ecc {ecc} --compress {compress} --dmesg dmesg \
+                "--out image --force {SIZES} --ecc {ecc} --compression {compress} --dmesg dmesg \
                  --dmesg oops --time 1700000000.000042 --console console --pmsg pmsg \
                  --ftrace trace --linux-version 6.1.0"
             ));
@@ -205,7 +218,7 @@ fn a_text_too_large_loses_its_start_and_that_is_said() {
         let mut kept = Vec::new();
         for compress in ["none", "deflate", "lz4", "zstd"] {
             let said = bench.inject(&format!(
-                "--out image --force {SIZES} --ecc {ecc} --compress {compress} --dmesg log \
+                "--out image --force {SIZES} --ecc {ecc} --compression {compress} --dmesg log \
                  --console log --pmsg log"
             ));
             for zone in ["dmesg 0", "console 0", "pmsg 0"] {
@@ -253,7 +266,7 @@ fn an_image_is_continued_and_its_original_is_not_touched() {
     first[..4].copy_from_slice(b"befo");
     bench.file("first", &first);
     bench.inject(&format!(
-        "--out second --into first --offset 4K {SIZES} --ecc 16 --compress deflate --dmesg two \
+        "--out second --into first --offset 4K {SIZES} --ecc 16 --compression deflate --dmesg two \
          --console two"
     ));
     assert!(fs::read(bench.path("first")).unwrap() == first);
@@ -366,4 +379,42 @@ fn a_far_offset_costs_no_room() {
         RecordFormat::Bits64,
     );
     assert_eq!(dmesg(&contents), b"Panic#1 Part1\nx\n");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_without_an_end_is_refused_by_every_option_that_reads_one() {
+    let bench = Bench::new();
+    let fifo = bench.path("fifo");
+    assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
+    let inject = "$0 pstore inject --out refused --linux-version 6.1.0";
+    let ftrace = format!("yes CPU:0 ts:1 1 1 | {inject} --size 64K --ftrace /dev/stdin");
+    std::thread::scope(|scope| {
+        for (args, part) in [
+            (
+                "--size 64K --dmesg /dev/zero",
+                "/dev/zero: more than 256 MiB, or without an end",
+            ),
+            (
+                "--size 64K --console /dev/zero",
+                "/dev/zero: more than 256 MiB, or without an end",
+            ),
+            (
+                "--size 64K --pmsg /dev/zero",
+                "/dev/zero: more than 256 MiB, or without an end",
+            ),
+            ("--into /dev/zero", "/dev/zero: not a file"),
+            ("--into fifo", "fifo: not a file"),
+            ("--size 64K --dmesg fifo", "no program writes to it"),
+        ] {
+            let bench = &bench;
+            scope.spawn(move || {
+                let error = bench.line(args, bench.in_shell(&format!("{inject} {args}")));
+                assert!(error.contains(part), "{args}: {error}");
+            });
+        }
+        let error = bench.line(&ftrace, bench.in_shell(&ftrace));
+        let part = "/dev/stdin: more than 256 MiB, or without an end";
+        assert!(error.contains(part), "{ftrace}: {error}");
+    });
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
-use nostall_pstore::{Kind, Layout, Params};
+use nostall_pstore::{Layout, Params, ZoneKind};
 use serde_json::Value;
 
 fn plan(args: &str) -> Output {
@@ -86,7 +86,12 @@ fn the_command_line_gives_the_layout_that_was_planned() {
         let plan = json(args);
         let line = plan["command_line"].as_str().unwrap();
         let layout = understood(line, cpus);
-        for kind in [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg] {
+        for kind in [
+            ZoneKind::Dmesg,
+            ZoneKind::Console,
+            ZoneKind::Ftrace,
+            ZoneKind::Pmsg,
+        ] {
             let zones: Vec<_> = layout.zones_of(kind).collect();
             let mut rows = plan["zones"].as_array().unwrap().iter();
             let Some(row) = rows.find(|row| row["kind"] == kind.name()) else {

@@ -11,7 +11,7 @@ use common::qemu_for;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
 use nostall::experiments::pci::run::{self, Experiment, Strategy};
 use nostall_vm::qemu::{Guest, QemuBoard};
-use nostall_work::pci::{Found, Kind, Method, Operation, Told};
+use nostall_work::pci::{FoundBarKind, FoundFunction, Method, Operation, Told};
 
 /// The ranges of the machine's device tree for PCI: I/O ports, and memory below and above 4 GiB.
 const IO: Range<u64> = 0..0x1_0000;
@@ -60,14 +60,15 @@ fn what_we_assign_is_where_the_monitor_shows_it_and_nothing_overlaps() {
 }
 
 /// Returns each BAR's kind and addresses.
-fn places(found: &Found) -> impl Iterator<Item = (Kind, Range<u64>)> {
+fn places(found: &FoundFunction) -> impl Iterator<Item = (FoundBarKind, Range<u64>)> {
     let bars = found.bars.iter();
     bars.map(|bar| (bar.kind, bar.address..bar.address + bar.size))
 }
 
-fn do_not_overlap(found: &[&Found]) {
+fn do_not_overlap(found: &[&FoundFunction]) {
     let all = found.iter().flat_map(|found| places(found));
-    let (mut io, mut memory): (Vec<_>, Vec<_>) = all.partition(|(kind, _)| *kind == Kind::Io);
+    let (mut io, mut memory): (Vec<_>, Vec<_>) =
+        all.partition(|(kind, _)| *kind == FoundBarKind::Io);
     assert!(memory.len() > 1);
     for places in [&mut io, &mut memory] {
         places.sort_by_key(|(_, place)| place.start);
@@ -78,15 +79,17 @@ fn do_not_overlap(found: &[&Found]) {
 }
 
 /// Checks that BARs lie in the windows of the machine and of each bridge above them.
-fn lie_in_the_windows(found: &[&Found]) {
+fn lie_in_the_windows(found: &[&FoundFunction]) {
     for one in found {
         for (kind, place) in places(one) {
             let lies_in =
                 |window: &Range<u64>| window.start <= place.start && place.end <= window.end;
             let of_machine = match kind {
-                Kind::Io => lies_in(&IO),
-                Kind::Memory => lies_in(&MEMORY),
-                Kind::Prefetchable | Kind::Rom => lies_in(&MEMORY) || lies_in(&HIGH_MEMORY),
+                FoundBarKind::Io => lies_in(&IO),
+                FoundBarKind::Memory => lies_in(&MEMORY),
+                FoundBarKind::Prefetchable | FoundBarKind::Rom => {
+                    lies_in(&MEMORY) || lies_in(&HIGH_MEMORY)
+                }
             };
             assert!(of_machine, "{kind:?} {place:x?}");
             let mut bus = one.bus;
@@ -97,9 +100,9 @@ fn lie_in_the_windows(found: &[&Found]) {
                 let bridge = bridge.unwrap();
                 let [io, memory, prefetchable] = bridge.windows;
                 let ways = match kind {
-                    Kind::Io => [io, None],
-                    Kind::Memory => [memory, None],
-                    Kind::Prefetchable | Kind::Rom => [memory, prefetchable],
+                    FoundBarKind::Io => [io, None],
+                    FoundBarKind::Memory => [memory, None],
+                    FoundBarKind::Prefetchable | FoundBarKind::Rom => [memory, prefetchable],
                 };
                 let mut ways = ways.into_iter().flatten();
                 assert!(

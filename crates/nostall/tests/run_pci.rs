@@ -19,7 +19,7 @@ use nostall::experiments::pci::run::{self as pci, Device, Experiment, Outcome, S
 use nostall::experiments::pci::{kvm as pci_on_kvm, model};
 use nostall_vm::Guest;
 use nostall_vm::qemu::QemuBoard;
-use nostall_work::pci::{Kind, Method, Operation, Told};
+use nostall_work::pci::{FoundBarKind, Method, Operation, Told};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -256,12 +256,12 @@ fn what_we_assign_anew_is_where_the_monitor_shows_it() {
             bars.map(|bar| bar.address).collect::<Vec<_>>()
         };
         assert!(
-            places(Kind::Memory)
+            places(FoundBarKind::Memory)
                 .iter()
                 .all(|at| (0xc000_0000..0xf000_0000).contains(at))
         );
         assert!(
-            places(Kind::Io)
+            places(FoundBarKind::Io)
                 .iter()
                 .all(|at| (0x1000..0x1_0000).contains(at))
         );

@@ -15,12 +15,12 @@ use std::time::Duration;
 use assert_cmd::cargo::cargo_bin;
 use common::qemu;
 use frozen::Machine;
-use nostall_pstore::{Kind, Layout, RecordFormat};
+use nostall_pstore::{Layout, RecordFormat, ZoneKind};
 use nostall_vm::qemu::{Error, Guest, GuestRam, Limits};
 use nostall_vm::{Ending, Machine as _, Work};
 use nostall_work::Report;
 use nostall_work::pstore::{
-    Job, REGION, Recovered, Strategy, Told, Trace, Traces, params, recover,
+    Job, REGION, Recovered, Strategy, Told, TraceSummary, Traces, params, recover,
 };
 use tempfile::TempDir;
 
@@ -103,7 +103,7 @@ fn check_image(image: &[u8]) {
     let layout = Layout::new(&params(4, Traces::PerCpu)).unwrap();
     let left = nostall_pstore::recover(image, &layout, None);
     let mut records = 0;
-    for zone in left.zones_of(Kind::Ftrace) {
+    for zone in left.zones_of(ZoneKind::Ftrace) {
         let cpu = zone.place().index;
         let traces: Vec<_> = zone.traces(RecordFormat::NATIVE).collect();
         assert!(traces.iter().all(|t| usize::from(t.record.cpu) == cpu));
@@ -228,7 +228,7 @@ fn in_new_ram_there_is_nothing() {
         let Recovered::Trace { trace, .. } = found else {
             panic!("{found:?}");
         };
-        assert_eq!(trace, Trace::default());
+        assert_eq!(trace, TraceSummary::default());
     }
 }
 
@@ -237,7 +237,7 @@ fn in_new_ram_there_is_nothing() {
 fn whole_records(image: &[u8]) -> Vec<usize> {
     let layout = Layout::new(&params(4, Traces::PerCpu)).unwrap();
     let left = nostall_pstore::recover(image, &layout, None);
-    let zones = left.zones_of(Kind::Ftrace).map(|zone| {
+    let zones = left.zones_of(ZoneKind::Ftrace).map(|zone| {
         let cpu = zone.place().index;
         let traces: Vec<_> = zone.traces(RecordFormat::NATIVE).collect();
         // The oldest record may be half overwritten.

@@ -173,10 +173,10 @@ fn machines() -> (bool, bool) {
     let q35 = common::qemu_for(test, QemuBoard::Q35).is_some();
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     let kvm = {
-        use nostall_vm::kvm::{Options, Pci, Uart};
+        use nostall_vm::kvm::{Options, PciMode, UartMode};
         let best = Options {
-            uart: Uart::MmioReadonly,
-            pci: Pci::EcamShadow,
+            uart: UartMode::MmioReadonly,
+            pci: PciMode::EcamShadow,
         };
         common_kvm::kvm_with(test, best).is_some()
     };

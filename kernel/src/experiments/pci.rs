@@ -7,7 +7,7 @@ use core::slice;
 use heapless::Vec;
 use nostall_io::{Counting, Counts};
 use nostall_pci::mcfg::Segment;
-use nostall_pci::{Choice, Ecam, Known, Policy, Ports, REGISTERS, Selector};
+use nostall_pci::{Choice, ConfigPorts, Ecam, Known, Policy, REGISTERS, Selector};
 use nostall_work::pci::{Counted, Job, Method, RAM_AT, Room, Space, Told};
 use nostall_work::text;
 use spin::mutex::SpinMutex;
@@ -20,7 +20,7 @@ use crate::report;
 const MOST: usize = 16;
 
 /// The ports, under their lock.
-type ByPorts<'a> = Ports<SpinMutex<()>, &'a Counting<PortWindow>, Cpu>;
+type ByPorts<'a> = ConfigPorts<SpinMutex<()>, &'a Counting<PortWindow>, Cpu>;
 
 /// One ECAM window.
 type EcamAccess<'a> = Ecam<&'a Counting<EcamWindow>>;
@@ -53,7 +53,10 @@ impl Windows {
         let ecam = self.ecam.iter();
         Methods {
             windows: self,
-            ports: self.ports.as_ref().map(|ports| Ports::new(ports, Cpu)),
+            ports: self
+                .ports
+                .as_ref()
+                .map(|ports| ConfigPorts::new(ports, Cpu)),
             ecam: ecam
                 .map(|(segment, window)| Ecam::new(window, segment.number, segment.buses.clone()))
                 .collect(),

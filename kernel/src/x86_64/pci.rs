@@ -5,7 +5,7 @@ use core::ptr::{self, NonNull};
 
 use nostall_io::Accumulator;
 use nostall_pci::mcfg::{Mcfg, Segment};
-use nostall_pci::{Environment, PORT, PORTS, Ports, Ranges};
+use nostall_pci::{ConfigPorts, Environment, PORT, PORTS, Ranges};
 use nostall_work::{Text, text};
 use spin::mutex::SpinMutex;
 
@@ -20,7 +20,7 @@ pub fn ports() -> Option<PortWindow> {
     // SAFETY: ring 0; configuration space does no DMA, and no driver here lets a device do
     // any.
     let window = unsafe { PortWindow::new(PORT, PORTS) };
-    let ports: Ports<SpinMutex<()>, _, _> = Ports::new(window, Cpu);
+    let ports: ConfigPorts<SpinMutex<()>, _, _> = ConfigPorts::new(window, Cpu);
     ports.exist().then(|| ports.into_window())
 }
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::io::Write;
 
 use bbqueue::nicknames::Churrasco;
-use nostall_console::{Caller, Cursor, Drain, Offered, Options, Priority, Ring, Sink, Slot};
+use nostall_console::{Caller, Cursor, Drain, Offered, Priority, Ring, Sink, SinkOptions, Slot};
 use nostall_io::{Clock, Nanos};
 use thingbuf::ThingBuf;
 
@@ -101,7 +101,7 @@ pub fn tables(effort: Effort) {
     table.print(effort);
 
     let ring = Ring::<[Slot; 9360]>::new();
-    let drain = Drain::new(&ring, All, Options::DEFAULT);
+    let drain = Drain::new(&ring, All, SinkOptions::DEFAULT);
     let mut table = Table::new(
         "A record of 60 bytes, to a sink that takes everything",
         Unit::Nanoseconds,

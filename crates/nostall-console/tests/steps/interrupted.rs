@@ -71,7 +71,7 @@ fn a_panic_at_any_step_of_a_slice_that_goes_on_after_it_repeats_one_offer_at_mos
         for cpu in [0, 1] {
             at_every_step(|steps| {
                 let ring = Ring::<[Slot; 16]>::new();
-                let drain = Drain::new(&ring, Memory::of(load), Options::DEFAULT);
+                let drain = Drain::new(&ring, Memory::of(load), SinkOptions::DEFAULT);
                 for n in 0..4 {
                     ring.format(&META, format_args!("line {n}"));
                 }
@@ -79,7 +79,7 @@ fn a_panic_at_any_step_of_a_slice_that_goes_on_after_it_repeats_one_offer_at_mos
                 let clock = Virtual::default();
                 let panic = || {
                     ring.log(&of(Priority::Panic), b"panic!");
-                    let flushed = flush(&[&drain], cpu, &clock, Limits::DEFAULT);
+                    let flushed = flush(&[&drain], cpu, &clock, FlushLimits::DEFAULT);
                     assert_eq!((flushed.complete, flushed.incomplete), (1, 0));
                 };
                 let was = interrupted(steps, panic, || {
@@ -92,7 +92,7 @@ fn a_panic_at_any_step_of_a_slice_that_goes_on_after_it_repeats_one_offer_at_mos
                         }
                     }
                 });
-                flush(&[&drain], cpu, &clock, Limits::DEFAULT);
+                flush(&[&drain], cpu, &clock, FlushLimits::DEFAULT);
                 let all = drain.sink().text();
                 if was {
                     let panic = format!("{P}panic!");
@@ -112,7 +112,7 @@ fn a_slice_that_a_producer_interrupts_at_any_step_leaves_nothing_unsent_without_
     for priority in [Priority::Normal, Priority::Emergency] {
         at_every_step(|steps| {
             let ring = Ring::<[Slot; 16]>::new();
-            let drain = Drain::new(&ring, Memory::of(7), Options::DEFAULT);
+            let drain = Drain::new(&ring, Memory::of(7), SinkOptions::DEFAULT);
             ring.log(&META, b"one");
             let told = Cell::new(Next::Empty);
             let was = interrupted(
@@ -158,10 +158,10 @@ fn a_panic_that_comes_second_waits_for_the_first_although_an_owner_kept_it_waiti
         }
     }
     let ring = Ring::<[Slot; 16]>::new();
-    let drain = Drain::new(&ring, Memory::of(1), Options::DEFAULT);
+    let drain = Drain::new(&ring, Memory::of(1), SinkOptions::DEFAULT);
     drain.owner.word.store(1 << 2, Ordering::Relaxed);
     let clock = Handed(Virtual::default(), &drain.owner);
-    let flushed = flush(&[&drain], 2, &clock, Limits::DEFAULT);
+    let flushed = flush(&[&drain], 2, &clock, FlushLimits::DEFAULT);
     // CPU 1 never makes an offer, so it counts as dead in the end.
     assert_eq!(flushed.seized, 1);
     assert!(clock.now() >= Nanos::from_millis(100), "{}", clock.now());
@@ -172,7 +172,7 @@ fn an_urgent_record_that_was_given_up_is_sent_when_it_is_complete_after_all() {
     for urgent in [Priority::Emergency, Priority::Panic] {
         at_every_step(|steps| {
             let ring = Ring::<[Slot; 16]>::new();
-            let drain = Drain::new(&ring, Memory::of(99), Options::DEFAULT);
+            let drain = Drain::new(&ring, Memory::of(99), SinkOptions::DEFAULT);
             ring.log(&META, b"backlog");
             let slice =
                 |priority, ms| drain.drain_bounded(0, priority, &At(Nanos::from_millis(ms).0));
@@ -214,13 +214,13 @@ fn no_clock_keeps_a_panic_from_taking_the_sink_of_the_dead() {
         let panic = (!is_late).then_some(Priority::Panic);
         for owner in [Some(Priority::Normal), panic].into_iter().flatten() {
             let ring = Ring::<[Slot; 16]>::new();
-            let drain = Drain::new(&ring, Memory::of(99), Options::DEFAULT);
+            let drain = Drain::new(&ring, Memory::of(99), SinkOptions::DEFAULT);
             drain
                 .owner
                 .word
                 .store(7 << 2 | owner as usize, Ordering::Relaxed);
             ring.log(&of(Priority::Panic), b"panic");
-            let flushed = flush(&[&drain], 0, &Still(Nanos(time)), Limits::DEFAULT);
+            let flushed = flush(&[&drain], 0, &Still(Nanos(time)), FlushLimits::DEFAULT);
             assert_eq!(flushed.seized, 1, "{time}");
             assert!(is_late || flushed.complete == 1);
             assert_eq!(drain.sink().text(), format!("{P}panic\n"));
@@ -232,12 +232,12 @@ fn no_clock_keeps_a_panic_from_taking_the_sink_of_the_dead() {
 fn no_clock_makes_a_panic_wait_for_a_record_for_ever() {
     for time in [0, u64::MAX - 5, u64::MAX] {
         let ring = Ring::<[Slot; 16]>::new();
-        let drain = Drain::new(&ring, Memory::of(99), Options::DEFAULT);
+        let drain = Drain::new(&ring, Memory::of(99), SinkOptions::DEFAULT);
         assert!(!sync::only(1, || {
             ring.log(&META, b"dies");
         }));
         ring.log(&of(Priority::Panic), b"panic");
-        let flushed = flush(&[&drain], 0, &Still(Nanos(time)), Limits::DEFAULT);
+        let flushed = flush(&[&drain], 0, &Still(Nanos(time)), FlushLimits::DEFAULT);
         assert!(time > 0 || flushed.complete == 1);
         let text = format!("{P}panic\n");
         assert_eq!(drain.sink().text(), text, "{time}");
@@ -272,7 +272,7 @@ fn a_clock_that_goes_back_makes_no_caller_wait_longer() {
     for reads in 0..30 {
         let ring = Ring::<[Slot; 8]>::new();
         let ms = Nanos::from_millis;
-        let options = Options::DEFAULT.overflow(OverflowPolicy::Wait(ms(2)));
+        let options = SinkOptions::DEFAULT.overflow(OverflowPolicy::Wait(ms(2)));
         let drain = Drain::new(&ring, Memory::of(0), options);
         drain.owner.word.store(7 << 2, Ordering::Relaxed);
         (0..8).for_each(|_| assert_eq!(ring.log(&META, b"text").records, 1));
@@ -285,7 +285,7 @@ fn a_clock_that_goes_back_makes_no_caller_wait_longer() {
         assert!(clock.waited.get() <= ms(3).0, "{reads}: {:?}", clock.waited);
         clock.reads.set(reads);
         clock.waited.set(0);
-        let flushed = flush(&[&drain], 0, &clock, Limits::DEFAULT.total(ms(5)));
+        let flushed = flush(&[&drain], 0, &clock, FlushLimits::DEFAULT.total(ms(5)));
         assert_eq!((flushed.seized, flushed.incomplete), (1, 1));
         assert!(clock.waited.get() <= ms(6).0, "{reads}: {:?}", clock.waited);
     }

@@ -106,7 +106,7 @@ fn an_image_of_a_ring_whose_producers_died_shows_what_is_whole() {
 fn a_record_that_is_never_completed_is_waited_for_and_then_told_as_lost() {
     let ring = Ring::<[Slot; 16]>::new();
     let sink = Memory::of(99);
-    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
     ring.log(&META, b"before");
     // Both have their sequences, and nothing else.
     for _ in 0..2 {
@@ -136,7 +136,7 @@ fn a_record_that_is_never_completed_is_waited_for_and_then_told_as_lost() {
 fn a_record_is_not_given_up_because_another_cpus_clock_is_behind() {
     let ring = Ring::<[Slot; 16]>::new();
     let sink = Memory::of(99);
-    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
     assert!(!only(1, || {
         ring.log(&META, b"slow");
     }));
@@ -153,7 +153,7 @@ fn a_record_is_not_given_up_because_another_cpus_clock_is_behind() {
 fn a_sequence_that_found_its_slot_occupied_is_not_lost() {
     let ring = Ring::<[Slot; 4]>::new();
     let sink = Memory::of(99);
-    let drain = Drain::new(&ring, sink, Options::DEFAULT);
+    let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
     // It dies in the middle of record 1, after the signature, so sequence 5 finds no slot.
     assert!(!only(1 + 8 + 1 + 2 + 1, || {
         ring.log(&META, b"dies");
@@ -188,7 +188,7 @@ fn a_panic_gets_past_an_owner_that_died_at_any_step_and_nothing_is_lost() {
         at_every_step(|steps| {
             let ring = Ring::<[Slot; 16]>::new();
             let sink = Memory::of(load);
-            let drain = Drain::new(&ring, sink, Options::DEFAULT);
+            let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
             for n in 0..4 {
                 ring.format(&META, format_args!("line {n}"));
             }
@@ -206,7 +206,7 @@ fn a_panic_gets_past_an_owner_that_died_at_any_step_and_nothing_is_lost() {
             };
             ring.log(&meta, b"panic!");
             let clock = Virtual::default();
-            let flushed = flush(&[&drain], 1, &clock, Limits::DEFAULT);
+            let flushed = flush(&[&drain], 1, &clock, FlushLimits::DEFAULT);
             assert_eq!((flushed.complete, flushed.incomplete), (1, 0), "{steps}");
             assert!(clock.now() <= Nanos::from_millis(3), "{}", clock.now());
             let all = drain.sink().text();
@@ -231,7 +231,7 @@ fn a_panic_that_dies_in_a_marker_is_followed_by_the_next_cpus() {
         at_every_step(|steps| {
             let ring = Ring::<[Slot; 16]>::new();
             let sink = Memory::of(load);
-            let drain = Drain::new(&ring, sink, Options::DEFAULT);
+            let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
             let panic = Meta {
                 priority: Priority::Panic,
                 ..META
@@ -241,10 +241,10 @@ fn a_panic_that_dies_in_a_marker_is_followed_by_the_next_cpus() {
             let _ = drain.drain_bounded(0, Priority::Normal, &At(0));
             ring.log(&panic, b"first");
             let ended = only(steps, || {
-                flush(&[&drain], 0, &clock, Limits::DEFAULT);
+                flush(&[&drain], 0, &clock, FlushLimits::DEFAULT);
             });
             ring.log(&panic, b"second");
-            let flushed = flush(&[&drain], 1, &clock, Limits::DEFAULT);
+            let flushed = flush(&[&drain], 1, &clock, FlushLimits::DEFAULT);
             assert_eq!((flushed.complete, flushed.incomplete), (1, 0), "{steps}");
             let all = drain.sink().text();
             let line = |text| format!("[    0.000000] test: {text}");
@@ -261,7 +261,7 @@ fn a_panic_that_dies_in_its_flush_is_followed_by_the_next_cpus() {
         at_every_step(|steps| {
             let ring = Ring::<[Slot; 16]>::new();
             let sink = Memory::of(load);
-            let drain = Drain::new(&ring, sink, Options::DEFAULT);
+            let drain = Drain::new(&ring, sink, SinkOptions::DEFAULT);
             ring.log(&META, b"backlog");
             let meta = |cpu| Meta {
                 priority: Priority::Panic,
@@ -271,13 +271,13 @@ fn a_panic_that_dies_in_its_flush_is_followed_by_the_next_cpus() {
             let clock = Virtual::default();
             let ended = only(steps, || {
                 ring.log(&meta(0), b"first");
-                flush(&[&drain], 0, &clock, Limits::DEFAULT);
+                flush(&[&drain], 0, &clock, FlushLimits::DEFAULT);
             });
             let has_first = texts(&ring, &mut { Cursor::START }).contains(&"first".into());
             let start = clock.now();
             let same_cpu = steps % 2;
             ring.log(&meta(1), b"second");
-            let flushed = flush(&[&drain], same_cpu as u16, &clock, Limits::DEFAULT);
+            let flushed = flush(&[&drain], same_cpu as u16, &clock, FlushLimits::DEFAULT);
             assert_eq!((flushed.complete, flushed.incomplete), (1, 0), "{steps}");
             assert!(clock.now() - start <= Nanos::from_millis(103));
             let all = drain.sink().text();

@@ -58,9 +58,9 @@ mod wrapped;
 
 pub use cursor::{Cursor, Read};
 pub use drain::{Drain, Next};
-pub use flush::{Flushed, Limits, flush};
+pub use flush::{FlushLimits, FlushReport, flush};
 pub use level::{Level, Priority};
-pub use options::{Charset, Options, OverflowPolicy};
+pub use options::{Charset, OverflowPolicy, SinkOptions};
 pub use record::{Meta, Record};
 pub use ring::{Logged, Ring};
 pub use sink::{Caller, Offered, Sink};

@@ -40,7 +40,7 @@ fn log(ring: &Ring, priority: Priority, number: usize) {
 
 /// Returns a drain that has sent every record so far.
 fn up_to_date(ring: &Ring) -> Drain<'_, Memory> {
-    let drain = Drain::new(ring, Memory::of(99), Options::DEFAULT);
+    let drain = Drain::new(ring, Memory::of(99), SinkOptions::DEFAULT);
     let next = sequence::after(ring.newest() as usize);
     drain.feed.lanes[0].next.store(next, Ordering::Relaxed);
     drain
@@ -85,7 +85,7 @@ fn a_reader_that_starts_sees_what_is_there() {
         (0..7).for_each(|n| log(&ring, Priority::Normal, n));
         let seen = texts(&ring, &mut { Cursor::START });
         assert_eq!(seen, ["2", "3", "4", "5", "6"]);
-        let drain = Drain::new(&ring, Memory::of(999), Options::DEFAULT);
+        let drain = Drain::new(&ring, Memory::of(999), SinkOptions::DEFAULT);
         send(&drain, Priority::Normal);
         assert!(drain.sink().text().ends_with(&format!("{P}5\n{P}6\n")));
         assert_eq!(drain.unread(), 0);
@@ -114,7 +114,7 @@ fn a_drain_sends_every_record_once() {
         assert_eq!(drain.sink().text(), wanted);
         assert_eq!((drain.lost(), drain.unread()), (0, 0));
         ring.log(&of(Priority::Panic), b"panic");
-        let flushed = flush(&[&drain], 0, &Virtual::default(), Limits::DEFAULT);
+        let flushed = flush(&[&drain], 0, &Virtual::default(), FlushLimits::DEFAULT);
         assert_eq!(flushed.complete, 1);
         assert_eq!(drain.sink().text(), format!("{wanted}{P}panic\n"));
     }

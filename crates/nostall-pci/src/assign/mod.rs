@@ -4,17 +4,17 @@
 //! noted in the caller's slots. All places are computed there, without an access: the largest
 //! alignment comes first, so that no gaps are left. Then they are written, function by function.
 
+mod bar_slot;
 mod fault;
 mod number;
 mod plan;
-mod slot;
 
 use core::ops::Range;
 
+pub use self::bar_slot::BarSlot;
 pub use self::fault::{AssignFault, BadRanges};
 pub use self::plan::Ranges;
 use self::plan::{IO, Plan, PlannedBus, SPACES};
-pub use self::slot::Slot;
 use crate::byte_set::ByteSet;
 use crate::one_bus::Links;
 use crate::registers::{COMMAND_BUS_MASTER, COMMAND_IO, COMMAND_MEMORY};
@@ -57,7 +57,7 @@ pub struct Assigned {
 ///
 /// No driver may use a device meanwhile: its decoding is off and its place changes.
 ///
-/// `slots` is scratch memory, one [`Slot`] for each BAR and ROM; its contents do not matter. A
+/// `slots` is scratch memory, one [`BarSlot`] for each BAR and ROM; its contents do not matter. A
 /// function whose BARs find no slot is reported ([`AssignFault::NoSlot`]) and stays
 /// silent, and nothing below it gets a place. [`Assigned::slots`] counts how many it takes.
 ///
@@ -75,7 +75,7 @@ pub fn assign<A: ConfigAccess + ?Sized>(
     segment: u32,
     ranges: &Ranges,
     decoding: Decoding,
-    slots: &mut [Slot],
+    slots: &mut [BarSlot],
     report: impl FnMut(AssignFault),
 ) -> Result<Assigned, BadRanges> {
     let spaces = ranges.spaces()?;
@@ -138,7 +138,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
     fn write_function(
         &mut self,
         address: Address,
-        slots: &[Slot],
+        slots: &[BarSlot],
         windows: Option<[Range<u64>; SPACES]>,
     ) -> Result<(), AccessError> {
         let (mut has, mut lacks) = (0, 0);
@@ -197,6 +197,6 @@ mod tests {
         type AsUsed = Work<'static, dyn ConfigAccess, fn(AssignFault)>;
         let most = size_of::<AsUsed>() + size_of::<Plan>() + size_of::<Unnumbered>();
         assert!(most <= 9 << 10, "{most}");
-        assert_eq!(size_of::<Slot>(), 16);
+        assert_eq!(size_of::<BarSlot>(), 16);
     }
 }

@@ -1,7 +1,7 @@
 //! Numbering buses, and a first and only look at each function.
 
 use super::plan::Plan;
-use super::{AssignFault, Slot, Work};
+use super::{AssignFault, BarSlot, Work};
 use crate::ari::Ari;
 use crate::bar::{Layout, bars_left, clear, fill};
 use crate::bridge;
@@ -121,7 +121,7 @@ impl<A: ConfigAccess + ?Sized, F: FnMut(AssignFault)> Work<'_, A, F> {
         };
         fill(self.access, address, layout)?;
         let bars = bars_left(self.access, address, layout)?;
-        let slots = bars.into_iter().filter_map(|bar| Slot::of(address, bar));
+        let slots = bars.into_iter().filter_map(|bar| BarSlot::of(address, bar));
         self.done.slots += slots.clone().count() as u32;
         let kept = plan.keep(slots);
         if !kept {

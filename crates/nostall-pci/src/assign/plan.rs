@@ -3,8 +3,8 @@
 use core::iter;
 use core::ops::{Range, RangeInclusive};
 
+use super::bar_slot::{BarSlot, NOWHERE};
 use super::fault::BadRanges;
-use super::slot::{NOWHERE, Slot};
 use crate::BarKind;
 use crate::byte_set::ByteSet;
 
@@ -41,7 +41,7 @@ pub(super) struct Plan<'a> {
     pub(super) root: u8,
     pub(super) buses: [PlannedBus; 256],
     /// In the order of their functions' addresses.
-    pub(super) slots: &'a mut [Slot],
+    pub(super) slots: &'a mut [BarSlot],
     /// Slots that hold something.
     pub(super) used: usize,
 }
@@ -92,7 +92,7 @@ impl Ranges {
 
 impl Plan<'_> {
     /// Notes the BARs of a function after those of all others; `false` if they find no slots.
-    pub(super) fn keep(&mut self, slots: impl Iterator<Item = Slot> + Clone) -> bool {
+    pub(super) fn keep(&mut self, slots: impl Iterator<Item = BarSlot> + Clone) -> bool {
         let end = self.used + slots.clone().count();
         let Some(room) = self.slots.get_mut(self.used..end) else {
             return false;
@@ -107,7 +107,11 @@ impl Plan<'_> {
     }
 
     /// The BARs of a function; and where it is a bridge that leads to a bus, the windows to it.
-    pub(super) fn function(&self, bus: u8, devfn: u8) -> (&[Slot], Option<[Range<u64>; SPACES]>) {
+    pub(super) fn function(
+        &self,
+        bus: u8,
+        devfn: u8,
+    ) -> (&[BarSlot], Option<[Range<u64>; SPACES]>) {
         let mut below = bus..=self.buses[usize::from(bus)].last;
         let below =
             below.find(|below| self.buses[usize::from(*below)].bridge == Some((bus, devfn)));
@@ -274,7 +278,7 @@ impl Plan<'_> {
         while let Some(align) = aligns.checked_ilog2() {
             aligns ^= 1 << align;
             let align = align as u8;
-            let is_next = |slot: &&mut Slot| slot.is_for(space) && slot.align == align;
+            let is_next = |slot: &&mut BarSlot| slot.is_for(space) && slot.align == align;
             for slot in its.iter_mut().filter(is_next) {
                 slot.place = put(slot.size(), align, range.end.min(slot.before()));
             }

@@ -1,4 +1,4 @@
-//! A dead machine's bytes, for a terminal that is to survive them.
+//! Escapes for a crashed machine's bytes, so that they cannot steer a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write;

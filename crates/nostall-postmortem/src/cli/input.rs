@@ -73,6 +73,30 @@ impl Input {
     }
 }
 
+/// Reads the file, pipe or device at `path` into memory; `-` is standard input.
+///
+/// # Errors
+///
+/// If it has more than `most` bytes or no end, if no bytes come from a pipe, or the system's.
+pub fn read_file(path: &Path, most: usize) -> Result<Vec<u8>> {
+    let (name, file) = match path.to_str() {
+        Some("-") => ("standard input".into(), stdin()),
+        _ => (path.to_string_lossy(), image::open_file(path)),
+    };
+    let bytes = file.map_err(image::Error::from);
+    let bytes = bytes.and_then(|file| image::read_to_end(&file, most));
+    bytes.map_err(|error| {
+        let name = escape_name(&name);
+        match error {
+            image::Error::TooLarge(most) => {
+                let mib = most >> 20;
+                anyhow!("{name}: more than {mib} MiB, or without an end: give a part of it")
+            }
+            error => anyhow!("{name}: {error}"),
+        }
+    })
+}
+
 fn read(file: &File, swap: Option<Swap>) -> Result<Image, image::Error> {
     let most = match swap {
         Some(_) if file.metadata()?.is_file() => MOST_SWAPPED,

@@ -19,5 +19,6 @@ mod text;
 mod time;
 
 pub use args::{AFTER, Args};
+pub use input::read_file;
 pub use job::run;
 pub use region::options as region_options;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use anyhow::{Context, Result, bail};
 use nostall_pstore::{
-    ByteOrder, FTRACE_PER_CPU, Kind, Layout, Params, Reader, RecordFormat, ZoneState,
+    ByteOrder, FTRACE_PER_CPU, Layout, Params, Reader, RecordFormat, ZoneKind, ZoneState,
 };
 
 use super::number;
@@ -363,7 +363,7 @@ fn cpus(params: &Params, bytes: &[u8], order: ByteOrder) -> usize {
     let fits = |&cpus: &usize| {
         let layout = Layout::new(&Params { cpus, ..*params });
         layout.is_ok_and(|layout| {
-            layout.zones_of(Kind::Ftrace).all(|place| {
+            layout.zones_of(ZoneKind::Ftrace).all(|place| {
                 let state = reader.open(bytes, place).state();
                 !matches!(state, ZoneState::Damaged(_))
             })

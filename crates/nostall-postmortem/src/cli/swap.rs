@@ -1,7 +1,7 @@
 //! Dumps in which the bytes of each word are reversed: of a memory bus or a debugger that
 //! counts them from the other end.
 
-use nostall_pstore::{ByteOrder, DMESG_HEADER, DmesgHeader, HEADER, Header, SIGNATURE};
+use nostall_pstore::{ByteOrder, DMESG_HEADER, DmesgHeader, HEADER, SIGNATURE, ZoneHeader};
 
 use crate::image::Image;
 
@@ -74,7 +74,7 @@ impl Swap {
             [0, 4].into_iter().any(|at| {
                 let bytes = bytes.get(at..at + HEADER).and_then(<[u8]>::first_chunk);
                 bytes.is_some_and(|bytes| {
-                    let header = Header::decode(*bytes, order);
+                    let header = ZoneHeader::decode(*bytes, order);
                     header.signature == SIGNATURE && header.is_valid(LARGEST)
                 })
             })

@@ -215,7 +215,7 @@ impl Hypothesis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nostall_pstore::{Kind, SIGNATURE};
+    use nostall_pstore::{SIGNATURE, ZoneKind};
     use proptest::prelude::*;
 
     proptest! {
@@ -236,11 +236,11 @@ mod tests {
                     run: 0,
                     start: 0,
                     records: Records {
-                        zone: zone(Kind::Dmesg),
-                        count: layout.zones_of(Kind::Dmesg).count(),
+                        zone: zone(ZoneKind::Dmesg),
+                        count: layout.zones_of(ZoneKind::Dmesg).count(),
                     },
                     console: console_size,
-                    traces: Traces::new(zone(Kind::Ftrace), cpus),
+                    traces: Traces::new(zone(ZoneKind::Ftrace), cpus),
                     pmsg: pmsg_size,
                     parity: 0,
                     order: ByteOrder::Little,

@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use super::run::Run;
-use nostall_pstore::{ByteOrder, HEADER, Header};
+use nostall_pstore::{ByteOrder, HEADER, ZoneHeader};
 use nostall_pstore::{RecordFormat, TraceRecord};
 
 /// Records looked at in each zone: the newest.
@@ -26,7 +26,7 @@ pub(super) struct Look {
 
 /// The best format of the records of the zone that starts at `at`, whose header is
 /// `header`; `None` if there are too few to tell, or none is plausible.
-pub(super) fn look(run: &Run<'_>, at: usize, header: Header, order: ByteOrder) -> Option<Look> {
+pub(super) fn look(run: &Run<'_>, at: usize, header: ZoneHeader, order: ByteOrder) -> Option<Look> {
     let data = at.checked_add(HEADER)?;
     if !run.holds(data, header.size as usize) || header.start > header.size {
         return None;
@@ -49,7 +49,7 @@ pub(super) fn look(run: &Run<'_>, at: usize, header: Header, order: ByteOrder) -
 
 /// The last records of a ring, the oldest of them first. Records end where the next
 /// will start; where the ring's end cuts one, it goes on at its beginning.
-fn newest(run: &Run<'_>, data: usize, header: Header, len: usize) -> Option<Vec<u8>> {
+fn newest(run: &Run<'_>, data: usize, header: ZoneHeader, len: usize) -> Option<Vec<u8>> {
     let (start, size) = (header.start as usize, header.size as usize);
     let wanted = (size / len).min(ENOUGH) * len;
     let from_newer = wanted.min(start);

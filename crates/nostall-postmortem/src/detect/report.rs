@@ -10,7 +10,7 @@ use super::run::Run;
 use super::{FoundRegion, Grade};
 use crate::geometry::Geometry;
 use nostall_pstore::RecordFormat;
-use nostall_pstore::{BLOCK, ByteOrder, HEADER, Header, Kind, LinuxVersion, SIGNATURE};
+use nostall_pstore::{BLOCK, ByteOrder, HEADER, LinuxVersion, SIGNATURE, ZoneHeader, ZoneKind};
 use nostall_pstore::{FTRACE_PER_CPU, Layout, Params};
 
 /// A hypothesis this much worse than the best is possible too.
@@ -94,9 +94,9 @@ fn too_little(hypothesis: &Hypothesis) -> Vec<String> {
 }
 
 fn looks(run: &Run<'_>, hypothesis: &Hypothesis, layout: &Layout) -> Vec<Look> {
-    let looks = layout.zones_of(Kind::Ftrace).filter_map(|zone| {
+    let looks = layout.zones_of(ZoneKind::Ftrace).filter_map(|zone| {
         let at = hypothesis.start + zone.offset;
-        let header = Header::decode(run.array(at)?, hypothesis.order);
+        let header = ZoneHeader::decode(run.array(at)?, hypothesis.order);
         records::look(run, at, header, hypothesis.order)
     });
     looks.collect()
@@ -239,7 +239,7 @@ fn end_is_known(run: &Run<'_>, hypothesis: &Hypothesis) -> bool {
         };
     let at = hypothesis.start + hypothesis.last_zone();
     let full = run.array(at).is_some_and(|header| {
-        let header = Header::decode(header, hypothesis.order);
+        let header = ZoneHeader::decode(header, hypothesis.order);
         at + HEADER + header.size as usize == hypothesis.start + hypothesis.used()
     });
     several || full || hypothesis.parity > 0

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::vec::Vec;
 
 use super::run::{Prefetch, Run};
-use nostall_pstore::{ByteOrder, HEADER, Header, LinuxVersion, SIGNATURE};
+use nostall_pstore::{ByteOrder, HEADER, LinuxVersion, SIGNATURE, ZoneHeader};
 
 /// Bytes looked at together.
 const PIECE: usize = 256;
@@ -38,13 +38,13 @@ pub(super) struct Candidate {
     /// The byte order in which it is one.
     pub(super) order: ByteOrder,
     /// Its words.
-    pub(super) header: Header,
+    pub(super) header: ZoneHeader,
 }
 
 impl Candidate {
     /// In byte order `order`, at `at`; `None` if there is none.
     pub(super) fn read(run: &Run<'_>, at: usize, order: ByteOrder) -> Option<Self> {
-        let header = Header::decode(run.array(at)?, order);
+        let header = ZoneHeader::decode(run.array(at)?, order);
         let room = run.len() - at - HEADER;
         let fits = header.size as usize / CUT <= room;
         let version = header.signature ^ SIGNATURE;
@@ -212,7 +212,7 @@ mod tests {
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         ) {
             let order = if big { ByteOrder::Big } else { ByteOrder::Little };
-            let header = Header { signature: SIGNATURE ^ version, start: 3, size: 5 };
+            let header = ZoneHeader { signature: SIGNATURE ^ version, start: 3, size: 5 };
             let mut bytes = vec![0; before];
             bytes.extend(header.encode(order));
             bytes.extend(vec![0; 5 + after]);
@@ -235,7 +235,7 @@ mod tests {
         let little = |signature, start, size| {
             let mut bytes = vec![0; 64];
             bytes[2..14].copy_from_slice(
-                &Header {
+                &ZoneHeader {
                     signature,
                     start,
                     size,

@@ -15,7 +15,7 @@ use super::records;
 use super::run::Run;
 use super::search::{CUT, Candidate};
 use super::witness::{Claim, Evidence, Witness, has_parity};
-use nostall_pstore::{ByteOrder, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
+use nostall_pstore::{ByteOrder, HEADER, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind};
 
 /// Questions to the bytes, about zones: in all, for one pivot at first, and for one that
 /// needs more.
@@ -152,14 +152,14 @@ impl<'a> Site<'a> {
         let plain = solver(SIGNATURE, &[]);
         pivots.extend((0..self.plain.len()).map(|at| Pivot {
             at,
-            promise: plain.promise(self.plain[at], Kind::Console),
+            promise: plain.promise(self.plain[at], ZoneKind::Console),
             solver: plain,
         }));
         for (signature, traces) in &self.traces {
             let solver = solver(*signature, traces);
             pivots.extend((0..traces.len()).map(|at| Pivot {
                 at,
-                promise: solver.promise(traces[at], Kind::Ftrace),
+                promise: solver.promise(traces[at], ZoneKind::Ftrace),
                 solver,
             }));
         }
@@ -227,11 +227,11 @@ struct Front {
 impl Solver<'_> {
     /// How much is to be expected of the header at `at`: contents, or else a plain
     /// signature near it.
-    fn promise(&self, at: usize, kind: Kind) -> u8 {
+    fn promise(&self, at: usize, kind: ZoneKind) -> u8 {
         let Some(header) = self.run.array(at) else {
             return 0;
         };
-        let header = Header::decode(header, self.order);
+        let header = ZoneHeader::decode(header, self.order);
         if header.size > 0 {
             return 3;
         }
@@ -248,7 +248,7 @@ impl Solver<'_> {
             {
                 2
             }
-            Kind::Ftrace => 0,
+            ZoneKind::Ftrace => 0,
             _ => 1,
         }
     }
@@ -433,7 +433,7 @@ impl Solver<'_> {
         };
         let records = || {
             let header = self.run.array(at);
-            let header = header.map(|header| Header::decode(header, self.order));
+            let header = header.map(|header| ZoneHeader::decode(header, self.order));
             header.is_some_and(|header| records::look(self.run, at, header, self.order).is_some())
         };
         !(company(self.traces) || company(self.plain) || records())
@@ -474,7 +474,7 @@ impl Solver<'_> {
     fn reach(&self, at: usize) -> usize {
         let here = self.run.len().saturating_sub(at);
         let says = self.run.array(at).map_or(0, |header| {
-            HEADER + Header::decode(header, self.order).size as usize
+            HEADER + ZoneHeader::decode(header, self.order).size as usize
         });
         says.max(here).min(1 << 31).saturating_mul(CUT)
     }
@@ -533,7 +533,7 @@ impl Solver<'_> {
             let claim = Claim {
                 at: middle.start + index * traces.zone,
                 size: traces.zone,
-                kind: Kind::Ftrace,
+                kind: ZoneKind::Ftrace,
                 cpu: (traces.count > 1).then_some(index),
             };
             sum = sum + witness.hear(claim, parity)?;
@@ -553,7 +553,7 @@ impl Solver<'_> {
             let claim = Claim {
                 at,
                 size,
-                kind: Kind::Pmsg,
+                kind: ZoneKind::Pmsg,
                 cpu: None,
             };
             let evidence = witness.hear(claim, parity);
@@ -619,7 +619,7 @@ impl Solver<'_> {
             let claim = Claim {
                 at,
                 size,
-                kind: Kind::Console,
+                kind: ZoneKind::Console,
                 cpu: None,
             };
             let evidence = witness.hear(claim, parity);
@@ -660,7 +660,7 @@ impl Solver<'_> {
             let claim = Claim {
                 at: at(count)?,
                 size: zone,
-                kind: Kind::Dmesg,
+                kind: ZoneKind::Dmesg,
                 cpu: None,
             };
             let evidence = witness.hear(claim, parity)?;
@@ -694,7 +694,7 @@ impl Solver<'_> {
 
     /// Whether a plain header is at `at`, or its signature before sizes that cannot be.
     fn is_signed(&self, at: usize) -> bool {
-        let header = || Some(Header::decode(self.run.array(at)?, self.order));
+        let header = || Some(ZoneHeader::decode(self.run.array(at)?, self.order));
         let is_damaged = || {
             header().is_some_and(|header| header.signature == SIGNATURE)
                 && Candidate::read(self.run, at, self.order).is_none()

@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 use super::records::{self, Look};
 use super::run::Run;
 use nostall_pstore::Code;
-use nostall_pstore::{BLOCK, ByteOrder, Division, HEADER, Header, Kind, MAX_PARITY, SIGNATURE};
+use nostall_pstore::{
+    BLOCK, ByteOrder, Division, HEADER, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind,
+};
 
 /// What a dmesg record starts with.
 const DMESG: &[u8; 4] = b"====";
@@ -21,7 +23,7 @@ pub(super) struct Claim {
     /// Its size.
     pub(super) size: usize,
     /// What it holds.
-    pub(super) kind: Kind,
+    pub(super) kind: ZoneKind,
     /// The CPU, if a trace zone is one CPU's.
     pub(super) cpu: Option<usize>,
 }
@@ -125,10 +127,10 @@ impl<'a> Witness<'a> {
             // Beyond the dump's end.
             return Some(Evidence::of(-4));
         };
-        let header = Header::decode(bytes, self.order);
+        let header = ZoneHeader::decode(bytes, self.order);
         let is_whole = self.run.holds(claim.at, claim.size);
         let signature = match claim.kind {
-            Kind::Ftrace => self.trace,
+            ZoneKind::Ftrace => self.trace,
             _ => SIGNATURE,
         };
         if header.signature == signature && header.is_valid(division.data()) {
@@ -158,17 +160,17 @@ impl<'a> Witness<'a> {
         self.run.array(at)
     }
 
-    fn sound(&self, claim: Claim, header: Header, division: Division) -> Evidence {
+    fn sound(&self, claim: Claim, header: ZoneHeader, division: Division) -> Evidence {
         let full = header.size as usize == division.data();
         let bits = match (full, header) {
             (true, _) => 36,
-            (_, Header { size: 0, .. }) => 26,
+            (_, ZoneHeader { size: 0, .. }) => 26,
             // A ring that has come round is full, no other has its start elsewhere
             // than at its end; and a record does not come round at all.
-            (_, Header { start, size, .. }) if start < size => 2,
+            (_, ZoneHeader { start, size, .. }) if start < size => 2,
             _ => 20,
         };
-        let bits = if full && claim.kind == Kind::Dmesg && header.start < header.size {
+        let bits = if full && claim.kind == ZoneKind::Dmesg && header.start < header.size {
             bits - 20
         } else {
             bits
@@ -176,7 +178,7 @@ impl<'a> Witness<'a> {
         // A plain signature is 32 bits, but code and tables have it too, before zeros.
         // That of a trace zone is any of thousands of words, many of them text.
         let (signature, filled, partly) = match claim.kind {
-            Kind::Ftrace => (0, 20, 8),
+            ZoneKind::Ftrace => (0, 20, 8),
             _ => (18, 32, 16),
         };
         let sizes = match header.size {
@@ -193,7 +195,7 @@ impl<'a> Witness<'a> {
         }
     }
 
-    fn contents(&self, claim: Claim, header: Header) -> Evidence {
+    fn contents(&self, claim: Claim, header: ZoneHeader) -> Evidence {
         let len = (header.size as usize).min(64);
         let data = self.run.get(claim.at + HEADER, len).unwrap_or_default();
         let good = |bits, proof| Evidence {
@@ -203,13 +205,13 @@ impl<'a> Witness<'a> {
         };
         match claim.kind {
             _ if header.size == 0 => Evidence::default(),
-            Kind::Dmesg if data.starts_with(DMESG) => good(12, 24),
+            ZoneKind::Dmesg if data.starts_with(DMESG) => good(12, 24),
             // Linux writes no such record, so the header proves nothing.
-            Kind::Dmesg => Evidence {
+            ZoneKind::Dmesg => Evidence {
                 proof: -34,
                 ..Evidence::of(-24)
             },
-            Kind::Ftrace => match records::look(self.run, claim.at, header, self.order) {
+            ZoneKind::Ftrace => match records::look(self.run, claim.at, header, self.order) {
                 Some(look) => match (look.cpu, claim.cpu) {
                     (Some(is), Some(should)) if usize::from(is) == should & 0xff => {
                         good(10, proof(look))
@@ -243,7 +245,7 @@ impl<'a> Witness<'a> {
         &self,
         claim: Claim,
         division: Division,
-        found: Header,
+        found: ZoneHeader,
         signature: u32,
     ) -> Evidence {
         let missing = |bits| Evidence {
@@ -251,7 +253,7 @@ impl<'a> Witness<'a> {
             ..Evidence::of(bits)
         };
         let is_dmesg = || self.run.array(claim.at + HEADER) == Some(*DMESG);
-        let looks = if claim.kind == Kind::Dmesg && is_dmesg() {
+        let looks = if claim.kind == ZoneKind::Dmesg && is_dmesg() {
             12
         } else {
             0
@@ -302,7 +304,7 @@ fn proof(look: Look) -> i32 {
 
 /// The header's parity, the last bytes of a zone, and that of its first block; `None`
 /// if there is none.
-fn parities(run: &Run<'_>, at: usize, division: Division, header: Header) -> Option<Evidence> {
+fn parities(run: &Run<'_>, at: usize, division: Division, header: ZoneHeader) -> Option<Evidence> {
     let code = code(division.parity())?;
     let mut evidence = Evidence::default();
     let parity = run.get(at + division.header_parity(), division.parity())?;
@@ -333,7 +335,7 @@ pub(super) fn correct(
     at: usize,
     division: Division,
     order: ByteOrder,
-) -> Option<Header> {
+) -> Option<ZoneHeader> {
     let mut bytes = run.array(at)?;
     let mut parity = run
         .get(at + division.header_parity(), division.parity())?
@@ -341,7 +343,7 @@ pub(super) fn correct(
     code(division.parity())?
         .correct(&mut bytes, &mut parity)
         .ok()?;
-    Some(Header::decode(bytes, order))
+    Some(ZoneHeader::decode(bytes, order))
 }
 
 /// Whether the 12 bytes `header` have this parity.

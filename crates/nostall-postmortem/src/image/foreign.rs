@@ -13,8 +13,11 @@ const TAKE_OUT: &str = "makedumpfile does not turn it back into an ELF core. Tak
 const FLATTENED_KDUMP: &str = "put it together with `makedumpfile -R NEW < FILE`; NEW is a compressed dump, from \
      which crash and drgn take the region: open NEW here for their commands";
 
-/// First bytes, the format that they mean, advice.
-const KNOWN: [(&[u8], &str, &str); 13] = [
+/// First bytes of a format, its name, advice.
+type Known = (&'static [u8], &'static str, &'static str);
+
+/// Memory dumps and disk images.
+const DUMPS: [Known; 7] = [
     (b"KDUMP   ", "a dump compressed by makedumpfile", TAKE_OUT),
     (b"DISKDUMP", "a dump by diskdump", TAKE_OUT),
     (
@@ -38,6 +41,15 @@ const KNOWN: [(&[u8], &str, &str); 13] = [
         "convert it with `qemu-img convert -O raw FILE NEW`",
     ),
     (
+        b"EMiL\x02\0\0\0",
+        "a compressed dump by AVML",
+        "convert it with `avml-convert FILE NEW` and open NEW",
+    ),
+];
+
+/// Compressed files of any content.
+const COMPRESSED: [Known; 6] = [
+    (
         b"\x1f\x8b",
         "gzip-compressed",
         "unpack it with `gunzip FILE`",
@@ -59,26 +71,30 @@ const KNOWN: [(&[u8], &str, &str); 13] = [
         "a zip archive",
         "unpack it with `unzip FILE`",
     ),
-    (
-        b"EMiL\x02\0\0\0",
-        "a compressed dump by AVML",
-        "convert it with `avml-convert FILE NEW` and open NEW",
-    ),
 ];
 
 /// Bytes of the flattened format before the first piece of the dump: its header, and the
 /// offset and size of the piece.
 const FLATTENED: usize = 4096 + 16;
 
-/// The error for a file that is known and cannot be read.
-pub(crate) fn refuse(file: &[u8]) -> Option<Error> {
-    let (_, mut format, mut advice) = KNOWN
-        .into_iter()
-        .find(|(magic, ..)| file.starts_with(magic))?;
+/// Returns the error for an image that is known and cannot be read.
+pub(super) fn refuse(file: &[u8]) -> Option<Error> {
     let inner = file.get(FLATTENED..).unwrap_or_default();
     if file.starts_with(b"makedumpfile\0") && inner.starts_with(b"KDUMP   ") {
-        format = "a flattened dump, compressed by makedumpfile or QEMU";
-        advice = FLATTENED_KDUMP;
+        let format = "a flattened dump, compressed by makedumpfile or QEMU";
+        let advice = FLATTENED_KDUMP;
+        return Some(Error::Unsupported { format, advice });
     }
+    find(&DUMPS, file).or_else(|| compressed(file))
+}
+
+/// Returns the error for a compressed file.
+pub(crate) fn compressed(file: &[u8]) -> Option<Error> {
+    find(&COMPRESSED, file)
+}
+
+fn find(known: &[Known], file: &[u8]) -> Option<Error> {
+    let is_it = |(magic, ..): &&Known| file.starts_with(magic);
+    let &(_, format, advice) = known.iter().find(is_it)?;
     Some(Error::Unsupported { format, advice })
 }

@@ -1,9 +1,9 @@
-//! The memory of a dead machine, from whatever file somebody managed to save.
+//! The memory of a crashed machine, from a dump in any known format.
 //!
 //! An [`Image`] is a list of [`Segment`]s by physical address. It knows raw dumps (one segment, the
 //! file's offset is the address), ELF core files (kdump's `vmcore`, QEMU's `dump-guest-memory`) and
-//! LiME dumps. What it cannot read but knows (compressed dumps and archives) it refuses with the
-//! command that makes it readable.
+//! LiME dumps. Known formats that it cannot read (compressed dumps and archives) are refused; the
+//! error has the command that makes them readable.
 //!
 //! A regular file is mapped, not read: a 4 GiB image costs the pages that are looked at. Holes of a
 //! sparse file are found with `SEEK_DATA` and are not in [`Image::data_ranges`]. [`Image::detect`]
@@ -12,7 +12,7 @@
 //! A pipe or a device is read into memory, up to 256 MiB, and each wait for its next bytes is bounded:
 //! see [`Error`].
 //!
-//! # While an image is open, nobody may cut it short
+//! # While an image is open, no program may truncate it
 //!
 //! The mapping is the file. If another process truncates it, the next access past its new end is a
 //! SIGBUS, and if another process writes to it, what has been read may change. Work on a copy of

@@ -30,7 +30,7 @@ use std::path::Path;
 use zlib_rs::Inflate;
 
 use crate::decompress::drain;
-use crate::image::{Bytes, foreign};
+use crate::image::{self, Bytes, foreign};
 use table::Table;
 
 pub use error::Error;
@@ -51,8 +51,11 @@ impl Symbols {
     ///
     /// If the file cannot be read or has no symbols: see [`Error`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let (_, bytes) = Bytes::open(path.as_ref())?;
-        Self::parse(&bytes)
+        match Bytes::open(path.as_ref()) {
+            Ok((_, bytes)) => Self::parse(&bytes),
+            Err(image::Error::TooLarge(_)) => Err(Error::TooLarge),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Reads the symbols out of a file's bytes.
@@ -64,7 +67,7 @@ impl Symbols {
         let bytes = unpack(bytes)?;
         let table = if bytes.starts_with(&object::elf::ELFMAG) {
             elf::table(&bytes)
-        } else if let Some(error) = foreign::refuse(&bytes) {
+        } else if let Some(error) = foreign::compressed(&bytes) {
             Err(error.into())
         } else {
             nm::table(&bytes)

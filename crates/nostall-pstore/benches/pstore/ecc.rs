@@ -4,8 +4,8 @@
 use crate::record::{IP, PARENT, ZONE, memory};
 use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_pstore::{
-    BLOCK, Code, Division, HEADER, Header, Kind, LinuxVersion, OwnCounter, Ram, Recorder,
-    SIGNATURE, Zone,
+    BLOCK, Code, Division, HEADER, LinuxVersion, OwnCounter, Ram, Recorder, SIGNATURE, Zone,
+    ZoneHeader, ZoneKind,
 };
 use std::hint::black_box;
 
@@ -27,7 +27,7 @@ impl Anew<'_> {
         let at = self.start;
         self.start = (at + record.len()) % data;
         self.size = data.min(self.size + record.len());
-        let header = Header {
+        let header = ZoneHeader {
             signature: SIGNATURE,
             start: self.start as u32,
             size: self.size as u32,
@@ -61,7 +61,7 @@ pub fn tables(effort: Effort) {
         );
         let mut table = Table::new(title, Unit::Nanoseconds);
         let memory = Ram::of(memory());
-        let zone = Zone::attach(memory, Kind::Ftrace, LinuxVersion(0), Some(code));
+        let zone = Zone::attach(memory, ZoneKind::Ftrace, LinuxVersion(0), Some(code));
         let mut recorder = Recorder::new(zone.unwrap().0, 0, OwnCounter::new());
         let ours = (parity == 16).then_some(Limit::AtMost(200.0));
         table.row("Recorder", ours, move |n| {

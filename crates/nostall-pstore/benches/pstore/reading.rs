@@ -3,7 +3,7 @@
 use crate::record::{IP, PARENT};
 use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_pstore::{
-    Code, Division, Ecc, Kind, LinuxVersion, OwnCounter, Place, Ram, Reader, Recorder, Zone,
+    Code, Division, Ecc, LinuxVersion, OwnCounter, Place, Ram, Reader, Recorder, Zone, ZoneKind,
 };
 use std::hint::black_box;
 
@@ -14,13 +14,18 @@ pub fn tables(effort: Effort) {
     let mut memory = vec![0; SIZE];
     let division = Division::new(SIZE, CODE.parity()).unwrap();
     let code = Some(&CODE);
-    let zone = Zone::attach(Ram::of(&mut memory), Kind::Ftrace, LinuxVersion(0), code);
+    let zone = Zone::attach(
+        Ram::of(&mut memory),
+        ZoneKind::Ftrace,
+        LinuxVersion(0),
+        code,
+    );
     let mut recorder = Recorder::new(zone.unwrap().0, 0, OwnCounter::new());
     for record in 0..division.data() as u64 / 24 + 1 {
         recorder.record(IP ^ record << 4, PARENT);
     }
     let place = Place {
-        kind: Kind::Ftrace,
+        kind: ZoneKind::Ftrace,
         index: 0,
         offset: 0,
         division,

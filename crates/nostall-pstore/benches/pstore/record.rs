@@ -3,8 +3,8 @@
 use nostall_bench::{Effort, Limit, Table, Unit};
 use nostall_io::{Clock, HostClock, Processor};
 use nostall_pstore::{
-    ByClock, Dropping, Flushed, Kind, LinuxVersion, Masking, Memory, Nesting, OwnCounter, Ram,
-    Recorder, SharedCounter, Stamp, Uncached, Zone,
+    ByClock, Dropping, Flushed, LinuxVersion, Masking, Memory, Nesting, OwnCounter, Ram, Recorder,
+    SharedCounter, Stamp, Uncached, Zone, ZoneKind,
 };
 use std::cell::Cell;
 use std::hint::black_box;
@@ -26,7 +26,7 @@ pub fn memory() -> &'static mut [u8] {
 }
 
 pub fn recorder<M: Memory, S: Stamp>(memory: M, stamp: S) -> Recorder<'static, M, S> {
-    let zone = Zone::attach(memory, Kind::Ftrace, LinuxVersion(0), None);
+    let zone = Zone::attach(memory, ZoneKind::Ftrace, LinuxVersion(0), None);
     Recorder::new(zone.unwrap().0, 0, stamp)
 }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::zone::PreviousBootZone;
-use super::{Policy, Trust};
+use super::{CorrectionPolicy, Trust};
 use crate::format::ByteOrder;
 use crate::memory::Load;
 use crate::trace::{LONGEST_TRACE, RecordFormat};
@@ -44,7 +44,7 @@ pub(super) fn check<M: Load + ?Sized>(
     record_format: RecordFormat,
 ) -> Option<Misaligned> {
     let is_checked = zone.header_trust() != Trust::Unchecked;
-    if is_checked || zone.reader().policy == Policy::Faithful {
+    if is_checked || zone.reader().policy == CorrectionPolicy::Faithful {
         return None;
     }
     let (len, end) = (record_format.len(), zone.len());

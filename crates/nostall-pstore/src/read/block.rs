@@ -1,8 +1,8 @@
 //! A block of data, checked by its parity and corrected in a copy.
 
-use super::{Policy, Reader, Trust, Writer};
+use super::{CorrectionPolicy, Reader, Trust, Writer};
 use crate::code::Code;
-use crate::format::{BLOCK, HEADER, Header, Kind, MAX_PARITY};
+use crate::format::{BLOCK, HEADER, MAX_PARITY, ZoneHeader, ZoneKind};
 use crate::layout::Place;
 use crate::memory::Load;
 
@@ -23,7 +23,7 @@ impl Block {
         memory: &M,
         place: &Place,
         reader: &Reader<'_>,
-        header: (&Header, Trust),
+        header: (&ZoneHeader, Trust),
         index: usize,
     ) -> Self {
         let division = place.division;
@@ -42,12 +42,12 @@ impl Block {
         let parity = &mut parity[..code.parity()];
         memory.load(place.offset + division.block_parity(index), parity);
         block.counted = match reader.policy {
-            Policy::Faithful => mended(code.correct_like_linux(data, parity)),
-            Policy::Careful if code.check(data, parity) => Trust::Verified,
-            Policy::Careful if !at_the_cut(place, reader.writer, header, index) => {
+            CorrectionPolicy::Faithful => mended(code.correct_like_linux(data, parity)),
+            CorrectionPolicy::Careful if code.check(data, parity) => Trust::Verified,
+            CorrectionPolicy::Careful if !at_the_cut(place, reader.writer, header, index) => {
                 mended(code.correct(data, parity))
             }
-            Policy::Careful => {
+            CorrectionPolicy::Careful => {
                 if code.is_trusted() {
                     let _ = code.correct(data, parity);
                 }
@@ -55,9 +55,9 @@ impl Block {
             }
         };
         block.trust = block.counted;
-        if reader.policy == Policy::Faithful && block.counted != Trust::Verified {
+        if reader.policy == CorrectionPolicy::Faithful && block.counted != Trust::Verified {
             let careful = Reader {
-                policy: Policy::Careful,
+                policy: CorrectionPolicy::Careful,
                 ..*reader
             };
             let careful = Self::load(memory, place, &careful, header, index);
@@ -92,13 +92,13 @@ pub(super) fn mended<E>(result: Result<usize, E>) -> Trust {
 fn at_the_cut(
     place: &Place,
     writer: Writer,
-    (header, trust): (&Header, Trust),
+    (header, trust): (&ZoneHeader, Trust),
     index: usize,
 ) -> bool {
     let data = place.division.data();
     let ahead = match place.kind {
         // Written once, and then its header agrees with its parity.
-        Kind::Dmesg if trust == Trust::Verified => 1.min(data),
+        ZoneKind::Dmesg if trust == Trust::Verified => 1.min(data),
         _ => longest_write(place),
     };
     let behind = match writer {
@@ -117,12 +117,12 @@ fn at_the_cut(
 pub(super) fn longest_write(place: &Place) -> usize {
     let data = place.division.data();
     let longest = match place.kind {
-        Kind::Ftrace => crate::trace::LONGEST_TRACE,
+        ZoneKind::Ftrace => crate::trace::LONGEST_TRACE,
         // Linux's longest line, CONSOLE_LOG_MAX.
-        Kind::Console => 1024,
+        ZoneKind::Console => 1024,
         // The longest that Android's logger writes.
-        Kind::Pmsg => 5 * 1024,
-        Kind::Dmesg => data,
+        ZoneKind::Pmsg => 5 * 1024,
+        ZoneKind::Dmesg => data,
     };
     longest.min(data)
 }

@@ -1,16 +1,16 @@
 //! A zone's header, checked by its parity, and what to believe if they disagree.
 
 use super::block::{code_for, mended};
-use super::{Policy, Reader, Trust};
+use super::{CorrectionPolicy, Reader, Trust};
 use crate::code::Code;
-use crate::format::{ByteOrder, HEADER, Header, Kind, LinuxVersion, MAX_PARITY, SIGNATURE};
+use crate::format::{ByteOrder, HEADER, LinuxVersion, MAX_PARITY, SIGNATURE, ZoneHeader, ZoneKind};
 use crate::layout::Place;
 use crate::memory::Load;
 
 /// The header to read by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loaded {
-    pub header: Header,
+    pub header: ZoneHeader,
     pub trust: Trust,
     pub framing: Framing,
 }
@@ -23,7 +23,7 @@ pub(crate) enum Framing {
     /// They do if so many bytes are a record: then the cut fell between the header
     /// and its parity, and nothing is wrong with it. Otherwise they lie as the header
     /// says that the parity knows.
-    Ahead { by: usize, parity: Header },
+    Ahead { by: usize, parity: ZoneHeader },
     /// Nothing tells.
     Doubtful,
 }
@@ -36,8 +36,8 @@ const SOME: usize = 8;
 pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<'_>) -> Loaded {
     let mut bytes = [0; HEADER];
     memory.load(place.offset, &mut bytes);
-    let found = Header::decode(bytes, reader.order);
-    let careful = reader.policy == Policy::Careful;
+    let found = ZoneHeader::decode(bytes, reader.order);
+    let careful = reader.policy == CorrectionPolicy::Careful;
     let data = place.division.data();
     let loaded = |header, trust, framing| Loaded {
         header,
@@ -58,13 +58,13 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
     stored.copy_from_slice(parity);
 
     let trust = match reader.policy {
-        Policy::Faithful => mended(code.correct_like_linux(&mut bytes, parity)),
-        Policy::Careful => mended(code.correct(&mut bytes, parity)),
+        CorrectionPolicy::Faithful => mended(code.correct_like_linux(&mut bytes, parity)),
+        CorrectionPolicy::Careful => mended(code.correct(&mut bytes, parity)),
     };
-    let corrected = Header::decode(bytes, reader.order);
-    if reader.policy == Policy::Faithful && trust != Trust::Verified {
+    let corrected = ZoneHeader::decode(bytes, reader.order);
+    if reader.policy == CorrectionPolicy::Faithful && trust != Trust::Verified {
         let careful = Reader {
-            policy: Policy::Careful,
+            policy: CorrectionPolicy::Careful,
             ..*reader
         };
         let framing = match load(memory, place, &careful) {
@@ -101,24 +101,24 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
 /// What is left of a ring that has not wrapped if a cut fell between the two words of
 /// its header, or an interrupted store put one of them back: the start is beyond the
 /// size, and right.
-fn halved(found: Header, data: usize) -> Option<Header> {
+fn halved(found: ZoneHeader, data: usize) -> Option<ZoneHeader> {
     let torn = found.size < found.start && found.start as usize <= data;
-    torn.then_some(Header {
+    torn.then_some(ZoneHeader {
         size: found.start,
         ..found
     })
 }
 
 /// Whether the signature is right for what the zone should hold, by any kernel.
-pub(super) fn is_of(header: Header, kind: Kind) -> bool {
+pub(super) fn is_of(header: ZoneHeader, kind: ZoneKind) -> bool {
     match kind {
-        Kind::Ftrace => version(header).is_some(),
+        ZoneKind::Ftrace => version(header).is_some(),
         _ => header.signature == SIGNATURE,
     }
 }
 
 /// The version in a trace zone's signature.
-pub(super) fn version(header: Header) -> Option<LinuxVersion> {
+pub(super) fn version(header: ZoneHeader) -> Option<LinuxVersion> {
     let code = header.signature ^ SIGNATURE;
     // Three numbers of a byte each.
     (code < 1 << 24).then_some(LinuxVersion(code))
@@ -127,18 +127,18 @@ pub(super) fn version(header: Header) -> Option<LinuxVersion> {
 /// If the cut fell anywhere between the first word of the header and the last byte of
 /// its parity, `stored`: how many bytes were being written, and the header before.
 fn cut(
-    found: Header,
+    found: ZoneHeader,
     stored: &[u8],
     place: &Place,
     code: &Code,
     order: ByteOrder,
-) -> Option<(usize, Header)> {
-    let parity = |header: Header| {
+) -> Option<(usize, ZoneHeader)> {
+    let parity = |header: ZoneHeader| {
         let mut parity = [0; MAX_PARITY];
         code.encode(&header.encode(order), &mut parity);
         parity
     };
-    let is_between = |(before, after): &(Header, Header)| {
+    let is_between = |(before, after): &(ZoneHeader, ZoneHeader)| {
         let (before, after) = (parity(*before), parity(*after));
         (0..=stored.len()).any(|count| {
             let (new, old) = stored.split_at(count);
@@ -146,11 +146,11 @@ fn cut(
         })
     };
     let lengths = match place.kind {
-        Kind::Ftrace => 16..=24,
+        ZoneKind::Ftrace => 16..=24,
         // Linux's longest line, CONSOLE_LOG_MAX.
         _ => 1..=1024,
     };
-    let step = if place.kind == Kind::Ftrace { 8 } else { 1 };
+    let step = if place.kind == ZoneKind::Ftrace { 8 } else { 1 };
     lengths.step_by(step).find_map(|by| {
         let writes = writes(found, by, place.division.data());
         let (before, _) = writes.into_iter().flatten().find(is_between)?;
@@ -160,9 +160,9 @@ fn cut(
 
 /// The headers before and after a write of `by` bytes in the course of which the
 /// header is `found`.
-fn writes(found: Header, by: usize, data: usize) -> [Option<(Header, Header)>; 2] {
+fn writes(found: ZoneHeader, by: usize, data: usize) -> [Option<(ZoneHeader, ZoneHeader)>; 2] {
     let (start, size) = (found.start as usize, found.size as usize);
-    let header = |start: usize, size: usize| Header {
+    let header = |start: usize, size: usize| ZoneHeader {
         start: start as u32,
         size: size as u32,
         ..found

@@ -1,4 +1,4 @@
-//! Reading what a dead kernel left: without changing it, and without allocating.
+//! Reading a crashed kernel's zones, without changes and without allocation.
 
 mod alignment;
 mod block;
@@ -23,28 +23,27 @@ pub struct Reader<'a> {
     pub code: Option<&'a Code>,
     /// The writer's byte order.
     pub order: ByteOrder,
-    /// How far the parity bytes are believed.
-    pub policy: Policy,
-    /// Who wrote: what a cut can have left half done.
+    /// How far corrections are trusted.
+    pub policy: CorrectionPolicy,
+    /// The writer's order of stores: a cut can leave some of them undone.
     pub writer: Writer,
 }
 
 impl<'a> Reader<'a> {
-    /// With care, what a kernel of this machine's byte order wrote, by whichever
-    /// writer.
+    /// Reads with care, in this machine's byte order, the records of either writer.
     pub const fn careful(code: Option<&'a Code>) -> Self {
         Self {
             code,
             order: ByteOrder::NATIVE,
-            policy: Policy::Careful,
+            policy: CorrectionPolicy::Careful,
             writer: Writer::HeaderFirst,
         }
     }
 }
 
-/// How far the parity bytes are believed, and what an odd header means.
+/// How far corrections are trusted, and the meaning of an odd header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub enum CorrectionPolicy {
     /// Repairs only what the code promises to, and not where the cut can have left
     /// data and parity apart.
     Careful,

@@ -1,16 +1,16 @@
-//! One zone as the dead kernel left it.
+//! One zone as the crashed kernel left it.
 
 use core::fmt;
 
 use super::block::{Block, code_for, longest_write};
 use super::header::{self, Framing, Loaded};
-use super::{Policy, Reader, Trust, Writer};
+use super::{CorrectionPolicy, Reader, Trust, Writer};
 use crate::dmesg_header::DmesgHeader;
-use crate::format::{BLOCK, ByteOrder, Header, Kind, LinuxVersion};
+use crate::format::{BLOCK, ByteOrder, LinuxVersion, ZoneHeader, ZoneKind};
 use crate::layout::Place;
 use crate::memory::Load;
 
-/// A zone as the dead kernel left it, in the order in which it was written.
+/// A zone as the crashed kernel left it, in the order in which it was written.
 ///
 /// The memory is not changed: a block is corrected in a copy, one at a time.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct PreviousBootZone<'a, M: ?Sized> {
     memory: &'a M,
     place: Place,
     reader: Reader<'a>,
-    header: Header,
+    header: ZoneHeader,
     header_trust: Trust,
     framing: Framing,
     state: ZoneState,
@@ -114,7 +114,7 @@ impl<'a, M: Load + ?Sized> PreviousBootZone<'a, M> {
             memory,
             place,
             reader,
-            header: Header {
+            header: ZoneHeader {
                 signature: 0,
                 start: 0,
                 size: 0,
@@ -155,7 +155,7 @@ impl<'a, M: Load + ?Sized> PreviousBootZone<'a, M> {
     pub(super) fn of_records(mut self, len: usize) -> Self {
         if let Framing::Ahead { by, parity } = self.framing
             && by != len
-            && self.reader.policy == Policy::Careful
+            && self.reader.policy == CorrectionPolicy::Careful
         {
             self.header = parity;
         }
@@ -175,7 +175,7 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
     }
 
     /// The header that is read by.
-    pub const fn header(&self) -> Header {
+    pub const fn header(&self) -> ZoneHeader {
         self.header
     }
 
@@ -189,7 +189,7 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
 
     /// The version of the kernel that wrote; trace zones carry it.
     pub fn version(&self) -> Option<LinuxVersion> {
-        let traces = self.place.kind == Kind::Ftrace && self.state != ZoneState::OUTSIDE;
+        let traces = self.place.kind == ZoneKind::Ftrace && self.state != ZoneState::OUTSIDE;
         header::version(self.header).filter(|_| traces)
     }
 
@@ -225,7 +225,7 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
         let is_stored = match self.reader.writer {
             Writer::DataFirst => true,
             // Of a trace the newest record is marked by itself.
-            Writer::HeaderFirst => self.place.kind == Kind::Ftrace,
+            Writer::HeaderFirst => self.place.kind == ZoneKind::Ftrace,
         };
         if let Framing::Ahead { by, .. } = self.framing
             && !is_stored
@@ -233,7 +233,7 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
             return size.saturating_sub(by);
         }
         let is_checked = self.header_trust != Trust::Unchecked;
-        if is_checked || self.reader.policy == Policy::Faithful || self.is_full() {
+        if is_checked || self.reader.policy == CorrectionPolicy::Faithful || self.is_full() {
             return size;
         }
         // One of the words is stored, and the other not; or the write fills the ring.
@@ -249,11 +249,11 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
     /// Which byte of the data comes first.
     const fn oldest(&self) -> usize {
         match self.reader.policy {
-            Policy::Faithful => self.header.start as usize,
-            Policy::Careful if self.is_full() => self.header.start as usize,
+            CorrectionPolicy::Faithful => self.header.start as usize,
+            CorrectionPolicy::Careful if self.is_full() => self.header.start as usize,
             // The size is stored before the start: they differ if the cut fell
             // between.
-            Policy::Careful => 0,
+            CorrectionPolicy::Careful => 0,
         }
     }
 }

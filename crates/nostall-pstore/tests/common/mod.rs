@@ -7,8 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use nostall_pstore::{
-    Code, Division, FTRACE_PER_CPU, Kind, Layout, Params, Place, PreviousBootZone, Reader,
-    RecordFormat, Writer,
+    Code, Division, FTRACE_PER_CPU, Layout, Params, Place, PreviousBootZone, Reader, RecordFormat,
+    Writer, ZoneKind,
 };
 
 /// The names of all recordings.
@@ -99,7 +99,11 @@ pub fn noise(len: usize, seed: u64) -> Vec<u8> {
 }
 
 /// Opens the zone that fills `image` and was written by nostall.
-pub fn open<'a>(image: &'a [u8], kind: Kind, code: Option<&'a Code>) -> PreviousBootZone<'a, [u8]> {
+pub fn open<'a>(
+    image: &'a [u8],
+    kind: ZoneKind,
+    code: Option<&'a Code>,
+) -> PreviousBootZone<'a, [u8]> {
     let division = Division::new(image.len(), code.map_or(0, Code::parity)).unwrap();
     let reader = Reader {
         writer: Writer::DataFirst,

@@ -7,7 +7,9 @@
 
 use core::fmt::Arguments;
 
-use nostall_console::{Drain, Level, Limits, Meta, Options, Priority, Ring, Slot, UartSink, flush};
+use nostall_console::{
+    Drain, FlushLimits, Level, Meta, Priority, Ring, SinkOptions, Slot, UartSink, flush,
+};
 use nostall_io::{Clock as _, Nanos};
 use nostall_uart::{Console, LineSettings, OpenError};
 use spin::Once;
@@ -26,7 +28,7 @@ pub fn open(port: Port, clock: Clock) -> Result<(), OpenError> {
     let port = PORT.call_once(|| port);
     let driver = Console::open(port, clock, LineSettings::baud(115_200))?;
     let serial = UartSink::new(driver);
-    CONSOLE.call_once(|| (Drain::new(&LINES, serial, Options::DEFAULT), clock));
+    CONSOLE.call_once(|| (Drain::new(&LINES, serial, SinkOptions::DEFAULT), clock));
     poll();
     Ok(())
 }
@@ -48,7 +50,7 @@ pub fn poll() -> Option<Nanos> {
 pub fn panic(text: Arguments<'_>) {
     store(Priority::Panic, text);
     if let Some((drain, clock)) = CONSOLE.get() {
-        flush(&[drain], CPU, clock, Limits::DEFAULT);
+        flush(&[drain], CPU, clock, FlushLimits::DEFAULT);
     }
 }
 

@@ -7,7 +7,7 @@ use super::state::{CANARY, Console, LARGEST_LOAD, LatchedStatus, Port, Turn};
 use crate::probe::{designware_load, probe};
 use crate::registers::{IER, LSR, MCR, SCR, lsr, mcr};
 use crate::setup::{Patience, answers, program, wait_until};
-use crate::{Model, OpenError, PowerLoss, Settings, Strategy};
+use crate::{ConsoleSettings, Model, OpenError, PowerLoss, Strategy};
 
 impl<R: Registers, C: Clock> Console<R, C> {
     /// Takes over the port: waits for what its last user was still sending (20
@@ -19,8 +19,12 @@ impl<R: Registers, C: Clock> Console<R, C> {
     ///
     /// # Errors
     ///
-    /// [`OpenError`]: nobody answers, or the port cannot be set up so.
-    pub fn open(registers: R, clock: C, settings: impl Into<Settings>) -> Result<Self, OpenError> {
+    /// [`OpenError`] if no port answers, or it cannot be set up so.
+    pub fn open(
+        registers: R,
+        clock: C,
+        settings: impl Into<ConsoleSettings>,
+    ) -> Result<Self, OpenError> {
         let settings = settings.into();
         // Before anything is touched.
         settings.line.divisor()?;

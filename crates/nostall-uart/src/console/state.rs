@@ -4,7 +4,7 @@ use nostall_io::{Nanos, Timeout};
 
 use super::lost::Lost;
 use crate::pace::Pace;
-use crate::{Settings, Strategy};
+use crate::{ConsoleSettings, Strategy};
 
 /// Most bytes that are loaded at once: the family's largest FIFO.
 pub(super) const LARGEST_LOAD: usize = 128;
@@ -29,7 +29,7 @@ pub(super) const CANARY: u8 = 0x5a;
 pub struct Console<R, C> {
     pub(super) registers: R,
     pub(super) clock: C,
-    pub(super) settings: Settings,
+    pub(super) settings: ConsoleSettings,
     pub(super) strategy: Strategy,
     pub(super) port: Port,
     pub(super) pace: Pace,

@@ -20,7 +20,7 @@ pub struct Async<S> {
 }
 
 impl<S: SharedPort> Async<S> {
-    /// For a port whose handler runs by interrupt, or is polled by somebody.
+    /// Takes a port whose handler runs in interrupts, or is polled.
     pub const fn new(port: S) -> Self {
         Self { port }
     }

@@ -27,7 +27,7 @@ pub struct Events {
 
 /// Counts since a port was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub struct PortStatistics {
     /// Bytes given to the transmitter.
     pub sent: u64,
     /// Bytes taken from the receiver, those dropped included.

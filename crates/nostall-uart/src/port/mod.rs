@@ -6,7 +6,7 @@
 //! rings, and never waits. An overrun, a byte with the wrong parity or without a
 //! stop bit, and a break are read in order with the data.
 //!
-//! # Who shares it
+//! # Sharing
 //!
 //! A port is a plain state machine: every method takes `&mut self`, and there are
 //! no atomics in it. Task and handler share it through what their system has for
@@ -72,9 +72,9 @@ use ring::Ring;
 pub use asynchronous::Async;
 #[cfg(feature = "embedded-io")]
 pub use blocking::Blocking;
-pub use events::{Events, Statistics};
+pub use events::{Events, PortStatistics};
 pub use received::{ReceiveError, Received};
-pub use settings::{Handshake, PortSettings, Trigger};
+pub use settings::{Handshake, PortSettings, TriggerLevel};
 #[cfg(feature = "embedded-io")]
 pub use shared::{IoError, SharedPort};
 
@@ -83,20 +83,20 @@ const LARGEST_LOAD: usize = 128;
 
 /// A serial port driven by interrupts.
 ///
-/// See the [module's documentation](self) for who may call what.
+/// See the [module's documentation](self) for task and handler.
 ///
 /// # Example
 ///
 /// ```
 /// use nostall_devices::uart::{Profile, Uart};
 /// use nostall_uart::{LineSettings, Model};
-/// use nostall_uart::port::{Port, PortSettings, Received, Trigger};
+/// use nostall_uart::port::{Port, PortSettings, Received, TriggerLevel};
 ///
 /// let (uart, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
 /// let (mut transmit, mut receive) = ([0; 64], [Received::EMPTY; 64]);
 /// let settings = PortSettings {
 ///     model: Model::Uart16550A,
-///     trigger: Trigger::Byte,
+///     trigger: TriggerLevel::Byte,
 ///     ..LineSettings::baud(115_200).into()
 /// };
 /// let mut port = Port::open(&uart, &clock, settings, &mut transmit, &mut receive)?;
@@ -128,7 +128,7 @@ pub struct Port<'a, R> {
     modem_control: u8,
     /// CTS, when it was last looked at.
     clear_to_send: bool,
-    /// A modem line changed, and nobody was told yet.
+    /// A modem line changed, and that is not reported yet.
     modem_changed: bool,
     /// Errors of the byte that is read next, cleared in the line status by a look
     /// at something else there.
@@ -139,10 +139,10 @@ pub struct Port<'a, R> {
     /// The ring had no room for the newest; an overrun is to be read behind its
     /// last entry.
     dropping: bool,
-    /// Something came in, and nobody was told yet.
+    /// Data has arrived, and that is not reported yet.
     news: bool,
     gone: bool,
-    statistics: Statistics,
+    statistics: PortStatistics,
     #[cfg(feature = "embedded-io-async")]
     wakers: events::Wakers,
 }

@@ -2,7 +2,7 @@
 
 use nostall_io::{Clock, Registers};
 
-use super::{Handshake, LARGEST_LOAD, Port, PortSettings, Received, Ring, Statistics};
+use super::{Handshake, LARGEST_LOAD, Port, PortSettings, PortStatistics, Received, Ring};
 use crate::registers::{LSR, MCR, MSR, RBR, ier, lsr, mcr, msr};
 use crate::setup::{Patience, answers, program, wait_until};
 use crate::{Model, OpenError};
@@ -19,7 +19,7 @@ impl<'a, R: Registers> Port<'a, R> {
     ///
     /// # Errors
     ///
-    /// [`OpenError`]: nobody answers, or the port cannot be set up so.
+    /// [`OpenError`] if no port answers, or it cannot be set up so.
     pub fn open(
         registers: R,
         clock: &impl Clock,
@@ -75,7 +75,7 @@ impl<'a, R: Registers> Port<'a, R> {
             dropping: false,
             news: false,
             gone: false,
-            statistics: Statistics::default(),
+            statistics: PortStatistics::default(),
             #[cfg(feature = "embedded-io-async")]
             wakers: Default::default(),
         };

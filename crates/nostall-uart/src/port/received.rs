@@ -4,8 +4,8 @@ use core::fmt;
 
 /// What comes in over the line, in the order in which it came.
 ///
-/// Nothing that goes wrong is left out: whoever wants only the bytes uses
-/// [`Port::read_bytes`](super::Port::read_bytes), and gets the rest as errors.
+/// Errors are in order with the bytes. A caller that wants only bytes uses
+/// [`Port::read_bytes`](super::Port::read_bytes), which returns the rest as errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A byte.

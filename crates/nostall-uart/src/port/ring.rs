@@ -1,4 +1,4 @@
-//! A ring over memory that somebody else provides.
+//! A ring in the caller's memory.
 
 /// First in, first out, as many as the memory holds: none in no memory.
 #[derive(Debug)]

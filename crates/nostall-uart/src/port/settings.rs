@@ -17,7 +17,7 @@ pub struct PortSettings {
     /// port; `None` for the table's.
     pub transmit_load: Option<usize>,
     /// How full the receive FIFO gets before it interrupts.
-    pub trigger: Trigger,
+    pub trigger: TriggerLevel,
     /// Whether both ends can hold one another off.
     pub handshake: Handshake,
 }
@@ -28,7 +28,7 @@ pub struct PortSettings {
 /// Fewer than that interrupt too, four frames after the last one. A model without
 /// a FIFO interrupts at each byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
+pub enum TriggerLevel {
     /// Each byte. (16650V2: 8.)
     Byte = 0x00,
     /// A quarter: 4 on a 16550A.
@@ -61,7 +61,7 @@ impl From<LineSettings> for PortSettings {
             line,
             model: Model::Uart16550A,
             transmit_load: None,
-            trigger: Trigger::Half,
+            trigger: TriggerLevel::Half,
             handshake: Handshake::None,
         }
     }

@@ -32,7 +32,7 @@ pub trait SharedPort {
     /// How the port's registers are reached.
     type Registers: Registers;
 
-    /// Runs `act` on the port, while nobody else uses it. `act` does not wait.
+    /// Runs `act` with exclusive use of the port. `act` does not wait.
     fn with<T>(&self, act: impl FnOnce(&mut Port<'_, Self::Registers>) -> T) -> T;
 }
 

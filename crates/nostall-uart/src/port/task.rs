@@ -2,7 +2,7 @@
 
 use nostall_io::{Nanos, Registers};
 
-use super::{Port, ReceiveError, Received, Statistics};
+use super::{Port, PortStatistics, ReceiveError, Received};
 #[cfg(feature = "embedded-io-async")]
 use crate::registers::ier;
 use crate::registers::lsr;
@@ -111,7 +111,7 @@ impl<R: Registers> Port<'_, R> {
     }
 
     /// What has passed so far.
-    pub const fn statistics(&self) -> Statistics {
+    pub const fn statistics(&self) -> PortStatistics {
         self.statistics
     }
 

@@ -2,7 +2,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use nostall_console::{Drain, Limits, Meta, Next, Options, Priority, Ring, UartSink, flush};
+use nostall_console::{
+    Drain, FlushLimits, Meta, Next, Priority, Ring, SinkOptions, UartSink, flush,
+};
 use nostall_io::{Clock, Nanos, Registers};
 
 use super::{Context, Cpu, Hold, Path, Role};
@@ -26,7 +28,7 @@ where
     /// From `ring` to `serial`.
     pub const fn new(ring: &'r Ring, serial: UartSink<R, C>) -> Self {
         Self {
-            drain: Drain::new(ring, serial, Options::DEFAULT.progress_slot(0)),
+            drain: Drain::new(ring, serial, SinkOptions::DEFAULT.progress_slot(0)),
             rests_until: AtomicU64::new(0),
         }
     }
@@ -95,7 +97,7 @@ where
         self.drain.ring().log(meta, text);
         cpu.stored();
         cpu.stop_others();
-        flush(&[&self.drain], cpu.id() as u16, cpu, Limits::DEFAULT);
+        flush(&[&self.drain], cpu.id() as u16, cpu, FlushLimits::DEFAULT);
         cpu.held(Hold {
             context: Context::Panic,
             from,

@@ -1,4 +1,4 @@
-//! What the experiment asks of the CPU that it runs on.
+//! The CPU that the experiment runs on.
 
 use nostall_io::{Clock, Nanos, Processor};
 
@@ -7,15 +7,15 @@ use nostall_io::{Clock, Nanos, Processor};
 /// [`Clock::wait_until`] keeps the CPU; [`Clock::sleep_until`] is called with
 /// interrupts on, and gives it to a second task meanwhile.
 pub trait Cpu: Clock + Processor {
-    /// Spins while `condition` holds, with interrupts masked. Whoever ends it calls
-    /// [`signal`](Self::signal): what ARM's `wfe` and `sev` are to each other.
+    /// Spins while `condition` holds, with interrupts masked. The CPU that
+    /// ends it calls [`signal`](Self::signal), as ARM's `sev` ends a `wfe`.
     fn spin_while(&self, condition: impl Fn() -> bool) {
         while condition() {
             self.relax();
         }
     }
 
-    /// Lets those look again who [spin](Self::spin_while).
+    /// Makes CPUs that [spin](Self::spin_while) check their conditions again.
     fn signal(&self) {}
 
     /// Sets this CPU's one-shot timer, in place of what it was set to.

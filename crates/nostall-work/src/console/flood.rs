@@ -176,7 +176,7 @@ impl<'a, P: Path> Flood<'a, P> {
         let at = cpu.now();
         let lockup = me.watchdog.check(at, self.patience(Watchdog::THRESHOLD));
         // What is interrupted can be put off as of now. Should this handler be held, the
-        // next tick comes before anybody is scheduled, and sees it.
+        // next tick comes before a task is scheduled, and sees it.
         if me.held.load(Ordering::Relaxed) == 0 {
             self.schedule(cpu);
         }

@@ -1,4 +1,4 @@
-//! The stall: whoever logs prints.
+//! The stall: the logging task prints.
 
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,33 +12,32 @@ use super::{Context, Cpu, Hold, Path, Role};
 /// Longer than any record is on the line.
 const LONGEST_LINE: usize = 1_100;
 
-/// A console as Linux has it from 4.15 to 6.x, the article's among them: who logs puts
-/// the message into the ring and tries to become the console's owner, and the owner
-/// prints what everybody has logged until nothing is left.
+/// A console as in Linux 4.15 to 6.x, the article's among them. The logging task puts the message
+/// into the ring and tries to become the console's owner. The owner prints all tasks' messages
+/// until none is left.
 ///
-/// - Pre-emption is off for as long as somebody is owner; interrupts are masked for
-///   each record, and let in between two of them, unless the owner is in an interrupt.
-/// - Who finds an owner may wait to be handed the console, one CPU at a time
-///   (`console_trylock_spinning`): it spins, interrupts masked, until the owner is
-///   through with a record. If somebody waits already, it leaves the message and goes.
-///   So a flood's CPUs take turns, but when nobody logs any more, the last owner is left
+/// - The owner runs with pre-emption off. Interrupts are masked for each record, and let in
+///   between two of them, unless the owner is in an interrupt.
+/// - A CPU that finds an owner may wait to be handed the console, one CPU at a time
+///   (`console_trylock_spinning`): it spins, interrupts masked, until the owner has
+///   printed a record. If another CPU waits already, it leaves the message and goes on.
+///   So a flood's CPUs take turns, but when no task logs any more, the last owner is left
 ///   with the backlog. The next to log is often a watchdog, in the timer interrupt.
-/// - Who prints does not touch the watchdog meanwhile. Linux's 8250 driver does, for
+/// - The owner does not touch the watchdog meanwhile. Linux's 8250 driver does, for
 ///   each record: that silences the detector, and the CPU is stuck all the same.
-/// - In a panic the others are stopped, and everything is printed in order, whoever was
-///   the owner: the panic's text comes last (`console_flush_on_panic`). Who cannot be
-///   stopped, because nothing interrupts him, lets go after the record that he is at
-///   (`abandon_console_lock_in_panic`, since 5.18).
+/// - In a panic the other CPUs are stopped, and everything is printed in order: the panic's
+///   text comes last (`console_flush_on_panic`). An owner that cannot be stopped releases the
+///   console after its current record (`abandon_console_lock_in_panic`, since 5.18).
 #[derive(Debug)]
 pub struct Inline<'r, R, C> {
     ring: &'r Ring,
     serial: UartSink<R, C>,
     /// 0, or the owner's number plus 1.
     owner: AtomicUsize,
-    /// 0, or likewise who spins until the owner hands the console over.
+    /// 0, or the number plus 1 of the CPU that spins until the owner hands the console over.
     waiter: AtomicUsize,
-    /// What is printed next, and how many records before it were lost. Of the owner, and in
-    /// the end of a panic, whoever was stopped as the owner: a lock would be his.
+    /// The next sequence to print, and the number of records lost before it. The owner changes
+    /// them, and in a panic the panicking CPU. A lock would stay with a stopped owner.
     next: AtomicU64,
     lost: AtomicU64,
     panicking: AtomicBool,
@@ -92,8 +91,8 @@ where
         cpu.spin_while(
             || !matches!(self.owner.load(Ordering::Acquire), owner if owner == me || owner == 0),
         );
-        // Let go by an owner who had nothing more to print, unless another one has come
-        // since, who hands it over.
+        // The owner had nothing more to print, unless another one has come since, which
+        // hands the console over.
         if self.owner.load(Ordering::Acquire) != me && self.no_longer_waits(me) {
             return take(&self.owner, me).is_ok();
         }
@@ -107,7 +106,7 @@ where
             .is_ok()
     }
 
-    /// As the owner: until nothing is left, or somebody else is.
+    /// Prints as the owner, until nothing is left or another CPU is the owner.
     fn print_all(&self, cpu: &impl Cpu) {
         loop {
             match cpu.without_interrupts(|| self.print_one(cpu)) {
@@ -122,7 +121,7 @@ where
                 Printed::Nothing => {
                     self.owner.store(0, Ordering::SeqCst);
                     cpu.signal();
-                    // Somebody may have logged, and left it to us, since we looked.
+                    // Another CPU may have logged since, and left its message to this one.
                     if self.is_idle_now() || take(&self.owner, cpu.id() + 1).is_err() {
                         return;
                     }
@@ -183,7 +182,7 @@ where
     }
 }
 
-/// Puts `me` where nobody is; else who is.
+/// Puts `me` into a free place; else returns its holder.
 fn take(place: &AtomicUsize, me: usize) -> Result<(), usize> {
     place
         .compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire)
@@ -226,7 +225,7 @@ where
         cpu.stop_others();
         loop {
             while self.next_line(|line| self.write(line, Caller::Panic)) {}
-            // In mid-write, by one who was stopped: he will not be through with it.
+            // In mid-write, by a stopped CPU, which will not complete it.
             let mut cursor = self.cursor();
             if cursor.unread(self.ring) == 0 {
                 break;
@@ -259,7 +258,7 @@ mod tests {
     use nostall_console::{Level, Priority, Slot};
     use nostall_devices::uart::{Profile, Uart};
     use nostall_io::{Nanos, Processor};
-    use nostall_uart::{Console, LineSettings, Model, Settings};
+    use nostall_uart::{Console, ConsoleSettings, LineSettings, Model};
     use std::string::String;
     use std::vec::Vec;
 
@@ -303,9 +302,9 @@ mod tests {
             target: "",
         };
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
-        let settings = Settings {
+        let settings = ConsoleSettings {
             model: Some(Model::Uart16550A),
-            ..Settings::from(LineSettings::baud(115_200))
+            ..ConsoleSettings::from(LineSettings::baud(115_200))
         };
         let console = Console::open(&port, &clock, settings).unwrap();
         let inline = Inline::new(&ring, UartSink::new(console));

@@ -1,15 +1,15 @@
-//! What a message goes through.
+//! The path of a message.
 
 use nostall_console::Meta;
 use strum::{Display, EnumString, IntoStaticStr};
 
 use super::{Context, Cpu};
 
-/// How messages get from who logs them to the line.
+/// How messages get from the logging task to the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Strategy {
-    /// Whoever logs prints what everybody has logged, byte by byte; see
+    /// The logging task prints all tasks' messages, byte by byte; see
     /// [`Inline`](super::Inline).
     PrintInline,
     /// The same by the FIFO: a wait for each FIFO-full in place of one for each byte.
@@ -37,7 +37,7 @@ impl Strategy {
     }
 }
 
-/// The way of a message, from who logs it to the line.
+/// The path of a message, from the logging task to the line.
 pub trait Path {
     /// Logs a message, pre-emption off, and does for the line what is to be done now.
     fn log(&self, cpu: &impl Cpu, context: Context, meta: &Meta<'_>, text: &[u8]) -> Role;
@@ -55,7 +55,7 @@ pub trait Path {
     fn lost(&self) -> u64;
 }
 
-/// What somebody who logged was to the console.
+/// Role of a logging task for the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Left the message there, for others to send.

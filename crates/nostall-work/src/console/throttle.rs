@@ -175,7 +175,7 @@ mod tests {
     extern crate std;
     use super::*;
     use nostall_devices::uart::Uart;
-    use nostall_uart::{Console, LineSettings, Model, Settings, Strategy};
+    use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, Strategy};
     use std::vec::Vec;
 
     const FRAME: Nanos = Nanos(86_806);
@@ -185,9 +185,9 @@ mod tests {
         let arrivals: Vec<_> = (0..1_000).map(|_| AtomicU32::new(0)).collect();
         let (port, clock) = Uart::in_virtual_time(Profile::VM, Vec::new());
         let throttle = Throttle::new(&port, &clock, Profile::PC_16550A, FRAME, &arrivals);
-        let settings = Settings {
+        let settings = ConsoleSettings {
             model: Some(Model::Uart16550A),
-            ..Settings::from(LineSettings::baud(115_200))
+            ..ConsoleSettings::from(LineSettings::baud(115_200))
         };
         let mut console = Console::open(&throttle, &clock, settings).unwrap();
         console.set_strategy(strategy);
@@ -245,9 +245,9 @@ mod tests {
             Strategy::FifoPolled,
             Strategy::FifoBurst,
         ] {
-            let settings = Settings {
+            let settings = ConsoleSettings {
                 model: Some(Model::Uart16550A),
-                ..Settings::from(LineSettings::baud(115_200))
+                ..ConsoleSettings::from(LineSettings::baud(115_200))
             };
             let (port, clock) = Uart::in_virtual_time(profile, Vec::new());
             let mut console = Console::open(&port, &clock, settings).unwrap();

@@ -52,7 +52,7 @@ pub enum Told {
         /// Printing it made the interrupt handler the console's owner.
         cascaded: bool,
     },
-    /// What was added to callers who logged a line, in no order.
+    /// Times that logging a line added to its callers, in no order.
     Delays(Delays),
     /// When the next bytes arrived at the line's end, in microseconds.
     Arrived(Times),

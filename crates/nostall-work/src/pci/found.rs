@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 
 /// A function that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Found {
+pub struct FoundFunction {
     /// Its segment.
     pub segment: u32,
     /// Its bus.
     pub bus: u8,
     /// Device and function.
     pub devfn: u8,
-    /// Who made it.
+    /// Vendor ID.
     pub vendor: u16,
-    /// What it is, by its vendor's numbers.
+    /// Device ID.
     pub device: u16,
     /// The revision of that.
     pub revision: u8,
@@ -49,7 +49,7 @@ pub struct FoundBar {
     /// The first register.
     pub register: u16,
     /// What is behind it.
-    pub kind: Kind,
+    pub kind: FoundBarKind,
     /// How many address bits it decodes.
     pub bits: u8,
     /// Where it is.
@@ -61,7 +61,7 @@ pub struct FoundBar {
 /// What is behind a BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum FoundBarKind {
     /// I/O space.
     Io,
     /// Memory.
@@ -83,7 +83,7 @@ pub struct FoundCapability {
     pub word: u16,
 }
 
-impl Found {
+impl FoundFunction {
     /// Of what its header, its windows and its BARs tell.
     pub fn new(function: &Function, windows: &BridgeWindows, bars: &Bars) -> Self {
         let windows = [&windows.io, &windows.memory, &windows.prefetchable];
@@ -165,10 +165,10 @@ impl From<Bar> for FoundBar {
         Self {
             register: bar.register,
             kind: match bar.kind {
-                BarKind::Io => Kind::Io,
-                BarKind::Memory => Kind::Memory,
-                BarKind::Prefetchable => Kind::Prefetchable,
-                BarKind::Rom => Kind::Rom,
+                BarKind::Io => FoundBarKind::Io,
+                BarKind::Memory => FoundBarKind::Memory,
+                BarKind::Prefetchable => FoundBarKind::Prefetchable,
+                BarKind::Rom => FoundBarKind::Rom,
             },
             bits: bar.bits,
             address: bar.address,
@@ -182,10 +182,10 @@ impl From<FoundBar> for Bar {
         Self {
             register: bar.register,
             kind: match bar.kind {
-                Kind::Io => BarKind::Io,
-                Kind::Memory => BarKind::Memory,
-                Kind::Prefetchable => BarKind::Prefetchable,
-                Kind::Rom => BarKind::Rom,
+                FoundBarKind::Io => BarKind::Io,
+                FoundBarKind::Memory => BarKind::Memory,
+                FoundBarKind::Prefetchable => BarKind::Prefetchable,
+                FoundBarKind::Rom => BarKind::Rom,
             },
             bits: bar.bits,
             address: bar.address,

@@ -8,15 +8,16 @@ use core::ops::Range;
 use nostall_io::{Clock, Counts};
 use nostall_pci::registers::{INTERRUPT_LINE, VENDOR_ID};
 use nostall_pci::{
-    Address, BridgeWindows, BusFault, ConfigAccess, Decoding, ExtendedCapabilities, Function,
-    Ranges, Scan, ScanFault, Selector, Slot, VirtioDrivers, assign, bars,
+    Address, BarSlot, BridgeWindows, BusFault, ConfigAccess, Decoding, ExtendedCapabilities,
+    Function, Ranges, Scan, ScanFault, Selector, VirtioDrivers, assign, bars,
 };
 
 use virtio_drivers::transport::pci::bus::PciRoot;
 
-use super::found::{Found, FoundCapability};
+use super::found::{FoundCapability, FoundFunction};
 use super::job::{Method, Operation, Room};
 use super::told::{Capabilities, PciMeasured, Told, Tree};
+use crate::checksum::Checksum;
 use crate::text;
 
 /// Where the function is that the copy in memory is taken for.
@@ -193,7 +194,7 @@ where
             let what = text(what);
             tell(Told::Fault { method, what });
         };
-        let mut slots = [Slot::EMPTY; BARS];
+        let mut slots = [BarSlot::EMPTY; BARS];
         let assigned = assign(&self.auto, 0, ranges, Decoding::On, &mut slots, |why| {
             fault(format_args!("{why}"));
         });
@@ -287,7 +288,7 @@ where
                 faults: 0,
                 digest: 0,
             },
-            digest: Digest::default(),
+            digest: Checksum::default(),
             tell,
         };
         for segment in self.reached(access) {
@@ -316,7 +317,7 @@ where
 struct Walk<'a, T> {
     method: Method,
     sum: Tree,
-    digest: Digest,
+    digest: Checksum,
     tell: &'a mut T,
 }
 
@@ -326,7 +327,7 @@ impl<T: FnMut(Told)> Walk<'_, T> {
         let bars = bars(access, function);
         let sized = bars.unwrap_or_default();
         let windows = BridgeWindows::read(access, function);
-        let found = Found::new(
+        let found = FoundFunction::new(
             function,
             windows.as_ref().unwrap_or(&BridgeWindows::default()),
             &sized,
@@ -421,26 +422,5 @@ const fn is_unentered(fault: &ScanFault) -> bool {
         ScanFault::Buses { why, .. } => !matches!(why, BusFault::Beyond(_)),
         ScanFault::OutOfReach(_) => true,
         _ => false,
-    }
-}
-
-/// FNV-1a, 64 bits: two trees that differ by accident differ in it.
-struct Digest(u64);
-
-impl Default for Digest {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hasher for Digest {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

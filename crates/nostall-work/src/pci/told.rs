@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::found::{Found, FoundCapability};
+use super::found::{FoundCapability, FoundFunction};
 use super::job::Method;
 use crate::Text;
 
@@ -40,7 +40,7 @@ pub enum Told {
         /// The method that found it.
         method: Method,
         /// What it is.
-        found: Found,
+        found: FoundFunction,
     },
     /// Capabilities of the function last told of; there may be more to come.
     Capabilities(Capabilities),
@@ -75,9 +75,9 @@ pub enum Told {
         bus: u8,
         /// Device and function.
         devfn: u8,
-        /// Who made it.
+        /// Vendor ID.
         vendor: u16,
-        /// What it is, by its vendor's numbers.
+        /// Device ID.
         device: u16,
         /// Base class, sub-class and interface.
         class: u32,
@@ -127,19 +127,19 @@ pub struct PciMeasured {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pci::{FoundBar, Kind};
+    use crate::pci::{FoundBar, FoundBarKind};
     use crate::report::tests::{longest_text, result_survives};
 
     /// The longest that a function can come to.
-    fn largest() -> Found {
+    fn largest() -> FoundFunction {
         let bar = FoundBar {
             register: u16::MAX,
-            kind: Kind::Prefetchable,
+            kind: FoundBarKind::Prefetchable,
             bits: u8::MAX,
             address: u64::MAX,
             size: u64::MAX,
         };
-        Found {
+        FoundFunction {
             segment: u32::MAX,
             bus: u8::MAX,
             devfn: u8::MAX,
@@ -214,8 +214,8 @@ mod tests {
         let found = largest();
         let function = found.function();
         let bars = nostall_pci::Bars::default();
-        let again = Found::new(&function, &found.windows(), &bars);
-        let without_bars = Found {
+        let again = FoundFunction::new(&function, &found.windows(), &bars);
+        let without_bars = FoundFunction {
             bars: heapless::Vec::new(),
             ..found
         };

@@ -1,5 +1,5 @@
-//! What stands for the kernel under the stages: every function says first that
-//! it has been entered, by whom.
+//! The functions that stand for the kernel under the stages. Each first records its entry, with
+//! its caller.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
@@ -25,7 +25,7 @@ impl<T: Tracer> Tracer for &mut T {
     }
 }
 
-/// Nobody is told.
+/// A tracer that records nothing.
 impl Tracer for () {
     const TRACES: bool = false;
 

@@ -1,7 +1,7 @@
 //! The logs of a kernel that may die at any moment.
 
 use nostall_io::Nanos;
-use nostall_pstore::{DumpHeader, Kind, Layout, Ram, Zone};
+use nostall_pstore::{DumpHeader, Layout, Ram, Zone, ZoneKind};
 
 use super::region::{LINUX, logs};
 
@@ -12,14 +12,14 @@ pub struct Logs<'a> {
 }
 
 impl<'a> Logs<'a> {
-    /// In the [`LOGS`](super::LOGS) first bytes of a region, of which nobody else has any
-    /// now; both are empty then. `None` if `memory` is less.
+    /// Makes both, empty, in the first [`LOGS`](super::LOGS) bytes of a region, which no other
+    /// code may use now. `None` if `memory` is less.
     pub fn open(memory: Ram<'a>) -> Option<Self> {
         let (mut console, mut dmesg) = (None, None);
         for (place, memory) in Layout::new(&logs()).ok()?.split(memory) {
             let wanted = match place.kind {
-                Kind::Console => &mut console,
-                Kind::Dmesg => &mut dmesg,
+                ZoneKind::Console => &mut console,
+                ZoneKind::Dmesg => &mut dmesg,
                 _ => continue,
             };
             let (mut zone, _) = Zone::attach(memory, place.kind, LINUX, None).ok()?;
@@ -52,8 +52,8 @@ impl<'a> Logs<'a> {
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use super::super::recovered::{Kind, Recovered};
-    use super::super::{LOGS, REGION, Trace, recover};
+    use super::super::recovered::{Recovered, TextKind};
+    use super::super::{LOGS, REGION, TraceSummary, recover};
     use super::*;
     use std::vec;
     use std::vec::Vec;
@@ -71,17 +71,19 @@ mod tests {
         recover(&region[..], 4, |one| found.push(one));
         let (traces, texts) = found.split_at(5);
         for one in traces {
-            assert!(matches!(one, Recovered::Trace { trace, .. } if *trace == Trace::default()));
+            assert!(
+                matches!(one, Recovered::Trace { trace, .. } if *trace == TraceSummary::default())
+            );
         }
         let [
             Recovered::Text {
-                kind: Kind::Dmesg,
+                kind: TextKind::Dmesg,
                 bytes: 22,
                 text: dmesg,
                 ..
             },
             Recovered::Text {
-                kind: Kind::Console,
+                kind: TextKind::Console,
                 bytes: 1_500,
                 text: console,
                 ..

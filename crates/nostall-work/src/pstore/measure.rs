@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicUsize;
 use lock_api::RawMutex;
 use nostall_io::Clock;
 use nostall_pstore::{
-    ByClock, Kind, LockedRecorder, Memory, Ram, Recorder, SharedCounter, Stamp, Zone,
+    ByClock, LockedRecorder, Memory, Ram, Recorder, SharedCounter, Stamp, Zone, ZoneKind,
 };
 
 use super::region::{LINUX, Traces, carve};
@@ -37,7 +37,7 @@ pub fn measure<C: Crew>(
         _ => Traces::PerCpu,
     };
     let mut zones = carve(region, cpus, traces)?
-        .filter(|(place, _)| place.kind == Kind::Ftrace)
+        .filter(|(place, _)| place.kind == ZoneKind::Ftrace)
         .filter_map(|(_, memory)| empty(memory));
     let moving = Moving { pipes, crew, clock };
     Some(match strategy {
@@ -69,7 +69,7 @@ struct Counter(AtomicUsize);
 
 /// An empty trace zone.
 fn empty(memory: Ram<'_>) -> Option<Zone<'static, Ram<'_>>> {
-    let (mut zone, _) = Zone::attach(memory, Kind::Ftrace, LINUX, None).ok()?;
+    let (mut zone, _) = Zone::attach(memory, ZoneKind::Ftrace, LINUX, None).ok()?;
     zone.erase();
     Some(zone)
 }

@@ -24,7 +24,7 @@ pub use logs::Logs;
 pub use measure::measure;
 pub use pipe::{BLOCK, Pipe};
 pub use recover::recover;
-pub use recovered::{Checksum, Kind, Recovered, Told, Trace};
+pub use recovered::{Recovered, TextKind, Told, TraceSummary};
 pub use region::{FEWEST_CPUS, LINUX, LOGS, MOST_CPUS, REGION, Traces, params};
 pub use stage::{Crew, ENTRIES_PER_BLOCK, Moved, Pipes, Ran, Stage};
 pub use strategy::{Job, Strategy};

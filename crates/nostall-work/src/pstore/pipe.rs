@@ -19,7 +19,7 @@ pub struct Pipe {
     put: AtomicUsize,
     /// Blocks ever taken out, counted by the reader alone.
     taken: AtomicUsize,
-    /// Who sleeps until the other one has moved some blocks.
+    /// Whether the reader sleeps until the writer has moved some blocks; likewise the writer.
     pub(super) reader_sleeps: AtomicBool,
     pub(super) writer_sleeps: AtomicBool,
     slots: [[AtomicUsize; WORDS]; SLOTS],
@@ -73,7 +73,7 @@ impl Pipe {
             && self.put.load(Ordering::Relaxed).wrapping_sub(taken) <= SLOTS / 2
     }
 
-    /// Forgets what is in it. Not while somebody reads or writes.
+    /// Empties it. No stage may read or write meanwhile.
     pub(super) fn clear(&self) {
         self.put.store(0, Ordering::Relaxed);
         self.taken.store(0, Ordering::Relaxed);

@@ -1,12 +1,13 @@
 //! What a kernel left in persistent RAM, in short.
 
 use nostall_pstore::{
-    Kind, Layout, Load, PreviousBootZone, Reader, RecordFormat, Trace as Entry, Writer,
+    Layout, Load, PreviousBootZone, Reader, RecordFormat, Trace as Entry, Writer, ZoneKind,
 };
 
-use super::recovered::{self, Checksum, Recovered, Trace};
+use super::recovered::{self, Recovered, TraceSummary};
 use super::region::{MOST_CPUS, Traces, params};
 use crate::Text;
+use crate::checksum::Checksum;
 
 /// Tells `found` what is there: each CPU's trace, all merged by their stamps, logs
 /// and console. Nothing is changed.
@@ -18,7 +19,7 @@ pub fn recover<M: Load + ?Sized>(region: &M, cpus: u16, mut found: impl FnMut(Re
         writer: Writer::DataFirst,
         ..Reader::careful(None)
     });
-    for zone in left.zones_of(Kind::Ftrace) {
+    for zone in left.zones_of(ZoneKind::Ftrace) {
         let cpu = Some(zone.place().index as u16);
         let trace = in_short(zone.traces(RecordFormat::NATIVE));
         found(Recovered::Trace { cpu, trace });
@@ -27,20 +28,20 @@ pub fn recover<M: Load + ?Sized>(region: &M, cpus: u16, mut found: impl FnMut(Re
         let trace = in_short(merged);
         found(Recovered::Trace { cpu: None, trace });
     }
-    for mut zone in left.zones_of(Kind::Dmesg) {
+    for mut zone in left.zones_of(ZoneKind::Dmesg) {
         if let Some((_, start)) = zone.dmesg_header() {
-            found(text(&mut zone, start, recovered::Kind::Dmesg));
+            found(text(&mut zone, start, recovered::TextKind::Dmesg));
         }
     }
-    for mut zone in left.zones_of(Kind::Console) {
+    for mut zone in left.zones_of(ZoneKind::Console) {
         if !zone.is_empty() {
-            found(text(&mut zone, 0, recovered::Kind::Console));
+            found(text(&mut zone, 0, recovered::TextKind::Console));
         }
     }
 }
 
-fn in_short(entries: impl Iterator<Item = Entry>) -> Trace {
-    let mut trace = Trace::default();
+fn in_short(entries: impl Iterator<Item = Entry>) -> TraceSummary {
+    let mut trace = TraceSummary::default();
     for Entry { record, .. } in entries {
         trace.add(record.ip, record.parent, record.stamp, record.cpu.into());
     }
@@ -50,9 +51,9 @@ fn in_short(entries: impl Iterator<Item = Entry>) -> Trace {
 fn text<M: Load + ?Sized>(
     zone: &mut PreviousBootZone<'_, M>,
     start: usize,
-    kind: recovered::Kind,
+    kind: recovered::TextKind,
 ) -> Recovered {
-    let mut checksum = Checksum::new();
+    let mut checksum = Checksum::default();
     let mut end = start;
     while let Some((bytes, _)) = zone.chunk(end) {
         checksum.add(bytes);
@@ -60,8 +61,8 @@ fn text<M: Load + ?Sized>(
     }
     let most = Text::new().capacity();
     let mut at = match kind {
-        recovered::Kind::Dmesg => start,
-        recovered::Kind::Console => end.saturating_sub(most).max(start),
+        recovered::TextKind::Dmesg => start,
+        recovered::TextKind::Console => end.saturating_sub(most).max(start),
     };
     let mut excerpt = Text::new();
     while let Some((bytes, _)) = zone.chunk(at).filter(|_| excerpt.len() < most) {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Moved;
 use crate::Text;
+use crate::checksum::Checksum;
 
 /// One result of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,15 +28,15 @@ pub enum Recovered {
         /// The CPU; none for the merge.
         cpu: Option<u16>,
         /// The trace.
-        trace: Trace,
+        trace: TraceSummary,
     },
     /// A text.
     Text {
         /// Which.
-        kind: Kind,
+        kind: TextKind,
         /// Bytes of it.
         bytes: u64,
-        /// [`Checksum`] of them.
+        /// FNV-1a, 64 bits, of them.
         checksum: u64,
         /// As much of it as a report holds: the beginning of a log, the end of a
         /// console.
@@ -47,7 +48,7 @@ pub enum Recovered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum TextKind {
     /// The log that a dying kernel wrote.
     Dmesg,
     /// What it had printed.
@@ -56,23 +57,23 @@ pub enum Kind {
 
 /// A function trace, in short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trace {
+pub struct TraceSummary {
     /// How many records.
     pub records: u64,
     /// The first one's stamp.
     pub first: u64,
     /// The last one's stamp.
     pub last: u64,
-    /// [`Checksum`] of all, in order.
+    /// FNV-1a, 64 bits, of all in order.
     pub checksum: u64,
 }
 
-impl Trace {
+impl TraceSummary {
     /// The next record.
     pub fn add(&mut self, ip: u64, parent: u64, stamp: u64, cpu: u16) {
         if self.records == 0 {
             self.first = stamp;
-            self.checksum = Checksum::new().0;
+            self.checksum = Checksum::default().0;
         }
         self.records += 1;
         self.last = stamp;
@@ -81,30 +82,6 @@ impl Trace {
             sum.add(&word.to_le_bytes());
         }
         self.checksum = sum.0;
-    }
-}
-
-/// FNV-1a of 64 bits (draft-eastlake-fnv, section 2 and 5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Checksum(pub u64);
-
-impl Checksum {
-    /// Of nothing.
-    pub const fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-
-    /// Of what it was of, and `bytes`.
-    pub fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
-}
-
-impl Default for Checksum {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -121,25 +98,17 @@ mod tests {
             result_survives(Told::Moved(Moved { bytes: n, records: n, ns: n }));
             result_survives(Told::Recovered(Recovered::Trace {
                 cpu: (n % 2 == 0).then_some(n as u16),
-                trace: Trace { records: n, first: n, last: n, checksum: n },
+                trace: TraceSummary { records: n, first: n, last: n, checksum: n },
             }));
             result_survives(Told::Recovered(Recovered::Text {
-                kind: Kind::Console, bytes: n, checksum: n, text,
+                kind: TextKind::Console, bytes: n, checksum: n, text,
             }));
         }
     }
 
     #[test]
-    fn the_checksum_is_fnv_1a() {
-        // draft-eastlake-fnv, appendix C.
-        let mut sum = Checksum::default();
-        sum.add(b"foobar");
-        assert_eq!(sum.0, 0x8594_4171_f739_67e8);
-    }
-
-    #[test]
     fn a_trace_tells_two_orders_apart() {
-        let (mut one, mut other) = (Trace::default(), Trace::default());
+        let (mut one, mut other) = (TraceSummary::default(), TraceSummary::default());
         one.add(1, 2, 3, 0);
         one.add(4, 5, 6, 1);
         other.add(4, 5, 6, 1);

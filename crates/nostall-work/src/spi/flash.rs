@@ -1,4 +1,4 @@
-//! A flash: who it is, and a sector that is erased, written and read back.
+//! A flash: its identification, and a sector that is erased, written and read back.
 //!
 //! Sources: JEDEC JESD216 for the instructions that such chips share, with addresses of
 //! four bytes; ISSI's IS25WP256 has them all. Neither document was at hand: it is written
@@ -53,9 +53,9 @@ const LOOK: Nanos = Nanos::from_micros(100);
 enum Failed {
     Refused(Invalid),
     Bus(Error),
-    /// Nobody drives the data wire, or it is shorted.
+    /// No device drives the data wire, or it is shorted.
     Absent(u8),
-    /// Its manufacturer, and what he says.
+    /// Its manufacturer, and two bytes of the manufacturer's.
     Small([u8; 3]),
     NotWritable(u8),
     Busy,

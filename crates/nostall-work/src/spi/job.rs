@@ -9,7 +9,7 @@ use strum::{Display, EnumString, IntoStaticStr};
 /// CAN frames that are received, as in the seed.
 pub const FRAMES: u32 = 100_000;
 
-/// Who drives the bus, and when the hardware is put to sleep.
+/// Which task drives the bus, and when the hardware is put to sleep.
 #[derive(
     Clone,
     Copy,
@@ -30,7 +30,7 @@ pub const FRAMES: u32 = 100_000;
 pub enum Strategy {
     /// As it was before the seed: the worker is woken after every message.
     Pump,
-    /// Whoever sends or submits a message on an idle bus drives it; the worker is woken
+    /// A task that sends or submits a message on an idle bus drives it. The worker is woken
     /// once, when the bus has been idle for long enough.
     Caller,
 }
@@ -54,7 +54,7 @@ pub enum Job {
     Card,
     /// Receive so many CAN frames by this strategy, and measure it: `can:caller:100000`.
     Can {
-        /// Who drives the bus.
+        /// Which task drives the bus.
         strategy: Strategy,
         /// How many, at least 1.
         frames: u32,

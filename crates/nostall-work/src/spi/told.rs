@@ -16,7 +16,7 @@ pub type ShortName = heapless::String<24>;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Told {
-    /// What the flash says that it is: its manufacturer, and two bytes of his.
+    /// The flash's identification: its manufacturer, and two bytes of the manufacturer's.
     FlashId([u8; 3]),
     /// What became of a sector.
     Sector(Sector),
@@ -126,7 +126,7 @@ pub enum Fat {
 /// What a busy bus came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpiMeasured {
-    /// Who drove it.
+    /// The strategy.
     pub strategy: Strategy,
     /// Frames that were received, each as it was sent, and in its order.
     pub received: u32,
@@ -165,8 +165,8 @@ pub struct SpiMeasured {
     pub ns: u64,
     /// Of these, those that the worker had a CPU.
     pub worker_ns: u64,
-    /// Context switches meanwhile, of the two tasks and the worker; `None` if nobody
-    /// counts them.
+    /// Context switches meanwhile, of the two tasks and the worker; `None` if the machine
+    /// does not count them.
     pub switches: Option<u64>,
     /// Interrupts from one CPU to another meanwhile.
     pub cross_cpu: Option<u64>,

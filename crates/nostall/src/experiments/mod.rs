@@ -3,7 +3,7 @@
 mod args;
 pub mod console;
 mod experiment;
-mod figure;
+pub(crate) mod figure;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kvm;
 mod on;

@@ -54,7 +54,7 @@ Examples:
   ssh root@machine lspci -xxxx | nostall pci list --tree --dump -
 
 Sizes of BARs are known on a Linux host and in a copy of its sysfs, not from a
-dump: registers tell them only to who writes to them.
+dump: a register has to be written to show its size.
 
 JSON: an object has schema (1), source (kind: sysfs or dump; name), devices. A
 device has address, vendor and device (four hex digits), class (six: base,
@@ -128,7 +128,7 @@ fn devices(source: &Source, names: &Names) -> Vec<Device> {
                 let resources = source.resources(*address);
                 devices.push(Device::read(access, &function, resources.as_ref(), names));
             }
-            // Listed by whoever made the list, all the same.
+            // In the list, but without an answer.
             Ok(None) => note(format_args!("{address} is left out: it does not answer")),
             Err(Unread::Access(error)) => note(format_args!("{address} is left out: {error}")),
             Err(error) => note(format_args!("{address} is left out: it {error}")),

@@ -1,14 +1,15 @@
 //! Where devices are read from.
 
-use std::fs::File;
-use std::io::{self, BufReader};
+use std::io;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
+use nostall_pci::dump::LONGEST;
 use nostall_pci::sysfs::{DEVICES, NoDevices, Resources};
 use nostall_pci::{Address, ConfigAccess, Dump, Sysfs};
 
 use crate::output::note;
+use crate::postmortem::read_file;
 
 /// A host, or a record of one.
 pub enum Source {
@@ -56,18 +57,16 @@ impl Source {
 
     /// What lspci printed into `file`.
     pub fn dump(file: &Path) -> Result<Self> {
-        let (name, dump) = if file.as_os_str() == "-" {
-            ("standard input".into(), Dump::read(io::stdin().lock()))
-        } else {
-            let name = file.display().to_string();
-            if file.is_dir() {
-                bail!("{name} is a directory: for a copy of sysfs, use --sysfs");
-            }
-            let opened = File::open(file).with_context(|| name.clone())?;
-            (name, Dump::read(BufReader::new(opened)))
+        let name = match file.to_str() {
+            Some("-") => "standard input".into(),
+            _ => file.display().to_string(),
         };
-        // Not as context: these errors tell their cause themselves.
-        let dump = dump.map_err(|error| anyhow!("{name}: {error}"))?;
+        if file.is_dir() {
+            bail!("{name} is a directory: for a copy of sysfs, use --sysfs");
+        }
+        let text = read_file(file, LONGEST as usize)?;
+        // Not as context: these errors contain their cause.
+        let dump = Dump::read(&*text).map_err(|error| anyhow!("{name}: {error}"))?;
         let oddities = dump.oddities();
         for (count, what) in [
             (

@@ -24,7 +24,7 @@ pub fn line(
         Some((_, short)) if !segments => short,
         _ => &address,
     };
-    let what = What {
+    let what = DeviceLabel {
         device,
         numbers: Numbers::All,
     };
@@ -43,7 +43,7 @@ pub fn line(
 }
 
 /// What it is: class, vendor and device.
-pub struct What<'a> {
+pub struct DeviceLabel<'a> {
     pub device: &'a Device,
     pub numbers: Numbers,
 }
@@ -57,7 +57,7 @@ pub enum Numbers {
     Nameless,
 }
 
-impl fmt::Display for What<'_> {
+impl fmt::Display for DeviceLabel<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { device, numbers } = *self;
         let number = device.class;
@@ -89,7 +89,7 @@ impl fmt::Display for Maker<'_> {
         if let Some(vendor) = self.vendor {
             write!(f, "{} ", safe(vendor))?;
         }
-        // A device's name without its vendor's would be nobody's.
+        // A device's name without its vendor's would be ambiguous.
         let device = self.device.filter(|_| self.vendor.is_some());
         let (Id(vendor), Id(number)) = self.ids;
         f.write_str(&safe(device.unwrap_or("Device")))?;

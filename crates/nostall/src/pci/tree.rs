@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use nostall_pci::Address;
 
 use super::json::{Device, impossible};
-use super::text::{Numbers, What};
+use super::text::{DeviceLabel, Numbers};
 use crate::output::Style;
 
 /// The tree of each segment and of each root bus in it, like `lspci -t`'s.
@@ -93,7 +93,7 @@ fn line(device: &Device, branch: &str, style: Style, out: &mut dyn Write) -> io:
     let (heading, doubt) = (style.heading(), style.doubt());
     let address = device.address.to_string();
     let (_, address) = address.split_once(':').unwrap_or_default();
-    let what = What {
+    let what = DeviceLabel {
         device,
         numbers: Numbers::Nameless,
     };

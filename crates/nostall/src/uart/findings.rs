@@ -76,7 +76,7 @@ pub struct Sending {
 }
 
 impl Shown {
-    /// Whether somebody waits for the port's interrupts.
+    /// Whether the port's interrupts are enabled.
     pub fn has_interrupts(&self) -> bool {
         self.ier.is_some_and(|ier| ier & 0x0f != 0)
     }

@@ -8,8 +8,8 @@ use nostall_uart::registers::{
     DLL, DLM, FCR, IER, IIR, LCR, LSR, MCR, MSR, SCR, fcr, iir, lcr, lsr,
 };
 use nostall_uart::{
-    Console, DataBits, LineSettings, NotFound, OpenError, Parity, Settings, StopBits, Strategy,
-    probe, receive_fifo_depth,
+    Console, ConsoleSettings, DataBits, LineSettings, NotFound, OpenError, Parity, StopBits,
+    Strategy, probe, receive_fifo_depth,
 };
 
 use super::findings::{Cost, Findings, Probe, Sending, Sent, Shown};
@@ -24,17 +24,17 @@ const EMPTYING: Nanos = Nanos::from_secs(1);
 /// The rate for a port that has none.
 const USUAL_RATE: u32 = 115_200;
 
-/// Whether somebody would miss what a read takes away.
+/// Whether a read could take an interrupt from a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
-    /// Nobody uses the port.
+    /// No driver uses the port.
     Free,
     /// Reading the IIR would take its user's transmit interrupt, reading the MSR
     /// a change of CTS that it may be waiting for: neither is read.
     Used,
 }
 
-/// Why nothing was found.
+/// Reason why nothing was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Absent,
@@ -52,7 +52,7 @@ impl fmt::Display for Fault {
         match self {
             Self::Absent => NotFound.fmt(f),
             Self::Used => f.write_str(
-                "its interrupts are enabled, so that a driver uses it, whom --send would disturb: \
+                "its interrupts are enabled, so a driver uses it, which --send would disturb: \
                  stop that first, or leave out --send",
             ),
             Self::NeverEmpty => f.write_str(
@@ -90,8 +90,8 @@ pub fn by_reading(
     })
 }
 
-/// What probing and sending show. The port's settings are as before when it
-/// returns, its FIFOs empty. To be called while nobody uses the port.
+/// Probes the port and sends text. When it returns, the port's settings are as before and its
+/// FIFOs empty. No driver may use the port meanwhile.
 pub fn by_sending(
     registers: &impl Registers,
     clock: &impl Clock,
@@ -117,10 +117,10 @@ pub fn by_sending(
         return Err(Fault::OddDivisor(probed.divisor));
     }
     let cost = cost(registers, clock);
-    let settings = Settings {
+    let settings = ConsoleSettings {
         model: Some(probed.model),
         transmit_load: Some(probed.transmit_load),
-        ..Settings::from(line)
+        ..ConsoleSettings::from(line)
     };
     let console = Console::open(registers, Dozing::new(clock), settings);
     let measured = console.map_err(Fault::Open).map(|mut console| {
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn of_a_used_port_the_transmit_interrupt_is_left_alone_and_nothing_is_sent() {
-        // Whoever has enabled interrupts uses it, whether Linux says so or not.
+        // A driver that has enabled interrupts uses the port, whether Linux reports it or not.
         for care in [Care::Used, Care::Free] {
             let (port, clock) = Uart::in_virtual_time(Profile::PC_16550A, Vec::new());
             port.write8(IER, 0b10);

@@ -23,7 +23,7 @@ const REGISTERS: u16 = 8;
 /// shows whether the FIFOs are enabled and what a look at the line status costs;
 /// the model, the divisor and what the line really takes show only with --send.
 ///
-/// Of a port that Linux uses, only registers that nobody misses are read; with
+/// Of a port that Linux uses, only registers whose reads take no interrupt are read; with
 /// --send it is refused. Needs root (CAP_SYS_RAWIO) and /dev/port.
 #[derive(clap::Args)]
 pub struct Args {
@@ -37,8 +37,8 @@ pub struct Args {
 
     /// Write: probe, and send about 1.5 s of text at the rate that is set
     ///
-    /// The port's settings are as before afterwards, its FIFOs empty. Whoever is
-    /// at the other end gets the text.
+    /// Afterwards the port's settings are as before, and its FIFOs are empty. The other
+    /// end of the line gets the text.
     #[arg(long)]
     send: bool,
 
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Result<()> {
         && let Some(user) = user
     {
         return Err(anyhow!(
-            "port {port:#x} is used by {user}, whom --send would disturb: stop that first, \
+            "port {port:#x} is used by {user}, which --send would disturb: stop that first, \
              or leave out --send"
         ));
     }
@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(user) = user {
         println!();
         println!(
-            "Used by {user}, from whom reading IIR and MSR could take interrupts: they were left"
+            "Used by {user}. Reading IIR and MSR could take interrupts from it: they were left"
         );
         println!("alone. It may have missed a receive error that the LSR showed meanwhile.");
     }

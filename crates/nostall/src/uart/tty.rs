@@ -1,7 +1,7 @@
-//! What Linux knows of a serial port, without touching it.
+//! Linux's information about a serial port, read without touching the port.
 //!
-//! The rate that is set is not to be had this way: to ask for it the tty must be
-//! opened, and opening a tty that nobody has open writes to its port.
+//! The rate is not available this way: reading it takes opening the tty, and opening a tty
+//! that no process has open writes to its port.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Where Linux tells.
+/// Folders in which Linux reports.
 pub struct Linux {
     sys: PathBuf,
     proc: PathBuf,
@@ -25,7 +25,7 @@ pub struct Tty {
     pub clock: Option<u32>,
 }
 
-/// Who uses a port.
+/// User of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
     Console,
@@ -88,7 +88,7 @@ impl Linux {
             .find(|tty| tty.port == port)
     }
 
-    /// Who uses it, as far as the caller may know.
+    /// Returns its user, as far as the caller may read that.
     pub fn user(&self, tty: &Tty) -> Option<User> {
         let consoles = fs::read_to_string(self.proc.join("consoles")).unwrap_or_default();
         let mut names = consoles.lines().filter_map(|l| l.split_whitespace().next());

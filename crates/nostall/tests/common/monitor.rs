@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nostall_vm::qemu::QemuBoard;
 use nostall_work::Report;
-use nostall_work::pci::{Found, Kind, Method, Told};
+use nostall_work::pci::{FoundBarKind, FoundFunction, Method, Told};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -244,7 +244,7 @@ fn shown(devices: &[Value], all: &mut BTreeMap<Place, Shown>, names: &mut Vec<St
 }
 
 /// Returns the same properties from the guest's report, as far as `monitor` shows them.
-fn as_shown(found: &Found, monitor: &Shown) -> Shown {
+fn as_shown(found: &FoundFunction, monitor: &Shown) -> Shown {
     let bars = found.bars.iter().map(|bar| {
         let register = u64::from(bar.register);
         // The monitor shows no address for a BAR that is not decoded.
@@ -253,8 +253,8 @@ fn as_shown(found: &Found, monitor: &Shown) -> Shown {
             .get(&register)
             .is_some_and(|bar| bar.address.is_some());
         let region = Region {
-            io: bar.kind == Kind::Io,
-            prefetch: bar.kind == Kind::Prefetchable,
+            io: bar.kind == FoundBarKind::Io,
+            prefetch: bar.kind == FoundBarKind::Prefetchable,
             wide: bar.bits > 32,
             size: bar.size,
             address: answers.then_some(bar.address),
@@ -277,7 +277,7 @@ fn as_shown(found: &Found, monitor: &Shown) -> Shown {
     }
 }
 
-pub fn functions(told: &[Told], by: Method) -> Vec<&Found> {
+pub fn functions(told: &[Told], by: Method) -> Vec<&FoundFunction> {
     let functions = told.iter().filter_map(|told| match told {
         Told::Function { method, found } if *method == by => Some(found),
         _ => None,
@@ -307,7 +307,7 @@ pub fn all_shown(monitor: &[Value], devices: &[&str]) -> BTreeMap<Place, Shown> 
 pub fn check(told: &[Told], all: &BTreeMap<Place, Shown>, methods: &[Method]) {
     for &method in methods {
         let found = functions(told, method);
-        let places = |found: &Found| (u64::from(found.bus), u64::from(found.devfn));
+        let places = |found: &FoundFunction| (u64::from(found.bus), u64::from(found.devfn));
         let found: BTreeMap<_, _> = found
             .into_iter()
             .map(|found| (places(found), found))

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 
 use nostall_console::UartSink;
 use nostall_io::{Clock, Nanos, Processor};
-use nostall_uart::{Console, LineSettings, Model, Settings};
+use nostall_uart::{Console, ConsoleSettings, LineSettings, Model};
 use nostall_work::console::{Bounded, FIRST_WORDS, Flood, Inline, Job, Path, Strategy, Throttle};
 use nostall_work::{Event, text};
 use spin::Once;
@@ -71,10 +71,10 @@ pub fn run(job: Job, item: u16, cpus: u16, log: &'static [u8], clock: &MachineCl
     let line = LineSettings::baud(job.rate);
     let (port, frame) = (arch::serial_port(), line.frame_time());
     let port = PORT.call_once(|| Throttle::new(port, clock, job.profile, frame, &STATE.arrivals));
-    let settings = Settings {
+    let settings = ConsoleSettings {
         // Nothing to be found out.
         model: Some(Model::Uart16550A),
-        ..Settings::from(line)
+        ..ConsoleSettings::from(line)
     };
     let mut console = match Console::open(port, clock, settings) {
         Ok(console) => console,

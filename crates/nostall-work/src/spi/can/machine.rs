@@ -46,7 +46,7 @@ pub trait CanMachine {
 pub struct Counted {
     /// Context switches of the two tasks and the worker: each time that one of them got
     /// a CPU, or was taken off it. A kernel whose CPUs have one task each counts the
-    /// times that a CPU went to sleep for want of work. `None` if nobody counts them.
+    /// times that a CPU went to sleep for want of work. `None` if the machine does not.
     pub switches: Option<u64>,
     /// Interrupts from one CPU to another.
     pub cross_cpu: Option<u64>,

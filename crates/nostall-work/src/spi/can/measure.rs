@@ -26,7 +26,7 @@ pub enum Failed {
     Refused(Invalid),
     /// A message failed.
     Bus(Error),
-    /// Somebody has the bus when nobody should.
+    /// The bus has an owner when it should have none.
     Held,
 }
 

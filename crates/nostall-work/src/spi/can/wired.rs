@@ -9,12 +9,11 @@ use nostall_spi::{Capabilities, Controller, Fault, Level, Progress, Wire, Words}
 /// Bytes of the longest transfer that the experiment has.
 const LONGEST: usize = 32;
 
-/// What really goes out over the wires, whoever may listen: no device takes that for a
-/// command.
+/// The bytes that really go out over the wires: no device takes them for a command.
 const QUIET: [u8; LONGEST] = [0xff; LONGEST];
 
-/// The CAN bus: who sends so many frames to us as fast as they are taken, and looks at
-/// those that we send.
+/// The other end of the CAN bus: sends so many frames as fast as they are taken, and checks
+/// those that it receives.
 #[derive(Debug)]
 pub struct FarEnd {
     chip: Mcp2515,

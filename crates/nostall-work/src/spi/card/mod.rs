@@ -23,6 +23,7 @@ use nostall_spi::{Bus, Controller, Delay, Device, Error, Invalid, Platform, Sele
 use sha2::{Digest as _, Sha256};
 
 use super::told::{CardKind, ShortName, Told};
+use crate::checksum::Checksum;
 use crate::text;
 use clocked::Clocked;
 use disk::{Disk, Wrong};
@@ -220,7 +221,7 @@ fn list<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
     let look = |found: &DirEntry, name: Option<&str>| {
         // The crate forgets a long name only with the next one, and tells it twice if
         // two short names have the same checksum.
-        let hash = name.map(hash);
+        let hash = name.map(|name| Checksum::of(name.as_bytes()));
         let name = name.filter(|_| hash != before.get());
         before.set(hash);
         if found.attributes.is_volume() {
@@ -272,13 +273,6 @@ fn tell_of(entry: u32, found: &DirEntry, name: Option<&str>, tell: &mut dyn FnMu
         rest = &rest[piece.len()..];
         tell(Told::Name(piece));
     }
-}
-
-/// FNV-1a, of 64 bits.
-fn hash(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// Reads a file to its end. `before` is how much was read of others.

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use nostall_console::{Ring, Slot, UartSink};
 use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Nanos, Processor};
-use nostall_uart::{Console, LineSettings, Model, OpenError, Settings};
+use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, OpenError};
 use nostall_work::console::{
     Bounded, Cpu, Fired, Flood, Hold, Inline, Lines, Path, PerCpu, SLOTS, Strategy,
 };
@@ -76,10 +76,10 @@ fn run_with(
     let machine = ModelMachine::new(experiment.cpus);
     let bus = ModelPort::new(&machine, experiment.profile);
     let line = LineSettings::baud(experiment.rate);
-    let settings = Settings {
+    let settings = ConsoleSettings {
         // Nothing to be found out.
         model: Some(Model::Uart16550A),
-        ..Settings::from(line)
+        ..ConsoleSettings::from(line)
     };
     let mut console = Console::open(&bus, &machine, settings).map_err(Failure::Open)?;
     console.set_strategy(strategy.uart());
@@ -357,9 +357,9 @@ mod tests {
     fn an_emergency_is_sent_although_the_cpu_that_has_the_timer_hangs() {
         let machine = ModelMachine::new(2);
         let bus = ModelPort::new(&machine, Profile::PC_16550A);
-        let settings = Settings {
+        let settings = ConsoleSettings {
             model: Some(Model::Uart16550A),
-            ..Settings::from(LineSettings::baud(115_200))
+            ..ConsoleSettings::from(LineSettings::baud(115_200))
         };
         let console = Console::open(&bus, &machine, settings).unwrap();
         let ring = Box::new(Ring::<[Slot; SLOTS]>::new());

@@ -88,7 +88,7 @@ pub fn run(
 fn last_log(region: &[u8]) -> Option<Vec<u8>> {
     let layout = Layout::new(&params(FEWEST_CPUS, Traces::Together)).ok()?;
     let left = nostall_pstore::recover(region, &layout, None);
-    let mut zone = left.zones_of(nostall_pstore::Kind::Dmesg).next()?;
+    let mut zone = left.zones_of(nostall_pstore::ZoneKind::Dmesg).next()?;
     let (header, start) = zone.dmesg_header()?;
     let mut text = Vec::new();
     while let Some((bytes, _)) = zone.chunk(start + text.len()) {

@@ -1,7 +1,7 @@
 //! The tables, for people.
 
 use comfy_table::Table;
-use nostall_console::{Limits, StallDetector, Watchdog};
+use nostall_console::{FlushLimits, StallDetector, Watchdog};
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
 use nostall_work::console::Strategy;
@@ -93,7 +93,7 @@ FIFO; bounded: nostall-console.",
             time((Watchdog::THRESHOLD / haste).0 as f64),
             time((StallDetector::THRESHOLD / haste).0 as f64),
             self.panic_at,
-            Limits::DEFAULT.total,
+            FlushLimits::DEFAULT.total,
         );
         if let Setup::Model = &self.setup {
             legend += "\nOn the model instructions take no time; accesses to the port do.";

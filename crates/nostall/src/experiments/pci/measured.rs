@@ -329,12 +329,12 @@ fn shown(device: &run::Device, names: &Names) -> Device {
 #[cfg(test)]
 mod tests {
     use super::run::Measuring;
-    use nostall_work::pci::{Found, FoundCapability, Tree};
+    use nostall_work::pci::{FoundCapability, FoundFunction, Tree};
 
     use super::*;
 
     fn device(devfn: u8) -> run::Device {
-        let found = Found {
+        let found = FoundFunction {
             segment: 0,
             bus: 0,
             devfn,

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use nostall_devices::VirtualClock;
 use nostall_devices::pci::{EcamWindow, PortWindow, Topology, TopologyFailure, VirtualBus};
 use nostall_io::{Counting, Counts, Processor, Registers};
-use nostall_pci::{Decoding, Ecam, Policy, Ports, Ranges, Selector, Slot, assign};
+use nostall_pci::{BarSlot, ConfigPorts, Decoding, Ecam, Policy, Ranges, Selector, assign};
 use nostall_work::pci::{Counted, Method, RAM_AT, Space, Told};
 use nostall_work::text;
 use spin::mutex::SpinMutex;
@@ -83,7 +83,7 @@ pub fn run(experiment: &Experiment<'_>) -> Result<Outcome, TopologyFailure> {
     Ok(outcome)
 }
 
-type ByPorts<'a> = Ports<SpinMutex<()>, &'a Counting<PortWindow>, Host>;
+type ByPorts<'a> = ConfigPorts<SpinMutex<()>, &'a Counting<PortWindow>, Host>;
 type ByMemory<'a, R> = Ecam<&'a Counting<R>>;
 type OnModel<'a> =
     Space<'a, &'a ByPorts<'a>, ByMemory<'a, EcamWindow>, ByMemory<'a, Page>, VirtualClock>;
@@ -96,7 +96,7 @@ fn on(bus: &VirtualBus, work: impl FnOnce(&OnModel<'_>, nostall_pci::Choice)) {
         ecam: Counting::new(bus.ecam()),
         ram: Counting::new(Page(RefCell::new([0; 4096]))),
     };
-    let ports = Ports::new(&windows.ports, Host);
+    let ports = ConfigPorts::new(&windows.ports, Host);
     let ecam = Ecam::new(&windows.ecam, 0, 0..=255);
     let ram = Ecam::new(&windows.ram, RAM_AT.segment(), RAM_AT.bus()..=RAM_AT.bus());
     let _ = assign(
@@ -104,7 +104,7 @@ fn on(bus: &VirtualBus, work: impl FnOnce(&OnModel<'_>, nostall_pci::Choice)) {
         0,
         &ranges(),
         Decoding::On,
-        &mut [Slot::EMPTY; 64],
+        &mut [BarSlot::EMPTY; 64],
         |_| {},
     );
     let (auto, choice) = Selector::choose(Some(&ports), Some(ecam), Policy::EcamFirst);

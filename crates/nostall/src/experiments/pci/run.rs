@@ -2,7 +2,9 @@
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use nostall_work::LONGEST_REPORT;
-use nostall_work::pci::{Found, FoundCapability, Job, Method, Operation, PciMeasured, Told, Tree};
+use nostall_work::pci::{
+    FoundCapability, FoundFunction, Job, Method, Operation, PciMeasured, Told, Tree,
+};
 
 use nostall_vm::qemu::Qemu;
 use nostall_vm::{Ending, Error, Exits, Guest, Limits, Machine, MapChanges, Ran, Work};
@@ -139,7 +141,7 @@ pub struct Finds {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Its header and its BARs.
-    pub found: Found,
+    pub found: FoundFunction,
     /// Its capabilities, extended ones last.
     pub capabilities: Vec<FoundCapability>,
 }

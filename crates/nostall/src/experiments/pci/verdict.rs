@@ -1,6 +1,6 @@
 //! Whether all methods show the same.
 
-use nostall_work::pci::{Found, FoundCapability, Method, Operation};
+use nostall_work::pci::{FoundCapability, FoundFunction, Method, Operation};
 
 use super::measured::{Measured, Way, word};
 use super::run::{Device, Finds};
@@ -109,7 +109,7 @@ fn difference(one: &Finds, other: &Finds) -> Option<String> {
 }
 
 /// Each function, and its capabilities, without what ports do not reach.
-fn by_ports(finds: &Finds) -> Vec<(&Found, Vec<FoundCapability>)> {
+fn by_ports(finds: &Finds) -> Vec<(&FoundFunction, Vec<FoundCapability>)> {
     let devices = finds.devices.iter();
     let near = devices.filter(|device| device.found.segment == 0);
     near.map(|device| {

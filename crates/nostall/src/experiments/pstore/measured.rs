@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use anyhow::Result;
 use comfy_table::Table;
 use nostall_vm::Guest;
-use nostall_work::pstore::{BLOCK, BLOCKS, ENTRIES_PER_BLOCK, Kind, Moved, Recovered, Strategy};
+use nostall_work::pstore::{
+    BLOCK, BLOCKS, ENTRIES_PER_BLOCK, Moved, Recovered, Strategy, TextKind,
+};
 
 use super::run::{Finder, Outcome, run};
 use super::threads;
@@ -252,7 +254,7 @@ impl Measured {
         let console_ends = |with: &str| {
             host.iter().any(|found| match found {
                 Recovered::Text {
-                    kind: Kind::Console,
+                    kind: TextKind::Console,
                     text,
                     ..
                 } => text.trim_end().ends_with(with),
@@ -319,9 +321,9 @@ fn records(found: &[Recovered]) -> u64 {
 }
 
 /// Two lines of a text, where it is most interesting.
-fn excerpt(kind: Kind, text: &str) -> String {
+fn excerpt(kind: TextKind, text: &str) -> String {
     let lines: Vec<_> = match kind {
-        Kind::Console => text.lines().rev().take(1).collect(),
+        TextKind::Console => text.lines().rev().take(1).collect(),
         _ => text.lines().take(2).collect(),
     };
     let lines = lines.into_iter().map(|line| {
@@ -331,10 +333,10 @@ fn excerpt(kind: Kind, text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-const fn name(kind: Kind) -> &'static str {
+const fn name(kind: TextKind) -> &'static str {
     match kind {
-        Kind::Dmesg => "dmesg",
-        Kind::Console => "console",
+        TextKind::Dmesg => "dmesg",
+        TextKind::Console => "console",
         _ => "other",
     }
 }
@@ -342,17 +344,17 @@ const fn name(kind: Kind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nostall_work::pstore::Trace;
+    use nostall_work::pstore::TraceSummary;
 
     fn left(records: u64, console: &str) -> Vec<Recovered> {
-        let mut trace = Trace::default();
+        let mut trace = TraceSummary::default();
         (0..records).for_each(|n| trace.add(n, n, n, 0));
         let mut text = nostall_work::Text::new();
         text.push_str(console).unwrap();
         vec![
             Recovered::Trace { cpu: None, trace },
             Recovered::Text {
-                kind: Kind::Console,
+                kind: TextKind::Console,
                 bytes: console.len() as u64,
                 checksum: 0,
                 text,

@@ -3,7 +3,7 @@
 use nostall_devices::uart::{Profile, Published, Uart, VirtualPort};
 use nostall_devices::{Fault, VirtualClock};
 use nostall_io::{Counting, Nanos};
-use nostall_uart::{Console, FlowControl, LineSettings, OpenError, PowerLoss, Settings};
+use nostall_uart::{Console, ConsoleSettings, FlowControl, LineSettings, OpenError, PowerLoss};
 use nostall_work::uart::{Driver, Job, Sent, Writes, send};
 
 use super::run::{Experiment, Outcome, alphabet};
@@ -65,14 +65,14 @@ fn one(
 }
 
 /// Settings for a port that may fail so.
-fn settings(fault: Option<Fault>) -> Settings {
-    let usual = Settings::from(LineSettings::baud(115_200));
+fn settings(fault: Option<Fault>) -> ConsoleSettings {
+    let usual = ConsoleSettings::from(LineSettings::baud(115_200));
     match fault {
-        Some(Fault::NoCts) => Settings {
+        Some(Fault::NoCts) => ConsoleSettings {
             flow_control: FlowControl::Cts,
             ..usual
         },
-        Some(Fault::PowerLoss) => Settings {
+        Some(Fault::PowerLoss) => ConsoleSettings {
             power_loss: PowerLoss::Recover,
             ..usual
         },

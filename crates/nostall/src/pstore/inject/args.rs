@@ -4,16 +4,17 @@ use std::path::PathBuf;
 
 use nostall_pstore::{LinuxVersion, RecordFormat};
 
+use super::super::Sizes;
 use super::super::number;
-use super::super::sizes::Sizes;
-use super::dmesg::{Packing, Time};
+use super::dmesg::{DmesgCompression, Time};
 
 /// Make an image of persistent memory (Linux's ramoops) from files
 ///
 /// For tests: of what reads such memory after a crash, or of Linux itself, which finds
 /// the records at its next boot. Sizes that are not given are what Linux takes on its
 /// command line: 4096 bytes each, no ECC, a trace zone for each CPU. What does not fit
-/// is left out at its start, as Linux would, and that is said.
+/// is left out at its start, as Linux would, and that is said. Contents are read into
+/// memory, up to 256 MiB each.
 ///
 /// Numbers may be decimal or start with 0x, and end with K, M or G. Byte order is this
 /// machine's.
@@ -64,8 +65,8 @@ pub(super) struct Contents {
     pub(super) dmesg: Vec<PathBuf>,
 
     /// How to compress dmesg records
-    #[arg(long, value_enum, default_value_t)]
-    pub(super) compress: Packing,
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
+    pub(super) compression: DmesgCompression,
 
     /// When they were written, since 1970; 0 is a clock that was never set
     #[arg(long, value_name = "SECONDS.MICROS", default_value = "0.0")]
@@ -96,7 +97,7 @@ const AFTER: &str = "\
 Examples:
   nostall pstore inject --out region.bin --size 64K --dmesg dmesg.txt
   nostall pstore inject --out region.bin --size 1M --record-size 64K --ecc 1 \\
-      --dmesg oops.txt --dmesg panic.txt --compress deflate --console console.txt
+      --dmesg oops.txt --dmesg panic.txt --compression deflate --console console.txt
   nostall pstore inject --out more.bin --into region.bin --record-size 64K --ecc 1 \\
       --dmesg another.txt
   nostall pstore inject --out ram.bin --offset 96M --size 1M --ftrace-size 256K \\

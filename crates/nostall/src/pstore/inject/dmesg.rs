@@ -1,9 +1,5 @@
 //! A dmesg record, made from a text.
 
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{Result, ensure};
@@ -12,7 +8,7 @@ use nostall_pstore::{DmesgHeader, DumpHeader, Ram, Zone, compress, longest_defla
 
 /// How a record is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Packing {
+pub enum DmesgCompression {
     /// Not at all
     #[default]
     None,
@@ -49,48 +45,49 @@ impl FromStr for Time {
 }
 
 /// Bytes of a text.
-pub struct Text {
-    /// In the file.
-    pub found: u64,
+pub struct Fitted {
+    /// In the log.
+    pub found: usize,
     /// In the record.
     pub kept: usize,
 }
 
-/// Replaces what the zone holds by the end of the file, as much as fits.
+/// Replaces the zone's contents with the end of the log, as much of it as fits.
 pub fn write(
     zone: &mut Zone<'_, Ram<'_>>,
-    file: &Path,
-    packing: Packing,
+    log: &[u8],
+    compression: DmesgCompression,
     time: Time,
-) -> Result<Text> {
+) -> Result<Fitted> {
     let data = zone.division().data();
     let header = DmesgHeader {
         seconds: time.seconds,
         micros: time.micros.into(),
-        compressed: packing != Packing::None,
+        compressed: compression != DmesgCompression::None,
     };
     let (header, header_len) = header.encode();
     let room = data.saturating_sub(header_len);
     // What Linux has a buffer for.
-    let most = match packing {
-        Packing::None => room,
-        Packing::Deflate => longest_deflated(data),
-        Packing::Lz4 | Packing::Zstd => data,
+    let most = match compression {
+        DmesgCompression::None => room,
+        DmesgCompression::Deflate => longest_deflated(data),
+        DmesgCompression::Lz4 | DmesgCompression::Zstd => data,
     };
-    let log = Log::read(file, most)?;
-    let record = |text: &[u8]| [&log.title, text].concat();
+    let (title, text) = split_title(log);
+    let record = |text: &[u8]| [title, text].concat();
     let fits = |text: &[u8]| {
-        log.title.len() + text.len() <= most && pack(&record(text), packing).len() <= room
+        title.len() + text.len() <= most && pack(&record(text), compression).len() <= room
     };
     ensure!(
         fits(&[]),
         "a dmesg zone with {data} bytes of data has no room for even the first line: \
          make --record-size larger"
     );
-    let text = longest_end(&log.text, fits);
-    let body = pack(&record(text), packing);
-    match packing {
-        Packing::None => {
+    // One byte more than can be kept, which shows whether a line starts there.
+    let kept = longest_end(&text[text.len().saturating_sub(most + 1)..], fits);
+    let body = pack(&record(kept), compression);
+    match compression {
+        DmesgCompression::None => {
             zone.erase();
             zone.append_text(&header[..header_len]);
             zone.append_text(&body);
@@ -104,18 +101,18 @@ pub fn write(
             zone.write_dmesg_packed(&words, &body)?;
         }
     }
-    Ok(Text {
-        found: log.bytes,
-        kept: text.len(),
+    Ok(Fitted {
+        found: text.len(),
+        kept: kept.len(),
     })
 }
 
-fn pack(text: &[u8], packing: Packing) -> Vec<u8> {
-    match packing {
-        Packing::None => text.to_vec(),
-        Packing::Deflate => compress::deflate_raw(text),
-        Packing::Lz4 => compress::lz4(text),
-        Packing::Zstd => compress::zstd(text),
+fn pack(text: &[u8], compression: DmesgCompression) -> Vec<u8> {
+    match compression {
+        DmesgCompression::None => text.to_vec(),
+        DmesgCompression::Deflate => compress::deflate_raw(text),
+        DmesgCompression::Lz4 => compress::lz4(text),
+        DmesgCompression::Zstd => compress::zstd(text),
     }
 }
 
@@ -142,47 +139,12 @@ fn longest_end(text: &[u8], fits: impl Fn(&[u8]) -> bool) -> &[u8] {
     }
 }
 
-/// A kernel log, as much of it as matters.
-struct Log {
-    /// `Panic#1 Part1`, and a newline.
-    title: Vec<u8>,
-    /// The end of what follows.
-    text: Vec<u8>,
-    /// All that follows.
-    bytes: u64,
-}
-
-impl Log {
-    /// At most the last `most` bytes of a file, and its title.
-    fn read(file: &Path, most: usize) -> io::Result<Self> {
-        let mut from = BufReader::new(File::open(file)?);
-        let first = from.fill_buf()?;
-        let line = first.split_inclusive(|&byte| byte == b'\n').next();
-        let title = match line.filter(|line| is_title(line)) {
-            Some(line) => {
-                let title = line.to_vec();
-                from.consume(title.len());
-                title
-            }
-            None => b"Panic#1 Part1\n".to_vec(),
-        };
-        let (mut text, mut bytes) = (VecDeque::new(), 0);
-        loop {
-            let piece = from.fill_buf()?;
-            if piece.is_empty() {
-                return Ok(Self {
-                    title,
-                    text: text.into(),
-                    bytes,
-                });
-            }
-            let len = piece.len();
-            bytes += len as u64;
-            text.extend(piece);
-            // One more than can be kept: whether a line starts there is to be seen.
-            text.drain(..text.len().saturating_sub(most.saturating_add(1)));
-            from.consume(len);
-        }
+/// Splits a log into its title and the text after it. A log without a title gets one.
+fn split_title(log: &[u8]) -> (&[u8], &[u8]) {
+    let end = log.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
+    match log.split_at(end.unwrap_or(0)) {
+        (line, text) if is_title(line) => (line, text),
+        _ => (b"Panic#1 Part1\n", log),
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use nostall_postmortem::image::open_file;
 
 use super::args::Args;
 
@@ -42,7 +43,8 @@ pub fn may_be_written(args: &Args) -> Result<()> {
 
 /// The region in an image: of `size` bytes, or all from `offset` on.
 pub fn region(image: &Path, offset: u64, size: Option<usize>) -> Result<Vec<u8>> {
-    let mut file = File::open(image)?;
+    // A pipe without a writer is opened at once.
+    let mut file = open_file(image)?;
     ensure!(file.metadata()?.is_file(), "not a file");
     let len = file.metadata()?.len();
     let there = len.saturating_sub(offset);

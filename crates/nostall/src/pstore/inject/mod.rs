@@ -7,18 +7,19 @@ mod region;
 mod trace;
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use nostall_postmortem::cli::region_options;
-use nostall_pstore::{Code, Kind, Layout, Params, Ram, Zone};
+use nostall_postmortem::cli::{read_file, region_options};
+use nostall_postmortem::image::MAX_READ;
+use nostall_pstore::{Code, Layout, Params, ZoneKind};
 
 use crate::output::{note, to_stdout};
 pub use args::Args;
 use args::{Contents, running};
 use region::Region;
+
+/// Bytes that the kernel is taken to have appended at a time.
+const PIECE: usize = 16 << 10;
 
 /// Does what the arguments say.
 ///
@@ -75,8 +76,8 @@ struct Report {
 
 impl Report {
     /// Of a text, if there was more of it than could be kept.
-    fn left_out(&mut self, kind: Kind, index: usize, bytes: u64, kept: usize) {
-        if bytes > kept as u64 {
+    fn left_out(&mut self, kind: ZoneKind, index: usize, bytes: usize, kept: usize) {
+        if bytes > kept {
             self.notes.push(format!(
                 "{kind} {index}: only the last {kept} of {bytes} bytes fit"
             ));
@@ -88,24 +89,29 @@ impl Region {
     fn fill(&mut self, contents: &Contents, report: &mut Report) -> Result<()> {
         self.fill_dmesg(contents, report)?;
         for (kind, file) in [
-            (Kind::Console, &contents.console),
-            (Kind::Pmsg, &contents.pmsg),
+            (ZoneKind::Console, &contents.console),
+            (ZoneKind::Pmsg, &contents.pmsg),
         ] {
             if let Some(file) = file {
                 let place = self.only(kind)?;
                 let (mut zone, _) = self.zone(place)?;
-                let bytes = append(&mut zone, file).with_context(|| file.display().to_string())?;
-                report.left_out(kind, 0, bytes, zone.division().data());
+                let text = read_file(file, MAX_READ)?;
+                // Piece by piece, as it came to be.
+                for piece in text.chunks(PIECE) {
+                    zone.append_text(piece);
+                }
+                report.left_out(kind, 0, text.len(), zone.division().data());
                 let _ = writeln!(report.written, "  {kind} 0: {} bytes", zone.len());
             }
         }
         if let Some(file) = &contents.ftrace {
-            self.only(Kind::Ftrace)?;
+            self.only(ZoneKind::Ftrace)?;
             ensure!(
                 self.version.is_some(),
                 "trace zones carry the version of the kernel that is to read them: give --linux-version X.Y.Z"
             );
-            let calls = trace::record(self, file, contents.arch)
+            let lines = read_file(file, MAX_READ)?;
+            let calls = trace::record(self, &lines, contents.arch)
                 .with_context(|| file.display().to_string())?;
             let _ = writeln!(report.written, "  ftrace: {calls} calls");
         }
@@ -113,7 +119,7 @@ impl Region {
     }
 
     fn fill_dmesg(&mut self, contents: &Contents, report: &mut Report) -> Result<()> {
-        let mut places = self.layout.zones_of(Kind::Dmesg);
+        let mut places = self.layout.zones_of(ZoneKind::Dmesg);
         for file in &contents.dmesg {
             let (mut zone, place) = loop {
                 let Some(place) = places.next() else {
@@ -126,9 +132,10 @@ impl Region {
                     break (self.zone(place)?.0, place);
                 }
             };
-            let text = dmesg::write(&mut zone, file, contents.compress, contents.time)
+            let log = read_file(file, MAX_READ)?;
+            let text = dmesg::write(&mut zone, &log, contents.compression, contents.time)
                 .with_context(|| file.display().to_string())?;
-            report.left_out(Kind::Dmesg, place.index, text.found, text.kept);
+            report.left_out(ZoneKind::Dmesg, place.index, text.found, text.kept);
             let stored = zone.len();
             let _ = writeln!(
                 report.written,
@@ -137,23 +144,6 @@ impl Region {
             );
         }
         Ok(())
-    }
-}
-
-/// Appends all of a file, piece by piece, as it came to be. How much that was.
-fn append(zone: &mut Zone<'_, Ram<'_>>, file: &Path) -> io::Result<u64> {
-    let mut from = File::open(file)?;
-    let (mut piece, mut bytes) = (vec![0; 16 << 10], 0);
-    loop {
-        match from.read(&mut piece) {
-            Ok(0) => return Ok(bytes),
-            Ok(count) => {
-                zone.append_text(&piece[..count]);
-                bytes += count as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use nostall_pstore::{
-    Code, Found, Header, Kind, Layout, LinuxVersion, Place, Ram, SIGNATURE, Zone,
+    Code, Layout, LinuxVersion, Place, PreviousContents, Ram, SIGNATURE, Zone, ZoneHeader, ZoneKind,
 };
 
 /// A region in this process's memory.
@@ -28,7 +28,7 @@ impl Region {
             code,
         };
         for place in region.layout.zones() {
-            if place.kind != Kind::Ftrace || version.is_some() {
+            if place.kind != ZoneKind::Ftrace || version.is_some() {
                 region.zone(place)?;
             }
         }
@@ -36,13 +36,13 @@ impl Region {
     }
 
     /// The zone that lies there, with what it holds.
-    pub(super) fn zone(&mut self, place: Place) -> Result<(Zone<'_, Ram<'_>>, Found)> {
+    pub(super) fn zone(&mut self, place: Place) -> Result<(Zone<'_, Ram<'_>>, PreviousContents)> {
         let bytes = &mut self.bytes[place.offset..][..place.division.zone()];
         attach(bytes, place, self.version, self.code.as_deref())
     }
 
     /// The first zone of a kind that there must be.
-    pub(super) fn only(&self, kind: Kind) -> Result<Place> {
+    pub(super) fn only(&self, kind: ZoneKind) -> Result<Place> {
         let mut zones = self.layout.zones_of(kind);
         zones
             .next()
@@ -56,22 +56,25 @@ pub(super) fn attach<'a>(
     place: Place,
     version: Option<LinuxVersion>,
     code: Option<&'a Code>,
-) -> Result<(Zone<'a, Ram<'a>>, Found)> {
+) -> Result<(Zone<'a, Ram<'a>>, PreviousContents)> {
     let version = version.unwrap_or_default();
     let (zone, found) = Zone::attach(Ram::of(bytes), place.kind, version, code)?;
-    const BLANK: Header = Header {
+    const BLANK: ZoneHeader = ZoneHeader {
         signature: 0,
         start: 0,
         size: 0,
     };
-    let Found::Nothing { header } = found else {
+    let PreviousContents::Nothing { header } = found else {
         return Ok((zone, found));
     };
     if header == BLANK {
         return Ok((zone, found));
     }
     let other = LinuxVersion(header.signature ^ SIGNATURE);
-    if place.kind == Kind::Ftrace && other.0 >> 24 == 0 && header.is_valid(place.division.data()) {
+    if place.kind == ZoneKind::Ftrace
+        && other.0 >> 24 == 0
+        && header.is_valid(place.division.data())
+    {
         bail!(
             "ftrace zone {} at {:#x} is of Linux {other}, not {version}: give --linux-version {other}",
             place.index,

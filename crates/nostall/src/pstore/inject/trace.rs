@@ -1,24 +1,22 @@
 //! Trace records, made from Linux's lines.
 
 use std::cell::Cell;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use nostall_pstore::{ByteOrder, Kind, Place, RecordFormat, Recorder, TraceRecord};
+use nostall_pstore::{ByteOrder, Place, RecordFormat, Recorder, TraceRecord, ZoneKind};
 
 use super::region::{Region, attach};
-
-/// The longest line: names of functions and modules are at most 512 bytes in Linux.
-const LONGEST: u64 = 4096;
 
 /// Records have eight bits for the CPU.
 const CPUS: usize = 256;
 
-/// Records each line of the file in its CPU's zone. How many that were.
-pub fn record(region: &mut Region, file: &Path, record_format: RecordFormat) -> Result<u64> {
-    let places: Vec<Place> = region.layout.zones_of(Kind::Ftrace).take(CPUS).collect();
+/// Records each line in its CPU's zone. Returns the number of records.
+pub fn record(region: &mut Region, lines: &[u8], record_format: RecordFormat) -> Result<u64> {
+    let places: Vec<Place> = region
+        .layout
+        .zones_of(ZoneKind::Ftrace)
+        .take(CPUS)
+        .collect();
     let Some(first) = places.first() else {
         return Ok(0);
     };
@@ -37,18 +35,12 @@ pub fn record(region: &mut Region, file: &Path, record_format: RecordFormat) -> 
         ));
     }
 
-    let mut from = BufReader::new(File::open(file)?);
-    let (mut line, mut number, mut calls) = (Vec::new(), 0u64, 0);
-    loop {
-        line.clear();
-        number += 1;
-        if from.by_ref().take(LONGEST).read_until(b'\n', &mut line)? == 0 {
-            return Ok(calls);
-        }
+    let mut calls = 0;
+    for (line, number) in lines.split(|&byte| byte == b'\n').zip(1u64..) {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let record = parse(&line).with_context(|| {
+        let record = parse(line).with_context(|| {
             format!("line {number} is not like CPU:0 ts:57 ffffffff81000010  ffffffff81a00000")
         })?;
         let record = TraceRecord {
@@ -68,6 +60,7 @@ pub fn record(region: &mut Region, file: &Path, record_format: RecordFormat) -> 
         recorder.record_on(record.cpu, record.ip, record.parent);
         calls += 1;
     }
+    Ok(calls)
 }
 
 /// `CPU:0 ts:57 ffffffff81000010  ffffffff81a00000`, and more that is ignored.

@@ -1,7 +1,7 @@
 //! The plan for a program.
 
 use anyhow::Result;
-use nostall_pstore::{Kind, RecordFormat, longest_deflated};
+use nostall_pstore::{RecordFormat, ZoneKind, longest_deflated};
 use serde::Serialize;
 
 use super::boot;
@@ -71,7 +71,7 @@ pub fn document(plan: &Plan) -> Result<String> {
 fn zones(row: &Row) -> Zones {
     let (kind, division) = (row.first.kind, row.first.division);
     let data = division.data();
-    let only = |of: Kind, number: usize| (kind == of).then_some(number);
+    let only = |of: ZoneKind, number: usize| (kind == of).then_some(number);
     Zones {
         kind: kind.name(),
         count: row.count,
@@ -79,9 +79,9 @@ fn zones(row: &Row) -> Zones {
         size: division.zone(),
         data_bytes: data,
         ecc_bytes: row.parity(),
-        deflated_bytes: only(Kind::Dmesg, longest_deflated(data)),
-        lines: only(Kind::Console, data / LINE),
-        calls: only(Kind::Ftrace, data / RecordFormat::Bits64.len()),
-        calls_32_bit: only(Kind::Ftrace, data / RecordFormat::Bits32.len()),
+        deflated_bytes: only(ZoneKind::Dmesg, longest_deflated(data)),
+        lines: only(ZoneKind::Console, data / LINE),
+        calls: only(ZoneKind::Ftrace, data / RecordFormat::Bits64.len()),
+        calls_32_bit: only(ZoneKind::Ftrace, data / RecordFormat::Bits32.len()),
     }
 }

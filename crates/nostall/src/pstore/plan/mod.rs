@@ -7,8 +7,8 @@ mod text;
 
 use anyhow::Result;
 
+use super::Sizes;
 use super::number;
-use super::sizes::Sizes;
 use crate::output::to_stdout;
 use region::Plan;
 

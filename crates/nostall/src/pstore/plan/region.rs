@@ -1,15 +1,20 @@
 //! A region, planned: its parameters, those of them that are suggested, and its zones.
 
 use anyhow::{Context, Result};
-use nostall_pstore::{FTRACE_PER_CPU, HEADER, Kind, Layout, Params, Place};
+use nostall_pstore::{FTRACE_PER_CPU, HEADER, Layout, Params, Place, ZoneKind};
 
-use crate::pstore::sizes::Sizes;
+use crate::pstore::Sizes;
 
 /// Bytes of a line on the console, about.
 pub const LINE: usize = 70;
 
 /// The kinds of zones, in the order of their addresses.
-pub const KINDS: [Kind; 4] = [Kind::Dmesg, Kind::Console, Kind::Ftrace, Kind::Pmsg];
+pub const KINDS: [ZoneKind; 4] = [
+    ZoneKind::Dmesg,
+    ZoneKind::Console,
+    ZoneKind::Ftrace,
+    ZoneKind::Pmsg,
+];
 
 /// Zones of one kind: they are equal, and lie side by side.
 pub struct Row {

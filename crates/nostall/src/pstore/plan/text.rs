@@ -1,7 +1,7 @@
 //! The plan for a person.
 
 use comfy_table::Table;
-use nostall_pstore::{Kind, Params, Place, RecordFormat, longest_deflated};
+use nostall_pstore::{Params, Place, RecordFormat, ZoneKind, longest_deflated};
 
 use super::boot;
 use super::region::{LINE, Plan, Row};
@@ -60,12 +60,12 @@ fn table(plan: &Plan) -> String {
     aligned(table, 2)
 }
 
-fn holds(kind: Kind, data: usize) -> String {
+fn holds(kind: ZoneKind, data: usize) -> String {
     match kind {
-        Kind::Dmesg => format!("{} deflated", grouped(longest_deflated(data))),
-        Kind::Console => format!("{} lines", grouped(data / LINE)),
-        Kind::Ftrace => format!("{} calls", grouped(data / RecordFormat::Bits64.len())),
-        Kind::Pmsg => "from /dev/pmsg0".to_owned(),
+        ZoneKind::Dmesg => format!("{} deflated", grouped(longest_deflated(data))),
+        ZoneKind::Console => format!("{} lines", grouped(data / LINE)),
+        ZoneKind::Ftrace => format!("{} calls", grouped(data / RecordFormat::Bits64.len())),
+        ZoneKind::Pmsg => "from /dev/pmsg0".to_owned(),
     }
 }
 
@@ -75,11 +75,11 @@ fn history(plan: &Plan) -> Option<String> {
     for Row { first, .. } in plan.rows() {
         let data = first.division.data();
         match first.kind {
-            Kind::Dmesg => lines.push(
+            ZoneKind::Dmesg => lines.push(
                 "deflated: bytes of log, at most as many as Linux can inflate again.".to_owned(),
             ),
-            Kind::Console => lines.push(format!("lines: of {LINE} bytes.")),
-            Kind::Ftrace => {
+            ZoneKind::Console => lines.push(format!("lines: of {LINE} bytes.")),
+            ZoneKind::Ftrace => {
                 let calls = |record_format: RecordFormat| data / record_format.len();
                 let (long, short) = (calls(RecordFormat::Bits64), calls(RecordFormat::Bits32));
                 let whose = match plan.layout.traces_per_cpu() {
@@ -93,7 +93,7 @@ fn history(plan: &Plan) -> Option<String> {
                     grouped(short)
                 ));
             }
-            Kind::Pmsg => {}
+            ZoneKind::Pmsg => {}
         }
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
@@ -120,10 +120,10 @@ fn boot_text(plan: &Plan) -> Vec<String> {
     };
     let mut needs = vec!["PSTORE_RAM"];
     needs.extend(plan.rows().filter_map(|row| match row.first.kind {
-        Kind::Dmesg => None,
-        Kind::Console => Some("PSTORE_CONSOLE"),
-        Kind::Ftrace => Some("PSTORE_FTRACE"),
-        Kind::Pmsg => Some("PSTORE_PMSG"),
+        ZoneKind::Dmesg => None,
+        ZoneKind::Console => Some("PSTORE_CONSOLE"),
+        ZoneKind::Ftrace => Some("PSTORE_FTRACE"),
+        ZoneKind::Pmsg => Some("PSTORE_PMSG"),
     }));
     let mut rest = "pstore.backend= keeps EFI from taking its place.\n".to_owned();
     rest += &format!("The kernel needs {}.", needs.join(", "));

@@ -141,7 +141,7 @@ pub fn shown(path: &Path) -> String {
     path.display().to_string().escape_debug().to_string()
 }
 
-/// What can be said to whoever named something else.
+/// Returns the hint for a device that does not exist: those that do.
 fn offer() -> String {
     let mut names: Vec<_> = fs::read_dir("/sys/class/spidev")
         .into_iter()

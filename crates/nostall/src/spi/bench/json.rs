@@ -1,4 +1,4 @@
-//! The figures for programs. DESIGN: one object, stable words.
+//! The figures for programs: one object, stable words.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::board::{Board, Node};
 use super::ways::{Measured, Row};
 use crate::escape::escape_json;
+use crate::experiments::figure::Figure;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -27,19 +28,7 @@ struct Host<'a> {
     clock: u32,
 }
 
-#[derive(Serialize)]
-struct Figure {
-    path: &'static str,
-    strategy: &'static str,
-    on: &'static str,
-    metric: String,
-    value: f64,
-    unit: &'static str,
-    /// What it is the median of, or else counted in.
-    n: usize,
-}
-
-/// The document, with a line's end.
+/// Returns the document, with a line's end.
 pub fn document(board: &Board, measured: &Measured) -> Result<String> {
     let controller = board.controller.as_ref();
     let name = |node: Option<&'_ Node>| node.map(|node| node.name.clone());
@@ -67,7 +56,7 @@ pub fn document(board: &Board, measured: &Measured) -> Result<String> {
     Ok(escape_json(&json).into_owned())
 }
 
-/// What this kernel does not tell is left out.
+/// Returns the figures of a row, without those that this kernel does not report.
 fn figures(row: &Row, clock: u32) -> impl Iterator<Item = Figure> {
     let of = format!("_of_{}_bytes_by_{}_threads", row.bytes, row.threads);
     let (strategy, n) = (row.way.name(), row.rates.len());
@@ -118,6 +107,7 @@ fn figures(row: &Row, clock: u32) -> impl Iterator<Item = Figure> {
             path: "spi",
             strategy,
             on: "linux",
+            profile: None,
             metric: metric + &of,
             value,
             unit,

@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 /// What the user said may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Payload {
     /// These bytes, and zeros after them.
     Bytes(Vec<u8>),
     /// Anything, for it comes back: MOSI is wired to MISO.
     Loopback,
 }
 
-impl What {
+impl Payload {
     /// Messages are not shorter than this.
     pub fn least(&self) -> usize {
         match self {
@@ -33,22 +33,22 @@ pub struct Message {
 impl Message {
     /// Of so many bytes. Those of one `sender` differ from all others', as far as a
     /// byte can tell.
-    pub fn new(what: &What, bytes: usize, sender: usize) -> Self {
+    pub fn new(what: &Payload, bytes: usize, sender: usize) -> Self {
         let sent = match what {
-            What::Bytes(given) => {
+            Payload::Bytes(given) => {
                 let mut sent = given.clone();
                 sent.resize(bytes, 0);
                 sent
             }
             // Neighbours differ, and none is like those of another length.
-            What::Loopback => (0..bytes)
+            Payload::Loopback => (0..bytes)
                 .map(|i| (i * 167 + (i >> 8) * 13 + sender * 59 + bytes) as u8)
                 .collect(),
         };
         Self {
             received: vec![0; bytes],
             sent,
-            loopback: *what == What::Loopback,
+            loopback: *what == Payload::Loopback,
             number: 0,
         }
     }
@@ -125,14 +125,14 @@ mod tests {
 
     #[test]
     fn zeros_follow_what_was_given() {
-        let message = Message::new(&What::Bytes(vec![0x9f]), 4, 1);
+        let message = Message::new(&Payload::Bytes(vec![0x9f]), 4, 1);
         assert_eq!(message.sent, [0x9f, 0, 0, 0]);
         assert!(!message.is_changed());
     }
 
     #[test]
     fn what_does_not_come_back_is_noticed() {
-        let mut message = Message::new(&What::Loopback, 64, 0);
+        let mut message = Message::new(&Payload::Loopback, 64, 0);
         for _ in 0..300 {
             let last = message.sent.clone();
             message.next();
@@ -145,7 +145,7 @@ mod tests {
             message.received[63] ^= 1;
             assert!(message.is_changed());
         }
-        let others = Message::new(&What::Loopback, 64, 1);
+        let others = Message::new(&Payload::Loopback, 64, 1);
         assert_ne!(others.sent[1..], message.sent[1..]);
     }
 }

@@ -21,7 +21,7 @@ use spidev::{SpiModeFlags, Spidev, SpidevOptions};
 
 use crate::output::{note, to_stdout};
 use board::{Board, Set, shown};
-use message::{What, hex};
+use message::{Payload, hex};
 use ways::{MOST_THREADS, Measured, Row, Way, Ways};
 
 /// Each way's turns. What disturbs one disturbs the others too.
@@ -141,7 +141,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn measure(
     args: &Args,
     board: &Board,
-    what: &What,
+    what: &Payload,
     settings: Settings,
     lengths: &[usize],
     stop: &AtomicBool,
@@ -205,10 +205,10 @@ fn measure(
 }
 
 impl Args {
-    fn what(&self) -> Option<What> {
+    fn what(&self) -> Option<Payload> {
         match (&self.send, self.loopback) {
-            (Some(bytes), _) => Some(What::Bytes(bytes.0.clone())),
-            (None, true) => Some(What::Loopback),
+            (Some(bytes), _) => Some(Payload::Bytes(bytes.0.clone())),
+            (None, true) => Some(Payload::Loopback),
             (None, false) => None,
         }
     }
@@ -245,7 +245,7 @@ impl Args {
     }
 
     /// Of the messages, the shortest first.
-    fn lengths(&self, what: &What, bufsiz: usize) -> Result<Vec<usize>> {
+    fn lengths(&self, what: &Payload, bufsiz: usize) -> Result<Vec<usize>> {
         let least = what.least();
         let mut lengths: Vec<usize> = if self.bytes.is_empty() {
             let usual = LENGTHS.iter().map(|&length| length.max(least));

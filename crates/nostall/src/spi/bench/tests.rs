@@ -26,9 +26,9 @@ fn nothing_is_sent_unless_it_is_said_what() {
         assert!(args(line).is_err(), "{line}");
     }
     assert!(args("--send 9f --loopback").is_err());
-    assert_eq!(args("--loopback").unwrap().what(), Some(What::Loopback));
+    assert_eq!(args("--loopback").unwrap().what(), Some(Payload::Loopback));
     let sent = args("--send 9f00").unwrap().what();
-    assert_eq!(sent, Some(What::Bytes(vec![0x9f, 0])));
+    assert_eq!(sent, Some(Payload::Bytes(vec![0x9f, 0])));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use spidev::SpiModeFlags;
 
 use super::board::{Board, Node, Set, shown};
 use super::counters::{Counters, NAMES};
-use super::message::{What, hex};
+use super::message::{Payload, hex};
 use super::ways::{Measured, Row, Way};
 use crate::experiments::table::{aligned, percent, time};
 use crate::grouped::grouped;
@@ -78,7 +78,7 @@ pub fn nothing_sent(out: &mut dyn Write) -> io::Result<()> {
 pub fn measured(
     out: &mut dyn Write,
     board: &Board,
-    what: &What,
+    what: &Payload,
     measured: &Measured,
 ) -> io::Result<()> {
     let Measured {
@@ -135,7 +135,7 @@ a CPU (- where this kernel does not tell).",
     {
         writeln!(out, "{line}")?;
     }
-    if *what == What::Loopback {
+    if *what == Payload::Loopback {
         let messages: u64 = rows.iter().map(|row| row.tally.messages()).sum();
         let changed: u64 = rows.iter().map(|row| row.tally.changed).sum();
         let messages = grouped(messages);

@@ -14,7 +14,7 @@ use spidev::{Spidev, SpidevTransfer};
 
 use super::board::{Board, shown};
 use super::counters::{Counters, Done, Worker};
-use super::message::{Message, What};
+use super::message::{Message, Payload};
 use super::stint::{self, Came, Sender, Tally};
 
 /// Threads at once, at most.
@@ -99,7 +99,7 @@ impl Row {
 
 /// Everything that is opened.
 pub struct Ways<'a> {
-    what: &'a What,
+    what: &'a Payload,
     board: &'a Board,
     worker: Option<Worker>,
     settings: Settings,
@@ -117,7 +117,7 @@ impl<'a> Ways<'a> {
     pub fn open(
         path: &Path,
         board: &'a Board,
-        what: &'a What,
+        what: &'a Payload,
         settings: Settings,
         threads: usize,
     ) -> Result<Self> {
@@ -271,7 +271,7 @@ fn why(error: &io::Error) -> anyhow::Error {
 }
 
 fn gone() -> anyhow::Error {
-    anyhow!("the device is gone: somebody took it from spidev, or its controller away")
+    anyhow!("the device is gone: it was unbound from spidev, or its controller was removed")
 }
 
 fn came(message: &Message) -> Came {

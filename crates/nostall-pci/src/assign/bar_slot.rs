@@ -8,7 +8,7 @@ pub(super) const NOWHERE: u8 = 3;
 
 /// Memory that [`assign`](super::assign()) notes one BAR in: 16 bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot {
+pub struct BarSlot {
     /// Its address, or 0; relative to its bus's window while windows are measured.
     pub(super) place: u64,
     pub(super) bus: u8,
@@ -23,7 +23,7 @@ pub struct Slot {
     pub(super) space: u8,
 }
 
-impl Slot {
+impl BarSlot {
     /// A slot that holds nothing.
     pub const EMPTY: Self = Self {
         place: 0,

@@ -3,8 +3,8 @@
 use lock_api::{Mutex, RawMutex};
 use nostall_io::{Processor, Registers};
 
-use crate::access::{AccessError, ConfigAccess, Width, check};
-use crate::{Address, window};
+use crate::Address;
+use crate::access::{AccessError, AccessWidth, ConfigAccess, check};
 
 /// The first of the eight ports (PCI 3.0, 3.2.2.3.2, "Software Generation of Configuration
 /// Transactions").
@@ -26,15 +26,15 @@ const ENABLE: u32 = 1 << 31;
 /// first says what the second is about, nothing may come between them: they are made under
 /// one lock with interrupts masked. What interrupts all the same (an NMI) must not use it.
 ///
-/// It gets to the first 256 registers of segment 0 and to no others.
+/// They reach the first 256 registers of each function of segment 0, and no others.
 #[derive(Debug)]
-pub struct Ports<L: RawMutex, R, P> {
+pub struct ConfigPorts<L: RawMutex, R, P> {
     window: Mutex<L, R>,
     processor: P,
 }
 
-impl<L: RawMutex, R: Registers, P: Processor> Ports<L, R, P> {
-    /// By `window`, the [`PORTS`] ports from [`PORT`], which nobody else uses.
+impl<L: RawMutex, R: Registers, P: Processor> ConfigPorts<L, R, P> {
+    /// Takes `window`, the [`PORTS`] ports from [`PORT`] on, which no other code may use.
     pub const fn new(window: R, processor: P) -> Self {
         Self {
             window: Mutex::new(window),
@@ -77,18 +77,21 @@ impl<L: RawMutex, R: Registers, P: Processor> Ports<L, R, P> {
     }
 }
 
-impl<L: RawMutex, R: Registers, P: Processor> ConfigAccess for Ports<L, R, P> {
+impl<L: RawMutex, R: Registers, P: Processor> ConfigAccess for ConfigPorts<L, R, P> {
     #[inline]
     fn reaches(&self, address: Address, register: u16) -> bool {
         address.segment() == 0 && register < 256
     }
 
     #[inline]
-    fn read(&self, address: Address, register: u16, width: Width) -> Result<u32, AccessError> {
+    fn read(
+        &self,
+        address: Address,
+        register: u16,
+        width: AccessWidth,
+    ) -> Result<u32, AccessError> {
         check(self, address, register, width)?;
-        Ok(self.pair(address, register, |ports, data| {
-            window::read(ports, data, width)
-        }))
+        Ok(self.pair(address, register, |ports, data| width.read_in(ports, data)))
     }
 
     #[inline]
@@ -96,12 +99,12 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigAccess for Ports<L, R, P> {
         &self,
         address: Address,
         register: u16,
-        width: Width,
+        width: AccessWidth,
         value: u32,
     ) -> Result<(), AccessError> {
         check(self, address, register, width)?;
         self.pair(address, register, |ports, data| {
-            window::write(ports, data, width, value);
+            width.write_in(ports, data, value);
         });
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::qemu_for;
 use nostall::experiments::pstore::run::{self as pstore, Finder};
-use nostall::experiments::uart::run::{Experiment, run};
+use nostall::experiments::uart::run::{UartPlan, run};
 use nostall_uart::Strategy;
 use nostall_vm::qemu::{Architecture, Error, Guest, Limits, Qemu, QemuBoard, Ran};
 use nostall_vm::{Ending, Machine as _};
@@ -471,14 +471,14 @@ fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64
         qemu_args: &args,
         ..GUEST
     };
-    let experiment = Experiment {
+    let plan = UartPlan {
         jobs: &[job],
         repeat,
         text,
     };
-    let (outcome, _) = run(qemu, &guest, &experiment, &mut |_| {}).unwrap();
+    let (sendings, _) = run(qemu, &guest, &plan, &mut |_| {}).unwrap();
     let seen = std::fs::read_to_string(&log).unwrap().lines().count();
-    (seen as u64, outcome.sent[0].1.bus_accesses)
+    (seen as u64, sendings[0].sent.bus_accesses)
 }
 
 #[test]

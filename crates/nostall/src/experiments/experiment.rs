@@ -1,5 +1,7 @@
 //! An experiment: how it is run, and what comes of it.
 
+use std::borrow::Cow;
+use std::env;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,7 +12,7 @@ use nostall_vm::{Device, Need};
 use serde::Serialize;
 
 use super::args::{Common, Given, OnArg};
-use super::figure::{self, Figure};
+use super::figure::{self, Figures};
 use super::on::{self, On};
 
 /// An experiment, which is its own arguments.
@@ -69,7 +71,7 @@ pub struct Answer<F = ()> {
     /// For people.
     pub text: String,
     /// For programs.
-    pub figures: Vec<Figure>,
+    pub figures: Figures,
     /// Further lists in the document for programs.
     pub found: F,
     /// In one line, if it is not as it should be.
@@ -97,15 +99,41 @@ pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         kvm: experiment.kvm_options(),
     };
-    let (on, answer) = wish.on_best(|on, note| experiment.measure(on, note, &input))?;
+    let (on, mut answer) = wish.on_best(|on, note| experiment.measure(on, note, &input))?;
 
     // Files first: a reader of our output may stop reading.
     if let Some(file) = &common.json {
+        let arguments = env::args_os().skip(1);
+        let arguments = arguments.map(|one| one.to_string_lossy().into_owned());
+        answer.figures.set_command(&command_line(arguments));
         let json = figure::document(&on, &answer.figures, &answer.found)?;
         fs::write(file, json).with_context(|| format!("--json {}", file.display()))?;
     }
     print(&answer.text)?;
     answer.failure.map_or(Ok(()), |failure| bail!(failure))
+}
+
+/// Returns the command line with these arguments, for a shell. `--json` is left out.
+fn command_line(mut arguments: impl Iterator<Item = String>) -> String {
+    let mut line = "nostall".to_owned();
+    while let Some(argument) = arguments.next() {
+        if argument == "--json" {
+            arguments.next();
+        } else if !argument.starts_with("--json=") {
+            line.push(' ');
+            line += &quoted(&argument);
+        }
+    }
+    line
+}
+
+/// Quotes an argument for a shell, if it needs that.
+fn quoted(argument: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/+@%".contains(c);
+    match !argument.is_empty() && argument.chars().all(is_plain) {
+        true => argument.into(),
+        false => format!("'{}'", argument.replace('\'', r"'\''")).into(),
+    }
 }
 
 /// Prints to stdout. A reader that has gone away has seen enough.
@@ -131,4 +159,19 @@ pub fn capture<'a>(
         Ok(())
     };
     write().with_context(|| format!("--capture {}", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figures_command_line_can_be_given_to_a_shell() {
+        let given = |words: &[&str]| command_line(words.iter().map(|word| (*word).to_owned()));
+        assert_eq!(
+            given(&["run", "uart", "--json", "f", "--bytes", "9", "--json=f"]),
+            "nostall run uart --bytes 9"
+        );
+        assert_eq!(given(&["run", "it's"]), r"nostall run 'it'\''s'");
+    }
 }

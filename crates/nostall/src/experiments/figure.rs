@@ -1,4 +1,7 @@
-//! Figures: the results of every experiment, and the document that holds them for programs.
+//! Figures: the only form of a result after the guest's report, and the JSON document that
+//! holds them.
+
+use std::ops::Deref;
 
 use anyhow::Result;
 use nostall_vm::qemu::Qemu;
@@ -6,10 +9,11 @@ use serde::Serialize;
 
 use super::on::On;
 use super::table::host_cpus;
+use super::verdict::median;
 use crate::escape::escape_json;
 
 /// Result of an experiment.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Figure {
     /// Path of I/O that is measured.
     pub path: &'static str,
@@ -26,6 +30,232 @@ pub struct Figure {
     pub unit: &'static str,
     /// Number of measurements that it is the median of.
     pub n: usize,
+    /// Smallest of the measurements, if there is more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Largest of the measurements, if there is more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Bound that the verdict holds it to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Goal>,
+    /// Command line that measures it again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// Bound of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+    Exactly(f64),
+}
+
+impl Goal {
+    pub fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => value >= bound,
+            Self::AtMost(bound) => value <= bound,
+            Self::Exactly(bound) => value == bound,
+        }
+    }
+}
+
+impl Figure {
+    /// Whether the value and all of its measurements meet `goal`, which becomes the figure's.
+    pub fn is_held_to(&mut self, goal: Goal) -> bool {
+        self.goal = Some(goal);
+        let values = [Some(self.value), self.low, self.high];
+        values.into_iter().flatten().all(|value| goal.is_met(value))
+    }
+}
+
+/// The figures of an experiment, in the order in which they were recorded.
+#[derive(Debug)]
+pub struct Figures {
+    path: &'static str,
+    /// Machine of the figures that follow.
+    pub on: &'static str,
+    all: Vec<Figure>,
+}
+
+impl Deref for Figures {
+    type Target = [Figure];
+
+    fn deref(&self) -> &[Figure] {
+        &self.all
+    }
+}
+
+impl From<Vec<Figure>> for Figures {
+    fn from(all: Vec<Figure>) -> Self {
+        Self {
+            all,
+            ..Self::new("", "")
+        }
+    }
+}
+
+impl Figures {
+    pub const fn new(path: &'static str, on: &'static str) -> Self {
+        let all = Vec::new();
+        Self { path, on, all }
+    }
+
+    /// Begins the figures of one strategy.
+    pub fn record(&mut self, strategy: &'static str) -> Recorder<'_> {
+        Recorder {
+            figures: self,
+            strategy,
+            profile: None,
+            part: String::new(),
+        }
+    }
+
+    /// The figures of one row of a table.
+    pub fn row(&self, strategy: &'static str) -> Row<'_> {
+        Row {
+            figures: self,
+            strategy,
+            profile: None,
+            part: "",
+        }
+    }
+
+    /// Gives every figure the command line that measures it again.
+    pub fn set_command(&mut self, command: &str) {
+        for figure in &mut self.all {
+            figure.command = Some(command.to_owned());
+        }
+    }
+}
+
+/// Records the figures of one strategy.
+pub struct Recorder<'a> {
+    figures: &'a mut Figures,
+    strategy: &'static str,
+    profile: Option<&'static str>,
+    part: String,
+}
+
+impl Recorder<'_> {
+    /// Names the port.
+    pub const fn on_port(mut self, profile: &'static str) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// Stands for each `*` in the metrics' names.
+    pub fn of_part(mut self, part: impl ToString) -> Self {
+        self.part = part.to_string();
+        self
+    }
+
+    /// Records one value, or none if the machine cannot count it.
+    pub fn value(
+        &mut self,
+        metric: &str,
+        unit: &'static str,
+        value: impl Into<Option<f64>>,
+    ) -> Option<&mut Figure> {
+        self.value_of(metric, unit, value, [])
+    }
+
+    /// Records a value that was derived from the values of `rounds`.
+    pub fn value_of(
+        &mut self,
+        metric: &str,
+        unit: &'static str,
+        value: impl Into<Option<f64>>,
+        rounds: impl IntoIterator<Item = f64>,
+    ) -> Option<&mut Figure> {
+        let value = value.into()?;
+        let rounds: Vec<_> = rounds.into_iter().collect();
+        let several = (rounds.len() > 1).then_some(&rounds);
+        let extreme =
+            |of: fn(f64, f64) -> f64| several.and_then(|all| all.iter().copied().reduce(of));
+        self.figures.all.push(Figure {
+            path: self.figures.path,
+            strategy: self.strategy,
+            on: self.figures.on,
+            profile: self.profile,
+            metric: metric.replace('*', &self.part),
+            value,
+            unit,
+            n: rounds.len().max(1),
+            low: extreme(f64::min),
+            high: extreme(f64::max),
+            goal: None,
+            command: None,
+        });
+        self.figures.all.last_mut()
+    }
+
+    /// Records the median of `rounds`, in units of `per`; nothing if there are none.
+    pub fn median(
+        &mut self,
+        metric: &str,
+        unit: &'static str,
+        rounds: impl IntoIterator<Item = u64>,
+        per: f64,
+    ) -> Option<&mut Figure> {
+        let rounds: Vec<_> = rounds.into_iter().collect();
+        let value = (!rounds.is_empty()).then(|| median(rounds.clone()) as f64 / per);
+        let rounds = rounds.into_iter().map(|one| one as f64 / per);
+        self.value_of(metric, unit, value, rounds)
+    }
+}
+
+/// The figures of one row of a table.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    figures: &'a [Figure],
+    pub strategy: &'static str,
+    profile: Option<&'static str>,
+    /// Stands for each `*` in the metrics' names.
+    pub part: &'a str,
+}
+
+impl<'a> Row<'a> {
+    /// The same row of another strategy.
+    pub const fn of(self, strategy: &'static str) -> Self {
+        Self { strategy, ..self }
+    }
+
+    /// The row that measures `part`.
+    pub const fn of_part(self, part: &'a str) -> Self {
+        Self { part, ..self }
+    }
+
+    /// The same row of another port.
+    pub const fn on_port(self, profile: &'static str) -> Self {
+        let profile = Some(profile);
+        Self { profile, ..self }
+    }
+
+    pub fn figure(&self, metric: &str) -> Option<&'a Figure> {
+        let metric = metric.replace('*', self.part);
+        let key = (self.strategy, self.profile, metric);
+        let mut figures = self.figures.iter();
+        figures.find(|one| (one.strategy, one.profile, &one.metric) == (key.0, key.1, &key.2))
+    }
+
+    /// The value of this metric, if there is one.
+    pub fn get(&self, metric: &str) -> Option<f64> {
+        Some(self.figure(metric)?.value)
+    }
+
+    /// The value of this metric in units of another.
+    pub fn per(&self, metric: &str, other: &str) -> Option<f64> {
+        Some(self.get(metric)? / self.get(other)?.max(f64::MIN_POSITIVE))
+    }
+
+    /// The value of this metric in units of another strategy's.
+    pub fn to(&self, strategy: &'static str, metric: &str) -> Option<f64> {
+        Some(self.get(metric)? / self.of(strategy).get(metric)?.max(f64::MIN_POSITIVE))
+    }
 }
 
 #[derive(Serialize)]

@@ -11,7 +11,7 @@ pub mod pci;
 mod progress;
 pub mod pstore;
 pub mod spi;
-pub mod table;
+pub(crate) mod table;
 pub mod uart;
 mod verdict;
 

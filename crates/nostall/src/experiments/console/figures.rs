@@ -68,6 +68,7 @@ impl Run {
             value,
             unit,
             n,
+            ..Figure::default()
         };
         metrics.into_iter().map(figure).collect()
     }

@@ -161,7 +161,7 @@ impl Experiment for Args {
         ];
         Ok(Answer {
             text: text.join("\n\n"),
-            figures: measured.figures(),
+            figures: measured.figures().into(),
             found: (),
             failure: verdict::failure(&verdicts),
         })

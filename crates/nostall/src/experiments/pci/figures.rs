@@ -18,6 +18,7 @@ impl Measured {
                 value,
                 unit,
                 n: way.rounds.len(),
+                ..Figure::default()
             };
             let accesses = way.each(|once| once.bus_accesses);
             figures.push(figure(format!("bus_accesses_per_{word}"), accesses, "1"));
@@ -44,6 +45,7 @@ impl Measured {
                 value,
                 unit,
                 n: maps.boots,
+                ..Figure::default()
             };
             for (metric, changes) in [
                 ("maps_at_start", maps.at_start),
@@ -71,6 +73,7 @@ impl Measured {
                 value: value.into(),
                 unit: "1",
                 n: 1,
+                ..Figure::default()
             };
             let sum = &finds.sum;
             figures.push(figure("functions", sum.functions));

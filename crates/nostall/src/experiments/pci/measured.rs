@@ -236,7 +236,7 @@ impl Measured {
         });
         Answer {
             text: parts.join("\n\n"),
-            figures: self.figures(),
+            figures: self.figures().into(),
             found: Devices { devices },
             failure: faults.into_iter().next(),
         }

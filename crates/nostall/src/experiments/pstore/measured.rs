@@ -88,7 +88,7 @@ impl Measured {
         ];
         Answer {
             text: parts.join("\n\n"),
-            figures: self.figures(),
+            figures: self.figures().into(),
             found: (),
             failure: faults.into_iter().next(),
         }
@@ -287,6 +287,7 @@ impl Measured {
             value,
             unit,
             n,
+            ..Figure::default()
         };
         let mut figures = Vec::new();
         for strategy in Strategy::ALL {

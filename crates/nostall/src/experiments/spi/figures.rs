@@ -53,6 +53,7 @@ impl Measured {
                 value,
                 unit,
                 n: 1,
+                ..Figure::default()
             }));
         }
         figures
@@ -80,6 +81,7 @@ impl Measured {
                 value: value? as f64,
                 unit,
                 n: 1,
+                ..Figure::default()
             })
         });
         all.collect()

@@ -118,7 +118,7 @@ impl Measured {
         });
         Answer {
             text: parts.join("\n\n"),
-            figures: self.figures(),
+            figures: self.figures().into(),
             found: Files {
                 files: self.files(),
             },

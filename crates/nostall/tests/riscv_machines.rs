@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::qemu_for;
-use nostall::experiments::pstore::run::{self as pstore, Finder};
+use nostall::experiments::pstore::run as pstore;
 use nostall::experiments::uart::run::{UartPlan, run};
 use nostall_uart::Strategy;
 use nostall_vm::qemu::{Architecture, Error, Guest, Limits, Qemu, QemuBoard, Ran};
@@ -505,13 +505,9 @@ fn persistent_ram_outlives_a_guest_on_a_board_too() {
         return;
     };
     let guest = Guest { cpus: 4, ..GUEST };
-    let (outcome, _) = pstore::run(&qemu, &guest, 1).unwrap();
-    let by = |wanted| {
-        let mut found = outcome.found.iter();
-        &found.find(|(finder, _)| *finder == wanted).unwrap().1
-    };
-    assert_eq!(by(Finder::Host), by(Finder::NextBoot));
-    assert!(by(Finder::Host).starts_with(by(Finder::Writer)));
-    assert!(by(Finder::Writer).len() == 4 + 1, "four CPUs and the merge");
-    assert!(outcome.panic.is_some());
+    let (survived, _) = pstore::run(&qemu, &guest, 1).unwrap();
+    assert_eq!(survived.host, survived.next_boot);
+    assert!(survived.host.starts_with(&survived.writer));
+    assert_eq!(survived.writer.len(), 4 + 1, "four CPUs and the merge");
+    assert!(survived.panic.is_some());
 }

@@ -64,11 +64,12 @@ impl Goal {
 }
 
 impl Figure {
-    /// Whether the value and all of its measurements meet `goal`, which becomes the figure's.
-    pub fn is_held_to(&mut self, goal: Goal) -> bool {
+    /// Holds the figure to `goal`, and returns the first of its values that misses it.
+    pub fn missed(&mut self, goal: Goal) -> Option<f64> {
         self.goal = Some(goal);
         let values = [Some(self.value), self.low, self.high];
-        values.into_iter().flatten().all(|value| goal.is_met(value))
+        let mut missed = values.into_iter().flatten();
+        missed.find(|value| !goal.is_met(*value))
     }
 }
 

@@ -95,6 +95,11 @@ pub fn whole(value: f64) -> String {
     format!("{value:.0}")
 }
 
+/// With one decimal.
+pub fn tenths(value: f64) -> String {
+    format!("{value:.1}")
+}
+
 /// With two decimals.
 pub fn hundredths(value: f64) -> String {
     format!("{value:.2}")

@@ -64,7 +64,7 @@ impl Folded {
 
             let mut record = self.figures.record(strategy).of_part(suffix(job.writes));
             let bytes = record.value_of("bytes*", "B", shown.arrived.len() as f64, lengths);
-            bytes.map(|bytes| bytes.is_held_to(Goal::Exactly(len)));
+            bytes.map(|bytes| bytes.missed(Goal::Exactly(len)));
             let sent = |value: fn(&Sent) -> u64| sendings.iter().map(move |one| value(&one.sent));
             let instructions = sent(|sent| sent.register_instructions);
             record.median("register_instructions_per_byte*", "1/B", instructions, len);

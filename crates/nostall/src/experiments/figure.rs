@@ -54,6 +54,11 @@ pub enum Goal {
 }
 
 impl Goal {
+    pub const fn bound(self) -> f64 {
+        let (Self::AtLeast(bound) | Self::AtMost(bound) | Self::Exactly(bound)) = self;
+        bound
+    }
+
     pub fn is_met(self, value: f64) -> bool {
         match self {
             Self::AtLeast(bound) => value >= bound,

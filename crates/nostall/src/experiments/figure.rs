@@ -13,7 +13,7 @@ use super::verdict::median;
 use crate::escape::escape_json;
 
 /// Result of an experiment.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Figure {
     /// Path of I/O that is measured.
     pub path: &'static str,
@@ -95,15 +95,6 @@ impl Deref for Figures {
     }
 }
 
-impl From<Vec<Figure>> for Figures {
-    fn from(all: Vec<Figure>) -> Self {
-        Self {
-            all,
-            ..Self::new("", "")
-        }
-    }
-}
-
 impl Figures {
     pub const fn new(path: &'static str, on: &'static str) -> Self {
         let all = Vec::new();
@@ -128,6 +119,16 @@ impl Figures {
             profile: None,
             part: "",
         }
+    }
+
+    pub fn find_mut(
+        &mut self,
+        strategy: &str,
+        profile: Option<&str>,
+        metric: &str,
+    ) -> Option<&mut Figure> {
+        let mut all = self.all.iter_mut();
+        all.find(|one| (one.strategy, one.profile, &*one.metric) == (strategy, profile, metric))
     }
 
     /// Gives every figure the command line that measures it again.

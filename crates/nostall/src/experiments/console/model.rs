@@ -14,7 +14,7 @@ use nostall_work::console::{
 use nostall_vm::model::{ModelCpu, ModelMachine, Program, SharedPort};
 
 use super::check::{Logged, check};
-use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome};
+use super::outcome::{self, CpuOutcome, FloodOutcome, PanicOutcome};
 
 /// Before the first line, the port is set up.
 const START: Nanos = Nanos::from_millis(1);
@@ -25,7 +25,7 @@ const EVEN_LOOKS: Nanos = Nanos::from_millis(10);
 
 /// A flood of messages.
 #[derive(Clone, Copy, Debug)]
-pub struct Experiment<'a> {
+pub struct FloodPlan<'a> {
     /// A recorded log; see [`Lines`].
     pub log: &'a [u8],
     /// The serial port.
@@ -54,8 +54,8 @@ pub enum Failure {
 /// # Errors
 ///
 /// [`Failure`].
-pub fn run(experiment: &Experiment<'_>, strategy: Strategy) -> Result<Outcome, Failure> {
-    run_with(experiment, strategy, Looks::Together)
+pub fn run(plan: &FloodPlan<'_>, strategy: Strategy) -> Result<FloodOutcome, Failure> {
+    run_with(plan, strategy, Looks::Together)
 }
 
 /// How a CPU's looks at the line status are gone through, while it waits.
@@ -69,13 +69,13 @@ enum Looks {
 }
 
 fn run_with(
-    experiment: &Experiment<'_>,
+    plan: &FloodPlan<'_>,
     strategy: Strategy,
     looks: Looks,
-) -> Result<Outcome, Failure> {
-    let machine = ModelMachine::new(experiment.cpus);
-    let bus = SharedPort::new(&machine, experiment.profile);
-    let line = LineSettings::baud(experiment.rate);
+) -> Result<FloodOutcome, Failure> {
+    let machine = ModelMachine::new(plan.cpus);
+    let bus = SharedPort::new(&machine, plan.profile);
+    let line = LineSettings::baud(plan.rate);
     let settings = Settings {
         // Nothing to be found out.
         model: Some(Model::Uart16550A),
@@ -90,9 +90,9 @@ fn run_with(
     let serial = UartSink::new(console);
     let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
     let ran = match strategy {
-        Strategy::Bounded => Ran::of(experiment, &machine, &ring, &Bounded::new(&ring, serial)),
+        Strategy::Bounded => Ran::of(plan, &machine, &ring, &Bounded::new(&ring, serial)),
         Strategy::PrintInline | Strategy::FifoInline => {
-            Ran::of(experiment, &machine, &ring, &Inline::new(&ring, serial))
+            Ran::of(plan, &machine, &ring, &Inline::new(&ring, serial))
         }
     };
     let ran = ran.ok_or(Failure::Deadlock(strategy))?;
@@ -102,9 +102,9 @@ fn run_with(
     let end = machine.now();
     let given_away = machine.given_away();
     let cpus = ran.cpus.iter().zip(given_away);
-    Ok(Outcome {
+    Ok(FloodOutcome {
         strategy,
-        profile: experiment.profile,
+        profile: plan.profile,
         start: START,
         end,
         cpus: cpus
@@ -120,12 +120,10 @@ fn run_with(
         bytes: wire.bytes.len(),
         logged: ran.logged.lines(),
         lost: ran.lost,
-        capacity: outcome::capacity(&experiment.profile, line.frame_time(), backlog),
+        capacity: outcome::capacity(&plan.profile, line.frame_time(), backlog),
         backlog,
         checked,
-        panic: experiment
-            .panic_at
-            .map(|at| PanicOutcome::of(START + at, &wire)),
+        panic: plan.panic_at.map(|at| PanicOutcome::of(START + at, &wire)),
     })
 }
 
@@ -142,26 +140,26 @@ struct Ran {
 impl Ran {
     /// `None`: a deadlock.
     fn of(
-        experiment: &Experiment<'_>,
+        plan: &FloodPlan<'_>,
         machine: &ModelMachine,
         ring: &Ring,
         path: &impl Path,
     ) -> Option<Self> {
         machine.wait_until(START);
-        let cpus: Vec<_> = (0..experiment.cpus).map(|_| PerCpu::new()).collect();
+        let cpus: Vec<_> = (0..plan.cpus).map(|_| PerCpu::new()).collect();
         // Not logged, because of a panic: no delay.
-        let delays: Vec<_> = Lines::new(experiment.log)
+        let delays: Vec<_> = Lines::new(plan.log)
             .map(|_| AtomicU64::new(u64::MAX))
             .collect();
         let program = Flooded {
-            flood: Flood::new(path, experiment.log, START, &cpus, &delays),
+            flood: Flood::new(path, plan.log, START, &cpus, &delays),
             ring,
             logged: RefCell::new(Logged::new()),
             holds: RefCell::default(),
             fired: RefCell::default(),
         };
-        let last = experiment.cpus - 1;
-        let panic_at = experiment.panic_at.map(|at| (last, START + at));
+        let last = plan.cpus - 1;
+        let panic_at = plan.panic_at.map(|at| (last, START + at));
         machine.run(&program, panic_at).ok()?;
         let Flooded {
             logged,
@@ -332,14 +330,14 @@ mod tests {
         for profile in [Profile::PC_16550A, Profile::HP_DL380_GEN9, stuck] {
             for strategy in [Strategy::PrintInline, Strategy::FifoInline] {
                 for (cpus, panic_at) in [(1, None), (3, None), (3, Some(Nanos(123_456_789)))] {
-                    let experiment = Experiment {
+                    let plan = FloodPlan {
                         log: &log,
                         profile,
                         rate: 115_200,
                         cpus,
                         panic_at,
                     };
-                    let ran = |looks| run_with(&experiment, strategy, looks).unwrap();
+                    let ran = |looks| run_with(&plan, strategy, looks).unwrap();
                     let (one, other) = (ran(Looks::OneByOne), ran(Looks::Together));
                     let name = profile.line;
                     assert_eq!(

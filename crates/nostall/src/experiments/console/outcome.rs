@@ -10,7 +10,7 @@ use super::check::Checked;
 
 /// What came of a flood.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct FloodOutcome {
     /// How messages got to the line.
     pub strategy: Strategy,
     /// The port.
@@ -82,7 +82,7 @@ pub struct PanicRecord {
 /// Slices that a timer comes back for are not put together: between them it does.
 const BETWEEN_HANDLERS: Nanos = Nanos::from_micros(100);
 
-impl Outcome {
+impl FloodOutcome {
     /// The longest time that a CPU was held at once, but for a panic, which may wait.
     pub fn longest_hold(&self) -> Nanos {
         let mut longest = Nanos::ZERO;

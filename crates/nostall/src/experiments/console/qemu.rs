@@ -17,8 +17,8 @@ use nostall_vm::model::Wire;
 use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran};
 
 use super::check::{Checked, Logged, check};
-use super::model::Experiment;
-use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome, PanicRecord};
+use super::model::FloodPlan;
+use super::outcome::{self, CpuOutcome, FloodOutcome, PanicOutcome, PanicRecord};
 
 /// MiB of the guest's RAM.
 const RAM: u32 = 128;
@@ -36,7 +36,7 @@ const FIFO: u64 = 16;
 const AROUND_TEXT: u64 = 17;
 
 /// Runs the experiment with `strategy` on `machine` in `guest`, whose work, input, CPUs and RAM are
-/// then those of the experiment. The serial port is QEMU's, and behaves like the
+/// then those of the plan. The serial port is QEMU's, and behaves like the
 /// profile's by the guest's clock.
 ///
 /// The detectors are `haste` times as impatient as Linux's.
@@ -47,35 +47,35 @@ const AROUND_TEXT: u64 = 17;
 pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,
-    experiment: &Experiment<'_>,
+    plan: &FloodPlan<'_>,
     haste: u32,
     strategy: Strategy,
-) -> Result<Outcome, Error> {
+) -> Result<FloodOutcome, Error> {
     let job = Job {
         strategy,
-        rate: experiment.rate,
+        rate: plan.rate,
         haste,
-        profile: experiment.profile,
-        panic_at: experiment.panic_at.map(|at| (at.0 / 1_000_000) as u32),
+        profile: plan.profile,
+        panic_at: plan.panic_at.map(|at| (at.0 / 1_000_000) as u32),
     };
     let ram = GuestRam::new(RAM)?;
     let guest = Guest {
-        cpus: experiment.cpus as u16,
+        cpus: plan.cpus as u16,
         work: &[job.into()],
         repeat: 1,
-        input: experiment.log,
+        input: plan.log,
         ram: Some(&ram),
         ..*guest
     };
-    let limits = limits(experiment);
-    let ending = match experiment.panic_at {
+    let limits = limits(plan);
+    let ending = match plan.panic_at {
         Some(_) => Ending::Panic,
         None => Ending::Done,
     };
     let ran = machine.run(&guest, &limits, ending, &mut |_| {})?;
     let memory = ram.read(0..STATIC)?;
     let ring = ring(&memory).ok_or_else(|| wrong("no log ring in its RAM"))?;
-    let mut outcome = outcome(experiment, strategy, ran, &ring)?;
+    let mut outcome = outcome(plan, strategy, ran, &ring)?;
     if let Some(panic) = &mut outcome.panic {
         let log = last_log(&ram.read(REGION)?);
         let logged: String = records(&ring).map(|record| record.to_string()).collect();
@@ -117,9 +117,9 @@ pub fn time_on_the_line(profile: &Profile, rate: u32, bytes: u64) -> Nanos {
     }
 }
 
-fn limits(experiment: &Experiment<'_>) -> Limits {
-    let bytes = bytes_on_the_line(experiment.log);
-    let line = time_on_the_line(&experiment.profile, experiment.rate, bytes);
+fn limits(plan: &FloodPlan<'_>) -> Limits {
+    let bytes = bytes_on_the_line(plan.log);
+    let line = time_on_the_line(&plan.profile, plan.rate, bytes);
     let serial = 2 * bytes + (64 << 10);
     let limits = Limits::of(1, serial);
     Limits {
@@ -155,15 +155,15 @@ fn records(ring: &LogRing<'_>) -> impl Iterator<Item = Record> {
 }
 
 fn outcome(
-    experiment: &Experiment<'_>,
+    plan: &FloodPlan<'_>,
     strategy: Strategy,
     ran: Ran,
     ring: &LogRing<'_>,
-) -> Result<Outcome, Error> {
+) -> Result<FloodOutcome, Error> {
     let logged = Logged::found(records(ring));
     let results = ran.told()?.into_iter().map(|(_, told)| told);
     let told = Gathered::from(results.collect())?;
-    told.check(experiment, ran.serial.len())?;
+    told.check(plan, ran.serial.len())?;
     let mut wire = Wire::new(ran.serial, told.arrivals);
     // A byte that was on its way when its CPU was stopped may have been counted, and not sent.
     let last = wire.times.last().copied().unwrap_or(told.start);
@@ -171,10 +171,10 @@ fn outcome(
     let mut checked = check(&logged, &wire);
     since_the_flood(&mut checked, told.start);
     let backlog = outcome::backlog(&checked);
-    let frame = LineSettings::baud(experiment.rate).frame_time();
-    Ok(Outcome {
+    let frame = LineSettings::baud(plan.rate).frame_time();
+    Ok(FloodOutcome {
         strategy,
-        profile: experiment.profile,
+        profile: plan.profile,
         start: told.start,
         end: told.end,
         cpus: told.cpus,
@@ -184,7 +184,7 @@ fn outcome(
         bytes: wire.bytes.len(),
         logged: logged.lines(),
         lost: told.lost,
-        capacity: outcome::capacity(&experiment.profile, frame, backlog),
+        capacity: outcome::capacity(&plan.profile, frame, backlog),
         backlog,
         checked,
         panic: told.panic.map(|at| PanicOutcome::of(at, &wire)),
@@ -229,10 +229,10 @@ impl Gathered {
 
     /// That nothing of it is missing: it is told of all CPUs, of each line and of each of the
     /// `bytes` that arrived.
-    fn check(&self, experiment: &Experiment<'_>, bytes: usize) -> Result<(), Error> {
-        let (cpus, panics) = (experiment.cpus, experiment.panic_at.is_some());
+    fn check(&self, plan: &FloodPlan<'_>, bytes: usize) -> Result<(), Error> {
+        let (cpus, panics) = (plan.cpus, plan.panic_at.is_some());
         let (told, times) = (self.cpus.len(), self.arrivals.len());
-        let lines = Lines::new(experiment.log).count();
+        let lines = Lines::new(plan.log).count();
         let others = self.holds.iter().map(|(cpu, _)| cpu);
         let others = others.chain(self.fired.iter().map(|(cpu, _)| cpu));
         if self.floods != 1 || self.end < self.start || self.panic.is_some() != panics {
@@ -338,8 +338,8 @@ mod tests {
 
     const LOG: &[u8] = b"one\ntwo\n";
 
-    const fn experiment(panic_at: Option<Nanos>) -> Experiment<'static> {
-        Experiment {
+    const fn plan(panic_at: Option<Nanos>) -> FloodPlan<'static> {
+        FloodPlan {
             log: LOG,
             profile: Profile::PC_16550A,
             rate: 115_200,
@@ -390,7 +390,7 @@ mod tests {
     /// What is said to be wrong with these results.
     fn fault(results: &[Told], panic_at: Option<Nanos>, bytes: usize) -> Option<String> {
         let gathered = Gathered::from(results.to_vec());
-        let checked = gathered.and_then(|all| all.check(&experiment(panic_at), bytes));
+        let checked = gathered.and_then(|all| all.check(&plan(panic_at), bytes));
         checked.err().map(|error| error.to_string())
     }
 
@@ -472,11 +472,11 @@ mod tests {
     #[test]
     fn a_guest_that_does_not_end_is_not_waited_for() {
         for profile in Profile::ALL {
-            let experiment = Experiment {
+            let plan = FloodPlan {
                 profile,
-                ..experiment(None)
+                ..plan(None)
             };
-            let limits = limits(&experiment);
+            let limits = limits(&plan);
             assert!(limits.total < Duration::from_secs(120), "{profile:?}");
             assert!(limits.silence < limits.total && limits.start < limits.total);
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use nostall_vm::qemu::QemuBoard;
-use nostall_vm::{Device, Need};
+use nostall_vm::{Device, Guest, Need};
 use serde::Serialize;
 
 use super::args::{Common, Given, OnArg};
@@ -38,6 +38,14 @@ pub trait Experiment: clap::Args {
     /// CPUs of the guest.
     fn cpus(&self) -> u16 {
         self.common().cpus.unwrap_or(Self::CPUS)
+    }
+
+    /// The guest that boots `kernel`, without work.
+    fn guest<'a>(&'a self, kernel: &'a [u8]) -> Guest<'a> {
+        Guest {
+            qemu_args: &self.common().qemu_arg,
+            ..Guest::new(kernel, self.cpus())
+        }
     }
 
     /// QEMU's machine, if `--machine` names none.

@@ -67,6 +67,8 @@ impl clap::Args for Args {
             .subcommand_value_name("EXPERIMENT")
             .subcommand_help_heading("Experiments")
             .disable_help_subcommand(true)
+            // Unknown names come to `from_arg_matches`, whose error lists the experiments.
+            .allow_external_subcommands(true)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -85,7 +87,12 @@ impl FromArgMatches for Args {
             return Ok(Self(Box::new(list)));
         };
         let entry = EXPERIMENTS.iter().find(|one| one.name == name);
-        let entry = entry.ok_or_else(|| clap::Error::new(ErrorKind::InvalidSubcommand))?;
+        let entry = entry.ok_or_else(|| {
+            let names: Vec<_> = EXPERIMENTS.iter().map(|one| one.name).collect();
+            let names = names.join(", ");
+            let message = format!("there is no experiment '{name}': they are {names}\n");
+            clap::Error::raw(ErrorKind::InvalidSubcommand, message)
+        })?;
         (entry.parse)(matches).map(Self)
     }
 

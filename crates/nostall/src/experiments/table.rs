@@ -7,23 +7,40 @@ use super::figure::Row;
 /// A column of a table over figures.
 pub struct Column {
     pub header: &'static str,
-    value: fn(&Row<'_>) -> Option<f64>,
+    value: Value,
     show: fn(f64) -> String,
     missing: &'static str,
 }
 
+/// A cell's value.
+#[derive(Clone, Copy)]
+enum Value {
+    /// The row's figure of this metric.
+    Metric(&'static str),
+    /// A value that is derived from the row's figures.
+    Derived(fn(&Row<'_>) -> Option<f64>),
+}
+
 impl Column {
+    /// Shows the figures of `metric`.
+    pub const fn of(header: &'static str, metric: &'static str, show: fn(f64) -> String) -> Self {
+        Self {
+            header,
+            value: Value::Metric(metric),
+            show,
+            missing: "-",
+        }
+    }
+
+    /// Shows a value that is derived from each row.
     pub const fn new(
         header: &'static str,
         value: fn(&Row<'_>) -> Option<f64>,
         show: fn(f64) -> String,
     ) -> Self {
-        let missing = "-";
         Self {
-            header,
-            value,
-            show,
-            missing,
+            value: Value::Derived(value),
+            ..Self::of(header, "", show)
         }
     }
 
@@ -34,7 +51,11 @@ impl Column {
     }
 
     pub fn cell(&self, row: &Row<'_>) -> String {
-        (self.value)(row).map_or_else(|| self.missing.to_owned(), self.show)
+        let value = match self.value {
+            Value::Metric(metric) => row.get(metric),
+            Value::Derived(value) => value(row),
+        };
+        value.map_or_else(|| self.missing.to_owned(), self.show)
     }
 }
 

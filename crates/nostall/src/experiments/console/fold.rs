@@ -78,55 +78,37 @@ fn add(figures: &mut Figures, pair: &FloodPair, haste: u64) {
     }
     let panic = panicked.panic;
     let unsent = panicked.checked.missing.saturating_sub(panicked.lost);
+    let on_line = (pair.profile.line != Line::AtOnce).then(|| whole.line_use());
+    let left = panic
+        .and_then(|panic| panic.record)
+        .map(|record| record.bytes as f64);
+    let count = |metric, count: u64| (metric, "1", Some(count as f64));
+    let span = |metric, span: Option<Nanos>| (metric, "ns", span.map(ns));
     let metrics = [
-        ("ticks_missed", "1", Some(whole.missed() as f64)),
-        ("lockup_reports", "1", Some(whole.lockups() as f64)),
-        ("stall_reports", "1", Some(whole.stalls() as f64)),
-        ("cascades", "1", Some(whole.cascades() as f64)),
+        count("ticks_missed", whole.missed()),
+        count("lockup_reports", whole.lockups() as u64),
+        count("stall_reports", whole.stalls() as u64),
+        count("cascades", whole.cascades() as u64),
         ("bytes", "B", Some(whole.bytes as f64)),
         ("bytes_per_second", "B/s", Some(whole.bytes_per_second())),
         ("second_task_share", "1", Some(whole.share())),
         ("second_task_least_share", "1", Some(whole.least_share())),
-        ("records_lost", "1", Some(whole.lost as f64)),
-        (
-            "lockup_threshold_ns",
-            "ns",
-            Some(ns(Watchdog::THRESHOLD / haste)),
-        ),
-        (
-            "stall_threshold_ns",
-            "ns",
-            Some(ns(StallDetector::THRESHOLD / haste)),
-        ),
-        (
-            "line_use",
-            "1",
-            (pair.profile.line != Line::AtOnce).then(|| whole.line_use()),
-        ),
-        ("panic_records_unsent", "1", Some(unsent as f64)),
-        (
+        count("records_lost", whole.lost),
+        span("lockup_threshold_ns", Some(Watchdog::THRESHOLD / haste)),
+        span("stall_threshold_ns", Some(StallDetector::THRESHOLD / haste)),
+        ("line_use", "1", on_line),
+        count("panic_records_unsent", unsent),
+        span(
             "panic_first_byte_ns",
-            "ns",
-            panic.and_then(|panic| panic.first_byte).map(ns),
+            panic.and_then(|panic| panic.first_byte),
         ),
-        (
+        span(
             "panic_last_byte_ns",
-            "ns",
-            panic.and_then(|panic| panic.last_byte).map(ns),
+            panic.and_then(|panic| panic.last_byte),
         ),
-        (
-            "panic_record_bytes",
-            "B",
-            panic
-                .and_then(|panic| panic.record)
-                .map(|record| record.bytes as f64),
-        ),
-        (
-            "panic_longest_hold_ns",
-            "ns",
-            Some(ns(panicked.longest_hold())),
-        ),
-        ("duration_ns", "ns", Some(ns(whole.span()))),
+        ("panic_record_bytes", "B", left),
+        span("panic_longest_hold_ns", Some(panicked.longest_hold())),
+        span("duration_ns", Some(whole.span())),
     ];
     for (metric, unit, value) in metrics {
         record.value(metric, unit, value);

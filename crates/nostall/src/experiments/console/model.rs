@@ -13,8 +13,8 @@ use nostall_work::console::{
 
 use nostall_vm::model::{ModelCpu, ModelMachine, Program, SharedPort};
 
-use super::check::{Logged, check};
-use super::outcome::{self, CpuOutcome, FloodOutcome, PanicOutcome};
+use super::check::Logged;
+use super::outcome::{CpuOutcome, FloodOutcome, FloodRecords};
 
 /// Before the first line, the port is set up.
 const START: Nanos = Nanos::from_millis(1);
@@ -97,16 +97,12 @@ fn run_with(
     };
     let ran = ran.ok_or(Failure::Deadlock(strategy))?;
     let wire = bus.into_wire();
-    let checked = check(&ran.logged, &wire);
-    let backlog = outcome::backlog(&checked);
-    let end = machine.now();
-    let given_away = machine.given_away();
-    let cpus = ran.cpus.iter().zip(given_away);
-    Ok(FloodOutcome {
-        strategy,
-        profile: plan.profile,
+    let cpus = ran.cpus.iter().zip(machine.given_away());
+    let records = FloodRecords {
         start: START,
-        end,
+        end: machine.now(),
+        lost: ran.lost,
+        panic: plan.panic_at.map(|at| START + at),
         cpus: cpus
             .map(|(cpu, given_away)| CpuOutcome {
                 given_away,
@@ -117,14 +113,14 @@ fn run_with(
         holds: ran.holds,
         fired: ran.fired,
         delays: ran.delays,
-        bytes: wire.bytes.len(),
-        logged: ran.logged.lines(),
-        lost: ran.lost,
-        capacity: outcome::capacity(&plan.profile, line.frame_time(), backlog),
-        backlog,
-        checked,
-        panic: plan.panic_at.map(|at| PanicOutcome::of(START + at, &wire)),
-    })
+    };
+    Ok(FloodOutcome::of(
+        plan,
+        strategy,
+        records,
+        &ran.logged,
+        &wire,
+    ))
 }
 
 /// What is known when the machine has stopped.

@@ -16,9 +16,9 @@ use nostall_work::pstore::{FEWEST_CPUS, REGION, Traces, params};
 use nostall_vm::model::Wire;
 use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran};
 
-use super::check::{Checked, Logged, check};
+use super::check::Logged;
 use super::model::FloodPlan;
-use super::outcome::{self, CpuOutcome, FloodOutcome, PanicOutcome, PanicRecord};
+use super::outcome::{CpuOutcome, FloodOutcome, FloodRecords, PanicRecord};
 
 /// MiB of the guest's RAM.
 const RAM: u32 = 128;
@@ -166,52 +166,23 @@ fn outcome(
     told.check(plan, ran.serial.len())?;
     let mut wire = Wire::new(ran.serial, told.arrivals);
     // A byte that was on its way when its CPU was stopped may have been counted, and not sent.
-    let last = wire.times.last().copied().unwrap_or(told.start);
+    let last = wire.times.last().copied().unwrap_or(told.records.start);
     wire.times.resize(wire.bytes.len(), last);
-    let mut checked = check(&logged, &wire);
-    since_the_flood(&mut checked, told.start);
-    let backlog = outcome::backlog(&checked);
-    let frame = LineSettings::baud(plan.rate).frame_time();
-    Ok(FloodOutcome {
+    Ok(FloodOutcome::of(
+        plan,
         strategy,
-        profile: plan.profile,
-        start: told.start,
-        end: told.end,
-        cpus: told.cpus,
-        holds: told.holds,
-        fired: told.fired,
-        delays: told.delays,
-        bytes: wire.bytes.len(),
-        logged: logged.lines(),
-        lost: told.lost,
-        capacity: outcome::capacity(&plan.profile, frame, backlog),
-        backlog,
-        checked,
-        panic: told.panic.map(|at| PanicOutcome::of(at, &wire)),
-    })
+        told.records,
+        &logged,
+        &wire,
+    ))
 }
 
-/// What the kernel logged as it came up is sent with the flood, and did not wait for the
-/// line before that.
-fn since_the_flood(checked: &mut Checked, start: Nanos) {
-    for (logged, _) in &mut checked.times {
-        *logged = (*logged).max(start);
-    }
-}
-
-/// What the guest told.
+/// The guest's reports, put together.
 #[derive(Debug, Default)]
 struct Gathered {
-    /// How often it told of all of it.
+    /// Number of reports about the whole flood.
     floods: usize,
-    start: Nanos,
-    end: Nanos,
-    lost: u64,
-    panic: Option<Nanos>,
-    cpus: Vec<CpuOutcome>,
-    holds: Vec<(usize, Hold)>,
-    fired: Vec<(usize, Fired)>,
-    delays: Vec<Nanos>,
+    records: FloodRecords,
     arrivals: Vec<Nanos>,
 }
 
@@ -221,9 +192,9 @@ impl Gathered {
         for told in results {
             all.add(&told)?;
         }
-        all.delays.sort_unstable();
+        all.records.delays.sort_unstable();
         // In the order in which they ended.
-        all.holds.sort_by_key(|(_, hold)| hold.until);
+        all.records.holds.sort_by_key(|(_, hold)| hold.until);
         Ok(all)
     }
 
@@ -231,11 +202,12 @@ impl Gathered {
     /// `bytes` that arrived.
     fn check(&self, plan: &FloodPlan<'_>, bytes: usize) -> Result<(), Error> {
         let (cpus, panics) = (plan.cpus, plan.panic_at.is_some());
-        let (told, times) = (self.cpus.len(), self.arrivals.len());
+        let records = &self.records;
+        let (told, times) = (records.cpus.len(), self.arrivals.len());
         let lines = Lines::new(plan.log).count();
-        let others = self.holds.iter().map(|(cpu, _)| cpu);
-        let others = others.chain(self.fired.iter().map(|(cpu, _)| cpu));
-        if self.floods != 1 || self.end < self.start || self.panic.is_some() != panics {
+        let others = records.holds.iter().map(|(cpu, _)| cpu);
+        let others = others.chain(records.fired.iter().map(|(cpu, _)| cpu));
+        if self.floods != 1 || records.end < records.start || records.panic.is_some() != panics {
             return Err(wrong("of a flood, not the one that was to be"));
         }
         if told != cpus || others.into_iter().any(|&cpu| cpu >= cpus) {
@@ -247,7 +219,7 @@ impl Gathered {
             let what = format!("when {times} bytes arrived, where {bytes} did");
             return Err(wrong(&what));
         }
-        let delays = self.delays.len();
+        let delays = records.delays.len();
         if delays > lines || (delays < lines && !panics) {
             let what = format!("what was added to {delays} callers, where {lines} logged");
             return Err(wrong(&what));
@@ -256,6 +228,7 @@ impl Gathered {
     }
 
     fn add(&mut self, told: &Told) -> Result<(), Error> {
+        let records = &mut self.records;
         match told {
             Told::Flood {
                 start,
@@ -269,20 +242,20 @@ impl Gathered {
                     return Err(Error::NotAReport(what));
                 }
                 self.floods += 1;
-                (self.start, self.end) = (Nanos(*start), Nanos(*end));
-                (self.lost, self.panic) = (*lost, panic.map(Nanos));
+                (records.start, records.end) = (Nanos(*start), Nanos(*end));
+                (records.lost, records.panic) = (*lost, panic.map(Nanos));
             }
             Told::Cpu {
                 given_away,
                 ticks,
                 missed,
                 ..
-            } => self.cpus.push(CpuOutcome {
+            } => records.cpus.push(CpuOutcome {
                 given_away: Nanos(*given_away),
                 ticks: *ticks,
                 missed: *missed,
             }),
-            Told::Held(held) => self.holds.push((held.cpu.into(), hold(held)?)),
+            Told::Held(held) => records.holds.push((held.cpu.into(), hold(held)?)),
             Told::Fired {
                 cpu,
                 at,
@@ -299,9 +272,9 @@ impl Gathered {
                     what,
                     cascaded: *cascaded,
                 };
-                self.fired.push(((*cpu).into(), fired));
+                records.fired.push(((*cpu).into(), fired));
             }
-            Told::Delays(delays) => self.delays.extend(delays.iter().map(|&ns| Nanos(ns))),
+            Told::Delays(delays) => records.delays.extend(delays.iter().map(|&ns| Nanos(ns))),
             Told::Arrived(times) => {
                 let times = times.iter().map(|&us| Nanos::from_micros(us.into()));
                 self.arrivals.extend(times);
@@ -399,11 +372,11 @@ mod tests {
         let all = all();
         assert_eq!(fault(&all, None, 5), None);
         let gathered = Gathered::from(all).unwrap();
-        assert_eq!(gathered.delays, [Nanos(6), Nanos(7)]);
+        assert_eq!(gathered.records.delays, [Nanos(6), Nanos(7)]);
         assert_eq!(gathered.arrivals[4], Nanos::from_micros(5));
-        assert_eq!(gathered.holds[0].1.context, Context::Interrupt);
+        assert_eq!(gathered.records.holds[0].1.context, Context::Interrupt);
         assert_eq!(
-            gathered.fired[0].1.what,
+            gathered.records.fired[0].1.what,
             What::SoftLockup(Nanos(2)),
             "a lockup"
         );
@@ -480,18 +453,6 @@ mod tests {
             assert!(limits.total < Duration::from_secs(120), "{profile:?}");
             assert!(limits.silence < limits.total && limits.start < limits.total);
         }
-    }
-
-    #[test]
-    fn what_was_logged_before_the_flood_has_not_waited_for_the_line() {
-        let ms = Nanos::from_millis;
-        let mut checked = Checked {
-            times: vec![(ms(1), ms(110)), (ms(100), ms(120)), (ms(130), ms(135))],
-            ..Checked::default()
-        };
-        assert_eq!(outcome::backlog(&checked), ms(124));
-        since_the_flood(&mut checked, ms(100));
-        assert_eq!(outcome::backlog(&checked), ms(25));
     }
 
     #[test]

@@ -11,29 +11,29 @@ use crate::experiments::table::{Column, cpus as in_words, host_cpus, percent, ta
 
 /// The CPUs, and the callers that log.
 const CPUS: [Column; 7] = [
-    Column::new("held", |row| row.get("longest_hold_ns"), time),
-    Column::new("median", |row| row.get("delay_median_ns"), time),
-    Column::new("99.9 %", |row| row.get("delay_p999_ns"), time),
-    Column::new("max", |row| row.get("delay_max_ns"), time),
-    Column::new("missed", |row| row.get("ticks_missed"), whole),
+    Column::of("held", "longest_hold_ns", time),
+    Column::of("median", "delay_median_ns", time),
+    Column::of("99.9 %", "delay_p999_ns", time),
+    Column::of("max", "delay_max_ns", time),
+    Column::of("missed", "ticks_missed", whole),
     Column::new(
         "fired",
         |row| Some(row.get("lockup_reports")? + row.get("stall_reports")?),
         whole,
     ),
-    Column::new("casc.", |row| row.get("cascades"), whole),
+    Column::of("casc.", "cascades", whole),
 ];
 
 /// The line, and a panic.
 const LINE: [Column; 8] = [
-    Column::new("task", |row| row.get("second_task_share"), percent),
-    Column::new("least", |row| row.get("second_task_least_share"), percent),
-    Column::new("B/s", |row| row.get("bytes_per_second"), whole),
+    Column::of("task", "second_task_share", percent),
+    Column::of("least", "second_task_least_share", percent),
+    Column::of("B/s", "bytes_per_second", whole),
     Column::new("line", line_use, percent),
-    Column::new("lost", |row| row.get("records_lost"), whole),
-    Column::new("first", |row| row.get("panic_first_byte_ns"), time).or("never"),
-    Column::new("last", |row| row.get("panic_last_byte_ns"), time).or("never"),
-    Column::new("unsent", |row| row.get("panic_records_unsent"), whole),
+    Column::of("lost", "records_lost", whole),
+    Column::of("first", "panic_first_byte_ns", time).or("never"),
+    Column::of("last", "panic_last_byte_ns", time).or("never"),
+    Column::of("unsent", "panic_records_unsent", whole),
 ];
 
 pub fn heading(floods: &Floods) -> String {

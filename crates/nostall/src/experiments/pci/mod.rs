@@ -10,7 +10,7 @@ mod table;
 use std::io;
 
 use anyhow::Result;
-use nostall_vm::{Device, Guest};
+use nostall_vm::Device;
 use nostall_work::pci::{Operation, READS, WRITES};
 use serde::Serialize;
 
@@ -173,16 +173,12 @@ impl Args {
         let cpus = self.cpus();
         Ok(match on {
             On::Qemu { qemu, kernel } => {
-                let guest = Guest {
-                    qemu_args: &self.common.qemu_arg,
-                    ..Guest::new(kernel, cpus)
-                };
-                let (survey, ran) = run::run(qemu, &guest, plan)?;
+                let (survey, ran) = run::run(qemu, &self.guest(kernel), plan)?;
                 (survey, on_qemu("pci", qemu, &cpus_in_words(cpus), &ran))
             }
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             On::Kvm(on) => {
-                let guest = Guest::new(&on.kernel, cpus);
+                let guest = self.guest(&on.kernel);
                 let (survey, ran, notes) = kvm::run(&on.kvm, &guest, plan)?;
                 (survey, on.headline_of("pci on kvm", &ran, &notes))
             }

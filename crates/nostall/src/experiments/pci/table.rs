@@ -8,11 +8,11 @@ use crate::experiments::figure::Figures;
 use crate::experiments::table::{Column, table, time, whole};
 
 const COLUMNS: [Column; 7] = [
-    Column::new("bus", |row| row.get("bus_accesses_per_*"), count),
-    Column::new("exits", |row| row.get("exits_per_*"), count),
-    Column::new("time", |row| row.get("ns_per_*"), time),
-    Column::new("/ports", |row| row.get("*_time_ratio_to_ports"), ratio),
-    Column::new("/ram", |row| row.get("*_time_ratio_to_ram"), ratio),
+    Column::of("bus", "bus_accesses_per_*", count),
+    Column::of("exits", "exits_per_*", count),
+    Column::of("time", "ns_per_*", time),
+    Column::of("/ports", "*_time_ratio_to_ports", ratio),
+    Column::of("/ram", "*_time_ratio_to_ram", ratio),
     Column::new("| seed", |row| published(row.part, row.strategy), time),
     Column::new(
         "/ports",
@@ -27,13 +27,13 @@ const COLUMNS: [Column; 7] = [
 
 /// Mapping, which no row of the other table includes.
 const MAPPING: [Column; 4] = [
-    Column::new("maps", |row| row.get("maps_at_start"), whole),
+    Column::of("maps", "maps_at_start", whole),
     Column::new(
         "time",
         |row| row.get("maps_at_start_ns").filter(is_timed),
         time,
     ),
-    Column::new("| changes", |row| row.get("map_changes"), whole),
+    Column::of("| changes", "map_changes", whole),
     Column::new(
         "time",
         |row| row.get("map_change_ns").filter(is_timed),

@@ -8,7 +8,6 @@ mod threads;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use nostall_vm::Guest;
 use nostall_work::pstore::{FEWEST_CPUS, MOST_CPUS};
 
 use super::args::{self, Common, Given, OnArg};
@@ -77,11 +76,7 @@ impl Experiment for Args {
         let cpus = self.cpus();
         let (survived, headline, name) = match on {
             On::Qemu { qemu, kernel } => {
-                let guest = Guest {
-                    qemu_args: &self.common.qemu_arg,
-                    ..Guest::new(kernel, cpus)
-                };
-                let (survived, ran) = run::run(qemu, &guest, ROUNDS)?;
+                let (survived, ran) = run::run(qemu, &self.guest(kernel), ROUNDS)?;
                 let headline = on_qemu("pstore", qemu, &cpus_on_host(cpus), &ran);
                 (survived, headline, on.name())
             }

@@ -13,9 +13,9 @@ use crate::experiments::verdict::closing;
 const BEFORE: &str = "one-zone-locked";
 
 const COLUMNS: [Column; 6] = [
-    Column::new("records", |row| row.get("records"), whole),
-    Column::new("ns/rec", |row| row.get("ns_per_record"), whole),
-    Column::new("MB/s", |row| row.get("mb_per_s"), tenths),
+    Column::of("records", "records", whole),
+    Column::of("ns/rec", "ns_per_record", whole),
+    Column::of("MB/s", "mb_per_s", tenths),
     Column::new("times", |row| row.to(BEFORE, "mb_per_s"), hundredths),
     Column::new("| seed MB/s", |row| published(row.strategy), tenths),
     Column::new(

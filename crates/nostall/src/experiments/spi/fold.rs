@@ -99,133 +99,78 @@ fn add_busy_bus(mut record: Recorder<'_>, busy: &SpiMeasured, frames: u32) -> Ve
     // The worker may also be woken where no frame came for a second.
     let least = busy.preparations.min(u64::from(busy.pauses) + 1).max(1);
 
-    let count = |count: u64| Some(count as f64);
     let per_second = |count: u64| count as f64 * 1e9 / busy.ns.max(1) as f64;
     let per_message = busy.wakeups as f64 / busy.messages.max(1) as f64;
     let worker_share = busy.worker_ns as f64 / busy.ns.max(1) as f64;
     let is = |expected: u64, what| Some((Goal::Exactly(expected as f64), what));
-    let none_before_idle = Goal::AtMost((least - 1) as f64);
-    let of_caller =
-        |goal: Option<(Goal, &'static str)>| goal.filter(|_| busy.strategy == Strategy::Caller);
+    let at_most = |bound: u64, what| Some((Goal::AtMost(bound as f64), what));
+    let by_caller = |goal: Option<_>| goal.filter(|_| busy.strategy == Strategy::Caller);
+    let count = |metric, value: u64, goal| (metric, "1", Some(value as f64), goal);
+    let rate = |metric, count: Option<u64>| (metric, "1/s", count.map(per_second), None);
+    let before_idle = "times it was woken before the bus was idle";
+    let asleep = "times the hardware was put to sleep";
     let metrics = [
-        (
+        count(
             "frames",
-            "1",
-            count(busy.received.into()),
+            busy.received.into(),
             is(frames.into(), "frames received"),
         ),
-        (
-            "messages",
-            "1",
-            count(busy.messages),
-            is(messages, "messages"),
-        ),
-        (
-            "messages_per_second",
-            "1/s",
-            Some(per_second(busy.messages)),
-            None,
-        ),
-        (
+        count("messages", busy.messages, is(messages, "messages")),
+        rate("messages_per_second", Some(busy.messages)),
+        count(
             "messages_by_worker",
-            "1",
-            count(busy.by_worker),
-            of_caller(is(0, "messages run by the worker")),
+            busy.by_worker,
+            by_caller(is(0, "messages run by the worker")),
         ),
-        (
+        count(
             "wakeups",
-            "1",
-            count(busy.wakeups),
-            of_caller(is(least, "times the worker was woken")),
+            busy.wakeups,
+            by_caller(is(least, "times the worker was woken")),
         ),
         ("wakeups_per_message", "1", Some(per_message), None),
-        (
-            "teardowns",
-            "1",
-            count(busy.teardowns),
-            is(busy.preparations, "times the hardware was put to sleep"),
-        ),
+        count("teardowns", busy.teardowns, is(busy.preparations, asleep)),
         ("worker_cpu_share", "1", Some(worker_share), None),
-        (
-            "context_switches_per_second",
-            "1/s",
-            busy.switches.map(per_second),
-            None,
-        ),
+        rate("context_switches_per_second", busy.switches),
         (
             "cross_cpu_interrupts",
             "1",
-            busy.cross_cpu.and_then(count),
+            busy.cross_cpu.map(|count| count as f64),
             None,
         ),
-        (
-            "cross_cpu_interrupts_per_second",
-            "1/s",
-            busy.cross_cpu.map(per_second),
-            None,
-        ),
-        (
-            "interrupts_per_second",
-            "1/s",
-            busy.interrupts.map(per_second),
-            None,
-        ),
-        (
+        rate("cross_cpu_interrupts_per_second", busy.cross_cpu),
+        rate("interrupts_per_second", busy.interrupts),
+        count(
             "frames_wrong",
-            "1",
-            count(busy.wrong.into()),
+            busy.wrong.into(),
             is(0, "frames that were wrong"),
         ),
-        (
-            "frames_lost",
-            "1",
-            count(busy.overflows.into()),
-            is(0, "frames lost"),
-        ),
-        (
+        count("frames_lost", busy.overflows.into(), is(0, "frames lost")),
+        count(
             "frames_submitted",
-            "1",
-            count(busy.submitted.into()),
+            busy.submitted.into(),
             is(sent, "frames submitted"),
         ),
-        (
-            "frames_sent",
-            "1",
-            count(busy.sent.into()),
-            is(sent, "frames sent"),
-        ),
-        (
-            "messages_sync",
-            "1",
-            count(busy.sync),
-            is(sync, "synchronous messages"),
-        ),
-        (
+        count("frames_sent", busy.sent.into(), is(sent, "frames sent")),
+        count("messages_sync", busy.sync, is(sync, "synchronous messages")),
+        count(
             "messages_submitted",
-            "1",
-            count(busy.asynchronous),
+            busy.asynchronous,
             is(2 * sent, "messages submitted"),
         ),
-        (
+        count(
             "messages_failed",
-            "1",
-            count(busy.errors),
+            busy.errors,
             is(0, "messages that failed"),
         ),
-        (
+        count(
             "wakeups_before_idle",
-            "1",
-            count(busy.wakeups_meanwhile),
-            of_caller(Some((
-                none_before_idle,
-                "times it was woken before the bus was idle",
-            ))),
+            busy.wakeups_meanwhile,
+            by_caller(at_most(least - 1, before_idle)),
         ),
-        (
+        count(
             "preparations",
-            "1",
-            count(busy.preparations),
-            of_caller(is(least, "times the hardware was woken")),
+            busy.preparations,
+            by_caller(is(least, "times the hardware was woken")),
         ),
     ];
     let mut missed = Vec::new();

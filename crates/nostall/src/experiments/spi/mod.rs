@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::value_parser;
+use nostall_vm::Device;
 use nostall_vm::qemu::QemuBoard;
-use nostall_vm::{Device, Guest};
 use nostall_work::spi::FRAMES;
 
 use super::args::{self, Common, Given, OnArg};
@@ -108,11 +108,7 @@ impl Experiment for Args {
         let (reports, headline, on) = match on {
             On::Qemu { qemu, kernel } => {
                 card.fits_qemu()?;
-                let guest = Guest {
-                    qemu_args: &self.common.qemu_arg,
-                    ..Guest::new(kernel, cpus)
-                };
-                let (reports, ran) = run::run(qemu, &guest, &image, &plan)?;
+                let (reports, ran) = run::run(qemu, &self.guest(kernel), &image, &plan)?;
                 let headline = on_qemu("spi", qemu, &cpus_on_host(cpus), &ran);
                 (reports, headline, ["qemu", "qemu"])
             }

@@ -139,67 +139,48 @@ fn binary(bytes: u64) -> String {
 /// Rows of the table of the busy bus, each with the seed's figures before and with its patch.
 const ROWS: [(Column, [&str; 2]); 9] = [
     (
-        Column::new(
-            "messages a second",
-            |row| row.get("messages_per_second"),
-            rounded,
-        ),
+        Column::of("messages a second", "messages_per_second", rounded),
         ["-", "-"],
     ),
     (
-        Column::new(
-            "messages run by the worker",
-            |row| row.get("messages_by_worker"),
-            grouped,
-        ),
+        Column::of("messages run by the worker", "messages_by_worker", grouped),
         ["-", "-"],
     ),
+    (Column::of("worker woken", "wakeups", grouped), ["-", "1"]),
     (
-        Column::new("worker woken", |row| row.get("wakeups"), grouped),
-        ["-", "1"],
-    ),
-    (
-        Column::new(
+        Column::of(
             "worker woken, for each message",
-            |row| row.get("wakeups_per_message"),
+            "wakeups_per_message",
             four_decimals,
         ),
         ["1", "-"],
     ),
     (
-        Column::new(
-            "worker's share of a CPU",
-            |row| row.get("worker_cpu_share"),
-            percent,
-        ),
+        Column::of("worker's share of a CPU", "worker_cpu_share", percent),
         ["31 %", "0 %"],
     ),
     (
-        Column::new("hardware put to sleep", |row| row.get("teardowns"), grouped),
+        Column::of("hardware put to sleep", "teardowns", grouped),
         ["-", "-"],
     ),
     (
-        Column::new(
+        Column::of(
             "context switches a second",
-            |row| row.get("context_switches_per_second"),
+            "context_switches_per_second",
             rounded,
         ),
         ["59,000", "3,375"],
     ),
     (
-        Column::new(
+        Column::of(
             "cross-CPU interrupts, in all",
-            |row| row.get("cross_cpu_interrupts"),
+            "cross_cpu_interrupts",
             grouped,
         ),
         ["242,371", "2,948"],
     ),
     (
-        Column::new(
-            "interrupts a second",
-            |row| row.get("interrupts_per_second"),
-            rounded,
-        ),
+        Column::of("interrupts a second", "interrupts_per_second", rounded),
         ["37,700", "9,800"],
     ),
 ];

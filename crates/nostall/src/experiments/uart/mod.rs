@@ -13,7 +13,7 @@ use clap::value_parser;
 use nostall_devices::uart::Profile;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use nostall_vm::kvm;
-use nostall_vm::{Device, Guest, Machine};
+use nostall_vm::{Device, Machine};
 use nostall_work::uart::Job;
 
 use super::args::{self, Common, Given, OnArg};
@@ -216,11 +216,7 @@ impl Args {
     ) -> Result<(Vec<Sending>, String)> {
         let cpus = self.cpus();
         let mut in_guest = |machine: &dyn Machine, kernel: &[u8]| {
-            let guest = Guest {
-                qemu_args: &self.common.qemu_arg,
-                ..Guest::new(kernel, cpus)
-            };
-            run(machine, &guest, plan, progress)
+            run(machine, &self.guest(kernel), plan, progress)
         };
         Ok(match on {
             On::Qemu { qemu, kernel } => {

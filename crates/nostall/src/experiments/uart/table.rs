@@ -10,21 +10,13 @@ use crate::experiments::table::{
 };
 
 const COLUMNS: [Column; 8] = [
-    Column::new("bytes", |row| row.get("bytes*"), whole),
-    Column::new(
-        "instr/B",
-        |row| row.get("register_instructions_per_byte*"),
-        four_decimals,
-    ),
-    Column::new(
-        "bus/B",
-        |row| row.get("bus_accesses_per_byte*"),
-        four_decimals,
-    ),
-    Column::new("exits/B", |row| row.get("exits_per_byte*"), four_decimals),
-    Column::new(LIGHT, |row| row.get("light_exits_per_byte*"), four_decimals),
-    Column::new("time/B", |row| row.get("ns_per_byte*"), time),
-    Column::new("ratio", |row| row.get("time_ratio_to_slowest*"), hundredths),
+    Column::of("bytes", "bytes*", whole),
+    Column::of("instr/B", "register_instructions_per_byte*", four_decimals),
+    Column::of("bus/B", "bus_accesses_per_byte*", four_decimals),
+    Column::of("exits/B", "exits_per_byte*", four_decimals),
+    Column::of(LIGHT, "light_exits_per_byte*", four_decimals),
+    Column::of("time/B", "ns_per_byte*", time),
+    Column::of("ratio", "time_ratio_to_slowest*", hundredths),
     Column::new(
         "stalled",
         |row| row.per("stalled_ns_per_byte*", "ns_per_byte*"),
@@ -39,36 +31,24 @@ const LIGHT: &str = "light/B";
 pub const SIZES: [usize; 3] = [16, 80, 2_500];
 
 const SINGLE_WRITES: [Column; 6] = [
-    Column::new(
+    Column::of(
         "16 B: bus/B",
-        |row| row.get("bus_accesses_per_byte_of_a_16_byte_write"),
+        "bus_accesses_per_byte_of_a_16_byte_write",
         thousandths,
     ),
-    Column::new(
-        "time/B",
-        |row| row.get("ns_per_byte_of_a_16_byte_write"),
-        time,
-    ),
-    Column::new(
+    Column::of("time/B", "ns_per_byte_of_a_16_byte_write", time),
+    Column::of(
         "80 B: bus/B",
-        |row| row.get("bus_accesses_per_byte_of_a_80_byte_write"),
+        "bus_accesses_per_byte_of_a_80_byte_write",
         thousandths,
     ),
-    Column::new(
-        "time/B",
-        |row| row.get("ns_per_byte_of_a_80_byte_write"),
-        time,
-    ),
-    Column::new(
+    Column::of("time/B", "ns_per_byte_of_a_80_byte_write", time),
+    Column::of(
         "2500 B: bus/B",
-        |row| row.get("bus_accesses_per_byte_of_a_2500_byte_write"),
+        "bus_accesses_per_byte_of_a_2500_byte_write",
         thousandths,
     ),
-    Column::new(
-        "time/B",
-        |row| row.get("ns_per_byte_of_a_2500_byte_write"),
-        time,
-    ),
+    Column::of("time/B", "ns_per_byte_of_a_2500_byte_write", time),
 ];
 
 fn thousandths(value: f64) -> String {

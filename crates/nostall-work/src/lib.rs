@@ -52,7 +52,7 @@ pub mod uart;
 pub use list::{
     BadJob, BadWord, BusCheck, Example, Failure, Item, Job, Timer, UartWindow, WorkList,
 };
-pub use report::{Event, FIRMWARE_DONE, LONGEST_REPORT, Report, Text, text};
+pub use report::{Event, FIRMWARE_DONE, LONGEST_REPORT, Report, ReportText, text};
 
 use list::Kind;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Moved;
-use crate::Text;
+use crate::ReportText;
 
 /// One result of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub enum Recovered {
         checksum: u64,
         /// As much of it as a report holds: the beginning of a log, the end of a
         /// console.
-        text: Text,
+        text: ReportText,
     },
 }
 

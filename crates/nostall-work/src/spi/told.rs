@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::job::Strategy;
-use crate::Text;
+use crate::ReportText;
 
 /// A SHA-256.
 pub type Digest = [u8; 32];
@@ -41,7 +41,7 @@ pub enum Told {
         directory: bool,
     },
     /// A piece of the long name of the entry last told of; there may be more to come.
-    Name(Text),
+    Name(ReportText),
     /// A file has been read to its end.
     Read {
         /// The entry's number.
@@ -59,7 +59,7 @@ pub enum Told {
     /// A busy bus was measured.
     Can(SpiMeasured),
     /// The job could not go on, and why.
-    Fault(Text),
+    Fault(ReportText),
 }
 
 /// What became of a sector of a flash.

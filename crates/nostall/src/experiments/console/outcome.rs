@@ -28,7 +28,7 @@ pub struct FloodOutcome {
     pub holds: Vec<(usize, Hold)>,
     /// What the detectors reported, each with the CPU that did.
     pub fired: Vec<(usize, Fired)>,
-    /// What was added to each caller who logged a line; the shortest first.
+    /// Time that logging took each caller; the shortest first.
     pub delays: Vec<Nanos>,
     /// Bytes that arrived.
     pub bytes: usize,

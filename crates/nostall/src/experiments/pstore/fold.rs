@@ -106,7 +106,7 @@ mod tests {
     fn left(records: u64, console: &str) -> Vec<Recovered> {
         let mut trace = Trace::default();
         (0..records).for_each(|n| trace.add(n, n, n, 0));
-        let mut text = nostall_work::Text::new();
+        let mut text = nostall_work::ReportText::new();
         text.push_str(console).unwrap();
         vec![
             Recovered::Trace { cpu: None, trace },

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use common::qemu;
 use flood::{decoded, log};
 use frozen::Machine;
-use nostall::experiments::console::model::FloodPlan;
+use nostall::experiments::console::outcome::FloodPlan;
 use nostall::experiments::console::qemu as in_qemu;
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;

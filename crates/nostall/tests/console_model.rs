@@ -1,7 +1,7 @@
 //! A flood on several CPUs in virtual time, and panics in the middle of it.
 
-use nostall::experiments::console::model::{FloodPlan, run};
-use nostall::experiments::console::outcome::FloodOutcome;
+use nostall::experiments::console::model::run;
+use nostall::experiments::console::outcome::{FloodOutcome, FloodPlan};
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
 use nostall_work::console::{Hold, Strategy};

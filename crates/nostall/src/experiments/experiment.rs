@@ -12,7 +12,8 @@ use nostall_vm::{Device, Guest, Need};
 use serde::Serialize;
 
 use super::args::{Common, Given, OnArg};
-use super::figure::{self, Figures};
+use super::document::document;
+use super::figure::Figures;
 use super::on::{self, On};
 
 /// An experiment, which is its own arguments.
@@ -114,7 +115,7 @@ pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
         let arguments = env::args_os().skip(1);
         let arguments = arguments.map(|one| one.to_string_lossy().into_owned());
         answer.figures.set_command(&command_line(arguments));
-        let json = figure::document(&on, &answer.figures, &answer.found)?;
+        let json = document(&on, &answer.figures, &answer.found)?;
         fs::write(file, json).with_context(|| format!("--json {}", file.display()))?;
     }
     print(&answer.text)?;

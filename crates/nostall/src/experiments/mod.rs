@@ -2,6 +2,7 @@
 
 mod args;
 pub mod console;
+mod document;
 mod experiment;
 mod figure;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

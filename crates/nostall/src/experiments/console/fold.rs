@@ -6,8 +6,8 @@ use nostall_io::Nanos;
 use nostall_uart::LineSettings;
 use nostall_work::console::Strategy;
 
-use super::outcome::FloodOutcome;
-use super::run::{FloodPair, Floods, RATE, Setup};
+use super::outcome::{FloodOutcome, FloodPair, RATE};
+use super::run::{Floods, Setup};
 use crate::experiments::figure::{Figures, Goal, Row};
 use crate::experiments::table::{percent, time};
 

@@ -12,9 +12,8 @@ use nostall_vm::qemu::Qemu;
 use nostall_work::console::Strategy;
 
 use super::input::Log;
-use super::model::FloodPlan;
+use super::outcome::{FloodPair, FloodPlan, RATE};
 use super::qemu::{self, bytes_on_the_line, time_on_the_line};
-use super::run::{FloodPair, RATE};
 
 /// What a run may take of the line, at most: as much as tells of it. There are six.
 const LINE_TIME: Nanos = Nanos::from_millis(1_500);

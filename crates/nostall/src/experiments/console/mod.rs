@@ -25,7 +25,7 @@ use super::experiment::{Answer, Experiment};
 use super::on::On;
 pub use check::{Checked, Damage};
 use fold::Folded;
-use run::RATE;
+use outcome::RATE;
 
 /// Log a flood of messages to a slow serial console
 ///

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
 
 use nostall_console::{Ring, Slot, UartSink};
-use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Nanos};
 use nostall_uart::{Console, LineSettings, Model, OpenError, Settings};
 use nostall_work::console::{
@@ -14,7 +13,7 @@ use nostall_work::console::{
 use nostall_vm::model::{ModelCpu, ModelMachine, Program, SharedPort};
 
 use super::check::Logged;
-use super::outcome::{CpuOutcome, FloodOutcome, FloodRecords};
+use super::outcome::{CpuOutcome, FloodOutcome, FloodPlan, FloodRecords};
 
 /// Before the first line, the port is set up.
 const START: Nanos = Nanos::from_millis(1);
@@ -22,21 +21,6 @@ const START: Nanos = Nanos::from_millis(1);
 /// For so long a write's looks at the line status are a microsecond apart. Then the pauses
 /// get longer.
 const EVEN_LOOKS: Nanos = Nanos::from_millis(10);
-
-/// A flood of messages.
-#[derive(Clone, Copy, Debug)]
-pub struct FloodPlan<'a> {
-    /// A recorded log; see [`Lines`].
-    pub log: &'a [u8],
-    /// The serial port.
-    pub profile: Profile,
-    /// The rate that is set, in baud.
-    pub rate: u32,
-    /// How many CPUs log it, 1 to 64.
-    pub cpus: usize,
-    /// When the last CPU panics, since the first line.
-    pub panic_at: Option<Nanos>,
-}
 
 /// Why there is no outcome.
 #[derive(Debug, thiserror::Error)]
@@ -224,6 +208,8 @@ impl<P: Path> Program for Flooded<'_, P> {
 
 #[cfg(test)]
 mod tests {
+    use nostall_devices::uart::Profile;
+
     use super::*;
     use nostall_console::{Level, Meta, Priority};
     use nostall_devices::uart::{Controller, Line};

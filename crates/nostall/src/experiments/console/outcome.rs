@@ -1,4 +1,4 @@
-//! What came of a flood.
+//! A flood: its plan and its outcome.
 
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
@@ -8,7 +8,36 @@ use nostall_work::console::{Context, FIRST_WORDS, Fired, Hold, LAST_WORDS, Strat
 use nostall_vm::model::Wire;
 
 use super::check::{Checked, Logged, check};
-use super::model::FloodPlan;
+
+/// Rate of the line in baud, if not given.
+pub const RATE: u32 = 115_200;
+
+/// A flood of messages.
+#[derive(Clone, Copy, Debug)]
+pub struct FloodPlan<'a> {
+    /// A recorded log; see [`Lines`].
+    pub log: &'a [u8],
+    /// The serial port.
+    pub profile: Profile,
+    /// The rate that is set, in baud.
+    pub rate: u32,
+    /// How many CPUs log it, 1 to 64.
+    pub cpus: usize,
+    /// When the last CPU panics, since the first line.
+    pub panic_at: Option<Nanos>,
+}
+
+/// Two floods with one strategy on one port.
+pub struct FloodPair {
+    /// The port.
+    pub profile: Profile,
+    /// How messages get to the line.
+    pub strategy: Strategy,
+    /// The flood to its end.
+    pub whole: FloodOutcome,
+    /// The flood cut short by a panic.
+    pub panicked: FloodOutcome,
+}
 
 /// What came of a flood.
 #[derive(Clone, Debug)]

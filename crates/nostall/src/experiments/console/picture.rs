@@ -5,11 +5,11 @@
 
 use std::fmt::Write;
 
-use super::outcome::FloodOutcome;
+use super::outcome::{FloodOutcome, FloodPair};
 use nostall_io::Nanos;
 use nostall_work::console::{Context, What};
 
-use super::run::{FloodPair, Floods};
+use super::run::Floods;
 use crate::experiments::table::time;
 
 /// In user units, as all lengths here.

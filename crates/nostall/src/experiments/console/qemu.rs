@@ -17,8 +17,7 @@ use nostall_vm::model::Wire;
 use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran};
 
 use super::check::Logged;
-use super::model::FloodPlan;
-use super::outcome::{CpuOutcome, FloodOutcome, FloodRecords, PanicRecord};
+use super::outcome::{CpuOutcome, FloodOutcome, FloodPlan, FloodRecords, PanicRecord};
 
 /// MiB of the guest's RAM.
 const RAM: u32 = 128;

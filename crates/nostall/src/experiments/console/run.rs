@@ -15,13 +15,10 @@ use nostall_work::console::Strategy;
 
 use super::guest;
 use super::input::Log;
-use super::model::{Failure, FloodPlan, run};
-use super::outcome::FloodOutcome;
+use super::model::{Failure, run};
+use super::outcome::{FloodPair, FloodPlan, RATE};
 use crate::experiments::on::On;
 use crate::experiments::table::host_cpus;
-
-/// Rate of the line in baud, if not given.
-pub const RATE: u32 = 115_200;
 
 /// All floods of the experiment.
 pub struct Floods {
@@ -67,16 +64,6 @@ impl Setup {
             Self::Qemu { haste, .. } => *haste,
         }
     }
-}
-
-/// Two floods with one strategy on one port.
-pub struct FloodPair {
-    pub profile: Profile,
-    pub strategy: Strategy,
-    /// The flood to its end.
-    pub whole: FloodOutcome,
-    /// The flood cut short by a panic.
-    pub panicked: FloodOutcome,
 }
 
 impl Floods {

@@ -41,7 +41,7 @@ use nostall_io::{Clock, Nanos, Processor, Registers};
 use nostall_pci::mcfg::Segment;
 use nostall_pci::{Environment, Ranges};
 use nostall_uart::LineSettings;
-use nostall_work::{Text, UartWindow};
+use nostall_work::{ReportText, UartWindow};
 
 use crate::boot::{Boot, NoRam};
 use crate::trap::Trap;
@@ -86,7 +86,8 @@ const _: () = {
     is_window::<pci::EcamWindow>();
     let _: fn() -> Option<pci::PortWindow> = pci::ports;
     let _: unsafe fn(NonNull<u8>, usize) -> pci::EcamWindow = pci::window;
-    let _: fn(fn(Segment, Result<pci::EcamWindow, Text>)) -> Option<Text> = pci::each_window;
+    let _: fn(fn(Segment, Result<pci::EcamWindow, ReportText>)) -> Option<ReportText> =
+        pci::each_window;
     let _: fn() -> Environment = pci::environment;
     let _: fn() -> Option<Ranges> = pci::ranges;
 

@@ -1,6 +1,6 @@
 //! Interrupts and exceptions, as an architecture decodes them.
 
-use nostall_work::Text;
+use nostall_work::ReportText;
 
 /// Cause of a trap, for [`rust_trap`](crate::rust_trap).
 pub enum Trap {
@@ -18,7 +18,7 @@ pub enum Trap {
 /// An exception and the state of its CPU.
 pub struct Exception {
     pub vector: u8,
-    pub name: Text,
+    pub name: ReportText,
     pub error: u64,
     pub pc: u64,
     pub sp: u64,

@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 use serde::{Deserialize, Serialize};
 
 /// A text of bounded length.
-pub type Text = heapless::String<200>;
+pub type ReportText = heapless::String<200>;
 
 /// Marker that a guest has its firmware print last, where both share a serial line. All bytes
 /// after it are the guest's. It does not end its line: OpenSBI makes two bytes of
@@ -42,7 +42,7 @@ pub enum Report<T> {
         /// The CPU, counted from 0.
         cpu: u16,
         /// The panic message, cut where it is too long.
-        message: Text,
+        message: ReportText,
     },
     /// A CPU met an exception. The guest ends itself after this.
     Exception {
@@ -51,7 +51,7 @@ pub enum Report<T> {
         /// The exception's number.
         vector: u8,
         /// Name and details of the exception.
-        name: Text,
+        name: ReportText,
         /// The error code; 0 where the exception has none.
         error: u64,
         /// The instruction.
@@ -87,14 +87,14 @@ impl<T: Serialize> Report<T> {
 }
 
 /// Formats `args` as a text, cut where it is too long.
-pub fn text(args: fmt::Arguments<'_>) -> Text {
-    let mut text = Cut(Text::new());
+pub fn text(args: fmt::Arguments<'_>) -> ReportText {
+    let mut text = Cut(ReportText::new());
     let _ = text.write_fmt(args);
     text.0
 }
 
 /// A text that keeps the beginning of all that is written to it.
-struct Cut(Text);
+struct Cut(ReportText);
 
 impl Write for Cut {
     fn write_str(&mut self, s: &str) -> fmt::Result {
@@ -145,7 +145,7 @@ pub(crate) mod tests {
     }
 
     /// The text whose line is longest.
-    pub(crate) fn longest_text() -> Text {
+    pub(crate) fn longest_text() -> ReportText {
         text(format_args!("{:200}", "\u{1}"))
     }
 

@@ -698,3 +698,18 @@ fn the_boot_log_is_linuxs() {
     assert_eq!(BOOT_LOG.len(), 22_127);
     assert!(BOOT_LOG.starts_with(b"[    0.000000] Linux version 6.1"));
 }
+
+#[test]
+fn an_unknown_experiment_is_answered_with_the_names_of_all() {
+    let output = run(&["run", "bogus"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("there is no experiment 'bogus'"),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("uart, pstore, pci, spi, console"),
+        "{stderr}"
+    );
+}

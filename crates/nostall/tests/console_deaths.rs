@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use common::qemu;
 use flood::{decoded, log};
 use frozen::Machine;
-use nostall::experiments::console::model::Experiment;
+use nostall::experiments::console::outcome::FloodPlan;
 use nostall::experiments::console::qemu as in_qemu;
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
@@ -42,8 +42,8 @@ const fn guest(qemu_args: &[OsString]) -> Guest<'_> {
     }
 }
 
-const fn experiment(log: &[u8], panic_at: Option<Nanos>) -> Experiment<'_> {
-    Experiment {
+const fn plan(log: &[u8], panic_at: Option<Nanos>) -> FloodPlan<'_> {
+    FloodPlan {
         log,
         profile: Profile::PC_16550A,
         rate: 115_200,
@@ -66,8 +66,8 @@ fn by_a_clock_that_counts_instructions_a_flood_is_the_same_every_time() {
         (Strategy::PrintInline, panic_at),
     ] {
         let flood = || {
-            let experiment = experiment(log.as_bytes(), panic_at);
-            let outcome = in_qemu::run(&qemu, &guest(&args), &experiment, 1, strategy);
+            let plan = plan(log.as_bytes(), panic_at);
+            let outcome = in_qemu::run(&qemu, &guest(&args), &plan, 1, strategy);
             format!("{:#?}", outcome.unwrap())
         };
         assert_eq!(flood(), flood(), "{strategy}");
@@ -86,8 +86,8 @@ fn a_machine_that_dies_in_mid_flood_is_an_error_and_not_waited_for() {
         let flood = scope.spawn(|| {
             tell.send(fs::read_link("/proc/thread-self").unwrap())
                 .unwrap();
-            let experiment = experiment(log.as_bytes(), None);
-            in_qemu::run(&qemu, &guest(&[]), &experiment, 1, Strategy::Bounded)
+            let plan = plan(log.as_bytes(), None);
+            in_qemu::run(&qemu, &guest(&[]), &plan, 1, Strategy::Bounded)
         });
         let children = Path::new("/proc")
             .join(told.recv().unwrap())

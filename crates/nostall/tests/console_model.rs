@@ -1,7 +1,7 @@
 //! A flood on several CPUs in virtual time, with panics during it.
 
-use nostall::experiments::console::model::{Experiment, run};
-use nostall::experiments::console::outcome::Outcome;
+use nostall::experiments::console::model::run;
+use nostall::experiments::console::outcome::{FloodOutcome, FloodPlan};
 use nostall_devices::uart::Profile;
 use nostall_io::Nanos;
 use nostall_work::console::{Hold, Strategy};
@@ -15,16 +15,21 @@ fn log() -> Vec<u8> {
     (0..200).map(line).collect::<String>().into_bytes()
 }
 
-fn flood(strategy: Strategy, profile: Profile, cpus: usize, panic_at: Option<Nanos>) -> Outcome {
+fn flood(
+    strategy: Strategy,
+    profile: Profile,
+    cpus: usize,
+    panic_at: Option<Nanos>,
+) -> FloodOutcome {
     let log = log();
-    let experiment = Experiment {
+    let plan = FloodPlan {
         log: &log,
         profile,
         rate: 115_200,
         cpus,
         panic_at,
     };
-    run(&experiment, strategy).unwrap()
+    run(&plan, strategy).unwrap()
 }
 
 #[test]
@@ -46,7 +51,7 @@ fn wherever_a_panic_comes_its_text_goes_first_and_everything_arrives() {
 
 /// Returns moments around and inside of `holds` periods in which a CPU was held, from the whole
 /// flood.
-fn moments(of: &Outcome, holds: usize) -> Vec<Nanos> {
+fn moments(of: &FloodOutcome, holds: usize) -> Vec<Nanos> {
     let every = of.holds.len().div_ceil(holds);
     let sampled = of.holds.iter().enumerate().step_by(every);
     let moments = sampled.flat_map(|(n, (_, hold))| {

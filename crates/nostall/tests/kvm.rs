@@ -8,7 +8,7 @@ mod common_kvm;
 use std::time::Duration;
 
 use common_kvm::kvm_with;
-use nostall::experiments::uart::run::{Experiment, Outcome, run};
+use nostall::experiments::uart::run::{Sending, UartPlan, run};
 use nostall_devices::uart::{Profile, Uart as Model};
 use nostall_uart::Strategy;
 use nostall_vm::kvm::{Kvm, Options, PciMode, UartMode};
@@ -53,24 +53,24 @@ fn guest<'a>(kernel: &'a [u8], work: &'a [Work], input: &'a [u8]) -> Guest<'a> {
     }
 }
 
-/// Sends `text` once by each of `strategies`; all of it must arrive.
-fn send(kvm: &Kvm, strategies: &[Strategy], writes: Writes, text: &[u8]) -> Outcome {
+/// Sends `text` once with each of `strategies`; all of it must arrive.
+fn send(kvm: &Kvm, strategies: &[Strategy], writes: Writes, text: &[u8]) -> Vec<Sending> {
     let job = |&strategy| Job {
         driver: Driver::Ours(strategy),
         writes,
     };
     let jobs: Vec<_> = strategies.iter().map(job).collect();
-    let experiment = Experiment {
+    let plan = UartPlan {
         jobs: &jobs,
         repeat: 1,
         text,
     };
-    let (outcome, _) = run(kvm, &guest(KERNEL, &[], &[]), &experiment, &mut |_| {}).unwrap();
-    for (arrived, job) in outcome.arrived.iter().zip(&jobs) {
-        assert!(*arrived == experiment.on_the_line(), "{job}: not as sent");
+    let (sendings, _) = run(kvm, &guest(KERNEL, &[], &[]), &plan, &mut |_| {}).unwrap();
+    for Sending { job, arrived, .. } in &sendings {
+        assert!(*arrived == plan.on_the_line(), "{job}: not as sent");
     }
-    assert_eq!(outcome.exits.len(), jobs.len());
-    outcome
+    assert_eq!(sendings.len(), jobs.len());
+    sendings
 }
 
 const FIFO: [Strategy; 3] = [
@@ -81,10 +81,12 @@ const FIFO: [Strategy; 3] = [
 
 /// Sends the boot log, and returns the exits per byte of each strategy.
 fn boot_log(kvm: &Kvm, strategies: &[Strategy]) -> Vec<(f64, Exits)> {
-    let outcome = send(kvm, strategies, Writes::Whole, BOOT_LOG);
-    let of =
-        |(exits, arrived): (&Exits, &Vec<u8>)| (exits.uart as f64 / arrived.len() as f64, *exits);
-    outcome.exits.iter().zip(&outcome.arrived).map(of).collect()
+    let sendings = send(kvm, strategies, Writes::Whole, BOOT_LOG);
+    let of = |sending: &Sending| {
+        let exits = sending.exits.unwrap();
+        (exits.uart as f64 / sending.arrived.len() as f64, exits)
+    };
+    sendings.iter().map(of).collect()
 }
 
 #[test]
@@ -92,8 +94,8 @@ fn by_ports_every_access_is_an_exit() {
     let Some(kvm) = kvm("by_ports_every_access", UartMode::Ports) else {
         return;
     };
-    let outcome = send(&kvm, &FIFO[..2], Writes::Whole, BOOT_LOG);
-    for ((_, sent), exits) in outcome.sent.iter().zip(&outcome.exits) {
+    for sending in send(&kvm, &FIFO[..2], Writes::Whole, BOOT_LOG) {
+        let (sent, exits) = (sending.sent, sending.exits.unwrap());
         assert_eq!(exits.uart, sent.bus_accesses);
         assert!(exits.uart as f64 / 22_454.0 <= 1.07, "{exits:?}");
         assert_eq!(exits.collected, 0);

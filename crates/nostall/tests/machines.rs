@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use common::qemu;
-use nostall::experiments::uart::run::{Experiment, run};
+use nostall::experiments::uart::run::{UartPlan, run};
 use nostall_devices::uart::{Profile, Uart};
 use nostall_uart::Strategy;
 use nostall_vm::qemu::{Error, Guest, Limits, Qemu, Ran};
@@ -360,14 +360,14 @@ fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64
         qemu_args: &args,
         ..guest(KERNEL, &[])
     };
-    let experiment = Experiment {
+    let plan = UartPlan {
         jobs: &[job],
         repeat,
         text,
     };
-    let (outcome, _) = run(qemu, &guest, &experiment, &mut |_| {}).unwrap();
+    let (sendings, _) = run(qemu, &guest, &plan, &mut |_| {}).unwrap();
     let seen = std::fs::read_to_string(&log).unwrap().lines().count();
-    (seen as u64, outcome.sent[0].1.bus_accesses)
+    (seen as u64, sendings[0].sent.bus_accesses)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use nostall::experiments::uart::{model, run::Experiment};
+use nostall::experiments::uart::{model, run::UartPlan};
 use nostall_devices::uart::Profile;
 use nostall_uart::{LineSettings, Strategy};
 use nostall_work::uart::{Driver, Job, Sent, Writes};
@@ -20,15 +20,15 @@ fn flood(profile: Profile, strategy: Strategy, len: usize) -> (f64, Sent) {
         driver: Driver::Ours(strategy),
         writes: Writes::Lines,
     }];
-    let experiment = Experiment {
+    let plan = UartPlan {
         jobs: &jobs,
         repeat: 1,
         text: &text,
     };
-    let outcome = model::run(profile, None, &experiment, &mut |_| {}).unwrap();
-    let line = experiment.on_the_line();
-    assert!(outcome.arrived[0] == line, "every byte arrives");
-    (line.len() as f64, outcome.sent[0].1)
+    let sendings = model::run(profile, None, &plan, &mut |_| {}).unwrap();
+    let line = plan.on_the_line();
+    assert!(sendings[0].arrived == line, "every byte arrives");
+    (line.len() as f64, sendings[0].sent)
 }
 
 fn share_for_others(sent: &Sent) -> f64 {

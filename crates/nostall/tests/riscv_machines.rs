@@ -10,8 +10,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::qemu_for;
-use nostall::experiments::pstore::run::{self as pstore, Finder};
-use nostall::experiments::uart::run::{Experiment, run};
+use nostall::experiments::pstore::run as pstore;
+use nostall::experiments::uart::run::{UartPlan, run};
 use nostall_uart::Strategy;
 use nostall_vm::qemu::{Architecture, Error, Guest, Limits, Qemu, QemuBoard, Ran};
 use nostall_vm::{Ending, Machine as _};
@@ -472,14 +472,14 @@ fn traced_accesses(qemu: &Qemu, job: Job, repeat: u16, text: &[u8]) -> (u64, u64
         qemu_args: &args,
         ..GUEST
     };
-    let experiment = Experiment {
+    let plan = UartPlan {
         jobs: &[job],
         repeat,
         text,
     };
-    let (outcome, _) = run(qemu, &guest, &experiment, &mut |_| {}).unwrap();
+    let (sendings, _) = run(qemu, &guest, &plan, &mut |_| {}).unwrap();
     let seen = std::fs::read_to_string(&log).unwrap().lines().count();
-    (seen as u64, outcome.sent[0].1.bus_accesses)
+    (seen as u64, sendings[0].sent.bus_accesses)
 }
 
 #[test]
@@ -506,13 +506,9 @@ fn persistent_ram_outlives_a_guest_on_a_board_too() {
         return;
     };
     let guest = Guest { cpus: 4, ..GUEST };
-    let (outcome, _) = pstore::run(&qemu, &guest, 1).unwrap();
-    let by = |wanted| {
-        let mut found = outcome.found.iter();
-        &found.find(|(finder, _)| *finder == wanted).unwrap().1
-    };
-    assert_eq!(by(Finder::Host), by(Finder::NextBoot));
-    assert!(by(Finder::Host).starts_with(by(Finder::Writer)));
-    assert!(by(Finder::Writer).len() == 4 + 1, "four CPUs and the merge");
-    assert!(outcome.panic.is_some());
+    let (survived, _) = pstore::run(&qemu, &guest, 1).unwrap();
+    assert_eq!(survived.host, survived.next_boot);
+    assert!(survived.host.starts_with(&survived.writer));
+    assert_eq!(survived.writer.len(), 4 + 1, "four CPUs and the merge");
+    assert!(survived.panic.is_some());
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use common::qemu_for;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
-use nostall::experiments::pci::run::{self, Experiment, Strategy};
+use nostall::experiments::pci::run::{self, PciPlan, Strategy};
 use nostall_vm::qemu::{Guest, QemuBoard};
 use nostall_work::pci::{FoundBarKind, FoundFunction, Method, Operation, Told};
 
@@ -127,7 +127,7 @@ fn ecam_is_all_there_is_and_a_read_is_one_bus_access() {
         Strategy::Auto,
     ];
     let measure = strategies.map(|by| (Operation::Read(1_000), by));
-    let experiment = Experiment {
+    let plan = PciPlan {
         measure: &measure,
         repeat: 1,
     };
@@ -141,17 +141,29 @@ fn ecam_is_all_there_is_and_a_read_is_one_bus_access() {
         drives: &[],
         qemu_args: &[],
     };
-    let (outcome, ran) = run::run(&qemu, &guest, &experiment).unwrap();
-    assert!(outcome.equal);
-    assert_eq!(outcome.machine.chosen, Some(Method::Ecam));
-    assert_eq!(outcome.machine.why, "ECAM: there are no ports");
-    assert!(outcome.by(Method::Ports).is_none());
-    let accesses = outcome.measurings.iter();
+    let (survey, ran) = run::run(&qemu, &guest, &plan).unwrap();
+    assert!(survey.equal);
+    assert_eq!(survey.described[1], "chosen: ECAM: there are no ports");
+    assert!(survey.by(Method::Ports).is_none());
+    let accesses = survey.measurings.iter();
     let accesses: Vec<_> = accesses
         .map(|one| one.measured.map(|measured| measured.bus_accesses))
         .collect();
     assert_eq!(accesses, [None, Some(1_000), Some(1_000), Some(1_000)]);
-    let told = ran.told().unwrap().into_iter();
-    let assigned = told.filter(|(_, told)| matches!(told, Told::Assigned { left: 0, .. }));
-    assert_eq!(assigned.count(), 1);
+    let told: Vec<(usize, Told)> = ran.told().unwrap();
+    let count = |is: fn(&Told) -> bool| told.iter().filter(|(_, told)| is(told)).count();
+    assert_eq!(
+        count(|told| matches!(told, Told::Assigned { left: 0, .. })),
+        1
+    );
+    let by_ecam = |told: &Told| {
+        matches!(
+            told,
+            Told::Machine {
+                chosen: Some(Method::Ecam),
+                ..
+            }
+        )
+    };
+    assert_eq!(count(by_ecam), 1);
 }

@@ -15,7 +15,7 @@ use std::process::{Command, Output, Stdio};
 use assert_cmd::cargo::cargo_bin;
 use common::qemu;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
-use nostall::experiments::pci::run::{self as pci, Device, Experiment, Outcome, Strategy};
+use nostall::experiments::pci::run::{self as pci, SurveyedFunction, PciPlan, PciSurvey, Strategy};
 use nostall::experiments::pci::{kvm as pci_on_kvm, model};
 use nostall_vm::Guest;
 use nostall_vm::qemu::QemuBoard;
@@ -298,8 +298,8 @@ fn all(strategies: &[Strategy]) -> Vec<(Operation, Strategy)> {
 }
 
 /// Bus accesses, and exits where they are counted, of one measuring.
-fn counts(outcome: &Outcome, operation: Operation, strategy: Strategy) -> (u64, Option<u64>) {
-    let mut measurings = outcome.measurings.iter();
+fn counts(survey: &PciSurvey, operation: Operation, strategy: Strategy) -> (u64, Option<u64>) {
+    let mut measurings = survey.measurings.iter();
     let one = measurings.find(|one| (one.operation, one.strategy) == (operation, strategy));
     let one = one.unwrap();
     let measured = one.measured.unwrap();
@@ -308,20 +308,20 @@ fn counts(outcome: &Outcome, operation: Operation, strategy: Strategy) -> (u64, 
 }
 
 /// One bus access by memory, two by ports, whatever is done.
-fn check_counts(outcome: &Outcome) {
+fn check_counts(survey: &PciSurvey) {
     use Strategy::{Ecam, Ports};
-    assert_eq!(counts(outcome, READ, Ports).0, 2_000);
-    assert_eq!(counts(outcome, READ, Ecam).0, 1_000);
-    assert_eq!(counts(outcome, WRITE, Ports).0, 1_000);
-    assert_eq!(counts(outcome, WRITE, Ecam).0, 500);
+    assert_eq!(counts(survey, READ, Ports).0, 2_000);
+    assert_eq!(counts(survey, READ, Ecam).0, 1_000);
+    assert_eq!(counts(survey, WRITE, Ports).0, 1_000);
+    assert_eq!(counts(survey, WRITE, Ecam).0, 500);
     for walk in [Operation::Scan, Operation::Init] {
-        let ecam = counts(outcome, walk, Ecam).0;
-        assert_eq!(counts(outcome, walk, Ports).0, 2 * ecam);
+        let ecam = counts(survey, walk, Ecam).0;
+        assert_eq!(counts(survey, walk, Ports).0, 2 * ecam);
     }
     // A function that is there takes five accesses, one that is not takes one; a bus has 32
     // devices, and three of the chipset's functions share one.
-    let functions = outcome.by(Method::Auto).unwrap().devices.len() as u64;
-    assert!(counts(outcome, Operation::Scan, Ecam).0 >= 5 * functions + 32 - functions);
+    let functions = survey.by(Method::Auto).unwrap().functions.len() as u64;
+    assert!(counts(survey, Operation::Scan, Ecam).0 >= 5 * functions + 32 - functions);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn a_read_is_two_bus_accesses_by_ports_and_one_by_memory() {
         Strategy::Auto,
     ];
     let measure = all(&strategies);
-    let experiment = Experiment {
+    let plan = PciPlan {
         measure: &measure,
         repeat: 2,
     };
@@ -346,13 +346,13 @@ fn a_read_is_two_bus_accesses_by_ports_and_one_by_memory() {
             qemu_args: &qemu_args,
             ..GUEST
         };
-        let (outcome, _) = pci::run(&qemu, &guest, &experiment).unwrap();
-        assert!(outcome.equal);
-        assert_eq!(outcome.measurings.len(), 2 * measure.len());
-        check_counts(&outcome);
+        let (survey, _) = pci::run(&qemu, &guest, &plan).unwrap();
+        assert!(survey.equal);
+        assert_eq!(survey.measurings.len(), 2 * measure.len());
+        check_counts(&survey);
         // What is chosen is what is used.
-        assert_eq!(counts(&outcome, READ, Strategy::Auto), (auto, None));
-        assert_eq!(counts(&outcome, READ, Strategy::Ram).0, 1_000);
+        assert_eq!(counts(&survey, READ, Strategy::Auto), (auto, None));
+        assert_eq!(counts(&survey, READ, Strategy::Ram).0, 1_000);
     }
 }
 
@@ -370,30 +370,30 @@ const GUEST: Guest<'_> = Guest {
 #[test]
 fn in_the_model_a_shadow_leaves_exits_to_writes_alone() {
     let measure = all(&[Strategy::Ports, Strategy::Ecam, Strategy::EcamShadow]);
-    let experiment = Experiment {
+    let plan = PciPlan {
         measure: &measure,
         repeat: 1,
     };
-    let outcome = model::run(&experiment).unwrap();
-    assert!(outcome.equal);
-    check_counts(&outcome);
-    check_exits(&outcome);
+    let survey = model::run(&plan).unwrap();
+    assert!(survey.equal);
+    check_counts(&survey);
+    check_exits(&survey);
 }
 
 /// Every access is an exit, unless the machine shows what there is to read.
-fn check_exits(outcome: &Outcome) {
+fn check_exits(survey: &PciSurvey) {
     use Strategy::{Ecam, EcamShadow, Ports};
     for operation in [READ, WRITE, Operation::Scan, Operation::Init] {
         for strategy in [Ports, Ecam] {
-            let (accesses, exits) = counts(outcome, operation, strategy);
+            let (accesses, exits) = counts(survey, operation, strategy);
             assert_eq!(exits, Some(accesses), "{operation:?} by {strategy:?}");
         }
     }
-    assert_eq!(counts(outcome, READ, EcamShadow).1, Some(0));
-    assert_eq!(counts(outcome, WRITE, EcamShadow).1, Some(500));
-    assert_eq!(counts(outcome, Operation::Scan, EcamShadow).1, Some(0));
+    assert_eq!(counts(survey, READ, EcamShadow).1, Some(0));
+    assert_eq!(counts(survey, WRITE, EcamShadow).1, Some(500));
+    assert_eq!(counts(survey, Operation::Scan, EcamShadow).1, Some(0));
     // Two writes for each BAR, or half of one, and two for each command register; no more.
-    let devices = &outcome.by(Method::Auto).unwrap().devices;
+    let devices = &survey.by(Method::Auto).unwrap().functions;
     let bars = devices.iter().map(|device| match device.found.header {
         _ if device.found.class >> 8 == 0x0600 => 7,
         1 => 3,
@@ -401,7 +401,7 @@ fn check_exits(outcome: &Outcome) {
     });
     let bars = bars.sum::<u64>();
     let commands = 2 * devices.len() as u64;
-    let writes = counts(outcome, Operation::Init, EcamShadow).1.unwrap();
+    let writes = counts(survey, Operation::Init, EcamShadow).1.unwrap();
     assert!(
         writes <= 2 * bars + commands,
         "{writes} for {bars} registers"
@@ -423,11 +423,11 @@ fn on_kvm_a_read_that_is_mapped_takes_no_exit() {
     };
     use Strategy::{Auto, Ecam, EcamShadow, Ports, PortsCoalesced, Ram};
     let measure = all(&[Ports, PortsCoalesced, Ecam, EcamShadow, Ram, Auto]);
-    let experiment = Experiment {
+    let plan = PciPlan {
         measure: &measure,
         repeat: 1,
     };
-    let (outcome, _, notes) = pci_on_kvm::run(&kvm, &GUEST, &experiment).unwrap();
+    let (survey, _, notes) = pci_on_kvm::run(&kvm, &GUEST, &plan).unwrap();
     if !notes.is_empty() {
         assert!(
             std::env::var_os("NOSTALL_REQUIRE_KVM").is_none(),
@@ -436,19 +436,19 @@ fn on_kvm_a_read_that_is_mapped_takes_no_exit() {
         let _ = writeln!(std::io::stderr(), "SKIPPED on_kvm_a_read: {notes:?}");
         return;
     }
-    assert!(outcome.equal);
-    check_counts(&outcome);
-    check_exits(&outcome);
+    assert!(survey.equal);
+    check_counts(&survey);
+    check_exits(&survey);
     for operation in [READ, WRITE, Operation::Scan, Operation::Init] {
         // The index is collected, the data is not.
-        let (accesses, exits) = counts(&outcome, operation, PortsCoalesced);
+        let (accesses, exits) = counts(&survey, operation, PortsCoalesced);
         assert_eq!(exits, Some(accesses / 2), "{operation:?}");
     }
-    assert_eq!(counts(&outcome, READ, Ram), (1_000, Some(0)));
-    assert_eq!(counts(&outcome, READ, Auto), (1_000, Some(1_000)));
-    let found = outcome.by(Method::Ecam).unwrap();
-    let briefs: Vec<_> = found.devices.iter().map(Device::brief).collect();
-    assert_eq!(briefs, outcome.virtio_drivers);
+    assert_eq!(counts(&survey, READ, Ram), (1_000, Some(0)));
+    assert_eq!(counts(&survey, READ, Auto), (1_000, Some(1_000)));
+    let found = survey.by(Method::Ecam).unwrap();
+    let ids: Vec<_> = found.functions.iter().map(SurveyedFunction::id).collect();
+    assert_eq!(ids, survey.virtio_drivers);
     assert_eq!((found.sum.functions, found.sum.buses), (14, 7));
 }
 

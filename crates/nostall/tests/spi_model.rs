@@ -8,27 +8,27 @@ use std::os::unix::fs::FileExt;
 use std::process::Command;
 
 use nostall::experiments::spi::model::{Broken, run as model};
-use nostall::experiments::spi::run::{Experiment, Image, Outcome};
+use nostall::experiments::spi::run::{Image, SpiPlan, SpiReports};
 use nostall_devices::spi::{CardFault, FlashFault};
 use nostall_work::spi::{Fat, Job, Strategy as Driven};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-const SOME_FRAMES: Experiment = Experiment {
+const SOME_FRAMES: SpiPlan = SpiPlan {
     frames: 500,
     rounds: 1,
 };
 
-const NO_FRAMES: Experiment = Experiment {
+const NO_FRAMES: SpiPlan = SpiPlan {
     frames: 1,
     rounds: 0,
 };
 
 /// Returns the fault that the experiment reports, if any.
-fn fault(outcome: &Outcome) -> Option<&str> {
-    assert!(outcome.faults.len() <= 1, "{:?}", outcome.faults);
-    outcome.faults.first().map(|(_, what)| what.as_str())
+fn fault(reports: &SpiReports) -> Option<&str> {
+    assert!(reports.faults.len() <= 1, "{:?}", reports.faults);
+    reports.faults.first().map(|(_, what)| what.as_str())
 }
 
 /// Returns an image with these files, made with dosfstools and mtools. Without those it prints
@@ -66,7 +66,7 @@ fn image(mebibytes: u64, options: &[&str], files: &[(&str, &[u8])]) -> Option<Na
     Some(image)
 }
 
-fn read(image: &NamedTempFile, broken: Broken) -> Outcome {
+fn read(image: &NamedTempFile, broken: Broken) -> SpiReports {
     let image = Image::new(File::open(image.path()).unwrap()).unwrap();
     model(image, &NO_FRAMES, broken)
 }
@@ -74,9 +74,9 @@ fn read(image: &NamedTempFile, broken: Broken) -> Outcome {
 #[test]
 fn the_worker_is_woken_once_and_never_runs_a_message() {
     // The card is empty, and the rest of the experiment continues.
-    let outcome = model(vec![0; 1 << 20], &SOME_FRAMES, Broken::default());
-    let [pump, caller] = &outcome.measured[..] else {
-        panic!("{outcome:?}")
+    let reports = model(vec![0; 1 << 20], &SOME_FRAMES, Broken::default());
+    let [pump, caller] = &reports.measured[..] else {
+        panic!("{reports:?}")
     };
     assert_eq!(
         (pump.strategy, caller.strategy),
@@ -101,14 +101,14 @@ fn the_worker_is_woken_once_and_never_runs_a_message() {
         );
     }
     assert!(pump.wakeups > 1, "{pump:?}");
-    assert_eq!(outcome.faults[0].0, Job::Card);
+    assert_eq!(reports.faults[0].0, Job::Card);
 }
 
 #[test]
 fn a_flash_is_erased_and_written_and_nothing_else_in_it() {
-    let outcome = model(vec![0; 1 << 20], &NO_FRAMES, Broken::default());
-    assert_eq!(outcome.flash, Some([0x9d, 0x70, 0x19]));
-    let (sector, inside) = (outcome.sector.unwrap(), outcome.in_flash.unwrap());
+    let reports = model(vec![0; 1 << 20], &NO_FRAMES, Broken::default());
+    assert_eq!(reports.flash, Some([0x9d, 0x70, 0x19]));
+    let (sector, inside) = (reports.sector.unwrap(), reports.in_flash.unwrap());
     assert_eq!(sector.not_erased, 0);
     assert_ne!(sector.before, sector.pattern);
     assert_eq!(sector.after, sector.pattern);
@@ -124,9 +124,9 @@ fn a_flash_that_is_broken_is_told_of() {
             flash,
             ..Broken::default()
         };
-        let mut outcome = model(vec![0; 1 << 20], &NO_FRAMES, broken);
-        outcome.faults.retain(|(job, _)| *job == Job::Flash);
-        outcome
+        let mut reports = model(vec![0; 1 << 20], &NO_FRAMES, broken);
+        reports.faults.retain(|(job, _)| *job == Job::Flash);
+        reports
     };
     let stuck = broken(FlashFault::StuckBusy);
     assert_eq!(fault(&stuck), Some("flash: still busy after 2.0 s"));
@@ -167,12 +167,12 @@ fn what_others_have_made_is_read_as_it_is() {
         let Some(image) = image(mebibytes, options, &files) else {
             return;
         };
-        let outcome = read(&image, Broken::default());
-        assert_eq!(fault(&outcome), None);
-        let volume = outcome.volume.unwrap();
+        let reports = read(&image, Broken::default());
+        assert_eq!(fault(&reports), None);
+        let volume = reports.volume.unwrap();
         assert_eq!((volume.partition, volume.fat), (None, fat));
-        assert_eq!(outcome.entries.len(), files.len());
-        for (entry, (name, content)) in outcome.entries.iter().zip(&files) {
+        assert_eq!(reports.entries.len(), files.len());
+        for (entry, (name, content)) in reports.entries.iter().zip(&files) {
             match &entry.long {
                 Some(long) => assert_eq!(long, name),
                 None => assert!(entry.short.eq_ignore_ascii_case(name), "{entry:?}"),
@@ -181,7 +181,7 @@ fn what_others_have_made_is_read_as_it_is() {
             let expected: [u8; 32] = Sha256::digest(content).into();
             assert_eq!(entry.sha256, Some(expected), "{name}");
         }
-        let read = outcome.read.unwrap();
+        let read = reports.read.unwrap();
         assert_eq!((read.files as usize, read.directories), (files.len(), 0));
     }
 }
@@ -208,26 +208,26 @@ fn a_card_that_is_broken_is_told_of() {
         (CardFault::Silent, 30, "timeout"),
         (CardFault::NeverReady, 0, "timeout"),
     ] {
-        let outcome = read(&image, broken((fault_is, after)));
-        let told = fault(&outcome).unwrap();
+        let reports = read(&image, broken((fault_is, after)));
+        let told = fault(&reports).unwrap();
         assert!(
             told.starts_with("card: ") && told.contains(why),
             "{fault_is:?}: {told}"
         );
-        assert_eq!(outcome.read, None);
+        assert_eq!(reports.read, None);
     }
     let absent = Broken {
         card_absent: true,
         ..Broken::default()
     };
-    let outcome = read(&image, absent);
+    let reports = read(&image, absent);
     let why = "card: there is none, or it does not answer";
-    assert_eq!(fault(&outcome), Some(why));
-    assert!(outcome.flash.is_some());
+    assert_eq!(fault(&reports), Some(why));
+    assert!(reports.flash.is_some());
 }
 
 /// Returns the outcome for a copy of `image` with other bytes at `at`.
-fn changed(image: &NamedTempFile, at: u64, bytes: &[u8]) -> Outcome {
+fn changed(image: &NamedTempFile, at: u64, bytes: &[u8]) -> SpiReports {
     let copy = NamedTempFile::new().unwrap();
     std::fs::copy(image.path(), copy.path()).unwrap();
     copy.as_file().write_all_at(bytes, at).unwrap();
@@ -243,7 +243,7 @@ fn a_file_system_that_is_none_or_damaged_is_told_of() {
     let Some(fat12) = image(4, &["-F", "12"], &[]) else {
         return;
     };
-    let is = |outcome: &Outcome, why: &str| assert_eq!(fault(outcome), Some(why));
+    let is = |reports: &SpiReports, why: &str| assert_eq!(fault(reports), Some(why));
     is(
         &read(&fat12, Broken::default()),
         "card: FAT12: only FAT16 and FAT32 are read",
@@ -334,9 +334,9 @@ fn a_root_directory_without_an_end_is_told_of() {
         .as_file()
         .write_all_at(&2_u32.to_le_bytes(), fat + 8)
         .unwrap();
-    let outcome = read(&fat32, Broken::default());
+    let reports = read(&fat32, Broken::default());
     let why = "card: the file system is damaged: the root directory never ends";
-    assert_eq!(fault(&outcome), Some(why));
+    assert_eq!(fault(&reports), Some(why));
 }
 
 proptest! {
@@ -354,8 +354,8 @@ proptest! {
         for (at, byte) in patches {
             image.as_file().write_all_at(&[byte], at).unwrap();
         }
-        let outcome = read(&image, Broken::default());
-        let card: Vec<_> = outcome.faults.iter().filter(|(job, _)| *job == Job::Card).collect();
-        prop_assert_eq!(card.is_empty(), outcome.read.is_some());
+        let reports = read(&image, Broken::default());
+        let card: Vec<_> = reports.faults.iter().filter(|(job, _)| *job == Job::Card).collect();
+        prop_assert_eq!(card.is_empty(), reports.read.is_some());
     }
 }

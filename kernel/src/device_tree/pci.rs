@@ -7,7 +7,7 @@ use nostall_io::{Mmio, MmioLayout, Registers};
 use nostall_pci::device_tree::Host;
 use nostall_pci::mcfg::Segment;
 use nostall_pci::{Environment, Ranges};
-use nostall_work::{Text, text};
+use nostall_work::{ReportText, text};
 
 use crate::arch::is_device_memory;
 
@@ -50,7 +50,9 @@ pub fn environment() -> Environment {
 /// Shows `look` every ECAM window of the device tree, or why it is not used.
 ///
 /// Returns why there is none, if so.
-pub fn each_window(mut look: impl FnMut(Segment, Result<EcamWindow, Text>)) -> Option<Text> {
+pub fn each_window(
+    mut look: impl FnMut(Segment, Result<EcamWindow, ReportText>),
+) -> Option<ReportText> {
     let mut none = Some(text(format_args!(
         "the device tree has no PCI host bridge with an ECAM window"
     )));

@@ -6,7 +6,7 @@ use core::ptr::{self, NonNull};
 use nostall_io::Accumulator;
 use nostall_pci::mcfg::{Mcfg, Segment};
 use nostall_pci::{ConfigPorts, Environment, PORT, PORTS, Ranges};
-use nostall_work::{Text, text};
+use nostall_work::{ReportText, text};
 use spin::mutex::SpinMutex;
 
 use super::boot::Firmware;
@@ -46,7 +46,9 @@ pub fn environment() -> Environment {
 /// Shows `look` every ECAM window of the firmware's table, or why it is not used.
 ///
 /// Returns why there is no such table, if there is none.
-pub fn each_window(mut look: impl FnMut(Segment, Result<EcamWindow, Text>)) -> Option<Text> {
+pub fn each_window(
+    mut look: impl FnMut(Segment, Result<EcamWindow, ReportText>),
+) -> Option<ReportText> {
     let Some(table) = acpi::mcfg(Firmware::get().rsdp) else {
         return Some(text(format_args!("ACPI has no MCFG table")));
     };

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::found::{FoundCapability, FoundFunction};
 use super::job::Method;
-use crate::Text;
+use crate::ReportText;
 
 /// One thing that a job tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,13 +14,13 @@ pub enum Told {
     /// What it runs on, and which method is chosen for that.
     Machine {
         /// Bare metal, or a hypervisor and its name.
-        environment: Text,
+        environment: ReportText,
         /// Whether the policy for that is ECAM first.
         ecam_first: bool,
         /// The method that is used where both reach; `None` if there is none.
         chosen: Option<Method>,
         /// Why, in words.
-        why: Text,
+        why: ReportText,
     },
     /// A range of buses that the firmware's table has an ECAM window for.
     Window {
@@ -31,10 +31,10 @@ pub enum Told {
         /// The window's physical address.
         start: u64,
         /// Why it is not used, if it is not.
-        doubt: Option<Text>,
+        doubt: Option<ReportText>,
     },
     /// Why there is no table of such windows.
-    NoWindows(Text),
+    NoWindows(ReportText),
     /// A function.
     Function {
         /// The method that found it.
@@ -49,7 +49,7 @@ pub enum Told {
         /// The method that found it.
         method: Method,
         /// What it is.
-        what: Text,
+        what: ReportText,
     },
     /// All functions have been told of that this method finds.
     Tree(Tree),

@@ -6,7 +6,7 @@ use nostall_pstore::{
 
 use super::recovered::{self, Recovered, TraceSummary};
 use super::region::{MOST_CPUS, Traces, params};
-use crate::Text;
+use crate::ReportText;
 use crate::checksum::Checksum;
 
 /// Tells `found` what is there: each CPU's trace, all merged by their stamps, logs
@@ -59,12 +59,12 @@ fn text<M: Load + ?Sized>(
         checksum.add(bytes);
         end += bytes.len();
     }
-    let most = Text::new().capacity();
+    let most = ReportText::new().capacity();
     let mut at = match kind {
         recovered::TextKind::Dmesg => start,
         recovered::TextKind::Console => end.saturating_sub(most).max(start),
     };
-    let mut excerpt = Text::new();
+    let mut excerpt = ReportText::new();
     while let Some((bytes, _)) = zone.chunk(at).filter(|_| excerpt.len() < most) {
         let printable = bytes.iter().map(|&byte| match byte {
             b'\n' | b' '..=b'~' => byte.into(),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Moved;
-use crate::Text;
+use crate::ReportText;
 use crate::checksum::Checksum;
 
 /// One result of a job.
@@ -40,7 +40,7 @@ pub enum Recovered {
         checksum: u64,
         /// As much of it as a report holds: the beginning of a log, the end of a
         /// console.
-        text: Text,
+        text: ReportText,
     },
 }
 

@@ -14,4 +14,6 @@ pub use can::{CanBus, CanMachine, Counted, Failed, FarEnd, IDLE_TIMEOUT, Wired, 
 pub use card::{PROGRESS, card};
 pub use flash::{SECTOR, flash};
 pub use job::{FRAMES, Job, Strategy};
-pub use told::{CardKind, Digest, Fat, Sector, ShortName, SpiMeasured, Told};
+pub use told::{
+    CardKind, CardRead, Digest, Fat, FoundVolume, Sector, ShortName, SpiMeasured, Told,
+};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::job::Strategy;
-use crate::Text;
+use crate::ReportText;
 
 /// A SHA-256.
 pub type Digest = [u8; 32];
@@ -28,14 +28,7 @@ pub enum Told {
         bytes: u64,
     },
     /// A file system was found on it.
-    Volume {
-        /// The partition that it is in, 1 to 4; `None` if the card has no table of them.
-        partition: Option<u8>,
-        /// What it is.
-        fat: Fat,
-        /// Bytes of its clusters.
-        cluster: u32,
-    },
+    Volume(FoundVolume),
     /// Something in the root directory.
     Entry {
         /// Its number, from 0 in the directory's order.
@@ -48,7 +41,7 @@ pub enum Told {
         directory: bool,
     },
     /// A piece of the long name of the entry last told of; there may be more to come.
-    Name(Text),
+    Name(ReportText),
     /// A file has been read to its end.
     Read {
         /// The entry's number.
@@ -62,22 +55,11 @@ pub enum Told {
         bytes: u64,
     },
     /// The whole root directory has been read.
-    CardDone {
-        /// Files.
-        files: u32,
-        /// Directories, not entered.
-        directories: u32,
-        /// Bytes of the files.
-        bytes: u64,
-        /// Nanoseconds, with the card's initialisation.
-        ns: u64,
-        /// Messages on the bus.
-        messages: u64,
-    },
+    CardDone(CardRead),
     /// A busy bus was measured.
     Can(SpiMeasured),
     /// The job could not go on, and why.
-    Fault(Text),
+    Fault(ReportText),
 }
 
 /// What became of a sector of a flash.
@@ -121,6 +103,32 @@ pub enum Fat {
     Fat16,
     /// FAT32.
     Fat32,
+}
+
+/// A file system that was found on a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundVolume {
+    /// The partition that it is in, 1 to 4; `None` if the card has no partition table.
+    pub partition: Option<u8>,
+    /// The kind of file system.
+    pub fat: Fat,
+    /// Bytes of its clusters.
+    pub cluster: u32,
+}
+
+/// Sums of reading a whole card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CardRead {
+    /// Number of files.
+    pub files: u32,
+    /// Number of directories, which are not entered.
+    pub directories: u32,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Nanoseconds, with the card's initialisation.
+    pub ns: u64,
+    /// Messages on the bus.
+    pub messages: u64,
 }
 
 /// What a busy bus came to.
@@ -225,11 +233,11 @@ mod tests {
                 kind: CardKind::Sdhc,
                 bytes: large,
             },
-            Told::Volume {
+            Told::Volume(FoundVolume {
                 partition: Some(u8::MAX),
                 fat: Fat::Fat16,
                 cluster: u32::MAX,
-            },
+            }),
             Told::Entry {
                 entry: u32::MAX,
                 short,
@@ -242,13 +250,13 @@ mod tests {
                 sha256: digest,
             },
             Told::Progress { bytes: large },
-            Told::CardDone {
+            Told::CardDone(CardRead {
                 files: u32::MAX,
                 directories: u32::MAX,
                 bytes: large,
                 ns: large,
                 messages: large,
-            },
+            }),
             Told::Can(measured),
             Told::Fault(text),
         ] {

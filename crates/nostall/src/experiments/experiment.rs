@@ -1,16 +1,19 @@
 //! An experiment: how it is run, and what comes of it.
 
+use std::borrow::Cow;
+use std::env;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use nostall_vm::qemu::QemuBoard;
-use nostall_vm::{Device, Need};
+use nostall_vm::{Device, Guest, Need};
 use serde::Serialize;
 
 use super::args::{Common, Given, OnArg};
-use super::figure::{self, Figure};
+use super::document::document;
+use super::figure::Figures;
 use super::on::{self, On};
 
 /// An experiment, which is its own arguments.
@@ -36,6 +39,14 @@ pub trait Experiment: clap::Args {
     /// CPUs of the guest.
     fn cpus(&self) -> u16 {
         self.common().cpus.unwrap_or(Self::CPUS)
+    }
+
+    /// The guest that boots `kernel`, without work.
+    fn guest<'a>(&'a self, kernel: &'a [u8]) -> Guest<'a> {
+        Guest {
+            qemu_args: &self.common().qemu_arg,
+            ..Guest::new(kernel, self.cpus())
+        }
     }
 
     /// QEMU's machine, if `--machine` names none.
@@ -69,7 +80,7 @@ pub struct Answer<F = ()> {
     /// For people.
     pub text: String,
     /// For programs.
-    pub figures: Vec<Figure>,
+    pub figures: Figures,
     /// Further lists in the document for programs.
     pub found: F,
     /// In one line, if it is not as it should be.
@@ -117,16 +128,42 @@ pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>)> {
 
 /// Runs an experiment, and writes the result to the files and streams that its arguments name.
 pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
-    let (on, answer) = answer(experiment)?;
+    let (on, mut answer) = answer(experiment)?;
     let common = experiment.common();
 
     // Files first: a reader of our output may stop reading.
     if let Some(file) = &common.json {
-        let json = figure::document(&on, &answer.figures, &answer.found)?;
+        let arguments = env::args_os().skip(1);
+        let arguments = arguments.map(|one| one.to_string_lossy().into_owned());
+        answer.figures.set_command(&command_line(arguments));
+        let json = document(&[&on], &answer.figures, &answer.found)?;
         fs::write(file, json).with_context(|| format!("--json {}", file.display()))?;
     }
     print(&answer.text)?;
     answer.failure.map_or(Ok(()), |failure| bail!(failure))
+}
+
+/// Returns the command line with these arguments, for a shell. `--json` is left out.
+fn command_line(mut arguments: impl Iterator<Item = String>) -> String {
+    let mut line = "nostall".to_owned();
+    while let Some(argument) = arguments.next() {
+        if argument == "--json" {
+            arguments.next();
+        } else if !argument.starts_with("--json=") {
+            line.push(' ');
+            line += &quoted(&argument);
+        }
+    }
+    line
+}
+
+/// Quotes an argument for a shell, if it needs that.
+fn quoted(argument: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/+@%".contains(c);
+    match !argument.is_empty() && argument.chars().all(is_plain) {
+        true => argument.into(),
+        false => format!("'{}'", argument.replace('\'', r"'\''")).into(),
+    }
 }
 
 /// Prints to stdout. A reader that has gone away has seen enough.
@@ -152,4 +189,19 @@ pub fn capture<'a>(
         Ok(())
     };
     write().with_context(|| format!("--capture {}", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figures_command_line_can_be_given_to_a_shell() {
+        let given = |words: &[&str]| command_line(words.iter().map(|word| (*word).to_owned()));
+        assert_eq!(
+            given(&["run", "uart", "--json", "f", "--bytes", "9", "--json=f"]),
+            "nostall run uart --bytes 9"
+        );
+        assert_eq!(given(&["run", "it's"]), r"nostall run 'it'\''s'");
+    }
 }

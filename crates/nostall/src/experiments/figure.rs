@@ -1,12 +1,10 @@
-//! Figures: the results of every experiment, and the document that holds them for programs.
+//! Figures: the only form of a result after the guest's report.
 
-use anyhow::Result;
-use nostall_vm::qemu::Qemu;
+use std::ops::Deref;
+
 use serde::Serialize;
 
-use super::on::On;
-use super::table::host_cpus;
-use crate::escape::escape_json;
+use super::verdict::median;
 
 /// Result of an experiment.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -26,93 +24,237 @@ pub struct Figure {
     pub unit: &'static str,
     /// Number of measurements that it is the median of.
     pub n: usize,
+    /// Smallest of the measurements, if there is more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Largest of the measurements, if there is more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Bound that the verdict holds it to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Goal>,
+    /// Command line that measures it again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Document<'a, R, F> {
-    schema: u32,
-    host: Host<'a>,
-    results: &'a [R],
-    /// Further lists of the experiment.
-    #[serde(flatten)]
-    found: &'a F,
+/// Bound of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+    Exactly(f64),
 }
 
-#[derive(Serialize)]
-struct Host<'a> {
-    nostall: &'a str,
-    os: &'a str,
-    arch: &'a str,
-    cpus: usize,
-    cpu: Option<String>,
-    qemu: Option<&'a str>,
-    /// The machine that QEMU emulates.
-    machine: Option<&'a str>,
-    kvm: Option<Kvm>,
+impl Goal {
+    pub const fn bound(self) -> f64 {
+        let (Self::AtLeast(bound) | Self::AtMost(bound) | Self::Exactly(bound)) = self;
+        bound
+    }
+
+    pub fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => value >= bound,
+            Self::AtMost(bound) => value <= bound,
+            Self::Exactly(bound) => value == bound,
+        }
+    }
 }
 
-/// Times on a KVM that interprets guest code tell of it alone.
-#[derive(Serialize)]
-struct Kvm {
-    ns_per_instruction: u64,
-    interprets: bool,
-    uart: &'static str,
+impl Figure {
+    /// Holds the figure to `goal`, and returns the first of its values that misses it.
+    pub fn missed(&mut self, goal: Goal) -> Option<f64> {
+        self.goal = Some(goal);
+        let values = [Some(self.value), self.low, self.high];
+        let mut missed = values.into_iter().flatten();
+        missed.find(|value| !goal.is_met(*value))
+    }
 }
 
-/// Returns the document, with a line's end.
-pub fn document(on: &On, results: &[Figure], found: &impl Serialize) -> Result<String> {
-    document_of(vec![on], results, found)
+/// The figures of an experiment, in the order in which they were recorded.
+#[derive(Debug)]
+pub struct Figures {
+    path: &'static str,
+    /// Machine of the figures that follow.
+    pub on: &'static str,
+    all: Vec<Figure>,
 }
 
-/// Returns the document of results from several machines.
-pub fn document_of<R: Serialize>(
-    on: Vec<&On>,
-    results: &[R],
-    found: &impl Serialize,
-) -> Result<String> {
-    let qemus = on.iter().filter_map(|on| match on {
-        On::Qemu { qemu, .. } => Some(qemu),
-        _ => None,
-    });
-    let qemu = qemus.clone().next();
-    let board = qemu.map(|qemu| qemu.board().name());
-    let is_only = qemus.clone().all(|qemu| Some(qemu.board().name()) == board);
-    let document = Document {
-        schema: 1,
-        host: Host {
-            nostall: env!("CARGO_PKG_VERSION"),
-            os: std::env::consts::OS,
-            arch: std::env::consts::ARCH,
-            cpus: host_cpus(),
-            cpu: cpu_name(),
-            qemu: qemu.map(Qemu::version),
-            machine: board.filter(|_| is_only),
-            kvm: on.iter().find_map(|on| kvm(on)),
-        },
-        results,
-        found,
-    };
-    let json = serde_json::to_string_pretty(&document)? + "\n";
-    Ok(escape_json(&json).into_owned())
+impl Deref for Figures {
+    type Target = [Figure];
+
+    fn deref(&self) -> &[Figure] {
+        &self.all
+    }
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn kvm(on: &On) -> Option<Kvm> {
-    let On::Kvm(on) = on else { return None };
-    Some(Kvm {
-        ns_per_instruction: on.speed.per_instruction().0,
-        interprets: on.speed.is_interpreted(),
-        uart: on.kvm.options().uart.name(),
-    })
+impl Figures {
+    pub const fn new(path: &'static str, on: &'static str) -> Self {
+        let all = Vec::new();
+        Self { path, on, all }
+    }
+
+    /// Begins the figures of one strategy.
+    pub fn record(&mut self, strategy: &'static str) -> Recorder<'_> {
+        Recorder {
+            figures: self,
+            strategy,
+            profile: None,
+            part: String::new(),
+        }
+    }
+
+    /// The figures of one row of a table.
+    pub fn row(&self, strategy: &'static str) -> Row<'_> {
+        Row {
+            figures: self,
+            strategy,
+            profile: None,
+            part: "",
+        }
+    }
+
+    pub fn find_mut(
+        &mut self,
+        strategy: &str,
+        profile: Option<&str>,
+        metric: &str,
+    ) -> Option<&mut Figure> {
+        let mut all = self.all.iter_mut();
+        all.find(|one| (one.strategy, one.profile, &*one.metric) == (strategy, profile, metric))
+    }
+
+    /// Gives every figure the command line that measures it again.
+    pub fn set_command(&mut self, command: &str) {
+        for figure in &mut self.all {
+            figure.command = Some(command.to_owned());
+        }
+    }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-const fn kvm(_: &On) -> Option<Kvm> {
-    None
+/// Records the figures of one strategy.
+pub struct Recorder<'a> {
+    figures: &'a mut Figures,
+    strategy: &'static str,
+    profile: Option<&'static str>,
+    part: String,
 }
 
-fn cpu_name() -> Option<String> {
-    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = info.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
+impl Recorder<'_> {
+    /// Names the port.
+    pub const fn on_port(mut self, profile: &'static str) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// Stands for each `*` in the metrics' names.
+    pub fn of_part(mut self, part: impl ToString) -> Self {
+        self.part = part.to_string();
+        self
+    }
+
+    /// Records one value, or none if the machine cannot count it.
+    pub fn value(
+        &mut self,
+        metric: &str,
+        unit: &'static str,
+        value: impl Into<Option<f64>>,
+    ) -> Option<&mut Figure> {
+        self.value_of(metric, unit, value, [])
+    }
+
+    /// Records a value that was derived from the values of `rounds`.
+    pub fn value_of(
+        &mut self,
+        metric: &str,
+        unit: &'static str,
+        value: impl Into<Option<f64>>,
+        rounds: impl IntoIterator<Item = f64>,
+    ) -> Option<&mut Figure> {
+        let value = value.into()?;
+        let rounds: Vec<_> = rounds.into_iter().collect();
+        let several = (rounds.len() > 1).then_some(&rounds);
+        let extreme =
+            |of: fn(f64, f64) -> f64| several.and_then(|all| all.iter().copied().reduce(of));
+        self.figures.all.push(Figure {
+            path: self.figures.path,
+            strategy: self.strategy,
+            on: self.figures.on,
+            profile: self.profile,
+            metric: metric.replace('*', &self.part),
+            value,
+            unit,
+            n: rounds.len().max(1),
+            low: extreme(f64::min),
+            high: extreme(f64::max),
+            goal: None,
+            command: None,
+        });
+        self.figures.all.last_mut()
+    }
+
+    /// Records the median of `rounds`, in units of `per`; nothing if there are none.
+    pub fn median(
+        &mut self,
+        metric: &str,
+        unit: &'static str,
+        rounds: impl IntoIterator<Item = u64>,
+        per: f64,
+    ) -> Option<&mut Figure> {
+        let rounds: Vec<_> = rounds.into_iter().collect();
+        let value = (!rounds.is_empty()).then(|| median(rounds.clone()) as f64 / per);
+        let rounds = rounds.into_iter().map(|one| one as f64 / per);
+        self.value_of(metric, unit, value, rounds)
+    }
+}
+
+/// The figures of one row of a table.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    figures: &'a [Figure],
+    pub strategy: &'static str,
+    profile: Option<&'static str>,
+    /// Stands for each `*` in the metrics' names.
+    pub part: &'a str,
+}
+
+impl<'a> Row<'a> {
+    /// The same row of another strategy.
+    pub const fn of(self, strategy: &'static str) -> Self {
+        Self { strategy, ..self }
+    }
+
+    /// The row that measures `part`.
+    pub const fn of_part(self, part: &'a str) -> Self {
+        Self { part, ..self }
+    }
+
+    /// The same row of another port.
+    pub const fn on_port(self, profile: &'static str) -> Self {
+        let profile = Some(profile);
+        Self { profile, ..self }
+    }
+
+    pub fn figure(&self, metric: &str) -> Option<&'a Figure> {
+        let metric = metric.replace('*', self.part);
+        let key = (self.strategy, self.profile, metric);
+        let mut figures = self.figures.iter();
+        figures.find(|one| (one.strategy, one.profile, &one.metric) == (key.0, key.1, &key.2))
+    }
+
+    /// The value of this metric, if there is one.
+    pub fn get(&self, metric: &str) -> Option<f64> {
+        Some(self.figure(metric)?.value)
+    }
+
+    /// The value of this metric in units of another.
+    pub fn per(&self, metric: &str, other: &str) -> Option<f64> {
+        Some(self.get(metric)? / self.get(other)?.max(f64::MIN_POSITIVE))
+    }
+
+    /// The value of this metric in units of another strategy's.
+    pub fn to(&self, strategy: &'static str, metric: &str) -> Option<f64> {
+        Some(self.get(metric)? / self.of(strategy).get(metric)?.max(f64::MIN_POSITIVE))
+    }
 }

@@ -2,6 +2,7 @@
 
 mod args;
 pub mod console;
+mod document;
 mod experiment;
 pub(crate) mod figure;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -11,7 +12,7 @@ pub mod pci;
 mod progress;
 pub mod pstore;
 pub mod spi;
-pub mod table;
+pub(crate) mod table;
 mod tour;
 pub mod uart;
 mod verdict;
@@ -82,6 +83,8 @@ impl clap::Args for Args {
             .subcommand_value_name("EXPERIMENT")
             .subcommand_help_heading("Experiments")
             .disable_help_subcommand(true)
+            // Unknown names come to `from_arg_matches`, whose error lists the experiments.
+            .allow_external_subcommands(true)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -112,7 +115,12 @@ impl FromArgMatches for Args {
             return Ok(Self(Box::new(tour)));
         };
         let entry = EXPERIMENTS.iter().find(|one| one.name == name);
-        let entry = entry.ok_or_else(|| clap::Error::new(ErrorKind::InvalidSubcommand))?;
+        let entry = entry.ok_or_else(|| {
+            let names: Vec<_> = EXPERIMENTS.iter().map(|one| one.name).collect();
+            let names = names.join(", ");
+            let message = format!("there is no experiment '{name}': they are {names}\n");
+            clap::Error::raw(ErrorKind::InvalidSubcommand, message)
+        })?;
         (entry.parse)(matches).map(Self)
     }
 

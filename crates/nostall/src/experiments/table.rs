@@ -2,6 +2,79 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use super::figure::Row;
+
+/// A column of a table over figures.
+pub struct Column {
+    pub header: &'static str,
+    value: Value,
+    show: fn(f64) -> String,
+    missing: &'static str,
+}
+
+/// A cell's value.
+#[derive(Clone, Copy)]
+enum Value {
+    /// The row's figure of this metric.
+    Metric(&'static str),
+    /// A value that is derived from the row's figures.
+    Derived(fn(&Row<'_>) -> Option<f64>),
+}
+
+impl Column {
+    /// Shows the figures of `metric`.
+    pub const fn of(header: &'static str, metric: &'static str, show: fn(f64) -> String) -> Self {
+        Self {
+            header,
+            value: Value::Metric(metric),
+            show,
+            missing: "-",
+        }
+    }
+
+    /// Shows a value that is derived from each row.
+    pub const fn new(
+        header: &'static str,
+        value: fn(&Row<'_>) -> Option<f64>,
+        show: fn(f64) -> String,
+    ) -> Self {
+        Self {
+            value: Value::Derived(value),
+            ..Self::of(header, "", show)
+        }
+    }
+
+    /// Shows this where there is no value.
+    pub const fn or(mut self, missing: &'static str) -> Self {
+        self.missing = missing;
+        self
+    }
+
+    pub fn cell(&self, row: &Row<'_>) -> String {
+        let value = match self.value {
+            Value::Metric(metric) => row.get(metric),
+            Value::Derived(value) => value(row),
+        };
+        value.map_or_else(|| self.missing.to_owned(), self.show)
+    }
+}
+
+/// A table with a line for each of `rows`. Its labels come first.
+pub fn table<'a, const LABELS: usize>(
+    labels: [&str; LABELS],
+    columns: &[Column],
+    rows: impl IntoIterator<Item = ([&'a str; LABELS], Row<'a>)>,
+) -> String {
+    let mut table = Table::new();
+    let headers = columns.iter().map(|column| column.header);
+    table.set_header(labels.into_iter().chain(headers));
+    for (labels, row) in rows {
+        let cells = columns.iter().map(|column| column.cell(&row));
+        table.add_row(labels.map(str::to_owned).into_iter().chain(cells));
+    }
+    aligned(table, LABELS)
+}
+
 /// The table's lines, its columns from `text` on aligned to the right.
 pub fn aligned(mut table: Table, text: usize) -> String {
     table
@@ -36,6 +109,26 @@ pub fn cpus_on_host(n: u16) -> String {
 /// CPUs of the host.
 pub fn host_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Without decimals.
+pub fn whole(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+/// With one decimal.
+pub fn tenths(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+/// With two decimals.
+pub fn hundredths(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// With four decimals.
+pub fn four_decimals(value: f64) -> String {
+    format!("{value:.4}")
 }
 
 /// With a decimal.

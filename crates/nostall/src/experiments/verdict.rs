@@ -1,4 +1,4 @@
-//! Whether what arrived is what was to arrive.
+//! Verdicts: whether the figures and the bytes are as they should be.
 
 /// Where the bytes of one sending first differ from those expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,26 @@ pub fn compare(expected: &[u8], arrived: &[u8]) -> Option<Difference> {
         }),
         None => None,
     }
+}
+
+/// The end of a text: `success`, or each of `faults` below `heading`.
+pub fn closing(heading: &str, faults: &[String], success: impl FnOnce() -> String) -> String {
+    match faults {
+        [] => success(),
+        faults => format!("{heading}:\n  {}", faults.join("\n  ")),
+    }
+}
+
+/// Puts together the values that have the same key. Keys are in the order of their first value.
+pub fn group<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
 }
 
 /// The median; of an even count, the lower of the two in the middle.

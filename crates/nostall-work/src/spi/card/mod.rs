@@ -22,7 +22,7 @@ use embedded_sdmmc::{
 use nostall_spi::{Bus, Controller, Delay, Device, Error, Invalid, Platform, Select, Settings};
 use sha2::{Digest as _, Sha256};
 
-use super::told::{CardKind, ShortName, Told};
+use super::told::{CardKind, CardRead, FoundVolume, ShortName, Told};
 use crate::checksum::Checksum;
 use crate::text;
 use clocked::Clocked;
@@ -132,11 +132,11 @@ fn read<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
     });
 
     let disk = Disk::new(card, bytes / 512).map_err(Failed::Wrong)?;
-    tell(Told::Volume {
+    tell(Told::Volume(FoundVolume {
         partition: disk.partition(),
         fat: disk.volume().fat,
         cluster: disk.volume().cluster,
-    });
+    }));
     let files: Files<'_, C, P, W, S, B> = VolumeManager::new_with_limits(disk, NoTime, 0);
     let mut sums = Sums::default();
     let walked = walk(&files, &mut sums, tell);
@@ -145,13 +145,13 @@ fn read<C: Controller, P: Platform, const W: usize, const S: usize, const B: usi
         return Err(Failed::Wrong(wrong));
     }
     walked?;
-    tell(Told::CardDone {
+    tell(Told::CardDone(CardRead {
         files: sums.files,
         directories: sums.directories,
         bytes: sums.bytes,
         ns: (clock.now() - start).0,
         messages: bus.statistics().messages.wrapping_sub(messages) as u64,
-    });
+    }));
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! Whether what arrived is what was logged: nothing lost in silence, nothing twice.
+//! Compares the lines that arrived with those that were logged: no line is lost in silence, and
+//! none comes twice.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -7,8 +8,6 @@ use nostall_console::{Cursor, Priority, Read, Record, Ring};
 use nostall_io::Nanos;
 
 use nostall_vm::model::LineOutput;
-
-use super::cut::{self, Cut};
 
 /// Bytes of `[    0.000001] `.
 const PREFIX: usize = 15;
@@ -132,18 +131,18 @@ pub(super) fn check(logged: &Logged, wire: &LineOutput) -> Checked {
     let mut lines = lines.into_iter().peekable();
     while let Some((line, end)) = lines.next() {
         let next = lines.peek().map_or(&b""[..], |(line, _)| line);
-        if let Some(lane) = cut::lane(next, b"{cut ") {
+        if let Some(lane) = lane(next, b"{cut ") {
             lines.next();
             checked.cut += 1;
             // A mark that was cut itself comes again.
-            if !cut::is_begun(line) {
+            if !is_begun(line) {
                 let whole = cut.whole(line);
                 fragments.push(mem::replace(&mut cut.begun[lane], whole));
             }
-        } else if line == cut::AGAIN || next == cut::AGAIN {
-            if line != cut::AGAIN {
+        } else if line == AGAIN || next == AGAIN {
+            if line != AGAIN {
                 lines.next();
-                if !cut::is_begun(line) {
+                if !is_begun(line) {
                     fragments.push(cut.whole(line));
                 }
             }
@@ -159,7 +158,7 @@ pub(super) fn check(logged: &Logged, wire: &LineOutput) -> Checked {
         }
     }
     let rest = strip_cr(&wire.bytes[from..]);
-    if !cut::is_begun(rest) {
+    if !is_begun(rest) {
         fragments.push(cut.whole(rest));
     }
     fragments.extend(cut.begun);
@@ -236,7 +235,7 @@ impl<'l> Known<'l> {
     /// An owner was stopped in an offer, near byte `end`: lines of that offer come again.
     fn may_come_again(&mut self, end: usize) {
         let recent = self.recent.drain(..);
-        let near = recent.filter(|(_, ended)| ended + cut::OFFER >= end);
+        let near = recent.filter(|(_, ended)| ended + OFFER >= end);
         self.again.extend(near.map(|(line, _)| line));
     }
 
@@ -280,7 +279,7 @@ impl<'l> Known<'l> {
             return;
         }
         self.recent.push_back((line.to_vec(), end));
-        if self.recent.len() > cut::OFFER {
+        if self.recent.len() > OFFER {
             self.recent.pop_front();
         }
         let told = String::from_utf8_lossy(line);
@@ -320,6 +319,47 @@ fn text(records: &[Record]) -> Vec<u8> {
         text += &record.to_string();
     }
     text.trim_end_matches('\n').into()
+}
+
+// Markers of lines that were cut by more urgent ones. The book has their grammar.
+
+/// Marker before lines that come again.
+const AGAIN: &[u8] = b"{again}";
+
+/// Bytes on the wire that may come again: those of an offer, and a CR for each LF.
+const OFFER: usize = 256 + 16;
+
+/// Beginnings of lines that are cut, by the number in their marks.
+#[derive(Default)]
+struct Cut {
+    begun: [Vec<u8>; 3],
+}
+
+impl Cut {
+    /// Returns a line with its beginning, if it was cut.
+    fn whole(&mut self, line: &[u8]) -> Vec<u8> {
+        match lane(line, b"{rest ") {
+            Some(lane) => {
+                let mut whole = mem::take(&mut self.begun[lane]);
+                whole.extend_from_slice(&line[b"{rest 0}".len()..]);
+                whole
+            }
+            None => line.to_vec(),
+        }
+    }
+}
+
+/// The number in a marker with this start.
+fn lane(line: &[u8], start: &[u8]) -> Option<usize> {
+    match line.strip_prefix(start)? {
+        [digit @ b'0'..=b'2', b'}', ..] => Some(usize::from(digit - b'0')),
+        _ => None,
+    }
+}
+
+/// Whether this is the beginning of a marker: no other line begins with a brace.
+fn is_begun(line: &[u8]) -> bool {
+    line.first() == Some(&b'{') && line != AGAIN && !line.contains(&b'}')
 }
 
 #[cfg(test)]

@@ -12,8 +12,7 @@ use nostall_vm::qemu::Qemu;
 use nostall_work::console::Strategy;
 
 use super::input::Log;
-use super::measured::{RATE, Run};
-use super::model::Experiment;
+use super::outcome::{FloodPair, FloodPlan, RATE};
 use super::qemu::{self, bytes_on_the_line, time_on_the_line};
 
 /// What a run may take of the line, at most: as much as tells of it. There are six.
@@ -74,24 +73,24 @@ pub fn run_all(
     qemu: &Qemu,
     kernel: &[u8],
     qemu_args: &[OsString],
-    experiment: Experiment<'_>,
+    plan: FloodPlan<'_>,
     haste: u32,
-) -> Result<Vec<Run>> {
+) -> Result<Vec<FloodPair>> {
     let guest = Guest {
         qemu_args,
-        ..Guest::new(kernel, experiment.cpus as u16)
+        ..Guest::new(kernel, plan.cpus as u16)
     };
-    let whole = Experiment {
+    let whole = FloodPlan {
         panic_at: None,
-        ..experiment
+        ..plan
     };
     let mut runs = Vec::new();
     for strategy in Strategy::ALL {
-        runs.push(Run {
-            profile: experiment.profile,
+        runs.push(FloodPair {
+            profile: plan.profile,
             strategy,
             whole: qemu::run(qemu, &guest, &whole, haste, strategy)?,
-            panicked: qemu::run(qemu, &guest, &experiment, haste, strategy)?,
+            panicked: qemu::run(qemu, &guest, &plan, haste, strategy)?,
         });
     }
     Ok(runs)

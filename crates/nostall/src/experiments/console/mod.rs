@@ -1,11 +1,9 @@
 //! Experiment console: a flood of messages on a slow serial console.
 
 mod check;
-mod cut;
-mod figures;
+mod fold;
 mod guest;
 mod input;
-mod measured;
 pub mod model;
 pub mod outcome;
 mod picture;
@@ -13,7 +11,6 @@ pub mod qemu;
 mod run;
 mod table;
 pub(super) mod tour;
-mod verdict;
 
 use std::fs;
 use std::path::PathBuf;
@@ -28,7 +25,8 @@ use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
 use super::on::On;
 pub use check::{Checked, Damage};
-use measured::RATE;
+use fold::Folded;
+use outcome::RATE;
 
 /// Log a flood of messages to a slow serial console
 ///
@@ -141,35 +139,35 @@ impl Experiment for Args {
     }
 
     fn measure(&self, on: &On, _: Option<&str>, log: &input::Log) -> Result<Answer> {
-        let plan = run::Plan {
+        let args = run::ConsoleArgs {
             cpus: self.cpus(),
             profile: self.profile,
             rate: self.baud,
             panic_at: self.panic_at,
             qemu_args: &self.common.qemu_arg,
         };
-        let measured = run::measure(on, &plan, log.clone())?;
+        let floods = run::measure(on, &args, log.clone())?;
         if let Some(file) = &self.svg {
-            fs::write(file, measured.picture())
+            fs::write(file, floods.picture())
                 .with_context(|| format!("--svg {}", file.display()))?;
         }
-        let verdicts = measured.verdicts();
+        let Folded { figures, verdicts } = fold::fold(&floods);
         let text = [
-            measured.heading(),
-            measured.tables(),
-            measured.legend(),
-            verdict::text(&verdicts),
+            table::heading(&floods),
+            table::tables(&floods, &figures),
+            table::legend(&floods),
+            fold::text(&verdicts),
         ];
         Ok(Answer {
             text: text.join("\n\n"),
-            figures: measured.figures(),
+            figures,
             found: (),
-            failure: verdict::failure(&verdicts),
+            failure: fold::failure(&verdicts),
         })
     }
 }
 
-/// A time in seconds, of an hour at most.
+/// Parses a time in seconds, of an hour at most.
 fn seconds(number: &str) -> Result<Nanos, String> {
     let seconds: f64 = number
         .parse()

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
 
 use nostall_console::{Ring, Slot, UartSink};
-use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Nanos, Processor};
 use nostall_uart::{Console, ConsoleSettings, LineSettings, Model, OpenError};
 use nostall_work::console::{
@@ -13,8 +12,8 @@ use nostall_work::console::{
 
 use nostall_vm::model::{ModelCpu, ModelMachine, ModelPort, Program};
 
-use super::check::{Logged, check};
-use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome};
+use super::check::Logged;
+use super::outcome::{CpuOutcome, FloodOutcome, FloodPlan, FloodRecords};
 
 /// Before the first line, the port is set up.
 const START: Nanos = Nanos::from_millis(1);
@@ -22,21 +21,6 @@ const START: Nanos = Nanos::from_millis(1);
 /// For so long a write's looks at the line status are a microsecond apart. Then the pauses
 /// get longer.
 const EVEN_LOOKS: Nanos = Nanos::from_millis(10);
-
-/// A flood of messages.
-#[derive(Clone, Copy, Debug)]
-pub struct Experiment<'a> {
-    /// A recorded log; see [`Lines`].
-    pub log: &'a [u8],
-    /// The serial port.
-    pub profile: Profile,
-    /// The rate that is set, in baud.
-    pub rate: u32,
-    /// How many CPUs log it, 1 to 64.
-    pub cpus: usize,
-    /// When the last CPU panics, since the first line.
-    pub panic_at: Option<Nanos>,
-}
 
 /// Why there is no outcome.
 #[derive(Debug, thiserror::Error)]
@@ -54,8 +38,8 @@ pub enum Failure {
 /// # Errors
 ///
 /// [`Failure`].
-pub fn run(experiment: &Experiment<'_>, strategy: Strategy) -> Result<Outcome, Failure> {
-    run_with(experiment, strategy, Looks::Together)
+pub fn run(plan: &FloodPlan<'_>, strategy: Strategy) -> Result<FloodOutcome, Failure> {
+    run_with(plan, strategy, Looks::Together)
 }
 
 /// How a CPU's looks at the line status are gone through, while it waits.
@@ -69,13 +53,13 @@ enum Looks {
 }
 
 fn run_with(
-    experiment: &Experiment<'_>,
+    plan: &FloodPlan<'_>,
     strategy: Strategy,
     looks: Looks,
-) -> Result<Outcome, Failure> {
-    let machine = ModelMachine::new(experiment.cpus);
-    let bus = ModelPort::new(&machine, experiment.profile);
-    let line = LineSettings::baud(experiment.rate);
+) -> Result<FloodOutcome, Failure> {
+    let machine = ModelMachine::new(plan.cpus);
+    let bus = ModelPort::new(&machine, plan.profile);
+    let line = LineSettings::baud(plan.rate);
     let settings = ConsoleSettings {
         // Nothing to be found out.
         model: Some(Model::Uart16550A),
@@ -90,23 +74,19 @@ fn run_with(
     let serial = UartSink::new(console);
     let ring = Box::new(Ring::<[Slot; SLOTS]>::new());
     let ran = match strategy {
-        Strategy::Bounded => Ran::of(experiment, &machine, &ring, &Bounded::new(&ring, serial)),
+        Strategy::Bounded => Ran::of(plan, &machine, &ring, &Bounded::new(&ring, serial)),
         Strategy::PrintInline | Strategy::FifoInline => {
-            Ran::of(experiment, &machine, &ring, &Inline::new(&ring, serial))
+            Ran::of(plan, &machine, &ring, &Inline::new(&ring, serial))
         }
     };
     let ran = ran.ok_or(Failure::Deadlock(strategy))?;
     let wire = bus.into_wire();
-    let checked = check(&ran.logged, &wire);
-    let backlog = outcome::backlog(&checked);
-    let end = machine.now();
-    let given_away = machine.given_away();
-    let cpus = ran.cpus.iter().zip(given_away);
-    Ok(Outcome {
-        strategy,
-        profile: experiment.profile,
+    let cpus = ran.cpus.iter().zip(machine.given_away());
+    let records = FloodRecords {
         start: START,
-        end,
+        end: machine.now(),
+        lost: ran.lost,
+        panic: plan.panic_at.map(|at| START + at),
         cpus: cpus
             .map(|(cpu, given_away)| CpuOutcome {
                 given_away,
@@ -117,16 +97,14 @@ fn run_with(
         holds: ran.holds,
         fired: ran.fired,
         delays: ran.delays,
-        bytes: wire.bytes.len(),
-        logged: ran.logged.lines(),
-        lost: ran.lost,
-        capacity: outcome::capacity(&experiment.profile, line.frame_time(), backlog),
-        backlog,
-        checked,
-        panic: experiment
-            .panic_at
-            .map(|at| PanicOutcome::of(START + at, &wire)),
-    })
+    };
+    Ok(FloodOutcome::of(
+        plan,
+        strategy,
+        records,
+        &ran.logged,
+        &wire,
+    ))
 }
 
 /// What is known when the machine has stopped.
@@ -142,26 +120,26 @@ struct Ran {
 impl Ran {
     /// `None`: a deadlock.
     fn of(
-        experiment: &Experiment<'_>,
+        plan: &FloodPlan<'_>,
         machine: &ModelMachine,
         ring: &Ring,
         path: &impl Path,
     ) -> Option<Self> {
         machine.wait_until(START);
-        let cpus: Vec<_> = (0..experiment.cpus).map(|_| PerCpu::new()).collect();
+        let cpus: Vec<_> = (0..plan.cpus).map(|_| PerCpu::new()).collect();
         // Not logged, because of a panic: no delay.
-        let delays: Vec<_> = Lines::new(experiment.log)
+        let delays: Vec<_> = Lines::new(plan.log)
             .map(|_| AtomicU64::new(u64::MAX))
             .collect();
         let program = Flooded {
-            flood: Flood::new(path, experiment.log, START, &cpus, &delays),
+            flood: Flood::new(path, plan.log, START, &cpus, &delays),
             ring,
             logged: RefCell::new(Logged::new()),
             holds: RefCell::default(),
             fired: RefCell::default(),
         };
-        let last = experiment.cpus - 1;
-        let panic_at = experiment.panic_at.map(|at| (last, START + at));
+        let last = plan.cpus - 1;
+        let panic_at = plan.panic_at.map(|at| (last, START + at));
         machine.run(&program, panic_at).ok()?;
         let Flooded {
             logged,
@@ -293,6 +271,8 @@ impl<P: Path> Observer for Flooded<'_, P> {
 
 #[cfg(test)]
 mod tests {
+    use nostall_devices::uart::Profile;
+
     use super::*;
     use nostall_console::{Level, Meta, Priority};
     use nostall_devices::uart::{Controller, Line};
@@ -397,14 +377,14 @@ mod tests {
         for profile in [Profile::PC_16550A, Profile::HP_DL380_GEN9, stuck] {
             for strategy in [Strategy::PrintInline, Strategy::FifoInline] {
                 for (cpus, panic_at) in [(1, None), (3, None), (3, Some(Nanos(123_456_789)))] {
-                    let experiment = Experiment {
+                    let plan = FloodPlan {
                         log: &log,
                         profile,
                         rate: 115_200,
                         cpus,
                         panic_at,
                     };
-                    let ran = |looks| run_with(&experiment, strategy, looks).unwrap();
+                    let ran = |looks| run_with(&plan, strategy, looks).unwrap();
                     let (one, other) = (ran(Looks::OneByOne), ran(Looks::Together));
                     let name = profile.line;
                     assert_eq!(

@@ -1,16 +1,47 @@
-//! What came of a flood.
+//! A flood: its plan and its outcome.
 
 use nostall_devices::uart::{Line, Profile};
 use nostall_io::Nanos;
+use nostall_uart::LineSettings;
 use nostall_work::console::{Context, FIRST_WORDS, Fired, Hold, LAST_WORDS, Strategy, What};
 
 use nostall_vm::model::LineOutput;
 
-use super::check::Checked;
+use super::check::{Checked, Logged, check};
+
+/// Rate of the line in baud, if not given.
+pub const RATE: u32 = 115_200;
+
+/// A flood of messages.
+#[derive(Clone, Copy, Debug)]
+pub struct FloodPlan<'a> {
+    /// A recorded log; see [`Lines`].
+    pub log: &'a [u8],
+    /// The serial port.
+    pub profile: Profile,
+    /// The rate that is set, in baud.
+    pub rate: u32,
+    /// How many CPUs log it, 1 to 64.
+    pub cpus: usize,
+    /// When the last CPU panics, since the first line.
+    pub panic_at: Option<Nanos>,
+}
+
+/// Two floods with one strategy on one port.
+pub struct FloodPair {
+    /// The port.
+    pub profile: Profile,
+    /// How messages get to the line.
+    pub strategy: Strategy,
+    /// The flood to its end.
+    pub whole: FloodOutcome,
+    /// The flood cut short by a panic.
+    pub panicked: FloodOutcome,
+}
 
 /// What came of a flood.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct FloodOutcome {
     /// How messages got to the line.
     pub strategy: Strategy,
     /// The port.
@@ -26,7 +57,7 @@ pub struct Outcome {
     pub holds: Vec<(usize, Hold)>,
     /// What the detectors reported, each with the CPU that did.
     pub fired: Vec<(usize, Fired)>,
-    /// What was added to each caller who logged a line; the shortest first.
+    /// Time that logging took each caller; the shortest first.
     pub delays: Vec<Nanos>,
     /// Bytes that arrived.
     pub bytes: usize,
@@ -42,6 +73,20 @@ pub struct Outcome {
     pub capacity: f64,
     /// Of a panic, if there was one.
     pub panic: Option<PanicOutcome>,
+}
+
+/// What the CPUs of a flood recorded.
+#[derive(Debug, Default)]
+pub(super) struct FloodRecords {
+    pub start: Nanos,
+    pub end: Nanos,
+    pub lost: u64,
+    /// Time of the panic, if there was one.
+    pub panic: Option<Nanos>,
+    pub cpus: Vec<CpuOutcome>,
+    pub holds: Vec<(usize, Hold)>,
+    pub fired: Vec<(usize, Fired)>,
+    pub delays: Vec<Nanos>,
 }
 
 /// What came of it for a CPU.
@@ -82,7 +127,41 @@ pub struct PanicRecord {
 /// Slices that a timer comes back for are not put together: between them it does.
 const BETWEEN_HANDLERS: Nanos = Nanos::from_micros(100);
 
-impl Outcome {
+impl FloodOutcome {
+    /// Compares the bytes that arrived with the lines that were logged.
+    pub(super) fn of(
+        plan: &FloodPlan<'_>,
+        strategy: Strategy,
+        records: FloodRecords,
+        logged: &Logged,
+        wire: &LineOutput,
+    ) -> Self {
+        let FloodRecords {
+            start, end, lost, ..
+        } = records;
+        let mut checked = check(logged, wire);
+        since_the_flood(&mut checked, start);
+        let backlog = backlog(&checked);
+        let frame = LineSettings::baud(plan.rate).frame_time();
+        Self {
+            strategy,
+            profile: plan.profile,
+            start,
+            end,
+            cpus: records.cpus,
+            holds: records.holds,
+            fired: records.fired,
+            delays: records.delays,
+            bytes: wire.bytes.len(),
+            logged: logged.lines(),
+            lost,
+            capacity: capacity(&plan.profile, frame, backlog),
+            backlog,
+            checked,
+            panic: records.panic.map(|at| PanicOutcome::of(at, wire)),
+        }
+    }
+
     /// The longest time that a CPU was held at once, but for a panic, which may wait.
     pub fn longest_hold(&self) -> Nanos {
         let mut longest = Nanos::ZERO;
@@ -164,8 +243,16 @@ impl Outcome {
     }
 }
 
+/// Lines that the kernel logged while it came up are sent with the flood. They did not wait for
+/// the line before that.
+fn since_the_flood(checked: &mut Checked, start: Nanos) {
+    for (logged, _) in &mut checked.times {
+        *logged = (*logged).max(start);
+    }
+}
+
 /// How long something that was logged had not arrived.
-pub(super) fn backlog(checked: &Checked) -> Nanos {
+fn backlog(checked: &Checked) -> Nanos {
     let mut times = checked.times.clone();
     times.sort_unstable();
     let mut sum = Nanos::ZERO;
@@ -178,7 +265,7 @@ pub(super) fn backlog(checked: &Checked) -> Nanos {
 }
 
 /// Bytes that the line can take in `span`, each a frame on it.
-pub(super) fn capacity(profile: &Profile, frame: Nanos, span: Nanos) -> f64 {
+fn capacity(profile: &Profile, frame: Nanos, span: Nanos) -> f64 {
     let bytes = |each: Nanos| span.0 as f64 / each.0.max(1) as f64;
     match profile.line {
         // As many as it is given, one an access.
@@ -191,7 +278,7 @@ pub(super) fn capacity(profile: &Profile, frame: Nanos, span: Nanos) -> f64 {
 }
 
 impl PanicOutcome {
-    pub(super) fn of(at: Nanos, wire: &LineOutput) -> Self {
+    fn of(at: Nanos, wire: &LineOutput) -> Self {
         let find = |words: &str| {
             let mut windows = wire.bytes.windows(words.len());
             windows.position(|window| window == words.as_bytes())
@@ -209,5 +296,22 @@ impl PanicOutcome {
             last_byte: since(last),
             record: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_logged_before_the_flood_has_not_waited_for_the_line() {
+        let ms = Nanos::from_millis;
+        let mut checked = Checked {
+            times: vec![(ms(1), ms(110)), (ms(100), ms(120)), (ms(130), ms(135))],
+            ..Checked::default()
+        };
+        assert_eq!(backlog(&checked), ms(124));
+        since_the_flood(&mut checked, ms(100));
+        assert_eq!(backlog(&checked), ms(25));
     }
 }

@@ -1,15 +1,15 @@
-//! A time-line of who held the console, as SVG: a lane for each CPU.
+//! A time-line of the CPUs that held the console, as SVG: a lane for each CPU.
 //!
-//! A lane is cut into columns. What a CPU was held for in a column's time is a bar as
-//! high as its part of it, so that a slice of 29 us is seen for what it is.
+//! A lane is cut into columns. In each, a bar is as high as the share of the column's time for
+//! which the CPU was held, so that a slice of 29 us is visible as one.
 
 use std::fmt::Write;
 
-use super::outcome::Outcome;
+use super::outcome::{FloodOutcome, FloodPair};
 use nostall_io::Nanos;
 use nostall_work::console::{Context, What};
 
-use super::measured::{Measured, Run};
+use super::run::Floods;
 use crate::experiments::table::time;
 
 /// In user units, as all lengths here.
@@ -41,7 +41,7 @@ const KINDS: [(&str, &str); 4] = [
     ("wait", "spins until the console is handed over"),
 ];
 
-impl Measured {
+impl Floods {
     pub(super) fn picture(&self) -> String {
         let mut body = String::new();
         let mut y = 28;
@@ -80,14 +80,20 @@ impl Measured {
     }
 }
 
-impl Run {
-    const fn outcome(&self, panics: bool) -> &Outcome {
+impl FloodPair {
+    const fn outcome(&self, panics: bool) -> &FloodOutcome {
         if panics { &self.panicked } else { &self.whole }
     }
 }
 
 /// The lanes of one strategy.
-fn strategy(body: &mut String, y: &mut usize, run: &Run, outcome: &Outcome, span: Nanos) {
+fn strategy(
+    body: &mut String,
+    y: &mut usize,
+    run: &FloodPair,
+    outcome: &FloodOutcome,
+    span: Nanos,
+) {
     let mut what = format!(
         "{}: a CPU held for {} at most",
         run.strategy,
@@ -124,7 +130,7 @@ fn strategy(body: &mut String, y: &mut usize, run: &Run, outcome: &Outcome, span
     }
 }
 
-fn lane(body: &mut String, y: usize, outcome: &Outcome, cpu: usize, span: Nanos) {
+fn lane(body: &mut String, y: usize, outcome: &FloodOutcome, cpu: usize, span: Nanos) {
     // Where its time ends, so does the lane.
     let columns = column(outcome.span(), span).ceil() as usize;
     let width = columns.clamp(1, COLUMNS);
@@ -180,7 +186,7 @@ fn lane(body: &mut String, y: usize, outcome: &Outcome, cpu: usize, span: Nanos)
 }
 
 /// The part of each column's time that a CPU was held, by [`KINDS`].
-fn shares(outcome: &Outcome, cpu: usize, span: Nanos) -> [[f64; COLUMNS]; 4] {
+fn shares(outcome: &FloodOutcome, cpu: usize, span: Nanos) -> [[f64; COLUMNS]; 4] {
     let mut shares = [[0.0; COLUMNS]; 4];
     let mut add = |kind: usize, from: Nanos, until: Nanos| {
         let from = column(from - outcome.start, span);

@@ -16,9 +16,8 @@ use nostall_work::pstore::{FEWEST_CPUS, REGION, Traces, params};
 use nostall_vm::model::LineOutput;
 use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran};
 
-use super::check::{Checked, Logged, check};
-use super::model::Experiment;
-use super::outcome::{self, CpuOutcome, Outcome, PanicOutcome, PanicRecord};
+use super::check::Logged;
+use super::outcome::{CpuOutcome, FloodOutcome, FloodPlan, FloodRecords, PanicRecord};
 
 /// MiB of the guest's RAM.
 const RAM: u32 = 128;
@@ -36,7 +35,7 @@ const FIFO: u64 = 16;
 const AROUND_TEXT: u64 = 17;
 
 /// Runs the experiment with `strategy` on `machine` in `guest`, whose work, input, CPUs and RAM are
-/// then those of the experiment. The serial port is QEMU's, and behaves like the
+/// then those of the plan. The serial port is QEMU's, and behaves like the
 /// profile's by the guest's clock.
 ///
 /// The detectors are `haste` times as impatient as Linux's.
@@ -47,35 +46,35 @@ const AROUND_TEXT: u64 = 17;
 pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,
-    experiment: &Experiment<'_>,
+    plan: &FloodPlan<'_>,
     haste: u32,
     strategy: Strategy,
-) -> Result<Outcome, Error> {
+) -> Result<FloodOutcome, Error> {
     let job = Job {
         strategy,
-        rate: experiment.rate,
+        rate: plan.rate,
         haste,
-        profile: experiment.profile,
-        panic_at: experiment.panic_at.map(|at| (at.0 / 1_000_000) as u32),
+        profile: plan.profile,
+        panic_at: plan.panic_at.map(|at| (at.0 / 1_000_000) as u32),
     };
     let ram = GuestRam::new(RAM)?;
     let guest = Guest {
-        cpus: experiment.cpus as u16,
+        cpus: plan.cpus as u16,
         work: &[job.into()],
         repeat: 1,
-        input: experiment.log,
+        input: plan.log,
         ram: Some(&ram),
         ..*guest
     };
-    let limits = limits(experiment);
-    let ending = match experiment.panic_at {
+    let limits = limits(plan);
+    let ending = match plan.panic_at {
         Some(_) => Ending::Panic,
         None => Ending::Done,
     };
     let ran = machine.run(&guest, &limits, ending, &mut |_| {})?;
     let memory = ram.read(0..STATIC)?;
     let ring = ring(&memory).ok_or_else(|| wrong("no log ring in its RAM"))?;
-    let mut outcome = outcome(experiment, strategy, ran, &ring)?;
+    let mut outcome = outcome(plan, strategy, ran, &ring)?;
     if let Some(panic) = &mut outcome.panic {
         let log = last_log(&ram.read(REGION)?);
         let logged: String = records(&ring).map(|record| record.to_string()).collect();
@@ -117,9 +116,9 @@ pub fn time_on_the_line(profile: &Profile, rate: u32, bytes: u64) -> Nanos {
     }
 }
 
-fn limits(experiment: &Experiment<'_>) -> Limits {
-    let bytes = bytes_on_the_line(experiment.log);
-    let line = time_on_the_line(&experiment.profile, experiment.rate, bytes);
+fn limits(plan: &FloodPlan<'_>) -> Limits {
+    let bytes = bytes_on_the_line(plan.log);
+    let line = time_on_the_line(&plan.profile, plan.rate, bytes);
     let serial = 2 * bytes + (64 << 10);
     let limits = Limits::of(1, serial);
     Limits {
@@ -155,63 +154,34 @@ fn records(ring: &LogRing<'_>) -> impl Iterator<Item = Record> {
 }
 
 fn outcome(
-    experiment: &Experiment<'_>,
+    plan: &FloodPlan<'_>,
     strategy: Strategy,
     ran: Ran,
     ring: &LogRing<'_>,
-) -> Result<Outcome, Error> {
+) -> Result<FloodOutcome, Error> {
     let logged = Logged::found(records(ring));
     let results = ran.told()?.into_iter().map(|(_, told)| told);
     let told = Gathered::from(results.collect())?;
-    told.check(experiment, ran.serial.len())?;
+    told.check(plan, ran.serial.len())?;
     let mut wire = LineOutput::new(ran.serial, told.arrivals);
     // A byte that was on its way when its CPU was stopped may have been counted, and not sent.
-    let last = wire.times.last().copied().unwrap_or(told.start);
+    let last = wire.times.last().copied().unwrap_or(told.records.start);
     wire.times.resize(wire.bytes.len(), last);
-    let mut checked = check(&logged, &wire);
-    since_the_flood(&mut checked, told.start);
-    let backlog = outcome::backlog(&checked);
-    let frame = LineSettings::baud(experiment.rate).frame_time();
-    Ok(Outcome {
+    Ok(FloodOutcome::of(
+        plan,
         strategy,
-        profile: experiment.profile,
-        start: told.start,
-        end: told.end,
-        cpus: told.cpus,
-        holds: told.holds,
-        fired: told.fired,
-        delays: told.delays,
-        bytes: wire.bytes.len(),
-        logged: logged.lines(),
-        lost: told.lost,
-        capacity: outcome::capacity(&experiment.profile, frame, backlog),
-        backlog,
-        checked,
-        panic: told.panic.map(|at| PanicOutcome::of(at, &wire)),
-    })
+        told.records,
+        &logged,
+        &wire,
+    ))
 }
 
-/// What the kernel logged as it came up is sent with the flood, and did not wait for the
-/// line before that.
-fn since_the_flood(checked: &mut Checked, start: Nanos) {
-    for (logged, _) in &mut checked.times {
-        *logged = (*logged).max(start);
-    }
-}
-
-/// What the guest told.
+/// The guest's reports, put together.
 #[derive(Debug, Default)]
 struct Gathered {
-    /// How often it told of all of it.
+    /// Number of reports about the whole flood.
     floods: usize,
-    start: Nanos,
-    end: Nanos,
-    lost: u64,
-    panic: Option<Nanos>,
-    cpus: Vec<CpuOutcome>,
-    holds: Vec<(usize, Hold)>,
-    fired: Vec<(usize, Fired)>,
-    delays: Vec<Nanos>,
+    records: FloodRecords,
     arrivals: Vec<Nanos>,
 }
 
@@ -221,21 +191,22 @@ impl Gathered {
         for told in results {
             all.add(&told)?;
         }
-        all.delays.sort_unstable();
+        all.records.delays.sort_unstable();
         // In the order in which they ended.
-        all.holds.sort_by_key(|(_, hold)| hold.until);
+        all.records.holds.sort_by_key(|(_, hold)| hold.until);
         Ok(all)
     }
 
     /// That nothing of it is missing: it is told of all CPUs, of each line and of each of the
     /// `bytes` that arrived.
-    fn check(&self, experiment: &Experiment<'_>, bytes: usize) -> Result<(), Error> {
-        let (cpus, panics) = (experiment.cpus, experiment.panic_at.is_some());
-        let (told, times) = (self.cpus.len(), self.arrivals.len());
-        let lines = Lines::new(experiment.log).count();
-        let others = self.holds.iter().map(|(cpu, _)| cpu);
-        let others = others.chain(self.fired.iter().map(|(cpu, _)| cpu));
-        if self.floods != 1 || self.end < self.start || self.panic.is_some() != panics {
+    fn check(&self, plan: &FloodPlan<'_>, bytes: usize) -> Result<(), Error> {
+        let (cpus, panics) = (plan.cpus, plan.panic_at.is_some());
+        let records = &self.records;
+        let (told, times) = (records.cpus.len(), self.arrivals.len());
+        let lines = Lines::new(plan.log).count();
+        let others = records.holds.iter().map(|(cpu, _)| cpu);
+        let others = others.chain(records.fired.iter().map(|(cpu, _)| cpu));
+        if self.floods != 1 || records.end < records.start || records.panic.is_some() != panics {
             return Err(wrong("of a flood, not the one that was to be"));
         }
         if told != cpus || others.into_iter().any(|&cpu| cpu >= cpus) {
@@ -247,7 +218,7 @@ impl Gathered {
             let what = format!("when {times} bytes arrived, where {bytes} did");
             return Err(wrong(&what));
         }
-        let delays = self.delays.len();
+        let delays = records.delays.len();
         if delays > lines || (delays < lines && !panics) {
             let what = format!("what was added to {delays} callers, where {lines} logged");
             return Err(wrong(&what));
@@ -256,6 +227,7 @@ impl Gathered {
     }
 
     fn add(&mut self, told: &Told) -> Result<(), Error> {
+        let records = &mut self.records;
         match told {
             Told::Flood {
                 start,
@@ -269,20 +241,20 @@ impl Gathered {
                     return Err(Error::NotAReport(what));
                 }
                 self.floods += 1;
-                (self.start, self.end) = (Nanos(*start), Nanos(*end));
-                (self.lost, self.panic) = (*lost, panic.map(Nanos));
+                (records.start, records.end) = (Nanos(*start), Nanos(*end));
+                (records.lost, records.panic) = (*lost, panic.map(Nanos));
             }
             Told::Cpu {
                 given_away,
                 ticks,
                 missed,
                 ..
-            } => self.cpus.push(CpuOutcome {
+            } => records.cpus.push(CpuOutcome {
                 given_away: Nanos(*given_away),
                 ticks: *ticks,
                 missed: *missed,
             }),
-            Told::Held(held) => self.holds.push((held.cpu.into(), hold(held)?)),
+            Told::Held(held) => records.holds.push((held.cpu.into(), hold(held)?)),
             Told::Fired {
                 cpu,
                 at,
@@ -299,9 +271,9 @@ impl Gathered {
                     what,
                     cascaded: *cascaded,
                 };
-                self.fired.push(((*cpu).into(), fired));
+                records.fired.push(((*cpu).into(), fired));
             }
-            Told::Delays(delays) => self.delays.extend(delays.iter().map(|&ns| Nanos(ns))),
+            Told::Delays(delays) => records.delays.extend(delays.iter().map(|&ns| Nanos(ns))),
             Told::Arrived(times) => {
                 let times = times.iter().map(|&us| Nanos::from_micros(us.into()));
                 self.arrivals.extend(times);
@@ -338,8 +310,8 @@ mod tests {
 
     const LOG: &[u8] = b"one\ntwo\n";
 
-    const fn experiment(panic_at: Option<Nanos>) -> Experiment<'static> {
-        Experiment {
+    const fn plan(panic_at: Option<Nanos>) -> FloodPlan<'static> {
+        FloodPlan {
             log: LOG,
             profile: Profile::PC_16550A,
             rate: 115_200,
@@ -390,7 +362,7 @@ mod tests {
     /// What is said to be wrong with these results.
     fn fault(results: &[Told], panic_at: Option<Nanos>, bytes: usize) -> Option<String> {
         let gathered = Gathered::from(results.to_vec());
-        let checked = gathered.and_then(|all| all.check(&experiment(panic_at), bytes));
+        let checked = gathered.and_then(|all| all.check(&plan(panic_at), bytes));
         checked.err().map(|error| error.to_string())
     }
 
@@ -399,11 +371,11 @@ mod tests {
         let all = all();
         assert_eq!(fault(&all, None, 5), None);
         let gathered = Gathered::from(all).unwrap();
-        assert_eq!(gathered.delays, [Nanos(6), Nanos(7)]);
+        assert_eq!(gathered.records.delays, [Nanos(6), Nanos(7)]);
         assert_eq!(gathered.arrivals[4], Nanos::from_micros(5));
-        assert_eq!(gathered.holds[0].1.context, Context::Interrupt);
+        assert_eq!(gathered.records.holds[0].1.context, Context::Interrupt);
         assert_eq!(
-            gathered.fired[0].1.what,
+            gathered.records.fired[0].1.what,
             What::SoftLockup(Nanos(2)),
             "a lockup"
         );
@@ -472,26 +444,14 @@ mod tests {
     #[test]
     fn a_guest_that_does_not_end_is_not_waited_for() {
         for profile in Profile::ALL {
-            let experiment = Experiment {
+            let plan = FloodPlan {
                 profile,
-                ..experiment(None)
+                ..plan(None)
             };
-            let limits = limits(&experiment);
+            let limits = limits(&plan);
             assert!(limits.total < Duration::from_secs(120), "{profile:?}");
             assert!(limits.silence < limits.total && limits.start < limits.total);
         }
-    }
-
-    #[test]
-    fn what_was_logged_before_the_flood_has_not_waited_for_the_line() {
-        let ms = Nanos::from_millis;
-        let mut checked = Checked {
-            times: vec![(ms(1), ms(110)), (ms(100), ms(120)), (ms(130), ms(135))],
-            ..Checked::default()
-        };
-        assert_eq!(outcome::backlog(&checked), ms(124));
-        since_the_flood(&mut checked, ms(100));
-        assert_eq!(outcome::backlog(&checked), ms(25));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Runs the flood: on the model here, in QEMU using [`guest`].
+//! Runs the flood: on the model here, and in QEMU with [`guest`].
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,24 +15,78 @@ use nostall_work::console::Strategy;
 
 use super::guest;
 use super::input::Log;
-use super::measured::{Measured, RATE, Run, Setup};
-use super::model::{Experiment, Failure, run};
+use super::model::{Failure, run};
+use super::outcome::{FloodPair, FloodPlan, RATE};
 use crate::experiments::on::On;
 use crate::experiments::table::host_cpus;
 
-/// What is to be measured.
-pub struct Plan<'a> {
+/// All floods of the experiment.
+pub struct Floods {
+    pub log: Log,
+    pub cpus: usize,
+    pub rate: u32,
+    pub panic_at: Nanos,
+    pub setup: Setup,
+    /// The floods of each profile and strategy.
+    pub runs: Vec<FloodPair>,
+}
+
+/// The machine.
+pub enum Setup {
+    /// Virtual time: exact.
+    Model,
+    /// Real time, and so only a part of the log.
+    Qemu {
+        /// The machine in words.
+        name: String,
+        /// One line in this many is logged, and as many times as soon.
+        part: u32,
+        /// Whether a CPU that has masked interrupts can be interrupted.
+        has_nmi: bool,
+        /// Divisor of the detectors' thresholds.
+        haste: u32,
+    },
+}
+
+impl Setup {
+    /// The stable word for it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Qemu { .. } => "qemu",
+        }
+    }
+
+    /// Divisor of the detectors' thresholds.
+    pub const fn haste(&self) -> u32 {
+        match self {
+            Self::Model => 1,
+            Self::Qemu { haste, .. } => *haste,
+        }
+    }
+}
+
+impl Floods {
+    /// The runs of each profile.
+    pub fn profiles(&self) -> impl Iterator<Item = &[FloodPair]> {
+        self.runs
+            .chunk_by(|one, next| one.profile.name == next.profile.name)
+    }
+}
+
+/// The arguments of the experiment.
+pub struct ConsoleArgs<'a> {
     pub cpus: u16,
     /// The port, if one is named.
     pub profile: Option<Profile>,
     /// Rate of the line in baud, if one is named.
     pub rate: Option<u32>,
-    /// When a CPU panics, if that is said.
+    /// Time of the panic, if one is given.
     pub panic_at: Option<Nanos>,
     pub qemu_args: &'a [OsString],
 }
 
-impl Plan<'_> {
+impl ConsoleArgs<'_> {
     /// The ports to measure on the model.
     fn profiles(&self) -> Vec<Profile> {
         match (self.profile, self.rate) {
@@ -45,11 +99,11 @@ impl Plan<'_> {
 }
 
 /// Measures `log` on `on`.
-pub fn measure(on: &On, plan: &Plan<'_>, mut log: Log) -> Result<Measured> {
-    let rate = plan.rate.unwrap_or(RATE);
-    let cpus = usize::from(plan.cpus);
+pub fn measure(on: &On, args: &ConsoleArgs<'_>, mut log: Log) -> Result<Floods> {
+    let rate = args.rate.unwrap_or(RATE);
+    let cpus = usize::from(args.cpus);
     // Where time is real, one port.
-    let profile = plan.profile.unwrap_or(Profile::PC_16550A);
+    let profile = args.profile.unwrap_or(Profile::PC_16550A);
     let setup = match on {
         On::Qemu { qemu, .. } => {
             let part = guest::part(&log, &profile, rate);
@@ -64,21 +118,21 @@ pub fn measure(on: &On, plan: &Plan<'_>, mut log: Log) -> Result<Measured> {
         _ => Setup::Model,
     };
     let frame = LineSettings::baud(rate).frame_time();
-    let panic_at = plan.panic_at.unwrap_or_else(|| log.middle(frame));
+    let panic_at = args.panic_at.unwrap_or_else(|| log.middle(frame));
     let runs = match (on, &setup) {
         (On::Qemu { qemu, kernel }, Setup::Qemu { haste, .. }) => {
-            let experiment = Experiment {
+            let plan = FloodPlan {
                 log: &log.bytes,
                 profile,
                 rate,
                 cpus,
                 panic_at: Some(panic_at),
             };
-            guest::run_all(qemu, kernel, plan.qemu_args, experiment, *haste)?
+            guest::run_all(qemu, kernel, args.qemu_args, plan, *haste)?
         }
-        _ => run_all(&log, &plan.profiles(), rate, cpus, panic_at)?,
+        _ => run_all(&log, &args.profiles(), rate, cpus, panic_at)?,
     };
-    Ok(Measured {
+    Ok(Floods {
         log,
         cpus,
         rate,
@@ -88,28 +142,28 @@ pub fn measure(on: &On, plan: &Plan<'_>, mut log: Log) -> Result<Measured> {
     })
 }
 
-/// Each as a job of its own, on as many threads as the host has CPUs. What takes longest
-/// is begun first: the slowest port, which comes last, and on it `bounded`, which has the
-/// most to compute.
+/// Runs each flood as a job of its own, on as many threads as the host has CPUs. The longest
+/// ones begin first: those of the slowest port, which comes last, and among them `bounded`,
+/// which computes most.
 fn run_all(
     log: &Log,
     profiles: &[Profile],
     rate: u32,
     cpus: usize,
     panic_at: Nanos,
-) -> Result<Vec<Run>> {
+) -> Result<Vec<FloodPair>> {
     let mut jobs = Vec::new();
     for &profile in profiles {
         for strategy in Strategy::ALL {
             for panic_at in [None, Some(panic_at)] {
-                let experiment = Experiment {
+                let plan = FloodPlan {
                     log: &log.bytes,
                     profile,
                     rate,
                     cpus,
                     panic_at,
                 };
-                jobs.push((experiment, strategy));
+                jobs.push((plan, strategy));
             }
         }
     }
@@ -134,10 +188,10 @@ fn run_all(
         outcome.unwrap_or(Err(Failure::Deadlock(job.1)))
     });
     let mut runs = Vec::new();
-    for (experiment, strategy) in jobs.iter().step_by(2) {
+    for (plan, strategy) in jobs.iter().step_by(2) {
         let mut outcome = || outcomes.next().unwrap_or(Err(Failure::Deadlock(*strategy)));
-        runs.push(Run {
-            profile: experiment.profile,
+        runs.push(FloodPair {
+            profile: plan.profile,
             strategy: *strategy,
             whole: outcome()?,
             panicked: outcome()?,

@@ -1,82 +1,100 @@
-//! The tables, for people.
+//! The tables of the floods.
 
-use comfy_table::Table;
 use nostall_console::{FlushLimits, StallDetector, Watchdog};
-use nostall_devices::uart::{Line, Profile};
-use nostall_io::Nanos;
+use nostall_devices::uart::Profile;
 use nostall_work::console::Strategy;
 
-use super::measured::{Measured, Run, Setup};
-use super::verdict::{BACKLOG, LINE_USE};
-use crate::experiments::table::{aligned, cpus as in_words, host_cpus, percent, time};
+use super::fold::{LINE_USE, line_use};
+use super::run::{Floods, Setup};
+use crate::experiments::figure::Figures;
+use crate::experiments::table::{Column, cpus as in_words, host_cpus, percent, table, time, whole};
 
-impl Measured {
-    pub(super) fn heading(&self) -> String {
-        let cpus = in_words(self.cpus);
-        let on = match &self.setup {
-            Setup::Model => format!("model, {cpus}, virtual time"),
-            Setup::Qemu { name, .. } => {
-                let host = host_cpus();
-                format!("{name}, {cpus} on {host} of the host, real time")
-            }
-        };
-        format!(
-            "console on {on}\n{};\n{} baud, ring of 1 MiB",
-            self.log.describe(),
-            self.rate
-        )
-    }
+/// The CPUs, and the callers that log.
+const CPUS: [Column; 7] = [
+    Column::of("held", "longest_hold_ns", time),
+    Column::of("median", "delay_median_ns", time),
+    Column::of("99.9 %", "delay_p999_ns", time),
+    Column::of("max", "delay_max_ns", time),
+    Column::of("missed", "ticks_missed", whole),
+    Column::new(
+        "fired",
+        |row| Some(row.get("lockup_reports")? + row.get("stall_reports")?),
+        whole,
+    ),
+    Column::of("casc.", "cascades", whole),
+];
 
-    /// The tables of each profile.
-    pub(super) fn tables(&self) -> String {
-        let profiles = self.profiles().map(|runs| {
-            let name = runs[0].profile.name;
-            let mut tables = format!("{name}\n{}\n\n{}", cpus(runs), self.line(runs));
-            // Shorter logs are with the port before it shows.
-            if self.log.is_flood
-                && let Some(gain) = gain(runs)
-            {
-                tables += &format!("\n\n{gain}");
-            }
-            tables
-        });
-        profiles.collect::<Vec<_>>().join("\n\n")
-    }
+/// The line, and a panic.
+const LINE: [Column; 8] = [
+    Column::of("task", "second_task_share", percent),
+    Column::of("least", "second_task_least_share", percent),
+    Column::of("B/s", "bytes_per_second", whole),
+    Column::new("line", line_use, percent),
+    Column::of("lost", "records_lost", whole),
+    Column::of("first", "panic_first_byte_ns", time).or("never"),
+    Column::of("last", "panic_last_byte_ns", time).or("never"),
+    Column::of("unsent", "panic_records_unsent", whole),
+];
 
-    /// What became of the line, and of a panic.
-    fn line(&self, runs: &[Run]) -> String {
-        let mut table = Table::new();
-        let header = [
-            "strategy", "task", "least", "B/s", "line", "lost", "first", "last", "unsent",
-        ];
-        table.set_header(header);
-        for run in runs {
-            let whole = &run.whole;
-            let line = match whole.backlog >= BACKLOG && run.profile.line != Line::AtOnce {
-                true => percent(whole.line_use()),
-                false => "-".to_owned(),
-            };
-            let panicked = &run.panicked;
-            let took = |time: Option<Nanos>| time.map_or("never".to_owned(), ns);
-            table.add_row([
-                run.strategy.name().to_owned(),
-                percent(whole.share()),
-                percent(whole.least_share()),
-                format!("{:.0}", whole.bytes_per_second()),
-                line,
-                whole.lost.to_string(),
-                took(panicked.panic.and_then(|panic| panic.first_byte)),
-                took(panicked.panic.and_then(|panic| panic.last_byte)),
-                run.unsent().to_string(),
-            ]);
+pub fn heading(floods: &Floods) -> String {
+    let cpus = in_words(floods.cpus);
+    let on = match &floods.setup {
+        Setup::Model => format!("model, {cpus}, virtual time"),
+        Setup::Qemu { name, .. } => {
+            let host = host_cpus();
+            format!("{name}, {cpus} on {host} of the host, real time")
         }
-        aligned(table, 1)
-    }
+    };
+    format!(
+        "console on {on}\n{};\n{} baud, ring of 1 MiB",
+        floods.log.describe(),
+        floods.rate
+    )
+}
 
-    pub(super) fn legend(&self) -> String {
-        let haste = u64::from(self.setup.haste());
-        let mut legend = format!(
-            "\
+/// The tables of each profile.
+pub fn tables(floods: &Floods, figures: &Figures) -> String {
+    let profiles = floods.profiles().map(|pairs| {
+        let profile = &pairs[0].profile;
+        let rows = || {
+            let names = pairs.iter().map(|pair| pair.strategy.name());
+            names.map(|name| ([name], figures.row(name).on_port(profile.name)))
+        };
+        let tables = [&CPUS[..], &LINE].map(|columns| table(["strategy"], columns, rows()));
+        let mut text = format!("{}\n{}", profile.name, tables.join("\n\n"));
+        // A shorter log is with the port before the gain shows.
+        if floods.log.is_flood
+            && let Some(gain) = gain(figures, profile)
+        {
+            text += &format!("\n\n{gain}");
+        }
+        text
+    });
+    profiles.collect::<Vec<_>>().join("\n\n")
+}
+
+/// The gain of the seed's FIFO writer, in words.
+fn gain(figures: &Figures, profile: &Profile) -> Option<String> {
+    let of = |strategy: Strategy| figures.row(strategy.name()).on_port(profile.name);
+    let (before, fifo) = (of(Strategy::PrintInline), of(Strategy::FifoInline));
+    let more = fifo.get("bytes_per_second")? / before.get("bytes_per_second")? - 1.0;
+    let why = match *profile {
+        Profile::HP_DL380_GEN9 => " The article has 25 %.",
+        _ if before.get("line_use") >= Some(LINE_USE) => " The line was full before.",
+        _ => "",
+    };
+    Some(format!(
+        "fifo-inline sends {:.0} % more bytes a second than print-inline, and still\n\
+         holds a CPU for {}.{why}",
+        more * 100.0,
+        time(fifo.get("longest_hold_ns")?),
+    ))
+}
+
+pub fn legend(floods: &Floods) -> String {
+    let haste = u64::from(floods.setup.haste());
+    let mut legend = format!(
+        "\
 held: the longest time that a CPU could do nothing but serve the console; median
 to max: what was added to a caller who logs; missed: ticks of a timer of 250 Hz
 that never came; fired: reports of the detectors of lockups ({}) and stalls
@@ -90,76 +108,29 @@ that did not, of what was logged before (bounded sends for {} at most).
 print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints all there is,
 and hands over to who logs next, if somebody does; fifo-inline: the same by the
 FIFO; bounded: nostall-console.",
-            time((Watchdog::THRESHOLD / haste).0 as f64),
-            time((StallDetector::THRESHOLD / haste).0 as f64),
-            self.panic_at,
-            FlushLimits::DEFAULT.total,
-        );
-        if let Setup::Model = &self.setup {
-            legend += "\nOn the model instructions take no time; accesses to the port do.";
-        }
-        if let Setup::Qemu { part, has_nmi, .. } = &self.setup {
-            legend += &format!(
-                "\n\
+        time((Watchdog::THRESHOLD / haste).0 as f64),
+        time((StallDetector::THRESHOLD / haste).0 as f64),
+        floods.panic_at,
+        FlushLimits::DEFAULT.total,
+    );
+    if let Setup::Model = &floods.setup {
+        legend += "\nOn the model instructions take no time; accesses to the port do.";
+    }
+    if let Setup::Qemu { part, has_nmi, .. } = &floods.setup {
+        legend += &format!(
+            "\n\
 Real time is short: 1 line in {part} of the log is logged, in as short a time, and\n\
 the detectors are {haste} times as impatient (Linux's: 20 s and 21 s). The port\n\
 is QEMU's, behind a throttle that makes it as slow as the one named; task: for\n\
 how long a CPU had nothing to do, by its clock. What else the host does shows in\n\
 these figures: they are told, and not judged."
-            );
-            if !has_nmi {
-                legend += "\n\
+        );
+        if !has_nmi {
+            legend += "\n\
 Nothing here interrupts a CPU that has masked interrupts: who prints so panics,
 or is stopped, when he is through; a panic waits for that, up to a second, and
 first and last are counted from when its CPU was told to.";
-            }
         }
-        legend
     }
-}
-
-/// What the seed's FIFO writer is worth, in words.
-fn gain(runs: &[Run]) -> Option<String> {
-    let of = |strategy| runs.iter().find(|run| run.strategy == strategy);
-    let before = &of(Strategy::PrintInline)?.whole;
-    let fifo = &of(Strategy::FifoInline)?.whole;
-    let more = fifo.bytes_per_second() / before.bytes_per_second() - 1.0;
-    let why = match runs[0].profile {
-        Profile::HP_DL380_GEN9 => " The article has 25 %.",
-        _ if before.line_use() >= LINE_USE => " The line was full before.",
-        _ => "",
-    };
-    Some(format!(
-        "fifo-inline sends {:.0} % more bytes a second than print-inline, and still\n\
-         holds a CPU for {}.{why}",
-        more * 100.0,
-        ns(fifo.longest_hold()),
-    ))
-}
-
-/// What became of the CPUs, and of who logged.
-fn cpus(runs: &[Run]) -> String {
-    let mut table = Table::new();
-    let header = [
-        "strategy", "held", "median", "99.9 %", "max", "missed", "fired", "casc.",
-    ];
-    table.set_header(header);
-    for run in runs {
-        let whole = &run.whole;
-        table.add_row([
-            run.strategy.name().to_owned(),
-            ns(whole.longest_hold()),
-            ns(whole.delay(500)),
-            ns(whole.delay(999)),
-            ns(whole.delay(1000)),
-            whole.missed().to_string(),
-            whole.fired.len().to_string(),
-            whole.cascades().to_string(),
-        ]);
-    }
-    aligned(table, 1)
-}
-
-fn ns(span: Nanos) -> String {
-    time(span.0 as f64)
+    legend
 }

@@ -1,14 +1,14 @@
-//! On our own machine, whose configuration space is offered in several ways.
+//! Runs on our own machine, which offers configuration space in several ways.
 
 use nostall_work::pci::{Job, Room};
 
 use nostall_vm::kvm::{Kvm, Options, PciMode};
 use nostall_vm::{Error, Guest, Ran};
 
-use super::run::{Experiment, Mapping, Outcome, Strategy};
+use super::run::{Mapping, PciPlan, PciSurvey, Strategy};
 
-/// What the machine has free: below its serial port and its ECAM window, and above any
-/// RAM, where 36 bits still reach.
+/// Free addresses of the machine: below its serial port and its ECAM window, and above any
+/// RAM, within 36 bits.
 const ROOM: Room = Room {
     memory: (0xc000_0000, 0xd000_0000),
     prefetchable: (0x4_0000_0000, 0x10_0000_0000),
@@ -25,8 +25,8 @@ impl Strategy {
     }
 }
 
-/// The cost of mapping in this boot, for each of its ways to configuration space.
-fn mappings(here: &Experiment<'_>, ran: &Ran) -> Vec<Mapping> {
+/// Returns the cost of mapping in this boot, for each of its ways to configuration space.
+fn mappings(here: &PciPlan<'_>, ran: &Ran) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = Vec::new();
     let Some(exits) = &ran.exits else {
         return mappings;
@@ -44,11 +44,11 @@ fn mappings(here: &Experiment<'_>, ran: &Ran) -> Vec<Mapping> {
     mappings
 }
 
-/// Runs the experiment on `kvm` in `guest`, whose work is then that of the experiment: one boot
-/// a round for each way in which the machine can offer configuration space. What a KVM
-/// cannot offer is left out, and a line says so.
+/// Runs `plan` on `kvm` in `guest`, and replaces the guest's work. Each way in which the machine
+/// can offer configuration space takes one boot a round. A way that a KVM cannot offer is left
+/// out, and a line says so.
 ///
-/// The functions are told of in the first boot; all others must find the same.
+/// The functions are reported in the first boot. All others must find the same.
 ///
 /// # Errors
 ///
@@ -56,13 +56,13 @@ fn mappings(here: &Experiment<'_>, ran: &Ran) -> Vec<Mapping> {
 pub fn run(
     kvm: &Kvm,
     guest: &Guest<'_>,
-    experiment: &Experiment<'_>,
-) -> Result<(Outcome, Ran, Vec<String>), Error> {
+    plan: &PciPlan<'_>,
+) -> Result<(PciSurvey, Ran, Vec<String>), Error> {
     let mut notes = Vec::new();
-    let mut first: Option<(Outcome, Ran)> = None;
-    for round in 0..experiment.repeat {
+    let mut first: Option<(PciSurvey, Ran)> = None;
+    for round in 0..plan.repeat {
         for pci in PciMode::ALL {
-            let all = experiment.measure.iter().copied();
+            let all = plan.measure.iter().copied();
             let here: Vec<_> = all.filter(|(_, by)| by.offer() == pci).collect();
             if here.is_empty() {
                 continue;
@@ -77,24 +77,24 @@ pub fn run(
                 }
                 continue;
             }
-            let here = Experiment {
+            let here = PciPlan {
                 measure: &here,
                 repeat: 1,
             };
             // There is no firmware to do it.
             let jobs = here.jobs(Some(Job::Assign(Some(ROOM))));
-            let (mut outcome, ran) = here.run_jobs(&jobs, &kvm, guest)?;
-            outcome.mappings = mappings(&here, &ran);
+            let (mut survey, ran) = here.run_jobs(&jobs, &kvm, guest)?;
+            survey.mappings = mappings(&here, &ran);
             match &mut first {
-                None => first = Some((outcome, ran)),
+                None => first = Some((survey, ran)),
                 Some((first, _)) => {
-                    first.equal &= outcome.equal && outcome.trees == first.trees;
-                    first.measurings.extend(outcome.measurings);
-                    first.mappings.extend(outcome.mappings);
+                    first.equal &= survey.equal && survey.trees == first.trees;
+                    first.measurings.extend(survey.measurings);
+                    first.mappings.extend(survey.mappings);
                 }
             }
         }
     }
-    let (outcome, ran) = first.ok_or(Error::Undone)?;
-    Ok((outcome, ran, notes))
+    let (survey, ran) = first.ok_or(Error::Undone)?;
+    Ok((survey, ran, notes))
 }

@@ -1,4 +1,4 @@
-//! No guest: the jobs on the host, against the model of a host bridge.
+//! No guest: the jobs run on the host, against the model of a host bridge.
 
 use std::cell::RefCell;
 
@@ -12,9 +12,9 @@ use spin::mutex::SpinMutex;
 
 use nostall_vm::MapChanges;
 
-use super::run::{Experiment, Mapping, Measuring, Outcome, Strategy};
+use super::run::{Mapping, Measuring, PciPlan, PciSurvey, Strategy};
 
-/// What the model gives out, as a PC might.
+/// Ranges that the model gives out, as a PC might.
 fn ranges() -> Ranges {
     Ranges {
         buses: 0..=255,
@@ -24,19 +24,19 @@ fn ranges() -> Ranges {
     }
 }
 
-/// Runs the experiment on [`Topology`], with and without a shadow. Times are 0: there is
-/// nothing to wait for. Exits are what a VMM with this model would see.
+/// Runs `plan` on [`Topology`], with and without a shadow. Times are 0, because nothing is
+/// waited for. Exits are those of a VMM with this model.
 ///
 /// # Errors
 ///
 /// [`TopologyFailure`], if the model's parts do not fit.
-pub fn run(experiment: &Experiment<'_>) -> Result<Outcome, TopologyFailure> {
+pub fn run(plan: &PciPlan<'_>) -> Result<PciSurvey, TopologyFailure> {
     let plain = VirtualBus::new(Topology::new(0..=255)?.bridge);
     let shadowed = VirtualBus::shadowed(Topology::new(0..=255)?.bridge);
-    let mut outcome = Outcome::default();
+    let mut survey = PciSurvey::default();
     on(&plain, |space, why| {
         let mut tell = |told| {
-            let _ = outcome.add(told); // all that is told here is of the machine
+            let _ = survey.add(told); // all reports here are about the machine
         };
         tell(Told::Machine {
             environment: text(format_args!("a model, and no guest")),
@@ -52,19 +52,19 @@ pub fn run(experiment: &Experiment<'_>) -> Result<Outcome, TopologyFailure> {
         ..MapChanges::default() // no time passes
     };
     let at_start = count(&shadowed);
-    let mut in_shadow = Outcome::default();
+    let mut in_shadow = PciSurvey::default();
     on(&shadowed, |space, _| {
         space.enumerate(&mut |told| {
             let _ = in_shadow.add(told);
         });
     });
-    outcome.mappings.push(Mapping {
+    survey.mappings.push(Mapping {
         strategy: Strategy::EcamShadow,
         at_start,
         changes: count(&shadowed) - at_start,
     });
-    outcome.equal &= in_shadow.equal && in_shadow.trees == outcome.trees;
-    for (operation, strategy) in experiment.rounds() {
+    survey.equal &= in_shadow.equal && in_shadow.trees == survey.trees;
+    for (operation, strategy) in plan.rounds() {
         let bus = match strategy {
             Strategy::EcamShadow => &shadowed,
             _ => &plain,
@@ -72,7 +72,7 @@ pub fn run(experiment: &Experiment<'_>) -> Result<Outcome, TopologyFailure> {
         on(bus, |space, _| {
             let before = bus.exits();
             let measured = space.measure(operation, strategy.method());
-            outcome.measurings.push(Measuring {
+            survey.measurings.push(Measuring {
                 operation,
                 strategy,
                 measured,
@@ -80,7 +80,7 @@ pub fn run(experiment: &Experiment<'_>) -> Result<Outcome, TopologyFailure> {
             });
         });
     }
-    Ok(outcome)
+    Ok(survey)
 }
 
 type ByPorts<'a> = ConfigPorts<SpinMutex<()>, &'a Counting<PortWindow>, Host>;
@@ -88,8 +88,8 @@ type ByMemory<'a, R> = Ecam<&'a Counting<R>>;
 type OnModel<'a> =
     Space<'a, &'a ByPorts<'a>, ByMemory<'a, EcamWindow>, ByMemory<'a, Page>, VirtualClock>;
 
-/// Has `work` done on a bus, all of whose buses, windows and BARs are assigned, and tells
-/// why it uses which method.
+/// Runs `work` on a bus whose bus numbers, windows and BARs are all assigned, and passes it the
+/// choice of a method.
 fn on(bus: &VirtualBus, work: impl FnOnce(&OnModel<'_>, nostall_pci::Choice)) {
     let windows = Windows {
         ports: Counting::new(bus.ports()),

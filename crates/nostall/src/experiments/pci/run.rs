@@ -1,4 +1,4 @@
-//! PCI configuration space: the devices by every method, and what each method costs.
+//! PCI configuration space: the devices with every method, and the cost of each method.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use nostall_work::LONGEST_REPORT;
@@ -14,20 +14,20 @@ use nostall_vm::{Ending, Error, Exits, Guest, Limits, Machine, MapChanges, Ran, 
 /// than there are.
 const REPORT_BYTES: u64 = 4096 * 3 * 4 * LONGEST_REPORT as u64;
 
-/// A way to configuration space: a method of the guest's, and what its machine makes of it.
+/// A way to configuration space: a method of the guest, and the machine's answer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// By ports; the machine deals with each access.
+    /// Ports; the machine handles each access.
     Ports,
-    /// By ports; the host's kernel collects writes of the index, as in QEMU on KVM.
+    /// Ports; the host's kernel collects writes of the index, as in QEMU on KVM.
     PortsCoalesced,
-    /// By memory; the machine deals with each access.
+    /// Memory; the machine handles each access.
     Ecam,
-    /// By memory that the machine shows the guest: reads are the guest's own.
+    /// Memory that the machine maps into the guest: reads cause no exit.
     EcamShadow,
-    /// No configuration space: the same on plain memory, the limit.
+    /// The same code on plain memory, which is the limit.
     Ram,
-    /// By what the guest chose.
+    /// The method that the guest chose.
     Auto,
 }
 
@@ -44,7 +44,7 @@ impl Strategy {
         }
     }
 
-    /// What the guest does for it.
+    /// The guest's method.
     pub const fn method(self) -> Method {
         match self {
             Self::Ports | Self::PortsCoalesced => Method::Ports,
@@ -55,35 +55,31 @@ impl Strategy {
     }
 }
 
-/// What is to be done, besides telling of every function by every method.
+/// The measurements, beside the list of every function with every method.
 #[derive(Clone, Copy, Debug)]
-pub struct Experiment<'a> {
-    /// What is to be measured, in this order.
+pub struct PciPlan<'a> {
+    /// Measurements of a round, in their order.
     pub measure: &'a [(Operation, Strategy)],
-    /// How often to go through all of it. Alternating like this, a change in the machine's
-    /// speed meets all methods alike.
+    /// Number of rounds. The methods alternate, so that a change in the machine's speed
+    /// affects all of them alike.
     pub repeat: u16,
 }
 
-/// What came of it.
+/// The reports of a guest or of the model, put together.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// What it ran on, and which method was chosen there.
-    pub machine: PciMachine,
-    /// The ECAM windows in the firmware's table.
-    pub windows: Vec<Window>,
-    /// Why there is no such table, if there is none.
-    pub no_windows: Option<String>,
-    /// What each method found.
-    pub trees: Vec<Finds>,
-    /// Whether the guest says that these are the same.
+pub struct PciSurvey {
+    /// The machine, the choice of a method and the ECAM windows, in lines for people.
+    pub described: Vec<String>,
+    /// The functions that each method found.
+    pub trees: Vec<FoundTree>,
+    /// Whether the guest reports that these are the same.
     pub equal: bool,
-    /// What the `virtio-drivers` crate found by the chosen method.
-    pub virtio_drivers: Vec<Brief>,
-    /// What was measured, round after round.
+    /// The functions that the `virtio-drivers` crate found with the chosen method.
+    pub virtio_drivers: Vec<FunctionId>,
+    /// The measurements, round after round.
     pub measurings: Vec<Measuring>,
     /// The cost of mapping configuration space into the guest, boot after boot; empty if the
-    /// machine cannot tell.
+    /// machine does not count it.
     pub mappings: Vec<Mapping>,
 }
 
@@ -92,46 +88,20 @@ pub struct Outcome {
 pub struct Mapping {
     /// The way that the guest was booted for.
     pub strategy: Strategy,
-    /// Before it started.
+    /// Maps that are made before it starts.
     pub at_start: MapChanges,
-    /// As it ran: it gives out bus numbers.
+    /// Changes as it runs: it gives out bus numbers.
     pub changes: MapChanges,
 }
 
-/// What a guest says of its machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PciMachine {
-    /// Bare metal, or a hypervisor's name.
-    pub environment: String,
-    /// Whether that is one where ECAM comes first.
-    pub ecam_first: bool,
-    /// The method that comes first; `None` if there is none.
-    pub chosen: Option<Method>,
-    /// Why.
-    pub why: String,
-}
-
-/// An ECAM window in the firmware's table.
+/// The functions that one method found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// The segment.
-    pub segment: u32,
-    /// Its first and last bus.
-    pub buses: (u8, u8),
-    /// Its physical address.
-    pub start: u64,
-    /// Why it is not used, if it is not.
-    pub doubt: Option<String>,
-}
-
-/// What a method found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finds {
+pub struct FoundTree {
     /// The method.
     pub method: Method,
     /// Each function, in its order.
-    pub devices: Vec<Device>,
-    /// What was wrong on the way.
+    pub functions: Vec<SurveyedFunction>,
+    /// Faults of devices that the walk met.
     pub faults: Vec<String>,
     /// The guest's own sum.
     pub sum: Tree,
@@ -139,43 +109,31 @@ pub struct Finds {
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
+pub struct SurveyedFunction {
     /// Its header and its BARs.
     pub found: FoundFunction,
     /// Its capabilities, extended ones last.
     pub capabilities: Vec<FoundCapability>,
 }
 
-/// A function, in short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Brief {
-    /// Its bus, in segment 0.
-    pub bus: u8,
-    /// Device and function.
-    pub devfn: u8,
-    /// Who made it.
-    pub vendor: u16,
-    /// What it is, by its vendor's numbers.
-    pub device: u16,
-    /// Base class, sub-class and interface.
-    pub class: u32,
-}
+/// Bus in segment 0, device and function, vendor, device, and class of a function.
+pub type FunctionId = (u8, u8, u16, u16, u32);
 
-/// One measuring.
+/// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measuring {
-    /// What was done.
+    /// The operation.
     pub operation: Operation,
-    /// In which way.
+    /// The way to configuration space.
     pub strategy: Strategy,
-    /// What it came to; `None` if the guest has no such method.
+    /// The guest's report; `None` if the guest has no such method.
     pub measured: Option<PciMeasured>,
-    /// The VM exits that it took; `None` if the machine cannot count them.
+    /// Its VM exits; `None` if the machine cannot count them.
     pub exits: Option<u64>,
 }
 
-impl Experiment<'_> {
-    /// Everything that is measured, in order.
+impl PciPlan<'_> {
+    /// All measurements, in order.
     pub(super) fn rounds(&self) -> impl Iterator<Item = (Operation, Strategy)> {
         (0..self.repeat).flat_map(|_| self.measure.iter().copied())
     }
@@ -193,7 +151,7 @@ impl Experiment<'_> {
         jobs: &[Job],
         machine: &dyn Machine,
         guest: &Guest<'_>,
-    ) -> Result<(Outcome, Ran), Error> {
+    ) -> Result<(PciSurvey, Ran), Error> {
         let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
         let guest = Guest {
             work: &work,
@@ -209,17 +167,17 @@ impl Experiment<'_> {
             ..limits
         };
         let ran = machine.run(&guest, &limits, Ending::Done, &mut |_| {})?;
-        let outcome = self.outcome(jobs, ran.told_with_exits()?);
-        Ok((outcome.ok_or(Error::Undone)?, ran))
+        let survey = self.survey(jobs, ran.told_with_exits()?);
+        Ok((survey.ok_or(Error::Undone)?, ran))
     }
 
-    /// Returns the outcome of these jobs in a guest; `None` if some results are missing, or out
+    /// Puts together the reports of these jobs in a guest; `None` if some are missing, or out
     /// of order.
-    fn outcome(&self, jobs: &[Job], results: Vec<(usize, Told, Option<Exits>)>) -> Option<Outcome> {
+    fn survey(&self, jobs: &[Job], told: Vec<(usize, Told, Option<Exits>)>) -> Option<PciSurvey> {
         let mut rounds = self.rounds();
-        let mut outcome = Outcome::default();
+        let mut survey = PciSurvey::default();
         let (mut compared, mut turn) = (false, 0);
-        for (item, told, exits) in results {
+        for (item, told, exits) in told {
             if item < turn {
                 return None;
             }
@@ -228,7 +186,7 @@ impl Experiment<'_> {
                 (Job::Measure(..), Told::Measured(measured)) => {
                     let (operation, strategy) = rounds.next()?;
                     turn += 1; // each has one
-                    outcome.measurings.push(Measuring {
+                    survey.measurings.push(Measuring {
                         operation,
                         strategy,
                         measured,
@@ -237,64 +195,64 @@ impl Experiment<'_> {
                 }
                 (_, told) => {
                     compared |= matches!(told, Told::Compared { .. });
-                    outcome.add(told)?;
+                    survey.add(told)?;
                 }
             }
         }
-        (compared && rounds.next().is_none()).then_some(outcome)
+        (compared && rounds.next().is_none()).then_some(survey)
     }
 }
 
-/// What tells of every function.
+/// Jobs that report every function.
 const FUNCTIONS: [Job; 2] = [Job::Enumerate, Job::VirtioDrivers];
 
-impl Outcome {
-    /// Adds what a job tells of the machine; `None` if that is not what it tells.
+impl PciSurvey {
+    /// Adds a report about the machine; `None` if it is of another kind.
     pub(super) fn add(&mut self, told: Told) -> Option<()> {
         match told {
             Told::Machine {
                 environment,
                 ecam_first,
-                chosen,
                 why,
+                ..
             } => {
-                self.machine = PciMachine {
-                    environment: environment.as_str().to_owned(),
-                    ecam_first,
-                    chosen,
-                    why: why.as_str().to_owned(),
-                };
+                let first = if ecam_first { "ECAM" } else { "ports" };
+                self.described = vec![
+                    format!("{environment}: the policy is {first} first"),
+                    format!("chosen: {why}"),
+                ];
             }
             Told::Window {
                 segment,
-                buses,
+                buses: (from, to),
                 start,
                 doubt,
-            } => self.windows.push(Window {
-                segment,
-                buses,
-                start,
-                doubt: doubt.map(|doubt| doubt.as_str().to_owned()),
-            }),
-            Told::NoWindows(why) => self.no_windows = Some(why.as_str().to_owned()),
+            } => {
+                self.described.push(format!(
+                    "ECAM: segment {segment:04x}, buses {from:02x} to {to:02x}, at {start:#x}"
+                ));
+                let doubt = doubt.map(|doubt| format!("  not used: {doubt}"));
+                self.described.extend(doubt);
+            }
+            Told::NoWindows(why) => self.described.push(format!("ECAM: none: {why}")),
             Told::Function { method, found } => {
                 let capabilities = Vec::new();
-                let devices = &mut self.finds(method).devices;
-                devices.push(Device {
+                let functions = &mut self.tree(method).functions;
+                functions.push(SurveyedFunction {
                     found,
                     capabilities,
                 });
             }
             Told::Capabilities(some) => {
-                let device = self.trees.last_mut()?.devices.last_mut()?;
-                device.capabilities.extend(some);
+                let function = self.trees.last_mut()?.functions.last_mut()?;
+                function.capabilities.extend(some);
             }
             Told::Fault { method, what } => {
-                self.finds(method).faults.push(what.as_str().to_owned());
+                self.tree(method).faults.push(what.as_str().to_owned());
             }
-            Told::Tree(sum) => self.finds(sum.method).sum = sum,
+            Told::Tree(sum) => self.tree(sum.method).sum = sum,
             Told::Compared { equal } => self.equal = equal,
-            // What has no place was told as a fault; a sum tells nothing new.
+            // Faults were reported for BARs without a place. A sum adds nothing.
             Told::Assigned { .. } | Told::VirtioDriversDone { .. } => {}
             Told::VirtioDrivers {
                 bus,
@@ -302,25 +260,21 @@ impl Outcome {
                 vendor,
                 device,
                 class,
-            } => self.virtio_drivers.push(Brief {
-                bus,
-                devfn,
-                vendor,
-                device,
-                class,
-            }),
+            } => self
+                .virtio_drivers
+                .push((bus, devfn, vendor, device, class)),
             _ => return None,
         }
         Some(())
     }
 
-    /// What this method has found so far.
-    pub(super) fn finds(&mut self, method: Method) -> &mut Finds {
-        let known = self.trees.iter().position(|finds| finds.method == method);
+    /// Returns the tree of this method, which begins empty.
+    fn tree(&mut self, method: Method) -> &mut FoundTree {
+        let known = self.trees.iter().position(|tree| tree.method == method);
         let at = known.unwrap_or_else(|| {
-            self.trees.push(Finds {
+            self.trees.push(FoundTree {
                 method,
-                devices: Vec::new(),
+                functions: Vec::new(),
                 faults: Vec::new(),
                 sum: Tree {
                     method,
@@ -335,36 +289,33 @@ impl Outcome {
         &mut self.trees[at]
     }
 
-    /// What `method` found, if it is there.
-    pub fn by(&self, method: Method) -> Option<&Finds> {
-        self.trees.iter().find(|finds| finds.method == method)
+    /// Returns the tree of this method, if the machine has it.
+    pub fn by(&self, method: Method) -> Option<&FoundTree> {
+        self.trees.iter().find(|tree| tree.method == method)
     }
 }
 
-impl Device {
-    /// In short.
-    pub const fn brief(&self) -> Brief {
-        Brief {
-            bus: self.found.bus,
-            devfn: self.found.devfn,
-            vendor: self.found.vendor,
-            device: self.found.device,
-            class: self.found.class,
-        }
+impl SurveyedFunction {
+    /// Returns the members that every enumeration shows.
+    pub const fn id(&self) -> FunctionId {
+        let found = &self.found;
+        (
+            found.bus,
+            found.devfn,
+            found.vendor,
+            found.device,
+            found.class,
+        )
     }
 }
 
-/// Runs the experiment in QEMU in `guest`, whose work is then that of the experiment.
+/// Runs `plan` in QEMU in `guest`, and replaces the guest's work.
 ///
 /// # Errors
 ///
 /// As [`Machine::run`].
-pub fn run(
-    qemu: &Qemu,
-    guest: &Guest<'_>,
-    experiment: &Experiment<'_>,
-) -> Result<(Outcome, Ran), Error> {
+pub fn run(qemu: &Qemu, guest: &Guest<'_>, plan: &PciPlan<'_>) -> Result<(PciSurvey, Ran), Error> {
     let unassigned = qemu.board().leaves_pci_unassigned();
-    let jobs = experiment.jobs(unassigned.then_some(Job::Assign(None)));
-    experiment.run_jobs(&jobs, qemu, guest)
+    let jobs = plan.jobs(unassigned.then_some(Job::Assign(None)));
+    plan.run_jobs(&jobs, qemu, guest)
 }

@@ -1,131 +1,151 @@
-//! The table, beside the seed's figures.
+//! The tables, beside the seed's figures.
 
-use comfy_table::Table;
-use nostall_io::Nanos;
-use nostall_vm::MapChanges;
 use nostall_work::pci::Operation;
 
-use super::measured::{Measured, Way, word};
-use super::run::Strategy;
-use crate::experiments::table::{aligned, time};
+use super::fold::word;
+use super::run::{PciPlan, Strategy};
+use crate::experiments::figure::Figures;
+use crate::experiments::table::{Column, table, time, whole};
 
-impl Measured {
-    pub(super) fn table(&self) -> String {
-        let mut table = Table::new();
-        table.set_header([
-            "what", "by", "bus", "exits", "time", "/ports", "/ram", "| seed", "/ports",
-        ]);
-        let dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-        let mut before = None;
-        for way in &self.ways {
-            let name = Some(word(way.operation)).filter(|word| before != Some(*word));
-            before = Some(word(way.operation));
-            let to = |other| {
-                let other = self.way(way.operation, other)?.ns();
-                ratio(way.ns(), other)
-            };
-            let seed = published(way);
-            let seed_ports = self.way(way.operation, Strategy::Ports).and_then(published);
-            table.add_row([
-                name.unwrap_or_default().to_owned(),
-                way.strategy.name().to_owned(),
-                count(way.each(|once| once.bus_accesses)),
-                dash(way.exits().map(count)),
-                dash(way.ns().map(time)),
-                dash(to(Strategy::Ports)),
-                dash(to(Strategy::Ram)),
-                dash(seed.map(time)),
-                dash(ratio(seed, seed_ports)),
-            ]);
-        }
-        let legend = format!(
-            "\
-            {} reads of 32 bits, {} writes of 8; scan: every function found;\n\
-            init: and its BARs sized, its capabilities followed. bus, exits, time: of one,\n\
-            {}; exits to user space, - where this machine cannot count\n\
-            them. /ports, /ram: time to that by ports, and to that of the same code on plain\n\
-            memory, the limit. auto: by what was chosen. seed: Linux on VMware in 2022:\n\
-            100,000 reads took 12.809 s by ports, 8.517 s by ECAM, 0.010 s by ECAM that is\n\
-            mapped; scan and initialisation took 55 ms by ports, 18 ms by that: compare\n\
-            ratios, and not times.",
-            self.operations("read"),
-            self.operations("write"),
-            match self.rounds {
-                1 => "measured once".to_owned(),
-                n => format!("medians of {n} rounds"),
-            },
-        );
-        let parts = [aligned(table, 2)].into_iter().chain(self.mapping());
-        parts.chain([legend]).collect::<Vec<_>>().join("\n\n")
-    }
+const COLUMNS: [Column; 7] = [
+    Column::of("bus", "bus_accesses_per_*", count),
+    Column::of("exits", "exits_per_*", count),
+    Column::of("time", "ns_per_*", time),
+    Column::of("/ports", "*_time_ratio_to_ports", ratio),
+    Column::of("/ram", "*_time_ratio_to_ram", ratio),
+    Column::new("| seed", |row| published(row.part, row.strategy), time),
+    Column::new(
+        "/ports",
+        |row| {
+            // Only beside ports of the same machine.
+            row.of("ports").figure("bus_accesses_per_*")?;
+            Some(published(row.part, row.strategy)? / published(row.part, "ports")?)
+        },
+        ratio,
+    ),
+];
 
-    /// What mapping costs, which no row shows; `None` where nothing is mapped.
-    fn mapping(&self) -> Option<String> {
-        let mut table = Table::new();
-        table.set_header(["mapping", "by", "maps", "time", "| changes", "time"]);
-        let time_of = |changes: MapChanges| match changes.took {
-            Nanos::ZERO => "-".to_owned(),
-            took => time(took.0 as f64),
-        };
-        let mut is_empty = true;
-        for maps in self.maps() {
-            let (at_start, changes) = (maps.at_start, maps.changes);
-            if at_start.count + changes.count == 0 {
-                continue;
-            }
-            is_empty = false;
-            table.add_row([
-                "a boot".to_owned(),
-                maps.strategy.name().to_owned(),
-                at_start.count.to_string(),
-                time_of(at_start),
-                changes.count.to_string(),
-                time_of(changes),
-            ]);
-        }
-        let legend = "\
-            A boot pays for this once, and no row above shows it. maps: made before the\n\
-            guest starts; changes: maps made and taken away as it gives out bus numbers.\n\
-            time: of this host and KVM, without the page faults that follow in the guest.";
-        (!is_empty).then(|| format!("{}\n\n{legend}", aligned(table, 2)))
-    }
+/// Mapping, which no row of the other table includes.
+const MAPPING: [Column; 4] = [
+    Column::of("maps", "maps_at_start", whole),
+    Column::new(
+        "time",
+        |row| row.get("maps_at_start_ns").filter(is_timed),
+        time,
+    ),
+    Column::of("| changes", "map_changes", whole),
+    Column::new(
+        "time",
+        |row| row.get("map_change_ns").filter(is_timed),
+        time,
+    ),
+];
 
-    /// How many are measured at once.
-    fn operations(&self, what: &str) -> u32 {
-        let mut ways = self.ways.iter();
-        let way = ways.find(|way| word(way.operation) == what);
-        way.and_then(|way| way.rounds.first())
-            .map_or(0, |once| once.operations)
-    }
+const MAPPING_LEGEND: &str = "\
+    A boot pays for this once, and no row above shows it. maps: made before the\n\
+    guest starts; changes: maps made and taken away as it gives out bus numbers.\n\
+    time: of this host and KVM, without the page faults that follow in the guest.";
+
+fn is_timed(ns: &f64) -> bool {
+    *ns > 0.0
 }
 
-/// What the seed measured for one operation, in nanoseconds.
-fn published(way: &Way) -> Option<f64> {
-    match (way.operation, way.strategy) {
-        (Operation::Read(_), Strategy::Ports) => Some(12.809e9 / 1e5),
-        (Operation::Read(_), Strategy::Ecam) => Some(8.517e9 / 1e5),
-        (Operation::Read(_), Strategy::EcamShadow) => Some(0.010e9 / 1e5),
-        (Operation::Init, Strategy::Ports) => Some(55e6),
-        (Operation::Init, Strategy::EcamShadow) => Some(18e6),
+/// The tables, and their legends.
+pub fn tables(figures: &Figures, plan: &PciPlan<'_>) -> Vec<String> {
+    let mut before = None;
+    let rows = plan.measure.iter().filter_map(|(operation, strategy)| {
+        let word = word(*operation);
+        let row = figures.row(strategy.name()).of_part(word);
+        // The machine may lack a way to configuration space.
+        row.figure("bus_accesses_per_*")?;
+        let label = if before == Some(word) { "" } else { word };
+        before = Some(word);
+        Some(([label, strategy.name()], row))
+    });
+    let mut parts = vec![table(["what", "by"], &COLUMNS, rows)];
+    let strategies = figures.iter().filter(|one| one.metric == "maps_at_start");
+    let rows = strategies.map(|one| (["a boot", one.strategy], figures.row(one.strategy)));
+    let mapped: Vec<_> = rows
+        .filter(|(_, row)| {
+            row.get("maps_at_start") > Some(0.0) || row.get("map_changes") > Some(0.0)
+        })
+        .collect();
+    if !mapped.is_empty() {
+        parts.push(table(["mapping", "by"], &MAPPING, mapped));
+        parts.push(MAPPING_LEGEND.to_owned());
+    }
+    let mut operations = plan.measure.iter();
+    let reads = operations.find_map(|(operation, _)| match operation {
+        Operation::Read(n) => Some(*n),
+        _ => None,
+    });
+    let writes = operations.find_map(|(operation, _)| match operation {
+        Operation::Write(n) => Some(*n),
+        _ => None,
+    });
+    parts.push(format!(
+        "\
+        {} reads of 32 bits, {} writes of 8; scan: every function found;\n\
+        init: and its BARs sized, its capabilities followed. bus, exits, time: of one,\n\
+        {}; exits to user space, - where this machine cannot count\n\
+        them. /ports, /ram: time to that by ports, and to that of the same code on plain\n\
+        memory, the limit. auto: by what was chosen. seed: Linux on VMware in 2022:\n\
+        100,000 reads took 12.809 s by ports, 8.517 s by ECAM, 0.010 s by ECAM that is\n\
+        mapped; scan and initialisation took 55 ms by ports, 18 ms by that: compare\n\
+        ratios, and not times.",
+        reads.unwrap_or(0),
+        writes.unwrap_or(0),
+        match plan.repeat {
+            1 => "measured once".to_owned(),
+            n => format!("medians of {n} rounds"),
+        },
+    ));
+    parts
+}
+
+/// The seed's measurement of one operation, in nanoseconds.
+fn published(word: &str, strategy: &str) -> Option<f64> {
+    match (word, strategy) {
+        ("read", "ports") => Some(12.809e9 / 1e5),
+        ("read", "ecam") => Some(8.517e9 / 1e5),
+        ("read", "ecam-shadow") => Some(0.010e9 / 1e5),
+        ("init", "ports") => Some(55e6),
+        ("init", "ecam-shadow") => Some(18e6),
         _ => None,
     }
 }
 
-/// To the other's, if there is one.
-fn ratio(ns: Option<f64>, other: Option<f64>) -> Option<String> {
-    let ratio = ns? / other?;
-    Some(if ratio < 0.0995 {
+fn ratio(ratio: f64) -> String {
+    if ratio < 0.0995 {
         format!("{ratio:.4}")
     } else {
         format!("{ratio:.2}")
-    })
+    }
 }
 
-/// Whole, where it is.
+/// A count, without decimals if it is whole.
 fn count(value: f64) -> String {
     if value.fract() == 0.0 {
         format!("{value:.0}")
     } else {
         format!("{value:.4}")
     }
+}
+
+/// The end of a text without faults.
+pub fn success(figures: &Figures) -> String {
+    let functions = |strategy: Strategy| figures.row(strategy.name()).get("functions");
+    let shown = match functions(Strategy::Auto).unwrap_or(0.0) {
+        1.0 => "1 function".to_owned(),
+        n => format!("{n} functions"),
+    };
+    let (ports, ecam) = (functions(Strategy::Ports), functions(Strategy::Ecam));
+    let shown = match (ports.is_some(), ecam.is_some()) {
+        (true, true) => {
+            format!("Ports, ECAM and what was chosen of them show the same {shown}; the")
+        }
+        (true, false) => format!("There is no ECAM to compare: ports show {shown}; the"),
+        (false, _) => format!("There are no ports to compare: ECAM shows {shown}; the"),
+    };
+    format!("{shown}\nvirtio-drivers crate finds the same by our access.")
 }

@@ -7,40 +7,36 @@ use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran, Report, W
 /// MiB of the guest's RAM.
 const RAM: u32 = 128;
 
-/// What came of it.
+/// Everything that the experiment came to.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    /// What each moving came to, round after round.
+pub struct Survived {
+    /// Result of each moving, round after round.
     pub moved: Vec<(Strategy, Moved)>,
-    /// What is in persistent RAM, by whom it is asked. All agree, or something
-    /// is wrong.
-    pub found: Vec<(Finder, Vec<Recovered>)>,
-    /// All of persistent RAM, as it was left.
+    /// The traces as their writer reported them before it panicked. The text of the panic was
+    /// not written yet.
+    pub writer: Vec<Recovered>,
+    /// Content of persistent RAM as the host reads it after the crash.
+    pub host: Vec<Recovered>,
+    /// Content of persistent RAM as the next kernel on this RAM recovers it.
+    pub next_boot: Vec<Recovered>,
+    /// All of persistent RAM after the crash.
     pub image: Vec<u8>,
-    /// What the guest said when it panicked, if there was one.
+    /// The guest's panic message, if it panicked.
     pub panic: Option<String>,
 }
 
-/// One that looks into persistent RAM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finder {
-    /// The one that wrote it, before it died: it knows the traces, but not yet
-    /// its last words.
-    Writer,
-    /// The host, in the RAM of the dead guest.
-    Host,
-    /// The next kernel that boots on this RAM.
-    NextBoot,
-}
-
-/// Runs the experiment on `machine` in `guest`, whose work and RAM are then those of the
-/// experiment: all strategies in turn, `rounds` times; a crash; the host's look
-/// into the dead guest's RAM; and a second boot on it.
+/// Runs the experiment on `machine` in `guest`, and replaces the guest's work and RAM. All
+/// strategies are run in turn, `rounds` times. A crash follows. The host reads the crashed
+/// guest's RAM, and a second kernel boots on it.
 ///
 /// # Errors
 ///
 /// As [`Machine::run`], of either boot.
-pub fn run(machine: &dyn Machine, guest: &Guest<'_>, rounds: u16) -> Result<(Outcome, Ran), Error> {
+pub fn run(
+    machine: &dyn Machine,
+    guest: &Guest<'_>,
+    rounds: u16,
+) -> Result<(Survived, Ran), Error> {
     let strategies = (0..rounds).flat_map(|_| Strategy::ALL);
     let jobs: Vec<_> = strategies.map(Job::Move).chain([Job::Crash]).collect();
     let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
@@ -62,23 +58,19 @@ pub fn run(machine: &dyn Machine, guest: &Guest<'_>, rounds: u16) -> Result<(Out
 
     let mut host = Vec::new();
     recover(&image[..], guest.cpus, |found| host.push(found));
-    let found = vec![
-        (Finder::Writer, recovered(&ran)?),
-        (Finder::Host, host),
-        (Finder::NextBoot, recovered(&next)?),
-    ];
-    let moved = moved(&jobs, &ran)?;
     let panic = ran.reports.last().and_then(|report| match report {
         Report::Panic { message, .. } => Some(message.as_str().to_owned()),
         _ => None,
     });
-    let outcome = Outcome {
-        moved,
-        found,
+    let survived = Survived {
+        moved: moved(&jobs, &ran)?,
+        writer: recovered(&ran)?,
+        host,
+        next_boot: recovered(&next)?,
         image,
         panic,
     };
-    Ok((outcome, ran))
+    Ok((survived, ran))
 }
 
 fn recovered(ran: &Ran) -> Result<Vec<Recovered>, Error> {

@@ -1,4 +1,4 @@
-//! No guest and no model: CPUs are threads of this process, time is the host's.
+//! No guest and no model: CPUs are threads of this process, and time is real.
 
 use std::sync::{Condvar, Mutex};
 use std::thread;
@@ -10,18 +10,18 @@ use nostall_work::pstore::{Crew, Pipes, REGION, Sleep, Strategy, measure, recove
 
 use spin::mutex::SpinMutex;
 
-use super::run::{Finder, Outcome};
+use super::run::Survived;
 
-/// As in the seed; the fourth has nothing to do.
+/// As in the seed. The fourth has nothing to do.
 const CPUS: u16 = 4;
 
-/// A sleeper that nobody wakes looks again after so long.
+/// A sleeping thread checks again after this time, if it is not woken.
 const NAP: Duration = Duration::from_millis(10);
 
-/// Each part on a thread of its own.
+/// Runs each part on a thread of its own.
 #[derive(Default)]
 struct Threads {
-    /// Of the sleepers.
+    /// Guards the sleeping threads.
     bed: Mutex<()>,
     bell: Condvar,
 }
@@ -56,9 +56,9 @@ impl Crew for Threads {
     }
 }
 
-/// Runs the experiment of [`run`](super::run::run) on threads,
-/// but for the crash: what was recorded is read back when they have ended.
-pub fn run(rounds: u16) -> Outcome {
+/// Runs the experiment of [`run`](super::run::run) on threads, without the crash. The records
+/// are read back when the threads have ended.
+pub fn run(rounds: u16) -> Survived {
     let pipes = Box::new(Pipes::new());
     let clock = HostClock::new();
     let threads = Threads::default();
@@ -70,11 +70,13 @@ pub fn run(rounds: u16) -> Outcome {
     let strategies = (0..rounds).flat_map(|_| Strategy::ALL);
     let moved = strategies.map(|s| (s, one(s))).collect();
     one(Strategy::PerCpuClock);
-    let mut found = Vec::new();
-    recover(&region[..], CPUS, |one| found.push(one));
-    Outcome {
+    let mut host = Vec::new();
+    recover(&region[..], CPUS, |one| host.push(one));
+    Survived {
         moved,
-        found: vec![(Finder::Host, found)],
+        writer: Vec::new(),
+        host,
+        next_boot: Vec::new(),
         image: region,
         panic: None,
     }

@@ -1,16 +1,13 @@
 //! Experiment spi: a flash, an SD card, and a busy bus.
 
 mod card;
-mod figures;
+mod fold;
 mod host;
-mod measured;
 pub mod model;
 pub mod run;
-mod table;
 mod text;
 mod threads;
 pub(super) mod tour;
-mod verdict;
 
 use std::path::PathBuf;
 
@@ -22,8 +19,11 @@ use nostall_work::spi::FRAMES;
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment};
-use super::on::On;
+use super::on::{On, on_qemu};
+use super::progress::Busy;
+use super::table::{cpus_on_host, host_cpus};
 use card::Card;
+use run::SpiPlan;
 
 /// Use an SPI flash, an SD card, and a busy bus
 ///
@@ -79,7 +79,7 @@ impl Experiment for Args {
     const DEVICES: &'static [Device] = DEVICES;
     const CPUS: u16 = CPUS;
     type Input = Card;
-    type Found = measured::Files;
+    type Found = fold::Files;
 
     fn common(&self) -> &Common {
         &self.common
@@ -99,8 +99,30 @@ impl Experiment for Args {
     }
 
     fn measure(&self, on: &On, _: Option<&str>, card: &Card) -> Result<Answer<Self::Found>> {
+        let _busy = Busy::new("trying the flash, reading the card, receiving frames");
         let cpus = self.cpus();
-        let frames = self.frames.unwrap_or(FRAMES);
-        Ok(measured::measure(on, cpus, &self.common.qemu_arg, frames, card)?.answer())
+        let plan = SpiPlan {
+            frames: self.frames.unwrap_or(FRAMES),
+            rounds: 1,
+        };
+        let image = card.image()?;
+        let (reports, headline, on) = match on {
+            On::Qemu { qemu, kernel } => {
+                card.fits_qemu()?;
+                let (reports, ran) = run::run(qemu, &self.guest(kernel), &image, &plan)?;
+                let headline = on_qemu("spi", qemu, &cpus_on_host(cpus), &ran);
+                (reports, headline, ["qemu", "qemu"])
+            }
+            // KVM is not among the machines of this experiment.
+            _ => {
+                let headline = format!(
+                    "spi on models, in virtual time; the busy bus on threads, 3 on {} CPUs",
+                    host_cpus()
+                );
+                let reports = model::run(image, &plan, model::Broken::default());
+                (reports, headline, ["model", "host-threads"])
+            }
+        };
+        Ok(text::answer(&headline, on, plan.frames, card, &reports))
     }
 }

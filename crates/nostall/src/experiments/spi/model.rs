@@ -1,5 +1,5 @@
-//! No guest: drivers on the host against models in virtual time; the busy bus on threads
-//! of the host, in its time.
+//! No guest: drivers on the host against models in virtual time. The busy bus runs on threads of
+//! the host, in real time.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,36 +12,36 @@ use nostall_spi::controllers::{Configure, Hal};
 use nostall_spi::{Bare, Bus, Capabilities, Config, Fault, Select, Wire};
 use nostall_work::spi::{Job, can, card, flash};
 
-use super::run::{Experiment, Outcome, flash_content};
+use super::run::{SpiPlan, SpiReports, flash_content};
 use super::threads::Host;
 
-/// What is wrong with the models' devices.
+/// Faults of the models' devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Broken {
-    /// The flash.
+    /// Fault of the flash.
     pub flash: Option<FlashFault>,
-    /// The card, after so many blocks that were read.
+    /// Fault of the card, after this many blocks were read.
     pub card: Option<(CardFault, u32)>,
-    /// There is no card.
+    /// Whether there is no card.
     pub card_absent: bool,
 }
 
-/// Runs the experiment on models of a flash and a card, the card's memory being `image`.
-pub fn run(image: impl Blocks + 'static, experiment: &Experiment, broken: Broken) -> Outcome {
-    let mut outcome = Outcome::default();
-    try_flash(broken.flash, &mut outcome);
-    read_card(image, broken, &mut outcome);
-    for (strategy, frames) in experiment.busy_buses() {
+/// Runs `plan` on models of a flash and a card, the card's memory being `image`.
+pub fn run(image: impl Blocks + 'static, plan: &SpiPlan, broken: Broken) -> SpiReports {
+    let mut reports = SpiReports::default();
+    try_flash(broken.flash, &mut reports);
+    read_card(image, broken, &mut reports);
+    for (strategy, frames) in plan.busy_buses() {
         let job = Job::Can { strategy, frames };
         match can(&Host, strategy, frames) {
-            Ok(measured) => outcome.measured.push(measured),
-            Err(failed) => outcome.faults.push((job, failed.to_string())),
+            Ok(measured) => reports.measured.push(measured),
+            Err(failed) => reports.faults.push((job, failed.to_string())),
         }
     }
-    outcome
+    reports
 }
 
-fn try_flash(fault: Option<FlashFault>, outcome: &mut Outcome) {
+fn try_flash(fault: Option<FlashFault>, reports: &mut SpiReports) {
     let clock = VirtualClock::new();
     let mut model = Flash::new(clock.clone());
     let content = flash_content();
@@ -54,13 +54,13 @@ fn try_flash(fault: Option<FlashFault>, outcome: &mut Outcome) {
     let line = wires.connect(model.clone());
     let bus = bus(wires, line, clock);
     flash(&bus, Select::line(0), &mut |told| {
-        // What is told here is of the flash.
-        let _ = outcome.add(Job::Flash, told);
+        // All reports here are about the flash.
+        let _ = reports.add(Job::Flash, told);
     });
-    outcome.look_into_flash(&content, model.borrow().memory());
+    reports.look_into_flash(&content, model.borrow().memory());
 }
 
-fn read_card(image: impl Blocks + 'static, broken: Broken, outcome: &mut Outcome) {
+fn read_card(image: impl Blocks + 'static, broken: Broken, reports: &mut SpiReports) {
     let clock = VirtualClock::new();
     let wires = Wires::new(clock.clone());
     let line = if broken.card_absent {
@@ -73,17 +73,17 @@ fn read_card(image: impl Blocks + 'static, broken: Broken, outcome: &mut Outcome
         wires.connect(model)
     };
     let bus = bus(wires, line, clock);
-    // In a guest a panic of the crate that reads the file system ends the guest; here it
-    // is not to end us.
+    // A panic of the crate that reads the file system ends a guest. It must not end this
+    // process.
     let mut told = Vec::new();
     let read = AssertUnwindSafe(|| card(&bus, Select::line(0), &mut |one| told.push(one)));
     let panicked = catch_unwind(read).is_err();
     for one in told {
-        let _ = outcome.add(Job::Card, one);
+        let _ = reports.add(Job::Card, one);
     }
     if panicked {
         let what = "card: its file system's driver panicked".to_owned();
-        outcome.faults.push((Job::Card, what));
+        reports.faults.push((Job::Card, what));
     }
 }
 
@@ -155,11 +155,11 @@ mod tests {
         let line = wires.connect(model);
         let hal = Hal::new(Rated(wires), [line]);
         let bus: Bus<_, _> = Bus::new(hal, Bare(Stopped), Config::DEFAULT);
-        let mut outcome = Outcome::default();
+        let mut reports = SpiReports::default();
         flash(&bus, Select::line(0), &mut |told| {
-            let _ = outcome.add(Job::Flash, told);
+            let _ = reports.add(Job::Flash, told);
         });
-        let (_, fault) = &outcome.faults[0];
+        let (_, fault) = &reports.faults[0];
         assert!(fault.contains("still busy"), "{fault}");
     }
 }

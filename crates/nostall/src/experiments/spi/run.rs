@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use nostall_devices::spi::Blocks;
 use nostall_work::LONGEST_REPORT;
-use nostall_work::spi::Sector;
 use nostall_work::spi::{
-    CardKind, Digest, Fat, Job, PROGRESS, SECTOR, SpiMeasured, Strategy, Told,
+    CardKind, CardRead, Digest, FoundVolume, Job, PROGRESS, SECTOR, Sector, SpiMeasured, Strategy,
+    Told,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -17,20 +17,20 @@ use nostall_vm::process::MemoryFile;
 use nostall_vm::qemu::Drive;
 use nostall_vm::{Ending, Error, Guest, Limits, Machine, Ran, Work};
 
-/// Entries of a root directory that a guest may tell of, and their long names: more than
-/// people have, and less than would fill our memory.
+/// Entries of a root directory that a guest may report, and their long names: more than cards
+/// have, and less than would fill our memory.
 const ENTRIES: u64 = 16_384;
 
-/// What is to be done, besides trying the flash and reading the card.
+/// The measurements, beside the test of the flash and of the card.
 #[derive(Clone, Copy, Debug)]
-pub struct Experiment {
-    /// CAN frames that are received by each strategy.
+pub struct SpiPlan {
+    /// CAN frames that are received with each strategy.
     pub frames: u32,
-    /// How often to go through all strategies.
+    /// Number of rounds through all strategies.
     pub rounds: u16,
 }
 
-impl Experiment {
+impl SpiPlan {
     pub(super) fn busy_buses(&self) -> impl Iterator<Item = (Strategy, u32)> + use<'_> {
         let round = |_| Strategy::ALL.map(|strategy| (strategy, self.frames));
         (0..self.rounds).flat_map(round)
@@ -61,103 +61,71 @@ impl Experiment {
     }
 }
 
-/// What came of it.
+/// The reports of a guest or of the models, put together.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// What the flash says that it is.
+pub struct SpiReports {
+    /// The flash's identification.
     pub flash: Option<[u8; 3]>,
-    /// What became of its sector, as the driver says.
+    /// The test of a sector, as the driver reports it.
     pub sector: Option<Sector>,
-    /// The same, as is found in the flash itself.
+    /// The same sector as found in the flash's memory.
     pub in_flash: Option<InFlash>,
-    /// What the card says that it is, and how many bytes it has.
+    /// The card's kind, and its number of bytes.
     pub card: Option<(CardKind, u64)>,
     /// The file system on it.
-    pub volume: Option<Volume>,
-    /// What is in its root directory, in its order.
+    pub volume: Option<FoundVolume>,
+    /// Its root directory, in its order.
     pub entries: Vec<Entry>,
-    /// The card was read to its end.
+    /// The sums, if the card was read to its end.
     pub read: Option<CardRead>,
-    /// What the busy bus came to, round after round.
+    /// The measurements of the busy bus, round after round.
     pub measured: Vec<SpiMeasured>,
-    /// What went wrong, and in which job.
+    /// Failures, each with its job.
     pub faults: Vec<(Job, String)>,
 }
 
-/// A sector and its flash, from behind.
+/// A sector and its flash, read from the flash's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlash {
     /// The sector's content before.
     pub before: Digest,
-    /// And after.
+    /// The sector's content after.
     pub after: Digest,
-    /// Whether all the rest is as it was.
+    /// Whether the rest of the flash is as it was.
     pub rest_kept: bool,
 }
 
-/// A file system on a card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Volume {
-    /// The partition that it is in, 1 to 4; `None` if the card has no table of them.
-    pub partition: Option<u8>,
-    /// What it is.
-    pub fat: Fat,
-    /// Bytes of its clusters.
-    pub cluster: u32,
-}
-
-/// Something in the root directory.
+/// An entry of the root directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its short name.
     pub short: String,
     /// Its long name, if it has one.
     pub long: Option<String>,
-    /// Bytes.
+    /// Number of bytes.
     pub size: u32,
-    /// It is a directory.
+    /// Whether it is a directory.
     pub directory: bool,
-    /// Of its content, if it was read.
+    /// Digest of its content, if it was read.
     pub sha256: Option<Digest>,
 }
 
-/// Reading a whole card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CardRead {
-    /// Files.
-    pub files: u32,
-    /// Directories, not entered.
-    pub directories: u32,
-    /// Bytes of the files.
-    pub bytes: u64,
-    /// Nanoseconds.
-    pub ns: u64,
-    /// Messages on the bus.
-    pub messages: u64,
+impl Entry {
+    /// Returns the long name, or else the short one.
+    pub fn name(&self) -> &str {
+        self.long.as_deref().unwrap_or(&self.short)
+    }
 }
 
-impl Outcome {
-    /// Adds what `job` tells; `None` if that is not what it tells.
+impl SpiReports {
+    /// Adds a report of `job`; `None` if it is of another job.
     pub(super) fn add(&mut self, job: Job, told: Told) -> Option<()> {
         match (job, told) {
             (_, Told::Fault(what)) => self.faults.push((job, what.as_str().to_owned())),
             (Job::Flash, Told::FlashId(id)) => self.flash = Some(id),
             (Job::Flash, Told::Sector(sector)) => self.sector = Some(sector),
             (Job::Card, Told::Card { kind, bytes }) => self.card = Some((kind, bytes)),
-            (
-                Job::Card,
-                Told::Volume {
-                    partition,
-                    fat,
-                    cluster,
-                },
-            ) => {
-                self.volume = Some(Volume {
-                    partition,
-                    fat,
-                    cluster,
-                });
-            }
+            (Job::Card, Told::Volume(volume)) => self.volume = Some(volume),
             (
                 Job::Card,
                 Told::Entry {
@@ -181,24 +149,7 @@ impl Outcome {
                 self.entries.get_mut(entry as usize)?.sha256 = Some(sha256);
             }
             (Job::Card, Told::Progress { .. }) => {}
-            (
-                Job::Card,
-                Told::CardDone {
-                    files,
-                    directories,
-                    bytes,
-                    ns,
-                    messages,
-                },
-            ) => {
-                self.read = Some(CardRead {
-                    files,
-                    directories,
-                    bytes,
-                    ns,
-                    messages,
-                });
-            }
+            (Job::Card, Told::CardDone(read)) => self.read = Some(read),
             (Job::Can { strategy, .. }, Told::Can(measured)) if measured.strategy == strategy => {
                 self.measured.push(measured);
             }
@@ -207,8 +158,7 @@ impl Outcome {
         Some(())
     }
 
-    /// Looks for what the driver says in the flash itself, of which it is known what was
-    /// in it.
+    /// Compares the flash's memory before and after the test of a sector.
     pub(super) fn look_into_flash(&mut self, before: &[u8], after: &[u8]) {
         let Some(sector) = &self.sector else { return };
         let start = sector.address as usize;
@@ -226,7 +176,7 @@ impl Outcome {
     }
 }
 
-/// What is in a flash before it is tried: no sector is erased, and no two are the same.
+/// Returns the content of a flash before the test: no sector is erased, and no two are the same.
 pub(super) fn flash_content() -> Vec<u8> {
     let mut content = vec![0; Drive::FLASH_BYTES as usize];
     for (number, sector) in content.chunks_mut(SECTOR as usize).enumerate() {
@@ -236,7 +186,7 @@ pub(super) fn flash_content() -> Vec<u8> {
     content
 }
 
-/// A card's image: a file, of which nothing is changed. It may be large and have holes.
+/// A card's image: a file that is only read. It may be large and have holes.
 #[derive(Debug)]
 pub struct Image {
     file: File,
@@ -244,13 +194,13 @@ pub struct Image {
 }
 
 impl Image {
-    /// The image in `file`.
+    /// Returns the image in `file`.
     ///
     /// # Errors
     ///
-    /// What the system says when it is asked for its length.
+    /// The system's error, if it does not give the file's length.
     pub fn new(mut file: File) -> io::Result<Self> {
-        // Of a block device too.
+        // A block device has no length in its metadata.
         let bytes = file.seek(SeekFrom::End(0))?;
         Ok(Self { file, bytes })
     }
@@ -283,8 +233,8 @@ impl Blocks for Image {
     }
 }
 
-/// Runs the experiment on `machine` in `guest`, whose work and drives are then those of the
-/// experiment, with `image` as its card.
+/// Runs `plan` on `machine` in `guest`, with `image` as its card. The plan replaces the guest's
+/// work and drives.
 ///
 /// # Errors
 ///
@@ -293,9 +243,9 @@ pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,
     image: &Image,
-    experiment: &Experiment,
-) -> Result<(Outcome, Ran), Error> {
-    let jobs = experiment.jobs();
+    plan: &SpiPlan,
+) -> Result<(SpiReports, Ran), Error> {
+    let jobs = plan.jobs();
     let work: Vec<_> = jobs.iter().copied().map(Work::from).collect();
     let content = flash_content();
     let flash = MemoryFile::new(&content)?;
@@ -307,16 +257,16 @@ pub fn run(
     };
     let ran = machine.run(
         &guest,
-        &experiment.limits(image.bytes()),
+        &plan.limits(image.bytes()),
         Ending::Done,
         &mut |_| {},
     )?;
-    let mut outcome = Outcome::default();
+    let mut reports = SpiReports::default();
     for (item, told) in ran.told()? {
         let job = jobs.get(item);
-        let added = job.and_then(|job| outcome.add(*job, told));
+        let added = job.and_then(|job| reports.add(*job, told));
         added.ok_or_else(|| Error::NotAReport(format!("item {item} tells something else")))?;
     }
-    outcome.look_into_flash(&content, &flash.read_from(0, Drive::FLASH_BYTES)?);
-    Ok((outcome, ran))
+    reports.look_into_flash(&content, &flash.read_from(0, Drive::FLASH_BYTES)?);
+    Ok((reports, ran))
 }

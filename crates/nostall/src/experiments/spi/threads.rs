@@ -52,7 +52,7 @@ impl CanMachine for Host {
             });
             let ended = tasks.map(thread::ScopedJoinHandle::join);
             rest();
-            // Whatever became of the tasks: nobody else ends the worker.
+            // The worker ends here alone, also after a task that panicked.
             platform.stop();
             let worker = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
             let mut switches = worker.switches;

@@ -11,8 +11,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use super::Entry;
+use super::document::document;
 use super::experiment::print;
-use super::{Entry, figure};
 use runs::Runs;
 
 /// Rows that an experiment supplies.
@@ -110,7 +111,7 @@ pub fn run(entries: &'static [Entry], json: Option<&Path>) -> Result<()> {
     let text = table::text(entries, &runs);
     // Files first: a reader of the output may stop reading.
     if let Some(file) = json {
-        let document = figure::document_of(runs.machines(), &runs.figures(), &())?;
+        let document = document(&runs.machines(), &runs.figures(), &())?;
         fs::write(file, document).with_context(|| format!("--json {}", file.display()))?;
     }
     print(&text)?;

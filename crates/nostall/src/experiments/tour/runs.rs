@@ -7,7 +7,6 @@ use anyhow::Result;
 use clap::Command;
 use indicatif::{ProgressBar, ProgressStyle};
 use nostall_vm::Error;
-use serde::Serialize;
 
 use super::{Entry, Pick, Value, expected};
 use crate::experiments::experiment::{self, Experiment};
@@ -51,14 +50,6 @@ pub fn make<E: Experiment>(arguments: &[&str]) -> Result<Ran> {
 
 /// All runs, by their arguments.
 pub struct Runs(BTreeMap<&'static str, Result<Ran>>);
-
-/// A figure, with the command that measures it again.
-#[derive(Serialize)]
-pub struct WithCommand<'a> {
-    #[serde(flatten)]
-    figure: &'a Figure,
-    command: String,
-}
 
 impl Runs {
     /// Makes every run that a row needs.
@@ -105,14 +96,8 @@ impl Runs {
     }
 
     /// The figures of all runs, in the order of the runs' arguments.
-    pub fn figures(&self) -> Vec<WithCommand<'_>> {
-        let all = self.0.iter().flat_map(|(run, ran)| {
-            figures(ran).map(move |figure| WithCommand {
-                figure,
-                command: format!("nostall run {run}"),
-            })
-        });
-        all.collect()
+    pub fn figures(&self) -> Vec<Figure> {
+        self.0.values().flat_map(figures).cloned().collect()
     }
 
     /// The machines that ran.
@@ -158,7 +143,13 @@ fn make_one(entries: &[Entry], run: &str) -> Result<Ran> {
     let (name, arguments) = words.split_first().unwrap_or((&"", &[]));
     let entry = entries.iter().find(|one| one.name == *name);
     let entry = entry.ok_or_else(|| anyhow::anyhow!("there is no experiment {name}"))?;
-    (entry.make)(arguments)
+    let mut ran = (entry.make)(arguments)?;
+    if let Ran::Answered { figures, .. } = &mut ran {
+        for figure in figures {
+            figure.command = Some(format!("nostall run {run}"));
+        }
+    }
+    Ok(ran)
 }
 
 /// Returns the arguments of every run, each once, in the order of the rows.

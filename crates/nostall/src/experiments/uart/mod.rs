@@ -1,11 +1,10 @@
 //! Experiment uart: a text over the serial port, sent in every way.
 
-mod beside;
-mod figures;
+mod fold;
 mod input;
-mod measured;
 pub mod model;
 pub mod run;
+mod table;
 pub(super) mod tour;
 
 use std::path::PathBuf;
@@ -13,14 +12,21 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::value_parser;
 use nostall_devices::uart::Profile;
-use nostall_vm::Device;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use nostall_vm::kvm;
+use nostall_vm::{Device, Machine};
+use nostall_work::uart::Job;
 
 use super::args::{self, Common, Given, OnArg};
 use super::experiment::{Answer, Experiment, capture};
-use super::on::On;
-use model::Planned;
+use super::on::{On, on_qemu};
+use super::progress::Bar;
+use super::table::cpus as cpus_in_words;
+use super::verdict::closing;
+use fold::{Folded, single_writes};
+use input::NamedText;
+use model::PlannedFault;
+use run::{Sending, UartPlan, alphabet, run};
 
 /// Send a real Linux boot log over a serial port in each way there is
 ///
@@ -63,7 +69,7 @@ pub struct Args {
     /// Faults: stuck-lsr, all-ones, no-cts, short-fifo, power-loss, slow-reads. N is
     /// 1000 if not given.
     #[arg(long, value_name = "NAME[:N]", value_parser = input::fault)]
-    fault: Option<Planned>,
+    fault: Option<PlannedFault>,
 
     /// Send this file (- for standard input) instead of the boot log
     #[arg(long, value_name = "FILE", conflicts_with = "bytes")]
@@ -97,7 +103,7 @@ Examples:
 impl Experiment for Args {
     const BEST: &'static [OnArg] = OnArg::BEST;
     const DEVICES: &'static [Device] = DEVICES;
-    type Input = input::Text;
+    type Input = NamedText;
     type Found = ();
 
     fn common(&self) -> &Common {
@@ -125,37 +131,116 @@ impl Experiment for Args {
         all.into_iter().flatten().collect()
     }
 
-    fn read(&self) -> Result<input::Text> {
+    fn read(&self) -> Result<NamedText> {
         input::read(self.input.as_deref(), self.bytes)
     }
 
-    fn measure(&self, on: &On, note: Option<&str>, text: &input::Text) -> Result<Answer> {
-        let cpus = self.cpus();
-        let port = (self.profile.unwrap_or(Profile::VM), self.fault);
-        let measured = measured::measure(on, cpus, &self.common.qemu_arg, port, text)?;
+    fn measure(&self, on: &On, note: Option<&str>, text: &NamedText) -> Result<Answer> {
+        let jobs: Vec<_> = Job::ours().collect();
+        let plan = UartPlan {
+            jobs: &jobs,
+            repeat: if text.bytes.len() < LONG {
+                rounds(on)
+            } else {
+                1
+            },
+            text: &text.bytes,
+        };
+        let line = plan.on_the_line();
+        let mut folded = Folded::new(on.name());
+        let headline = {
+            let bar = Bar::new(line.len() as u64 * plan.sendings().count() as u64);
+            let (sendings, headline) = self.send(on, &plan, &mut |bytes| bar.at(bytes))?;
+            folded.add(&line, sendings);
+            headline
+        };
+        let profile = self.profile.unwrap_or(Profile::VM);
+        // The figures of other drivers and the published ones are of ports without a fault.
+        if self.fault.is_none() {
+            let jobs = single_writes();
+            for size in table::SIZES {
+                // Without a newline: not every driver converts it.
+                let text = alphabet(size);
+                let plan = UartPlan {
+                    jobs: &jobs,
+                    repeat: rounds(on),
+                    text: &text,
+                };
+                folded.add_single_writes(&text, self.send(on, &plan, &mut |_| {})?.0);
+            }
+            if matches!(on, On::Model) {
+                folded.add_published(&profile, &model::published(profile)?);
+            }
+        }
         if let Some(dir) = &self.capture {
-            capture(dir, measured.captures())?;
+            let captures = folded.captures.iter();
+            capture(dir, captures.map(|(name, bytes)| (*name, bytes.as_slice())))?;
         }
-        let faults = measured.faults();
-        let mut heading = vec![measured.headline.as_str()];
-        heading.extend(note);
-        let text = text.describe(measured.line.len(), measured.rounds);
-        heading.push(&text);
-        let mut parts = vec![heading.join("\n"), measured.table()];
-        if !measured.beside.is_empty() {
-            parts.push(beside::table(&measured.beside));
-        }
-        parts.extend(measured.published());
-        parts.push(if faults.is_empty() {
-            measured.success()
-        } else {
-            format!("Not every byte arrived:\n  {}", faults.join("\n  "))
-        });
+        let described = text.describe(line.len(), plan.repeat);
+        let heading = [Some(headline.as_str()), note, Some(&described)];
+        let heading: Vec<_> = heading.into_iter().flatten().collect();
+        let mut parts = vec![heading.join("\n"), table::table(&folded)];
+        parts.extend(table::single_writes(&folded));
+        parts.extend(table::published(&profile, &folded));
+        let success = || table::success(&folded, line.len());
+        parts.push(closing("Not every byte arrived", &folded.faults, success));
         Ok(Answer {
             text: parts.join("\n\n"),
-            figures: figures::figures(on.name(), &measured),
+            failure: folded.failure(),
+            figures: folded.figures,
             found: (),
-            failure: measured.failure(),
+        })
+    }
+}
+
+/// Texts from this length on are sent once.
+const LONG: usize = 1 << 20;
+
+/// Number of rounds on this machine. Virtual time is the same every time.
+fn rounds(on: &On) -> u16 {
+    const USUAL: u16 = 5;
+    match on {
+        On::Qemu { .. } => USUAL,
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        On::Kvm(on) => on.rounds(USUAL),
+        On::Model => 1,
+    }
+}
+
+impl Args {
+    /// Sends on the machine, and describes it in a line.
+    fn send(
+        &self,
+        on: &On,
+        plan: &UartPlan<'_>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(Vec<Sending>, String)> {
+        let cpus = self.cpus();
+        let mut in_guest = |machine: &dyn Machine, kernel: &[u8]| {
+            run(machine, &self.guest(kernel), plan, progress)
+        };
+        Ok(match on {
+            On::Qemu { qemu, kernel } => {
+                let (sendings, ran) = in_guest(qemu, kernel)?;
+                (sendings, on_qemu("uart", qemu, &cpus_in_words(cpus), &ran))
+            }
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            On::Kvm(on) => {
+                let (sendings, ran) = in_guest(&on.kvm, &on.kernel)?;
+                (sendings, on.headline(&ran))
+            }
+            On::Model => {
+                let profile = self.profile.unwrap_or(Profile::VM);
+                let sendings = model::run(profile, self.fault, plan, progress)?;
+                let fault = self.fault.map_or(String::new(), |planned| {
+                    format!(", {} after {} accesses", planned.fault, planned.after)
+                });
+                let name = profile.name;
+                (
+                    sendings,
+                    format!("uart on model, profile {name}{fault}, virtual time"),
+                )
+            }
         })
     }
 }

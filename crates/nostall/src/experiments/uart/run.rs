@@ -1,29 +1,41 @@
 //! Sending a text over a serial port, in several ways, one after the other.
 
+use nostall_vm::{Ending, Error, Exits, Guest, Limits, Machine, Ran, Work};
 use nostall_work::uart::{Job, Sent};
 
-use nostall_vm::{Ending, Error, Exits, Guest, Limits, Machine, Ran, Work};
-
-/// What is to be sent, and how.
+/// The text to send, and the ways to send it.
 #[derive(Clone, Copy, Debug)]
-pub struct Experiment<'a> {
+pub struct UartPlan<'a> {
     /// The ways to send it, in this order.
     pub jobs: &'a [Job],
-    /// How often to go through all of them. Alternating like this, a change in
-    /// the machine's speed meets all ways alike.
+    /// Number of rounds through all of them. The ways alternate, so that a change in the
+    /// machine's speed affects all of them alike.
     pub repeat: u16,
-    /// What to send each time.
+    /// The text of each sending.
     pub text: &'a [u8],
 }
 
-impl Experiment<'_> {
-    /// Every sending of the experiment, in order.
+/// One sending of the text.
+#[derive(Clone, Debug)]
+pub struct Sending {
+    /// The way it was sent.
+    pub job: Job,
+    /// The sender's report.
+    pub sent: Sent,
+    /// Its VM exits, if the machine counts them.
+    pub exits: Option<Exits>,
+    /// Bytes that arrived at the other end of the line.
+    pub arrived: Vec<u8>,
+}
+
+impl UartPlan<'_> {
+    /// The job of every sending, in order.
     pub fn sendings(&self) -> impl Iterator<Item = Job> {
         (0..self.repeat).flat_map(|_| self.jobs.iter().copied())
     }
 
-    /// What arrives of one sending if nothing is lost: the text, with a CR before
-    /// each LF.
+    /// Returns the bytes that arrive of one sending if none is lost: the text, with a CR
+    /// before each LF.
     pub fn on_the_line(&self) -> Vec<u8> {
         let mut line = Vec::with_capacity(self.text.len() + self.text.len() / 32);
         for &byte in self.text {
@@ -35,32 +47,32 @@ impl Experiment<'_> {
         line
     }
 
-    /// What came of it in a guest. The serial line's bytes are taken out of `ran`.
-    fn outcome(&self, ran: &mut Ran) -> Result<Outcome, Error> {
-        let mut sent = Vec::new();
-        let mut exits = Vec::new();
-        for (item, result, before) in ran.told_with_exits::<Sent>()? {
-            if sent.len() % self.jobs.len().max(1) != item {
-                return Err(Error::NotAReport(format!("item {item} out of turn")));
-            }
-            sent.push((self.jobs[item], result));
-            exits.extend(before);
-        }
-        if sent.len() != self.sendings().count() {
+    /// Folds a guest's reports into sendings. Takes the bytes of the serial line out of `ran`.
+    fn sendings_of(&self, ran: &mut Ran) -> Result<Vec<Sending>, Error> {
+        let told = ran.told_with_exits::<Sent>()?;
+        let jobs: Vec<_> = self.sendings().collect();
+        if told.len() != jobs.len() {
             return Err(Error::Undone);
         }
         let serial = std::mem::take(&mut ran.serial);
-        let arrived = cut(&serial, self.on_the_line().len(), sent.len());
-        Ok(Outcome {
-            sent,
-            arrived,
-            exits,
-        })
+        let arrived = cut(&serial, self.on_the_line().len(), jobs.len());
+        let sendings = jobs.into_iter().zip(told).zip(arrived).enumerate();
+        let sendings = sendings.map(|(n, ((job, (item, sent, exits)), arrived))| {
+            if item != n % self.jobs.len() {
+                return Err(Error::NotAReport(format!("item {item} out of turn")));
+            }
+            Ok(Sending {
+                job,
+                sent,
+                exits,
+                arrived,
+            })
+        });
+        sendings.collect()
     }
 }
 
-/// Runs the experiment on `machine` in `guest`, whose work and input are then those of the
-/// experiment.
+/// Runs `plan` on `machine` in `guest`. The plan replaces the guest's work and input.
 ///
 /// # Errors
 ///
@@ -68,44 +80,32 @@ impl Experiment<'_> {
 pub fn run(
     machine: &dyn Machine,
     guest: &Guest<'_>,
-    experiment: &Experiment<'_>,
+    plan: &UartPlan<'_>,
     progress: &mut dyn FnMut(u64),
-) -> Result<(Outcome, Ran), Error> {
-    let work: Vec<_> = experiment.jobs.iter().copied().map(Work::from).collect();
+) -> Result<(Vec<Sending>, Ran), Error> {
+    let work: Vec<_> = plan.jobs.iter().copied().map(Work::from).collect();
     let guest = Guest {
         work: &work,
-        repeat: experiment.repeat,
-        input: experiment.text,
+        repeat: plan.repeat,
+        input: plan.text,
         ..*guest
     };
-    let sendings = experiment.sendings().count() as u64;
-    let bytes = experiment.on_the_line().len() as u64;
+    let sendings = plan.sendings().count() as u64;
+    let bytes = plan.on_the_line().len() as u64;
     let mut limits = Limits::of(sendings, sendings * bytes);
     // A KVM that interprets takes some 100 us a byte where it sends byte by byte.
     limits.total *= 10;
     let mut ran = machine.run(&guest, &limits, Ending::Done, progress)?;
-    Ok((experiment.outcome(&mut ran)?, ran))
+    Ok((plan.sendings_of(&mut ran)?, ran))
 }
 
-/// `len` bytes of a repeating alphabet, as the seed article's test program sends.
+/// Returns `len` bytes of a repeating alphabet, as the seed article's test program sends.
 pub fn alphabet(len: usize) -> Vec<u8> {
     (b'a'..=b'z').cycle().take(len).collect()
 }
 
-/// What came of it: of each sending, in order.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// What the sender says of each.
-    pub sent: Vec<(Job, Sent)>,
-    /// What arrived of each at the line's other end.
-    pub arrived: Vec<Vec<u8>>,
-    /// The VM exits of each; empty if the machine cannot count them.
-    pub exits: Vec<Exits>,
-}
-
-/// Cuts what arrived of several sendings, each of which should be `len` bytes.
-/// The cuts are where they belong if all was whole so far; after the first loss
-/// they cannot be known. What is too much is left with the last.
+/// Cuts the bytes of several sendings, each of which should have `len` bytes. The cuts are
+/// right up to the first loss, and unknown after it. Surplus bytes stay with the last sending.
 fn cut(mut arrived: &[u8], len: usize, sendings: usize) -> Vec<Vec<u8>> {
     let mut pieces = Vec::with_capacity(sendings);
     for n in 1..=sendings {

@@ -107,10 +107,10 @@ fn figures(row: &Row, clock: u32) -> impl Iterator<Item = Figure> {
             path: "spi",
             strategy,
             on: "linux",
-            profile: None,
             metric: metric + &of,
             value,
             unit,
             n,
+            ..Figure::default()
         })
 }

@@ -1,0 +1,149 @@
+//! The tables of the serial path.
+
+use comfy_table::Table;
+use nostall_devices::uart::Profile;
+use nostall_work::uart::{Driver, Job};
+
+use super::fold::{Folded, suffix};
+use crate::experiments::table::{
+    Column, aligned, four_decimals, hundredths, percent, table as lines, time, whole,
+};
+
+const COLUMNS: [Column; 8] = [
+    Column::of("bytes", "bytes*", whole),
+    Column::of("instr/B", "register_instructions_per_byte*", four_decimals),
+    Column::of("bus/B", "bus_accesses_per_byte*", four_decimals),
+    Column::of("exits/B", "exits_per_byte*", four_decimals),
+    Column::of(LIGHT, "light_exits_per_byte*", four_decimals),
+    Column::of("time/B", "ns_per_byte*", time),
+    Column::of("ratio", "time_ratio_to_slowest*", hundredths),
+    Column::new(
+        "stalled",
+        |row| row.per("stalled_ns_per_byte*", "ns_per_byte*"),
+        percent,
+    ),
+];
+
+/// Shown only where the machine counts them.
+const LIGHT: &str = "light/B";
+
+/// Single writes: a short message, a line of a log, and the text of the seeds' test program.
+pub const SIZES: [usize; 3] = [16, 80, 2_500];
+
+const SINGLE_WRITES: [Column; 6] = [
+    Column::of(
+        "16 B: bus/B",
+        "bus_accesses_per_byte_of_a_16_byte_write",
+        thousandths,
+    ),
+    Column::of("time/B", "ns_per_byte_of_a_16_byte_write", time),
+    Column::of(
+        "80 B: bus/B",
+        "bus_accesses_per_byte_of_a_80_byte_write",
+        thousandths,
+    ),
+    Column::of("time/B", "ns_per_byte_of_a_80_byte_write", time),
+    Column::of(
+        "2500 B: bus/B",
+        "bus_accesses_per_byte_of_a_2500_byte_write",
+        thousandths,
+    ),
+    Column::of("time/B", "ns_per_byte_of_a_2500_byte_write", time),
+];
+
+fn thousandths(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+/// The sendings of the text.
+pub fn table(folded: &Folded) -> String {
+    let figures = &folded.figures;
+    let has = |metric: &str| {
+        figures
+            .iter()
+            .any(|figure| figure.metric.starts_with(metric))
+    };
+    let (exits, light) = (has("exits_per_byte"), has("light_exits_per_byte"));
+    let columns = COLUMNS.into_iter();
+    let columns: Vec<_> = columns.filter(|one| one.header != LIGHT || light).collect();
+    let rows = Job::ours().map(|Job { driver, writes }| {
+        let row = figures.row(driver.name()).of_part(suffix(writes));
+        ([driver.name(), writes.name()], row)
+    });
+    let measured = rows.filter(|(_, row)| row.figure("bytes*").is_some());
+    let mut text = lines(["strategy", "writes"], &columns, measured);
+    text += "\n\n\
+        instr, bus, exits: register instructions, bus accesses, VM exits for each byte\n\
+        sent (- where this machine cannot count them); ratio: time to the slowest's;\n\
+        stalled: of the time, what a second task on the same CPU did not get.";
+    if !exits {
+        return text;
+    }
+    text += "\nexits are those to user space, by accesses to the port; ";
+    text += match light {
+        true => "light: those that\nthe host's kernel dealt with by itself.",
+        false => "those that the\nhost's kernel dealt with by itself are not known here.",
+    };
+    text += &match folded.maps.count {
+        0 => "\nmap changes while sending: none.".to_owned(),
+        n => {
+            let took = time(folded.maps.took.0 as f64);
+            format!("\nmap changes while sending: {n}, which took the host {took}.")
+        }
+    };
+    text
+}
+
+/// The single writes, if there are any.
+pub fn single_writes(folded: &Folded) -> Option<String> {
+    let drivers = Driver::all().map(Driver::name);
+    let rows = drivers.map(|driver| ([driver], folded.figures.row(driver)));
+    let has_any = folded
+        .figures
+        .row(Driver::Uart16550.name())
+        .get("ns_per_byte_of_a_16_byte_write");
+    has_any.map(|_| lines(["one write of"], &SINGLE_WRITES, rows))
+}
+
+/// Published figures beside the model's, if there are any.
+pub fn published(profile: &Profile, folded: &Folded) -> Option<String> {
+    let mut table = Table::new();
+    table.set_header(["strategy", "bytes", "published", "model", "ratio"]);
+    let mut sources = Vec::new();
+    for published in profile.published {
+        let (strategy, bytes) = (published.strategy.name(), published.bytes.to_string());
+        let row = folded
+            .figures
+            .row(strategy)
+            .on_port(profile.name)
+            .of_part(&bytes);
+        let (ours, theirs) = (row.get("ns_of_a_*_byte_write")?, published.time.0 as f64);
+        table.add_row([
+            strategy.to_owned(),
+            bytes,
+            time(theirs),
+            time(ours),
+            format!("{:.3}", ours / theirs),
+        ]);
+        sources.push(published.source);
+    }
+    sources.sort_unstable();
+    sources.dedup();
+    (!sources.is_empty()).then(|| {
+        format!(
+            "One write, as published for such a port and as the model has it, which was\n\
+             fitted to these figures and proves nothing about that machine:\n\n{}\n\n\
+             Published: {}",
+            aligned(table, 1),
+            sources.join(";\n           "),
+        )
+    })
+}
+
+/// The end of a text without faults. Each sending should be of `bytes` bytes.
+pub fn success(folded: &Folded, bytes: usize) -> String {
+    let sendings = folded.figures.iter();
+    let sendings = sendings.filter(|figure| ["bytes", "bytes_by_line"].contains(&&*figure.metric));
+    let sendings: usize = sendings.map(|figure| figure.n).sum();
+    format!("Every byte arrived: {sendings} sendings of {bytes} bytes.")
+}

@@ -15,7 +15,7 @@ pub const RATE: u32 = 115_200;
 /// A flood of messages.
 #[derive(Clone, Copy, Debug)]
 pub struct FloodPlan<'a> {
-    /// A recorded log; see [`Lines`].
+    /// A recorded log; see [`Lines`](nostall_work::console::Lines).
     pub log: &'a [u8],
     /// The serial port.
     pub profile: Profile,

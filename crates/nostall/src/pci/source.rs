@@ -7,9 +7,9 @@ use anyhow::{Result, anyhow, bail};
 use nostall_pci::dump::LONGEST;
 use nostall_pci::sysfs::{DEVICES, NoDevices, Resources};
 use nostall_pci::{Address, ConfigAccess, Dump, Sysfs};
+use nostall_postmortem::cli::read_file;
 
 use crate::output::note;
-use crate::postmortem::read_file;
 
 /// A host, or a record of one.
 pub enum Source {

@@ -311,7 +311,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
     /// How long a write waits for a port that takes no bytes. If CTS holds the port off, the
     /// write waits twice as long.
     ///
-    /// [`ConsoleSettings::give_up_after`], or twice the time that the line needs for all that the
+    /// [`ConsoleSettings::give_up_after`](crate::ConsoleSettings::give_up_after), or twice the time
+    /// that the line needs for all that the
     /// port can hold, if that is longer.
     pub fn longest_wait(&self) -> Nanos {
         let full = self.port.frame_time * (self.port.load as u64 + 1);

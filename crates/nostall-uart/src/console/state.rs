@@ -23,7 +23,7 @@ pub(super) const CANARY: u8 = 0x5a;
 /// takes bytes again, the console sends `[N bytes lost]` on a line of its own, before
 /// anything else. `N` counts bytes of the line, inserted CRs included, and is exact. Where
 /// the port itself vanished or lost its power, the bytes that it held may have left or
-/// not: the report is then `[up to N bytes lost]`. With [`PowerLoss::Recover`], `N` counts
+/// not: the report is then `[up to N bytes lost]`. With [`PowerLoss::Recover`](crate::PowerLoss::Recover), `N` counts
 /// all bytes that the port was given since its power was last checked.
 #[derive(Clone, Debug)]
 pub struct Console<R, C> {

@@ -56,11 +56,11 @@
 //! # Output that is not taken
 //!
 //! The guest's serial output waits in memory until the caller takes it. With
-//! [`Machine::run`], that is at the end of the run: above [`Limits::serial_bytes`] the CPU
-//! waits, and the run ends with [`Error::Flood`]. With [`Kvm::linux`] the CPU waits
-//! above 1 MiB until `Console::output` has taken the bytes. Every exit ends with this check.
-//! One exit and one full ring of collected writes (4,266 bytes) can come on top; nothing is
-//! dropped.
+//! [`Machine::run`](crate::Machine::run), that is at the end of the run: above
+//! [`Limits::serial_bytes`](crate::Limits::serial_bytes) the CPU waits, and the run ends with
+//! [`Error::Flood`](crate::Error::Flood). With [`Kvm::linux`] the CPU waits above 1 MiB until
+//! `LinuxConsole::output` has taken the bytes. Every exit ends with this check. One exit and one
+//! full ring of collected writes (4,266 bytes) can come on top; nothing is dropped.
 
 pub mod linux;
 mod pc;

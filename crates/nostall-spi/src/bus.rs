@@ -16,10 +16,11 @@ use crate::owner::Owner;
 use crate::ownership::{Ownership, Wakers};
 use crate::platform::Platform;
 use crate::settings::Settings;
-use crate::station::{Station, Waiting};
+use crate::station::Station;
 use crate::statistics::{Counters, Statistics, count};
 use crate::stored::Body;
 use crate::sync::{AtomicU32, Critical, Lock, Owned, array_of, constant};
+use crate::waiting::Waiting;
 use crate::work::Server;
 
 /// A bus that its callers share, and that each drives for its own messages.
@@ -94,7 +95,8 @@ where
         let capabilities = match known {
             Some(capabilities) => capabilities,
             None => {
-                let mut owner = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
+                let token = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
+                let mut owner = Owner::new(self, token);
                 let asked = owner.core().station.controller.capabilities();
                 self.capabilities.with(|known| *known = Some(asked));
                 owner.release();

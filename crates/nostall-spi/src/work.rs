@@ -7,13 +7,17 @@ use nostall_io::Nanos;
 
 use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
-use crate::elapsed::NEVER;
 use crate::error::Error;
+use crate::face::{Awaited, Blocking, Face, now};
 use crate::owner::Owner;
 use crate::platform::{HasWorker, Platform};
-use crate::station::{Station, yield_now};
+use crate::station::Station;
 use crate::statistics::{count, raise};
 use crate::sync::{Ordering, fence};
+use crate::waiting::yield_now;
+
+/// Time of a timer that is not set.
+const NEVER: Nanos = Nanos(u64::MAX);
 
 impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
 where
@@ -86,15 +90,22 @@ where
     /// A worker that ends calls this once more after
     /// [`has_worker`](Platform::has_worker) has become [`HasWorker::No`].
     pub fn work(&self) {
+        now(self.work_round::<Blocking>());
+    }
+
+    /// Returns whether messages may be left.
+    async fn work_round<F: Face<C>>(&self) -> bool {
         self.ownership.answer();
         let Some(owner) = Owner::take_any(self) else {
             // The owner runs what is stored.
             self.rest_later();
-            return self.rouse_without_worker();
+            self.rouse_without_worker();
+            return false;
         };
         let mut owner = owner.into_worker();
-        let more = owner.run_in_a_row();
+        let more = owner.run_in_a_row::<F>().await;
         self.end_work(owner, more);
+        more
     }
 
     /// Frees the bus after a round of messages. More may be left.
@@ -136,30 +147,30 @@ where
     /// puts the hardware to sleep if it is time. Wakes futures whose wait is over, and
     /// removes waiters that do not come. Returns when to call again at the latest; `None`
     /// if there is nothing to come for.
-    pub fn poll(&self, now: Nanos) -> Option<Nanos> {
-        self.wake(self.interrupt.late(now));
-        let (_, wakers) = self.ownership.expire(now, self.config.lock_timeout);
+    pub fn poll(&self, time: Nanos) -> Option<Nanos> {
+        self.wake(self.interrupt.late(time));
+        let (_, wakers) = self.ownership.expire(time, self.config.lock_timeout);
         self.see_to(wakers);
         let Some(mut owner) = Owner::take_any(self) else {
             // The owner runs what is stored; afterwards, the hardware is awake.
-            return Some(now + self.config.idle_timeout.max(Nanos::from_millis(1)));
+            return Some(time + self.config.idle_timeout.max(Nanos::from_millis(1)));
         };
-        let more = owner.run_in_a_row();
+        let more = now(owner.run_in_a_row::<Blocking>());
         let messages = self.counters.messages();
         let moved = messages != self.armed.swap(messages, Ordering::Relaxed);
         let look = {
             let mut core = owner.core();
             if moved {
-                core.look = now + self.config.idle_timeout;
+                core.look = time + self.config.idle_timeout;
             }
             core.look
         };
-        if !more && now >= look {
+        if !more && time >= look {
             self.unprepare(&mut owner);
         }
         owner.release_now();
         match (more, self.is_prepared()) {
-            (true, _) => Some(now),
+            (true, _) => Some(time),
             (false, true) => Some(look),
             (false, false) => None,
         }
@@ -284,7 +295,8 @@ where
         let mut called = true;
         loop {
             match called {
-                true => self.work_async().await,
+                true if !self.work_round::<Awaited>().await => {}
+                true => yield_now().await,
                 false => {
                     self.on_timer();
                     // The next time may be over already.
@@ -302,20 +314,6 @@ where
                 due.map_or(Poll::Pending, Poll::Ready)
             })
             .await;
-        }
-    }
-
-    /// [`work`](Self::work), awaited.
-    async fn work_async(&self) {
-        self.ownership.answer();
-        let Some(owner) = Owner::take_any(self) else {
-            return self.rest_later();
-        };
-        let mut owner = owner.into_worker();
-        let more = owner.run_in_a_row_async().await;
-        self.end_work(owner, more);
-        if more {
-            yield_now().await;
         }
     }
 }

@@ -3,8 +3,6 @@
 use core::fmt;
 use core::task::Waker;
 
-use nostall_io::Nanos;
-
 use crate::capabilities::Capabilities;
 use crate::config::Config;
 use crate::controller::Controller;
@@ -21,7 +19,7 @@ use crate::statistics::{Counters, Statistics, count};
 use crate::stored::Body;
 use crate::sync::{AtomicU32, Critical, Lock, Owned, array_of, constant};
 use crate::waiting::Waiting;
-use crate::work::Server;
+use crate::work::Duty;
 
 /// A bus that its callers share, and that each drives for its own messages.
 ///
@@ -30,7 +28,7 @@ use crate::work::Server;
 pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BYTES: usize = 64> {
     pub(crate) ownership: Ownership<WAITERS, STORED>,
     /// Used by the owner.
-    pub(crate) core: Owned<Core<C>>,
+    pub(crate) station: Owned<Station<C>>,
     pub(crate) bodies: [Lock<Body<BYTES>>; STORED],
     pub(crate) interrupt: Interrupt,
     pub(crate) counters: Counters,
@@ -38,21 +36,9 @@ pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BY
     pub(crate) config: Config,
     /// Known once there is a device.
     capabilities: Critical<Option<Capabilities>>,
-    /// Messages when the timer was set.
-    pub(crate) armed: AtomicU32,
-    /// Not 0: the worker is to put the hardware to sleep.
-    pub(crate) tired: AtomicU32,
     /// Not 0: the worker is a future.
     pub(crate) served: AtomicU32,
-    pub(crate) server: Critical<Server>,
-}
-
-/// The owner's part of the bus.
-#[derive(Debug)]
-pub(crate) struct Core<C> {
-    pub(crate) station: Station<C>,
-    /// When [`Bus::poll`] looks next whether anything has happened.
-    pub(crate) look: Nanos,
+    pub(crate) duty: Critical<Duty>,
 }
 
 impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
@@ -65,20 +51,15 @@ where
         pub fn new(controller: C, platform: P, config: Config) -> Self {
             Self {
                 ownership: Ownership::new(),
-                core: Owned::new(Core {
-                    station: Station::new(controller),
-                    look: Nanos::ZERO,
-                }),
+                station: Owned::new(Station::new(controller)),
                 bodies: array_of!(Lock::new(Body::new())),
                 interrupt: Interrupt::new(),
                 counters: Counters::new(),
                 platform,
                 config,
                 capabilities: Critical::new(None),
-                armed: AtomicU32::new(0),
-                tired: AtomicU32::new(0),
                 served: AtomicU32::new(0),
-                server: Critical::new(Server::IDLE),
+                duty: Critical::new(Duty::NONE),
             }
         }
     }
@@ -97,7 +78,7 @@ where
             None => {
                 let token = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
                 let mut owner = Owner::new(self, token);
-                let asked = owner.core().station.controller.capabilities();
+                let asked = owner.station().controller.capabilities();
                 self.capabilities.with(|known| *known = Some(asked));
                 owner.release();
                 asked
@@ -140,13 +121,13 @@ where
 
     /// Gives the controller back.
     pub fn into_controller(self) -> C {
-        self.core.into_inner().station.controller
+        self.station.into_inner().controller
     }
 
     /// Runs `look` on the controller, if the bus is free.
     pub fn with_controller<T>(&self, look: impl FnOnce(&mut C) -> T) -> Option<T> {
         let mut owner = Owner::take_any(self)?;
-        let seen = look(&mut owner.core().station.controller);
+        let seen = look(&mut owner.station().controller);
         owner.release();
         Some(seen)
     }

@@ -8,7 +8,7 @@ use core::ops::ControlFlow;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
-use nostall_io::{Nanos, Timeout};
+use nostall_io::Nanos;
 
 use crate::controller::{AsyncController, Controller};
 use crate::error::Error;
@@ -16,7 +16,7 @@ use crate::platform::Platform;
 use crate::settings::Settings;
 use crate::station::Station;
 use crate::transfer::Message;
-use crate::waiting::{LOOK, Waiting, timeout};
+use crate::waiting::{LOOK, Wait, Waiting};
 
 /// A way in which the context of a message waits.
 pub(crate) trait Face<C: Controller> {
@@ -87,24 +87,6 @@ pub(crate) struct Look<'a> {
     pub(crate) waited: Nanos,
 }
 
-/// The length of a wait that may be interrupted. It begins with the first look.
-#[derive(Default)]
-struct Wait(Option<(Timeout, Nanos)>);
-
-impl Wait {
-    /// The next look, after a pause of `pause` at most. Only where the clock stands still
-    /// does it count: the pause may have ended early.
-    fn look<'a>(&mut self, waker: Option<&'a Waker>, now: Nanos, pause: Nanos) -> Look<'a> {
-        if let Some((timeout, last)) = &mut self.0 {
-            timeout.charge(now, if now > *last { LOOK } else { pause });
-            *last = now;
-        }
-        let begins = || (timeout(now, Nanos(u64::MAX)), now);
-        let waited = self.0.get_or_insert_with(begins).0.elapsed();
-        Look { waker, now, waited }
-    }
-}
-
 /// Looks again and again until the wait ends. A look that continues returns the time of the
 /// next one at the latest. With `blocks`, the future is ready at its first poll.
 pub(crate) async fn until<P: Platform, T>(
@@ -112,24 +94,25 @@ pub(crate) async fn until<P: Platform, T>(
     platform: &P,
     mut look: impl FnMut(Look<'_>) -> ControlFlow<T, Nanos>,
 ) -> T {
-    let mut wait = Wait::default();
+    let mut wait: Option<Wait> = None;
+    let mut look = |waker: Option<&Waker>, now, pause| {
+        let waited = Wait::look(&mut wait, now, pause, || Nanos(u64::MAX)).elapsed();
+        look(Look { waker, now, waited })
+    };
     if !blocks {
-        let looks =
-            poll_fn(
-                |context| match look(wait.look(Some(context.waker()), platform.now(), LOOK)) {
-                    ControlFlow::Break(ended) => Poll::Ready(ended),
-                    ControlFlow::Continue(deadline) => {
-                        platform.wake_at(deadline, context.waker());
-                        Poll::Pending
-                    }
-                },
-            );
-        return looks.await;
+        return poll_fn(|context| {
+            match look(Some(context.waker()), platform.now(), LOOK) {
+                ControlFlow::Break(ended) => return Poll::Ready(ended),
+                ControlFlow::Continue(deadline) => platform.wake_at(deadline, context.waker()),
+            };
+            Poll::Pending
+        })
+        .await;
     }
     let waker = platform.current();
     let (mut now, mut pause) = (platform.now(), LOOK);
     loop {
-        let deadline = match look(wait.look(waker.as_ref(), now, pause)) {
+        let deadline = match look(waker.as_ref(), now, pause) {
             ControlFlow::Break(ended) => return ended,
             ControlFlow::Continue(deadline) => deadline,
         };

@@ -1,6 +1,6 @@
 //! The bus in the hands of its owner.
 
-use crate::bus::{Bus, Core};
+use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
 use crate::error::{Error, Fault};
 use crate::face::{Blocking, Face, now};
@@ -8,6 +8,7 @@ use crate::line::DeviceNumber;
 use crate::ownership::{Released, Token};
 use crate::platform::Platform;
 use crate::settings::Settings;
+use crate::station::Station;
 use crate::statistics::{count, raise};
 use crate::sync::Used;
 use crate::transfer::Message;
@@ -76,10 +77,10 @@ where
 
     #[inline]
     #[allow(unsafe_code)]
-    pub(crate) fn core(&mut self) -> Used<'_, Core<C>> {
+    pub(crate) fn station(&mut self) -> Used<'_, Station<C>> {
         // SAFETY: an `Owner` is made of a `Token`, of which there is one at most, and
         // which leaves it last. `&mut self` keeps the reference the only one.
-        unsafe { self.bus.core.get() }
+        unsafe { self.bus.station.get() }
     }
 
     /// Runs a message of `bytes` bytes from its caller's memory.
@@ -91,7 +92,7 @@ where
         bytes: usize,
     ) -> Result<(), Error> {
         let bus = self.bus;
-        let station = &mut self.core().station;
+        let station = &mut *self.station();
         let result = match bus.prepare(station) {
             Ok(()) => station.run(settings, message, &bus.waiting()),
             failed => failed,
@@ -112,8 +113,8 @@ where
         C: AsyncController,
     {
         let bus = self.bus;
-        let mut core = self.core();
-        let station = &mut core.station;
+        let mut station = self.station();
+        let station = &mut *station;
         let result = match bus.prepare(station) {
             Ok(()) => station.run_awaited(settings, message, &bus.waiting()).await,
             failed => failed,
@@ -155,8 +156,8 @@ where
             let mut body = bus.bodies[index].enter();
             let body = &mut *body;
             let (bytes, settings) = (body.len(), body.settings);
-            let mut core = self.core();
-            let station = &mut core.station;
+            let mut station = self.station();
+            let station = &mut *station;
             let waiting = bus.waiting();
             body.result = match bus.prepare(station) {
                 Ok(()) => F::run(station, &settings, body, &waiting).await,
@@ -246,7 +247,7 @@ where
     #[cold]
     fn drop_owned(&mut self) {
         let bus = self.bus;
-        let moved = self.core().station.has_moved();
+        let moved = self.station().has_moved();
         self.stop_dropped();
         if let Some(index) = self.running.take() {
             // A driver that panics would do so again.
@@ -263,9 +264,9 @@ where
     /// Stops a message whose future was dropped half-way, or whose driver has panicked.
     pub(crate) fn stop_dropped(&mut self) {
         let bus = self.bus;
-        let mut core = self.core();
-        if core.station.is_dirty() {
-            bus.guarded(|| core.station.abort());
+        let mut station = self.station();
+        if station.is_dirty() {
+            bus.guarded(|| station.abort());
         }
     }
 
@@ -283,7 +284,7 @@ where
     /// The last owner is not used any more, and no device is being dropped.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn clean_up(mut self) {
-        self.core().station.abort();
+        self.station().abort();
         for (index, body) in self.bus.bodies.iter().enumerate() {
             if self.bus.ownership.is_running(index) {
                 // SAFETY: that owner had the guard, according to the caller.

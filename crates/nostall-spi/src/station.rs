@@ -11,7 +11,7 @@ use crate::settings::{Settings, Wire, WordSize};
 use crate::sync::constant;
 use crate::transfer::{Message, Transfer};
 use crate::twins::{awaited, blocked};
-use crate::waiting::{GRACE, Waiting, sleep};
+use crate::waiting::{GRACE, LOOK, Waiting, sleep};
 use crate::words::Words;
 
 /// The controller, and its state.
@@ -254,16 +254,15 @@ mod blocking {
         waiting: &Waiting<'_, P>,
         rate: u32,
     ) -> Option<Result<(), Fault>> {
-        let mut begun = None;
+        let (mut wait, mut pause) = (None, LOOK);
         loop {
             let progress = match controller.transfer(words) {
                 Ok(Progress::Done) => return Some(Ok(())),
                 Ok(progress) => progress,
                 Err(fault) => return Some(Err(fault)),
             };
-            if !waiting.block(progress, &mut begun, || {
-                time_limit(words.total(), words.word(), rate)
-            }) {
+            let limit = || time_limit(words.total(), words.word(), rate);
+            if !waiting.block(progress, &mut wait, &mut pause, limit) {
                 return None;
             }
         }

@@ -29,30 +29,45 @@ pub(crate) struct Waiting<'b, P> {
     pub(crate) interrupt: &'b Interrupt,
 }
 
-/// A timeout that a clock's jump ends.
-pub(crate) const fn timeout(now: Nanos, span: Nanos) -> Timeout {
-    Timeout::new(now, span).largest_step(Nanos(u64::MAX))
+/// A wait, which begins with its first look. A clock's jump ends it.
+pub(crate) struct Wait {
+    timeout: Timeout,
+    last: Nanos,
+    deadline: Nanos,
 }
 
-/// A wait of a future. It begins with the first look.
-#[derive(Default)]
-struct Delay(Option<(Timeout, Nanos, Nanos)>);
-
-impl Delay {
-    /// Returns when to look again; `None` when the wait is over.
-    fn look(&mut self, now: Nanos, span: impl FnOnce() -> Nanos) -> Option<Nanos> {
-        if let Some((timeout, last, deadline)) = &mut self.0 {
-            timeout.charge(now, LOOK);
-            // The clock was set back.
-            if now < core::mem::replace(last, now) {
-                *deadline = now + timeout.left();
+impl Wait {
+    /// A look at `now`, after a pause of `pause` at most. Only where the clock stands still
+    /// does the pause count: it may have ended early.
+    pub(crate) fn look(
+        wait: &mut Option<Self>,
+        now: Nanos,
+        pause: Nanos,
+        span: impl FnOnce() -> Nanos,
+    ) -> &Timeout {
+        if let Some(wait) = wait {
+            let last = core::mem::replace(&mut wait.last, now);
+            wait.timeout
+                .charge(now, if now > last { LOOK } else { pause });
+            if now < last {
+                wait.deadline = now + wait.timeout.left();
             }
         }
-        let (timeout, _, deadline) = self.0.get_or_insert_with(|| {
+        let begins = || {
             let span = span();
-            (timeout(now, span), now, now + span)
-        });
-        (!timeout.is_over()).then_some(*deadline)
+            Self {
+                timeout: Timeout::new(now, span).largest_step(Nanos(u64::MAX)),
+                last: now,
+                deadline: now + span,
+            }
+        };
+        &wait.get_or_insert_with(begins).timeout
+    }
+
+    /// A look of a future. Returns the time of the next; `None` when the wait is over.
+    fn next(wait: &mut Option<Self>, now: Nanos, span: impl FnOnce() -> Nanos) -> Option<Nanos> {
+        let is_over = Self::look(wait, now, LOOK, span).is_over();
+        wait.as_ref().filter(|_| !is_over).map(|wait| wait.deadline)
     }
 }
 
@@ -60,57 +75,54 @@ impl<P: Platform> Waiting<'_, P> {
     /// Lets `span` pass.
     #[cold]
     pub(crate) fn pause(&self, span: Nanos) {
-        let mut now = self.platform.now();
-        let mut timeout = timeout(now, span);
+        let mut wait = None;
+        let mut pause = LOOK;
         // Again where the clock ticks slowly: a wait on it may end early.
-        while !timeout.is_over() {
-            let left = timeout.left();
-            self.wait_once(left, now);
-            now = self.platform.now();
-            timeout.charge(now, left);
+        loop {
+            let now = self.platform.now();
+            let left = Wait::look(&mut wait, now, pause, || span).left();
+            if left == Nanos::ZERO {
+                return;
+            }
+            pause = self.wait_once(left, now);
         }
     }
 
-    fn wait_once(&self, span: Nanos, now: Nanos) {
+    /// Returns what the wait counts where the clock stands still: as long as it takes there.
+    fn wait_once(&self, span: Nanos, now: Nanos) -> Nanos {
         match span <= SHORT {
             true => self.platform.wait_until(now + span),
             false => self.platform.sleep_until(now + span),
         }
+        Nanos(u64::MAX)
     }
 
     /// Blocks for a controller that reports progress, until it is to be called again.
-    /// `timeout` begins with the first call. Returns `false` when it is over.
+    /// `wait` begins with the first call. Returns `false` when it is over.
     #[cold]
     pub(crate) fn block(
         &self,
         progress: Progress,
-        begun: &mut Option<(Timeout, Nanos)>,
+        wait: &mut Option<Wait>,
+        pause: &mut Nanos,
         limit: impl FnOnce() -> Nanos,
     ) -> bool {
         let now = self.platform.now();
-        if let Some((timeout, pause)) = begun {
-            timeout.charge(now, *pause);
-        }
-        let (timeout, pause) = begun.get_or_insert_with(|| (timeout(now, limit()), LOOK));
-        let left = timeout.left();
+        let left = Wait::look(wait, now, *pause, limit).left();
         if left > Nanos::ZERO {
             *pause = self.block_once(progress, now, left);
         }
         left > Nanos::ZERO
     }
 
-    /// Returns the time that the platform was to wait for.
+    /// Returns what the wait counts where the clock stands still.
     fn block_once(&self, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
         match progress {
             Progress::Done | Progress::After(Nanos::ZERO) => {
                 core::hint::spin_loop();
                 LOOK
             }
-            Progress::After(span) => {
-                let span = span.min(left);
-                self.wait_once(span, now);
-                span
-            }
+            Progress::After(span) => self.wait_once(span.min(left), now),
             Progress::Interrupt => {
                 let waker = self.platform.current();
                 let blocks = waker.is_some();
@@ -118,17 +130,13 @@ impl<P: Platform> Waiting<'_, P> {
                 if self.interrupt.take_or_wait(waker, deadline) {
                     return LOOK;
                 }
-                let span = match blocks {
-                    true => left,
-                    false => left.min(INTERVAL),
-                };
                 match blocks {
                     true => self.platform.block(deadline),
-                    false => self.platform.wait_until(now + span),
+                    false => self.platform.wait_until(now + left.min(INTERVAL)),
                 }
                 match self.interrupt.take_or_wait(None, deadline) {
                     true => LOOK,
-                    false => span,
+                    false => left,
                 }
             }
         }
@@ -140,12 +148,12 @@ impl<P: Platform> Waiting<'_, P> {
         limit: impl Fn() -> Nanos,
         mut future: Pin<&mut F>,
     ) -> impl Future<Output = Option<F::Output>> {
-        let mut delay = Delay::default();
+        let mut wait = None;
         poll_fn(move |context| {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Some(output));
             }
-            let Some(deadline) = delay.look(self.platform.now(), &limit) else {
+            let Some(deadline) = Wait::next(&mut wait, self.platform.now(), &limit) else {
                 return Poll::Ready(None);
             };
             if !self.platform.wake_at(deadline, context.waker()) {
@@ -159,9 +167,9 @@ impl<P: Platform> Waiting<'_, P> {
 
 /// Lets `span` pass without blocking.
 pub(crate) async fn sleep<P: Platform>(platform: &P, span: Nanos) {
-    let mut delay = Delay::default();
+    let mut wait = None;
     poll_fn(|context| {
-        let Some(deadline) = delay.look(platform.now(), || span) else {
+        let Some(deadline) = Wait::next(&mut wait, platform.now(), || span) else {
             return Poll::Ready(());
         };
         if !platform.wake_at(deadline, context.waker()) {

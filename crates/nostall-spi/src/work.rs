@@ -1,6 +1,7 @@
 //! The worker, `poll` in its place, and the hardware's sleep.
 
 use core::future::poll_fn;
+use core::mem::take;
 use core::task::{Poll, Waker};
 
 use nostall_io::Nanos;
@@ -42,7 +43,7 @@ where
         // Either this sees a worker that begins, or that sees the hardware awake.
         fence(Ordering::SeqCst);
         if self.has_worker() {
-            self.set_timer();
+            self.look_later();
         }
         Ok(())
     }
@@ -64,7 +65,7 @@ where
 
     fn wake_worker(&self) {
         match self.is_served() {
-            true => self.wake(self.server.with(Server::call)),
+            true => self.wake(self.duty.with(Duty::call)),
             false => self.platform.wake_worker(),
         }
     }
@@ -80,8 +81,8 @@ where
     /// it may have been used since.
     fn begin_timer(&self) {
         fence(Ordering::SeqCst);
-        self.tired.swap(0, Ordering::AcqRel);
-        self.set_timer();
+        self.duty.with(|duty| duty.tired = false);
+        self.look_later();
     }
 
     /// For the worker, whenever it was woken: runs stored messages, and puts the hardware
@@ -119,24 +120,26 @@ where
 
     /// If the hardware was to be put to sleep: looks again an idle timeout later.
     fn rest_later(&self) {
-        if self.tired.swap(0, Ordering::AcqRel) != 0 {
-            self.set_timer();
+        if self.duty.with(|duty| take(&mut duty.tired)) {
+            self.look_later();
         }
     }
 
     /// Puts the hardware to sleep if nothing has happened for long enough.
     fn rest(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
-        let tired = self.tired.swap(0, Ordering::AcqRel) != 0;
-        let idle = self.counters.messages() == self.armed.load(Ordering::Relaxed);
+        let messages = self.counters.messages();
+        let (tired, idle) = self
+            .duty
+            .with(|duty| (take(&mut duty.tired), messages == duty.seen));
         if tired && idle || self.config.idle_timeout == Nanos::ZERO {
             self.unprepare(owner);
         } else if tired {
-            self.set_timer();
+            self.look_later();
         }
     }
 
     fn unprepare(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
-        let station = &mut owner.core().station;
+        let mut station = owner.station();
         if station.prepared {
             station.unprepare();
             raise(&self.counters.teardowns, 1);
@@ -157,14 +160,13 @@ where
         };
         let more = now(owner.run_in_a_row::<Blocking>());
         let messages = self.counters.messages();
-        let moved = messages != self.armed.swap(messages, Ordering::Relaxed);
-        let look = {
-            let mut core = owner.core();
-            if moved {
-                core.look = time + self.config.idle_timeout;
+        let look = self.duty.with(|duty| {
+            if messages != duty.seen {
+                duty.seen = messages;
+                duty.look = time + self.config.idle_timeout;
             }
-            core.look
-        };
+            duty.look
+        });
         if !more && time >= look {
             self.unprepare(&mut owner);
         }
@@ -186,33 +188,51 @@ where
         if stored {
             self.call_worker();
         }
-        // In this order: a message is counted before its owner frees the bus.
-        let busy = self.ownership.is_owned()
-            || self.counters.messages() != self.armed.load(Ordering::Relaxed);
-        if busy || self.ownership.next_expiry(now, timeout).is_some() {
+        let (early, seen) = self.duty.with(|duty| (duty.early, duty.seen));
+        if early {
             return self.set_timer();
         }
+        // In this order: a message is counted before its owner frees the bus.
+        let busy = self.ownership.is_owned() || self.counters.messages() != seen;
+        if busy || self.ownership.next_expiry(now, timeout).is_some() {
+            return self.look_later();
+        }
         if self.is_prepared() {
-            self.tired.swap(1, Ordering::AcqRel);
+            self.duty.with(|duty| duty.tired = true);
             self.call_worker();
         }
+    }
+
+    /// Looks an idle timeout later whether anything has happened, and sets the timer.
+    #[cold]
+    fn look_later(&self) {
+        let messages = self.counters.messages();
+        let look = self.platform.now() + self.config.idle_timeout;
+        self.duty.with(|duty| {
+            duty.seen = messages;
+            duty.look = look;
+        });
+        self.set_timer();
     }
 
     /// Has the timer go off when the hardware may be put to sleep, or when a waiter may have
     /// to be removed, if either is to be expected.
     #[cold]
     pub(crate) fn set_timer(&self) {
-        let messages = self.counters.messages();
-        self.armed.store(messages, Ordering::Relaxed);
         let now = self.platform.now();
         let sleeps = self.is_prepared() && self.config.idle_timeout > Nanos::ZERO;
-        let sleep = sleeps.then(|| now + self.config.idle_timeout);
         let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);
-        let Some(at) = sleep.into_iter().chain(expiry).min() else {
+        let at = self.duty.with(|duty| {
+            let look = if sleeps { duty.look } else { NEVER };
+            let at = look.min(expiry.unwrap_or(NEVER));
+            duty.early = at < look;
+            at
+        });
+        if at == NEVER {
             return;
-        };
+        }
         match self.is_served() {
-            true => self.wake(self.server.with(|server| server.set_timer(at))),
+            true => self.wake(self.duty.with(|duty| duty.set_timer(at))),
             false => self.platform.set_timer(at),
         }
     }
@@ -306,7 +326,7 @@ where
             called = poll_fn(|context| {
                 let waker = context.waker().clone();
                 let now = self.platform.now();
-                let (due, timer, unused) = self.server.with(|server| server.look(now, waker));
+                let (due, timer, unused) = self.duty.with(|duty| duty.look(now, waker));
                 self.guarded_drop(unused);
                 if due.is_none() && timer < NEVER {
                     self.platform.wake_at(timer, context.waker());
@@ -318,20 +338,34 @@ where
     }
 }
 
-/// A worker that is a future.
+/// The worker's duties.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct Duty {
+    /// Wakes a worker that is a future.
     waker: Option<Waker>,
-    called: bool,
-    /// [`NEVER`] if it is not set.
+    /// Its timer; [`NEVER`] if it is not set.
     timer: Nanos,
+    /// It was called.
+    called: bool,
+    /// The worker is to put the hardware to sleep.
+    tired: bool,
+    /// The timer goes off before `look`, for a waiter.
+    early: bool,
+    /// Messages run when `look` was set.
+    seen: u32,
+    /// When to look next whether anything has happened.
+    look: Nanos,
 }
 
-impl Server {
-    pub(crate) const IDLE: Self = Self {
+impl Duty {
+    pub(crate) const NONE: Self = Self {
         waker: None,
-        called: false,
         timer: NEVER,
+        called: false,
+        tired: false,
+        early: false,
+        seen: 0,
+        look: Nanos::ZERO,
     };
 
     const fn call(&mut self) -> Option<Waker> {
@@ -348,7 +382,7 @@ impl Server {
     /// Returns whether it was called, or its timer went off; and the timer, if neither has
     /// happened. Then it waits with `waker`. The last part is a waker to be dropped.
     fn look(&mut self, now: Nanos, waker: Waker) -> (Option<bool>, Nanos, Option<Waker>) {
-        if core::mem::take(&mut self.called) {
+        if take(&mut self.called) {
             return (Some(true), NEVER, Some(waker));
         }
         if now >= self.timer {
@@ -375,9 +409,11 @@ where
     fn drop(&mut self) {
         let bus = self.0;
         bus.served.swap(0, Ordering::AcqRel);
-        let unused = bus
-            .server
-            .with(|server| core::mem::replace(server, Server::IDLE).waker);
+        let unused = bus.duty.with(|duty| {
+            duty.called = false;
+            duty.timer = NEVER;
+            duty.waker.take()
+        });
         bus.guarded_drop(unused);
         bus.rouse_without_worker();
     }

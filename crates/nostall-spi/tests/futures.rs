@@ -607,6 +607,23 @@ fn an_awaited_worker_yields_to_other_tasks_after_64_messages() {
 }
 
 #[test]
+fn an_awaited_worker_that_is_dropped_wakes_the_handle_of_a_message_that_was_left_to_it() {
+    let (bus, probe, _) = served();
+    let device = bus.device(device(1)).unwrap();
+    let (woken, waker) = waker(false);
+    let mut worker = Box::pin(bus.serve());
+    assert!(poll(&mut worker.as_mut(), Waker::noop()).is_pending());
+    let mut stored = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+    let mut finished = pin!(stored.finished());
+    // The worker was called, and is to run it.
+    assert!(poll(&mut finished, &waker).is_pending());
+    drop(worker);
+    assert_eq!(woken.times(), 1);
+    assert_eq!(poll(&mut finished, &waker), Poll::Ready(Ok(())));
+    assert_eq!(probe.sent(), [[1]]);
+}
+
+#[test]
 fn an_awaited_worker_that_is_dropped_strands_no_message_and_may_have_a_successor() {
     let (bus, probe, clock) = served();
     let device = bus.device(device(1)).unwrap();

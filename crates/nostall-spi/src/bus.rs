@@ -3,12 +3,11 @@
 use core::fmt;
 use core::task::Waker;
 
-use crate::capabilities::Capabilities;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::device::Device;
+use crate::duty::{Duty, Rare};
 use crate::error::Invalid;
-use crate::interrupt::Interrupt;
 use crate::line::NO_DEVICE;
 use crate::owner::Owner;
 use crate::ownership::{Ownership, Wakers};
@@ -19,7 +18,6 @@ use crate::statistics::{Counters, Statistics, count};
 use crate::stored::Body;
 use crate::sync::{AtomicU32, Critical, Lock, Owned, array_of, constant};
 use crate::waiting::Waiting;
-use crate::work::Duty;
 
 /// A bus that its callers share, and that each drives for its own messages.
 ///
@@ -30,15 +28,12 @@ pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BY
     /// Used by the owner.
     pub(crate) station: Owned<Station<C>>,
     pub(crate) bodies: [Lock<Body<BYTES>>; STORED],
-    pub(crate) interrupt: Interrupt,
     pub(crate) counters: Counters,
     pub(crate) platform: P,
     pub(crate) config: Config,
-    /// Known once there is a device.
-    capabilities: Critical<Option<Capabilities>>,
     /// Not 0: the worker is a future.
     pub(crate) served: AtomicU32,
-    pub(crate) duty: Critical<Duty>,
+    pub(crate) rare: Critical<Rare>,
 }
 
 impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
@@ -53,13 +48,11 @@ where
                 ownership: Ownership::new(),
                 station: Owned::new(Station::new(controller)),
                 bodies: array_of!(Lock::new(Body::new())),
-                interrupt: Interrupt::new(),
                 counters: Counters::new(),
                 platform,
                 config,
-                capabilities: Critical::new(None),
                 served: AtomicU32::new(0),
-                duty: Critical::new(Duty::NONE),
+                rare: Critical::new(Rare::NEW),
             }
         }
     }
@@ -72,14 +65,14 @@ where
     /// device is made while the bus is in use and the caller must not wait;
     /// [`Invalid::TooManyDevices`] if the bus has 64 devices.
     pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P, W, S, B>, Invalid> {
-        let known = self.capabilities.with(|known| *known);
+        let known = self.rare.with(|rare| rare.capabilities);
         let capabilities = match known {
             Some(capabilities) => capabilities,
             None => {
                 let token = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
                 let mut owner = Owner::new(self, token);
                 let asked = owner.station().controller.capabilities();
-                self.capabilities.with(|known| *known = Some(asked));
+                self.rare.with(|rare| rare.capabilities = Some(asked));
                 owner.release();
                 asked
             }
@@ -159,13 +152,17 @@ where
     /// For the controller's interrupt handler: the owner goes on. An interrupt that no
     /// owner waits for does no harm.
     pub fn on_interrupt(&self) {
-        self.wake(self.interrupt.raise());
+        self.wake(self.rare.with(|rare| rare.interrupt.raise()));
+    }
+
+    pub(crate) fn with_duty<R>(&self, act: impl FnOnce(&mut Duty) -> R) -> R {
+        self.rare.with(|rare| act(&mut rare.duty))
     }
 
     pub(crate) const fn waiting(&self) -> Waiting<'_, P> {
         Waiting {
             platform: &self.platform,
-            interrupt: &self.interrupt,
+            rare: &self.rare,
         }
     }
 

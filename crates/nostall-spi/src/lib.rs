@@ -141,6 +141,7 @@ mod words;
 mod acquire;
 mod bus;
 mod config;
+mod duty;
 mod face;
 mod interrupt;
 mod owner;

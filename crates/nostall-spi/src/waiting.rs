@@ -2,13 +2,14 @@
 
 use core::future::poll_fn;
 use core::pin::Pin;
-use core::task::Poll;
+use core::task::{Poll, Waker};
 
 use nostall_io::{Nanos, Timeout};
 
 use crate::controller::{Progress, Waits};
-use crate::interrupt::Interrupt;
+use crate::duty::Rare;
 use crate::platform::Platform;
+use crate::sync::Critical;
 
 /// Shorter waits keep the CPU; longer ones give it away.
 const SHORT: Nanos = Nanos::from_micros(50);
@@ -26,7 +27,7 @@ pub(crate) const LOOK: Nanos = Nanos(10);
 /// The ways of waiting that an owner of the bus has.
 pub(crate) struct Waiting<'b, P> {
     pub(crate) platform: &'b P,
-    pub(crate) interrupt: &'b Interrupt,
+    pub(crate) rare: &'b Critical<Rare>,
 }
 
 /// A wait, which begins with its first look. A clock's jump ends it.
@@ -115,6 +116,12 @@ impl<P: Platform> Waiting<'_, P> {
         left > Nanos::ZERO
     }
 
+    /// Whether the controller's interrupt has come. Otherwise `waker` is woken when it comes.
+    fn take_or_wait(&self, mut waker: Option<Waker>, deadline: Nanos) -> bool {
+        let interrupt = |rare: &mut Rare| rare.interrupt.take_or_wait(&mut waker, deadline);
+        self.rare.with(interrupt)
+    }
+
     /// Returns what the wait counts where the clock stands still.
     fn block_once(&self, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
         match progress {
@@ -127,14 +134,14 @@ impl<P: Platform> Waiting<'_, P> {
                 let waker = self.platform.current();
                 let blocks = waker.is_some();
                 let deadline = now + left;
-                if self.interrupt.take_or_wait(waker, deadline) {
+                if self.take_or_wait(waker, deadline) {
                     return LOOK;
                 }
                 match blocks {
                     true => self.platform.block(deadline),
                     false => self.platform.wait_until(now + left.min(INTERVAL)),
                 }
-                match self.interrupt.take_or_wait(None, deadline) {
+                match self.take_or_wait(None, deadline) {
                     true => LOOK,
                     false => left,
                 }
@@ -158,7 +165,9 @@ impl<P: Platform> Waiting<'_, P> {
             };
             if !self.platform.wake_at(deadline, context.waker()) {
                 // For `Bus::poll`.
-                self.interrupt.expect(context.waker(), deadline);
+                let mut waker = Some(context.waker().clone());
+                self.rare
+                    .with(|rare| rare.interrupt.wait(&mut waker, deadline));
             }
             Poll::Pending
         })
@@ -204,7 +213,7 @@ impl<P: Platform> Waits for Waiting<'_, P> {
                 let never = Nanos(u64::MAX);
                 poll_fn(|context| {
                     let waker = Some(context.waker().clone());
-                    match self.interrupt.take_or_wait(waker, never) {
+                    match self.take_or_wait(waker, never) {
                         true => Poll::Ready(()),
                         false => Poll::Pending,
                     }

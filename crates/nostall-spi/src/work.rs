@@ -2,12 +2,13 @@
 
 use core::future::poll_fn;
 use core::mem::take;
-use core::task::{Poll, Waker};
+use core::task::Poll;
 
 use nostall_io::Nanos;
 
 use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
+use crate::duty::{Duty, NEVER};
 use crate::error::Error;
 use crate::face::{Awaited, Blocking, Face, now};
 use crate::owner::Owner;
@@ -16,9 +17,6 @@ use crate::station::Station;
 use crate::statistics::{count, raise};
 use crate::sync::{Ordering, fence};
 use crate::waiting::yield_now;
-
-/// Time of a timer that is not set.
-const NEVER: Nanos = Nanos(u64::MAX);
 
 impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
 where
@@ -65,7 +63,7 @@ where
 
     fn wake_worker(&self) {
         match self.is_served() {
-            true => self.wake(self.duty.with(Duty::call)),
+            true => self.wake(self.with_duty(Duty::call)),
             false => self.platform.wake_worker(),
         }
     }
@@ -81,7 +79,7 @@ where
     /// it may have been used since.
     fn begin_timer(&self) {
         fence(Ordering::SeqCst);
-        self.duty.with(|duty| duty.tired = false);
+        self.with_duty(|duty| duty.tired = false);
         self.look_later();
     }
 
@@ -120,7 +118,7 @@ where
 
     /// If the hardware was to be put to sleep: looks again an idle timeout later.
     fn rest_later(&self) {
-        if self.duty.with(|duty| take(&mut duty.tired)) {
+        if self.with_duty(|duty| take(&mut duty.tired)) {
             self.look_later();
         }
     }
@@ -128,9 +126,7 @@ where
     /// Puts the hardware to sleep if nothing has happened for long enough.
     fn rest(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
         let messages = self.counters.messages();
-        let (tired, idle) = self
-            .duty
-            .with(|duty| (take(&mut duty.tired), messages == duty.seen));
+        let (tired, idle) = self.with_duty(|duty| (take(&mut duty.tired), messages == duty.seen));
         if tired && idle || self.config.idle_timeout == Nanos::ZERO {
             self.unprepare(owner);
         } else if tired {
@@ -151,7 +147,7 @@ where
     /// removes waiters that do not come. Returns when to call again at the latest; `None`
     /// if there is nothing to come for.
     pub fn poll(&self, time: Nanos) -> Option<Nanos> {
-        self.wake(self.interrupt.late(time));
+        self.wake(self.rare.with(|rare| rare.interrupt.late(time)));
         let (_, wakers) = self.ownership.expire(time, self.config.lock_timeout);
         self.see_to(wakers);
         let Some(mut owner) = Owner::take_any(self) else {
@@ -160,7 +156,7 @@ where
         };
         let more = now(owner.run_in_a_row::<Blocking>());
         let messages = self.counters.messages();
-        let look = self.duty.with(|duty| {
+        let look = self.with_duty(|duty| {
             if messages != duty.seen {
                 duty.seen = messages;
                 duty.look = time + self.config.idle_timeout;
@@ -188,7 +184,7 @@ where
         if stored {
             self.call_worker();
         }
-        let (early, seen) = self.duty.with(|duty| (duty.early, duty.seen));
+        let (early, seen) = self.with_duty(|duty| (duty.early, duty.seen));
         if early {
             return self.set_timer();
         }
@@ -198,7 +194,7 @@ where
             return self.look_later();
         }
         if self.is_prepared() {
-            self.duty.with(|duty| duty.tired = true);
+            self.with_duty(|duty| duty.tired = true);
             self.call_worker();
         }
     }
@@ -208,7 +204,7 @@ where
     fn look_later(&self) {
         let messages = self.counters.messages();
         let look = self.platform.now() + self.config.idle_timeout;
-        self.duty.with(|duty| {
+        self.with_duty(|duty| {
             duty.seen = messages;
             duty.look = look;
         });
@@ -222,7 +218,7 @@ where
         let now = self.platform.now();
         let sleeps = self.is_prepared() && self.config.idle_timeout > Nanos::ZERO;
         let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);
-        let at = self.duty.with(|duty| {
+        let at = self.with_duty(|duty| {
             let look = if sleeps { duty.look } else { NEVER };
             let at = look.min(expiry.unwrap_or(NEVER));
             duty.early = at < look;
@@ -232,7 +228,7 @@ where
             return;
         }
         match self.is_served() {
-            true => self.wake(self.duty.with(|duty| duty.set_timer(at))),
+            true => self.wake(self.with_duty(|duty| duty.set_timer(at))),
             false => self.platform.set_timer(at),
         }
     }
@@ -326,7 +322,7 @@ where
             called = poll_fn(|context| {
                 let waker = context.waker().clone();
                 let now = self.platform.now();
-                let (due, timer, unused) = self.duty.with(|duty| duty.look(now, waker));
+                let (due, timer, unused) = self.with_duty(|duty| duty.look(now, waker));
                 self.guarded_drop(unused);
                 if due.is_none() && timer < NEVER {
                     self.platform.wake_at(timer, context.waker());
@@ -335,61 +331,6 @@ where
             })
             .await;
         }
-    }
-}
-
-/// The worker's duties.
-#[derive(Debug)]
-pub(crate) struct Duty {
-    /// Wakes a worker that is a future.
-    waker: Option<Waker>,
-    /// Its timer; [`NEVER`] if it is not set.
-    timer: Nanos,
-    /// It was called.
-    called: bool,
-    /// The worker is to put the hardware to sleep.
-    tired: bool,
-    /// The timer goes off before `look`, for a waiter.
-    early: bool,
-    /// Messages run when `look` was set.
-    seen: u32,
-    /// When to look next whether anything has happened.
-    look: Nanos,
-}
-
-impl Duty {
-    pub(crate) const NONE: Self = Self {
-        waker: None,
-        timer: NEVER,
-        called: false,
-        tired: false,
-        early: false,
-        seen: 0,
-        look: Nanos::ZERO,
-    };
-
-    const fn call(&mut self) -> Option<Waker> {
-        self.called = true;
-        self.waker.take()
-    }
-
-    /// Wakes it for an earlier time only.
-    fn set_timer(&mut self, at: Nanos) -> Option<Waker> {
-        let earlier = at < core::mem::replace(&mut self.timer, at);
-        self.waker.take_if(|_| earlier)
-    }
-
-    /// Returns whether it was called, or its timer went off; and the timer, if neither has
-    /// happened. Then it waits with `waker`. The last part is a waker to be dropped.
-    fn look(&mut self, now: Nanos, waker: Waker) -> (Option<bool>, Nanos, Option<Waker>) {
-        if take(&mut self.called) {
-            return (Some(true), NEVER, Some(waker));
-        }
-        if now >= self.timer {
-            self.timer = NEVER;
-            return (Some(false), NEVER, Some(waker));
-        }
-        (None, self.timer, self.waker.replace(waker))
     }
 }
 
@@ -409,7 +350,7 @@ where
     fn drop(&mut self) {
         let bus = self.0;
         bus.served.swap(0, Ordering::AcqRel);
-        let unused = bus.duty.with(|duty| {
+        let unused = bus.with_duty(|duty| {
             duty.called = false;
             duty.timer = NEVER;
             duty.waker.take()

@@ -23,6 +23,8 @@ mod config;
 mod controller;
 #[path = "../../src/device.rs"]
 mod device;
+#[path = "../../src/duty.rs"]
+mod duty;
 #[path = "../../src/error.rs"]
 mod error;
 #[path = "../../src/face.rs"]

@@ -1,17 +1,16 @@
 //! Waiting for the bus: blocking, and awaited.
 
-use core::future::poll_fn;
-use core::task::{Poll, Waker};
+use core::ops::ControlFlow;
 
 use nostall_io::Nanos;
 
 use crate::bus::Bus;
-use crate::controller::{AsyncController, Controller};
-use crate::elapsed::Elapsed;
+use crate::controller::Controller;
 use crate::error::Error;
+use crate::face::{Blocking, Face, Look, now, until};
 use crate::line::{DeviceNumber, Waiter};
 use crate::owner::Owner;
-use crate::ownership::Wanted;
+use crate::ownership::{Token, Wanted};
 use crate::platform::Platform;
 use crate::statistics::raise;
 
@@ -33,37 +32,34 @@ where
 {
     /// Takes the bus for a message of `device`: at once, or after waiting for it.
     #[inline(always)]
-    pub(crate) fn acquire(&self, device: DeviceNumber) -> Result<Owner<'_, C, P, W, S, B>, Error> {
+    pub(crate) fn acquire(&self, device: DeviceNumber) -> Result<Token, Error> {
         match self.ownership.take(device) {
-            Some(token) => Ok(Owner::new(self, token)),
-            None => self.acquire_busy(device),
+            Some(token) => Ok(token),
+            None => now(self.acquire_busy::<Blocking>(device)),
         }
     }
 
-    #[cold]
-    fn acquire_busy(&self, device: DeviceNumber) -> Result<Owner<'_, C, P, W, S, B>, Error> {
+    /// Takes the bus after waiting for it.
+    pub(crate) async fn acquire_busy<F: Face<C>>(
+        &self,
+        device: DeviceNumber,
+    ) -> Result<Token, Error> {
         let mut joining = Joining::new(self, device);
-        let (mut owner, ticket) = match self.platform.current() {
-            None => joining
-                .step(None, Nanos::ZERO)
-                .unwrap_or(Err(Error::WouldBlock))?,
-            Some(waker) => {
+        let ended = until(F::BLOCKS, &self.platform, |look| {
+            if F::BLOCKS && look.waker.is_some() && !joining.is_overdue(look.waited) {
                 self.spin();
-                let mut span = Nanos::ZERO;
-                loop {
-                    if let Some(ended) = joining.step(Some(&waker), span) {
-                        break ended?;
-                    }
-                    span = self.config.lock_timeout;
-                    self.platform.block(joining.deadline());
-                    if !joining.is_overdue() {
-                        self.spin();
-                    }
-                }
             }
-        };
-        owner.run_before(device, ticket);
-        Ok(owner)
+            match joining.step(look) {
+                Some(ended) => return ControlFlow::Break(ended),
+                // It may not come when it is woken.
+                None if !F::BLOCKS && joining.looks == 0 && self.has_worker() => self.set_timer(),
+                None => {}
+            }
+            ControlFlow::Continue(look.now + (self.config.lock_timeout - look.waited))
+        });
+        let (mut owner, ticket) = ended.await?;
+        owner.run_before::<F>(device, ticket).await;
+        owner.into_token().ok_or(Error::Cancelled)
     }
 
     /// Spins while the bus is owned, as long as a sleep and a wake-up would take.
@@ -85,38 +81,6 @@ where
     }
 }
 
-impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
-where
-    C: AsyncController,
-    P: Platform,
-{
-    /// As [`acquire`](Self::acquire), without blocking.
-    pub(crate) async fn acquire_async(
-        &self,
-        device: DeviceNumber,
-    ) -> Result<Owner<'_, C, P, W, S, B>, Error> {
-        if let Some(token) = self.ownership.take(device) {
-            return Ok(Owner::new(self, token));
-        }
-        let mut joining = Joining::new(self, device);
-        let mut in_line = false;
-        let (mut owner, ticket) = poll_fn(|context| {
-            if let Some(ended) = joining.step(Some(context.waker()), Nanos::ZERO) {
-                return Poll::Ready(ended);
-            }
-            // It may not come when it is woken.
-            if !core::mem::replace(&mut in_line, true) && self.has_worker() {
-                self.set_timer();
-            }
-            self.platform.wake_at(joining.deadline(), context.waker());
-            Poll::Pending
-        })
-        .await?;
-        owner.run_before_async(device, ticket).await;
-        Ok(owner)
-    }
-}
-
 /// A context that waits for the bus. Dropping it leaves the line.
 struct Joining<'b, C, P, const W: usize, const S: usize, const B: usize>
 where
@@ -126,8 +90,6 @@ where
     bus: &'b Bus<C, P, W, S, B>,
     device: DeviceNumber,
     waiter: Option<Waiter>,
-    start: Option<Nanos>,
-    elapsed: Option<Elapsed>,
     looks: u32,
     /// Messages run when the wait began.
     seen: u32,
@@ -146,45 +108,27 @@ where
             bus,
             device,
             waiter: None,
-            start: None,
-            elapsed: None,
             looks: 0,
             seen: bus.counters.messages(),
         }
     }
 
-    /// When the wait ends at the latest.
-    fn deadline(&self) -> Nanos {
-        self.start.unwrap_or(Nanos::ZERO) + self.bus.config.lock_timeout
-    }
-
-    fn is_overdue(&self) -> bool {
-        self.looks >= FAIR_LOOKS
-            || self
-                .start
-                .is_some_and(|start| self.bus.platform.now() - start >= FAIR)
+    fn is_overdue(&self, waited: Nanos) -> bool {
+        self.looks >= FAIR_LOOKS || waited >= FAIR
     }
 
     /// Looks whether the bus is to be had. Returns the end of the wait; before that, the
     /// waker will be woken when it is time to look again.
-    ///
-    /// The context has blocked for `span` since the last look.
-    fn step(&mut self, waker: Option<&Waker>, span: Nanos) -> Option<Ended<'b, C, P, W, S, B>> {
+    fn step(&mut self, look: Look<'_>) -> Option<Ended<'b, C, P, W, S, B>> {
         let bus = self.bus;
-        let now = bus.platform.now();
-        self.start.get_or_insert(now);
-        let elapsed = self.elapsed.get_or_insert(Elapsed::new(now));
-        let waited = match span {
-            Nanos::ZERO => elapsed.at(now),
-            span => elapsed.after(span, now),
-        };
+        let Look { waker, now, waited } = look;
         let timeout = bus.config.lock_timeout;
         // A second round is that of a waiter whose place was forfeited.
         for _ in 0..2 {
             let (wanted, wakers) = match (self.waiter, waker) {
                 (Some(waiter), Some(waker)) => {
                     self.looks += 1;
-                    let overdue = waited >= FAIR || self.looks >= FAIR_LOOKS;
+                    let overdue = self.is_overdue(waited);
                     bus.ownership.look(waiter, waker, overdue, now, timeout)
                 }
                 _ => bus.ownership.join(self.device, waker, now, timeout),

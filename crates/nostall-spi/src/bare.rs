@@ -90,6 +90,6 @@ impl<P: Platform> DelayNs for Delay<'_, P> {
 
 impl<P: Platform> embedded_hal_async::delay::DelayNs for Delay<'_, P> {
     async fn delay_ns(&mut self, ns: u32) {
-        crate::station::sleep(self.0, Nanos(ns.into())).await;
+        crate::waiting::sleep(self.0, Nanos(ns.into())).await;
     }
 }

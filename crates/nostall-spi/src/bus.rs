@@ -3,24 +3,21 @@
 use core::fmt;
 use core::task::Waker;
 
-use nostall_io::Nanos;
-
-use crate::capabilities::Capabilities;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::device::Device;
+use crate::duty::{Duty, Rare};
 use crate::error::Invalid;
-use crate::interrupt::Interrupt;
 use crate::line::NO_DEVICE;
 use crate::owner::Owner;
 use crate::ownership::{Ownership, Wakers};
 use crate::platform::Platform;
 use crate::settings::Settings;
-use crate::station::{Station, Waiting};
+use crate::station::Station;
 use crate::statistics::{Counters, Statistics, count};
 use crate::stored::Body;
 use crate::sync::{AtomicU32, Critical, Lock, Owned, array_of, constant};
-use crate::work::Server;
+use crate::waiting::Waiting;
 
 /// A bus that its callers share, and that each drives for its own messages.
 ///
@@ -29,29 +26,14 @@ use crate::work::Server;
 pub struct Bus<C, P, const WAITERS: usize = 8, const STORED: usize = 8, const BYTES: usize = 64> {
     pub(crate) ownership: Ownership<WAITERS, STORED>,
     /// Used by the owner.
-    pub(crate) core: Owned<Core<C>>,
+    pub(crate) station: Owned<Station<C>>,
     pub(crate) bodies: [Lock<Body<BYTES>>; STORED],
-    pub(crate) interrupt: Interrupt,
     pub(crate) counters: Counters,
     pub(crate) platform: P,
     pub(crate) config: Config,
-    /// Known once there is a device.
-    capabilities: Critical<Option<Capabilities>>,
-    /// Messages when the timer was set.
-    pub(crate) armed: AtomicU32,
-    /// Not 0: the worker is to put the hardware to sleep.
-    pub(crate) tired: AtomicU32,
     /// Not 0: the worker is a future.
     pub(crate) served: AtomicU32,
-    pub(crate) server: Critical<Server>,
-}
-
-/// The owner's part of the bus.
-#[derive(Debug)]
-pub(crate) struct Core<C> {
-    pub(crate) station: Station<C>,
-    /// When [`Bus::poll`] looks next whether anything has happened.
-    pub(crate) look: Nanos,
+    pub(crate) rare: Critical<Rare>,
 }
 
 impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
@@ -64,20 +46,13 @@ where
         pub fn new(controller: C, platform: P, config: Config) -> Self {
             Self {
                 ownership: Ownership::new(),
-                core: Owned::new(Core {
-                    station: Station::new(controller),
-                    look: Nanos::ZERO,
-                }),
+                station: Owned::new(Station::new(controller)),
                 bodies: array_of!(Lock::new(Body::new())),
-                interrupt: Interrupt::new(),
                 counters: Counters::new(),
                 platform,
                 config,
-                capabilities: Critical::new(None),
-                armed: AtomicU32::new(0),
-                tired: AtomicU32::new(0),
                 served: AtomicU32::new(0),
-                server: Critical::new(Server::IDLE),
+                rare: Critical::new(Rare::NEW),
             }
         }
     }
@@ -90,13 +65,14 @@ where
     /// device is made while the bus is in use and the caller must not wait;
     /// [`Invalid::TooManyDevices`] if the bus has 64 devices.
     pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P, W, S, B>, Invalid> {
-        let known = self.capabilities.with(|known| *known);
+        let known = self.rare.with(|rare| rare.capabilities);
         let capabilities = match known {
             Some(capabilities) => capabilities,
             None => {
-                let mut owner = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
-                let asked = owner.core().station.controller.capabilities();
-                self.capabilities.with(|known| *known = Some(asked));
+                let token = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
+                let mut owner = Owner::new(self, token);
+                let asked = owner.station().controller.capabilities();
+                self.rare.with(|rare| rare.capabilities = Some(asked));
                 owner.release();
                 asked
             }
@@ -138,13 +114,13 @@ where
 
     /// Gives the controller back.
     pub fn into_controller(self) -> C {
-        self.core.into_inner().station.controller
+        self.station.into_inner().controller
     }
 
     /// Runs `look` on the controller, if the bus is free.
     pub fn with_controller<T>(&self, look: impl FnOnce(&mut C) -> T) -> Option<T> {
         let mut owner = Owner::take_any(self)?;
-        let seen = look(&mut owner.core().station.controller);
+        let seen = look(&mut owner.station().controller);
         owner.release();
         Some(seen)
     }
@@ -176,13 +152,17 @@ where
     /// For the controller's interrupt handler: the owner goes on. An interrupt that no
     /// owner waits for does no harm.
     pub fn on_interrupt(&self) {
-        self.wake(self.interrupt.raise());
+        self.wake(self.rare.with(|rare| rare.interrupt.raise()));
+    }
+
+    pub(crate) fn with_duty<R>(&self, act: impl FnOnce(&mut Duty) -> R) -> R {
+        self.rare.with(|rare| act(&mut rare.duty))
     }
 
     pub(crate) const fn waiting(&self) -> Waiting<'_, P> {
         Waiting {
             platform: &self.platform,
-            interrupt: &self.interrupt,
+            rare: &self.rare,
         }
     }
 

@@ -74,12 +74,6 @@ impl Capabilities {
         self
     }
 
-    /// Three wires too.
-    pub const fn with_three_wires(mut self) -> Self {
-        self.three_wire = true;
-        self
-    }
-
     /// Lines of either polarity.
     pub const fn with_active_high(mut self) -> Self {
         self.active_high = true;

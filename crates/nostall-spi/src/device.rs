@@ -9,6 +9,7 @@ use crate::capabilities::Capabilities;
 use crate::config::Submitted;
 use crate::controller::{AsyncController, Controller};
 use crate::error::Error;
+use crate::face::Awaited;
 use crate::line::DeviceNumber;
 use crate::locked::Locked;
 use crate::owner::Owner;
@@ -77,7 +78,8 @@ where
     #[inline(always)]
     fn sync_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
         let bytes = self.capabilities.check(&self.settings, message)?;
-        let mut owner = self.bus.acquire(self.number)?;
+        let token = self.bus.acquire(self.number)?;
+        let mut owner = Owner::new(self.bus, token);
         let result = owner.run(&self.settings, message, bytes);
         owner.release();
         result
@@ -108,8 +110,8 @@ where
     /// [`Error::WouldBlock`] if the bus is busy and the caller must not wait; an error of
     /// the wait otherwise.
     pub fn lock(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
-        let owner = self.bus.acquire(self.number)?;
-        Ok(Locked::new(owner, self, true))
+        let token = self.bus.acquire(self.number)?;
+        Ok(Locked::new(Owner::new(self.bus, token), self, true))
     }
 
     /// Stores a message, and returns a handle on it. Its input is read from the handle.
@@ -168,7 +170,7 @@ where
         let here = bus.config.submitted == Submitted::ByCaller && bus.platform.current().is_some();
         if here {
             // Taken meanwhile, its owner runs the message.
-            if let Some(owner) = Owner::take_any(bus) {
+            if let Some(mut owner) = Owner::take_any(bus) {
                 owner.release();
             }
         } else if worker {
@@ -211,13 +213,14 @@ where
 
     async fn await_message<M: Message + ?Sized>(&self, message: &mut M) -> Result<(), Error> {
         let bytes = self.capabilities.check(&self.settings, message)?;
-        let mut owner = match self.bus.ownership.take(self.number) {
-            Some(token) => Owner::new(self.bus, token),
-            None => self.bus.acquire_async(self.number).await?,
+        let token = match self.bus.ownership.take(self.number) {
+            Some(token) => token,
+            None => self.bus.acquire_busy::<Awaited>(self.number).await?,
         };
-        let result = owner.run_async(&self.settings, message, bytes).await;
+        let mut owner = Owner::new(self.bus, token);
+        let result = owner.run_awaited(&self.settings, message, bytes).await;
         if let Some(index) = owner.try_release(true) {
-            owner.release_async_after(index).await;
+            owner.release_after::<Awaited>(index).await;
         }
         result
     }
@@ -228,8 +231,8 @@ where
     ///
     /// As [`lock`](Self::lock).
     pub async fn lock_async(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
-        let owner = self.bus.acquire_async(self.number).await?;
-        Ok(Locked::new(owner, self, false))
+        let token = self.bus.acquire_busy::<Awaited>(self.number).await?;
+        Ok(Locked::new(Owner::new(self.bus, token), self, false))
     }
 }
 

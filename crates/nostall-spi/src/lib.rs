@@ -95,9 +95,10 @@
 //!
 //! A transfer has twice its time, at the clock that was set, and 200 ms; then it is
 //! stopped and fails. A caller waits for the bus no longer than
-//! [`Config::lock_timeout`]. Every wait counts its looks too: it is over after 2^24 reads of
-//! a clock that stands still. A bus has 64 devices at a time. A full line is an error. A critical section is as long as a
-//! walk through the line. Whatever ends a message (an error, a time-out, a panic of a
+//! [`Config::lock_timeout`]. Every wait counts its looks too. At a clock that stands still, a
+//! look counts as 10 ns, and a pause of the platform as 200 us at most. A bus has 64 devices
+//! at a time. A full line is an error. A critical section is as long as a walk through the
+//! line. Whatever ends a message (an error, a time-out, a panic of a
 //! driver, callback or waker, a dropped future, a worker that ends), the device is
 //! deselected and the bus goes on.
 //!
@@ -133,19 +134,22 @@ pub mod controllers;
 mod error;
 mod settings;
 mod transfer;
+mod twins;
 mod words;
 
 // The engine.
 mod acquire;
 mod bus;
 mod config;
-mod elapsed;
+mod duty;
+mod face;
 mod interrupt;
 mod owner;
 mod platform;
 mod station;
 mod statistics;
 mod stored;
+mod waiting;
 mod work;
 
 // Its faces.
@@ -176,4 +180,4 @@ pub use stored::{Callback, Completed};
 #[cfg(feature = "std")]
 pub use threads::{Threads, Worker};
 pub use transfer::{Message, Options, Transfer};
-pub use words::{Directions, Words};
+pub use words::Words;

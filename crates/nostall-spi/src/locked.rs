@@ -50,15 +50,33 @@ where
     ///
     /// [`Error`]; the device is deselected in any case.
     pub fn sync(&mut self, transfers: &mut [Transfer<'_>]) -> Result<(), Error> {
-        self.sync_message(transfers)
+        self.run(transfers)
     }
 
-    fn sync_message<M: Message + ?Sized>(&mut self, message: &mut M) -> Result<(), Error> {
+    fn run<M: Message + ?Sized>(&mut self, message: &mut M) -> Result<(), Error> {
+        let device = self.device;
+        let (owner, bytes) = self.begin(message)?;
+        owner.run(device.settings(), message, bytes)
+    }
+
+    async fn await_message<M: Message + ?Sized>(&mut self, message: &mut M) -> Result<(), Error>
+    where
+        C: AsyncController,
+    {
+        let device = self.device;
+        let (owner, bytes) = self.begin(message)?;
+        owner.run_awaited(device.settings(), message, bytes).await
+    }
+
+    fn begin<M: Message + ?Sized>(
+        &mut self,
+        message: &mut M,
+    ) -> Result<(&mut Owner<'d, C, P, W, S, B>, usize), Error> {
         let settings = self.device.settings();
         let bytes = self.device.capabilities().check(settings, message)?;
         let owner = self.owner.as_mut().ok_or(Error::Cancelled)?;
         owner.stop_dropped();
-        owner.run(settings, message, bytes)
+        Ok((owner, bytes))
     }
 }
 
@@ -94,7 +112,7 @@ where
     P: Platform,
 {
     fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
-        self.sync_message(operations)
+        self.run(operations)
     }
 }
 
@@ -104,12 +122,11 @@ where
     C: AsyncController,
     P: Platform,
 {
-    async fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Error> {
-        let settings = self.device.settings();
-        let bytes = self.device.capabilities().check(settings, operations)?;
-        let owner = self.owner.as_mut().ok_or(Error::Cancelled)?;
-        owner.stop_dropped();
-        owner.run_async(settings, operations, bytes).await
+    fn transaction(
+        &mut self,
+        operations: &mut [Operation<'_, u8>],
+    ) -> impl Future<Output = Result<(), Error>> {
+        self.await_message(operations)
     }
 }
 

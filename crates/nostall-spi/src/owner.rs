@@ -1,12 +1,14 @@
 //! The bus in the hands of its owner.
 
-use crate::bus::{Bus, Core};
+use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
 use crate::error::{Error, Fault};
+use crate::face::{Blocking, Face, now};
 use crate::line::DeviceNumber;
 use crate::ownership::{Released, Token};
 use crate::platform::Platform;
 use crate::settings::Settings;
+use crate::station::Station;
 use crate::statistics::{count, raise};
 use crate::sync::Used;
 use crate::transfer::Message;
@@ -57,6 +59,11 @@ where
         }
     }
 
+    /// Gives up the bus without freeing it.
+    pub(crate) fn into_token(mut self) -> Option<Token> {
+        self.token.take()
+    }
+
     /// Takes a free bus to run stored messages, whatever is in line.
     pub(crate) fn take_any(bus: &'b Bus<C, P, W, S, B>) -> Option<Self> {
         let token = bus.ownership.take_any()?;
@@ -70,10 +77,10 @@ where
 
     #[inline]
     #[allow(unsafe_code)]
-    pub(crate) fn core(&mut self) -> Used<'_, Core<C>> {
+    pub(crate) fn station(&mut self) -> Used<'_, Station<C>> {
         // SAFETY: an `Owner` is made of a `Token`, of which there is one at most, and
         // which leaves it last. `&mut self` keeps the reference the only one.
-        unsafe { self.bus.core.get() }
+        unsafe { self.bus.station.get() }
     }
 
     /// Runs a message of `bytes` bytes from its caller's memory.
@@ -85,63 +92,104 @@ where
         bytes: usize,
     ) -> Result<(), Error> {
         let bus = self.bus;
-        let station = &mut self.core().station;
+        let station = &mut *self.station();
         let result = match bus.prepare(station) {
             Ok(()) => station.run(settings, message, &bus.waiting()),
             failed => failed,
         };
-        bus.counters.ran(message.transfers(), bytes, result);
+        station.end(&result);
+        bus.counters.ran(message.transfers(), bytes, &result);
+        result
+    }
+
+    /// The same, awaited.
+    pub(crate) async fn run_awaited<M: Message + ?Sized>(
+        &mut self,
+        settings: &Settings,
+        message: &mut M,
+        bytes: usize,
+    ) -> Result<(), Error>
+    where
+        C: AsyncController,
+    {
+        let bus = self.bus;
+        let mut station = self.station();
+        let station = &mut *station;
+        let result = match bus.prepare(station) {
+            Ok(()) => station.run_awaited(settings, message, &bus.waiting()).await,
+            failed => failed,
+        };
+        station.end(&result);
+        bus.counters.ran(message.transfers(), bytes, &result);
         result
     }
 
     /// Runs stored messages of `device` that came before a message with this ticket.
-    pub(crate) fn run_before(&mut self, device: DeviceNumber, ticket: u32) {
+    pub(crate) async fn run_before<F: Face<C>>(&mut self, device: DeviceNumber, ticket: u32) {
         while let Some(index) = self.bus.ownership.before(device, ticket) {
-            self.run_stored(index);
+            self.run_stored::<F>(index).await;
         }
     }
 
     /// Runs stored messages up to and including the one at `index`.
-    pub(crate) fn run_until(&mut self, index: usize) {
+    pub(crate) async fn run_until<F: Face<C>>(&mut self, index: usize) {
         while let Some(next) = self.bus.ownership.until(index) {
-            self.run_stored(next);
+            self.run_stored::<F>(next).await;
         }
     }
 
-    fn run_stored(&mut self, index: usize) {
+    /// Runs stored messages without freeing the bus. Returns whether any may be left.
+    pub(crate) async fn run_in_a_row<F: Face<C>>(&mut self) -> bool {
+        for _ in 0..IN_A_ROW {
+            match self.bus.ownership.next() {
+                Some(index) => self.run_stored::<F>(index).await,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    async fn run_stored<F: Face<C>>(&mut self, index: usize) {
         let bus = self.bus;
         self.running = Some(index);
         {
             let mut body = bus.bodies[index].enter();
             let body = &mut *body;
             let (bytes, settings) = (body.len(), body.settings);
-            let station = &mut self.core().station;
+            let mut station = self.station();
+            let station = &mut *station;
+            let waiting = bus.waiting();
             body.result = match bus.prepare(station) {
-                Ok(()) => station.run(&settings, body, &bus.waiting()),
+                Ok(()) => F::run(station, &settings, body, &waiting).await,
                 failed => failed,
             };
-            let result = body.result;
-            bus.counters.ran_stored(body.transfers(), bytes, result);
+            station.end(&body.result);
+            bus.counters
+                .ran_stored(body.transfers(), bytes, &body.result);
         }
-        self.ran_stored(index);
-    }
-
-    fn ran_stored(&mut self, index: usize) {
         self.running = None;
         if self.is_worker {
-            raise(&self.bus.counters.by_worker, 1);
+            raise(&bus.counters.by_worker, 1);
         }
-        self.bus.finish(index);
+        bus.finish(index);
     }
 
     /// Frees the bus, after the messages that were stored meanwhile: 1,024 at
     /// most.
     #[inline(always)]
-    pub(crate) fn release(mut self) {
-        let mut budget = BEFORE_FREEING;
-        while let Some(index) = self.try_release(budget > 0) {
-            budget -= 1;
-            self.run_stored(index);
+    pub(crate) fn release(&mut self) {
+        if let Some(index) = self.try_release(true) {
+            now(self.release_after::<Blocking>(index));
+        }
+    }
+
+    /// The same, after the stored message at `index`, which is to be run first.
+    pub(crate) async fn release_after<F: Face<C>>(&mut self, index: usize) {
+        let mut next = Some(index);
+        for left in (0..BEFORE_FREEING).rev() {
+            let Some(index) = next else { return };
+            self.run_stored::<F>(index).await;
+            next = self.try_release(left > 0);
         }
     }
 
@@ -167,112 +215,6 @@ where
     /// Frees the bus without running anything more.
     pub(crate) fn release_now(mut self) {
         self.try_release(false);
-    }
-
-    /// Runs stored messages without freeing the bus. Returns whether any may be left.
-    pub(crate) fn run_in_a_row(&mut self) -> bool {
-        for _ in 0..IN_A_ROW {
-            match self.bus.ownership.next() {
-                Some(index) => self.run_stored(index),
-                None => return false,
-            }
-        }
-        true
-    }
-}
-
-/// Awaited.
-impl<C, P, const W: usize, const S: usize, const B: usize> Owner<'_, C, P, W, S, B>
-where
-    C: AsyncController,
-    P: Platform,
-{
-    /// Runs a message of `bytes` bytes from its caller's memory.
-    pub(crate) async fn run_async<M: Message + ?Sized>(
-        &mut self,
-        settings: &Settings,
-        message: &mut M,
-        bytes: usize,
-    ) -> Result<(), Error> {
-        let bus = self.bus;
-        let mut core = self.core();
-        let station = &mut core.station;
-        let result = match bus.prepare(station) {
-            Ok(()) => {
-                station.start();
-                let result = station.run_async(settings, message, &bus.waiting()).await;
-                station.end(result)
-            }
-            failed => failed,
-        };
-        bus.counters.ran(message.transfers(), bytes, result);
-        result
-    }
-
-    pub(crate) async fn run_before_async(&mut self, device: DeviceNumber, ticket: u32) {
-        while let Some(index) = self.bus.ownership.before(device, ticket) {
-            self.run_stored_async(index).await;
-        }
-    }
-
-    pub(crate) async fn run_until_async(&mut self, index: usize) {
-        while let Some(next) = self.bus.ownership.until(index) {
-            self.run_stored_async(next).await;
-        }
-    }
-
-    async fn run_stored_async(&mut self, index: usize) {
-        let bus = self.bus;
-        self.running = Some(index);
-        {
-            let mut body = bus.bodies[index].enter();
-            let body = &mut *body;
-            let (bytes, settings) = (body.len(), body.settings);
-            let mut core = self.core();
-            let station = &mut core.station;
-            let result = match bus.prepare(station) {
-                Ok(()) => {
-                    station.start();
-                    let result = station.run_async(&settings, body, &bus.waiting()).await;
-                    station.end(result)
-                }
-                failed => failed,
-            };
-            body.result = result;
-            bus.counters.ran_stored(body.transfers(), bytes, result);
-        }
-        self.ran_stored(index);
-    }
-
-    /// As [`run_in_a_row`](Self::run_in_a_row).
-    pub(crate) async fn run_in_a_row_async(&mut self) -> bool {
-        for _ in 0..IN_A_ROW {
-            match self.bus.ownership.next() {
-                Some(index) => self.run_stored_async(index).await,
-                None => return false,
-            }
-        }
-        true
-    }
-
-    /// As [`release`](Self::release).
-    pub(crate) async fn release_async(mut self) {
-        if let Some(index) = self.try_release(true) {
-            self.release_async_after(index).await;
-        }
-    }
-
-    /// The same, after the stored message at `index`, which is to be run first.
-    pub(crate) async fn release_async_after(mut self, mut index: usize) {
-        let mut budget = BEFORE_FREEING;
-        loop {
-            self.run_stored_async(index).await;
-            budget -= 1;
-            match self.try_release(budget > 0) {
-                Some(next) => index = next,
-                None => return,
-            }
-        }
     }
 }
 
@@ -305,7 +247,7 @@ where
     #[cold]
     fn drop_owned(&mut self) {
         let bus = self.bus;
-        let moved = self.core().station.has_moved();
+        let moved = self.station().has_moved();
         self.stop_dropped();
         if let Some(index) = self.running.take() {
             // A driver that panics would do so again.
@@ -322,9 +264,9 @@ where
     /// Stops a message whose future was dropped half-way, or whose driver has panicked.
     pub(crate) fn stop_dropped(&mut self) {
         let bus = self.bus;
-        let mut core = self.core();
-        if core.station.is_dirty() {
-            bus.guarded(|| core.station.abort());
+        let mut station = self.station();
+        if station.is_dirty() {
+            bus.guarded(|| station.abort());
         }
     }
 
@@ -342,7 +284,7 @@ where
     /// The last owner is not used any more, and no device is being dropped.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn clean_up(mut self) {
-        self.core().station.abort();
+        self.station().abort();
         for (index, body) in self.bus.bodies.iter().enumerate() {
             if self.bus.ownership.is_running(index) {
                 // SAFETY: that owner had the guard, according to the caller.

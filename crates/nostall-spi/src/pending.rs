@@ -2,16 +2,15 @@
 
 use core::cell::Cell;
 use core::fmt;
-use core::future::poll_fn;
 use core::marker::PhantomData;
-use core::task::Poll;
+use core::ops::ControlFlow;
 
 use nostall_io::Nanos;
 
 use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
-use crate::elapsed::{Elapsed, NEVER};
 use crate::error::Error;
+use crate::face::{Awaited, Blocking, Face, Look, now, until};
 use crate::owner::Owner;
 use crate::ownership::Watched;
 use crate::platform::Platform;
@@ -64,30 +63,16 @@ where
     /// The message's error; [`Error::WouldBlock`] if it is not through and the caller must
     /// not wait; [`Error::Abandoned`] if the owner of the bus is gone.
     pub fn wait(&mut self) -> Result<(), Error> {
-        let bus = self.bus;
-        let waker = bus.platform.current();
-        let mut watch = Watch::new(bus, self.index);
-        loop {
-            let now = bus.platform.now();
-            let timeout = bus.config.lock_timeout;
-            let ownership = &bus.ownership;
-            let worker = bus.has_worker() && !watch.late;
-            let (watched, wakers) =
-                ownership.watch(self.index, waker.as_ref(), worker, now, timeout);
-            bus.see_to(wakers);
-            match watched {
-                Watched::Done => break,
-                Watched::Ours(token) => {
-                    let mut owner = Owner::new(bus, token);
-                    owner.run_until(self.index);
-                    owner.release();
-                }
-                Watched::Abandoned => return Err(Error::Abandoned),
-                Watched::Wait if waker.is_none() => return Err(Error::WouldBlock),
-                Watched::Wait if watch.is_stuck(timeout) => return Err(Error::Abandoned),
-                // Looks at once, without the worker.
-                Watched::Wait if watch.late && worker => {}
-                Watched::Wait => bus.platform.block(now + timeout),
+        now(self.ended::<Blocking>())
+    }
+
+    async fn ended<F: Face<C>>(&mut self) -> Result<(), Error> {
+        let (bus, index) = (self.bus, self.index);
+        let mut watch = Watch::new(bus, index);
+        while let Some(mut owner) = watch.until::<F>().await? {
+            owner.run_until::<F>(index).await;
+            if let Some(index) = owner.try_release(true) {
+                owner.release_after::<F>(index).await;
             }
         }
         watch.done = true;
@@ -124,45 +109,7 @@ where
     ///
     /// As [`wait`](Self::wait).
     pub async fn finished(&mut self) -> Result<(), Error> {
-        let bus = self.bus;
-        let index = self.index;
-        let mut watch = Watch::new(bus, index);
-        loop {
-            let owner = poll_fn(|context| {
-                let now = bus.platform.now();
-                let timeout = bus.config.lock_timeout;
-                let waker = Some(context.waker());
-                let worker = bus.has_worker() && !watch.late;
-                let (watched, wakers) = bus.ownership.watch(index, waker, worker, now, timeout);
-                let watched = match watched {
-                    Watched::Done => Poll::Ready(Ok(None)),
-                    Watched::Ours(token) => Poll::Ready(Ok(Some(Owner::new(bus, token)))),
-                    Watched::Abandoned => Poll::Ready(Err(Error::Abandoned)),
-                    Watched::Wait if watch.is_stuck(Nanos::ZERO) => {
-                        Poll::Ready(Err(Error::Abandoned))
-                    }
-                    // Looks at once, without the worker.
-                    Watched::Wait if watch.late && worker => {
-                        context.waker().wake_by_ref();
-                        Poll::Pending
-                    }
-                    Watched::Wait => {
-                        bus.platform.wake_at(now + timeout, context.waker());
-                        Poll::Pending
-                    }
-                };
-                bus.see_to(wakers);
-                watched
-            })
-            .await?;
-            let Some(mut owner) = owner else {
-                break;
-            };
-            owner.run_until_async(index).await;
-            owner.release_async().await;
-        }
-        watch.done = true;
-        self.result()
+        self.ended::<Awaited>().await
     }
 }
 
@@ -177,10 +124,6 @@ where
     done: bool,
     /// Messages run when the bus last moved.
     seen: u32,
-    /// Since then.
-    still: Elapsed,
-    /// The bus has not moved for too long: a worker that was called is not waited for.
-    late: bool,
 }
 
 impl<'b, C, P, const W: usize, const S: usize, const B: usize> Watch<'b, C, P, W, S, B>
@@ -188,33 +131,47 @@ where
     C: Controller,
     P: Platform,
 {
-    fn new(bus: &'b Bus<C, P, W, S, B>, index: usize) -> Self {
+    const fn new(bus: &'b Bus<C, P, W, S, B>, index: usize) -> Self {
         Self {
             bus,
             index,
             done: false,
-            seen: bus.counters.messages(),
-            still: Elapsed::new(bus.platform.now()),
-            late: false,
+            seen: 0,
         }
     }
 
-    /// Whether the owner has not moved for too long. The context blocks for `span` between
-    /// two looks.
-    fn is_stuck(&mut self, span: Nanos) -> bool {
-        let bus = self.bus;
-        let (messages, now) = (bus.counters.messages(), bus.platform.now());
-        if messages != self.seen {
-            self.seen = messages;
-            self.still = Elapsed::new(now);
-        }
-        let still = match span {
-            Nanos::ZERO => self.still.at(now),
-            span => self.still.after(span, now),
-        };
-        self.late = still >= bus.config.lock_timeout;
-        // Where the clock stands still, no grant comes to its end.
-        self.late && (bus.ownership.abandon() || still == NEVER)
+    /// Waits until the message is through, or the bus is the caller's.
+    async fn until<F: Face<C>>(&mut self) -> Result<Option<Owner<'b, C, P, W, S, B>>, Error> {
+        let (bus, index) = (self.bus, self.index);
+        let timeout = bus.config.lock_timeout;
+        self.seen = bus.counters.messages();
+        // Since when the bus has not moved.
+        let (mut still, mut since) = (Nanos::ZERO, None);
+        until(F::BLOCKS, &bus.platform, |look| {
+            let Look { waker, now, waited } = look;
+            let messages = bus.counters.messages();
+            if messages != self.seen {
+                self.seen = messages;
+                (still, since) = (waited, None);
+            }
+            let since = *since.get_or_insert(now);
+            // A worker that was called is not waited for any more.
+            let late = waited - still >= timeout;
+            let worker = bus.has_worker() && !late;
+            let (watched, wakers) = bus.ownership.watch(index, waker, worker, now, timeout);
+            bus.see_to(wakers);
+            // Where the clock stands still, no grant comes to its end.
+            let stuck = || late && (bus.ownership.abandon() || now - since < timeout / 2);
+            ControlFlow::Break(match watched {
+                Watched::Done => Ok(None),
+                Watched::Ours(token) => Ok(Some(Owner::new(bus, token))),
+                Watched::Abandoned => Err(Error::Abandoned),
+                Watched::Wait if waker.is_none() => Err(Error::WouldBlock),
+                Watched::Wait if stuck() => Err(Error::Abandoned),
+                Watched::Wait => return ControlFlow::Continue(now + timeout),
+            })
+        })
+        .await
     }
 }
 

@@ -38,15 +38,6 @@ impl Mode {
     }
 }
 
-impl From<embedded_hal::spi::Mode> for Mode {
-    fn from(mode: embedded_hal::spi::Mode) -> Self {
-        use embedded_hal::spi::{Phase, Polarity};
-        let second = mode.phase == Phase::CaptureOnSecondTransition;
-        let high = mode.polarity == Polarity::IdleHigh;
-        Self::ALL[usize::from(high) * 2 + usize::from(second)]
-    }
-}
-
 /// Which bit of a word goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BitOrder {

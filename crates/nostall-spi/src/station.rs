@@ -1,30 +1,18 @@
 //! One message, from selection to release: blocking, and awaited.
 
-use core::future::poll_fn;
-use core::pin::{Pin, pin};
-use core::task::Poll;
+use core::pin::pin;
 
 use nostall_io::Nanos;
 
-use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
-use crate::elapsed::Elapsed;
+use crate::controller::{AsyncController, Controller, Level, Progress};
 use crate::error::{Error, Fault};
-use crate::interrupt::Interrupt;
 use crate::platform::Platform;
-use crate::settings::{Settings, Wire};
+use crate::settings::{Settings, Wire, WordSize};
 use crate::sync::constant;
 use crate::transfer::{Message, Transfer};
+use crate::twins::{awaited, blocked};
+use crate::waiting::{GRACE, LOOK, Waiting, sleep};
 use crate::words::Words;
-
-/// Shorter waits keep the CPU; longer ones give it away.
-const SHORT: Nanos = Nanos::from_micros(50);
-
-/// Time that a transfer may take besides twice its own: interrupts, other tasks' turns
-/// on the CPU, a slow memory.
-const GRACE: Nanos = Nanos::from_millis(200);
-
-/// How often a controller is looked at whose interrupt cannot be waited for.
-const LOOK: Nanos = Nanos::from_micros(1);
 
 /// The controller, and its state.
 #[derive(Debug)]
@@ -42,15 +30,70 @@ pub(crate) struct Station<C> {
     pub(crate) prepared: bool,
 }
 
-/// The ways of waiting that an owner of the bus has.
-pub(crate) struct Waiting<'b, P> {
-    pub(crate) platform: &'b P,
-    pub(crate) interrupt: &'b Interrupt,
+/// Runs the transfers of a message, blocking or awaited: `$wait!` is `blocked!` or `awaited!`, and
+/// `$face` waits in that way.
+///
+/// A future that is ready at its first poll would do, at 2.5 times the instructions of a short
+/// message.
+macro_rules! run_transfers {
+    ($station:ident, $settings:ident, $message:ident, $waiting:ident, $face:ident, $wait:ident) => {{
+        $station.dirty = true;
+        $station.moved = false;
+        if let Some(ran) = $station.controller.whole($settings, $message) {
+            $station.moved = true;
+            return ran.map_err(|(transfer, fault)| Error::Failed { transfer, fault });
+        }
+        let transfers = $message.transfers();
+        let mut number = 0;
+        while let Some(transfer) = $message.transfer(number) {
+            let failed = |fault| Error::Failed {
+                transfer: number,
+                fault,
+            };
+            let timeout = Error::Timeout { transfer: number };
+            let step = Step::new(&transfer, $settings, number + 1 == transfers);
+            if !$station.is_set(&step.wire) {
+                // Not known if it fails, panics or is dropped half-way.
+                $station.wire = None;
+                let set = $wait!($face::set(&mut $station.controller, &step.wire, $waiting));
+                $station.rate = set.ok_or(timeout)?.map_err(failed)?.max(1);
+                $station.wire = Some(step.wire);
+            }
+            // Without a pause, the clock is not read.
+            if $station.select().map_err(failed)? && $settings.setup > Nanos::ZERO {
+                $wait!($face::pause($waiting, $settings.setup));
+            }
+            let mut words = step.words(transfer, $settings);
+            if words.total() != 0 {
+                $station.moved = true;
+                let (controller, rate) = (&mut $station.controller, $station.rate);
+                let moved = $wait!($face::transfer(controller, &mut words, $waiting, rate));
+                moved.ok_or(timeout)?.map_err(failed)?;
+                if !words.is_complete() {
+                    return Err(failed(Fault::Short));
+                }
+            }
+            let after = match step.ends {
+                true => step.delay + $settings.hold,
+                false => step.delay,
+            };
+            if after > Nanos::ZERO {
+                $wait!($face::pause($waiting, after));
+            }
+            if step.ends {
+                $station.release().map_err(failed)?;
+            }
+            if step.cs_change > Nanos::ZERO {
+                $wait!($face::pause($waiting, step.cs_change));
+            }
+            number += 1;
+        }
+        Ok(())
+    }};
 }
 
-/// Blocking.
 impl<C: Controller> Station<C> {
-    /// Runs a message. Whatever the result is, no device is selected afterwards.
+    /// Runs a message; [`end`](Self::end) has to follow.
     #[inline(always)]
     pub(crate) fn run<M: Message + ?Sized, P: Platform>(
         &mut self,
@@ -58,171 +101,30 @@ impl<C: Controller> Station<C> {
         message: &mut M,
         waiting: &Waiting<'_, P>,
     ) -> Result<(), Error> {
-        self.start();
-        let result = self.run_transfers(settings, message, waiting);
-        self.end(result)
+        run_transfers!(self, settings, message, waiting, blocking, blocked)
     }
 
-    #[inline(always)]
-    fn run_transfers<M: Message + ?Sized, P: Platform>(
-        &mut self,
-        settings: &Settings,
-        message: &mut M,
-        waiting: &Waiting<'_, P>,
-    ) -> Result<(), Error> {
-        if let Some(ran) = self.controller.whole(settings, message) {
-            self.moved = true;
-            return ran.map_err(|(transfer, fault)| Error::Failed { transfer, fault });
-        }
-        let transfers = message.transfers();
-        let mut number = 0;
-        while let Some(transfer) = message.transfer(number) {
-            let failed = |fault| Error::Failed {
-                transfer: number,
-                fault,
-            };
-            let step = Step::new(&transfer, settings, number + 1 == transfers);
-            if self.begin(&step.wire).map_err(failed)? {
-                waiting.pause(settings.setup);
-            }
-            let mut words = step.words(transfer, settings);
-            if words.total() != 0 {
-                self.moved = true;
-                self.move_words(&mut words, number, waiting)?;
-            }
-            waiting.pause(step.delay);
-            if step.ends {
-                waiting.pause(settings.hold);
-                self.release().map_err(failed)?;
-                waiting.pause(step.cs_change);
-            }
-            number += 1;
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn move_words<P: Platform>(
-        &mut self,
-        words: &mut Words<'_>,
-        number: usize,
-        waiting: &Waiting<'_, P>,
-    ) -> Result<(), Error> {
-        let failed = |fault| Error::Failed {
-            transfer: number,
-            fault,
-        };
-        let mut wait: Option<(Elapsed, Nanos)> = None;
-        // The time that the platform was to wait for, last.
-        let mut waited = Nanos::ZERO;
-        loop {
-            match self.controller.transfer(words).map_err(failed)? {
-                Progress::Done if words.is_complete() => return Ok(()),
-                Progress::Done => return Err(failed(Fault::Short)),
-                progress => {
-                    let now = waiting.platform.now();
-                    let (elapsed, limit) =
-                        wait.get_or_insert_with(|| (Elapsed::new(now), self.time_limit(words)));
-                    let so_far = match waited {
-                        Nanos::ZERO => elapsed.at(now),
-                        span => elapsed.after(span, now),
-                    };
-                    let left = *limit - so_far;
-                    if left == Nanos::ZERO {
-                        return Err(Error::Timeout { transfer: number });
-                    }
-                    waited = waiting.block(progress, now, left);
-                }
-            }
-        }
-    }
-}
-
-/// Awaited.
-impl<C: AsyncController> Station<C> {
-    /// Runs a message without blocking, between [`start`](Self::start) and
-    /// [`end`](Self::end). A future that is dropped leaves the station dirty, for the owner's
+    /// The same, awaited. A future that is dropped leaves the station dirty, for the owner's
     /// drop to [abort](Self::abort).
-    pub(crate) async fn run_async<M: Message + ?Sized, P: Platform>(
+    pub(crate) async fn run_awaited<M: Message + ?Sized, P: Platform>(
         &mut self,
         settings: &Settings,
         message: &mut M,
         waiting: &Waiting<'_, P>,
-    ) -> Result<(), Error> {
-        if let Some(ran) = self.controller.whole(settings, message) {
-            self.moved = true;
-            return ran.map_err(|(transfer, fault)| Error::Failed { transfer, fault });
-        }
-        let transfers = message.transfers();
-        let mut number = 0;
-        while let Some(transfer) = message.transfer(number) {
-            let failed = |fault| Error::Failed {
-                transfer: number,
-                fault,
-            };
-            let step = Step::new(&transfer, settings, number + 1 == transfers);
-            if !self.is_set(&step.wire) {
-                // Not known if it fails or is dropped half-way.
-                self.wire = None;
-                let setting = pin!(self.controller.set_async(&step.wire));
-                let set = waiting.within(GRACE, setting);
-                let timeout = Err(Error::Timeout { transfer: number });
-                self.rate = set.await.map_or(timeout, |set| set.map_err(failed))?.max(1);
-                self.wire = Some(step.wire);
-            }
-            if self.select().map_err(failed)? && settings.setup > Nanos::ZERO {
-                sleep(waiting.platform, settings.setup).await;
-            }
-            let mut words = step.words(transfer, settings);
-            if words.total() != 0 {
-                self.moved = true;
-                let limit = self.time_limit(&words);
-                let timeout = Error::Timeout { transfer: number };
-                {
-                    let moving = pin!(self.controller.transfer_async(&mut words, waiting));
-                    let moved = waiting.within(limit, moving).await;
-                    moved.ok_or(timeout)?.map_err(failed)?;
-                }
-                if !words.is_complete() {
-                    return Err(failed(Fault::Short));
-                }
-            }
-            let after = match step.ends {
-                true => step.delay + settings.hold,
-                false => step.delay,
-            };
-            if after > Nanos::ZERO {
-                sleep(waiting.platform, after).await;
-            }
-            if step.ends {
-                self.release().map_err(failed)?;
-            }
-            if step.cs_change > Nanos::ZERO {
-                sleep(waiting.platform, step.cs_change).await;
-            }
-            number += 1;
-        }
-        Ok(())
-    }
-}
-
-/// The same for both.
-impl<C: Controller> Station<C> {
-    /// Begins a message.
-    #[inline]
-    pub(crate) const fn start(&mut self) {
-        self.dirty = true;
-        self.moved = false;
+    ) -> Result<(), Error>
+    where
+        C: AsyncController,
+    {
+        run_transfers!(self, settings, message, waiting, awaiting, awaited)
     }
 
-    /// Ends the message with `result`. No device is selected afterwards.
+    /// Ends the message that was begun, if any. Afterwards no device is selected.
     #[inline]
-    pub(crate) fn end(&mut self, result: Result<(), Error>) -> Result<(), Error> {
-        if result.is_err() {
+    pub(crate) fn end(&mut self, result: &Result<(), Error>) {
+        if result.is_err() && self.dirty {
             self.abort();
         }
         self.dirty = false;
-        result
     }
 
     constant! {
@@ -237,16 +139,6 @@ impl<C: Controller> Station<C> {
                 prepared: false,
             }
         }
-    }
-
-    /// Sets the controller for a transfer, and selects the device if it is not. Returns
-    /// whether it was selected now.
-    #[inline(always)]
-    fn begin(&mut self, wire: &Wire) -> Result<bool, Fault> {
-        if !self.is_set(wire) {
-            self.set(wire)?;
-        }
-        self.select()
     }
 
     /// Selects the device if it is not. Returns whether it was selected now.
@@ -275,27 +167,11 @@ impl<C: Controller> Station<C> {
         })
     }
 
-    #[cold]
-    fn set(&mut self, wire: &Wire) -> Result<(), Fault> {
-        // Not known if it fails or panics half-way.
-        self.wire = None;
-        self.rate = self.controller.set(wire)?.max(1);
-        self.wire = Some(*wire);
-        Ok(())
-    }
-
     #[inline(always)]
     fn release(&mut self) -> Result<(), Fault> {
         self.controller.select(Level::Released)?;
         self.selected = false;
         Ok(())
-    }
-
-    /// Twice a transfer's time at the clock that was set, and some.
-    #[cold]
-    fn time_limit(&self, words: &Words<'_>) -> Nanos {
-        let bits = words.total() as u64 * u64::from(words.word().bits());
-        time_of(bits, self.rate) * 2 + GRACE
     }
 
     /// Stops the message under way; no device is selected afterwards.
@@ -357,151 +233,81 @@ impl Step {
     }
 }
 
-impl<P: Platform> Waiting<'_, P> {
-    /// Lets `span` pass. Without one, the clock is not read.
+/// The waits of a caller that blocks.
+mod blocking {
+    use super::*;
+
     #[inline(always)]
-    fn pause(&self, span: Nanos) {
-        if span > Nanos::ZERO {
-            self.pause_for(span);
-        }
+    pub(super) fn set<C: Controller, P: Platform>(
+        controller: &mut C,
+        wire: &Wire,
+        _: &Waiting<'_, P>,
+    ) -> Option<Result<u32, Fault>> {
+        Some(controller.set(wire))
     }
 
-    #[cold]
-    fn pause_for(&self, span: Nanos) {
-        let mut now = self.platform.now();
-        let mut elapsed = Elapsed::new(now);
-        let mut left = span;
-        // Again where the clock ticks slowly: a wait on it may end early.
-        while left > Nanos::ZERO {
-            self.wait_once(left, now);
-            now = self.platform.now();
-            left = span - elapsed.after(left, now);
-        }
-    }
-
-    fn wait_once(&self, span: Nanos, now: Nanos) {
-        match span <= SHORT {
-            true => self.platform.wait_until(now + span),
-            false => self.platform.sleep_until(now + span),
-        }
-    }
-
-    /// Waits for a controller, and no longer than `left`. Returns the time that the platform
-    /// was to wait for.
-    #[cold]
-    fn block(&self, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
-        match progress {
-            Progress::Done | Progress::After(Nanos::ZERO) => {
-                core::hint::spin_loop();
-                Nanos::ZERO
-            }
-            Progress::After(span) => {
-                let span = span.min(left);
-                self.wait_once(span, now);
-                span
-            }
-            Progress::Interrupt => {
-                let waker = self.platform.current();
-                let deadline = now + left;
-                let span = match waker {
-                    Some(_) => left,
-                    None => left.min(LOOK),
-                };
-                let blocks = waker.is_some();
-                if self.interrupt.take_or_wait(waker, deadline) {
-                    return Nanos::ZERO;
-                }
-                match blocks {
-                    true => self.platform.block(deadline),
-                    false => self.platform.wait_until(now + span),
-                }
-                self.interrupt.take_or_wait(None, deadline);
-                span
+    /// Moves all words. `None` if that takes too long.
+    #[inline(always)]
+    pub(super) fn transfer<C: Controller, P: Platform>(
+        controller: &mut C,
+        words: &mut Words<'_>,
+        waiting: &Waiting<'_, P>,
+        rate: u32,
+    ) -> Option<Result<(), Fault>> {
+        let (mut wait, mut pause) = (None, LOOK);
+        loop {
+            let progress = match controller.transfer(words) {
+                Ok(Progress::Done) => return Some(Ok(())),
+                Ok(progress) => progress,
+                Err(fault) => return Some(Err(fault)),
+            };
+            let limit = || time_limit(words.total(), words.word(), rate);
+            if !waiting.block(progress, &mut wait, &mut pause, limit) {
+                return None;
             }
         }
     }
 
-    /// Awaits a controller's future for `limit`, no longer.
-    fn within<F: Future>(
-        &self,
-        limit: Nanos,
-        mut future: Pin<&mut F>,
-    ) -> impl Future<Output = Option<F::Output>> {
-        let mut elapsed: Option<Elapsed> = None;
-        poll_fn(move |context| {
-            if let Poll::Ready(output) = future.as_mut().poll(context) {
-                return Poll::Ready(Some(output));
-            }
-            let now = self.platform.now();
-            let elapsed = elapsed.get_or_insert(Elapsed::new(now));
-            let left = limit - elapsed.at(now);
-            if left == Nanos::ZERO {
-                return Poll::Ready(None);
-            }
-            let deadline = now + left;
-            if !self.platform.wake_at(deadline, context.waker()) {
-                // For `Bus::poll`.
-                self.interrupt.expect(context.waker(), deadline);
-            }
-            Poll::Pending
-        })
+    pub(super) fn pause<P: Platform>(waiting: &Waiting<'_, P>, span: Nanos) {
+        waiting.pause(span);
     }
 }
 
-/// Lets `span` pass without blocking.
-pub(crate) async fn sleep<P: Platform>(platform: &P, span: Nanos) {
-    if span == Nanos::ZERO {
-        return;
+/// The waits of a future.
+mod awaiting {
+    use super::*;
+
+    pub(super) async fn set<C: AsyncController, P: Platform>(
+        controller: &mut C,
+        wire: &Wire,
+        waiting: &Waiting<'_, P>,
+    ) -> Option<Result<u32, Fault>> {
+        let setting = pin!(controller.set_async(wire));
+        waiting.within(|| GRACE, setting).await
     }
-    let mut elapsed: Option<Elapsed> = None;
-    poll_fn(|context| {
-        let now = platform.now();
-        let elapsed = elapsed.get_or_insert(Elapsed::new(now));
-        let left = span - elapsed.at(now);
-        if left == Nanos::ZERO {
-            return Poll::Ready(());
-        }
-        if !platform.wake_at(now + left, context.waker()) {
-            context.waker().wake_by_ref();
-        }
-        Poll::Pending
-    })
-    .await;
+
+    pub(super) async fn transfer<C: AsyncController, P: Platform>(
+        controller: &mut C,
+        words: &mut Words<'_>,
+        waiting: &Waiting<'_, P>,
+        rate: u32,
+    ) -> Option<Result<(), Fault>> {
+        let (total, word) = (words.total(), words.word());
+        let moving = pin!(controller.transfer_async(words, waiting));
+        waiting
+            .within(|| time_limit(total, word, rate), moving)
+            .await
+    }
+
+    pub(super) async fn pause<P: Platform>(waiting: &Waiting<'_, P>, span: Nanos) {
+        sleep(waiting.platform, span).await;
+    }
 }
 
-/// Goes on at once, after other tasks.
-pub(crate) async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|context| match core::mem::replace(&mut yielded, true) {
-        true => Poll::Ready(()),
-        false => {
-            context.waker().wake_by_ref();
-            Poll::Pending
-        }
-    })
-    .await;
-}
-
-impl<P: Platform> Waits for Waiting<'_, P> {
-    async fn wait(&self, progress: Progress) {
-        match progress {
-            Progress::Done => {}
-            Progress::After(Nanos::ZERO) => yield_now().await,
-            Progress::After(span) => sleep(self.platform, span).await,
-            Progress::Interrupt => {
-                // The deadline is the transfer's, and is set where that is known.
-                let never = Nanos(u64::MAX);
-                poll_fn(|context| {
-                    let waker = Some(context.waker().clone());
-                    match self.interrupt.take_or_wait(waker, never) {
-                        true => Poll::Ready(()),
-                        false => Poll::Pending,
-                    }
-                })
-                .await;
-            }
-        }
-    }
+/// Twice a transfer's time at the clock that was set, and some.
+fn time_limit(words: usize, word: WordSize, rate: u32) -> Nanos {
+    let bits = words as u64 * u64::from(word.bits());
+    time_of(bits, rate) * 2 + GRACE
 }
 
 /// Duration of so many bits at `hertz`.

@@ -85,19 +85,19 @@ impl Counters {
 
     /// A message was run from its caller's memory.
     #[inline]
-    pub(crate) fn ran(&self, transfers: usize, bytes: usize, result: Result<(), Error>) {
+    pub(crate) fn ran(&self, transfers: usize, bytes: usize, result: &Result<(), Error>) {
         raise(&self.sync, 1);
         self.ended(transfers, bytes, result);
     }
 
     /// A submitted message was run.
-    pub(crate) fn ran_stored(&self, transfers: usize, bytes: usize, result: Result<(), Error>) {
+    pub(crate) fn ran_stored(&self, transfers: usize, bytes: usize, result: &Result<(), Error>) {
         raise(&self.stored, 1);
         self.ended(transfers, bytes, result);
     }
 
     #[inline]
-    fn ended(&self, transfers: usize, bytes: usize, result: Result<(), Error>) {
+    fn ended(&self, transfers: usize, bytes: usize, result: &Result<(), Error>) {
         match result {
             Ok(()) => {
                 raise(&self.transfers, transfers as u32);
@@ -108,7 +108,7 @@ impl Counters {
     }
 
     #[cold]
-    fn failed(&self, error: Error) {
+    fn failed(&self, error: &Error) {
         raise(&self.errors, 1);
         if matches!(error, Error::Timeout { .. }) {
             raise(&self.timeouts, 1);

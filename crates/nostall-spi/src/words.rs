@@ -102,11 +102,6 @@ impl<'a> Words<'a> {
         self.total
     }
 
-    /// Words not sent yet.
-    pub const fn unsent(&self) -> usize {
-        self.total - self.sent
-    }
-
     /// Words sent of which nothing came back yet.
     pub const fn under_way(&self) -> usize {
         self.sent.saturating_sub(self.received)
@@ -126,24 +121,4 @@ impl<'a> Words<'a> {
     pub const fn fill(&self) -> u8 {
         self.fill
     }
-
-    /// The directions that matter.
-    pub const fn directions(&self) -> Directions {
-        match self.operation {
-            Operation::Write(_) | Operation::DelayNs(_) => Directions::Out,
-            Operation::Read(_) => Directions::In,
-            Operation::Transfer(..) | Operation::TransferInPlace(_) => Directions::Both,
-        }
-    }
-}
-
-/// The directions of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Directions {
-    /// The input is dropped.
-    Out,
-    /// The output is made up.
-    In,
-    /// Both matter.
-    Both,
 }

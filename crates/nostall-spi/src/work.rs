@@ -1,19 +1,22 @@
 //! The worker, `poll` in its place, and the hardware's sleep.
 
 use core::future::poll_fn;
-use core::task::{Poll, Waker};
+use core::mem::take;
+use core::task::Poll;
 
 use nostall_io::Nanos;
 
 use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
-use crate::elapsed::NEVER;
+use crate::duty::{Duty, NEVER};
 use crate::error::Error;
+use crate::face::{Awaited, Blocking, Face, now};
 use crate::owner::Owner;
 use crate::platform::{HasWorker, Platform};
-use crate::station::{Station, yield_now};
+use crate::station::Station;
 use crate::statistics::{count, raise};
 use crate::sync::{Ordering, fence};
+use crate::waiting::yield_now;
 
 impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
 where
@@ -38,7 +41,7 @@ where
         // Either this sees a worker that begins, or that sees the hardware awake.
         fence(Ordering::SeqCst);
         if self.has_worker() {
-            self.set_timer();
+            self.look_later();
         }
         Ok(())
     }
@@ -60,7 +63,7 @@ where
 
     fn wake_worker(&self) {
         match self.is_served() {
-            true => self.wake(self.server.with(Server::call)),
+            true => self.wake(self.with_duty(Duty::call)),
             false => self.platform.wake_worker(),
         }
     }
@@ -76,8 +79,8 @@ where
     /// it may have been used since.
     fn begin_timer(&self) {
         fence(Ordering::SeqCst);
-        self.tired.swap(0, Ordering::AcqRel);
-        self.set_timer();
+        self.with_duty(|duty| duty.tired = false);
+        self.look_later();
     }
 
     /// For the worker, whenever it was woken: runs stored messages, and puts the hardware
@@ -86,15 +89,22 @@ where
     /// A worker that ends calls this once more after
     /// [`has_worker`](Platform::has_worker) has become [`HasWorker::No`].
     pub fn work(&self) {
+        now(self.work_round::<Blocking>());
+    }
+
+    /// Returns whether messages may be left.
+    async fn work_round<F: Face<C>>(&self) -> bool {
         self.ownership.answer();
         let Some(owner) = Owner::take_any(self) else {
             // The owner runs what is stored.
             self.rest_later();
-            return self.rouse_without_worker();
+            self.rouse_without_worker();
+            return false;
         };
         let mut owner = owner.into_worker();
-        let more = owner.run_in_a_row();
+        let more = owner.run_in_a_row::<F>().await;
         self.end_work(owner, more);
+        more
     }
 
     /// Frees the bus after a round of messages. More may be left.
@@ -108,24 +118,24 @@ where
 
     /// If the hardware was to be put to sleep: looks again an idle timeout later.
     fn rest_later(&self) {
-        if self.tired.swap(0, Ordering::AcqRel) != 0 {
-            self.set_timer();
+        if self.with_duty(|duty| take(&mut duty.tired)) {
+            self.look_later();
         }
     }
 
     /// Puts the hardware to sleep if nothing has happened for long enough.
     fn rest(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
-        let tired = self.tired.swap(0, Ordering::AcqRel) != 0;
-        let idle = self.counters.messages() == self.armed.load(Ordering::Relaxed);
+        let messages = self.counters.messages();
+        let (tired, idle) = self.with_duty(|duty| (take(&mut duty.tired), messages == duty.seen));
         if tired && idle || self.config.idle_timeout == Nanos::ZERO {
             self.unprepare(owner);
         } else if tired {
-            self.set_timer();
+            self.look_later();
         }
     }
 
     fn unprepare(&self, owner: &mut Owner<'_, C, P, W, S, B>) {
-        let station = &mut owner.core().station;
+        let mut station = owner.station();
         if station.prepared {
             station.unprepare();
             raise(&self.counters.teardowns, 1);
@@ -136,30 +146,29 @@ where
     /// puts the hardware to sleep if it is time. Wakes futures whose wait is over, and
     /// removes waiters that do not come. Returns when to call again at the latest; `None`
     /// if there is nothing to come for.
-    pub fn poll(&self, now: Nanos) -> Option<Nanos> {
-        self.wake(self.interrupt.late(now));
-        let (_, wakers) = self.ownership.expire(now, self.config.lock_timeout);
+    pub fn poll(&self, time: Nanos) -> Option<Nanos> {
+        self.wake(self.rare.with(|rare| rare.interrupt.late(time)));
+        let (_, wakers) = self.ownership.expire(time, self.config.lock_timeout);
         self.see_to(wakers);
         let Some(mut owner) = Owner::take_any(self) else {
             // The owner runs what is stored; afterwards, the hardware is awake.
-            return Some(now + self.config.idle_timeout.max(Nanos::from_millis(1)));
+            return Some(time + self.config.idle_timeout.max(Nanos::from_millis(1)));
         };
-        let more = owner.run_in_a_row();
+        let more = now(owner.run_in_a_row::<Blocking>());
         let messages = self.counters.messages();
-        let moved = messages != self.armed.swap(messages, Ordering::Relaxed);
-        let look = {
-            let mut core = owner.core();
-            if moved {
-                core.look = now + self.config.idle_timeout;
+        let look = self.with_duty(|duty| {
+            if messages != duty.seen {
+                duty.seen = messages;
+                duty.look = time + self.config.idle_timeout;
             }
-            core.look
-        };
-        if !more && now >= look {
+            duty.look
+        });
+        if !more && time >= look {
             self.unprepare(&mut owner);
         }
         owner.release_now();
         match (more, self.is_prepared()) {
-            (true, _) => Some(now),
+            (true, _) => Some(time),
             (false, true) => Some(look),
             (false, false) => None,
         }
@@ -175,33 +184,51 @@ where
         if stored {
             self.call_worker();
         }
-        // In this order: a message is counted before its owner frees the bus.
-        let busy = self.ownership.is_owned()
-            || self.counters.messages() != self.armed.load(Ordering::Relaxed);
-        if busy || self.ownership.next_expiry(now, timeout).is_some() {
+        let (early, seen) = self.with_duty(|duty| (duty.early, duty.seen));
+        if early {
             return self.set_timer();
         }
+        // In this order: a message is counted before its owner frees the bus.
+        let busy = self.ownership.is_owned() || self.counters.messages() != seen;
+        if busy || self.ownership.next_expiry(now, timeout).is_some() {
+            return self.look_later();
+        }
         if self.is_prepared() {
-            self.tired.swap(1, Ordering::AcqRel);
+            self.with_duty(|duty| duty.tired = true);
             self.call_worker();
         }
+    }
+
+    /// Looks an idle timeout later whether anything has happened, and sets the timer.
+    #[cold]
+    fn look_later(&self) {
+        let messages = self.counters.messages();
+        let look = self.platform.now() + self.config.idle_timeout;
+        self.with_duty(|duty| {
+            duty.seen = messages;
+            duty.look = look;
+        });
+        self.set_timer();
     }
 
     /// Has the timer go off when the hardware may be put to sleep, or when a waiter may have
     /// to be removed, if either is to be expected.
     #[cold]
     pub(crate) fn set_timer(&self) {
-        let messages = self.counters.messages();
-        self.armed.store(messages, Ordering::Relaxed);
         let now = self.platform.now();
         let sleeps = self.is_prepared() && self.config.idle_timeout > Nanos::ZERO;
-        let sleep = sleeps.then(|| now + self.config.idle_timeout);
         let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);
-        let Some(at) = sleep.into_iter().chain(expiry).min() else {
+        let at = self.with_duty(|duty| {
+            let look = if sleeps { duty.look } else { NEVER };
+            let at = look.min(expiry.unwrap_or(NEVER));
+            duty.early = at < look;
+            at
+        });
+        if at == NEVER {
             return;
-        };
+        }
         match self.is_served() {
-            true => self.wake(self.server.with(|server| server.set_timer(at))),
+            true => self.wake(self.with_duty(|duty| duty.set_timer(at))),
             false => self.platform.set_timer(at),
         }
     }
@@ -284,7 +311,8 @@ where
         let mut called = true;
         loop {
             match called {
-                true => self.work_async().await,
+                true if !self.work_round::<Awaited>().await => {}
+                true => yield_now().await,
                 false => {
                     self.on_timer();
                     // The next time may be over already.
@@ -294,7 +322,7 @@ where
             called = poll_fn(|context| {
                 let waker = context.waker().clone();
                 let now = self.platform.now();
-                let (due, timer, unused) = self.server.with(|server| server.look(now, waker));
+                let (due, timer, unused) = self.with_duty(|duty| duty.look(now, waker));
                 self.guarded_drop(unused);
                 if due.is_none() && timer < NEVER {
                     self.platform.wake_at(timer, context.waker());
@@ -303,61 +331,6 @@ where
             })
             .await;
         }
-    }
-
-    /// [`work`](Self::work), awaited.
-    async fn work_async(&self) {
-        self.ownership.answer();
-        let Some(owner) = Owner::take_any(self) else {
-            return self.rest_later();
-        };
-        let mut owner = owner.into_worker();
-        let more = owner.run_in_a_row_async().await;
-        self.end_work(owner, more);
-        if more {
-            yield_now().await;
-        }
-    }
-}
-
-/// A worker that is a future.
-#[derive(Debug)]
-pub(crate) struct Server {
-    waker: Option<Waker>,
-    called: bool,
-    /// [`NEVER`] if it is not set.
-    timer: Nanos,
-}
-
-impl Server {
-    pub(crate) const IDLE: Self = Self {
-        waker: None,
-        called: false,
-        timer: NEVER,
-    };
-
-    const fn call(&mut self) -> Option<Waker> {
-        self.called = true;
-        self.waker.take()
-    }
-
-    /// Wakes it for an earlier time only.
-    fn set_timer(&mut self, at: Nanos) -> Option<Waker> {
-        let earlier = at < core::mem::replace(&mut self.timer, at);
-        self.waker.take_if(|_| earlier)
-    }
-
-    /// Returns whether it was called, or its timer went off; and the timer, if neither has
-    /// happened. Then it waits with `waker`. The last part is a waker to be dropped.
-    fn look(&mut self, now: Nanos, waker: Waker) -> (Option<bool>, Nanos, Option<Waker>) {
-        if core::mem::take(&mut self.called) {
-            return (Some(true), NEVER, Some(waker));
-        }
-        if now >= self.timer {
-            self.timer = NEVER;
-            return (Some(false), NEVER, Some(waker));
-        }
-        (None, self.timer, self.waker.replace(waker))
     }
 }
 
@@ -377,9 +350,11 @@ where
     fn drop(&mut self) {
         let bus = self.0;
         bus.served.swap(0, Ordering::AcqRel);
-        let unused = bus
-            .server
-            .with(|server| core::mem::replace(server, Server::IDLE).waker);
+        let unused = bus.with_duty(|duty| {
+            duty.called = false;
+            duty.timer = NEVER;
+            duty.waker.take()
+        });
         bus.guarded_drop(unused);
         bus.rouse_without_worker();
     }

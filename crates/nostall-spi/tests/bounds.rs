@@ -576,6 +576,35 @@ fn the_worker_takes_the_bus_back_from_a_granted_future_that_does_not_come() {
 }
 
 #[test]
+fn a_wait_shorter_than_the_idle_timeout_does_not_put_the_hardware_to_sleep_before_it() {
+    let lock_timeout = Nanos::from_millis(100);
+    let (bus, probe) = calling(Config {
+        lock_timeout,
+        ..Config::DEFAULT
+    });
+    let idle = Config::DEFAULT.idle_timeout;
+    let [owner, waits] = [0, 1].map(|line| bus.device(device(line)).unwrap());
+    owner.write(&[1]).unwrap();
+    let joined = idle - lock_timeout / 2;
+    serve(&bus, joined);
+    owner.write(&[2]).unwrap();
+    {
+        let mut message = [Transfer::write(&[3])];
+        let mut future = pin!(waits.transfer_async(&mut message));
+        let _locked = owner.lock().unwrap();
+        assert!(poll(&mut future, Waker::noop()).is_pending());
+    }
+    probe.told();
+    // The waiter's timer goes off here: half the idle timeout is left.
+    serve(&bus, joined + lock_timeout);
+    assert_eq!(probe.told(), []);
+    owner.write(&[4]).unwrap();
+    serve(&bus, idle * 10);
+    let statistics = bus.statistics();
+    assert_eq!((statistics.preparations, statistics.teardowns), (1, 1));
+}
+
+#[test]
 fn a_message_longer_than_the_idle_timeout_wakes_no_worker_before_its_end() {
     let (bus, probe) = calling(Config::DEFAULT);
     let device = bus.device(device(0)).unwrap();
@@ -764,7 +793,8 @@ impl Platform for Frozen {
     }
     fn block(&self, _: Nanos) {
         self.0.set(self.0.get() + 1);
-        assert!(self.0.get() < 100_000);
+        // Two waits of ten seconds, at 200 us a look.
+        assert!(self.0.get() < 110_000);
     }
 }
 

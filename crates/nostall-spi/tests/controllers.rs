@@ -288,7 +288,7 @@ fn sifive_that_is_stuck_times_out_and_the_next_message_has_its_own_bytes() {
     assert_eq!(device.write(&[1, 2, 3]), timeout);
     assert_eq!(window.0.borrow().edges.last(), Some(&0));
     window.0.borrow_mut().stuck = false;
-    // The three that were under way come out first, and are nobody's.
+    // The three that were under way come out first, and are dropped.
     let mut bytes = [9; 20];
     device.sync(&mut [Transfer::in_place(&mut bytes)]).unwrap();
     assert_eq!(bytes, [!9; 20]);
@@ -344,4 +344,17 @@ fn spidev_that_is_none_is_an_error() {
         fault: Fault::System(25),
     };
     assert_eq!(error, expected);
+}
+
+/// Printed by the benchmark, and in the README.
+#[cfg(all(target_pointer_width = "64", not(miri)))]
+#[test]
+fn a_bus_takes_no_more_memory_than_the_documentation_says() {
+    const fn bus<const W: usize, const S: usize, const B: usize>() -> usize {
+        size_of::<Bus<Loopback, Bare<()>, W, S, B>>()
+    }
+    assert_eq!(bus::<0, 0, 0>(), 240);
+    assert_eq!(bus::<1, 0, 0>() - bus::<0, 0, 0>(), 32);
+    assert_eq!(bus::<8, 0, 0>() - bus::<0, 0, 0>(), 8 * 32);
+    assert_eq!(bus::<0, 1, 64>() - bus::<0, 0, 0>(), 576);
 }

@@ -1,4 +1,4 @@
-//! A driver for a flash chip that nobody here wrote, on our devices, over a model of
+//! A driver for a flash chip from crates.io, on our devices, over a model of
 //! the chip.
 
 use std::cell::RefCell;

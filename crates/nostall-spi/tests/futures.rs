@@ -484,6 +484,32 @@ fn a_future_of_a_send_bus_is_send() {
 }
 
 #[test]
+fn a_handle_that_was_woken_for_the_bus_and_stops_waiting_wakes_the_next_in_line() {
+    let (bus, probe, _) = bus(Config::DEFAULT);
+    let [owner, stores, waits] = [0, 1, 2].map(|line| bus.device(device(line)).unwrap());
+    let mut lock = Box::pin(owner.lock_async());
+    let Poll::Ready(Ok(locked)) = poll(&mut lock.as_mut(), Waker::noop()) else {
+        panic!("the bus is free");
+    };
+    let mut stored = stores.submit(&mut [Transfer::write(&[1])]).unwrap();
+    let (first, its_waker) = waker(false);
+    let mut finished = Box::pin(stored.finished());
+    assert!(poll(&mut finished.as_mut(), &its_waker).is_pending());
+    let (next, next_waker) = waker(false);
+    let mut message = [Transfer::write(&[2])];
+    let mut future = pin!(waits.transfer_async(&mut message));
+    assert!(poll(&mut future, &next_waker).is_pending());
+    // A future runs no stored messages when it frees the bus.
+    drop(locked);
+    assert_eq!((first.times(), next.times()), (1, 0));
+    drop(finished);
+    assert_eq!(next.times(), 1);
+    assert_eq!(poll(&mut future, &next_waker), Poll::Ready(Ok(())));
+    assert!(stored.is_done());
+    assert_eq!(probe.sent(), [[2], [1]]);
+}
+
+#[test]
 fn a_callback_of_a_dropped_device_is_told() {
     static TOLD: AtomicUsize = AtomicUsize::new(0);
     fn told(completed: Completed<'_>) {
@@ -604,6 +630,23 @@ fn an_awaited_worker_yields_to_other_tasks_after_64_messages() {
     assert!(woken.times() > before);
     assert!(poll(&mut worker, &waker).is_pending());
     assert_eq!(bus.statistics().messages, 100);
+}
+
+#[test]
+fn an_awaited_worker_that_is_dropped_wakes_the_handle_of_a_message_that_was_left_to_it() {
+    let (bus, probe, _) = served();
+    let device = bus.device(device(1)).unwrap();
+    let (woken, waker) = waker(false);
+    let mut worker = Box::pin(bus.serve());
+    assert!(poll(&mut worker.as_mut(), Waker::noop()).is_pending());
+    let mut stored = device.submit(&mut [Transfer::write(&[1])]).unwrap();
+    let mut finished = pin!(stored.finished());
+    // The worker was called, and is to run it.
+    assert!(poll(&mut finished, &waker).is_pending());
+    drop(worker);
+    assert_eq!(woken.times(), 1);
+    assert_eq!(poll(&mut finished, &waker), Poll::Ready(Ok(())));
+    assert_eq!(probe.sent(), [[1]]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Several who share a bus: order, hand-over, the worker, and sleep.
+//! Several callers of a bus: order, hand-over, the worker, and sleep.
 
 mod common;
 

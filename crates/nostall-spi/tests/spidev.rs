@@ -1,5 +1,5 @@
 //! Linux's spidev, with a serial NOR flash at the other end: run by
-//! `nostall/tests/spi_linux.rs` in QEMU, and by whoever has a board, where
+//! `nostall/tests/spi_linux.rs` in QEMU, and on boards, where
 //!
 //! ```text
 //! NOSTALL_SPIDEV_FLASH=/dev/spidev0.0 cargo test -p nostall-spi --features spidev --test spidev

@@ -157,7 +157,7 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
     let (mut by_mutex, mut by_us, mut by_fifo) = (Vec::new(), Vec::new(), Vec::new());
     let measure = || {
         for _ in 0..rounds {
-            // What the bus takes: one thread, and nobody to share it with.
+            // The rate of one thread alone.
             let mut device =
                 MutexDevice::new(&alone, Pin::default(), NoDelay).expect("the pin works");
             let (start, mut sent) = (Instant::now(), 0);
@@ -184,7 +184,7 @@ fn table(effort: Effort, title: &str, message: Option<Duration>) {
     println!(
         "                                messages/s  of one's  wait: median      99.9 %     longest  fewest/most"
     );
-    println!("  one thread, nobody beside it  {limit:10.0}     1.000");
+    println!("  one thread alone              {limit:10.0}     1.000");
     let [peer, ours_over_hal, ours_over_fifo] = [by_mutex, by_us, by_fifo].map(|all| medians(&all));
     for (name, round) in [
         ("embedded-hal-bus MutexDevice", &peer),

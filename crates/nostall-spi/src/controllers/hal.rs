@@ -1,13 +1,13 @@
 //! embedded-hal's blocking bus and output pins as a controller.
 
-use embedded_hal::spi::{ErrorType, Operation, SpiBus};
+use embedded_hal::spi::{ErrorType, SpiBus};
 
-use super::async_hal::move_words;
-use super::lines::{self, Lines};
+use super::lines::Lines;
+use super::parts::{Parts, move_words, move_words_awaited};
 use crate::capabilities::Capabilities;
 use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
 use crate::error::Fault;
-use crate::settings::{Select, Settings, Wire};
+use crate::settings::{Settings, Wire};
 use crate::words::Words;
 
 /// Configuration of a bus, which embedded-hal's [`SpiBus`] and its asynchronous twin leave
@@ -116,86 +116,42 @@ impl<B> Configure for Fixed<B> {
 /// must stop the DMA when it is dropped. [`AsyncHal`](super::AsyncHal) takes a bus with that
 /// face alone.
 #[derive(Debug)]
-pub struct Hal<B, L> {
-    bus: B,
-    lines: L,
-    select: Select,
-    /// A transfer was given up, and may still be in the FIFO.
-    stale: bool,
-}
+pub struct Hal<B, L>(Parts<B, L>);
 
 impl<B: SpiBus + Configure, L: Lines> Hal<B, L> {
     /// `lines` are in the state in which no device listens.
     pub const fn new(bus: B, lines: L) -> Self {
-        Self {
-            bus,
-            lines,
-            select: Select::None,
-            stale: false,
-        }
+        Self(Parts::new(bus, lines))
     }
 
     /// Gives the parts back.
     pub fn release(self) -> (B, L) {
-        (self.bus, self.lines)
+        (self.0.bus, self.0.lines)
     }
-}
-
-#[inline]
-pub(super) fn fault<E: embedded_hal::spi::Error>(error: E) -> Fault {
-    Fault::Bus(error.kind())
 }
 
 impl<B: SpiBus + Configure, L: Lines> Controller for Hal<B, L> {
     fn capabilities(&self) -> Capabilities {
-        self.bus.capabilities(L::COUNT)
+        self.0.bus.capabilities(L::COUNT)
     }
 
     fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
-        if self.stale {
-            self.bus.flush().map_err(fault)?;
-            self.stale = false;
-        }
-        self.select = wire.select;
-        self.bus.configure(wire)
+        self.0.set(wire)
     }
 
     #[inline]
     fn select(&mut self, level: Level) -> Result<(), Fault> {
-        lines::set(&mut self.lines, self.select, level)
+        self.0.select(level)
     }
 
     /// All at once: `SpiBus` waits.
     #[inline]
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
-        let fill = words.fill();
-        let bus = &mut self.bus;
-        let moved = match words.operation() {
-            Operation::Write(bytes) => bus.write(bytes),
-            Operation::Read(into) => {
-                into.fill(fill);
-                bus.transfer_in_place(into)
-            }
-            Operation::Transfer(read, write) if read.len() > write.len() => {
-                let (both, rest) = read.split_at_mut(write.len());
-                rest.fill(fill);
-                bus.transfer(both, write)
-                    .and_then(|()| bus.transfer_in_place(rest))
-            }
-            Operation::Transfer(read, write) => bus.transfer(read, write),
-            Operation::TransferInPlace(bytes) => bus.transfer_in_place(bytes),
-            Operation::DelayNs(_) => Ok(()),
-        };
-        // The last bit must be out before a line moves.
-        moved.and_then(|()| bus.flush()).map_err(fault)?;
-        words.complete();
-        Ok(Progress::Done)
+        move_words(&mut self.0.bus, words).map(|()| Progress::Done)
     }
 
     fn abort(&mut self) {
-        self.stale = true;
-        // The line must move. If it does not, there is nothing else to be done.
-        let _ = self.select(Level::Released);
+        self.0.abort();
     }
 }
 
@@ -204,13 +160,8 @@ where
     B: SpiBus + embedded_hal_async::spi::SpiBus + Configure,
     L: Lines,
 {
-    async fn set_async(&mut self, wire: &Wire) -> Result<u32, Fault> {
-        if self.stale {
-            let flush = embedded_hal_async::spi::SpiBus::flush(&mut self.bus);
-            flush.await.map_err(fault)?;
-            self.stale = false;
-        }
-        self.set(wire)
+    fn set_async(&mut self, wire: &Wire) -> impl Future<Output = Result<u32, Fault>> {
+        self.0.set_awaited(wire)
     }
 
     fn transfer_async(
@@ -218,6 +169,6 @@ where
         words: &mut Words<'_>,
         _waits: &impl Waits,
     ) -> impl Future<Output = Result<(), Fault>> {
-        move_words(&mut self.bus, words)
+        move_words_awaited(&mut self.0.bus, words)
     }
 }

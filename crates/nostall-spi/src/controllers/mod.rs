@@ -5,6 +5,7 @@ mod async_hal;
 mod hal;
 mod lines;
 mod loopback;
+mod parts;
 pub mod sifive;
 #[cfg(all(feature = "spidev", target_os = "linux"))]
 mod spidev;

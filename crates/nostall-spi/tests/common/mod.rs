@@ -1,4 +1,4 @@
-//! A controller that keeps a log of what it was told, and fails as it is told.
+//! A controller that logs its calls, and fails on request.
 #![allow(dead_code)]
 
 use std::collections::VecDeque;

@@ -23,10 +23,12 @@ mod config;
 mod controller;
 #[path = "../../src/device.rs"]
 mod device;
-#[path = "../../src/elapsed.rs"]
-mod elapsed;
+#[path = "../../src/duty.rs"]
+mod duty;
 #[path = "../../src/error.rs"]
 mod error;
+#[path = "../../src/face.rs"]
+mod face;
 #[path = "../../src/interrupt.rs"]
 mod interrupt;
 #[path = "../../src/line.rs"]
@@ -51,6 +53,10 @@ mod statistics;
 mod stored;
 #[path = "../../src/transfer.rs"]
 mod transfer;
+#[path = "../../src/twins.rs"]
+mod twins;
+#[path = "../../src/waiting.rs"]
+mod waiting;
 #[path = "../../src/words.rs"]
 mod words;
 #[path = "../../src/work.rs"]
@@ -74,4 +80,4 @@ pub use settings::{BitOrder, Mode, Polarity, Select, Settings, Wire, Wires, Word
 pub use statistics::Statistics;
 pub use stored::{Callback, Completed};
 pub use transfer::{Message, Options, Transfer};
-pub use words::{Directions, Words};
+pub use words::Words;

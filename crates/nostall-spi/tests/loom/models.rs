@@ -137,10 +137,37 @@ fn bus(has_worker: HasWorker) -> Arc<Paperwork> {
 }
 
 fn on(world: World) -> Arc<Paperwork> {
-    let bus = Arc::new(Bus::new(Paper::default(), world, Config::DEFAULT));
+    made(Bus::new(Paper::default(), world, Config::DEFAULT))
+}
+
+/// A bus that leaves submitted messages to its worker.
+fn left_to_worker(has_worker: HasWorker) -> Arc<Paperwork> {
+    let config = Config {
+        submitted: Submitted::ByWorker,
+        ..Config::DEFAULT
+    };
+    made(Bus::new(Paper::default(), World::new(has_worker), config))
+}
+
+fn made(bus: Paperwork) -> Arc<Paperwork> {
     // The abilities are asked for once.
     drop(bus.device(settings()).unwrap());
-    bus
+    Arc::new(bus)
+}
+
+/// Another context of the same bus.
+fn spawn<T: 'static>(
+    bus: &Arc<Paperwork>,
+    context: impl FnOnce(&Paperwork) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let bus = bus.clone();
+    thread::spawn(move || context(&bus))
+}
+
+/// Polls a future in this context.
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    let waker = Token::mine().into();
+    future.poll(&mut Context::from_waker(&waker))
 }
 
 fn settings() -> Settings {
@@ -233,10 +260,7 @@ fn model(name: &str, preemptions: usize, model: impl Fn() + Sync + Send + 'stati
 fn three_callers_are_all_served_once() {
     model("three callers", 3, || {
         let bus = bus(HasWorker::No);
-        let others = [1, 2].map(|byte| {
-            let its = bus.clone();
-            thread::spawn(move || sync(&its, byte))
-        });
+        let others = [1, 2].map(|byte| spawn(&bus, move |its| sync(its, byte)));
         sync(&bus, 3);
         for other in others {
             other.join().unwrap();
@@ -250,10 +274,8 @@ fn three_callers_are_all_served_once() {
 fn a_caller_a_future_and_a_submitter_are_all_served_once() {
     model("caller, future, submitter", 2, || {
         let bus = bus(HasWorker::No);
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 1));
-        let its = bus.clone();
-        let future = thread::spawn(move || awaited(&its, 2));
+        let caller = spawn(&bus, move |its| sync(its, 1));
+        let future = spawn(&bus, move |its| awaited(its, 2));
         let device = bus.device(settings()).unwrap();
         let mut pending = device.submit(&mut [Transfer::write(&[3])]).unwrap();
         pending.wait().unwrap();
@@ -269,15 +291,13 @@ fn a_caller_a_future_and_a_submitter_are_all_served_once() {
 fn a_locked_bus_is_handed_on_and_no_message_comes_between() {
     model("turn, caller, caller", 3, || {
         let bus = bus(HasWorker::No);
-        let its = bus.clone();
-        let turn = thread::spawn(move || {
+        let turn = spawn(&bus, move |its| {
             let device = its.device(settings()).unwrap();
             let mut locked = device.lock().unwrap();
             locked.sync(&mut [Transfer::write(&[1])]).unwrap();
             locked.sync(&mut [Transfer::write(&[2])]).unwrap();
         });
-        let its = bus.clone();
-        let long = thread::spawn(move || {
+        let long = spawn(&bus, move |its| {
             // Longer than a submitted message may be.
             let device = its.device(settings()).unwrap();
             device.write(&[7, 8, 9]).unwrap();
@@ -296,10 +316,10 @@ fn a_locked_bus_is_handed_on_and_no_message_comes_between() {
 fn messages_of_one_device_keep_their_order() {
     model("order within a device", 2, || {
         let bus = bus(HasWorker::No);
-        let its = bus.clone();
-        let other = thread::spawn(move || sync(&its, 9));
-        let its = bus.clone();
-        let locks = thread::spawn(move || drop(its.device(settings()).unwrap().lock()));
+        let other = spawn(&bus, move |its| sync(its, 9));
+        let locks = spawn(&bus, move |its| {
+            drop(its.device(settings()).unwrap().lock())
+        });
         let device = bus.device(settings()).unwrap();
         let mut first = device.submit(&mut [Transfer::write(&[1])]).unwrap();
         device.sync(&mut [Transfer::write(&[2, 3, 4])]).unwrap();
@@ -321,8 +341,7 @@ fn what_an_interrupt_handler_submits_is_run_once() {
         world.tasks = false;
         let bus = on(world);
         let worker = worker(&bus);
-        let its = bus.clone();
-        let handler = thread::spawn(move || {
+        let handler = spawn(&bus, move |its| {
             let device = its.device(settings()).unwrap();
             let kept = device.submit(&mut [Transfer::write(&[1])]).unwrap();
             // Its handle lives on.
@@ -347,17 +366,9 @@ fn what_an_interrupt_handler_submits_is_run_once() {
 #[test]
 fn what_is_left_to_the_worker_is_run_by_it_or_by_those_who_wait() {
     model("worker, submitter, caller", 3, || {
-        let mut world = World::new(HasWorker::Yes);
-        world.tasks = true;
-        let config = Config {
-            submitted: Submitted::ByWorker,
-            ..Config::DEFAULT
-        };
-        let bus = Arc::new(Bus::new(Paper::default(), world, config));
-        drop(bus.device(settings()).unwrap());
+        let bus = left_to_worker(HasWorker::Yes);
         let worker = worker(&bus);
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 1));
+        let caller = spawn(&bus, move |its| sync(its, 1));
         {
             let device = bus.device(settings()).unwrap();
             let mut pending = device.submit(&mut [Transfer::write(&[2])]).unwrap();
@@ -373,24 +384,13 @@ fn what_is_left_to_the_worker_is_run_by_it_or_by_those_who_wait() {
 #[test]
 fn a_worker_that_ends_leaves_no_message_behind() {
     model("ending worker, submitter, caller", 2, || {
-        let config = Config {
-            submitted: Submitted::ByWorker,
-            ..Config::DEFAULT
-        };
-        let bus: Arc<Paperwork> = Arc::new(Bus::new(
-            Paper::default(),
-            World::new(HasWorker::Yes),
-            config,
-        ));
-        drop(bus.device(settings()).unwrap());
-        let its = bus.clone();
+        let bus = left_to_worker(HasWorker::Yes);
         // It ends without having come once.
-        let ends = thread::spawn(move || {
+        let ends = spawn(&bus, |its| {
             its.platform.serves.swap(0, Ordering::AcqRel);
             its.work();
         });
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 1));
+        let caller = spawn(&bus, move |its| sync(its, 1));
         {
             let device = bus.device(settings()).unwrap();
             let mut pending = device.submit(&mut [Transfer::write(&[2])]).unwrap();
@@ -406,17 +406,14 @@ fn a_worker_that_ends_leaves_no_message_behind() {
 fn a_future_that_is_dropped_anywhere_strands_no_waiter() {
     model("dropped future, caller, future", 3, || {
         let bus = bus(HasWorker::No);
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 1));
-        let its = bus.clone();
-        let future = thread::spawn(move || awaited(&its, 2));
+        let caller = spawn(&bus, move |its| sync(its, 1));
+        let future = spawn(&bus, move |its| awaited(its, 2));
         {
             let device = bus.device(settings()).unwrap();
             let mut message = [Transfer::write(&[3])];
             let mut dropped = pin!(device.transfer_async(&mut message));
-            let waker = Token::mine().into();
             // Once: it waits in line, or for the controller, or is woken already.
-            let _ = dropped.as_mut().poll(&mut Context::from_waker(&waker));
+            let _ = poll_once(dropped.as_mut());
         }
         caller.join().unwrap();
         future.join().unwrap();
@@ -429,16 +426,13 @@ fn a_future_that_is_dropped_anywhere_strands_no_waiter() {
 fn a_handle_that_is_dropped_or_whose_future_is_strands_no_waiter() {
     model("dropped handle, caller, caller", 2, || {
         let bus = bus(HasWorker::No);
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 1));
-        let its = bus.clone();
-        let other = thread::spawn(move || sync(&its, 2));
+        let caller = spawn(&bus, move |its| sync(its, 1));
+        let other = spawn(&bus, move |its| sync(its, 2));
         {
             let device = bus.device(settings()).unwrap();
             let mut pending = device.submit(&mut [Transfer::write(&[3])]).unwrap();
             let mut dropped = pin!(pending.finished());
-            let waker = Token::mine().into();
-            let _ = dropped.as_mut().poll(&mut Context::from_waker(&waker));
+            let _ = poll_once(dropped.as_mut());
         }
         caller.join().unwrap();
         other.join().unwrap();
@@ -470,13 +464,11 @@ fn an_overdue_waiter_is_granted_the_bus_and_a_late_one_loses_it() {
             assert!(over || written == Ok(()), "{written:?}");
             written.is_ok()
         };
-        let its = bus.clone();
-        let other = thread::spawn(move || write(&its, 1));
-        let its = bus.clone();
-        let hurries = thread::spawn(move || {
+        let other = spawn(&bus, move |its| write(its, 1));
+        let hurries = spawn(&bus, move |its| {
             // Longer than anything may take: the grant is over.
             its.platform.now.fetch_add(20_000_000, Ordering::AcqRel);
-            write(&its, 2)
+            write(its, 2)
         });
         drop(locked);
         let ended = block_on(granted.as_mut());
@@ -497,10 +489,7 @@ fn an_overdue_waiter_is_granted_the_bus_and_a_late_one_loses_it() {
 fn a_driver_that_panics_strands_no_waiter() {
     model("panicking owner, caller, caller", 3, || {
         let bus = bus(HasWorker::No);
-        let others = [1, 2].map(|byte| {
-            let its = bus.clone();
-            thread::spawn(move || sync(&its, byte))
-        });
+        let others = [1, 2].map(|byte| spawn(&bus, move |its| sync(its, byte)));
         let device = bus.device(settings()).unwrap();
         let panicked = catch_unwind(AssertUnwindSafe(|| device.write(&[PANICS as u8])));
         assert!(panicked.is_err());
@@ -519,8 +508,7 @@ fn the_hardware_is_put_to_sleep_once_and_not_while_it_is_used() {
         sync(&bus, 1);
         // The timer of the busy period goes off: a message has passed. And again.
         bus.on_timer();
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 2));
+        let caller = spawn(&bus, move |its| sync(its, 2));
         bus.on_timer();
         caller.join().unwrap();
         stop(&bus, worker);
@@ -540,13 +528,11 @@ fn the_hardware_is_put_to_sleep_once_and_not_while_it_is_used() {
 fn a_worker_that_begins_sees_hardware_that_was_woken_before() {
     model("beginning worker, caller, caller", 3, || {
         let bus = bus(HasWorker::No);
-        let its = bus.clone();
-        let begins = thread::spawn(move || {
+        let begins = spawn(&bus, move |its| {
             its.platform.serves.store(1, Ordering::Release);
             its.begin_work();
         });
-        let its = bus.clone();
-        let other = thread::spawn(move || sync(&its, 1));
+        let other = spawn(&bus, move |its| sync(its, 1));
         sync(&bus, 2);
         begins.join().unwrap();
         other.join().unwrap();
@@ -566,12 +552,10 @@ macro_rules! overdue {
 
 /// Polls `future`, which waits in line, until it is overdue.
 fn become_overdue<F: Future>(bus: &Paperwork, future: &mut Pin<Box<F>>) {
-    let waker = Token::mine().into();
-    let mut context = Context::from_waker(&waker);
-    assert!(future.as_mut().poll(&mut context).is_pending());
+    assert!(poll_once(future.as_mut()).is_pending());
     // Longer than it need wait.
     bus.platform.now.fetch_add(1_000, Ordering::AcqRel);
-    assert!(future.as_mut().poll(&mut context).is_pending());
+    assert!(poll_once(future.as_mut()).is_pending());
 }
 
 /// Longer than anything may take, in microseconds.
@@ -592,10 +576,8 @@ fn a_granted_future_that_is_dropped_hands_the_bus_on() {
         overdue!(bus, granted, message, late);
         let locked = device.lock().unwrap();
         become_overdue(&bus, &mut granted);
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 1));
-        let its = bus.clone();
-        let future = thread::spawn(move || awaited(&its, 2));
+        let caller = spawn(&bus, move |its| sync(its, 1));
+        let future = spawn(&bus, move |its| awaited(its, 2));
         drop(locked);
         drop(granted);
         caller.join().unwrap();
@@ -612,9 +594,8 @@ fn a_granted_future_that_does_not_come_is_expired_in_poll() {
         overdue!(bus, granted, message, late);
         let locked = device.lock().unwrap();
         become_overdue(&bus, &mut granted);
-        let its = bus.clone();
-        let caller = thread::spawn(move || {
-            sync(&its, 1);
+        let caller = spawn(&bus, move |its| {
+            sync(its, 1);
             its.platform.stop.store(1, Ordering::Release);
         });
         drop(locked);
@@ -637,10 +618,8 @@ fn a_granted_future_comes_while_poll_expires_it() {
         overdue!(bus, granted, message, late);
         let locked = device.lock().unwrap();
         become_overdue(&bus, &mut granted);
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 1));
-        let its = bus.clone();
-        let main_loop = thread::spawn(move || {
+        let caller = spawn(&bus, move |its| sync(its, 1));
+        let main_loop = spawn(&bus, move |its| {
             its.poll(Nanos::from_micros(FOREVER.into()));
         });
         drop(locked);
@@ -659,13 +638,11 @@ fn a_handle_that_looks_after_a_forfeit_has_its_message_run_once() {
         overdue!(bus, granted, message, late);
         let locked = device.lock().unwrap();
         become_overdue(&bus, &mut granted);
-        let its = bus.clone();
-        let caller = thread::spawn(move || {
+        let caller = spawn(&bus, move |its| {
             let device = its.device(settings()).unwrap();
             in_time(device.write(&[1]))
         });
-        let its = bus.clone();
-        let handle = thread::spawn(move || {
+        let handle = spawn(&bus, move |its| {
             let device = its.device(settings()).unwrap();
             let mut pending = device.submit(&mut [Transfer::write(&[2])]).unwrap();
             // The grant, if there is one by now, is over.
@@ -709,8 +686,7 @@ fn an_interrupt_handler_submits_while_the_bus_is_granted_and_waited_for() {
             in_interrupt(|| device.submit_then(message, then, 0)).unwrap();
             std::mem::forget(device);
         });
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 1));
+        let caller = spawn(&bus, move |its| sync(its, 1));
         drop(locked);
         block_on(granted.as_mut()).unwrap();
         caller.join().unwrap();
@@ -729,10 +705,8 @@ fn a_callback_that_panics_strands_no_waiter() {
             on_purpose();
         }
         let bus = bus(HasWorker::No);
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 1));
-        let its = bus.clone();
-        let future = thread::spawn(move || awaited(&its, 2));
+        let caller = spawn(&bus, move |its| sync(its, 1));
+        let future = spawn(&bus, move |its| awaited(its, 2));
         let device = bus.device(settings()).unwrap();
         let message = &mut [Transfer::write(&[3])];
         device.submit_then(message, &panics, 0).unwrap();
@@ -750,26 +724,13 @@ fn a_future_that_is_dropped_while_it_runs_a_stored_message_ends_it_and_strands_n
         "dropped runner of a stored message, caller, caller",
         2,
         || {
-            let config = Config {
-                submitted: Submitted::ByWorker,
-                ..Config::DEFAULT
-            };
-            let bus: Arc<Paperwork> = Arc::new(Bus::new(
-                Paper::default(),
-                World::new(HasWorker::No),
-                config,
-            ));
-            drop(bus.device(settings()).unwrap());
-            let others = [1, 2].map(|byte| {
-                let its = bus.clone();
-                thread::spawn(move || sync(&its, byte))
-            });
+            let bus = left_to_worker(HasWorker::No);
+            let others = [1, 2].map(|byte| spawn(&bus, move |its| sync(its, byte)));
             let device = bus.device(settings()).unwrap();
             let mut pending = device.submit(&mut [Transfer::write(&[3])]).unwrap();
             {
                 let mut runs = pin!(pending.finished());
-                let waker = Token::mine().into();
-                let _ = runs.as_mut().poll(&mut Context::from_waker(&waker));
+                let _ = poll_once(runs.as_mut());
             }
             for other in others {
                 other.join().unwrap();
@@ -794,8 +755,7 @@ fn a_device_that_is_dropped_withdraws_its_message_or_has_it_run() {
     model("dropped device, caller, worker", 2, || {
         let bus = bus(HasWorker::Yes);
         let worker = worker(&bus);
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 1));
+        let caller = spawn(&bus, move |its| sync(its, 1));
         let device = bus.device(settings()).unwrap();
         let message = &mut [Transfer::write(&[2])];
         let pending = in_interrupt(|| device.submit(message)).unwrap();
@@ -815,13 +775,11 @@ fn a_device_that_is_dropped_withdraws_its_message_or_has_it_run() {
 fn a_worker_that_ends_leaves_what_an_interrupt_handler_submitted_to_the_others() {
     model("ending worker, interrupt, caller", 2, || {
         let bus = bus(HasWorker::Yes);
-        let its = bus.clone();
-        let ends = thread::spawn(move || {
+        let ends = spawn(&bus, move |its| {
             its.platform.serves.swap(0, Ordering::AcqRel);
             its.work();
         });
-        let its = bus.clone();
-        let handler = thread::spawn(move || {
+        let handler = spawn(&bus, move |its| {
             let device = its.device(settings()).unwrap();
             let message = &mut [Transfer::write(&[2])];
             let mut pending = in_interrupt(|| device.submit(message)).unwrap();
@@ -842,15 +800,12 @@ fn an_owner_that_waits_for_the_controller_sees_its_interrupt() {
             let paper = Paper::default();
             let through = paper.through.clone();
             let world = World::new(HasWorker::No);
-            let bus: Arc<Paperwork> = Arc::new(Bus::new(paper, world, Config::DEFAULT));
-            drop(bus.device(settings()).unwrap());
-            let its = bus.clone();
-            let interrupt = thread::spawn(move || {
+            let bus = made(Bus::new(paper, world, Config::DEFAULT));
+            let interrupt = spawn(&bus, move |its| {
                 through.store(1, Ordering::Release);
                 in_interrupt(|| its.on_interrupt());
             });
-            let its = bus.clone();
-            let caller = thread::spawn(move || sync(&its, 1));
+            let caller = spawn(&bus, move |its| sync(its, 1));
             let device = bus.device(settings()).unwrap();
             let mut message = [Transfer::write(&[INTERRUPTS])];
             match is_future {
@@ -868,21 +823,133 @@ fn an_owner_that_waits_for_the_controller_sees_its_interrupt() {
 fn a_turn_of_a_future_that_is_dropped_leaves_nothing_selected() {
     model("dropped turn, caller, future", 3, || {
         let bus = bus(HasWorker::No);
-        let its = bus.clone();
-        let caller = thread::spawn(move || sync(&its, 1));
-        let its = bus.clone();
-        let future = thread::spawn(move || awaited(&its, 2));
+        let caller = spawn(&bus, move |its| sync(its, 1));
+        let future = spawn(&bus, move |its| awaited(its, 2));
         {
             let device = bus.device(settings()).unwrap();
             let mut turn = pin!(async {
                 let mut locked = device.lock_async().await?;
                 embedded_hal_async::spi::SpiDevice::write(&mut locked, &[3]).await
             });
-            let waker = Token::mine().into();
-            let _ = turn.as_mut().poll(&mut Context::from_waker(&waker));
+            let _ = poll_once(turn.as_mut());
         }
         caller.join().unwrap();
         future.join().unwrap();
         assert_eq!(sorted(sent(&bus)), [1, 2]);
+    });
+}
+
+/// A worker that is a future, in a context of its own, until `stop` is set.
+fn server(bus: &Arc<Paperwork>, token: StdArc<Token>) -> thread::JoinHandle<()> {
+    spawn(bus, move |its| {
+        let waker = Waker::from(token.clone());
+        let mut worker = pin!(its.serve());
+        while its.platform.stop.load(Ordering::Acquire) == 0 {
+            let mut context = Context::from_waker(&waker);
+            assert!(worker.as_mut().poll(&mut context).is_pending());
+            token.park();
+        }
+    })
+}
+
+#[test]
+fn an_awaited_worker_that_ends_leaves_its_messages_to_the_contexts_that_wait_for_them() {
+    model("awaited worker, interrupt and its task, caller", 2, || {
+        let bus = bus(HasWorker::No);
+        let token = StdArc::new(Token::new());
+        let server = server(&bus, token.clone());
+        let caller = spawn(&bus, |its| sync(its, 1));
+        let device = bus.device(settings()).unwrap();
+        let message = &mut [Transfer::write(&[2])];
+        let mut pending = in_interrupt(|| device.submit(message)).unwrap();
+        let ends = spawn(&bus, move |its| {
+            its.platform.stop.store(1, Ordering::Release);
+            token.unpark();
+        });
+        let ended = pending.wait();
+        drop(pending);
+        caller.join().unwrap();
+        ends.join().unwrap();
+        server.join().unwrap();
+        let sent = sorted(sent(&bus));
+        match ended {
+            Ok(()) => assert_eq!(sent, [1, 2]),
+            // The worker ended in the middle of it.
+            Err(Error::Failed {
+                fault: Fault::Dropped,
+                ..
+            }) => assert_eq!(sent, [1]),
+            Err(error) => panic!("{error}"),
+        }
+    });
+}
+
+#[test]
+fn a_message_that_is_put_back_while_its_device_is_dropped_is_run_or_withdrawn() {
+    model("dropped runner, dropped device, caller", 3, || {
+        let bus = bus(HasWorker::No);
+        let slow = Settings {
+            setup: Nanos::from_micros(10),
+            ..settings()
+        };
+        let device = bus.device(slow).unwrap();
+        let runner = spawn(&bus, |its| {
+            let device = its.device(settings()).unwrap();
+            let mut message = [Transfer::write(&[1])];
+            let mut future = pin!(device.transfer_async(&mut message));
+            // The third poll is in the setup time of the stored message.
+            let ended = |_| poll_once(future.as_mut()).is_ready();
+            (0..3).any(ended)
+        });
+        let caller = spawn(&bus, |its| sync(its, 2));
+        let message = &mut [Transfer::write(&[3])];
+        let mut pending = in_interrupt(|| device.submit(message)).unwrap();
+        drop(device);
+        runner.join().unwrap();
+        caller.join().unwrap();
+        assert!(pending.is_done());
+        let ended = pending.wait();
+        assert!(
+            [Ok(()), Err(Error::Cancelled)].contains(&ended),
+            "{ended:?}"
+        );
+        drop(pending);
+        let sent = sent(&bus);
+        let times = |byte: u8| sent.iter().filter(|sent| **sent == byte).count();
+        assert_eq!(times(2), 1);
+        assert_eq!(times(3), usize::from(ended.is_ok()));
+    });
+}
+
+#[test]
+fn the_timer_of_the_worker_takes_the_bus_back_and_has_the_stored_messages_run() {
+    model("granted, timer, interrupt, worker", 2, || {
+        let bus = bus(HasWorker::Yes);
+        let device = bus.device(settings()).unwrap();
+        overdue!(bus, granted, message, late);
+        let locked = device.lock().unwrap();
+        become_overdue(&bus, &mut granted);
+        drop(locked);
+        let worker = worker(&bus);
+        let timer = spawn(&bus, |its| {
+            // The grant is over.
+            its.platform.now.fetch_add(FOREVER, Ordering::AcqRel);
+            in_interrupt(|| its.on_timer());
+        });
+        let handler = spawn(&bus, |its| {
+            let device = its.device(settings()).unwrap();
+            let message = &mut [Transfer::write(&[2])];
+            let kept = in_interrupt(|| device.submit(message)).unwrap();
+            // Its handle lives on, and does not look.
+            while !kept.is_done() {
+                thread::yield_now();
+            }
+        });
+        timer.join().unwrap();
+        handler.join().unwrap();
+        drop(granted);
+        stop(&bus, worker);
+        bus.work();
+        assert_eq!(sent(&bus), [2]);
     });
 }

@@ -1,0 +1,122 @@
+//! The common parts of the controllers over embedded-hal's buses.
+
+use embedded_hal::spi::Operation;
+
+use super::hal::Configure;
+use super::lines::{self, Lines};
+use crate::controller::Level;
+use crate::error::Fault;
+use crate::settings::{Select, Wire};
+use crate::twins::{awaited, blocked};
+use crate::words::Words;
+
+/// A bus, chip-select lines, and their state.
+#[derive(Debug)]
+pub(super) struct Parts<B, L> {
+    pub(super) bus: B,
+    pub(super) lines: L,
+    select: Select,
+    /// A transfer was given up, and may still be in the FIFO.
+    stale: bool,
+}
+
+impl<B, L> Parts<B, L> {
+    pub(super) const fn new(bus: B, lines: L) -> Self {
+        Self {
+            bus,
+            lines,
+            select: Select::None,
+            stale: false,
+        }
+    }
+}
+
+#[inline]
+pub(super) fn fault<E: embedded_hal::spi::Error>(error: E) -> Fault {
+    Fault::Bus(error.kind())
+}
+
+impl<B: Configure, L: Lines> Parts<B, L> {
+    /// Sets the bus, which is flushed first if a transfer was given up.
+    pub(super) fn set(&mut self, wire: &Wire) -> Result<u32, Fault>
+    where
+        B: embedded_hal::spi::SpiBus,
+    {
+        if self.stale {
+            self.bus.flush().map_err(fault)?;
+        }
+        self.set_flushed(wire)
+    }
+
+    /// The same, awaited.
+    pub(super) async fn set_awaited(&mut self, wire: &Wire) -> Result<u32, Fault>
+    where
+        B: embedded_hal_async::spi::SpiBus,
+    {
+        if self.stale {
+            self.bus.flush().await.map_err(fault)?;
+        }
+        self.set_flushed(wire)
+    }
+
+    fn set_flushed(&mut self, wire: &Wire) -> Result<u32, Fault> {
+        self.stale = false;
+        self.select = wire.select;
+        self.bus.configure(wire)
+    }
+
+    #[inline]
+    pub(super) fn select(&mut self, level: Level) -> Result<(), Fault> {
+        lines::set(&mut self.lines, self.select, level)
+    }
+
+    pub(super) fn abort(&mut self) {
+        self.stale = true;
+        // The line must move. If it does not, there is nothing else to be done.
+        let _ = self.select(Level::Released);
+    }
+}
+
+/// Moves all words, and returns when the last bit is out: `$wait!` blocks or awaits.
+macro_rules! move_words {
+    ($bus:ident, $words:ident, $wait:ident) => {{
+        let fill = $words.fill();
+        match $words.operation() {
+            Operation::Write(bytes) => $wait!($bus.write(bytes)),
+            Operation::Read(into) => {
+                into.fill(fill);
+                $wait!($bus.transfer_in_place(into))
+            }
+            Operation::Transfer(read, write) if read.len() > write.len() => {
+                let (both, rest) = read.split_at_mut(write.len());
+                rest.fill(fill);
+                $wait!($bus.transfer(both, write)).map_err(fault)?;
+                $wait!($bus.transfer_in_place(rest))
+            }
+            Operation::Transfer(read, write) => $wait!($bus.transfer(read, write)),
+            Operation::TransferInPlace(bytes) => $wait!($bus.transfer_in_place(bytes)),
+            Operation::DelayNs(_) => Ok(()),
+        }
+        .map_err(fault)?;
+        // The last bit must be out before a line moves.
+        $wait!($bus.flush()).map_err(fault)?;
+        $words.complete();
+        Ok(())
+    }};
+}
+
+#[inline]
+pub(super) fn move_words<B: embedded_hal::spi::SpiBus>(
+    bus: &mut B,
+    words: &mut Words<'_>,
+) -> Result<(), Fault> {
+    move_words!(bus, words, blocked)
+}
+
+/// The same, awaited.
+pub(super) async fn move_words_awaited<B: embedded_hal_async::spi::SpiBus>(
+    bus: &mut B,
+    words: &mut Words<'_>,
+) -> Result<(), Fault> {
+    move_words!(bus, words, awaited)
+}

@@ -1,0 +1,123 @@
+//! The two ways in which a context waits: blocking, and awaited.
+//!
+//! The engine has one body for both. The futures of [`Blocking`] are ready at their first
+//! poll.
+
+use core::future::poll_fn;
+use core::ops::ControlFlow;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+
+use nostall_io::Nanos;
+
+use crate::controller::{AsyncController, Controller};
+use crate::error::Error;
+use crate::platform::Platform;
+use crate::settings::Settings;
+use crate::station::Station;
+use crate::transfer::Message;
+use crate::waiting::{LOOK, Wait, Waiting};
+
+/// A way in which the context of a message waits.
+pub(crate) trait Face<C: Controller> {
+    /// Whether the context may keep its CPU while it waits.
+    const BLOCKS: bool;
+
+    /// Runs a message; [`Station::end`] has to follow.
+    async fn run<M: Message + ?Sized, P: Platform>(
+        station: &mut Station<C>,
+        settings: &Settings,
+        message: &mut M,
+        waiting: &Waiting<'_, P>,
+    ) -> Result<(), Error>;
+}
+
+/// The context's thread blocks.
+pub(crate) enum Blocking {}
+
+impl<C: Controller> Face<C> for Blocking {
+    const BLOCKS: bool = true;
+
+    async fn run<M: Message + ?Sized, P: Platform>(
+        station: &mut Station<C>,
+        settings: &Settings,
+        message: &mut M,
+        waiting: &Waiting<'_, P>,
+    ) -> Result<(), Error> {
+        station.run(settings, message, waiting)
+    }
+}
+
+/// The context is a future.
+pub(crate) enum Awaited {}
+
+impl<C: AsyncController> Face<C> for Awaited {
+    const BLOCKS: bool = false;
+
+    async fn run<M: Message + ?Sized, P: Platform>(
+        station: &mut Station<C>,
+        settings: &Settings,
+        message: &mut M,
+        waiting: &Waiting<'_, P>,
+    ) -> Result<(), Error> {
+        station.run_awaited(settings, message, waiting).await
+    }
+}
+
+/// Returns the result of a future of [`Blocking`].
+#[cold]
+pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    // Once: nothing in it is ever pending.
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+    }
+}
+
+/// A look of a context that waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Look<'a> {
+    /// Wakes the context; `None` if it must not wait.
+    pub(crate) waker: Option<&'a Waker>,
+    pub(crate) now: Nanos,
+    /// Time since the first look. A clock that stops does not stop it.
+    pub(crate) waited: Nanos,
+}
+
+/// Looks again and again until the wait ends. A look that continues returns the time of the
+/// next one at the latest. With `blocks`, the future is ready at its first poll.
+pub(crate) async fn until<P: Platform, T>(
+    blocks: bool,
+    platform: &P,
+    mut look: impl FnMut(Look<'_>) -> ControlFlow<T, Nanos>,
+) -> T {
+    let mut wait: Option<Wait> = None;
+    let mut look = |waker: Option<&Waker>, now, pause| {
+        let waited = Wait::look(&mut wait, now, pause, || Nanos(u64::MAX)).elapsed();
+        look(Look { waker, now, waited })
+    };
+    if !blocks {
+        return poll_fn(|context| {
+            match look(Some(context.waker()), platform.now(), LOOK) {
+                ControlFlow::Break(ended) => return Poll::Ready(ended),
+                ControlFlow::Continue(deadline) => platform.wake_at(deadline, context.waker()),
+            };
+            Poll::Pending
+        })
+        .await;
+    }
+    let waker = platform.current();
+    let (mut now, mut pause) = (platform.now(), LOOK);
+    loop {
+        let deadline = match look(waker.as_ref(), now, pause) {
+            ControlFlow::Break(ended) => return ended,
+            ControlFlow::Continue(deadline) => deadline,
+        };
+        pause = deadline - now;
+        platform.block(deadline);
+        now = platform.now();
+    }
+}

@@ -1,0 +1,15 @@
+//! The `$wait!` of a body that is written once and used twice: blocking, and awaited.
+
+macro_rules! blocked {
+    ($result:expr) => {
+        $result
+    };
+}
+
+macro_rules! awaited {
+    ($future:expr) => {
+        $future.await
+    };
+}
+
+pub(crate) use {awaited, blocked};

@@ -1,0 +1,225 @@
+//! The waits of a bus's owner: for a controller, and in delays.
+
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::{Poll, Waker};
+
+use nostall_io::{Nanos, Timeout};
+
+use crate::controller::{Progress, Waits};
+use crate::duty::Rare;
+use crate::platform::Platform;
+use crate::sync::Critical;
+
+/// Shorter waits keep the CPU; longer ones give it away.
+const SHORT: Nanos = Nanos::from_micros(50);
+
+/// Time that a transfer may take besides twice its own: interrupts, other tasks' turns
+/// on the CPU, a slow memory.
+pub(crate) const GRACE: Nanos = Nanos::from_millis(200);
+
+/// How often a controller is looked at whose interrupt cannot be waited for.
+const INTERVAL: Nanos = Nanos::from_micros(1);
+
+/// Cost of a look at a clock that stands still.
+pub(crate) const LOOK: Nanos = Nanos(10);
+
+/// The ways of waiting that an owner of the bus has.
+pub(crate) struct Waiting<'b, P> {
+    pub(crate) platform: &'b P,
+    pub(crate) rare: &'b Critical<Rare>,
+}
+
+/// A wait, which begins with its first look. A clock's jump ends it.
+pub(crate) struct Wait {
+    timeout: Timeout,
+    last: Nanos,
+    deadline: Nanos,
+}
+
+impl Wait {
+    /// A look at `now`, after a pause of `pause` at most. Only where the clock stands still
+    /// does the pause count: it may have ended early.
+    pub(crate) fn look(
+        wait: &mut Option<Self>,
+        now: Nanos,
+        pause: Nanos,
+        span: impl FnOnce() -> Nanos,
+    ) -> &Timeout {
+        if let Some(wait) = wait {
+            let last = core::mem::replace(&mut wait.last, now);
+            wait.timeout
+                .charge(now, if now > last { LOOK } else { pause });
+            if now < last {
+                wait.deadline = now + wait.timeout.left();
+            }
+        }
+        let begins = || {
+            let span = span();
+            Self {
+                timeout: Timeout::new(now, span).largest_step(Nanos(u64::MAX)),
+                last: now,
+                deadline: now + span,
+            }
+        };
+        &wait.get_or_insert_with(begins).timeout
+    }
+
+    /// A look of a future. Returns the time of the next; `None` when the wait is over.
+    fn next(wait: &mut Option<Self>, now: Nanos, span: impl FnOnce() -> Nanos) -> Option<Nanos> {
+        let is_over = Self::look(wait, now, LOOK, span).is_over();
+        wait.as_ref().filter(|_| !is_over).map(|wait| wait.deadline)
+    }
+}
+
+impl<P: Platform> Waiting<'_, P> {
+    /// Lets `span` pass.
+    #[cold]
+    pub(crate) fn pause(&self, span: Nanos) {
+        let mut wait = None;
+        let mut pause = LOOK;
+        // Again where the clock ticks slowly: a wait on it may end early.
+        loop {
+            let now = self.platform.now();
+            let left = Wait::look(&mut wait, now, pause, || span).left();
+            if left == Nanos::ZERO {
+                return;
+            }
+            pause = self.wait_once(left, now);
+        }
+    }
+
+    /// Returns what the wait counts where the clock stands still: as long as it takes there.
+    fn wait_once(&self, span: Nanos, now: Nanos) -> Nanos {
+        match span <= SHORT {
+            true => self.platform.wait_until(now + span),
+            false => self.platform.sleep_until(now + span),
+        }
+        Nanos(u64::MAX)
+    }
+
+    /// Blocks for a controller that reports progress, until it is to be called again.
+    /// `wait` begins with the first call. Returns `false` when it is over.
+    #[cold]
+    pub(crate) fn block(
+        &self,
+        progress: Progress,
+        wait: &mut Option<Wait>,
+        pause: &mut Nanos,
+        limit: impl FnOnce() -> Nanos,
+    ) -> bool {
+        let now = self.platform.now();
+        let left = Wait::look(wait, now, *pause, limit).left();
+        if left > Nanos::ZERO {
+            *pause = self.block_once(progress, now, left);
+        }
+        left > Nanos::ZERO
+    }
+
+    /// Whether the controller's interrupt has come. Otherwise `waker` is woken when it comes.
+    fn take_or_wait(&self, mut waker: Option<Waker>, deadline: Nanos) -> bool {
+        let interrupt = |rare: &mut Rare| rare.interrupt.take_or_wait(&mut waker, deadline);
+        self.rare.with(interrupt)
+    }
+
+    /// Returns what the wait counts where the clock stands still.
+    fn block_once(&self, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
+        match progress {
+            Progress::Done | Progress::After(Nanos::ZERO) => {
+                core::hint::spin_loop();
+                LOOK
+            }
+            Progress::After(span) => self.wait_once(span.min(left), now),
+            Progress::Interrupt => {
+                let waker = self.platform.current();
+                let blocks = waker.is_some();
+                let deadline = now + left;
+                if self.take_or_wait(waker, deadline) {
+                    return LOOK;
+                }
+                match blocks {
+                    true => self.platform.block(deadline),
+                    false => self.platform.wait_until(now + left.min(INTERVAL)),
+                }
+                match self.take_or_wait(None, deadline) {
+                    true => LOOK,
+                    false => left,
+                }
+            }
+        }
+    }
+
+    /// Awaits a controller's future for `limit`, no longer.
+    pub(crate) fn within<F: Future>(
+        &self,
+        limit: impl Fn() -> Nanos,
+        mut future: Pin<&mut F>,
+    ) -> impl Future<Output = Option<F::Output>> {
+        let mut wait = None;
+        poll_fn(move |context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            let Some(deadline) = Wait::next(&mut wait, self.platform.now(), &limit) else {
+                return Poll::Ready(None);
+            };
+            if !self.platform.wake_at(deadline, context.waker()) {
+                // For `Bus::poll`.
+                let mut waker = Some(context.waker().clone());
+                self.rare
+                    .with(|rare| rare.interrupt.wait(&mut waker, deadline));
+            }
+            Poll::Pending
+        })
+    }
+}
+
+/// Lets `span` pass without blocking.
+pub(crate) async fn sleep<P: Platform>(platform: &P, span: Nanos) {
+    let mut wait = None;
+    poll_fn(|context| {
+        let Some(deadline) = Wait::next(&mut wait, platform.now(), || span) else {
+            return Poll::Ready(());
+        };
+        if !platform.wake_at(deadline, context.waker()) {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Goes on at once, after other tasks.
+pub(crate) async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| match core::mem::replace(&mut yielded, true) {
+        true => Poll::Ready(()),
+        false => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+impl<P: Platform> Waits for Waiting<'_, P> {
+    async fn wait(&self, progress: Progress) {
+        match progress {
+            Progress::Done => {}
+            Progress::After(Nanos::ZERO) => yield_now().await,
+            Progress::After(span) => sleep(self.platform, span).await,
+            Progress::Interrupt => {
+                // The deadline is the transfer's, and is set where that is known.
+                let never = Nanos(u64::MAX);
+                poll_fn(|context| {
+                    let waker = Some(context.waker().clone());
+                    match self.take_or_wait(waker, never) {
+                        true => Poll::Ready(()),
+                        false => Poll::Pending,
+                    }
+                })
+                .await;
+            }
+        }
+    }
+}

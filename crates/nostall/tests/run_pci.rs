@@ -15,7 +15,7 @@ use std::process::{Command, Output, Stdio};
 use assert_cmd::cargo::cargo_bin;
 use common::qemu;
 use monitor::{CONVENTIONAL, ROOT_PORTS, SWITCH, functions};
-use nostall::experiments::pci::run::{self as pci, SurveyedFunction, PciPlan, PciSurvey, Strategy};
+use nostall::experiments::pci::run::{self as pci, PciPlan, PciSurvey, Strategy, SurveyedFunction};
 use nostall::experiments::pci::{kvm as pci_on_kvm, model};
 use nostall_vm::Guest;
 use nostall_vm::qemu::QemuBoard;

@@ -24,6 +24,8 @@ use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, FromArgMatches, value_parser};
 use entry::{Entry, Run};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) use kvm::uart_mode;
 
 /// The experiments: one line each.
 const EXPERIMENTS: &[Entry] = &[

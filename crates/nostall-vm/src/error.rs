@@ -29,7 +29,7 @@ pub enum Error {
         most: u16,
     },
     /// A machine does not have a device.
-    #[error("{machine} has no {}", .device.name())]
+    #[error("{machine} has no {device}")]
     Lacks {
         /// Its name.
         machine: &'static str,

@@ -10,23 +10,14 @@ pub struct Need<'a> {
 }
 
 /// A device that an experiment is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum Device {
     /// A 16550, the serial port that is measured.
+    #[strum(serialize = "16550")]
     Uart16550,
     /// PCI configuration space.
     Pci,
     /// SPI controllers, with a flash and a card.
     Spi,
-}
-
-impl Device {
-    /// Name of the device in messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uart16550 => "16550",
-            Self::Pci => "PCI",
-            Self::Spi => "SPI",
-        }
-    }
 }

@@ -1,15 +1,14 @@
 //! The guest kernels embedded in the command, one for each architecture.
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use nostall_postmortem::cli::read_or;
 use nostall_vm::qemu::Architecture;
 
 /// The largest kernel that is read. Ours has a hundredth of this size.
-const LONGEST: u64 = 64 << 20;
+const LONGEST: usize = 64 << 20;
 
 /// Returns the embedded kernel, which is empty if the command was built without it (see
 /// build.rs).
@@ -45,16 +44,8 @@ fn choose(
 
 fn read(path: &Path, architecture: Architecture) -> Result<Vec<u8>> {
     let name = || format!("kernel {}", path.display());
-    let mut kernel = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut kernel))
-        .with_context(name)?;
-    ensure!(
-        kernel.len() as u64 <= LONGEST,
-        "{}: longer than {} MiB",
-        name(),
-        LONGEST >> 20
-    );
+    let too_long = || anyhow!("longer than {} MiB", LONGEST >> 20);
+    let kernel = read_or(path, LONGEST, too_long).with_context(name)?;
     // QEMU would load it as an old Linux kernel or as a raw image, and execute it.
     ensure!(
         kernel.starts_with(b"\x7fELF"),
@@ -145,7 +136,7 @@ mod tests {
     #[test]
     fn a_kernel_without_an_end_is_not_read_to_it() {
         let error = choose(Some(Path::new("/dev/zero")), X86_64, b"ELF").unwrap_err();
-        assert_eq!(error.to_string(), "kernel /dev/zero: longer than 64 MiB");
+        assert_eq!(format!("{error:#}"), "kernel /dev/zero: longer than 64 MiB");
     }
 
     /// Returns whether build.rs can build the kernel here.

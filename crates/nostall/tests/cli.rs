@@ -339,6 +339,17 @@ fn a_mistake_is_one_clear_line() {
         ),
         (&["--kernel", "/etc/hostname"], "not an ELF file"),
         (
+            &[
+                "--on",
+                "model",
+                "--bytes",
+                "1",
+                "--capture",
+                "/etc/hostname",
+            ],
+            "--capture /etc/hostname: a file, not a directory",
+        ),
+        (
             &["--on", "model", "--qemu-arg=-S"],
             "--qemu-arg has no meaning",
         ),
@@ -435,6 +446,39 @@ fn a_linux_that_cannot_be_read_is_refused_before_anything_is_asked_of_kvm() {
     ] {
         let error = error(&run(&["vm", "run", kernel, "--memory", "64M"]));
         assert!(error.contains(says), "{error}");
+    }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn a_pipe_without_a_writer_is_given_up() {
+    let dir = TempDir::new().unwrap();
+    let fifo = dir.path().join("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    let fifo = fifo.to_str().unwrap();
+    let commands = [
+        &["run", "uart", "--on", "model", "--input", fifo][..],
+        &["run", "console", "--on", "model", "--input", fifo],
+        &["run", "uart", "--on", "qemu", "--kernel", fifo],
+        &["run", "uart", "--on", "kvm", "--kernel", fifo],
+        &["vm", "run", fifo],
+        &["vm", "run", "/etc/hostname", "--initrd", fifo],
+    ];
+    let run = |args: &&[&str]| {
+        let mut command = Command::new("timeout");
+        let command = command.arg("120").arg(env!("CARGO_BIN_EXE_nostall"));
+        let command = command.args(*args).stdin(Stdio::null());
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    // All at once: each waits for ten seconds.
+    let waiting: Vec<_> = commands.iter().map(run).collect();
+    for (child, args) in waiting.into_iter().zip(commands) {
+        let error = error(&child.wait_with_output().unwrap());
+        assert!(
+            error.contains("no program writes to it"),
+            "{args:?}: {error}"
+        );
     }
 }
 

@@ -150,6 +150,60 @@ fn every_relative_link_of_a_document_leads_to_a_file_and_to_a_heading() {
 }
 
 #[test]
+fn every_source_file_that_a_document_names_exists() {
+    let folders = ["bench/", "crates/", "fuzz/", "kernel/", "scripts/"];
+    let mut paths = 0;
+    for document in documents() {
+        for path in document.prose().split('`').skip(1).step_by(2) {
+            let placeholder = path.contains(['*', '<', ' ']) || path.contains("NAME");
+            if !placeholder && folders.iter().any(|folder| path.starts_with(folder)) {
+                assert!(root().join(path).exists(), "{}: {path}", document.name());
+                paths += 1;
+            }
+        }
+    }
+    assert!(paths > 20, "{paths}");
+}
+
+/// The Rust files below `folder`.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => sources(&path),
+            false => vec![path],
+        })
+        .collect()
+}
+
+#[test]
+fn every_file_on_the_ways_through_the_code_is_in_its_crate() {
+    let page = document("docs/src/architecture.md").text;
+    let ways = page.split("\n## ").find(|part| part.starts_with("Ways "));
+    let mut files = 0;
+    for row in ways.unwrap().lines().filter(|line| line.starts_with('|')) {
+        let mut known = Vec::new();
+        for word in row.split([' ', '(']) {
+            let krate = word
+                .strip_suffix(':')
+                .map(|name| format!("crates/nostall-{name}/src"));
+            let krate = krate.map(|name| root().join(name));
+            if let Some(folder) = krate.filter(|folder| folder.exists()) {
+                known = sources(&folder);
+            }
+            let Some(file) = word.split('`').find(|file| file.ends_with(".rs")) else {
+                continue;
+            };
+            let is_there = known.iter().any(|path| path.ends_with(file));
+            assert!(is_there || root().join(file).exists(), "{file}: {row}");
+            files += 1;
+        }
+    }
+    assert!(files > 50, "{files}");
+}
+
+#[test]
 fn every_chapter_is_in_the_summary() {
     let summary = document("docs/src/SUMMARY.md").text;
     for chapter in chapters() {

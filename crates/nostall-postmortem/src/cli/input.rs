@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::escape::escape_name;
 use super::swap::Swap;
 use crate::image::{self, Image};
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 /// Most bytes of a file whose words are reversed, in memory.
 const MOST_SWAPPED: usize = 1 << 30;
@@ -79,21 +79,32 @@ impl Input {
 ///
 /// If it has more than `most` bytes or no end, if no bytes come from a pipe, or the system's.
 pub fn read_file(path: &Path, most: usize) -> Result<Vec<u8>> {
-    let (name, file) = match path.to_str() {
-        Some("-") => ("standard input".into(), stdin()),
-        _ => (path.to_string_lossy(), image::open_file(path)),
+    let bytes = read_or(path, most, || {
+        let mib = most >> 20;
+        anyhow!("more than {mib} MiB, or without an end: give a part of it")
+    });
+    bytes.with_context(|| match path.to_str() {
+        Some("-") => "standard input".to_owned(),
+        _ => escape_name(&path.to_string_lossy()),
+    })
+}
+
+/// Does the same, without the file's name in errors. `too_large` makes the error for more than
+/// `most` bytes.
+///
+/// # Errors
+///
+/// As [`read_file`].
+pub fn read_or(path: &Path, most: usize, too_large: impl FnOnce() -> Error) -> Result<Vec<u8>> {
+    let file = match path.to_str() {
+        Some("-") => stdin()?,
+        _ => image::open_file(path)?,
     };
-    let bytes = file.map_err(image::Error::from);
-    let bytes = bytes.and_then(|file| image::read_to_end(&file, most));
-    bytes.map_err(|error| {
-        let name = escape_name(&name);
-        match error {
-            image::Error::TooLarge(most) => {
-                let mib = most >> 20;
-                anyhow!("{name}: more than {mib} MiB, or without an end: give a part of it")
-            }
-            error => anyhow!("{name}: {error}"),
-        }
+    image::read_to_end(&file, most).map_err(|error| match error {
+        image::Error::TooLarge(_) => too_large(),
+        // Not as its cause, which contexts would print again.
+        image::Error::Io(error) => error.into(),
+        error => error.into(),
     })
 }
 

@@ -19,6 +19,6 @@ mod text;
 mod time;
 
 pub use args::{AFTER, Args};
-pub use input::read_file;
+pub use input::{read_file, read_or};
 pub use job::run;
-pub use region::options as region_options;
+pub use region::{Sizes, options as region_options};

@@ -36,34 +36,13 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = number::size)]
     size: Option<usize>,
 
-    /// ramoops.record_size
-    #[arg(long, value_name = "N", value_parser = number::size)]
-    record_size: Option<usize>,
-
-    /// ramoops.console_size
-    #[arg(long, value_name = "N", value_parser = number::size)]
-    console_size: Option<usize>,
-
-    /// ramoops.ftrace_size, all CPUs together
-    #[arg(long, value_name = "N", value_parser = number::size)]
-    ftrace_size: Option<usize>,
-
-    /// ramoops.pmsg_size
-    #[arg(long, value_name = "N", value_parser = number::size)]
-    pmsg_size: Option<usize>,
-
-    /// ramoops.ecc: parity bytes for each 128 bytes of data, where 1 means 16
-    #[arg(long, value_name = "N", value_parser = number::size)]
-    ecc: Option<usize>,
+    #[command(flatten)]
+    sizes: Sizes,
 
     /// CPUs that the kernel reckoned with (possible ones); unless given, as many as
     /// there are trace zones
     #[arg(long, value_name = "N", value_parser = number::size)]
     cpus: Option<usize>,
-
-    /// Flags: 1 (a trace zone for each CPU) unless given; in a device tree 0 unless set
-    #[arg(long, value_name = "N", value_parser = number::flags)]
-    flags: Option<u32>,
 
     /// The trace records' format: 64, 32, arm32 (up to 4 CPUs) or thumb32 (up to 2); 64
     /// unless given or found out
@@ -73,6 +52,51 @@ pub struct Args {
     /// The crashed machine's byte order; little unless given or found out
     #[arg(long, value_name = "ORDER", value_parser = order)]
     order: Option<ByteOrder>,
+}
+
+/// How a region is divided.
+#[derive(clap::Args)]
+pub struct Sizes {
+    /// ramoops.record_size: bytes of a dmesg zone, at least
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    pub record_size: Option<usize>,
+
+    /// ramoops.console_size
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    pub console_size: Option<usize>,
+
+    /// ramoops.ftrace_size: the trace zones of all CPUs together
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    pub ftrace_size: Option<usize>,
+
+    /// ramoops.pmsg_size
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    pub pmsg_size: Option<usize>,
+
+    /// ramoops.ecc: parity bytes for each 128 bytes of data, where 1 means 16; 0, none,
+    /// unless given
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    pub ecc: Option<usize>,
+
+    /// Flags: 1, a trace zone for each CPU, unless given; 0, one for all, which only a
+    /// device tree can set and which is its default
+    #[arg(long, value_name = "N", value_parser = number::flags)]
+    pub flags: Option<u32>,
+}
+
+impl Sizes {
+    /// Returns the given parameters, and those of `unless_given` for the others.
+    pub fn params(&self, unless_given: Params) -> Params {
+        Params {
+            record_size: self.record_size.unwrap_or(unless_given.record_size),
+            console_size: self.console_size.unwrap_or(unless_given.console_size),
+            ftrace_size: self.ftrace_size.unwrap_or(unless_given.ftrace_size),
+            pmsg_size: self.pmsg_size.unwrap_or(unless_given.pmsg_size),
+            ecc: self.ecc.map_or(unless_given.ecc, Params::command_line_ecc),
+            flags: self.flags.unwrap_or(unless_given.flags),
+            ..unless_given
+        }
+    }
 }
 
 impl Args {
@@ -261,15 +285,16 @@ pub struct Regions<'a> {
 /// The regions that are meant. With `all`, every convincing one is decoded, and the others
 /// are listed.
 pub fn find<'a>(image: &'a Image, args: &Args, all: bool) -> Result<Regions<'a>> {
+    let sizes = &args.sizes;
     let numbers = [
-        args.record_size,
-        args.console_size,
-        args.ftrace_size,
-        args.pmsg_size,
-        args.ecc,
+        sizes.record_size,
+        sizes.console_size,
+        sizes.ftrace_size,
+        sizes.pmsg_size,
+        sizes.ecc,
         args.cpus,
     ];
-    if args.flags.is_some() || numbers.iter().any(Option::is_some) {
+    if sizes.flags.is_some() || numbers.iter().any(Option::is_some) {
         return Ok(Regions {
             decode: vec![Meant::Given(given(image, args)?)],
             others: Vec::new(),
@@ -325,16 +350,16 @@ fn given<'a>(image: &'a Image, args: &Args) -> Result<Region<'a>> {
         ));
     }
     let order = args.order.unwrap_or(ByteOrder::Little);
-    let params = Params {
+    let params = args.sizes.params(Params {
         mem_size: size,
-        record_size: args.record_size.unwrap_or(LINUX_SIZE),
-        console_size: args.console_size.unwrap_or(LINUX_SIZE),
-        ftrace_size: args.ftrace_size.unwrap_or(LINUX_SIZE),
-        pmsg_size: args.pmsg_size.unwrap_or(LINUX_SIZE),
-        ecc: Params::command_line_ecc(args.ecc.unwrap_or(0)),
+        record_size: LINUX_SIZE,
+        console_size: LINUX_SIZE,
+        ftrace_size: LINUX_SIZE,
+        pmsg_size: LINUX_SIZE,
+        ecc: 0,
         cpus: 1,
-        flags: args.flags.unwrap_or(FTRACE_PER_CPU),
-    };
+        flags: FTRACE_PER_CPU,
+    });
     let cpus = args.cpus.unwrap_or_else(|| {
         let cpus = cpus(&params, &bytes, order);
         notes.push(format!("--cpus {cpus}, by the trace zones that there are"));

@@ -105,6 +105,10 @@ pub fn read_to_end(file: &File, most: usize) -> Result<Vec<u8>, Error> {
 
 /// All bytes up to the end, if they are no more than `most`.
 fn drain(mut file: &File, patience: Patience, most: usize) -> Result<Vec<u8>, Error> {
+    // A pipe or device has a length of 0.
+    if file.metadata()?.len() > most as u64 {
+        return Err(Error::TooLarge(most));
+    }
     let mut all = Vec::new();
     let mut chunk = vec![0; CHUNK];
     let mut limit = patience.first;

@@ -1,11 +1,11 @@
 //! Processors that QEMU emulates for us.
 
-use std::fmt;
-
 /// A kind of processor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Architecture {
     /// Intel's and AMD's, 64 bits.
+    #[strum(serialize = "x86-64")]
     X86_64,
     /// RISC-V, 64 bits.
     Riscv64,
@@ -56,15 +56,6 @@ impl Architecture {
             243 => Some(Self::Riscv64),
             _ => None,
         }
-    }
-}
-
-impl fmt::Display for Architecture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::X86_64 => "x86-64",
-            Self::Riscv64 => "riscv64",
-        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The machines that QEMU emulates for us, and what is particular to each.
 
-use std::fmt;
+use strum::{Display, EnumString, IntoStaticStr};
 
 use super::architecture::Architecture;
 use crate::Error;
@@ -8,7 +8,8 @@ use crate::machine::offers;
 use crate::need::{Device, Need};
 
 /// A machine that QEMU emulates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum QemuBoard {
     /// A PC of 2009: Intel's Q35 chipset, PCI Express.
     #[default]
@@ -24,12 +25,8 @@ impl QemuBoard {
     pub const ALL: [Self; 3] = [Self::Q35, Self::Virt, Self::SifiveU];
 
     /// QEMU's name for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Q35 => "q35",
-            Self::Virt => "virt",
-            Self::SifiveU => "sifive_u",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// What its CPUs are.
@@ -92,11 +89,5 @@ impl QemuBoard {
             // that is less, and the device tree at RAM's end.
             Architecture::Riscv64 => 64,
         }
-    }
-}
-
-impl fmt::Display for QemuBoard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }

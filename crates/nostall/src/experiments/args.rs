@@ -2,10 +2,8 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::fs::File;
-use std::io::{self, Read};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ValueEnum, value_parser};
@@ -102,9 +100,8 @@ const fn about(board: QemuBoard) -> &'static str {
 
 /// A machine that QEMU emulates, from its name.
 fn board(name: &str) -> Result<QemuBoard, String> {
-    let mut all = QemuBoard::ALL.into_iter();
-    let found = all.find(|board| board.name() == name);
-    found.ok_or_else(|| format!("QEMU's machine {name} is not used"))
+    name.parse()
+        .map_err(|_| format!("QEMU's machine {name} is not used"))
 }
 
 /// An option that was given, and the machines on which it has a meaning.
@@ -178,13 +175,5 @@ pub fn profile(name: &str) -> Result<Profile, String> {
     all.find(|profile| profile.name == name).ok_or_else(|| {
         let names = Profile::ALL.map(|profile| profile.name);
         format!("the profiles are {}", names.join(", "))
-    })
-}
-
-/// Opens the file of that name; `-` is standard input.
-pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
-    Ok(match path.to_str() {
-        Some("-") => Box::new(io::stdin().lock()),
-        _ => Box::new(File::open(path)?),
     })
 }

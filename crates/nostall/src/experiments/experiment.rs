@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nostall_vm::qemu::QemuBoard;
 use nostall_vm::{Device, Guest, Need};
 use serde::Serialize;
@@ -132,14 +132,16 @@ pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
     let common = experiment.common();
 
     // Files first: a reader of our output may stop reading.
-    if let Some(file) = &common.json {
+    let written = common.json.as_ref().map_or(Ok(()), |file| {
         let arguments = env::args_os().skip(1);
         let arguments = arguments.map(|one| one.to_string_lossy().into_owned());
         answer.figures.set_command(&command_line(arguments));
         let json = document(&[&on], &answer.figures, &answer.found)?;
-        fs::write(file, json).with_context(|| format!("--json {}", file.display()))?;
-    }
+        fs::write(file, json).with_context(|| format!("--json {}", file.display()))
+    });
+    // The table is not lost with the file.
     print(&answer.text)?;
+    written?;
     answer.failure.map_or(Ok(()), |failure| bail!(failure))
 }
 
@@ -188,6 +190,11 @@ pub fn capture<'a>(
         }
         Ok(())
     };
+    ensure!(
+        dir.is_dir() || !dir.exists(),
+        "--capture {}: a file, not a directory",
+        dir.display()
+    );
     write().with_context(|| format!("--capture {}", dir.display()))
 }
 

@@ -76,10 +76,10 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// A way to offer the serial port, from its name.
-pub fn uart(name: &str) -> Result<UartMode, String> {
+pub fn uart_mode(name: &str) -> Result<UartMode, String> {
     let names = || UartMode::ALL.map(UartMode::name).join(", ");
     name.parse()
-        .map_err(|()| format!("the modes are {}", names()))
+        .map_err(|_| format!("the modes are {}", names()))
 }
 
 impl OnKvm {

@@ -1,16 +1,17 @@
 //! `nostall vm run`: boots a stock Linux kernel.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use nostall_postmortem::cli::read_or;
 use nostall_vm::kvm::linux::{self, Ended, Linux, LinuxConsole, Signals, Terminal};
 use nostall_vm::kvm::{Kvm, Options, PciMode, UartMode};
 
 use super::stats;
+use crate::experiments::uart_mode;
 use crate::pstore::number;
 
 /// Boot a stock Linux kernel, its serial port offered with as few exits as possible
@@ -55,7 +56,7 @@ pub struct Args {
     /// memory, one register a page. The guest reads the line status without an exit, and
     /// transmit writes are collected. It needs a kernel with CONFIG_SERIAL_8250_DW=y, which
     /// Debian's kernels have.
-    #[arg(long, value_name = "MODE", value_parser = uart, default_value = "ports-coalesced")]
+    #[arg(long, value_name = "MODE", value_parser = uart_mode, default_value = "ports-coalesced")]
     uart_mode: UartMode,
 
     /// How PCI configuration space is offered: ports, ports-coalesced, ecam, ecam-shadow
@@ -127,15 +128,6 @@ impl Configuration {
         all.find(|way| way.found == self.found && way.offered == offered)
             .unwrap_or(self)
     }
-}
-
-fn uart(name: &str) -> Result<UartMode, String> {
-    name.parse().map_err(|()| {
-        format!(
-            "the modes are {}",
-            UartMode::ALL.map(UartMode::name).join(", ")
-        )
-    })
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -213,18 +205,9 @@ fn console(uart: UartMode) -> &'static str {
 
 /// Reads a file, up to the size of the machine's memory, because a device may have no end.
 fn read(path: &Path, memory: u64) -> Result<Vec<u8>> {
-    let name = || format!("cannot read {}", path.display());
-    let file = File::open(path).with_context(name)?;
-    let mut content = Vec::new();
-    file.take(memory.saturating_add(1))
-        .read_to_end(&mut content)
-        .with_context(name)?;
-    ensure!(
-        content.len() as u64 <= memory,
-        "{}: larger than the machine's memory; see --memory",
-        path.display()
-    );
-    Ok(content)
+    let most = usize::try_from(memory)?;
+    let too_large = || anyhow!("larger than the machine's memory; see --memory");
+    read_or(path, most, too_large).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Prints a message on stderr, apart from Linux's output.

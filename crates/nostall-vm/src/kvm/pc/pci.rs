@@ -1,15 +1,14 @@
 //! The PCI host bridge, offered with as few exits as was asked for.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::time::Instant;
 
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{IoEventAddress, VmFd};
 use nostall_devices::pci::{Change, Contents, HostBridge, Run, Shadow, Topology};
+use strum::{Display, IntoStaticStr};
 
 use super::mapping::SharedMemory;
 use super::ring::Place;
@@ -35,7 +34,8 @@ const FIRST_SLOT: u32 = 2;
 
 /// How PCI configuration space is offered to the guest. It is always there by ports
 /// and by ECAM; the rest differs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum PciMode {
     /// Every access is an exit.
     #[default]
@@ -55,29 +55,8 @@ impl PciMode {
     pub const ALL: [Self; 3] = [Self::Trap, Self::PortsCoalesced, Self::EcamShadow];
 
     /// The stable word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Trap => "trap",
-            Self::PortsCoalesced => "ports-coalesced",
-            Self::EcamShadow => "ecam-shadow",
-        }
-    }
-}
-
-impl fmt::Display for PciMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for PciMode {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL
-            .into_iter()
-            .find(|way| way.name() == name)
-            .ok_or(())
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,8 +1,6 @@
 //! The serial port, offered with as few exits as was asked for.
 
-use std::fmt;
 use std::io;
-use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -13,6 +11,7 @@ use nostall_devices::uart::{BESIDE, Line, LineStatus, Output, Transmit, Uart as 
 use nostall_io::HostClock;
 use nostall_uart::registers::{LSR, MCR, THR, mcr};
 use nostall_work::UartWindow;
+use strum::{Display, EnumString, IntoStaticStr};
 
 use super::mapping::{PAGE, SharedMemory};
 use super::ring::Place;
@@ -59,7 +58,8 @@ const MAP_PRICE: u32 = 100;
 const MOST_MAP_CREDIT: u32 = 4 * MAP_PRICE;
 
 /// How the serial port is offered to the guest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum UartMode {
     /// By ports; every access is an exit.
     #[default]
@@ -85,12 +85,8 @@ impl UartMode {
     pub const ALL: [Self; 3] = [Self::Ports, Self::PortsCoalesced, Self::MmioReadonly];
 
     /// The stable word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ports => "ports",
-            Self::PortsCoalesced => "ports-coalesced",
-            Self::MmioReadonly => "mmio-readonly",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Where the guest finds it.
@@ -102,23 +98,6 @@ impl UartMode {
                 stride: STRIDE as u16,
             },
         }
-    }
-}
-
-impl fmt::Display for UartMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for UartMode {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL
-            .into_iter()
-            .find(|way| way.name() == name)
-            .ok_or(())
     }
 }
 

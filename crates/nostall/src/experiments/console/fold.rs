@@ -330,3 +330,229 @@ pub fn failure(verdicts: &[Verdict]) -> Option<String> {
     let failed = verdicts.iter().find(|verdict| !verdict.holds)?;
     Some(format!("{}: {}", failed.profile, failed.text))
 }
+
+#[cfg(test)]
+mod tests {
+    use nostall_work::console::{Context, Fired, Hold, What};
+
+    use super::super::check::{Checked, Damage};
+    use super::super::input;
+    use super::super::outcome::{CpuOutcome, PanicOutcome, PanicRecord};
+    use super::*;
+
+    /// A flood of ten seconds in which all is well, with a hold of this length.
+    fn flood(strategy: Strategy, held: Nanos) -> FloodOutcome {
+        let cpu = CpuOutcome {
+            given_away: Nanos::from_secs(10),
+            ticks: 0,
+            missed: 0,
+        };
+        let hold = Hold {
+            context: Context::Task,
+            from: Nanos::ZERO,
+            owner_from: Nanos::ZERO,
+            until: held,
+        };
+        FloodOutcome {
+            strategy,
+            profile: Profile::PC_16550A,
+            start: Nanos::ZERO,
+            end: Nanos::from_secs(10),
+            cpus: vec![cpu; 4],
+            holds: vec![(0, hold)],
+            fired: Vec::new(),
+            delays: vec![Nanos(1)],
+            bytes: 100_000,
+            logged: 10,
+            lost: 0,
+            checked: Checked {
+                arrived: 10,
+                ..Checked::default()
+            },
+            backlog: Nanos::from_secs(9),
+            capacity: 100_000.0,
+            panic: None,
+        }
+    }
+
+    fn pair(strategy: Strategy) -> FloodPair {
+        let held = match strategy {
+            Strategy::Bounded => Nanos::from_micros(50),
+            _ => Nanos::from_secs(30),
+        };
+        let mut whole = flood(strategy, held);
+        if strategy != Strategy::Bounded {
+            let fired = Fired {
+                at: Nanos::ZERO,
+                what: What::SoftLockup(Nanos::ZERO),
+                cascaded: false,
+            };
+            whole.fired.push((0, fired));
+        }
+        let record = PanicRecord {
+            bytes: 60_000,
+            is_whole: true,
+        };
+        let panic = PanicOutcome {
+            at: Nanos::from_secs(5),
+            first_byte: Some(Nanos(1_000)),
+            last_byte: Some(Nanos(2_000)),
+            record: Some(record),
+        };
+        let panicked = FloodOutcome {
+            panic: Some(panic),
+            ..flood(strategy, held)
+        };
+        FloodPair {
+            profile: Profile::PC_16550A,
+            strategy,
+            whole,
+            panicked,
+        }
+    }
+
+    fn folded(setup: Setup, pair: FloodPair) -> Folded {
+        fold(&Floods {
+            log: input::read(None).unwrap(),
+            cpus: 4,
+            rate: RATE,
+            panic_at: Nanos::from_secs(5),
+            setup,
+            runs: vec![pair],
+        })
+    }
+
+    fn panic(pair: &mut FloodPair) -> &mut PanicOutcome {
+        pair.panicked.panic.as_mut().unwrap()
+    }
+
+    fn twice() -> Damage {
+        Damage::Twice("a line".to_owned())
+    }
+
+    type Change = fn(&mut FloodPair);
+
+    /// Judges a pair in which all is well, and one for each change.
+    fn each_change_fails(setup: fn() -> Setup, strategy: Strategy, changes: &[(Change, &str)]) {
+        let Folded { verdicts, .. } = folded(setup(), pair(strategy));
+        assert_eq!(failure(&verdicts), None, "{strategy}");
+        for (change, why) in changes {
+            let mut pair = pair(strategy);
+            change(&mut pair);
+            let Folded { verdicts, .. } = folded(setup(), pair);
+            let expected = format!("pc-16550a: {strategy} {why}");
+            assert_eq!(failure(&verdicts), Some(expected));
+        }
+    }
+
+    const LOST: &str = "loses 1 records, where the ring lost 0, and told of 0";
+    const TWICE: &str = "does not bring every line as logged: arrived twice: a line";
+
+    #[test]
+    fn each_figure_of_the_bounded_console_that_misses_its_goal_is_a_failure() {
+        let long = "holds a CPU for 200 us at most";
+        let changes: &[(Change, &str)] = &[
+            (|pair| pair.whole.holds[0].1.until = Nanos(200_000), long),
+            (|pair| pair.panicked.holds[0].1.until = Nanos(200_000), long),
+            (
+                |pair| pair.whole.bytes = 98_000,
+                "sends 98.0 % of what the line can take",
+            ),
+            (
+                |pair| pair.whole.cpus[1].given_away = Nanos::from_secs(8),
+                "leaves a second task 80.0 % of each CPU at least",
+            ),
+            (
+                |pair| panic(pair).first_byte = None,
+                "never brings a panic's text",
+            ),
+            (
+                |pair| panic(pair).first_byte = Some(Nanos(1_000_000_000)),
+                "brings a panic's text after 1.00 s, within one FIFO (2.52 ms)",
+            ),
+            (
+                |pair| pair.panicked.checked.damage.push(twice()),
+                "spoils a line in a panic: arrived twice: a line",
+            ),
+            (
+                |pair| pair.panicked.checked.unfinished.push(None),
+                "spoils a line in a panic: the last line is none that was logged",
+            ),
+            (
+                |pair| pair.panicked.checked.sent_again = 2,
+                "brings every line in a panic; what a CPU was sending, again",
+            ),
+            (
+                |pair| (pair.whole.lost, pair.whole.checked.missing) = (1, 1),
+                "loses nothing",
+            ),
+            (|pair| pair.whole.checked.missing = 1, LOST),
+            (|pair| pair.whole.checked.damage.push(twice()), TWICE),
+            (
+                |pair| pair.whole.checked.unfinished.push(None),
+                "does not bring all of the last line",
+            ),
+            (
+                |pair| pair.whole.checked.sent_again = 1,
+                "sends a part of a line again",
+            ),
+        ];
+        each_change_fails(|| Setup::Model, Strategy::Bounded, changes);
+    }
+
+    #[test]
+    fn a_flood_that_does_not_stall_a_console_printing_inline_is_a_failure() {
+        let changes: &[(Change, &str)] = &[
+            (
+                |pair| pair.whole.holds[0].1.until = Nanos::from_secs(1),
+                "holds a CPU for 1.00 s, and the watchdogs fire 1 times",
+            ),
+            (
+                |pair| pair.whole.fired.clear(),
+                "holds a CPU for 30.0 s, and the watchdogs fire 0 times",
+            ),
+            (|pair| pair.whole.checked.missing = 1, LOST),
+        ];
+        each_change_fails(|| Setup::Model, Strategy::PrintInline, changes);
+    }
+
+    #[test]
+    fn a_panic_of_a_guest_that_leaves_no_text_is_a_failure() {
+        let qemu = || Setup::Qemu {
+            name: String::new(),
+            part: 1,
+            has_nmi: true,
+            haste: 1,
+        };
+        let changes: &[(Change, &str)] = &[
+            (
+                |pair| panic(pair).last_byte = None,
+                "does not bring a panic's text",
+            ),
+            (
+                |pair| panic(pair).record = None,
+                "leaves nothing in persistent RAM",
+            ),
+            (
+                |pair| panic(pair).record.as_mut().unwrap().is_whole = false,
+                "leaves something else than its log's end in persistent RAM",
+            ),
+            (|pair| pair.whole.checked.damage.push(twice()), TWICE),
+        ];
+        for strategy in Strategy::ALL {
+            each_change_fails(qemu, strategy, changes);
+        }
+    }
+
+    #[test]
+    fn a_figure_of_the_verdict_shows_its_goal() {
+        let Folded { figures, .. } = folded(Setup::Model, pair(Strategy::Bounded));
+        let row = figures.row("bounded").on_port("pc-16550a");
+        let goal = |metric| row.figure(metric).unwrap().goal;
+        assert_eq!(goal("longest_hold_ns"), Some(Goal::AtMost(100_000.0)));
+        assert_eq!(goal("panic_longest_hold_ns"), Some(Goal::AtMost(100_000.0)));
+        assert_eq!(goal("line_use"), Some(Goal::AtLeast(0.99)));
+        assert_eq!(goal("second_task_least_share"), Some(Goal::AtLeast(0.9)));
+        assert_eq!(goal("records_lost"), Some(Goal::Exactly(0.0)));
+    }
+}

@@ -3,18 +3,17 @@
 use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 use flate2::read::{GzDecoder, MultiGzDecoder};
 use nostall_io::Nanos;
+use nostall_postmortem::cli::read_or;
 use nostall_work::console::Lines;
-
-use crate::experiments::args::open;
 
 /// What Linux 6.1 logged on the article's trigger; see fixtures/README.md.
 const FLOOD: &[u8] = include_bytes!("../../../fixtures/console/scsi-debug-flood.log.gz");
 
 /// The longest log: an hour of line, and still an answer within a minute.
-const LONGEST: u64 = 4 << 20;
+const LONGEST: usize = 4 << 20;
 
 /// With which a gzip file begins (RFC 1952, section 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -89,7 +88,7 @@ impl Log {
 /// What the arguments say to log.
 pub fn read(input: Option<&Path>) -> Result<Log> {
     let Some(path) = input else {
-        let bytes = take(GzDecoder::new(FLOOD)).context("the flood inside this command")?;
+        let bytes = unpack(GzDecoder::new(FLOOD)).context("the flood inside this command")?;
         return Ok(Log::new(bytes, "scsi_debug flood".to_owned(), true));
     };
     let name = path.display().to_string();
@@ -99,22 +98,25 @@ pub fn read(input: Option<&Path>) -> Result<Log> {
     Ok(log)
 }
 
-/// Of a log that gzip has compressed, what is in it.
+/// Reads a log, and unpacks it if gzip has compressed it.
 fn read_file(path: &Path) -> Result<Vec<u8>> {
-    let bytes = take(open(path)?)?;
+    let bytes = read_or(path, LONGEST, too_long)?;
     if bytes.starts_with(&GZIP) {
-        return take(MultiGzDecoder::new(bytes.as_slice())).context("gzip cannot read it");
+        return unpack(MultiGzDecoder::new(bytes.as_slice())).context("gzip cannot read it");
     }
     Ok(bytes)
 }
 
-fn take(log: impl Read) -> Result<Vec<u8>> {
+fn unpack(log: impl Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more than is allowed tells that there is more, whatever the file is.
-    log.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    ensure!(
-        bytes.len() as u64 <= LONGEST,
-        "the log is longer than {LONGEST} bytes: give a part of it"
-    );
-    Ok(bytes)
+    // One byte more than is allowed shows that there is more.
+    log.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;
+    match bytes.len() <= LONGEST {
+        true => Ok(bytes),
+        false => Err(too_long()),
+    }
+}
+
+fn too_long() -> Error {
+    anyhow!("the log is longer than {LONGEST} bytes: give a part of it")
 }

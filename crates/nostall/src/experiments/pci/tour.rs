@@ -1,6 +1,6 @@
 //! Rows of the tour.
 
-use crate::experiments::tour::{Limit, Part, Pick, Row, Unit, Value};
+use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit, Value};
 
 pub const TOUR: Part = Part {
     heading: "configuration space through ports; Linux: through memory (ECAM)",

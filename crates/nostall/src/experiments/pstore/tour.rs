@@ -2,7 +2,7 @@
 
 use nostall_work::pstore::{BLOCKS, ENTRIES_PER_BLOCK};
 
-use crate::experiments::tour::{Limit, Part, Pick, Row, Unit};
+use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit};
 
 pub const TOUR: Part = Part {
     heading: "one lock for the traces of all CPUs; Linux: zones and a shared counter",

@@ -252,3 +252,99 @@ fn is_equal(ours: &Entry, hosts: &HostEntry) -> bool {
 pub fn hex(digest: &[u8; 32]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAMES: u32 = 100;
+
+    /// A measurement in which all is well.
+    fn measured(strategy: Strategy) -> SpiMeasured {
+        SpiMeasured {
+            strategy,
+            received: FRAMES,
+            wrong: 0,
+            overflows: 0,
+            submitted: 10,
+            sent: 10,
+            messages: 324,
+            sync: 304,
+            sync_immediate: 304,
+            asynchronous: 20,
+            by_worker: 0,
+            errors: 0,
+            wakeups_meanwhile: 0,
+            wakeups: 1,
+            preparations: 1,
+            teardowns: 1,
+            pauses: 0,
+            ns: 1_000,
+            worker_ns: 0,
+            switches: None,
+            cross_cpu: None,
+            interrupts: None,
+        }
+    }
+
+    fn missed(busy: &SpiMeasured) -> Vec<String> {
+        let mut figures = Figures::new("spi", "model");
+        add_busy_bus(figures.record(busy.strategy.name()), busy, FRAMES)
+    }
+
+    #[test]
+    fn every_count_of_the_busy_bus_that_differs_is_a_fault() {
+        type Change = fn(&mut SpiMeasured);
+        let of_all: [(Change, &str); 10] = [
+            (|one| one.received = 99, "frames received: 99 and not 100"),
+            (|one| one.wrong = 1, "frames that were wrong: 1 and not 0"),
+            (|one| one.overflows = 1, "frames lost: 1 and not 0"),
+            (|one| one.submitted = 9, "frames submitted: 9 and not 10"),
+            (|one| one.sent = 9, "frames sent: 9 and not 10"),
+            (
+                |one| one.sync = 305,
+                "synchronous messages: 305 and not 304",
+            ),
+            (
+                |one| one.asynchronous = 19,
+                "messages submitted: 19 and not 20",
+            ),
+            (|one| one.messages = 323, "messages: 323 and not 324"),
+            (|one| one.errors = 1, "messages that failed: 1 and not 0"),
+            (
+                |one| one.teardowns = 2,
+                "times the hardware was put to sleep: 2 and not 1",
+            ),
+        ];
+        let of_caller: [(Change, &str); 4] = [
+            (
+                |one| one.by_worker = 1,
+                "messages run by the worker: 1 and not 0",
+            ),
+            (
+                |one| one.wakeups = 2,
+                "times the worker was woken: 2 and not 1",
+            ),
+            (
+                |one| one.wakeups_meanwhile = 1,
+                "times it was woken before the bus was idle: 1 and not 0",
+            ),
+            (
+                |one| (one.preparations, one.teardowns) = (2, 2),
+                "times the hardware was woken: 2 and not 1",
+            ),
+        ];
+        for strategy in Strategy::ALL {
+            assert_eq!(missed(&measured(strategy)), [""; 0]);
+            let is_caller = strategy == Strategy::Caller;
+            let changes = of_all.iter().map(|change| (change, true));
+            let changes = changes.chain(of_caller.iter().map(|change| (change, is_caller)));
+            for ((change, fault), is_judged) in changes {
+                let mut busy = measured(strategy);
+                change(&mut busy);
+                let expected: Vec<_> = is_judged.then_some(*fault).into_iter().collect();
+                assert_eq!(missed(&busy), expected, "{strategy}");
+            }
+        }
+    }
+}

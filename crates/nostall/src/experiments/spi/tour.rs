@@ -1,6 +1,6 @@
 //! Rows of the tour.
 
-use crate::experiments::tour::{Limit, Part, Pick, Row, Unit, Value};
+use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit, Value};
 
 pub const TOUR: Part = Part {
     heading: "the worker was woken after messages; Linux: only once the bus is idle",

@@ -90,12 +90,14 @@ impl Folded {
 
             let exits = sendings.iter().filter_map(|sending| sending.exits);
             self.maps = exits.fold(self.maps, |sum, exits| sum + exits.maps);
+            let captured = self.captures.entry(strategy);
+            let captured = captured.or_insert_with(|| shown.arrived.clone());
             if let Some(difference) = compare(line, &shown.arrived) {
+                if compare(line, captured).is_none() {
+                    captured.clone_from(&shown.arrived);
+                }
                 self.faults.push(fault(*job, sendings, difference));
-                self.captures.insert(strategy, shown.arrived.clone());
             }
-            let captures = self.captures.entry(strategy);
-            captures.or_insert_with(|| shown.arrived.clone());
         }
     }
 
@@ -274,6 +276,17 @@ mod tests {
         let expected = "fifo-burst, lines: byte 2 is 0x58 where 0x63 was sent, unnoticed";
         assert!(folded.faults[0].starts_with(expected), "{folded:?}");
         assert_eq!(folded.captures["fifo-burst"], b"abXd");
+    }
+
+    #[test]
+    fn the_first_faulty_sending_of_a_strategy_is_captured() {
+        let mut sendings = sendings(b"abXdabYd");
+        for sending in &mut sendings {
+            sending.job.driver = WHOLE.driver;
+        }
+        let folded = fold(sendings);
+        assert_eq!(folded.faults.len(), 2);
+        assert_eq!(folded.captures["byte-polled"], b"abXd");
     }
 
     #[test]

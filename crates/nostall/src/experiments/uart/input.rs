@@ -1,14 +1,13 @@
 //! The text to send.
 
-use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use nostall_devices::Fault;
+use nostall_postmortem::cli::read_or;
 
 use super::model::PlannedFault;
 use super::run::alphabet;
-use crate::experiments::args::open;
 
 /// The log of Linux 6.1 booting a virtual PC; see fixtures/README.md.
 const BOOT_LOG: &[u8] = include_bytes!("../../../fixtures/console/linux-boot.log");
@@ -70,14 +69,9 @@ pub fn fault(words: &str) -> Result<PlannedFault, String> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    // One byte more than is allowed shows that the file is too long. It may be a device
-    // without an end.
-    open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    let bytes = read_or(path, LONGEST as usize, || {
+        anyhow!("the file is longer than {LONGEST} bytes: send a part of it")
+    })?;
     ensure!(!bytes.is_empty(), "the file is empty: nothing to send");
-    ensure!(
-        bytes.len() as u64 <= LONGEST,
-        "the file is longer than {LONGEST} bytes: send a part of it"
-    );
     Ok(bytes)
 }

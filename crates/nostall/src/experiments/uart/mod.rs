@@ -53,7 +53,7 @@ pub struct Args {
     /// `mmio-readonly`: in memory, the line status on a page that the guest can read without
     /// an exit, transmit writes likewise. `ports` if not given.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    #[arg(long, value_name = "MODE", value_parser = super::kvm::uart)]
+    #[arg(long, value_name = "MODE", value_parser = super::kvm::uart_mode)]
     uart_mode: Option<kvm::UartMode>,
 
     /// Serial port of the model (with --on model)

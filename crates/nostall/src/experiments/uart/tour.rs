@@ -2,7 +2,7 @@
 
 use nostall_devices::uart::Profile;
 
-use crate::experiments::tour::{Limit, Part, Pick, Row, Unit, Value};
+use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit, Value};
 
 pub const TOUR: Part = Part {
     heading: "the line status was polled before every byte; Linux: FIFO by FIFO",

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use nostall_postmortem::cli::Sizes;
 use nostall_pstore::{LinuxVersion, RecordFormat};
 
-use super::super::Sizes;
 use super::super::number;
 use super::dmesg::{DmesgCompression, Time};
 
@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = number::size, default_value_t = 1)]
     pub(super) cpus: usize,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Zones")]
     pub(super) sizes: Sizes,
 
     #[command(flatten)]

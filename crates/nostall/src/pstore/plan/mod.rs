@@ -6,8 +6,8 @@ mod region;
 mod text;
 
 use anyhow::Result;
+use nostall_postmortem::cli::Sizes;
 
-use super::Sizes;
 use super::number;
 use crate::output::to_stdout;
 use region::Plan;
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Zones")]
     sizes: Sizes,
 }
 

@@ -1,9 +1,8 @@
 //! A region, planned: its parameters, those of them that are suggested, and its zones.
 
 use anyhow::{Context, Result};
+use nostall_postmortem::cli::Sizes;
 use nostall_pstore::{FTRACE_PER_CPU, HEADER, Layout, Params, Place, ZoneKind};
-
-use crate::pstore::Sizes;
 
 /// Bytes of a line on the console, about.
 pub const LINE: usize = 70;

@@ -6,10 +6,11 @@ mod expected;
 pub mod runs;
 mod table;
 
-use std::fs;
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 
 use super::Entry;
 use super::document::document;
@@ -105,18 +106,27 @@ impl Row {
     }
 }
 
+fn of_json(path: &Path) -> String {
+    format!("--json {}", path.display())
+}
+
 /// Runs the tour, and writes its figures to `json`.
 pub fn run(entries: &'static [Entry], json: Option<&Path>) -> Result<()> {
+    // A path that cannot be written is reported before the runs take a minute.
+    let create = |path: &Path| File::create(path).with_context(|| of_json(path));
+    let json = json.map(|path| Ok::<_, Error>((path, create(path)?)));
+    let json = json.transpose()?;
     let runs = Runs::of(entries);
-    let text = table::text(entries, &runs);
     // Files first: a reader of the output may stop reading.
-    if let Some(file) = json {
+    let written = json.map_or(Ok(()), |(path, mut file)| {
         let document = document(&runs.machines(), &runs.figures(), &())?;
-        fs::write(file, document).with_context(|| format!("--json {}", file.display()))?;
-    }
-    print(&text)?;
+        file.write_all(document.as_bytes())
+            .with_context(|| of_json(path))
+    });
+    print(&table::text(entries, &runs))?;
     let mut faults = runs.faults();
     faults.extend(table::faults(entries, &runs));
+    faults.extend(written.err().map(|error| format!("{error:#}")));
     if !faults.is_empty() {
         bail!(
             "the tour is not as it should be:\n  {}",

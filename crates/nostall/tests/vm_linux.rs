@@ -600,7 +600,7 @@ fn the_command_ends_in_order_at_its_limit_and_by_a_signal() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(output.stdout, b"hi");
-    assert!(said(&output.stderr).contains("--timeout is over"));
+    assert!(said(&output.stderr).contains("still runs at the end of --timeout"));
 
     let (command, _folder) = command(&for_ever);
     let mut child = std::process::Command::new(command.get_program())

@@ -109,11 +109,16 @@ figure is missing or a run fails. Rows on models and threads can always run.
 
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let json = matches.get_one::<PathBuf>("json").cloned();
         let Some((name, matches)) = matches.subcommand() else {
-            let json = matches.get_one::<PathBuf>("json").cloned();
             let tour = move || tour::run(EXPERIMENTS, json.as_deref());
             return Ok(Self(Box::new(tour)));
         };
+        if json.is_some() {
+            let message =
+                format!("--json before '{name}' belongs to the tour: give it after '{name}'\n");
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+        }
         let entry = EXPERIMENTS.iter().find(|one| one.name == name);
         let entry = entry.ok_or_else(|| {
             let names: Vec<_> = EXPERIMENTS.iter().map(|one| one.name).collect();

@@ -268,6 +268,46 @@ fn without_qemu_and_kvm_the_table_is_smaller_and_says_so_and_the_rest_is_right()
 }
 
 #[test]
+fn a_document_that_cannot_be_written_costs_neither_a_run_nor_the_table() {
+    // A path that cannot be opened fails before the first run.
+    let output = command().args(["--json", "/nonexistent/figures"]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.starts_with("nostall: --json /nonexistent/figures: No such file"),
+        "{stderr}"
+    );
+    assert!(output.stdout.is_empty());
+    // A disk that is full at the end: the table is printed, and the status is not 0.
+    if !PathBuf::from("/dev/full").exists() {
+        return;
+    }
+    let output = command()
+        .args(["--json", "/dev/full"])
+        .env("PATH", "/nonexistent")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("--json /dev/full: No space left"),
+        "{stderr}"
+    );
+    assert_eq!(rows(&lines(&output)).len(), ROWS);
+}
+
+#[test]
+fn an_unknown_experiment_is_answered_with_the_known_ones_in_one_line() {
+    let output = command().arg("bogus").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let known = "error: there is no experiment 'bogus': they are uart, pstore, pci, spi, console\n\n\
+                 Usage: ";
+    assert!(stderr.starts_with(known), "{stderr}");
+}
+
+#[test]
 fn instruction_counts_stay_below_their_bounds() {
     let test = "instruction_counts";
     if common::qemu_for(test, QemuBoard::Q35).is_none() {

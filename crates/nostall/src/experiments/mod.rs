@@ -97,7 +97,7 @@ impl FromArgMatches for Args {
         let entry = entry.ok_or_else(|| {
             let names: Vec<_> = EXPERIMENTS.iter().map(|one| one.name).collect();
             let names = names.join(", ");
-            let message = format!("there is no experiment '{name}': they are {names}\n");
+            let message = format!("there is no experiment '{name}': they are {names}");
             clap::Error::raw(ErrorKind::InvalidSubcommand, message)
         })?;
         (entry.parse)(matches).map(Self)

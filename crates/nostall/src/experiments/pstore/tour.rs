@@ -5,7 +5,7 @@ use nostall_work::pstore::{BLOCKS, ENTRIES_PER_BLOCK};
 use crate::experiments::tour::row::{Limit, Part, Pick, Row, Unit};
 
 pub const TOUR: Part = Part {
-    heading: "one lock for the traces of all CPUs; Linux: zones and a shared counter",
+    heading: "one lock for the traces of all CPUs; Linux: a counter; nostall: a clock",
     rows: &[
         record("a trace record", "pstore --on model"),
         record("a trace record, emulated", "pstore --on qemu"),

@@ -8,7 +8,7 @@ pub mod row;
 mod runs;
 mod table;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -18,19 +18,27 @@ use super::entry::Entry;
 use super::experiment::print;
 use runs::Runs;
 
+fn of_json(path: &Path) -> String {
+    format!("--json {}", path.display())
+}
+
 /// Runs the tour, and writes its figures to `json`.
 pub fn run(entries: &'static [Entry], json: Option<&Path>) -> Result<()> {
+    // A path that cannot be written is reported before the runs take a minute.
+    if let Some(path) = json {
+        let probe = File::options().append(true).create(true).open(path);
+        probe.with_context(|| of_json(path))?;
+    }
     let runs = Runs::of(entries);
-    let text = table::text(entries, &runs);
     // Files first: a reader of the output may stop reading.
-    let written = json.map_or(Ok(()), |file| {
+    let written = json.map_or(Ok(()), |path| {
         let document = document(&runs.machines(), &runs.figures(), &())?;
-        fs::write(file, document).with_context(|| format!("--json {}", file.display()))
+        fs::write(path, document).with_context(|| of_json(path))
     });
-    print(&text)?;
-    written?;
+    print(&table::text(entries, &runs))?;
     let mut faults = runs.faults();
     faults.extend(table::faults(entries, &runs));
+    faults.extend(written.err().map(|error| format!("{error:#}")));
     if !faults.is_empty() {
         bail!(
             "the tour is not as it should be:\n  {}",

@@ -2,9 +2,14 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::process;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
+use nostall_postmortem::cli::output;
 
 use super::expected;
 use super::ran::Ran;
@@ -28,7 +33,17 @@ impl Runs {
         for run in all {
             bar.set_message(run);
             bar.tick();
-            runs.insert(run, progress::hidden(|| make_one(entries, run)));
+            let give_up = move || {
+                let limit = LIMIT.as_secs();
+                let line = format!("nostall run {run}: no result within {limit} s");
+                output::fail(&anyhow::anyhow!(line));
+                // The kernel ends QEMU with this process.
+                process::exit(1);
+            };
+            let ran = within(LIMIT, give_up, || {
+                progress::hidden(|| make_one(entries, run))
+            });
+            runs.insert(run, ran);
             bar.inc(1);
         }
         bar.finish_and_clear();
@@ -104,6 +119,26 @@ impl Runs {
     }
 }
 
+/// Limit of one run of the tour. The longest takes seconds, on a busy host a minute, and guests
+/// have shorter limits of their own.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Runs `work`, and calls `late` on another thread if it has not ended after `limit`.
+fn within<T>(limit: Duration, late: impl FnOnce() + Send, work: impl FnOnce() -> T) -> T {
+    let (ended, end) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            // A dropped sender is the end, too: that of a panic.
+            if end.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                late();
+            }
+        });
+        let result = work();
+        drop(ended);
+        result
+    })
+}
+
 fn make_one(entries: &[Entry], run: &str) -> Result<Ran> {
     let words: Vec<_> = run.split(' ').collect();
     let (name, arguments) = words.split_first().unwrap_or((&"", &[]));
@@ -167,6 +202,20 @@ mod tests {
             figures: vec![figure],
             failure: failure.map(str::to_owned),
         })
+    }
+
+    #[test]
+    fn a_run_that_does_not_end_is_given_up_and_one_that_ends_is_not() {
+        let (tell, told) = mpsc::channel();
+        // The run ends only because it is given up.
+        let given_up = within(
+            Duration::from_millis(1),
+            move || tell.send(()).unwrap(),
+            || told.recv().is_ok(),
+        );
+        assert!(given_up);
+        let unexpected = || panic!("given up");
+        assert_eq!(within(Duration::from_secs(3_600), unexpected, || 7), 7);
     }
 
     const CONSOLE: &str = "console --on model";

@@ -53,8 +53,7 @@ pub fn text(entries: &'static [Entry], runs: &Runs) -> String {
                     } else {
                         "QEMU"
                     };
-                    let line = format!("{:width$}needs {need}: {why}", row.name);
-                    line.chars().take(COLUMNS).collect()
+                    cut(format!("{:width$}needs {need}: {why}", row.name))
                 }
             });
         }
@@ -137,6 +136,15 @@ impl Unit {
     }
 }
 
+/// Cuts a line to the width of a terminal, and marks that.
+fn cut(line: String) -> String {
+    const MARK: &str = "...";
+    match line.chars().count() {
+        length if length <= COLUMNS => line,
+        _ => line.chars().take(COLUMNS - MARK.len()).collect::<String>() + MARK,
+    }
+}
+
 /// At most four decimals.
 fn count(value: f64) -> String {
     match value {
@@ -192,6 +200,12 @@ mod tests {
         assert_eq!(count(2.004), "2.00");
         assert_eq!(count(0.0625), "0.0625");
         assert_eq!(count(0.003), "0.003");
+    }
+
+    #[test]
+    fn a_reason_that_is_too_long_for_the_terminal_is_cut_and_marked() {
+        assert_eq!(cut("x".repeat(80)), "x".repeat(80));
+        assert_eq!(cut("x".repeat(81)), "x".repeat(77) + "...");
     }
 
     #[test]

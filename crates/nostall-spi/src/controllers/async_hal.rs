@@ -5,9 +5,8 @@ use core::task::{Context, Poll, Waker};
 
 use embedded_hal_async::spi::SpiBus;
 
-use super::hal::Configure;
 use super::lines::Lines;
-use super::parts::{Parts, move_words_awaited};
+use super::parts::{Configure, Parts, move_words_awaited};
 use crate::capabilities::Capabilities;
 use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
 use crate::error::Fault;

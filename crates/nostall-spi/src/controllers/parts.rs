@@ -2,13 +2,30 @@
 
 use embedded_hal::spi::Operation;
 
-use super::hal::Configure;
 use super::lines::{self, Lines};
+use crate::capabilities::Capabilities;
 use crate::controller::Level;
 use crate::error::Fault;
 use crate::settings::{Select, Wire};
 use crate::twins::{awaited, blocked};
 use crate::words::Words;
+
+/// Configuration of a bus, which embedded-hal's [`SpiBus`] and its asynchronous twin leave
+/// out.
+///
+/// Implemented for the bus of a chip; or the bus is taken as it [is](super::Fixed).
+pub trait Configure {
+    /// The settings that can be had, with so many chip-select lines of either polarity.
+    /// Words have 8 bits.
+    fn capabilities(&self, lines: u8) -> Capabilities;
+
+    /// Sets the bus, and returns the clock that was set, in hertz.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if that cannot be done.
+    fn configure(&mut self, wire: &Wire) -> Result<u32, Fault>;
+}
 
 /// A bus, chip-select lines, and their state.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! The common parts of the controllers over embedded-hal's buses.
 
 use embedded_hal::spi::Operation;
+use nostall_io::Nanos;
 
 use super::lines::{self, Lines};
 use crate::capabilities::Capabilities;
@@ -33,6 +34,8 @@ pub(super) struct Parts<B, L> {
     pub(super) bus: B,
     pub(super) lines: L,
     select: Select,
+    /// The clock that was set, in hertz.
+    rate: u32,
     /// A transfer was given up, and may still be in the FIFO.
     stale: bool,
 }
@@ -43,6 +46,7 @@ impl<B, L> Parts<B, L> {
             bus,
             lines,
             select: Select::None,
+            rate: 1,
             stale: false,
         }
     }
@@ -79,7 +83,13 @@ impl<B: Configure, L: Lines> Parts<B, L> {
     fn set_flushed(&mut self, wire: &Wire) -> Result<u32, Fault> {
         self.stale = false;
         self.select = wire.select;
-        self.bus.configure(wire)
+        self.rate = self.bus.configure(wire)?;
+        Ok(self.rate)
+    }
+
+    /// Time of so many words on the wire.
+    pub(super) fn time_of(&self, words: usize) -> Nanos {
+        Nanos::from_secs(words as u64 * 8) / u64::from(self.rate)
     }
 
     #[inline]

@@ -145,6 +145,8 @@ impl Clock for &Manual {
     fn now(&self) -> Nanos {
         self.now.get()
     }
+    /// At once: it does not go on.
+    fn wait_until(&self, _: Nanos) {}
 }
 
 impl Platform for &Manual {

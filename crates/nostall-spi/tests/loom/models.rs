@@ -364,7 +364,7 @@ fn what_an_interrupt_handler_submits_is_run_once() {
 }
 
 #[test]
-fn what_is_left_to_the_worker_is_run_by_it_or_by_those_who_wait() {
+fn what_is_left_to_the_worker_is_run_by_it_or_by_a_context_that_waits() {
     model("worker, submitter, caller", 3, || {
         let bus = left_to_worker(HasWorker::Yes);
         let worker = worker(&bus);

@@ -3,6 +3,7 @@
 mod args;
 pub mod console;
 mod document;
+mod entry;
 mod experiment;
 pub(crate) mod figure;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -22,9 +23,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, FromArgMatches, value_parser};
-use experiment::Experiment;
-use tour::Part;
-use tour::runs::Make;
+use entry::{Entry, Run};
 
 /// The experiments: one line each.
 const EXPERIMENTS: &[Entry] = &[
@@ -34,33 +33,6 @@ const EXPERIMENTS: &[Entry] = &[
     Entry::of::<spi::Args>("spi", spi::tour::TOUR),
     Entry::of::<console::Args>("console", console::tour::TOUR),
 ];
-
-/// An experiment, whatever its arguments.
-struct Entry {
-    name: &'static str,
-    command: fn(Command) -> Command,
-    parse: fn(&ArgMatches) -> Result<Run, clap::Error>,
-    tour: Part,
-    /// Makes a run of the tour.
-    make: Make,
-}
-
-type Run = Box<dyn FnOnce() -> Result<()>>;
-
-impl Entry {
-    const fn of<E: Experiment + 'static>(name: &'static str, tour: Part) -> Self {
-        Self {
-            name,
-            command: E::augment_args,
-            parse: |matches| {
-                let experiment = E::from_arg_matches(matches)?;
-                Ok(Box::new(move || experiment::run(&experiment)))
-            },
-            tour,
-            make: tour::runs::make::<E>,
-        }
-    }
-}
 
 /// The experiment that the arguments name, or the tour.
 pub struct Args(Run);

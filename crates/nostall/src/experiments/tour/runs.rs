@@ -4,49 +4,15 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use clap::Command;
 use indicatif::{ProgressBar, ProgressStyle};
-use nostall_vm::Error;
 
-use super::{Entry, Pick, Value, expected};
-use crate::experiments::experiment::{self, Experiment};
+use super::expected;
+use super::part::{self, Pick, Value};
+use super::ran::Ran;
+use crate::experiments::entry::Entry;
 use crate::experiments::figure::Figure;
 use crate::experiments::on::On;
 use crate::experiments::progress;
-
-/// Makes a run of one experiment.
-pub type Make = fn(arguments: &[&str]) -> Result<Ran>;
-
-/// Result of a run.
-pub enum Ran {
-    Answered {
-        on: On,
-        figures: Vec<Figure>,
-        failure: Option<String>,
-    },
-    /// The machine is not there.
-    Lacks(String),
-}
-
-/// Makes a run of `E`.
-pub fn make<E: Experiment>(arguments: &[&str]) -> Result<Ran> {
-    let command = E::augment_args(Command::new("run").no_binary_name(true));
-    let experiment = E::from_arg_matches(&command.try_get_matches_from(arguments)?)?;
-    if let Some(why) = experiment::lacks(&experiment) {
-        return Ok(Ran::Lacks(why));
-    }
-    match experiment::answer(&experiment) {
-        Ok((on, answer)) => Ok(Ran::Answered {
-            on,
-            figures: answer.figures.to_vec(),
-            failure: answer.failure,
-        }),
-        Err(error) => match error.downcast_ref() {
-            Some(Error::NoFirmware(_)) => Ok(Ran::Lacks("no firmware (opensbi)".to_owned())),
-            _ => Err(error),
-        },
-    }
-}
 
 /// All runs, by their arguments.
 pub struct Runs(BTreeMap<&'static str, Result<Ran>>);
@@ -173,7 +139,7 @@ fn figures(ran: &Result<Ran>) -> impl Iterator<Item = &Figure> {
 }
 
 fn key(figure: &Figure) -> String {
-    super::key(figure.strategy, figure.profile, &figure.metric)
+    part::key(figure.strategy, figure.profile, &figure.metric)
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use comfy_table::Table;
 
+use super::part::{Limit, Pick, Row, Unit, Value};
 use super::runs::{self, Runs};
-use super::{Entry, Limit, Pick, Row, Unit, Value};
+use crate::experiments::entry::Entry;
 use crate::experiments::table::{aligned, percent, time};
 use crate::grouped::grouped;
 

@@ -1,0 +1,35 @@
+//! The experiments of a list.
+
+use anyhow::Result;
+use clap::{ArgMatches, Command};
+
+use super::experiment::{self, Experiment};
+use super::tour::Part;
+use super::tour::ran::{Make, make};
+
+/// An experiment of any arguments.
+pub struct Entry {
+    pub name: &'static str,
+    pub command: fn(Command) -> Command,
+    pub parse: fn(&ArgMatches) -> Result<Run, clap::Error>,
+    pub tour: Part,
+    /// Makes a run of the tour.
+    pub make: Make,
+}
+
+pub type Run = Box<dyn FnOnce() -> Result<()>>;
+
+impl Entry {
+    pub const fn of<E: Experiment + 'static>(name: &'static str, tour: Part) -> Self {
+        Self {
+            name,
+            command: E::augment_args,
+            parse: |matches| {
+                let experiment = E::from_arg_matches(matches)?;
+                Ok(Box::new(move || experiment::run(&experiment)))
+            },
+            tour,
+            make: make::<E>,
+        }
+    }
+}

@@ -5,14 +5,9 @@ use core::task::Waker;
 
 use crate::config::Config;
 use crate::controller::Controller;
-use crate::device::Device;
 use crate::duty::{Duty, Rare};
-use crate::error::Invalid;
-use crate::line::NO_DEVICE;
-use crate::owner::Owner;
 use crate::ownership::{Ownership, Wakers};
 use crate::platform::Platform;
-use crate::settings::Settings;
 use crate::station::Station;
 use crate::statistics::{Counters, Statistics, count};
 use crate::stored::Body;
@@ -57,36 +52,6 @@ where
         }
     }
 
-    /// Adds a device to the bus.
-    ///
-    /// # Errors
-    ///
-    /// The first setting that the controller cannot have; [`Invalid::Busy`] if the first
-    /// device is made while the bus is in use and the caller must not wait;
-    /// [`Invalid::TooManyDevices`] if the bus has 64 devices.
-    pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P, W, S, B>, Invalid> {
-        let known = self.rare.with(|rare| rare.capabilities);
-        let capabilities = match known {
-            Some(capabilities) => capabilities,
-            None => {
-                let token = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
-                let mut owner = Owner::new(self, token);
-                let asked = owner.station().controller.capabilities();
-                self.rare.with(|rare| rare.capabilities = Some(asked));
-                owner.release();
-                asked
-            }
-        };
-        capabilities.check_device(&settings)?;
-        let settings = Settings {
-            clock: capabilities.rate(settings.clock),
-            ..settings
-        };
-        let number = self.ownership.add_device();
-        let number = number.ok_or(Invalid::TooManyDevices)?;
-        Ok(Device::new(self, settings, capabilities, number))
-    }
-
     /// Number of contexts and stored messages in line.
     pub fn in_line(&self) -> usize {
         self.ownership.in_line()
@@ -115,38 +80,6 @@ where
     /// Gives the controller back.
     pub fn into_controller(self) -> C {
         self.station.into_inner().controller
-    }
-
-    /// Runs `look` on the controller, if the bus is free.
-    pub fn with_controller<T>(&self, look: impl FnOnce(&mut C) -> T) -> Option<T> {
-        let mut owner = Owner::take_any(self)?;
-        let seen = look(&mut owner.station().controller);
-        owner.release();
-        Some(seen)
-    }
-
-    /// Takes the bus back after its owner was leaked, and stops the controller. A
-    /// submitted message that the owner was running ends with
-    /// [`Fault::Dropped`](crate::Fault::Dropped).
-    ///
-    /// For a bus in a static see [`reset_leaked`](Self::reset_leaked).
-    #[allow(unsafe_code)]
-    pub fn reset(&mut self) {
-        // SAFETY: the reference is the only one, so every owner and device is gone.
-        unsafe { self.reset_leaked() };
-    }
-
-    /// The same for a bus that is shared.
-    ///
-    /// # Safety
-    ///
-    /// The owner of the bus was leaked: its future or its [`Locked`](crate::Locked) will
-    /// neither be used nor dropped any more. No device is dropped meanwhile.
-    #[allow(unsafe_code)]
-    pub unsafe fn reset_leaked(&self) {
-        let owner = Owner::new(self, self.ownership.usurp());
-        // SAFETY: the caller's contract.
-        unsafe { owner.clean_up() };
     }
 
     /// For the controller's interrupt handler: the owner goes on. An interrupt that no

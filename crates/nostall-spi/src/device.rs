@@ -8,10 +8,9 @@ use crate::bus::Bus;
 use crate::capabilities::Capabilities;
 use crate::config::Submitted;
 use crate::controller::{AsyncController, Controller};
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::face::Awaited;
-use crate::line::DeviceNumber;
-use crate::locked::Locked;
+use crate::line::{DeviceNumber, NO_DEVICE};
 use crate::owner::Owner;
 use crate::pending::Pending;
 use crate::platform::Platform;
@@ -44,25 +43,52 @@ pub struct Device<
     number: DeviceNumber,
 }
 
+impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    /// Adds a device to the bus.
+    ///
+    /// # Errors
+    ///
+    /// The first setting that the controller cannot have; [`Invalid::Busy`] if the first
+    /// device is made while the bus is in use and the caller must not wait;
+    /// [`Invalid::TooManyDevices`] if the bus has 64 devices.
+    pub fn device(&self, settings: Settings) -> Result<Device<'_, C, P, W, S, B>, Invalid> {
+        let known = self.rare.with(|rare| rare.capabilities);
+        let capabilities = match known {
+            Some(capabilities) => capabilities,
+            None => {
+                let token = self.acquire(NO_DEVICE).map_err(|_| Invalid::Busy)?;
+                let mut owner = Owner::new(self, token);
+                let asked = owner.station().controller.capabilities();
+                self.rare.with(|rare| rare.capabilities = Some(asked));
+                owner.release();
+                asked
+            }
+        };
+        capabilities.check_device(&settings)?;
+        let settings = Settings {
+            clock: capabilities.rate(settings.clock),
+            ..settings
+        };
+        let number = self.ownership.add_device();
+        let number = number.ok_or(Invalid::TooManyDevices)?;
+        Ok(Device {
+            bus: self,
+            settings,
+            capabilities,
+            number,
+        })
+    }
+}
+
 impl<'b, C, P, const W: usize, const S: usize, const B: usize> Device<'b, C, P, W, S, B>
 where
     C: Controller,
     P: Platform,
 {
-    pub(crate) const fn new(
-        bus: &'b Bus<C, P, W, S, B>,
-        settings: Settings,
-        capabilities: Capabilities,
-        number: DeviceNumber,
-    ) -> Self {
-        Self {
-            bus,
-            settings,
-            capabilities,
-            number,
-        }
-    }
-
     /// Runs a message in the calling context, and returns when it is through. If the bus
     /// is busy, the caller waits.
     ///
@@ -101,17 +127,6 @@ where
     /// As [`sync`](Self::sync).
     pub fn write_then_read(&self, bytes: &[u8], into: &mut [u8]) -> Result<(), Error> {
         self.sync(&mut [Transfer::write(bytes), Transfer::read(into)])
-    }
-
-    /// Takes the bus for several messages in a row.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::WouldBlock`] if the bus is busy and the caller must not wait; an error of
-    /// the wait otherwise.
-    pub fn lock(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
-        let token = self.bus.acquire(self.number)?;
-        Ok(Locked::new(Owner::new(self.bus, token), self, true))
     }
 
     /// Stores a message, and returns a handle on it. Its input is read from the handle.
@@ -190,6 +205,10 @@ where
         &self.settings
     }
 
+    pub(crate) const fn number(&self) -> DeviceNumber {
+        self.number
+    }
+
     pub(crate) const fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
@@ -223,16 +242,6 @@ where
             owner.release_after::<Awaited>(index).await;
         }
         result
-    }
-
-    /// Takes the bus for several messages in a row: [`lock`](Self::lock), awaited.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
-    pub async fn lock_async(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
-        let token = self.bus.acquire_busy::<Awaited>(self.number).await?;
-        Ok(Locked::new(Owner::new(self.bus, token), self, false))
     }
 }
 

@@ -32,6 +32,11 @@ impl Interrupt {
         self.waker.take_if(|_| now >= self.deadline)
     }
 
+    /// When [`late`](Self::late) has a waker to return.
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
+        self.waker.as_ref().map(|_| self.deadline)
+    }
+
     /// Whether the interrupt has come; then it is taken. Otherwise `waker` is woken when
     /// it comes.
     pub(crate) fn take_or_wait(&mut self, waker: &mut Option<Waker>, deadline: Nanos) -> bool {

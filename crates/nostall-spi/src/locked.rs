@@ -7,6 +7,7 @@ use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 use crate::controller::{AsyncController, Controller};
 use crate::device::Device;
 use crate::error::Error;
+use crate::face::Awaited;
 use crate::owner::{Owner, panicking};
 use crate::platform::Platform;
 use crate::transfer::{Message, Transfer};
@@ -25,6 +26,39 @@ where
     device: &'d Device<'d, C, P, W, S, B>,
     /// Whether the drop may run stored messages: not in a future.
     blocks: bool,
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Device<'_, C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    /// Takes the bus for several messages in a row.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WouldBlock`] if the bus is busy and the caller must not wait; an error of
+    /// the wait otherwise.
+    pub fn lock(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
+        let token = self.bus().acquire(self.number())?;
+        Ok(Locked::new(Owner::new(self.bus(), token), self, true))
+    }
+}
+
+impl<C, P, const W: usize, const S: usize, const B: usize> Device<'_, C, P, W, S, B>
+where
+    C: AsyncController,
+    P: Platform,
+{
+    /// Takes the bus for several messages in a row: [`lock`](Self::lock), awaited.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn lock_async(&self) -> Result<Locked<'_, C, P, W, S, B>, Error> {
+        let token = self.bus().acquire_busy::<Awaited>(self.number()).await?;
+        Ok(Locked::new(Owner::new(self.bus(), token), self, false))
+    }
 }
 
 impl<'d, C, P, const W: usize, const S: usize, const B: usize> Locked<'d, C, P, W, S, B>

@@ -218,6 +218,44 @@ where
     }
 }
 
+impl<C, P, const W: usize, const S: usize, const B: usize> Bus<C, P, W, S, B>
+where
+    C: Controller,
+    P: Platform,
+{
+    /// Runs `look` on the controller, if the bus is free.
+    pub fn with_controller<T>(&self, look: impl FnOnce(&mut C) -> T) -> Option<T> {
+        let mut owner = Owner::take_any(self)?;
+        let seen = look(&mut owner.station().controller);
+        owner.release();
+        Some(seen)
+    }
+
+    /// Takes the bus back after its owner was leaked, and stops the controller. A
+    /// submitted message that the owner was running ends with
+    /// [`Fault::Dropped`](crate::Fault::Dropped).
+    ///
+    /// For a bus in a static see [`reset_leaked`](Self::reset_leaked).
+    #[allow(unsafe_code)]
+    pub fn reset(&mut self) {
+        // SAFETY: the reference is the only one, so every owner and device is gone.
+        unsafe { self.reset_leaked() };
+    }
+
+    /// The same for a bus that is shared.
+    ///
+    /// # Safety
+    ///
+    /// The owner of the bus was leaked: its future or its [`Locked`](crate::Locked) will
+    /// neither be used nor dropped any more. No device is dropped meanwhile.
+    #[allow(unsafe_code)]
+    pub unsafe fn reset_leaked(&self) {
+        let owner = Owner::new(self, self.ownership.usurp());
+        // SAFETY: the caller's contract.
+        unsafe { owner.clean_up() };
+    }
+}
+
 /// Whether the caller is dropped through a panic. Without `std`, none unwinds.
 pub(crate) fn panicking() -> bool {
     #[cfg(feature = "std")]

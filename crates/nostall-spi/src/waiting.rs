@@ -89,13 +89,13 @@ impl<P: Platform> Waiting<'_, P> {
         }
     }
 
-    /// Returns what the wait counts where the clock stands still: as long as it takes there.
+    /// Returns what the wait counts where the clock stands still.
     fn wait_once(&self, span: Nanos, now: Nanos) -> Nanos {
         match span <= SHORT {
             true => self.platform.wait_until(now + span),
             false => self.platform.sleep_until(now + span),
         }
-        Nanos(u64::MAX)
+        span
     }
 
     /// Blocks for a controller that reports progress, until it is to be called again.
@@ -137,13 +137,17 @@ impl<P: Platform> Waiting<'_, P> {
                 if self.take_or_wait(waker, deadline) {
                     return LOOK;
                 }
+                let pause = match blocks {
+                    true => left,
+                    false => left.min(INTERVAL),
+                };
                 match blocks {
                     true => self.platform.block(deadline),
-                    false => self.platform.wait_until(now + left.min(INTERVAL)),
+                    false => self.platform.wait_until(now + pause),
                 }
                 match self.take_or_wait(None, deadline) {
                     true => LOOK,
-                    false => left,
+                    false => pause,
                 }
             }
         }

@@ -144,15 +144,16 @@ where
 
     /// For the main loop, where there is no worker: runs stored messages, 64 at most, and
     /// puts the hardware to sleep if it is time. Wakes futures whose wait is over, and
-    /// removes waiters that do not come. Returns when to call again at the latest; `None`
-    /// if there is nothing to come for.
+    /// removes waiters that do not come. Returns when to call again at the latest, for the
+    /// hardware or for the end of a wait; `None` if there is nothing to call for.
     pub fn poll(&self, time: Nanos) -> Option<Nanos> {
         self.wake(self.rare.with(|rare| rare.interrupt.late(time)));
         let (_, wakers) = self.ownership.expire(time, self.config.lock_timeout);
         self.see_to(wakers);
         let Some(mut owner) = Owner::take_any(self) else {
             // The owner runs what is stored; afterwards, the hardware is awake.
-            return Some(time + self.config.idle_timeout.max(Nanos::from_millis(1)));
+            let look = time + self.config.idle_timeout.max(Nanos::from_millis(1));
+            return Some(look.min(self.next_end(time)));
         };
         let more = now(owner.run_in_a_row::<Blocking>());
         let messages = self.counters.messages();
@@ -167,11 +168,19 @@ where
             self.unprepare(&mut owner);
         }
         owner.release_now();
-        match (more, self.is_prepared()) {
-            (true, _) => Some(time),
-            (false, true) => Some(look),
-            (false, false) => None,
+        if more {
+            return Some(time);
         }
+        let look = if self.is_prepared() { look } else { NEVER };
+        Some(look.min(self.next_end(time))).filter(|at| *at < NEVER)
+    }
+
+    /// When a future in line, or one that waits for the controller without a timer, is to be
+    /// looked at.
+    fn next_end(&self, now: Nanos) -> Nanos {
+        let interrupt = self.rare.with(|rare| rare.interrupt.deadline());
+        let expiry = self.ownership.next_expiry(now, self.config.lock_timeout);
+        interrupt.unwrap_or(NEVER).min(expiry.unwrap_or(NEVER))
     }
 
     /// For the timer that [`Platform::set_timer`] has set. From any context.
@@ -349,8 +358,9 @@ where
     /// are handed on here.
     fn drop(&mut self) {
         let bus = self.0;
-        bus.served.swap(0, Ordering::AcqRel);
         let unused = bus.with_duty(|duty| {
+            // In here, so that a successor's calls are not taken for those of this one.
+            bus.served.swap(0, Ordering::AcqRel);
             duty.called = false;
             duty.timer = NEVER;
             duty.waker.take()

@@ -145,6 +145,8 @@ impl Clock for &Manual {
     fn now(&self) -> Nanos {
         self.now.get()
     }
+    /// At once: it does not go on.
+    fn wait_until(&self, _: Nanos) {}
 }
 
 impl Platform for &Manual {
@@ -824,4 +826,101 @@ fn a_caller_and_a_handle_wait_for_a_bounded_number_of_looks_though_the_clock_sta
         assert!(over, "{ended:?}");
         assert_eq!(probe.count(), 0);
     }
+}
+
+/// Calls `poll` only when it has asked for that, `until` at the latest.
+fn poll_as_asked(bus: &Virtual, clock: &nostall_devices::VirtualClock, until: Nanos) {
+    let mut calls = 0;
+    while let Some(at) = bus.poll(now(clock)).filter(|at| *at <= until) {
+        clock.advance(at - now(clock));
+        calls += 1;
+        assert!(calls < 100_000);
+    }
+}
+
+#[test]
+fn poll_asks_to_be_called_for_the_end_of_a_wait_whatever_the_idle_timeout() {
+    for idle_timeout in [Nanos::from_millis(1), TIMEOUT * 2, Nanos(u64::MAX)] {
+        for granted in [false, true] {
+            let (bus, probe, clock) = bus(Config {
+                idle_timeout,
+                ..Config::DEFAULT
+            });
+            let [owner, device] = [0, 1].map(|line| bus.device(device(line)).unwrap());
+            owner.write(&[9]).unwrap();
+            probe.told();
+            let mut message = [Transfer::write(&[1])];
+            let mut late = Box::pin(device.transfer_async(&mut message));
+            let locked = owner.lock().unwrap();
+            assert!(poll(&mut late.as_mut(), Waker::noop()).is_pending());
+            if granted {
+                clock.advance(Nanos::from_millis(1));
+                assert!(poll(&mut late.as_mut(), Waker::noop()).is_pending());
+            }
+            let stored = device.submit(&mut [Transfer::write(&[2])]).unwrap();
+            drop(locked);
+            std::mem::forget(late);
+            poll_as_asked(&bus, &clock, TIMEOUT * 3);
+            assert!(stored.is_done(), "{idle_timeout}, granted: {granted}");
+            assert_eq!(probe.sent(), [[2]]);
+        }
+    }
+}
+
+#[test]
+fn poll_asks_to_be_called_for_the_end_of_a_transfer_whatever_the_idle_timeout() {
+    let (bus, probe, clock) = bus(Config {
+        idle_timeout: Nanos(u64::MAX),
+        ..Config::DEFAULT
+    });
+    let device = bus.device(device(0)).unwrap();
+    let (woken, waker) = waker();
+    probe.next(&[Act::NeverInterrupts]);
+    let mut message = [Transfer::write(&[1])];
+    let mut future = pin!(device.transfer_async(&mut message));
+    assert!(poll(&mut future, &waker).is_pending());
+    let at = bus.poll(now(&clock)).unwrap();
+    assert!(at <= Nanos::from_secs(1), "{at}");
+    clock.advance(at - now(&clock));
+    bus.poll(at);
+    assert_eq!(times(&woken), 1);
+    let timeout = Err(Error::Timeout { transfer: 0 });
+    assert_eq!(poll(&mut future, &waker), Poll::Ready(timeout));
+}
+
+/// A clock that ticks every 100 ms, whose waits are exact.
+#[derive(Default)]
+struct Coarse(Cell<Nanos>);
+
+impl Clock for Coarse {
+    fn now(&self) -> Nanos {
+        let tick = Nanos::from_millis(100);
+        tick * (self.0.get().0 / tick.0)
+    }
+    fn wait_until(&self, deadline: Nanos) {
+        // At least as long as from the last tick.
+        self.0.set(self.0.get() + (deadline - self.now()));
+    }
+}
+
+impl Platform for Coarse {
+    fn current(&self) -> Option<Waker> {
+        None
+    }
+    fn block(&self, _: Nanos) {}
+}
+
+#[test]
+fn a_transfer_that_completes_in_time_is_not_given_up_where_waits_are_finer_than_the_clock() {
+    let probe = Probe::default();
+    let bus: Bus<_, _, 4, 4, 16> = Bus::new(controller(&probe), Coarse::default(), Config::DEFAULT);
+    let device = bus.device(device(0)).unwrap();
+    // 16 ms at 1 MHz, in FIFOs of 8 bytes.
+    let bytes = [1; 2_000];
+    probe.next(&[Act::Takes(Nanos::from_millis(16))]);
+    probe.pieces(250 * 10);
+    assert_eq!(device.write(&bytes), Ok(()));
+    // In line for its interrupt, at 1 us a look.
+    probe.next(&[Act::InterruptsAfter(10_000)]);
+    assert_eq!(device.write(&bytes), Ok(()));
 }

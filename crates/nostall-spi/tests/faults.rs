@@ -193,7 +193,7 @@ fn what_has_no_place_in_the_queue_is_refused() {
 
 #[cfg(feature = "std")]
 #[test]
-fn a_callback_that_panics_harms_nobody() {
+fn a_callback_that_panics_leaves_the_bus_to_the_next_message() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     let panics = |_: Completed<'_>| panic!("on purpose");
@@ -269,7 +269,7 @@ fn messages_that_move_nothing_select_and_release() {
 
 #[cfg(feature = "std")]
 #[test]
-fn a_callback_that_submits_for_ever_keeps_nobody_for_ever() {
+fn a_callback_that_submits_for_ever_keeps_no_caller_for_ever() {
     use nostall_spi::{Bus, Threads};
     type Shared = Bus<Probed, Threads, 4, 4, 16>;
     static RAN: AtomicUsize = AtomicUsize::new(0);

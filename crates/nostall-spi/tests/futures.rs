@@ -44,7 +44,7 @@ const TIMEOUT: Nanos = Config::DEFAULT.lock_timeout;
 
 #[cfg(feature = "std")]
 #[test]
-fn a_waker_that_panics_harms_nobody() {
+fn a_waker_that_panics_leaves_the_bus_to_the_next_message() {
     let (bus, probe, clock) = bus(Config::DEFAULT);
     let device = bus.device(device(1)).unwrap();
     let locked = device.lock().unwrap();
@@ -62,7 +62,7 @@ fn a_waker_that_panics_harms_nobody() {
 }
 
 #[test]
-fn a_waker_whose_clone_panics_keeps_nobody_from_the_bus() {
+fn a_waker_whose_clone_panics_keeps_no_caller_from_the_bus() {
     static PANICS: AtomicBool = AtomicBool::new(false);
     fn clone(_: *const ()) -> RawWaker {
         assert!(!PANICS.load(Ordering::Relaxed), "on purpose");

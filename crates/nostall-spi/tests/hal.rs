@@ -470,3 +470,19 @@ fn a_blocking_caller_polls_an_asynchronous_bus_in_place_and_not_for_ever() {
     assert_eq!(SpiDevice::write(&mut device, &[1]), Err(short));
     assert_eq!(dma.seen(), ["low", "write", "high"]);
 }
+
+#[test]
+fn a_blocking_caller_polls_an_asynchronous_bus_for_as_long_as_a_long_transfer_may_take() {
+    let slow = Settings {
+        clock: 100_000,
+        ..settings()
+    };
+    let dma = Dma::default();
+    // Half a second at 20 ns a poll.
+    dma.0.borrow_mut().polls = 25_000_000;
+    let hal = AsyncHal::new(Fixed::new(dma.clone(), slow), [dma.clone()]);
+    let bus: DmaBus = Bus::new(hal, Bare(VirtualClock::new()), Config::DEFAULT);
+    let mut device = bus.device(slow).unwrap();
+    // Half a second on the wire.
+    assert_eq!(SpiDevice::write(&mut device, &[1; 6_250]), Ok(()));
+}

@@ -324,7 +324,7 @@ mod threads {
     }
 
     #[test]
-    fn interrupts_wake_whoever_waits_for_them() {
+    fn interrupts_wake_the_context_that_waits_for_them() {
         let (bus, probe) = shared(Config::DEFAULT);
         // So slow that its time is not over whatever the machine does: 1 Hz.
         let device = bus.device(Settings::new(1, Select::line(1))).unwrap();
@@ -346,7 +346,7 @@ mod threads {
     }
 
     #[test]
-    fn a_worker_that_ends_leaves_nothing_to_nobody() {
+    fn a_worker_that_ends_leaves_no_message_behind() {
         const ROUNDS: usize = if cfg!(miri) { 3 } else { 200 };
         for _ in 0..ROUNDS {
             let (bus, _) = shared(Config { ..Config::DEFAULT });

@@ -4,25 +4,28 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use embedded_hal_async::spi::SpiBus;
+use nostall_io::Nanos;
 
-use super::hal::Configure;
 use super::lines::Lines;
-use super::parts::{Parts, move_words_awaited};
+use super::parts::{Configure, Parts, move_words_awaited};
 use crate::capabilities::Capabilities;
 use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
 use crate::error::Fault;
 use crate::settings::Wire;
 use crate::words::Words;
 
-/// Polls of a blocking caller for one transfer, at most: some seconds.
-const POLLS: u32 = 1 << 24;
+/// Polls of a blocking caller besides those of a transfer's own time: 200 ms and more.
+const POLLS: u64 = 1 << 24;
+
+/// A poll takes at least as long as this.
+const POLL: Nanos = Nanos(10);
 
 /// A controller made of embedded-hal's asynchronous bus, as Embassy's HALs have it, and
 /// chip-select [`Lines`].
 ///
-/// The bus needs no blocking face. Blocking callers poll its transfers in place, 2^24 times
-/// at most, and keep the CPU meanwhile. A transfer's future must stop the DMA when it is
-/// dropped.
+/// The bus needs no blocking face. Blocking callers poll its transfers in place, and keep the
+/// CPU meanwhile. They give up after 2^24 polls, and one more for each 5 ns of the transfer's
+/// time. A transfer's future must stop the DMA when it is dropped.
 #[derive(Debug)]
 pub struct AsyncHal<B, L>(Parts<B, L>);
 
@@ -38,11 +41,11 @@ impl<B: SpiBus + Configure, L: Lines> AsyncHal<B, L> {
     }
 }
 
-/// Polls `future` until it is ready.
-fn in_place<T>(future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+/// Polls `future`, which may take twice `time` and some, until it is ready.
+fn in_place<T>(time: Nanos, future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..POLLS {
+    for _ in 0..POLLS + time.0 / POLL.0 * 2 {
         if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
             return result;
         }
@@ -57,7 +60,7 @@ impl<B: SpiBus + Configure, L: Lines> Controller for AsyncHal<B, L> {
     }
 
     fn set(&mut self, wire: &Wire) -> Result<u32, Fault> {
-        in_place(self.0.set_awaited(wire))
+        in_place(Nanos::ZERO, self.0.set_awaited(wire))
     }
 
     fn select(&mut self, level: Level) -> Result<(), Fault> {
@@ -65,7 +68,8 @@ impl<B: SpiBus + Configure, L: Lines> Controller for AsyncHal<B, L> {
     }
 
     fn transfer(&mut self, words: &mut Words<'_>) -> Result<Progress, Fault> {
-        in_place(move_words_awaited(&mut self.0.bus, words)).map(|()| Progress::Done)
+        let time = self.0.time_of(words.total());
+        in_place(time, move_words_awaited(&mut self.0.bus, words)).map(|()| Progress::Done)
     }
 
     fn abort(&mut self) {

@@ -3,29 +3,12 @@
 use embedded_hal::spi::{ErrorType, SpiBus};
 
 use super::lines::Lines;
-use super::parts::{Parts, move_words, move_words_awaited};
+use super::parts::{Configure, Parts, move_words, move_words_awaited};
 use crate::capabilities::Capabilities;
 use crate::controller::{AsyncController, Controller, Level, Progress, Waits};
 use crate::error::Fault;
 use crate::settings::{Settings, Wire};
 use crate::words::Words;
-
-/// Configuration of a bus, which embedded-hal's [`SpiBus`] and its asynchronous twin leave
-/// out.
-///
-/// Implemented for the bus of a chip; or the bus is taken as it [is](Fixed).
-pub trait Configure {
-    /// The settings that can be had, with so many chip-select lines of either polarity.
-    /// Words have 8 bits.
-    fn capabilities(&self, lines: u8) -> Capabilities;
-
-    /// Sets the bus, and returns the clock that was set, in hertz.
-    ///
-    /// # Errors
-    ///
-    /// [`Fault`] if that cannot be done.
-    fn configure(&mut self, wire: &Wire) -> Result<u32, Fault>;
-}
 
 /// A bus that is set already, and stays so: messages that need anything else are refused.
 #[derive(Clone, Copy, Debug)]

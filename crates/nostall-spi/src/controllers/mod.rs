@@ -11,9 +11,10 @@ pub mod sifive;
 mod spidev;
 
 pub use async_hal::AsyncHal;
-pub use hal::{Configure, Fixed, Hal};
+pub use hal::{Fixed, Hal};
 pub use lines::Lines;
 pub use loopback::Loopback;
+pub use parts::Configure;
 pub use sifive::Sifive;
 #[cfg(all(feature = "spidev", target_os = "linux"))]
 pub use spidev::Spidev;

@@ -1,14 +1,32 @@
 //! The common parts of the controllers over embedded-hal's buses.
 
 use embedded_hal::spi::Operation;
+use nostall_io::Nanos;
 
-use super::hal::Configure;
 use super::lines::{self, Lines};
+use crate::capabilities::Capabilities;
 use crate::controller::Level;
 use crate::error::Fault;
 use crate::settings::{Select, Wire};
 use crate::twins::{awaited, blocked};
 use crate::words::Words;
+
+/// Configuration of a bus, which embedded-hal's [`SpiBus`] and its asynchronous twin leave
+/// out.
+///
+/// Implemented for the bus of a chip; or the bus is taken as it [is](super::Fixed).
+pub trait Configure {
+    /// The settings that can be had, with so many chip-select lines of either polarity.
+    /// Words have 8 bits.
+    fn capabilities(&self, lines: u8) -> Capabilities;
+
+    /// Sets the bus, and returns the clock that was set, in hertz.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if that cannot be done.
+    fn configure(&mut self, wire: &Wire) -> Result<u32, Fault>;
+}
 
 /// A bus, chip-select lines, and their state.
 #[derive(Debug)]
@@ -16,6 +34,8 @@ pub(super) struct Parts<B, L> {
     pub(super) bus: B,
     pub(super) lines: L,
     select: Select,
+    /// The clock that was set, in hertz.
+    rate: u32,
     /// A transfer was given up, and may still be in the FIFO.
     stale: bool,
 }
@@ -26,6 +46,7 @@ impl<B, L> Parts<B, L> {
             bus,
             lines,
             select: Select::None,
+            rate: 1,
             stale: false,
         }
     }
@@ -62,7 +83,13 @@ impl<B: Configure, L: Lines> Parts<B, L> {
     fn set_flushed(&mut self, wire: &Wire) -> Result<u32, Fault> {
         self.stale = false;
         self.select = wire.select;
-        self.bus.configure(wire)
+        self.rate = self.bus.configure(wire)?;
+        Ok(self.rate)
+    }
+
+    /// Time of so many words on the wire.
+    pub(super) fn time_of(&self, words: usize) -> Nanos {
+        Nanos::from_secs(words as u64 * 8) / u64::from(self.rate)
     }
 
     #[inline]

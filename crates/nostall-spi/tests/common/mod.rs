@@ -34,6 +34,8 @@ pub enum Act {
     Takes(Nanos),
     /// It interrupts when it is through, which is said by [`Probe::complete`].
     Interrupts,
+    /// It is through at this look.
+    InterruptsAfter(u32),
     Never,
     /// And is to be called again at once.
     NeverAtOnce,
@@ -198,6 +200,10 @@ impl Controller for Probed {
                 return Ok(Progress::After(span / pieces));
             }
             Act::Interrupts if !state.complete => return Ok(Progress::Interrupt),
+            Act::InterruptsAfter(looks) if looks > 0 => {
+                state.act = Some(Act::InterruptsAfter(looks - 1));
+                return Ok(Progress::Interrupt);
+            }
             Act::Never => return Ok(Progress::After(Nanos::from_millis(1))),
             Act::NeverAtOnce => return Ok(Progress::After(Nanos::ZERO)),
             Act::NeverInterrupts => return Ok(Progress::Interrupt),

@@ -364,7 +364,7 @@ fn what_an_interrupt_handler_submits_is_run_once() {
 }
 
 #[test]
-fn what_is_left_to_the_worker_is_run_by_it_or_by_those_who_wait() {
+fn what_is_left_to_the_worker_is_run_by_it_or_by_a_context_that_waits() {
     model("worker, submitter, caller", 3, || {
         let bus = left_to_worker(HasWorker::Yes);
         let worker = worker(&bus);
@@ -952,4 +952,51 @@ fn the_timer_of_the_worker_takes_the_bus_back_and_has_the_stored_messages_run() 
         bus.work();
         assert_eq!(sent(&bus), [2]);
     });
+}
+
+#[test]
+fn an_awaited_worker_that_begins_while_its_predecessor_ends_is_called() {
+    model(
+        "ending server, beginning server, interrupt and its task",
+        2,
+        || {
+            let bus = bus(HasWorker::No);
+            let ends = spawn(&bus, |its| {
+                let mut worker = pin!(its.serve());
+                let _ = poll_once(worker.as_mut());
+            });
+            let token = StdArc::new(Token::new());
+            let wakes = token.clone();
+            let begins = spawn(&bus, move |its| {
+                let waker = Waker::from(token.clone());
+                let mut worker = pin!(its.serve());
+                let mut context = Context::from_waker(&waker);
+                while its.platform.stop.load(Ordering::Acquire) == 0 {
+                    if worker.as_mut().poll(&mut context).is_ready() {
+                        // The other one has not ended yet.
+                        return;
+                    }
+                    token.park();
+                }
+            });
+            let device = bus.device(settings()).unwrap();
+            let message = &mut [Transfer::write(&[1])];
+            let mut pending = in_interrupt(|| device.submit(message)).unwrap();
+            let ended = pending.wait();
+            drop(pending);
+            bus.platform.stop.store(1, Ordering::Release);
+            wakes.unpark();
+            ends.join().unwrap();
+            begins.join().unwrap();
+            let dropped = matches!(
+                ended,
+                Err(Error::Failed {
+                    fault: Fault::Dropped,
+                    ..
+                })
+            );
+            assert!(ended.is_ok() || dropped, "{ended:?}");
+            assert_eq!(sent(&bus).len(), usize::from(!dropped));
+        },
+    );
 }

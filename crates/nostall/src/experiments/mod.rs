@@ -90,7 +90,7 @@ impl FromArgMatches for Args {
         };
         if json.is_some() {
             let message =
-                format!("--json before '{name}' belongs to the tour: give it after '{name}'\n");
+                format!("--json before '{name}' belongs to the tour: give it after '{name}'");
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
         }
         let entry = EXPERIMENTS.iter().find(|one| one.name == name);

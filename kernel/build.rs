@@ -1,4 +1,4 @@
-//! Links the kernel where its boot protocol expects it.
+//! Links the kernel at the address that its boot protocol expects.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -10,6 +10,6 @@ fn main() {
     let script = format!("{dir}/src/{arch}/link.ld");
     println!("cargo::rerun-if-changed={script}");
     println!("cargo::rustc-link-arg-bins=-T{script}");
-    // Loaded where it is linked: nobody relocates it.
+    // Loaded at its link address, without relocation.
     println!("cargo::rustc-link-arg-bins=--no-pie");
 }

@@ -34,7 +34,7 @@ impl SharedMemory {
     /// Allocates memory of `len` bytes in whole pages, each byte with the value `value`.
     pub fn filled(len: usize, value: u8) -> io::Result<Self> {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, where the system finds room.
+        // SAFETY: a new mapping, at an address of the system's choice.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), len, rights, MapFlags::PRIVATE)? };
         let start: *mut u8 = start.cast();
         // SAFETY: the memory was just mapped and is not shared yet.

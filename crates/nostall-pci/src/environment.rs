@@ -40,7 +40,7 @@ impl fmt::Debug for Signature {
 /// Machine that the kernel runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Environment {
-    /// No known hypervisor.
+    /// Bare metal, or an unknown hypervisor.
     BareMetal,
     /// A hypervisor of this name.
     Hypervisor(Signature),

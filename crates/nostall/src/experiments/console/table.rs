@@ -119,7 +119,7 @@ the FIFO; bounded: nostall-console.",
     if let Setup::Qemu { part, has_nmi, .. } = &floods.setup {
         legend += &format!(
             "\n\
-In real time, 1 line in {part} of the log is logged, in as small a part of its time.\n\
+In real time, only 1 line in {part} of the log is sent, and in 1/{part} of its time.\n\
 The detectors are {haste} times as impatient as Linux's (20 s and 21 s). The port is\n\
 QEMU's, behind a throttle that makes it as slow as the named one; task: time in\n\
 which a CPU was idle, on its clock. These figures include the host's other load,\n\

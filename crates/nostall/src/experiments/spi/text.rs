@@ -214,8 +214,8 @@ fn table(frames: u32, figures: &Figures) -> Option<String> {
         second task submits one frame, of two messages. pump: as in Linux before its\n\
         fix, the worker is woken after every message that leaves the bus idle. caller:\n\
         nostall-spi. -: not counted here. Linux: commit 412e60373245 of 2019, with\n\
-        100,000 frames on a Raspberry Pi 3; of its cross-CPU interrupts, the rescheduling\n\
-        ones of the busiest CPU. Compare the savings, not the speed.";
+        100,000 frames on a Raspberry Pi 3; of its cross-CPU interrupts, the\n\
+        rescheduling ones of the busiest CPU. Compare the savings, not the speed.";
     Some(format!("{}\n\n{legend}", aligned(table, 1)))
 }
 

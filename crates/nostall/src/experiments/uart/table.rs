@@ -74,8 +74,8 @@ pub fn table(folded: &Folded) -> String {
     let mut text = lines(["strategy", "writes"], &columns, measured);
     text += "\n\n\
         instr, bus, exits: register instructions, bus accesses, VM exits for each byte\n\
-        sent (- where this machine cannot count them); ratio: time relative to the slowest\n\
-        strategy's; stalled: share that a second task on the same CPU did not get.";
+        sent (- where this machine cannot count them); ratio: time relative to the\n\
+        slowest strategy; stalled: share that a second task on the same CPU did not get.";
     if !exits {
         return text;
     }

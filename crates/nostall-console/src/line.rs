@@ -1,13 +1,13 @@
 //! Progress of a line on the wire, and the handling of cut lines.
 //!
-//! What is sent of a record is, in this order: a *lead*, which closes what another line
-//! left open; a *mark*, if it is the rest of a line that was cut; and its *body*, from some
-//! byte on. All of it follows from the record and one word, so the next owner of a sink
-//! goes on exactly where the last one was, even if that one died.
+//! A record is sent in this order: a *lead*, which closes another line's open rest; a *mark*,
+//! if it is the rest of a cut line; and its *body*, from some byte on. All of it follows from
+//! the record and one word. So the next owner of a sink continues exactly where the last one
+//! stopped, even after a crash.
 //!
-//! Leads and marks begin with a line feed or stand at the beginning of a line, and have a
-//! brace there, which no other line begins with. So no text can feign one, a carriage
-//! return before one does no harm, and one that is cut itself is known by its first byte.
+//! Leads and marks begin with a line feed or stand at the beginning of a line, with a brace
+//! there, which no other line begins with. So no text can imitate one, a carriage return before
+//! one does no harm, and a cut one is recognized from its first byte.
 
 use crate::Record;
 use crate::render::{self, LineBuffer, Style};

@@ -98,7 +98,7 @@ impl Sysfs {
     ///
     /// # Errors
     ///
-    /// What the system says, and [`ErrorKind::InvalidData`] if it is something else.
+    /// The system's, or [`ErrorKind::InvalidData`] for other contents.
     pub fn resources(&self, address: Address) -> io::Result<Resources> {
         /// Linux's have 57 bytes a line, and a line for each of up to 17 ranges.
         const LONGEST: u64 = 16 << 10;

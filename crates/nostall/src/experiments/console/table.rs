@@ -102,9 +102,10 @@ never came; fired: reports of the detectors of lockups ({}) and stalls
 task, least: a second task's share of all CPUs, and of the CPU where it got
 least; B/s, line: bytes that arrived while there was something to send, and the
 share of what the line can carry; lost: records that the ring lost and reported.
-In a run with a panic, {} after the first line: first, last: time until the
-first and the last byte of the panic message had arrived; unsent: records
-logged before the panic that did not arrive (bounded sends for {} at most).
+In a run with a panic, {} after the first line: first, last: time
+until the first and the last byte of the panic message had arrived; unsent:
+records logged before the panic that did not arrive (bounded sends for {}
+at most).
 print-inline: as Linux 4.15 to 6.x, byte by byte: the logging task prints all
 records, and hands over to the next task that logs; fifo-inline: the same, using
 the FIFO; bounded: nostall-console.",

@@ -1,4 +1,4 @@
-//! Links the kernel where its boot protocol expects it.
+//! Links the kernel at the address that its boot protocol expects.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -4,7 +4,7 @@ use crate::sequence::after;
 use crate::slot::Look;
 use crate::{Record, Ring};
 
-/// Where a reader is.
+/// Position of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The sequence of the record to be read next; 0: the first there ever was.
@@ -32,10 +32,10 @@ pub enum Read {
 }
 
 impl Cursor {
-    /// Before the oldest record there ever was.
+    /// Position before the first record.
     pub const START: Self = Self { next: 0, lost: 0 };
 
-    /// After the newest record of now.
+    /// Returns the position after the newest record.
     pub fn end(ring: &Ring) -> Self {
         Self {
             next: after(ring.newest() as usize) as u64,

@@ -14,13 +14,13 @@ use crate::sequence::after;
 use crate::sync::{AtomicUsize, Ordering, STILL, fence};
 use crate::{Offered, OverflowPolicy, Priority, Record, Ring, Sink, SinkOptions};
 
-/// Bytes that are offered at once: more than any FIFO of the serial family takes.
+/// Number of bytes in one offer: more than any FIFO of the serial family takes.
 const CHUNK: usize = 256;
 
 /// Records that are offered at once; short lines are not to leave a FIFO half empty.
 const LINES: usize = 4;
 
-/// When to look again for a record that is in mid-write.
+/// Interval between checks of an incomplete record.
 const PENDING: Nanos = Nanos::from_millis(1);
 
 /// While a caller waits for room: a sink that is ready at once but takes nothing is not
@@ -31,23 +31,23 @@ const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
 /// virtual machine that was stopped: neither is to cost a panic its text.
 pub(crate) const LONGEST_STEP: Nanos = Nanos::from_millis(10);
 
-/// How late the CPU that has promised to come back may be before another one does its
-/// work: it may hang.
+/// Delay of a CPU that promised to return, after which another CPU does its work, because the
+/// first may hang.
 const LATE: Nanos = Nanos::from_millis(10);
 
-/// When this CPU has to come back to a sink, and why.
+/// Time at which this CPU must return to a sink, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "set this CPU's timer to `Next::time`"]
 pub enum Next {
     /// There is more to send, which the sink takes at this time.
     At(Nanos),
-    /// All that is urgent is sent, as was asked for. There is more, to be sent in normal
-    /// context, which the sink takes at this time.
+    /// All requested urgent records are sent. More records are to be sent in normal context;
+    /// the sink takes them at this time.
     Backlog(Nanos),
     /// Another CPU sends, or has promised to come back when the sink takes more. It may
     /// hang: at this time, this CPU looks whether it has done so.
     Busy(Nanos),
-    /// All is sent. Come back when something is logged.
+    /// All records are sent. Return after the next record.
     Empty,
     /// A panic has the sink, for good.
     Over,
@@ -67,7 +67,7 @@ impl Next {
     }
 }
 
-/// One sink and its place in a ring.
+/// A sink and its position in a ring.
 pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     pub(crate) feed: Feed<'r>,
     pub(crate) options: SinkOptions,
@@ -79,14 +79,14 @@ pub struct Drain<'r, S: ?Sized = dyn Sink + 'r> {
     pub(crate) sink: S,
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Offered something, of which so much was taken.
+    /// An offer was made, of which this much was taken.
     Sent {
         given: Offered,
     },
-    /// Nothing to send so far, and enough looked at.
+    /// No record to send was found yet, and the step's limit of records is reached.
     Scanned,
     /// The next record is in mid-write.
     Pending,
@@ -207,7 +207,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
     }
 
-    /// One offer, of the most urgent lane that has something.
+    /// Makes one offer from the most urgent lane with a record.
     pub(crate) fn step(&self, turn: &Turn<'_>, least: Priority, search: &mut Search) -> Step {
         for priority in Priority::ALL.into_iter().rev() {
             if priority < least {
@@ -295,14 +295,14 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         Step::Sent { given }
     }
 
-    /// No offer of this owner is under way; another one's may be, by which it was seized.
+    /// Ends this owner's offer. A seized owner's offer may still be running.
     fn offered(&self, turn: &Turn<'_>) {
         let _ =
             self.offering
                 .compare_exchange(turn.name(), 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// In the ring's memory.
+    /// Stores the position in the ring's memory.
     fn tell_place(&self) {
         let places = &self.feed.ring.head.sent;
         if let Some(place) = self
@@ -314,8 +314,8 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         }
     }
 
-    /// If another lane's line is open on the wire, it is cut, and this lane's line
-    /// closes it. If an owner died in an offer, every line is sent anew.
+    /// Cuts another lane's open line on the wire, which this lane's line then closes. If an
+    /// owner crashed during an offer, every line is sent again.
     fn close_others(&self, priority: Priority, at: &mut Position) {
         let me = priority as usize;
         let before = *at;
@@ -392,7 +392,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         self.feed.lost.load(Ordering::Relaxed) as u64
     }
 
-    /// Bytes that the sink has taken.
+    /// Returns the number of bytes that the sink has taken.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed) as u64
     }
@@ -417,7 +417,7 @@ struct Sending {
     total: usize,
 }
 
-/// Where a lane is when so many bytes were taken; `None` if all were.
+/// Returns a lane's state after `taken` bytes; `None` if all were taken.
 fn taken(lane: &Lane, sending: &[Option<Sending>], mut taken: usize) -> Option<Position> {
     for sent in sending.iter().flatten() {
         let rest = sent.total - sent.settled.offset;

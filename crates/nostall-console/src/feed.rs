@@ -10,26 +10,26 @@ use crate::{Cursor, Level, Priority, Read, Record, Ring};
 /// Records that a slice looks at in vain, at most: none is to be sent, or not yet.
 pub(crate) const LOOKS: usize = 256;
 
-/// How a slice or a flush finds the next record, and offers it.
+/// Search of a slice or a flush for the next record to offer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     pub(crate) now: Nanos,
-    /// How long a record may be in mid-write.
+    /// Time limit for an incomplete record.
     pub(crate) patience: Nanos,
     pub(crate) looks: usize,
     /// The time that the sink waits for does not come.
     pub(crate) insist: bool,
 }
 
-/// What comes next.
+/// Result of a search.
 #[allow(clippy::large_enum_variant)] // There is nowhere else to put it.
 pub(crate) enum Fetched {
     Record(Record),
     /// Records are lost before the next one, which is to be told first.
     Gap,
-    /// It is in mid-write.
+    /// The next record is incomplete.
     Pending,
-    /// None so far.
+    /// No record was found yet.
     Scanned,
     Empty,
 }
@@ -38,9 +38,9 @@ pub(crate) enum Fetched {
 #[derive(Debug)]
 pub(crate) struct Feed<'r> {
     pub(crate) ring: &'r Ring,
-    /// Normal records of lesser importance are left out.
+    /// Normal records below this level are skipped.
     pub(crate) level: Level,
-    /// By priority: each sends the records of its own and above.
+    /// Lanes by priority: each sends the records of its own priority and above.
     pub(crate) lanes: [Lane; 3],
     /// The newest record when one in mid-write was first waited for; and when that was,
     /// in microseconds.
@@ -128,7 +128,7 @@ impl Feed<'_> {
         at
     }
 
-    /// Whether a record of this priority or above is left.
+    /// Returns whether a record of this priority or above is left.
     pub(crate) fn has_more(&self, least: Priority) -> bool {
         Priority::ALL
             .into_iter()
@@ -140,7 +140,7 @@ impl Feed<'_> {
             })
     }
 
-    /// Not left out by its level, and not sent before its turn.
+    /// Returns whether the record passes the level, and was not sent earlier.
     fn wants(&self, priority: Priority, record: &Record) -> bool {
         let sequence = record.sequence as usize;
         let urgent = record.priority as usize;
@@ -151,7 +151,7 @@ impl Feed<'_> {
                 .any(|lane| lane.has_sent(sequence))
     }
 
-    /// What is told to be lost before a record is told before the next one.
+    /// Moves past lost records, and adds their number before the next record.
     fn move_to(&self, priority: Priority, at: &mut Position, next: usize) {
         let lane = &self.lanes[priority as usize];
         let gap = lane.gap(at.next);
@@ -175,8 +175,8 @@ impl Feed<'_> {
         at.skip_to(next);
     }
 
-    /// If it is urgent, and completed after all, it is sent with the backlog. One is
-    /// remembered; others are lost.
+    /// Remembers one incomplete urgent record. If it is completed later, it is sent with the
+    /// backlog; others are lost.
     fn note_given_up(&self, priority: Priority, sequence: usize) {
         let [backlog, urgent @ ..] = &self.lanes;
         if priority == Priority::Normal {
@@ -190,8 +190,8 @@ impl Feed<'_> {
         }
     }
 
-    /// Whether record `next` has been in mid-write for too long. All that were begun
-    /// when one was first waited for are waited for together.
+    /// Returns whether record `next` has been incomplete for too long. Records that were begun
+    /// before the first wait share its deadline.
     fn gives_up(&self, next: usize, search: &Search) -> bool {
         let [newest, since] = &self.pending;
         let now = (search.now.0 / 1_000) as usize;

@@ -18,11 +18,12 @@ const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlushLimits {
-    /// For the whole flush, from its start.
+    /// Time limit of the whole flush, from its start.
     pub total: Nanos,
-    /// For a sink's owner to release it, before the flush takes it: the time of an offer.
+    /// Time limit for a sink's owner to release it: the time of an offer. Then the flush takes
+    /// it.
     pub owner: Nanos,
-    /// For a record in mid-write. Its producer may be on a CPU that still runs.
+    /// Time limit of an incomplete record, whose producer may be on a CPU that still runs.
     pub pending: Nanos,
 }
 
@@ -34,7 +35,7 @@ impl FlushLimits {
         pending: Nanos::from_millis(1),
     };
 
-    /// With this limit for all of it.
+    /// Sets the limit of the whole flush.
     pub const fn total(self, total: Nanos) -> Self {
         Self { total, ..self }
     }
@@ -46,10 +47,10 @@ impl Default for FlushLimits {
     }
 }
 
-/// When to look again for a record that is in mid-write.
+/// Interval between checks of an incomplete record.
 const PENDING: Nanos = Nanos::from_micros(100);
 
-/// Offers to one sink before the others have their turn, and looks for something to offer.
+/// Number of offers to one sink, and of searches, before the other sinks' turn.
 const TURN: usize = 64;
 
 /// Result of a panic's flush.
@@ -142,7 +143,7 @@ pub fn flush(
     flushed
 }
 
-/// Of one sink.
+/// State of one sink.
 enum State {
     Complete,
     ReadyAt(Nanos),
@@ -150,7 +151,7 @@ enum State {
 }
 
 impl<S: Sink + ?Sized> Drain<'_, S> {
-    /// Until the sink takes no more for now.
+    /// Sends until the sink takes no more for now.
     fn send_in_panic(
         &self,
         turn: &Turn<'_>,

@@ -12,7 +12,7 @@ use crate::sync::{AtomicUsize, Ordering};
 pub(crate) struct Lane {
     /// The sequence that is next; 0: the first there ever was.
     pub(crate) next: AtomicUsize,
-    /// How far that one is out.
+    /// Progress of that line.
     pub(crate) line: AtomicUsize,
     /// Records lost before the record `gap_at`.
     pub(crate) gap: AtomicUsize,
@@ -23,7 +23,7 @@ pub(crate) struct Lane {
     pub(crate) copy: Slot,
 }
 
-/// What a lane holds, taken out for one step.
+/// State of a lane, read for one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) next: usize,
@@ -83,7 +83,7 @@ impl Lane {
         }
     }
 
-    /// Whether `sequence`, if it is for this lane, needs not be sent by another.
+    /// Returns whether `sequence`, if it belongs to this lane, was already sent.
     pub(crate) fn has_sent(&self, sequence: usize) -> bool {
         is_past(self.position().next, sequence) && self.given_up.load(Ordering::Relaxed) != sequence
     }

@@ -20,7 +20,7 @@ pub struct RingLayer<'r, C, P> {
 }
 
 impl<'r, C: Clock, P: Processor> RingLayer<'r, C, P> {
-    /// For a subscriber.
+    /// Creates a layer for a subscriber.
     pub const fn new(ring: &'r Ring, clock: C, processor: P) -> Self {
         Self {
             ring,

@@ -1,4 +1,4 @@
-//! Where everything is in a ring's memory, version 1.
+//! Layout of a ring's memory, version 1.
 //!
 //! ```text
 //! byte  0  signature, 16 bytes: "nostall log ring"
@@ -36,13 +36,13 @@
 
 /// The first bytes of a ring.
 pub const SIGNATURE: [u8; 16] = *b"nostall log ring";
-/// Of this layout.
+/// Version of this layout.
 pub const VERSION: u8 = 1;
-/// Bytes before the first slot.
+/// Number of bytes before the first slot.
 pub const HEADER_BYTES: usize = 256;
-/// Bytes of a slot.
+/// Size of a slot in bytes.
 pub const SLOT_BYTES: usize = 112;
-/// Bytes of the header before the words that change.
+/// Number of constant bytes at the start of the header.
 pub const CONSTANT_BYTES: usize = 64;
 /// Number that shows the machine's byte order.
 pub const ORDER_MARK: u16 = 0x0102;
@@ -52,19 +52,20 @@ pub const ORDER_AT: usize = 20;
 pub const SLOTS_AT: usize = 24;
 pub(crate) const RECIPROCAL_AT: usize = 32;
 
-/// Bytes of a word.
+/// Size of a word in bytes.
 pub(crate) const WORD: usize = size_of::<usize>();
 /// Words of a slot before its record.
 pub const STATE_WORDS: usize = 1;
 /// Words of what is in a slot.
 pub(crate) const BODY_WORDS: usize = SLOT_BYTES / WORD - STATE_WORDS;
-/// Before the target.
+/// Number of bytes before the target.
 pub(crate) const META_BYTES: usize = 16;
-/// Bytes of target and text in a record: 88 with words of 8 bytes, 92 of 4.
+/// Number of bytes of target and text in a record: 88 with words of 8 bytes, 92 with words of
+/// 4.
 pub const PAYLOAD: usize = BODY_WORDS * WORD - META_BYTES;
 /// The longest in a machine of any kind.
 pub(crate) const LONGEST_PAYLOAD: usize = SLOT_BYTES - STATE_WORDS * 4 - META_BYTES;
-/// Bytes of a target that are kept.
+/// Largest number of bytes of a target.
 pub const LONGEST_TARGET: usize = 32;
 /// Records that one text may take, if that is not more than a quarter of the ring.
 pub const LONGEST_RUN: usize = 64;

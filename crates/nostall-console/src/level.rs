@@ -1,4 +1,4 @@
-//! How important a record is, and how urgent.
+//! Importance and urgency of a record.
 
 /// Severity, as syslog has it (RFC 5424, section 6.2.1); the most severe is the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,16 +14,16 @@ pub enum Level {
     Error = 3,
     /// Warning conditions.
     Warning = 4,
-    /// Normal but significant.
+    /// Normal but significant condition.
     Notice = 5,
-    /// Informational.
+    /// Informational message.
     Info = 6,
-    /// For debugging.
+    /// Debugging message.
     Debug = 7,
 }
 
 impl Level {
-    /// Of its number; of the lower three bits of any.
+    /// Decodes the low three bits of a number.
     pub const fn from_number(number: u8) -> Self {
         match number & 7 {
             0 => Self::Emergency,
@@ -52,10 +52,10 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// From the least.
+    /// All priorities, the lowest first.
     pub(crate) const ALL: [Self; 3] = [Self::Normal, Self::Emergency, Self::Panic];
 
-    /// Of the lower two bits of any number.
+    /// Decodes the low two bits of a number.
     pub(crate) const fn from_number(number: u8) -> Self {
         match number & 3 {
             0 => Self::Normal,

@@ -1,13 +1,13 @@
-//! How far a line is out, and what is done about one that is cut.
+//! Progress of a line on the wire, and the handling of cut lines.
 //!
-//! What is sent of a record is, in this order: a *lead*, which closes what another line
-//! left open; a *mark*, if it is the rest of a line that was cut; and its *body*, from some
-//! byte on. All of it follows from the record and one word, so the next owner of a sink
-//! goes on exactly where the last one was, even if that one died.
+//! A record is sent in this order: a *lead*, which closes another line's open rest; a *mark*,
+//! if it is the rest of a cut line; and its *body*, from some byte on. All of it follows from
+//! the record and one word. So the next owner of a sink continues exactly where the last one
+//! stopped, even after a crash.
 //!
-//! Leads and marks begin with a line feed or stand at the beginning of a line, and have a
-//! brace there, which no other line begins with. So no text can feign one, a carriage
-//! return before one does no harm, and one that is cut itself is known by its first byte.
+//! Leads and marks begin with a line feed or stand at the beginning of a line, with a brace
+//! there, which no other line begins with. So no text can imitate one, a carriage return before
+//! one does no harm, and a cut one is recognized from its first byte.
 
 use crate::Record;
 use crate::render::{self, LineBuffer, Style};
@@ -15,7 +15,7 @@ use crate::render::{self, LineBuffer, Style};
 /// Begins the rest of a line, by the lane that sends it.
 const REST: [&[u8]; 3] = [b"{rest 0}", b"{rest 1}", b"{rest 2}"];
 
-/// What goes before a line.
+/// Text before a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lead {
     #[default]
@@ -55,24 +55,24 @@ impl Lead {
     }
 }
 
-/// How far a record is out.
+/// Progress of a record on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LineState {
-    /// Bytes taken of lead, mark and rest of the body.
+    /// Number of sent bytes of lead, mark and rest of the body.
     pub(crate) offset: usize,
     /// The first byte of the body that is to be sent.
     from: usize,
     /// The rest is settled: it does not depend on what came before any more.
     pub(crate) begun: bool,
     lead: Lead,
-    /// It is the rest of a line that was cut.
+    /// Set for the rest of a cut line.
     mark: bool,
-    /// Until it is begun: the record before did not end its line.
+    /// Set until the start of the line, if the record before did not end its line.
     midline: bool,
 }
 
 impl LineState {
-    /// For the record after one that is out.
+    /// Creates the state of the record after `record`.
     pub(crate) fn after(record: &Record) -> Self {
         Self {
             midline: record.continues,
@@ -80,7 +80,7 @@ impl LineState {
         }
     }
 
-    /// Of a record by itself; of the rest of a line only that.
+    /// Creates the state of a record by itself. The rest of a line has no more than that.
     pub(crate) fn of(record: &Record, style: Style) -> Self {
         let mut line = Self {
             midline: record.adjoins,
@@ -136,7 +136,7 @@ impl LineState {
         }
     }
 
-    /// It has to close another line, and has not done so.
+    /// Returns whether it still has to close another line.
     fn closes(&self) -> bool {
         matches!(self.lead, Lead::Cut(_) | Lead::Again) && self.offset < self.lead.bytes().len()
     }
@@ -156,8 +156,8 @@ impl LineState {
         self.midline = false;
     }
 
-    /// This line goes before the rest of `other`, the open line of `lane`. If that one was
-    /// about to close a third, this one does so from the same byte on.
+    /// Inserts this line before the rest of `other`, the open line of `lane`. If `other` was
+    /// about to close a third line, this line does so from the same byte on.
     pub(crate) fn close(&mut self, other: &Self, lane: usize) {
         debug_assert_eq!(self.offset, 0);
         (self.lead, self.offset) = if other.closes() {
@@ -186,12 +186,12 @@ impl LineState {
         };
     }
 
-    /// What is open on the wire is unknown.
+    /// Handles an unknown open line on the wire.
     pub(crate) fn close_all(&mut self) {
         self.lead = Lead::Again;
     }
 
-    /// Nothing is left of this line, of `lane`: the next one closes it, if it is open.
+    /// Gives up the rest of this line of `lane`. The next line closes it if it is open.
     pub(crate) fn lose(&mut self, lane: usize) {
         let open = *self;
         *self = Self::default();
@@ -208,7 +208,7 @@ const LEAD: u32 = FLAGS + 3;
 const TAG: u32 = LEAD + 3;
 
 impl LineState {
-    /// As a word, which says of what record it is.
+    /// Encodes the state in a word, with its record.
     pub(crate) fn pack(self, sequence: usize) -> usize {
         let flags = [self.begun, self.mark, self.midline];
         let bits = (FLAGS..).zip(flags).map(|(bit, is)| usize::from(is) << bit);
@@ -216,7 +216,7 @@ impl LineState {
         self.offset | self.from << OFFSET_BITS | bits.sum::<usize>() | lead | sequence << TAG
     }
 
-    /// From a word, if it is of this record.
+    /// Decodes a word if it belongs to this record.
     pub(crate) fn unpack(word: usize, sequence: usize) -> Option<Self> {
         let is = |flag: u32| word >> (FLAGS + flag) & 1 != 0;
         (word >> TAG == sequence << TAG >> TAG).then(|| Self {

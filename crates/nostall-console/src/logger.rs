@@ -15,7 +15,7 @@ pub struct Logger<'r, C, P> {
 }
 
 impl<'r, C: Clock, P: Processor> Logger<'r, C, P> {
-    /// For `log::set_logger`.
+    /// Creates a logger for `log::set_logger`.
     pub const fn new(ring: &'r Ring, clock: C, processor: P) -> Self {
         Self {
             ring,
@@ -26,7 +26,7 @@ impl<'r, C: Clock, P: Processor> Logger<'r, C, P> {
 }
 
 impl<C: Clock + Send + Sync, P: Processor + Send + Sync> log::Log for Logger<'_, C, P> {
-    /// All of it: `log::set_max_level` chooses, and every sink has a level.
+    /// Always true: `log::set_max_level` filters, and every sink has a level.
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! What a drain is told once.
+//! Options of a drain.
 
 use nostall_io::Nanos;
 
@@ -16,18 +16,18 @@ pub struct SinkOptions {
     pub slice: usize,
     /// A slice begins no offer after this time. Pre-emption is off meanwhile.
     pub hold: Nanos,
-    /// Which characters the sink gets as they are.
+    /// Characters that are sent unescaped.
     pub charset: Charset,
-    /// How long a record may be in mid-write before it is given up as lost.
+    /// Time limit of an incomplete record, after which it counts as lost.
     pub pending: Nanos,
-    /// Which of the four words in the ring's memory stores this sink's progress, for readers
-    /// of a crashed machine's memory. Each sink has its own, or none.
+    /// Progress slot: the one of four words in the ring's memory that stores this sink's
+    /// progress, for readers of a crashed machine's memory. Each sink has its own, or none.
     pub progress_slot: Option<u8>,
 }
 
 impl SinkOptions {
-    /// All levels, oldest dropped, slices of 1 KiB and 50 us, UTF-8, 10 ms for a record in
-    /// mid-write, no progress slot.
+    /// Default options: all levels, oldest records dropped, slices of 1 KiB and 50 us, UTF-8,
+    /// 10 ms for an incomplete record, no progress slot.
     pub const DEFAULT: Self = Self {
         level: Level::Debug,
         overflow: OverflowPolicy::DropOldest,
@@ -38,7 +38,7 @@ impl SinkOptions {
         progress_slot: None,
     };
 
-    /// With this level.
+    /// Sets the level.
     pub const fn level(self, level: Level) -> Self {
         Self { level, ..self }
     }
@@ -90,15 +90,15 @@ pub enum OverflowPolicy {
     Wait(Nanos),
 }
 
-/// Which characters a sink gets as they are. Of all others, and of bytes that are no UTF-8,
-/// it gets each byte as `\xNN`.
+/// Characters that are sent unescaped. All others, and bytes that are not UTF-8, are sent as
+/// `\xNN` for each byte.
 ///
 /// So no text steers the terminal behind the sink or feigns a line on it, as long as the
 /// terminal is of the kind that is named here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Charset {
-    /// For terminals and programs that read UTF-8. The default, because records are UTF-8,
-    /// most terminals of today are, too, and an escape takes four times the line's time.
+    /// For terminals and programs that read UTF-8. It is the default, because records and most
+    /// current terminals use UTF-8, and an escape takes four times the line's time.
     ///
     /// Escapes control characters but the tab (C0, DEL and C1: U+0080 to U+009F), line and
     /// paragraph separators, and format characters: those that turn the direction of
@@ -106,15 +106,15 @@ pub enum Charset {
     /// languages need them.
     #[default]
     Utf8,
-    /// For terminals of 8 bits, which take any byte from 0x80 to 0x9F for a control
-    /// character. These occur in the UTF-8 of harmless characters: a curly quote has two.
+    /// For 8-bit terminals, for which any byte from 0x80 to 0x9F is a control character. Such
+    /// bytes occur in the UTF-8 of harmless characters: a curly quote has two.
     ///
     /// Passes tab and printable ASCII alone.
     Ascii,
 }
 
 impl Charset {
-    /// Whether this character is sent as it is.
+    /// Returns whether this character is sent unescaped.
     pub const fn passes(self, c: char) -> bool {
         match (self, c) {
             (_, '\t' | ' '..='~') => true,
@@ -124,10 +124,10 @@ impl Charset {
     }
 }
 
-/// Of the characters that are not ASCII: categories Cc, Zl, Zp and Cf of Unicode 17, but for
-/// joiners and signs that are seen (U+0600 to U+0605, U+06DD, U+070F, U+0890, U+0891,
-/// U+08E2, U+110BD, U+110CD, and the controls of hieroglyphs and musical beams, which
-/// arrange what is around them).
+/// Returns whether a non-ASCII character is in category Cc, Zl, Zp or Cf of Unicode 17. Joiners
+/// are excluded. So are visible signs: U+0600 to U+0605, U+06DD, U+070F, U+0890, U+0891,
+/// U+08E2, U+110BD, U+110CD, and the controls of hieroglyphs and musical beams, which arrange
+/// their neighbours.
 const fn is_harmful(c: char) -> bool {
     matches!(
         c,

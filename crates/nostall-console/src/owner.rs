@@ -19,9 +19,9 @@ const DEAD_AFTER: Nanos = Nanos::from_millis(100);
 pub(crate) struct Owner {
     /// 0, or an owner's [`name`].
     pub(crate) word: AtomicUsize,
-    /// Not 0: a panic wants the sink, and no other context gets it any more.
+    /// Nonzero while a panic requests or has the sink, which is then refused to other contexts.
     pub(crate) panic: AtomicUsize,
-    /// Offers made in panics.
+    /// Number of offers made in panics.
     pub(crate) beats: AtomicUsize,
 }
 
@@ -37,17 +37,17 @@ pub(crate) struct Turn<'a> {
     me: usize,
 }
 
-/// How a panic got a sink.
+/// How a panic acquired a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Its owner released it.
+    /// The owner had released it.
     Free,
-    /// It was taken from an owner in the middle of its turn.
+    /// The owner was in the middle of its turn.
     Seized,
 }
 
 impl Owner {
-    /// Whether a panic wants the sink or has it: no slice gets it any more.
+    /// Returns whether a panic requests or has the sink, so that no slice gets it.
     pub(crate) fn is_panics(&self) -> bool {
         self.panic.load(Ordering::Relaxed) != 0
     }
@@ -132,7 +132,7 @@ impl Owner {
 }
 
 impl Turn<'_> {
-    /// It goes on.
+    /// Keeps the sink after this turn.
     pub(crate) fn keep(self) {
         mem::forget(self);
     }
@@ -150,7 +150,7 @@ impl Turn<'_> {
         self.me
     }
 
-    /// Not yet to be given up for a panic, nor taken away by one.
+    /// Returns whether the owner may continue: no panic requests or has taken the sink.
     pub(crate) fn lasts(&self) -> bool {
         match self.caller() {
             Caller::Panic => self.owner.word.load(Ordering::Relaxed) == self.me,

@@ -9,8 +9,8 @@ use crate::{Logged, Meta, Ring};
 const ROOM: usize = 256;
 
 impl Ring {
-    /// Formats `text` and logs it. The text is put together on the stack, 256 bytes at a
-    /// time. A longer one may have records of other producers between its own.
+    /// Formats `text` and logs it. The text is formatted on the stack, 256 bytes at a time.
+    /// Other producers' records may be between the parts of a longer text.
     pub fn format(&self, meta: &Meta<'_>, text: fmt::Arguments<'_>) -> Logged {
         if let Some(text) = text.as_str() {
             return self.log(meta, text.as_bytes());
@@ -28,7 +28,7 @@ pub(crate) struct Parts<'a> {
     meta: &'a Meta<'a>,
     bytes: [u8; ROOM],
     len: usize,
-    /// What is in `bytes` is the rest of a line, after this record.
+    /// Set if `bytes` is the rest of a line: the sequence of the record before.
     after: Option<usize>,
     logged: Logged,
 }

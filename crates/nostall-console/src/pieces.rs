@@ -2,13 +2,13 @@
 
 use crate::layout::{LONGEST_TARGET, PAYLOAD};
 
-/// What is left of a text.
+/// Rest of a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pieces<'a> {
     text: &'a [u8],
     /// The next piece is the rest of a line.
     continued: bool,
-    /// Before the text, where a line starts.
+    /// Size of the target before the text at the start of a line.
     target: usize,
     done: bool,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Piece<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Of `text`, whose last line feed adds no empty line.
+    /// Splits `text`, whose last line feed adds no empty line.
     #[inline]
     pub(crate) fn new(text: &'a [u8], target: usize, continued: bool) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl<'a> Pieces<'a> {
         })
     }
 
-    /// Bytes that have not come out yet.
+    /// Returns the number of remaining bytes.
     pub(crate) fn rest(&self) -> usize {
         self.text.len()
     }
@@ -84,7 +84,7 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// Where to break, at `at` or a little before, and not inside of a UTF-8 character.
+/// Returns a position to break at: `at` or a little before, not inside a UTF-8 character.
 fn between_characters(text: &[u8], at: usize) -> usize {
     (at.saturating_sub(3).max(1)..=at)
         .rev()

@@ -1,4 +1,4 @@
-//! One record, and how it is kept in a slot.
+//! A record, and its encoding in a slot.
 
 use core::fmt;
 
@@ -8,37 +8,37 @@ use crate::layout::{LONGEST_PAYLOAD, LONGEST_TARGET, META_BYTES, PAYLOAD};
 use crate::slot::Body;
 use crate::{Level, Priority};
 
-/// What is known of a text besides it.
+/// Message metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta<'a> {
-    /// When it was logged.
+    /// Time of logging.
     pub time: Nanos,
-    /// On which CPU.
+    /// Number of the CPU.
     pub cpu: u16,
-    /// How important it is.
+    /// Importance.
     pub level: Level,
-    /// How urgent it is.
+    /// Urgency.
     pub priority: Priority,
-    /// By which part of the program; 32 bytes of it are kept.
+    /// Part of the program that logs; 32 bytes of it are kept.
     pub target: &'a str,
 }
 
-/// What a reader gets: one line of a text, or as much of it as fits a record.
+/// A record for a reader: one line of a text, or as much of it as fits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     /// Counts the ring's records from 1.
     pub sequence: u64,
-    /// When it was logged.
+    /// Time of logging.
     pub time: Nanos,
-    /// On which CPU.
+    /// Number of the CPU.
     pub cpu: u16,
-    /// How important it is.
+    /// Importance.
     pub level: Level,
-    /// How urgent it is.
+    /// Urgency.
     pub priority: Priority,
     /// The line goes on in the next record of this CPU.
     pub continues: bool,
-    /// It is the rest of a line.
+    /// Set for the rest of a line.
     pub continued: bool,
     /// And the part before is the record before.
     pub adjoins: bool,
@@ -56,7 +56,7 @@ impl Record {
         &self.payload[target..target + usize::from(self.text)]
     }
 
-    /// By which part of the program; empty in the rest of a line.
+    /// Returns the part of the program that logged; empty in the rest of a line.
     pub fn target(&self) -> &[u8] {
         &self.payload[..self.target.into()]
     }
@@ -89,14 +89,14 @@ impl Record {
         }
     }
 
-    /// From this machine's slot.
+    /// Decodes the body of a slot.
     pub(crate) fn of(sequence: u64, body: &Body) -> Self {
         let (time, rest) = body.split_first_chunk().unwrap_or((&[0; 8], &[]));
         let (meta, payload) = rest.split_first_chunk().unwrap_or((&[0; 8], &[]));
         Self::decode(sequence, u64::from_ne_bytes(*time), meta, payload)
     }
 
-    /// For a slot of this machine.
+    /// Encodes the record for a slot, with its size.
     pub(crate) fn body(&self) -> (Body, usize) {
         let meta = Meta {
             time: self.time,
@@ -138,7 +138,7 @@ const CONTINUED: u8 = 1 << 3;
 const CUT: u8 = 1 << 4;
 const ADJOINS: u8 = 1 << 5;
 
-/// How a record belongs to its neighbours.
+/// Relation of a record to its neighbours.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
     pub(crate) continues: bool,
@@ -147,8 +147,7 @@ pub(crate) struct Flags {
     pub(crate) cut: bool,
 }
 
-/// What is to be in a slot, and how many bytes of it count. Of target and text no
-/// more is kept than fits.
+/// Encodes a record for a slot, and returns its size. Target and text are cut to fit.
 #[inline]
 pub(crate) fn encode(meta: &Meta<'_>, flags: Flags, target: &[u8], text: &[u8]) -> (Body, usize) {
     let mut body: Body = [0; _];

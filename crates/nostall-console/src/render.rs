@@ -11,9 +11,9 @@ const CUT: &[u8] = b"[cut]";
 pub(crate) struct LineBuffer<'a> {
     bytes: &'a mut [u8],
     len: usize,
-    /// Bytes that are out already: counted, not kept.
+    /// Number of bytes that are already sent: counted, not stored.
     skip: usize,
-    /// Bytes that are not sent: not even counted.
+    /// Number of bytes to omit: not counted either.
     leave_out: usize,
     total: usize,
 }
@@ -72,7 +72,7 @@ impl Write for LineBuffer<'_> {
     }
 }
 
-/// How a sink's lines look.
+/// Format of a sink's lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Style {
     pub(crate) charset: Charset,

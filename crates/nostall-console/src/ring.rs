@@ -13,9 +13,8 @@ use crate::slot::{Body, Look, Slot};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{Meta, Priority};
 
-/// How often a record is tried to be put into another slot. Each time is a producer
-/// that stopped in mid-write a whole turn of the ring ago, or one that was overtaken by
-/// a turn between two instructions.
+/// Number of slots to try for a record. A try fails if a producer stopped in mid-write a whole
+/// turn of the ring ago, or was overtaken by a turn between two instructions.
 const TRIES: usize = 8;
 
 /// A log in fixed memory, the newest records of which are kept.
@@ -37,21 +36,21 @@ pub(crate) struct Head {
     pub(crate) newest: AtomicUsize,
     /// The newest of priority emergency or panic, and of panic.
     pub(crate) urgent: [AtomicUsize; 2],
-    /// Bytes of text that are in no record.
+    /// Number of text bytes without a record.
     pub(crate) cut: AtomicUsize,
-    /// What sinks have sent everything before; 0: no sink.
+    /// Position of each sink; 0 without a sink.
     pub(crate) sent: [AtomicUsize; SINKS],
     /// Sequences that found their slot occupied, each at itself modulo their number. One
     /// that makes room here for a newer one is told as lost, which it is not.
     pub(crate) holes: [AtomicUsize; HOLES],
 }
 
-/// Which part of a text.
+/// Part of a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     /// The rest of a line, which began with this record.
     pub(crate) after: Option<usize>,
-    /// Its line goes on in the next part.
+    /// Set if its line continues in the next part.
     pub(crate) continues: bool,
     /// There is a next part.
     pub(crate) more: bool,
@@ -59,20 +58,20 @@ pub(crate) struct Part {
     pub(crate) longest_run: usize,
 }
 
-/// What became of a part.
+/// Result of logging a part.
 pub(crate) struct Parted {
     pub(crate) logged: Logged,
-    /// Its last record.
+    /// Sequence of its last record.
     pub(crate) last: Option<usize>,
 }
 
-/// What became of a text.
+/// Result of logging a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Logged {
     /// Records that it takes.
     pub records: usize,
-    /// Bytes that were cut off: the text was too long, or found no room because as
-    /// many producers as there are slots stopped in mid-write.
+    /// Number of bytes that were cut off. The text was too long, or as many producers as there
+    /// are slots stopped in mid-write.
     pub cut: usize,
 }
 
@@ -100,7 +99,7 @@ impl Ring {
         self.head.newest.load(Ordering::Acquire) as u64
     }
 
-    /// Bytes of text that were cut off, or found no room, since the start.
+    /// Returns the number of text bytes that were cut off since the start.
     pub fn cut(&self) -> u64 {
         self.head.cut.load(Ordering::Relaxed) as u64
     }
@@ -260,7 +259,7 @@ impl Ring {
         }
     }
 
-    /// In the first turn, and if the ring's first bytes are damaged, by a division.
+    /// Uses a division in the first turn, and if the ring's first bytes are damaged.
     #[inline]
     fn slot(&self, sequence: usize) -> &Slot {
         let slots = self.slots.len();
@@ -268,8 +267,8 @@ impl Ring {
         &self.slots[remainder(sequence, slots, reciprocal)]
     }
 
-    /// Only where to look first; nothing is lost without. A few tries are enough: each
-    /// that fails is another's newer mark.
+    /// Updates a hint for searches; without it no record is lost. A few tries are enough,
+    /// because each failure is another producer's newer mark.
     #[cold]
     fn mark_urgent(&self, priority: Priority) {
         for mark in &self.head.urgent[..priority as usize] {
@@ -289,7 +288,7 @@ impl Ring {
         }
     }
 
-    /// Whether `next` or a record after it may be of `priority` or above.
+    /// Returns whether `next` or a later record may have `priority` or above.
     pub(crate) fn has(&self, next: usize, priority: Priority) -> bool {
         let is_marked = match priority {
             Priority::Normal => true,
@@ -319,7 +318,7 @@ fn reciprocal(slots: usize) -> usize {
     usize::MAX / slots
 }
 
-/// What does not change in a ring's first bytes.
+/// Returns the constant part of a ring's first bytes.
 fn constant_bytes(slots: usize) -> [u8; CONSTANT_BYTES] {
     let mut bytes = [0; CONSTANT_BYTES];
     bytes[..16].copy_from_slice(&SIGNATURE);

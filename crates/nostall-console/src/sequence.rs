@@ -13,19 +13,19 @@ pub(crate) const fn after(sequence: usize) -> usize {
     }
 }
 
-/// Of two words that wrap: sequences, or states of a slot.
+/// Compares two words that wrap: sequences, or states of a slot.
 #[inline]
 pub(crate) const fn is_before(one: usize, other: usize) -> bool {
     (one.wrapping_sub(other) as isize) < 0
 }
 
-/// Whether a reader that goes on with `next` is past `sequence`. With 0 it is past none.
+/// Returns whether a reader at `next` is past `sequence`. A reader at 0 is past none.
 #[inline]
 pub(crate) const fn is_past(next: usize, sequence: usize) -> bool {
     next != 0 && is_before(sequence, next)
 }
 
-/// Whether `next` is the newest or one before it; 0 is, if there is any.
+/// Returns whether `next` is the newest record or before it; 0 is, if there is a record.
 #[inline]
 pub(crate) const fn is_up_to(next: usize, newest: usize) -> bool {
     if next == 0 {

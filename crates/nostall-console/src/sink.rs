@@ -1,4 +1,4 @@
-//! What a drain writes to.
+//! Destinations of a drain.
 
 use nostall_io::Nanos;
 
@@ -51,12 +51,12 @@ pub enum Caller {
     Panic,
 }
 
-/// What a sink took.
+/// Bytes that a sink took, and the time of the next offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offered {
-    /// Bytes that need not be offered again.
+    /// Number of bytes that need not be offered again.
     pub taken: usize,
-    /// When to offer the next, in the drain's clock; `None` if the sink is gone.
+    /// Time of the next offer on the drain's clock; `None` if the sink has disappeared.
     ///
     /// A sink that took nothing although it was ready is offered to again 1 ms later.
     /// One that goes on taking nothing is offered to less and less often, down to every

@@ -4,17 +4,17 @@ use crate::layout::{BODY_WORDS, WORD};
 use crate::sequence::is_before;
 use crate::sync::{AtomicUsize, Ordering, fence};
 
-/// In mid-write; the other bits are the sequence.
+/// Bit of an incomplete record; the other bits are the sequence.
 const BUSY: usize = 1;
 
 /// Changes of a slot's state that a producer retries. Each time, another producer with a
 /// sequence of the same slot has overtaken this one.
 const CLAIMS: usize = 4;
 
-/// What is in a slot, as bytes.
+/// Contents of a slot as bytes.
 pub(crate) type Body = [u8; BODY_WORDS * WORD];
 
-/// One record's memory.
+/// Memory of one record.
 ///
 /// An exchange changes its state from a complete record to a newer one in mid-write. The
 /// producer's store then makes it complete. So a slot has one writer at a time, and a writer
@@ -26,15 +26,16 @@ pub struct Slot {
     pub(crate) body: [AtomicUsize; BODY_WORDS],
 }
 
-/// What a look at a slot shows of the record that should be in it.
+/// State of the record that belongs in a slot.
 pub(crate) enum Look {
-    /// It is there.
+    /// The record is complete.
     Complete(Body),
     /// A newer one is.
     Overwritten,
-    /// It is not there yet.
+    /// The record is incomplete.
     Pending,
-    /// It never was: the slot was occupied. Only [`Ring::look`](crate::Ring) knows.
+    /// The record was never written, because the slot was occupied. Only
+    /// [`Ring::look`](crate::Ring) returns this.
     Hole,
 }
 
@@ -56,7 +57,7 @@ impl Slot {
         true
     }
 
-    /// From an older record that is complete to this one in mid-write.
+    /// Replaces an older complete record's state with this incomplete record's.
     #[inline]
     fn claim(&self, new: usize) -> bool {
         let mut old = self.state.load(Ordering::Relaxed);
@@ -76,7 +77,8 @@ impl Slot {
         false
     }
 
-    /// Whether it holds an older record, for good if that one's producer has crashed.
+    /// Returns whether the slot holds an older record. If that one's producer has crashed, it
+    /// stays.
     pub(crate) fn is_behind(&self, sequence: usize) -> bool {
         is_before(self.state.load(Ordering::Relaxed) & !BUSY, sequence << 1)
     }

@@ -1,4 +1,4 @@
-//! Where a ring's memory comes from, a `static` or the caller; and a drain's.
+//! Memory of a ring or a drain: a `static`, or the caller's.
 
 use core::mem;
 use core::ops::Deref;

@@ -40,7 +40,7 @@ impl Ring {
         window.into_bytes()
     }
 
-    /// Every complete record up to `end`.
+    /// Calls `act` with every complete record up to `end`.
     fn each(&self, mut cursor: Cursor, end: usize, mut act: impl FnMut(LineState, &Record)) {
         let mut line = LineState::default();
         while is_up_to(cursor.next as usize, end) {
@@ -61,7 +61,7 @@ fn len(line: LineState, record: &Record) -> usize {
     line.render(record, 0, Style::default(), &mut LineBuffer::new(&mut []))
 }
 
-/// As a drain sends it, with its line feed if it ends its line.
+/// Writes the record as a drain sends it, with a line feed at the end of its line.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = [0; 1024];

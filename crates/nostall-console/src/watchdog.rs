@@ -7,7 +7,7 @@ use nostall_io::Nanos;
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// One CPU's soft-lockup detector.
+/// Soft-lockup detector of one CPU.
 ///
 /// The scheduler [touches](Self::touch) it, the timer interrupt
 /// [checks](Self::check) it. All zeros: never touched, and silent until it is.
@@ -38,14 +38,13 @@ impl Watchdog {
         }
     }
 
-    /// This CPU has scheduled; or is known to be busy for a good reason.
+    /// Records that this CPU has scheduled, or is busy for a good reason.
     pub fn touch(&self, now: Nanos) {
         self.touched.store(stamp(now), Ordering::Relaxed);
         self.reported.store(0, Ordering::Relaxed);
     }
 
-    /// Whether this CPU is stuck; and again each time that `threshold` has passed
-    /// once more.
+    /// Returns a report if this CPU is stuck, and again after each further `threshold`.
     pub fn check(&self, now: Nanos, threshold: Nanos) -> Option<Lockup> {
         let touched = self.touched.load(Ordering::Relaxed);
         if touched == 0 {
@@ -76,15 +75,15 @@ fn stamp(now: Nanos) -> usize {
     ((now.0 / 1_000_000) as usize).wrapping_add(1).max(1)
 }
 
-/// Not longer ago than `threshold`; nor in the future, as it is where another CPU's clock
-/// is ahead, or this one's was read before it touched.
+/// Returns whether `since` is at most `threshold` ago and not in the future. It is in the
+/// future if another CPU's clock is ahead, or if `now` was read before the touch.
 fn is_within(now: usize, since: usize, threshold: Nanos) -> bool {
     let passed = now.wrapping_sub(since) as isize;
     passed < 0 || passed as u64 <= threshold.0 / 1_000_000
 }
 
-/// Whether the clock went back by more than `threshold`: no clock of another CPU is so far
-/// ahead. The measurement starts anew.
+/// Returns whether the clock went back by more than `threshold`, more than any difference
+/// between CPUs. The measurement then starts again.
 fn went_back(now: usize, since: usize, threshold: Nanos) -> bool {
     let passed = now.wrapping_sub(since) as isize;
     passed < 0 && passed.unsigned_abs() as u64 > threshold.0 / 1_000_000
@@ -111,10 +110,10 @@ pub struct Stall {
 }
 
 impl StallDetector {
-    /// When Linux reports a stall (`rcu_cpu_stall_timeout`, as distributions set it).
+    /// Threshold of Linux's stall reports (`rcu_cpu_stall_timeout` in distributions).
     pub const THRESHOLD: Nanos = Nanos::from_secs(21);
 
-    /// None is going on.
+    /// Creates a detector without a current stall.
     #[allow(clippy::new_without_default)] // For a `static`.
     pub const fn new() -> Self {
         Self {

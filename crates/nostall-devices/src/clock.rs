@@ -1,13 +1,13 @@
-//! Time that passes only when somebody spends it.
+//! A clock whose time passes only when a caller spends it.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use nostall_io::{Clock, Nanos};
 
-/// A clock that stands still until it is waited on or advanced.
+/// A virtual clock: it advances only in [`advance`](Self::advance) and in waits.
 ///
-/// Clones show the same time.
+/// Clones share one time.
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock(Rc<Times>);
 
@@ -18,18 +18,18 @@ struct Times {
 }
 
 impl VirtualClock {
-    /// A clock at zero.
+    /// Creates a clock at zero.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets `span` pass.
+    /// Advances the time by `span`.
     pub fn advance(&self, span: Nanos) {
         self.0.now.set(self.now() + span);
     }
 
-    /// How much of the time so far was slept: what a second task on the same CPU
-    /// would have got, exactly.
+    /// Returns the time spent in sleeps: exactly what a second task on the same CPU would have
+    /// got.
     pub fn slept(&self) -> Nanos {
         self.0.slept.get()
     }

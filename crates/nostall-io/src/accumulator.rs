@@ -1,47 +1,49 @@
-//! Memory-mapped registers by the accumulator, as some processors' PCI needs them.
+//! Memory-mapped registers accessed through the accumulator, as AMD's family 10h requires for
+//! PCI.
 
 use core::arch::asm;
 use core::ptr::NonNull;
 
 use crate::Registers;
 
-/// A window of memory-mapped registers, side by side, accessed by `mov` to and from AL, AX
-/// or EAX and nothing else.
+/// Window of adjacent memory-mapped registers, accessed only with `mov` to and from AL, AX or
+/// EAX.
 ///
-/// Made for PCI's ECAM: AMD's family 10h takes no other access to it (BIOS and Kernel
-/// Developer's Guide for AMD Family 10h, 2.11, "MMIO Configuration Coding Requirements"),
-/// and everybody else takes this one too.
+/// Its use is PCI's ECAM: AMD's family 10h supports no other access to it (BIOS and Kernel
+/// Developer's Guide for AMD Family 10h, 2.11, "MMIO Configuration Coding Requirements"). All
+/// other CPUs support this access too.
 ///
-/// An access that would leave the window, or that is not aligned to its own width, reads
-/// all ones or writes nothing. Each is a single instruction, so that any number of CPUs may
-/// make them at once.
+/// An access that leaves the window, or is not aligned to its own width, reads all ones or
+/// writes nothing. Each access is one instruction, so any number of CPUs may access the window
+/// at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Accumulator {
     base: NonNull<u8>,
-    /// Bytes.
+    /// Length in bytes.
     len: usize,
 }
 
-// SAFETY: `new`'s contract makes the memory valid from any thread, for accesses of many at
-// once.
+// SAFETY: the contract of `new` makes the memory valid for concurrent accesses from all
+// threads.
 unsafe impl Send for Accumulator {}
 // SAFETY: as above.
 unsafe impl Sync for Accumulator {}
 
 impl Accumulator {
-    /// A window of `len` bytes from `base`.
+    /// Creates a window of `len` bytes from `base`.
     ///
     /// # Safety
     ///
-    /// As long as the window lives, `len` bytes from `base` must be mapped for reads and
-    /// writes, from any CPU, as device memory (or be plain memory that nobody else uses, in
-    /// tests); no reference may exist to them. Whatever the device does when its registers
-    /// are read or written, DMA included, must not break Rust's rules.
+    /// During the window's life, `len` bytes from `base` must be mapped for reads and writes on
+    /// all CPUs, as device memory. In tests, plain memory is allowed if nothing else uses it.
+    /// No reference to them may exist. Side effects of the device's registers, including DMA,
+    /// must not break Rust's rules.
     pub const unsafe fn new(base: NonNull<u8>, len: usize) -> Self {
         Self { base, len }
     }
 
-    /// The register of `size` bytes at `offset`, if it lies in the window and is aligned.
+    /// Returns the address of the register of `size` bytes at `offset`, if it is aligned and
+    /// lies in the window.
     fn register(&self, offset: usize, size: usize) -> Option<*mut u8> {
         if offset.checked_add(size)? > self.len {
             return None;
@@ -55,7 +57,8 @@ impl Registers for Accumulator {
     fn read8(&self, offset: usize) -> u8 {
         let mut value = !0;
         if let Some(register) = self.register(offset, 1) {
-            // SAFETY: in the window that `new`'s caller vouched for.
+            // SAFETY: the register lies in the window, which is valid according to the contract
+            // of `new`.
             unsafe {
                 asm!("mov al, [{}]", in(reg) register, out("al") value, options(nostack, preserves_flags))
             };
@@ -113,7 +116,7 @@ impl Registers for Accumulator {
     }
 }
 
-#[cfg(all(test, not(miri)))] // Miri knows no assembly
+#[cfg(all(test, not(miri)))] // Miri has no inline assembly
 mod tests {
     use super::*;
 
@@ -121,7 +124,7 @@ mod tests {
     fn each_access_has_its_own_width_and_place() {
         let mut memory = [0u64; 2];
         let base = NonNull::from(&mut memory).cast();
-        // SAFETY: used through this window alone while it lives.
+        // SAFETY: while the window lives, it is the only user of the memory.
         let window = unsafe { Accumulator::new(base, 12) };
         window.write32(0, 0x4433_2211);
         window.write16(4, 0x6655);

@@ -1,14 +1,13 @@
-//! The window of device registers that every driver works through.
+//! The trait for a window of device registers.
 
-/// A window of device registers.
+/// Window of device registers.
 ///
-/// An offset is a register's number as its data sheet gives it: the 16550's line
-/// status register is 5, wherever and however far apart the registers lie.
+/// An offset is a register's number in its data sheet: the 16550's line status register is 5,
+/// regardless of its address and of the distance between registers.
 ///
-/// Methods take `&self`, because hardware is shared by nature; who may use the
-/// device when is the driver's business. They cannot fail: a window answers an
-/// access outside itself, or to a device that is gone, as a bus does, with all
-/// ones for a read and with nothing for a write. Drivers must expect all ones.
+/// Methods take `&self`, because hardware is shared; synchronization is the driver's job. They
+/// cannot fail. An access outside the window, or to a device that was removed, behaves as on a
+/// bus: a read returns all ones, a write has no effect. Drivers must handle all ones.
 pub trait Registers {
     /// Reads one byte from the register at `offset`.
     fn read8(&self, offset: usize) -> u8;
@@ -16,10 +15,9 @@ pub trait Registers {
     /// Writes one byte to the register at `offset`.
     fn write8(&self, offset: usize, value: u8);
 
-    /// Writes all `values`, in order, to the one register at `offset`: the way
-    /// to fill a FIFO.
+    /// Writes all `values`, in order, to the one register at `offset`, as for a FIFO.
     ///
-    /// A loop here; a single instruction where the bus has one.
+    /// The default is a loop. A bus with a string instruction overrides it.
     fn write_burst(&self, offset: usize, values: &[u8]) {
         for &value in values {
             self.write8(offset, value);
@@ -33,16 +31,16 @@ pub trait Registers {
         }
     }
 
-    /// How many register instructions the CPU issues for a burst of `values`
-    /// values, in either direction.
+    /// Returns the number of register instructions for a burst of `values` values, in either
+    /// direction.
     fn burst_instructions(&self, values: usize) -> usize {
         values
     }
 
     /// Reads 16 bits.
     ///
-    /// Here as two bytes from successive offsets, low byte first, as a bus does
-    /// for a device that is one byte wide.
+    /// The default reads two bytes from successive offsets, low byte first, as a bus does for a
+    /// device that is one byte wide.
     fn read16(&self, offset: usize) -> u16 {
         u16::from_le_bytes([self.read8(offset), self.read8(offset.wrapping_add(1))])
     }

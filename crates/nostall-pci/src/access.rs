@@ -9,7 +9,7 @@ use crate::Address;
 /// one has the first 256.
 pub const REGISTERS: u16 = 4096;
 
-/// How wide an access is.
+/// Width of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccessWidth {
     /// 8 bits.
@@ -21,7 +21,7 @@ pub enum AccessWidth {
 }
 
 impl AccessWidth {
-    /// Bytes.
+    /// Returns the width in bytes.
     pub const fn bytes(self) -> u16 {
         match self {
             Self::Byte => 1,
@@ -30,7 +30,7 @@ impl AccessWidth {
         }
     }
 
-    /// What an access of this width reads where nothing answers: all ones.
+    /// Returns the value that an access of this width reads without an answer: all ones.
     pub const fn all_ones(self) -> u32 {
         match self {
             Self::Byte => 0xff,
@@ -72,20 +72,20 @@ pub enum AccessError {
     Unaligned {
         /// The register.
         register: u16,
-        /// Of the access.
+        /// Width of the access.
         width: AccessWidth,
     },
-    /// No function has that many registers.
+    /// The register number is beyond a function's last register.
     #[error("register {0:#x} is beyond the {REGISTERS} of a function")]
     NoSuchRegister(u16),
-    /// This method cannot get there: another segment, another bus, or a register above 255
-    /// by ports.
+    /// This method cannot reach the register: another segment, another bus, or a register above
+    /// 255 through ports.
     #[error(
         "register {register:#x} of {address} cannot be reached in this way: ports end at register \
          0xff of segment 0, ECAM at the buses of its windows"
     )]
     OutOfReach {
-        /// Of the function.
+        /// Address of the function.
         address: Address,
         /// The register.
         register: u16,
@@ -94,7 +94,7 @@ pub enum AccessError {
     /// was not allowed to.
     #[error("register {0:#x} is not in this record")]
     NotRecorded(u16),
-    /// What is read is a record of a device, or may only be read.
+    /// The source is read-only, such as a recorded dump.
     #[error("can only be read")]
     ReadOnly,
     /// The system refused, or could not.
@@ -107,8 +107,8 @@ pub enum AccessError {
 /// Methods take `&self`: an implementation that needs a lock for an access has one. Accesses are
 /// made at their own width, and are not split or merged.
 pub trait ConfigAccess {
-    /// Whether it gets to this register of this function, should there be one. Where not,
-    /// reads and writes say [`AccessError::OutOfReach`].
+    /// Returns whether this register of this function can be reached, if the function exists.
+    /// If not, reads and writes return [`AccessError::OutOfReach`].
     fn reaches(&self, address: Address, register: u16) -> bool;
 
     /// Reads one register; all ones where no function answers.

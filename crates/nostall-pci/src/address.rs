@@ -1,4 +1,4 @@
-//! Where a function is.
+//! The address of a function.
 
 use core::fmt;
 use core::str::FromStr;
@@ -70,8 +70,8 @@ impl Address {
         self.devfn
     }
 
-    /// Bytes from the start of a bus-0 ECAM window to this function's 4 KiB (PCI Express
-    /// Base, 7.2.2, "Enhanced Configuration Access Mechanism").
+    /// Returns the offset of this function's 4 KiB in an ECAM window that starts at bus 0 (PCI
+    /// Express Base, 7.2.2, "Enhanced Configuration Access Mechanism").
     pub const fn ecam_offset(self) -> usize {
         (self.bus as usize) << 20 | (self.devfn as usize) << 12
     }

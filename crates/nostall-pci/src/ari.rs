@@ -7,17 +7,17 @@ use crate::registers::{
 };
 use crate::{Address, ConfigAccess, Express, Function};
 
-/// What a scan does about ports that could forward it and do not.
+/// A scan's handling of ports that support ARI forwarding but have it off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ari {
-    /// Leaves them as they are.
+    /// Leaves forwarding as it is.
     AsFound,
-    /// Turns it on where the device below has use for it.
+    /// Enables forwarding if the device below uses it.
     Enable,
 }
 
-/// The next function of its device as `function` names it, 0 for none; `None` if it has no
-/// ARI.
+/// Returns the next function of the device that `function` names, 0 for none; `None` if it has
+/// no ARI.
 pub(crate) fn next_function<A: ConfigAccess + ?Sized>(
     access: &A,
     function: &Function,
@@ -33,8 +33,8 @@ pub(crate) fn next_function<A: ConfigAccess + ?Sized>(
     Ok(None)
 }
 
-/// Whether `port`, which is `express`, passes all function numbers on to the bus
-/// `secondary`.
+/// Returns whether `port`, with the capability `express`, forwards all function numbers to the
+/// bus `secondary`.
 pub(crate) fn forwarding<A: ConfigAccess + ?Sized>(
     access: &A,
     port: &Function,
@@ -65,8 +65,8 @@ pub(crate) fn forwarding<A: ConfigAccess + ?Sized>(
     Ok(true)
 }
 
-/// Whether function 0 below `port` has the capability. It may only be turned on where it
-/// has (PCI Express Base, 6.13).
+/// Returns whether function 0 below `port` has the ARI capability. Only then may forwarding be
+/// enabled (PCI Express Base, 6.13).
 fn wanted<A: ConfigAccess + ?Sized>(
     access: &A,
     port: &Function,

@@ -14,19 +14,19 @@ use crate::{AccessError, Address, ConfigAccess, Function, Header};
 pub struct Bar {
     /// The first register.
     pub register: u16,
-    /// What is behind it.
+    /// Address space and type.
     pub kind: BarKind,
-    /// How many address bits it decodes: 16 or 32 for I/O, 20 or 32 for memory; 64 for that of
-    /// two registers, or less, down to 32, if the upper bits are wired to 0. As set, I/O is
-    /// taken for 32, and two registers for 64.
+    /// Number of decoded address bits: 16 or 32 for I/O, 20 or 32 for memory. A BAR of two
+    /// registers has 64, or as few as 32 if the upper bits are wired to 0. Without sizing, I/O
+    /// counts as 32 and two registers as 64.
     pub bits: u8,
-    /// Its address; 0 if it was never assigned.
+    /// Address; 0 if it was never assigned.
     pub address: u64,
-    /// How many bytes, a power of two; `None` if it was not sized ([`bars_as_set`]).
+    /// Size in bytes, a power of two; `None` if it was not sized ([`bars_as_set`]).
     pub size: Option<u64>,
 }
 
-/// What is behind a BAR.
+/// Address space and type of a BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarKind {
     /// I/O space.
@@ -67,7 +67,7 @@ impl Bars {
         self.list.iter().flatten().copied()
     }
 
-    /// Those with nothing wrong.
+    /// Returns the BARs without faults.
     pub fn good(&self) -> impl Iterator<Item = Bar> + '_ {
         self.iter().flatten()
     }
@@ -196,7 +196,7 @@ pub(crate) fn clear<A: ConfigAccess + ?Sized>(
     Ok(())
 }
 
-/// Which BARs a kind of header has.
+/// BARs in a kind of header.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     slots: u8,
@@ -306,7 +306,7 @@ fn walk<A: ConfigAccess + ?Sized>(
     Ok(bars)
 }
 
-/// What the bits of a BAR that are no address say.
+/// Type bits of a BAR.
 enum Type {
     Absent,
     Gone,
@@ -459,41 +459,41 @@ fn size32(register: u16, mask: u32) -> Result<u64, BarFault> {
     }
 }
 
-/// What is wrong with a BAR.
+/// Fault of a BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BarFault {
-    /// It does not take an address, or does not keep its type: hard-wired, or the function
-    /// is gone.
+    /// The BAR does not take an address, or does not keep its type: hard-wired, or the function
+    /// was removed.
     #[error("BAR at {register:#x} does not take an address")]
     DoesNotSize {
-        /// Where it is.
+        /// Register of the BAR.
         register: u16,
     },
     /// The address bits that could be set have gaps.
     #[error("BAR at {register:#x} keeps the address bits {mask:#x}, which make no size")]
     NotAPowerOfTwo {
-        /// Where it is.
+        /// Register of the BAR.
         register: u16,
         /// The bits that could be set.
         mask: u64,
     },
-    /// It says that it has 64 bits but is the last one.
+    /// A 64-bit BAR in the last register.
     #[error("BAR at {register:#x} has 64 bits, but no register is left for the upper half")]
     NoUpperHalf {
-        /// Where it is.
+        /// Register of the BAR.
         register: u16,
     },
-    /// It is of a type that no specification has.
+    /// A type that no specification defines.
     #[error("BAR at {register:#x} is of a reserved type")]
     ReservedType {
-        /// Where it is.
+        /// Register of the BAR.
         register: u16,
     },
 }
 
 impl BarFault {
-    /// Where it is.
+    /// Returns the BAR's register.
     pub const fn register(self) -> u16 {
         match self {
             Self::DoesNotSize { register }

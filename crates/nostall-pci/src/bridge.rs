@@ -12,16 +12,17 @@ use crate::{AccessError, Address, ConfigAccess, Function, Header};
 /// 3.2.5.11), as they are set; `None` where nothing is passed on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BridgeWindows {
-    /// Of I/O space.
+    /// Window in I/O space.
     pub io: Option<RangeInclusive<u64>>,
-    /// Of memory.
+    /// Window in memory space.
     pub memory: Option<RangeInclusive<u64>>,
-    /// Of memory that may be read ahead.
+    /// Window in prefetchable memory space.
     pub prefetchable: Option<RangeInclusive<u64>>,
 }
 
 impl BridgeWindows {
-    /// Those of `function`, in three to six accesses; none if it is no bridge to PCI.
+    /// Reads the windows of `function` in three to six accesses. There are none if it is not a
+    /// PCI bridge.
     ///
     /// # Errors
     ///
@@ -119,8 +120,8 @@ pub(crate) fn number<A: ConfigAccess + ?Sized>(
     access.write32(address, PRIMARY_BUS, word)
 }
 
-/// Whether it has a window for I/O, for memory, for prefetchable memory, which get to the
-/// ends given. Its windows are closed afterwards.
+/// Returns whether the bridge has windows for I/O, memory and prefetchable memory up to the
+/// given ends. It closes its windows.
 ///
 /// The first is wired to 0 where there is none (Bridge Architecture 1.2, 3.2.5.6), and so
 /// is the third (3.2.5.9); the lowest bits tell how wide they are.

@@ -13,9 +13,9 @@ use crate::{AccessError, Address, ConfigAccess, Function, Header};
 /// A capability: something that a function can do, by registers of its own (PCI 3.0, 6.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// Which one (PCI Code and ID Assignment Specification 1.11, 2).
+    /// Capability ID (PCI Code and ID Assignment Specification 1.11, 2).
     pub id: u8,
-    /// Its first register.
+    /// First register.
     pub register: u16,
     /// The 16 bits after ID and pointer; for most capabilities their main register.
     pub word: u16,
@@ -79,7 +79,7 @@ enum Next {
 }
 
 impl<'a, A: ConfigAccess + ?Sized> Capabilities<'a, A> {
-    /// Those of `function`; nothing is read yet.
+    /// Creates an iterator over the capabilities of `function`; reads no register yet.
     pub fn new(access: &'a A, function: &Function) -> Self {
         let next = match function.header {
             Header::Endpoint(_) | Header::Bridge(_) => Next::Head(CAPABILITIES_POINTER),
@@ -153,11 +153,11 @@ impl<A: ConfigAccess + ?Sized> Iterator for Capabilities<'_, A> {
 /// An extended capability: one of those above register 255 (PCI Express Base, 7.6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtendedCapability {
-    /// Which one (PCI Code and ID Assignment Specification 1.11, 3).
+    /// Extended capability ID (PCI Code and ID Assignment Specification 1.11, 3).
     pub id: u16,
-    /// Of which version, 0 to 15.
+    /// Version, 0 to 15.
     pub version: u8,
-    /// Its first register.
+    /// First register.
     pub register: u16,
 }
 
@@ -233,7 +233,7 @@ impl ExtendedCapability {
 pub struct ExtendedCapabilities<'a, A: ?Sized> {
     access: &'a A,
     address: Address,
-    /// What register 0 reads, to know an old bridge by.
+    /// Value of register 0, to identify an old bridge.
     id: u32,
     /// 0: the end.
     next: u16,
@@ -242,7 +242,7 @@ pub struct ExtendedCapabilities<'a, A: ?Sized> {
 }
 
 impl<'a, A: ConfigAccess + ?Sized> ExtendedCapabilities<'a, A> {
-    /// Those of `function`; nothing is read yet.
+    /// Creates an iterator over the extended capabilities of `function`; reads no register yet.
     pub fn new(access: &'a A, function: &Function) -> Self {
         let first = FIRST_EXTENDED_CAPABILITY;
         Self {
@@ -303,14 +303,14 @@ impl<A: ConfigAccess + ?Sized> Iterator for ExtendedCapabilities<'_, A> {
     }
 }
 
-/// What is wrong with a list; it ends there.
+/// Fault of a capability list, which ends the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CapabilityFault {
-    /// It comes back to this register.
+    /// The list returns to this register.
     #[error("the list of capabilities loops to {0:#x}")]
     Loop(u16),
-    /// It points to this register, where there can be no capability of its kind.
+    /// The list points to this register, where no capability of its kind can be.
     #[error("the list of capabilities points to {0:#x}, where there is none")]
     InHeader(u16),
     /// The function is not there any more.
@@ -326,11 +326,11 @@ pub enum CapabilityFault {
 pub struct Express {
     /// The capability's first register.
     pub register: u16,
-    /// Its version: from 2 on it has the second set of registers.
+    /// Version: from 2 on, it has the second set of registers.
     pub version: u8,
-    /// What it is in the tree of PCI Express.
+    /// Role in the PCI Express tree.
     pub port: PortType,
-    /// Whether a port leads to a slot (rather than to something soldered).
+    /// Set if a port leads to a slot instead of a soldered device.
     pub slot: bool,
 }
 
@@ -351,8 +351,7 @@ impl Express {
     }
 }
 
-/// What a function is in the tree of PCI Express (PCI Express Base, 7.5.3.2, "Device/Port
-/// Type").
+/// Role of a function in the PCI Express tree (PCI Express Base, 7.5.3.2, "Device/Port Type").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PortType {
@@ -360,7 +359,7 @@ pub enum PortType {
     Endpoint,
     /// The same, with habits of older times.
     LegacyEndpoint,
-    /// Where a link begins.
+    /// Port at the start of a link.
     RootPort,
     /// A switch's port towards the root.
     UpstreamPort,
@@ -372,7 +371,7 @@ pub enum PortType {
     FromPci,
     /// A device within the root complex.
     RootComplexEndpoint,
-    /// What collects the errors of those.
+    /// Collector of the errors of root complex endpoints.
     EventCollector,
     /// A number that is not assigned.
     Unknown(u8),
@@ -434,8 +433,8 @@ impl PortType {
         }
     }
 
-    /// Whether the bus below is a link: with one device on it, whose number is 0
-    /// (PCI Express Base, 7.3.1).
+    /// Returns whether the bus below is a link, which has only device 0 (PCI Express Base,
+    /// 7.3.1).
     pub const fn leads_to_a_link(self) -> bool {
         matches!(self, Self::RootPort | Self::DownstreamPort | Self::FromPci)
     }

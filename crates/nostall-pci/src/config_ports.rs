@@ -1,4 +1,4 @@
-//! By ports: an index, then the data.
+//! Access through ports: an index, then the data.
 
 use lock_api::{Mutex, RawMutex};
 use nostall_io::{Processor, Registers};
@@ -10,14 +10,14 @@ use crate::access::{AccessError, AccessWidth, ConfigAccess, check};
 /// Transactions").
 pub const PORT: u16 = 0xcf8;
 
-/// How many there are.
+/// Number of ports.
 pub const PORTS: u16 = 8;
 
 /// Offsets of CONFIG_ADDRESS and CONFIG_DATA from [`PORT`].
 const INDEX: usize = 0;
 const DATA: usize = 4;
 
-/// Of CONFIG_ADDRESS: make a configuration cycle of accesses to CONFIG_DATA.
+/// Bit of CONFIG_ADDRESS: accesses to CONFIG_DATA are configuration cycles.
 const ENABLE: u32 = 1 << 31;
 
 /// Configuration space by the port pair 0xCF8 and 0xCFC of a PC.
@@ -42,7 +42,8 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigPorts<L, R, P> {
         }
     }
 
-    /// Whether there are such ports: their index reads as it was written, and is put back.
+    /// Returns whether the ports exist: the index register keeps a written value. It is
+    /// restored.
     ///
     /// Some virtual machines have ECAM alone (QEMU's `microvm`, for one). Their ports read
     /// all ones, as if no device were there.

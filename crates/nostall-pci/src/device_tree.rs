@@ -11,19 +11,20 @@ use dtoolkit::{Node, Property};
 use crate::mcfg::Segment;
 use crate::{ECAM_BUS_SIZE, Environment, Ranges, Signature};
 
-/// How deep host bridges are looked for; below the root and a bus or two in practice.
+/// Depth of the search for host bridges; in practice they are below the root and one or two
+/// buses.
 const DEPTH: usize = 8;
 
 /// Ranges that a host bridge has at most; more are ignored.
 const MOST_RANGES: usize = 8;
 
-/// Of the first cell of an address (`p` of phys.hi: PCI Bus Binding 2.1, 2.2.1.1).
+/// Bit in the first cell of an address (`p` of phys.hi: PCI Bus Binding 2.1, 2.2.1.1).
 const PREFETCHABLE: u64 = 1 << 30;
 
 /// A host bridge: an ECAM window, and the addresses that are below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its segment, buses and window.
+    /// Segment with its buses and window.
     pub segment: Segment,
     windows: [Option<HostWindow>; MOST_RANGES],
 }
@@ -31,17 +32,17 @@ pub struct Host {
 /// Addresses that a host bridge passes on (IEEE 1275, PCI Bus Binding 2.1, 2.2.1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostWindow {
-    /// What they are of.
+    /// Address space.
     pub space: Space,
-    /// Whether what is there may be read ahead.
+    /// Whether prefetching is allowed.
     pub prefetch: Prefetch,
-    /// As functions see them.
+    /// Addresses on the bus, as functions decode them.
     pub bus: Range<u64>,
-    /// Where the processors see the first of them.
+    /// First address for the processors.
     pub cpu: u64,
 }
 
-/// What addresses on a PCI bus can be of.
+/// Address space of a PCI bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// I/O space.
@@ -52,18 +53,18 @@ pub enum Space {
     Memory64,
 }
 
-/// Whether the host bridge may read ahead of what was asked for, and put writes together.
+/// Whether the host bridge may prefetch and combine writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefetch {
-    /// It does not: any BAR can be there.
+    /// No prefetching: any BAR may be there.
     Never,
-    /// It may: only prefetchable BARs can be there.
+    /// Prefetching: only prefetchable BARs may be there.
     Allowed,
 }
 
 impl Host {
-    /// All host bridges in `tree` that are ready for ECAM accesses (compatible with
-    /// `pci-host-ecam-generic`) and not disabled; or what is wrong with one.
+    /// Returns all enabled host bridges in `tree` that are ready for ECAM accesses (compatible
+    /// with `pci-host-ecam-generic`), or the fault of one.
     pub fn all<'a>(tree: &Fdt<'a>) -> impl Iterator<Item = Result<Self, BadHost>> + use<'a> {
         let nodes = Nodes::new(tree.root());
         let ready = nodes.filter(|path| {
@@ -75,13 +76,13 @@ impl Host {
             .map(|(n, path)| path.host(n).ok_or(BadHost(n)))
     }
 
-    /// Its windows, in the tree's order.
+    /// Returns the windows in the tree's order.
     pub fn windows(&self) -> impl Iterator<Item = &HostWindow> {
         self.windows.iter().flatten()
     }
 
-    /// What [`assign`](crate::assign) may give out below it: of each space the largest
-    /// window.
+    /// Returns the ranges for [`assign`](crate::assign) below this bridge: the largest window
+    /// of each space.
     ///
     /// A window that may be read ahead is not for all of memory. For prefetchable BARs it
     /// is the second choice, if it has 32 bits: after any window of 64.
@@ -118,8 +119,8 @@ impl Host {
 }
 
 impl Environment {
-    /// As the device tree tells: `/hypervisor` is there if there is one that wants to be
-    /// known. Not all do: QEMU, for one, tells nothing.
+    /// Reads the environment from the device tree's node `/hypervisor`. Not all hypervisors
+    /// have one: QEMU does not.
     pub fn of_device_tree(tree: &Fdt<'_>) -> Self {
         let Some(node) = tree
             .root()
@@ -252,8 +253,8 @@ fn property<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a [u8]> {
     node.property(name)?.value_as::<&'a [u8]>().ok()
 }
 
-/// How many cells an address has on the bus that is `node`, and a size; `None` for what no
-/// address of 64 bits can be.
+/// Returns the numbers of cells of an address and of a size on the bus `node`; `None` if they
+/// do not fit 64 bits.
 fn cells(node: FdtNode<'_>) -> Option<[usize; 2]> {
     let space = node.address_space();
     let both = [space.address_cells, space.size_cells];
@@ -277,7 +278,7 @@ fn words<const N: usize>(bytes: &[u8], cells: [usize; N]) -> Option<[u64; N]> {
     Some(words)
 }
 
-/// All nodes below a root, each after the one that it is in.
+/// Iterator over all nodes below a root, parents first.
 struct Nodes<'a> {
     path: Path<'a>,
     children: [Option<<FdtNode<'a> as Node>::Children<'a>>; DEPTH],

@@ -11,8 +11,8 @@ use crate::access::{AccessError, AccessWidth, ConfigAccess, REGISTERS, check_reg
 use crate::registers::{SR_IOV_FIRST_VF, SR_IOV_VF_DEVICE, SR_IOV_VF_STRIDE, SR_IOV_VFS};
 use crate::{Address, ExtendedCapabilities, ExtendedCapability, Function};
 
-/// Bytes of text that are read at most: a machine of a thousand functions, all of whose
-/// registers are shown, takes 14 MB.
+/// Largest number of bytes to read. The dump of a thousand functions with all registers has 14
+/// MB.
 pub const LONGEST: u64 = 64 << 20;
 
 /// Registers in a line of lspci's.
@@ -48,7 +48,7 @@ struct Registers {
     known: u16,
 }
 
-/// What is odd about a [`Dump`], counted. What could be read was read all the same.
+/// Counted oddities of a [`Dump`], which was read nevertheless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Oddities {
     /// Functions that have an address here, but no register: they are left out.
@@ -88,7 +88,7 @@ impl Dump {
         &self.functions
     }
 
-    /// What is odd about it.
+    /// Returns the oddities.
     pub const fn oddities(&self) -> &Oddities {
         &self.oddities
     }
@@ -322,20 +322,20 @@ fn ids(word: &[u8]) -> Option<[u8; 4]> {
     Some([vendor[0], vendor[1], device[0], device[1]])
 }
 
-/// Why there is no [`Dump`].
+/// Reason for which there is no [`Dump`].
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BadDump {
-    /// It could not be read.
+    /// The text could not be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is longer than [`LONGEST`].
+    /// The text is longer than [`LONGEST`].
     #[error("longer than {} MiB: no dump of lspci's", LONGEST >> 20)]
     TooLong,
     /// No line begins with a function's address.
     #[error("not a dump of lspci's: no line begins with an address such as 00:1f.2")]
     NotOne,
-    /// It names functions, but has no registers of them.
+    /// Functions are listed, but without registers.
     #[error("functions are named, but without registers: use lspci -xxxx")]
     NoRegisters,
 }

@@ -1,4 +1,4 @@
-//! By memory: every register at an address of its own.
+//! Memory-mapped access: every register has its own address.
 
 use core::ops::RangeInclusive;
 
@@ -7,7 +7,7 @@ use nostall_io::Registers;
 use crate::Address;
 use crate::access::{AccessError, AccessWidth, ConfigAccess, check};
 
-/// Bytes of an ECAM window that one bus takes.
+/// Bytes of one bus in an ECAM window.
 pub const ECAM_BUS_SIZE: usize = 1 << 20;
 
 /// Configuration space by PCI Express's Enhanced Configuration Access Mechanism (PCI

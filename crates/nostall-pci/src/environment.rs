@@ -1,16 +1,15 @@
-//! What we run on: a machine, or a hypervisor.
+//! The environment of the kernel: bare metal, or a hypervisor.
 
 use core::fmt;
 
-/// The twelve bytes by which a hypervisor tells its name: EBX, ECX and EDX of CPUID leaf
-/// 0x4000_0000.
+/// Name of a hypervisor: the twelve bytes in EBX, ECX and EDX of CPUID leaf 0x4000_0000.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Signature(pub [u8; 12]);
 
 impl Signature {
-    /// VMware, on whose hypervisor all of this began.
+    /// VMware, the first hypervisor for which Linux preferred ECAM.
     pub const VMWARE: Self = Self(*b"VMwareVMware");
-    /// Linux's KVM, whatever runs on it: QEMU, Firecracker, crosvm, Cloud Hypervisor.
+    /// Linux's KVM, with any VMM: QEMU, Firecracker, crosvm, Cloud Hypervisor.
     pub const KVM: Self = Self(*b"KVMKVMKVM\0\0\0");
     /// QEMU's software emulation.
     pub const TCG: Self = Self(*b"TCGTCGTCGTCG");
@@ -18,12 +17,13 @@ impl Signature {
     pub const HYPER_V: Self = Self(*b"Microsoft Hv");
     /// Xen.
     pub const XEN: Self = Self(*b"XenVMMXenVMM");
-    /// A hypervisor without a name: a device tree tells no more than that there is one.
+    /// A hypervisor without a name: a device tree only states that one exists.
     pub const NONE: Self = Self([0; 12]);
 }
 
 impl fmt::Display for Signature {
-    /// As text, up to the zeros at its end; what is not ASCII is escaped.
+    /// Writes the name as text, without the zeros at its end. Bytes that are not ASCII are
+    /// escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let len = self.0.iter().rposition(|byte| *byte != 0);
         let text = &self.0[..len.map_or(0, |at| at + 1)];
@@ -40,18 +40,18 @@ impl fmt::Debug for Signature {
 /// Machine that the kernel runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Environment {
-    /// No known hypervisor.
+    /// Bare metal, or an unknown hypervisor.
     BareMetal,
     /// A hypervisor of this name.
     Hypervisor(Signature),
 }
 
 impl Environment {
-    /// As this CPU tells: CPUID leaf 1, bit 31 of ECX, which processors leave clear and
-    /// hypervisors set; then leaf 0x4000_0000.
+    /// Detects the environment of this CPU. Processors leave bit 31 of ECX in CPUID leaf 1
+    /// clear, and hypervisors set it. Their name is in leaf 0x4000_0000.
     ///
-    /// Hypervisors that imitate Hyper-V for Windows' sake tell its name there, and their own
-    /// 0x100 leaves later: KVM, Xen. If that is a name that we know, it is taken.
+    /// Hypervisors that imitate Hyper-V for Windows (KVM, Xen) have Hyper-V's name there, and
+    /// their own name 0x100 leaves later. That second name is used if it is a known one.
     #[cfg(target_arch = "x86_64")]
     pub fn detect() -> Self {
         Self::of_cpuid(raw_cpuid::CpuIdReaderNative)
@@ -68,7 +68,7 @@ impl Environment {
             return Self::Hypervisor(name);
         }
         let (own, last) = signature(&cpuid, SECOND_NAME);
-        // It also tells the last leaf that it has; old KVMs tell 0.
+        // A hypervisor also reports its last leaf there; old KVMs report 0.
         let true_to_form = last == 0 || (SECOND_NAME..SECOND_NAME + 0x100).contains(&last);
         match own {
             Signature::KVM | Signature::XEN if true_to_form => Self::Hypervisor(own),
@@ -77,13 +77,13 @@ impl Environment {
     }
 }
 
-/// Leaves of CPUID that have a hypervisor's name.
+/// First leaves of CPUID that hold a hypervisor's name.
 #[cfg(target_arch = "x86_64")]
 const FIRST_NAME: u32 = 0x4000_0000;
 #[cfg(target_arch = "x86_64")]
 const SECOND_NAME: u32 = 0x4000_0100;
 
-/// The name at `leaf`, and the last leaf of that hypervisor.
+/// Returns the name at `leaf`, and the last leaf of that hypervisor.
 #[cfg(target_arch = "x86_64")]
 fn signature(cpuid: &impl raw_cpuid::CpuIdReader, leaf: u32) -> (Signature, u32) {
     let name = cpuid.cpuid1(leaf);
@@ -118,7 +118,7 @@ mod tests {
         two_names(ecx, name, None)
     }
 
-    /// With what is 0x100 leaves later: a name, and the last leaf.
+    /// Adds the values from 0x100 leaves later: a name, and the last leaf.
     fn two_names(ecx: u32, name: &[u8; 12], other: Option<(&[u8; 12], u32)>) -> Environment {
         let of = |name: &[u8; 12], eax| {
             let word = |at: usize| u32::from_le_bytes(name[at..at + 4].try_into().unwrap());
@@ -170,9 +170,9 @@ mod tests {
         }
         let xen = second(b"XenVMMXenVMM", 0x4000_0105);
         assert_eq!(xen, Environment::Hypervisor(Signature::XEN));
-        // Hyper-V itself, whatever it has there.
+        // Hyper-V itself, with any value there.
         assert_eq!(second(&[0; 12], 0), hyper_v);
-        assert_eq!(second(b"who is this?", 0x4000_0101), hyper_v);
+        assert_eq!(second(b"not a name ?", 0x4000_0101), hyper_v);
         assert_eq!(second(kvm, 7), hyper_v);
     }
 

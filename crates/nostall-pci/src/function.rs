@@ -1,4 +1,4 @@
-//! What a function's header tells.
+//! A function's header.
 
 use core::fmt;
 
@@ -13,7 +13,7 @@ use crate::{AccessError, Address, ConfigAccess};
 /// A function that is there, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its address.
+    /// Address.
     pub address: Address,
     /// Vendor ID.
     pub vendor: u16,
@@ -23,11 +23,11 @@ pub struct Function {
     pub revision: u8,
     /// Class code.
     pub class: Class,
-    /// What kind of header it has, and what only that kind tells.
+    /// Kind of header, with the fields of that kind.
     pub header: Header,
-    /// Whether its device says that it has more functions; only function 0 need say so.
+    /// Set if the device reports several functions; only function 0 must report it.
     pub multi_function: bool,
-    /// How its interrupt line is wired.
+    /// Interrupt line.
     pub interrupt: Interrupt,
 }
 
@@ -105,7 +105,7 @@ impl Function {
         })
     }
 
-    /// Whether this is the first word of a function.
+    /// Returns whether a function has this first word.
     pub(crate) const fn is_there(id: u32) -> bool {
         id as u16 != 0xffff && !matches!(id, 0x0000_0000 | 0xffff_0000)
     }
@@ -118,8 +118,8 @@ impl Function {
         }
     }
 
-    /// Whether it is the host bridge of its own bus. Some root ports have the same class;
-    /// their header tells that they lead on.
+    /// Returns whether it is the host bridge of its own bus. Some root ports have the same
+    /// class, but another header type.
     pub const fn is_host_bridge(&self) -> bool {
         self.class.is_host_bridge() && self.buses().is_none()
     }
@@ -134,7 +134,7 @@ impl Function {
 }
 
 impl fmt::Display for Function {
-    /// As `lspci -nD` does: address, class, vendor and device.
+    /// Writes the function as `lspci -nD` does: address, class, vendor and device.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             address,
@@ -153,7 +153,7 @@ impl fmt::Display for Function {
 pub struct Class(u32);
 
 impl Class {
-    /// Of these three numbers.
+    /// Combines the three numbers.
     pub const fn new(base: u8, sub: u8, interface: u8) -> Self {
         Self(u32::from_be_bytes([0, base, sub, interface]))
     }
@@ -173,8 +173,8 @@ impl Class {
         self.0 as u8
     }
 
-    /// Whether it is that of a host bridge: what leads from the processors to this very
-    /// bus. See [`Function::is_host_bridge`].
+    /// Returns whether it is the class of a host bridge, from the processors to this very bus.
+    /// See [`Function::is_host_bridge`].
     pub const fn is_host_bridge(self) -> bool {
         self.base() == 0x06 && self.sub() == 0x00
     }
@@ -202,7 +202,7 @@ pub enum Header {
         /// Like an endpoint's.
         subsystem: Subsystem,
     },
-    /// Of a type that no specification has.
+    /// A type that no specification defines.
     Unknown(u8),
 }
 
@@ -285,7 +285,7 @@ impl fmt::Display for Buses {
 pub struct Subsystem {
     /// The board's vendor; 0 if it is not given.
     pub vendor: u16,
-    /// Its number.
+    /// Device number of the subsystem.
     pub device: u16,
 }
 
@@ -298,27 +298,27 @@ impl Subsystem {
     }
 }
 
-/// How a function's interrupt line is wired (PCI 3.0, 6.2.4).
+/// Wiring of a function's interrupt line (PCI 3.0, 6.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupt {
-    /// What firmware noted: on a PC the input of the interrupt controller, 255 for none.
+    /// Firmware's note: on a PC, the input of the interrupt controller, 255 for none.
     pub line: u8,
     /// The pin that it uses: 1 to 4 for INTA# to INTD#, 0 for none.
     pub pin: u8,
 }
 
-/// Why a header was not read.
+/// Reason for which a header was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unread {
     /// The access could not be made.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// It is there but is not ready after a reset (vendor 0x0001: PCI Express Base, 2.3.2):
-    /// ask again, for up to a second.
+    /// The function is not ready after a reset (vendor 0x0001: PCI Express Base, 2.3.2). Retry
+    /// for up to a second.
     #[error("not ready yet after a reset; ask again")]
     NotReady,
-    /// It was there and then was not.
+    /// The function disappeared during the read.
     #[error("vanished while it was looked at")]
     Vanished,
 }

@@ -7,29 +7,29 @@ use thiserror::Error;
 use crate::Environment;
 use crate::ecam::ECAM_BUS_SIZE;
 
-/// Bytes of the table before its entries: the common header (ACPI 6.5, 5.2.6) and eight
-/// that are reserved (PCI Firmware Specification 3.3, 4.1.2, table 4-2).
+/// Bytes before the table's entries: the common header (ACPI 6.5, 5.2.6) and eight reserved
+/// bytes (PCI Firmware Specification 3.3, 4.1.2, table 4-2).
 const HEADER: usize = 36 + 8;
 
-/// Bytes of an entry (PCI Firmware Specification 3.3, table 4-3).
+/// Size of an entry (PCI Firmware Specification 3.3, table 4-3).
 const ENTRY: usize = 16;
 
-/// More entries than any machine has.
+/// Largest number of entries: more than any machine has.
 const MOST: usize = 256;
 
 /// The buses of one segment, and where in memory their registers are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Its number: 16 bits in an MCFG table, 32 in a device tree.
+    /// Segment number: 16 bits in an MCFG table, 32 in a device tree.
     pub number: u32,
-    /// Its buses, or some of them.
+    /// Buses of the segment, or a part of them.
     pub buses: RangeInclusive<u8>,
     /// The physical address of the first of them.
     pub start: u64,
 }
 
 impl Segment {
-    /// Its physical addresses; none if it has no bus.
+    /// Returns the physical addresses; empty without a bus.
     pub const fn window(&self) -> Range<u64> {
         let buses = (*self.buses.end() as u64 + 1).saturating_sub(*self.buses.start() as u64);
         self.start..self.start.saturating_add(buses * ECAM_BUS_SIZE as u64)
@@ -81,11 +81,11 @@ impl Segment {
     }
 }
 
-/// Why a window is not to be used.
+/// Reason for which a window must not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ValidationError {
-    /// It ends beyond what this machine's addresses of so many bits can name.
+    /// The window ends beyond the machine's address width, in bits.
     #[error("the ECAM window is beyond addresses of {0} bits")]
     BeyondAddressSpace(u8),
     /// The firmware's memory map does not reserve it, from this address on.
@@ -162,7 +162,7 @@ fn segment(entry: &[u8]) -> Option<Segment> {
     })
 }
 
-/// Whether two entries speak of the same bus, or of the same memory.
+/// Returns whether two entries have a bus or memory in common.
 fn overlap(one: &Segment, other: &Segment) -> bool {
     let buses = one.number == other.number
         && one.buses.start() <= other.buses.end()
@@ -171,29 +171,29 @@ fn overlap(one: &Segment, other: &Segment) -> bool {
     buses || (a.start < b.end && b.start < a.end)
 }
 
-/// Why a table is not used.
+/// Reason for which a table is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BadMcfg {
-    /// It is some other table, or none.
+    /// It is another table, or none.
     #[error("ACPI's MCFG table is not one")]
     NotOne,
-    /// It ends before it should, or within an entry.
+    /// The table or an entry is truncated.
     #[error("ACPI's MCFG table is cut off")]
     Truncated,
-    /// Its bytes do not add up to 0.
+    /// The checksum is not 0.
     #[error("ACPI's MCFG table has a wrong checksum")]
     Checksum,
-    /// It has no entries.
+    /// The table has no entries.
     #[error("ACPI's MCFG table has no entries")]
     Empty,
-    /// It has more entries than any machine has segments.
+    /// The table has more entries than any machine has segments.
     #[error("ACPI's MCFG table has more than {MOST} entries")]
     TooMany,
-    /// This entry (counted from 0) is for no bus, or for memory that there cannot be.
+    /// This entry (counted from 0) has no bus, or impossible addresses.
     #[error("ACPI's MCFG table has an impossible entry {0}")]
     Impossible(usize),
-    /// This entry is for a bus or for memory of an earlier one.
+    /// This entry (counted from 0) overlaps an earlier one in buses or memory.
     #[error("ACPI's MCFG table has an entry {0} that overlaps an earlier one")]
     Overlapping(usize),
 }

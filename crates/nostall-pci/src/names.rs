@@ -11,15 +11,15 @@ use std::vec::Vec;
 
 use pci_ids::FromId;
 
-/// Where Linux distributions keep the PCI ID Repository's list (pci-ids.ucw.cz): Debian's
-/// and Arch's place, then Fedora's, then pciutils' own.
+/// Paths of the PCI ID Repository's list (pci-ids.ucw.cz): on Debian and Arch, on Fedora, and
+/// pciutils' own.
 const LISTS: [&str; 3] = [
     "/usr/share/misc/pci.ids",
     "/usr/share/hwdata/pci.ids",
     "/usr/local/share/pci.ids",
 ];
 
-/// No list is longer: that of 2026 has 1.6 MB.
+/// Largest list to read: that of 2026 has 1.6 MB.
 const LONGEST: u64 = 32 << 20;
 
 /// Names of vendors, devices and classes.
@@ -113,11 +113,11 @@ impl Names {
 #[derive(Clone, Debug)]
 struct List {
     text: Vec<u8>,
-    /// Where the line of each vendor or class begins.
+    /// Start of the line of each vendor or class.
     starts: HashMap<Key, usize>,
 }
 
-/// What begins a line.
+/// Key at the start of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Vendor(u16),
@@ -179,7 +179,7 @@ fn indentation(line: &[u8]) -> usize {
 }
 
 impl Key {
-    /// That of a vendor's or a class's line.
+    /// Parses the key of a vendor's or a class's line.
     fn of_top(line: &[u8]) -> Option<Self> {
         let word = |digits: &[u8]| u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
         match line {
@@ -193,7 +193,7 @@ impl Key {
         }
     }
 
-    /// What its line begins with, behind the tabs.
+    /// Returns the start of the line, without the tabs.
     fn text(self) -> String {
         match self {
             Self::Vendor(id) | Self::Four(id) => format!("{id:04x}  "),

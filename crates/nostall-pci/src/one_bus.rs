@@ -8,15 +8,15 @@ use crate::{Address, ConfigAccess, Function, ScanFault};
 /// A walk along one bus. At most 256 steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OneBus {
-    /// What to look at next; `None` at the end.
+    /// Next candidate; `None` at the end.
     next: Option<Address>,
     link: Link,
-    /// Whether function numbers are followed from one to the next, not counted.
+    /// Set if function numbers are followed with ARI instead of counted.
     ari: bool,
 }
 
 impl OneBus {
-    /// From `first`, the first function that there can be on the bus.
+    /// Creates a walk from `first`, the lowest possible function of the bus.
     pub(crate) const fn new(first: Address, link: Link) -> Self {
         Self {
             next: Some(first),
@@ -71,7 +71,7 @@ impl OneBus {
         fault
     }
 
-    /// On to the function that an ARI function names.
+    /// Continues at the function that an ARI function names.
     fn pass_to(&mut self, address: Address, next: u8) -> Option<ScanFault> {
         if next > address.devfn() {
             self.ari = true;
@@ -114,13 +114,13 @@ impl OneBus {
 /// 7.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// It is a bus with 32 devices.
+    /// A bus with 32 devices.
     None,
-    /// It is the same, inside a switch.
+    /// A bus with 32 devices, inside a switch.
     Switch,
-    /// It is one.
+    /// A link.
     Plain,
-    /// It is one, whose port passes all 256 function numbers on.
+    /// A link whose port forwards all 256 function numbers.
     Forwarding,
 }
 
@@ -175,7 +175,7 @@ impl Link {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Links {
     links: ByteSet,
-    /// Of links: those that forward; of other buses: those inside a switch.
+    /// Forwarding links, or buses inside a switch.
     special: ByteSet,
 }
 

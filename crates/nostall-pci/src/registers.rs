@@ -29,32 +29,32 @@ pub const CAPABILITIES_POINTER: u16 = 0x34;
 /// Interrupt Line, 8 bits, and above it the Interrupt Pin (PCI 6.2.4).
 pub const INTERRUPT_LINE: u16 = 0x3c;
 
-/// Of a bridge: Primary, Secondary and Subordinate Bus Number and Secondary Latency Timer,
+/// Bridge: Primary, Secondary and Subordinate Bus Number and Secondary Latency Timer,
 /// 8 bits each (Bridge 3.2.5.2 to 3.2.5.5); a CardBus bridge has them in the same place
 /// (PC Card, volume 7, 4.5.2).
 pub const PRIMARY_BUS: u16 = 0x18;
-/// Of a bridge: I/O Base, 8 bits, and above it the I/O Limit (Bridge 3.2.5.6).
+/// Bridge: I/O Base, 8 bits, and above it the I/O Limit (Bridge 3.2.5.6).
 pub const IO_BASE: u16 = 0x1c;
-/// Of a bridge: Secondary Status, 16 bits, above base and limit of I/O (Bridge 3.2.5.7).
+/// Bridge: Secondary Status, 16 bits, above base and limit of I/O (Bridge 3.2.5.7).
 pub const SECONDARY_STATUS: u16 = 0x1e;
-/// Of a bridge: Memory Base, 16 bits, and above it the Memory Limit (Bridge 3.2.5.8).
+/// Bridge: Memory Base, 16 bits, and above it the Memory Limit (Bridge 3.2.5.8).
 pub const MEMORY_BASE: u16 = 0x20;
-/// Of a bridge: Prefetchable Memory Base, 16 bits, and above it its Limit (Bridge 3.2.5.9).
+/// Bridge: Prefetchable Memory Base, 16 bits, and above it its Limit (Bridge 3.2.5.9).
 pub const PREFETCHABLE_BASE: u16 = 0x24;
-/// Of a bridge: the upper 32 bits of the prefetchable base (Bridge 3.2.5.10).
+/// Bridge: the upper 32 bits of the prefetchable base (Bridge 3.2.5.10).
 pub const PREFETCHABLE_BASE_UPPER: u16 = 0x28;
-/// Of a bridge: the upper 32 bits of the prefetchable limit (Bridge 3.2.5.10).
+/// Bridge: the upper 32 bits of the prefetchable limit (Bridge 3.2.5.10).
 pub const PREFETCHABLE_LIMIT_UPPER: u16 = 0x2c;
-/// Of a bridge: the upper 16 bits of I/O Base, and above them of I/O Limit (Bridge 3.2.5.11).
+/// Bridge: the upper 16 bits of I/O Base, and above them of I/O Limit (Bridge 3.2.5.11).
 pub const IO_BASE_UPPER: u16 = 0x30;
-/// Of a bridge: Expansion ROM Base Address (Bridge 3.2.5.14).
+/// Bridge: Expansion ROM Base Address (Bridge 3.2.5.14).
 pub const BRIDGE_EXPANSION_ROM: u16 = 0x38;
-/// Of a bridge: Bridge Control, 16 bits (Bridge 3.2.5.18).
+/// Bridge: Bridge Control, 16 bits (Bridge 3.2.5.18).
 pub const BRIDGE_CONTROL: u16 = 0x3e;
 
-/// Of a CardBus bridge: Capabilities Pointer, 8 bits (PC Card, volume 7, 4.5.2).
+/// CardBus bridge: Capabilities Pointer, 8 bits (PC Card, volume 7, 4.5.2).
 pub const CARDBUS_CAPABILITIES_POINTER: u16 = 0x14;
-/// Of a CardBus bridge: Subsystem Vendor ID, 16 bits, and above it the Subsystem ID.
+/// CardBus bridge: Subsystem Vendor ID, 16 bits, and above it the Subsystem ID.
 pub const CARDBUS_SUBSYSTEM_VENDOR_ID: u16 = 0x40;
 
 /// The first register that the header does not take; capabilities lie from here to 0xff
@@ -63,57 +63,57 @@ pub const FIRST_CAPABILITY: u16 = 0x40;
 /// The first extended capability (PCIe 7.6.3).
 pub const FIRST_EXTENDED_CAPABILITY: u16 = 0x100;
 
-/// Of [`COMMAND`]: answer to accesses of I/O space (PCI 6.2.2).
+/// [`COMMAND`]: enables answers to accesses of I/O space (PCI 6.2.2).
 pub const COMMAND_IO: u16 = 1 << 0;
-/// Of [`COMMAND`]: answer to accesses of memory space (PCI 6.2.2).
+/// [`COMMAND`]: enables answers to accesses of memory space (PCI 6.2.2).
 pub const COMMAND_MEMORY: u16 = 1 << 1;
-/// Of [`COMMAND`]: may be a bus master; of a bridge: passes on what those below it do
-/// (PCI 6.2.2, Bridge 3.2.4.3).
+/// [`COMMAND`]: enables bus mastering; in a bridge, forwards accesses from below it (PCI 6.2.2,
+/// Bridge 3.2.4.3).
 pub const COMMAND_BUS_MASTER: u16 = 1 << 2;
 
-/// Of [`BRIDGE_CONTROL`], ISA Enable: of the I/O window's first 64 KiB the upper 768 bytes of
-/// each KiB are not passed on (Bridge 3.2.5.18).
+/// [`BRIDGE_CONTROL`], ISA Enable: in the I/O window's first 64 KiB, the upper 768 bytes of
+/// each KiB are not forwarded (Bridge 3.2.5.18).
 pub const BRIDGE_CONTROL_ISA: u16 = 1 << 2;
 
-/// Of [`STATUS`]: there is a list of capabilities (PCI 6.2.3).
+/// [`STATUS`]: there is a list of capabilities (PCI 6.2.3).
 pub const STATUS_CAPABILITIES: u16 = 1 << 4;
 
-/// Of [`HEADER_TYPE`]: the device has more functions than this one (PCI 6.2.1).
+/// [`HEADER_TYPE`]: the device has more functions than this one (PCI 6.2.1).
 pub const HEADER_MULTI_FUNCTION: u8 = 1 << 7;
 
-/// Of a Base Address Register: it is one of I/O space (PCI 6.2.5.1).
+/// Base Address Register: set for I/O space (PCI 6.2.5.1).
 pub const BAR_IO: u32 = 1 << 0;
-/// Of a BAR of I/O space: bits that are no address (PCI 6.2.5.1).
+/// BAR of I/O space: bits that are not part of the address (PCI 6.2.5.1).
 pub const BAR_IO_FLAGS: u32 = 0x3;
-/// Of a BAR of memory space: bits that are no address (PCI 6.2.5.1).
+/// BAR of memory space: bits that are not part of the address (PCI 6.2.5.1).
 pub const BAR_MEMORY_FLAGS: u32 = 0xf;
-/// Of a BAR of memory space: how many address bits (PCI 6.2.5.1, table 6-4).
+/// BAR of memory space: number of address bits (PCI 6.2.5.1, table 6-4).
 pub const BAR_MEMORY_TYPE: u32 = 0x6;
-/// Of a BAR of memory space: may be prefetched from (PCI 6.2.5.1).
+/// BAR of memory space: prefetchable (PCI 6.2.5.1).
 pub const BAR_PREFETCHABLE: u32 = 1 << 3;
-/// Of an expansion ROM's register: it answers (PCI 6.2.5.2).
+/// Expansion ROM's register: enables decoding (PCI 6.2.5.2).
 pub const ROM_ENABLE: u32 = 1 << 0;
-/// Of an expansion ROM's register: its address (PCI 6.2.5.2).
+/// Expansion ROM's register: address bits (PCI 6.2.5.2).
 pub const ROM_ADDRESS: u32 = 0xffff_f800;
 
-/// Of the PCI Express capability: Device Capabilities 2, 32 bits (PCIe 7.5.3.15).
+/// PCI Express capability: Device Capabilities 2, 32 bits (PCIe 7.5.3.15).
 pub const EXPRESS_DEVICE_CAPABILITIES_2: u16 = 0x24;
-/// Of the PCI Express capability: Device Control 2, 16 bits (PCIe 7.5.3.16).
+/// PCI Express capability: Device Control 2, 16 bits (PCIe 7.5.3.16).
 pub const EXPRESS_DEVICE_CONTROL_2: u16 = 0x28;
-/// Of Device Capabilities 2: ARI Forwarding Supported (PCIe 7.5.3.15).
+/// Device Capabilities 2: ARI Forwarding Supported (PCIe 7.5.3.15).
 pub const EXPRESS_ARI_SUPPORTED: u32 = 1 << 5;
-/// Of Device Control 2: ARI Forwarding Enable (PCIe 7.5.3.16).
+/// Device Control 2: ARI Forwarding Enable (PCIe 7.5.3.16).
 pub const EXPRESS_ARI_ENABLE: u16 = 1 << 5;
 
-/// Of the ARI extended capability: ARI Capability Register, 16 bits, whose upper half is the
+/// ARI extended capability: ARI Capability Register, 16 bits, whose upper half is the
 /// Next Function Number (PCIe 7.8.8.2).
 pub const ARI_CAPABILITY: u16 = 0x04;
 
-/// Of the SR-IOV extended capability: NumVFs, 16 bits (PCIe 9.3.3.7).
+/// SR-IOV extended capability: NumVFs, 16 bits (PCIe 9.3.3.7).
 pub const SR_IOV_VFS: u16 = 0x10;
-/// Of the SR-IOV extended capability: First VF Offset, 16 bits (PCIe 9.3.3.9).
+/// SR-IOV extended capability: First VF Offset, 16 bits (PCIe 9.3.3.9).
 pub const SR_IOV_FIRST_VF: u16 = 0x14;
-/// Of the SR-IOV extended capability: VF Stride, 16 bits (PCIe 9.3.3.10).
+/// SR-IOV extended capability: VF Stride, 16 bits (PCIe 9.3.3.10).
 pub const SR_IOV_VF_STRIDE: u16 = 0x16;
-/// Of the SR-IOV extended capability: VF Device ID, 16 bits (PCIe 9.3.3.11).
+/// SR-IOV extended capability: VF Device ID, 16 bits (PCIe 9.3.3.11).
 pub const SR_IOV_VF_DEVICE: u16 = 0x1a;

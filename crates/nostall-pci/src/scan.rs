@@ -1,4 +1,4 @@
-//! Which functions there are.
+//! Enumeration of functions.
 
 use core::ops::RangeInclusive;
 
@@ -7,7 +7,7 @@ use crate::byte_set::ByteSet;
 use crate::one_bus::{Links, OneBus};
 use crate::{Address, BusFault, Buses, ConfigAccess, Function, ScanFault};
 
-/// All functions of a segment, found by walking its buses.
+/// Iterator over all functions of a segment, bus by bus.
 ///
 /// It goes down through bridges: all of a bus, then the buses below it, lower numbers
 /// first. Where buses are numbered in depth first order, as all firmware does, the
@@ -33,9 +33,9 @@ pub struct Scan<'a, A: ?Sized> {
     /// Buses found and not yet visited.
     pending: ByteSet,
     links: Links,
-    /// For each bus the secondary bus of the innermost bridge that claims it.
+    /// Secondary bus of the innermost bridge that claims each bus.
     owner: [u8; 256],
-    /// For each bus found the last one that may be below it.
+    /// Last bus that may be below each found bus.
     last: [u8; 256],
     faults: [Option<ScanFault>; 4],
 }
@@ -85,7 +85,7 @@ impl<'a, A: ConfigAccess + ?Sized> Scan<'a, A> {
         Some(found)
     }
 
-    /// Notes the bus below a bridge to be visited, if it can be.
+    /// Records the bus below a bridge for a visit, if its numbers are valid.
     fn enter(&mut self, bridge: &Function, buses: Buses) {
         let address = bridge.address;
         let claimed = self.claim(address.bus(), buses);

@@ -4,26 +4,26 @@ use thiserror::Error;
 
 use crate::{Address, Buses, CapabilityFault, Unread, WrongPort};
 
-/// What was wrong on the way; the scan has gone on without it.
+/// Fault during a scan, which continues without the faulty part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ScanFault {
     /// There is or was something here whose header is not known.
     #[error("{address}: {why}")]
     Unread {
-        /// Where.
+        /// Address of the function.
         address: Address,
-        /// Why not.
+        /// Reason.
         why: Unread,
     },
-    /// This bridge was not entered, or not as far as it says ([`BusFault::Beyond`]).
+    /// This bridge was not entered, or not as far as it claims ([`BusFault::Beyond`]).
     #[error("{address}: bridge {buses} {}: {why}", .why.entered())]
     Buses {
-        /// Where it is.
+        /// Address of the bridge.
         address: Address,
-        /// What its registers say.
+        /// Bus numbers in its registers.
         buses: Buses,
-        /// What is wrong with that.
+        /// Fault of the numbers.
         why: BusFault,
     },
     /// Buses from this one on are below a bridge but cannot be reached by this method.
@@ -33,47 +33,47 @@ pub enum ScanFault {
     /// scan looks for there: PCI Express, ARI.
     #[error("{address}: {why}")]
     Capabilities {
-        /// Whose.
+        /// Address of the function.
         address: Address,
-        /// Why.
+        /// Fault of the list.
         why: CapabilityFault,
     },
-    /// A port says that it is of a type that it cannot be where it is. The scan has gone on as
-    /// below a port of the other type.
+    /// A port reports a type that is impossible at its place. The scan continued with the other
+    /// type.
     #[error("{address}: {why}")]
     Port {
-        /// Where it is.
+        /// Address of the port.
         address: Address,
-        /// Both types.
+        /// Reported and corrected type.
         why: WrongPort,
     },
     /// A function with ARI names a next one that is not after it; the rest of its device
     /// was not looked for.
     #[error("{address}: names {next} as its next function, which is not after it")]
     NextFunction {
-        /// Where it is.
+        /// Address of the function.
         address: Address,
         /// The function number that it names.
         next: u8,
     },
 }
 
-/// Why a bridge's bus numbers cannot be.
+/// Fault of a bridge's bus numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BusFault {
-    /// It has not been given any: its secondary bus is 0.
+    /// The numbers were not assigned: the secondary bus is 0.
     #[error("it has no bus numbers yet")]
     NotAssigned,
-    /// Its subordinate bus is before its secondary one.
+    /// The subordinate bus is before the secondary bus.
     #[error("its bus numbers run backwards")]
     Backwards,
-    /// Its secondary bus is not below the bus that it is on.
+    /// The secondary bus is not below the bridge's own bus.
     #[error("its buses are not below its own bus")]
     OutsideParent,
-    /// Its subordinate bus is beyond this one, the last below the bus that it is on or the
-    /// last that is scanned: firmware writes 255 where it stops counting. It was entered;
-    /// what is below it is scanned up to there.
+    /// The subordinate bus is beyond this one, the last below the bridge's own bus or the last
+    /// that is scanned. Some firmware writes 255 where it stops counting. The bridge was
+    /// entered, and scanned up to this bus.
     #[error("no bus after {0:02x} can be below it or is scanned")]
     Beyond(u8),
     /// Another bridge has some of them.

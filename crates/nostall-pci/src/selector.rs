@@ -1,35 +1,34 @@
-//! Which method to use where both are there.
+//! Selection of the access method where both exist.
 
 use core::fmt;
 
 use crate::{AccessError, AccessWidth, Address, ConfigAccess, Environment, Function, Signature};
 
-/// Which method comes first, for reads and writes alike. The other is used for what the
-/// first does not reach.
+/// Preferred access method, for reads and writes alike. The other method serves the registers
+/// that the first cannot reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Ports for the first 256 registers of segment 0: as kernels always did.
+    /// Ports for the first 256 registers of segment 0, as in kernels before ECAM.
     PortsFirst,
-    /// ECAM for all that it reaches.
+    /// ECAM for all registers that it reaches.
     EcamFirst,
 }
 
-/// A hypervisor and what is best there.
+/// A hypervisor and its best policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The name that it tells.
+    /// The hypervisor's name.
     pub signature: Signature,
-    /// Which method comes first.
+    /// The preferred method.
     pub policy: Policy,
 }
 
 impl Known {
-    /// Hypervisors whose ECAM is known to work, and to cost half of what ports cost, or
-    /// less.
+    /// Hypervisors whose ECAM is known to work, at no more than half the cost of ports.
     ///
-    /// VMware's is the seed's ("x86/PCI: Prefer MMIO over PIO on VMware hypervisor", 2022:
-    /// 100,000 reads take 8.5 s instead of 12.8 s, and 0.01 s where they are mapped); KVM's
-    /// and QEMU's are tried by this project's tests.
+    /// The entry for VMware is from Linux ("x86/PCI: Prefer MMIO over PIO on VMware
+    /// hypervisor", 2022): 100,000 reads take 8.5 s instead of 12.8 s, and 0.01 s where they
+    /// are mapped. This project's tests cover KVM's and QEMU's.
     pub const TABLE: &'static [Self] = &[
         Self {
             signature: Signature::VMWARE,
@@ -47,9 +46,9 @@ impl Known {
 }
 
 impl Policy {
-    /// What suits `environment`: on bare metal ports first, since some old hardware's ECAM
-    /// has bugs; likewise under a hypervisor that is not in `table`
-    /// ([`Known::TABLE`], or a longer one: the first row of a name counts).
+    /// Returns the policy for `environment`. On bare metal, ports come first, since the ECAM of
+    /// some old hardware has bugs. Ports also come first under a hypervisor that is not in
+    /// `table`. Pass [`Known::TABLE`] or a longer table; the first row of a name counts.
     pub fn of(environment: Environment, table: &[Known]) -> Self {
         let Environment::Hypervisor(signature) = environment else {
             return Self::PortsFirst;
@@ -61,21 +60,21 @@ impl Policy {
     }
 }
 
-/// Why a [`Selector`] uses what it uses.
+/// Reason for a [`Selector`]'s choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Choice {
-    /// There is no way to configuration space.
+    /// Configuration space is not accessible.
     Nothing,
-    /// There is nothing but ports.
+    /// Only ports exist.
     OnlyPorts,
-    /// There is nothing but ECAM.
+    /// Only ECAM exists.
     OnlyEcam,
-    /// Both are there and agree about this function; this one is first.
+    /// Both methods exist and agree about this function. The policy states the preferred one.
     Agreed(Policy, Address),
-    /// They tell different things about this function: ports are used, ECAM is not.
+    /// The methods disagree about this function: ports are used, ECAM is not.
     Disagree(Address),
-    /// Neither found a function that both could reach to compare: ports are used.
+    /// Neither method found a function that both could reach to compare: ports are used.
     NothingToCompare,
 }
 
@@ -99,7 +98,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// Both methods as one: each access goes by the first of them that reaches.
+/// Both methods combined: each access uses the first method that reaches its register.
 #[derive(Clone, Copy, Debug)]
 pub struct Selector<P, E> {
     ports: Option<P>,
@@ -130,7 +129,7 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         (selector, choice)
     }
 
-    /// The methods that are used, each by itself: ports, ECAM.
+    /// Returns the methods in use: ports, ECAM.
     pub const fn methods(&self) -> (Option<&P>, Option<&E>) {
         (self.ports.as_ref(), self.ecam.as_ref())
     }
@@ -142,7 +141,7 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         }
     }
 
-    /// What an access needs to be checked the method checks itself, once.
+    /// The method itself checks the access, once.
     #[inline]
     fn read_by(
         &self,
@@ -174,7 +173,7 @@ impl<P: ConfigAccess, E: ConfigAccess> Selector<P, E> {
         }
     }
 
-    /// Kept out of the way of the accesses that the first method makes.
+    /// Cold, to keep the fast path of the first method short.
     #[cold]
     #[inline(never)]
     fn read_by_other(
@@ -243,8 +242,8 @@ impl<P: ConfigAccess, E: ConfigAccess> ConfigAccess for Selector<P, E> {
 /// Registers that never change: vendor and device, class and revision (PCI 3.0, 6.1).
 const IDENTITY: [u16; 2] = [0x00, 0x08];
 
-/// Looks for the first function of segment 0, bus by bus, that either way shows, among
-/// those that both reach.
+/// Finds the first function of segment 0, bus by bus, that either method shows, among those
+/// that both reach.
 fn compare<P: ConfigAccess, E: ConfigAccess>(ports: &P, ecam: &E, policy: Policy) -> Choice {
     let everywhere =
         (0..=255).flat_map(|bus| (0..32).filter_map(move |device| Address::new(bus, device, 0)));
@@ -254,7 +253,7 @@ fn compare<P: ConfigAccess, E: ConfigAccess>(ports: &P, ecam: &E, policy: Policy
         if by_ports != by_ecam {
             return Choice::Disagree(address);
         }
-        // That neither could read it, or that both read nothing, proves nothing.
+        // If neither could read the function, or both read nothing, nothing is proven.
         if by_ports[0].is_ok_and(Function::is_there) {
             return Choice::Agreed(policy, address);
         }

@@ -13,7 +13,7 @@ use crate::Address;
 use crate::access::{AccessError, AccessWidth, ConfigAccess, REGISTERS, check_register};
 use crate::dump::put_virtual_id;
 
-/// Where Linux shows its devices.
+/// Linux's folder of PCI devices.
 pub const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Registers that Linux shows to unprivileged users (its `pci-sysfs.c`; of a CardBus bridge twice
@@ -78,7 +78,7 @@ impl Sysfs {
         &self.functions
     }
 
-    /// Where they were found.
+    /// Returns the folder of the devices.
     pub fn folder(&self) -> &Path {
         &self.devices
     }
@@ -88,7 +88,8 @@ impl Sysfs {
         self.unrecognized
     }
 
-    /// Whether the system keeps registers from this user, as Linux does from all but root.
+    /// Returns whether the system restricts registers for this user, as Linux does for all but
+    /// root.
     pub const fn is_restricted(&self) -> bool {
         self.restricted
     }
@@ -97,7 +98,7 @@ impl Sysfs {
     ///
     /// # Errors
     ///
-    /// What the system says, and [`ErrorKind::InvalidData`] if it is something else.
+    /// The system's, or [`ErrorKind::InvalidData`] for other contents.
     pub fn resources(&self, address: Address) -> io::Result<Resources> {
         /// Linux's have 57 bytes a line, and a line for each of up to 17 ranges.
         const LONGEST: u64 = 16 << 10;
@@ -145,8 +146,7 @@ impl Sysfs {
         Some((u32::from(device) << 16 | u32::from(vendor)).to_le_bytes())
     }
 
-    /// Whether there are more registers than may be read. Of a device that is looked at for
-    /// this, one byte is read.
+    /// Returns whether more registers exist than may be read. It reads one byte of a device.
     fn is_kept_from_us(&self, address: Address) -> bool {
         let Ok(Some(file)) = self.config(address) else {
             return false;
@@ -224,7 +224,7 @@ struct Resource {
 }
 
 impl Resources {
-    /// Of its text: a line for each, of first and last address and flags.
+    /// Parses a line for each resource: first and last address, flags.
     fn parse(text: &str) -> Option<Self> {
         let line = |line: &str| {
             let mut numbers = line
@@ -240,12 +240,12 @@ impl Resources {
         text.lines().map(line).collect::<Option<_>>().map(Self)
     }
 
-    /// Bytes of a BAR, 0 to 5; `None` if Linux does not know.
+    /// Returns the size of a BAR, 0 to 5; `None` if Linux does not report it.
     pub fn bar(&self, index: u8) -> Option<u64> {
         (index < 6).then(|| self.size(index.into()))?
     }
 
-    /// Bytes of the expansion ROM.
+    /// Returns the size of the expansion ROM.
     pub fn rom(&self) -> Option<u64> {
         self.size(6)
     }
@@ -259,14 +259,14 @@ impl Resources {
     }
 }
 
-/// Why there is no [`Sysfs`].
+/// Reason for which there is no [`Sysfs`].
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NoDevices {
     /// This folder could not be read.
     #[error("{}: {}", .0.display(), .1)]
     Io(PathBuf, #[source] io::Error),
-    /// In this folder nothing has the name of a function.
+    /// This folder has no entry with a function's address.
     #[error("{}: no PCI devices here, such as 0000:00:1f.2", .0.display())]
     Empty(PathBuf),
 }

@@ -4,7 +4,7 @@ use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction};
 
 use crate::{Address, ConfigAccess};
 
-/// One segment of any [`ConfigAccess`] as `virtio-drivers` has it.
+/// Adapter from one segment of a [`ConfigAccess`] to `virtio-drivers`.
 ///
 /// Its accesses are of 32 bits, to the first 256 registers, and cannot fail: what cannot
 /// be read reads all ones, what cannot be written is not. `A` is cloned for every device:
@@ -50,7 +50,7 @@ impl<A: ConfigAccess + Clone> ConfigurationAccess for VirtioDrivers<A> {
 }
 
 impl From<Address> for DeviceFunction {
-    /// Without the segment.
+    /// Converts without the segment.
     fn from(address: Address) -> Self {
         Self {
             bus: address.bus(),

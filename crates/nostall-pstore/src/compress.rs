@@ -45,12 +45,12 @@ fn deflate(text: &[u8], window_bits: u8) -> Vec<u8> {
     }
 }
 
-/// One LZ4 block, without a frame or a size: Linux's `lz4`.
+/// Compresses to one LZ4 block, without a frame or a size: Linux's `lz4`.
 pub fn lz4(text: &[u8]) -> Vec<u8> {
     lz4_flex::block::compress(text)
 }
 
-/// One Zstandard frame: Linux's `zstd`.
+/// Compresses to one Zstandard frame: Linux's `zstd`.
 ///
 /// The encoder is pure Rust and has one level, about zstd's level 1; Linux uses level 3 and gets
 /// smaller records.
@@ -66,8 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// Inflates into a ring of as many bytes as the window has: a match from further back copies
-    /// what is no longer there.
+    /// Inflates with a ring of the window's size, in which a match from further back is lost.
     fn inflate_in_window(body: &[u8]) -> Option<Vec<u8>> {
         let mut state = DecompressorOxide::new();
         let mut ring = [0; 1 << DEFLATE_WINDOW_BITS];

@@ -5,11 +5,11 @@
 //! can read back no more than 1.7 times (or, from small zones, 2.2 times) what the
 //! zone holds, so that is enough.
 
-/// How far back a match may lie: Linux's window for its own records
-/// (`crypto/deflate.c`, `DEFLATE_DEF_WINBITS`).
+/// Longest distance of a match: Linux's window for its own records (`crypto/deflate.c`,
+/// `DEFLATE_DEF_WINBITS`).
 const WINDOW: usize = 1 << 11;
 
-/// What a match is worth at least, and can be at most.
+/// Shortest and longest match.
 const SHORTEST: usize = 3;
 const LONGEST: usize = 258;
 
@@ -27,13 +27,13 @@ impl Default for Matches {
 }
 
 impl Matches {
-    /// None yet.
+    /// Creates an empty table.
     pub const fn new() -> Self {
         Self([0; 1 << HASH_BITS])
     }
 
-    /// Where the three bytes at `at` were last seen, if that is within the window;
-    /// they are seen there from now on.
+    /// Returns the last position of the three bytes at `at`, if it is within the window, and
+    /// stores the new one.
     fn replace(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let &[a, b, c] = text.get(at..)?.first_chunk()?;
         let hash = u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9e37_79b1);

@@ -7,21 +7,21 @@ use crate::dmesg_header::DmesgHeader;
 use crate::memory::Memory;
 use crate::zone::Zone;
 
-/// When and why a kernel log was written.
+/// Time and reason of a kernel log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DumpHeader<'a> {
     /// Seconds since 1970, if the clock is set.
     pub seconds: i64,
     /// Microseconds of the second.
     pub micros: u32,
-    /// Why, in Linux's words: `Panic`, `Oops`, `Emergency`, `Shutdown`.
+    /// Reason, in Linux's words: `Panic`, `Oops`, `Emergency`, `Shutdown`.
     pub reason: &'a str,
-    /// How many such records this kernel has written, from 1 on.
+    /// Number of such records that this kernel has written, from 1 on.
     pub count: u32,
 }
 
 impl<'a> DumpHeader<'a> {
-    /// Of a panic, the first, by a clock that was never set.
+    /// Header of a first panic, with a clock that was never set.
     pub const PANIC: DumpHeader<'static> = DumpHeader {
         seconds: 0,
         micros: 0,
@@ -60,9 +60,9 @@ impl Write for Title {
     }
 }
 
-/// Bytes of text that Linux can decompress from a zone with `data` bytes of data: it
-/// has a buffer of this size, and shows a record that is longer as it is
-/// (`.enc.z`). Source: Linux 6.1, `fs/pstore/platform.c`, `zbufsize_deflate`.
+/// Returns the longest text that Linux can decompress from a zone with `data` bytes of data.
+/// Linux's buffer has this size; a longer record is shown unchanged (`.enc.z`). Source: Linux
+/// 6.1, `fs/pstore/platform.c`, `zbufsize_deflate`.
 pub const fn longest_deflated(data: usize) -> usize {
     let percent = match data {
         1_000..=2_000 => 56,
@@ -163,13 +163,13 @@ impl<M: Memory> Zone<'_, M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PackedError {
-    /// It starts with what Linux takes for white space (bytes 9 to 13, 32 and 160) and
-    /// skips with the end of the line before it. Of a deflate stream, an empty stored
-    /// block before it (`00 00 00 ff ff`) helps.
+    /// The body starts with white space for Linux (bytes 9 to 13, 32 and 160), which it skips
+    /// with the end of the line before. In a deflate stream, an empty stored block before it
+    /// (`00 00 00 ff ff`) avoids that.
     LeadingSpace,
-    /// It is longer than the zone's room, and a part of it cannot be decompressed.
+    /// The body is longer than the zone's room, and a part of it cannot be decompressed.
     TooLong {
-        /// Bytes that fit.
+        /// Number of bytes that fit.
         room: usize,
     },
 }

@@ -4,14 +4,14 @@
 //! Source: Linux 6.1, `fs/pstore/ram.c` (`ramoops_write_kmsg_hdr`,
 //! `ramoops_read_kmsg_hdr`) and what its `sscanf` does with the formats there.
 
-/// What a dmesg record says of itself.
+/// Header of a dmesg record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DmesgHeader {
     /// Seconds since 1970, if the clock had been set.
     pub seconds: i64,
     /// Microseconds of the second. Linux believes any number that it reads.
     pub micros: u64,
-    /// Whether what follows is compressed. How is not said.
+    /// Set if the contents are compressed; the method is not recorded.
     pub compressed: bool,
 }
 
@@ -50,8 +50,7 @@ impl DmesgHeader {
         Self::scan(|at| text.get(at).copied())
     }
 
-    /// As [`decode`](Self::decode), of bytes that are to be had one by one;
-    /// `None` ends them.
+    /// Decodes like [`decode`](Self::decode), with bytes read one by one; `None` ends them.
     ///
     /// It is read as Linux reads it, oddities included: white space before a number
     /// and any amount of it after the line (also at the start of the text!) is
@@ -110,7 +109,7 @@ impl<F: FnMut(usize) -> Option<u8>> Scan<F> {
         (self.peek()? == wanted).then(|| self.at += 1)
     }
 
-    /// What Linux's `isspace` calls so: in Latin-1.
+    /// Skips white space as in Linux's `isspace`, in Latin-1.
     fn spaces(&mut self) {
         while let Some(9..=13 | 32 | 160) = self.peek() {
             self.at += 1;
@@ -143,7 +142,7 @@ impl Line {
         }
     }
 
-    /// In decimal, with zeros in front up to `least` digits.
+    /// Writes a decimal number with leading zeros up to `least` digits.
     fn number(&mut self, mut value: u64, least: usize) {
         let mut digits = [b'0'; 20];
         let mut count = 0;

@@ -5,12 +5,10 @@
 
 use core::fmt;
 
-/// What a zone's first word is XORed with: "DBGC" in memory on a little-endian
-/// machine.
+/// Mask of a zone's first word: "DBGC" in memory on a little-endian machine.
 pub const SIGNATURE: u32 = 0x4347_4244;
 
-/// Bytes of a zone's header: signature, start, size, each 32 bits in the
-/// writer's byte order.
+/// Size of a zone's header: signature, start, size, each 32 bits in the writer's byte order.
 pub const HEADER: usize = 12;
 
 /// Data bytes that share one group of parity bytes.
@@ -26,13 +24,13 @@ pub const MAX_PARITY: usize = 255 - BLOCK;
 )]
 #[strum(serialize_all = "lowercase")]
 pub enum ZoneKind {
-    /// One kernel log, written when the kernel died.
+    /// A kernel log, written when the kernel crashed.
     Dmesg,
     /// The console's last output, a ring.
     Console,
     /// Function trace records, a ring.
     Ftrace,
-    /// What user space wrote to `/dev/pmsg0`, a ring.
+    /// User space's writes to `/dev/pmsg0`, a ring.
     Pmsg,
 }
 
@@ -72,7 +70,7 @@ impl fmt::Display for LinuxVersion {
     }
 }
 
-/// Which byte of a word comes first in memory. The format has the writer's.
+/// Byte order of words in memory. The format uses the writer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
 #[strum(serialize_all = "lowercase")]
 pub enum ByteOrder {
@@ -83,7 +81,7 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// This machine's.
+    /// Byte order of this machine.
     pub const NATIVE: Self = if cfg!(target_endian = "little") {
         Self::Little
     } else {
@@ -128,15 +126,14 @@ impl ByteOrder {
 pub struct ZoneHeader {
     /// [`SIGNATURE`], XORed with the kernel's version in trace zones.
     pub signature: u32,
-    /// Where in the data the next byte goes, and where the oldest is once the
-    /// ring has wrapped.
+    /// Offset of the next byte in the data, and of the oldest once the ring has wrapped.
     pub start: u32,
-    /// Bytes of data that are valid.
+    /// Number of valid bytes of data.
     pub size: u32,
 }
 
 impl ZoneHeader {
-    /// As it lies in memory.
+    /// Decodes the header from memory.
     pub const fn decode(bytes: [u8; HEADER], order: ByteOrder) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = bytes;
         Self {
@@ -155,18 +152,18 @@ impl ZoneHeader {
         bytes
     }
 
-    /// Whether Linux would read a zone with `data` bytes by it: neither more
-    /// bytes than there are, nor a start beyond them.
+    /// Returns whether Linux would accept the header for a zone with `data` bytes: size and
+    /// start are at most that.
     pub const fn is_valid(self, data: usize) -> bool {
         self.size as usize <= data && self.start <= self.size
     }
 }
 
-/// Bytes of the largest zone: Linux's numbers in the header are signed.
+/// Size of the largest zone: Linux's numbers in the header are signed.
 const LARGEST_ZONE: usize = i32::MAX as usize;
 
-/// How a zone of a given size is divided: header, data, a group of parity bytes
-/// for each block, and one for the header.
+/// Division of a zone: header, data, a group of parity bytes for each block, and one for the
+/// header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
     zone: usize,
@@ -175,9 +172,9 @@ pub struct Division {
 }
 
 impl Division {
-    /// Of a zone of `zone` bytes with `parity` bytes a group (0: no error
-    /// correction); `None` if there is no room for any data, if a block and its
-    /// parity are no codeword ([`MAX_PARITY`]), or from 2 GiB on.
+    /// Divides a zone of `zone` bytes with `parity` bytes a group (0: no error correction).
+    /// Returns `None` without room for data, if a block and its parity are not a codeword
+    /// ([`MAX_PARITY`]), or from 2 GiB on.
     pub const fn new(zone: usize, parity: usize) -> Option<Self> {
         if parity > MAX_PARITY || zone <= HEADER || zone > LARGEST_ZONE {
             return None;
@@ -203,12 +200,12 @@ impl Division {
         })
     }
 
-    /// Bytes of the whole zone.
+    /// Returns the size of the zone in bytes.
     pub const fn zone(self) -> usize {
         self.zone
     }
 
-    /// Bytes of data.
+    /// Returns the number of data bytes.
     pub const fn data(self) -> usize {
         if self.parity == 0 {
             self.zone - HEADER
@@ -228,18 +225,19 @@ impl Division {
         self.data().div_ceil(BLOCK)
     }
 
-    /// Bytes of data in block `block`, the last of which may be short; 0 behind it.
+    /// Returns the number of data bytes in block `block`. The last block may be short; later
+    /// ones have 0.
     pub const fn block_len(self, block: usize) -> usize {
         let rest = self.data().saturating_sub(block.saturating_mul(BLOCK));
         if rest < BLOCK { rest } else { BLOCK }
     }
 
-    /// Where block `block`'s parity lies in the zone.
+    /// Returns the offset of block `block`'s parity in the zone.
     pub const fn block_parity(self, block: usize) -> usize {
         HEADER + self.data() + block * self.parity
     }
 
-    /// Where the header's parity lies in the zone.
+    /// Returns the offset of the header's parity in the zone.
     pub const fn header_parity(self) -> usize {
         HEADER + self.data() + self.groups * self.parity
     }

@@ -1,5 +1,5 @@
-//! Where the zones lie in the region: Linux's arithmetic, its refusals and its
-//! roundings (`fs/pstore/ram.c`, `ramoops_probe`, Linux 6.1).
+//! Layout of the zones in the region, with Linux's arithmetic, errors and rounding
+//! (`fs/pstore/ram.c`, `ramoops_probe`, Linux 6.1).
 
 use core::fmt;
 
@@ -12,16 +12,16 @@ pub const FTRACE_PER_CPU: u32 = 1;
 /// The parameters of a region, as a person gives them to Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Bytes of the whole region.
+    /// Size of the region in bytes.
     pub mem_size: usize,
-    /// Bytes of a dmesg zone, at least: what the other zones leave is divided
+    /// Smallest size of a dmesg zone in bytes; the space left after the other zones is divided
     /// evenly. 0: none.
     pub record_size: usize,
-    /// Bytes of the console zone. 0: none.
+    /// Size of the console zone in bytes. 0: none.
     pub console_size: usize,
-    /// Bytes of all trace zones together. 0: none.
+    /// Total size of all trace zones in bytes. 0: none.
     pub ftrace_size: usize,
-    /// Bytes of the zone for user space's messages. 0: none.
+    /// Size of the zone for user space's messages in bytes. 0: none.
     pub pmsg_size: usize,
     /// Parity bytes for each 128 bytes of data. 0: no error correction.
     pub ecc: usize,
@@ -33,9 +33,8 @@ pub struct Params {
 }
 
 impl Params {
-    /// What Linux takes when no size but the region's is given as a module
-    /// parameter or on the command line: 4096 bytes for each, no error
-    /// correction, a trace zone for each CPU.
+    /// Linux's defaults if only the region's size is a module parameter or on the command line:
+    /// 4096 bytes for each, no error correction, a trace zone for each CPU.
     pub const fn command_line(mem_size: usize, cpus: usize) -> Self {
         Self {
             mem_size,
@@ -49,8 +48,8 @@ impl Params {
         }
     }
 
-    /// What Linux takes when a device tree gives no size but the region's:
-    /// nothing (and refuses it, unless at least one size is set then).
+    /// Linux's defaults if a device tree has only the region's size: no zone. Linux refuses
+    /// that unless at least one size is set.
     pub const fn device_tree(mem_size: usize, cpus: usize) -> Self {
         Self {
             mem_size,
@@ -70,17 +69,16 @@ impl Params {
     }
 }
 
-/// One zone's place.
+/// Place of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// What it holds.
+    /// Kind of the contents.
     pub kind: ZoneKind,
-    /// Which of its kind: a dmesg record's number, a trace zone's CPU.
+    /// Index among zones of its kind: number of a dmesg record, CPU of a trace zone.
     pub index: usize,
-    /// Where it starts, from the region's start. Always even, otherwise not
-    /// aligned.
+    /// Offset in the region. It is always even, but not otherwise aligned.
     pub offset: usize,
-    /// How it is divided.
+    /// Division of the zone.
     pub division: Division,
 }
 
@@ -224,12 +222,12 @@ impl Layout {
         })
     }
 
-    /// Whether each CPU has a trace zone of its own.
+    /// Returns whether each CPU has its own trace zone.
     pub const fn traces_per_cpu(&self) -> bool {
         self.rounded.flags & FTRACE_PER_CPU != 0
     }
 
-    /// What is not as it was asked for.
+    /// Returns the deviations from the request.
     pub fn notes(&self) -> impl Iterator<Item = Note> + use<> {
         let (given, rounded) = (self.given, self.rounded);
         let sizes = [
@@ -272,7 +270,7 @@ const fn round_down(size: usize) -> usize {
     }
 }
 
-/// What Linux does without being asked.
+/// Deviation of Linux from the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
@@ -280,17 +278,17 @@ pub enum Note {
     Rounded {
         /// The parameter's name in Linux.
         name: &'static str,
-        /// What was asked for.
+        /// Requested size.
         from: usize,
-        /// What it is.
+        /// Actual size.
         to: usize,
     },
-    /// Bytes at the region's end are in no zone.
+    /// Bytes at the region's end that are in no zone.
     Unused {
-        /// How many.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// All CPUs share one trace zone, and its lock.
+    /// All CPUs share one trace zone and its lock.
     OneTraceZone,
 }
 
@@ -313,29 +311,29 @@ impl fmt::Display for Note {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// No region, or no zone in it.
+    /// Empty region, or a region without a zone.
     Nothing,
     /// The region is 2 GiB or larger.
     TooLarge,
     /// The zones before and of this kind are larger than the region.
     NoRoom(ZoneKind),
-    /// Not one dmesg record fits in what the other zones leave.
+    /// The space left after the other zones is too small for a dmesg record.
     NoRecord {
-        /// Bytes that they leave.
+        /// Number of bytes left.
         room: usize,
-        /// Bytes of a record.
+        /// Size of a record in bytes.
         size: usize,
     },
     /// A zone has no room for any data.
     TooSmall {
-        /// Its kind.
+        /// Kind of the zone.
         kind: ZoneKind,
-        /// Its bytes.
+        /// Size of the zone in bytes.
         zone: usize,
         /// Parity bytes a block.
         ecc: usize,
     },
-    /// More parity bytes than a block can have.
+    /// The number of parity bytes exceeds that of a block.
     Ecc(usize),
     /// A trace zone for each of no CPUs.
     NoCpus,

@@ -1,5 +1,5 @@
-//! A recorder that many CPUs share, behind a lock: what Linux had before the seed,
-//! and has still where trace zones are not per CPU.
+//! A recorder that many CPUs share, behind a lock. Linux used one before trace zones per CPU,
+//! and still does where they are not per CPU.
 
 use lock_api::{Mutex, RawMutex};
 
@@ -9,36 +9,34 @@ use crate::stamp::Stamp;
 
 /// Recorders behind one lock.
 ///
-/// With one recorder in it, this is a zone with a lock of its own; with several,
-/// one lock for all zones. `L` is any raw lock: `spin::mutex::SpinMutex<()>`, a
-/// kernel's own.
+/// With one recorder, this is a zone with its own lock; with several, one lock for all zones.
+/// `L` is any raw lock: `spin::mutex::SpinMutex<()>`, or a kernel's own.
 ///
-/// A handler that records while the lock is held by what it interrupted would wait
-/// for ever: mask interrupts around [`record`](Self::record), or use
-/// [`try_record`](Self::try_record).
+/// A handler that interrupts the lock's holder and records would wait forever. Mask interrupts
+/// around [`record`](Self::record), or use [`try_record`](Self::try_record).
 pub struct LockedRecorder<L: RawMutex, R>(Mutex<L, R>);
 
 impl<L: RawMutex, R> LockedRecorder<L, R> {
-    /// Around `recorders`: one, or an array of them.
+    /// Creates the lock around `recorders`: one, or an array.
     pub const fn new(recorders: R) -> Self {
         Self(Mutex::new(recorders))
     }
 
-    /// The recorders back.
+    /// Returns the recorders.
     pub fn into_inner(self) -> R {
         self.0.into_inner()
     }
 }
 
 impl<L: RawMutex, M: Memory, S: Stamp> LockedRecorder<L, Recorder<'_, M, S>> {
-    /// Records for `cpu` that the function at `ip` was entered from `parent`.
-    /// Waits for the lock.
+    /// Records for `cpu` that the function at `ip` was entered from `parent`. Waits for the
+    /// lock.
     pub fn record(&self, cpu: u8, ip: u64, parent: u64) {
         self.0.lock().record_on(cpu, ip, parent);
     }
 
-    /// Records the same, or returns `false` if the lock is held: for a handler that may have
-    /// interrupted its holder.
+    /// Records the same, or returns `false` if the lock is held. For handlers that may have
+    /// interrupted the lock's holder.
     pub fn try_record(&self, cpu: u8, ip: u64, parent: u64) -> bool {
         let free = self.0.try_lock();
         free.map(|mut recorder| recorder.record_on(cpu, ip, parent))
@@ -49,9 +47,8 @@ impl<L: RawMutex, M: Memory, S: Stamp> LockedRecorder<L, Recorder<'_, M, S>> {
 impl<L: RawMutex, M: Memory, S: Stamp, const ZONES: usize>
     LockedRecorder<L, [Recorder<'_, M, S>; ZONES]>
 {
-    /// Records in zone number `cpu` that the function at `ip` was entered from
-    /// `parent`; nothing, if there is no such zone. Waits for the one lock of all
-    /// zones.
+    /// Records in zone number `cpu` that the function at `ip` was entered from `parent`. Waits
+    /// for the lock of all zones. Records nothing if there is no such zone.
     pub fn record_in(&self, cpu: u8, ip: u64, parent: u64) {
         if let Some(recorder) = self.0.lock().get_mut(usize::from(cpu)) {
             recorder.record(ip, parent);
@@ -68,7 +65,7 @@ mod tests {
 
     struct Spin(AtomicBool);
 
-    // SAFETY: the thread that changes it from false to true has the lock, and no other.
+    // SAFETY: only the thread that changes the flag from false to true holds the lock.
     unsafe impl RawMutex for Spin {
         const INIT: Self = Self(AtomicBool::new(false));
         type GuardMarker = lock_api::GuardSend;
@@ -88,8 +85,8 @@ mod tests {
         }
     }
 
-    /// tests/locked.rs has every order, of memory that it watches; this is real
-    /// memory, which Miri watches.
+    /// The tests in tests/locked.rs cover every order with modelled memory. This test uses real
+    /// memory, under Miri.
     #[test]
     fn two_threads_share_a_zone() {
         let mut memory = [0; HEADER + 24 * 40];

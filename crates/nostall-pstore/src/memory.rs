@@ -4,12 +4,12 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-/// Bytes that can be read.
+/// Readable bytes.
 pub trait Load {
-    /// How many.
+    /// Returns the number of bytes.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -19,7 +19,7 @@ pub trait Load {
     fn load(&self, at: usize, into: &mut [u8]);
 }
 
-/// Bytes that can be read and written, and survive.
+/// Readable and writable bytes that survive a crash.
 ///
 /// Shared (`&self`), because an interrupt handler may write what the code under
 /// it was just writing. [`Zone`](crate::Zone) and the recorders decide which code writes
@@ -131,7 +131,7 @@ impl<'a> Ram<'a> {
         }
     }
 
-    /// Where `count` bytes from `at` on lie, if they are all within.
+    /// Returns the address of `count` bytes from `at` on, if they are all inside.
     #[inline]
     fn place(&self, at: usize, count: usize) -> Option<*mut u8> {
         let end = at.checked_add(count)?;

@@ -31,7 +31,7 @@ use crate::zone::Zone;
 /// an NMI, as in Linux.
 const LEVELS: usize = 4;
 
-/// No place: beyond every zone's data.
+/// Not a position: beyond every zone's data.
 const NOWHERE: usize = usize::MAX;
 
 /// A recorder for one CPU and all its handlers, or for one thread and its signal
@@ -62,7 +62,7 @@ pub struct Nesting<'c, M, S> {
     cpu: u8,
     /// Bits of a place that are the offset in the ring; those above count its laps.
     offset_bits: u32,
-    /// Whether the ring has wrapped.
+    /// Set once the ring has wrapped.
     full: AtomicBool,
     /// Frames that are in `record`.
     depth: AtomicUsize,
@@ -71,13 +71,13 @@ pub struct Nesting<'c, M, S> {
     not_sync: PhantomData<UnsafeCell<()>>,
 }
 
-/// What the frame at one depth says of itself.
+/// State of the frame at one depth.
 #[derive(Debug)]
 struct Level {
-    /// Its record.
+    /// Record of the frame.
     record: [AtomicU32; LONGEST_TRACE / 4],
-    /// Where its record goes. Counts only if nothing lies there yet: if it is the
-    /// latest place.
+    /// Position of the record. It is valid only if it is the latest position, so that no record
+    /// is there yet.
     claim: AtomicUsize,
     /// The claim that a handler has seen to.
     helped: AtomicUsize,
@@ -186,7 +186,7 @@ impl<'c, M: Memory, S: Stamp> Nesting<'c, M, S> {
         }
     }
 
-    /// Where the next record goes.
+    /// Returns the position of the next record.
     fn latest(&self) -> usize {
         let ends = self.levels.iter().map(|level| get(&level.end));
         // Laps overflow: what is later is told by the difference.
@@ -310,7 +310,7 @@ fn set(word: &AtomicUsize, value: usize) {
     step();
 }
 
-/// Where a handler may come in between, for the tests.
+/// A point at which the tests let a handler interrupt.
 #[cfg(not(test))]
 #[inline]
 const fn step() {}
@@ -337,7 +337,7 @@ mod tests {
         static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Every place where an interrupt can come.
+    /// A point at which an interrupt can occur.
     pub fn step() {
         let handler = HANDLER.with_borrow_mut(Option::take);
         if let Some(mut handler) = handler {
@@ -405,7 +405,7 @@ mod tests {
         Rc::new(recorder)
     }
 
-    /// What a reader takes for the ring's contents, in their order.
+    /// Returns the ring's contents as a reader finds them, in order.
     fn contents(memory: &impl Load) -> Vec<u8> {
         let mut image = std::vec![0; HEADER + DATA];
         memory.load(0, &mut image);

@@ -1,4 +1,4 @@
-//! One CPU's trace: no lock, no atomic read-modify-write, no shared counter.
+//! The trace of one CPU: no lock, no atomic read-modify-write, no shared counter.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
@@ -33,7 +33,7 @@ pub struct Recorder<'c, M, S> {
 }
 
 impl<'c, M: Memory, S: Stamp> Recorder<'c, M, S> {
-    /// For CPU `cpu`, into `zone`, in this machine's own format.
+    /// Creates a recorder for CPU `cpu` into `zone`, in this machine's own format.
     pub const fn new(zone: Zone<'c, M>, cpu: u8, stamp: S) -> Self {
         Self::with_record_format(zone, cpu, stamp, RecordFormat::NATIVE)
     }

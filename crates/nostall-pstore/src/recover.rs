@@ -1,4 +1,4 @@
-//! What the kernel before this one left, for the next kernel to look at as it boots.
+//! Records of the previous kernel, for the next kernel during its boot.
 
 use core::array;
 use core::iter::Peekable;
@@ -56,7 +56,7 @@ pub const fn recover<'a, M: Load + ?Sized>(
 pub type AllTraces<'a, M, const ZONES: usize> =
     Merge<[Peekable<Traces<'a, M>>; ZONES], Traces<'a, M>>;
 
-/// What the kernel before this one left.
+/// Records of the previous kernel.
 #[derive(Debug)]
 pub struct Recovered<'a, M: ?Sized> {
     memory: &'a M,
@@ -73,8 +73,7 @@ impl<'a, M: Load + ?Sized> Recovered<'a, M> {
         self
     }
 
-    /// Every zone, in the order of their addresses; also those in which there is
-    /// nothing.
+    /// Returns every zone in the order of addresses, including empty ones.
     pub fn zones(&self) -> impl Iterator<Item = PreviousBootZone<'a, M>> + use<'a, M> {
         let (reader, memory) = (self.reader, self.memory);
         let zones = self.layout.zones();

@@ -1,4 +1,4 @@
-//! What a trace record is stamped with.
+//! Stamps of trace records.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -53,7 +53,7 @@ impl Stamp for SharedCounter<'_> {
 pub struct OwnCounter(AtomicUsize);
 
 impl OwnCounter {
-    /// From 0 on.
+    /// Creates a counter from 0 on.
     pub const fn new() -> Self {
         Self(AtomicUsize::new(0))
     }

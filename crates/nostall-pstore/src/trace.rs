@@ -5,29 +5,28 @@ use core::fmt;
 
 use crate::format::ByteOrder;
 
-/// One function entry.
+/// A function entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TraceRecord {
-    /// Where: an address in the function that was entered.
+    /// Address in the function that was entered.
     pub ip: u64,
-    /// From where it was called.
+    /// Address of the caller.
     pub parent: u64,
-    /// When: a time or a count, as the writer chose. 56 bits where the CPU shares
-    /// its word.
+    /// Time or count, as the writer chose. It has 56 bits if the CPU shares its word.
     pub stamp: u64,
-    /// On which CPU; its low 8 bits, fewer where they lie in the address.
+    /// Low 8 bits of the CPU's number; fewer if they are part of the address.
     pub cpu: u8,
 }
 
 impl TraceRecord {
-    /// Whether the stamp of `next` plausibly follows this record's stamp: not smaller, and
-    /// less than 2^44 larger.
+    /// Returns whether the stamp of `next` plausibly follows this record's stamp: not smaller,
+    /// and less than 2^44 larger.
     pub const fn is_before(&self, next: &Self) -> bool {
         self.stamp <= next.stamp && next.stamp - self.stamp < 1 << 44
     }
 }
 
-/// How a record lies in memory.
+/// Layout of a record in memory.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::EnumString, strum::IntoStaticStr,
 )]
@@ -50,14 +49,14 @@ pub enum RecordFormat {
     Thumb32,
 }
 
-/// Bytes of the longest format.
+/// Size of the longest format in bytes.
 pub const LONGEST_TRACE: usize = 24;
 
 impl RecordFormat {
-    /// Every one.
+    /// All formats.
     pub const ALL: [Self; 4] = [Self::Bits64, Self::Bits32, Self::Arm32, Self::Thumb32];
 
-    /// What a kernel for this machine writes.
+    /// Format of a kernel for this machine.
     pub const NATIVE: Self = if cfg!(target_pointer_width = "64") {
         Self::Bits64
     } else if cfg!(target_arch = "arm") {
@@ -66,12 +65,12 @@ impl RecordFormat {
         Self::Bits32
     };
 
-    /// Its name on nostall's command line.
+    /// Returns the name on nostall's command line.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Bytes of a record; so it is called there.
+    /// Returns the size of a record in bytes.
     #[allow(clippy::len_without_is_empty, reason = "no record is empty")]
     pub const fn len(self) -> usize {
         match self {
@@ -80,8 +79,8 @@ impl RecordFormat {
         }
     }
 
-    /// Whether the addresses of two successive records are plausible for a kernel: close to
-    /// each other, and not small numbers.
+    /// Returns whether the addresses of two successive records are plausible for a kernel:
+    /// close to each other, and not small numbers.
     pub const fn has_addresses(self, a: &TraceRecord, b: &TraceRecord) -> bool {
         if matches!(self, Self::Bits64) {
             a.ip >> 48 != 0 && a.ip >> 40 == b.ip >> 40 && a.parent >> 48 == b.parent >> 48
@@ -163,7 +162,7 @@ impl RecordFormat {
     }
 }
 
-/// Not the name of a [`RecordFormat`].
+/// The text is not the name of a [`RecordFormat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownRecordFormat;
 

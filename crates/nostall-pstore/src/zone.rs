@@ -10,7 +10,7 @@ use crate::layout::Place;
 use crate::memory::Memory;
 use crate::read::{Reader, header};
 
-/// Where in a zone the words of its header lie that change.
+/// Offsets of the header's variable words in a zone.
 const START: usize = 4;
 const SIZE: usize = 8;
 
@@ -37,10 +37,10 @@ const SIZE: usize = 8;
 pub struct Zone<'c, M> {
     memory: M,
     division: Division,
-    /// Bytes of data.
+    /// Number of data bytes.
     data: usize,
-    /// What ends before here needs no more than to be stored: the ring's end, or
-    /// nothing at all with error correction.
+    /// End of the range that only needs to be stored: the ring's end, or 0 with error
+    /// correction.
     easy: usize,
     signature: u32,
     start: usize,
@@ -48,21 +48,21 @@ pub struct Zone<'c, M> {
     parity: Option<Parity<'c>>,
 }
 
-/// What a zone held when it was attached.
+/// Contents of a zone when it was attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PreviousContents {
     /// Contents of an earlier life: they stay until they are overwritten or
     /// [erased](Zone::erase).
     Old {
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
     },
     /// A zone with nothing in it.
     Empty,
-    /// No zone of this kind, or a damaged one: it starts anew.
+    /// No zone of this kind, or a damaged one: it is initialized.
     Nothing {
-        /// What there was.
+        /// Header that was found.
         header: ZoneHeader,
     },
 }
@@ -157,8 +157,8 @@ impl<'c, M: Memory> Zone<'c, M> {
         }
     }
 
-    /// As [`append`](Self::append), of two or three words; one by one, for an array
-    /// would have to lie in memory.
+    /// Appends like [`append`](Self::append), with two or three words as arguments, because an
+    /// array would have to be in memory.
     #[inline]
     pub(crate) fn append_words(&mut self, first: u64, second: u64, third: Option<u64>) {
         let len = if third.is_some() { 24 } else { 16 };
@@ -217,27 +217,27 @@ impl<'c, M: Memory> Zone<'c, M> {
         }
     }
 
-    /// How it is divided.
+    /// Returns the zone's division.
     pub const fn division(&self) -> Division {
         self.division
     }
 
-    /// Bytes that it holds.
+    /// Returns the number of bytes of contents.
     pub const fn len(&self) -> usize {
         self.size
     }
 
-    /// Whether it holds none.
+    /// Returns whether there are no contents.
     pub const fn is_empty(&self) -> bool {
         self.size == 0
     }
 
-    /// Where in the data the next byte goes.
+    /// Returns the offset of the next byte in the data.
     pub const fn start(&self) -> usize {
         self.start
     }
 
-    /// Whether it has error correction.
+    /// Returns whether the zone has error correction.
     pub const fn has_parity(&self) -> bool {
         self.parity.is_some()
     }
@@ -293,9 +293,9 @@ impl<'c, M: Memory> Zone<'c, M> {
         }
     }
 
-    /// In an order in which a cut between the two leaves a header by which nothing
-    /// is lost: a start beyond the size would be no zone at all, and a ring that is
-    /// full already but starts where it ended would be turned the wrong way round.
+    /// Stores the header in an order that loses no contents if a cut is between the two words.
+    /// A start beyond the size would be an invalid zone. A full ring that starts at its end
+    /// would be turned the wrong way round.
     #[inline]
     pub(crate) fn store_header(&self, start: usize, size: usize) {
         let is_full = size == self.data;
@@ -358,7 +358,7 @@ fn last(bytes: &[u8], most: usize) -> &[u8] {
 #[derive(Debug)]
 struct Parity<'c> {
     code: &'c Code,
-    /// Which block.
+    /// Number of the block.
     block: Option<usize>,
     group: Group<BLOCK>,
     header: Group<HEADER>,
@@ -423,13 +423,12 @@ impl<'c> Parity<'c> {
     }
 }
 
-/// Bytes and their parity, as they were meant to be. Never read back: parity that
-/// was updated over a byte which flipped meanwhile would make a reader spoil good
-/// ones.
+/// Intended bytes and their parity, which are never read back. If a byte flipped meanwhile, a
+/// parity updated from it would make a reader corrupt good bytes.
 #[derive(Debug)]
 struct Group<const LEN: usize> {
     data: [u8; LEN],
-    /// As many as can be updated. Where there are more, they are encoded anew.
+    /// Parity bytes that can be updated. With more, a block is encoded again.
     parity: [u8; UPDATED],
 }
 

@@ -24,7 +24,7 @@ impl<'a> Crlf<'a> {
         self.cr_sent
     }
 
-    /// How many bytes of the text are still to come.
+    /// Returns the number of remaining text bytes.
     pub(crate) const fn text_remaining(&self) -> usize {
         self.rest.len()
     }
@@ -50,7 +50,7 @@ impl<'a> Crlf<'a> {
         &piece[..len]
     }
 
-    /// How many bytes are still to come, CRs included.
+    /// Returns the number of remaining bytes, including CRs.
     pub(crate) fn remaining(&self) -> usize {
         let newlines = self.rest.iter().filter(|&&byte| byte == b'\n').count();
         self.rest.len() + newlines - usize::from(self.cr_sent)

@@ -1,4 +1,4 @@
-//! What goes over the line: rate and frame.
+//! Line settings: rate and frame.
 
 use core::fmt;
 
@@ -24,9 +24,9 @@ pub enum DataBits {
 pub enum Parity {
     /// There is none.
     None,
-    /// It makes the number of ones odd.
+    /// The parity bit makes the number of ones odd.
     Odd,
-    /// It makes the number of ones even.
+    /// The parity bit makes the number of ones even.
     Even,
     /// Always 1.
     Mark,
@@ -59,7 +59,7 @@ pub struct LineSettings {
     pub stop_bits: StopBits,
 }
 
-/// Why a rate cannot be set.
+/// Reason for which a rate cannot be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LineError {
@@ -126,7 +126,7 @@ impl LineSettings {
         Ok(divisor as u16)
     }
 
-    /// How long one frame takes on the line: start, data, parity and stop bits.
+    /// Returns the time of one frame on the line: start, data, parity and stop bits.
     ///
     /// [`Nanos`] without end for 0 baud.
     pub fn frame_time(&self) -> Nanos {

@@ -36,7 +36,7 @@ pub enum Model {
 }
 
 impl Model {
-    /// Every model.
+    /// All models.
     pub const ALL: [Self; 11] = [
         Self::Uart8250,
         Self::Uart16450,
@@ -68,8 +68,8 @@ impl Model {
         }
     }
 
-    /// Bytes in each FIFO, 1 where there is none or none that works. A
-    /// DesignWare's is read from the chip; this is the least it has.
+    /// Returns the depth of each FIFO in bytes, 1 without a working one. A DesignWare's depth
+    /// is read from the chip; this is its minimum.
     pub const fn fifo_depth(self) -> usize {
         match self {
             Self::Uart8250 | Self::Uart16450 | Self::Uart16550 | Self::Uart16650 => 1,
@@ -81,7 +81,7 @@ impl Model {
         }
     }
 
-    /// Bytes that the transmitter is sure to take when it says that it is empty.
+    /// Returns the number of bytes that the transmitter takes when it reports empty.
     ///
     /// The FIFO's depth, with two exceptions: the 16650V2 may say so at its
     /// trigger level of 16 already, and the mini UART as soon as one byte fits.
@@ -93,7 +93,7 @@ impl Model {
         }
     }
 
-    /// Whether it has a scratch register.
+    /// Returns whether the model has a scratch register.
     pub const fn has_scratch(self) -> bool {
         !matches!(self, Self::Uart8250)
     }

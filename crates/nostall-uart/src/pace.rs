@@ -1,4 +1,4 @@
-//! When to look at the transmitter again.
+//! Prediction of the time to poll the transmitter again.
 //!
 //! After a burst the transmitter is busy for a time that can be predicted: first
 //! from the nominal line rate, then from what this line has been seen to do. The
@@ -32,19 +32,19 @@ pub(crate) struct Pace {
     load: u64,
     /// The longest time that is learned, and so the longest prediction.
     longest: Nanos,
-    /// How long a full load has the transmitter busy.
+    /// Time that the transmitter needs for a full load.
     full: Nanos,
-    /// By how many parts of [`EARLY_PARTS`] the first look is early.
+    /// Earliness of the first poll, in parts of [`EARLY_PARTS`].
     early: u64,
     /// The last burst.
     start: Nanos,
     bytes: u64,
-    /// Those of them that the transmitter is busy with: all, or all behind the first.
+    /// Bytes that the transmitter is busy with: all, or all behind the first.
     behind: u64,
-    /// When to look, for the first time and for the next.
+    /// Times of the first and the next poll.
     first_look: Nanos,
     next_look: Nanos,
-    /// When `next_look` was computed.
+    /// Time at which `next_look` was computed.
     set_at: Nanos,
     /// Looks since the burst that found the transmitter busy, and when the first was.
     busy_looks: u32,
@@ -52,8 +52,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// For a port that takes `load` bytes at once, on a line that needs
-    /// `frame_time` for each. Nothing longer than `longest` is learned.
+    /// Creates the prediction for a port that takes `load` bytes at once, on a line that needs
+    /// `frame_time` for each. Learned times are at most `longest`.
     pub(crate) fn new(load: usize, frame_time: Nanos, longest: Nanos) -> Self {
         let load = load as u64;
         Self {
@@ -72,8 +72,8 @@ impl Pace {
         }
     }
 
-    /// When to look next, asked at `now`. At once if the clock was set back: the stored
-    /// time may be hours away.
+    /// Returns the time of the next poll. It is `now` if the clock was set back, because the
+    /// stored time may be hours away.
     pub(crate) fn next_look(&self, now: Nanos) -> Nanos {
         if now < self.set_at {
             now
@@ -298,8 +298,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the line does, the next look is never more than the last
-        /// load's time (or the prediction) away: no wait without end.
+        /// For any line, the next poll is at most the last load's time (or the prediction)
+        /// away, so no wait is endless.
         #[test]
         fn the_next_look_is_never_far_away(
             loads in prop::collection::vec((0u64..10_000_000, 1usize..=LOAD, any::<bool>()), 1..50),

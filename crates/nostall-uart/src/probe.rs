@@ -9,13 +9,13 @@ use crate::registers::{
 };
 use crate::setup::{NotFound, answers};
 
-/// What a port was found to be.
+/// Result of probing a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probed {
     /// The model. A [`Model::Bcm2835Mini`] and a [`Model::DesignWare`] are taken for a
     /// 16550A.
     pub model: Model,
-    /// Bytes that the transmitter takes when it says that it is empty.
+    /// Number of bytes that the transmitter takes when it reports empty.
     pub transmit_load: usize,
     /// The divisor that it was found with; 0 after reset.
     pub divisor: u16,
@@ -259,8 +259,8 @@ fn has_64_byte_mode(port: &impl Registers) -> bool {
     on && off
 }
 
-/// How much the transmitter of a named DesignWare takes. Its component parameters tell, if
-/// it was built with them, and if the window reaches as far and has accesses of 32 bits.
+/// Returns the transmit load of a named DesignWare. It is read from the component parameters,
+/// if the chip has them and the window covers them with 32-bit accesses.
 pub(crate) fn designware_load(port: &impl Registers) -> usize {
     let least = Model::DesignWare.transmit_load();
     if port.read32(DW_CTR) != dw::CTR {

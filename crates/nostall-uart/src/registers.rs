@@ -11,12 +11,12 @@ pub const RBR: usize = 0;
 pub const THR: usize = 0;
 /// Divisor latch, low byte (DLAB 1).
 pub const DLL: usize = 0;
-/// Interrupt enable (DLAB 0).
+/// Interrupt enable register (DLAB 0).
 pub const IER: usize = 1;
 /// Divisor latch, high byte (DLAB 1).
 pub const DLM: usize = 1;
-/// Interrupt identification (read). Reading it clears a pending transmit
-/// interrupt if that is the one it shows.
+/// Interrupt identification register (read). A read clears a pending transmit interrupt if it
+/// is the reported one.
 pub const IIR: usize = 2;
 /// FIFO control (write).
 pub const FCR: usize = 2;
@@ -59,23 +59,22 @@ pub mod efr {
 pub mod icr {
     /// Additional control.
     pub const ACR: u8 = 0x00;
-    /// Of the ACR: reading [`ICR`](super::ICR) gives the indexed registers and
-    /// not the LSR.
+    /// Bit of the ACR: [`ICR`](super::ICR) then reads the indexed registers instead of the LSR.
     pub const ACR_READ: u8 = 1 << 6;
     /// The first of three identification registers.
     pub const ID1: u8 = 0x08;
-    /// What the three identification registers may hold. The last one distinguishes the
-    /// models with one, two and four ports.
+    /// Values of the three identification registers. The last one distinguishes the models with
+    /// one, two and four ports.
     pub const IDS: [&[u8]; 3] = [&[0x16], &[0xc9], &[0x50, 0x52, 0x54]];
 }
 
 /// The DesignWare's component registers.
 pub mod dw {
-    /// Of the USR: busy; the LCR cannot be written.
+    /// Bit of the USR: busy; the LCR cannot be written.
     pub const USR_BUSY: u8 = 1 << 0;
-    /// What the CTR holds.
+    /// Value of the CTR.
     pub const CTR: u32 = 0x4457_0110;
-    /// Of the CPR: the depth of each FIFO, in 16 bytes, is in bits 16 to 23.
+    /// Field of the CPR: the depth of each FIFO, in units of 16 bytes, in bits 16 to 23.
     pub const CPR_FIFO_SHIFT: u32 = 16;
     /// An interrupt that the 16550 does not have: the LCR was written while the
     /// port was busy. Cleared by reading the USR.
@@ -96,7 +95,7 @@ pub mod ier {
 
 /// Interrupt identification register, section 8.6 and Table IV.
 pub mod iir {
-    /// No interrupt is pending (a 0 means that one is).
+    /// No interrupt is pending (0 means pending).
     pub const NONE: u8 = 1 << 0;
     /// The field that identifies the interrupt.
     pub const ID: u8 = 0b1110;
@@ -113,7 +112,7 @@ pub mod iir {
     pub const TIMEOUT: u8 = 0b1100;
     /// The 16750's: the FIFOs are of 64 bytes (TL16C750 data sheet, IIR).
     pub const FIFO_64: u8 = 1 << 5;
-    /// Both set: FIFOs enabled. Only the upper one: a 16550 whose FIFOs do not
+    /// FIFOs enabled if both bits are set. With only the upper one: a 16550, whose FIFOs do not
     /// work.
     pub const FIFOS: u8 = 0b1100_0000;
 }

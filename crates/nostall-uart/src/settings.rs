@@ -1,29 +1,28 @@
-//! How a console is to use its port.
+//! Settings of a console.
 
 use nostall_io::Nanos;
 
 use crate::{LineSettings, Model};
 
-/// How a console is to use its port. Made from [`LineSettings`] where the rest
-/// is to be as usual.
+/// Settings of a console. Converted from [`LineSettings`] for the default of the other
+/// settings.
 #[derive(Clone, Copy, Debug)]
 pub struct ConsoleSettings {
     /// Rate and frame.
     pub line: LineSettings,
     /// The model; `None` to [`probe`](crate::probe) for it.
     pub model: Option<Model>,
-    /// How many bytes the transmitter takes when it says that it is empty, 1 to
-    /// 128, where the model's table is wrong for this port; `None` for the
-    /// table's.
+    /// Number of bytes that the transmitter takes when it reports empty, 1 to 128. `None` uses
+    /// the model's table; set it if the table is wrong for this port.
     pub transmit_load: Option<usize>,
-    /// Whether the other end can hold us off.
+    /// Flow control by the other end.
     pub flow_control: FlowControl,
     /// A line that is shared by taking turns.
     pub rs485: Option<Rs485>,
-    /// What to do about a port that loses its power, and with it its settings.
+    /// Handling of a port that may lose its power, and its settings.
     pub power_loss: PowerLoss,
-    /// How long a write waits for a port that takes no bytes, counted from the last byte
-    /// that it took. See [`GIVE_UP_AFTER`](Self::GIVE_UP_AFTER).
+    /// Time limit of a write to a port that takes no bytes, from the last byte that it took.
+    /// See [`GIVE_UP_AFTER`](Self::GIVE_UP_AFTER).
     pub give_up_after: Nanos,
     /// Called from time to time inside long waits, to tell a watchdog that all is well.
     pub while_waiting: Option<fn()>,
@@ -37,14 +36,14 @@ impl ConsoleSettings {
     pub const GIVE_UP_AFTER: Nanos = Nanos::from_millis(500);
 }
 
-/// Whether the other end can hold us off.
+/// Flow control by the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControl {
-    /// It cannot.
+    /// No flow control.
     None,
-    /// By its RTS, our CTS. Bytes then go one by one, each after a look at CTS,
-    /// because what is in the FIFO goes out whatever CTS says; and a write waits
-    /// for CTS twice as long as for a port that is not held off: a second by default.
+    /// The other end's RTS is connected to CTS. Each byte is then sent alone after a check of
+    /// CTS, because bytes in the FIFO are sent regardless of CTS. A write waits for CTS twice
+    /// as long as for a port that is not held off: a second by default.
     Cts,
 }
 
@@ -54,16 +53,16 @@ pub enum FlowControl {
 /// one step shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rs485 {
-    /// From RTS to the first bit.
+    /// Delay from RTS to the first bit.
     pub before: Nanos,
-    /// From the last bit until RTS goes back.
+    /// Delay from the last bit until RTS is released.
     pub after: Nanos,
 }
 
-/// What to do about a port that loses its power, and with it its settings.
+/// Handling of a port that may lose its power, and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerLoss {
-    /// Nothing: it does not happen.
+    /// The port keeps its power: no check.
     Ignore,
     /// The console checks for it and sets the port up again. The check is a value in the
     /// scratch register, which does not survive: two more accesses for each write and flush,

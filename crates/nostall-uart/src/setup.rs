@@ -23,7 +23,7 @@ impl fmt::Display for NotFound {
 
 impl core::error::Error for NotFound {}
 
-/// Why a port could not be taken over.
+/// Reason for which a port could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -72,17 +72,17 @@ impl From<NotFound> for OpenError {
     }
 }
 
-/// Whether the setting up of a port may wait for it.
+/// Whether opening a port may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// For 20 ms at most.
+    /// Wait for at most 20 ms.
     Wait,
-    /// One attempt.
+    /// Make one attempt.
     OneLook,
 }
 
-/// Whether a port is there: the interrupt enables keep a pattern that is written to them,
-/// on every model. They are left 0.
+/// Returns whether a port answers: on every model, the interrupt enable register keeps a
+/// written pattern. It is left at 0.
 ///
 /// On a PC, OUT2 lets interrupts through. It is cleared first, because the patterns enable
 /// interrupts for a moment. If no port answers, the modem control register is as before.
@@ -139,8 +139,8 @@ fn deepen_fifos(port: &impl Registers, model: Model, lcr: u8) {
     }
 }
 
-/// To be called with DLAB clear: with it, some models have another register in the place of
-/// the FIFO control register.
+/// Enables the FIFOs. DLAB must be clear, because some models have another register in the
+/// place of the FIFO control register while it is set.
 fn enable_fifos(port: &impl Registers, model: Model, trigger: u8) -> bool {
     let fifos = fcr::ENABLE | fcr::CLEAR_RECEIVE | fcr::CLEAR_TRANSMIT | trigger;
     match model {

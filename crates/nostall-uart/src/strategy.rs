@@ -1,9 +1,9 @@
-//! How bytes are brought to the transmitter.
+//! Strategies to fill the transmitter.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// How bytes are brought to the transmitter.
+/// Strategy to fill the transmitter.
 ///
 /// The first two are what others do, for comparison; the last two are ours.
 /// Where the port has no FIFO that works, or flow control is on, all of them send
@@ -26,7 +26,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// Every strategy, in the order in which they were found.
+    /// All strategies, in their historical order.
     pub const ALL: [Self; 4] = [
         Self::BytePolled,
         Self::FifoPolled,

@@ -1,4 +1,4 @@
-//! What can go wrong, in words for the person who runs it.
+//! The errors of a run, in words for its user.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -8,113 +8,113 @@ use std::time::Duration;
 use crate::need::Device;
 use crate::qemu::Architecture;
 
-/// Why a run failed. In every case the machine is gone when you see it.
+/// Failure of a run. In every case the machine no longer exists when the error is returned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no QEMU.
+    /// QEMU is not installed.
     #[error(
         "{} is not installed: run `make setup`, or install your system's package \
          (Debian, Ubuntu: {}), or use {}", .0.program(), .0.packages(), .0.instead()
     )]
     NotInstalled(Architecture),
-    /// A machine cannot be given so many CPUs.
+    /// The machine does not support this number of CPUs.
     #[error("{machine} can have 1 to {most} CPUs for the guest, not {cpus}")]
     Cpus {
-        /// Its name.
+        /// Name of the machine.
         machine: &'static str,
-        /// How many were asked for.
+        /// Requested number of CPUs.
         cpus: u16,
-        /// How many there can be.
+        /// Largest number of CPUs.
         most: u16,
     },
-    /// A machine does not have a device.
+    /// The machine does not have a device.
     #[error("{machine} has no {device}")]
     Lacks {
-        /// Its name.
+        /// Name of the machine.
         machine: &'static str,
-        /// The device.
+        /// Missing device.
         device: Device,
     },
-    /// QEMU has nothing to start a RISC-V machine with.
+    /// QEMU has no firmware to start a RISC-V machine with.
     #[error(
         "QEMU has no firmware for this machine: install your system's package \
          (Debian, Ubuntu: opensbi): {}", Printable(.0)
     )]
     NoFirmware(String),
-    /// The system would not do what a run needs.
+    /// The host system refused an operation that the run needs.
     #[error("cannot run the machine: {0}")]
     System(#[from] io::Error),
-    /// There is no KVM, or none for this user.
+    /// There is no KVM, or this user may not use it.
     #[error(
         "no KVM: {path}: {source}: load the module kvm_intel or kvm_amd and let this user \
          write to it (group kvm), or use `--on qemu`"
     )]
     NoKvm {
-        /// Where it should be.
+        /// Expected path of the device file.
         path: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// KVM would not do what a run needs.
+    /// KVM refused an operation that the run needs.
     #[error("KVM failed to {doing}: {source}")]
     Kvm {
-        /// What it was asked for.
+        /// Requested operation.
         doing: &'static str,
-        /// What it said.
+        /// KVM's error.
         source: io::Error,
     },
-    /// The guest cannot be put into this machine.
+    /// This machine cannot boot the guest.
     #[error("cannot boot this guest on KVM: {0}")]
     Unbootable(String),
-    /// The virtual CPU stopped where it cannot go on.
+    /// The virtual CPU stopped and cannot continue.
     #[error("the virtual CPU stopped: {0}")]
     Cpu(String),
-    /// QEMU ended by itself, and not at the guest's word.
+    /// QEMU ended without being ended by the guest.
     #[error("QEMU ended with {status}: {}", Printable(.said))]
     Qemu {
-        /// How.
+        /// QEMU's exit status.
         status: ExitStatus,
-        /// The last it said.
+        /// QEMU's last output.
         said: String,
     },
-    /// It did not even tell its version in time.
+    /// QEMU did not even report its version in time.
     #[error("{0} --version did not end within {1:?}")]
     NoVersion(&'static str, Duration),
-    /// It was to go where it cannot be watched.
-    #[error("QEMU cannot be run with -daemonize: nobody could watch or end it")]
+    /// An option would detach QEMU from its parent.
+    #[error("QEMU cannot be run with -daemonize: the run could not be watched or ended")]
     Daemonize,
-    /// QEMU itself said more than could be right.
+    /// QEMU's own output exceeded its limit.
     #[error("QEMU flooded its own output: more than {0} bytes")]
     QemuFlood(u64),
     /// The guest reset the machine.
     #[error("the guest reset the machine (a triple fault, or not a kernel for this machine)")]
     Reset,
-    /// The guest said that it could not go on.
+    /// The guest reported that it failed.
     #[error("the guest failed: {}", Printable(.0))]
     Guest(String),
-    /// The guest ended itself without having done all of its work.
+    /// The guest ended itself before its work was complete.
     #[error("the guest ended with its work undone")]
     Undone,
-    /// It was to panic, and did all of its work.
+    /// The guest did all of its work instead of panicking.
     #[error("the guest was to panic, and did not")]
     Unbroken,
-    /// No report came in time.
+    /// No report arrived in time.
     #[error(
         "the guest said nothing within {0:?} of its start: \
          is it nostall's kernel, built for this machine?"
     )]
     NeverStarted(Duration),
-    /// Nothing more came.
+    /// The guest sent nothing for too long.
     #[error("the guest hung: nothing came from it for {0:?}")]
     Hung(Duration),
-    /// It went on for too long.
+    /// The run exceeded its time limit.
     #[error("the guest was not done after {0:?}")]
     TooLong(Duration),
-    /// More came over the serial line than could be right.
+    /// The guest's serial output exceeded its limit.
     #[error("the guest flooded its serial line: more than {0} bytes")]
     Flood(u64),
-    /// More reports came than could be right.
+    /// The guest's reports exceeded their limit.
     #[error("the guest flooded its report channel: more than {0} bytes")]
     ReportFlood(u64),
     /// A line on the report channel is not a report.
@@ -122,7 +122,7 @@ pub enum Error {
     NotAReport(String),
 }
 
-/// What others said, for a terminal: control characters are shown, not obeyed.
+/// Foreign text for a terminal: control characters are escaped.
 struct Printable<'a>(&'a str);
 
 impl fmt::Display for Printable<'_> {

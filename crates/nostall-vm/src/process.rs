@@ -1,4 +1,4 @@
-//! A child process that cannot outlive us, and files that leave no trace.
+//! A child process that cannot outlive its parent, and files in memory.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,47 +13,47 @@ use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// A file in memory that a child can open by name. It is gone with the last
-/// process that holds it, however that one ends.
+/// File in memory that a child can open by name. It disappears with the last process that holds
+/// it, even after a crash.
 #[derive(Debug)]
 pub struct MemoryFile(File);
 
 impl MemoryFile {
-    /// One that holds `content`.
+    /// Creates a file with `content`.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's.
     pub fn new(content: &[u8]) -> io::Result<Self> {
         let mut file = File::from(rustix::fs::memfd_create("nostall", MemfdFlags::CLOEXEC)?);
         file.write_all(content)?;
         Ok(Self(file))
     }
 
-    /// How many bytes are in it.
+    /// Returns the size in bytes.
     ///
     /// # Errors
     ///
-    /// What the system says.
-    #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
+    /// The system's.
+    #[allow(clippy::len_without_is_empty, reason = "no user needs it")]
     pub fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
 
-    /// Makes it `len` bytes long; what is new is zeros.
+    /// Sets the size to `len` bytes; new bytes are zeros.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's.
     pub fn resize(&self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
     }
 
-    /// What lies from `start` to its end, but at most `limit` bytes.
+    /// Returns the contents from `start` to the end, at most `limit` bytes.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's.
     pub fn read_from(&self, start: u64, limit: u64) -> io::Result<Vec<u8>> {
         let len = self.len()?.saturating_sub(start).min(limit);
         let mut content = vec![0; usize::try_from(len).map_err(io::Error::other)?];
@@ -61,29 +61,29 @@ impl MemoryFile {
         Ok(content)
     }
 
-    /// What lies before its end, but at most `limit` bytes.
+    /// Returns the last bytes, at most `limit`.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's.
     pub fn read_last(&self, limit: u64) -> io::Result<Vec<u8>> {
         self.read_from(self.len()?.saturating_sub(limit), limit)
     }
 
-    /// The same file, to be mapped.
+    /// Returns a handle to the same file, for mapping.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's.
     pub fn share(&self) -> io::Result<File> {
         self.0.try_clone()
     }
 
-    /// The same file, for a child's standard streams.
+    /// Returns a handle to the same file, for a child's standard streams.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's.
     pub fn to_stdio(&self) -> io::Result<Stdio> {
         Ok(self.0.try_clone()?.into())
     }
@@ -95,21 +95,21 @@ impl AsFd for MemoryFile {
     }
 }
 
-/// A running child; killed when dropped.
+/// Running child; it is killed when dropped.
 #[derive(Debug)]
 pub struct Running(Mutex<Child>);
 
 impl Running {
-    /// How it ended, if it has.
+    /// Returns the exit status if the child has ended.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's.
     pub fn ended(&self) -> io::Result<Option<ExitStatus>> {
         self.child().try_wait()
     }
 
-    /// Kills it, if it has not ended.
+    /// Kills the child, unless it has ended.
     pub fn kill(&self) {
         // It fails only if the child has ended and been waited for.
         let _ = self.child().kill();
@@ -123,22 +123,22 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.kill();
-        // As above.
+        // It fails only if the child has been waited for.
         let _ = self.child().wait();
     }
 }
 
-/// The name by which a child opens a file that it was given as `number`.
+/// Returns the name with which a child opens the file that it received as descriptor `number`.
 pub fn name(number: RawFd) -> String {
     format!("/proc/self/fd/{number}")
 }
 
-/// Starts `command`, gives it `files` under the numbers beside them, and has the
-/// kernel kill it when the calling thread ends, in whatever way.
+/// Starts `command` with `files` at the descriptor numbers beside them. The kernel kills the
+/// child when the calling thread ends for any reason.
 ///
 /// # Errors
 ///
-/// What the system says, `NotFound` if there is no such program.
+/// The system's; `NotFound` if there is no such program.
 pub fn spawn<F: AsFd>(mut command: Command, files: &[(F, RawFd)]) -> io::Result<Running> {
     let mut mappings = Vec::new();
     for (file, child_fd) in files {
@@ -153,7 +153,7 @@ pub fn spawn<F: AsFd>(mut command: Command, files: &[(F, RawFd)]) -> io::Result<
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // Of a death before that, no signal comes.
+            // A parent that ended before that call causes no signal.
             match getppid() {
                 Some(now) if now == parent => Ok(()),
                 _ => Err(Errno::SRCH.into()),

@@ -5,20 +5,20 @@ use std::ops::Range;
 
 use crate::process::MemoryFile;
 
-/// Guest RAM in a file that the machine and we share: what one guest leaves in it, the
-/// next one finds, and the host reads once the guest is dead. It starts as
-/// zeros, takes no room where nobody has written, and is gone when dropped.
+/// Guest RAM in a file that the machine and this process share. The next guest finds what an
+/// earlier one left in it, and the host can read it after the guest has ended. It starts as
+/// zeros, allocates only written pages, and is freed when dropped.
 pub struct GuestRam {
     pub(crate) file: MemoryFile,
     size: u64,
 }
 
 impl GuestRam {
-    /// RAM of `mebibytes` MiB.
+    /// Allocates `mebibytes` MiB of RAM.
     ///
     /// # Errors
     ///
-    /// The system's, if there is no such room.
+    /// The system's, if there is not enough memory.
     pub fn new(mebibytes: u32) -> io::Result<Self> {
         let size = u64::from(mebibytes) << 20;
         let file = MemoryFile::new(&[])?;
@@ -26,17 +26,17 @@ impl GuestRam {
         Ok(Self { file, size })
     }
 
-    /// Bytes of it.
+    /// Returns the size in bytes.
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// What lies at these addresses, counted from where RAM begins: on a PC the physical
-    /// ones for RAM below 2 GiB.
+    /// Reads the bytes at these addresses, counted from the start of RAM. On a PC, they are the
+    /// physical addresses of RAM below 2 GiB.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if not all of it is RAM; the system's.
+    /// `InvalidInput` if the range is not all RAM; the system's.
     pub fn read(&self, addresses: Range<u64>) -> io::Result<Vec<u8>> {
         if addresses.is_empty() || addresses.end > self.size {
             return Err(io::ErrorKind::InvalidInput.into());

@@ -113,7 +113,7 @@ fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
     let (out, document) = succeed(&args, &dir);
     assert!(out.starts_with("pstore on qemu "), "{out}");
     assert!(out.contains(", virt, 4 CPUs on "), "{out}");
-    assert!(out.contains("a second boot on that RAM recovered, is the same."));
+    assert!(out.contains("a second boot recovered are the same."));
     assert_eq!(document["host"]["machine"], "virt");
     // The region alone is enough to decode it.
     let decoded = Command::new(cargo_bin("nostall"))

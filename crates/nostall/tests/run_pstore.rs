@@ -142,7 +142,7 @@ fn what_a_dead_guest_recorded_is_read_by_the_host_and_by_the_next_boot() {
     assert!(out.starts_with("pstore on qemu "), "{out}");
     assert!(out.contains("dmesg    Panic#1 Part1\n"), "{out}");
     assert!(out.contains("Kernel panic: on purpose"), "{out}");
-    assert!(out.contains("a second boot on that RAM recovered, is the same."));
+    assert!(out.contains("a second boot recovered are the same."));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The device tree, by which the firmware describes the machine, and the devices that are found in it.
+//! The device tree, which describes the machine, and the devices in it.
 
 pub mod bus_check;
 pub mod pci;
@@ -16,40 +16,40 @@ use spin::Once;
 
 static TREE: Once<Fdt<'static>> = Once::new();
 
-/// Longer than any that we have seen, by far.
+/// Longest accepted device tree, far above any known one.
 const LONGEST: usize = 1 << 20;
 
 /// The first word of a flattened device tree (Devicetree Specification 0.4, 5.2).
 const MAGIC: u32 = 0xd00d_feed;
 
-/// Takes the tree at `start`. To be done first of all.
+/// Sets the tree at `start`. Must be called before all other functions.
 ///
-/// Panics if there is none that can be read.
+/// Panics if there is no valid tree.
 ///
 /// # Safety
 ///
-/// What is at `start` must be readable, for ever, and nobody may write to it: eight
-/// bytes, and if they say that they begin a device tree, all of that.
+/// The eight bytes at `start` must be readable forever, and must never be written. If they are
+/// the start of a device tree, that applies to the whole tree.
 pub unsafe fn init(start: *const u8) {
     assert!(
         !start.is_null() && start.addr().is_multiple_of(8),
         "no device tree at {start:?}"
     );
-    // SAFETY: the caller's word.
+    // SAFETY: the caller guarantees it.
     let [magic, len] = unsafe { *start.cast::<[u32; 2]>() }.map(u32::from_be);
     let len = len as usize;
     assert!(
         magic == MAGIC && len <= LONGEST,
         "no device tree at {start:?}, or one of more than {LONGEST} bytes"
     );
-    // SAFETY: the caller's word.
+    // SAFETY: the caller guarantees it.
     match Fdt::new(unsafe { slice::from_raw_parts(start, len) }) {
         Ok(tree) => TREE.call_once(|| tree),
         Err(bad) => panic!("the device tree is damaged: {bad}"),
     };
 }
 
-/// The tree.
+/// Returns the tree.
 pub fn get() -> &'static Fdt<'static> {
     TREE.get().expect("the first CPU has been at `enter`")
 }
@@ -59,13 +59,13 @@ pub fn root() -> FdtNode<'static> {
     get().root()
 }
 
-/// Where the tree lies.
+/// Returns the tree's address range.
 pub fn place() -> Range<u64> {
     let bytes = get().data().as_ptr_range();
     bytes.start.addr() as u64..bytes.end.addr() as u64
 }
 
-/// What the machine that runs us says.
+/// Returns the command line.
 pub fn command_line() -> &'static str {
     let chosen = root().child("chosen");
     let line = chosen.and_then(|chosen| chosen.property("bootargs"));
@@ -75,7 +75,7 @@ pub fn command_line() -> &'static str {
     })
 }
 
-/// Where it put our input.
+/// Returns the address range of the input.
 pub fn initrd() -> Option<Range<u64>> {
     let chosen = root().child("chosen")?;
     let address = |name| number(&chosen, name);
@@ -83,7 +83,7 @@ pub fn initrd() -> Option<Range<u64>> {
     (!range.is_empty()).then_some(range)
 }
 
-/// Ranges of RAM.
+/// Returns the ranges of RAM.
 fn ram() -> impl Iterator<Item = Range<u64>> {
     let memory = root().children().filter(|node| {
         text(node, "device_type") == Some("memory") && node.status() == Ok(Status::Okay)
@@ -91,18 +91,17 @@ fn ram() -> impl Iterator<Item = Range<u64>> {
     memory.flat_map(ranges)
 }
 
-/// The RAM that all of `range` is in.
+/// Returns the range of RAM that contains all of `range`.
 pub fn ram_around(range: &Range<u64>) -> Option<Range<u64>> {
     ram().find(|ram| ram.start <= range.start && range.end <= ram.end)
 }
 
-/// Whether any of `range` is RAM.
+/// Returns whether any of `range` is RAM.
 pub fn touches_ram(range: &Range<u64>) -> bool {
     ram().any(|ram| ram.start < range.end && range.start < ram.end)
 }
 
-/// RAM that is not ours, most of all the firmware's (Devicetree Specification 0.4, 3.5
-/// and 5.3).
+/// Returns the reserved RAM, mainly the firmware's (Devicetree Specification 0.4, 3.5 and 5.3).
 pub fn reserved() -> impl Iterator<Item = Range<u64>> {
     let nodes = root()
         .child("reserved-memory")
@@ -115,7 +114,7 @@ pub fn reserved() -> impl Iterator<Item = Range<u64>> {
     nodes.chain(block)
 }
 
-/// A device: its node, and where its registers are.
+/// A device: its node, and its register range.
 #[derive(Clone)]
 pub struct Device {
     pub node: FdtNode<'static>,
@@ -124,8 +123,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Those of this kind that are in use: in the root, or on a bus there whose addresses
-    /// are the processors' own.
+    /// Returns the enabled devices of this kind: at the root, or on a bus there that uses the
+    /// processors' addresses.
     pub fn all(compatible: &'static str) -> impl Iterator<Item = Self> {
         let below = |bus: FdtNode<'static>| bus.children().map(move |node| (node, Some(bus)));
         let direct = root().children().map(|node| (node, None));
@@ -148,13 +147,13 @@ impl Device {
             })
     }
 
-    /// Whether this is where the firmware wants a console to be.
+    /// Returns whether the firmware selects this device for its console.
     pub fn is_stdout(&self) -> bool {
         let chosen = root().child("chosen");
         let Some(path) = chosen.and_then(|chosen| text(&chosen, "stdout-path")) else {
             return false;
         };
-        // After a colon there are the line's settings (3.6).
+        // The line's settings follow a colon (3.6).
         let path = path.split(':').next().unwrap_or_default();
         let path = match root().child("aliases") {
             Some(aliases) if !path.starts_with('/') => text(&aliases, path).unwrap_or(path),
@@ -167,17 +166,17 @@ impl Device {
         }
     }
 
-    /// A property that is a number.
+    /// Returns a numeric property.
     pub fn number(&self, name: &str) -> Option<u64> {
         number(&self.node, name)
     }
 
-    /// A property that is a list of cells.
+    /// Returns a property that is a list of cells.
     pub fn cells(&self, name: &str) -> impl Iterator<Item = u32> + use<> {
         cells(&self.node, name)
     }
 
-    /// The number of its interrupt, if `parent` is who takes it.
+    /// Returns the number of the device's interrupt, if `parent` is its interrupt controller.
     pub fn interrupt(&self, parent: &Self) -> Option<u32> {
         let said = |node: &FdtNode<'static>| number(node, "interrupt-parent");
         let of_bus = || said(self.bus.as_ref()?);
@@ -186,7 +185,7 @@ impl Device {
         self.cells("interrupts").next()
     }
 
-    /// Whether something of this kind is on the bus that this device drives.
+    /// Returns whether a device of this kind is on the bus of this controller.
     pub fn drives(&self, compatible: &str) -> bool {
         self.node
             .children()
@@ -194,7 +193,7 @@ impl Device {
     }
 }
 
-/// The rate of a clock that never changes, in hertz.
+/// Returns the rate of a fixed clock in hertz.
 pub fn fixed_clock(phandle: u32) -> Option<u64> {
     let clock = root()
         .children()
@@ -203,7 +202,7 @@ pub fn fixed_clock(phandle: u32) -> Option<u64> {
     number(&clock, "clock-frequency")
 }
 
-/// What `reg` says, of a node whose bus has the processors' own addresses.
+/// Returns the ranges in `reg` of a node whose bus uses the processors' addresses.
 fn ranges(node: FdtNode<'static>) -> impl Iterator<Item = Range<u64>> {
     let reg = node.reg().ok().flatten().into_iter().flatten();
     reg.filter_map(|reg| {
@@ -219,7 +218,7 @@ pub fn number(node: &FdtNode<'static>, name: &str) -> Option<u64> {
     narrow.or_else(|_| property.value_as::<u64>()).ok()
 }
 
-/// Numbers of one cell each.
+/// Returns numbers of one cell each.
 fn cells(node: &FdtNode<'static>, name: &str) -> impl Iterator<Item = u32> + use<> {
     let value = node
         .property(name)

@@ -1,4 +1,4 @@
-//! SPI controllers of this machine.
+//! The machine's SPI controllers.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -11,13 +11,14 @@ use nostall_spi::controllers::sifive::{Completion, mask};
 use super::{Device, prci};
 use crate::arch::{MachineClock, interrupt_of, is_device_memory, while_handled};
 
-/// An interrupt, a sleep and a wake-up take about that: what is shorter is waited for.
+/// Approximate duration of an interrupt, a sleep and a wake-up: shorter transfers are polled.
 const WORTH_AN_INTERRUPT: Nanos = Nanos::from_micros(20);
 
-/// `csdef` ("Chip Select Default Register"): after reset, a one for each line that there is.
+/// `csdef` ("Chip Select Default Register"): after reset, a bit is set for each line that
+/// exists.
 const CSDEF: usize = 0x14 / 4;
 
-// The others, for the check alone; see `nostall_spi::controllers::sifive`.
+// The other registers, only for the check; see `nostall_spi::controllers::sifive`.
 const CSMODE: usize = 0x18 / 4;
 const CSMODE_AUTO: u32 = 0;
 const TXDATA: usize = 0x48 / 4;
@@ -28,21 +29,21 @@ const FCTRL: usize = 0x60 / 4;
 const IE: usize = 0x70 / 4;
 const IE_RXWM: u32 = 1 << 1;
 
-/// How registers are reached.
+/// Driver of an SPI controller.
 pub type Controller = Sifive<Mmio>;
 
-/// A controller that the device tree tells of.
+/// A controller in the device tree.
 pub struct Found {
     registers: Range<u64>,
-    /// Of the bus that it is on, in hertz.
+    /// Frequency of the controller's bus clock in hertz.
     input: u32,
-    /// Where its interrupt arrives, if it does.
+    /// Interrupt number, if it is connected.
     pub interrupt: Option<u32>,
 }
 
-/// The controller that drives a device of this kind.
+/// Returns the controller of a device of this kind.
 ///
-/// Panics if there is none, or one whose clock is not known.
+/// Panics if there is none, or if its clock is not known.
 pub fn find(drives: &str) -> Found {
     let Some(device) = devices().find(|device| device.drives(drives)) else {
         panic!("no SPI controller with a {drives} on this machine");
@@ -50,9 +51,9 @@ pub fn find(drives: &str) -> Found {
     Found::new(device)
 }
 
-/// All controllers.
+/// Returns all controllers.
 ///
-/// Panics if there is one whose clock is not known.
+/// Panics if the clock of one is not known.
 pub fn all() -> impl Iterator<Item = Found> {
     devices().map(Found::new)
 }
@@ -74,7 +75,7 @@ impl Found {
         }
     }
 
-    /// To be driven by one who has no other.
+    /// Returns a driver. The caller must not have another driver of this controller.
     pub fn controller(&self) -> Controller {
         let registers = self.window();
         let lines = 32 - registers.read32(CSDEF).leading_zeros();
@@ -85,16 +86,16 @@ impl Found {
         Sifive::new(registers, self.input, lines as u8, completion)
     }
 
-    /// Has it take its interrupt back: for the handler.
+    /// Makes the controller withdraw its interrupt; for the handler.
     pub fn mask(&self) {
         mask(&self.window());
     }
 
-    /// Has it send a byte to nobody, and interrupt for what comes back.
+    /// Sends a byte without a selected device, and checks that its reply causes one interrupt.
     ///
-    /// Panics if that does not arrive, or arrives again.
+    /// Panics if none arrives, or more than one.
     pub fn check_interrupt(&self, clock: &MachineClock) {
-        const NOBODY: u32 = 0xff; // means nothing to a flash, and nothing to a card
+        const IGNORED: u32 = 0xff; // not a command for a flash or a card
         let Some(interrupt) = self.interrupt else {
             return;
         };
@@ -104,12 +105,12 @@ impl Found {
             self.mask();
             arrived.fetch_add(1, Ordering::Relaxed);
         };
-        registers.write32(FCTRL, 0); // not as memory
+        registers.write32(FCTRL, 0); // no memory-mapped reads
         registers.write32(CSMODE, CSMODE_AUTO);
         registers.write32(RXMARK, 0);
         while_handled(interrupt, &handler, || {
             registers.write32(IE, IE_RXWM);
-            registers.write32(TXDATA, NOBODY);
+            registers.write32(TXDATA, IGNORED);
             clock.wait_until(clock.now() + Nanos::from_millis(1));
         });
         let sent = registers.read32(RXDATA);
@@ -121,8 +122,8 @@ impl Found {
     fn window(&self) -> Mmio {
         let base = NonNull::new(self.registers.start as *mut u8).expect("not in the first page");
         let len = (self.registers.end - self.registers.start) as usize;
-        // SAFETY: mapped, as `find` has looked at; no DMA. One controller at a time
-        // drives the device, and the handler writes a register that it only writes.
+        // SAFETY: mapped, as checked in `find`; no DMA. One driver at a time uses the
+        // controller, and the handler writes one register that is not read.
         unsafe { Mmio::new(base, len, MmioLayout::WORDS) }.expect("words, aligned")
     }
 }

@@ -1,4 +1,4 @@
-//! Persistent RAM: recording function entries there, dying, and recovering.
+//! Persistent RAM: recording function entries, crashing, and recovering.
 
 use core::ptr::NonNull;
 
@@ -14,21 +14,20 @@ use spin::mutex::SpinMutex;
 use crate::arch::{self, MachineClock};
 use crate::{cpu, crew, log, report};
 
-/// Longer than a stage waits for its neighbours, of which there are two.
+/// Bound on a stage's wait for its two neighbours.
 const BOUND: Nanos = Nanos::from_secs(15);
 
 static PIPES: Pipes = Pipes::new();
 
-/// Where a kernel that dies leaves its log, if this machine has such a place, and it has
-/// not done so.
+/// The place for a crashing kernel's log, if the machine has one and no log was saved yet.
 static PLACE: Mutex<Option<Place>> = Mutex::new(None);
 
 struct Place(NonNull<u8>);
 
-// SAFETY: an address, the same on all CPUs. Who has the memory there, see `last_words`.
+// SAFETY: the address is the same on all CPUs. For the memory's owner see `last_words`.
 unsafe impl Send for Place {}
 
-/// From now on a kernel that dies leaves its log.
+/// Enables saving the log when the kernel crashes.
 pub fn start() {
     let ram = arch::persistent_ram().ok();
     *PLACE.lock() = ram.map(|(start, _)| Place(start));
@@ -41,7 +40,7 @@ pub struct PstoreCrew<'a> {
 }
 
 impl PstoreCrew<'_> {
-    /// Does one job of the list, the `item`th.
+    /// Runs one job of the list, number `item`.
     pub fn run(&self, job: Job, item: u16) {
         match job {
             Job::Move(strategy) => {
@@ -58,7 +57,7 @@ impl PstoreCrew<'_> {
     }
 
     fn move_blocks(&self, strategy: Strategy) -> Moved {
-        // SAFETY: the jobs before this one are done with it.
+        // SAFETY: the previous jobs no longer use it.
         let region = unsafe { region() };
         let moved = measure(strategy, region, self.cpus, &PIPES, self, self.clock);
         let Some(moved) = moved else {
@@ -83,13 +82,12 @@ impl PstoreCrew<'_> {
     }
 }
 
-/// Leaves the log in persistent RAM, because the kernel dies. Once.
+/// Saves the log of a crashing kernel in persistent RAM, once.
 pub fn last_words() {
     let place = PLACE.try_lock().and_then(|mut place| place.take());
     let Some(Place(start)) = place else { return };
-    // SAFETY: the logs' part of the region, mapped RAM in which nothing else lies
-    // (`REGION`). But for the traces behind it nobody has any of it but who comes here,
-    // which is once.
+    // SAFETY: the logs' part of the region is mapped RAM that holds nothing else (`REGION`).
+    // Only this function uses it, except the traces behind it, and `PLACE` allows one call.
     let memory = unsafe { Ram::new(start, LOGS) };
     if let Some(mut logs) = Logs::open(memory) {
         log::with(|now, log| {
@@ -99,24 +97,24 @@ pub fn last_words() {
     }
 }
 
-/// All of it.
+/// Returns the whole region.
 ///
 /// # Safety
 ///
-/// Nothing else has any of it any more: jobs run one after the other, and a kernel that
-/// dies, which has the logs' part of it, does not go on with them.
+/// Nothing else may use any of it. Jobs run one after the other, and a crashing kernel, which
+/// uses the logs' part, does not continue with them.
 unsafe fn region() -> Ram<'static> {
     let (start, len) = match arch::persistent_ram() {
         Ok(ram) => ram,
         Err(why) => panic!("{why}"),
     };
-    // SAFETY: mapped RAM in which nothing else lies (`REGION`), and the caller's.
+    // SAFETY: mapped RAM that holds nothing else (`REGION`); the caller guarantees the rest.
     unsafe { Ram::new(start, len) }
 }
 
 impl Sleep for PstoreCrew<'_> {
     fn sleep(&self, ready: &dyn Fn() -> bool) {
-        // For some milliseconds: its neighbour may have given up.
+        // Some milliseconds at a time, because the neighbour may have given up.
         cpu::park(self.clock.now() + cpu::TICK, || ready().then_some(()));
     }
 

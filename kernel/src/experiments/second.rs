@@ -1,30 +1,30 @@
-//! A second task on the CPU that sends: it counts, whenever it is let.
+//! A second task on the sending CPU, which counts whenever it may run.
 //!
-//! What it did not get is how long the CPU was held. That is measured by its
-//! progress, not assumed because somebody said that he slept.
+//! The CPU time that it does not get is the time for which the CPU was held. It is measured
+//! from the task's progress instead of from the sender's sleeps.
 
 use core::cell::Cell;
 use core::hint::black_box;
 
 use nostall_io::{Clock, Nanos};
 
-/// Steps between two looks at the clock.
+/// Steps between two clock reads.
 const STRIDE: u64 = 64;
 
-/// How long the task runs alone, to know what it can do.
+/// Duration of a run without the other task, as the reference.
 const ALONE: Nanos = Nanos::from_millis(5);
 
-/// The task, and the clock that gives it the CPU while the other task sleeps.
+/// The task, and the clock that lets it run while the other task sleeps.
 pub struct SecondTask<C> {
     clock: C,
     steps: Cell<u64>,
     state: Cell<u64>,
-    /// What it does in [`ALONE`] on a CPU of its own.
+    /// Number of steps in [`ALONE`] without the other task.
     steps_alone: Cell<u64>,
 }
 
 impl<C: Clock> SecondTask<C> {
-    /// Runs it alone first.
+    /// Creates the task, and measures its speed alone.
     pub fn new(clock: C) -> Self {
         let task = Self {
             clock,
@@ -37,7 +37,7 @@ impl<C: Clock> SecondTask<C> {
         task
     }
 
-    /// The CPU time that its progress since its start is worth.
+    /// Returns the CPU time that corresponds to its progress since its start.
     pub fn granted(&self) -> Nanos {
         let time = u128::from(self.steps.get()) * u128::from(ALONE.0);
         Nanos((time / u128::from(self.steps_alone.get())) as u64)

@@ -1,4 +1,4 @@
-//! What the firmware hands over, by the SBI's boot protocol.
+//! The values that the firmware passes at boot (SBI boot protocol).
 
 use core::arch::global_asm;
 use core::ops::Range;
@@ -24,15 +24,13 @@ global_asm!(
     trap_stride = const TRAP_STACK_STRIDE,
 );
 
-/// Brings up the CPU with this number, which is that hart; on the first one, reads the
-/// device tree.
+/// Brings up the hart as the CPU with this number. On the first one, reads the device tree.
 pub fn enter(hart: usize, number: usize, device_tree: usize) -> Option<Boot> {
     if number != 0 {
         paging::activate();
         return None;
     }
-    // SAFETY: the boot protocol put it there, and nothing has been written since but our
-    // own image.
+    // SAFETY: the boot protocol put the tree there, and only our own image was written since.
     unsafe { tree::init(device_tree as *const u8) };
     cpus::init_first(hart);
     semihosting::firmware_prints(FIRMWARE_DONE);
@@ -44,7 +42,7 @@ pub fn enter(hart: usize, number: usize, device_tree: usize) -> Option<Boot> {
     })
 }
 
-/// The initial RAM disk, if there is one.
+/// Returns the initial RAM disk, empty if there is none.
 fn input() -> &'static [u8] {
     let Some(range) = tree::initrd() else {
         return &[];
@@ -57,15 +55,15 @@ fn input() -> &'static [u8] {
                 .all(|end| paging::is_mapped(end as usize)),
         "the input, at {range:#x?}, does not lie in RAM of its own that is mapped"
     );
-    // SAFETY: the firmware put it there, in RAM that is mapped at both ends, and so between
-    // them, for what is not mapped lies right before our image, or is part of it. Nobody
-    // writes to it: not in our image, and see `persistent_ram`.
+    // SAFETY: the firmware put it there, in RAM that is mapped at both ends. It is mapped in
+    // between too, because the unmapped part is adjacent to our image or in it. It is never
+    // written: it is not in our image, and `persistent_ram` excludes it.
     unsafe { slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize) }
 }
 
-/// The RAM that outlives the kernel if the machine keeps it: start and length.
+/// Returns start and length of the RAM that outlives the kernel if the machine preserves it.
 ///
-/// Or why there is none: no RAM is there, or something else lies in it.
+/// Otherwise, returns why there is none: no RAM is there, or it is in use.
 pub fn persistent_ram() -> Result<(NonNull<u8>, usize), NoRam> {
     let ram = paging::ram();
     let region = ram.start + REGION.start..ram.start + REGION.end;

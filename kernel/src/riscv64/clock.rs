@@ -5,17 +5,17 @@ use riscv::register::time;
 
 use super::harts;
 
-/// The `time` register, which all harts share, of known rate.
+/// The `time` register, which all harts share, with a known rate.
 #[derive(Clone, Copy)]
 pub struct Timebase {
     start: u64,
     hz: u32,
-    /// Nanoseconds a step, times 2^32.
+    /// Nanoseconds per step, times 2^32.
     scale: u64,
 }
 
 impl Timebase {
-    /// At the rate that the device tree tells.
+    /// Creates the clock with the rate in the device tree.
     pub fn find() -> Self {
         let Some(hz) = harts::timebase() else {
             panic!("no clock to go by: the device tree has no timebase-frequency below 4 GHz");
@@ -27,15 +27,15 @@ impl Timebase {
         }
     }
 
-    /// What the register shows when [`now`](Clock::now) is first `at` or more: made from
-    /// the same rounded scale, so that who is woken then is not too early.
+    /// Returns the first register value at which [`now`](Clock::now) is at least `at`. It uses
+    /// the same rounded scale, so that a timer never expires early.
     pub fn steps_at(&self, at: Nanos) -> u64 {
         let steps = (u128::from(at.0) << 32).div_ceil(self.scale.into());
         let steps = u64::try_from(steps).unwrap_or(u64::MAX);
         self.start.saturating_add(steps)
     }
 
-    /// Steps a second.
+    /// Returns the rate in steps per second.
     pub const fn hz(&self) -> u64 {
         self.hz as u64
     }

@@ -10,12 +10,12 @@ use sbi_rt::HartMask;
 
 use super::{MachineClock, harts};
 
-/// CPUs that there are stacks for.
+/// Number of CPUs for which stacks exist.
 pub const MAX_CPUS: usize = 64;
 
-/// What each CPU has for itself.
+/// State of each CPU.
 struct PerCpu {
-    /// Interrupts so far, and those of them that another CPU has sent.
+    /// Interrupts so far, and the number of them sent from another CPU.
     interrupts: AtomicU64,
     wakes: AtomicU64,
 }
@@ -27,35 +27,34 @@ static PER_CPU: [PerCpu; MAX_CPUS] = [const {
     }
 }; MAX_CPUS];
 
-/// What is no hart's id, as far as we know.
+/// A value that is no known hart's id.
 const NO_HART: usize = usize::MAX;
 
-/// By which id the hardware and the firmware know each CPU. Where boot.s finds the CPU's
-/// number, and so not cleared with what is zero.
+/// Hart id of each CPU. boot.s finds the CPU's number here, so it is not in zeroed memory.
 #[unsafe(no_mangle)]
 static HARTS: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(NO_HART) }; MAX_CPUS];
 
-/// CPUs that have been started.
+/// Number of started CPUs.
 static STARTED: AtomicUsize = AtomicUsize::new(1);
 
-/// The first CPU is this hart.
+/// Sets the hart of the first CPU.
 pub fn init_first(hart: usize) {
     HARTS[0].store(hart, Ordering::Relaxed);
 }
 
-/// The hart that is the first CPU.
+/// Returns the hart of the first CPU.
 pub fn first_hart() -> usize {
     HARTS[0].load(Ordering::Relaxed)
 }
 
-/// The CPU that runs this.
+/// The current CPU.
 pub struct Cpu;
 
 impl Processor for Cpu {
     fn id(&self) -> usize {
         let number: usize;
-        // SAFETY: boot.s puts the CPU's number into the thread pointer, which nothing
-        // else uses: there are no threads.
+        // SAFETY: boot.s puts the CPU's number into the thread pointer, which has no other use,
+        // because there are no threads.
         unsafe {
             asm!("mv {}, tp", out(reg) number, options(nomem, nostack, preserves_flags));
         }
@@ -67,17 +66,17 @@ impl Processor for Cpu {
     }
 }
 
-/// Has this CPU's timer interrupt it at `at`, once. With interrupts masked.
+/// Sets this CPU's timer to interrupt it once, at `at`. Interrupts must be masked.
 pub fn set_timer(clock: &MachineClock, at: Nanos) {
     sbi_rt::set_timer(clock.steps_at(at));
 }
 
-/// This CPU has been interrupted.
+/// Counts an interrupt of this CPU.
 pub fn count_interrupt() {
     PER_CPU[Cpu.id()].interrupts.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Interrupts of all CPUs so far, and those of them that came from another CPU.
+/// Returns the interrupts of all CPUs so far, and the number of them sent from another CPU.
 pub fn interrupts() -> (u64, u64) {
     PER_CPU.iter().fold((0, 0), |(all, wakes), cpu| {
         (
@@ -87,55 +86,55 @@ pub fn interrupts() -> (u64, u64) {
     })
 }
 
-/// Whether this CPU is dealing with an interrupt: traps.s leaves 0 there meanwhile.
+/// Returns whether this CPU is handling an interrupt: traps.s stores 0 there meanwhile.
 pub fn in_interrupt() -> bool {
     sscratch::read() == 0
 }
 
-/// Another CPU has woken this one: that was all.
+/// Handles a wake-up from another CPU, which needs no further action.
 pub fn on_wake() {
-    // SAFETY: whoever sleeps looks again for what there is to do.
+    // SAFETY: a sleeping task checks for work again.
     unsafe { sip::clear_ssoft() };
-    // And does so after that: whoever has something after the look sends another one. A
-    // look at memory is not by itself behind a write to a CSR (unprivileged specification,
-    // "CSR Access Ordering").
+    // The check comes after this point, so a producer of later work sends another wake-up. A
+    // memory read is not ordered after a CSR write by itself (unprivileged specification, "CSR
+    // Access Ordering").
     riscv::asm::fence();
     PER_CPU[Cpu.id()].wakes.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Does nothing more, for ever.
+/// Stops this CPU forever.
 pub fn hang() -> ! {
     interrupts::disable();
     loop {
-        // SAFETY: nothing is lost, for nothing goes on.
+        // SAFETY: no code of this CPU runs after it.
         unsafe { asm!("csrw sie, zero", options(nostack)) };
         wait_for_interrupt();
     }
 }
 
-/// `wfi`, behind all that was written before: what `riscv` has lets the compiler put it
-/// off, the release of a lock among it.
+/// Executes `wfi` after all earlier writes. With `riscv`'s function, the compiler may move
+/// writes behind it, including the release of a lock.
 fn wait_for_interrupt() {
-    // SAFETY: it waits, or does not.
+    // SAFETY: the instruction only waits.
     unsafe { asm!("wfi", options(nostack, preserves_flags)) };
 }
 
-/// Sleeps until the next interrupt, unless there is something to do already.
-/// What is there to do is looked for with interrupts masked: a wake-up in between is not
-/// lost, because the instruction ends for a masked interrupt, too (privileged
-/// specification 3.3.3).
+/// Sleeps until the next interrupt, unless there is work already.
+///
+/// Work is checked with interrupts masked. A wake-up in between is not lost, because the
+/// instruction also ends for a masked interrupt (privileged specification 3.3.3).
 pub fn sleep_unless<T>(something: impl FnOnce() -> Option<T>) -> Option<T> {
     interrupts::disable();
     let something = something();
     if something.is_none() {
         wait_for_interrupt();
     }
-    // SAFETY: whoever calls this can be interrupted.
+    // SAFETY: the caller can be interrupted.
     unsafe { interrupts::enable() };
     something
 }
 
-/// Interrupts all other CPUs, as soon as they take interrupts: there are no NMIs here.
+/// Interrupts all other CPUs as soon as they take interrupts, since NMIs do not exist here.
 pub fn call_others() {
     wake((0..STARTED.load(Ordering::Relaxed)).filter(|&cpu| cpu != Cpu.id()));
 }
@@ -145,10 +144,10 @@ pub fn wake(cpus: impl IntoIterator<Item = usize>) {
     let others = cpus.into_iter();
     let mut harts = others.map(|cpu| HARTS[cpu].load(Ordering::Relaxed));
     let mut next = harts.next();
-    // What they are to find is there before they are woken.
+    // The work must be visible before the CPUs are woken.
     riscv::asm::fence();
     while let Some(base) = next {
-        // As many in one call as its mask has room for.
+        // Each call wakes as many harts as its mask has bits.
         let mut mask = HartMask::from_mask_base(1, base);
         next = harts.find(|&hart| mask.insert(hart).is_err());
         let sent = sbi_rt::send_ipi(mask); // SBI 2.0, 7.1
@@ -156,9 +155,9 @@ pub fn wake(cpus: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// Lets this CPU's interrupts through: the timer's, and those from other CPUs.
+/// Enables this CPU's interrupts: from the timer, and from other CPUs.
 pub fn enable_interrupts() {
-    // SAFETY: traps.rs deals with both.
+    // SAFETY: traps.rs handles both.
     unsafe {
         sie::set_stimer();
         sie::set_ssoft();
@@ -168,13 +167,13 @@ pub fn enable_interrupts() {
 
 /// Starts the others of `cpus` CPUs, and returns the timers' rate in hertz.
 ///
-/// Panics if they are not there.
+/// Panics if there are too few.
 pub fn start_cpus(cpus: u16, clock: &MachineClock) -> u64 {
     start_others(cpus.into());
     clock.hz()
 }
 
-/// Starts as many harts as are needed, this one counted (SBI 2.0, chapter 9).
+/// Starts harts until `cpus` are running, including this one (SBI 2.0, chapter 9).
 fn start_others(cpus: usize) {
     unsafe extern "C" {
         safe static start: u8;
@@ -182,7 +181,7 @@ fn start_others(cpus: usize) {
     let first = first_hart();
     let others = harts::ids().filter(|&hart| hart != first);
     for (number, hart) in (1..cpus).zip(others) {
-        // What it is to find is there before it starts.
+        // The hart's number must be visible before it starts.
         HARTS[number].store(hart, Ordering::Release);
         riscv::asm::fence();
         let started = sbi_rt::hart_start(hart, (&raw const start).addr(), 0);

@@ -1,5 +1,5 @@
-//! The platform-level interrupt controller (RISC-V PLIC Specification 1.0.0): interrupts
-//! of devices, all of them for the first CPU.
+//! The platform-level interrupt controller (RISC-V PLIC Specification 1.0.0). It delivers all
+//! device interrupts to the first CPU.
 
 use core::mem;
 use core::ptr::NonNull;
@@ -11,14 +11,13 @@ use spin::{Mutex, Once};
 use super::{Cpu, cpus, harts, paging};
 use crate::device_tree::Device;
 
-/// Names by which a device tree may know it.
+/// Names of the controller in device trees.
 const COMPATIBLE: [&str; 2] = ["sifive,plic-1.0.0", "riscv,plic0"];
 
-/// The cause of an external interrupt in supervisor mode, by which a context of the
-/// controller is told from the machine mode's.
+/// The cause of an external interrupt in supervisor mode, which identifies the context to use.
 const SUPERVISOR_EXTERNAL: u64 = 9;
 
-// Registers of 32 bits ("Memory Map"), as numbers of words.
+// Offsets of 32-bit registers ("Memory Map") in words.
 const PRIORITY: usize = 0;
 const ENABLE: usize = 0x2000 / 4;
 const ENABLE_STRIDE: usize = 0x80 / 4;
@@ -26,25 +25,25 @@ const THRESHOLD: usize = 0x20_0000 / 4;
 const CLAIM: usize = THRESHOLD + 1;
 const CONTEXT_STRIDE: usize = 0x1000 / 4;
 
-/// Interrupts that there is room for; number 0 means that there is none.
+/// Number of supported interrupts; number 0 means none.
 const SOURCES: u32 = 1024;
 
-/// What is done about an interrupt. It must have the device take it back.
+/// Handler of an interrupt, which must make the device withdraw it.
 type Handler<'a> = &'a (dyn Fn() + Sync);
 
-/// There is one device at a time whose interrupt is wanted.
+/// The handler, for one device at a time.
 static HANDLER: Mutex<Option<(u32, Handler<'static>)>> = Mutex::new(None);
 
 static PLIC: Once<Plic> = Once::new();
 
-/// Where it is, and which of its contexts is the first CPU's supervisor mode.
+/// The controller's registers, and the context of the first CPU's supervisor mode.
 struct Plic {
     base: NonNull<u8>,
     len: usize,
     context: usize,
 }
 
-// SAFETY: registers that stay where they are; see `window` for who uses them.
+// SAFETY: the registers do not move; `window` states their users.
 unsafe impl Send for Plic {}
 // SAFETY: as above.
 unsafe impl Sync for Plic {}
@@ -54,16 +53,15 @@ fn device() -> Option<Device> {
     COMPATIBLE.into_iter().flat_map(Device::all).next()
 }
 
-/// Returns the number of a device's interrupt, if it arrives here.
+/// Returns the number of a device's interrupt, if this controller receives it.
 pub fn interrupt_of(device: &Device) -> Option<u32> {
     device.interrupt(&self::device()?)
 }
 
-/// Has `handler` called for each interrupt of the device whose number this is, on this
-/// CPU, until `body` returns.
+/// Runs `body`, and calls `handler` for each interrupt `source` on this CPU meanwhile.
 ///
-/// Panics on any CPU but the first, if this machine has no controller for it, and if that
-/// knows no such number.
+/// Panics on any CPU but the first, without a controller, and if the controller has no such
+/// number.
 pub fn while_handled<T>(source: u32, handler: Handler<'_>, body: impl FnOnce() -> T) -> T {
     assert_eq!(Cpu.id(), 0, "interrupts of devices are the first CPU's");
     let plic = PLIC.call_once(Plic::find);
@@ -72,9 +70,9 @@ pub fn while_handled<T>(source: u32, handler: Handler<'_>, body: impl FnOnce() -
         "interrupt {source}: there are 1 to {}",
         SOURCES - 1
     );
-    // SAFETY: only the lifetime is changed. The handler is called on this CPU alone, and
-    // below it is taken away before this returns. If `body` does not return, because it
-    // panics, the machine ends, and our caller's stack stays as it is.
+    // SAFETY: only the lifetime changes. The handler runs on this CPU alone, and is removed
+    // below before this function returns. If `body` panics, the machine ends, and the caller's
+    // stack stays as it is.
     let handler = unsafe { mem::transmute::<Handler<'_>, Handler<'static>>(handler) };
     Cpu.without_interrupts(|| {
         *HANDLER.lock() = Some((source, handler));
@@ -88,12 +86,12 @@ pub fn while_handled<T>(source: u32, handler: Handler<'_>, body: impl FnOnce() -
     result
 }
 
-/// Some device has interrupted this CPU.
+/// Handles an interrupt of some device.
 pub fn on_interrupt() {
     let Some(plic) = PLIC.get() else {
         return;
     };
-    // 0: it has gone away in between.
+    // 0: it was withdrawn meanwhile.
     let source = plic.window().read32(CLAIM + plic.context * CONTEXT_STRIDE);
     if source == 0 {
         return;
@@ -107,7 +105,7 @@ pub fn on_interrupt() {
 }
 
 impl Plic {
-    /// Panics if there is none for this CPU.
+    /// Panics if there is no controller for this CPU.
     fn find() -> Self {
         let found = device().and_then(|device| {
             let hart = harts::interrupts_of(cpus::first_hart())?;
@@ -128,17 +126,17 @@ impl Plic {
             panic!("the device tree has no interrupt controller for the first CPU");
         };
         let window = plic.window();
-        // A boot loader may have left some on, of devices that nobody here would calm.
+        // A boot loader may have left interrupts enabled, for devices without a driver here.
         for word in 0..SOURCES as usize / 32 {
             window.write32(ENABLE + plic.context * ENABLE_STRIDE + word, 0);
         }
         window.write32(THRESHOLD + plic.context * CONTEXT_STRIDE, 0);
-        // SAFETY: traps.rs deals with it.
+        // SAFETY: traps.rs handles it.
         unsafe { sie::set_sext() };
         plic
     }
 
-    /// Whether interrupts of `source` arrive.
+    /// Enables or disables the interrupts of `source`.
     fn enable(&self, source: u32, on: bool) {
         let window = self.window();
         let word = ENABLE + self.context * ENABLE_STRIDE + source as usize / 32;
@@ -149,8 +147,8 @@ impl Plic {
     }
 
     fn window(&self) -> Mmio {
-        // SAFETY: mapped, as was looked at; it does no DMA. The first CPU alone uses it,
-        // with interrupts masked, and each window is gone before there is another.
+        // SAFETY: mapped, as checked; it does no DMA. Only the first CPU uses it, with
+        // interrupts masked, and each window is dropped before the next one exists.
         unsafe { Mmio::new(self.base, self.len, MmioLayout::WORDS) }.expect("words, aligned")
     }
 }

@@ -1,5 +1,5 @@
-//! The channel to the machine that runs us: semihosting (RISC-V Semihosting 1.0, with the
-//! calls of Arm's "Semihosting for AArch32 and AArch64").
+//! The channel to the machine: semihosting (RISC-V Semihosting 1.0, with the calls of Arm's
+//! "Semihosting for AArch32 and AArch64").
 
 use core::ffi::CStr;
 
@@ -14,12 +14,12 @@ pub fn send_report(line: &CStr) {
     sys_write0(line);
 }
 
-/// How the machine ends: as its exit status. The values are those that a PC's
-/// `isa-debug-exit` makes of 0x10 and 0x11.
+/// Exit status of the machine. The values are those of a PC's `isa-debug-exit` for 0x10 and
+/// 0x11.
 pub enum Ending {
-    /// All work is done.
+    /// All work was done.
     Success = 0x21,
-    /// It is not.
+    /// Some work was not done.
     Failure = 0x23,
 }
 
@@ -29,14 +29,15 @@ pub fn end(ending: Ending) -> ! {
     hang()
 }
 
-/// Ends a machine that does not take reports: says so by the firmware, and powers off.
-pub fn nobody_listens() -> ! {
+/// Ends a machine without semihosting: prints the reason with the firmware, and powers off.
+pub fn end_without_semihosting() -> ! {
     firmware_prints("nostall: no semihosting here: give QEMU -semihosting-config enable=on\r\n");
     system_reset(Shutdown, SystemFailure);
     hang()
 }
 
-/// Has the firmware print `text` on its console, which may be the port under test (SBI 2.0, 5.2, "Console Putchar").
+/// Prints `text` with the firmware on its console, which may be the port under test (SBI 2.0,
+/// 5.2, "Console Putchar").
 #[expect(
     deprecated,
     reason = "OpenSBI has had the debug console only since 1.3"

@@ -14,7 +14,7 @@ global_asm!(
     size = const size_of::<Frame>(),
 );
 
-/// What traps.s leaves on the trap stack, whose end is aligned to 16.
+/// Registers that traps.s saves on the trap stack, whose end is aligned to 16.
 #[repr(C, align(16))]
 pub struct Frame {
     registers: [u64; 16],
@@ -38,7 +38,7 @@ pub fn decode(frame: &Frame) -> Trap {
     }
     match (cause.is_interrupt(), cause.code()) {
         (true, TIMER_INTERRUPT) => Trap::Timer,
-        // From another CPU: look whether there is something to do.
+        // From another CPU: it may have work for this one.
         (true, SOFTWARE_INTERRUPT) => {
             cpus::on_wake();
             Trap::Call(None)
@@ -47,8 +47,8 @@ pub fn decode(frame: &Frame) -> Trap {
             plic::on_interrupt();
             Trap::Handled
         }
-        // There is no debugger that takes reports: to report this would lead here again.
-        (false, BREAKPOINT) => semihosting::nobody_listens(),
+        // Without semihosting, a report is a breakpoint, so reporting this would recurse.
+        (false, BREAKPOINT) => semihosting::end_without_semihosting(),
         (is_interrupt, code) => Trap::Exception(exception(is_interrupt, code, frame)),
     }
 }

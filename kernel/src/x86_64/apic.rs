@@ -8,14 +8,14 @@ use nostall_io::{Clock, Mmio, MmioLayout, Nanos, Ports, Registers};
 pub const TIMER_VECTOR: u8 = 32;
 /// Vector with which one CPU wakes others.
 pub const WAKE_VECTOR: u8 = 33;
-/// Vector of an interrupt that has gone away in between.
+/// Vector of an interrupt that was withdrawn meanwhile.
 pub const SPURIOUS_VECTOR: u8 = 47;
 
-/// Where it lies after reset, on every CPU its own.
+/// Address after reset; every CPU has its own.
 const BASE: usize = 0xfee0_0000;
 
-// Registers are 16 bytes apart; these are their numbers (SDM, table "Local APIC
-// Register Address Map", offset / 16).
+// Register numbers: offset / 16, since registers are 16 bytes apart (SDM, table "Local APIC
+// Register Address Map").
 const ID: usize = 0x02;
 const END_OF_INTERRUPT: usize = 0x0b;
 const SPURIOUS: usize = 0x0f;
@@ -26,57 +26,57 @@ const TIMER_INITIAL: usize = 0x38;
 const TIMER_CURRENT: usize = 0x39;
 const TIMER_DIVIDE: usize = 0x3e;
 
-// Of the interrupt command (SDM, figure "Interrupt Command Register").
+// Fields of the interrupt command (SDM, figure "Interrupt Command Register").
 const ALL_BUT_ME: u32 = 0b11 << 18;
 const ASSERT: u32 = 1 << 14;
 const SEND_PENDING: u32 = 1 << 12;
 
-/// This CPU's.
+/// The local APIC of one CPU.
 pub struct LocalApic(Mmio);
 
 impl LocalApic {
-    /// This CPU's.
+    /// Returns the current CPU's local APIC.
     pub fn of_this_cpu() -> Self {
         let layout = MmioLayout {
             stride: 16,
             ..MmioLayout::WORDS
         };
         let base = NonNull::new(BASE as *mut u8).expect("not null");
-        // SAFETY: identity-mapped as device memory by paging.rs; each CPU reaches
-        // its own registers there, and uses one window at a time.
+        // SAFETY: identity-mapped as device memory in paging.rs. Each CPU accesses its own
+        // registers there, and uses one window at a time.
         Self(unsafe { Mmio::new(base, 0x400, layout) }.expect("a fixed layout"))
     }
 
-    /// By which number commands know it.
+    /// Returns the APIC's id, for commands.
     pub fn id(&self) -> u8 {
         (self.0.read32(ID) >> 24) as u8
     }
 
-    /// Lets interrupts through to this CPU, and sets its timer's divider.
+    /// Enables interrupts to this CPU, and sets its timer's divider.
     pub fn enable(&self) {
         self.0
             .write32(SPURIOUS, 1 << 8 | u32::from(SPURIOUS_VECTOR));
         self.0.write32(TIMER_DIVIDE, 0b0011); // by 16
     }
 
-    /// Says that an interrupt has been dealt with.
+    /// Signals the end of an interrupt.
     pub fn end_of_interrupt(&self) {
         self.0.write32(END_OF_INTERRUPT, 0);
     }
 
-    /// How fast the timer counts, in hertz: not less, but for what its registers take to
-    /// reach; and not more, so that what is due is never late for it. (Who comes early sets
-    /// the timer again.)
+    /// Measures the timer's rate in hertz. The result is not too low, except for the time of
+    /// the register accesses. It is not too high either, so an interrupt is never late. (An
+    /// early interrupt sets the timer again.)
     ///
-    /// On a shared machine one may be interrupted just when a stretch begins or ends. One
-    /// whose ends are sure is enough; of some that are not, the best.
+    /// On a shared machine, a pause can hit the start or the end of an interval. One interval
+    /// with exact ends is enough; otherwise the best one counts.
     pub fn measure_timer(&self, clock: &impl Clock) -> u64 {
         const SURE: u64 = 1_000;
         const TRIES: usize = 10;
         self.0.write32(TIMER, 1 << 16); // masked, one shot
         let mut best = 0;
         for _ in 0..TRIES {
-            // It has counted for `took` at most, and for that less `doubt` at least.
+            // It has counted for `took` at most, and for `took - doubt` at least.
             let before = clock.now();
             self.0.write32(TIMER_INITIAL, u32::MAX);
             let start = clock.now();
@@ -94,7 +94,7 @@ impl LocalApic {
         best
     }
 
-    /// Interrupts this CPU once, after `span`, or half an hour where that is longer.
+    /// Interrupts this CPU once, after `span` or half an hour, whichever is shorter.
     pub fn set_timer(&self, timer_hz: u64, span: Nanos) {
         let span = span.0.min(1_800_000_000_000);
         let count = u128::from(span) * u128::from(timer_hz) / 1_000_000_000;
@@ -103,25 +103,25 @@ impl LocalApic {
         self.0.write32(TIMER_INITIAL, count as u32);
     }
 
-    /// Interrupts all other CPUs, masked or not.
+    /// Sends an NMI to all other CPUs.
     pub fn send_nmi_to_others(&self) {
         const NMI: u32 = 0b100 << 8;
         self.0.write32(COMMAND_HIGH, 0);
         self.0.write32(COMMAND_LOW, ALL_BUT_ME | ASSERT | NMI);
     }
 
-    /// Interrupts the CPU that has this local APIC, for no more than to wake it. With
-    /// interrupts masked: a handler may write commands, too.
+    /// Wakes the CPU with this local APIC. Interrupts must be masked, because a handler may
+    /// also write commands.
     pub fn wake(&self, id: u8) {
-        /// An interrupt is accepted within microseconds.
+        /// Polls until a command is accepted, which takes microseconds.
         const LOOKS: u32 = 1_000;
         let _ = (0..LOOKS).find(|_| self.0.read32(COMMAND_LOW) & SEND_PENDING == 0);
         self.0.write32(COMMAND_HIGH, u32::from(id) << 24);
         self.0.write32(COMMAND_LOW, ASSERT | u32::from(WAKE_VECTOR));
     }
 
-    /// Starts all other CPUs at `page`, a page below 1 MiB: INIT, and a start-up
-    /// message (SDM, "MP Initialization Protocol Algorithm").
+    /// Starts all other CPUs at `page`, below 1 MiB: INIT, then a start-up message (SDM, "MP
+    /// Initialization Protocol Algorithm").
     pub fn start_others(&self, page: usize, clock: &impl Clock) {
         const INIT: u32 = 0b101 << 8;
         const START_UP: u32 = 0b110 << 8;
@@ -138,7 +138,7 @@ impl LocalApic {
     }
 }
 
-/// Silences the two 8259s, which the firmware may have left talking.
+/// Masks the two 8259s, which the firmware may have left enabled.
 pub fn mask_legacy_interrupts() {
     for base in [0x20, 0xa0] {
         // SAFETY: ring 0; an interrupt controller does no DMA.

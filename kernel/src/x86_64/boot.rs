@@ -1,4 +1,4 @@
-//! What the PVH boot protocol hands over.
+//! The values that the PVH boot protocol passes.
 
 use core::arch::global_asm;
 use core::ops::Range;
@@ -65,13 +65,13 @@ impl MemoryRange {
         self.kind == 1
     }
 
-    /// For something that is not RAM and never will be (ACPI 6.5, 15.1, table 15.4).
+    /// Returns whether the range is neither RAM nor ever will be (ACPI 6.5, 15.1, table 15.4).
     const fn is_reserved(&self) -> bool {
         self.kind == 2
     }
 }
 
-/// Brings up the CPU with this number; on the first one, reads the start info.
+/// Brings up the CPU with this number. On the first one, reads the start info.
 pub fn enter(number: usize, start_info: usize, _: usize) -> Option<Boot> {
     cpus::init_this(number);
     traps::init_this_cpu();
@@ -81,8 +81,7 @@ pub fn enter(number: usize, start_info: usize, _: usize) -> Option<Boot> {
         return None;
     }
     apic::mask_legacy_interrupts();
-    // SAFETY: the boot protocol put it there, and nothing has been written since
-    // but our own image.
+    // SAFETY: the boot protocol put it there, and only our own image was written since.
     let info = unsafe { &*(start_info as *const StartInfo) };
     assert!(
         info.magic == MAGIC && info.version >= 1,
@@ -104,9 +103,9 @@ pub fn enter(number: usize, start_info: usize, _: usize) -> Option<Boot> {
     })
 }
 
-/// What is needed of the firmware after the start, when its own copy may be gone.
+/// Values that are needed after the firmware's copy may have been overwritten.
 pub struct Firmware {
-    /// Where ACPI's root pointer is; 0 if the boot protocol does not say.
+    /// Address of ACPI's root pointer; 0 if the boot protocol does not pass it.
     pub rsdp: u64,
     reserved: [Range<u64>; Firmware::MOST],
     count: usize,
@@ -115,10 +114,10 @@ pub struct Firmware {
 static FIRMWARE: spin::Once<Firmware> = spin::Once::new();
 
 impl Firmware {
-    /// Reserved ranges of memory that are kept; what is not kept counts as not reserved.
+    /// Number of reserved ranges that are kept; further ranges count as not reserved.
     const MOST: usize = 64;
 
-    /// What the boot protocol told.
+    /// Returns the values from the boot protocol.
     pub fn get() -> &'static Self {
         FIRMWARE.get().expect("the first CPU has been at `enter`")
     }
@@ -135,18 +134,18 @@ impl Firmware {
         }
     }
 
-    /// The ranges of memory that are in use by something that is not RAM.
+    /// Returns the memory ranges that are in use but not RAM.
     pub fn reserved(&self) -> impl Iterator<Item = Range<u64>> + Clone {
         self.reserved[..self.count].iter().cloned()
     }
 }
 
-/// Whether [`REGION`] is RAM.
+/// Set if [`REGION`] is RAM.
 static PERSISTENT: AtomicBool = AtomicBool::new(false);
 
-/// The RAM that outlives the kernel if the machine keeps it: start and length.
+/// Returns start and length of the RAM that outlives the kernel if the machine preserves it.
 ///
-/// Or why there is none.
+/// Otherwise, returns why there is none.
 pub fn persistent_ram() -> Result<(NonNull<u8>, usize), NoRam> {
     if !PERSISTENT.load(Ordering::Relaxed) {
         return Err(NoRam {
@@ -158,8 +157,8 @@ pub fn persistent_ram() -> Result<(NonNull<u8>, usize), NoRam> {
     Ok((start, (REGION.end - REGION.start) as usize))
 }
 
-/// Copied, because the boot protocol's text lies in low memory, which the other
-/// CPUs' start uses.
+/// Copies the command line, because the boot protocol's text is in low memory, which the start
+/// of the other CPUs overwrites.
 fn command_line(address: u64) -> &'static str {
     static COPY: spin::Once<([u8; 4096], usize)> = spin::Once::new();
     let (copy, len) = COPY.call_once(|| {
@@ -168,7 +167,7 @@ fn command_line(address: u64) -> &'static str {
             return (copy, 0);
         }
         for (i, byte) in copy.iter_mut().enumerate() {
-            // SAFETY: NUL-terminated, by the boot protocol; not read beyond it.
+            // SAFETY: NUL-terminated in the boot protocol; not read beyond the NUL.
             *byte = unsafe { *((address as usize + i) as *const u8) };
             if *byte == 0 {
                 return (copy, i);
@@ -179,7 +178,7 @@ fn command_line(address: u64) -> &'static str {
     core::str::from_utf8(&copy[..*len]).expect("the command line is not UTF-8")
 }
 
-/// The first module, if there is one.
+/// Returns the first module, empty if there is none.
 fn input(info: &StartInfo) -> &'static [u8] {
     // SAFETY: the boot protocol's list, with its own count.
     let modules: &[Module] = unsafe { array(info.module_list, info.modules as usize) };
@@ -190,8 +189,8 @@ fn input(info: &StartInfo) -> &'static [u8] {
         first.address + first.size <= 1 << 32,
         "the input lies beyond the mapped 4 GiB"
     );
-    // SAFETY: the boot protocol put the module there, in RAM that nobody else
-    // uses; checked to be mapped.
+    // SAFETY: the boot protocol put the module there, in RAM without another user; checked to
+    // be mapped.
     unsafe { array(first.address, first.size as usize) }
 }
 
@@ -202,6 +201,6 @@ unsafe fn array<T>(address: u64, len: usize) -> &'static [T] {
     if len == 0 {
         return &[];
     }
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller guarantees it.
     unsafe { slice::from_raw_parts(address as *const T, len) }
 }

@@ -1,4 +1,4 @@
-//! Ways to PCI configuration space on a PC.
+//! Access methods for PCI configuration space on a PC.
 
 use core::ops::Range;
 use core::ptr::{self, NonNull};
@@ -12,40 +12,40 @@ use spin::mutex::SpinMutex;
 use super::boot::Firmware;
 use super::{Cpu, acpi, cpuid, paging};
 
-/// How I/O ports are accessed.
+/// Access to I/O ports.
 pub type PortWindow = nostall_io::Ports;
 
-/// The ports, if there are any: every PC has them, not every virtual machine.
+/// Returns the ports if they exist: every PC has them, but not every virtual machine.
 pub fn ports() -> Option<PortWindow> {
-    // SAFETY: ring 0; configuration space does no DMA, and no driver here lets a device do
-    // any.
+    // SAFETY: ring 0; configuration space does no DMA, and no driver here starts any.
     let window = unsafe { PortWindow::new(PORT, PORTS) };
     let ports: ConfigPorts<SpinMutex<()>, _, _> = ConfigPorts::new(window, Cpu);
     ports.exist().then(|| ports.into_window())
 }
 
-/// How memory is accessed for configuration space: by the accumulator alone, as old AMD
-/// processors need for ECAM.
+/// Access to memory-mapped configuration space: only through the accumulator, as old AMD
+/// processors require for ECAM.
 pub type EcamWindow = Accumulator;
 
-/// Registers in memory.
+/// Creates a window of memory-mapped registers.
 ///
 /// # Safety
 ///
 /// As for [`Accumulator::new`].
 pub const unsafe fn window(base: NonNull<u8>, len: usize) -> EcamWindow {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller guarantees it.
     unsafe { Accumulator::new(base, len) }
 }
 
-/// What we run on.
+/// Returns the environment of the kernel.
 pub fn environment() -> Environment {
     Environment::detect()
 }
 
-/// Shows `look` every ECAM window of the firmware's table, or why it is not used.
+/// Calls `look` with every ECAM window of the firmware's table, or with the reason why it is
+/// not used.
 ///
-/// Returns why there is no such table, if there is none.
+/// Returns the reason if there is no such table.
 pub fn each_window(
     mut look: impl FnMut(Segment, Result<EcamWindow, ReportText>),
 ) -> Option<ReportText> {
@@ -71,23 +71,24 @@ pub fn each_window(
     None
 }
 
-/// What there is to give out to devices: the firmware has done that, and tells nobody.
+/// Returns no address ranges: the firmware has assigned them, and has no interface to query
+/// them.
 pub const fn ranges() -> Option<Ranges> {
     None
 }
 
-/// How many bits physical addresses have (Intel SDM volume 2, CPUID leaf 0x8000_0008).
+/// Returns the width of physical addresses (Intel SDM volume 2, CPUID leaf 0x8000_0008).
 fn address_bits() -> u8 {
     const LEAVES: u32 = 0x8000_0000;
     const ADDRESS_SIZES: u32 = 0x8000_0008;
     if cpuid(LEAVES).eax < ADDRESS_SIZES {
-        return 36; // what every CPU with long mode has
+        return 36; // the minimum with long mode
     }
     cpuid(ADDRESS_SIZES).eax as u8
 }
 
-/// Registers at `range`, which a table of the firmware names; `None` if they are beyond
-/// what is mapped.
+/// Returns the registers at `range`, from a table of the firmware, or `None` if they are beyond
+/// the mapped memory.
 fn ecam(range: &Range<u64>) -> Option<EcamWindow> {
     let (start, end) = (
         usize::try_from(range.start).ok()?,
@@ -98,6 +99,6 @@ fn ecam(range: &Range<u64>) -> Option<EcamWindow> {
     if !paging::is_device_memory(start, len) {
         return None;
     }
-    // SAFETY: mapped uncached, so that nothing of ours is there; see `ports` for DMA.
+    // SAFETY: mapped uncached, so it overlaps no memory of ours; see `ports` for DMA.
     Some(unsafe { window(base, len) })
 }

@@ -1,15 +1,13 @@
-//! A PCI host bridge: configuration functions behind it, reached by ports and by
-//! ECAM, and a [`Shadow`] of its ECAM window that makes reads of memory of them.
+//! A PCI host bridge with configuration functions behind it, accessible through ports and
+//! through ECAM. A [`Shadow`] of its ECAM window lets a guest read the window as plain memory.
 //!
-//! Configuration space only: what an address in a BAR does is its device's. When
-//! not to use it: for a VMM whose guests configure a dozen devices once, plain
-//! [`HostBridge::ecam_read`] is enough; the shadow is for guests that are booted
-//! often, or scan much.
+//! Only configuration space is modelled: accesses to a BAR belong to the device's own model.
+//! For a VMM whose guests configure a dozen devices once, plain [`HostBridge::ecam_read`] is
+//! enough. The shadow is for guests that boot often or scan much.
 //!
 //! # Example
 //!
-//! A device, a guest that asks for the size of its BAR, and a VMM that maps the
-//! window:
+//! A device, a guest that sizes the device's BAR, and a VMM that maps the window:
 //!
 //! ```
 //! use nostall_devices::pci::{
@@ -35,19 +33,19 @@
 //! let mut memory = ShadowMemory::new(); // stands for the mappings
 //! memory.apply(&changes, &shadow)?;
 //!
-//! // The guest's write traps; the device sees that it was meant.
+//! // The guest's write traps. The bridge reports which device it reached.
 //! let bar = 1 << 15 | 0x10;
 //! let written = bridge.ecam_write(bar, &[0xff; 4]);
 //! let expected = Written { function: accelerator, register: 0x10, length: 4 };
 //! assert_eq!(written, Some(expected));
 //!
-//! // Before the guest goes on, its memory is brought up to date: one word.
+//! // Before the guest resumes, one word of its memory is brought up to date.
 //! let changes = shadow.follow(&bridge);
 //! let bytes = 0xffff_c00c_u32.to_le_bytes().to_vec();
 //! assert_eq!(changes, [Change::Update { offset: bar, bytes }]);
 //! memory.apply(&changes, &shadow)?;
 //!
-//! // Its read does not trap, and a trap would have answered the same.
+//! // The guest's read does not trap, and returns the same as a trap would.
 //! let (mut seen, mut answered) = ([0; 4], [0; 4]);
 //! assert!(memory.read(bar, &mut seen));
 //! bridge.port_write(0, &0x8000_0810_u32.to_le_bytes());
@@ -56,74 +54,70 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Topology`] is a machine with one of everything, ready made; [`VirtualBus`]
-//! lets a driver reach a bridge in this process, and counts what would be exits.
+//! [`Topology`] is a ready-made machine with one device of each kind. With [`VirtualBus`], a
+//! driver in this process reaches a bridge, and accesses that would be exits are counted.
 //!
 //! # What a guest can and cannot do
 //!
-//! Writes change the bits that a function's masks let them, and nothing else.
-//! Bridges pass accesses on by their secondary and subordinate numbers as they are
-//! now; loops, overlaps and numbers upside down lead nowhere, or to the first that
-//! would pass. No write makes anything grow: memory is bounded by the functions
-//! that the VMM puts in, four pages each and one more in each shadow.
+//! Writes change only the bits in a function's write masks. Bridges forward accesses according
+//! to their current secondary and subordinate numbers. Loops and reversed ranges lead nowhere.
+//! Where ranges overlap, the first bridge that forwards the access wins. No write allocates
+//! memory: it is bounded by the functions that the VMM adds, at four pages each and one more in
+//! each shadow.
 //!
-//! Not modelled: power states (stored, without effect), the reset of single
-//! functions, advanced error reporting, hot-plug controllers, configuration by
-//! type 1 cycles from below, and more than one segment: make one bridge for each.
+//! Not modelled: power states (stored, without effect), the reset of single functions, advanced
+//! error reporting, hot-plug controllers and configuration by type 1 cycles from below. Each
+//! bridge has one segment: create a bridge per segment.
 //!
 //! # Changing mappings while virtual CPUs run
 //!
-//! The order in which [`Shadow::follow`] tells its changes is the order to make
-//! them in. What each costs, and why it is safe:
+//! Apply the changes in the order in which [`Shadow::follow`] returns them. Their costs, and
+//! why each is safe:
 //!
-//! - [`Change::Update`] stores words into memory that the guest may be reading. It
-//!   costs no more than that. Store each word whole (an aligned, atomic store of
-//!   32 bits), so that no CPU sees half of one. Registers that span two words, as
-//!   64-bit BARs do, may be seen half changed, as on hardware.
-//! - [`Change::Map`] comes when the memory holds its contents: fill it with
-//!   [`Shadow::pages`] first, and map it read-only. (KVM: a slot with
-//!   `KVM_MEM_READONLY`; writes to it exit as MMIO.)
-//! - [`Change::Clear`] makes pages all ones whose functions are gone. Store ones, or give
-//!   the pages back: a private mapping of a file of ones needs `MADV_DONTNEED` alone.
-//! - [`Change::Unmap`] makes a run trap. It is the expensive one: KVM on x86 then drops
-//!   all of the guest's page tables, to be built again fault by fault, and every
-//!   CPU has to leave the guest. It comes only if bus numbers change which buses have
-//!   functions on them, or if a function that traps comes, goes or moves: a few
-//!   times at boot, never because a register changed.
-//! - KVM cannot change a slot in place. Between the `Unmap` of a run and the `Map`
-//!   of what replaces it, other CPUs' reads trap. That is harmless: the bridge
-//!   answers them, as it would always. It has to be locked for that; keep it so
-//!   from the guest's write until the last change is made, and the CPU that wrote
-//!   sees what it wrote.
+//! - [`Change::Update`] stores words into memory that the guest may be reading. It costs no
+//!   more than that. Store each word whole (an aligned, atomic 32-bit store), so that no CPU
+//!   sees half of one. Registers that span two words, such as 64-bit BARs, may be seen half
+//!   changed, as on hardware.
+//! - [`Change::Map`] requires memory that already holds the contents: fill it with
+//!   [`Shadow::pages`] first, and map it read-only. (KVM: a slot with `KVM_MEM_READONLY`;
+//!   writes to it exit as MMIO.)
+//! - [`Change::Clear`] fills pages with ones after their functions have moved away. Store ones,
+//!   or discard the pages: a private mapping of a file of ones only needs `MADV_DONTNEED`.
+//! - [`Change::Unmap`] makes a run trap. It is the expensive change: every CPU has to leave the
+//!   guest, and KVM on x86 drops all of the guest's page tables, which are rebuilt fault by
+//!   fault. It occurs only when bus numbers move functions to other buses, or when a function
+//!   that traps is added, removed or moved. That is a few times at boot, never because of a
+//!   register's value.
+//! - KVM cannot change a slot in place. Between the `Unmap` of a run and the `Map` of its
+//!   replacement, reads from other CPUs trap. That is harmless: the bridge answers them. Hold
+//!   the bridge's lock from the guest's write until the last change is applied. Then the
+//!   writing CPU sees its own write.
 //!
-//! - While bus numbers change, several buses are mapped anew, one after the other. Until
-//!   the last change is made, CPUs other than the one that wrote may see moved buses
-//!   half moved: a function at its old place and at its new one, or at neither. On
-//!   hardware, too, nobody may rely on what is below a bridge whose numbers are being
-//!   written; a guest that does harms itself.
+//! - While bus numbers change, buses are mapped again, one after the other. Until the last
+//!   change is applied, other CPUs may see a moved function at its old place, at its new one,
+//!   at both or at neither. Hardware gives no guarantee either for functions below a bridge
+//!   whose numbers are being written, so only the guest itself is affected.
 //! - A guest can write bus numbers back and forth. Each write that moves functions costs one
 //!   walk over bridges and functions, and changes of the buses whose functions moved. The guest
 //!   pays for those with exits: 100 for a mapping, 1 for a page that is built. Four mappings
-//!   for each bus are free, so that a boot is never short of them. Without that credit a bus
-//!   is unmapped, once, and traps: no old value is ever shown. Its mapping comes back with a
-//!   later call of [`Shadow::follow`], when exits have paid for it. Call it after each access
-//!   that the bridge answered, therefore, reads included.
+//!   for each bus are free, enough for any boot. Without credit a bus is unmapped once and
+//!   traps, so an outdated value is never visible. A later call of [`Shadow::follow`] maps it
+//!   again when enough exits have paid. Therefore, call `follow` after each access that the
+//!   bridge answered, including reads.
 //!
-//! All ones need no memory of their own. Back every run with a private mapping
-//! (`MAP_PRIVATE`) of one file of ones, 1 MiB: only the functions' pages, which are stored
-//! to, then take memory, 4 KiB each. A bus takes one mapping, and one more for each function
-//! on it that traps, up to [`MAX_RUNS`]; a whole window of 256 buses without such
-//! functions takes 256.
+//! All ones need no memory of their own. Back every run with a private mapping (`MAP_PRIVATE`)
+//! of one file of ones, 1 MiB. Then only the functions' pages, which are stored to, take
+//! memory: 4 KiB each. A bus takes one mapping, and one more for each function on it that
+//! traps, up to [`MAX_RUNS`]. A whole window of 256 buses without such functions takes 256.
 //!
 //! # Registers that trap
 //!
-//! Memory cannot stand for a register whose read has an effect, or that changes
-//! without a write. [`FunctionBuilder::volatile`] names such ranges, and for each the
-//! [`Volatile`] device that answers for it; their function's page then traps. For the
-//! registers of a capability, [`Function::capabilities`] returns where they are, and
-//! [`Function::with_volatile`] adds the range. A
-//! register that changes now and then (an error bit, a link's state) needs none of
-//! that: [`HostBridge::store`] it, and let the shadow follow.
+//! Memory cannot stand in for a register that has a read side effect or that changes without a
+//! write. [`FunctionBuilder::volatile`] sets such ranges, and for each the [`Volatile`] device
+//! that answers for it; the function's page then traps. For the registers of a capability,
+//! [`Function::capabilities`] returns their location, and [`Function::with_volatile`] adds the
+//! range. A register that changes now and then (an error bit, a link's state) needs no trap:
+//! store it with [`HostBridge::store`], and let the shadow follow.
 
 mod address;
 mod bar;

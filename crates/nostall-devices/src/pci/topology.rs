@@ -1,4 +1,4 @@
-//! A machine's PCI devices, ready made.
+//! A ready-made set of PCI devices.
 
 use std::ops::RangeInclusive;
 
@@ -12,22 +12,21 @@ use super::function::{BuildError, Function};
 use super::host_bridge::HostBridge;
 use super::tree::{FunctionId, TopologyError};
 
-/// Red Hat's vendor number. Its devices 0x10f0 to 0x10ff are free for
-/// experiments (QEMU, docs/specs/pci-ids).
+/// Red Hat's vendor number. Its device numbers 0x10f0 to 0x10ff are reserved for experiments
+/// (QEMU, docs/specs/pci-ids).
 const VENDOR: u16 = 0x1af4;
-/// One of them for every kind of function here.
+/// Device numbers, one for each kind of function in this file.
 const HOST_BRIDGE: u16 = 0x10f0;
 const ROOT_PORT: u16 = 0x10f1;
 const UPSTREAM: u16 = 0x10f2;
 const DOWNSTREAM: u16 = 0x10f3;
 const PCI_BRIDGE: u16 = 0x10f4;
 const ENDPOINT: u16 = 0x10f5;
-/// Virtio 1.2, 5.1.1 and 4.1.2: a modern network card.
+/// A modern network card's device number (Virtio 1.2, 5.1.1 and 4.1.2).
 const VIRTIO_NET: u16 = 0x1041;
 
-/// What nostall's own virtual machine has on its PCI buses: one of each thing
-/// that a bus scan must get right, and nothing that works. Bus numbers and
-/// addresses are not assigned.
+/// The PCI devices of nostall's own virtual machine: one of each kind that a bus scan must
+/// handle. None of them does anything. Bus numbers and addresses are not assigned.
 ///
 /// ```text
 /// 00.0  host bridge
@@ -44,49 +43,49 @@ const VIRTIO_NET: u16 = 0x1041;
 ///       02.0  accelerator with I/O ports
 /// ```
 ///
-/// Classes are real ones for which a stock kernel has no driver, so that it lists
-/// the devices and leaves them alone. The network card is different: it has
-/// virtio's numbers and capabilities for code that looks for them, but no queues,
-/// and a driver may wait for it without end. [`remove`](HostBridge::remove) it
-/// before you boot somebody's kernel.
+/// The classes are real ones for which a stock kernel has no driver, so the kernel lists the
+/// devices and leaves them alone. The network card is an exception: it has virtio's numbers and
+/// capabilities, for code that searches for them, but no queues. A driver may wait for it
+/// without end. [`remove`](HostBridge::remove) it before you boot a kernel with a virtio
+/// driver.
 #[derive(Debug)]
 pub struct Topology {
-    /// The whole.
+    /// The host bridge with all devices.
     pub bridge: HostBridge,
-    /// Both root ports: the switch's, the network card's.
+    /// Both root ports: to the switch, then to the network card.
     pub root_ports: [FunctionId; 2],
-    /// The switch's port that looks to the root.
+    /// The switch's upstream port.
     pub upstream: FunctionId,
-    /// The switch's others.
+    /// The switch's downstream ports.
     pub downstream: [FunctionId; 2],
-    /// What is behind those.
+    /// The accelerators behind the downstream ports.
     pub behind_switch: [FunctionId; 2],
     /// The network card.
     pub virtio_net: FunctionId,
     /// The bridge to a conventional bus.
     pub pci_bridge: FunctionId,
-    /// What is behind that.
+    /// The accelerator behind the conventional bridge.
     pub conventional: FunctionId,
 }
 
-/// Why a topology could not be put together.
+/// Failure to build a topology.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TopologyFailure {
     /// A function could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// A function could not be where it should.
+    /// A function could not be added at its place.
     #[error(transparent)]
     Place(#[from] TopologyError),
 }
 
 impl Topology {
-    /// That machine, with a host bridge that decodes these buses. It needs seven.
+    /// Builds the topology with a host bridge that decodes `buses`. It needs seven.
     ///
     /// # Errors
     ///
-    /// None that could be told beforehand: its parts all fit.
+    /// [`TopologyFailure`] never occurs: all parts fit.
     pub fn new(buses: RangeInclusive<u8>) -> Result<Self, TopologyFailure> {
         let mut bridge = HostBridge::new(buses);
         let host = Function::endpoint(VENDOR, HOST_BRIDGE, Class::HOST_BRIDGE).build()?;
@@ -118,7 +117,7 @@ impl Topology {
     }
 }
 
-/// A processing accelerator: no kernel has a driver for the class.
+/// Builds a processing accelerator, a class without a driver in any kernel.
 fn accelerator() -> super::FunctionBuilder {
     Function::endpoint(VENDOR, ENDPOINT, Class::new(0x12, 0x00, 0x00)).subsystem(VENDOR, ENDPOINT)
 }
@@ -173,8 +172,8 @@ fn conventional() -> Result<Function, BuildError> {
         .build()
 }
 
-/// A network card's numbers, BARs and vendor capabilities as virtio has them
-/// (Virtio 1.2, 4.1.4), except the one whose register reads through to a BAR.
+/// Builds a function with a virtio network card's numbers, BARs and vendor capabilities (Virtio
+/// 1.2, 4.1.4), except the capability that accesses a BAR through configuration space.
 fn virtio_net() -> Result<Function, BuildError> {
     const MODERN: u8 = 1;
     let structure = |kind: u8, offset: u32, length: u32, more: &[u8]| {

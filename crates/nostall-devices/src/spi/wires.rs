@@ -1,4 +1,4 @@
-//! A bus with devices at its ends, as embedded-hal's traits.
+//! A bus with devices, through embedded-hal's traits.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -12,12 +12,11 @@ use nostall_io::Nanos;
 use super::Target;
 use crate::VirtualClock;
 
-/// A bus of four wires with devices at their ends, in virtual time: eight clocks take
-/// as long as the rate says. Mode 0, words of 8 bits, most significant bit first.
+/// Four-wire bus in virtual time: eight clocks take as long as the configured rate implies.
+/// Mode 0, words of 8 bits, most significant bit first.
 ///
-/// Clones are the same wires. It is an `SpiBus`, and its lines ([`SelectLine`]) are output
-/// pins, which are low when they are asserted. Where nobody is selected, and where
-/// nobody is, ones come in.
+/// Clones share the wires. They implement `SpiBus`, and the chip-select lines ([`SelectLine`])
+/// are output pins, asserted when low. Without a selected device, all ones are read.
 #[derive(Clone)]
 pub struct Wires {
     shared: Rc<WireState>,
@@ -35,7 +34,7 @@ struct End {
 }
 
 impl Wires {
-    /// Wires without a device, at 1 MHz.
+    /// Creates wires without a device, at 1 MHz.
     pub fn new(clock: VirtualClock) -> Self {
         Self {
             shared: Rc::new(WireState {
@@ -46,7 +45,7 @@ impl Wires {
         }
     }
 
-    /// Connects a device; its line.
+    /// Connects a device and returns its chip-select line.
     pub fn connect(&self, target: impl Target + 'static) -> SelectLine {
         let mut ends = self.shared.ends.borrow_mut();
         ends.push(End {
@@ -59,7 +58,7 @@ impl Wires {
         }
     }
 
-    /// A line at which nobody listens.
+    /// Returns a chip-select line without a device.
     pub fn unconnected(&self) -> SelectLine {
         SelectLine {
             wires: self.clone(),
@@ -67,19 +66,19 @@ impl Wires {
         }
     }
 
-    /// Sets the rate. 0 counts as 1.
+    /// Sets the clock rate; 0 counts as 1.
     pub fn set_hertz(&self, hertz: u32) {
         self.shared.hertz.set(hertz.max(1));
     }
 
-    /// Eight clocks.
+    /// Exchanges a byte in eight clocks.
     fn exchange(&self, byte: u8) -> u8 {
         let span = Nanos::from_secs(8) / self.shared.hertz.get().into();
         self.shared.clock.advance(span);
         let mut came = 0xff;
         for end in self.shared.ends.borrow_mut().iter_mut() {
             if end.selected {
-                // Two that are selected both pull it down.
+                // If two devices are selected, both can pull the line down.
                 came &= end.target.exchange(byte);
             } else {
                 end.target.pass(byte);
@@ -101,7 +100,7 @@ impl ErrorType for Wires {
     type Error = Infallible;
 }
 
-/// While nothing is sent, ones are.
+/// Reads send ones.
 impl SpiBus for Wires {
     fn read(&mut self, words: &mut [u8]) -> Result<(), Infallible> {
         words.fill(0xff);

@@ -1,5 +1,5 @@
-//! What a VMM may offer of the port without an exit. The model knows no
-//! hypervisor: it says what would be true, and the VMM maps and collects.
+//! Accesses to the port that a VMM may serve without an exit. The model is independent of the
+//! hypervisor: it reports what is allowed, and the VMM maps memory and collects writes.
 
 use std::io::Write;
 
@@ -8,45 +8,44 @@ use nostall_uart::registers::{ier, lsr, mcr};
 
 use super::{Line, Uart};
 
-/// What a VMM may do about accesses until the next one that it handles.
+/// Accesses that a VMM may serve on its own until the next one that the model handles.
 ///
-/// Ask again after every access that has been handled, and after everything that
-/// is done to the port from outside.
+/// Query it again after every handled access, and after every change to the port from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// What to do about writes to the register at offset 0.
+    /// Handling of writes to the register at offset 0.
     pub transmit: Transmit,
-    /// What to do about reads of the line status register.
+    /// Handling of reads of the line status register.
     pub line_status: LineStatus,
 }
 
 /// Writes to the register at offset 0, the transmitter's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transmit {
-    /// They may be collected and handed over later, in order, but before any
-    /// other access is: nobody waits for an answer to them.
+    /// Writes may be collected and delivered later, in order, but before any other access. They
+    /// have no result that the guest could see.
     Collect,
-    /// Each must be handled when it happens: an interrupt may follow from it, or
-    /// it comes back in loopback, or the line takes its time.
+    /// Each write must be handled at once: it may cause an interrupt, it returns in loopback,
+    /// or the line takes time.
     Trap,
 }
 
 /// Reads of the line status register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineStatus {
-    /// They give this, and do nothing: it may lie in memory, on a page whose other bytes are
-    /// [`BESIDE`](super::BESIDE).
+    /// Reads return this value and have no side effect. The register may be in memory, on a
+    /// page whose other bytes are [`BESIDE`](super::BESIDE).
     Memory(u8),
-    /// Each must be handled: it clears an error that it shows, another register is
-    /// in its place, or time alone changes it.
+    /// Each read must be handled: it clears an error, another register is in its place, or the
+    /// value changes with time.
     Trap,
 }
 
 impl<C: Clock, W: Write> Uart<C, W> {
-    /// What a VMM may offer now.
+    /// Returns the accesses that a VMM may serve now.
     ///
-    /// Only a line that takes everything [at once](Line::AtOnce) has anything to
-    /// offer: with another, what the guest reads depends on when it writes.
+    /// Only a line that takes everything [at once](Line::AtOnce) allows any. With other lines,
+    /// what the guest reads depends on the time of its writes.
     pub fn offer(&mut self) -> Offer {
         self.drain();
         if self.line != Line::AtOnce || !self.idle() {
@@ -72,7 +71,7 @@ impl<C: Clock, W: Write> Uart<C, W> {
         }
     }
 
-    /// The LSR while it has no error to show.
+    /// Returns the LSR while it has no error to report.
     fn quiet_lsr(&self) -> u8 {
         let received = if self.receiver.bytes.is_empty() {
             0

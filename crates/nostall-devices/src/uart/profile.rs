@@ -1,8 +1,8 @@
 //! The costs of serial ports, as data.
 //!
-//! Each number says where it is from: *measured* (by whom), *fitted* (to what) or
-//! *assumed*. A fitted profile shows how a way of writing behaves on such a port;
-//! it proves nothing about the machine that it is named after.
+//! Each number is marked with its origin: *measured* (with the author), *fitted* (with the
+//! figures) or *assumed*. A fitted profile shows how a write strategy behaves on such a port.
+//! It proves nothing about the machine that it is named after.
 
 use core::str::FromStr;
 
@@ -11,59 +11,58 @@ use nostall_uart::Strategy;
 
 use super::Controller;
 
-/// What the transmitter empties into.
+/// Destination of the transmitter's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Line {
-    /// Everything at once, whatever rate is set: a virtual machine's.
+    /// A virtual machine's line: takes everything at once, at any baud rate.
     AtOnce,
-    /// A line at the rate that is set, frame by frame.
+    /// A line at the configured baud rate, frame by frame.
     Baud,
-    /// A management controller, whatever rate is set.
+    /// A management controller, independent of the baud rate.
     Controller(Controller),
 }
 
-/// Accesses that now and then take longer.
+/// Accesses that are slower than the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlowAccess {
-    /// Every how many accesses; 0 for never.
+    /// Interval between slow accesses, in accesses; 0 for none.
     pub every: u64,
-    /// What such an access takes.
+    /// Duration of a slow access.
     pub takes: Nanos,
 }
 
-/// A figure that somebody published for such a port.
+/// A published figure for such a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Published {
-    /// How the bytes were brought to the transmitter.
+    /// Write strategy.
     pub strategy: Strategy,
-    /// How many in one write.
+    /// Number of bytes in one write.
     pub bytes: u64,
-    /// What the write took.
+    /// Duration of the write.
     pub time: Nanos,
-    /// Where it is written.
+    /// Publication.
     pub source: &'static str,
 }
 
-/// What a serial port costs.
+/// Costs of a serial port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Profile {
-    /// The stable word for it.
+    /// Stable name, for command lines and reports.
     pub name: &'static str,
-    /// What one access to a register takes on the bus.
+    /// Duration of one register access.
     pub access: Nanos,
-    /// Accesses that take longer.
+    /// Slower accesses.
     pub slow_access: SlowAccess,
-    /// How fast it empties.
+    /// Destination of the bytes, and its speed.
     pub line: Line,
-    /// What others have measured on such a port, to be printed beside what the
-    /// model gives.
+    /// Figures measured by others on such a port, to print beside the model's.
     pub published: &'static [Published],
 }
 
-/// "[PATCH v4 1/5] serial/8250: Use fifo in 8250 console driver".
+/// Cover letter "[PATCH v4 1/5] serial/8250: Use fifo in 8250 console driver".
 const PATCH: &str = "Costa, \"serial/8250: Use fifo in 8250 console driver\", 2022";
 
-/// The article about the same work.
+/// Article about the same work.
 const ARTICLE: &str = "Costa, \"Improving the Kernel TTY throughput\"";
 
 const NO_SLOW_ACCESS: SlowAccess = SlowAccess {
@@ -74,8 +73,8 @@ const NO_SLOW_ACCESS: SlowAccess = SlowAccess {
 impl Profile {
     /// A virtual machine's port: it empties at once.
     ///
-    /// The cost of an access is *assumed*, the same as `pc-16550a`'s, so that
-    /// the two profiles differ in the line alone.
+    /// The access time is *assumed*, the same as `pc-16550a`'s, so that the two profiles differ
+    /// in the line alone.
     pub const VM: Self = Self {
         name: "vm",
         access: Nanos(1_700),
@@ -86,8 +85,8 @@ impl Profile {
 
     /// A PC's port.
     ///
-    /// 1.7 us an access, *measured* by others: the function trace in "Improving
-    /// the Kernel TTY throughput" (Costa), `io_serial_in` and `io_serial_out`.
+    /// Accesses take 1.7 us, *measured* by Costa: `io_serial_in` and `io_serial_out` in the
+    /// function trace of "Improving the Kernel TTY throughput".
     pub const PC_16550A: Self = Self {
         name: "pc-16550a",
         access: Nanos(1_700),
@@ -96,10 +95,10 @@ impl Profile {
         published: &[],
     };
 
-    /// The other machine of the same article, on which nothing was wrong: 80 to
-    /// 90 us a byte, *measured* by its author, which is what 115,200 baud take.
+    /// The other machine of the same article, which had no fault: 80 to 90 us a byte,
+    /// *measured* by its author. That is the time at 115,200 baud.
     ///
-    /// The cost of an access is *assumed*, the same as `pc-16550a`'s.
+    /// The access time is *assumed*, the same as `pc-16550a`'s.
     pub const FAST_16550A: Self = Self {
         name: "fast-16550a",
         published: &[Published {
@@ -113,13 +112,15 @@ impl Profile {
 
     /// The port of an HP ProLiant DL380 Gen9, behind its management controller.
     ///
-    /// Accesses of 1.7 us, and some of 12.8 us: *measured* by the article's
-    /// author; how often, he does not say: one in 200 is *assumed*. The
-    /// controller's four numbers are *fitted* to the figures in `published`: 399
-    /// us for a byte alone and 717 us for a FIFO of 16 give latency and time per
-    /// byte; 2,500 bytes in 0.112 s and 11,500 in 3.142 s give buffer and drain
-    /// (2.97 KB/s). The published times are taken as the bytes' way into the
-    /// controller: what they do there the host cannot see.
+    /// Accesses of 1.7 us and some of 12.8 us are *measured* by the article's author. Their
+    /// frequency is not published: one in 200 is *assumed*.
+    ///
+    /// The controller's four numbers are *fitted* to the figures in `published`. 399 us for a
+    /// single byte and 717 us for a FIFO of 16 give latency and time per byte. 2,500 bytes in
+    /// 0.112 s and 11,500 in 3.142 s give buffer and drain rate (2.97 KB/s).
+    ///
+    /// The published times are taken as the bytes' way into the controller: the host cannot
+    /// observe what happens to them inside it.
     pub const HP_DL380_GEN9: Self = Self {
         name: "hp-dl380-gen9",
         access: Nanos(1_700),
@@ -161,7 +162,7 @@ impl Profile {
         ],
     };
 
-    /// Every profile.
+    /// All profiles.
     pub const ALL: [Self; 4] = [
         Self::VM,
         Self::PC_16550A,
@@ -169,7 +170,7 @@ impl Profile {
         Self::HP_DL380_GEN9,
     ];
 
-    /// Returns the time that the access of this number takes, counted from 1.
+    /// Returns the duration of the access with this number, counted from 1.
     pub const fn access_time(&self, number: u64) -> Nanos {
         // An `every` of 0 divides no number.
         if number.is_multiple_of(self.slow_access.every) {
@@ -179,10 +180,10 @@ impl Profile {
         }
     }
 
-    /// How long a port that nobody writes to takes to be as it was at the start.
+    /// Returns the time that an idle port needs to return to its initial state.
     ///
-    /// A controller's buffer outlives a write: measurements without this pause
-    /// between them measure what the one before left behind.
+    /// A controller's buffer stays filled after a write. Without this pause, a measurement
+    /// includes the backlog of the one before.
     pub fn settling_time(&self) -> Nanos {
         match self.line {
             Line::AtOnce | Line::Baud => Nanos::ZERO,
@@ -194,7 +195,7 @@ impl Profile {
 impl FromStr for Profile {
     type Err = ();
 
-    /// The profile of this name.
+    /// Parses a profile's name.
     fn from_str(name: &str) -> Result<Self, ()> {
         Self::ALL
             .into_iter()

@@ -1,4 +1,4 @@
-//! One BAR, as it is noted while places are chosen.
+//! A BAR's entry in the scratch memory of the assignment.
 
 use crate::registers::{COMMAND_IO, COMMAND_MEMORY};
 use crate::{Address, Bar, BarFault, BarKind};
@@ -9,7 +9,7 @@ pub(super) const NOWHERE: u8 = 3;
 /// Memory that [`assign`](super::assign()) notes one BAR in: 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct BarSlot {
-    /// Its address, or 0; relative to its bus's window while windows are measured.
+    /// Address, or 0; relative to the bus's window while windows are measured.
     pub(super) place: u64,
     pub(super) bus: u8,
     pub(super) devfn: u8,
@@ -17,7 +17,7 @@ pub struct BarSlot {
     pub(super) kind: BarKind,
     /// Address bits that it decodes; 0 for one that cannot have a place.
     pub(super) bits: u8,
-    /// Its size, which is also its alignment, as a power of two.
+    /// Size and alignment, as a power of two.
     pub(super) align: u8,
     /// The space that it is to go to, or [`NOWHERE`].
     pub(super) space: u8,
@@ -69,7 +69,7 @@ impl BarSlot {
         1 << self.align
     }
 
-    /// Where it must end at the latest.
+    /// Returns the latest end.
     pub(super) fn before(&self) -> u64 {
         1u64.checked_shl(self.bits.into()).unwrap_or(u64::MAX)
     }

@@ -8,16 +8,15 @@ use crate::{AccessError, Address, Bar, BarFault, BarKind, ScanFault};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AssignFault {
-    /// No bus number is left for the bus below this bridge, or that bus cannot be reached.
-    /// Nothing below it can be used.
+    /// The bus below this bridge has no free bus number, or cannot be reached. No function
+    /// below it can be used.
     #[error("{0}: bridge not entered: no bus number is left that can be reached")]
     NoBus(Address),
-    /// No slot was left for the BARs of this function: lend [`assign`](super::assign()) more. It
-    /// has no place, and nothing below it can be used.
+    /// The BARs of this function have no slot: pass more to [`assign`](super::assign()). The
+    /// BARs have no address, and no function below it can be used.
     #[error("{0}: no slot is left for its BARs: lend more of them")]
     NoSlot(Address),
-    /// This is a bridge to CardBus, which has windows of another kind. Nothing below it can
-    /// be used.
+    /// This is a CardBus bridge, whose windows differ. No function below it can be used.
     #[error("{0}: bridge to CardBus not entered: not supported")]
     CardBus(Address),
     /// There is no room for this BAR where it could go.
@@ -27,17 +26,17 @@ pub enum AssignFault {
         .bar.size.unwrap_or(0), .bar.register, range_of(.bar)
     )]
     NoRoom {
-        /// Its function.
+        /// Address of the function.
         address: Address,
-        /// Its register and size.
+        /// Register and size of the BAR.
         bar: Bar,
     },
-    /// This BAR cannot be given a place.
+    /// This BAR cannot get an address.
     #[error("{address}: {fault}")]
     Bar {
-        /// Its function.
+        /// Address of the function.
         address: Address,
-        /// Why not.
+        /// Reason.
         fault: BarFault,
     },
     /// An access to this function could not be made; it may be set up by half.
@@ -45,7 +44,7 @@ pub enum AssignFault {
     Access {
         /// The function.
         address: Address,
-        /// Why not.
+        /// Reason.
         error: AccessError,
     },
     /// A fault that a scan would report.
@@ -62,7 +61,7 @@ fn range_of(bar: &Bar) -> &'static str {
     }
 }
 
-/// Why nothing was given out.
+/// Reason for which nothing was assigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BadRanges {

@@ -20,13 +20,13 @@ use crate::one_bus::Links;
 use crate::registers::{COMMAND_BUS_MASTER, COMMAND_IO, COMMAND_MEMORY};
 use crate::{AccessError, Address, ConfigAccess, bridge};
 
-/// Whether functions may answer at once.
+/// Initial state of the functions' address decoding.
 ///
 /// Bridges pass accesses on in both cases, and what those below them do as bus masters:
 /// no driver turns on a bridge above its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoding {
-    /// They stay silent; each driver turns its own on.
+    /// Decoding stays off; each driver enables its own device.
     Off,
     /// A function whose BARs of a space (I/O, memory) all have their places answers there.
     On,

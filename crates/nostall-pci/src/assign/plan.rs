@@ -18,29 +18,29 @@ pub(super) const SPACES: usize = 3;
 /// 3.2.5.8, 3.2.5.9).
 const GRANULES: [u8; SPACES] = [12, 20, 20];
 
-/// One bus, and the window to it in each space.
+/// A bus, and the window to it in each address space.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PlannedBus {
     /// The bridge that leads to it: bus, device and function.
     pub(super) bridge: Option<(u8, u8)>,
     /// The last bus below it, or itself.
     pub(super) last: u8,
-    /// In granules.
+    /// Sizes in granules.
     sizes: [u32; SPACES],
-    /// In bytes, as powers of two; 0 for an empty window.
+    /// Alignments in bytes, as powers of two; 0 for an empty window.
     aligns: [u8; SPACES],
-    /// In granules; 0 for no place.
+    /// Start in granules; 0 for no place.
     starts: [u32; SPACES],
 }
 
 /// Buses and BARs: noted while buses are numbered, then placed.
 pub(super) struct Plan<'a> {
     pub(super) spaces: [Range<u64>; SPACES],
-    /// For each space the buses that it gets to.
+    /// Buses that each address space reaches.
     pub(super) passes: [ByteSet; SPACES],
     pub(super) root: u8,
     pub(super) buses: [PlannedBus; 256],
-    /// In the order of their functions' addresses.
+    /// Slots, sorted by their functions' addresses.
     pub(super) slots: &'a mut [BarSlot],
     /// Slots that hold something.
     pub(super) used: usize,
@@ -91,7 +91,7 @@ impl Ranges {
 }
 
 impl Plan<'_> {
-    /// Notes the BARs of a function after those of all others; `false` if they find no slots.
+    /// Stores the BARs of a function after all others; returns `false` without enough slots.
     pub(super) fn keep(&mut self, slots: impl Iterator<Item = BarSlot> + Clone) -> bool {
         let end = self.used + slots.clone().count();
         let Some(room) = self.slots.get_mut(self.used..end) else {
@@ -190,7 +190,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether a BAR could have a place in `space` if nothing else were there.
+    /// Returns whether a BAR would fit into the empty `space`.
     fn could_be(&self, index: usize, space: usize) -> bool {
         let (slot, Range { start, end }) = (&self.slots[index], &self.spaces[space]);
         let first = start.checked_next_multiple_of(slot.size());

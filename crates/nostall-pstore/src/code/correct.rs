@@ -11,7 +11,7 @@ use crate::format::MAX_PARITY;
 /// A polynomial over the field, lowest power first.
 type Polynomial = [u8; MAX_PARITY + 1];
 
-/// More errors than the parity can mend.
+/// More errors than the parity can correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uncorrectable;
 
@@ -34,9 +34,8 @@ impl Code {
         self.mend(data, parity, self.parity() / 2)
     }
 
-    /// As [`correct`](Self::correct), but as Linux does it: whatever number of
-    /// errors explains the parity is believed, even more than half the number of
-    /// parity bytes.
+    /// Corrects like [`correct`](Self::correct), with Linux's rule: any number of errors that
+    /// explains the parity is accepted, even more than half the number of parity bytes.
     ///
     /// # Errors
     ///
@@ -155,7 +154,7 @@ fn value(polynomial: &[u8], log: usize) -> u8 {
     terms.fold(0, |sum, (i, &term)| sum ^ times_power(term, i * log))
 }
 
-/// By what the byte is wrong whose place is the inverse of 2^`log` (Forney).
+/// Returns the error of the byte at the inverse of 2^`log` (Forney).
 fn error_value(syndromes: &Polynomial, locator: &[u8], log: usize) -> Option<u8> {
     let evaluator = |i: usize| {
         let terms = (0..=i).map(|j| product(syndromes[i - j], locator[j]));
@@ -173,7 +172,7 @@ fn error_value(syndromes: &Polynomial, locator: &[u8], log: usize) -> Option<u8>
     (slope != 0).then(|| product(quotient(numerator, slope), power(255 - log)))
 }
 
-/// Whether these errors give these syndromes.
+/// Returns whether these errors have these syndromes.
 fn explains(errors: &[(usize, u8)], syndromes: &[u8]) -> bool {
     syndromes.iter().enumerate().all(|(root, &syndrome)| {
         let terms = errors

@@ -45,13 +45,13 @@ pub struct Code {
     parity: usize,
     /// The generator without its leading 1, highest power first.
     generator: [u8; MAX_PARITY],
-    /// What bit 0 of the byte that has so many behind it in a block adds to the
-    /// parity, whose bytes lie from the highest bits down.
+    /// Contribution of bit 0 of each byte to the parity, by the number of bytes after it in the
+    /// block. The parity bytes are stored from the highest bits down.
     rows: [u128; BLOCK],
 }
 
 impl Code {
-    /// With `parity` bytes for each block; `None` for 0 and for more than
+    /// Creates the code with `parity` bytes for each block; `None` for 0 and for more than
     /// [`MAX_PARITY`].
     pub const fn new(parity: usize) -> Option<Self> {
         if parity == 0 || parity > MAX_PARITY {
@@ -79,22 +79,21 @@ impl Code {
         self.parity
     }
 
-    /// Whether noise is "corrected" so seldom that what was found damaged may be mended
-    /// for good, and a block whose data and parity a cut left apart is not taken for
-    /// another one: with 16 parity bytes or more.
+    /// Returns whether false corrections are so rare that damaged contents may be repaired
+    /// permanently, and that a block with torn data and parity is not mistaken for another.
+    /// That is so from 16 parity bytes on.
     pub(crate) const fn is_trusted(&self) -> bool {
         self.parity >= 16
     }
 
-    /// Whether [`difference`](Self::difference) is to be had: up to 16 parity
-    /// bytes. With more, a block is encoded anew.
+    /// Returns whether [`difference`](Self::difference) is supported: up to 16 parity bytes.
+    /// With more, a block is encoded again.
     pub const fn updates(&self) -> bool {
         self.parity <= FAST
     }
 
-    /// What the parity of a block changes by when the bytes of which `behind` are
-    /// behind them change by (that is: are XORed with) `change`. The first
-    /// [`parity`](Self::parity) bytes count.
+    /// Returns the change of a block's parity when bytes, followed by `behind` others, are
+    /// XORed with `change`. The first [`parity`](Self::parity) bytes are valid.
     ///
     /// A code is linear: this costs by the bytes that change, not by the block.
     /// Bytes that no block can hold are left out; without
@@ -129,7 +128,7 @@ impl Code {
         }
     }
 
-    /// Whether `parity` is that of `data`.
+    /// Returns whether `parity` is that of `data`.
     pub fn check(&self, data: &[u8], parity: &[u8]) -> bool {
         let mut right = [0; MAX_PARITY];
         self.encode(data, &mut right);

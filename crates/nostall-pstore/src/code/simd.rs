@@ -11,7 +11,7 @@ use core::arch::x86_64::{
 
 use super::field::slow_product;
 
-/// For each byte: its products with 0 to 15, and with 16 times these.
+/// Products of each byte with 0 to 15, and with 16 times these.
 static PRODUCTS: [[u128; 2]; 256] = {
     let mut products = [[0; 2]; 256];
     let mut byte = 0;
@@ -28,7 +28,7 @@ static PRODUCTS: [[u128; 2]; 256] = {
     products
 };
 
-/// As [`sum`](super::sum), where the CPU can.
+/// Computes [`sum`](super::sum) if the CPU supports it.
 #[inline]
 pub fn sum(rows: &[u128], change: &[u8]) -> Option<u128> {
     #[cfg(feature = "std")]

@@ -1,4 +1,4 @@
-//! Whether trace records lie where the header says.
+//! Check that trace records are at the positions that the header implies.
 
 use core::fmt;
 
@@ -69,7 +69,7 @@ pub(super) fn check<M: Load + ?Sized>(
         .or_else(|| window(zone, record_format, oldest, count))
 }
 
-/// Of `count` records that lie one record behind `at` or up to so much before that.
+/// Checks `count` records that start one record after `at`, or up to one record earlier.
 fn window<M: Load + ?Sized>(
     zone: &mut PreviousBootZone<'_, M>,
     record_format: RecordFormat,
@@ -120,7 +120,7 @@ const fn greatest_common_divisor(mut a: usize, mut b: usize) -> usize {
     a
 }
 
-/// How plausible these bytes are as records.
+/// Returns the plausibility of these bytes as records.
 fn points(bytes: &[u8], record_format: RecordFormat, order: ByteOrder) -> usize {
     let records = || {
         let records = bytes.chunks_exact(record_format.len());

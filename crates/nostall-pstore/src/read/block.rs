@@ -86,9 +86,8 @@ pub(super) fn mended<E>(result: Result<usize, E>) -> Trust {
     }
 }
 
-/// Whether the block is one that the record being written at the cut can have
-/// touched: that lies ahead of the write position, or behind it where the header is
-/// stored first.
+/// Returns whether the block may contain a part of the record that was being written at the
+/// cut. That record is ahead of the write position, or behind it if the header is stored first.
 fn at_the_cut(
     place: &Place,
     writer: Writer,
@@ -127,7 +126,7 @@ pub(super) fn longest_write(place: &Place) -> usize {
     longest.min(data)
 }
 
-/// How far it is around the ring, forward.
+/// Returns the forward distance around the ring.
 const fn distance(data: usize, from: usize, to: usize) -> usize {
     if to >= from {
         to - from

@@ -15,21 +15,21 @@ pub(crate) struct Loaded {
     pub framing: Framing,
 }
 
-/// Whether the contents lie as the header says.
+/// Trust in the positions that the header implies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// They do.
+    /// The positions are right.
     Sure,
-    /// They do if so many bytes are a record: then the cut fell between the header
-    /// and its parity, and nothing is wrong with it. Otherwise they lie as the header
-    /// says that the parity knows.
+    /// The positions are right if `by` bytes are one record. Then the cut was between the
+    /// header and its parity, and no damage is present. Otherwise, the header that the parity
+    /// implies is right.
     Ahead { by: usize, parity: ZoneHeader },
-    /// Nothing tells.
+    /// The positions cannot be checked.
     Doubtful,
 }
 
-/// With fewer parity bytes, a header that was cut off is corrected to something else
-/// too often.
+/// Smallest number of parity bytes: with fewer, a cut header is too often corrected to another
+/// value.
 const SOME: usize = 8;
 
 /// `place` lies within the memory.
@@ -98,9 +98,8 @@ pub(crate) fn load<M: Load + ?Sized>(memory: &M, place: &Place, reader: &Reader<
     }
 }
 
-/// What is left of a ring that has not wrapped if a cut fell between the two words of
-/// its header, or an interrupted store put one of them back: the start is beyond the
-/// size, and right.
+/// Restores the header of a ring that has not wrapped, after a cut between the header's two
+/// words or an interrupted store of one of them. The start is then beyond the size, and right.
 fn halved(found: ZoneHeader, data: usize) -> Option<ZoneHeader> {
     let torn = found.size < found.start && found.start as usize <= data;
     torn.then_some(ZoneHeader {
@@ -109,7 +108,7 @@ fn halved(found: ZoneHeader, data: usize) -> Option<ZoneHeader> {
     })
 }
 
-/// Whether the signature is right for what the zone should hold, by any kernel.
+/// Returns whether the signature is that of the zone's kind, of any kernel.
 pub(super) fn is_of(header: ZoneHeader, kind: ZoneKind) -> bool {
     match kind {
         ZoneKind::Ftrace => version(header).is_some(),
@@ -124,8 +123,8 @@ pub(super) fn version(header: ZoneHeader) -> Option<LinuxVersion> {
     (code < 1 << 24).then_some(LinuxVersion(code))
 }
 
-/// If the cut fell anywhere between the first word of the header and the last byte of
-/// its parity, `stored`: how many bytes were being written, and the header before.
+/// Returns the number of bytes being written and the header before, if the cut was between the
+/// header's first word and the last byte of its parity, `stored`.
 fn cut(
     found: ZoneHeader,
     stored: &[u8],

@@ -17,7 +17,7 @@ pub struct Merge<Z, I> {
 }
 
 impl<Z: AsMut<[Peekable<I>]>, I: Iterator<Item = Trace>> Merge<Z, I> {
-    /// Of these zones, in their order: an array, a vector or a borrowed slice.
+    /// Merges these zones in order: an array, a vector or a borrowed slice.
     pub const fn new(zones: Z) -> Self {
         Self {
             zones,
@@ -51,7 +51,7 @@ mod tests {
     use proptest::prelude::*;
     use std::{vec, vec::Vec};
 
-    /// As Linux merges: one zone after the other into what there is.
+    /// Merges as Linux does: one zone after the other into the result.
     fn fold(zones: &[Vec<Trace>]) -> Vec<Trace> {
         zones.iter().fold(vec![], |merged, zone| {
             let (mut left, mut right) = (merged.into_iter().peekable(), zone.iter().peekable());

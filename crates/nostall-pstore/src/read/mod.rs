@@ -15,7 +15,7 @@ pub use zone::{Damage, Ecc, PreviousBootZone, ZoneState};
 use crate::code::Code;
 use crate::format::ByteOrder;
 
-/// How to read a region.
+/// Reader of a region.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     /// The code of the parity bytes. Without it, or with one for another number of
@@ -23,7 +23,7 @@ pub struct Reader<'a> {
     pub code: Option<&'a Code>,
     /// The writer's byte order.
     pub order: ByteOrder,
-    /// How far corrections are trusted.
+    /// Trust in corrections.
     pub policy: CorrectionPolicy,
     /// The writer's order of stores: a cut can leave some of them undone.
     pub writer: Writer,
@@ -41,18 +41,18 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How far corrections are trusted, and the meaning of an odd header.
+/// Trust in corrections, and the interpretation of an inconsistent header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CorrectionPolicy {
     /// Repairs only what the code promises to, and not where the cut can have left
     /// data and parity apart.
     Careful,
-    /// As Linux: repairs whatever the code finds an explanation for, counts it, and
-    /// turns a ring that is not full yet around its start.
+    /// Linux's policy: repairs every error that the code can explain, counts it, and turns a
+    /// ring that is not full around its start.
     Faithful,
 }
 
-/// In what order a zone was written.
+/// Order in which a zone was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// The header, then the data, as Linux does: of the newest record, any part may
@@ -62,19 +62,18 @@ pub enum Writer {
     DataFirst,
 }
 
-/// What is known of bytes that were read. The worst is the greatest.
+/// Trust in bytes that were read. The worst is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Trust {
-    /// They agree with their parity.
+    /// The bytes agree with their parity.
     Verified,
-    /// They have no parity.
+    /// The bytes have no parity.
     Unchecked,
-    /// So many bytes of their block did not, and were corrected: to what was
-    /// written, as far as the number of parity bytes makes that likely
-    /// ([`Code`]).
+    /// This number of bytes in the block was wrong and has been corrected, with the probability
+    /// that the number of parity bytes gives ([`Code`]).
     Corrected(usize),
-    /// They do not agree with their parity, and may be anything.
+    /// The bytes do not agree with their parity, and may have any value.
     Unverified,
 }
 

@@ -6,16 +6,16 @@ use super::{Trust, Writer};
 use crate::memory::Load;
 use crate::trace::{LONGEST_TRACE, RecordFormat, TraceRecord};
 
-/// One trace record that was read, and what it is worth.
+/// A trace record that was read, and its trust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// What it says.
+    /// Contents of the record.
     pub record: TraceRecord,
-    /// Whether the cut can have left it half written: the oldest of a ring that is
-    /// full, or that the next one fills, for it takes its place; and the newest,
-    /// where the header is stored first.
+    /// Set if the cut may have left the record half written. That is the oldest record of a
+    /// ring that is full or that the next record fills. If the header is stored first, it is
+    /// the newest.
     pub suspect: bool,
-    /// What its bytes are worth.
+    /// Trust in the record's bytes.
     pub trust: Trust,
 }
 
@@ -90,7 +90,7 @@ impl<M: ?Sized> Traces<'_, M> {
         &self.zone
     }
 
-    /// Whether the records do not lie where the header says.
+    /// Returns how the records' positions differ from the header, if they do.
     pub const fn misaligned(&self) -> Option<Misaligned> {
         self.misaligned
     }
@@ -99,7 +99,7 @@ impl<M: ?Sized> Traces<'_, M> {
         self.at < self.record_format.len()
     }
 
-    /// Whether the next record takes the place of the oldest, or of a part of it.
+    /// Returns whether the next record overwrites all or a part of the oldest.
     const fn wraps_next(&self) -> bool {
         self.zone.len() + self.record_format.len() > self.zone.place().division.data()
     }

@@ -1,4 +1,4 @@
-//! One zone as the crashed kernel left it.
+//! A zone as the crashed kernel left it.
 
 use core::fmt;
 
@@ -27,9 +27,8 @@ pub struct PreviousBootZone<'a, M: ?Sized> {
 }
 
 impl<M: Load + ?Sized> PreviousBootZone<'_, M> {
-    /// Some of the contents, from `at` on in the order in which they were written,
-    /// and what they are worth; `None` at their end. At most a block, at least a
-    /// byte.
+    /// Returns contents from `at` on in the order of writing, with their trust; `None` at the
+    /// end. A chunk has at least a byte and at most a block.
     pub fn chunk(&mut self, at: usize) -> Option<(&[u8], Trust)> {
         let left = self.len().checked_sub(at).filter(|&left| left > 0)?;
         let (size, oldest) = (self.len(), self.oldest());
@@ -89,8 +88,8 @@ impl<M: Load + ?Sized> PreviousBootZone<'_, M> {
         &self.cached.insert(cached.unwrap_or_else(load)).1
     }
 
-    /// What the parity bytes say of the header and of every block that holds
-    /// contents; `None` if there are none.
+    /// Returns the result of error correction for the header and every block with contents;
+    /// `None` without parity.
     pub fn ecc(&mut self) -> Option<Ecc> {
         code_for(&self.reader, &self.place)?;
         let mut ecc = Ecc::default();
@@ -101,8 +100,8 @@ impl<M: Load + ?Sized> PreviousBootZone<'_, M> {
         Some(ecc)
     }
 
-    /// When a dmesg record was written, and where its text starts; `None` if there
-    /// is no such line at its start.
+    /// Returns the header of a dmesg record and the start of its text; `None` without such a
+    /// line.
     pub fn dmesg_header(&mut self) -> Option<(DmesgHeader, usize)> {
         DmesgHeader::scan(|at| self.chunk(at)?.0.first().copied())
     }
@@ -164,12 +163,12 @@ impl<'a, M: Load + ?Sized> PreviousBootZone<'a, M> {
 }
 
 impl<M: ?Sized> PreviousBootZone<'_, M> {
-    /// Where it lies, and what it holds.
+    /// Returns the zone's place and kind.
     pub const fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Whether there is anything to be read.
+    /// Returns whether the zone is readable.
     pub const fn state(&self) -> ZoneState {
         self.state
     }
@@ -179,10 +178,10 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
         self.header
     }
 
-    /// What the header is worth. `Unverified`: it does not agree with its parity, or its
-    /// two words not with one another, but contents can be read by it. If it is what
-    /// the header that the parity knows becomes by one more write, the cut fell
-    /// between the two and nothing is wrong; else all contents are `Unverified` too.
+    /// Returns the trust in the header. `Unverified` means that it does not agree with its
+    /// parity, or its two words with each other, but contents can be read. If one more write
+    /// turns the header that the parity implies into this one, the cut was between the two, and
+    /// nothing is wrong. Otherwise, all contents are `Unverified` too.
     pub const fn header_trust(&self) -> Trust {
         self.header_trust
     }
@@ -193,7 +192,7 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
         header::version(self.header).filter(|_| traces)
     }
 
-    /// Bytes of contents.
+    /// Returns the number of bytes of contents.
     pub const fn len(&self) -> usize {
         match self.state {
             ZoneState::Valid => self.header.size as usize,
@@ -201,13 +200,13 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
         }
     }
 
-    /// Whether there are no contents.
+    /// Returns whether there are no contents.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the ring is full: what was written before is overwritten, and the
-    /// oldest record that is left may be half so.
+    /// Returns whether the ring is full: earlier contents are overwritten, and the oldest
+    /// record may be incomplete.
     pub const fn is_full(&self) -> bool {
         self.len() == self.place.division.data()
     }
@@ -246,7 +245,7 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
         }
     }
 
-    /// Which byte of the data comes first.
+    /// Returns the offset of the oldest byte of data.
     const fn oldest(&self) -> usize {
         match self.reader.policy {
             CorrectionPolicy::Faithful => self.header.start as usize,
@@ -258,14 +257,14 @@ impl<M: ?Sized> PreviousBootZone<'_, M> {
     }
 }
 
-/// Whether there is anything to be read in a zone.
+/// State of a zone's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneState {
     /// There is.
     Valid,
-    /// Nothing was written.
+    /// The zone was not written.
     Empty,
-    /// It cannot be read.
+    /// The zone cannot be read.
     Damaged(Damage),
 }
 
@@ -273,22 +272,22 @@ impl ZoneState {
     const OUTSIDE: Self = Self::Damaged(Damage::Outside);
 }
 
-/// Why a zone cannot be read.
+/// Reason for which a zone cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Damage {
     /// The memory ends before it does.
     Outside,
-    /// Its first word is not that of such a zone: never written, overwritten, or
-    /// somewhere else.
+    /// The first word is not a zone's signature: never written, overwritten, or at another
+    /// address.
     Signature(u32),
-    /// Its sizes contradict each other.
+    /// The sizes contradict each other.
     Sizes {
-        /// Where the next byte would go.
+        /// Offset of the next byte.
         start: u32,
-        /// Bytes that should be valid.
+        /// Number of valid bytes in the header.
         size: u32,
-        /// Bytes that there are.
+        /// Number of data bytes in the zone.
         data: usize,
     },
 }
@@ -313,12 +312,12 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What the parity bytes say of a zone, counted as Linux counts.
+/// Result of error correction for a zone, counted as Linux counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ecc {
     /// Blocks that were looked at, the header being one.
     pub blocks: usize,
-    /// Bytes that were corrected in data and parity.
+    /// Number of corrected bytes in data and parity.
     pub corrected_bytes: usize,
     /// Blocks that do not agree with their parity and were not corrected.
     pub bad_blocks: usize,
@@ -334,7 +333,7 @@ impl Ecc {
         }
     }
 
-    /// Both counted together.
+    /// Adds two results.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {

@@ -9,12 +9,12 @@ use crate::PowerLoss;
 use crate::registers::{IER, SCR};
 use crate::setup::{Patience, answers};
 
-/// Why a write could not go on.
+/// Reason for which a write cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stall {
     /// The transmitter did not become ready in time, or was held off.
     Stuck,
-    /// Nothing answers any more.
+    /// The port no longer answers.
     Gone,
 }
 

@@ -11,7 +11,7 @@ pub(super) struct Lost {
     /// Since the port was opened.
     total: u64,
     unreported: u64,
-    /// Some of the unreported bytes may have arrived.
+    /// Set if some of the unreported bytes may have arrived.
     at_most: bool,
     /// The counts in reports whose text may yet be lost: it is in the port, or on its way
     /// there.
@@ -24,7 +24,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// Bytes that were never given to the transmitter.
+    /// Adds bytes that were never given to the transmitter.
     pub(super) const fn add(&mut self, bytes: usize) {
         self.total = self.total.saturating_add(bytes as u64);
         self.unreported = self.unreported.saturating_add(bytes as u64);
@@ -56,7 +56,7 @@ impl Lost {
         self.total
     }
 
-    /// Whether there is something to report.
+    /// Returns whether a report is due.
     pub(super) const fn is_due(&self) -> bool {
         self.unreported > 0 || self.report.is_under_way()
     }
@@ -81,7 +81,7 @@ impl Lost {
         self.report.fill(piece)
     }
 
-    /// Notes a load that is given to the transmitter. Its first `report` bytes are of a
+    /// Records a load that is given to the transmitter. Its first `report` bytes are of a
     /// report.
     pub(super) fn given(&mut self, load: &[u8], report: usize) {
         self.report_is_last = report > 0;

@@ -20,14 +20,14 @@ pub use state::{Console, LatchedStatus};
 use state::{LARGEST_LOAD, Turn};
 use wait::Room;
 
-/// What became of one write.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteReport {
-    /// Bytes given to the transmitter, inserted CRs included.
+    /// Number of bytes given to the transmitter, including inserted CRs.
     pub written: usize,
-    /// Bytes given up, inserted CRs included: the port was stuck or held off
-    /// ([`timed_out`](Self::timed_out)) or gone. The console reports them on the line when
-    /// the port takes bytes again.
+    /// Number of bytes given up, including inserted CRs. The port was stuck or held off
+    /// ([`timed_out`](Self::timed_out)), or has disappeared. The console reports them on the
+    /// line when the port takes bytes again.
     pub dropped: usize,
     /// A wait reached its bound. With nothing dropped it was the last one: the
     /// bytes are in the port, but the port never said that they had left.
@@ -35,7 +35,7 @@ pub struct WriteReport {
 }
 
 impl WriteReport {
-    /// Every byte went out.
+    /// Returns whether every byte was sent.
     pub const fn is_complete(&self) -> bool {
         self.dropped == 0 && !self.timed_out
     }
@@ -44,9 +44,9 @@ impl WriteReport {
 /// The part of an offer that the port took, and when to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Bytes of the text that need not be offered again.
+    /// Number of text bytes that need not be offered again.
     pub taken: usize,
-    /// When to offer the next; `None` if the port is gone.
+    /// Time of the next offer; `None` if the port has disappeared.
     ///
     /// A time that has passed means at once: [`Nanos::ZERO`] where the port empties
     /// faster than it is filled.
@@ -262,7 +262,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         }
     }
 
-    /// How much is loaded at once.
+    /// Returns the size of one load.
     fn load(&self) -> usize {
         match self.settings.flow_control {
             FlowControl::Cts => 1,
@@ -274,7 +274,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         self.strategy != Strategy::FifoPaced || self.settings.rs485.is_some()
     }
 
-    /// Whether the other end lets us send.
+    /// Returns whether the other end allows sending.
     fn may_send(&mut self) -> bool {
         if self.settings.flow_control == FlowControl::None {
             return true;
@@ -293,8 +293,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         self.pace.hold(now, next_look.max(frame));
     }
 
-    /// Notes that an offer found the port not ready. A port that is stuck for longer than a
-    /// write would wait must not keep an RS-485 line from the others.
+    /// Records that an offer found the port not ready. A port that is stuck for longer than a
+    /// write's limit must release the RS-485 line.
     pub(super) fn charge_outage(&mut self, now: Nanos) {
         let longest = self.longest_wait();
         let outage = self
@@ -308,8 +308,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
 }
 
 impl<R: Registers, C: Clock> Console<R, C> {
-    /// How long a write waits for a port that takes no bytes. If CTS holds the port off, the
-    /// write waits twice as long.
+    /// Returns a write's time limit for a port that takes no bytes. If CTS holds the port off,
+    /// the limit is doubled.
     ///
     /// [`ConsoleSettings::give_up_after`](crate::ConsoleSettings::give_up_after), or twice the time
     /// that the line needs for all that the
@@ -319,8 +319,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
         self.settings.give_up_after.max(full * 2)
     }
 
-    /// How many bytes were dropped since the port was opened, inserted CRs included; those
-    /// counted that a port held which vanished or lost its power.
+    /// Returns the number of bytes dropped since the port was opened, including inserted CRs,
+    /// and bytes in a port that disappeared or lost its power.
     pub const fn lost(&self) -> u64 {
         self.lost.total()
     }
@@ -330,8 +330,8 @@ impl<R: Registers, C: Clock> Console<R, C> {
         self.strategy = strategy;
     }
 
-    /// How many bytes the transmitter takes at once, 1 where there is no FIFO
-    /// that works.
+    /// Returns the number of bytes that the transmitter takes at once, 1 without a working
+    /// FIFO.
     pub const fn transmit_load(&self) -> usize {
         self.port.load
     }

@@ -43,12 +43,12 @@ pub struct Console<R, C> {
     pub(super) set_up_failed: bool,
     /// The FIFOs worked when the port was opened, and did not when it was set up again.
     pub(super) fifo_missing: bool,
-    /// Bytes, at most, that were given to the transmitter and have not left it.
+    /// Upper bound of the bytes that are in the transmitter.
     pub(super) in_port: usize,
-    /// Bytes of text, at most, that were given to the transmitter and are not known to have
-    /// left it.
+    /// Upper bound of the text bytes that were given to the transmitter and are not known to
+    /// have left it.
     pub(super) at_risk: usize,
-    /// Of the LF that comes next, the CR has gone out.
+    /// Set if the CR before the next LF has been sent.
     pub(super) cr_sent: bool,
     pub(super) lost: Lost,
     pub(super) turn: Turn,
@@ -60,9 +60,9 @@ pub struct Console<R, C> {
 pub(super) struct Port {
     pub(super) model: crate::Model,
     pub(super) frame_time: Nanos,
-    /// Bytes that the transmitter takes at once when it reports empty, 1 without a FIFO.
-    /// Derived from *our* write to the FIFO control register: that register cannot be read,
-    /// and a read of the IIR in its place would clear a pending transmit interrupt.
+    /// Number of bytes that the transmitter takes when it reports empty, 1 without a FIFO.
+    /// Derived from *our* write to the FIFO control register. That register cannot be read: a
+    /// read of the IIR in its place would clear a pending transmit interrupt.
     pub(super) load: usize,
     /// The load while the FIFOs work.
     pub(super) full_load: usize,
@@ -75,14 +75,14 @@ impl Port {
     }
 }
 
-/// Which way an RS-485 line is turned. RTS is raised in every state but the first.
+/// Direction of an RS-485 line. RTS is raised in every state but the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// RTS is low: the other stations have the line.
     Listening,
     /// RTS was raised at this time, and the time before the first bit runs.
     Opening(Nanos),
-    /// Bytes may be on their way.
+    /// Bytes may be in transit.
     Talking,
     /// The last bit had left at this time, and the time until RTS goes back runs.
     Closing(Nanos),

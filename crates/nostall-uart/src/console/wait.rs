@@ -14,7 +14,7 @@ const LONGEST_PAUSE: Nanos = Nanos::from_millis(10);
 /// Between two of the even looks.
 const SHORTEST_PAUSE: Nanos = Nanos::from_micros(1);
 
-/// After the even looks, a pause is this part of the time waited so far.
+/// After the even polls, a pause is this fraction of the time waited so far.
 const PAUSE_PARTS: u64 = 128;
 
 /// The other end may let go of CTS for this many bounds: by default for a second, which is
@@ -24,14 +24,14 @@ const CTS_BOUNDS: u64 = 2;
 /// Sleeping for less costs more than it gives.
 const SHORTEST_SLEEP: Nanos = Nanos::from_micros(5);
 
-/// What a wait that returns early has waited at least: a clock read takes a nanosecond.
+/// Shortest duration of a wait that returns early: a clock read takes a nanosecond.
 const SHORTEST_WAIT: Nanos = Nanos(16_384);
 
 /// A transmitter that takes a load, on a line that is ours.
 pub(super) struct Room {
-    /// When it was found; only pacing asks the clock.
+    /// Time of the observation; only pacing reads the clock.
     pub(super) since: Option<Nanos>,
-    /// Not even a byte to shift out is left in it.
+    /// Set if the transmitter is completely empty, including its shift register.
     pub(super) idle: bool,
 }
 

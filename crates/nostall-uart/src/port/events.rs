@@ -11,13 +11,13 @@ pub struct Events {
     pub received: bool,
     /// There is room in the transmit ring that was not there before.
     pub room: bool,
-    /// Everything has been given to the line. The last byte is still on its way:
-    /// [`Port::is_drained`](super::Port::is_drained) says when it has left.
+    /// All bytes have been given to the line. The last byte is still in transit:
+    /// [`Port::is_drained`](super::Port::is_drained) returns when it has left.
     pub drained: bool,
     /// A modem line has changed; [`Port::modem_status`](super::Port::modem_status) says how they are.
     pub modem: bool,
-    /// Nothing answers any more: all bits of a register read one. So may those of
-    /// the last byte.
+    /// The port no longer answers: all bits of a register read one. The last byte may have read
+    /// so too.
     pub gone: bool,
     /// The port wanted more than one call gives it. It has been made to interrupt
     /// anew, so that nothing is left lying; if this comes again and again, the
@@ -28,20 +28,20 @@ pub struct Events {
 /// Counts since a port was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStatistics {
-    /// Bytes given to the transmitter.
+    /// Number of bytes given to the transmitter.
     pub sent: u64,
-    /// Bytes taken from the receiver, those dropped included.
+    /// Number of bytes taken from the receiver, including dropped ones.
     pub received: u64,
     /// Times that the port had lost bytes because its FIFO was full; how many
     /// bytes, it does not say.
     pub overruns: u64,
-    /// Bytes whose parity was wrong.
+    /// Number of bytes with a wrong parity.
     pub parity: u64,
-    /// Bytes without a stop bit.
+    /// Number of bytes without a stop bit.
     pub framing: u64,
     /// Breaks.
     pub breaks: u64,
-    /// Bytes and breaks that the receive ring had no room for.
+    /// Number of bytes and breaks for which the receive ring had no room.
     pub dropped: u64,
 }
 

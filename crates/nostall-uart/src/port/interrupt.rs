@@ -6,7 +6,7 @@ use super::{Events, Handshake, LARGEST_LOAD, Port};
 use crate::Model;
 use crate::registers::{DW_USR, IER, IIR, LSR, MSR, RBR, THR, dw, ier, iir, lsr, msr};
 
-/// Nothing answers.
+/// The port no longer answers.
 #[derive(Debug)]
 pub(super) struct Gone;
 

@@ -115,9 +115,9 @@ pub struct Port<'a, R> {
     model: Model,
     handshake: Handshake,
     frame_time: Nanos,
-    /// Bytes that the receive FIFO holds; 1 without one.
+    /// Depth of the receive FIFO in bytes; 1 without one.
     depth: usize,
-    /// What the transmitter takes when it says that it is empty.
+    /// Number of bytes that the transmitter takes when it reports empty.
     load: usize,
     transmit: Ring<'a, u8>,
     receive: Ring<'a, Received>,

@@ -1,8 +1,8 @@
-//! What comes in over the line.
+//! Received bytes and errors.
 
 use core::fmt;
 
-/// What comes in over the line, in the order in which it came.
+/// Received bytes, breaks and errors, in order of arrival.
 ///
 /// Errors are in order with the bytes. A caller that wants only bytes uses
 /// [`Port::read_bytes`](super::Port::read_bytes), which returns the rest as errors.
@@ -15,15 +15,15 @@ pub enum Received {
 }
 
 impl Received {
-    /// To fill a receive ring's memory with, before it is one.
+    /// Initial value for a receive ring's memory.
     pub const EMPTY: Self = Self::Byte(0);
 }
 
-/// What can go wrong with what comes in.
+/// Error of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveError {
-    /// Bytes are missing here. The port's FIFO was full (PC16550D, section 8.4,
-    /// OE), or the receive ring was.
+    /// Bytes are missing here: the port's FIFO (PC16550D, section 8.4, OE) or the receive ring
+    /// was full.
     ///
     /// Two in a row are two losses at one place.
     ///
@@ -32,10 +32,10 @@ pub enum ReceiveError {
     /// is found by counting, which is exact unless the loss fell between the look
     /// at the line status and the read of a byte. It is one byte late then.
     Overrun,
-    /// This byte has the wrong parity (PE).
+    /// A byte with a wrong parity (PE).
     Parity(u8),
-    /// This byte has no stop bit (FE): the rate or the frame is not the sender's.
-    /// Its parity may be wrong as well, and means nothing.
+    /// A byte without a stop bit (FE): the sender's rate or frame differs. Its parity is
+    /// meaningless.
     Framing(u8),
     /// The line was held low for longer than a frame (BI). The NUL byte that the
     /// port makes of it is not among the bytes.

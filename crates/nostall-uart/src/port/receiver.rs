@@ -1,4 +1,4 @@
-//! From the line into the receive ring, nothing lost without a word.
+//! Transfer from the line into the receive ring, with a report of each loss.
 
 use nostall_io::Registers;
 
@@ -68,7 +68,7 @@ impl<R: Registers> Port<'_, R> {
         }
     }
 
-    /// What the errors held for `byte` make of it.
+    /// Combines `byte` with the pending errors.
     fn judge(&mut self, byte: u8) -> Received {
         let errors = core::mem::take(&mut self.held);
         let counts = &mut self.statistics;
@@ -108,7 +108,7 @@ impl<R: Registers> Port<'_, R> {
         }
     }
 
-    /// What is to be read next, left where it is.
+    /// Returns the next entry without removing it.
     pub(super) fn front(&self) -> Option<Received> {
         let overrun = Received::Error(ReceiveError::Overrun);
         let after_last = self.dropping.then_some(overrun);

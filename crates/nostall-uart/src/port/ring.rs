@@ -77,8 +77,8 @@ impl<'a, T: Copy> Ring<'a, T> {
         self.capacity() - self.len
     }
 
-    /// Where the entry is that comes `ahead` after the oldest. Without a
-    /// division, which small CPUs do not have; `ahead` is at most the capacity.
+    /// Returns the index of the entry `ahead` places after the oldest. It uses no division,
+    /// which small CPUs lack; `ahead` is at most the capacity.
     const fn slot(&self, ahead: usize) -> usize {
         let until_end = self.capacity() - self.first;
         if ahead < until_end {

@@ -1,9 +1,9 @@
-//! How a port is to be used.
+//! Settings of an interrupt-driven port.
 
 use crate::{LineSettings, Model};
 
-/// How a port is to be used. Made from [`LineSettings`] where the rest is to be as
-/// usual.
+/// Settings of an interrupt-driven port. Converted from [`LineSettings`] for the default of the
+/// other settings.
 #[derive(Clone, Copy, Debug)]
 pub struct PortSettings {
     /// Rate and frame.
@@ -12,18 +12,17 @@ pub struct PortSettings {
     /// find, its [`transmit_load`](Model::transmit_load) how many the transmitter
     /// takes. Usually [`Model::Uart16550A`].
     pub model: Model,
-    /// Bytes that the transmitter takes when it says that it is empty, 1 to 128
-    /// (the nearest of them otherwise), where the model's table is wrong for this
-    /// port; `None` for the table's.
+    /// Number of bytes that the transmitter takes when it reports empty, clamped to 1 to 128.
+    /// `None` uses the model's table; set it if the table is wrong for this port.
     pub transmit_load: Option<usize>,
-    /// How full the receive FIFO gets before it interrupts.
+    /// Fill level of the receive FIFO at which it interrupts.
     pub trigger: TriggerLevel,
-    /// Whether both ends can hold one another off.
+    /// Hardware flow control in both directions.
     pub handshake: Handshake,
 }
 
-/// How full the receive FIFO gets before it interrupts (PC16550D, section 8.5,
-/// FCR bits 6 and 7).
+/// Fill level of the receive FIFO at which it interrupts (PC16550D, section 8.5, FCR bits 6 and
+/// 7).
 ///
 /// Fewer than that interrupt too, four frames after the last one. A model without
 /// a FIFO interrupts at each byte.
@@ -39,10 +38,10 @@ pub enum TriggerLevel {
     NearlyFull = 0xc0,
 }
 
-/// Whether both ends can hold one another off.
+/// Hardware flow control in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
-    /// They cannot.
+    /// No flow control.
     None,
     /// Each by its RTS, which is the other's CTS.
     ///
@@ -54,7 +53,7 @@ pub enum Handshake {
 }
 
 impl From<LineSettings> for PortSettings {
-    /// For a 16550A that interrupts at half of its receive FIFO, without
+    /// Creates settings for a 16550A with an interrupt at half of its receive FIFO, without
     /// handshake.
     fn from(line: LineSettings) -> Self {
         Self {

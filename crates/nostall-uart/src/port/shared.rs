@@ -7,7 +7,7 @@ use nostall_io::Registers;
 
 use super::{Port, ReceiveError};
 
-/// How a task gets at a port that an interrupt handler uses too.
+/// Access of a task to a port that an interrupt handler also uses.
 ///
 /// Here for a [`RefCell`], where there is no handler, or the handler is called in
 /// the task's own context. In a system with interrupts, implement it for what
@@ -29,7 +29,7 @@ use super::{Port, ReceiveError};
 /// }
 /// ```
 pub trait SharedPort {
-    /// How the port's registers are reached.
+    /// Register window of the port.
     type Registers: Registers;
 
     /// Runs `act` with exclusive use of the port. `act` does not wait.
@@ -52,16 +52,16 @@ impl<S: SharedPort + ?Sized> SharedPort for &S {
     }
 }
 
-/// Why a read or a write through the `embedded-io` traits failed.
+/// Error of a read or a write through the `embedded-io` traits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IoError {
-    /// Something is wrong with what came in. Told once, behind the bytes before
-    /// it; the next read goes on.
+    /// A receive error. It is returned once, after the bytes before it; the next read
+    /// continues.
     Receive(ReceiveError),
-    /// Nothing came in, or nothing went out, in the time that was given.
+    /// No byte was received or sent within the time limit.
     TimedOut,
-    /// Nothing answers any more.
+    /// The port no longer answers.
     Gone,
 }
 

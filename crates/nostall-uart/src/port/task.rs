@@ -59,28 +59,28 @@ impl<R: Registers> Port<'_, R> {
         Ok(len)
     }
 
-    /// Whether there is nothing to read: neither a byte nor an error.
+    /// Returns whether there is neither a byte nor an error to read.
     pub fn is_empty(&self) -> bool {
         self.front().is_none()
     }
 
-    /// How many bytes [`write`](Self::write) is sure to take now.
+    /// Returns the number of bytes that [`write`](Self::write) is sure to take now.
     pub fn room(&self) -> usize {
         self.transmit.free()
     }
 
-    /// Bytes in the transmit ring, not yet given to the transmitter.
+    /// Returns the number of bytes in the transmit ring.
     pub fn pending(&self) -> usize {
         self.transmit.len()
     }
 
-    /// Whether the transmitter has asked for more, and there was nothing more.
+    /// Returns whether the transmitter is empty and has no byte to send.
     #[cfg(feature = "embedded-io-async")]
     pub(super) const fn is_resting(&self) -> bool {
         self.transmit.is_empty() && self.enabled & ier::TRANSMITTER_EMPTY == 0
     }
 
-    /// Whether the last bit of everything written is on the line.
+    /// Returns whether the last bit of everything written has been sent.
     ///
     /// One register read, none while there are bytes in the ring. `false` of a
     /// port that is gone.
@@ -93,8 +93,8 @@ impl<R: Registers> Port<'_, R> {
         status.is_ok_and(|status| status & lsr::TEMT != 0)
     }
 
-    /// How the modem's lines are: CTS, DSR, RI and DCD, as in
-    /// [`registers::msr`](crate::registers::msr), the deltas 0.
+    /// Returns the modem lines CTS, DSR, RI and DCD as in
+    /// [`registers::msr`](crate::registers::msr), with deltas 0.
     ///
     /// One register read. Changes are reported by the handler at once only with
     /// [`Handshake::RtsCts`](super::Handshake::RtsCts).
@@ -105,22 +105,22 @@ impl<R: Registers> Port<'_, R> {
         status
     }
 
-    /// Whether nothing answered when the port was last looked at.
+    /// Returns whether the port did not answer at the last access.
     pub const fn is_gone(&self) -> bool {
         self.gone
     }
 
-    /// What has passed so far.
+    /// Returns the counters so far.
     pub const fn statistics(&self) -> PortStatistics {
         self.statistics
     }
 
-    /// How long one frame takes on the line.
+    /// Returns the time of one frame on the line.
     pub const fn frame_time(&self) -> Nanos {
         self.frame_time
     }
 
-    /// How many bytes the transmitter takes at once.
+    /// Returns the number of bytes that the transmitter takes at once.
     pub const fn transmit_load(&self) -> usize {
         self.load
     }

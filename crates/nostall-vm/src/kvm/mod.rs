@@ -1,17 +1,17 @@
-//! A machine of our own, by the host's KVM: a PC with one CPU, whose serial port is
-//! offered as DESIGN's "The other end of the wire" has it.
+//! A machine of our own, using the host's KVM: a PC with one CPU. Its serial port and its PCI
+//! bus cause as few exits as [`Options`] selects.
 //!
-//! | at | what |
+//! | address | device |
 //! | --- | --- |
-//! | 0x3f8, or 0xd0000000 one register a page | a 16550A of [`nostall_devices::uart`], its line taking everything at once |
-//! | ports 0xcf8 to 0xcff, and 0xe0000000 by ECAM, 16 buses | a PCI host bridge with the devices of [`Topology`], none of which does anything |
-//! | port 0xe9 | the report channel, as QEMU's `isa-debugcon` |
-//! | port 0xf4 | the end, as QEMU's `isa-debug-exit` |
-//! | 0xfee00000, 0xfec00000, 0x20, 0x40 | KVM's own interrupt controllers and timer, where it has them |
+//! | 0x3f8, or 0xd0000000 one register a page | a 16550A of [`nostall_devices::uart`], whose line takes everything at once |
+//! | ports 0xcf8 to 0xcff, and 0xe0000000 as ECAM, 16 buses | a PCI host bridge with the devices of [`Topology`], none of which does anything |
+//! | port 0xe9 | the report channel, like QEMU's `isa-debugcon` |
+//! | port 0xf4 | the end of the run, like QEMU's `isa-debug-exit` |
+//! | 0xfee00000, 0xfec00000, 0x20, 0x40 | KVM's own interrupt controllers and timer, if it has them |
 //!
-//! Every other port and address reads all ones and ignores what is written. The
-//! kernel is entered by PVH; the start info has a memory map, a command line, the
-//! input as a module, and ACPI tables.
+//! All other ports and addresses read all ones and ignore writes. The kernel is entered with
+//! PVH. The start info has a memory map, a command line, the input as a module, and ACPI
+//! tables.
 //!
 //! # Example
 //!
@@ -37,29 +37,29 @@
 //!
 //! [`Topology`]: nostall_devices::pci::Topology
 //!
-//! # Some KVMs interpret
+//! # KVM without hardware virtualization
 //!
-//! `/dev/kvm` may be there and be no hardware virtualization: where a host's kernel
-//! has to interpret guest code, an instruction takes about half a microsecond. Exits
-//! are counted there as anywhere, but a time tells only of the interpreter.
-//! [`Kvm::speed`] measures which it is.
+//! `/dev/kvm` may exist without hardware virtualization. If the host's kernel interprets guest
+//! code, an instruction takes about half a microsecond. Exits are counted as on any host, but a
+//! time is only the interpreter's. [`Kvm::speed`] measures whether KVM interprets.
 //!
-//! # Who drains what was collected
+//! # Draining collected writes
 //!
-//! Writes that KVM collects lie in a ring until somebody looks. The CPU's thread
-//! looks at every exit, before the exit is handled; and the thread that watches the
-//! run looks every 2 ms, whatever the CPU does. Both hold the lock on the ring and
-//! the devices behind it, so that order is kept. The lock is fair, and a watcher that does
-//! not get it still ends the run in time. A timer that stops the CPU would need no lock,
-//! but each tick would be one more exit.
+//! Writes that KVM collects stay in a ring until it is drained. The CPU's thread drains the
+//! ring at every exit, before it handles the exit. The thread that watches the run drains it
+//! every 2 ms, independently of the CPU. Both hold the lock on the ring and the devices behind
+//! it, so the order is kept. The lock is fair, and a watcher that does not get it still ends
+//! the run in time. A timer that stops the CPU would need no lock, but each tick would be one
+//! more exit.
 //!
-//! # Output that is not taken
+//! # Untaken output
 //!
-//! The guest's serial output waits in memory until the caller takes it. With
-//! [`Machine::run`](crate::Machine::run), that is at the end of the run: above
+//! The guest's serial output stays in memory until the caller takes it. With
+//! [`Machine::run`](crate::Machine::run), that is at the end of the run. Above
 //! [`Limits::serial_bytes`](crate::Limits::serial_bytes) the CPU waits, and the run ends with
 //! [`Error::Flood`](crate::Error::Flood). With [`Kvm::linux`] the CPU waits above 1 MiB until
-//! `LinuxConsole::output` has taken the bytes. Every exit ends with this check. One exit and one
+//! `LinuxConsole::output` has taken the bytes. Every exit ends with this check. One exit and
+//! one full ring of collected writes (4,266 bytes) can exceed the limit; no byte is dropped.
 //! full ring of collected writes (4,266 bytes) can come on top; nothing is dropped.
 
 pub mod linux;

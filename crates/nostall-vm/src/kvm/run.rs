@@ -1,4 +1,4 @@
-//! One run of a guest, watched.
+//! A watched run of a guest.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::guest::{self, Ending, Guest, LOOK, Limits, Ran};
 use crate::machine::{self, Machine};
 use crate::need::{Device, Need};
 
-/// Checks that a guest on KVM's machine can have all that is needed.
+/// Checks that KVM's machine has all that a guest needs.
 ///
 /// # Errors
 ///
@@ -21,10 +21,9 @@ pub fn offers(need: &Need<'_>) -> Result<(), Error> {
     machine::offers("kvm", &[Device::Uart16550, Device::Pci], 1, need)
 }
 
-/// While `progress` runs, collected writes are not taken.
+/// Collected writes are not drained while `progress` runs.
 ///
-/// The signal SIGRTMIN is taken for stopping the CPU, in the whole process, and for good: its
-/// handler does nothing.
+/// SIGRTMIN stops the CPU. Its handler does nothing, and stays installed for the whole process.
 impl Machine for Kvm {
     fn describe(&self) -> String {
         format!("kvm, {}", self.options().uart)
@@ -68,8 +67,8 @@ fn machine(kvm: &Kvm, guest: &Guest<'_>, limits: &Limits) -> Result<KvmMachine, 
     KvmMachine::new(kvm, (memory, bridge), limits, set_up, |bus| bus)
 }
 
-/// What the work needs, and what is particular to this machine. There is a timer,
-/// but each of its ticks would be an exit of nobody's making.
+/// Returns the guest's command line: what the work needs, and the properties of this machine.
+/// There is a timer, but each tick would be an exit unrelated to the driver.
 fn command_line(kvm: &Kvm, guest: &Guest<'_>) -> String {
     let mut words = guest.words();
     words.push(format!("uart={}", kvm.options().uart.window()));
@@ -85,15 +84,15 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Until it ends, or has to.
+    /// Watches the run until it ends or must be ended.
     fn watch(mut self, progress: &mut dyn FnMut(u64)) -> Result<Ran, Error> {
         let mut first_report = None;
         let mut seen = (0, 0);
         let mut changed = self.start;
         loop {
-            // In this order: what came before the end is seen.
+            // The order matters: bytes that arrived before the end are then seen.
             let ended = self.running.ended();
-            // Without a turn at it nothing has come, for all that is known.
+            // If the bus was never free, nothing is known to have arrived.
             let now = self.look()?.unwrap_or(seen);
             if now != seen {
                 (seen, changed) = (now, Instant::now());
@@ -112,8 +111,8 @@ impl Run<'_> {
         }
     }
 
-    /// Hands over what was collected, and tells the bytes of both channels; `None` if
-    /// the bus was never free.
+    /// Drains collected writes, and returns the byte counts of both channels, or `None` if the
+    /// bus was never free.
     fn look(&self) -> Result<Option<(u64, u64)>, Error> {
         let Some(mut bus) = self.running.bus() else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Whether a KVM runs guest code, or interprets it.
+//! The speed of guest code, which shows whether KVM interprets it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,38 +12,39 @@ use nostall_io::Nanos;
 use super::pc::{CpuThread, Kvm, PAGE, SharedMemory, create_vm, failed, set_up};
 use crate::Error;
 
-/// What one instruction of a short loop takes.
+/// Duration of one instruction of a short loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speed {
-    /// The whole loop's time.
+    /// Duration of the whole loop.
     took: Nanos,
 }
 
 /// Rounds of the loop, two instructions each.
 const ROUNDS: u16 = 10_000;
 
-/// An interpreter takes some milliseconds for it, a busy machine many times that.
+/// Time limit of the loop. An interpreter takes some milliseconds, a busy machine many times
+/// that.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether it is through.
+/// Interval between checks for the loop's end.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// Above so much an instruction nobody would call it hardware: the slowest CPU with
-/// VT-x takes a nanosecond, and an exit or two in between make no 50 of it.
+/// Longest duration of an instruction that the hardware executes. The slowest CPU with VT-x
+/// takes a nanosecond; one or two exits in the loop do not raise that to 50.
 const HARDWARE: Nanos = Nanos(50);
 
 impl Speed {
-    /// One instruction's time.
+    /// Returns the duration of one instruction.
     pub fn per_instruction(self) -> Nanos {
         self.took / (2 * u64::from(ROUNDS))
     }
 
-    /// Whether it is too slow to be run by the hardware.
+    /// Returns whether guest code is too slow to be executed by the hardware.
     pub fn is_interpreted(self) -> bool {
         self.per_instruction() > HARDWARE
     }
 
-    /// Runs the loop in a machine of its own, three times: the fastest counts.
+    /// Runs the loop in its own machine three times, and returns the fastest result.
     fn measure(kvm: &kvm_ioctls::Kvm) -> Result<Self, Error> {
         let mut best: Option<Nanos> = None;
         for _ in 0..3 {
@@ -57,11 +58,11 @@ impl Speed {
 }
 
 impl Kvm {
-    /// How fast it runs guest code: measured, in some milliseconds.
+    /// Measures the speed of guest code, in some milliseconds.
     ///
     /// # Errors
     ///
-    /// [`Error::Kvm`], or [`Error::Cpu`] if it does not even run a loop.
+    /// [`Error::Kvm`], or [`Error::Cpu`] if not even a loop runs.
     pub fn speed(&self) -> Result<Speed, Error> {
         Speed::measure(&self.system)
     }
@@ -78,15 +79,14 @@ impl fmt::Display for Speed {
     }
 }
 
-/// `mov ecx, ROUNDS; 1: dec ecx; jnz 1b; hlt`.
+/// Returns the code `mov ecx, ROUNDS; 1: dec ecx; jnz 1b; hlt`.
 fn short_loop() -> Vec<u8> {
     let rounds = u32::from(ROUNDS).to_le_bytes();
     [&[0xb9][..], &rounds, &[0x49, 0x75, 0xfd, 0xf4]].concat()
 }
 
-/// Runs `code` in a machine of its own to its `hlt`, but for no longer than `limit`. It
-/// is entered as a kernel is: some hardware cannot run real mode, which its KVM
-/// interprets.
+/// Runs `code` in its own machine up to its `hlt`, for at most `limit`. The entry is a
+/// kernel's, because KVM interprets real mode on hardware that cannot run it.
 fn run(system: &kvm_ioctls::Kvm, code: &[u8], limit: Duration) -> Result<Nanos, Error> {
     let mut machine = Loop::new(system, code)?;
     let mut thread = CpuThread::start(move |stop| machine.run(stop))?;
@@ -102,9 +102,9 @@ fn run(system: &kvm_ioctls::Kvm, code: &[u8], limit: Duration) -> Result<Nanos, 
     }
 }
 
-/// A machine with a page of memory.
+/// A machine with one page of memory.
 struct Loop {
-    // In this order they are dropped.
+    // The order of fields is the order of dropping.
     cpu: VcpuFd,
     _vm: VmFd,
     _page: SharedMemory,
@@ -127,7 +127,7 @@ impl Loop {
             memory_size: PAGE as u64,
             userspace_addr: page.address(),
         };
-        // SAFETY: the page outlives the machine (`Loop`), and we touch it by atomics.
+        // SAFETY: the page outlives the machine (`Loop`), and this process accesses it only with atomics.
         unsafe { vm.set_user_memory_region(region) }.map_err(failed("map memory"))?;
         let cpu = vm.create_vcpu(0).map_err(failed("create a CPU"))?;
         set_up(&cpu, START)?;
@@ -168,7 +168,7 @@ mod tests {
             Err(error) => {
                 let required = std::env::var_os("NOSTALL_REQUIRE_KVM").is_some();
                 assert!(!required, "{error}");
-                // Not by a macro of std: the test harness would swallow it.
+                // A macro of std would write to the test harness's capture.
                 let _ = writeln!(std::io::stderr(), "SKIPPED a_kvm_that_does_not: {error}");
                 return;
             }

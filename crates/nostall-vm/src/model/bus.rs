@@ -1,4 +1,4 @@
-//! The serial port that all CPUs share.
+//! The serial port shared by all CPUs.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -12,23 +12,23 @@ use nostall_uart::registers::LSR;
 use super::cpus::ModelMachine;
 use super::polls::Polls;
 
-/// The port as the CPU at work sees it.
+/// Port, as the running CPU sees it.
 #[derive(Debug)]
 pub struct ModelPort<'m> {
     machine: &'m ModelMachine,
     profile: Profile,
-    /// Accesses until a slow one.
+    /// Number of accesses until a slow one.
     until_slow: AtomicU64,
     uart: Mutex<Uart<Time, LineOutput>>,
     time: Time,
-    /// The line status, which is the same until then. A CPU that polls reads nothing
-    /// else, millions of times.
+    /// Line status, constant until `status_until`. A polling CPU reads only this, millions of
+    /// times.
     status: AtomicU8,
     status_until: AtomicU64,
     polls: Polls,
 }
 
-/// The port's own clock: the time of its last access, or of what happened since.
+/// The port's own clock: the time of its last access or later event.
 #[derive(Clone, Debug, Default)]
 struct Time(Arc<AtomicU64>);
 
@@ -38,12 +38,12 @@ impl Clock for Time {
     }
 }
 
-/// What arrived at the line's other end, and when.
+/// Bytes at the other end of the line, with their times of arrival.
 #[derive(Clone, Default)]
 pub struct LineOutput {
-    /// Each byte.
+    /// Bytes in order of arrival.
     pub bytes: Vec<u8>,
-    /// When each arrived.
+    /// Time of arrival of each byte.
     pub times: Vec<Nanos>,
     time: Time,
 }
@@ -67,7 +67,7 @@ impl Write for LineOutput {
 }
 
 impl LineOutput {
-    /// Bytes that arrived, each with its time.
+    /// Combines bytes and their times of arrival.
     pub fn new(bytes: Vec<u8>, times: Vec<Nanos>) -> Self {
         Self {
             bytes,
@@ -97,13 +97,13 @@ impl<'m> ModelPort<'m> {
         }
     }
 
-    /// From here on a CPU that reads the line status twice in a row waits for it to
-    /// change, and looks evenly, for so long at most.
+    /// Declares that from now on a CPU that reads the line status twice in a row polls it at an
+    /// even interval until it changes, for at most `longest_wait`.
     pub fn polled_evenly(&self, longest_wait: Nanos) {
         self.polls.are_even(longest_wait);
     }
 
-    /// What arrived, after all that is in the port has.
+    /// Sends the rest of the port's bytes, and returns all arrived bytes.
     pub fn into_wire(self) -> LineOutput {
         let mut uart = self
             .uart
@@ -113,7 +113,7 @@ impl<'m> ModelPort<'m> {
         uart.into_sink()
     }
 
-    /// Lets an access's time pass.
+    /// Advances the time by one access.
     #[inline]
     fn access(&self) -> Nanos {
         let mut takes = self.profile.access;
@@ -131,8 +131,8 @@ impl<'m> ModelPort<'m> {
         machine.now()
     }
 
-    /// After a look at the line status that shows what it has shown before, and will until
-    /// `until`: goes on to the last look of which that is true, if nobody comes between.
+    /// Skips repeated polls of an unchanged line status. It advances to the last poll before
+    /// `until` that returns the same, unless another CPU runs before.
     fn skip(&self, from: Nanos, now: Nanos, until: Nanos) {
         let Some((pause, even_until)) = self.polls.look(from, now) else {
             return;
@@ -143,7 +143,7 @@ impl<'m> ModelPort<'m> {
             0 => u64::MAX,
             _ => self.until_slow.load(Relaxed) - 1,
         };
-        // The last of them is over before `until`.
+        // The last skipped poll ends before `until`.
         let looks = ((until - now - Nanos(1)).0 / each.0.max(1)).min(alike);
         if looks == 0 {
             return;
@@ -163,7 +163,7 @@ impl<'m> ModelPort<'m> {
     }
 }
 
-/// One event after the other, so that each byte arrives at its time.
+/// Advances the port event by event, so that each byte arrives at its own time.
 fn catch_up(uart: &mut Uart<Time, LineOutput>, time: &Time, now: Nanos) {
     let mut last = None;
     while let Some(at) = uart.next_event().filter(|&at| at <= now) {

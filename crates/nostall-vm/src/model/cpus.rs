@@ -1,8 +1,8 @@
 //! Several CPUs in virtual time.
 //!
-//! Each CPU has a time of its own, and runs on a stack of its own. The one whose time
-//! is the least goes on next, so that nobody ever sees what another does later: before
-//! every access to what is shared, a CPU that is ahead lets the others catch up.
+//! Each CPU has its own time and its own stack. The CPU with the earliest time runs next, so no
+//! CPU ever sees the effect of a later access. Before every access to shared state, a CPU that
+//! is ahead lets the others catch up.
 
 use std::mem;
 use std::ptr;
@@ -12,71 +12,71 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use nostall_io::{Clock, Nanos, Processor};
 
-/// Of a CPU.
+/// Size of a CPU's stack.
 const STACK: usize = 256 << 10;
 
-/// Of the timer tick: Linux's, as distributions build it.
+/// Interval of the timer tick: Linux's, in distributions' builds.
 pub const TICK: Nanos = Nanos(4_000_000);
 
-/// What a panic's look at the clock takes.
+/// Duration of a clock read in a panic.
 const CLOCK_READ: Nanos = Nanos(500);
 
-/// Nobody waits for this.
+/// A time that is never reached.
 const NEVER: u64 = u64::MAX;
 
-/// The machine. One CPU at a time is at work in it, in this thread.
+/// Machine with several CPUs. They run in one thread, one CPU at a time.
 #[derive(Debug)]
 pub struct ModelMachine {
-    /// Of the CPU at work.
+    /// Time of the running CPU.
     now: AtomicU64,
-    /// So far it may go without a look at the others.
+    /// Time up to which the running CPU need not yield to the others.
     horizon: AtomicU64,
     current: AtomicUsize,
-    /// When what cannot be masked comes.
+    /// Time of the injected NMI.
     nmi: AtomicU64,
-    /// A panic has stopped all CPUs but its own.
+    /// Set when a panic has stopped all other CPUs.
     is_panic: AtomicBool,
     cpus: Box<[State]>,
 }
 
-/// A CPU.
+/// State of one CPU.
 #[derive(Debug)]
 struct State {
-    /// When it goes on; never, if it spins or is stopped.
+    /// Time at which it continues; never, if it spins or is stopped.
     wakes_at: AtomicU64,
     spins: AtomicBool,
-    /// How many times over interrupts are masked.
+    /// Nesting depth of masked interrupts.
     masked: AtomicUsize,
     next_tick: AtomicU64,
     timer: AtomicU64,
-    /// What a second task has got of it.
+    /// Time given to a second task.
     given_away: AtomicU64,
-    /// Since when it gets some, if it does.
+    /// Start of the current sleep, if the CPU sleeps.
     asleep_since: AtomicU64,
-    /// Where it is suspended; of the coroutine that is this CPU.
+    /// Suspension handle of this CPU's coroutine.
     yielder: AtomicPtr<Yielder<(), ()>>,
 }
 
-/// What happens on a machine.
+/// Program that runs on the machine.
 pub trait Program {
-    /// What CPU `cpu` does.
+    /// Body of the CPU `cpu`.
     fn run(&self, cpu: &ModelCpu<'_, Self>);
-    /// The timer interrupt. So many were missed.
+    /// Timer interrupt; `missed` ticks were skipped.
     fn tick(&self, cpu: &ModelCpu<'_, Self>, missed: u64);
-    /// The one-shot timer's.
+    /// One-shot timer interrupt.
     fn timer(&self, cpu: &ModelCpu<'_, Self>);
-    /// The end, at an injected time, whatever the CPU was doing.
+    /// Panic at an injected time, regardless of the CPU's state.
     fn panic(&self, cpu: &ModelCpu<'_, Self>);
-    /// Nothing more is to come.
+    /// Returns whether the program is complete.
     fn is_over(&self) -> bool;
 }
 
-/// Every CPU waits for another.
+/// All CPUs wait for each other.
 #[derive(Debug)]
 pub struct Deadlock;
 
 impl ModelMachine {
-    /// With its clock at zero.
+    /// Creates a machine with its clock at zero.
     pub fn new(cpus: usize) -> Self {
         Self {
             now: AtomicU64::new(0),
@@ -88,7 +88,7 @@ impl ModelMachine {
         }
     }
 
-    /// Runs `program` on all CPUs, from now on, until it is over, or its panic is.
+    /// Runs `program` on all CPUs from now on, until it or its panic is complete.
     ///
     /// # Errors
     ///
@@ -104,14 +104,14 @@ impl ModelMachine {
         let count = self.cpus.len() as u64;
         for (id, cpu) in self.cpus.iter().enumerate() {
             cpu.wakes_at.store(start, Relaxed);
-            // Not all at once, as Linux's are not.
+            // The CPUs' ticks are staggered, as in Linux.
             let phase = TICK.0 * (id as u64 + 1) / count;
             cpu.next_tick.store(start + phase, Relaxed);
         }
         let mut coroutines: Vec<_> = (0..self.cpus.len())
             .map(|id| self.spawn(program, id, run))
             .collect();
-        // The panic does not go back to where its CPU was.
+        // A panic does not return to the code that it interrupted.
         let mut interrupted = None;
         while !program.is_over() || self.nmi.load(Relaxed) != NEVER || interrupted.is_some() {
             let wakes = |id: usize| self.cpus[id].wakes_at.load(Relaxed);
@@ -142,7 +142,7 @@ impl ModelMachine {
         Ok(())
     }
 
-    /// CPU `id` goes on.
+    /// Resumes the CPU `id`.
     fn enter(&self, id: usize) {
         let wakes = |cpu: &State| cpu.wakes_at.load(Relaxed);
         let others = self.cpus.iter().enumerate().filter(|(n, _)| *n != id);
@@ -168,21 +168,21 @@ impl ModelMachine {
                 id,
             });
         };
-        // Without memory for a stack there is nothing that could go on.
+        // Without memory for a stack, nothing could run.
         let stack = DefaultStack::new(STACK).expect("memory for a CPU's stack");
         // SAFETY: what `body` borrows must outlive the coroutine: coroutines are local to
         // `ModelMachine::run`, which borrows machine and program for longer, and drops them.
         unsafe { Coroutine::with_stack_unchecked(stack, body) }
     }
 
-    /// Lets the others go on until they are where this CPU is.
+    /// Yields until the other CPUs have caught up with this one.
     fn let_others(&self) {
         let cpu = &self.cpus[self.current.load(Relaxed)];
         cpu.wakes_at.store(self.now.load(Relaxed), Relaxed);
         self.suspend();
     }
 
-    /// Until this CPU goes on at its `wakes_at`.
+    /// Suspends this CPU until its `wakes_at`.
     fn suspend(&self) {
         let cpu = &self.cpus[self.current.load(Relaxed)];
         let yielder = cpu.yielder.load(Relaxed);
@@ -191,7 +191,7 @@ impl ModelMachine {
         unsafe { &*yielder }.suspend(());
     }
 
-    /// This CPU is busy until then. Interrupts stay pending. Polling comes here.
+    /// Keeps this CPU busy until `then`, with interrupts pending; used for polling.
     #[inline]
     pub fn go_to(&self, then: Nanos) {
         self.now.store(then.0, Relaxed);
@@ -200,13 +200,13 @@ impl ModelMachine {
         }
     }
 
-    /// Until then nobody but this CPU does anything.
+    /// Returns the time until which only this CPU runs.
     #[inline]
     pub fn horizon(&self) -> Nanos {
         Nanos(self.horizon.load(Relaxed))
     }
 
-    /// What a second task has got of each CPU, by now.
+    /// Returns the time that each CPU has given to a second task so far.
     pub fn given_away(&self) -> Vec<Nanos> {
         let now = self.now().0;
         let of = |cpu: &State| {
@@ -217,7 +217,7 @@ impl ModelMachine {
     }
 }
 
-/// What a CPU does that is not in a panic.
+/// Runs a CPU that is not in a panic.
 fn run<P: Program>(cpu: &ModelCpu<'_, P>) {
     cpu.program.run(cpu);
     // Idle: only interrupts are left.
@@ -251,7 +251,7 @@ impl State {
     }
 }
 
-/// A CPU, for what runs on it.
+/// A CPU's interface for the program that runs on it.
 pub struct ModelCpu<'m, P: ?Sized> {
     machine: &'m ModelMachine,
     program: &'m P,
@@ -264,8 +264,8 @@ impl<P: Program> ModelCpu<'_, P> {
         self.program
     }
 
-    /// Spins, with interrupts masked, while `condition` holds. It is looked at again after a
-    /// [signal](Self::signal).
+    /// Spins with interrupts masked while `condition` holds. The condition is checked again
+    /// after a [signal](Self::signal).
     pub fn spin_while(&self, condition: impl Fn() -> bool) {
         let state = self.state();
         while condition() {
@@ -275,7 +275,7 @@ impl<P: Program> ModelCpu<'_, P> {
         }
     }
 
-    /// Makes all CPUs that [spin](Self::spin_while) look again.
+    /// Makes all CPUs that [spin](Self::spin_while) check their condition again.
     pub fn signal(&self) {
         let now = self.now().0;
         for cpu in &self.machine.cpus {
@@ -286,7 +286,7 @@ impl<P: Program> ModelCpu<'_, P> {
         }
     }
 
-    /// Sets this CPU's one-shot timer, in place of the time before.
+    /// Sets this CPU's one-shot timer, and replaces its previous time.
     pub fn set_timer(&self, at: Nanos) {
         self.state().timer.store(at.0, Relaxed);
     }
@@ -306,7 +306,7 @@ impl<P: Program> ModelCpu<'_, P> {
         &self.machine.cpus[self.id]
     }
 
-    /// Takes those interrupts that are due, if they are not masked.
+    /// Handles the interrupts that are due, unless they are masked.
     fn interrupts(&self) {
         let state = self.state();
         if state.masked.load(Relaxed) > 0 {
@@ -316,7 +316,7 @@ impl<P: Program> ModelCpu<'_, P> {
             let now = self.now().0;
             let tick = state.next_tick.load(Relaxed);
             if tick <= now {
-                // The first is late, the others never come.
+                // The first missed tick is handled late, the others never.
                 let missed = (now - tick) / TICK.0;
                 let next = tick + (missed + 1) * TICK.0;
                 state.next_tick.store(next, Relaxed);
@@ -341,7 +341,7 @@ impl<P: Program> Clock for ModelCpu<'_, P> {
     fn now(&self) -> Nanos {
         let now = self.machine.now();
         if self.machine.is_panic.load(Relaxed) {
-            // A panic waits while it looks at the clock.
+            // A panic's wait takes the time of a clock read.
             self.machine.wait_until(now + CLOCK_READ);
         }
         now

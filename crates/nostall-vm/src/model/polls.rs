@@ -1,30 +1,30 @@
-//! Looks of a CPU that waits, taken together.
+//! Repeated polls of a waiting CPU, combined.
 //!
-//! A writer that waits for the transmitter reads the line status every microsecond: that
-//! is a hundred million looks in a flood, and all but a few show what the one before
-//! did. As long as nothing can come between, they are all alike, and so many of them
-//! take as many times as long as one.
+//! A writer that waits for the transmitter reads the line status every microsecond. That is a
+//! hundred million polls in a flood, and nearly all return the same value as the one before.
+//! While no other event can happen, all polls take the same time, so any number of them is one
+//! multiplication.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use nostall_io::Nanos;
 
-/// No look has been in a row.
+/// Marks that no poll is pending.
 const NONE: u64 = u64::MAX;
 
 /// Reads of the line status in a row, with no other access between them.
 #[derive(Debug)]
 pub(super) struct Polls {
-    /// The end of the first one.
+    /// End of the first read.
     first: AtomicU64,
-    /// The end of the last one.
+    /// End of the last read.
     last: AtomicU64,
-    /// For so long after the first one they come evenly: the wait's bound.
+    /// Longest wait: after the first read, reads are evenly spaced for this long.
     bound: AtomicU64,
 }
 
 impl Polls {
-    /// Before the first; of nobody of whom it is known that he looks evenly.
+    /// Creates the state before the first poll, without a declared even interval.
     pub(super) const fn new() -> Self {
         Self {
             first: AtomicU64::new(NONE),
@@ -33,20 +33,20 @@ impl Polls {
         }
     }
 
-    /// From here on whoever looks twice in a row goes on evenly until what he sees has
-    /// changed, or for so long.
+    /// Declares that a CPU that polls twice in a row continues at an even interval until the
+    /// value changes, for at most `bound`.
     pub(super) fn are_even(&self, bound: Nanos) {
         self.bound.store(bound.0, Relaxed);
     }
 
-    /// Another access comes between.
+    /// Ends the sequence, because another access was made.
     #[inline]
     pub(super) fn end(&self) {
         self.first.store(NONE, Relaxed);
     }
 
-    /// A look that was begun at `from` and over at `now`. If others follow: how long
-    /// each of their pauses is, and until when they come.
+    /// Records a poll from `from` to `now`. In a sequence, returns the pause between two polls,
+    /// and the time until which they continue.
     #[inline]
     pub(super) fn look(&self, from: Nanos, now: Nanos) -> Option<(Nanos, Nanos)> {
         let last = Nanos(self.last.load(Relaxed));
@@ -60,7 +60,7 @@ impl Polls {
         Some((from - last, until))
     }
 
-    /// The last one was at `now`.
+    /// Moves the end of the last poll to `now`, after skipped polls.
     pub(super) fn skipped_to(&self, now: Nanos) {
         self.last.store(now.0, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! All that goes into a machine and comes out of it.
+//! The files that a machine reads and writes.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use super::drive::{Drive, in_front_of};
 use crate::guest::Guest;
 use crate::process::{MemoryFile, name};
 
-// The numbers under which QEMU has the files.
+// Descriptor numbers in QEMU.
 pub(super) const KERNEL: RawFd = 10;
 pub(super) const INPUT: RawFd = 11;
 pub(super) const SERIAL: RawFd = 12;
@@ -18,21 +18,21 @@ pub(super) const FLASH: RawFd = 15;
 pub(super) const CARD: RawFd = 16;
 pub(super) const CARD_IMAGE: RawFd = 17;
 
-/// Name with which QEMU opens a card's image: the file that it was given, only to read it.
+/// Name with which QEMU opens a card's image: the descriptor that it received, read-only.
 const CARD_IMAGE_NAME: &str = "/dev/fdset/1";
 
-/// Files, and not pipes: a full pipe would slow the guest down, or make QEMU drop bytes.
+/// Files instead of pipes: a full pipe would slow the guest down, or make QEMU drop bytes.
 pub(super) struct Files {
     kernel: MemoryFile,
     input: MemoryFile,
     pub(super) serial: MemoryFile,
     pub(super) reports: MemoryFile,
-    /// QEMU's own words.
+    /// QEMU's own output.
     pub(super) said: MemoryFile,
     card: Option<Card>,
 }
 
-/// An SD card: what the guest writes, in front of an image that is only read.
+/// An SD card: the guest's writes, in front of a read-only image.
 struct Card {
     written: MemoryFile,
     image: File,
@@ -45,7 +45,7 @@ impl Files {
             if let Drive::SdCard(image) = drive {
                 card = Some(Card {
                     written: in_front_of(image, CARD_IMAGE_NAME)?,
-                    // Opened anew, so that nobody who has it can write by it.
+                    // Opened again read-only, so that QEMU cannot write through the descriptor.
                     image: File::open(name(image.as_raw_fd()))?,
                 });
             }
@@ -60,7 +60,7 @@ impl Files {
         })
     }
 
-    /// Each with the number under which QEMU has it.
+    /// Returns each file with its descriptor number in QEMU.
     pub(super) fn for_child<'a>(&'a self, guest: &Guest<'a>) -> Vec<(BorrowedFd<'a>, RawFd)> {
         let mut files = vec![
             (self.kernel.as_fd(), KERNEL),

@@ -9,45 +9,45 @@ use nostall_io::{Clock, Registers};
 
 use super::{Context, Cpu, Hold, Path, Role};
 
-/// Longer than any record is on the line.
+/// Size of a line buffer: more than any record needs.
 const LONGEST_LINE: usize = 1_100;
 
-/// A console as in Linux 4.15 to 6.x, the article's among them. The logging task puts the message
-/// into the ring and tries to become the console's owner. The owner prints all tasks' messages
-/// until none is left.
+/// A console as in Linux 4.15 to 6.x, which includes the article's. The logging task puts the
+/// message into the ring and tries to become the console's owner. The owner prints all tasks'
+/// messages until none is left.
 ///
-/// - The owner runs with pre-emption off. Interrupts are masked for each record, and let in
-///   between two of them, unless the owner is in an interrupt.
-/// - A CPU that finds an owner may wait to be handed the console, one CPU at a time
-///   (`console_trylock_spinning`): it spins, interrupts masked, until the owner has
-///   printed a record. If another CPU waits already, it leaves the message and goes on.
-///   So a flood's CPUs take turns, but when no task logs any more, the last owner is left
-///   with the backlog. The next to log is often a watchdog, in the timer interrupt.
-/// - The owner does not touch the watchdog meanwhile. Linux's 8250 driver does, for
-///   each record: that silences the detector, and the CPU is stuck all the same.
-/// - In a panic the other CPUs are stopped, and everything is printed in order: the panic's
-///   text comes last (`console_flush_on_panic`). An owner that cannot be stopped releases the
+/// - The owner runs with pre-emption off. Interrupts are masked during each record and enabled
+///   between two records, unless the owner itself is in an interrupt.
+/// - A CPU that finds an owner may wait for the console, one CPU at a time
+///   (`console_trylock_spinning`). It spins with interrupts masked until the owner has printed
+///   a record. If another CPU waits already, it leaves its message and continues. So the CPUs
+///   of a flood take turns. When logging stops, the last owner is left with the backlog. The
+///   next to log is often a watchdog in the timer interrupt.
+/// - The owner does not touch the watchdog meanwhile. Linux's 8250 driver does for each record,
+///   which silences the detector although the CPU is still stuck.
+/// - In a panic the other CPUs are stopped, and everything is printed in order: the panic
+///   message is last (`console_flush_on_panic`). An owner that cannot be stopped releases the
 ///   console after its current record (`abandon_console_lock_in_panic`, since 5.18).
 #[derive(Debug)]
 pub struct Inline<'r, R, C> {
     ring: &'r Ring,
     serial: UartSink<R, C>,
-    /// 0, or the owner's number plus 1.
+    /// The owner's number plus 1, or 0.
     owner: AtomicUsize,
-    /// 0, or the number plus 1 of the CPU that spins until the owner hands the console over.
+    /// The number plus 1 of the CPU that spins until it gets the console, or 0.
     waiter: AtomicUsize,
     /// The next sequence to print, and the number of records lost before it. The owner changes
-    /// them, and in a panic the panicking CPU. A lock would stay with a stopped owner.
+    /// them; in a panic, the panicking CPU does. A lock would stay with a stopped owner.
     next: AtomicU64,
     lost: AtomicU64,
     panicking: AtomicBool,
 }
 
-/// What came of printing a record.
+/// Result of printing a record.
 enum Printed {
     One,
     Nothing,
-    /// And the console is another's now.
+    /// The record was printed, and the console was handed to the waiting CPU.
     HandedOver,
 }
 
@@ -56,7 +56,7 @@ where
     R: Registers + Clone,
     C: Clock + Clone,
 {
-    /// From `ring` to `serial`, whose strategy is the console's.
+    /// Creates a console that prints `ring` to `serial`, with the sink's strategy.
     pub const fn new(ring: &'r Ring, serial: UartSink<R, C>) -> Self {
         Self {
             ring,
@@ -69,7 +69,7 @@ where
         }
     }
 
-    /// Becomes the owner, if need be by waiting for one record; or does not.
+    /// Tries to become the owner, waiting for at most one record of another owner.
     fn acquire(&self, cpu: &impl Cpu) -> bool {
         if self.panicking.load(Ordering::Acquire) {
             return false;
@@ -77,13 +77,13 @@ where
         let me = cpu.id() + 1;
         match take(&self.owner, me) {
             Ok(()) => true,
-            // This very CPU, in the middle of a record or between two.
+            // This CPU is the owner already, within a record or between two.
             Err(owner) if owner == me => false,
             Err(_) => cpu.without_interrupts(|| self.wait(cpu, me)),
         }
     }
 
-    /// Until the console is handed over, or let go.
+    /// Waits until the owner hands the console over or releases it.
     fn wait(&self, cpu: &impl Cpu, me: usize) -> bool {
         if take(&self.waiter, me).is_err() {
             return false;
@@ -91,8 +91,8 @@ where
         cpu.spin_while(
             || !matches!(self.owner.load(Ordering::Acquire), owner if owner == me || owner == 0),
         );
-        // The owner had nothing more to print, unless another one has come since, which
-        // hands the console over.
+        // The owner released the console, unless a new owner has taken it since and hands it
+        // over.
         if self.owner.load(Ordering::Acquire) != me && self.no_longer_waits(me) {
             return take(&self.owner, me).is_ok();
         }
@@ -106,7 +106,7 @@ where
             .is_ok()
     }
 
-    /// Prints as the owner, until nothing is left or another CPU is the owner.
+    /// Prints as the owner until no record is left or the console is handed over.
     fn print_all(&self, cpu: &impl Cpu) {
         loop {
             match cpu.without_interrupts(|| self.print_one(cpu)) {
@@ -121,7 +121,7 @@ where
                 Printed::Nothing => {
                     self.owner.store(0, Ordering::SeqCst);
                     cpu.signal();
-                    // Another CPU may have logged since, and left its message to this one.
+                    // Another CPU may have logged since, and left its message to this CPU.
                     if self.is_idle_now() || take(&self.owner, cpu.id() + 1).is_err() {
                         return;
                     }
@@ -143,8 +143,8 @@ where
         Printed::One
     }
 
-    /// The next record as a line, if there is one; after one that says how many were
-    /// lost before it.
+    /// Prints the next record as a line, if there is one. A line with the number of lost
+    /// records comes first.
     fn next_line(&self, print: impl Fn(&[u8])) -> bool {
         let mut cursor = self.cursor();
         let lost_before = cursor.lost;
@@ -157,7 +157,7 @@ where
         };
         let mut line = String::<LONGEST_LINE>::new();
         if lost > 0 {
-            // It fits.
+            // The buffer is large enough.
             let _ = writeln!(line, "[{lost} records lost]");
         }
         let _ = write!(line, "{record}");
@@ -165,7 +165,7 @@ where
         true
     }
 
-    /// Writes all of `line`, and waits until it is out.
+    /// Writes all of `line`, and waits until it is sent.
     fn write(&self, line: &[u8], caller: Caller) {
         self.serial.with(caller, |console| console.write(line));
     }
@@ -182,7 +182,7 @@ where
     }
 }
 
-/// Puts `me` into a free place; else returns its holder.
+/// Stores `me` in `place` if that is free, or returns its holder.
 fn take(place: &AtomicUsize, me: usize) -> Result<(), usize> {
     place
         .compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire)
@@ -225,7 +225,7 @@ where
         cpu.stop_others();
         loop {
             while self.next_line(|line| self.write(line, Caller::Panic)) {}
-            // In mid-write, by a stopped CPU, which will not complete it.
+            // A stopped CPU may be in the middle of a write, which never completes.
             let mut cursor = self.cursor();
             if cursor.unread(self.ring) == 0 {
                 break;
@@ -262,7 +262,8 @@ mod tests {
     use std::string::String;
     use std::vec::Vec;
 
-    /// A CPU that nothing stops. What `between` does, others do between two of its records.
+    /// A CPU that nothing stops. `between` stands for other CPUs' actions between two of its
+    /// records.
     struct TestCpu<'a>(usize, &'a dyn Fn());
 
     impl Clock for TestCpu<'_> {
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_a_panic_cannot_stop_prints_no_more_than_the_record_that_he_is_at() {
+    fn an_owner_that_a_panic_cannot_stop_finishes_only_its_current_record() {
         let ring = Ring::<[Slot; 16]>::new();
         let meta = Meta {
             time: Nanos::ZERO,

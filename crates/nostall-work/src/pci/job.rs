@@ -1,4 +1,4 @@
-//! The jobs, and their words.
+//! The jobs, and their names.
 
 use core::fmt;
 use core::str::FromStr;
@@ -7,13 +7,14 @@ use nostall_pci::{Choice, Policy};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
-/// Reads that are measured, as in the seed.
+/// Number of measured reads, as in Linux's measurement ("x86/PCI: Prefer MMIO over PIO on
+/// VMware hypervisor", 2022).
 pub const READS: u32 = 100_000;
 
-/// Writes that are measured.
+/// Number of measured writes.
 pub const WRITES: u32 = 10_000;
 
-/// How configuration space is reached.
+/// Access method for configuration space.
 #[derive(
     Clone,
     Copy,
@@ -32,22 +33,22 @@ pub const WRITES: u32 = 10_000;
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Method {
-    /// By the ports 0xCF8 and 0xCFC.
+    /// Ports 0xCF8 and 0xCFC.
     Ports,
-    /// By memory.
+    /// Memory-mapped configuration space.
     Ecam,
-    /// Not at all: a copy of one function's registers in plain memory, by the code for
-    /// ECAM. No method can be faster.
+    /// No device: a copy of one function's registers in plain memory, accessed with the ECAM
+    /// code. No method can be faster.
     Ram,
-    /// By what the selector chooses.
+    /// The selector's choice.
     Auto,
 }
 
 impl Method {
-    /// Every one.
+    /// All methods.
     pub const ALL: [Self; 4] = [Self::Ports, Self::Ecam, Self::Ram, Self::Auto];
 
-    /// The method that comes first by this choice; `None` if there is none.
+    /// Returns the preferred method of `choice`, or `None` if there is none.
     pub const fn chosen(choice: Choice) -> Option<Self> {
         match choice {
             Choice::Nothing => None,
@@ -56,49 +57,49 @@ impl Method {
         }
     }
 
-    /// The stable word for it.
+    /// Returns the stable name.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// What is measured.
+/// Measured operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Operation {
-    /// So many reads of vendor and device, 32 bits, of one function.
+    /// Reads of vendor and device (32 bits) of one function; the value is their number.
     Read(u32),
-    /// So many writes of the interrupt line, 8 bits, of one function: a register for
-    /// software to keep a note in. It is put back.
+    /// Writes of the interrupt line (8 bits) of one function; the value is their number. The
+    /// register is scratch space for software, and is restored.
     Write(u32),
-    /// Finding every function.
+    /// Enumeration of all functions.
     Scan,
-    /// Finding every function, sizing its BARs and following its list of capabilities. Not
-    /// the extended ones, which ports do not reach.
+    /// Enumeration of all functions, with BAR sizing and a walk of the capability list.
+    /// Extended capabilities are left out: ports do not reach them.
     Init,
 }
 
-/// What a machine without firmware has for its devices.
+/// Address space for the devices of a machine without firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Room {
-    /// Memory below 4 GiB: first address, and the one behind the last.
+    /// Memory below 4 GiB: start and end (exclusive).
     pub memory: (u64, u64),
-    /// Memory for what may be prefetched, anywhere.
+    /// Prefetchable memory at any address.
     pub prefetchable: (u64, u64),
 }
 
-/// One piece of work.
+/// A job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
-    /// Give out bus numbers, bridge windows and BARs, as firmware does elsewhere; and tell
-    /// what came of it. With nothing given, what the firmware's tables say that there is:
-    /// a device tree's.
+    /// Assigns bus numbers, bridge windows and BARs, as firmware does elsewhere, and reports
+    /// the result. Without a [`Room`], the address space is that of the firmware's tables or
+    /// device tree.
     Assign(Option<Room>),
-    /// Tell of the machine and of every function, by each method there is, and compare.
+    /// Reports the machine and every function with each available method, and compares.
     Enumerate,
-    /// Tell of every function that the `virtio-drivers` crate finds by our access.
+    /// Reports every function that the `virtio-drivers` crate finds using our access.
     VirtioDrivers,
-    /// Do this by this method, and measure it.
+    /// Measures the operation with the method.
     Measure(Operation, Method),
 }
 
@@ -107,7 +108,7 @@ impl crate::Job for Job {
 }
 
 impl fmt::Display for Job {
-    /// As a word of a work list: `enumerate`, `read:ports:100000`, `scan:ecam`,
+    /// Writes the job as a word of a work list: `enumerate`, `read:ports:100000`, `scan:ecam`,
     /// `assign`, `assign:c0000000:e0000000:0:0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -135,7 +136,7 @@ impl fmt::Display for Job {
 impl FromStr for Job {
     type Err = ();
 
-    /// A count that is not given is [`READS`] or [`WRITES`].
+    /// Parses a job. A missing count means [`READS`] or [`WRITES`].
     fn from_str(word: &str) -> Result<Self, ()> {
         match word {
             "enumerate" => return Ok(Self::Enumerate),
@@ -155,7 +156,7 @@ impl FromStr for Job {
         let operation = match (operation, count) {
             ("read", count) => Operation::Read(count.unwrap_or(READS)),
             ("write", count) => Operation::Write(count.unwrap_or(WRITES)),
-            // One function in memory is no bus.
+            // One function in memory is not a bus to scan.
             (_, _) if method == Method::Ram => return Err(()),
             ("scan", None) => Operation::Scan,
             ("init", None) => Operation::Init,

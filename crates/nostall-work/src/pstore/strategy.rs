@@ -1,30 +1,30 @@
-//! What there is to do, in stable words.
+//! The jobs and strategies, with stable names.
 
 use core::fmt;
 use core::str::FromStr;
 
 use strum::{Display, EnumString, IntoStaticStr};
 
-/// A way to record function entries.
+/// Strategy to record function entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Strategy {
-    /// They are not recorded.
+    /// Entries are not recorded.
     Untraced,
-    /// A zone for each CPU, but one lock for all of them.
+    /// A zone for each CPU, one lock for all zones.
     OneLockForAll,
-    /// One zone for all CPUs, under its lock: Linux before the seed, whose one lock
-    /// for all zones only this one contended for.
+    /// One zone for all CPUs under its lock, as in Linux before the patches of 2016. (Linux had
+    /// one lock for all zones, which only this zone contended for.)
     OneZoneLocked,
-    /// A zone for each CPU, no lock, each record with the time.
+    /// A zone for each CPU without a lock; each record has a timestamp.
     PerCpuClock,
-    /// A zone for each CPU, no lock, each record with the next number of a
-    /// counter that all CPUs share and increment without atomicity.
+    /// A zone for each CPU without a lock. Each record has the next number of a shared counter,
+    /// which all CPUs increment without atomicity.
     PerCpuCounter,
 }
 
 impl Strategy {
-    /// Every one, the slowest in theory first, but for the untraced.
+    /// All strategies: the untraced first, then from the slowest in theory.
     pub const ALL: [Self; 5] = [
         Self::Untraced,
         Self::OneLockForAll,
@@ -33,26 +33,26 @@ impl Strategy {
         Self::PerCpuCounter,
     ];
 
-    /// The stable word for it.
+    /// Returns the stable name.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// One piece of work.
+/// A job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
-    /// Move the blocks and record by this strategy: `per-cpu-clock`.
+    /// Moves the blocks and records with this strategy: `per-cpu-clock`.
     Move(Strategy),
-    /// Move them once more, by [`Strategy::PerCpuClock`], report what is in
-    /// persistent RAM then, and panic: `crash`.
+    /// Moves the blocks once more with [`Strategy::PerCpuClock`], reports the contents of
+    /// persistent RAM, and panics: `crash`.
     Crash,
-    /// Report what a kernel before this one left in persistent RAM: `recover`.
+    /// Reports the records that an earlier kernel left in persistent RAM: `recover`.
     Recover,
 }
 
 impl Job {
-    /// Every one.
+    /// Returns all jobs.
     pub fn all() -> impl Iterator<Item = Self> {
         let moves = Strategy::ALL.into_iter().map(Self::Move);
         moves.chain([Self::Crash, Self::Recover])
@@ -72,7 +72,7 @@ impl crate::Job for Job {
 }
 
 impl fmt::Display for Job {
-    /// As a word of a work list.
+    /// Writes the job as a word of a work list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }

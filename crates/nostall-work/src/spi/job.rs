@@ -1,4 +1,4 @@
-//! The jobs, and their words.
+//! The jobs, and their names.
 
 use core::fmt;
 use core::str::FromStr;
@@ -6,10 +6,10 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
-/// CAN frames that are received, as in the seed.
+/// Number of received CAN frames, as in the measurement of Linux's patch (2019).
 pub const FRAMES: u32 = 100_000;
 
-/// Which task drives the bus, and when the hardware is put to sleep.
+/// Choice of the task that drives the bus, and of the time when the hardware is put to sleep.
 #[derive(
     Clone,
     Copy,
@@ -28,41 +28,41 @@ pub const FRAMES: u32 = 100_000;
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", parse_err_ty = crate::BadJob, parse_err_fn = drop)]
 pub enum Strategy {
-    /// As it was before the seed: the worker is woken after every message.
+    /// Linux before its patch of 2019: the worker is woken after every message.
     Pump,
     /// A task that sends or submits a message on an idle bus drives it. The worker is woken
-    /// once, when the bus has been idle for long enough.
+    /// once, after the bus has been idle long enough.
     Caller,
 }
 
 impl Strategy {
-    /// Every one, the slowest first.
+    /// All strategies, the slowest first.
     pub const ALL: [Self; 2] = [Self::Pump, Self::Caller];
 
-    /// The stable word for it.
+    /// Returns the stable name.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// One piece of work.
+/// A job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
-    /// Identify the flash; erase, write and read back a sector: `flash`.
+    /// Identifies the flash; erases, writes and reads back a sector: `flash`.
     Flash,
-    /// Read every file in the root directory of an SD card's file system: `card`.
+    /// Reads every file in the root directory of an SD card's file system: `card`.
     Card,
-    /// Receive so many CAN frames by this strategy, and measure it: `can:caller:100000`.
+    /// Receives CAN frames and measures the strategy: `can:caller:100000`.
     Can {
-        /// Which task drives the bus.
+        /// Strategy of the bus.
         strategy: Strategy,
-        /// How many, at least 1.
+        /// Number of frames, at least 1.
         frames: u32,
     },
 }
 
 impl Job {
-    /// Every one, with so many frames.
+    /// Returns all jobs, with `frames` CAN frames each.
     pub fn all(frames: u32) -> impl Iterator<Item = Self> {
         let can = Strategy::ALL.map(|strategy| Self::Can { strategy, frames });
         [Self::Flash, Self::Card].into_iter().chain(can)
@@ -74,7 +74,7 @@ impl crate::Job for Job {
 }
 
 impl fmt::Display for Job {
-    /// As a word of a work list.
+    /// Writes the job as a word of a work list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flash => f.write_str("flash"),
@@ -87,7 +87,7 @@ impl fmt::Display for Job {
 impl FromStr for Job {
     type Err = ();
 
-    /// A count of frames that is not given is [`FRAMES`].
+    /// Parses a job. A missing count of frames means [`FRAMES`].
     fn from_str(word: &str) -> Result<Self, ()> {
         match word {
             "flash" => return Ok(Self::Flash),

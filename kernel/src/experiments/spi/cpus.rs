@@ -1,4 +1,4 @@
-//! CPUs as the tasks of a bus: each has one, and sleeps when that has nothing to do.
+//! The CPUs as the tasks of a bus: each CPU has one task, and sleeps while it is idle.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::Waker;
@@ -12,7 +12,7 @@ use crate::cpu::{self, NEVER};
 /// The task of one CPU.
 struct Task {
     cpu: usize,
-    /// It was woken since it last looked.
+    /// Set when the task is woken, until it checks.
     woken: AtomicBool,
 }
 
@@ -32,7 +32,7 @@ impl Task {
         Self { cpu, woken }
     }
 
-    /// Takes the wake-up, if there is one.
+    /// Takes a pending wake-up.
     fn take_wake_up(&self) -> Option<()> {
         self.woken.swap(false, Ordering::AcqRel).then_some(())
     }
@@ -44,29 +44,29 @@ impl WakeTask for Task {
     }
 }
 
-/// Wakes this CPU's task. If it is awake, it will not sleep the next time.
+/// Wakes the task of `cpu`. If it is awake, its next sleep returns at once.
 pub fn wake(cpu: usize) {
     TASKS[cpu].woken.store(true, Ordering::Release);
     cpu::unpark([cpu]);
 }
 
-/// The machine's CPUs, each with one task; one of them is the bus's worker, while it is in
+/// The machine's CPUs with one task each. One of them is the bus's worker while it runs
 /// [`serve`](Self::serve).
 pub struct Cpus {
     clock: MachineClock,
-    /// The worker's CPU.
+    /// CPU of the worker.
     worker: usize,
     serves: AtomicBool,
     called: AtomicBool,
     stop: AtomicBool,
-    /// When the bus's timer goes off.
+    /// Expiry of the bus's timer.
     timer: AtomicU64,
-    /// For how long the worker has been awake, in nanoseconds.
+    /// Time for which the worker has been awake, in nanoseconds.
     busy: AtomicU64,
 }
 
 impl Cpus {
-    /// With `worker` as the worker's CPU, once it serves.
+    /// Creates the CPUs; the worker will run on the CPU `worker`.
     pub const fn new(clock: MachineClock, worker: usize) -> Self {
         Self {
             clock,
@@ -79,7 +79,7 @@ impl Cpus {
         }
     }
 
-    /// Makes this CPU, which must be the worker's, serve `bus` until [`stop`](Self::stop).
+    /// Serves `bus` on this CPU, which must be the worker's, until [`stop`](Self::stop).
     pub fn serve<C, const W: usize, const S: usize, const B: usize>(bus: &Bus<C, Self, W, S, B>)
     where
         C: Controller,
@@ -102,12 +102,12 @@ impl Cpus {
             platform.busy.fetch_add(busy.0, Ordering::Relaxed);
         }
         platform.serves.store(false, Ordering::Release);
-        // What was left to us just before.
+        // Runs messages that were left to the worker just before.
         bus.work();
     }
 
-    /// Or until the timer goes off: it may be set later meanwhile, and is looked at
-    /// whenever the CPU ticks, so that nobody has to be told.
+    /// Sleeps until a wake-up or the timer's expiry. The timer may be set later meanwhile. It
+    /// is checked at every tick of the CPU, so setting it needs no wake-up.
     fn sleep_until_called(&self) {
         cpu::park(NEVER, || {
             let due = self.timer.load(Ordering::Acquire) <= self.now().0;
@@ -122,12 +122,12 @@ impl Cpus {
         wake(self.worker);
     }
 
-    /// Whether there is a worker.
+    /// Returns whether there is a worker.
     pub fn serves(&self) -> bool {
         self.serves.load(Ordering::Acquire)
     }
 
-    /// For how long the worker has been awake.
+    /// Returns the time for which the worker has been awake.
     pub fn busy(&self) -> Nanos {
         Nanos(self.busy.load(Ordering::Relaxed))
     }
@@ -142,7 +142,7 @@ impl Clock for Cpus {
         if arch::in_interrupt() {
             return self.wait_until(deadline);
         }
-        // A wake-up is for `block`, and stays.
+        // A wake-up is meant for `block`, and stays pending.
         cpu::park(deadline, || None::<()>);
     }
 }
@@ -172,7 +172,7 @@ impl Platform for Cpus {
         self.timer.store(at.0, Ordering::Release);
     }
 
-    /// About what it takes to sleep and be woken by another CPU.
+    /// Approximate cost of a sleep and a wake-up from another CPU.
     fn looks(&self) -> Nanos {
         Nanos::from_micros(20)
     }

@@ -1,4 +1,4 @@
-//! SPI: the jobs on this machine's controllers.
+//! SPI jobs on this machine's controllers.
 
 mod cpus;
 
@@ -14,7 +14,7 @@ use crate::arch::{self, Cpu, MachineClock, while_handled};
 use crate::{cpu, crew, report};
 use cpus::Cpus;
 
-/// What the device tree calls a flash, and a card's slot (Linux's bindings).
+/// Names of a flash and of a card's slot in the device tree (Linux's bindings).
 const FLASH: &str = "jedec,spi-nor";
 const CARD: &str = "mmc-spi-slot";
 
@@ -23,10 +23,10 @@ const RECEIVER: usize = 0;
 const TRANSMITTER: usize = 1;
 const WORKER: usize = 2;
 
-/// Longer than the receiver is behind when the others are through, or they behind it.
+/// Bound on the wait for the other CPUs at the end of a job.
 const BOUND: Nanos = Nanos::from_secs(15);
 
-/// The machine, whose CPUs are started, and its clock.
+/// The started CPUs, and their clock.
 pub struct SpiJobs<'a> {
     pub cpus: u16,
     pub timer: Timer,
@@ -34,14 +34,14 @@ pub struct SpiJobs<'a> {
 }
 
 impl SpiJobs<'_> {
-    /// Does one job of the list, the `item`th.
+    /// Runs one job of the list, number `item`.
     ///
-    /// By itself, because what it keeps on the stack the other work need not have room for.
+    /// Not inlined, so that other jobs need no room for its stack frame.
     #[inline(never)]
     pub fn run(&self, job: Job, item: u16) {
         assert!(
             self.timer == Timer::PerCpu,
-            "spi: nobody ends a CPU's sleep without a timer"
+            "spi: without a timer, a CPU's sleep does not end"
         );
         let mut tell = |told| report::tell(item, told);
         match job {
@@ -66,7 +66,7 @@ impl SpiJobs<'_> {
         }
     }
 
-    /// A bus for this CPU alone.
+    /// Runs with a bus for this CPU alone.
     fn with_bus(&self, drives: &str, run: impl FnOnce(&Bus<Controller, Cpus>)) {
         let found = find(drives);
         let platform = Cpus::new(*self.clock, Cpu.id());
@@ -75,7 +75,7 @@ impl SpiJobs<'_> {
     }
 }
 
-/// Calls `handler` for each interrupt of the controller, while `body` runs.
+/// Calls `handler` for each interrupt of the controller while `body` runs.
 fn interrupted(found: &Found, handler: &(dyn Fn() + Sync), body: impl FnOnce()) {
     let Some(interrupt) = found.interrupt else {
         return body();
@@ -87,7 +87,7 @@ fn interrupted(found: &Found, handler: &(dyn Fn() + Sync), body: impl FnOnce()) 
     while_handled(interrupt, &handler, body);
 }
 
-/// What the experiment runs on.
+/// State of the experiment.
 struct Experiment<'a> {
     found: Found,
     clock: &'a MachineClock,
@@ -149,7 +149,7 @@ impl nostall_work::spi::CanMachine for Experiment<'_> {
     }
 }
 
-/// What the CPUs have counted so far.
+/// Counters of all CPUs.
 struct Counts {
     sleeps: u64,
     interrupts: u64,

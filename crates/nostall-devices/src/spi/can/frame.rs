@@ -1,11 +1,11 @@
-//! A frame, and how it lies in a buffer.
+//! A CAN frame, and its layout in a buffer.
 
 use super::registers::{DLC_RTR, SIDL_EXIDE, SIDL_SRR};
 
-/// Bytes of a buffer: identifier, length, data.
+/// Size of a buffer in bytes: identifier, length, data.
 pub(super) const BUFFER: usize = 13;
 
-/// Whom a frame is for, or what it is about.
+/// A frame's identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Identifier {
     /// 11 bits.
@@ -18,16 +18,15 @@ pub enum Identifier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
     identifier: Identifier,
-    /// Bytes of data, or those that are asked for; at most 8.
+    /// Number of data bytes, sent or requested; at most 8.
     len: u8,
-    /// It asks for data, and has none.
+    /// Set for a remote frame, which requests data and carries none.
     remote: bool,
     data: [u8; 8],
 }
 
 impl Frame {
-    /// A frame with `data`, of which the first eight bytes count; of the identifier,
-    /// its 11 or 29 bits.
+    /// Creates a frame from the first eight bytes of `data` and the identifier's 11 or 29 bits.
     pub fn new(identifier: Identifier, data: &[u8]) -> Self {
         let mut frame = Self {
             identifier: match identifier {
@@ -44,7 +43,7 @@ impl Frame {
         frame
     }
 
-    /// One that asks for `len` bytes of data, at most 8.
+    /// Creates a remote frame that requests `len` bytes, at most 8.
     pub fn remote(identifier: Identifier, len: u8) -> Self {
         Self {
             len: len.min(8),
@@ -53,12 +52,12 @@ impl Frame {
         }
     }
 
-    /// Whom it is for.
+    /// Returns the identifier.
     pub const fn identifier(&self) -> Identifier {
         self.identifier
     }
 
-    /// Its data; none if it asks for some.
+    /// Returns the data: empty for a remote frame.
     pub fn data(&self) -> &[u8] {
         match self.remote {
             true => &[],
@@ -66,12 +65,12 @@ impl Frame {
         }
     }
 
-    /// How many bytes it asks for, if it does.
+    /// Returns the number of requested bytes for a remote frame, otherwise `None`.
     pub fn asks_for(&self) -> Option<u8> {
         self.remote.then_some(self.len)
     }
 
-    /// As it lies in a receive buffer, from RXBnSIDH.
+    /// Returns the frame in the layout of a receive buffer, from RXBnSIDH.
     pub fn received(&self) -> [u8; BUFFER] {
         let mut buffer = [0; BUFFER];
         let remote = if self.remote { 1 } else { 0 };
@@ -85,7 +84,7 @@ impl Frame {
         buffer
     }
 
-    /// As it lies in a transmit buffer, from TXBnSIDH.
+    /// Returns the frame in the layout of a transmit buffer, from TXBnSIDH.
     pub fn to_transmit(&self) -> [u8; BUFFER] {
         let mut buffer = self.received();
         buffer[1] &= !SIDL_SRR;
@@ -93,7 +92,7 @@ impl Frame {
         buffer
     }
 
-    /// What lies in a transmit buffer. A length above 8 counts as 8.
+    /// Reads the frame from a transmit buffer. A length above 8 counts as 8.
     pub(super) fn transmitted(buffer: [u8; BUFFER]) -> Self {
         let identifier = identifier_of([buffer[0], buffer[1], buffer[2], buffer[3]]);
         let len = (buffer[4] & 0xf).min(8);
@@ -104,7 +103,7 @@ impl Frame {
     }
 }
 
-/// SIDH, SIDL, EID8, EID0.
+/// Returns the identifier as SIDH, SIDL, EID8 and EID0.
 fn identifier_bytes(identifier: Identifier) -> [u8; 4] {
     match identifier {
         Identifier::Standard(id) => [(id >> 3) as u8, (id as u8) << 5, 0, 0],
@@ -121,7 +120,7 @@ fn identifier_bytes(identifier: Identifier) -> [u8; 4] {
     }
 }
 
-/// What SIDH, SIDL, EID8 and EID0 say; also those of filters and masks.
+/// Returns the identifier in SIDH, SIDL, EID8 and EID0, also for filters and masks.
 pub(super) fn identifier_of([sidh, sidl, eid8, eid0]: [u8; 4]) -> Identifier {
     let standard = u16::from(sidh) << 3 | u16::from(sidl >> 5);
     if sidl & SIDL_EXIDE == 0 {

@@ -1,4 +1,4 @@
-//! The controller itself.
+//! The CAN controller's model.
 
 use super::frame::{BUFFER, Frame, Identifier, identifier_of};
 use super::registers::{
@@ -9,28 +9,29 @@ use super::registers::{
 };
 use crate::spi::Target;
 
-/// What the bytes of this selection mean ("SPI Instruction Set").
+/// Meaning of the next byte in this selection ("SPI Instruction Set").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Not selected.
     Idle,
-    /// The instruction comes.
+    /// Instruction byte.
     Instruction,
-    /// The address comes, and then what is to be done there.
+    /// Address byte, and the operation to follow.
     Address(Then),
-    /// BIT MODIFY's mask comes.
+    /// Mask byte of BIT MODIFY.
     Mask(u8),
-    /// BIT MODIFY's data comes.
+    /// Data byte of BIT MODIFY.
     Modify { address: u8, mask: u8 },
-    /// Each byte goes to the next address.
+    /// Byte to be written; the address increments.
     Write(u8),
-    /// Each byte is from the next address; at the end, this flag is cleared.
+    /// Byte to be read; the address increments. At the end of the selection, the flag is
+    /// cleared.
     Read(u8, u8),
-    /// READ STATUS, again and again.
+    /// READ STATUS, repeated.
     Status,
-    /// RX STATUS, again and again.
+    /// RX STATUS, repeated.
     RxStatus,
-    /// Nothing more is understood.
+    /// Unknown instruction: the rest of the selection is ignored.
     Deaf,
 }
 
@@ -41,11 +42,11 @@ enum Then {
     Modify,
 }
 
-/// A CAN controller like Microchip's MCP2515, at the end of the wires.
+/// Model of a Microchip MCP2515 CAN controller, as a device on the wires.
 ///
-/// Its other side is a CAN bus that takes no time: whoever has the model gives it the
-/// frames that [arrive](Self::receive), and takes those that it [sends](Self::transmit).
-/// Frames are right, always: no error is counted, nobody fails to acknowledge.
+/// Its CAN bus takes no time. The model's owner passes in the frames that
+/// [arrive](Self::receive), and fetches those that it [sends](Self::transmit). Frames are
+/// always valid and acknowledged: no error is counted.
 #[derive(Clone, Debug)]
 pub struct Mcp2515 {
     registers: [u8; REGISTERS],
@@ -60,7 +61,7 @@ impl Default for Mcp2515 {
 }
 
 impl Mcp2515 {
-    /// One that was just reset: in configuration mode, deaf to the bus.
+    /// Creates a controller just after reset: in configuration mode, which receives no frame.
     pub fn new() -> Self {
         let mut registers = [0; REGISTERS];
         registers[usize::from(CANCTRL)] = CANCTRL_RESET;
@@ -72,18 +73,19 @@ impl Mcp2515 {
         }
     }
 
-    /// A frame arrives from the bus. Whether it was taken: not in a mode that is deaf,
-    /// by no filter, or if it finds its buffer full, which is counted.
+    /// Delivers a frame from the bus, and returns whether a buffer took it. A frame is ignored
+    /// in a mode that does not receive, or if no filter accepts it. A frame that finds its
+    /// buffer full is lost and counted.
     pub fn receive(&mut self, frame: &Frame) -> bool {
         matches!(self.mode(), MODE_NORMAL | MODE_LISTEN_ONLY) && self.take(frame)
     }
 
-    /// Whether the next frame would find room in the first buffer.
+    /// Returns whether the first buffer is free.
     pub fn has_room(&self) -> bool {
         self.at(CANINTF) & RX0IF == 0
     }
 
-    /// The next frame that goes out to the bus, now that it is free.
+    /// Returns the next frame to send, if any.
     pub fn transmit(&mut self) -> Option<Frame> {
         if self.mode() != MODE_NORMAL {
             return None;
@@ -91,12 +93,12 @@ impl Mcp2515 {
         self.send()
     }
 
-    /// Whether its interrupt line is asserted.
+    /// Returns whether the interrupt line is asserted.
     pub fn interrupts(&self) -> bool {
         self.at(CANINTF) & self.at(CANINTE) != 0
     }
 
-    /// Frames that were lost because nobody had read the one before.
+    /// Returns the number of frames lost to a full buffer.
     pub const fn overflows(&self) -> u32 {
         self.overflows
     }
@@ -117,14 +119,14 @@ impl Mcp2515 {
         [0, 1, 2, 3].map(|offset| self.at(address + offset))
     }
 
-    /// "Message Reception".
+    /// Stores a frame in a receive buffer ("Message Reception").
     fn take(&mut self, frame: &Frame) -> bool {
         let wants: [bool; 2] = [0, 1].map(|buffer| self.wants(buffer, frame));
         let full = |buffer: u8| self.at(CANINTF) & RX0IF << buffer != 0;
         let buffer = match wants {
             [true, _] if !full(0) => 0,
             [true, _] if self.at(RXB0CTRL) & BUKT == 0 => return self.overflow(0),
-            // It rolls over, whatever the second buffer's filters say.
+            // The frame rolls over, regardless of the second buffer's filters.
             [true, _] | [_, true] if !full(1) => 1,
             [true, _] | [_, true] => return self.overflow(1),
             _ => return false,
@@ -146,8 +148,8 @@ impl Mcp2515 {
         false
     }
 
-    /// "Message Acceptance Filters and Masks". A standard frame's first two bytes of
-    /// data are not looked at.
+    /// Returns whether a filter of `buffer` accepts the frame ("Message Acceptance Filters and
+    /// Masks"). The first two data bytes of a standard frame are not compared.
     fn wants(&self, buffer: u8, frame: &Frame) -> bool {
         if self.at(RXB0CTRL + 16 * buffer) & RXM == RXM {
             return true;
@@ -181,7 +183,8 @@ impl Mcp2515 {
         })
     }
 
-    /// "Message Transmission": by priority, and of the same the highest buffer first.
+    /// Sends the frame of highest priority ("Message Transmission"). At equal priority, the
+    /// highest buffer is first.
     fn send(&mut self) -> Option<Frame> {
         let control = |buffer: &u8| self.at(TXB0CTRL + 16 * buffer);
         let asked = (0..3).filter(|buffer| control(buffer) & TXREQ != 0);
@@ -204,10 +207,10 @@ impl Mcp2515 {
         }
     }
 
-    /// CANSTAT's ICOD: the first of the enabled interrupts ("Interrupt Code Bits").
+    /// Returns CANSTAT's ICOD: the first of the enabled interrupts ("Interrupt Code Bits").
     fn code(&self) -> u8 {
         let pending = self.at(CANINTF) & self.at(CANINTE);
-        // Error, wake-up, TXB0 to TXB2, RXB0, RXB1.
+        // In order: error, wake-up, TXB0 to TXB2, RXB0, RXB1.
         let order = [5, 6, 2, 3, 4, 0, 1];
         let first = order.iter().position(|bit| pending & 1 << bit != 0);
         first.map_or(0, |first| first as u8 + 1)
@@ -225,7 +228,7 @@ impl Mcp2515 {
             _ if is_filter(address) && !configures => return,
             EFLG => old & !(RX0OVR | RX0OVR << 1) | value & old & (RX0OVR | RX0OVR << 1),
             0x30 | 0x40 | 0x50 => old & !TXBCTRL_WRITABLE | value & TXBCTRL_WRITABLE,
-            // What is waiting to be sent is not changed any more.
+            // A buffer with a pending request to send is read-only.
             0x31..=0x3d | 0x41..=0x4d | 0x51..=0x5d if self.at(address & 0xf0) & TXREQ != 0 => {
                 return;
             }
@@ -234,22 +237,22 @@ impl Mcp2515 {
                 old & !(RXM | BUKT | BUKT1) | value & RXM | rollover
             }
             0x70 => old & !RXM | value & RXM,
-            // Receive buffers are the controller's.
+            // Receive buffers are read-only.
             0x61..=0x6d | 0x71..=0x7d => return,
             _ => value,
         };
     }
 
-    /// Modes are changed at once: nothing is ever under way.
+    /// Sets CANCTRL. The mode changes at once, since nothing is ever in transmission.
     fn set_control(&mut self, value: u8) {
         *self.at_mut(CANCTRL) = value;
-        // 5 to 7 are no modes ("Request Operation Mode bits").
+        // 5 to 7 are not modes ("Request Operation Mode bits").
         if value & MODE <= MODE_CONFIGURATION {
             *self.at_mut(CANSTAT) = value & MODE;
         }
     }
 
-    /// READ STATUS.
+    /// Returns the answer to READ STATUS.
     fn status(&self) -> u8 {
         let flags = self.at(CANINTF);
         let requested = |buffer: u8| (self.at(TXB0CTRL + 16 * buffer) & TXREQ) >> 3;
@@ -263,8 +266,8 @@ impl Mcp2515 {
             | sent(2) << 7
     }
 
-    /// RX STATUS: which buffers are full, and what kind of frame is in the first of
-    /// them. The filter that took it is not told.
+    /// Returns the answer to RX STATUS: full buffers, and the frame type in the first of them.
+    /// The accepting filter is not reported.
     fn rx_status(&self) -> u8 {
         let full = self.at(CANINTF) & 3;
         let buffer = if full & 1 != 0 { 0 } else { 1 };
@@ -331,7 +334,7 @@ impl Target for Mcp2515 {
                 mask: byte,
             },
             Phase::Modify { address, mask } => {
-                // Of registers that do not know it, all bits ("BIT MODIFY Instruction").
+                // Registers without BIT MODIFY take all bits ("BIT MODIFY Instruction").
                 let mask = if knows_bit_modify(address) {
                     mask
                 } else {
@@ -379,7 +382,7 @@ const fn is_filter(address: u8) -> bool {
     matches!(address, 0x00..=0x0b | 0x10..=0x1b | 0x20..=0x27)
 }
 
-/// "CAN Controller Register Map", the shaded ones.
+/// Returns whether a register supports BIT MODIFY (shaded in "CAN Controller Register Map").
 const fn knows_bit_modify(address: u8) -> bool {
     address & 0x0f == 0x0f
         || matches!(

@@ -1,17 +1,16 @@
 //! Registers that describe a card (chapter 5, "Card Registers"), and the two checksums
 //! ("Cyclic Redundancy Code (CRC)").
 
-/// Blocks for which CSD version 2 has a number: 512 KiB each.
+/// Unit of a capacity in CSD version 2, in blocks: 512 KiB.
 const UNIT: u64 = 1024;
 
-/// Blocks of a card whose memory has so many: up to the next number that a CSD can say,
-/// which has 22 bits.
+/// Returns the number of blocks rounded up to a capacity that the CSD's 22 bits can express.
 pub(super) fn capacity(blocks: u32) -> u64 {
     let units = u64::from(blocks).div_ceil(UNIT).clamp(1, 1 << 22);
     units * UNIT
 }
 
-/// CSD, version 2.
+/// Returns the CSD, version 2.
 pub(super) fn csd(blocks: u32) -> [u8; 16] {
     let size = (capacity(blocks) / UNIT - 1) as u32;
     let [_, a, b, c] = size.to_be_bytes();
@@ -21,14 +20,14 @@ pub(super) fn csd(blocks: u32) -> [u8; 16] {
         0x0e,
         0x00,
         0x32,
-        // Command classes 0, 2, 4, 5, 7, 8, 10; blocks of 512 bytes.
+        // Command classes 0, 2, 4, 5, 7, 8 and 10; blocks of 512 bytes.
         0x5b,
         0x59,
         0x00,
         a & 0x3f,
         b,
         c,
-        // Erased in any blocks; sectors of 64 KiB; blocks of 512 bytes are written.
+        // Erase in single blocks; sectors of 64 KiB; writes in blocks of 512 bytes.
         0x7f,
         0x80,
         0x0a,
@@ -38,7 +37,7 @@ pub(super) fn csd(blocks: u32) -> [u8; 16] {
     ])
 }
 
-/// CID: nobody's card, "MODEL", revision 1.0, of January 2024.
+/// Returns the CID: no manufacturer, "MODEL", revision 1.0, of January 2024.
 pub(super) fn cid() -> [u8; 16] {
     let mut cid = [0; 16];
     cid[1..8].copy_from_slice(b"NSMODEL");
@@ -52,7 +51,8 @@ fn sealed(mut register: [u8; 16]) -> [u8; 16] {
     register
 }
 
-/// Returns the checksum of commands and registers: x^7 + x^3 + 1; in the upper seven bits, and the end bit.
+/// Returns the checksum of commands and registers, x^7 + x^3 + 1, in the upper seven bits, with
+/// the end bit.
 pub(super) fn crc7(bytes: &[u8]) -> u8 {
     let crc = bytes.iter().fold(0_u8, |crc, &byte| {
         (0..8).fold(crc ^ byte, |crc, _| {
@@ -80,7 +80,7 @@ pub(super) fn crc16(bytes: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    /// The specification's own examples.
+    /// The examples are the specification's.
     #[test]
     fn checksums_are_those_of_the_specification() {
         assert_eq!(crc7(&[0x40, 0, 0, 0, 0]), 0x95);

@@ -1,7 +1,7 @@
-//! The tables by which Linux finds what its machine has (ACPI 6.5, section 5).
+//! The ACPI tables from which Linux learns the machine's hardware (ACPI 6.5, section 5).
 //!
-//! Not hardware-reduced: KVM's interrupt controllers and timer are a PC's, and a
-//! kernel that is told of a reduced machine would not use them.
+//! The machine is not hardware-reduced: KVM's interrupt controllers and timer are a PC's, and a
+//! kernel would not use them on a reduced machine.
 
 use acpi_tables::aml::{
     AddressSpace, AddressSpaceCacheable, Device, EISAName, IO, Interrupt, Memory32Fixed, Name,
@@ -20,74 +20,74 @@ use acpi_tables::{Aml, AmlSink};
 use crate::kvm::pc::acpi::{IO_APIC, LOCAL_APIC, OEM, REVISION, TABLE, Tables};
 use crate::kvm::pc::{COM1, IRQ, STRIDE};
 
-/// Registers that Linux's 8250_dw may reach: it has the one before the last for a
-/// DesignWare's status (DW_apb_uart databook, USR: 0x7c, four bytes a register).
+/// Pages of registers that Linux's 8250_dw may access, up to a DesignWare's status register
+/// (DW_apb_uart databook, USR: 0x7c, four bytes a register).
 pub const UART_PAGES: u64 = 0x20;
 
-/// The power management registers, where QEMU has them too: status and enable, and
-/// control (ACPI 6.5, 4.8.3.1 and 4.8.3.2).
+/// Ports of the power management registers, as in QEMU: status and enable, and control (ACPI
+/// 6.5, 4.8.3.1 and 4.8.3.2).
 pub const PM_EVENT: u16 = 0x600;
 pub const PM_CONTROL: u16 = 0x604;
 
-/// What `\_S5` has written to SLP_TYP for "off". Any would do.
+/// Value that `\_S5` writes to SLP_TYP for "off". Any would do.
 pub const OFF: u8 = 5;
 
-/// A PC's reset control register, and what resets it (ICH9 data sheet, 13.7.5).
+/// A PC's reset control register, and the value that resets (ICH9 data sheet, 13.7.5).
 pub const RESET: u16 = 0xcf9;
 pub const RESET_VALUE: u8 = 6;
 
-/// The interrupt of ACPI's own events, as on every PC. None ever comes.
+/// Interrupt of ACPI's own events, as on every PC. It never occurs.
 const SCI: u16 = 9;
 
-/// Memory below and above 4 GiB for what BARs want.
+/// Address space for BARs below 4 GiB: first and last address.
 pub const PCI_MEMORY: (u32, u32) = (0xc000_0000, 0xcfff_ffff);
 const PCI_MEMORY_64: (u64, u64) = (0x40_0000_0000, 0x4f_ffff_ffff);
 
-/// A table's header (5.2.6).
+/// Length of a table's header (5.2.6).
 const HEADER: u32 = 36;
 
-/// How the serial port is described.
+/// Location of the serial port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SerialLocation {
-    /// A PC's first: PNP0501, ports, an edge-triggered interrupt.
+    /// A PC's first port: PNP0501, I/O ports, an edge-triggered interrupt.
     Ports,
-    /// From this address on, one register a page.
+    /// Memory from this address, one register a page.
     Memory(u32),
 }
 
-/// Where PCI configuration space is.
+/// Location of PCI configuration space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Configuration {
-    /// At the ports 0xcf8 to 0xcff.
+    /// Ports 0xcf8 to 0xcff.
     Ports,
-    /// From this address on.
+    /// ECAM from this address.
     Ecam(u32),
 }
 
-/// What the tables tell of a machine with one CPU.
+/// Contents of the tables of a machine with one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// The serial port.
+    /// Location of the serial port.
     pub serial: SerialLocation,
-    /// PCI configuration space.
+    /// Location of PCI configuration space.
     pub configuration: Configuration,
-    /// Buses from 0 to this one.
+    /// The last bus; the first is 0.
     pub last_bus: u8,
-    /// Where the timer comes in at the I/O APIC.
+    /// Input of the timer at the I/O APIC.
     pub timer: TimerPin,
 }
 
-/// An input of the I/O APIC.
+/// Input of the I/O APIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerPin {
-    /// As KVM has it unless it is told otherwise: no interrupt is moved.
+    /// KVM's default: no interrupt is moved.
     Zero,
-    /// As PCs and QEMU have it.
+    /// As on PCs and in QEMU.
     Two,
 }
 
-/// All tables, to lie at `start`: their bytes, and where the RSDP, the first to look
-/// for, is.
+/// Returns the bytes of all tables for the address `start`, and the address of the RSDP, where
+/// a search begins.
 pub fn tables(description: &Description, start: u64) -> (Vec<u8>, u64) {
     let mut tables = Tables::at(start);
     let facs = tables.add(&FACS::new());
@@ -109,16 +109,16 @@ pub fn tables(description: &Description, start: u64) -> (Vec<u8>, u64) {
 }
 
 fn fadt(dsdt: u64, facs: u64) -> impl Aml {
-    /// IA-PC boot architecture (table 5.11): there are devices of the ISA bus, but no
-    /// keyboard controller (its absence is a cleared bit), no VGA, no CMOS clock; and
-    /// nobody delivers message-signalled interrupts, nor has link power states.
+    /// IA-PC boot architecture (table 5.11): ISA devices exist. There is no keyboard controller
+    /// (a cleared bit), VGA or CMOS clock. Message-signalled interrupts and link power states
+    /// are not supported.
     const BOOT: u16 = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5;
     let mut fadt = FADTBuilder::new(OEM, TABLE, REVISION)
         .dsdt_64(dsdt)
         .firmware_ctrl_64(facs)
         .flag(Flags::Wbinvd)
         .flag(Flags::ProcC1)
-        // These mean: no such button, no such clock.
+        // No power button, sleep button or clock.
         .flag(Flags::PwrButton)
         .flag(Flags::SlpButton)
         .flag(Flags::FixRtc)
@@ -128,7 +128,7 @@ fn fadt(dsdt: u64, facs: u64) -> impl Aml {
     fadt.pm1_evt_len = 4;
     fadt.pm1a_cnt_blk = u32::from(PM_CONTROL).into();
     fadt.pm1_cnt_len = 2;
-    // More than these latencies may be: no such states.
+    // Latencies above the limit mean that the state does not exist.
     fadt.p_lvl2_lat = 101.into();
     fadt.p_lvl3_lat = 1001.into();
     fadt.iapc_boot_arch = BOOT.into();
@@ -138,7 +138,7 @@ fn fadt(dsdt: u64, facs: u64) -> impl Aml {
 }
 
 fn madt(timer: TimerPin) -> Sdt {
-    /// There are 8259s too.
+    /// 8259s exist too.
     const PCAT_COMPAT: u32 = 1 << 0;
     let mut madt = Sdt::new(*b"APIC", HEADER, 1, OEM, TABLE, REVISION);
     madt.append_slice(&LOCAL_APIC.to_le_bytes());
@@ -147,7 +147,8 @@ fn madt(timer: TimerPin) -> Sdt {
     ProcessorLocalApic::new(0, 0, EnabledStatus::Enabled).to_aml_bytes(&mut controllers);
     IoApic::new(1, IO_APIC, 0).to_aml_bytes(&mut controllers);
     if timer == TimerPin::Two {
-        // 5.2.12.5: bus ISA, interrupt 0, global interrupt 2, as the bus has it.
+        // 5.2.12.5: bus ISA, interrupt 0, global interrupt 2, polarity and trigger as on the
+        // bus.
         controllers.extend([2, 10, 0, 0, 2, 0, 0, 0, 0, 0]);
     }
     madt.append_slice(&controllers);
@@ -165,7 +166,7 @@ fn dsdt(description: &Description) -> Sdt {
     let devices = [root, board, serial].map(Raw);
     let children = devices.iter().map(|device| device as &dyn Aml).collect();
     Scope::new(Path::new("\\_SB_"), children).to_aml_bytes(&mut aml);
-    // 7.4.2: what is written for "off" to both control registers.
+    // 7.4.2: the value for "off" for both control registers.
     let off = Package::new(vec![&OFF, &OFF, &ZERO, &ZERO]);
     Name::new(Path::new("_S5_"), &off).to_aml_bytes(&mut aml);
     let mut dsdt = Sdt::new(*b"DSDT", HEADER, 2, OEM, TABLE, REVISION);
@@ -173,7 +174,7 @@ fn dsdt(description: &Description) -> Sdt {
     dsdt
 }
 
-/// AML that is made already.
+/// AML that is already encoded.
 struct Raw(Vec<u8>);
 
 impl Aml for Raw {
@@ -194,7 +195,7 @@ fn named(name: &str, what: &dyn Aml) -> Name {
 
 fn pci_root(description: &Description) -> Vec<u8> {
     let buses = AddressSpace::new_bus_number(0u16, description.last_bus.into());
-    // The index and data ports are the bridge's own, and passed on to nobody.
+    // The index and data ports belong to the bridge itself, which does not forward them.
     let index = IO::new(0xcf8, 0xcf8, 1, 8);
     let low_ports = AddressSpace::new_io(0u16, 0xcf7, None);
     let ports = AddressSpace::new_io(0x1000u16, 0xffff, None);
@@ -217,8 +218,8 @@ fn pci_root(description: &Description) -> Vec<u8> {
     )
 }
 
-/// What is nobody else's: the registers of the machine itself. A kernel believes in
-/// ECAM only where it is reserved (PCI Firmware 3.3, 4.1.2).
+/// Returns the board's own resources. A kernel uses ECAM only where it is reserved (PCI
+/// Firmware 3.3, 4.1.2).
 fn board(description: &Description) -> Vec<u8> {
     let power = IO::new(PM_EVENT, PM_EVENT, 1, 6);
     let mut resources: Vec<&dyn Aml> = vec![&power];
@@ -253,8 +254,8 @@ fn serial_by_ports() -> Vec<u8> {
     )
 }
 
-/// As Linux's 8250_dw wants it: the one driver for a serial port in memory that takes
-/// the distance of its registers from ACPI.
+/// Describes the port for Linux's 8250_dw, the only driver that reads the register distance of
+/// a memory-mapped serial port from ACPI.
 fn serial_in_memory(base: u32) -> Vec<u8> {
     let shift = STRIDE.trailing_zeros();
     let registers = Memory32Fixed::new(true, base, (UART_PAGES * STRIDE) as u32);
@@ -295,7 +296,7 @@ mod tests {
 
     const START: u64 = 0xe_0000;
 
-    /// Each table that is reached from the RSDP, by its name.
+    /// Returns each table that is reachable from the RSDP, with its name.
     fn reached(description: &Description) -> Vec<(String, Vec<u8>)> {
         let (bytes, rsdp) = tables(description, START);
         assert!(bytes.len() < 0x2_0000, "below 1 MiB");
@@ -348,7 +349,7 @@ mod tests {
         let mcfg = &reached(&in_memory)[2].1;
         assert_eq!(number(&mcfg[44..52]), 0xe000_0000);
         assert_eq!(mcfg[54..56], [0, 15]);
-        // ACPI wants it at a multiple of 64.
+        // ACPI requires an alignment of 64.
         let (bytes, _) = tables(&in_memory, START);
         assert_eq!(&bytes[..4], b"FACS");
     }

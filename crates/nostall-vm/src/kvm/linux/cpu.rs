@@ -1,4 +1,4 @@
-//! The virtual CPU as Linux wants to find it.
+//! The initial state of the virtual CPU for Linux.
 
 use kvm_bindings::{Msrs, kvm_cpuid_entry2, kvm_msr_entry, kvm_segment};
 use kvm_ioctls::VcpuFd;
@@ -7,7 +7,7 @@ use super::boot::{Entry, LongMode, ZERO_PAGE};
 use crate::Error;
 use crate::kvm::pc::{self, failed};
 
-/// Makes it ready to enter the kernel.
+/// Prepares the CPU to enter the kernel.
 pub fn set_up(cpu: &VcpuFd, entry: Entry) -> Result<(), Error> {
     match entry {
         Entry::Long(long) => enter_long_mode(cpu, &long)?,
@@ -17,8 +17,8 @@ pub fn set_up(cpu: &VcpuFd, entry: Entry) -> Result<(), Error> {
     Ok(())
 }
 
-/// "64-bit Boot Protocol": paging on, flat segments of 64 bits, interrupts off, RSI the
-/// zero page.
+/// Sets the state of the "64-bit Boot Protocol": paging on, flat 64-bit segments, interrupts
+/// off, RSI pointing to the zero page.
 fn enter_long_mode(cpu: &VcpuFd, long: &LongMode) -> Result<(), Error> {
     // Intel SDM volume 3, 2.5 and 2.2.1.
     const PROTECTED: u64 = 1 << 0;
@@ -46,7 +46,7 @@ fn enter_long_mode(cpu: &VcpuFd, long: &LongMode) -> Result<(), Error> {
     let data = segment(0x18, DATA, false);
     (special.ds, special.es, special.ss) = (data, data, data);
     (special.fs, special.gs) = (data, data);
-    // Nobody switches tasks, but the hardware wants one.
+    // The hardware requires a task segment, although there is no task switch.
     special.tr = kvm_segment {
         limit: 0x67,
         type_: TASK,
@@ -63,12 +63,12 @@ fn enter_long_mode(cpu: &VcpuFd, long: &LongMode) -> Result<(), Error> {
     let mut registers = cpu.get_regs().map_err(failed("tell registers"))?;
     registers.rip = long.entry;
     registers.rsi = ZERO_PAGE;
-    registers.rflags = 1 << 1; // always set
+    registers.rflags = 1 << 1; // reserved bit, always set
     cpu.set_regs(&registers).map_err(failed("set registers"))
 }
 
-/// As a PC's firmware leaves it; Linux doubts page attributes otherwise. A KVM that has
-/// no such registers is as good.
+/// Sets write-back caching as the default, as a PC's firmware does. Otherwise, Linux distrusts
+/// the page attributes. A KVM without these registers needs none.
 fn all_memory_is_cached(cpu: &VcpuFd) {
     // Intel SDM volume 3, 12.11.2.1: enabled, write-back by default.
     let default_type = kvm_msr_entry {
@@ -81,8 +81,8 @@ fn all_memory_is_cached(cpu: &VcpuFd) {
     }
 }
 
-/// What KVM says of the host's CPU, made true of the guest's only one (Intel SDM volume
-/// 2, CPUID; AMD APM volume 3, appendix E).
+/// Changes the host CPU's identification to that of a machine with one CPU (Intel SDM volume 2,
+/// CPUID; AMD APM volume 3, appendix E).
 pub fn be_alone(leaves: &mut [kvm_cpuid_entry2], has_deadline_timer: bool) {
     const DEADLINE_TIMER: u32 = 1 << 24;
     const SEVERAL: u32 = 1 << 28;
@@ -90,12 +90,13 @@ pub fn be_alone(leaves: &mut [kvm_cpuid_entry2], has_deadline_timer: bool) {
         match (leaf.function, leaf.index) {
             (1, _) => {
                 leaf.edx &= !SEVERAL;
-                // It needs KVM's own interrupt controller, and is told of apart.
+                // The deadline timer needs KVM's own interrupt controller, and has its own
+                // capability.
                 if has_deadline_timer {
                     leaf.ecx |= DEADLINE_TIMER;
                 }
             }
-            // Caches: shared with nobody, one core.
+            // Caches: shared with no other CPU, one core.
             (4, _) if leaf.eax & 0x1f != 0 => leaf.eax &= 0x3fff,
             // Threads, then cores: one each, and this is number 0.
             (0xb | 0x1f, level @ 0..=1) => {

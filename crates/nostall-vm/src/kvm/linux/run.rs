@@ -1,4 +1,4 @@
-//! One run of Linux, its serial line connected.
+//! A run of Linux with its serial line connected.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,91 +23,91 @@ use crate::kvm::pc::{
     stuck,
 };
 
-/// Bytes typed that wait for the guest: as many as a terminal keeps.
+/// Number of typed bytes that wait for the guest: the buffer size of a terminal.
 const MOST_TYPED: usize = 4096;
 
-/// Bytes that the guest can send before it waits until `LinuxConsole::output` takes them.
+/// Number of bytes that the guest can send before it waits for `LinuxConsole::output`.
 const MOST_UNTAKEN: u64 = 1 << 20;
 
-/// What is to be booted.
+/// System to boot.
 #[derive(Clone, Copy, Debug)]
 pub struct Linux<'a> {
-    /// A bzImage of 64 bits (Linux 3.8 or newer), or a vmlinux with a PVH entry
+    /// Kernel: a 64-bit bzImage (Linux 3.8 or newer), or a vmlinux with a PVH entry
     /// (`CONFIG_PVH`).
     pub kernel: &'a [u8],
-    /// The initial RAM disk; empty for none.
+    /// Initial RAM disk; empty for none.
     pub initrd: &'a [u8],
-    /// The kernel's command line.
+    /// Kernel command line.
     pub command_line: &'a str,
-    /// Bytes of RAM.
+    /// Size of RAM in bytes.
     pub memory: u64,
-    /// Where it finds PCI configuration space.
+    /// Access to PCI configuration space.
     pub pci: PciAccess,
 }
 
-/// Where Linux is to find PCI configuration space. How much that costs is
-/// [`Options`](crate::kvm::Options)' business.
+/// Linux's access to PCI configuration space. [`Options`](crate::kvm::Options) determines its
+/// cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PciAccess {
-    /// By ports alone.
+    /// Ports only.
     Ports,
-    /// By ECAM alone: where there are ports, Linux uses them for the registers below
-    /// 256, which are all that matter.
+    /// ECAM only. If ports exist, Linux uses them for registers below 256, which are all that
+    /// it accesses here.
     Ecam,
 }
 
-/// The other end of the guest's serial line, and when it is to end.
+/// The other end of the guest's serial line, and the conditions that end a run.
 pub struct LinuxConsole<'a> {
-    /// Where goes what it sends, as soon as it does.
+    /// Destination of the guest's output, written as soon as it is sent.
     pub output: &'a mut dyn std::io::Write,
-    /// Where it reads from, if from anywhere.
+    /// Source of the guest's input, if any.
     pub input: Option<BorrowedFd<'a>>,
-    /// Whether Ctrl-A and x in the input ends the run.
+    /// Ends the run if Ctrl-A and x are read from the input.
     pub escape: bool,
-    /// Bound on the run. It is not checked while `output` takes nothing.
+    /// Time limit of the run. It is not checked while a write to `output` blocks.
     pub limit: Option<Duration>,
     /// Signals that end the run.
     pub signals: Option<&'a Signals>,
 }
 
-/// How a run ended.
+/// Reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Linux turned the machine off.
     Off,
-    /// Linux reset it, or died by a triple fault.
+    /// Linux reset the machine, or crashed with a triple fault.
     Reset,
-    /// A guest wrote this to port 0xf4, times two and one more.
+    /// A guest wrote to port 0xf4: this status is the value times two, plus one.
     Status(i32),
     /// Ctrl-A and x were typed.
     Left,
-    /// A signal came.
+    /// A signal was received.
     Signal,
-    /// The time was over.
+    /// The time limit was reached.
     TooLong,
 }
 
-/// A run that came to its end.
+/// Result of a run that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// How.
+    /// Reason for the end.
     pub ended: Ended,
-    /// From the machine's start to its end.
+    /// Time from the machine's start to its end.
     pub took: Duration,
-    /// From the machine's start to the first byte over the serial line.
+    /// Time from the machine's start to the first byte on the serial line.
     pub first_byte: Option<Duration>,
-    /// Bytes over the serial line.
+    /// Number of bytes on the serial line.
     pub bytes: u64,
-    /// VM exits, and what needed none.
+    /// VM exits, and accesses that needed none.
     pub exits: Exits,
 }
 
 impl Kvm {
-    /// Boots Linux, and runs it until it ends, or has to.
+    /// Boots Linux, and runs it until it ends or must be ended.
     ///
     /// # Errors
     ///
-    /// [`Error`]: the reason that kept it from running. The machine is gone by then.
+    /// [`Error`]: the reason why it could not run. The machine no longer exists then.
     pub fn linux(
         &self,
         linux: &Linux<'_>,
@@ -118,9 +118,9 @@ impl Kvm {
         let mut line = Line::new(&mut console, start);
         let mut running = RunningMachine::start(machine)?;
         let ended = loop {
-            // In this order: what was sent before the end is seen.
+            // The order matters: output that was sent before the end is then delivered.
             let ended = running.ended();
-            // Without a turn at it the time limit holds all the same.
+            // The time limit also holds when the bus is never free.
             if let Some(mut bus) = running.bus() {
                 bus.tend()?;
                 line.give(&mut bus)?;
@@ -207,18 +207,18 @@ impl From<End> for Ended {
             End::Off => Self::Off,
             End::Reset => Self::Reset,
             End::Status(status) => Self::Status(status),
-            // Nobody stops it but us, and then we know why.
+            // Only this process stops the guest, and then the reason is known.
             End::Stopped => Self::Signal,
         }
     }
 }
 
-/// The line's other end.
+/// The serial line's other end.
 struct Line<'a, 'b> {
     console: &'a mut LinuxConsole<'b>,
     start: Instant,
     escape: Escape,
-    /// What has been typed and not been taken.
+    /// Typed bytes that the guest has not taken.
     typed: VecDeque<u8>,
     left: bool,
     first_byte: Option<Duration>,
@@ -238,7 +238,7 @@ impl<'a, 'b> Line<'a, 'b> {
         }
     }
 
-    /// What the guest has sent goes out.
+    /// Writes the guest's output.
     fn put(&mut self, sent: &[u8]) -> io::Result<()> {
         if sent.is_empty() {
             return Ok(());
@@ -250,7 +250,7 @@ impl<'a, 'b> Line<'a, 'b> {
             match self.console.output.write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => rest = &rest[count..],
-                // Who ends the run need not wait until somebody reads.
+                // A signal ends the run even while the reader of the output is slow.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     if self.signal_came() {
                         return Ok(());
@@ -266,7 +266,7 @@ impl<'a, 'b> Line<'a, 'b> {
         self.console.signals.is_some_and(Signals::came)
     }
 
-    /// The guest gets what was typed, as far as it takes it.
+    /// Delivers typed bytes to the guest, as many as it takes.
     fn give(&mut self, bus: &mut KvmBus) -> Result<(), Error> {
         if !self.typed.is_empty() {
             let taken = bus.receive(self.typed.make_contiguous())?;
@@ -275,10 +275,10 @@ impl<'a, 'b> Line<'a, 'b> {
         Ok(())
     }
 
-    /// Waits for input, but no longer than `span`. Tells if the run has to end.
+    /// Waits for input for at most `span`. Returns the reason if the run has to end.
     fn wait(&mut self, span: Duration) -> Result<Option<Ended>, Error> {
-        // A file waits where it is while the guest takes none; of what is typed
-        // meanwhile, only the wish to leave counts.
+        // A file is not read further while the guest takes nothing. Typed bytes are read, but
+        // only to detect the escape.
         let reads = self.console.escape || self.typed.is_empty();
         match self.console.input.filter(|_| reads) {
             Some(input) => self.read_within(input, span)?,
@@ -307,7 +307,7 @@ impl<'a, 'b> Line<'a, 'b> {
         }
         let mut bytes = [0; 256];
         match rustix::io::read(input, &mut bytes) {
-            // Its end, or a terminal that is gone: there will be no more.
+            // The input is at its end, or the terminal was closed: no more bytes follow.
             Ok(0) | Err(rustix::io::Errno::IO) => self.console.input = None,
             Ok(count) => self.take(&bytes[..count]),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}

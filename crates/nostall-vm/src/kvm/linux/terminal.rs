@@ -1,12 +1,12 @@
-//! The user's terminal, given to the guest for the time of a run.
+//! The user's terminal, given to the guest for the duration of a run.
 
 use std::io::{self, IsTerminal, Stdin};
 use std::os::fd::AsFd;
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-/// The terminal in raw mode: what is typed goes to the guest as it is, also Ctrl-C.
-/// It is as it was again when this is dropped.
+/// Terminal in raw mode: typed bytes reach the guest unchanged, including Ctrl-C. Dropping it
+/// restores the previous mode.
 #[derive(Debug)]
 pub struct Terminal {
     stdin: Stdin,
@@ -14,11 +14,11 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// That of standard input; `None` if that is no terminal.
+    /// Switches the terminal of standard input, or returns `None` if that is not a terminal.
     ///
     /// # Errors
     ///
-    /// If it cannot be changed.
+    /// The system's, if the mode cannot be changed.
     pub fn raw() -> io::Result<Option<Self>> {
         let stdin = io::stdin();
         if !stdin.is_terminal() {
@@ -27,7 +27,8 @@ impl Terminal {
         let before = tcgetattr(stdin.as_fd())?;
         let mut raw = before.clone();
         raw.make_raw();
-        // A guest sends CR LF where it means it; what others write meanwhile does not.
+        // Only a guest sends CR LF itself; messages of other programs still need the
+        // translation.
         raw.output_modes = before.output_modes;
         tcsetattr(stdin.as_fd(), OptionalActions::Now, &raw)?;
         Ok(Some(Self { stdin, before }))
@@ -36,7 +37,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // There is nobody to tell.
+        // An error could not be reported here.
         let _ = tcsetattr(self.stdin.as_fd(), OptionalActions::Drain, &self.before);
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that the guest can reach but RAM.
+//! All of the machine that the guest can access, except RAM.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use crate::Error;
 use crate::exits::{ExitLog, Exits, MapChanges};
 use crate::guest::Limits;
 
-/// QEMU's `isa-debugcon`, which says so when it is read.
+/// Port of the report channel. Like QEMU's `isa-debugcon`, a read returns the port's number.
 const REPORTS: u16 = 0xe9;
 
-/// QEMU's `isa-debug-exit`.
+/// Port that ends the run, like QEMU's `isa-debug-exit`.
 const END: u16 = 0xf4;
 
-/// Whose writes are collected, of PCI configuration space.
+/// The PCI configuration port whose writes are collected.
 const INDEX: Place = Place::Port(*PORTS.start());
 
-/// Bytes that one exit or one look can still deliver to a full output: one string
-/// instruction, which KVM hands over page by page, and one full ring of single bytes.
+/// Bytes that one exit or one drain can still deliver to a full output: one string instruction,
+/// which KVM passes page by page, and one full ring of single bytes.
 const SLACK: usize = PAGE + ring::SIZE;
 
-/// Room for the serial output of a guest with these limits: one byte more than allowed, so
-/// that a flood is noticed, and the slack.
+/// Returns an output for the serial line of a guest with these limits. Its size is one byte
+/// more than allowed, so that a flood is noticed, plus the slack.
 pub fn output(limits: &Limits) -> Output {
     Output::new(one_more_than(limits.serial_bytes), SLACK)
 }
@@ -40,7 +40,7 @@ fn one_more_than(limit: u64) -> usize {
         .saturating_add(1)
 }
 
-/// The devices, and what KVM has collected for them.
+/// The devices, and the writes that KVM has collected for them.
 pub struct KvmBus {
     vm: Arc<VmFd>,
     ring: Option<CoalescedRing>,
@@ -48,11 +48,11 @@ pub struct KvmBus {
     pub serial: KvmSerial,
     pci: PciBus,
     pub reports: Vec<u8>,
-    /// Bytes of reports that are kept: one more than allowed.
+    /// Number of report bytes to keep: one more than allowed.
     keep: usize,
     pub exits: Exits,
     log: Log,
-    /// Further devices. They come before the others.
+    /// Further devices. They take precedence over the others.
     devices: Vec<Box<dyn BusDevice>>,
     ended: Option<End>,
 }
@@ -86,14 +86,14 @@ impl KvmBus {
         self
     }
 
-    /// Whether the guest has to wait until its output is taken.
+    /// Returns whether the guest has to wait until its output is taken.
     pub fn is_full(&mut self) -> bool {
         self.serial.sent().is_full()
     }
 
-    /// Handles one exit, after everything that was collected before it.
+    /// Handles one exit, after all writes that were collected before it.
     ///
-    /// Every exit passes here: no kind of exit can let a guest go on that has to wait.
+    /// Every exit passes here, so no kind of exit lets a guest continue that has to wait.
     pub fn exit(&mut self, exit: Exit<'_>) -> Result<Next, Error> {
         self.drain()?;
         if let Some(end) = self.ended {
@@ -117,7 +117,7 @@ impl KvmBus {
         })
     }
 
-    /// Hands over what was collected.
+    /// Delivers the collected writes.
     fn drain(&mut self) -> Result<(), Error> {
         let Some(mut ring) = self.ring.take() else {
             return Ok(());
@@ -138,9 +138,9 @@ impl KvmBus {
         } else if write.place == INDEX && bytes.len() == 4 {
             self.pci.write(At::Port(0), bytes);
         } else {
-            // KVM collects all that lies within the index's four bytes, also what is
-            // somebody else's: a PC's reset control is one of them. It was no exit,
-            // whosever it was.
+            // KVM collects all writes within the index's four bytes, including those for other
+            // devices, such as a PC's reset control. They are not exits, regardless of the
+            // device.
             let exits = self.exits;
             let next = self.put(write.place, bytes.len(), bytes)?;
             self.exits = exits;
@@ -151,31 +151,30 @@ impl KvmBus {
         Ok(())
     }
 
-    /// How the guest has ended itself, if it did by a write that was collected: its CPU
-    /// knows nothing of that.
+    /// Returns how the guest ended itself with a collected write, of which its CPU has no exit.
     pub fn ended(&self) -> Option<End> {
         self.ended
     }
 
-    /// Does what is due without an access. The caller then looks at what was sent.
+    /// Handles events that are due without an access. The caller then checks the output.
     pub fn tend(&mut self) -> Result<(), Error> {
         self.drain()?;
         if self.serial.lost() > 0 {
-            // The slack rules it out. Output with a gap must not pass for whole.
+            // The slack rules this out. Output with a gap must not pass as complete.
             return Err(Error::Flood(self.serial.sent().bytes().len() as u64));
         }
         self.serial.settle_interrupt(&self.vm)
     }
 
-    /// Makes what is offered true for the first time.
+    /// Sets up the accesses without exits for the first time.
     pub fn settle(&mut self) -> Result<(), Error> {
         self.serial.settle(&self.vm)?;
         self.log.maps_at_start = self.serial.maps() + self.pci.maps();
         Ok(())
     }
 
-    /// Hands over as much of what came from outside as there is room for; tells how
-    /// much.
+    /// Delivers input to the serial port, as much as it has room for, and returns the number of
+    /// bytes.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         self.drain()?;
         let taken = self.serial.receive(bytes);
@@ -220,7 +219,7 @@ impl KvmBus {
         self.put(place, size, data)
     }
 
-    /// Has whoever is at `place` take what was written.
+    /// Writes `data` to the device at `place`.
     fn put(&mut self, place: Place, size: usize, data: &[u8]) -> Result<Next, Error> {
         let mut devices = self.devices.iter_mut();
         if let Some(next) = devices.find_map(|device| device.write(place, data)) {
@@ -263,7 +262,7 @@ impl KvmBus {
             if self.reports.len() >= self.keep {
                 return;
             }
-            // An empty line is no report.
+            // An empty line is not a report.
             let begins = self.reports.last().is_none_or(|&last| last == b'\n');
             if begins && byte != b'\n' {
                 self.log.report_begins(self.count());
@@ -275,7 +274,7 @@ impl KvmBus {
         }
     }
 
-    /// The exits so far.
+    /// Returns the exits so far.
     fn count(&self) -> Exits {
         let ports = self.exits.port_reads + self.exits.port_writes;
         let statistics = self.statistics.as_ref();
@@ -286,7 +285,7 @@ impl KvmBus {
         }
     }
 
-    /// The exits of the run.
+    /// Returns the exits of the run.
     pub fn exit_log(&mut self) -> ExitLog {
         ExitLog {
             total: self.count(),
@@ -296,22 +295,22 @@ impl KvmBus {
     }
 }
 
-/// Reports whose exits are kept: many times what any work of ours has. A guest that
-/// says nothing but a letter a line must not cost a hundred bytes for each.
+/// Number of reports whose exits are kept: many times more than any work of ours sends. It
+/// bounds the memory for a guest that sends one letter a line.
 const MOST_REPORTS: usize = 1 << 16;
 
 /// Exits between reports.
 #[derive(Default)]
 struct Log {
     before_report: Vec<Exits>,
-    /// The exits as the last report was complete.
+    /// The exits when the last report was complete.
     reported: Exits,
     maps_at_start: MapChanges,
 }
 
 impl Log {
-    /// The first byte of a report has come. If it is the first report of all, what
-    /// the hardware counted before it counts from 0.
+    /// Handles the first byte of a report. Before the first report of all, exits counted by the
+    /// hardware start from 0.
     fn report_begins(&mut self, now: Exits) {
         if self.before_report.is_empty() {
             self.reported.hardware = now.hardware.map(|_| 0);

@@ -1,4 +1,4 @@
-//! The virtual CPU: how it starts, and how it runs.
+//! The virtual CPU: its initial state and its run loop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -17,21 +17,21 @@ use super::ring::Place;
 use super::vm::failed;
 use crate::Error;
 
-/// The first of a hypervisor's CPUID leaves, which says which is the last.
+/// First of a hypervisor's CPUID leaves, which reports the last.
 const HYPERVISOR: u32 = 0x4000_0000;
 
-/// In EAX the rate of the time stamp counter in kHz: as VMware has it.
+/// Leaf with the rate of the time stamp counter in kHz in EAX, as VMware defines it.
 const TIMING: u32 = 0x4000_0010;
 
-/// Makes it what PVH says: 32-bit protected mode, paging off, flat segments,
-/// interrupts off, EBX the start info.
+/// Sets the state that PVH requires: 32-bit protected mode, paging off, flat segments,
+/// interrupts off, EBX pointing to the start info.
 pub fn set_up(cpu: &VcpuFd, entry: u64) -> Result<(), Error> {
     let segment = |selector, type_, limit, is_system: bool| kvm_segment {
         limit,
         selector,
         type_,
         present: 1,
-        // A system segment is neither code nor data, and counts in bytes.
+        // A system segment is neither code nor data, and its limit is in bytes.
         s: u8::from(!is_system),
         db: u8::from(!is_system),
         g: u8::from(!is_system),
@@ -55,12 +55,12 @@ pub fn set_up(cpu: &VcpuFd, entry: u64) -> Result<(), Error> {
     let mut registers = cpu.get_regs().map_err(failed("tell registers"))?;
     registers.rip = entry;
     registers.rbx = START_INFO;
-    registers.rflags = 1 << 1; // always set
+    registers.rflags = 1 << 1; // reserved bit, always set
     cpu.set_regs(&registers).map_err(failed("set registers"))
 }
 
-/// Tells the guest what this CPU is: all that KVM supports, and how fast its clock
-/// is, where that is known.
+/// Sets the guest's CPUID: all that KVM supports, and the rate of its clock where that is
+/// known.
 ///
 /// `more` makes further changes.
 pub fn identify(
@@ -89,12 +89,12 @@ pub fn identify(
     cpu.set_cpuid2(&leaves).map_err(failed("take CPUID leaves"))
 }
 
-/// Makes true of the guest's CPU what KVM says of those that it supports.
+/// Changes a leaf of KVM's supported CPUID so that it describes the guest's CPU.
 fn describe(leaf: &mut kvm_cpuid_entry2, is_timing_told: bool) {
-    /// By which a guest knows where it is. Not every KVM says so itself.
+    /// Bit that reports a hypervisor to the guest. Not every KVM sets it.
     const IN_A_MACHINE: u32 = 1 << 31;
     match leaf.function {
-        // One CPU, with the number 0 (SDM volume 2, CPUID).
+        // One CPU, number 0 (SDM volume 2, CPUID).
         1 => {
             leaf.ebx = leaf.ebx & 0xffff | 1 << 16;
             leaf.ecx |= IN_A_MACHINE;
@@ -104,8 +104,8 @@ fn describe(leaf: &mut kvm_cpuid_entry2, is_timing_told: bool) {
     }
 }
 
-/// Runs the guest until it ends, or is to. A signal that interrupts the thread
-/// makes it look at `stop`.
+/// Runs the guest until it ends or is stopped. A signal that interrupts the thread makes it
+/// check `stop`.
 pub fn run(cpu: &mut VcpuFd, bus: &FairMutex<KvmBus>, stop: &AtomicBool) -> Result<End, Error> {
     while !stop.load(Ordering::Acquire) {
         match step(cpu, bus)? {
@@ -116,22 +116,22 @@ pub fn run(cpu: &mut VcpuFd, bus: &FairMutex<KvmBus>, stop: &AtomicBool) -> Resu
                     sleep(Duration::from_millis(1));
                 }
             }
-            // No interrupt can come: as if it hung.
+            // No interrupt can occur: the guest hangs.
             Next::Rest => sleep(Duration::from_millis(1)),
         }
     }
     Ok(bus.lock().ended().unwrap_or(End::Stopped))
 }
 
-/// Runs the guest up to its next exit, and handles that.
+/// Runs the guest up to its next exit, and handles the exit.
 fn step(cpu: &mut VcpuFd, bus: &FairMutex<KvmBus>) -> Result<Next, Error> {
     let handle = |exit: Exit<'_>| bus.lock().exit(exit);
     match cpu.run() {
         Ok(VcpuExit::IoIn(port, data)) => {
             let data: *mut [u8] = data;
             let size = item_size(cpu);
-            // SAFETY: KVM's page beside the CPU, which stays mapped with it, and where
-            // nobody else looks until it runs again.
+            // SAFETY: this is KVM's page beside the CPU. It stays mapped as long as the CPU,
+            // and has no other user until the CPU runs again.
             let data = unsafe { &mut *data };
             let place = Place::Port(port);
             handle(Exit::Read { place, size, data })
@@ -176,7 +176,7 @@ fn stopped(cpu: &VcpuFd, why: &str) -> Error {
 }
 
 fn internal_error(cpu: &mut VcpuFd) -> String {
-    // SAFETY: the exit was an internal error, which is told in this part.
+    // SAFETY: the exit was an internal error, which uses this field of the union.
     match unsafe { cpu.get_kvm_run().__bindgen_anon_1.internal.suberror } {
         KVM_INTERNAL_ERROR_EMULATION => {
             "this KVM can neither run nor interpret the instruction".to_owned()
@@ -185,9 +185,9 @@ fn internal_error(cpu: &mut VcpuFd) -> String {
     }
 }
 
-/// Bytes of one item, of which a string instruction moves several by one exit.
+/// Returns the size of one item: a string instruction moves several with one exit.
 fn item_size(cpu: &mut VcpuFd) -> usize {
-    // SAFETY: the exit was one for a port, which is told in this part.
+    // SAFETY: the exit was a port access, which uses this field of the union.
     usize::from(unsafe { cpu.get_kvm_run().__bindgen_anon_1.io.size })
 }
 

@@ -1,4 +1,4 @@
-//! The PCI host bridge, offered with as few exits as was asked for.
+//! The PCI host bridge, with as few exits as the options select.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,68 +20,67 @@ use crate::process::MemoryFile;
 /// The index and the data port (PCI Local Bus 3.0, 3.2.2.3.2).
 pub const PORTS: RangeInclusive<u16> = 0xcf8..=0xcff;
 
-/// Where all of configuration space lies in memory.
+/// Address of the ECAM window.
 pub const ECAM: u64 = 0xe000_0000;
 
-/// What the bridge decodes: twice what [`Topology`] needs, and a window of 16 MiB.
+/// The bridge's buses: twice as many as [`Topology`] needs, and a window of 16 MiB.
 pub const BUSES: RangeInclusive<u8> = 0..=15;
 
-/// One bus in that window.
+/// Bytes of one bus in that window.
 const BUS: usize = 1 << 20;
 
-/// The first memory slot that is free for runs of the window.
+/// The first memory slot for runs of the window.
 const FIRST_SLOT: u32 = 2;
 
-/// How PCI configuration space is offered to the guest. It is always there by ports
-/// and by ECAM; the rest differs.
+/// Access to PCI configuration space for the guest. Ports and ECAM always work; the costs
+/// differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum PciMode {
     /// Every access is an exit.
     #[default]
     Trap,
-    /// Writes to the index port are collected by the host's kernel, as in QEMU, so
-    /// that an access by ports is one exit and not two.
+    /// Writes to the index port are collected by the host's kernel, as in QEMU. So an access
+    /// through ports is one exit instead of two.
     PortsCoalesced,
-    /// The ECAM window is memory that the guest can read. Writes are exits, and what
-    /// they change is in that memory before the guest goes on. On AMD, where a guest's
-    /// uncached mapping holds for it, a read is no exit but slower than RAM; that is not
-    /// tested.
+    /// The ECAM window is memory that the guest can read. Writes are exits, and that memory is
+    /// up to date before the guest resumes. On AMD, a guest's uncached mapping takes effect: a
+    /// read is then no exit, but slower than RAM. That is not tested.
     EcamShadow,
 }
 
 impl PciMode {
-    /// Every way.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Trap, Self::PortsCoalesced, Self::EcamShadow];
 
-    /// The stable word for it.
+    /// Returns the stable name.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// A place in configuration space, by one of the ways to it.
+/// A place in configuration space, with its access method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Counted from the index port.
+    /// Offset from the index port.
     Port(u16),
-    /// In the ECAM window.
+    /// Offset in the ECAM window.
     Ecam(u64),
 }
 
-/// The host bridge, and what KVM does of it.
+/// The host bridge, and its mappings in KVM.
 pub struct PciBus {
     bridge: HostBridge,
     shadow: Option<Mapped>,
 }
 
-/// Ready made devices.
+/// Returns the ready-made devices.
 pub fn devices() -> Result<Topology, Error> {
     Topology::new(BUSES).map_err(|error| Error::Unbootable(format!("no PCI devices: {error}")))
 }
 
 impl PciBus {
-    /// The devices behind `bridge`, and `way` put into effect.
+    /// Creates the bus for `bridge`, and puts the mode into effect.
     pub fn new(bridge: HostBridge, way: PciMode, vm: &VmFd) -> Result<Self, Error> {
         if way == PciMode::PortsCoalesced {
             let index = IoEventAddress::Pio((*PORTS.start()).into());
@@ -97,7 +96,7 @@ impl PciBus {
         Ok(this)
     }
 
-    /// What lies at `place`, or `None` if this bridge has nothing there.
+    /// Returns the location of `place`, or `None` if it is not this bridge's.
     pub fn find(&self, place: Place) -> Option<At> {
         match place {
             Place::Port(port) => PORTS
@@ -110,8 +109,8 @@ impl PciBus {
         }
     }
 
-    /// A guest's read. The caller lets the shadow [`follow`](Self::follow): the read counts
-    /// in the guest's favour.
+    /// Handles a guest's read. The caller lets the shadow [`follow`](Self::follow), since a
+    /// read earns credit for the guest.
     pub fn read(&mut self, at: At, data: &mut [u8]) {
         match at {
             At::Port(offset) => self.bridge.port_read(offset, data),
@@ -119,9 +118,9 @@ impl PciBus {
         }
     }
 
-    /// A guest's write, likewise.
+    /// Handles a guest's write. The caller lets the shadow follow, as after a read.
     pub fn write(&mut self, at: At, data: &[u8]) {
-        // No device behind it does anything: nobody asks what was written.
+        // None of the devices reacts to writes, so the written function is not needed.
         match at {
             At::Port(offset) => self.bridge.port_write(offset, data),
             At::Ecam(offset) => self.bridge.ecam_write(offset, data),
@@ -129,8 +128,8 @@ impl PciBus {
     }
 
     /// Brings the guest's memory in line with the bridge, after each exit that the bridge
-    /// answered. The guest's one CPU must not be running: it would see a mapping gone that
-    /// is only being changed.
+    /// answered. The guest's only CPU must not be running, because a changing mapping
+    /// disappears for a moment.
     pub fn follow(&mut self, vm: &VmFd) -> Result<(), Error> {
         match &mut self.shadow {
             Some(shadow) => shadow.follow(&self.bridge, vm),
@@ -138,33 +137,33 @@ impl PciBus {
         }
     }
 
-    /// Changes so far of the memory that the guest can read.
+    /// Returns the number of changes so far to the memory that the guest can read.
     pub fn maps(&self) -> MapChanges {
         let shadow = self.shadow.as_ref();
         shadow.map_or_else(MapChanges::default, |shadow| shadow.maps)
     }
 }
 
-/// The shadow's runs, each in a memory slot.
+/// Runs of the shadow, each in a memory slot.
 struct Mapped {
     shadow: Shadow,
-    /// By where they start in the window.
+    /// Slots, sorted by the runs' start in the window.
     runs: BTreeMap<u64, Slot>,
-    /// A bus of ones. Every mapped page without a function shows it.
+    /// A bus of ones. All mapped pages without a function show it.
     all_ones: MemoryFile,
-    /// The memory of every bus without a function.
+    /// The memory of all buses without a function.
     ones: SharedMemory,
     maps: MapChanges,
 }
 
 struct Slot {
     number: u32,
-    /// `None` if it is all ones.
+    /// `None` for all ones.
     memory: Option<SharedMemory>,
 }
 
 impl Mapped {
-    /// Nothing mapped yet.
+    /// Creates the state without a mapping.
     fn new(bridge: &HostBridge) -> io::Result<Self> {
         let all_ones = MemoryFile::new(&[0xff; BUS])?;
         Ok(Self {
@@ -208,7 +207,7 @@ impl Mapped {
         Ok(())
     }
 
-    /// Memory that shows a run; `None` if that is `ones`.
+    /// Returns memory that shows a run, or `None` if `ones` does.
     fn memory(&self, run: Run, contents: Contents) -> io::Result<Option<SharedMemory>> {
         let length = run.length as usize;
         Ok(match contents {
@@ -244,14 +243,14 @@ impl Mapped {
         }
     }
 
-    /// The memory of a mapped run that shows this offset of the window, and where in it.
+    /// Returns the memory of the mapped run at this offset of the window, and the offset in it.
     fn at(&self, offset: u64) -> Option<(&SharedMemory, usize)> {
         let (start, slot) = self.runs.range(..=offset).next_back()?;
         Some((slot.memory.as_ref()?, (offset - start) as usize))
     }
 }
 
-/// Maps a run for reading; without a length, takes it away.
+/// Maps a run for reading; unmaps it if the length is 0.
 fn set_slot(vm: &VmFd, slot: u32, run: Run, length: u64, host: u64) -> Result<(), Error> {
     let region = kvm_userspace_memory_region {
         slot,
@@ -260,9 +259,9 @@ fn set_slot(vm: &VmFd, slot: u32, run: Run, length: u64, host: u64) -> Result<()
         memory_size: length,
         userspace_addr: host,
     };
-    // SAFETY: the memory is at least as long as the run and is kept until the run is
-    // unmapped, or the machine no longer runs; the guest can only read it, and we
-    // touch it by atomics.
+    // SAFETY: the memory is at least as long as the run. It is kept until the run is unmapped
+    // or the machine no longer runs. The guest can only read it, and this process accesses it
+    // with atomics.
     unsafe { vm.set_user_memory_region(region) }.map_err(failed("map configuration space"))
 }
 
@@ -274,7 +273,7 @@ mod tests {
 
     const PORTS: u8 = 240;
 
-    /// A bridge with 240 root ports, each with one function behind it.
+    /// Returns a bridge with 240 root ports, each with one function behind it.
     fn bridge() -> HostBridge {
         let mut bridge = HostBridge::new(0..=PORTS);
         for n in 0..PORTS {
@@ -289,7 +288,7 @@ mod tests {
         bridge
     }
 
-    /// KiB of this process's own memory in its mappings from `start` on, `len` bytes.
+    /// Returns the KiB of this process's own memory in the mapping.
     fn private(memory: &SharedMemory, len: u64) -> u64 {
         let addresses = memory.address()..memory.address() + len;
         let mut inside = false;
@@ -318,7 +317,7 @@ mod tests {
             let memory = mapped.memory(run, contents).unwrap();
             memories.push((run, memory.unwrap()));
         }
-        // One a bus, and so one memory slot a bus.
+        // One memory, and thus one memory slot, for each bus.
         assert_eq!(memories.len(), usize::from(PORTS) + 1);
         let read = |memory: &SharedMemory, offset: u64| {
             let word = memory.word(offset as usize).unwrap();

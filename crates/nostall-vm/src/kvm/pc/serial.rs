@@ -1,4 +1,4 @@
-//! The serial port, offered with as few exits as was asked for.
+//! The serial port, with as few exits as the options select.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -19,77 +19,76 @@ use super::vm::failed;
 use crate::Error;
 use crate::exits::MapChanges;
 
-/// Where a PC has its first serial port, and its interrupt.
+/// Address and interrupt of a PC's first serial port.
 pub const COM1: u16 = 0x3f8;
 pub const IRQ: u32 = 4;
 
 pub const REGISTERS: u16 = 8;
 
-/// In memory: above the RAM, below the interrupt controllers.
+/// Address in memory: above the RAM, below the interrupt controllers.
 pub const BASE: u64 = 0xd000_0000;
 
-/// One register a page: mapping one leaves the others as they are.
+/// Distance of registers: with one register a page, mapping one does not affect the others.
 pub const STRIDE: u64 = PAGE as u64;
 
-/// The number of what lies between two registers.
+/// Register number for the space between two registers.
 const BETWEEN: usize = usize::MAX;
 
 /// The memory slot of the line status register's page.
 const SLOT: u32 = 1;
 
-/// Transmit writes that pay for collecting being begun once more, and ended.
+/// Number of transmit writes that pay for starting and stopping collection once.
 ///
-/// For each of these the host's kernel waits until nobody looks at its list of devices
-/// any more (Linux: `synchronize_srcu` in `kvm_io_bus_unregister_dev`): as long as
-/// hundreds of exits take, some milliseconds on some hosts. A terminal enables and
-/// disables the transmit interrupt for every write to it, and must not wait for that
-/// each time.
+/// Each time, the host's kernel waits until its list of devices has no reader left (Linux:
+/// `synchronize_srcu` in `kvm_io_bus_unregister_dev`). That takes as long as hundreds of exits,
+/// some milliseconds on some hosts. A terminal enables and disables the transmit interrupt for
+/// every write to it, and must not wait that long each time.
 const PRICE: u32 = 1_000;
 
-/// So many may be begun at once, before any writes: a driver looks at its port, by
-/// loopback and by interrupts, when it opens it.
+/// Largest credit, also granted at the start: when a driver opens its port, it tests it with
+/// loopback and interrupts before any write.
 const MOST_CREDIT: u32 = 4 * PRICE;
 
-/// Exits at the port that pay for mapping the line status register's page once more, and
-/// taking it away.
+/// Number of exits at the port that pay for mapping and unmapping the line status register's
+/// page once.
 const MAP_PRICE: u32 = 100;
 
-/// So many exits can be saved up. A driver that opens its port makes an error or two.
+/// Largest credit. A driver that opens its port causes an error or two.
 const MOST_MAP_CREDIT: u32 = 4 * MAP_PRICE;
 
-/// How the serial port is offered to the guest.
+/// Access to the serial port for the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum UartMode {
-    /// By ports; every access is an exit.
+    /// Ports; every access is an exit.
     #[default]
     Ports,
-    /// By ports; while nobody waits for an answer to them, transmit writes are
-    /// collected by the host's kernel. If that changes more often than with every
-    /// 1,000th, they are exits for a while.
+    /// Ports; the host's kernel collects transmit writes while none of them needs an answer. If
+    /// that state changes more often than every 1,000 writes, they are exits for a while.
     PortsCoalesced,
-    /// In memory, one register a page. Transmit writes are collected likewise; the
-    /// line status register's page is memory that the guest can read, unless it
-    /// has an error to show.
+    /// In memory, one register a page. Transmit writes are collected as in the mode above. The
+    /// line status register's page is memory that the guest can read, unless it has an error to
+    /// report.
     ///
-    /// The page goes with the access that makes an error and comes back with the one
-    /// that clears the last. If that happens more often than with every 100th exit, the line
-    /// status is read with exits for a while.
-    /// On AMD, where a guest's uncached mapping holds for it, such a read is no exit but
-    /// slower than RAM; that is not tested.
+    /// The access that causes an error unmaps the page; the one that clears the last error maps
+    /// it again. If that happens more often than every 100 exits, the line status is read with
+    /// exits for a while.
+    ///
+    /// On AMD, a guest's uncached mapping takes effect: such a read is then no exit, but slower
+    /// than RAM. That is not tested.
     MmioReadonly,
 }
 
 impl UartMode {
-    /// Every way.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Ports, Self::PortsCoalesced, Self::MmioReadonly];
 
-    /// The stable word for it.
+    /// Returns the stable name.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Where the guest finds it.
+    /// Returns the location of the registers.
     pub const fn window(self) -> UartWindow {
         match self {
             Self::Ports | Self::PortsCoalesced => UartWindow::Ports,
@@ -101,26 +100,26 @@ impl UartMode {
     }
 }
 
-/// The port, and what KVM does of it.
+/// The port, and its mappings in KVM.
 pub struct KvmSerial {
     way: UartMode,
     model: Model<HostClock, Output>,
-    /// Transmit writes are being collected.
+    /// Set while transmit writes are collected.
     collecting: bool,
-    /// Transmit writes that have paid for nothing yet.
+    /// Credit from transmit writes.
     credit: Credit,
-    /// The line status register's page, and whether the guest has it.
+    /// The line status register's page, and whether it is mapped for the guest.
     page: SharedMemory,
     mapped: bool,
-    /// Exits that have paid for nothing yet.
+    /// Credit from exits.
     map_credit: Credit,
     maps: MapChanges,
-    /// The interrupt line, if there is something at its other end.
+    /// Level of the interrupt line, if it is connected.
     interrupt: Option<bool>,
 }
 
 impl KvmSerial {
-    /// The port; its output waits in `output`.
+    /// Creates the port; its output is stored in `output`.
     pub fn new(way: UartMode, has_interrupts: bool, output: Output) -> io::Result<Self> {
         Ok(Self {
             way,
@@ -135,22 +134,22 @@ impl KvmSerial {
         })
     }
 
-    /// The bytes that the guest has sent and that wait to be taken.
+    /// Returns the bytes that the guest has sent and that are not yet taken.
     pub fn sent(&mut self) -> &mut Output {
         self.model.sink_mut()
     }
 
-    /// Bytes that the guest has sent and that were dropped.
+    /// Returns the number of sent bytes that were dropped.
     pub fn lost(&self) -> u64 {
         self.model.lost()
     }
 
-    /// Changes so far of the memory that the guest can read.
+    /// Returns the number of changes so far to the memory that the guest can read.
     pub const fn maps(&self) -> MapChanges {
         self.maps
     }
 
-    /// The register that lies at `place`, or `None` if this port is not there.
+    /// Returns the register at `place`, or `None` if it is not this port's.
     pub fn register(&self, place: Place) -> Option<usize> {
         match (self.way, place) {
             (UartMode::Ports | UartMode::PortsCoalesced, Place::Port(port)) => {
@@ -171,8 +170,8 @@ impl KvmSerial {
         }
     }
 
-    /// As many of these bytes come in from the line as there is room for, in order;
-    /// tells how many. In loopback the line is not connected: they wait.
+    /// Receives `bytes` from the line in order, as many as there is room for, and returns their
+    /// number. In loopback the line is not connected, and none is received.
     pub fn receive(&mut self, bytes: &[u8]) -> usize {
         if self.model.read(MCR) & mcr::LOOP != 0 {
             return 0;
@@ -184,8 +183,8 @@ impl KvmSerial {
         now
     }
 
-    /// A guest's read at `register`. By ports the bytes of a wider one are
-    /// registers side by side; in memory there is one byte, and nothing beside it.
+    /// Handles a guest's read at `register`. Through ports, the bytes of a wider read are
+    /// adjacent registers. In memory, only the first byte is a register.
     pub fn read(&mut self, register: usize, data: &mut [u8]) {
         for (i, byte) in data.iter_mut().enumerate() {
             *byte = self
@@ -194,7 +193,7 @@ impl KvmSerial {
         }
     }
 
-    /// A guest's write at `register`, likewise.
+    /// Handles a guest's write at `register`, with the same rules for wider accesses.
     pub fn write(&mut self, register: usize, data: &[u8]) {
         for (i, &byte) in data.iter().enumerate() {
             if let Some(at) = self.at(register, i) {
@@ -211,8 +210,8 @@ impl KvmSerial {
         }
     }
 
-    /// Brings KVM in line with what the model offers now. To be done after each
-    /// access that was handled, before the guest goes on.
+    /// Brings KVM in line with the model's offer. Call it after each handled access, before the
+    /// guest resumes.
     pub fn settle(&mut self, vm: &VmFd) -> Result<(), Error> {
         let offer = self.model.offer();
         self.map_credit.earn(1);
@@ -259,13 +258,13 @@ impl KvmSerial {
             slot: SLOT,
             flags: KVM_MEM_READONLY,
             guest_phys_addr: BASE + LSR as u64 * STRIDE,
-            // Without a size it is taken away.
+            // A size of 0 removes the slot.
             memory_size: if map { STRIDE } else { 0 },
             userspace_addr: self.page.address(),
         };
         let start = Instant::now();
-        // SAFETY: the page lives as long as this, which outlives the machine's runs;
-        // the guest can only read it, and we touch it by atomics.
+        // SAFETY: the page lives as long as `self`, which outlives the machine's runs. The
+        // guest can only read it, and this process accesses it with atomics.
         unsafe { vm.set_user_memory_region(region) }
             .map_err(failed("map the line status register"))?;
         self.maps.record(1, start.elapsed());
@@ -273,12 +272,13 @@ impl KvmSerial {
         Ok(())
     }
 
-    /// Also to be done now and then: a character timeout comes without an access.
+    /// Updates the interrupt line. Call it periodically too: a character timeout occurs without
+    /// an access.
     pub fn settle_interrupt(&mut self, vm: &VmFd) -> Result<(), Error> {
         let Some(before) = self.interrupt else {
             return Ok(());
         };
-        // On a PC, OUT2 is the line's gate.
+        // On a PC, OUT2 gates the line.
         let high = self.model.interrupt().is_some() && self.model.read(MCR) & mcr::OUT2 != 0;
         if high != before {
             vm.set_irq_line(IRQ, high)

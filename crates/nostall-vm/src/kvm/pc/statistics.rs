@@ -1,5 +1,4 @@
-//! What KVM counts by itself (Linux: Documentation/virt/kvm/api.rst, 4.133,
-//! `KVM_GET_STATS_FD`).
+//! KVM's own counters (Linux: Documentation/virt/kvm/api.rst, 4.133, `KVM_GET_STATS_FD`).
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -10,30 +9,30 @@ use vmm_sys_util::ioctl::ioctl;
 
 vmm_sys_util::ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
 
-/// KvmStatistics that a KVM may have; more is nonsense.
+/// Largest plausible number of statistics.
 const MOST: u32 = 1_000;
 
-/// A name may be of this length; more is nonsense.
+/// Largest plausible length of a name.
 const LONGEST: u32 = 1_000;
 
 /// The statistics of one virtual CPU.
 pub struct KvmStatistics {
     file: File,
-    // Where each lies in it.
+    // Offset of each statistic.
     exits: u64,
     interrupts: u64,
     ports: u64,
 }
 
 impl KvmStatistics {
-    /// Of this virtual CPU; `None` if it has none, or not those that are needed.
+    /// Opens the statistics of a virtual CPU. Returns `None` if a required one is missing.
     pub fn of(cpu: &impl AsRawFd) -> Option<Self> {
         // SAFETY: a request without an argument, to a virtual CPU.
         let fd = unsafe { ioctl(cpu, KVM_GET_STATS_FD()) };
         if fd < 0 {
             return None;
         }
-        // SAFETY: just given to us, and to nobody else.
+        // SAFETY: the descriptor is new, and has no other owner.
         let file = unsafe { File::from_raw_fd(fd) };
         let header = Header::read(&file)?;
         Some(Self {
@@ -44,10 +43,10 @@ impl KvmStatistics {
         })
     }
 
-    /// All exits of the hardware so far but those for the host's own interrupts.
-    /// `ports` of them at least were accesses to ports. `None` if KVM has noticed no
-    /// such access: one that interprets guest code has no exits to count, and its
-    /// number of that name is something else.
+    /// Returns all hardware exits so far, except those for the host's own interrupts. At least
+    /// `ports` of them were port accesses. Returns `None` if KVM has not counted such an
+    /// access: a KVM that interprets guest code has no exits, and its number of that name has
+    /// another meaning.
     pub fn exits(&self, ports: u64) -> Option<u64> {
         if ports > 0 && word(&self.file, self.ports)? == 0 {
             return None;
@@ -79,7 +78,7 @@ impl Header {
         })
     }
 
-    /// Where in `file` the first number of the statistics `name` lies.
+    /// Returns the offset in `file` of the first value of the statistic `name`.
     fn find(&self, file: &File, name: &[u8]) -> Option<u64> {
         const FIXED: usize = size_of::<kvm_stats_desc>();
         let size = FIXED + self.name_size as usize;
@@ -89,7 +88,7 @@ impl Header {
             file.read_exact_at(&mut descriptor, at).ok()?;
             let (fixed, this) = descriptor.split_at(FIXED);
             if this.split(|&byte| byte == 0).next() == Some(name) {
-                // Flags, exponent and size, offset, bucket size.
+                // Words: flags, exponent and size, offset, bucket size.
                 let [_, _, offset, _] = words(fixed);
                 return Some(u64::from(self.data) + u64::from(offset));
             }
@@ -98,7 +97,7 @@ impl Header {
     }
 }
 
-/// As many words as asked for; 0 beyond the end.
+/// Returns the first `N` words; words beyond the end are 0.
 fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     let mut words = [0; N];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {

@@ -1,4 +1,4 @@
-//! A thread that runs a virtual CPU, and can be stopped.
+//! A thread that runs a virtual CPU and can be stopped.
 
 use std::io;
 use std::os::unix::thread::JoinHandleExt;
@@ -12,18 +12,18 @@ use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler, unblock_signal};
 use super::vm::failed;
 use crate::Error;
 
-/// How long a CPU may take to notice that it is to stop. It takes microseconds.
+/// Time limit for a CPU to stop. It usually takes microseconds.
 const STOPPING: Duration = Duration::from_secs(10);
 
-/// The thread; stopped when dropped.
+/// The thread; it is stopped when dropped.
 pub struct CpuThread<T> {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<T, Error>>>,
 }
 
 impl<T: Send + 'static> CpuThread<T> {
-    /// Has a thread of its own do `run`, which ends soon once it is told to: a signal
-    /// then interrupts whatever the CPU does.
+    /// Runs `run` on a new thread. `run` must return soon after it is asked to stop; a signal
+    /// interrupts the CPU at that time.
     pub fn start(
         run: impl FnOnce(&AtomicBool) -> Result<T, Error> + Send + 'static,
     ) -> Result<Self, Error> {
@@ -31,7 +31,7 @@ impl<T: Send + 'static> CpuThread<T> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let on_thread = move || {
-            // Whoever started us may have blocked it, and with it every way to stop.
+            // The parent process may have blocked the signal that stops the thread.
             unblock_signal(SIGRTMIN()).map_err(|error| io::Error::other(error.to_string()))?;
             run(&told)
         };
@@ -44,7 +44,7 @@ impl<T: Send + 'static> CpuThread<T> {
         })
     }
 
-    /// What it came to, if it has ended; told once.
+    /// Returns the result once, if `run` has ended.
     pub fn ended(&mut self) -> Option<Result<T, Error>> {
         let thread = self.thread.take_if(|thread| thread.is_finished())?;
         Some(
@@ -56,18 +56,17 @@ impl<T: Send + 'static> CpuThread<T> {
 }
 
 impl<T> CpuThread<T> {
-    /// Stops it.
+    /// Stops the thread.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         let start = Instant::now();
-        // A signal that comes just before the guest is entered is lost, therefore
-        // again and again.
+        // A signal just before the guest is entered has no effect, so it is repeated.
         while let Some(thread) = self.thread.as_ref().filter(|thread| !thread.is_finished()) {
             // SAFETY: the thread has not been joined: its handle is good. The signal
             // has a handler (`heed_signals`).
             unsafe { libc::pthread_kill(thread.as_pthread_t(), SIGRTMIN()) };
             if start.elapsed() > STOPPING {
-                // It has all that it needs to end some day.
+                // The thread owns all that it needs, and may end later.
                 return;
             }
             sleep(Duration::from_millis(1));
@@ -81,7 +80,7 @@ impl<T> Drop for CpuThread<T> {
     }
 }
 
-/// Has the signal that stops a CPU do no more than that.
+/// Installs a handler without an effect for the signal that stops a CPU.
 fn heed_signals() -> Result<(), Error> {
     extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
     static RESULT: OnceLock<Result<(), kvm_ioctls::Error>> = OnceLock::new();

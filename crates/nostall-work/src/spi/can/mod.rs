@@ -1,10 +1,11 @@
-//! A bus that is busy: the seed's experiment.
+//! A busy SPI bus: the load of Linux's patch "spi: core: avoid waking pump thread from spi_sync
+//! instead run teardown delayed" (2019).
 //!
-//! An interrupt's task receives CAN frames as fast as it can, by three synchronous
-//! messages each: read the interrupt flags, read the frame, clear the flag. Beside it
-//! another task submits frames to be sent, by two asynchronous messages each: load the
+//! One task, woken by the interrupt, receives CAN frames as fast as it can, with three
+//! synchronous messages each: read the interrupt flags, read the frame, clear the flag. A
+//! second task submits frames to be sent, with two asynchronous messages each: load the
 //! transmit buffer, request to send. The CAN controller is a model of an
-//! [MCP2515](nostall_devices::spi::Mcp2515) at the wires' end, on whatever SPI controller
+//! [MCP2515](nostall_devices::spi::Mcp2515) as a device on the wires of any SPI controller that
 //! the machine has.
 
 mod machine;
@@ -19,10 +20,10 @@ pub use measure::{Failed, can};
 pub use pump::IDLE_TIMEOUT;
 pub use wired::{FarEnd, Wired};
 
-/// Hertz: the MCP2515's fastest ("SPI Interface AC Characteristics").
+/// Fastest clock of the MCP2515 in hertz ("SPI Interface AC Characteristics").
 const CLOCK: u32 = 10_000_000;
 
-/// Instructions of the MCP2515, and registers ("SPI Instruction Set", "Register Map").
+/// Instructions and registers of the MCP2515 ("SPI Instruction Set", "Register Map").
 mod chip {
     pub(super) const RESET: u8 = 0xc0;
     pub(super) const READ: u8 = 0x03;

@@ -1,4 +1,4 @@
-//! A flood, run.
+//! A flood on the model.
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
@@ -15,17 +15,17 @@ use nostall_vm::model::{ModelCpu, ModelMachine, ModelPort, Program};
 use super::check::Logged;
 use super::outcome::{CpuOutcome, FloodOutcome, FloodPlan, FloodRecords};
 
-/// Before the first line, the port is set up.
+/// Start of the log; the port is set up before it.
 const START: Nanos = Nanos::from_millis(1);
 
-/// For so long a write's looks at the line status are a microsecond apart. Then the pauses
-/// get longer.
+/// Duration for which a waiting write polls the line status every microsecond. Later pauses are
+/// longer.
 const EVEN_LOOKS: Nanos = Nanos::from_millis(10);
 
-/// Why there is no outcome.
+/// Failure of a run on the model.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The port cannot be set up so.
+    /// The port cannot be set up with these settings.
     #[error("the port cannot be set up: {0}")]
     Open(OpenError),
     /// Every CPU waits for another.
@@ -33,7 +33,7 @@ pub enum Failure {
     Deadlock(Strategy),
 }
 
-/// Runs it.
+/// Runs the flood.
 ///
 /// # Errors
 ///
@@ -42,12 +42,12 @@ pub fn run(plan: &FloodPlan<'_>, strategy: Strategy) -> Result<FloodOutcome, Fai
     run_with(plan, strategy, Looks::Together)
 }
 
-/// How a CPU's looks at the line status are gone through, while it waits.
+/// Simulation of a waiting CPU's polls of the line status.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Looks {
-    /// Those that show the same, in one step.
+    /// Polls with the same result are one step.
     Together,
-    /// Each: what that has to be equal to.
+    /// Each poll is a step, as a reference for the combined steps.
     #[cfg(test)]
     OneByOne,
 }
@@ -61,13 +61,13 @@ fn run_with(
     let bus = ModelPort::new(&machine, plan.profile);
     let line = LineSettings::baud(plan.rate);
     let settings = ConsoleSettings {
-        // Nothing to be found out.
+        // Not probed.
         model: Some(Model::Uart16550A),
         ..ConsoleSettings::from(line)
     };
     let mut console = Console::open(&bus, &machine, settings).map_err(Failure::Open)?;
     console.set_strategy(strategy.uart());
-    // A write that waits looks evenly at first. An offer comes back at times of its own.
+    // A waiting write polls evenly at first. An offer returns at its own times.
     if looks == Looks::Together && strategy != Strategy::Bounded {
         bus.polled_evenly(EVEN_LOOKS);
     }
@@ -107,7 +107,7 @@ fn run_with(
     ))
 }
 
-/// What is known when the machine has stopped.
+/// Records of the run when the machine has stopped.
 struct Ran {
     logged: Logged,
     holds: Vec<(usize, Hold)>,
@@ -118,7 +118,7 @@ struct Ran {
 }
 
 impl Ran {
-    /// `None`: a deadlock.
+    /// Returns `None` for a deadlock.
     fn of(
         plan: &FloodPlan<'_>,
         machine: &ModelMachine,
@@ -127,7 +127,7 @@ impl Ran {
     ) -> Option<Self> {
         machine.wait_until(START);
         let cpus: Vec<_> = (0..plan.cpus).map(|_| PerCpu::new()).collect();
-        // Not logged, because of a panic: no delay.
+        // The panic kept the line from being logged, so there is no delay.
         let delays: Vec<_> = Lines::new(plan.log)
             .map(|_| AtomicU64::new(u64::MAX))
             .collect();
@@ -164,7 +164,7 @@ impl Ran {
     }
 }
 
-/// A flood on the machine, and somebody who watches.
+/// A flood on the machine, and its observer.
 struct Flooded<'a, P> {
     flood: Flood<'a, P>,
     ring: &'a Ring,
@@ -182,7 +182,7 @@ trait Observer: Program {
     fn held(&self, cpu: usize, hold: Hold);
 }
 
-/// A CPU of the model, as the experiment needs it.
+/// A CPU of the model, with the experiment's observer.
 struct ObservedCpu<'a, 'm, P>(&'a ModelCpu<'m, P>);
 
 impl<P: Observer> Clock for ObservedCpu<'_, '_, P> {
@@ -354,7 +354,7 @@ mod tests {
         let wire = bus.into_wire();
         let text = String::from_utf8(wire.bytes).unwrap();
         let end = text.find("urgent\r\n").expect(&text);
-        // The FIFO before, the time that CPU 0 has to come back, and two FIFOs.
+        // The FIFO before, CPU 0's time to come back, and two FIFOs.
         let bound = LOGGED + Nanos::from_millis(10) + Nanos(86_806) * (3 * 17);
         assert!(wire.times[end] <= bound, "{}", wire.times[end]);
     }
@@ -363,8 +363,7 @@ mod tests {
     fn looks_that_are_taken_together_change_nothing() {
         let lines = (0..60).map(|n| format!("[0.{:03}] {n} {}\n", n * 3, "x".repeat(n)));
         let log = lines.collect::<String>().into_bytes();
-        // Behind a full buffer it takes a byte in so long a time that each wait ends at its
-        // bound.
+        // Behind a full buffer a byte takes so long that each wait reaches its bound.
         let stuck = Profile {
             line: Line::Controller(Controller {
                 latency: Nanos::ZERO,

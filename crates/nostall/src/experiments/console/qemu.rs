@@ -1,4 +1,4 @@
-//! The same flood in a guest of QEMU's, in real time.
+//! The flood in a guest of QEMU, in real time.
 
 use std::time::Duration;
 
@@ -19,24 +19,24 @@ use nostall_vm::{Ending, Error, Guest, GuestRam, Limits, Machine, Ran};
 use super::check::Logged;
 use super::outcome::{CpuOutcome, FloodOutcome, FloodPlan, FloodRecords, PanicRecord};
 
-/// MiB of the guest's RAM.
+/// The guest's RAM in MiB.
 const RAM: u32 = 128;
 
-/// Below here lies the kernel with all that is static in it.
+/// End of the memory with the kernel and its static data.
 const STATIC: u64 = 16 << 20;
 
-/// Bytes of reports: of each byte's arrival, each line's delay, each time a CPU was held.
+/// Limit of report bytes: for each byte's arrival, each line's delay, and each hold of a CPU.
 const REPORTS: u64 = 64 << 20;
 
-/// Of the port.
+/// Size of the port's FIFO.
 const FIFO: u64 = 16;
 
-/// A message is not longer on the line than this and its text: time, CR and LF.
+/// Largest size of a message on the line besides its text: time, CR and LF.
 const AROUND_TEXT: u64 = 17;
 
-/// Runs the experiment with `strategy` on `machine` in `guest`, whose work, input, CPUs and RAM are
-/// then those of the plan. The serial port is QEMU's, and behaves like the
-/// profile's by the guest's clock.
+/// Runs the experiment with `strategy` on `machine` in `guest`. The plan replaces the guest's
+/// work, input, CPUs and RAM. The serial port is QEMU's, throttled to the profile's speed on
+/// the guest's clock.
 ///
 /// The detectors are `haste` times as impatient as Linux's.
 ///
@@ -83,7 +83,7 @@ pub fn run(
     Ok(outcome)
 }
 
-/// The log that a kernel which died left in persistent RAM; `None` if there is none.
+/// Returns the log that a crashed kernel left in persistent RAM, or `None` if there is none.
 fn last_log(region: &[u8]) -> Option<Vec<u8>> {
     let layout = Layout::new(&params(FEWEST_CPUS, Traces::Together)).ok()?;
     let left = nostall_pstore::recover(region, &layout, None);
@@ -97,14 +97,14 @@ fn last_log(region: &[u8]) -> Option<Vec<u8>> {
     (!header.compressed).then(|| log.to_vec())
 }
 
-/// What the line sends of `log`, reports of detectors not counted.
+/// Returns the number of bytes on the line for `log`, without the detectors' reports.
 pub fn bytes_on_the_line(log: &[u8]) -> u64 {
     let lines = Lines::new(log);
     lines.map(|line| line.text.len() as u64 + AROUND_TEXT).sum()
 }
 
-/// What a port takes to send so many bytes, at `rate` if it has one, when whoever sends
-/// waits for nothing else.
+/// Returns the time in which a port sends `bytes` without other waits, at `rate` if its line
+/// has one.
 pub fn time_on_the_line(profile: &Profile, rate: u32, bytes: u64) -> Nanos {
     match profile.line {
         Line::AtOnce => profile.access * bytes,
@@ -128,13 +128,13 @@ fn limits(plan: &FloodPlan<'_>) -> Limits {
     }
 }
 
-/// The kernel's log.
+/// Returns the kernel's log ring.
 fn ring(memory: &[u8]) -> Option<LogRing<'_>> {
     let mut rings = log_ring::find(memory).filter_map(|at| log_ring::decode(&memory[at..]).ok());
     rings.find(|ring| ring.slots() == SLOTS)
 }
 
-/// What a dead kernel left of its log, held against all that it had logged.
+/// Compares the log that a crashed kernel left with all that it had logged.
 fn record(log: &[u8], logged: &str) -> PanicRecord {
     let find = |words: &str| log.windows(words.len()).position(|w| w == words.as_bytes());
     let has_all = find(FIRST_WORDS)
@@ -164,7 +164,7 @@ fn outcome(
     let told = Gathered::from(results.collect())?;
     told.check(plan, ran.serial.len())?;
     let mut wire = LineOutput::new(ran.serial, told.arrivals);
-    // A byte that was on its way when its CPU was stopped may have been counted, and not sent.
+    // A byte in transit when its CPU was stopped may have been counted, and not sent.
     let last = wire.times.last().copied().unwrap_or(told.records.start);
     wire.times.resize(wire.bytes.len(), last);
     Ok(FloodOutcome::of(
@@ -176,7 +176,7 @@ fn outcome(
     ))
 }
 
-/// The guest's reports, put together.
+/// The combined reports of the guest.
 #[derive(Debug, Default)]
 struct Gathered {
     /// Number of reports about the whole flood.
@@ -192,13 +192,13 @@ impl Gathered {
             all.add(&told)?;
         }
         all.records.delays.sort_unstable();
-        // In the order in which they ended.
+        // Sorted by their end.
         all.records.holds.sort_by_key(|(_, hold)| hold.until);
         Ok(all)
     }
 
-    /// That nothing of it is missing: it is told of all CPUs, of each line and of each of the
-    /// `bytes` that arrived.
+    /// Checks that no report is missing: of all CPUs, of each line, and of each of the `bytes`
+    /// that arrived.
     fn check(&self, plan: &FloodPlan<'_>, bytes: usize) -> Result<(), Error> {
         let (cpus, panics) = (plan.cpus, plan.panic_at.is_some());
         let records = &self.records;
@@ -336,7 +336,7 @@ mod tests {
         until: 4,
     };
 
-    /// All that there is to tell of two lines, in five bytes.
+    /// Returns all reports about two lines, in five bytes.
     fn all() -> Vec<Told> {
         vec![
             FLOOD,
@@ -359,7 +359,7 @@ mod tests {
         ]
     }
 
-    /// What is said to be wrong with these results.
+    /// Returns the error about these results.
     fn fault(results: &[Told], panic_at: Option<Nanos>, bytes: usize) -> Option<String> {
         let gathered = Gathered::from(results.to_vec());
         let checked = gathered.and_then(|all| all.check(&plan(panic_at), bytes));

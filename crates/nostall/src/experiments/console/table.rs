@@ -9,7 +9,7 @@ use super::run::{Floods, Setup};
 use crate::experiments::figure::Figures;
 use crate::experiments::table::{Column, cpus as in_words, host_cpus, percent, table, time, whole};
 
-/// The CPUs, and the callers that log.
+/// Columns about the CPUs, and the callers that log.
 const CPUS: [Column; 7] = [
     Column::of("held", "longest_hold_ns", time),
     Column::of("median", "delay_median_ns", time),
@@ -24,7 +24,7 @@ const CPUS: [Column; 7] = [
     Column::of("casc.", "cascades", whole),
 ];
 
-/// The line, and a panic.
+/// Columns about the line, and a panic.
 const LINE: [Column; 8] = [
     Column::of("task", "second_task_share", percent),
     Column::of("least", "second_task_least_share", percent),
@@ -62,7 +62,7 @@ pub fn tables(floods: &Floods, figures: &Figures) -> String {
         };
         let tables = [&CPUS[..], &LINE].map(|columns| table(["strategy"], columns, rows()));
         let mut text = format!("{}\n{}", profile.name, tables.join("\n\n"));
-        // A shorter log is with the port before the gain shows.
+        // The port's buffer holds a shorter log, so it shows no gain.
         if floods.log.is_flood
             && let Some(gain) = gain(figures, profile)
         {
@@ -73,7 +73,7 @@ pub fn tables(floods: &Floods, figures: &Figures) -> String {
     profiles.collect::<Vec<_>>().join("\n\n")
 }
 
-/// The gain of the seed's FIFO writer, in words.
+/// Describes the gain of the FIFO writer of Linux's patch (Costa, 2022).
 fn gain(figures: &Figures, profile: &Profile) -> Option<String> {
     let of = |strategy: Strategy| figures.row(strategy.name()).on_port(profile.name);
     let (before, fifo) = (of(Strategy::PrintInline), of(Strategy::FifoInline));
@@ -95,19 +95,20 @@ pub fn legend(floods: &Floods) -> String {
     let haste = u64::from(floods.setup.haste());
     let mut legend = format!(
         "\
-held: the longest time that a CPU could do nothing but serve the console; median
-to max: what was added to a caller who logs; missed: ticks of a timer of 250 Hz
-that never came; fired: reports of the detectors of lockups ({}) and stalls
-({}); casc.: those that made their interrupt handler the console's owner.
-task, least: what a second task got of the CPUs, and of that where it got least;
-B/s, line: what arrived while there was something to send, and of what the line
-can take; lost: records that the ring lost, and says so.
-In a run with a panic, {} after the first line: first, last: how long
-until the first byte of its text had arrived, and the last; unsent: records
-that did not, of what was logged before (bounded sends for {} at most).
-print-inline: as Linux 4.15 to 6.x, byte by byte: who logs prints all there is,
-and hands over to who logs next, if somebody does; fifo-inline: the same by the
-FIFO; bounded: nostall-console.",
+held: longest time in which a CPU could do nothing but serve the console; median
+to max: time added to a caller that logs; missed: ticks of a 250 Hz timer that
+never came; fired: reports of the detectors of lockups ({}) and stalls
+({}); casc.: reports whose interrupt handler became the console's owner.
+task, least: a second task's share of all CPUs, and of the CPU where it got
+least; B/s, line: bytes that arrived while there was something to send, and the
+share of what the line can carry; lost: records that the ring lost and reported.
+In a run with a panic, {} after the first line: first, last: time
+until the first and the last byte of the panic message had arrived; unsent:
+records logged before the panic that did not arrive (bounded sends for {}
+at most).
+print-inline: as Linux 4.15 to 6.x, byte by byte: the logging task prints all
+records, and hands over to the next task that logs; fifo-inline: the same, using
+the FIFO; bounded: nostall-console.",
         time((Watchdog::THRESHOLD / haste).0 as f64),
         time((StallDetector::THRESHOLD / haste).0 as f64),
         floods.panic_at,
@@ -119,17 +120,17 @@ FIFO; bounded: nostall-console.",
     if let Setup::Qemu { part, has_nmi, .. } = &floods.setup {
         legend += &format!(
             "\n\
-Real time is short: 1 line in {part} of the log is logged, in as short a time, and\n\
-the detectors are {haste} times as impatient (Linux's: 20 s and 21 s). The port\n\
-is QEMU's, behind a throttle that makes it as slow as the one named; task: for\n\
-how long a CPU had nothing to do, by its clock. What else the host does shows in\n\
-these figures: they are told, and not judged."
+In real time, only 1 line in {part} of the log is sent, and in 1/{part} of its time.\n\
+The detectors are {haste} times as impatient as Linux's (20 s and 21 s). The port is\n\
+QEMU's, behind a throttle that makes it as slow as the named one; task: time in\n\
+which a CPU was idle, on its clock. These figures include the host's other load,\n\
+so they are reported without a verdict."
         );
         if !has_nmi {
             legend += "\n\
-Nothing here interrupts a CPU that has masked interrupts: who prints so panics,
-or is stopped, when he is through; a panic waits for that, up to a second, and
-first and last are counted from when its CPU was told to.";
+This machine has no NMI. A CPU that prints with interrupts masked panics, or is
+stopped, only after it has finished. A panic waits for that, up to a second, and
+first and last are counted from the request to its CPU.";
         }
     }
     legend

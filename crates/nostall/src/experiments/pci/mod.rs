@@ -1,4 +1,4 @@
-//! Experiment pci: what each way to PCI configuration space costs.
+//! Experiment pci: the cost of each method for PCI configuration space.
 
 mod fold;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -85,7 +85,7 @@ impl Experiment for Args {
                 On::Qemu { .. } => ROUNDS,
                 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
                 On::Kvm(on) => on.rounds(ROUNDS),
-                // Counts are the same every time there.
+                // The model's counts are the same every time.
                 On::Model => 1,
             },
         };
@@ -131,7 +131,7 @@ fn answer(
     }
 }
 
-/// The PCI devices that were found, for programs.
+/// PCI devices that were found, for programs.
 #[derive(Serialize)]
 pub struct Devices {
     devices: Vec<json::Device>,
@@ -150,11 +150,11 @@ fn measurings(on: &On) -> Vec<(Operation, Strategy)> {
             let all = &[Ports, PortsCoalesced, Ecam, EcamShadow, Ram, Auto];
             (all, if on.speed.is_interpreted() { 10 } else { 1 })
         }
-        // Plain memory is measured in time, which does not pass there.
+        // Plain memory only has a time, which does not pass in the model.
         On::Model => (&[Ports, Ecam, EcamShadow], 1),
     };
     let operations = [
-        // As many as in the seed, unless an interpreter executes them.
+        // As many as in Linux's measurement, unless an interpreter executes them.
         Operation::Read(READS / less),
         Operation::Write(WRITES / less),
         Operation::Scan,
@@ -162,7 +162,7 @@ fn measurings(on: &On) -> Vec<(Operation, Strategy)> {
     ];
     let each = |operation| strategies.iter().map(move |by| (operation, *by));
     let all = operations.into_iter().flat_map(each);
-    // One function in plain memory is nothing to walk.
+    // One function in plain memory cannot be walked.
     let is_walk = |operation| matches!(operation, Operation::Scan | Operation::Init);
     all.filter(|(operation, by)| !is_walk(*operation) || *by != Ram)
         .collect()
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Two devices, found by each of three methods; two reads by each of two.
+    /// Folds a survey of two devices with three methods, and of two reads with two.
     fn measured(change: impl FnOnce(&mut PciSurvey)) -> Answer<Devices> {
         let devices = [device(0), device(8)];
         let methods = [Method::Ports, Method::Ecam, Method::Auto];
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(of("ecam-shadow", "map_change_ns"), Some((4e6, "ns", 3)));
         assert_eq!(of("ecam", "map_changes"), Some((0.0, "1", 3)));
         assert_eq!(of("ports", "map_changes"), None, "not told");
-        // Counted, but not timed.
+        // The maps were counted, but not timed.
         let text = boots([0, 0, 0]).text;
         assert!(text.contains(" 12     -\n"), "{text}");
     }

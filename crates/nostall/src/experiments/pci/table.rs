@@ -1,4 +1,4 @@
-//! The tables, beside the seed's figures.
+//! The tables, with published figures of Linux beside ours.
 
 use nostall_work::pci::Operation;
 
@@ -13,11 +13,11 @@ const COLUMNS: [Column; 7] = [
     Column::of("time", "ns_per_*", time),
     Column::of("/ports", "*_time_ratio_to_ports", ratio),
     Column::of("/ram", "*_time_ratio_to_ram", ratio),
-    Column::new("| seed", |row| published(row.part, row.strategy), time),
+    Column::new("| Linux", |row| published(row.part, row.strategy), time),
     Column::new(
         "/ports",
         |row| {
-            // Only beside ports of the same machine.
+            // The ratio is shown only on a machine that has ports.
             row.of("ports").figure("bus_accesses_per_*")?;
             Some(published(row.part, row.strategy)? / published(row.part, "ports")?)
         },
@@ -25,7 +25,7 @@ const COLUMNS: [Column; 7] = [
     ),
 ];
 
-/// Mapping, which no row of the other table includes.
+/// Costs of mapping, which no row of the other table includes.
 const MAPPING: [Column; 4] = [
     Column::of("maps", "maps_at_start", whole),
     Column::new(
@@ -42,15 +42,15 @@ const MAPPING: [Column; 4] = [
 ];
 
 const MAPPING_LEGEND: &str = "\
-    A boot pays for this once, and no row above shows it. maps: made before the\n\
-    guest starts; changes: maps made and taken away as it gives out bus numbers.\n\
+    A boot pays for this once, and no row above includes it. maps: made before the\n\
+    guest starts; changes: maps made and removed while it assigns bus numbers.\n\
     time: of this host and KVM, without the page faults that follow in the guest.";
 
 fn is_timed(ns: &f64) -> bool {
     *ns > 0.0
 }
 
-/// The tables, and their legends.
+/// Returns the tables and their legends.
 pub fn tables(figures: &Figures, plan: &PciPlan<'_>) -> Vec<String> {
     let mut before = None;
     let rows = plan.measure.iter().filter_map(|(operation, strategy)| {
@@ -85,14 +85,15 @@ pub fn tables(figures: &Figures, plan: &PciPlan<'_>) -> Vec<String> {
     });
     parts.push(format!(
         "\
-        {} reads of 32 bits, {} writes of 8; scan: every function found;\n\
-        init: and its BARs sized, its capabilities followed. bus, exits, time: of one,\n\
+        {} reads of 32 bits, {} writes of 8 bits; scan: finds every function;\n\
+        init: also sizes BARs and follows capabilities. bus, exits, time: of one,\n\
         {}; exits to user space, - where this machine cannot count\n\
-        them. /ports, /ram: time to that by ports, and to that of the same code on plain\n\
-        memory, the limit. auto: by what was chosen. seed: Linux on VMware in 2022:\n\
-        100,000 reads took 12.809 s by ports, 8.517 s by ECAM, 0.010 s by ECAM that is\n\
-        mapped; scan and initialisation took 55 ms by ports, 18 ms by that: compare\n\
-        ratios, and not times.",
+        them. /ports, /ram: time relative to ports, and to the same code on plain\n\
+        memory, the limit. auto: the chosen method. Linux: published with its patch\n\
+        \"x86/PCI: Prefer MMIO over PIO on VMware hypervisor\" (2022): 100,000 reads\n\
+        took 12.809 s using ports, 8.517 s using ECAM, 0.010 s using mapped ECAM; scan\n\
+        and initialisation took 55 ms using ports, 18 ms using mapped ECAM. Compare\n\
+        ratios, not times.",
         reads.unwrap_or(0),
         writes.unwrap_or(0),
         match plan.repeat {
@@ -103,7 +104,7 @@ pub fn tables(figures: &Figures, plan: &PciPlan<'_>) -> Vec<String> {
     parts
 }
 
-/// The seed's measurement of one operation, in nanoseconds.
+/// Returns Linux's published time of one operation, in nanoseconds.
 fn published(word: &str, strategy: &str) -> Option<f64> {
     match (word, strategy) {
         ("read", "ports") => Some(12.809e9 / 1e5),
@@ -123,7 +124,7 @@ fn ratio(ratio: f64) -> String {
     }
 }
 
-/// A count, without decimals if it is whole.
+/// Formats a count, without decimals if it is whole.
 fn count(value: f64) -> String {
     if value.fract() == 0.0 {
         format!("{value:.0}")
@@ -132,7 +133,7 @@ fn count(value: f64) -> String {
     }
 }
 
-/// The end of a text without faults.
+/// Returns the end of a text without faults.
 pub fn success(figures: &Figures) -> String {
     let functions = |strategy: Strategy| figures.row(strategy.name()).get("functions");
     let shown = match functions(Strategy::Auto).unwrap_or(0.0) {
@@ -142,10 +143,10 @@ pub fn success(figures: &Figures) -> String {
     let (ports, ecam) = (functions(Strategy::Ports), functions(Strategy::Ecam));
     let shown = match (ports.is_some(), ecam.is_some()) {
         (true, true) => {
-            format!("Ports, ECAM and what was chosen of them show the same {shown}; the")
+            format!("Ports, ECAM and the chosen method show the same {shown}; the")
         }
         (true, false) => format!("There is no ECAM to compare: ports show {shown}; the"),
         (false, _) => format!("There are no ports to compare: ECAM shows {shown}; the"),
     };
-    format!("{shown}\nvirtio-drivers crate finds the same by our access.")
+    format!("{shown}\nvirtio-drivers crate finds the same with our access.")
 }

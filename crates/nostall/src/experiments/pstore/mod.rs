@@ -43,7 +43,7 @@ pub struct Args {
 
 const BEST: &[OnArg] = &[OnArg::Qemu, OnArg::Model];
 
-/// As in the seed: three run a stage each, and the fourth is idle.
+/// Number of CPUs, as in Linux's measurement: three run a stage each, and the fourth is idle.
 const CPUS: u16 = 4;
 
 const EXAMPLES: &str = "\

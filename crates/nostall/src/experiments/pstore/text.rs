@@ -17,7 +17,7 @@ const COLUMNS: [Column; 6] = [
     Column::of("ns/rec", "ns_per_record", whole),
     Column::of("MB/s", "mb_per_s", tenths),
     Column::new("times", |row| row.to(BEFORE, "mb_per_s"), hundredths),
-    Column::new("| seed MB/s", |row| published(row.strategy), tenths),
+    Column::new("| Linux MB/s", |row| published(row.strategy), tenths),
     Column::new(
         "times",
         |row| Some(published(row.strategy)? / published(BEFORE)?),
@@ -25,8 +25,8 @@ const COLUMNS: [Column; 6] = [
     ),
 ];
 
-/// The seed's measurements in MB/s. Before its patches Linux had one lock for all zones. Only
-/// traces were written, so that it cost as much as a lock of the trace's zone.
+/// Returns Linux's published figures in MB/s. Before its patches, Linux had one lock for all
+/// zones. Only traces were written, so it cost as much as a lock of the trace's zone.
 fn published(strategy: &str) -> Option<f64> {
     match strategy {
         BEFORE => Some(24.0),
@@ -37,12 +37,13 @@ fn published(strategy: &str) -> Option<f64> {
 }
 
 const LEGEND: &str = "\
-    ns/rec: the run's time for each record of all CPUs; times: MB/s to those of\n\
-    one-zone-locked. seed: as published in 2016, without the seed's patches and with\n\
-    them, of dd | pv | dd on Linux with all of its functions traced, on 4 CPUs of\n\
-    another machine (- where it tells nothing): compare times, and not MB/s.";
+    ns/rec: the run's time divided by the records of all CPUs; times: MB/s relative\n\
+    to one-zone-locked. Linux: published with its patches \"pstore: Improve\n\
+    performance of ftrace backend with ramoops\" (2016), before and with them, for\n\
+    dd | pv | dd with all functions traced, on another machine's 4 CPUs (-: not\n\
+    published). Compare times, not MB/s.";
 
-/// Folds all of it into the text and the figures.
+/// Folds the reports into the text and the figures.
 pub fn answer(headline: &str, on: &'static str, survived: &Survived) -> Answer {
     let (figures, faults) = fold(on, survived);
     let row = |strategy: Strategy| ([strategy.name()], figures.row(strategy.name()));
@@ -52,8 +53,8 @@ pub fn answer(headline: &str, on: &'static str, survived: &Survived) -> Answer {
         .map_or(0, |figure| figure.n);
     let success = || match survived.panic {
         Some(_) => {
-            "The kernel panicked. What it had told of its traces, what the host read from the\n\
-             dead machine's RAM, and what a second boot on that RAM recovered, is the same."
+            "The kernel panicked. Its own report of the traces, the host's copy from the\n\
+             crashed machine's RAM, and the copy that a second boot recovered are the same."
         }
         None => "Every byte arrived, and every record was written.",
     };

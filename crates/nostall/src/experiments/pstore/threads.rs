@@ -1,4 +1,4 @@
-//! No guest and no model: CPUs are threads of this process, and time is real.
+//! The experiment on threads of this process instead of CPUs, in real time.
 
 use std::sync::{Condvar, Mutex};
 use std::thread;
@@ -12,10 +12,10 @@ use spin::mutex::SpinMutex;
 
 use super::run::Survived;
 
-/// As in the seed. The fourth has nothing to do.
+/// Number of CPUs, as in Linux's measurement; the fourth is idle.
 const CPUS: u16 = 4;
 
-/// A sleeping thread checks again after this time, if it is not woken.
+/// Longest sleep of a thread before it checks again.
 const NAP: Duration = Duration::from_millis(10);
 
 /// Runs each part on a thread of its own.

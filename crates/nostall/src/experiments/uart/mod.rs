@@ -1,4 +1,4 @@
-//! Experiment uart: a text over the serial port, sent in every way.
+//! Experiment uart: a text sent over the serial port with each strategy.
 
 mod fold;
 mod input;
@@ -91,7 +91,7 @@ Examples:
   nostall run uart                  on the best machine
   nostall run uart --input dmesg.txt
                                     send your own log
-  nostall run uart --bytes 2500     as the test program of the seed article does
+  nostall run uart --bytes 2500     as the test program of Linux's fix does
   nostall run uart --on kvm --uart-mode mmio-readonly
                                     with almost no exits
   nostall run uart --on model --profile pc-16550a
@@ -155,7 +155,7 @@ impl Experiment for Args {
             headline
         };
         let profile = self.profile.unwrap_or(Profile::VM);
-        // The figures of other drivers and the published ones are of ports without a fault.
+        // Single writes and published figures need a port without a fault.
         if self.fault.is_none() {
             let jobs = single_writes();
             for size in table::SIZES {

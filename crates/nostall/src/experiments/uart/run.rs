@@ -1,14 +1,14 @@
-//! Sending a text over a serial port, in several ways, one after the other.
+//! Sending a text over a serial port with several strategies, one after the other.
 
 use nostall_vm::{Ending, Error, Exits, Guest, Limits, Machine, Ran, Work};
 use nostall_work::uart::{Job, Sent};
 
-/// The text to send, and the ways to send it.
+/// The text to send, and its jobs.
 #[derive(Clone, Copy, Debug)]
 pub struct UartPlan<'a> {
-    /// The ways to send it, in this order.
+    /// The jobs, in order.
     pub jobs: &'a [Job],
-    /// Number of rounds through all of them. The ways alternate, so that a change in the
+    /// Number of rounds through all jobs. The jobs alternate, so that a change in the
     /// machine's speed affects all of them alike.
     pub repeat: u16,
     /// The text of each sending.
@@ -18,7 +18,7 @@ pub struct UartPlan<'a> {
 /// One sending of the text.
 #[derive(Clone, Debug)]
 pub struct Sending {
-    /// The way it was sent.
+    /// The job that sent it.
     pub job: Job,
     /// The sender's report.
     pub sent: Sent,
@@ -99,7 +99,8 @@ pub fn run(
     Ok((plan.sendings_of(&mut ran)?, ran))
 }
 
-/// Returns `len` bytes of a repeating alphabet, as the seed article's test program sends.
+/// Returns `len` bytes of a repeating alphabet, as the test program of Linux's fix sends
+/// (Costa, 2022).
 pub fn alphabet(len: usize) -> Vec<u8> {
     (b'a'..=b'z').cycle().take(len).collect()
 }

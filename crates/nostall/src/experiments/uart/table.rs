@@ -27,7 +27,7 @@ const COLUMNS: [Column; 8] = [
 /// Shown only where the machine counts them.
 const LIGHT: &str = "light/B";
 
-/// Single writes: a short message, a line of a log, and the text of the seeds' test program.
+/// Single writes: a short message, a line of a log, and the test program's text of Linux's fix.
 pub const SIZES: [usize; 3] = [16, 80, 2_500];
 
 const SINGLE_WRITES: [Column; 6] = [
@@ -55,7 +55,7 @@ fn thousandths(value: f64) -> String {
     format!("{value:.3}")
 }
 
-/// The sendings of the text.
+/// Returns the table of the sendings of the text.
 pub fn table(folded: &Folded) -> String {
     let figures = &folded.figures;
     let has = |metric: &str| {
@@ -74,15 +74,15 @@ pub fn table(folded: &Folded) -> String {
     let mut text = lines(["strategy", "writes"], &columns, measured);
     text += "\n\n\
         instr, bus, exits: register instructions, bus accesses, VM exits for each byte\n\
-        sent (- where this machine cannot count them); ratio: time to the slowest's;\n\
-        stalled: of the time, what a second task on the same CPU did not get.";
+        sent (- where this machine cannot count them); ratio: time relative to the\n\
+        slowest strategy; stalled: share that a second task on the same CPU did not get.";
     if !exits {
         return text;
     }
-    text += "\nexits are those to user space, by accesses to the port; ";
+    text += "\nexits are those to user space, for accesses to the port; ";
     text += match light {
-        true => "light: those that\nthe host's kernel dealt with by itself.",
-        false => "those that the\nhost's kernel dealt with by itself are not known here.",
+        true => "light: those that\nthe host's kernel handled itself.",
+        false => "those that the\nhost's kernel handled itself are not known here.",
     };
     text += &match folded.maps.count {
         0 => "\nmap changes while sending: none.".to_owned(),
@@ -94,7 +94,7 @@ pub fn table(folded: &Folded) -> String {
     text
 }
 
-/// The single writes, if there are any.
+/// Returns the table of the single writes, if there are any.
 pub fn single_writes(folded: &Folded) -> Option<String> {
     let drivers = Driver::all().map(Driver::name);
     let rows = drivers.map(|driver| ([driver], folded.figures.row(driver)));
@@ -105,7 +105,7 @@ pub fn single_writes(folded: &Folded) -> Option<String> {
     has_any.map(|_| lines(["one write of"], &SINGLE_WRITES, rows))
 }
 
-/// Published figures beside the model's, if there are any.
+/// Returns published figures beside the model's, if there are any.
 pub fn published(profile: &Profile, folded: &Folded) -> Option<String> {
     let mut table = Table::new();
     table.set_header(["strategy", "bytes", "published", "model", "ratio"]);
@@ -131,8 +131,8 @@ pub fn published(profile: &Profile, folded: &Folded) -> Option<String> {
     sources.dedup();
     (!sources.is_empty()).then(|| {
         format!(
-            "One write, as published for such a port and as the model has it, which was\n\
-             fitted to these figures and proves nothing about that machine:\n\n{}\n\n\
+            "One write, as published for such a port and on the model, which was fitted to\n\
+             these figures and proves nothing about that machine:\n\n{}\n\n\
              Published: {}",
             aligned(table, 1),
             sources.join(";\n           "),
@@ -140,7 +140,7 @@ pub fn published(profile: &Profile, folded: &Folded) -> Option<String> {
     })
 }
 
-/// The end of a text without faults. Each sending should be of `bytes` bytes.
+/// Returns the end of a text without faults. Each sending should have `bytes` bytes.
 pub fn success(folded: &Folded, bytes: usize) -> String {
     let sendings = folded.figures.iter();
     let sendings = sendings.filter(|figure| ["bytes", "bytes_by_line"].contains(&&*figure.metric));

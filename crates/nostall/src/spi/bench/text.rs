@@ -1,4 +1,4 @@
-//! What is told a person.
+//! The text about a benchmark of a Linux SPI device.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::ways::{Measured, Row, Way};
 use crate::experiments::table::{aligned, percent, time};
 use crate::grouped::grouped;
 
-/// From here on Linux is said to wake its worker for every message.
+/// Wake-ups for each message from which on Linux is reported to wake its worker for every one.
 const PUMPS: f64 = 0.5;
 
 pub fn board(out: &mut dyn Write, path: &Path, board: &Board, set: &Set) -> io::Result<()> {
@@ -172,7 +172,7 @@ fn cells(row: &Row, clock: u32) -> [String; 12] {
     ]
 }
 
-/// What a message costs besides its bytes.
+/// Describes the cost of a message besides its bytes.
 fn fit(rows: &[Row], clock: u32) -> Option<String> {
     let alone = |row: &&Row| row.threads == 1 && row.way == Way::Spidev;
     let shortest = rows.iter().filter(alone).min_by_key(|row| row.bytes)?;
@@ -186,18 +186,18 @@ fn fit(rows: &[Row], clock: u32) -> Option<String> {
     let besides = (short - byte * shortest.bytes as f64).max(0.0);
     let by_clock = 8e9 / f64::from(clock);
     let mut line = format!(
-        "A message costs {} besides its bytes, and a byte {}; by the clock it is {}.",
+        "A message costs {} besides its bytes, and a byte {}; at the clock rate {}.",
         time(besides),
         time(byte),
         time(by_clock)
     );
     if byte < 0.9 * by_clock {
-        line += "\nFaster than that clock: the bus is an emulated one, or runs at another.";
+        line += "\nFaster than that clock: the bus is emulated, or runs at another rate.";
     }
     Some(line)
 }
 
-/// Seed 003: a worker that is woken to find nothing to do.
+/// Describes how often Linux wakes its worker without need (commit 412e60373245).
 fn pump(rows: &[Row], worker: &str, there: bool) -> Option<String> {
     let row = rows.iter().find(|row| row.threads == 1)?;
     if !there {
@@ -218,7 +218,7 @@ fn pump(rows: &[Row], worker: &str, there: bool) -> Option<String> {
     })
 }
 
-/// What became of our own bus.
+/// Describes the work of nostall's own bus.
 fn shared(rows: &[Row], by_worker: u32, wakeups: u32) -> Option<String> {
     rows.iter().find(|row| row.threads > 1)?;
     let (by_worker, wakeups) = (grouped(by_worker), grouped(wakeups));
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// So many messages of `bytes` in a second, of so many nanoseconds each.
+    /// Returns a row of `messages` of `bytes` each in a second, of `nanos` nanoseconds each.
     fn row(bytes: usize, messages: u64, nanos: u64, wakeups: u64) -> Row {
         let mut row = Row::new(Way::Spidev, 1, bytes).unwrap();
         row.tally.latency.record_n(nanos, messages).unwrap();
@@ -292,11 +292,11 @@ mod tests {
 
     #[test]
     fn what_a_message_costs_besides_its_bytes_is_told_apart() {
-        // 20 us, and 1 us for each byte; by a clock of 8 MHz too.
+        // 20 us, and 1 us for each byte, as at 8 MHz.
         let rows = [row(4, 9, 24_000, 0), row(1_000, 9, 1_020_000, 0)];
         let told = fit(&rows, 8_000_000).unwrap();
         assert!(told.contains("costs 20."), "{told}");
-        assert!(told.contains("by the clock it is 1.00 us"), "{told}");
+        assert!(told.contains("at the clock rate 1.00 us"), "{told}");
         assert!(!told.contains("Faster"), "{told}");
         let told = fit(&rows, 1_000_000).unwrap();
         assert!(told.contains("Faster than that clock"), "{told}");

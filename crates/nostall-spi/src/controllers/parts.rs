@@ -11,7 +11,7 @@ use crate::settings::{Select, Wire};
 use crate::twins::{awaited, blocked};
 use crate::words::Words;
 
-/// Configuration of a bus, which embedded-hal's [`SpiBus`] and its asynchronous twin leave
+/// Configuration of a bus, which embedded-hal's `SpiBus` and its asynchronous twin leave
 /// out.
 ///
 /// Implemented for the bus of a chip; or the bus is taken as it [is](super::Fixed).

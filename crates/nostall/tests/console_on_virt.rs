@@ -24,7 +24,7 @@ fn a_guest_loses_nothing_sends_nothing_twice_and_brings_its_panic_without_an_nmi
     }
     // `--machine virt` implies QEMU.
     let out = flood::replayed(QemuBoard::Virt, "--machine virt");
-    assert!(out.contains("\nNothing here interrupts a CPU that has masked interrupts"));
+    assert!(out.contains("\nThis machine has no NMI. A CPU that prints with interrupts masked panics"));
 }
 
 #[test]

@@ -24,7 +24,9 @@ fn a_guest_loses_nothing_sends_nothing_twice_and_brings_its_panic_without_an_nmi
     }
     // `--machine virt` implies QEMU.
     let out = flood::replayed(QemuBoard::Virt, "--machine virt");
-    assert!(out.contains("\nThis machine has no NMI. A CPU that prints with interrupts masked panics"));
+    assert!(
+        out.contains("\nThis machine has no NMI. A CPU that prints with interrupts masked panics")
+    );
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! The JSON document that holds the figures of an experiment.
 
-use anyhow::Result;
+use std::fs::{self, File};
+use std::path::Path;
+
+use anyhow::{Context, Result};
 use nostall_vm::qemu::Qemu;
 use serde::Serialize;
 
@@ -38,6 +41,25 @@ struct Kvm {
     ns_per_instruction: u64,
     interprets: bool,
     uart: &'static str,
+}
+
+/// Fails if the file of `--json` cannot be written, before a run takes its time. Leaves no new
+/// file, and opens no pipe.
+pub fn probe(path: &Path) -> Result<()> {
+    let is_new = !path.exists();
+    if !is_new && !path.is_file() && !path.is_dir() {
+        return Ok(());
+    }
+    let name = || format!("--json {}", path.display());
+    File::options()
+        .append(true)
+        .create(true)
+        .open(path)
+        .with_context(name)?;
+    if is_new {
+        fs::remove_file(path).with_context(name)?;
+    }
+    Ok(())
 }
 
 /// Returns the document of results from these machines, with a line's end.

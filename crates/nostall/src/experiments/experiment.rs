@@ -12,7 +12,7 @@ use nostall_vm::{Device, Guest, Need};
 use serde::Serialize;
 
 use super::args::{Common, Given, OnArg};
-use super::document::document;
+use super::document::{document, probe};
 use super::figure::Figures;
 use super::on::{self, On};
 
@@ -128,8 +128,9 @@ pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>)> {
 
 /// Runs an experiment, and writes the result to the files and streams that its arguments name.
 pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
-    let (on, mut answer) = answer(experiment)?;
     let common = experiment.common();
+    common.json.as_deref().map_or(Ok(()), probe)?;
+    let (on, mut answer) = answer(experiment)?;
 
     // Files first: a reader of our output may stop reading.
     let written = common.json.as_ref().map_or(Ok(()), |file| {

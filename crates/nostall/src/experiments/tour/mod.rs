@@ -8,12 +8,12 @@ pub mod row;
 mod runs;
 mod table;
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::document::document;
+use super::document::{document, probe};
 use super::entry::Entry;
 use super::experiment::print;
 use runs::Runs;
@@ -25,10 +25,7 @@ fn of_json(path: &Path) -> String {
 /// Runs the tour, and writes its figures to `json`.
 pub fn run(entries: &'static [Entry], json: Option<&Path>) -> Result<()> {
     // A path that cannot be written is reported before the runs take a minute.
-    if let Some(path) = json {
-        let probe = File::options().append(true).create(true).open(path);
-        probe.with_context(|| of_json(path))?;
-    }
+    json.map_or(Ok(()), probe)?;
     let runs = Runs::of(entries);
     // Files first: a reader of the output may stop reading.
     let written = json.map_or(Ok(()), |path| {

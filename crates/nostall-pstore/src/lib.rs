@@ -30,6 +30,7 @@
 //! // ramoops.mem_size=0x40000, and 4096 bytes for each kind of zone.
 //! let layout = Layout::new(&Params::command_line(0x4_0000, 2))?;
 //! let linux = LinuxVersion::new(6, 1, 0); // reads the traces
+//! let clock = HostClock::default(); // one for all CPUs: records are merged by time
 //! # let mut region = vec![0; 0x4_0000];
 //!
 //! // The kernel that will crash: each zone to its owner.
@@ -41,8 +42,8 @@
 //!         let (zone, _) = Zone::attach(memory, place.kind, linux, None)?;
 //!         match place.kind {
 //!             ZoneKind::Ftrace => {
-//!                 let clock = ByClock(HostClock::default());
-//!                 traces.push(Recorder::with_record_format(zone, place.index as u8, clock, RecordFormat::Bits64));
+//!                 let cpu = place.index as u8;
+//!                 traces.push(Recorder::with_record_format(zone, cpu, ByClock(clock), RecordFormat::Bits64));
 //!             }
 //!             ZoneKind::Dmesg if place.index == 0 => last_words = Some(zone),
 //!             _ => {}

@@ -35,6 +35,16 @@ pub fn escape_name(name: &str) -> String {
     escape(name.as_bytes()).replace('\n', "\\x0a")
 }
 
+/// Returns a JSON document with a line's end, in which nothing harms a terminal.
+///
+/// # Errors
+///
+/// If a part of it has no form in JSON.
+pub fn json_document(document: &impl serde::Serialize) -> serde_json::Result<String> {
+    let json = serde_json::to_string_pretty(document)? + "\n";
+    Ok(escape_json(&json).into_owned())
+}
+
 /// The same of JSON, where all of it that is harmful lies in strings.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     if !json.contains(is_harmful) {

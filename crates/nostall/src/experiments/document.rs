@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::figure::Figure;
 use super::on::On;
 use super::table::host_cpus;
-use crate::escape::escape_json;
+use crate::escape::json_document;
 
 #[derive(Serialize)]
 struct Document<'a, F> {
@@ -50,7 +50,7 @@ pub fn probe(path: &Path) -> Result<()> {
     if !is_new && !path.is_file() && !path.is_dir() {
         return Ok(());
     }
-    let name = || format!("--json {}", path.display());
+    let name = || option(path);
     File::options()
         .append(true)
         .create(true)
@@ -62,8 +62,17 @@ pub fn probe(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Writes the document of results from these machines to the file of `--json`.
+pub fn write(path: &Path, on: &[&On], results: &[Figure], found: &impl Serialize) -> Result<()> {
+    fs::write(path, document(on, results, found)?).with_context(|| option(path))
+}
+
+fn option(path: &Path) -> String {
+    format!("--json {}", path.display())
+}
+
 /// Returns the document of results from these machines, with a line's end.
-pub fn document(on: &[&On], results: &[Figure], found: &impl Serialize) -> Result<String> {
+fn document(on: &[&On], results: &[Figure], found: &impl Serialize) -> Result<String> {
     let qemus = on.iter().filter_map(|on| match on {
         On::Qemu { qemu, .. } => Some(qemu),
         _ => None,
@@ -86,8 +95,7 @@ pub fn document(on: &[&On], results: &[Figure], found: &impl Serialize) -> Resul
         results,
         found,
     };
-    let json = serde_json::to_string_pretty(&document)? + "\n";
-    Ok(escape_json(&json).into_owned())
+    Ok(json_document(&document)?)
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

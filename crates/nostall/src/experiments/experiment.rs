@@ -12,7 +12,7 @@ use nostall_vm::{Device, Guest, Need};
 use serde::Serialize;
 
 use super::args::{Common, Given, OnArg};
-use super::document::{document, probe};
+use super::document;
 use super::figure::Figures;
 use super::on::{self, On};
 
@@ -129,7 +129,7 @@ pub fn answer<E: Experiment>(experiment: &E) -> Result<(On, Answer<E::Found>)> {
 /// Runs an experiment, and writes the result to the files and streams that its arguments name.
 pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
     let common = experiment.common();
-    common.json.as_deref().map_or(Ok(()), probe)?;
+    common.json.as_deref().map_or(Ok(()), document::probe)?;
     let (on, mut answer) = answer(experiment)?;
 
     // Files first: a reader of our output may stop reading.
@@ -137,8 +137,7 @@ pub fn run<E: Experiment>(experiment: &E) -> Result<()> {
         let arguments = env::args_os().skip(1);
         let arguments = arguments.map(|one| one.to_string_lossy().into_owned());
         answer.figures.set_command(&command_line(arguments));
-        let json = document(&[&on], &answer.figures, &answer.found)?;
-        fs::write(file, json).with_context(|| format!("--json {}", file.display()))
+        document::write(file, &[&on], &answer.figures, &answer.found)
     });
     // The table is not lost with the file.
     print(&answer.text)?;

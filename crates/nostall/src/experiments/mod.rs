@@ -50,7 +50,6 @@ impl clap::Args for Args {
             .about("Run the tour, or one experiment: compare ways of doing I/O on a machine")
             .long_about(ABOUT)
             .arg(json)
-            .args_conflicts_with_subcommands(true)
             .subcommands(experiments)
             .override_usage("nostall run [--json FILE]\n       nostall run EXPERIMENT [OPTIONS]")
             .after_help(MORE)

@@ -14,7 +14,7 @@ use nostall_pci::{
 use serde::{Serialize, Serializer};
 
 use super::source::Source;
-use crate::escape::escape_json;
+use crate::escape::json_document;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -40,8 +40,7 @@ pub fn document(source: &Source, devices: &[Device]) -> Result<String> {
         },
         devices,
     };
-    let json = serde_json::to_string_pretty(&document)? + "\n";
-    Ok(escape_json(&json).into_owned())
+    Ok(json_document(&document)?)
 }
 
 /// A function that is there: one of the `devices` in JSON.

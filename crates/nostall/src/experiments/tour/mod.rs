@@ -8,29 +8,23 @@ pub mod row;
 mod runs;
 mod table;
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-use super::document::{document, probe};
+use super::document;
 use super::entry::Entry;
 use super::experiment::print;
 use runs::Runs;
 
-fn of_json(path: &Path) -> String {
-    format!("--json {}", path.display())
-}
-
 /// Runs the tour, and writes its figures to `json`.
 pub fn run(entries: &'static [Entry], json: Option<&Path>) -> Result<()> {
     // A path that cannot be written is reported before the runs take a minute.
-    json.map_or(Ok(()), probe)?;
+    json.map_or(Ok(()), document::probe)?;
     let runs = Runs::of(entries);
     // Files first: a reader of the output may stop reading.
     let written = json.map_or(Ok(()), |path| {
-        let document = document(&runs.machines(), &runs.figures(), &())?;
-        fs::write(path, document).with_context(|| of_json(path))
+        document::write(path, &runs.machines(), &runs.figures(), &())
     });
     print(&table::text(entries, &runs))?;
     let mut faults = runs.faults();

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::boot;
 use super::region::{LINE, Plan, Row};
+use crate::escape::json_document;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -65,7 +66,7 @@ pub fn document(plan: &Plan) -> Result<String> {
         device_tree: boot::device_tree(plan),
         notes: &plan.notes,
     };
-    Ok(serde_json::to_string_pretty(&document)? + "\n")
+    Ok(json_document(&document)?)
 }
 
 fn zones(row: &Row) -> Zones {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::board::{Board, Node};
 use super::ways::{Measured, Row};
-use crate::escape::escape_json;
+use crate::escape::json_document;
 use crate::experiments::figure::Figure;
 
 #[derive(Serialize)]
@@ -52,8 +52,7 @@ pub fn document(board: &Board, measured: &Measured) -> Result<String> {
             .flat_map(|row| figures(row, measured.clock))
             .collect(),
     };
-    let json = serde_json::to_string_pretty(&document)? + "\n";
-    Ok(escape_json(&json).into_owned())
+    Ok(json_document(&document)?)
 }
 
 /// Returns the figures of a row, without those that this kernel does not report.

@@ -1,0 +1,7 @@
+//! Function graphs that survive a crash: a recorder for kernels and Linux programs, and reports
+//! on its traces and on Linux's.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+#[cfg(feature = "report")]
+pub mod model;

@@ -1,0 +1,93 @@
+//! Names of functions, counters and tasks, each stored once.
+
+use std::collections::HashMap;
+
+/// Number of a text in a [`Catalog`]. Numbers are dense and start at 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(pub u32);
+
+/// Number of a task in a [`Catalog`]. Numbers are dense; 0 is [`NONE`](Self::NONE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Task(pub u32);
+
+impl Task {
+    /// No task, or an unknown one.
+    pub const NONE: Self = Self(0);
+}
+
+/// Identity of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TaskName {
+    /// Thread or task identifier; 0 for [`Task::NONE`].
+    pub id: i64,
+    /// Task's name; empty if unknown.
+    pub name: String,
+}
+
+/// Names of a trace.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    texts: Vec<Box<str>>,
+    numbers: HashMap<Box<str>, Name>,
+    tasks: Vec<TaskName>,
+    task_numbers: HashMap<TaskName, Task>,
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self {
+            texts: Vec::new(),
+            numbers: HashMap::new(),
+            tasks: vec![TaskName::default()],
+            task_numbers: HashMap::from([(TaskName::default(), Task::NONE)]),
+        }
+    }
+}
+
+impl Catalog {
+    /// Returns the number of `text`, which is added if it is new.
+    pub fn name(&mut self, text: &str) -> Name {
+        if let Some(known) = self.numbers.get(text) {
+            return *known;
+        }
+        let name = Name(self.texts.len() as u32);
+        self.texts.push(text.into());
+        self.numbers.insert(text.into(), name);
+        name
+    }
+
+    /// Returns the number of the task, which is added if it is new.
+    pub fn task(&mut self, id: i64, name: &str) -> Task {
+        let key = TaskName {
+            id,
+            name: name.to_owned(),
+        };
+        if let Some(known) = self.task_numbers.get(&key) {
+            return *known;
+        }
+        let task = Task(self.tasks.len() as u32);
+        self.tasks.push(key.clone());
+        self.task_numbers.insert(key, task);
+        task
+    }
+
+    /// Returns the text of a name; empty if the number is unknown.
+    pub fn text(&self, name: Name) -> &str {
+        self.texts.get(name.0 as usize).map_or("", |text| text)
+    }
+
+    /// Returns the identity of a task. An unknown number is [`Task::NONE`].
+    pub fn task_name(&self, task: Task) -> &TaskName {
+        self.tasks.get(task.0 as usize).unwrap_or(&self.tasks[0])
+    }
+
+    /// Returns the number of names.
+    pub fn names(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Returns the tasks in the order of their numbers. The first is [`Task::NONE`].
+    pub fn tasks(&self) -> &[TaskName] {
+        &self.tasks
+    }
+}

@@ -1,0 +1,74 @@
+//! One event of a trace.
+
+use super::{Name, Task};
+
+/// One event of a trace, on one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Time in the source's [unit](super::Source::unit).
+    pub time: u64,
+    /// Number of the CPU. A program's recording without CPU numbers has 0.
+    pub cpu: u32,
+    /// Task that ran on the CPU. A kernel without tasks has [`Task::NONE`].
+    pub task: Task,
+    /// Meaning of the event.
+    pub kind: EventKind,
+}
+
+/// Meaning of an [`Event`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A function or a scope was entered. An [`Exit`](Self::Exit) should follow.
+    Enter {
+        /// Function's name.
+        function: Name,
+        /// Number of functions around it, if the record has it.
+        depth: Option<u32>,
+        /// Argument that the recorder was given.
+        argument: Option<u64>,
+    },
+    /// A function or a scope was left.
+    Exit {
+        /// Function's name, if the record has it.
+        function: Option<Name>,
+        /// Number of functions around it, if the record has it.
+        depth: Option<u32>,
+        /// Duration, if the record has it. It is preferred to the difference of the times of
+        /// entry and exit, and it holds for exits whose entry is missing.
+        duration: Option<u64>,
+    },
+    /// A function was entered, as recorded by a tracer that records no exits.
+    Call {
+        /// Function's name.
+        function: Name,
+        /// Caller's name, if known.
+        caller: Option<Name>,
+    },
+    /// A CPU waited for a device. The event's time is the end of the wait.
+    Stall {
+        /// Awaited condition.
+        condition: Name,
+        /// Waiting function or file, if known.
+        place: Option<Name>,
+        /// Duration of the wait.
+        duration: u64,
+    },
+    /// Sample of a counter.
+    Counter {
+        /// Counter's name.
+        counter: Name,
+        /// New value.
+        value: i64,
+    },
+    /// Any other event, as text: trace events, markers.
+    Mark {
+        /// Event's name and fields.
+        text: Name,
+    },
+    /// Records are missing here: overwritten, dropped or damaged.
+    Lost {
+        /// Number of missing records; 0 if unknown.
+        records: u64,
+    },
+}

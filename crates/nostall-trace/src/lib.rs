@@ -9,6 +9,8 @@ mod global;
 pub mod layout;
 mod macros;
 #[cfg(feature = "report")]
+pub mod linux;
+#[cfg(feature = "report")]
 pub mod model;
 mod names;
 mod recorder;

@@ -4,4 +4,6 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 
 #[cfg(feature = "report")]
+pub mod graph;
+#[cfg(feature = "report")]
 pub mod model;

@@ -7,3 +7,5 @@
 pub mod graph;
 #[cfg(feature = "report")]
 pub mod model;
+#[cfg(feature = "report")]
+pub mod report;

@@ -1,0 +1,1 @@
+//! Pairing of entries and exits.

@@ -9,3 +9,5 @@ pub mod graph;
 pub mod linux;
 #[cfg(feature = "report")]
 pub mod model;
+#[cfg(feature = "report")]
+pub mod read;

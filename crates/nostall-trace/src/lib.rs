@@ -9,6 +9,8 @@ mod global;
 pub mod layout;
 mod macros;
 #[cfg(feature = "report")]
+pub mod graph;
+#[cfg(feature = "report")]
 pub mod linux;
 #[cfg(feature = "report")]
 pub mod model;
@@ -32,3 +34,7 @@ pub use ticks::RdTime;
 #[cfg(target_arch = "x86_64")]
 pub use ticks::Tsc;
 pub use ticks::{Nanoseconds, Ticks};
+#[cfg(feature = "report")]
+pub mod read;
+#[cfg(feature = "report")]
+pub mod report;

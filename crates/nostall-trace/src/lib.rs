@@ -9,11 +9,15 @@ mod global;
 pub mod layout;
 mod macros;
 #[cfg(feature = "report")]
+pub mod graph;
+#[cfg(feature = "report")]
 pub mod model;
 mod names;
 mod recorder;
 mod recover;
 mod region;
+#[cfg(feature = "report")]
+pub mod report;
 mod site;
 mod ticks;
 mod wide;

@@ -18,6 +18,8 @@ mod names;
 mod recorder;
 mod recover;
 mod region;
+#[cfg(feature = "report")]
+pub mod report;
 mod site;
 mod ticks;
 mod wide;

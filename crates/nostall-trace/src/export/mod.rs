@@ -4,11 +4,17 @@
 //! the same calls as the reports.
 
 mod error;
+mod folded;
+mod lane;
+#[cfg(feature = "perfetto")]
+mod nest;
 #[cfg(feature = "perfetto")]
 mod perfetto;
 #[cfg(test)]
 mod random;
+mod text;
 
 pub use error::ExportError;
+pub use folded::{Folded, Weight};
 #[cfg(feature = "perfetto")]
 pub use perfetto::Perfetto;

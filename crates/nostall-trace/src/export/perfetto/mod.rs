@@ -22,14 +22,14 @@ mod track;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use super::ExportError;
+use super::lane::{Lane, MOST_CPUS};
+use super::nest::Leave;
 use crate::graph::{Entry, Match, Slice, Step};
-use crate::model::{Catalog, Event, EventKind, Name, Task, TaskName};
+use crate::model::{Catalog, Event, EventKind, Name, Task};
 use messages::Type;
 use packets::{Draft, Key, Packets, Uuid};
-use track::{Ending, Track};
-
-/// CPUs with higher numbers share a track.
-const MOST_CPUS: u32 = 1 << 16;
+use track::Track;
 
 /// Tracks for stalls that overlap on one CPU or in one task.
 const MOST_STALLS: usize = 16;
@@ -64,14 +64,6 @@ pub struct Perfetto<W> {
     losses: HashMap<u32, Track>,
 }
 
-/// Place of nested calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Lane {
-    Task(Task),
-    /// A CPU without tasks, or with its idle task.
-    Cpu(u32),
-}
-
 /// Tracks around others.
 #[derive(Clone, Copy, Debug)]
 enum Group {
@@ -99,12 +91,13 @@ impl<W: Write> Perfetto<W> {
     /// # Errors
     ///
     /// The error of the writer.
-    pub fn step(&mut self, catalog: &Catalog, step: &Step) -> io::Result<()> {
+    pub fn step(&mut self, catalog: &Catalog, step: &Step) -> Result<(), ExportError> {
         match step {
-            Step::Enter(entry) => self.enter(catalog, entry),
-            Step::Leave(slice) => self.leave(catalog, slice),
-            Step::Event(event) => self.event(catalog, event),
+            Step::Enter(entry) => self.enter(catalog, entry)?,
+            Step::Leave(slice) => self.leave(catalog, slice)?,
+            Step::Event(event) => self.event(catalog, event)?,
         }
+        Ok(())
     }
 
     /// Writes the rest, and returns the writer.
@@ -112,26 +105,25 @@ impl<W: Write> Perfetto<W> {
     /// # Errors
     ///
     /// The error of the writer.
-    pub fn finish(mut self) -> io::Result<W> {
+    pub fn finish(mut self) -> Result<W, ExportError> {
         // The same trace makes the same file.
         let mut lanes: Vec<_> = self.lanes.into_values().collect();
         lanes.sort_by_key(Track::uuid);
         for mut track in lanes {
             track.release(&mut self.packets, None)?;
         }
-        self.packets.finish()
+        Ok(self.packets.finish()?)
     }
 
     fn enter(&mut self, catalog: &Catalog, entry: &Entry) -> io::Result<()> {
         let (packets, track) = self.lane(catalog, entry.task, entry.cpu);
-        let depth = track.depth();
         let mut draft = track.event(packets, Type::SliceBegin, entry.time)?;
         packets.name(&mut draft, entry.function, catalog);
         draft.number(Key::Cpu, entry.cpu.into());
         if let Some(argument) = entry.argument {
             draft.number(Key::Argument, argument);
         }
-        if entry.depth != depth {
+        if entry.depth != track.nest().depth() - 1 {
             draft.number(Key::Depth, entry.depth.into());
         }
         packets.put(draft)
@@ -140,35 +132,28 @@ impl<W: Write> Perfetto<W> {
     fn leave(&mut self, catalog: &Catalog, slice: &Slice) -> io::Result<()> {
         let (packets, track) = self.lane(catalog, slice.task, slice.cpu);
         match slice.matched {
-            Match::Paired => track.end(
-                packets,
-                Ending::Paired {
-                    end: slice.end.unwrap_or(0),
-                    duration: slice.duration,
-                },
-            ),
-            Match::Skipped => track.end(packets, Ending::Cut("skipped")),
-            Match::Lost => track.end(packets, Ending::Cut("lost")),
+            Match::Paired | Match::Skipped | Match::Lost => {
+                return track.end(packets, slice.into());
+            }
             Match::TooDeep => {
                 track.abandon();
-                Ok(())
+                return Ok(());
             }
-            Match::Open => Ok(()),
-            Match::NoEntry => {
-                let time = slice.end.unwrap_or(0);
-                let mut draft = track.event(packets, Type::Instant, time)?;
-                match slice.function {
-                    Some(function) => packets.name(&mut draft, function, catalog),
-                    None => draft.title("exit of an unknown function"),
-                }
-                draft.number(Key::Cpu, slice.cpu.into());
-                draft.word(Key::Entry, "missing");
-                if let Some(duration) = slice.duration {
-                    draft.number(Key::Duration, duration);
-                }
-                packets.put(draft)
-            }
+            Match::Open => return Ok(()),
+            Match::NoEntry => {}
         }
+        let time = slice.end.unwrap_or(0);
+        let mut draft = track.event(packets, Type::Instant, time)?;
+        match slice.function {
+            Some(function) => packets.name(&mut draft, function, catalog),
+            None => draft.title("exit of an unknown function"),
+        }
+        draft.number(Key::Cpu, slice.cpu.into());
+        draft.word(Key::Entry, "missing");
+        if let Some(duration) = slice.duration {
+            draft.number(Key::Duration, duration);
+        }
+        packets.put(draft)
     }
 
     fn event(&mut self, catalog: &Catalog, event: &Event) -> io::Result<()> {
@@ -247,7 +232,7 @@ impl<W: Write> Perfetto<W> {
         let lane = Lane::of(catalog, event.task, event.cpu);
         let tracks = self.stalls.entry(lane).or_default();
         let start = event.time.saturating_sub(duration);
-        let free = match tracks.iter().position(|track| track.last() <= start) {
+        let free = match tracks.iter().position(|track| track.nest().last() <= start) {
             Some(free) => free,
             None if tracks.len() < MOST_STALLS => {
                 let name = lane.name(catalog, event.task);
@@ -264,10 +249,13 @@ impl<W: Write> Perfetto<W> {
             packets.text(&mut draft, Key::Place, place, catalog);
         }
         packets.put(draft)?;
-        let duration = Some(duration);
-        let end = event.time;
-        track.end(packets, Ending::Paired { end, duration })?;
-        track.release(packets, Some(end))
+        let leave = Leave {
+            matched: Match::Paired,
+            end: Some(event.time),
+            duration: Some(duration),
+        };
+        track.end(packets, leave)?;
+        track.release(packets, None)
     }
 
     /// The track of a task or CPU.
@@ -293,25 +281,5 @@ impl<W: Write> Perfetto<W> {
             };
             packets.track(name.to_owned(), None, false)
         })
-    }
-}
-
-impl Lane {
-    /// The function graph pairs entries and exits of the same lane.
-    fn of(catalog: &Catalog, task: Task, cpu: u32) -> Self {
-        match catalog.task_name(task).id {
-            0 => Self::Cpu(cpu.min(MOST_CPUS)),
-            _ => Self::Task(task),
-        }
-    }
-
-    fn name(self, catalog: &Catalog, task: Task) -> String {
-        let TaskName { id, name } = catalog.task_name(task);
-        match self {
-            Self::Task(_) if name.is_empty() => format!("task {id}"),
-            Self::Task(_) => format!("{name} ({id})"),
-            Self::Cpu(cpu) if name.is_empty() => format!("CPU {cpu}"),
-            Self::Cpu(cpu) => format!("{name} on CPU {cpu}"),
-        }
     }
 }

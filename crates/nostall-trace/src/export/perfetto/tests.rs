@@ -36,8 +36,11 @@ enum How {
     Open,
 }
 
+/// Condition, start and duration.
+type Stall = (String, u64, u64);
+
 /// Stalls, counters and marks of a trace.
-fn others(source: &mut Events) -> (Vec<(String, u64, u64)>, Vec<(String, i64)>, usize) {
+fn others(source: &mut Events) -> (Vec<Stall>, Vec<(String, i64)>, usize) {
     let (mut stalls, mut counters, mut instants) = (Vec::new(), Vec::new(), 0);
     while let Ok(Some(event)) = source.next_event() {
         let text = |name| source.catalog().text(name).to_owned();
@@ -120,12 +123,7 @@ fn of_graph(source: &mut Events) -> (Vec<Call>, Vec<(String, u64)>) {
 
 fn export(source: &mut Events) -> File {
     let mut perfetto = Perfetto::new(Vec::new());
-    graph::walk(source, |catalog, step| {
-        perfetto
-            .step(catalog, &step)
-            .map_err(crate::export::ExportError::from)
-    })
-    .unwrap();
+    graph::walk(source, |catalog, step| perfetto.step(catalog, &step)).unwrap();
     File::decode(&perfetto.finish().unwrap()[..]).unwrap()
 }
 
@@ -133,7 +131,7 @@ fn export(source: &mut Events) -> File {
 #[derive(Debug, Default)]
 struct Read {
     calls: Vec<Call>,
-    stalls: Vec<(String, u64, u64)>,
+    stalls: Vec<Stall>,
     counters: Vec<(String, i64)>,
     exits: Vec<(String, u64)>,
     instants: usize,

@@ -9,6 +9,8 @@ mod global;
 pub mod layout;
 mod macros;
 #[cfg(feature = "report")]
+pub mod export;
+#[cfg(feature = "report")]
 pub mod graph;
 #[cfg(feature = "report")]
 pub mod linux;

@@ -3,5 +3,7 @@
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
+#[cfg(any(target_arch = "x86_64", target_arch = "riscv64"))]
+pub mod functions;
 #[cfg(feature = "report")]
 pub mod model;

@@ -3,7 +3,32 @@
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
+mod cells;
+mod filter;
 #[cfg(any(target_arch = "x86_64", target_arch = "riscv64"))]
 pub mod functions;
+mod global;
+pub mod layout;
+mod macros;
 #[cfg(feature = "report")]
 pub mod model;
+mod names;
+mod recorder;
+mod recover;
+mod region;
+mod site;
+mod ticks;
+mod wide;
+mod writer;
+
+pub use filter::{Action, Filter, Function, Trigger};
+pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
+pub use recorder::{Entered, Recorder};
+pub use recover::{Image, Live};
+pub use region::{FormatError, Options, Region};
+pub use site::Site;
+#[cfg(target_arch = "riscv64")]
+pub use ticks::RdTime;
+#[cfg(target_arch = "x86_64")]
+pub use ticks::Tsc;
+pub use ticks::{Nanoseconds, Ticks};

@@ -11,6 +11,8 @@ mod global;
 pub mod layout;
 mod macros;
 #[cfg(feature = "report")]
+pub mod graph;
+#[cfg(feature = "report")]
 pub mod model;
 mod names;
 mod recorder;

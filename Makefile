@@ -19,6 +19,7 @@ help:
 	@echo 'make expected      the exact figures of the tour, into bench/expected.json'
 	@echo 'make setup         what both need: a C linker, QEMU, two Rust targets'
 	@echo 'make check         prose, formatting, lints, documentation'
+	@echo 'make traced-kernel a guest kernel whose every function can be traced (nightly Rust)'
 	@echo 'make no_std        the bare-metal crates, for every small target'
 	@echo 'make spi-examples  drivers from crates.io on a shared SPI bus; spi-bare-metal: in QEMU'
 	@echo 'make full          checks too long for CI: every order of the SPI bus, stress, features,'
@@ -140,6 +141,12 @@ spi-bare-metal:
 	cargo build $(SPI_EXAMPLES) --release --target thumbv6m-none-eabi \
 		--features lm3s6965evb --bin lm3s6965evb
 	scripts/spi-bare-metal target/spi-examples/thumbv6m-none-eabi/release/lm3s6965evb
+
+# For `nostall run trace --kernel`: prints the paths of the kernels.
+.PHONY: traced-kernel
+traced-kernel:
+	@scripts/setup traced-kernel
+	@scripts/traced-kernel
 
 # In one call of cargo, so that no CPU is idle.
 no_std:

@@ -96,6 +96,7 @@ fn build(out: &Path, target: &str) -> Option<PathBuf> {
         "crates/nostall-pci",
         "crates/nostall-pstore",
         "crates/nostall-spi",
+        "crates/nostall-trace",
         "crates/nostall-uart",
         "crates/nostall-work",
     ] {

@@ -15,6 +15,7 @@
 //! | [`SerialPort`], [`serial_port`], [`set_serial_port`], [`line_settings`] | the port under test |
 //! | [`pci`] | the ways to PCI configuration space |
 //! | [`persistent_ram`] | the RAM that outlives the kernel |
+//! | [`with_writable_code`], [`see_new_code`], [`resume_at`] | changes of the kernel's own code |
 //! | [`bus_check`] | a check of the accesses to devices |
 //! | [`send_report`], [`end`], [`Ending`] | the channel to the machine that runs the kernel, and the machine's end |
 //!
@@ -47,8 +48,9 @@ use crate::boot::{Boot, NoRam};
 use crate::trap::Trap;
 pub use this::{
     Cpu, Ending, Frame, MAX_CPUS, MachineClock, SerialPort, bus_check, call_others, decode_trap,
-    enable_interrupts, end, enter, hang, line_settings, pci, persistent_ram, send_report,
-    serial_port, set_serial_port, set_timer, sleep_unless, start_cpus, wake,
+    enable_interrupts, end, enter, hang, line_settings, pci, persistent_ram, resume_at,
+    see_new_code, send_report, serial_port, set_serial_port, set_timer, sleep_unless, start_cpus,
+    wake, with_writable_code,
 };
 #[cfg(target_arch = "riscv64")]
 pub use this::{in_interrupt, interrupt_of, interrupts, is_device_memory, spi, while_handled};

@@ -17,6 +17,7 @@ mod death;
 mod device_tree;
 mod experiments;
 mod fail;
+mod functions;
 mod log;
 mod machine;
 mod report;
@@ -49,17 +50,17 @@ extern "C" fn rust_entry(first: usize, second: usize, third: usize) -> ! {
 /// Entry point of interrupts and exceptions, from the architecture's `traps.s`.
 #[unsafe(no_mangle)]
 extern "C" fn rust_trap(frame: &arch::Frame) {
-    match arch::decode_trap(frame) {
+    functions::nested(|| match arch::decode_trap(frame) {
         Trap::Handled => {}
         Trap::Timer => cpu::on_timer(),
         Trap::Call(unexpected) => {
-            let is_taken = cpu::on_call();
+            let is_taken = functions::on_call() || cpu::on_call();
             if let Some(exception) = unexpected.filter(|_| !is_taken) {
                 die_of(exception);
             }
         }
         Trap::Exception(exception) => die_of(exception),
-    }
+    });
 }
 
 fn die_of(exception: Exception) -> ! {

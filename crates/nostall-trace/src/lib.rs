@@ -5,6 +5,8 @@
 
 mod cells;
 mod filter;
+#[cfg(any(target_arch = "x86_64", target_arch = "riscv64"))]
+pub mod functions;
 mod global;
 pub mod layout;
 mod macros;

@@ -51,6 +51,8 @@ pub fn first_hart() -> usize {
 pub struct Cpu;
 
 impl Processor for Cpu {
+    // Inlined, because the recorder of all functions asks for it.
+    #[inline(always)]
     fn id(&self) -> usize {
         let number: usize;
         // SAFETY: boot.s puts the CPU's number into the thread pointer, which has no other use,
@@ -64,6 +66,11 @@ impl Processor for Cpu {
     fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
         interrupts::free(critical)
     }
+}
+
+/// Makes this CPU see code that was changed (unprivileged specification, "Zifencei").
+pub fn see_new_code() {
+    riscv::asm::fence_i();
 }
 
 /// Sets this CPU's timer to interrupt it once, at `at`. Interrupts must be masked.

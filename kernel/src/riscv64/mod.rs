@@ -16,10 +16,10 @@ pub use crate::device_tree::{bus_check, pci, spi};
 pub use boot::{enter, persistent_ram};
 pub use clock::Timebase as MachineClock;
 pub use cpus::{
-    Cpu, MAX_CPUS, call_others, enable_interrupts, hang, in_interrupt, interrupts, set_timer,
-    sleep_unless, start_cpus, wake,
+    Cpu, MAX_CPUS, call_others, enable_interrupts, hang, in_interrupt, interrupts, see_new_code,
+    set_timer, sleep_unless, start_cpus, wake,
 };
-pub use paging::is_device_memory;
+pub use paging::{is_device_memory, with_writable_code};
 pub use plic::{interrupt_of, while_handled};
 pub use semihosting::{Ending, end, send_report};
-pub use traps::{Frame, decode as decode_trap};
+pub use traps::{Frame, decode as decode_trap, resume_at};

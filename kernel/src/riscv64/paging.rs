@@ -37,6 +37,10 @@ const MAPPED: usize = ENTRIES / 2 * HUGE;
 /// How much is mapped by small pages: from the image's start on.
 const SMALL: usize = 5 * LARGE;
 
+/// The memory from the image's start on, where it can be written while [`with_writable_code`]
+/// runs: the first address of the upper half.
+const ALIAS: usize = 0usize.wrapping_sub(MAPPED);
+
 // Bits of an entry (figure "Sv39 page table entry"). Without R, W and X it is for a table.
 const VALID: u64 = 1 << 0;
 const READ: u64 = 1 << 1;
@@ -87,6 +91,14 @@ static TABLES: SharedTables = SharedTables(UnsafeCell::new(Tables {
     small: [const { Table::EMPTY }; SMALL / LARGE],
 }));
 
+struct AliasTable(UnsafeCell<Table>);
+
+// SAFETY: written only in `with_writable_code`, by one CPU at a time.
+unsafe impl Sync for AliasTable {}
+
+/// The table at [`ALIAS`], which is empty most of the time.
+static ALIAS_TABLE: AliasTable = AliasTable(UnsafeCell::new(Table::EMPTY));
+
 unsafe extern "C" {
     safe static __text_start: u8;
     safe static __text_end: u8;
@@ -135,6 +147,7 @@ pub fn init() {
     }
     tables.root.link(0, &tables.lowest);
     tables.root.link(start() / HUGE, &tables.image);
+    tables.root.0[ENTRIES / 2] = entry(ALIAS_TABLE.0.get().addr()) | VALID;
     for (table, first) in [
         (&mut tables.lowest, 0),
         (&mut tables.image, start() / HUGE * HUGE),
@@ -206,6 +219,30 @@ pub fn activate() {
         satp::read().mode() == satp::Mode::Sv39,
         "this hart does not translate addresses by Sv39"
     );
+}
+
+/// Runs `work` with the distance from the kernel's code to the same memory, where this CPU can
+/// write it meanwhile.
+///
+/// # Safety
+///
+/// One CPU at a time may call it.
+pub unsafe fn with_writable_code<T>(work: impl FnOnce(usize) -> T) -> T {
+    let set = |rights: u64| {
+        // SAFETY: the caller guarantees that no other CPU has a reference.
+        let table = unsafe { &mut *ALIAS_TABLE.0.get() };
+        for (i, page) in (start()..start() + SMALL).step_by(LARGE).enumerate() {
+            match rights {
+                0 => table.0[i] = 0,
+                rights => table.map(i, page, rights),
+            }
+        }
+        riscv::asm::sfence_vma_all();
+    };
+    set(READ | WRITE);
+    let result = work(ALIAS.wrapping_sub(start()));
+    set(0);
+    result
 }
 
 /// Whether `address` is there, for reading at least.

@@ -53,6 +53,13 @@ pub fn decode(frame: &Frame) -> Trap {
     }
 }
 
+/// Changes the address at which the interrupted code goes on.
+pub fn resume_at(next: impl FnOnce(usize) -> usize) {
+    let pc = next(sepc::read());
+    // SAFETY: the caller's address of the same code, and no trap comes in between.
+    unsafe { sepc::write(pc) };
+}
+
 fn exception(is_interrupt: bool, code: usize, frame: &Frame) -> Exception {
     let address = stval::read();
     let what = match code {

@@ -21,6 +21,7 @@ pub use clock::Tsc as MachineClock;
 pub use cpus::{
     Cpu, MAX_CPUS, call_others, enable_interrupts, set_timer, sleep_unless, start_cpus, wake,
 };
+pub use paging::with_writable_code;
 pub use serial::{SerialPort, line_settings, serial_port, set_serial_port};
 pub use traps::{Frame, decode as decode_trap};
 
@@ -54,6 +55,15 @@ pub fn hang() -> ! {
         x86_64::instructions::hlt();
     }
 }
+
+/// Makes this CPU see code that was changed: a serialising instruction (Intel SDM volume 3,
+/// "Handling Self- and Cross-Modifying Code").
+pub fn see_new_code() {
+    cpuid(0);
+}
+
+/// Returns nothing to do: no CPU is interrupted inside of an instruction.
+pub fn resume_at(_: impl FnOnce(usize) -> usize) {}
 
 /// What this CPU says of itself (Intel SDM volume 2, CPUID).
 #[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]

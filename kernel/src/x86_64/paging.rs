@@ -25,6 +25,10 @@ const MAPPED: usize = 4 << 30;
 /// How much is mapped by small pages: low memory and the image.
 const SMALL: usize = 4 * LARGE;
 
+/// The same memory, where it can be written while [`with_writable_code`] runs: behind all that
+/// is mapped.
+const ALIAS: usize = MAPPED;
+
 struct Tables {
     level4: PageTable,
     pointers: PageTable,
@@ -43,6 +47,14 @@ static TABLES: SharedTables = SharedTables(UnsafeCell::new(Tables {
     directories: [const { PageTable::new() }; 4],
     small: [const { PageTable::new() }; SMALL / LARGE],
 }));
+
+struct AliasTable(UnsafeCell<PageTable>);
+
+// SAFETY: written only in `with_writable_code`, by one CPU at a time.
+unsafe impl Sync for AliasTable {}
+
+/// The directory at [`ALIAS`], which is empty most of the time.
+static ALIAS_TABLE: AliasTable = AliasTable(UnsafeCell::new(PageTable::new()));
 
 unsafe extern "C" {
     safe static __text_start: u8;
@@ -71,6 +83,8 @@ pub fn init(ram: impl Iterator<Item = Range<u64>> + Clone) {
             entry.set_addr(PhysAddr::new(address as u64), flags | caching);
         }
     }
+    let alias = PhysAddr::new(ALIAS_TABLE.0.get().addr() as u64);
+    tables.pointers[4].set_addr(alias, Flags::PRESENT | Flags::WRITABLE);
     for (i, table) in tables.small.iter_mut().enumerate() {
         link(&mut tables.directories[0], i, table);
         for (j, entry) in table.iter_mut().enumerate() {
@@ -132,6 +146,31 @@ pub fn activate() {
     let frame = PhysFrame::containing_address(PhysAddr::new(level4.addr() as u64));
     // SAFETY: as above.
     unsafe { Cr3::write(frame, Cr3Flags::empty()) };
+}
+
+/// Runs `work` with the distance from the kernel's code to the same memory, where this CPU can
+/// write it meanwhile.
+///
+/// # Safety
+///
+/// One CPU at a time may call it.
+pub unsafe fn with_writable_code<T>(work: impl FnOnce(usize) -> T) -> T {
+    let set = |is_there: bool| {
+        // SAFETY: the caller guarantees that no other CPU has a reference.
+        let table = unsafe { &mut *ALIAS_TABLE.0.get() };
+        for (i, entry) in table.iter_mut().take(SMALL / LARGE).enumerate() {
+            let flags = Flags::PRESENT | Flags::WRITABLE | Flags::NO_EXECUTE | Flags::HUGE_PAGE;
+            match is_there {
+                true => entry.set_addr(PhysAddr::new((i * LARGE) as u64), flags),
+                false => entry.set_unused(),
+            }
+        }
+        activate();
+    };
+    set(true);
+    let result = work(ALIAS);
+    set(false);
+    result
 }
 
 /// Whether all of `size` bytes at `address` are there, for reading at least.

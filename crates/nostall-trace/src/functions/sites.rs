@@ -1,0 +1,128 @@
+//! The places of no-operations, and their replacement.
+
+use core::slice;
+
+use super::{Kernel, entered, left, stubs};
+
+/// Bytes that each site has.
+pub const SITE_BYTES: usize = stubs::BYTES;
+
+/// The sites of a kernel: the addresses in its section `__patchable_function_entries`.
+#[derive(Clone, Copy, Debug)]
+pub struct Sites(&'static [usize]);
+
+/// Result of [`patch`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patched {
+    /// Sites that call the stub now.
+    pub sites: usize,
+    /// Sites that hold neither no-operations nor a call of the stub, or are too far from it.
+    /// They were not changed.
+    pub refused: usize,
+}
+
+impl Sites {
+    /// The sites between two symbols of the linker script.
+    ///
+    /// # Safety
+    ///
+    /// Addresses of code, or nothing, must lie between `start` and `end`, for ever.
+    pub const unsafe fn new(start: *const usize, end: *const usize) -> Self {
+        // SAFETY: both are symbols of one section.
+        let len = unsafe { end.offset_from_unsigned(start) };
+        // SAFETY: the caller guarantees it.
+        Self(unsafe { slice::from_raw_parts(start, len) })
+    }
+
+    /// Returns the number of sites: 0 in a kernel that is built without the option.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether there are no sites.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the address at which a CPU is to go on that was interrupted at `pc`, after the
+    /// sites have been patched meanwhile: one inside of a site goes on behind it.
+    pub fn resume(&self, pc: usize) -> usize {
+        if !stubs::IS_DIVISIBLE {
+            return pc;
+        }
+        let inside = |site: &&usize| pc > **site && pc - **site < SITE_BYTES;
+        self.0
+            .iter()
+            .find(inside)
+            .map_or(pc, |site| site + SITE_BYTES)
+    }
+}
+
+/// Makes the sites that `wanted` chooses calls of the entry stub, and all others no-operations.
+///
+/// `writable` returns the address at which the memory of a site can be written.
+///
+/// # Safety
+///
+/// Meanwhile no other CPU may run code that has a site, or begin a function. Before each goes
+/// on, it executes an instruction that makes it see the new code: on x86-64 a serialising one,
+/// such as the return from an interrupt; on RISC-V `fence.i`. The caller's CPU does this, too.
+/// On RISC-V each goes on at [`Sites::resume`]. Every CPU that may run a patched function has
+/// state that [`Kernel::calls`] returns. `writable` is another mapping of the same memory.
+pub unsafe fn patch<K: Kernel>(
+    sites: Sites,
+    wanted: impl Fn(usize) -> bool,
+    writable: impl Fn(usize) -> *mut u8,
+) -> Patched {
+    // Functions that run before the recorder knows that this CPU is in it.
+    let own = [
+        entered::<K> as *const () as usize,
+        left::<K> as *const () as usize,
+        K::calls as *const () as usize,
+    ];
+    let stub = stubs::entry_stub::<K> as *const () as usize;
+    let mut patched = Patched::default();
+    // Calls at the sites that are patched already are no part of the trace.
+    K::calls().unrecorded(|| {
+        for &site in sites.0 {
+            let code = site as *const stubs::Unit;
+            // SAFETY: a site is code, which can be read.
+            let now = unsafe {
+                code.cast::<[stubs::Unit; stubs::OFF.len()]>()
+                    .read_unaligned()
+            };
+            let call = stubs::on(site, stub);
+            let is_known = now == stubs::OFF || Some(now) == call;
+            let next = match wanted(site) && !own.contains(&site) {
+                true => call,
+                false => Some(stubs::OFF),
+            };
+            let Some(next) = next.filter(|_| is_known) else {
+                patched.refused += 1;
+                continue;
+            };
+            patched.sites += usize::from(next != stubs::OFF);
+            if next == now {
+                continue;
+            }
+            // SAFETY: the caller guarantees that this is the site's memory, and that no CPU runs it.
+            unsafe { write(writable(site).cast(), next) };
+        }
+    });
+    patched
+}
+
+/// Writes the instructions of a site. It calls nothing, because the site may be of any function.
+///
+/// # Safety
+///
+/// The site's memory, writable, is at `to`. No CPU runs it.
+#[inline(never)]
+unsafe fn write(to: *mut stubs::Unit, code: [stubs::Unit; stubs::OFF.len()]) {
+    let mut at = 0;
+    while at < code.len() {
+        // SAFETY: the caller guarantees it.
+        unsafe { to.wrapping_add(at).write_volatile(code[at]) };
+        at += 1;
+    }
+}

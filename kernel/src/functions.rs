@@ -1,0 +1,113 @@
+//! The trace of all functions, in a kernel that is built for it (`make traced-kernel`).
+//!
+//! In every other build there are no sites, and nothing here has an effect.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use nostall_io::{Clock, Nanos, Processor};
+use nostall_trace::functions::{self, Calls, Patched, Sites};
+
+use crate::arch::{self, Cpu, MAX_CPUS};
+use crate::cpu;
+
+static CALLS: [Calls; MAX_CPUS] = [const { Calls::new() }; MAX_CPUS];
+
+/// Set while code is changed: the other CPUs stay in [`on_call`].
+static HELD: AtomicBool = AtomicBool::new(false);
+
+/// CPUs in [`on_call`] that wait for the new code.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Longer than a CPU takes to be interrupted, on a busy host too.
+const BOUND: Nanos = Nanos::from_secs(5);
+
+struct Recorded;
+
+impl functions::Kernel for Recorded {
+    #[inline(always)]
+    fn calls() -> &'static Calls {
+        // The remainder keeps a panic out of the recorder.
+        &CALLS[Cpu.id() % MAX_CPUS]
+    }
+
+    fn entered(_function: usize) -> Option<[u64; 2]> {
+        None
+    }
+
+    fn left(_: [u64; 2]) {}
+}
+
+/// Returns the functions that can be recorded.
+pub fn sites() -> Sites {
+    unsafe extern "C" {
+        static __sites_start: usize;
+        static __sites_end: usize;
+    }
+    // SAFETY: the linker script puts the addresses of the sites between them.
+    unsafe { Sites::new(&raw const __sites_start, &raw const __sites_end) }
+}
+
+/// Handles an interrupt or exception, whose functions are recorded wherever it came.
+#[inline(always)]
+pub fn nested<T>(handler: impl FnOnce() -> T) -> T {
+    <Recorded as functions::Kernel>::calls().nested(handler)
+}
+
+/// Records the functions that `wanted` chooses by their addresses, and no others, on all CPUs.
+///
+/// Panics if a CPU does not stop in time.
+#[allow(dead_code, reason = "the experiment uses it")]
+pub fn record(wanted: impl Fn(usize) -> bool) -> Patched {
+    <Recorded as functions::Kernel>::calls().unrecorded(|| {
+        Cpu.without_interrupts(|| {
+            let others = cpu::ticking().saturating_sub(1);
+            HELD.store(true, Ordering::Release);
+            if others > 0 {
+                arch::call_others();
+                await_waiting(others);
+            }
+            // SAFETY: all other CPUs wait, and this one is not interrupted.
+            let patched = unsafe {
+                arch::with_writable_code(|distance| {
+                    functions::patch::<Recorded>(sites(), wanted, |site| {
+                        site.wrapping_add(distance) as *mut u8
+                    })
+                })
+            };
+            arch::see_new_code();
+            HELD.store(false, Ordering::Release);
+            await_waiting(0);
+            patched
+        })
+    })
+}
+
+fn await_waiting(count: usize) {
+    let Some(clock) = cpu::clock() else { return };
+    let deadline = clock.now() + BOUND;
+    while WAITING.load(Ordering::Acquire) != count {
+        assert!(
+            clock.now() < deadline,
+            "{} CPUs stopped for new code, and not {count}",
+            WAITING.load(Ordering::Acquire)
+        );
+        Cpu.relax();
+    }
+}
+
+/// Handles an interrupt from another CPU: waits while code is changed. Returns `false` if none
+/// is.
+pub fn on_call() -> bool {
+    if !HELD.load(Ordering::Acquire) {
+        return false;
+    }
+    WAITING.fetch_add(1, Ordering::AcqRel);
+    // Nothing is called in here: the function may be one whose code is being changed.
+    while HELD.load(Ordering::Acquire) {
+        core::hint::spin_loop();
+    }
+    arch::see_new_code();
+    arch::resume_at(|pc| sites().resume(pc));
+    WAITING.fetch_sub(1, Ordering::AcqRel);
+    true
+}

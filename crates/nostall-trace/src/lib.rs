@@ -4,21 +4,23 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 
 mod cells;
+#[cfg(feature = "report")]
+pub mod export;
 mod filter;
 #[cfg(any(target_arch = "x86_64", target_arch = "riscv64"))]
 pub mod functions;
 mod global;
-pub mod layout;
-mod macros;
-#[cfg(feature = "report")]
-pub mod export;
 #[cfg(feature = "report")]
 pub mod graph;
+pub mod layout;
 #[cfg(feature = "report")]
 pub mod linux;
+mod macros;
 #[cfg(feature = "report")]
 pub mod model;
 mod names;
+#[cfg(feature = "report")]
+pub mod read;
 mod recorder;
 mod recover;
 mod region;
@@ -40,7 +42,3 @@ pub use ticks::RdTime;
 #[cfg(target_arch = "x86_64")]
 pub use ticks::Tsc;
 pub use ticks::{Nanoseconds, Ticks};
-#[cfg(feature = "report")]
-pub mod read;
-#[cfg(feature = "report")]
-pub mod report;

@@ -20,6 +20,8 @@ mod site;
 mod ticks;
 mod wide;
 mod writer;
+#[cfg(feature = "report")]
+mod zones;
 
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
@@ -35,3 +37,5 @@ pub use ticks::RdTime;
 #[cfg(target_arch = "x86_64")]
 pub use ticks::Tsc;
 pub use ticks::{Nanoseconds, Ticks};
+#[cfg(feature = "report")]
+pub use zones::{Symbols, ZoneEvents};

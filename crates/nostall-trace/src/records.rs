@@ -199,6 +199,12 @@ impl Cursor {
         cursor
     }
 
+    /// Returns the number of slots that are not yet read.
+    #[cfg(feature = "report")]
+    pub(crate) const fn left(&self) -> u64 {
+        self.end.saturating_sub(self.next)
+    }
+
     /// Returns the next record, or the gap before it.
     pub(crate) fn next(&mut self, image: &(impl Image + ?Sized)) -> Option<Record> {
         if let Some(held) = self.held.take() {

@@ -23,6 +23,9 @@ mod writer;
 #[cfg(feature = "report")]
 mod zones;
 
+#[cfg(feature = "macros")]
+pub use nostall_trace_macros::traced;
+
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
 pub use image::{Image, Live};

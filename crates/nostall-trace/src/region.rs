@@ -247,7 +247,7 @@ pub enum FormatError {
     Unaligned,
     /// No zone was asked for.
     NoZones,
-    /// A zone would have fewer than 8 slots.
+    /// A zone would have fewer than 16 slots.
     TooSmall,
 }
 
@@ -256,7 +256,7 @@ impl fmt::Display for FormatError {
         f.write_str(match self {
             Self::Unaligned => "the memory of a trace must be aligned to 64 bytes",
             Self::NoZones => "a trace needs at least one zone",
-            Self::TooSmall => "the memory of a trace is too small: 512 bytes, the names, and at least 256 bytes a zone",
+            Self::TooSmall => "the memory of a trace is too small: 512 bytes, the names, and at least 384 bytes a zone",
         })
     }
 }

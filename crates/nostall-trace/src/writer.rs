@@ -130,3 +130,6 @@ fn report_lost<C: Cells>(cells: &C, size: Size, now: &impl Fn() -> u64) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

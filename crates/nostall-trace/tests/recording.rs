@@ -90,14 +90,17 @@ fn the_oldest_records_are_overwritten_and_the_gap_is_at_the_start() {
         names: 0,
         ..TWO
     };
-    recorder.start(Region::format(memory(512 + 128 + 8 * 16), &small).unwrap());
-    for address in 0..10 {
+    recorder.start(Region::format(memory(512 + 128 + 16 * 16), &small).unwrap());
+    for address in 0..14 {
         recorder.exit(recorder.enter(address));
     }
     let told = told(&snapshot(recorder));
     assert_eq!(
         told,
-        ["lost 12", "+6", "-6", "+7", "-7", "+8", "-8", "+9", "-9"]
+        [
+            "lost 12", "+6", "-6", "+7", "-7", "+8", "-8", "+9", "-9", "+10", "-10", "+11", "-11",
+            "+12", "-12", "+13", "-13"
+        ]
     );
     assert_eq!(recorder.lost(), 0);
 }
@@ -111,14 +114,17 @@ fn a_full_zone_keeps_its_oldest_records_and_counts_the_lost_ones_at_its_end() {
         stop_when_full: true,
         ..TWO
     };
-    recorder.start(Region::format(memory(512 + 128 + 8 * 16), &small).unwrap());
-    for address in 0..6 {
+    recorder.start(Region::format(memory(512 + 128 + 16 * 16), &small).unwrap());
+    for address in 0..10 {
         recorder.exit(recorder.enter(address));
     }
     let told = told(&snapshot(recorder));
     assert_eq!(
         told,
-        ["+0", "-0", "+1", "-1", "+2", "-2", "+3", "-3", "lost 4"]
+        [
+            "+0", "-0", "+1", "-1", "+2", "-2", "+3", "-3", "+4", "-4", "+5", "-5", "+6", "-6",
+            "+7", "-7", "lost 4"
+        ]
     );
     assert_eq!(recorder.lost(), 4);
 }
@@ -332,7 +338,7 @@ fn memory_that_cannot_be_a_region_is_refused() {
         format(8192, 0, &Options { zones: 0, ..TWO }),
         FormatError::NoZones
     );
-    assert_eq!(format(512 + 256 + 511, 0, &TWO), FormatError::TooSmall);
+    assert_eq!(format(512 + 256 + 767, 0, &TWO), FormatError::TooSmall);
     assert_eq!(
         format(
             8192,
@@ -440,7 +446,14 @@ fn a_destroyed_head_is_found_from_the_laps() {
                 let enter = |it: &&nostall_trace::Record| matches!(it.event, Event::Enter { .. });
                 records.iter().filter(enter).map(|it| it.time).collect()
             };
-            assert_eq!(entries(&found), entries(&whole), "{count} {head:#x}");
+            // Slots after a head that was found again may be in flight.
+            let (found, whole) = (entries(&found), entries(&whole));
+            assert!(
+                whole.ends_with(&found),
+                "{count} {head:#x} {found:?} {whole:?}"
+            );
+            let unsure = (count + 12).saturating_sub(32).min(12) as usize;
+            assert_eq!(whole.len() - found.len(), unsure, "{count} {head:#x}");
         }
     }
 }

@@ -30,7 +30,7 @@ pub enum FunctionId {
 
 /// Recorded event. Names are numbers for [`Recovered::name`](crate::Recovered::name); 0 is
 /// unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Event {
     /// A function was entered.
@@ -188,7 +188,9 @@ impl Cursor {
             held: None,
             ended: false,
         };
+        // A head that moves is that of a living recorder.
         if !cursor.agrees(image)
+            && cursor.end == info.word(image, HEAD)
             && let Some(head) = cursor.rebuild(image)
         {
             cursor.end = head;

@@ -490,3 +490,60 @@ fn names_that_two_zones_share_are_stored_once() {
         "a thread with a name tha"
     );
 }
+
+std::thread_local! {
+    static CPU: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// A CPU for each thread.
+struct Threads;
+
+impl nostall_io::Processor for Threads {
+    fn id(&self) -> usize {
+        CPU.get()
+    }
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        critical()
+    }
+}
+
+#[test]
+fn a_dump_while_cpus_record_has_whole_records_only() {
+    let count = if cfg!(miri) { 60 } else { 20_000 };
+    let recorder = nostall_trace::Recorder::new(common::Count::default(), Threads);
+    let small = memory(512 + 256 + 2 * (128 + 32 * 16));
+    recorder.start(Region::format(small, &TWO).unwrap());
+    let write = |cpu| {
+        CPU.set(cpu);
+        for id in 0..count {
+            recorder.exit(recorder.enter_with(id, !id));
+        }
+    };
+    std::thread::scope(|scope| {
+        let writers = [scope.spawn(|| write(0)), scope.spawn(|| write(1))];
+        while !writers.iter().all(|writer| writer.is_finished()) {
+            let live = recover(recorder.dump().unwrap()).unwrap();
+            for zone in live.zones() {
+                let mut last = 0;
+                for record in live.records(zone) {
+                    assert!(record.time >= last);
+                    last = record.time;
+                    match record.event {
+                        Event::Enter {
+                            function: nostall_trace::FunctionId::Address(id),
+                            argument,
+                        } => assert_eq!(argument, Some(!id)),
+                        Event::Exit { .. } | Event::Lost { .. } => {}
+                        _ => panic!("never written: {record:?}"),
+                    }
+                }
+            }
+        }
+    });
+    let live = recover(recorder.dump().unwrap()).unwrap();
+    let exits = live
+        .merged::<2>()
+        .unwrap()
+        .filter(|it| matches!(it.event, Event::Exit { .. }));
+    assert!((20..=22).contains(&exits.count()));
+}

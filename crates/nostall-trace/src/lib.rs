@@ -11,6 +11,8 @@ mod macros;
 #[cfg(feature = "report")]
 pub mod model;
 mod names;
+#[cfg(all(feature = "program", target_os = "linux"))]
+mod program;
 mod recorder;
 mod recover;
 mod region;
@@ -21,6 +23,8 @@ mod writer;
 
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
+#[cfg(all(feature = "program", target_os = "linux"))]
+pub use program::{ProgramOptions, ProgramTrace, VARIABLE};
 pub use recorder::{Entered, Recorder};
 pub use recover::{Image, Live};
 pub use region::{FormatError, Options, Region};

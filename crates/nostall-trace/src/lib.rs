@@ -19,6 +19,8 @@ mod records;
 mod recover;
 mod region;
 mod site;
+#[cfg(feature = "stall-hook")]
+mod stalls;
 mod ticks;
 mod wide;
 mod writer;
@@ -27,10 +29,10 @@ mod zones;
 
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
-#[cfg(all(feature = "program", target_os = "linux"))]
-pub use program::{ProgramOptions, ProgramTrace, VARIABLE};
 pub use image::{Image, Live};
 pub use layout::HeaderFault;
+#[cfg(all(feature = "program", target_os = "linux"))]
+pub use program::{ProgramOptions, ProgramTrace, VARIABLE};
 pub use recorder::{Entered, Recorder};
 pub use records::{Event, FunctionId, Missing, Record, ZoneInfo};
 pub use recover::{Merged, Records, Recovered, recover};

@@ -6,18 +6,26 @@
 mod cells;
 mod filter;
 mod global;
+#[cfg(feature = "report")]
+pub mod graph;
 mod image;
 pub mod layout;
+#[cfg(feature = "report")]
+pub mod linux;
 mod macros;
 #[cfg(feature = "report")]
 pub mod model;
 mod names;
 #[cfg(all(feature = "program", target_os = "linux"))]
 mod program;
+#[cfg(feature = "report")]
+pub mod read;
 mod recorder;
 mod records;
 mod recover;
 mod region;
+#[cfg(feature = "report")]
+pub mod report;
 mod site;
 #[cfg(feature = "stall-hook")]
 mod stalls;

@@ -9,6 +9,8 @@ mod global;
 #[cfg(feature = "report")]
 pub mod graph;
 mod image;
+#[cfg(feature = "tracing")]
+mod layer;
 pub mod layout;
 #[cfg(feature = "report")]
 pub mod linux;
@@ -38,6 +40,8 @@ mod zones;
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
 pub use image::{Image, Live};
+#[cfg(feature = "tracing")]
+pub use layer::TraceLayer;
 pub use layout::HeaderFault;
 #[cfg(all(feature = "program", target_os = "linux"))]
 pub use program::{ProgramOptions, ProgramTrace, VARIABLE};

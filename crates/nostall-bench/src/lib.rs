@@ -17,8 +17,10 @@
 
 #![forbid(unsafe_code)]
 
+mod lttng;
 mod parts;
 mod table;
 
+pub use lttng::Lttng;
 pub use parts::{Tables, main};
 pub use table::{Effort, Limit, Table, Unit};

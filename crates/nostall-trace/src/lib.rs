@@ -40,6 +40,8 @@ mod global;
 #[cfg(feature = "report")]
 pub mod graph;
 mod image;
+#[cfg(feature = "tracing")]
+mod layer;
 pub mod layout;
 #[cfg(feature = "report")]
 pub mod linux;
@@ -47,6 +49,8 @@ mod macros;
 #[cfg(feature = "report")]
 pub mod model;
 mod names;
+#[cfg(all(feature = "program", target_os = "linux"))]
+mod program;
 #[cfg(feature = "report")]
 pub mod read;
 mod recorder;
@@ -56,6 +60,8 @@ mod region;
 #[cfg(feature = "report")]
 pub mod report;
 mod site;
+#[cfg(feature = "stall-hook")]
+mod stalls;
 mod ticks;
 mod wide;
 mod writer;
@@ -68,7 +74,11 @@ pub use nostall_trace_macros::traced;
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
 pub use image::{Image, Live};
+#[cfg(feature = "tracing")]
+pub use layer::TraceLayer;
 pub use layout::HeaderFault;
+#[cfg(all(feature = "program", target_os = "linux"))]
+pub use program::{ProgramOptions, ProgramTrace, VARIABLE};
 pub use recorder::{Entered, Recorder};
 pub use records::{Event, FunctionId, Missing, Record, ZoneInfo};
 pub use recover::{Merged, Records, Recovered, recover};

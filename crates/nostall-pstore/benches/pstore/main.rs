@@ -7,7 +7,6 @@
 //! registers. Without `--bench`, which cargo passes, each row runs once and briefly.
 
 mod ecc;
-mod lttng;
 mod peers;
 mod reading;
 mod record;

@@ -1,10 +1,9 @@
 //! Other rings that survive the program: appends to a mapped file, each record with its time.
 
-use crate::lttng::Lttng;
 use crate::record::{IP, PARENT, ZONE, recorder};
 use faultbox::breadcrumbs::Level;
 use faultbox::shared_ring::SharedRing;
-use nostall_bench::{Effort, Table, Unit};
+use nostall_bench::{Effort, Lttng, Table, Unit};
 use nostall_io::HostClock;
 use nostall_pstore::{ByClock, Ram};
 use std::hint::black_box;

@@ -17,7 +17,7 @@ const HEAD: u64 = 64 * 1024;
 type Opener = fn(path: &Path, head: &[u8]) -> Result<Option<Box<dyn Source>>>;
 
 /// Kinds of traces. The first that fits is used, so the vaguest are last.
-const OPENERS: &[Opener] = &[text];
+const OPENERS: &[Opener] = &[super::recording::open, text];
 
 /// Opens the trace in a file.
 ///

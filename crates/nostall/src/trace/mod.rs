@@ -2,8 +2,13 @@
 
 mod args;
 mod input;
+mod recording;
 mod report;
+#[cfg(target_os = "linux")]
+mod run;
 mod watched;
+
+use std::process::ExitCode;
 
 use anyhow::Result;
 
@@ -17,6 +22,8 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     Report(Box<report::Args>),
+    #[cfg(target_os = "linux")]
+    Run(run::Args),
 }
 
 /// Runs the subcommand.
@@ -24,8 +31,10 @@ enum Command {
 /// # Errors
 ///
 /// If an input cannot be read or the output cannot be written.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
-        Command::Report(args) => report::run(args),
+        Command::Report(args) => report::run(args).map(|()| ExitCode::SUCCESS),
+        #[cfg(target_os = "linux")]
+        Command::Run(args) => run::run(args),
     }
 }

@@ -36,7 +36,11 @@ impl Drop for Lttng {
 const SESSION: &str = "nostall-bench";
 
 impl Lttng {
-    /// Starts both, or returns why LTTng is not available.
+    /// Starts both.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which LTTng is not available, and how to install it.
     pub fn start() -> Result<Self, &'static str> {
         let installed = |program| quiet(program).arg("--version").status().is_ok();
         if !installed("lttng") || !installed("lttng-sessiond") {
@@ -78,12 +82,19 @@ impl Lttng {
     }
 
     /// Returns the duration of `count` events.
+    ///
+    /// # Panics
+    ///
+    /// If the traced program has ended.
     pub fn events(&mut self, count: u64) -> Duration {
-        let questions = self.traced.stdin.as_mut().unwrap();
-        writeln!(questions, "{count}").unwrap();
+        let questions = self.traced.stdin.as_mut();
+        let asked = questions.map(|questions| writeln!(questions, "{count}"));
         let mut answer = String::new();
-        self.answers.read_line(&mut answer).unwrap();
-        Duration::from_nanos(answer.trim().parse().unwrap())
+        let answered = self.answers.read_line(&mut answer);
+        match (asked, answered, answer.trim().parse()) {
+            (Some(Ok(())), Ok(_), Ok(nanoseconds)) => Duration::from_nanos(nanoseconds),
+            _ => panic!("the program that LTTng traces has ended"),
+        }
     }
 }
 
@@ -108,7 +119,7 @@ impl Daemon {
 }
 
 fn compile(program: &Path) -> Result<(), &'static str> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/pstore");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("lttng");
     let built = quiet("cc")
         .args(["-O2", "-I"])
         .arg(&sources)

@@ -11,3 +11,5 @@ pub mod linux;
 pub mod model;
 #[cfg(feature = "report")]
 pub mod read;
+#[cfg(feature = "report")]
+pub mod report;

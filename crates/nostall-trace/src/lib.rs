@@ -8,4 +8,10 @@ pub mod export;
 #[cfg(feature = "report")]
 pub mod graph;
 #[cfg(feature = "report")]
+pub mod linux;
+#[cfg(feature = "report")]
 pub mod model;
+#[cfg(feature = "report")]
+pub mod read;
+#[cfg(feature = "report")]
+pub mod report;

@@ -4,6 +4,8 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 
 #[cfg(feature = "report")]
+pub mod export;
+#[cfg(feature = "report")]
 pub mod graph;
 #[cfg(feature = "report")]
 pub mod linux;

@@ -6,7 +6,7 @@
 
 mod pages;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, Write};
 
 use self::pages::{HEADER, PAGE, Pages};
@@ -48,6 +48,7 @@ pub fn write(source: &mut (impl Source + ?Sized), mut out: impl Write) -> Result
         pages: Pages::new()?,
         tasks: HashMap::new(),
         used: HashSet::from([0]),
+        functions: BTreeSet::new(),
         payload: Vec::new(),
     };
     graph::walk(source, |catalog, step| {
@@ -62,6 +63,8 @@ struct Writer {
     /// Identifiers of tasks.
     tasks: HashMap<Task, i32>,
     used: HashSet<i32>,
+    /// Names that are functions.
+    functions: BTreeSet<Name>,
     payload: Vec<u8>,
 }
 
@@ -70,9 +73,8 @@ impl Writer {
         match step {
             Step::Enter(entry) => {
                 let task = self.task(catalog, entry.task);
-                self.begin(ENTRY, task)
-                    .long(address(entry.function))
-                    .int(entry.depth);
+                let function = self.address(entry.function);
+                self.begin(ENTRY, task).long(function).int(entry.depth);
                 self.end(entry.cpu, entry.time)
             }
             Step::Leave(slice) => self.leave(catalog, &slice),
@@ -94,8 +96,9 @@ impl Writer {
         };
         // Only the difference counts, and a call may be longer than the trace.
         let start = end.wrapping_sub(duration);
+        let function = slice.function.map_or(0, |name| self.address(name));
         self.begin(EXIT, task)
-            .long(slice.function.map_or(0, address))
+            .long(function)
             .int(slice.depth)
             .int(0)
             .long(start)
@@ -113,12 +116,12 @@ impl Writer {
         let task = self.task(catalog, task);
         let text = match kind {
             EventKind::Call { function, caller } => {
-                self.begin(FUNCTION, task)
-                    .long(address(function))
-                    .long(caller.map_or(0, address));
+                let function = self.address(function);
+                let caller = caller.map_or(0, |name| self.address(name));
+                self.begin(FUNCTION, task).long(function).long(caller);
                 return self.end(cpu, time);
             }
-            EventKind::Lost { records } => return self.pages.lost(known_cpu(cpu)?, records),
+            EventKind::Lost { records } => return self.pages.lost(known_cpu(cpu)?, time, records),
             EventKind::Stall {
                 condition,
                 place,
@@ -169,6 +172,12 @@ impl Writer {
         self.pages.record(known_cpu(cpu)?, time, &self.payload)
     }
 
+    /// Returns the made-up address of a function.
+    fn address(&mut self, name: Name) -> u64 {
+        self.functions.insert(name);
+        address(name)
+    }
+
     /// Returns a task's identifier, which no other task has.
     fn task(&mut self, catalog: &Catalog, task: Task) -> i32 {
         if let Some(known) = self.tasks.get(&task) {
@@ -192,7 +201,7 @@ impl Writer {
             self.print(cpu, time, 0, "records are missing")?;
         }
         let pages = self.pages.finish()?;
-        let mut header = header(&self.tasks, catalog);
+        let mut header = header(&self, catalog);
         header.extend((pages.len() as u32).to_le_bytes());
         header.extend(b"options  \0");
         option(&mut header, 4, clock(unit).as_bytes());
@@ -228,7 +237,6 @@ impl Payload<'_> {
     }
 }
 
-/// Returns the made-up address of a function.
 fn address(name: Name) -> u64 {
     FIRST + u64::from(name.0) * STEP
 }
@@ -258,7 +266,7 @@ fn option(header: &mut Vec<u8>, number: u16, data: &[u8]) {
 }
 
 /// Returns the file's header up to the names of tasks.
-fn header(tasks: &HashMap<Task, i32>, catalog: &Catalog) -> Vec<u8> {
+fn header(writer: &Writer, catalog: &Catalog) -> Vec<u8> {
     let mut header = b"\x17\x08\x44tracing6\0".to_vec();
     // Little endian, and a `long` of 8 bytes.
     header.extend([0, 8]);
@@ -277,12 +285,12 @@ fn header(tasks: &HashMap<Task, i32>, catalog: &Catalog) -> Vec<u8> {
     }
     // No other event systems.
     header.extend(0_u32.to_le_bytes());
-    let symbols = symbols(catalog);
+    let symbols = symbols(&writer.functions, catalog);
     header.extend((symbols.len() as u32).to_le_bytes());
     header.extend(symbols.as_bytes());
     // No stored formats of trace_printk.
     header.extend(0_u32.to_le_bytes());
-    let names = names(tasks, catalog);
+    let names = names(&writer.tasks, catalog);
     header.extend((names.len() as u64).to_le_bytes());
     header.extend(names.as_bytes());
     header
@@ -371,11 +379,10 @@ fn formats() -> Vec<String> {
 }
 
 /// Returns the functions in the form of kallsyms. Blanks would end a name.
-fn symbols(catalog: &Catalog) -> String {
+fn symbols(functions: &BTreeSet<Name>, catalog: &Catalog) -> String {
     let mut symbols = format!("{PRINTER:016x} T tracing_mark_write\n");
-    for number in 0..catalog.names() as u32 {
-        let name = Name(number);
-        let text = catalog.text(name);
+    for name in functions {
+        let text = catalog.text(*name);
         let text: String = text
             .chars()
             .take(LONGEST_TEXT)
@@ -393,7 +400,7 @@ fn symbols(catalog: &Catalog) -> String {
         } else {
             ""
         };
-        symbols += &format!("{:016x} T {before}{text}\n", address(name));
+        symbols += &format!("{:016x} T {before}{text}\n", address(*name));
     }
     symbols
 }

@@ -8,12 +8,16 @@ pub const PAGE: usize = 4096;
 /// Time stamp and committed length.
 pub const HEADER: usize = 16;
 
-/// The kernel lost records before the page, and their number follows the data.
-const LOST: u64 = 1 << 31 | 1 << 30;
+/// The kernel lost records before the page.
+const LOST: u64 = 1 << 31;
+/// The number of lost records follows the data.
+const LOST_STORED: u64 = 1 << 30;
 
 /// Record that holds the upper bits of a long time delta.
 const TIME_EXTEND: u32 = 30;
 const DELTA_BITS: u32 = 27;
+/// Bits of a delta with a record for its upper bits.
+const LONGEST_DELTA: u32 = DELTA_BITS + 32;
 
 /// Pages of all CPUs.
 pub struct Pages {
@@ -45,8 +49,10 @@ impl Cpu {
         }
         let mut commit = self.data.len() as u64;
         let lost = self.lost.take();
-        if lost.is_some() {
-            commit |= LOST;
+        match lost {
+            None => {}
+            Some(0) => commit |= LOST,
+            Some(_) => commit |= LOST | LOST_STORED,
         }
         let mut page = self.start.to_le_bytes().to_vec();
         page.extend(commit.to_le_bytes());
@@ -79,8 +85,8 @@ impl Pages {
         let cpu = self.cpu(number);
         let words = payload.len() / 4;
         let head = if words <= 28 { 4 } else { 8 };
-        // A clock that steps back starts a page, because deltas have no sign.
-        let is_back = time < cpu.last;
+        // A clock that steps back starts a page: deltas have no sign. So does one that jumps.
+        let is_back = time.wrapping_sub(cpu.last) >> LONGEST_DELTA != 0;
         // 8 bytes are for a long delta.
         if !cpu.data.is_empty()
             && (is_back || cpu.data.len() + 8 + head + payload.len() > cpu.room())
@@ -88,7 +94,8 @@ impl Pages {
             self.end(number)?;
         }
         let cpu = self.cpu(number);
-        if cpu.data.is_empty() {
+        // A page with lost records begins where they are missing.
+        if cpu.data.is_empty() && (cpu.lost.is_none() || is_back) {
             cpu.start = time;
             cpu.last = time;
         }
@@ -96,7 +103,6 @@ impl Pages {
         cpu.last = time;
         let mut word = |word: u32| cpu.data.extend(word.to_le_bytes());
         if delta >> DELTA_BITS != 0 {
-            // The upper bits of the word are cut: 59 bits are 18 years.
             let low = (delta & ((1 << DELTA_BITS) - 1)) as u32;
             word(low << 5 | TIME_EXTEND);
             word((delta >> DELTA_BITS) as u32);
@@ -112,10 +118,13 @@ impl Pages {
         Ok(())
     }
 
-    /// Notes that records are missing from here on. 0: an unknown number.
-    pub fn lost(&mut self, cpu: u32, records: u64) -> io::Result<()> {
+    /// Notes that records are missing from `time` on. 0: an unknown number.
+    pub fn lost(&mut self, cpu: u32, time: u64, records: u64) -> io::Result<()> {
         self.end(cpu)?;
-        let lost = &mut self.cpu(cpu).lost;
+        let cpu = self.cpu(cpu);
+        cpu.start = time;
+        cpu.last = time;
+        let lost = &mut cpu.lost;
         *lost = Some(match *lost {
             Some(before) if before != 0 && records != 0 => before.saturating_add(records),
             Some(_) => 0,

@@ -151,6 +151,7 @@ impl Decoder {
             Kind::Call { function, caller } => {
                 let address = number(function)?;
                 let caller = caller.as_ref().and_then(number);
+                let caller = caller.filter(|address| *address != 0);
                 EventKind::Call {
                     function: self.function(address),
                     caller: caller.map(|address| self.function(address)),
@@ -213,6 +214,8 @@ impl Decoder {
             return *known;
         }
         let name = match self.commands.get(&id) {
+            // The kernel has forgotten the name.
+            Some(name) if name == "<...>" => "",
             Some(name) => name,
             None if id == 0 => "<idle>",
             None => "",

@@ -187,8 +187,8 @@ impl Decoder {
                 let text = text.unwrap_or_else(|_| fields(event, payload, self.formats.order()));
                 let text = String::from_utf8_lossy(&text);
                 match name {
-                    "" => text.trim().to_owned(),
-                    name => format!("{name}: {}", text.trim()),
+                    "" => text.trim_end().to_owned(),
+                    name => format!("{name}: {}", text.trim_end()),
                 }
             }
         };

@@ -1,7 +1,10 @@
 //! `nostall trace`: traces of functions, stalls and counters.
 
 mod args;
+mod follow;
 mod input;
+mod live;
+mod region;
 mod report;
 mod watched;
 

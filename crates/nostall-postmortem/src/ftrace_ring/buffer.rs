@@ -7,6 +7,7 @@ use nostall_trace::linux::Order;
 
 use super::cpu::Cpu;
 use super::meta::Meta;
+use super::page::{PageReport, PageState};
 use super::version::{MAGIC, Version};
 use crate::image::Image;
 
@@ -238,7 +239,7 @@ impl Slots<'_> {
     }
 
     /// Counts the CPUs in one direction. Some in a row may have lost their descriptions, if
-    /// one follows that has not.
+    /// one follows that has not, or if their records are there.
     fn count(&self, place: impl Fn(u64) -> Option<(u64, u64)>) -> u64 {
         let mut count = 0;
         for slot in 1..MOST_CPUS {
@@ -249,11 +250,34 @@ impl Slots<'_> {
                 break;
             };
             let meta = Meta::read(self.image, self.known.version, at);
-            if meta.is_some_and(|meta| meta.agrees(self.known, first)) {
+            if meta.is_some_and(|meta| meta.is_of_another(first)) {
+                break;
+            }
+            if meta.is_some_and(|meta| meta.agrees(self.known, first)) || self.has_records(at) {
                 count = slot;
             }
         }
         count
+    }
+
+    /// Whether there are records where the CPU whose description is at `at` should have them:
+    /// each of the first sub-buffers is sound, and half of them have some.
+    fn has_records(&self, at: u64) -> bool {
+        const SAMPLE: u32 = 8;
+        const RECORDS: u32 = 4;
+        let sample = SAMPLE.min(self.known.subbufs as u32);
+        let first = at.saturating_add(self.known.header(0));
+        let mut filled = 0;
+        for index in 0..sample {
+            let address = first.saturating_add(u64::from(index) * self.known.subbuf);
+            let bytes = self.known.subbuf as usize;
+            match PageReport::read(self.image, address, bytes, index) {
+                None => {}
+                Some(page) if page.state != PageState::Sound => return false,
+                Some(page) => filled += u32::from(page.records >= RECORDS),
+            }
+        }
+        2 * filled >= sample
     }
 
     fn cpu(&self, number: usize, slot: i64) -> Option<Cpu> {

@@ -85,6 +85,41 @@ impl Common {
             pid: i32::from_le_bytes([4, 5, 6, 7].map(byte)),
         }
     }
+
+    /// Returns the five characters of Linux's column of flags.
+    pub fn latency(&self) -> String {
+        let Self { flags, preempt, .. } = *self;
+        let has = |flag: u8| flags & flag != 0;
+        let interrupts = match (has(1), has(0x80), has(2)) {
+            (true, true, _) => 'D',
+            (true, false, _) => 'd',
+            (false, true, _) => 'b',
+            (false, false, true) => 'X',
+            _ => '.',
+        };
+        let reschedule = match (has(4), has(0x20)) {
+            (true, true) => 'N',
+            (true, false) => 'n',
+            (false, true) => 'p',
+            _ => '.',
+        };
+        let context = match (has(0x40), has(8), has(0x10)) {
+            (true, true, _) => 'Z',
+            (true, false, _) => 'z',
+            (false, true, true) => 'H',
+            (false, true, false) => 'h',
+            (false, false, true) => 's',
+            _ => '.',
+        };
+        let mut column = String::from_iter([interrupts, reschedule, context]);
+        for depth in [preempt & 15, preempt >> 4] {
+            column.push(match depth {
+                0 => '.',
+                depth => char::from_digit(depth.into(), 16).unwrap_or('.'),
+            });
+        }
+        column
+    }
 }
 
 /// Event types that are the same on all kernels of a version, by their names in tracefs.
@@ -109,20 +144,20 @@ pub(super) fn is_trace_event(version: Version, id: u16) -> bool {
     id > version.event_type(FIRST_EVENT)
 }
 
+/// Returns the name of an event type.
+pub(super) fn type_name(version: Version, formats: &Formats, id: u16) -> Option<&str> {
+    let known = TYPES
+        .iter()
+        .find(|(_, number)| version.event_type(*number) == id);
+    formats.name(id).or(known.map(|(name, _)| *name))
+}
+
 /// Decodes a payload.
 pub(super) fn decode<'p>(version: Version, formats: &Formats, payload: &'p [u8]) -> Entry<'p> {
     let order = Order::Little;
     let id = Common::of(payload).id;
     let format = formats.get(id);
-    let name = match format {
-        Some(format) => format.name.as_str(),
-        None => {
-            let known = TYPES
-                .iter()
-                .find(|(_, number)| version.event_type(*number) == id);
-            known.map_or("", |(name, _)| name)
-        }
-    };
+    let name = type_name(version, formats, id).unwrap_or_default();
     // The format file has the offsets of this very kernel.
     let number = |field: &str, otherwise: usize, len: usize| {
         let field = format.and_then(|format| format.field(field));

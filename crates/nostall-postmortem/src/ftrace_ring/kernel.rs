@@ -3,7 +3,7 @@
 use nostall_trace::linux::{Formats, Names, Place};
 
 use super::buffer::RingBuffer;
-use super::entry::{Entry, decode, is_trace_event};
+use super::entry::{Entry, decode, is_trace_event, type_name};
 use super::merge::{Merge, MergeBy};
 use super::version::Version;
 use crate::image::Image;
@@ -110,6 +110,11 @@ impl Kernel {
     /// Returns the event formats.
     pub const fn formats(&self) -> &Formats {
         &self.formats
+    }
+
+    /// Returns the name of an event type.
+    pub fn event_name(&self, id: u16) -> Option<&str> {
+        type_name(self.version, &self.formats, id)
     }
 
     /// Decodes a record's payload.

@@ -40,6 +40,16 @@ pub struct RingRecord<'a> {
     pub lost: bool,
 }
 
+impl RingRecord<'_> {
+    /// Copies the payload, if it is a part of the image.
+    pub fn into_owned(self) -> RingRecord<'static> {
+        RingRecord {
+            payload: Cow::Owned(self.payload.into_owned()),
+            ..self
+        }
+    }
+}
+
 /// Reads the records of a ring buffer one by one.
 #[derive(Clone, Debug)]
 pub struct Merge {

@@ -72,6 +72,9 @@ impl Meta {
     /// Whether it may describe another CPU of the same ring buffer as `known`, whose first
     /// sub-buffer should be at `first`.
     pub fn agrees(&self, known: &Self, first: u64) -> bool {
+        if self.is_of_another(first) {
+            return false;
+        }
         let same = [
             self.subbuf == known.subbuf,
             self.subbufs == known.subbufs,
@@ -83,6 +86,12 @@ impl Meta {
         }
         let words = [self.magic == MAGIC, self.word == self.version.word()];
         same + words.into_iter().filter(|is_same| *is_same).count() >= 3
+    }
+
+    /// Whether it describes a ring buffer, and another one than the one whose sub-buffers
+    /// would start at `first`.
+    pub fn is_of_another(&self, first: u64) -> bool {
+        self.first != first && self.is_plausible()
     }
 
     /// Returns the number of the sub-buffer at a virtual address, counted from `first`.

@@ -20,6 +20,7 @@ mod kernel;
 mod merge;
 mod meta;
 mod page;
+mod source;
 mod trace_text;
 mod version;
 
@@ -29,5 +30,6 @@ pub use entry::{Common, Entry};
 pub use kernel::{Kernel, OtherKernel};
 pub use merge::{Merge, MergeBy, RingRecord};
 pub use page::{PageReport, PageState};
+pub use source::{RingSource, load_formats};
 pub use trace_text::TraceText;
 pub use version::Version;

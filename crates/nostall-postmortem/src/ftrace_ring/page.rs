@@ -25,6 +25,19 @@ pub enum PageState {
     OddTime,
 }
 
+impl PageState {
+    /// Returns the word for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sound => "sound",
+            Self::Missing => "missing",
+            Self::Commit(_) => "commit",
+            Self::Cut { .. } => "cut",
+            Self::OddTime => "odd_time",
+        }
+    }
+}
+
 /// A sub-buffer that is not empty.
 #[derive(Clone, Copy, Debug)]
 pub struct PageReport {

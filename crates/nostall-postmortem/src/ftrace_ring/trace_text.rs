@@ -119,7 +119,7 @@ impl<'a> TraceText<'a> {
         };
         let micros = record.time.saturating_add(500) / 1000;
         let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
-        let latency = Latency(common);
+        let latency = common.latency();
         let _ = write!(
             out,
             "{task:>16}-{:<7} [{:03}] {latency} {seconds:5}.{micros:06}: ",
@@ -269,43 +269,5 @@ impl fmt::Display for Function<'_> {
             Some(symbol) => f.write_str(symbol.name),
             None => write!(f, "{:#010x}", self.1),
         }
-    }
-}
-
-/// The column of flags.
-pub(super) struct Latency(pub Common);
-
-impl fmt::Display for Latency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Common { flags, preempt, .. } = self.0;
-        let has = |flag: u8| flags & flag != 0;
-        let interrupts = match (has(1), has(0x80), has(2)) {
-            (true, true, _) => 'D',
-            (true, false, _) => 'd',
-            (false, true, _) => 'b',
-            (false, false, true) => 'X',
-            _ => '.',
-        };
-        let reschedule = match (has(4), has(0x20)) {
-            (true, true) => 'N',
-            (true, false) => 'n',
-            (false, true) => 'p',
-            _ => '.',
-        };
-        let context = match (has(0x40), has(8), has(0x10)) {
-            (true, true, _) => 'Z',
-            (true, false, _) => 'z',
-            (false, true, true) => 'H',
-            (false, true, false) => 'h',
-            (false, false, true) => 's',
-            _ => '.',
-        };
-        write!(f, "{interrupts}{reschedule}{context}")?;
-        [preempt & 15, preempt >> 4]
-            .into_iter()
-            .try_for_each(|depth| match depth {
-                0 => f.write_str("."),
-                depth => write!(f, "{depth:x}"),
-            })
     }
 }

@@ -48,6 +48,7 @@ struct Readme;
 pub mod cli;
 pub mod decompress;
 pub mod detect;
+pub mod ftrace_ring;
 pub mod image;
 pub mod log_ring;
 pub mod symbols;

@@ -9,7 +9,7 @@ use super::swap::Swap;
 use super::{number, region};
 use crate::Unpack;
 
-/// Show the records in the memory of a crashed machine: Linux's pstore (ramoops), nostall's log
+/// Show the records in the memory of a crashed machine: Linux's pstore and traces, nostall's log
 ///
 /// Reads memory dumps: raw ones, ELF cores (kdump, QEMU's dump-guest-memory), LiME;
 /// or a region alone. With no size, ECC, CPU or flags option it finds the region
@@ -19,6 +19,10 @@ use crate::Unpack;
 ///
 /// Log rings of nostall-console are found in the same images. Records that had been printed
 /// are left out, where the ring tells which.
+///
+/// Linux's persistent ring buffers (reserve_mem and trace_instance, 6.12 and later) are found,
+/// too. With --symbols and --event-formats of the crashed kernel, functions and events have
+/// their names.
 ///
 /// Standard input, pipes and devices are read into memory, up to 256 MiB. One that sends
 /// no byte for 10 seconds is given up.
@@ -57,6 +61,11 @@ pub struct Args {
     /// its log, or the one that its trace fits
     #[arg(long, value_name = "N", value_parser = number::parse, requires = "symbols")]
     pub(super) kaslr_offset: Option<u64>,
+
+    /// Formats of Linux's trace events: a copy of tracefs's directory events, or its format
+    /// files in a row; for Linux's persistent ring buffer
+    #[arg(long, value_name = "PATH")]
+    pub(super) event_formats: Option<PathBuf>,
 
     /// Show the trace of one CPU after that of another, each in the order of writing:
     /// for stamps that are a count of each CPU's own
@@ -149,14 +158,16 @@ of text, bytes that are no UTF-8 and backslashes of the crashed machine are esca
 JSON: each line is an object with a type. region: file, start, geometry, reasons and doubts. \
 candidate: a region that is not decoded. record: kind, trust, stored_bytes, ecc, and text with \
 unverified ranges, or the number of calls. call: a trace record, after its record line. ring: \
-file, address, numbers of records. log: a record of a ring, after its ring line. end: \
+file, address, numbers of records. log: a record of a ring, after its ring line. buffer: Linux's \
+ring buffer, its CPUs and their damage. event: a record of it, after its buffer line. end: \
 file, status, records, message. The book (docs/src/postmortem.md) has every word.
 
 Linux: its files have no marks; the worth of each and the ranges go to stderr. A log ring is a \
-file log-nostall-N, with the lines that the machine's console would have shown.
+file log-nostall-N, with the lines that the machine's console would have shown. A ring buffer of \
+Linux is a file ftrace-ring-N.trace, with the lines of the file trace after the next boot.
 
-Exit status: 0 records; 1 an image could not be read or the output not be written; 2 wrong \
-options; 3 a region or ring, and nothing in it to show; 4 a damaged region or ring without a \
+Exit status: 0 records; 1 an image could not be read or the output not be written, or the \
+symbols are of another kernel; 2 wrong options; 3 a region or ring, and nothing in it to show; 4 a damaged region or ring without a \
 readable record; 5 neither. \
 Of several images: the first of 1, 0, 4, 3, 5 that one has.";
 

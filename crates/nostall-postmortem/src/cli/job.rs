@@ -7,8 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use nostall_pstore::{Damage, Place, Trust, ZoneState};
+use nostall_trace::linux::Formats;
 
 use super::args::{Args, Format};
+use super::escape::escape_name;
 use super::input::Input;
 use super::names::{self, Names};
 use super::outcome::{Outcome, Status};
@@ -17,7 +19,9 @@ use super::region::{self, Meant, Region};
 use super::rings::{self, Ring};
 use super::swap::Swap;
 use super::text::{self, Escaped};
+use super::{buffers, json_buffer};
 use super::{files, json};
+use crate::ftrace_ring::{self, Kernel, RingBuffer};
 use crate::image::Image;
 use crate::symbols::Symbols;
 use crate::{Decoded, LinuxFile, Record, Worth, ZoneReport};
@@ -33,6 +37,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         "--per-cpu: Linux's files are merged, whatever the stamps are"
     );
     let symbols = args.symbols.as_deref().map(names::load).transpose()?;
+    let formats = match &args.event_formats {
+        Some(path) => ftrace_ring::load_formats(path)
+            .with_context(|| format!("--event-formats {}", escape_name(&path.to_string_lossy())))?,
+        None => Formats::default(),
+    };
     let inputs = Input::all(&args.images)?;
     ensure!(
         args.out.is_none() || inputs.len() == 1,
@@ -42,6 +51,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let job = Job {
         args,
         symbols,
+        formats,
         style: Style::of(&io::stdout()),
         several: args.all || inputs.len() > 1,
     };
@@ -54,6 +64,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 struct Job<'a> {
     args: &'a Args,
     symbols: Option<Symbols>,
+    formats: Formats,
     style: Style,
     /// Whether each region needs a heading.
     several: bool,
@@ -102,7 +113,8 @@ impl Job<'_> {
         }
         let decoded: Vec<_> = regions.decode.iter().map(Meant::range).collect();
         let rings = rings::find(&image, args.region.window(), &decoded, args.all);
-        ensure_new(args, &rings)?;
+        let buffers = buffers::find(&image, args.region.window(), &decoded);
+        ensure_new(args, &rings, &buffers)?;
         let mut outcome = None;
         for meant in regions.decode {
             let region = meant.read(&image, &args.region);
@@ -124,7 +136,7 @@ impl Job<'_> {
                 self.note(format_args!("{line}"));
             }
         }
-        if decoded.is_empty() && !rings.is_empty() {
+        if decoded.is_empty() && (!rings.is_empty() || !buffers.is_empty()) {
             self.cut_short(&image);
         }
         if rings.len() == rings::MOST {
@@ -135,6 +147,19 @@ impl Job<'_> {
         }
         for ring in &rings {
             let next = self.ring(&image, input, ring, outcome.is_none())?;
+            outcome = Some(match outcome {
+                None => next,
+                Some(outcome) => Outcome::and(outcome, next),
+            });
+        }
+        if buffers.len() == ftrace_ring::MOST {
+            self.note(format_args!(
+                "only the first {} ring buffers are shown",
+                buffers.len()
+            ));
+        }
+        for buffer in &buffers {
+            let next = self.buffer(&image, input, buffer, outcome.is_none())?;
             outcome = Some(match outcome {
                 None => next,
                 Some(outcome) => Outcome::and(outcome, next),
@@ -309,6 +334,82 @@ impl Job<'_> {
         Ok(ring.outcome(input))
     }
 
+    /// Prints a ring buffer of Linux, or writes its file. `is_first` of the image's output.
+    fn buffer(
+        &self,
+        image: &Image,
+        input: &Input,
+        buffer: &RingBuffer,
+        is_first: bool,
+    ) -> Result<Outcome> {
+        let (args, style) = (self.args, self.style);
+        self.note(format_args!("{}", buffers::describe(buffer)));
+        for note in buffer.notes() {
+            self.note(format_args!("{note}"));
+        }
+        let (symbols, formats) = (self.symbols.clone(), self.formats.clone());
+        let kernel = match Kernel::new(image, buffer, symbols, formats, args.kaslr_offset) {
+            Ok(kernel) => kernel,
+            Err(other) => {
+                let at = buffer.address;
+                let message = format!("{input}: ring buffer at {at:#x}: {other}");
+                return Ok(Outcome::none(Status::Error, message));
+            }
+        };
+        if let Some(note) = kernel.note() {
+            self.note(format_args!("{note}"));
+        }
+        let mut text = buffers::text(&kernel, buffer, args.format == Format::Linux);
+        let json = |out: &mut dyn Write| {
+            json_buffer::buffer(&input.name(), image, args.swap, buffer, &kernel, out)
+        };
+        match (&args.out, args.format) {
+            (Some(folder), format) => {
+                let name = buffer_file(args, buffer);
+                files::write(folder, &name, None, args.force, |out| match format {
+                    Format::Text => buffers::lines(image, buffer, &mut text, Style::Plain, out),
+                    Format::Json => json(out),
+                    Format::Linux => buffers::write_to(image, buffer, &mut text, out),
+                })?;
+                if format == Format::Text {
+                    to_stdout(|out| buffers::summary(buffer, style, out))?;
+                }
+            }
+            (None, Format::Text) => to_stdout(|out| {
+                if self.several {
+                    let heading = format!("{input}: ring buffer at {:#x}", buffer.address);
+                    text::heading(&heading, style, out)?;
+                }
+                buffers::summary(buffer, style, out)?;
+                buffers::lines(image, buffer, &mut text, style, out)?;
+                writeln!(out)
+            })?,
+            (None, Format::Json) => to_stdout(json)?,
+            (None, Format::Linux) => to_stdout(|out| {
+                let between = if is_first { "" } else { "\n" };
+                let heading = match self.several {
+                    true => format!("{input}: ring buffer at {:#x}: ", buffer.address),
+                    false => String::new(),
+                };
+                writeln!(out, "{between}==> {heading}{} <==", buffers::name(buffer))?;
+                match style {
+                    Style::Plain => buffers::write_to(image, buffer, &mut text, out),
+                    Style::Safe | Style::Colour => {
+                        buffers::write_to(image, buffer, &mut text, &mut Escaped(out))
+                    }
+                }
+            })?,
+        }
+        for reason in text.reasons() {
+            self.note(format_args!("{reason}"));
+        }
+        if args.format == Format::Linux {
+            let trust = text::trust(Trust::Unchecked);
+            self.note(format_args!("{}: {trust}", buffers::name(buffer)));
+        }
+        Ok(buffers::outcome(buffer, input))
+    }
+
     /// A line on standard error, unless it is to be quiet.
     fn note(&self, line: fmt::Arguments<'_>) {
         if !self.args.quiet {
@@ -432,12 +533,20 @@ fn ring_file(args: &Args, ring: &Ring<'_>) -> String {
     ring.name() + if is_json { ".json" } else { "" }
 }
 
-/// Checks that no ring's file exists already, before anything is written.
-fn ensure_new(args: &Args, rings: &[Ring<'_>]) -> Result<()> {
+/// The name of a ring buffer's file in the folder.
+fn buffer_file(args: &Args, buffer: &RingBuffer) -> String {
+    let is_json = args.format == Format::Json;
+    buffers::name(buffer) + if is_json { ".json" } else { "" }
+}
+
+/// Checks that no file of a ring or ring buffer exists already, before anything is written.
+fn ensure_new(args: &Args, rings: &[Ring<'_>], buffers: &[RingBuffer]) -> Result<()> {
     if let Some(folder) = &args.out
-        && !rings.is_empty()
+        && (!rings.is_empty() || !buffers.is_empty())
     {
-        let names: Vec<_> = rings.iter().map(|ring| ring_file(args, ring)).collect();
+        let rings = rings.iter().map(|ring| ring_file(args, ring));
+        let buffers = buffers.iter().map(|buffer| buffer_file(args, buffer));
+        let names: Vec<_> = rings.chain(buffers).collect();
         files::prepare(folder, &names, args.force)?;
     }
     Ok(())
@@ -466,7 +575,8 @@ fn no_region(image: &Image, input: &Input, swap: Option<Swap>, doubtful: usize) 
         number => format!(" ({number} places are in doubt: --all lists them)"),
     };
     format!(
-        "{input}: no ramoops region in it{doubtful}, and no log ring; if you know where a region \
-         is, give its sizes: --offset, --record-size and so on (see --help)"
+        "{input}: no ramoops region in it{doubtful}, and no log ring; no ring buffer of Linux, \
+         either; if you know where a region is, give its sizes: --offset, --record-size and so on \
+         (see --help)"
     )
 }

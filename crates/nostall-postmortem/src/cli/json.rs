@@ -21,7 +21,7 @@ use crate::log_ring::LogEntry;
 use crate::{Content, Decoded, Packing, Record, Text, ZoneReport};
 
 /// The version of the lines' words.
-const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 2;
 
 /// Bytes of a text escaped together.
 const PIECE: usize = 4096;
@@ -482,6 +482,11 @@ fn call(trace: &Trace, names: &Names, record_format: RecordFormat) -> CallLine {
 }
 
 fn write(line: &Line<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+    escaped(line, out)
+}
+
+/// Writes a line of JSON without a character that a terminal obeys.
+pub fn escaped(line: &impl Serialize, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Escaping);
     line.serialize(&mut serializer)?;
     out.write_all(b"\n")

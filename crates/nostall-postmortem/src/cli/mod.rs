@@ -3,11 +3,13 @@
 //! The binaries `nostall-postmortem` and `nostall` share it.
 
 mod args;
+mod buffers;
 pub mod escape;
 mod files;
 mod input;
 mod job;
 mod json;
+mod json_buffer;
 mod names;
 pub mod number;
 mod outcome;

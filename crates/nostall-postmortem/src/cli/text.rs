@@ -246,6 +246,33 @@ pub fn ring_lines(ring: &Ring<'_>, out: &mut (impl Write + ?Sized)) -> io::Resul
     })
 }
 
+/// Lines of a trace record. Unverified ones are marked.
+pub fn trace_lines(
+    lines: &[u8],
+    is_doubtful: bool,
+    style: Style,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    let doubt = if is_doubtful {
+        style.doubt()
+    } else {
+        Ansi::new()
+    };
+    let mark = if is_doubtful { " (unverified)" } else { "" };
+    let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
+    for line in lines.split(|byte| *byte == b'\n') {
+        write!(out, "{doubt}")?;
+        if line.starts_with(HEADING.as_bytes()) {
+            write!(out, "\\x3d")?;
+            passage(&line[1..], out)?;
+        } else {
+            passage(line, out)?;
+        }
+        writeln!(out, "{mark}{doubt:#}")?;
+    }
+    Ok(())
+}
+
 /// A text. In each line, what is unverified is between marks of its own.
 fn words(text: &Text, style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     let (doubt, [open, close]) = (style.doubt(), DOUBT);

@@ -90,6 +90,11 @@ impl Symbols {
         self.table.lookup(address.wrapping_sub(self.offset))
     }
 
+    /// Returns the linked address of a symbol that [`ftrace_ring`](crate::ftrace_ring) needs.
+    pub(crate) fn linked_address(&self, mark: &str) -> Option<u64> {
+        self.table.mark(mark)
+    }
+
     /// How many symbols there are, names for the same address counted once.
     pub fn len(&self) -> usize {
         self.table.starts().len()

@@ -60,7 +60,18 @@ pub(super) struct Table {
     starts: Vec<u64>,
     entries: Vec<Entry>,
     names: String,
+    /// Addresses of the [`MARKS`] that the file has.
+    marks: Vec<(&'static str, u64)>,
 }
+
+/// Symbols whose addresses are kept although they may be data: the two that Linux's persistent
+/// ring buffer names, and the bounds of its interrupt entries.
+const MARKS: [&str; 4] = [
+    "rb_meta_init_text_addr",
+    "rb_data_ptr",
+    "__irqentry_text_start",
+    "__irqentry_text_end",
+];
 
 #[derive(Clone, Debug)]
 struct Entry {
@@ -73,6 +84,13 @@ impl Table {
     /// `code` is where code lies, if the file says so; Linux's own marks are better than that.
     pub(super) fn new(mut raws: Vec<Raw>, code: Vec<Range<u64>>) -> Result<Self, Error> {
         let linux = linux_code(&raws);
+        let marks = MARKS.into_iter().filter_map(|mark| {
+            let raw = raws
+                .iter()
+                .find(|raw| raw.name == mark && raw.module.is_none())?;
+            Some((mark, raw.address))
+        });
+        let marks = marks.collect();
         let code = if linux.is_empty() {
             code
         } else {
@@ -94,7 +112,8 @@ impl Table {
             )
         });
         raws.dedup_by_key(|raw| raw.address);
-        Self::fill(&raws, &code)
+        let table = Self::fill(&raws, &code)?;
+        Ok(Self { marks, ..table })
     }
 
     fn fill(raws: &[Raw], code: &[Range<u64>]) -> Result<Self, Error> {
@@ -102,6 +121,7 @@ impl Table {
             starts: raws.iter().map(|raw| raw.address).collect(),
             entries: Vec::with_capacity(raws.len()),
             names: String::new(),
+            marks: Vec::new(),
         };
         let mut module: Option<(&str, Range<u32>)> = None;
         for (at, raw) in raws.iter().enumerate() {
@@ -147,6 +167,14 @@ impl Table {
     /// Addresses of symbols, in order, each once.
     pub(super) fn starts(&self) -> &[u64] {
         &self.starts
+    }
+
+    /// Address of one of the [`MARKS`].
+    pub(super) fn mark(&self, name: &str) -> Option<u64> {
+        let mut marks = self.marks.iter();
+        marks
+            .find(|(mark, _)| *mark == name)
+            .map(|(_, address)| *address)
     }
 
     pub(super) fn lookup(&self, address: u64) -> Option<Symbol<'_>> {

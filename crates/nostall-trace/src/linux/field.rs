@@ -77,8 +77,10 @@ impl Field {
             None => (declaration, None),
         };
         let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric();
-        let split = declared.rfind(|c| !is_name(c))? + 1;
-        let (kind, name) = declared.split_at(split);
+        let name = declared.rsplit(|c| !is_name(c)).next()?;
+        let kind = declared
+            .strip_suffix(name)
+            .filter(|kind| !kind.is_empty())?;
         let kind = kind.trim_end();
         Some(Self {
             name: name.to_owned(),

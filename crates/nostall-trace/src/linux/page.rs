@@ -114,10 +114,16 @@ impl<'a> Page<'a> {
 
     /// Returns its records in the order of writing.
     pub fn records(&self) -> Records<'a> {
+        self.records_from(0, self.time)
+    }
+
+    /// Returns its records from an [offset](Records::offset) on, whose [time](Records::time) is
+    /// known.
+    pub fn records_from(&self, offset: usize, time: u64) -> Records<'a> {
         Records {
             data: self.data,
-            at: 0,
-            time: self.time,
+            at: offset.min(self.data.len()),
+            time,
             order: self.order,
         }
     }
@@ -165,6 +171,11 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
+    /// Returns the offset of the next record.
+    pub const fn offset(&self) -> usize {
+        self.at
+    }
+
     /// Returns the time stamp of the last record, or of the sub-buffer before the first.
     pub const fn time(&self) -> u64 {
         self.time

@@ -1,8 +1,12 @@
 //! `nostall trace`: traces of functions, stalls and counters.
 
 mod args;
+mod convert;
+mod follow;
 mod input;
 mod recording;
+mod live;
+mod region;
 mod report;
 #[cfg(target_os = "linux")]
 mod run;
@@ -21,6 +25,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Convert(convert::Args),
     Report(Box<report::Args>),
     #[cfg(target_os = "linux")]
     Run(run::Args),
@@ -36,5 +41,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Command::Report(args) => report::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(args),
+        Command::Convert(args) => convert::run(args),
+        Command::Report(args) => report::run(args),
     }
 }

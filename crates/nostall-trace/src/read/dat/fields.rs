@@ -6,7 +6,7 @@ use crate::linux::Order;
 use crate::model::ReadError;
 
 /// Bytes of a text or section that are believed.
-pub(super) const LONGEST: u64 = 256 << 20;
+pub(super) const LONGEST: u64 = 128 << 20;
 
 /// Longest name.
 const LONGEST_NAME: usize = 4096;
@@ -97,7 +97,9 @@ impl<R: Read> Fields<R> {
                 byte if name.len() < LONGEST_NAME => name.push(byte),
                 _ => {
                     let at = self.done;
-                    return Err(ReadError::new(format!("the name before byte {at} has no end")));
+                    return Err(ReadError::new(format!(
+                        "the name before byte {at} has no end"
+                    )));
                 }
             }
         }
@@ -129,5 +131,6 @@ pub(super) fn lossy(mut bytes: Vec<u8>) -> String {
     if let Some(end) = bytes.iter().position(|byte| *byte == 0) {
         bytes.truncate(end);
     }
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into())
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into())
 }

@@ -51,6 +51,7 @@ pub(super) struct Span<R> {
     input: Shared<R>,
     at: u64,
     left: u64,
+    done: u64,
 }
 
 impl<R> Span<R> {
@@ -60,24 +61,28 @@ impl<R> Span<R> {
             input: input.clone(),
             at,
             left: len.min(u64::MAX - at),
+            done: 0,
         }
     }
 
-    /// Returns the position in the file.
-    pub(super) fn at(&self) -> u64 {
-        self.at
+    /// Returns the number of bytes that were read.
+    pub(super) fn done(&self) -> u64 {
+        self.done
     }
 }
 
 impl<R: Read + Seek> Read for Span<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let most = into.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let most = into
+            .len()
+            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
         if most == 0 {
             return Ok(0);
         }
         let read = self.input.read_at(self.at, &mut into[..most])?;
         self.at += read as u64;
         self.left -= read as u64;
+        self.done += read as u64;
         Ok(read)
     }
 }
@@ -190,11 +195,11 @@ impl<R: Read + Seek> Chunks<R> {
 }
 
 impl<R> Data<R> {
-    /// Returns the position in the file.
-    pub(super) fn at(&self) -> u64 {
+    /// Returns the number of bytes of the file that were read.
+    pub(super) fn done(&self) -> u64 {
         match self {
-            Self::Plain(span) => span.at(),
-            Self::Chunks(chunks) => chunks.span.at(),
+            Self::Plain(span) => span.done(),
+            Self::Chunks(chunks) => chunks.span.done(),
         }
     }
 }

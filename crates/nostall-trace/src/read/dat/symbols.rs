@@ -2,6 +2,9 @@
 
 use crate::linux::{Names, Place};
 
+/// No function is longer. Between the kernel and its modules is a gap.
+const LONGEST: u64 = 16 << 20;
+
 /// Symbols, sorted by address.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
@@ -62,12 +65,16 @@ impl Names for Symbols {
             Some((name, module)) => (name, Some(module.trim_matches(['[', ']']))),
             None => (name, None),
         };
+        let offset = address - symbol.address;
+        if offset >= LONGEST {
+            return None;
+        }
         let end = self.symbols.get(next).map(|symbol| symbol.address);
         let size = end.map_or(0, |end| end - symbol.address);
         Some(Place {
             name,
             module,
-            offset: address - symbol.address,
+            offset,
             size,
         })
     }

@@ -1,0 +1,292 @@
+//! Ring buffers in an image.
+
+use std::ops::Range;
+
+use memchr::memmem;
+use nostall_trace::linux::Order;
+
+use super::cpu::Cpu;
+use super::meta::Meta;
+use super::page::{PageReport, PageState};
+use super::version::{MAGIC, Version};
+use crate::image::Image;
+
+/// Most ring buffers that are looked for: an image may be filled with them on purpose.
+pub const MOST: usize = 64;
+
+/// Most CPUs of a ring buffer.
+const MOST_CPUS: u64 = 8192;
+
+/// CPUs in a row whose descriptions may be gone without an end of the search.
+const GONE: u64 = 8;
+
+/// A persistent ring buffer of Linux.
+#[derive(Clone, Debug)]
+pub struct RingBuffer {
+    /// Its number in the image.
+    pub index: usize,
+    /// Its physical address.
+    pub address: u64,
+    /// Its layout.
+    pub version: Version,
+    /// Bytes up to the end of the last CPU's sub-buffers.
+    pub size: u64,
+    /// Bytes of a sub-buffer.
+    pub subbuf: usize,
+    /// Number of a CPU's sub-buffers.
+    pub subbufs: usize,
+    /// Its CPUs. All possible ones have a part.
+    pub cpus: Vec<Cpu>,
+}
+
+impl RingBuffer {
+    /// Finds the ring buffers that start `within` a part of the image.
+    pub fn find(image: &Image, within: Range<u64>) -> Vec<Self> {
+        let finder = memmem::Finder::new(const { &MAGIC.to_le_bytes() });
+        let mut found: Vec<Self> = Vec::new();
+        let mut next = 0;
+        let memory = image.segments().iter().map(|segment| segment.len);
+        let mut budget = memory.fold(1 << 20, |sum: u64, len| sum.saturating_add(len / 1024));
+        for (start, bytes) in image.data_ranges() {
+            for at in finder.find_iter(bytes) {
+                let address = start + at as u64;
+                if address < next || !within.contains(&address) {
+                    continue;
+                }
+                let from = next.max(within.start);
+                if let Some(buffer) = Self::at(image, address, from, &mut budget) {
+                    next = buffer.address + buffer.size;
+                    found.push(Self {
+                        index: found.len(),
+                        ..buffer
+                    });
+                }
+                if found.len() == MOST {
+                    return found;
+                }
+            }
+        }
+        found
+    }
+
+    /// Reads the ring buffer with a description at `address`. CPUs before that may have lost
+    /// theirs; nothing before `from` belongs to it. `budget` is the number of sub-buffers that
+    /// may still be read in this image, so that no image takes forever.
+    fn at(image: &Image, address: u64, from: u64, budget: &mut u64) -> Option<Self> {
+        let word = Order::Little.u32(&image.read(address + 4, 4)?, 0)?;
+        let version = Version::ALL
+            .into_iter()
+            .find(|version| version.word() == word)?;
+        let (address, first_meta, end) = if version.has_header() {
+            let header = image.read(address, 24)?;
+            let size = Order::Little.u64(&header, 8)?;
+            let offset = Order::Little
+                .u64(&header, 16)
+                .filter(|offset| *offset < size)?;
+            (
+                address,
+                address.checked_add(offset)?,
+                address.checked_add(size)?,
+            )
+        } else {
+            (address, address, u64::MAX)
+        };
+        let known = Meta::read(image, version, first_meta).filter(Meta::is_plausible)?;
+        // The first CPU's description may start behind the header and the tracer's words.
+        let header = known.header(first_meta - address);
+        let stride = known.header(0) + known.data_bytes();
+        let first = first_meta.checked_add(header)?;
+        first.checked_add(known.data_bytes())?;
+        // Something must be there besides the description.
+        image.read(first, 16)?;
+        let slots = Slots {
+            image,
+            known: &known,
+            first_meta,
+            header,
+            stride,
+            end,
+        };
+        let before = if version.has_header() {
+            0
+        } else {
+            slots.count(|slot| {
+                let at = first_meta.checked_sub(slot.checked_mul(stride)?)?;
+                let first = known.first.checked_sub(slot * stride)?;
+                (at >= from).then_some((at, first))
+            })
+        };
+        let after = slots.count(|slot| slots.place(slot as i64));
+        let cpus: Vec<_> = (-(before as i64)..=after as i64)
+            .enumerate()
+            .map_while(|(number, slot)| {
+                *budget = budget.checked_sub(known.subbufs)?;
+                slots.cpu(number, slot)
+            })
+            .collect();
+        let first = cpus.first()?;
+        let start = if version.has_header() {
+            address
+        } else {
+            first.meta
+        };
+        let mut buffer = Self {
+            index: 0,
+            address: start,
+            version,
+            size: cpus.last()?.first + known.data_bytes() - start,
+            subbuf: known.subbuf as usize,
+            subbufs: known.subbufs as usize,
+            cpus,
+        };
+        buffer.tell_boots();
+        Some(buffer)
+    }
+
+    /// Numbers the boots. A CPU without a step of its own belongs to the boot whose times on
+    /// the other CPUs are the nearest.
+    fn tell_boots(&mut self) {
+        self.cpus.iter_mut().for_each(Cpu::tell_boots);
+        let boots = self.boots();
+        if boots < 2 {
+            return;
+        }
+        let whole: Vec<_> = self
+            .cpus
+            .iter()
+            .filter(|cpu| cpu.boots() == boots)
+            .collect();
+        let times: Vec<Option<(u64, u64)>> = (0..boots)
+            .map(|boot| {
+                let times = whole.iter().filter_map(|cpu| cpu.times(boot));
+                times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+            })
+            .collect();
+        for cpu in &mut self.cpus {
+            let own = cpu.boots();
+            let (Some(last), true) = (cpu.times(own.saturating_sub(1)), own < boots) else {
+                continue;
+            };
+            let distance = |boot: &u32| match times[*boot as usize] {
+                Some((start, end)) => start.saturating_sub(last.0).max(last.1.saturating_sub(end)),
+                None => u64::MAX,
+            };
+            let nearest = (own - 1..boots).min_by_key(distance).unwrap_or(own - 1);
+            for page in &mut cpu.pages {
+                page.boot += nearest - (own - 1);
+            }
+        }
+    }
+
+    /// Returns the number of boots whose records it has.
+    pub fn boots(&self) -> u32 {
+        self.cpus.iter().map(Cpu::boots).max().unwrap_or(0)
+    }
+
+    /// Returns the number of readable records.
+    pub fn records(&self) -> u64 {
+        self.cpus.iter().map(Cpu::records).sum()
+    }
+
+    /// Whether a part of it cannot be read or relied on.
+    pub fn is_damaged(&self) -> bool {
+        self.cpus
+            .iter()
+            .any(|cpu| !cpu.problems.is_empty() || cpu.damaged().next().is_some())
+    }
+
+    /// Returns the physical address of a CPU's sub-buffer.
+    pub(super) fn page(&self, cpu: usize, index: u32) -> u64 {
+        self.cpus[cpu].first + u64::from(index) * self.subbuf as u64
+    }
+}
+
+/// The places of the CPUs' descriptions, counted from a known one.
+struct Slots<'a> {
+    image: &'a Image,
+    known: &'a Meta,
+    first_meta: u64,
+    /// Bytes before the sub-buffers of the known CPU.
+    header: u64,
+    /// Bytes from one CPU to the next, but for the first one behind a header.
+    stride: u64,
+    /// End of the ring buffer, if its header has it.
+    end: u64,
+}
+
+impl Slots<'_> {
+    /// Returns the physical address of a CPU's description and the virtual one of its first
+    /// sub-buffer.
+    fn place(&self, slot: i64) -> Option<(u64, u64)> {
+        if slot == 0 {
+            return Some((self.first_meta, self.known.first));
+        }
+        let sub = (self.known.header(0), self.header);
+        let distance = self.stride.checked_mul(slot.unsigned_abs())?;
+        let (at, first) = if slot > 0 {
+            // The known CPU's header may be of another length.
+            let at = self.first_meta.checked_add(distance)?.checked_add(sub.1)?;
+            let first = self.known.first.checked_add(distance)?;
+            (at.checked_sub(sub.0)?, first)
+        } else {
+            (
+                self.first_meta.checked_sub(distance)?,
+                self.known.first.checked_sub(distance)?,
+            )
+        };
+        let end = at.checked_add(self.stride)?;
+        (end <= self.end).then_some((at, first))
+    }
+
+    /// Counts the CPUs in one direction. Some in a row may have lost their descriptions, if
+    /// one follows that has not, or if their records are there.
+    fn count(&self, place: impl Fn(u64) -> Option<(u64, u64)>) -> u64 {
+        let mut count = 0;
+        for slot in 1..MOST_CPUS {
+            if slot > count + GONE {
+                break;
+            }
+            let Some((at, first)) = place(slot) else {
+                break;
+            };
+            let meta = Meta::read(self.image, self.known.version, at);
+            if meta.is_some_and(|meta| meta.is_of_another(first)) {
+                break;
+            }
+            if meta.is_some_and(|meta| meta.agrees(self.known, first)) || self.has_records(at) {
+                count = slot;
+            }
+        }
+        count
+    }
+
+    /// Whether there are records where the CPU whose description is at `at` should have them:
+    /// each of the first sub-buffers is sound, and half of them have some.
+    fn has_records(&self, at: u64) -> bool {
+        const SAMPLE: u32 = 8;
+        const RECORDS: u32 = 4;
+        let sample = SAMPLE.min(self.known.subbufs as u32);
+        let first = at.saturating_add(self.known.header(0));
+        let mut filled = 0;
+        for index in 0..sample {
+            let address = first.saturating_add(u64::from(index) * self.known.subbuf);
+            let bytes = self.known.subbuf as usize;
+            match PageReport::read(self.image, address, bytes, index) {
+                None => {}
+                Some(page) if page.state != PageState::Sound => return false,
+                Some(page) => filled += u32::from(page.records >= RECORDS),
+            }
+        }
+        2 * filled >= sample
+    }
+
+    fn cpu(&self, number: usize, slot: i64) -> Option<Cpu> {
+        let (at, first) = self.place(slot)?;
+        let header = if slot == 0 {
+            self.header
+        } else {
+            self.known.header(0)
+        };
+        Some(Cpu::read(self.image, number, at, header, self.known, first))
+    }
+}

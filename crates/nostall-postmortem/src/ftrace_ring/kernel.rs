@@ -1,0 +1,208 @@
+//! Names of the kernel that wrote a ring buffer: functions and events.
+
+use nostall_trace::linux::{Formats, Names, Place};
+
+use super::buffer::RingBuffer;
+use super::entry::{Entry, decode, is_trace_event, type_name};
+use super::merge::{Merge, MergeBy};
+use super::version::Version;
+use crate::image::Image;
+use crate::symbols::{Symbol, Symbols};
+
+/// KASLR moves an x86-64 kernel by multiples of this.
+const ALIGN: u64 = 2 << 20;
+
+/// Names of the kernel that wrote a ring buffer.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    version: Version,
+    symbols: Option<Symbols>,
+    formats: Formats,
+    /// Sentence about its KASLR offset, if there is one.
+    note: Option<String>,
+}
+
+/// Symbols of another kernel than the one that wrote a ring buffer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OtherKernel(String);
+
+impl Kernel {
+    /// Takes the symbols and formats for a ring buffer. `offset` is the KASLR offset, if it is
+    /// known; otherwise the ring buffer tells it.
+    ///
+    /// # Errors
+    ///
+    /// If the symbols are of another build: the ring buffer has the addresses of a function and
+    /// an object of its kernel, which both must give the same offset.
+    pub fn new(
+        image: &Image,
+        buffer: &RingBuffer,
+        symbols: Option<Symbols>,
+        formats: Formats,
+        offset: Option<u64>,
+    ) -> Result<Self, OtherKernel> {
+        let mut kernel = Self {
+            version: buffer.version,
+            symbols: None,
+            formats,
+            note: None,
+        };
+        let Some(symbols) = symbols else {
+            return Ok(kernel);
+        };
+        let found = match told(buffer, &symbols)? {
+            Some(told) => {
+                if let Some(offset) = offset.filter(|offset| *offset != told) {
+                    return Err(OtherKernel(format!(
+                        "--kaslr-offset {offset:#x} is not the ring buffer's, which is {told:#x}"
+                    )));
+                }
+                kernel.note = Some(format!("kernel offset {told:#x}, from the ring buffer"));
+                told
+            }
+            None => match offset.or_else(|| kernel.solve(image, buffer, &symbols)) {
+                Some(offset) => offset,
+                None => {
+                    let note = "the ring buffer does not tell the kernel's offset, so the names \
+                                may be wrong; --kaslr-offset sets it";
+                    kernel.note = Some(note.to_owned());
+                    0
+                }
+            },
+        };
+        kernel.symbols = Some(symbols.with_offset(found));
+        Ok(kernel)
+    }
+
+    /// Finds the offset with which the traced addresses are functions.
+    fn solve(&mut self, image: &Image, buffer: &RingBuffer, symbols: &Symbols) -> Option<u64> {
+        const ENOUGH: usize = 1 << 16;
+        let mut merge = Merge::new(image, buffer, MergeBy::Linux);
+        let mut addresses = Vec::new();
+        while let Some(record) = merge.next(image, buffer)
+            && addresses.len() < ENOUGH
+        {
+            match self.entry(&record.payload) {
+                Entry::Call { ip, .. } => addresses.push(ip),
+                Entry::Enter { function, .. } => addresses.push(function),
+                _ => {}
+            }
+        }
+        let solved = symbols.solve_offset(addresses)?;
+        self.note = Some(format!(
+            "kernel offset {:#x}: puts {} of {} traced addresses on functions, the next best {}",
+            solved.offset, solved.score, solved.addresses, solved.runner_up
+        ));
+        Some(solved.offset)
+    }
+
+    /// Returns a sentence about the kernel's offset, if there is one.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// Returns the KASLR offset, if there are symbols.
+    pub fn offset(&self) -> Option<u64> {
+        self.symbols.as_ref().map(Symbols::offset)
+    }
+
+    /// Returns the event formats.
+    pub const fn formats(&self) -> &Formats {
+        &self.formats
+    }
+
+    /// Returns the name of an event type.
+    pub fn event_name(&self, id: u16) -> Option<&str> {
+        type_name(self.version, &self.formats, id)
+    }
+
+    /// Decodes a record's payload.
+    pub fn entry<'p>(&self, payload: &'p [u8]) -> Entry<'p> {
+        decode(self.version, &self.formats, payload)
+    }
+
+    /// Returns the function that an address is in.
+    pub fn function(&self, address: u64) -> Option<Symbol<'_>> {
+        self.symbols.as_ref()?.lookup(address)
+    }
+
+    /// Whether an address is in the kernel's code for the start of interrupts.
+    pub(super) fn is_interrupt(&self, address: u64) -> bool {
+        let bounds = self.symbols.as_ref().and_then(|symbols| {
+            let start = symbols.linked_address("__irqentry_text_start")?;
+            let end = symbols.linked_address("__irqentry_text_end")?;
+            Some((start..end).contains(&address.wrapping_sub(symbols.offset())))
+        });
+        bounds.unwrap_or(false)
+    }
+
+    /// Whether the next boot of Linux prints an event field by field: a trace event of a kernel
+    /// that ran at another address.
+    pub(super) fn is_printed_by_fields(&self, id: u16) -> bool {
+        self.offset().is_some_and(|offset| offset != 0) && is_trace_event(self.version, id)
+    }
+}
+
+impl Names for Kernel {
+    fn place(&self, address: u64) -> Option<Place<'_>> {
+        let symbol = self.function(address)?;
+        Some(Place {
+            name: symbol.name,
+            module: symbol.module,
+            offset: symbol.offset,
+            size: symbol.size,
+        })
+    }
+}
+
+/// Returns the KASLR offset that the ring buffer tells; `None` if it tells none, or if the
+/// symbols have none of the two names.
+fn told(buffer: &RingBuffer, symbols: &Symbols) -> Result<Option<u64>, OtherKernel> {
+    let anchors = buffer.cpus.iter().filter_map(|cpu| cpu.anchors);
+    match buffer.version {
+        Version::V6_14_9 => {
+            let mut offsets = anchors.map(|(offset, _)| offset);
+            return Ok(offsets.find(|offset| offset.is_multiple_of(ALIGN)));
+        }
+        Version::V6_15 | Version::Later => return Ok(None),
+        Version::V6_12 => {}
+    }
+    let text = symbols.linked_address("rb_meta_init_text_addr");
+    let data = symbols.linked_address("rb_data_ptr");
+    let mut wrong = None;
+    for (of_text, of_data) in anchors {
+        let of_text = text.map(|linked| of_text.wrapping_sub(linked));
+        let of_data = data.map(|linked| of_data.wrapping_sub(linked));
+        match (of_text, of_data) {
+            (Some(a), Some(b)) if a == b && a.is_multiple_of(ALIGN) => return Ok(Some(a)),
+            // /proc/kallsyms may lack objects.
+            (Some(one), None) | (None, Some(one)) if one.is_multiple_of(ALIGN) => {
+                return Ok(Some(one));
+            }
+            (None, None) => {}
+            offsets => wrong = Some(offsets),
+        }
+    }
+    let Some((text, data)) = wrong else {
+        return Ok(None);
+    };
+    let shown = |name: &str, offset: Option<u64>| {
+        offset.map(|offset| match (offset as i64) < 0 {
+            true => format!(
+                "{name} gives the offset -{:#x}",
+                (offset as i64).unsigned_abs()
+            ),
+            false => format!("{name} gives the offset {offset:#x}"),
+        })
+    };
+    let shown: Vec<_> = [("rb_meta_init_text_addr", text), ("rb_data_ptr", data)]
+        .into_iter()
+        .filter_map(|(name, offset)| shown(name, offset))
+        .collect();
+    Err(OtherKernel(format!(
+        "the symbols are of another kernel build: {}; a kernel moves as a whole, by a multiple of \
+         2 MiB; give the System.map of the kernel that crashed, or none",
+        shown.join(", and ")
+    )))
+}

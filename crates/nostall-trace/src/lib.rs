@@ -27,6 +27,8 @@ mod region;
 #[cfg(feature = "report")]
 pub mod report;
 mod site;
+#[cfg(feature = "stall-hook")]
+mod stalls;
 mod ticks;
 mod wide;
 mod writer;

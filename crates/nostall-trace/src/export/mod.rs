@@ -1,0 +1,21 @@
+//! Traces for other tools: Perfetto, uftrace, flame graphs.
+//!
+//! Each export consumes the [steps](crate::graph::Step) of a function graph. So all of them have
+//! the same calls as the reports.
+
+pub mod dat;
+mod error;
+mod folded;
+mod lane;
+#[cfg(feature = "perfetto")]
+mod nest;
+#[cfg(feature = "perfetto")]
+mod perfetto;
+#[cfg(test)]
+mod random;
+mod text;
+
+pub use error::ExportError;
+pub use folded::{Folded, Weight};
+#[cfg(feature = "perfetto")]
+pub use perfetto::Perfetto;

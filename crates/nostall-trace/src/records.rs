@@ -134,6 +134,7 @@ impl ZoneInfo {
     }
 
     /// Returns the index of the first slot that the owner may have written.
+    #[cfg(feature = "report")]
     pub(crate) fn owned_from(&self, image: &(impl Image + ?Sized)) -> u64 {
         self.word(image, OWNED_FROM)
     }
@@ -176,6 +177,7 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     /// Returns the index of the next slot.
+    #[cfg(feature = "report")]
     pub(crate) const fn index(&self) -> u64 {
         self.next
     }

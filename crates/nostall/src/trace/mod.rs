@@ -6,7 +6,11 @@ mod input;
 mod live;
 mod region;
 mod report;
+#[cfg(target_os = "linux")]
+mod run;
 mod watched;
+
+use std::process::ExitCode;
 
 use anyhow::Result;
 
@@ -20,6 +24,8 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     Report(Box<report::Args>),
+    #[cfg(target_os = "linux")]
+    Run(run::Args),
 }
 
 /// Runs the subcommand.
@@ -27,8 +33,10 @@ enum Command {
 /// # Errors
 ///
 /// If an input cannot be read or the output cannot be written.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
-        Command::Report(args) => report::run(args),
+        Command::Report(args) => report::run(args).map(|()| ExitCode::SUCCESS),
+        #[cfg(target_os = "linux")]
+        Command::Run(args) => run::run(args),
     }
 }

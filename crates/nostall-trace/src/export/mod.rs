@@ -7,15 +7,20 @@ pub mod dat;
 mod error;
 mod folded;
 mod lane;
-#[cfg(feature = "perfetto")]
+#[cfg_attr(
+    not(feature = "perfetto"),
+    allow(dead_code, reason = "uftrace has no words for some of it")
+)]
 mod nest;
 #[cfg(feature = "perfetto")]
 mod perfetto;
 #[cfg(test)]
 mod random;
 mod text;
+mod uftrace;
 
 pub use error::ExportError;
 pub use folded::{Folded, Weight};
 #[cfg(feature = "perfetto")]
 pub use perfetto::Perfetto;
+pub use uftrace::Uftrace;

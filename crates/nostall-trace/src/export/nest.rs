@@ -4,14 +4,20 @@ use std::collections::VecDeque;
 
 use crate::graph::{Match, Slice};
 
+/// Nanoseconds.
+const MICROSECOND: u64 = 1_000;
+
 /// Times of a lane's events: they never decrease, and inner calls end before the calls around
 /// them.
 ///
 /// The recorded duration of a call decides on its end. The event that follows bounds the end,
-/// so an end is held until then.
+/// so an end is held until then. Linux's text has times in microseconds and durations in
+/// nanoseconds: there, the event that follows moves within its microsecond.
 #[derive(Debug, Default)]
 pub struct Nest {
     last: u64,
+    /// A recorded time was not in whole microseconds.
+    is_fine: bool,
     /// Calls without an end in the export.
     depth: u32,
     /// Starts of the calls that may still end, innermost last.
@@ -73,6 +79,7 @@ impl Nest {
     ///
     /// [`release`](Self::release) comes first.
     pub fn at(&mut self, time: u64) -> u64 {
+        self.is_fine |= !time.is_multiple_of(MICROSECOND);
         self.last = self.last.max(time);
         self.last
     }
@@ -114,9 +121,13 @@ impl Nest {
         next: Option<u64>,
         mut sink: impl FnMut(Ended) -> Result<(), E>,
     ) -> Result<(), E> {
+        let slack = match self.is_fine {
+            true => 0,
+            false => MICROSECOND - 1,
+        };
         for held in self.held.drain(..) {
             let time = match (held.time, next) {
-                (Some(time), Some(next)) => time.min(next),
+                (Some(time), Some(next)) => time.min(next.saturating_add(slack)),
                 (time, next) => time.or(next).unwrap_or(self.last),
             };
             self.last = self.last.max(time);

@@ -1,6 +1,7 @@
 //! `nostall trace`: traces of functions, stalls and counters.
 
 mod args;
+mod convert;
 mod follow;
 mod input;
 mod live;
@@ -23,6 +24,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Convert(convert::Args),
     Report(Box<report::Args>),
     #[cfg(target_os = "linux")]
     Run(run::Args),
@@ -35,6 +37,7 @@ enum Command {
 /// If an input cannot be read or the output cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
+        Command::Convert(args) => convert::run(args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => report::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(args),

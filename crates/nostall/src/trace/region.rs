@@ -32,7 +32,6 @@ impl FileImage {
     pub const fn file(&self) -> &File {
         &self.file
     }
-
 }
 
 impl Image for FileImage {

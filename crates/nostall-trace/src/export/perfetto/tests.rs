@@ -326,6 +326,20 @@ fn a_recorded_duration_ends_the_slice_where_the_next_event_allows_it() {
 }
 
 #[test]
+fn times_in_microseconds_leave_room_for_durations_in_nanoseconds() {
+    let exit = EventKind::Exit {
+        function: None,
+        depth: None,
+        duration: Some(130),
+    };
+    let calls = (0..3).flat_map(|_| [(5_000, enter(0)), (5_000, exit)]);
+    let file = export(&mut trace(&["a"], calls));
+    let times = file.packets.iter().filter_map(|one| one.timestamp);
+    let expected = [5_000, 5_130, 5_130, 5_260, 5_260, 5_390];
+    assert_eq!(times.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn names_of_any_length_and_with_any_character_are_kept() {
     let huge = "x".repeat(1 << 20);
     for name in ["", "\0\n\u{1b}[31m", "\u{202e}\u{10ffff}", &huge] {

@@ -179,8 +179,8 @@ miri-pstore:
 	PROPTEST_CASES=1 RUSTFLAGS=-Ctarget-feature=+avx2 $(call MIRI,-Zmiri-ignore-leaks) \
 		nostall-pstore --lib --target-dir target/miri-pstore
 
-FUZZ_TARGETS := console_ring pci_dump pci_mcfg pci_model pci_walk pstore_decode \
-	pstore_decompress pstore_format pstore_image pstore_region pstore_symbols \
+FUZZ_TARGETS := console_ring ftrace_ring linux_formats pci_dump pci_mcfg pci_model pci_walk \
+	pstore_decode pstore_decompress pstore_format pstore_image pstore_region pstore_symbols \
 	pstore_unverified pstore_zone uart_model
 FUZZ_SECONDS ?= 10
 

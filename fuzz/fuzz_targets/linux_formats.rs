@@ -1,0 +1,31 @@
+//! Event formats of Linux and print formats: any text and any record, without a panic, and a text
+//! of bounded length.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nostall_trace::linux::{Formats, Order, fields};
+
+fuzz_target!(|input: (&str, &str, &[u8], bool, bool)| {
+    let (file, print, payload, is_big, is_short) = input;
+    let order = if is_big { Order::Big } else { Order::Little };
+    let mut formats = Formats::new(order, if is_short { 4 } else { 8 });
+    formats.add(file);
+    formats.add(&format!(
+        "name: made\nID: 77\nformat:\n\
+         \tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+         \tfield:__data_loc u16[] list;\toffset:24;\tsize:4;\tsigned:0;\n\
+         \tfield:__rel_loc char[] rel;\toffset:28;\tsize:4;\tsigned:0;\n\
+         \tfield:long a;\toffset:32;\tsize:8;\tsigned:1;\n\
+         \tfield:u32 b;\toffset:40;\tsize:4;\tsigned:0;\n\nprint fmt: {print}\n"
+    ));
+    for id in 0..=u16::MAX {
+        let Some(event) = formats.get(id) else {
+            continue;
+        };
+        if let Ok(text) = formats.text(event, payload, &()) {
+            assert!(text.len() <= 8192);
+        }
+        let shown = fields(event, payload, order);
+        assert!(shown.len() <= event.fields.iter().map(|field| field.name.len() + 3 * payload.len() + 64).sum());
+    }
+});

@@ -2,9 +2,8 @@
 
 use crate::image::Image;
 use crate::layout::{
-    HEAD, IN_FLIGHT_SLOTS, Kind, LOST, Meta, OWNER, OWNER_ID, OWNER_NAME, Order, Role, SLOT, Short,
-    HEAD, Kind, LOST, Meta, OWNED_FROM, OWNER, OWNER_ID, OWNER_NAME, Order, Role, SLOT, Short,
-    UNREPORTED, ZONE_HEADER, array, lap,
+    HEAD, IN_FLIGHT_SLOTS, Kind, LOST, Meta, OWNED_FROM, OWNER, OWNER_ID, OWNER_NAME, Order, Role,
+    SLOT, Short, UNREPORTED, ZONE_HEADER, array, lap,
 };
 
 /// Record of a zone.

@@ -36,8 +36,6 @@ const HEAD: u64 = 64 * 1024;
 type Opener = fn(&Candidate<'_>) -> Result<Option<Box<dyn Source>>>;
 
 /// Kinds of traces. The first that fits is used, so the vaguest are last.
-const OPENERS: &[Opener] = &[super::recording::open, text];
-const OPENERS: &[Opener] = &[region::open, text];
 const OPENERS: &[Opener] = &[region::open, dat, text];
 
 /// Opens the trace in a file.

@@ -4,7 +4,6 @@ mod args;
 mod convert;
 mod follow;
 mod input;
-mod recording;
 mod live;
 mod region;
 mod report;
@@ -38,11 +37,6 @@ enum Command {
 /// If an input cannot be read or the output cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
-        Command::Report(args) => report::run(args).map(|()| ExitCode::SUCCESS),
-        #[cfg(target_os = "linux")]
-        Command::Run(args) => run::run(args),
-        Command::Convert(args) => convert::run(args),
-        Command::Report(args) => report::run(args),
         Command::Convert(args) => convert::run(args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => report::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]

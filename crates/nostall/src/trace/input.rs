@@ -84,7 +84,7 @@ fn dat(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
     if !is_dat(candidate.head) {
         return Ok(None);
     }
-    let file = File::open(candidate.path)?;
+    let file = BufReader::new(File::open(candidate.path)?);
     Ok(Some(Box::new(open_dat(file)?)))
 }
 

@@ -135,10 +135,10 @@ fn a_damaged_byte_costs_no_more_than_its_page() {
 
 /// A duration with the digits that Linux prints of it.
 fn printed(duration: u64) -> u64 {
-    let step = match duration / 1_000 {
-        ..10_000 => 1,
-        ..100_000 => 10,
-        ..1_000_000 => 100,
+    let step = match (duration / 1_000).max(1).ilog10() {
+        ..4 => 1,
+        4 => 10,
+        5 => 100,
         _ => 1_000,
     };
     duration / step * step

@@ -234,10 +234,10 @@ fn report(file: &[u8]) -> Option<String> {
 
 /// trace-cmd prints fewer digits of long durations.
 fn is_printed(exact: u64, printed: u64) -> bool {
-    let step = match exact / 1_000 {
-        ..10_000 => 1,
-        ..100_000 => 10,
-        ..1_000_000 => 100,
+    let step = match (exact / 1_000).max(1).ilog10() {
+        ..4 => 1,
+        4 => 10,
+        5 => 100,
         _ => 1_000,
     };
     (printed..printed + step).contains(&exact)

@@ -135,10 +135,10 @@ fn a_damaged_byte_costs_no_more_than_its_page() {
 
 /// A duration with the digits that Linux prints of it.
 fn printed(duration: u64) -> u64 {
-    let step = match duration / 1_000 {
-        ..10_000 => 1,
-        ..100_000 => 10,
-        ..1_000_000 => 100,
+    let step = match (duration / 1_000).max(1).ilog10() {
+        ..4 => 1,
+        4 => 10,
+        5 => 100,
         _ => 1_000,
     };
     duration / step * step
@@ -548,4 +548,38 @@ fn cpus_that_share_bytes_or_have_numbers_beyond_all_machines_are_skipped() {
     let (events, notes) = read(&file).unwrap();
     assert_eq!(events, [""; 0]);
     assert_eq!(notes, ["CPU 65539 was skipped: its number is too high"]);
+}
+
+#[test]
+fn arbitrary_changes_of_a_file_never_panic_and_give_no_more_events_than_its_bytes_can_hold() {
+    let small = version_7("none", |bytes| bytes.to_vec());
+    let mut number = 1_u64;
+    let mut random = |end: usize| {
+        number ^= number << 13;
+        number ^= number >> 7;
+        number ^= number << 17;
+        (number % end as u64) as usize
+    };
+    let mut read_whole = 0;
+    for file in [unpacked(VERSION_6), unpacked(VERSION_7), small] {
+        for _ in 0..300 {
+            let mut changed = file.clone();
+            for _ in 0..=random(4) {
+                let at = random(changed.len());
+                let bytes: [u8; 4] = match random(3) {
+                    0 => [0; 4],
+                    1 => [0xff; 4],
+                    _ => (random(1 << 32) as u32).to_le_bytes(),
+                };
+                let len = (1 + random(4)).min(changed.len() - at);
+                changed[at..at + len].copy_from_slice(&bytes[..len]);
+            }
+            if let Ok((events, notes)) = read(&changed) {
+                read_whole += 1;
+                assert!(events.len() <= 16 * changed.len());
+                assert!(notes.len() < 40);
+            }
+        }
+    }
+    assert!(read_whole > 300, "{read_whole}");
 }

@@ -222,7 +222,7 @@ impl Interval {
     /// The error of `out`.
     pub fn heading(look: &Look, out: &mut dyn Write) -> io::Result<()> {
         let line = format!(
-            "{:>10} {:>9} {:>9}  by CPU, counters",
+            "{:>13} {:>9} {:>9}  by CPU, counters",
             "time", "calls/s", "B/s"
         );
         writeln!(out, "{}", look.heading(&line))
@@ -260,9 +260,9 @@ impl Interval {
         for CounterRate { counter, increase } in &self.counters {
             details.push(format!("{counter}: {}/s", rate(*increase as f64)));
         }
-        let details = look.name(&details.join(", "), 32);
+        let details = look.name(&details.join(", "), 35);
         let calls = rate(self.calls as f64);
-        let line = format!("{at:>10.3} {calls:>9} {bytes:>9}  {details}");
+        let line = format!("{at:>13.6} {calls:>9} {bytes:>9}  {details}");
         writeln!(out, "{}", line.trim_end())
     }
 }

@@ -5,7 +5,7 @@
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run readme-table expected test check msrv no_std full stress loom spi-features spi-examples spi-bare-metal fuzz \
+.PHONY: help setup run readme-table expected test check msrv no_std full stress kills loom spi-features spi-examples spi-bare-metal fuzz \
 	install-check public-api postmortem-static \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-trace
 
@@ -88,7 +88,12 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
-full: loom stress spi-features linux-traces
+full: loom stress spi-features kills linux-traces
+
+# A program that records is killed at random points. Each record that it wrote must be there.
+kills:
+	NOSTALL_KILLS=1000 cargo test --locked --release \
+		--package nostall-trace --features program --test kill -- --nocapture
 
 # A Linux that shows function traces in persistent memory, which Debian's kernels do not.
 LINUX_PEER = $(shell cargo metadata --no-deps --format-version 1 | \
@@ -207,194 +212,9 @@ miri-trace:
 	PROPTEST_CASES=2 $(call MIRI,-Zmiri-ignore-leaks) nostall-trace --features macros --lib \
 		--test recording --test sites --target-dir target/miri -- --skip writer
 
-FUZZ_TARGETS :=
-FUZZ_SECONDS=180 for longer)'
-	@echo 'make public-api    the public items of every library, into docs/api'
-	@echo 'make postmortem-static  the decoder of crash dumps, for any Linux of this processor'
-	@echo 'make install-check `cargo install` gives working commands'
-
-setup:
-	@scripts/setup run
-
-# Built first, so that the build is seen; then run through cargo, which knows
-# where the command is (CARGO_TARGET_DIR).
-run: setup
-	@cargo build --release --locked --package nostall
-	@cargo run --release --locked --quiet --package nostall -- run $(ARGS)
-
-# The README's table, as the tour prints it here. Every row has to run.
-readme-table: setup
-	@cargo build --release --locked --package nostall
-	@mkdir -p target
-	@cargo run --release --locked --quiet --package nostall -- run >target/tour.txt
-	@scripts/readme-table target/tour.txt
-
-# Records the exact figures and the bounds of instruction counts again.
-expected:
-	@scripts/setup run
-	NOSTALL_RECORD=1 NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_KVM=1 \
-		cargo test --locked --package nostall --test tour
-
-test:
-	@scripts/setup run
-	@scripts/setup linux
-	@scripts/setup lspci
-	@scripts/setup fat
-	@scripts/setup trace-tools
-	cargo test --locked --all-features
-
-check: prose
-	@scripts/setup check
-	cargo fmt --all --check
-	cargo clippy --locked --all-targets --all-features -- -D warnings
-	cargo clippy --locked --package nostall-kernel --target x86_64-unknown-none -- -D warnings
-	cargo clippy --locked --package nostall-kernel --target riscv64gc-unknown-none-elf -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features
-	@# The crates with features, without their features.
-	cargo clippy --locked --all-targets --package nostall-pstore --package nostall-devices \
-		--package nostall-pci --package nostall-spi --package nostall-console -- -D warnings
-	cargo clippy --locked --lib --no-default-features --package nostall-postmortem -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --package nostall-pstore \
-		--package nostall-devices --package nostall-pci --package nostall-spi \
-		--package nostall-console
-
-# Words in comments, messages, names and documents (CONTRIBUTING.md).
-.PHONY: prose
-prose:
-	@scripts/setup check
-	cargo run --locked --quiet --package nostall-prose
-
-SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
-	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
-NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
-
-# Checks that take too long for every run of CI.
-full: loom stress spi-features linux-traces
-
-# A Linux that shows function traces in persistent memory, which Debian's kernels do not.
-LINUX_PEER = $(shell cargo metadata --no-deps --format-version 1 | \
-	sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/tmp
-.PHONY: linux-peer linux-traces
-linux-peer:
-	@scripts/setup linux-source
-	@linux/build $(LINUX_PEER)/linux-source $(LINUX_PEER)/linux-6.12
-
-linux-traces: linux-peer
-	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
-		cargo test --locked --package nostall --test linux_reads -- trace
-
-# Threads share an SPI bus in every way at once.
-STRESS_SECONDS ?= 60
-stress:
-	NOSTALL_STRESS_SECONDS=$(STRESS_SECONDS) cargo test --locked --release \
-		--package nostall-spi --features std --test stress -- --nocapture
-
-# The SPI bus's models with three preemptions each, and the trace recorder's with two. In the
-# tests, the longest have one less.
-loom:
-	NOSTALL_LOOM_BOUND=3 cargo test --locked --release \
-		--package nostall-spi --features std --test loom -- --nocapture
-	NOSTALL_LOOM_BOUND=2 cargo test --locked --release --package nostall-trace --lib loom
-
-# The SPI bus with every set of its features; `make loom` has its models.
-spi-features:
-	for features in '' std embassy-time spidev std,embassy-time spidev,embassy-time; do \
-		cargo clippy --locked --all-targets --package nostall-spi --features "$$features" \
-			-- -D warnings && \
-		NOSTALL_LOOM_BOUND=1 cargo test --locked --package nostall-spi --features "$$features" || exit 1; \
-	done
-
-SPI_EXAMPLES := --locked --manifest-path examples/spi/Cargo.toml --target-dir target/spi-examples
-
-# Drivers from crates.io share an SPI bus. Two programs run on models of the chips, and all
-# build for small targets.
-spi-examples:
-	@scripts/setup check
-	@scripts/setup no_std thumbv7em-none-eabihf riscv32imc-unknown-none-elf
-	cargo fmt --manifest-path examples/spi/Cargo.toml --check
-	cargo clippy $(SPI_EXAMPLES) -- -D warnings
-	cargo run $(SPI_EXAMPLES) --bin threads
-	cargo run $(SPI_EXAMPLES) --bin embassy
-	cargo build $(SPI_EXAMPLES) --lib \
-		--target thumbv7em-none-eabihf --target riscv32imc-unknown-none-elf
-
-# The third program on a Cortex-M board of QEMU's, whose PL022 has an SD card and a display.
-spi-bare-metal:
-	@scripts/setup no_std thumbv6m-none-eabi
-	@scripts/setup arm
-	cargo build $(SPI_EXAMPLES) --release --target thumbv6m-none-eabi \
-		--features lm3s6965evb --bin lm3s6965evb
-	scripts/spi-bare-metal target/spi-examples/thumbv6m-none-eabi/release/lm3s6965evb
-
-# For `nostall run trace --kernel`: prints the paths of the kernels.
-.PHONY: traced-kernel
-traced-kernel:
-	@scripts/setup traced-kernel
-	@scripts/traced-kernel
-
-# In one call of cargo, so that no CPU is idle.
-no_std:
-	@scripts/setup no_std $(SMALL_TARGETS)
-	cargo build --locked $(SMALL_TARGETS:%=--target %) $(NO_STD_CRATES:%=--package %) \
-		--features nostall-console/log,nostall-uart/embedded-io-async \
-		--features nostall-pci/pci_types,nostall-pci/virtio-drivers
-
-# The public items of the libraries, as text: a rename shows as a line of a diff.
-PUBLIC_API_CRATES = $(patsubst crates/%/src/lib.rs,%,$(wildcard crates/*/src/lib.rs))
-public-api:
-	@scripts/setup public-api
-	@for crate in $(filter-out nostall-bench nostall,$(PUBLIC_API_CRATES)); do \
-		echo "public-api: $$crate"; \
-		cargo +$$(scripts/setup print-nightly) public-api -sss --all-features --package $$crate \
-			>docs/api/$$crate.txt || exit 1; \
-	done
-
-msrv:
-	@scripts/setup msrv
-	cargo +$$(scripts/setup print-msrv) check --locked --all-targets --all-features --target-dir target/msrv
-
-# Two at a time, because Miri runs each in one thread.
-miri:
-	@scripts/setup miri
-	@cargo +$$(scripts/setup print-nightly) miri setup
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
-		miri-pstore miri-spi miri-console miri-console-32 miri-uart miri-io miri-trace
-
-MIRI = MIRIFLAGS='-Zmiri-disable-isolation $(1)' \
-	cargo +$$(scripts/setup print-nightly) miri test --locked --package
-miri-io:
-	PROPTEST_CASES=64 $(MIRI) nostall-io --all-features --target-dir target/miri
-miri-uart:
-	PROPTEST_CASES=2 $(MIRI) nostall-uart --lib --all-features --target-dir target/miri
-miri-console:
-	PROPTEST_CASES=1 $(MIRI) nostall-console --lib \
-		--test ring --test drain --test sinks --test flush --target-dir target/miri-console
-# A 32-bit target, where sequences wrap.
-miri-console-32:
-	PROPTEST_CASES=1 $(MIRI) nostall-console --target i686-unknown-linux-gnu \
-		--test ring --test steps --target-dir target/miri-console -- \
-		--skip killed --skip interrupted --skip tests --skip threads
-# The crate does not allocate; one of its tests leaks a future on purpose.
-miri-spi:
-	PROPTEST_CASES=2 $(call MIRI,-Zmiri-ignore-leaks) nostall-spi --features std \
-		--test messages --test sharing --test futures --target-dir target/miri
-# With AVX2, so that the vector code runs. The crate's unsafe parts do not allocate; its
-# tests do, and leak.
-miri-pstore:
-	PROPTEST_CASES=1 RUSTFLAGS=-Ctarget-feature=+avx2 $(call MIRI,-Zmiri-ignore-leaks) \
-		nostall-pstore --lib --target-dir target/miri-pstore
-# The tests leak the memory of static recorders. Those of the writer have no unsafe code.
-miri-trace:
-	PROPTEST_CASES=2 $(call MIRI,-Zmiri-ignore-leaks) nostall-trace --features macros --lib \
-		--test recording --test sites --target-dir target/miri -- --skip writer
-
-FUZZ_TARGETS := console_ring pci_dump pci_mcfg pci_model pci_walk pstore_decode \
-	pstore_decompress pstore_format pstore_image pstore_region pstore_symbols \
-	pstore_unverified pstore_zone trace_region uart_model
-	pstore_unverified pstore_zone trace_dat trace_text uart_model
 FUZZ_TARGETS := console_ring ftrace_ring linux_formats pci_dump pci_mcfg pci_model pci_walk \
 	pstore_decode pstore_decompress pstore_format pstore_image pstore_region pstore_symbols \
-	pstore_unverified pstore_zone uart_model
+	pstore_unverified pstore_zone trace_dat trace_image trace_region trace_text uart_model
 FUZZ_SECONDS ?= 10
 
 # All are built at once. New inputs go to the first folder.

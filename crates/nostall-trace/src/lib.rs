@@ -33,6 +33,7 @@
 mod cells;
 mod filter;
 mod global;
+mod hooks;
 mod image;
 pub mod layout;
 mod macros;
@@ -55,9 +56,10 @@ pub use nostall_trace_macros::traced;
 
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
+pub use hooks::Entered;
 pub use image::{Image, Live};
 pub use layout::HeaderFault;
-pub use recorder::{Entered, Recorder};
+pub use recorder::Recorder;
 pub use records::{Event, FunctionId, Missing, Record, ZoneInfo};
 pub use recover::{Merged, Records, Recovered, recover};
 pub use region::{FormatError, Options, Region};

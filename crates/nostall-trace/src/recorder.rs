@@ -8,7 +8,8 @@ use nostall_io::Processor;
 
 use crate::cells::{Cells, MemoryCells};
 use crate::filter::{Action, Filter, Function};
-use crate::global::Hooks;
+pub(crate) use crate::hooks::Entered;
+use crate::hooks::Hooks;
 use crate::image::Live;
 use crate::layout::{DEPTH, FROZEN, Kind, LOST, Meta, REGION_HEADER, REGION_LOST, Role};
 use crate::names::Names;
@@ -56,21 +57,6 @@ const STOP: u8 = 4;
 const PAUSED: u8 = 8;
 /// Frozen.
 const FROZEN_STATE: u8 = 16;
-
-/// Entry that was recorded, or not. The exit needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the exit needs it"]
-pub struct Entered {
-    /// Time of the entry, for calls that are recorded as a whole.
-    pub time: u64,
-    /// Meta word of the exit; 0 if the exit is not recorded.
-    pub exit: u64,
-}
-
-impl Entered {
-    /// Entry that was not recorded.
-    pub const NOT_RECORDED: Self = Self { time: 0, exit: 0 };
-}
 
 /// Kind of an exit, of the entry's kind.
 const EXIT: u64 = (Kind::Exit as u64 - Kind::Enter as u64) << 52;

@@ -413,22 +413,25 @@ fn zones_survive_the_loss_of_any_header() {
 
 #[test]
 fn a_destroyed_head_is_found_from_the_laps() {
-    for count in [
-        1,
+    let counts = [
         3,
+        33,
+        1,
         5,
         8,
         30,
         31,
         32,
-        33,
         63,
         64,
         65,
         500,
         32 * 15,
         32 * 15 + 3,
-    ] {
+    ];
+    // Miri is too slow for all.
+    let some = if cfg!(miri) { 2 } else { counts.len() };
+    for count in counts.into_iter().take(some) {
         let (recorder, _) = recorder();
         let small = Options {
             zones: 1,

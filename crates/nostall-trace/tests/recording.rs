@@ -270,6 +270,8 @@ fn a_stopped_recorder_records_nothing_and_goes_on_where_it_was() {
     recorder.exit(recorder.enter(3));
     recorder.resume();
     recorder.exit(recorder.enter(4));
+    recorder.pause();
+    recorder.exit(recorder.enter(6));
     recorder.freeze();
     recorder.resume();
     recorder.exit(recorder.enter(5));

@@ -56,6 +56,7 @@ test:
 	@scripts/setup linux
 	@scripts/setup lspci
 	@scripts/setup fat
+	@scripts/setup trace-tools
 	cargo test --locked --all-features
 
 check: prose
@@ -187,7 +188,7 @@ miri-trace:
 
 FUZZ_TARGETS := console_ring pci_dump pci_mcfg pci_model pci_walk pstore_decode \
 	pstore_decompress pstore_format pstore_image pstore_region pstore_symbols \
-	pstore_unverified pstore_zone trace_region uart_model
+	pstore_unverified pstore_zone trace_dat trace_region trace_text uart_model
 FUZZ_SECONDS ?= 10
 
 # All are built at once. New inputs go to the first folder.

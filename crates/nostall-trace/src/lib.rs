@@ -31,20 +31,36 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 
 mod cells;
+#[cfg(feature = "report")]
+pub mod export;
 mod filter;
 mod global;
+#[cfg(feature = "report")]
+pub mod graph;
 mod hooks;
 mod image;
+#[cfg(feature = "tracing")]
+mod layer;
 pub mod layout;
+#[cfg(feature = "report")]
+pub mod linux;
 mod macros;
 #[cfg(feature = "report")]
 pub mod model;
 mod names;
+#[cfg(all(feature = "program", target_os = "linux"))]
+mod program;
+#[cfg(feature = "report")]
+pub mod read;
 mod recorder;
 mod records;
 mod recover;
 mod region;
+#[cfg(feature = "report")]
+pub mod report;
 mod site;
+#[cfg(feature = "stall-hook")]
+mod stalls;
 mod ticks;
 mod wide;
 mod writer;
@@ -58,7 +74,11 @@ pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
 pub use hooks::Entered;
 pub use image::{Image, Live};
+#[cfg(feature = "tracing")]
+pub use layer::TraceLayer;
 pub use layout::HeaderFault;
+#[cfg(all(feature = "program", target_os = "linux"))]
+pub use program::{ProgramOptions, ProgramTrace, VARIABLE};
 pub use recorder::Recorder;
 pub use records::{Event, FunctionId, Missing, Record, ZoneInfo};
 pub use recover::{Merged, Records, Recovered, recover};

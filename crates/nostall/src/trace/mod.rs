@@ -1,0 +1,45 @@
+//! `nostall trace`: traces of functions, stalls and counters.
+
+mod args;
+mod convert;
+mod follow;
+mod input;
+mod live;
+mod region;
+mod report;
+#[cfg(target_os = "linux")]
+mod run;
+mod watched;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+/// Report on traces: our recordings, Linux's trace.dat and text, crash images
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Convert(convert::Args),
+    Report(Box<report::Args>),
+    #[cfg(target_os = "linux")]
+    Run(run::Args),
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// If an input cannot be read or the output cannot be written.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    match &args.command {
+        Command::Convert(args) => convert::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Report(args) => report::run(args).map(|()| ExitCode::SUCCESS),
+        #[cfg(target_os = "linux")]
+        Command::Run(args) => run::run(args),
+    }
+}

@@ -5,19 +5,10 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use nostall_io::Processor;
 
-use crate::recorder::{Entered, Recorder};
+use crate::hooks::{Entered, Hooks};
+use crate::recorder::Recorder;
 use crate::site::Site;
 use crate::ticks::Ticks;
-
-/// Entry points of a recorder, its first field.
-#[derive(Debug)]
-pub(crate) struct Hooks {
-    pub(crate) enter: unsafe fn(*const Hooks, &'static Site, Option<u64>) -> Entered,
-    pub(crate) exit: unsafe fn(*const Hooks, Entered),
-    pub(crate) mark: unsafe fn(*const Hooks, &'static Site, Option<u64>),
-    pub(crate) counter: unsafe fn(*const Hooks, &'static Site, i64),
-    pub(crate) stall: unsafe fn(*const Hooks, &str, u64, &str),
-}
 
 /// First field of the recorder in use; null while tracing is off.
 static GLOBAL: AtomicPtr<Hooks> = AtomicPtr::new(null_mut());

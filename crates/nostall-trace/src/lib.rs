@@ -39,6 +39,7 @@ pub mod functions;
 mod global;
 #[cfg(feature = "report")]
 pub mod graph;
+mod hooks;
 mod image;
 #[cfg(feature = "tracing")]
 mod layer;
@@ -73,13 +74,14 @@ pub use nostall_trace_macros::traced;
 
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
+pub use hooks::Entered;
 pub use image::{Image, Live};
 #[cfg(feature = "tracing")]
 pub use layer::TraceLayer;
 pub use layout::HeaderFault;
 #[cfg(all(feature = "program", target_os = "linux"))]
 pub use program::{ProgramOptions, ProgramTrace, VARIABLE};
-pub use recorder::{Entered, Recorder};
+pub use recorder::Recorder;
 pub use records::{Event, FunctionId, Missing, Record, ZoneInfo};
 pub use recover::{Merged, Records, Recovered, recover};
 pub use region::{FormatError, Options, Region};

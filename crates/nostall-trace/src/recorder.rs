@@ -2,15 +2,18 @@
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 use nostall_io::Processor;
 
 use crate::cells::{Cells, MemoryCells};
 use crate::filter::{Action, Filter, Function};
-use crate::global::Hooks;
+pub(crate) use crate::hooks::Entered;
+use crate::hooks::Hooks;
 use crate::image::Live;
-use crate::layout::{DEPTH, FROZEN, Kind, LOST, Meta, REGION_HEADER, REGION_LOST, Role};
+use crate::layout::{
+    DEPTH, FROZEN, Kind, LOST, Meta, REGION_HEADER, REGION_LOST, Role, SLOT, ZONE_HEADER,
+};
 use crate::names::Names;
 use crate::region::{Region, set_owner};
 use crate::site::{Decision, Site};
@@ -32,13 +35,9 @@ use crate::writer::{Size, Slot, word, write};
 pub struct Recorder<'m, T, P> {
     pub(crate) hooks: Hooks,
     state: AtomicU8,
-    /// log2 of a zone's slots.
-    bits: AtomicU8,
-    zones: AtomicUsize,
-    zone_len: AtomicUsize,
-    first: AtomicPtr<u8>,
+    /// Start of the region, whose header has its geometry. So a call that overlaps with `start`
+    /// finds the geometry of the old region, or of the new one.
     region: AtomicPtr<u8>,
-    names_words: AtomicUsize,
     filter: AtomicPtr<Filter<'static>>,
     generation: AtomicU32,
     ticks: T,
@@ -57,21 +56,6 @@ const PAUSED: u8 = 8;
 /// Frozen.
 const FROZEN_STATE: u8 = 16;
 
-/// Entry that was recorded, or not. The exit needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the exit needs it"]
-pub struct Entered {
-    /// Time of the entry, for calls that are recorded as a whole.
-    pub time: u64,
-    /// Meta word of the exit; 0 if the exit is not recorded.
-    pub exit: u64,
-}
-
-impl Entered {
-    /// Entry that was not recorded.
-    pub const NOT_RECORDED: Self = Self { time: 0, exit: 0 };
-}
-
 /// Kind of an exit, of the entry's kind.
 const EXIT: u64 = (Kind::Exit as u64 - Kind::Enter as u64) << 52;
 /// Kind of a whole call, of the entry's kind.
@@ -85,7 +69,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         if state & ON == 0 {
             return Entered::NOT_RECORDED;
         }
-        if state & FILTERED != 0 {
+        if state & (FILTERED | PAUSED) != 0 {
             return self.enter_filtered(Kind::Enter, address, None, || {
                 let filter = self.filter();
                 (
@@ -121,7 +105,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
             return Entered::NOT_RECORDED;
         }
         let decision = self.decision(site);
-        if state & FILTERED == 0 && argument.is_none() {
+        if state & (FILTERED | PAUSED) == 0 && argument.is_none() {
             return self.enter_now(state, Kind::EnterName, decision.number.into());
         }
         self.enter_filtered(Kind::EnterName, decision.number.into(), argument, || {
@@ -136,31 +120,31 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
             return;
         }
         let state = self.state.load(Ordering::Acquire);
-        let Some(cells) = self.cells() else { return };
+        let Some(zone) = self.zone() else { return };
         let exit = Meta(entered.exit);
         let depth = u64::from(exit.depth());
         // The exit's own depth mends the counter after entries without exits.
         let depth = if depth < 255 {
             depth
         } else {
-            cells.get(word(DEPTH)).saturating_sub(1)
+            zone.cells.get(word(DEPTH)).saturating_sub(1)
         };
-        cells.set(word(DEPTH), depth);
+        zone.cells.set(word(DEPTH), depth);
         if state & (ON | PAUSED) != ON {
             return;
         }
         if matches!(exit.kind(), Some(Kind::Call | Kind::CallName)) {
-            return self.exit_whole(state, &cells, entered);
+            return self.exit_whole(state, &zone, entered);
         }
-        self.write(state, &cells, |time| [(time, exit)]);
+        self.write(state, &zone, |time| [(time, exit)]);
     }
 
     /// Records a whole call, if it was long enough.
     #[cold]
-    fn exit_whole(&self, state: u8, cells: &MemoryCells<'_>, entered: Entered) {
+    fn exit_whole(&self, state: u8, zone: &Zone<'_>, entered: Entered) {
         let took = self.ticks.now().saturating_sub(entered.time);
         if took >= self.filter().min_ticks {
-            self.write(state, cells, |time| {
+            self.write(state, zone, |time| {
                 [
                     (time, Meta(entered.exit)),
                     (entered.time, Meta::argument(Role::Entered)),
@@ -171,13 +155,13 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
 
     #[inline(always)]
     fn enter_now(&self, state: u8, kind: Kind, low: u64) -> Entered {
-        let Some(cells) = self.cells() else {
+        let Some(zone) = self.zone() else {
             return self.no_zone();
         };
-        let depth = cells.get(word(DEPTH));
-        cells.set(word(DEPTH), depth.wrapping_add(1));
+        let depth = zone.cells.get(word(DEPTH));
+        zone.cells.set(word(DEPTH), depth.wrapping_add(1));
         let meta = Meta::new(kind, low, depth);
-        self.write(state, &cells, |time| [(time, meta)]);
+        self.write(state, &zone, |time| [(time, meta)]);
         Entered {
             time: 0,
             exit: meta.0 + EXIT,
@@ -193,7 +177,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         argument: Option<u64>,
         decide: impl FnOnce() -> (bool, Option<Action>),
     ) -> Entered {
-        let Some(cells) = self.cells() else {
+        let Some(zone) = self.zone() else {
             return self.no_zone();
         };
         let (wanted, action) = decide();
@@ -201,13 +185,13 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
             self.change(0, PAUSED);
         }
         let state = self.state.load(Ordering::Acquire);
-        let depth = cells.get(word(DEPTH));
+        let depth = zone.cells.get(word(DEPTH));
         let filter = self.filter();
         if state & PAUSED != 0 || !wanted || depth >= filter.max_depth {
             self.act(action);
             return Entered::NOT_RECORDED;
         }
-        cells.set(word(DEPTH), depth.wrapping_add(1));
+        zone.cells.set(word(DEPTH), depth.wrapping_add(1));
         let meta = Meta::new(kind, low, depth);
         let by_name = usize::from(kind == Kind::EnterName);
         let entered = if filter.min_ticks > 0 {
@@ -217,8 +201,8 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
             }
         } else {
             match argument {
-                None => self.write(state, &cells, |time| [(time, meta)]),
-                Some(value) => self.write(state, &cells, |time| {
+                None => self.write(state, &zone, |time| [(time, meta)]),
+                Some(value) => self.write(state, &zone, |time| {
                     [(time, meta), (value, Meta::argument(Role::Argument))]
                 }),
             };
@@ -295,7 +279,8 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
 
     /// Records that a task runs on this CPU from now on. Only the low 48 bits of `id` are kept.
     ///
-    /// The scheduler should also save and restore the [depth](Self::depth) of calls.
+    /// The name is searched in the names area for each record. The scheduler should also save and
+    /// restore the [depth](Self::depth) of calls.
     pub fn task(&self, id: u64, name: &str) {
         let meta = Meta::new(Kind::Task, id, 0);
         if name.is_empty() {
@@ -313,13 +298,13 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
 
     /// Returns the depth of calls on this CPU.
     pub fn depth(&self) -> u64 {
-        self.cells().map_or(0, |cells| cells.get(word(DEPTH)))
+        self.zone().map_or(0, |zone| zone.cells.get(word(DEPTH)))
     }
 
     /// Sets the depth of calls on this CPU, after a switch to another task.
     pub fn set_depth(&self, depth: u64) {
-        if let Some(cells) = self.cells() {
-            cells.set(word(DEPTH), depth);
+        if let Some(zone) = self.zone() {
+            zone.cells.set(word(DEPTH), depth);
         }
     }
 
@@ -333,10 +318,10 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
         if state & (ON | PAUSED) != ON {
             return;
         }
-        match self.cells() {
-            Some(cells) => {
+        match self.zone() {
+            Some(zone) => {
                 let prepared = prepare(self);
-                self.write(state, &cells, |time| slots(time, prepared));
+                self.write(state, &zone, |time| slots(time, prepared));
             }
             None => _ = self.no_zone(),
         }
@@ -346,11 +331,12 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
     fn write<const N: usize>(
         &self,
         state: u8,
-        cells: &MemoryCells<'_>,
+        zone: &Zone<'_>,
         record: impl FnOnce(u64) -> [Slot; N],
     ) {
+        let cells = &zone.cells;
         let size = Size {
-            bits: self.bits.load(Ordering::Relaxed).into(),
+            bits: zone.bits,
             stop_when_full: state & STOP != 0,
         };
         let now = || self.ticks.now();
@@ -364,8 +350,8 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
 
     /// Returns this CPU's zone.
     #[inline(always)]
-    fn cells(&self) -> Option<MemoryCells<'_>> {
-        self.zone_cells(self.processor.id())
+    fn zone(&self) -> Option<Zone<'_>> {
+        self.geometry()?.zone(self.processor.id())
     }
 
     /// Counts a record of a CPU without a zone.
@@ -411,36 +397,25 @@ impl<'m, T, P> Recorder<'m, T, P> {
     /// Returns the records of all zones, as a reader of live memory: records that are
     /// overwritten meanwhile are left out.
     pub fn dump(&self) -> Option<Live<'_>> {
-        let base = NonNull::new(self.region.load(Ordering::Acquire))?;
-        let first = self.first.load(Ordering::Relaxed);
-        let zones = self.zones.load(Ordering::Relaxed) * self.zone_len.load(Ordering::Relaxed);
-        let len = first.addr() - base.as_ptr().addr() + zones;
+        let geometry = self.geometry()?;
         Some(Live {
-            base,
-            len,
+            base: geometry.base,
+            len: geometry.first() + geometry.zones() * geometry.zone_len(),
             memory: PhantomData,
         })
     }
 
     /// Starts recording into a region. The records of a region that was given before stay there.
     ///
-    /// No CPU may be recording meanwhile: call [`stop`](Self::stop) first.
+    /// A record that another CPU is writing meanwhile goes into either region.
     pub fn start(&self, region: Region<'m>) {
         self.state.store(0, Ordering::SeqCst);
-        let at = region.header.first_zone() as usize;
-        let base = region.base.as_ptr();
-        self.zones.store(0, Ordering::SeqCst);
-        self.region.store(base, Ordering::Relaxed);
-        self.first.store(base.wrapping_add(at), Ordering::Relaxed);
-        self.zone_len
-            .store(region.header.zone_len as usize, Ordering::Relaxed);
-        let size = region.size();
-        self.bits.store(size.bits as u8, Ordering::Relaxed);
-        self.names_words
-            .store(region.header.names_len as usize / 8, Ordering::Relaxed);
-        self.zones.store(region.zones(), Ordering::Release);
+        self.region.store(region.base.as_ptr(), Ordering::Release);
         self.renew();
-        let stop = if size.stop_when_full { STOP } else { 0 };
+        let stop = match region.size().stop_when_full {
+            true => STOP,
+            false => 0,
+        };
         let filter = self.filter.load(Ordering::Relaxed).is_null();
         let filtered = if filter { 0 } else { FILTERED };
         self.state.store(ON | stop | filtered, Ordering::Release);
@@ -501,18 +476,19 @@ impl<'m, T, P> Recorder<'m, T, P> {
     /// Returns the number of records that all zones lost: because a zone was full, because
     /// handlers wrote a whole lap, or because a CPU had no zone. Overwritten records do not count.
     pub fn lost(&self) -> u64 {
-        let zones = self.zones.load(Ordering::Relaxed);
-        let of_zones = (0..zones).filter_map(|zone| Some(self.zone_cells(zone)?.get(word(LOST))));
-        let without = self
-            .region_cells()
-            .map(|region| region.get(word(REGION_LOST)));
-        of_zones.chain(without).fold(0, u64::wrapping_add)
+        let Some(geometry) = self.geometry() else {
+            return 0;
+        };
+        let zones = (0..geometry.zones()).filter_map(|zone| geometry.zone(zone));
+        let of_zones = zones.map(|zone| zone.cells.get(word(LOST)));
+        let without = geometry.cells(0).get(word(REGION_LOST));
+        of_zones.fold(without, u64::wrapping_add)
     }
 
     /// Sets the identifier and name of a zone's owner: a thread that begins to use the zone.
     pub fn set_owner(&self, zone: usize, id: u64, name: &str) {
-        if let Some(cells) = self.zone_cells(zone) {
-            set_owner(&cells, id, name);
+        if let Some(zone) = self.geometry().and_then(|it| it.zone(zone)) {
+            set_owner(&zone.cells, id, name);
         }
     }
 
@@ -523,26 +499,20 @@ impl<'m, T, P> Recorder<'m, T, P> {
     }
 
     #[inline(always)]
-    fn zone_cells(&self, zone: usize) -> Option<MemoryCells<'_>> {
-        if zone >= self.zones.load(Ordering::Relaxed) {
-            return None;
-        }
-        let at = zone * self.zone_len.load(Ordering::Relaxed);
-        let first = self.first.load(Ordering::Relaxed);
-        // SAFETY: `start` took the region for as long as this type lives, and published it
-        // before `zones`; the zone is inside. It is accessed atomically only.
-        Some(unsafe { MemoryCells::new(NonNull::new_unchecked(first.wrapping_add(at))) })
+    fn geometry(&self) -> Option<Geometry<'_>> {
+        let base = NonNull::new(self.region.load(Ordering::Acquire))?;
+        let memory = PhantomData;
+        Some(Geometry { base, memory })
     }
 
     fn region_cells(&self) -> Option<MemoryCells<'_>> {
-        let region = NonNull::new(self.region.load(Ordering::Acquire))?;
-        // SAFETY: `start` took the region for as long as this type lives.
-        Some(unsafe { MemoryCells::new(region) })
+        Some(self.geometry()?.cells(0))
     }
 
     fn names(&self) -> Option<Names<'_>> {
-        let words = self.names_words.load(Ordering::Relaxed);
-        Some(Names::new(self.region_cells()?, word(REGION_HEADER), words))
+        let geometry = self.geometry()?;
+        let words = (geometry.first() - REGION_HEADER) / 8;
+        Some(Names::new(geometry.cells(0), word(REGION_HEADER), words))
     }
 
     /// Makes all sites ask again for their names and the filter's decision.
@@ -564,6 +534,67 @@ impl<'m, T, P> Recorder<'m, T, P> {
     fn change(&self, set: u8, clear: u8) {
         let state = self.state.load(Ordering::Acquire);
         self.state.store(state & !clear | set, Ordering::Release);
+    }
+}
+
+/// Region that [`Recorder::start`] took for as long as the recorder lives. Its geometry is in its
+/// header, which does not change.
+#[derive(Clone, Copy)]
+struct Geometry<'m> {
+    base: NonNull<u8>,
+    memory: PhantomData<&'m [u8]>,
+}
+
+/// Zone of a CPU.
+struct Zone<'m> {
+    cells: MemoryCells<'m>,
+    /// log2 of the number of slots.
+    bits: u32,
+}
+
+impl<'m> Geometry<'m> {
+    /// Returns the words from an offset on, which must be inside the region.
+    #[inline(always)]
+    fn cells(self, at: usize) -> MemoryCells<'m> {
+        // SAFETY: the region's memory is valid, aligned, and accessed atomically only; offsets
+        // are 0, or those of zones.
+        unsafe { MemoryCells::new(self.base.add(at)) }
+    }
+
+    /// Returns one of the two words of 32 bits at an offset.
+    #[inline(always)]
+    fn half(self, at: usize, half: usize) -> u32 {
+        let bytes = self.cells(0).get(word(at)).to_ne_bytes();
+        let (halves, _) = bytes.as_chunks();
+        u32::from_ne_bytes(halves[half])
+    }
+
+    #[inline(always)]
+    fn zones(self) -> usize {
+        self.half(0x18, 0) as usize
+    }
+
+    #[inline(always)]
+    fn zone_len(self) -> usize {
+        self.cells(0).get(word(0x20)) as usize
+    }
+
+    /// Returns the offset of the first zone.
+    #[inline(always)]
+    fn first(self) -> usize {
+        REGION_HEADER + self.half(0x58, 1) as usize
+    }
+
+    #[inline(always)]
+    fn zone(self, zone: usize) -> Option<Zone<'m>> {
+        if zone >= self.zones() {
+            return None;
+        }
+        let len = self.zone_len();
+        Some(Zone {
+            cells: self.cells(self.first() + zone * len),
+            bits: ((len - ZONE_HEADER) / SLOT).trailing_zeros(),
+        })
     }
 }
 
@@ -592,12 +623,7 @@ impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
                 stall: Self::hook_stall,
             },
             state: AtomicU8::new(0),
-            bits: AtomicU8::new(0),
-            zones: AtomicUsize::new(0),
-            zone_len: AtomicUsize::new(0),
-            first: AtomicPtr::new(null_mut()),
             region: AtomicPtr::new(null_mut()),
-            names_words: AtomicUsize::new(0),
             filter: AtomicPtr::new(null_mut()),
             generation: AtomicU32::new(0),
             ticks,

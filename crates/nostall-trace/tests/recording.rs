@@ -270,6 +270,8 @@ fn a_stopped_recorder_records_nothing_and_goes_on_where_it_was() {
     recorder.exit(recorder.enter(3));
     recorder.resume();
     recorder.exit(recorder.enter(4));
+    recorder.pause();
+    recorder.exit(recorder.enter(6));
     recorder.freeze();
     recorder.resume();
     recorder.exit(recorder.enter(5));
@@ -413,22 +415,25 @@ fn zones_survive_the_loss_of_any_header() {
 
 #[test]
 fn a_destroyed_head_is_found_from_the_laps() {
-    for count in [
-        1,
+    let counts = [
         3,
+        33,
+        1,
         5,
         8,
         30,
         31,
         32,
-        33,
         63,
         64,
         65,
         500,
         32 * 15,
         32 * 15 + 3,
-    ] {
+    ];
+    // Miri is too slow for all.
+    let some = if cfg!(miri) { 2 } else { counts.len() };
+    for count in counts.into_iter().take(some) {
         let (recorder, _) = recorder();
         let small = Options {
             zones: 1,
@@ -546,4 +551,41 @@ fn a_dump_while_cpus_record_has_whole_records_only() {
         .unwrap()
         .filter(|it| matches!(it.event, Event::Exit { .. }));
     assert!((20..=22).contains(&exits.count()));
+}
+
+#[test]
+fn a_region_may_be_replaced_while_a_cpu_records() {
+    let recorder = nostall_trace::Recorder::new(common::Count::default(), Threads);
+    let rounds = if cfg!(miri) { 2 } else { 200 };
+    let regions = |round: usize| {
+        let len = if round.is_multiple_of(2) {
+            65_536
+        } else {
+            2_048
+        };
+        Region::format(memory(len), &TWO).unwrap()
+    };
+    recorder.start(regions(0));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            CPU.set(1);
+            let mut id = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                recorder.exit(recorder.enter_with(id, !id));
+                id += 1;
+            }
+        });
+        for round in 1..rounds {
+            recorder.start(regions(round));
+            let live = recover(recorder.dump().unwrap()).unwrap();
+            assert_eq!(live.zones().count(), 2);
+            for record in live.merged::<2>().unwrap() {
+                if let Event::Enter { argument, .. } = record.event {
+                    assert!(argument.is_some());
+                }
+            }
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
 }

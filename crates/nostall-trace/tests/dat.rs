@@ -342,7 +342,7 @@ fn a_big_endian_file_of_a_32_bit_machine_is_read() {
 #[test]
 fn options_of_version_6_correct_times_name_the_clock_and_add_instances() {
     let mut file = File::new("6", false, 8, 256);
-    file.version_6(1).add(b"options  \0");
+    file.version_6(1).add(b"options  \0").option(12, &[]);
     file.option(2, b"CPU: 0\n").option(7, b"-1000\0");
     file.option(1, b"0x2\0").option(4, b"local [counter]\0");
     // Twice as many nanoseconds as ticks; and an instance, whose table is behind the file's.
@@ -362,7 +362,13 @@ fn options_of_version_6_correct_times_name_the_clock_and_add_instances() {
             "21000 0 some task-7 top"
         ]
     );
-    assert_eq!(notes, ["the trace instances are merged: inst"]);
+    assert_eq!(
+        notes,
+        [
+            "the trace instances are merged: inst",
+            "times are the virtual machine's own, not its host's"
+        ]
+    );
     let source = open_dat(Cursor::new(file.bytes)).unwrap();
     assert_eq!(source.unit(), TimeUnit::Nanoseconds);
 }
@@ -416,19 +422,22 @@ fn version_7(compression: &str, pack: fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let pages = part(|part| {
         part.page(8, 256, 1_000, "one").page(8, 256, 2_000, "two");
     });
+    let mut data_len = pages.len() as u64;
     if is_packed {
         file.u32(2);
         for chunk in pages.chunks(256) {
             let packed = pack(chunk);
             file.u32(packed.len() as u32).u32(256).add(&packed);
         }
+        // As trace-cmd counts: without the number of chunks.
+        data_len = file.place() - data_at - 4;
     } else {
         file.add(&pages);
     }
     let mut second = File::default();
     let mut buffer = File::default();
     buffer.u64(buffer_at).add(b"\0local\0").u32(256).u32(1);
-    buffer.u32(3).u64(data_at).u64(pages.len() as u64);
+    buffer.u32(3).u64(data_at).u64(data_len);
     second.option(3, &buffer.bytes).option(0, &[0; 8]);
     let second_at = section(&mut file, 0, &second.bytes);
     let mut first = File::default();
@@ -516,4 +525,27 @@ fn sizes_and_counts_that_cannot_be_true_are_errors_and_take_no_memory() {
     let (events, notes) = read(&chain.bytes).unwrap();
     assert!(events.is_empty());
     assert_eq!(notes, ["the file has no event formats: events are numbers"]);
+}
+
+#[test]
+fn cpus_that_share_bytes_or_have_numbers_beyond_all_machines_are_skipped() {
+    let mut file = File::new("6", false, 8, 256);
+    file.version_6(4).add(b"flyrecord\0");
+    let start = file.place() + 64;
+    for at in [start, start + 255, start, start + 256] {
+        file.u64(at).u64(256);
+    }
+    file.page(8, 256, 1_000, "one").page(8, 256, 2_000, "two");
+    let (events, notes) = read(&file.bytes).unwrap();
+    assert_eq!(events, ["1000 0 some task-7 one", "2000 3 some task-7 two"]);
+    let skipped = |cpu| format!("CPU {cpu} was skipped: its records are another CPU's, too");
+    assert_eq!(notes, [skipped(1), skipped(2)]);
+
+    let mut file = version_7("none", |bytes| bytes.to_vec());
+    let table = file.windows(7).position(|it| it == b"\0local\0").unwrap() + 7 + 8;
+    assert_eq!(file[table], 3);
+    file[table + 2] = 1;
+    let (events, notes) = read(&file).unwrap();
+    assert_eq!(events, [""; 0]);
+    assert_eq!(notes, ["CPU 65539 was skipped: its number is too high"]);
 }

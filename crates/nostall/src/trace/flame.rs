@@ -33,15 +33,15 @@ pub fn run(args: &Args) -> Result<()> {
          other views"
     );
     let name = escape_name(&path.to_string_lossy());
-    let drawn = draw(path, &name).with_context(|| name.clone())?;
+    let drawn = draw(args, path, &name).with_context(|| name.clone())?;
     to_stdout(|out| out.write_all(&drawn))
 }
 
-fn draw(path: &Path, name: &str) -> Result<Vec<u8>> {
-    let (mut lines, mut unit) = fold(path, name, Weight::SelfTime)?;
+fn draw(args: &Args, path: &Path, name: &str) -> Result<Vec<u8>> {
+    let (mut lines, mut unit) = fold(args, path, name, Weight::SelfTime)?;
     if lines.is_empty() {
         // A tracer that records no exits.
-        (lines, unit) = fold(path, name, Weight::Calls)?;
+        (lines, unit) = fold(args, path, name, Weight::Calls)?;
     }
     ensure!(!lines.is_empty(), "the trace has no calls");
     let mut options = Options::default();
@@ -56,8 +56,13 @@ fn draw(path: &Path, name: &str) -> Result<Vec<u8>> {
 }
 
 /// The lines of the trace, and the name of their unit.
-fn fold(path: &Path, name: &str, weight: Weight) -> Result<(Vec<String>, &'static str)> {
-    let mut source = Watched::new(input::open(path)?);
+fn fold(
+    args: &Args,
+    path: &Path,
+    name: &str,
+    weight: Weight,
+) -> Result<(Vec<String>, &'static str)> {
+    let mut source = Watched::new(input::open(path, &args.reading)?);
     let mut folded = Folded::new(weight);
     let ended = walk(&mut source, |catalog, step| {
         folded.step(catalog, &step);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use nostall_trace::model::Source;
-use nostall_trace::read::{looks_like_text, open_text};
+use nostall_trace::read::{is_dat, looks_like_text, open_dat, open_text};
 
 use super::region;
 use crate::escape::escape_name;
@@ -36,7 +36,7 @@ const HEAD: u64 = 64 * 1024;
 type Opener = fn(&Candidate<'_>) -> Result<Option<Box<dyn Source>>>;
 
 /// Kinds of traces. The first that fits is used, so the vaguest are last.
-const OPENERS: &[Opener] = &[region::open, text];
+const OPENERS: &[Opener] = &[region::open, dat, text];
 
 /// Opens the trace in a file.
 ///
@@ -77,6 +77,15 @@ fn try_open(path: &Path, options: &Options) -> Result<Option<Box<dyn Source>>> {
         }
     }
     Ok(None)
+}
+
+/// File of trace-cmd.
+fn dat(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
+    if !is_dat(candidate.head) {
+        return Ok(None);
+    }
+    let file = BufReader::new(File::open(candidate.path)?);
+    Ok(Some(Box::new(open_dat(file)?)))
 }
 
 /// Text of ftrace and of `trace-cmd report`.

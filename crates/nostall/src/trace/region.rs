@@ -1,7 +1,6 @@
 //! Regions that nostall recorded, in files.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -33,12 +32,6 @@ impl FileImage {
     pub const fn file(&self) -> &File {
         &self.file
     }
-
-    fn read_once(&self, at: u64, into: &mut [u8]) -> bool {
-        let mut file = &self.file;
-        let sought = file.seek(SeekFrom::Start(at));
-        sought.is_ok() && file.read_exact(into).is_ok()
-    }
 }
 
 impl Image for FileImage {
@@ -47,7 +40,7 @@ impl Image for FileImage {
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        if !self.read_once(at, into) {
+        if !read_at(&self.file, at, into) {
             return false;
         }
         if !self.is_written || into.len() <= 8 {
@@ -56,7 +49,7 @@ impl Image for FileImage {
         // The recorder writes a slot's first word before its second. Of a slot that it writes
         // meanwhile, the second word must therefore be read first.
         let mut later = vec![0; into.len()];
-        let is_read = self.read_once(at, &mut later);
+        let is_read = read_at(&self.file, at, &mut later);
         for (at, word) in later.chunks(8).enumerate().step_by(2) {
             into[at * 8..at * 8 + word.len()].copy_from_slice(word);
         }
@@ -94,4 +87,15 @@ pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
     let image = FileImage::open(candidate.path, false)?;
     let events = events(image, candidate.options)?.ok();
     Ok(events.map(|events| Box::new(events) as _))
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, at: u64, into: &mut [u8]) -> bool {
+    std::os::unix::fs::FileExt::read_exact_at(file, into, at).is_ok()
+}
+
+#[cfg(not(unix))]
+fn read_at(mut file: &File, at: u64, into: &mut [u8]) -> bool {
+    use std::io::{Read, Seek, SeekFrom};
+    file.seek(SeekFrom::Start(at)).is_ok() && file.read_exact(into).is_ok()
 }

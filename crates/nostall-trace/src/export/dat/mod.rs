@@ -94,15 +94,18 @@ impl Writer {
             let text = format!("exit of {name}: its duration is unknown");
             return self.print(slice.last_cpu, end, task, &text);
         };
-        // Only the difference counts, and a call may be longer than the trace.
-        let start = end.wrapping_sub(duration);
+        // Only the difference counts, and a call may have begun before the clock.
+        let (call, ret) = match end.checked_sub(duration) {
+            Some(call) => (call, end),
+            None => (0, duration),
+        };
         let function = slice.function.map_or(0, |name| self.address(name));
         self.begin(EXIT, task)
             .long(function)
             .int(slice.depth)
             .int(0)
-            .long(start)
-            .long(end);
+            .long(call)
+            .long(ret);
         self.end(slice.last_cpu, end)
     }
 

@@ -27,6 +27,7 @@ mod id {
     pub const TRACECLOCK: u16 = 4;
     pub const OFFSET: u16 = 7;
     pub const CPUCOUNT: u16 = 8;
+    pub const TIME_SHIFT: u16 = 12;
     pub const TSC2NSEC: u16 = 14;
     pub const HEADER_INFO: u16 = 16;
     pub const FTRACE_EVENTS: u16 = 17;
@@ -56,8 +57,12 @@ pub(super) struct Contents {
     pub printk: HashMap<u64, String>,
     pub buffers: Vec<Buffer>,
     pub times: Times,
+    /// The file is a virtual machine's, with the shift to its host's clock.
+    pub is_shifted: bool,
     page_size: u32,
     clock: String,
+    /// Bytes that the sections of version 7 may still have.
+    room: u64,
     /// CPUs in a table of version 6.
     cpus: u32,
     /// Instances of version 6: the place of the table, and the name.
@@ -111,6 +116,14 @@ impl Times {
 }
 
 impl Buffer {
+    /// Returns the CPUs; none for a buffer of text.
+    pub(super) fn cpus(&self) -> &[CpuData] {
+        match &self.data {
+            BufferData::Cpus(cpus) => cpus,
+            BufferData::Text(..) => &[],
+        }
+    }
+
     /// Whether the clock counts something else than nanoseconds.
     pub(super) fn is_in_ticks(&self, times: Times) -> bool {
         times.scale.is_none() && matches!(self.clock.as_str(), "counter" | "x86-tsc" | "ppc-tb")
@@ -144,8 +157,10 @@ impl Contents {
             printk: HashMap::new(),
             buffers: Vec::new(),
             times: Times::default(),
+            is_shifted: false,
             page_size,
             clock: String::new(),
+            room: LONGEST,
             cpus: 0,
             instances: Vec::new(),
             files: Vec::new(),
@@ -289,7 +304,7 @@ impl Contents {
 
     /// Reads a version 7 section into memory. Returns its number, too.
     fn section<R: Read + Seek>(
-        &self,
+        &mut self,
         at: u64,
         input: &Shared<R>,
     ) -> Result<(u16, Section), ReadError> {
@@ -297,12 +312,15 @@ impl Contents {
         let (id, flags, _description) = (fields.u16()?, fields.u16()?, fields.u32()?);
         let len = fields.u64()?;
         let bytes = if flags & COMPRESSED == 0 {
-            fields.bytes(len)?
+            fields.bytes(len.min(self.room + 1))?
         } else {
             let (packed, len) = (fields.u32()?, fields.u32()?);
             let packed = fields.bytes(packed.into())?;
-            self.compression.unpack(&packed, len.into(), LONGEST)?
+            self.compression.unpack(&packed, len.into(), self.room)?
         };
+        // Sections may point to one another, again and again.
+        let room = self.room.checked_sub(bytes.len() as u64);
+        self.room = room.ok_or_else(|| ReadError::new("the file's header is too long"))?;
         Ok((id, Fields::new(Cursor::new(bytes), self.form.order)))
     }
 
@@ -333,6 +351,7 @@ impl Contents {
                     .and_then(|(_, rest)| rest.split_once(']'));
                 self.clock = chosen.map_or("", |(clock, _)| clock).to_owned();
             }
+            id::TIME_SHIFT => self.is_shifted = true,
             id::CPUCOUNT => self.cpus = fields.u32()?,
             id::BUFFER if !has_sections && self.instances.len() < MOST_BUFFERS => {
                 self.instances.push((fields.u64()?, fields.name()?));

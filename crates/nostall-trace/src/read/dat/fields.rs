@@ -6,7 +6,7 @@ use crate::linux::Order;
 use crate::model::ReadError;
 
 /// Bytes of a text or section that are believed.
-pub(super) const LONGEST: u64 = 256 << 20;
+pub(super) const LONGEST: u64 = 128 << 20;
 
 /// Longest name.
 const LONGEST_NAME: usize = 4096;

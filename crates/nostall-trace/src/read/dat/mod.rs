@@ -8,6 +8,7 @@ mod span;
 mod stream;
 mod symbols;
 
+use std::collections::BTreeMap;
 use std::io::{BufReader, Read, Seek};
 
 use self::contents::{Buffer, BufferData, Contents, CpuData, MAGIC};
@@ -21,6 +22,8 @@ use crate::model::{Catalog, Event, EventKind, Merge, Progress, ReadError, Source
 const MEMORY: usize = 256 << 20;
 /// Largest page, or sub-buffer.
 const LARGEST_PAGE: u32 = 1 << 20;
+/// Highest number of a CPU that is believed.
+const MOST_CPUS: u32 = 1 << 16;
 /// Notes about single CPUs.
 const MOST_NOTES: usize = 32;
 
@@ -60,57 +63,36 @@ struct Records<R: Read + Seek> {
 /// If the header cannot be read. Damage behind it is noted and skipped.
 pub fn open_dat<R: Read + Seek>(input: R) -> Result<DatSource<R>, ReadError> {
     let input = Shared::new(input);
-    let contents = Contents::read(&input)?;
-    let mut notes = Vec::new();
-    let names: Vec<_> = contents
-        .buffers
-        .iter()
-        .filter(|buffer| !buffer.name.is_empty())
-        .map(|buffer| buffer.name.as_str())
-        .collect();
-    if !names.is_empty() {
-        notes.push(format!(
-            "the trace instances are merged: {}",
-            names.join(", ")
-        ));
-    }
-    if contents.formats.is_empty() {
-        notes.push("the file has no event formats: events are numbers".to_owned());
-    }
+    let mut contents = Contents::read(&input)?;
+    let mut notes = notes(&contents);
+    drop_impossible(&mut contents.buffers, &mut notes);
     let ticks = contents
         .buffers
         .iter()
         .any(|buffer| buffer.is_in_ticks(contents.times));
 
-    let filled = contents.buffers.iter().map(|buffer| match &buffer.data {
-        BufferData::Cpus(cpus) => cpus.iter().filter(|cpu| cpu.len > 0).count(),
-        BufferData::Text(..) => 0,
-    });
-    let memory = MEMORY / filled.sum::<usize>().max(1);
+    let filled: usize = contents.buffers.iter().map(|it| it.cpus().len()).sum();
+    let memory = MEMORY / filled.max(1);
     let mut streams = Vec::new();
     let mut total = 0_u64;
     let mut text = None;
     for buffer in &contents.buffers {
-        match &buffer.data {
-            BufferData::Cpus(cpus) => {
-                let page_size = buffer.page_size;
-                let is_sound = (64..=LARGEST_PAGE).contains(&page_size);
-                if !is_sound || page_size as usize > memory / 8 {
-                    return Err(ReadError::new(format!(
-                        "pages of {page_size} bytes on {} CPUs cannot be read",
-                        cpus.len()
-                    )));
-                }
-                let cpus = cpus.iter().filter(|cpu| cpu.len > 0);
-                total = cpus
-                    .clone()
-                    .fold(total, |total, cpu| total.saturating_add(cpu.len));
-                streams.extend(cpus.map(|cpu| stream(&input, &contents, buffer, cpu, memory)));
-            }
-            BufferData::Text(at, len) => {
-                let data = data(&input, (*at, *len), &contents, buffer, memory);
-                text = Some((BufReader::new(data), *len));
-            }
+        if let BufferData::Text(at, len) = buffer.data {
+            let data = data(&input, (at, len), &contents, buffer, memory);
+            text = Some((BufReader::new(data), len));
+        }
+        let cpus = buffer.cpus();
+        let page_size = buffer.page_size;
+        let is_sound = (64..=LARGEST_PAGE).contains(&page_size);
+        if !cpus.is_empty() && (!is_sound || page_size as usize > memory / 8) {
+            return Err(ReadError::new(format!(
+                "pages of {page_size} bytes on {} CPUs cannot be read",
+                cpus.len()
+            )));
+        }
+        for cpu in cpus {
+            total = total.saturating_add(cpu.len);
+            streams.push(stream(&input, &contents, buffer, cpu, memory));
         }
     }
     if let (Some((text, len)), true) = (text, streams.is_empty()) {
@@ -136,6 +118,52 @@ pub fn open_dat<R: Read + Seek>(input: R) -> Result<DatSource<R>, ReadError> {
         notes,
         is_done: false,
     }))))
+}
+
+/// Returns the notes on the file's contents.
+fn notes(contents: &Contents) -> Vec<String> {
+    let mut notes = Vec::new();
+    let names = contents.buffers.iter().map(|buffer| buffer.name.as_str());
+    let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+    if !names.is_empty() {
+        let names = names.join(", ");
+        notes.push(format!("the trace instances are merged: {names}"));
+    }
+    if contents.formats.is_empty() {
+        notes.push("the file has no event formats: events are numbers".to_owned());
+    }
+    if contents.is_shifted {
+        notes.push("times are the virtual machine's own, not its host's".to_owned());
+    }
+    notes
+}
+
+/// Drops CPUs without records, and those whose number or place cannot be true.
+///
+/// No byte is read for two CPUs, so the time to read a file is bounded by its length.
+fn drop_impossible(buffers: &mut [Buffer], notes: &mut Vec<String>) {
+    let mut used = BTreeMap::<u64, u64>::new();
+    for buffer in buffers {
+        let BufferData::Cpus(cpus) = &mut buffer.data else {
+            continue;
+        };
+        cpus.retain(|cpu| {
+            let end = cpu.at.saturating_add(cpu.len);
+            let before = used.range(..end).next_back();
+            let is_apart = before.is_none_or(|(_, end)| *end <= cpu.at);
+            let is_kept = cpu.len > 0 && is_apart && cpu.cpu < MOST_CPUS;
+            if is_kept {
+                used.insert(cpu.at, end);
+            } else if cpu.len > 0 && notes.len() < MOST_NOTES {
+                let cpu = cpu.cpu;
+                notes.push(match is_apart {
+                    true => format!("CPU {cpu} was skipped: its number is too high"),
+                    false => format!("CPU {cpu} was skipped: its records are another CPU's, too"),
+                });
+            }
+            is_kept
+        });
+    }
 }
 
 fn stream<R: Read + Seek>(
@@ -166,8 +194,8 @@ fn data<R: Read + Seek>(
     if !buffer.is_compressed {
         return Data::Plain(Span::new(input, at, len));
     }
-    // The chunks tell their lengths. trace-cmd's sum of them leaves their heads out.
-    let span = Span::new(input, at, u64::MAX);
+    // trace-cmd's length leaves the number of chunks out.
+    let span = Span::new(input, at, len.saturating_add(4));
     let (order, compression) = (contents.form.order, contents.compression);
     Data::Chunks(Chunks::new(span, order, compression, memory as u64))
 }

@@ -379,7 +379,7 @@ const TEXT: &str = "000_a6df4bf415d4e851.txt";
 fn an_output_that_exists_is_kept_without_force() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    for format in ["perfetto", "folded", "uftrace"] {
+    for format in ["perfetto", "folded", "trace.dat", "uftrace"] {
         fs::write(&out, "precious").unwrap();
         let output = nostall(&[&fixture(TEXT), &"--to", &format, &"-o", &out]);
         assert_eq!(output.status.code(), Some(1));
@@ -473,4 +473,106 @@ fn folded_stacks_have_the_self_times_of_the_graph() {
     let text = fs::read_to_string(&out).unwrap();
     let stack = "serial8250_console_write;uart_console_write;serial8250_console_putchar 343";
     assert!(text.lines().any(|line| line.ends_with(stack)), "{text}");
+}
+
+#[test]
+fn trace_cmd_reports_every_call_of_the_graph() {
+    let Some(trace_cmd) = tool(
+        "trace_cmd_reports_every_call_of_the_graph",
+        "trace-cmd".into(),
+    ) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (input, out) = (folder.path().join("in"), folder.path().join("trace.dat"));
+    fs::write(&input, unpacked("graph-2cpu.trace.gz")).unwrap();
+    let output = nostall(&[&input, &"--to", &"trace.dat", &"-o", &out]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = run(trace_cmd, &["report".as_ref(), "-i".as_ref(), out.as_ref()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let calls = |text: &str| {
+        let has_call = |line: &&str| line.contains("|  ") && line.contains("()");
+        text.lines().filter(has_call).count()
+    };
+    let text = String::from_utf8(unpacked("graph-2cpu.trace.gz")).unwrap();
+    assert!(calls(&text) > 4_000);
+    assert_eq!(
+        calls(&String::from_utf8(output.stdout).unwrap()),
+        calls(&text)
+    );
+}
+
+fn flame(input: &Path) -> Output {
+    let args: [&OsStr; 5] = [
+        "trace".as_ref(),
+        "report".as_ref(),
+        "--view".as_ref(),
+        "flame".as_ref(),
+        input.as_ref(),
+    ];
+    run(env!("CARGO_BIN_EXE_nostall"), &args)
+}
+
+#[test]
+fn a_flame_graph_has_a_frame_for_each_function_with_a_duration() {
+    let output = flame(&fixture(TEXT));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let svg = String::from_utf8(output.stdout).unwrap();
+    assert!(svg.starts_with("<?xml") && svg.contains("<svg"), "{svg}");
+    for function in [
+        "uart_console_write",
+        "serial8250_console_putchar",
+        "io_serial_in",
+    ] {
+        assert!(
+            svg.contains(&format!("<title>{function} (")),
+            "{function}: {svg}"
+        );
+    }
+}
+
+#[test]
+fn a_flame_graph_of_calls_without_exits_counts_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("input");
+    fs::write(&input, unpacked("func-2cpu.trace.gz")).unwrap();
+    let output = flame(&input);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains(" calls, ")
+    );
+}
+
+#[test]
+fn a_flame_graph_draws_one_whole_trace() {
+    let run_with = |more: &[&str]| {
+        let input = fixture(TEXT);
+        let mut args: Vec<&OsStr> = vec!["trace".as_ref(), "report".as_ref()];
+        args.extend(["--view", "flame"].map(OsStr::new));
+        args.push(input.as_ref());
+        args.extend(more.iter().map(OsStr::new));
+        run(env!("CARGO_BIN_EXE_nostall"), &args)
+    };
+    for more in [
+        &["--json"][..],
+        &["--function", "a"],
+        &["--cpu", "0"],
+        &["--limit", "1"],
+    ] {
+        let output = run_with(more);
+        assert_eq!(output.status.code(), Some(1), "{more:?}");
+        assert!(
+            stderr(&output).contains("draws the whole trace"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    let output = run_with(&["another"]);
+    assert!(
+        stderr(&output).contains("draws one input"),
+        "{}",
+        stderr(&output)
+    );
 }

@@ -311,3 +311,131 @@ impl Calls {
 fn stamp(time: u64) -> String {
     format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::export::random;
+    use crate::graph;
+    use crate::model::{Event, EventKind, Events, Source, TimeUnit};
+
+    /// Writes the trace. Returns each file's records, and the number of calls left out.
+    fn export(source: &mut Events) -> (Vec<Vec<[u64; 2]>>, u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut uftrace = Uftrace::new(folder.path());
+        graph::walk(source, |catalog, step| uftrace.step(catalog, &step)).unwrap();
+        let left_out = uftrace.finish(source.catalog(), "p").unwrap();
+        let files = std::fs::read_dir(folder.path()).unwrap();
+        let paths = files.map(|file| file.unwrap().path());
+        let paths = paths.filter(|path| path.extension().is_some_and(|end| end == "dat"));
+        let read = |path| {
+            let bytes = std::fs::read(path).unwrap();
+            let (words, rest) = bytes.as_chunks::<8>();
+            assert_eq!(rest, []);
+            let words: Vec<_> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+            words.as_chunks().0.to_vec()
+        };
+        (paths.map(read).collect(), left_out)
+    }
+
+    proptest! {
+        #[test]
+        fn each_entry_is_a_record_and_each_exit_belongs_to_the_innermost_entry(
+            trace in random::trace(),
+        ) {
+            let (mut entries, mut exits) = (0, 0);
+            graph::walk(&mut trace.clone(), |_, step| {
+                match step {
+                    Step::Enter(_) => entries += 1,
+                    Step::Leave(slice) => exits += usize::from(matches!(
+                        slice.matched,
+                        Match::Paired | Match::Skipped | Match::Lost
+                    )),
+                    Step::Event(_) => {}
+                }
+                Ok::<_, ExportError>(())
+            })
+            .unwrap();
+            let (files, left_out) = export(&mut trace.clone());
+            prop_assert_eq!(left_out, 0);
+            for file in files {
+                let mut stack = Vec::new();
+                let mut last = 0;
+                for [time, word] in file {
+                    prop_assert!(last <= time);
+                    last = time;
+                    let (kind, magic) = (word & 3, word >> 3 & 7);
+                    let (depth, address) = (word >> 6 & 0x3ff, word >> 16);
+                    prop_assert_eq!(magic, 5);
+                    if kind == Kind::Entry as u64 {
+                        prop_assert_eq!(depth, stack.len() as u64);
+                        stack.push(address);
+                        entries -= 1;
+                    } else {
+                        prop_assert_eq!(stack.pop(), Some(address));
+                        prop_assert_eq!(depth, stack.len() as u64);
+                        exits -= 1;
+                    }
+                }
+            }
+            prop_assert_eq!((entries, exits), (0, 0));
+        }
+    }
+
+    #[test]
+    fn calls_that_are_too_deep_for_a_record_are_left_out_and_counted() {
+        let mut catalog = Catalog::default();
+        let function = catalog.name("a");
+        let enter = EventKind::Enter {
+            function,
+            depth: None,
+            argument: None,
+        };
+        let exit = EventKind::Exit {
+            function: None,
+            depth: None,
+            duration: None,
+        };
+        let kinds = [enter; 1_030].into_iter().chain([exit; 1_030]);
+        let events = (0..).zip(kinds).map(|(time, kind)| Event {
+            time,
+            cpu: 0,
+            task: Task::NONE,
+            kind,
+        });
+        let events = events.collect();
+        let mut trace = Events::new(catalog, events, TimeUnit::Nanoseconds, Vec::new());
+        let (files, left_out) = export(&mut trace);
+        assert_eq!(left_out, 6);
+        assert_eq!(files[0].len(), 2 * 1_024);
+    }
+
+    #[test]
+    fn tasks_whose_numbers_uftrace_cannot_have_get_others() {
+        let mut catalog = Catalog::default();
+        let function = catalog.name("a");
+        let ids = [
+            (5, "a"),
+            (5, "b"),
+            (-1, ""),
+            (i64::MAX, ""),
+            (1 << 30, ""),
+            (0, ""),
+        ];
+        let enter = EventKind::Enter {
+            function,
+            depth: None,
+            argument: None,
+        };
+        let events = ids.map(|(id, name)| Event {
+            time: 1,
+            cpu: 0,
+            task: catalog.task(id, name),
+            kind: enter,
+        });
+        let mut trace = Events::new(catalog, events.into(), TimeUnit::Nanoseconds, Vec::new());
+        assert_eq!(export(&mut trace).0.len(), ids.len());
+    }
+}

@@ -71,6 +71,7 @@ Examples:
   nostall trace report trace.dat --view graph --function serial8250_console_write
   nostall trace report trace.txt --view rate --function 'uart_*' --interval 100ms
   nostall trace report before.dat after.dat --view diff --limit 20
+  nostall trace report trace.dat --view flame > flame.svg
   nostall trace report server.trace --live --function 'send_*'
 
 Views: table (calls, total, self, min, p50, p99 and max of each function), graph
@@ -78,7 +79,9 @@ Views: table (calls, total, self, min, p50, p99 and max of each function), graph
 100 us, # 1 ms, * 10 ms, @ 100 ms, $ 1 s), histogram (durations in powers of
 two), rate (calls and bytes in each interval, and the throughput inside the
 calls of each CPU; a function's recorded argument counts as bytes), stalls
-(waits by condition and place), diff (the functions of two traces).
+(waits by condition and place), diff (the functions of two traces), flame (a
+flame graph as SVG: the time in each stack of functions, or the number of calls
+where the trace has no durations).
 
 JSON: table, histogram, stalls and diff are an object with schema (1), view and
 traces, a list of input, unit (ns or ticks), notes and rows. graph and rate print
@@ -104,6 +107,8 @@ pub enum View {
     Stalls,
     /// Two traces, function by function
     Diff,
+    /// Flame graph as SVG: time of each stack of functions
+    Flame,
 }
 
 /// Order of the rows.

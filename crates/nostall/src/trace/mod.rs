@@ -2,6 +2,7 @@
 
 mod args;
 mod convert;
+mod flame;
 mod follow;
 mod input;
 mod live;

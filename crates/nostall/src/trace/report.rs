@@ -15,6 +15,7 @@ use terminal_size::{Width, terminal_size_of};
 
 pub use super::args::Args;
 use super::args::View;
+use super::flame;
 use super::input;
 use super::live;
 use super::watched::Watched;
@@ -41,6 +42,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if args.live {
         return live::run(args);
+    }
+    if args.view == View::Flame {
+        return flame::run(args);
     }
     let mut job = Job {
         args,

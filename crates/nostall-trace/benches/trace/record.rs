@@ -38,21 +38,10 @@ fn traced(n: u64) -> u64 {
     n
 }
 
-#[inline(never)]
-fn untraced(n: u64) -> u64 {
-    n
-}
-
-/// Calls a function that is entered and left in a recording, or only called.
+/// Calls a function that records its entry and its exit.
 pub fn scopes(times: u64) {
     for n in 0..times {
         black_box(traced(black_box(n)));
-    }
-}
-
-fn calls(times: u64) {
-    for n in 0..times {
-        black_box(untraced(black_box(n)));
     }
 }
 
@@ -84,20 +73,22 @@ impl Bare {
 
 /// Recording off.
 pub fn off(effort: Effort) {
-    let was_on = nostall_trace::is_on();
-    nostall_trace::clear_recorder();
-    let mut table = Table::new(
-        "Recording off: ns a call, and what the scope adds",
-        Unit::Nanoseconds,
-    );
-    table.row("call without a scope", None, calls);
-    table.row("call with a scope", Limit::AtMost(OFF), scopes);
-    assert!(!was_on, "the recorder is never off again");
+    assert!(!nostall_trace::is_on(), "another part has begun to record");
+    let mut table = Table::new("Recording off: ns a pass", Unit::Nanoseconds);
+    table.row("empty loop", None, |times| {
+        for n in 0..times {
+            black_box(n);
+        }
+    });
+    table.row("loop with trace_scope!", Limit::AtMost(1.0), |times| {
+        for n in 0..times {
+            trace_scope!("off");
+            black_box(n);
+        }
+    });
+    table.row("call of a function with trace_scope!", None, scopes);
     table.print(effort);
 }
-
-/// A call without a scope takes up to 1.5 ns here, and the scope may add 1 ns.
-const OFF: f64 = 2.5;
 
 /// An entry and its exit beside a bare loop.
 pub fn pair(effort: Effort) {

@@ -24,6 +24,7 @@ rftrace-frontend = "=0.3.2"
 
 /// For each number on standard input: so many instrumented calls, and the nanoseconds they took.
 const PROGRAM: &str = r#"
+extern crate rftrace as _;
 use std::io::BufRead;
 #[inline(never)]
 fn traced(n: u64) -> u64 {

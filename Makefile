@@ -5,7 +5,7 @@
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run readme-table expected test check msrv no_std full stress loom spi-features spi-examples spi-bare-metal fuzz \
+.PHONY: help setup run readme-table expected test check msrv no_std full stress kills loom spi-features spi-examples spi-bare-metal fuzz \
 	install-check public-api postmortem-static \
 	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore
 
@@ -84,7 +84,12 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
-full: loom stress spi-features
+full: loom stress spi-features kills
+
+# A program that records is killed at random points. Each record that it wrote must be there.
+kills:
+	NOSTALL_KILLS=1000 cargo test --locked --release \
+		--package nostall-trace --features program --test kill -- --nocapture
 
 # Threads share an SPI bus in every way at once.
 STRESS_SECONDS ?= 60

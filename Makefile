@@ -7,7 +7,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 .DEFAULT_GOAL := help
 .PHONY: help setup run readme-table expected test check msrv no_std full stress kills loom spi-features spi-examples spi-bare-metal fuzz \
 	install-check public-api postmortem-static \
-	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore
+	miri miri-console miri-console-32 miri-io miri-uart miri-spi miri-pstore miri-trace
 
 # Without a message, a long build looks like a hang.
 help:
@@ -81,7 +81,7 @@ prose:
 
 SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 	riscv32imc-unknown-none-elf thumbv6m-none-eabi thumbv7em-none-eabihf
-NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-uart nostall-work
+NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-trace nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
 full: loom stress spi-features kills
@@ -97,10 +97,12 @@ stress:
 	NOSTALL_STRESS_SECONDS=$(STRESS_SECONDS) cargo test --locked --release \
 		--package nostall-spi --features std --test stress -- --nocapture
 
-# The SPI bus's models with three preemptions each. In the tests, the longest have two.
+# The SPI bus's models with three preemptions each, and the trace recorder's with two. In the
+# tests, the longest have one less.
 loom:
 	NOSTALL_LOOM_BOUND=3 cargo test --locked --release \
 		--package nostall-spi --features std --test loom -- --nocapture
+	NOSTALL_LOOM_BOUND=2 cargo test --locked --release --package nostall-trace --lib loom
 
 # The SPI bus with every set of its features; `make loom` has its models.
 spi-features:
@@ -158,7 +160,7 @@ miri:
 	@scripts/setup miri
 	@cargo +$$(scripts/setup print-nightly) miri setup
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
-		miri-pstore miri-spi miri-console miri-console-32 miri-uart miri-io
+		miri-pstore miri-spi miri-console miri-console-32 miri-uart miri-io miri-trace
 
 MIRI = MIRIFLAGS='-Zmiri-disable-isolation $(1)' \
 	cargo +$$(scripts/setup print-nightly) miri test --locked --package
@@ -183,10 +185,14 @@ miri-spi:
 miri-pstore:
 	PROPTEST_CASES=1 RUSTFLAGS=-Ctarget-feature=+avx2 $(call MIRI,-Zmiri-ignore-leaks) \
 		nostall-pstore --lib --target-dir target/miri-pstore
+# The tests leak the memory of static recorders. Those of the writer have no unsafe code.
+miri-trace:
+	PROPTEST_CASES=2 $(call MIRI,-Zmiri-ignore-leaks) nostall-trace --features macros --lib \
+		--test recording --test sites --target-dir target/miri -- --skip writer
 
 FUZZ_TARGETS := console_ring pci_dump pci_mcfg pci_model pci_walk pstore_decode \
 	pstore_decompress pstore_format pstore_image pstore_region pstore_symbols \
-	pstore_unverified pstore_zone uart_model
+	pstore_unverified pstore_zone trace_region uart_model
 FUZZ_SECONDS ?= 10
 
 # All are built at once. New inputs go to the first folder.

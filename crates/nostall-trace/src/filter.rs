@@ -11,7 +11,7 @@ pub struct Filter<'a> {
     /// Modules whose [sites](crate::Site) are recorded, with the modules in them. With no module
     /// and no name, all sites are recorded.
     pub modules: &'a [&'a str],
-    /// Names of sites that are recorded, in any module.
+    /// Names of sites that are recorded, in any module: whole, or their part after the last `::`.
     pub names: &'a [&'a str],
     /// Addresses of functions that are recorded. With no range, all addresses are recorded.
     pub ranges: &'a [Range<u64>],
@@ -54,7 +54,7 @@ pub struct Trigger<'a> {
 /// Name or address of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function<'a> {
-    /// Name of a site, in any module.
+    /// Name of a site, in any module: whole, or its part after the last `::`.
     Name(&'a str),
     /// Address that is passed to [`enter`](crate::Recorder::enter).
     Address(u64),
@@ -88,7 +88,8 @@ impl Filter<'_> {
     /// Returns whether a site is recorded.
     pub(crate) fn wants_site(&self, name: &str, module: &str) -> bool {
         let all = self.modules.is_empty() && self.names.is_empty();
-        all || self.names.contains(&name) || self.modules.iter().any(|it| is_in(module, it))
+        all || self.names.iter().any(|it| is_named(name, it))
+            || self.modules.iter().any(|it| is_in(module, it))
     }
 
     /// Returns whether the function at an address is recorded.
@@ -99,9 +100,18 @@ impl Filter<'_> {
     /// Returns the effect of a function's entry.
     pub(crate) fn action(&self, function: Function<'_>) -> Option<Action> {
         let mut triggers = self.triggers.iter();
-        let trigger = triggers.find(|trigger| trigger.function == function)?;
+        let trigger = triggers.find(|trigger| match (function, trigger.function) {
+            (Function::Name(name), Function::Name(wanted)) => is_named(name, wanted),
+            (function, wanted) => function == wanted,
+        })?;
         Some(trigger.action)
     }
+}
+
+/// Returns whether `name` is `wanted`, or ends with it.
+fn is_named(name: &str, wanted: &str) -> bool {
+    let before = name.strip_suffix(wanted);
+    before.is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
 
 /// Returns whether `module` is `outer` or in it.

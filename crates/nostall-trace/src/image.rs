@@ -18,8 +18,9 @@ pub trait Image {
     /// Reads the bytes from `at` on into `into`. Returns whether all of them exist. If not, any
     /// bytes may be in `into`.
     ///
-    /// Of memory that is being written, words of 64 bits are read whole, from the highest address
-    /// to the lowest.
+    /// Memory that is being written is read in words of 64 bits: pairs of them in the order of
+    /// addresses, and of each pair the second word first. So a slot's meta word is read before its
+    /// word, and a record before its arguments.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
 }
 
@@ -67,9 +68,11 @@ impl Image for Live<'_> {
         // is inside (above), and its words are whole: the region's length is a multiple of 64.
         let cells = unsafe { MemoryCells::new(self.base) };
         let first = at as usize / 8;
-        for (i, bytes) in into.chunks_mut(8).enumerate().rev() {
-            let word = cells.observe(first + i).to_ne_bytes();
-            bytes.copy_from_slice(&word[..bytes.len()]);
+        for (i, pair) in into.chunks_mut(16).enumerate() {
+            for (k, bytes) in pair.chunks_mut(8).enumerate().rev() {
+                let word = cells.observe(first + 2 * i + k).to_ne_bytes();
+                bytes.copy_from_slice(&word[..bytes.len()]);
+            }
         }
         true
     }

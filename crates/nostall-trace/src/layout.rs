@@ -91,8 +91,11 @@ pub const SLOT: usize = 16;
 pub const LINE: usize = 64;
 /// Version of the layout.
 pub const VERSION: u32 = 1;
-/// Smallest number of slots in a zone.
-pub const LEAST_SLOTS: u32 = 8;
+/// Smallest number of slots in a zone: more than [`IN_FLIGHT_SLOTS`].
+pub const LEAST_SLOTS: u32 = 16;
+/// Slots that are being written at once at most: three each of a task, a soft interrupt, an
+/// interrupt and an NMI. More may be in flight, but then a reader takes the head for damaged.
+pub const IN_FLIGHT_SLOTS: u64 = 12;
 /// Longest build ID in bytes.
 pub const BUILD_ID: usize = 32;
 /// Longest name of a kernel or program in bytes.

@@ -1,5 +1,32 @@
 //! Function graphs that survive a crash: a recorder for kernels and Linux programs, and reports
 //! on its traces and on Linux's.
+//!
+//! A [`Recorder`] in a `static` writes entries, exits and samples into a [`Region`]: memory that
+//! outlives the kernel, or that a debugger reads. [`recover`] reads the region that a previous
+//! boot left. `#[traced]` and [`trace_scope!`] use the recorder that [`set_recorder`] chose.
+//!
+//! When not to use it: for logs, and for events with many fields. A record has an address or a
+//! name, a time, and at most one argument.
+//!
+//! # Protocol
+//!
+//! - One zone for each CPU or thread. Only its owner writes there, without a lock.
+//! - A record reserves its slots and takes its time in one step, which an interrupt repeats. So
+//!   the order of slots is the order of times.
+//! - The first slot of a record is written last, with the number of its lap. A slot with another
+//!   lap was never written, and is skipped and counted.
+//! - Handlers never overwrite the record that they interrupted: they lose their own, which is
+//!   counted, and shown after it.
+//! - A reader of a living zone looks at the head after the slots, and leaves out those that may
+//!   have been overwritten meanwhile.
+//!
+//! The tests interrupt a record at every step, with an NMI at every step of the interrupt, and
+//! read the zone after every store. A model checker (loom) lets another CPU read meanwhile.
+//!
+//! # Looking inside
+//!
+//! A region explains itself: [`layout`] describes every byte, and names are stored in the region.
+//! [`Recorder::dump`] reads it while CPUs record; [`Recorder::lost`] counts lost records.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
@@ -37,6 +64,9 @@ mod writer;
 #[cfg(feature = "report")]
 mod zones;
 
+#[cfg(feature = "macros")]
+pub use nostall_trace_macros::traced;
+
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
 pub use image::{Image, Live};
@@ -57,3 +87,8 @@ pub use ticks::Tsc;
 pub use ticks::{Nanoseconds, Ticks};
 #[cfg(feature = "report")]
 pub use zones::{Symbols, ZoneEvents};
+
+/// The README's example.
+#[cfg(all(doctest, feature = "macros"))]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

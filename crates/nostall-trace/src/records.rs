@@ -2,7 +2,8 @@
 
 use crate::image::Image;
 use crate::layout::{
-    HEAD, Kind, LOST, Meta, OWNED_FROM, OWNER, OWNER_ID, OWNER_NAME, Order, Role, SLOT, Short,
+    HEAD, IN_FLIGHT_SLOTS, Kind, LOST, Meta, OWNED_FROM, OWNER, OWNER_ID, OWNER_NAME, Order, Role,
+    SLOT, Short,
     UNREPORTED, ZONE_HEADER, array, lap,
 };
 
@@ -30,7 +31,7 @@ pub enum FunctionId {
 
 /// Recorded event. Names are numbers for [`Recovered::name`](crate::Recovered::name); 0 is
 /// unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Event {
     /// A function was entered.
@@ -200,13 +201,17 @@ impl Cursor {
             held: None,
             ended: false,
         };
+        // A head that moves is that of a living recorder.
         if !cursor.agrees(image)
+            && cursor.end == info.word(image, HEAD)
             && let Some(head) = cursor.rebuild(image)
         {
             cursor.end = head;
             cursor.rebuilt = true;
         }
-        let oldest = cursor.end.saturating_sub(slots);
+        // Behind a head that was found from the laps, slots may be in flight.
+        let in_flight = if cursor.rebuilt { IN_FLIGHT_SLOTS } else { 0 };
+        let oldest = cursor.end.saturating_add(in_flight).saturating_sub(slots);
         cursor.pass(oldest);
         cursor
     }
@@ -427,18 +432,20 @@ impl Cursor {
         self.next = to;
     }
 
-    /// Returns whether the head agrees with the laps of the newest slots.
+    /// Returns whether the head agrees with the laps of the newest slots: all but those in
+    /// flight are written. In the first round, the slot after them is not.
     fn agrees(&mut self, image: &(impl Image + ?Sized)) -> bool {
         let slots = 1u64 << self.info.bits;
+        if self.end < slots && self.meta_at(image, self.end).lap() != 0 {
+            return false;
+        }
         let newest = self.end.min(slots).min(CHUNK as u64);
         let mut written = 0;
         for index in self.end - newest..self.end {
             let meta = self.meta_at(image, index & (slots - 1));
             written += u64::from(meta.lap() == lap(index, self.info.bits));
         }
-        // An empty zone has no written slot.
-        let empty = newest == 0 && self.meta_at(image, 0).lap() == 0;
-        empty || (newest > 0 && 2 * written >= newest)
+        written + IN_FLIGHT_SLOTS >= newest
     }
 
     /// Finds the head from the laps; `None` if there is no written slot.

@@ -103,9 +103,7 @@ impl<'m> Region<'m> {
                 return;
             };
             let zone_cells = self.cells(at);
-            for word in 0..self.header.zone_len as usize / 8 {
-                zone_cells.publish(word, 0);
-            }
+            clear(&zone_cells, self.header.zone_len as usize);
             let header = ZoneHeader {
                 order: Order::NATIVE,
                 zone,
@@ -173,6 +171,16 @@ impl<'m> Region<'m> {
         // SAFETY: callers pass offsets of the header and of zones, which are inside; the region's
         // memory is aligned and accessed atomically only.
         unsafe { MemoryCells::new(self.base.add(at)) }
+    }
+}
+
+/// Clears the header and the slots of a zone: the header's magic first, and each slot's lap
+/// before its time. So a cut leaves no old record with another time.
+fn clear(cells: &impl Cells, len: usize) {
+    cells.publish(0, 0);
+    for pair in 0..len / SLOT {
+        cells.publish(2 * pair + 1, 0);
+        cells.publish(2 * pair, 0);
     }
 }
 
@@ -249,7 +257,7 @@ pub enum FormatError {
     Unaligned,
     /// No zone was asked for.
     NoZones,
-    /// A zone would have fewer than 8 slots.
+    /// A zone would have fewer than 16 slots.
     TooSmall,
 }
 
@@ -258,7 +266,7 @@ impl fmt::Display for FormatError {
         f.write_str(match self {
             Self::Unaligned => "the memory of a trace must be aligned to 64 bytes",
             Self::NoZones => "a trace needs at least one zone",
-            Self::TooSmall => "the memory of a trace is too small: 512 bytes, the names, and at least 256 bytes a zone",
+            Self::TooSmall => "the memory of a trace is too small: 512 bytes, the names, and at least 384 bytes a zone",
         })
     }
 }
@@ -266,3 +274,59 @@ impl fmt::Display for FormatError {
 impl core::error::Error for FormatError {}
 
 const _: () = assert!(NAMES_USED < REGION_HEADER && REGION_LOST < FROZEN);
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::cell::RefCell;
+    use std::vec::Vec;
+
+    #[derive(Default)]
+    struct Journal(RefCell<Vec<usize>>);
+
+    impl Cells for Journal {
+        fn get(&self, _: usize) -> u64 {
+            0
+        }
+        fn set(&self, word: usize, value: u64) {
+            self.publish(word, value);
+        }
+        fn publish(&self, word: usize, _: u64) {
+            self.0.borrow_mut().push(word);
+        }
+        fn replace(&self, _: usize, _: u64, _: u64) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_zone_is_cleared_from_its_magic_on_and_each_slot_from_its_lap_on() {
+        let journal = Journal::default();
+        clear(&journal, ZONE_HEADER + 3 * SLOT);
+        let order = journal.0.into_inner();
+        assert_eq!(order[0], 0);
+        assert_eq!(order[order.len() - 6..], [17, 16, 19, 18, 21, 20]);
+        assert!((0..22).all(|word| order.contains(&word)));
+    }
+
+    #[test]
+    fn no_two_cpus_share_a_line() {
+        let mut memory = std::vec![0; 40_000];
+        let skip = memory.as_ptr().align_offset(LINE);
+        for (zones, names) in [(1, 0), (3, 100), (7, 1)] {
+            let options = Options {
+                zones,
+                names,
+                ..Options::default()
+            };
+            let region = Region::format(&mut memory[skip..], &options).unwrap();
+            for zone in 0..zones as usize {
+                let at = region.zone_offset(zone).unwrap();
+                assert!(at.is_multiple_of(LINE) && region.base.addr().get().is_multiple_of(LINE));
+            }
+            assert!((region.header.zone_len as usize).is_multiple_of(LINE));
+            assert!(region.zone_offset(zones as usize).is_none());
+        }
+    }
+}

@@ -130,3 +130,8 @@ fn report_lost<C: Cells>(cells: &C, size: Size, now: &impl Fn() -> u64) {
         }
     }
 }
+
+#[cfg(all(test, target_pointer_width = "64", not(miri)))]
+mod loom_tests;
+#[cfg(test)]
+mod tests;

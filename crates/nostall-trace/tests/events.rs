@@ -130,8 +130,8 @@ fn a_threads_zone_gives_its_task_and_no_cpu() {
 #[test]
 fn damage_and_losses_are_told() {
     let (recorder, _) = recorder();
-    recorder.start(Region::format(memory(512 + 256 + 2 * 256), &OPTIONS).unwrap());
-    (0..10).for_each(|i| recorder.exit(recorder.enter(i)));
+    recorder.start(Region::format(memory(512 + 256 + 2 * 384), &OPTIONS).unwrap());
+    (0..14).for_each(|i| recorder.exit(recorder.enter(i)));
     let mut image = snapshot(recorder);
     image[512 + 256 + 3] ^= 1;
     let (events, notes, _) = events(&image);

@@ -90,14 +90,17 @@ fn the_oldest_records_are_overwritten_and_the_gap_is_at_the_start() {
         names: 0,
         ..TWO
     };
-    recorder.start(Region::format(memory(512 + 128 + 8 * 16), &small).unwrap());
-    for address in 0..10 {
+    recorder.start(Region::format(memory(512 + 128 + 16 * 16), &small).unwrap());
+    for address in 0..14 {
         recorder.exit(recorder.enter(address));
     }
     let told = told(&snapshot(recorder));
     assert_eq!(
         told,
-        ["lost 12", "+6", "-6", "+7", "-7", "+8", "-8", "+9", "-9"]
+        [
+            "lost 12", "+6", "-6", "+7", "-7", "+8", "-8", "+9", "-9", "+10", "-10", "+11", "-11",
+            "+12", "-12", "+13", "-13"
+        ]
     );
     assert_eq!(recorder.lost(), 0);
 }
@@ -111,14 +114,17 @@ fn a_full_zone_keeps_its_oldest_records_and_counts_the_lost_ones_at_its_end() {
         stop_when_full: true,
         ..TWO
     };
-    recorder.start(Region::format(memory(512 + 128 + 8 * 16), &small).unwrap());
-    for address in 0..6 {
+    recorder.start(Region::format(memory(512 + 128 + 16 * 16), &small).unwrap());
+    for address in 0..10 {
         recorder.exit(recorder.enter(address));
     }
     let told = told(&snapshot(recorder));
     assert_eq!(
         told,
-        ["+0", "-0", "+1", "-1", "+2", "-2", "+3", "-3", "lost 4"]
+        [
+            "+0", "-0", "+1", "-1", "+2", "-2", "+3", "-3", "+4", "-4", "+5", "-5", "+6", "-6",
+            "+7", "-7", "lost 4"
+        ]
     );
     assert_eq!(recorder.lost(), 4);
 }
@@ -332,7 +338,7 @@ fn memory_that_cannot_be_a_region_is_refused() {
         format(8192, 0, &Options { zones: 0, ..TWO }),
         FormatError::NoZones
     );
-    assert_eq!(format(512 + 256 + 511, 0, &TWO), FormatError::TooSmall);
+    assert_eq!(format(512 + 256 + 767, 0, &TWO), FormatError::TooSmall);
     assert_eq!(
         format(
             8192,
@@ -440,7 +446,14 @@ fn a_destroyed_head_is_found_from_the_laps() {
                 let enter = |it: &&nostall_trace::Record| matches!(it.event, Event::Enter { .. });
                 records.iter().filter(enter).map(|it| it.time).collect()
             };
-            assert_eq!(entries(&found), entries(&whole), "{count} {head:#x}");
+            // Slots after a head that was found again may be in flight.
+            let (found, whole) = (entries(&found), entries(&whole));
+            assert!(
+                whole.ends_with(&found),
+                "{count} {head:#x} {found:?} {whole:?}"
+            );
+            let unsure = (count + 12).saturating_sub(32).min(12) as usize;
+            assert_eq!(whole.len() - found.len(), unsure, "{count} {head:#x}");
         }
     }
 }
@@ -476,4 +489,61 @@ fn names_that_two_zones_share_are_stored_once() {
         zone.owner_name(&image[..]).as_str(),
         "a thread with a name tha"
     );
+}
+
+std::thread_local! {
+    static CPU: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// A CPU for each thread.
+struct Threads;
+
+impl nostall_io::Processor for Threads {
+    fn id(&self) -> usize {
+        CPU.get()
+    }
+    fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+        critical()
+    }
+}
+
+#[test]
+fn a_dump_while_cpus_record_has_whole_records_only() {
+    let count = if cfg!(miri) { 60 } else { 20_000 };
+    let recorder = nostall_trace::Recorder::new(common::Count::default(), Threads);
+    let small = memory(512 + 256 + 2 * (128 + 32 * 16));
+    recorder.start(Region::format(small, &TWO).unwrap());
+    let write = |cpu| {
+        CPU.set(cpu);
+        for id in 0..count {
+            recorder.exit(recorder.enter_with(id, !id));
+        }
+    };
+    std::thread::scope(|scope| {
+        let writers = [scope.spawn(|| write(0)), scope.spawn(|| write(1))];
+        while !writers.iter().all(|writer| writer.is_finished()) {
+            let live = recover(recorder.dump().unwrap()).unwrap();
+            for zone in live.zones() {
+                let mut last = 0;
+                for record in live.records(zone) {
+                    assert!(record.time >= last);
+                    last = record.time;
+                    match record.event {
+                        Event::Enter {
+                            function: nostall_trace::FunctionId::Address(id),
+                            argument,
+                        } => assert_eq!(argument, Some(!id)),
+                        Event::Exit { .. } | Event::Lost { .. } => {}
+                        _ => panic!("never written: {record:?}"),
+                    }
+                }
+            }
+        }
+    });
+    let live = recover(recorder.dump().unwrap()).unwrap();
+    let exits = live
+        .merged::<2>()
+        .unwrap()
+        .filter(|it| matches!(it.event, Event::Exit { .. }));
+    assert!((20..=22).contains(&exits.count()));
 }

@@ -1,0 +1,319 @@
+//! Interrupts and NMIs at every step of a record, and a cut after every store.
+
+extern crate std;
+use super::*;
+use crate::image::Image;
+use crate::layout::{Order, Role, ZoneHeader, lap};
+use crate::records::{Cursor, Event, FunctionId, Record, ZoneInfo};
+use std::boxed::Box;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::vec::Vec;
+
+/// log2 of the number of slots.
+const BITS: u32 = 4;
+const SLOTS: u64 = 1 << BITS;
+const WORDS: usize = (ZONE_HEADER + SLOT * SLOTS as usize) / 8;
+
+/// A zone, and what was recorded in it.
+struct Cpu {
+    words: RefCell<Vec<u64>>,
+    size: Size,
+    time: Cell<u64>,
+    /// Index of the latest reserved slot.
+    reserved: Cell<u64>,
+    /// Time, index, and completion of each record that got slots.
+    records: RefCell<BTreeMap<u64, (u64, u64, bool)>>,
+    refused: Cell<u64>,
+    /// Records that are being written: one for each context.
+    writing: Cell<u64>,
+    /// Steps until the next interrupt, and its handler.
+    interrupt: RefCell<Option<(usize, Handler)>>,
+}
+
+type Handler = Box<dyn FnOnce()>;
+
+impl Cpu {
+    fn new(stop_when_full: bool) -> Rc<Self> {
+        let header = ZoneHeader {
+            order: Order::NATIVE,
+            zone: 0,
+            boot: 0,
+            slots: SLOTS as u32,
+        };
+        let mut words = std::vec![0; WORDS];
+        for (word, bytes) in words.iter_mut().zip(header.encode().as_chunks().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        Rc::new(Self {
+            words: words.into(),
+            size: Size {
+                bits: BITS,
+                stop_when_full,
+            },
+            time: Cell::new(0),
+            reserved: Cell::new(0),
+            records: RefCell::default(),
+            refused: Cell::new(0),
+            writing: Cell::new(0),
+            interrupt: RefCell::default(),
+        })
+    }
+
+    /// A point at which an interrupt may come.
+    fn step(&self) {
+        let due = match &mut *self.interrupt.borrow_mut() {
+            Some((0, _)) => true,
+            Some((left, _)) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        };
+        if due && let Some((_, handler)) = self.interrupt.take() {
+            handler();
+        }
+    }
+
+    /// Records an entry of the function `id`, with its complement as argument.
+    fn record(&self, id: u64) {
+        self.writing.set(self.writing.get() + 1);
+        let now = || {
+            self.step();
+            self.time.set(self.time.get() + 1);
+            self.time.get()
+        };
+        let written = write(self, self.size, now, |time| {
+            let record = (time, self.reserved.get(), false);
+            self.records.borrow_mut().insert(id, record);
+            [
+                (time, Meta::new(Kind::Enter, id, 0)),
+                (!id, Meta::argument(Role::Argument)),
+            ]
+        });
+        match written {
+            true => self.records.borrow_mut().get_mut(&id).unwrap().2 = true,
+            false => self.refused.set(self.refused.get() + 1),
+        }
+        self.writing.set(self.writing.get() - 1);
+        self.check();
+    }
+
+    fn found(&self) -> (Vec<Record>, Cursor) {
+        let info = ZoneInfo {
+            order: Order::NATIVE,
+            at: 0,
+            zone: 0,
+            boot: 0,
+            bits: BITS,
+            stop_when_full: self.size.stop_when_full,
+            whole: true,
+        };
+        let mut cursor = Cursor::new(self, info);
+        let mut records = Vec::new();
+        while let Some(record) = cursor.next(self) {
+            records.push(record);
+        }
+        (records, cursor)
+    }
+
+    /// Checks what a reader finds after a cut here.
+    fn check(&self) {
+        let (found, cursor) = self.found();
+        let known = self.records.borrow();
+        let mut ids = Vec::new();
+        for record in &found {
+            match record.event {
+                Event::Enter {
+                    function: FunctionId::Address(id),
+                    argument,
+                } => {
+                    assert_eq!(argument, Some(!id), "{found:?}");
+                    assert_eq!(
+                        Some(record.time),
+                        known.get(&id).map(|it| it.0),
+                        "{found:?}"
+                    );
+                    ids.push(id);
+                }
+                Event::Lost { .. } => {}
+                _ => panic!("never written: {record:?}"),
+            }
+        }
+        let head = self.words.borrow()[word(HEAD)];
+        for (id, (_, at, complete)) in &*known {
+            if *complete && at + SLOTS >= head {
+                assert!(ids.contains(id), "record {id} at {at} of {head}: {found:?}");
+            }
+        }
+        assert!(found.is_sorted_by_key(|it| it.time), "{found:?}");
+        assert!(
+            cursor.missing.unwritten <= 3 * self.writing.get(),
+            "{found:?}"
+        );
+        assert_eq!(cursor.missing.damaged, 0, "{found:?}");
+    }
+
+    /// Checks the end of a test, in which `count` records were made.
+    fn check_end(&self, mut count: u64) {
+        assert!(self.interrupt.borrow().is_none());
+        // Handlers may lose records after the record that they interrupt looked for losses. The
+        // next one shows them.
+        if self.words.borrow()[word(UNREPORTED)] != 0 {
+            self.record(3_000);
+            count += 1;
+        }
+        let words = self.words.borrow();
+        assert_eq!(words[word(LOST)], self.refused.get());
+        assert_eq!((words[word(IN_FLIGHT)], words[word(UNREPORTED)]), (0, 0));
+        let written = self.records.borrow().len() as u64;
+        assert_eq!(written + self.refused.get(), count);
+        drop(words);
+        assert_eq!(self.found().1.missing.unwritten, 0);
+    }
+}
+
+impl Cells for Cpu {
+    fn get(&self, word: usize) -> u64 {
+        self.step();
+        self.words.borrow()[word]
+    }
+    fn set(&self, word: usize, value: u64) {
+        self.step();
+        self.words.borrow_mut()[word] = value;
+        self.check();
+    }
+    fn publish(&self, word: usize, value: u64) {
+        self.set(word, value);
+    }
+    fn replace(&self, at: usize, from: u64, to: u64) -> bool {
+        self.step();
+        let same = self.words.borrow()[at] == from;
+        if same {
+            self.words.borrow_mut()[at] = to;
+            if at == word(HEAD) {
+                self.reserved.set(from);
+            }
+            self.check();
+        }
+        same
+    }
+}
+
+impl Image for Cpu {
+    fn len(&self) -> u64 {
+        8 * WORDS as u64
+    }
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let words = self.words.borrow();
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        bytes[..].read(at, into)
+    }
+}
+
+/// Makes a handler that records `ids` run after `steps` more steps, and in it, after `later`
+/// steps, another one that records `inner`. Returns whether both were run.
+fn interrupt(
+    cpu: &Rc<Cpu>,
+    steps: usize,
+    ids: std::ops::Range<u64>,
+    later: usize,
+    inner: std::ops::Range<u64>,
+) -> Rc<Cell<(bool, bool)>> {
+    let came = Rc::new(Cell::new((false, false)));
+    let (told, handler_cpu) = (came.clone(), cpu.clone());
+    let handler = move || {
+        told.set((true, false));
+        let (told, nmi_cpu) = (told.clone(), handler_cpu.clone());
+        let nmi = move || {
+            told.set((true, true));
+            inner.for_each(|id| nmi_cpu.record(id));
+        };
+        handler_cpu.interrupt.replace(Some((later, Box::new(nmi))));
+        ids.for_each(|id| handler_cpu.record(id));
+        handler_cpu.interrupt.replace(None);
+    };
+    cpu.interrupt.replace(Some((steps, Box::new(handler))));
+    came
+}
+
+/// A task's record that is interrupted at each step, by a handler that is interrupted at each of
+/// its own. `handlers` and `nmis` are the numbers of their records.
+fn nested(before: u64, handlers: u64, nmis: u64) -> u64 {
+    let mut lost = 0;
+    for steps in 0.. {
+        let mut handler_came = false;
+        for later in 0.. {
+            let cpu = Cpu::new(false);
+            (0..before).for_each(|id| cpu.record(id));
+            let ids = 1_000..1_000 + handlers;
+            let came = interrupt(&cpu, steps, ids, later, 2_000..2_000 + nmis);
+            cpu.record(500);
+            cpu.interrupt.replace(None);
+            let (handler, nmi) = came.get();
+            handler_came |= handler;
+            let count = before + 1;
+            let count = count + if handler { handlers } else { 0 };
+            cpu.check_end(count + if nmi { nmis } else { 0 });
+            lost += cpu.refused.get();
+            if !nmi {
+                break;
+            }
+        }
+        if !handler_came {
+            return lost;
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn a_handler_and_an_nmi_may_record_at_every_step_and_a_cut_may_follow_every_store() {
+    for before in [0, 5, 9] {
+        assert_eq!(nested(before, 1, 1), 0);
+    }
+}
+
+#[test]
+fn handlers_that_record_a_whole_lap_lose_their_records_and_not_the_one_they_interrupt() {
+    assert!(nested(2, 9, 1) > 0);
+    assert!(nested(0, 2, 8) > 0);
+}
+
+#[test]
+fn a_cut_after_any_store_of_many_laps_loses_the_record_in_flight_at_most() {
+    let cpu = Cpu::new(false);
+    (0..1_000).for_each(|id| cpu.record(id));
+    assert_eq!(cpu.refused.get(), 0);
+}
+
+#[test]
+fn losses_of_handlers_are_shown_after_the_record_that_they_interrupted() {
+    let cpu = Cpu::new(false);
+    // Behind the reservation.
+    let came = interrupt(&cpu, 8, 1_000..1_010, usize::MAX, 0..0);
+    cpu.record(500);
+    assert!(came.get().0);
+    assert_eq!(cpu.refused.get(), 3);
+    let last = cpu.found().0.pop().unwrap();
+    assert_eq!(last.event, Event::Lost { records: 3 });
+    cpu.check_end(11);
+}
+
+#[test]
+fn a_full_zone_is_not_overwritten() {
+    let cpu = Cpu::new(true);
+    (0..14).for_each(|id| cpu.record(id));
+    assert_eq!((cpu.records.borrow().len(), cpu.refused.get()), (8, 6));
+    let (found, _) = cpu.found();
+    assert_eq!(found.last().unwrap().event, Event::Lost { records: 6 });
+}
+
+#[test]
+fn laps_of_neighbouring_rounds_differ_and_are_never_0() {
+    for index in (0..40 * SLOTS).step_by(3) {
+        let laps = [lap(index, BITS), lap(index + SLOTS, BITS)];
+        assert!(laps[0] != laps[1] && !laps.contains(&0));
+    }
+}

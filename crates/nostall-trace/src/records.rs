@@ -3,8 +3,7 @@
 use crate::image::Image;
 use crate::layout::{
     HEAD, IN_FLIGHT_SLOTS, Kind, LOST, Meta, OWNED_FROM, OWNER, OWNER_ID, OWNER_NAME, Order, Role,
-    SLOT, Short,
-    UNREPORTED, ZONE_HEADER, array, lap,
+    SLOT, Short, UNREPORTED, ZONE_HEADER, array, lap,
 };
 
 /// Record of a zone.

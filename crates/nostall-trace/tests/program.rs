@@ -272,7 +272,7 @@ fn the_environment_names_an_empty_file_and_a_started_program_leaves_its_parents_
     if let Some(file) = in_child() {
         let trace = ProgramTrace::from_environment(&FEW).unwrap();
         println!("records {}", trace.is_some());
-        let is_first = !env::var_os(CHILD).is_some_and(|it| it == "again");
+        let is_first = env::var_os(CHILD).is_none_or(|it| it != "again");
         if is_first {
             trace_scope!("work");
             let mut again = child(NAME, Path::new("again"));

@@ -11,7 +11,7 @@ use nostall_trace::model::{EventKind, Source};
 use nostall_trace::{Options, Recorder, Region, ZoneEvents, recover};
 
 static CPU: Chosen = Chosen(AtomicUsize::new(0));
-static RECORDER: common::Tested<'static> = Recorder::new(Count::ZERO, &CPU);
+static RECORDER: common::Tested<'static> = Recorder::new(Count::new(), &CPU);
 static HOOK: &dyn StallHook = &RECORDER;
 
 #[test]

@@ -185,9 +185,10 @@ fn record_into(file: File, path: &Path, options: &ProgramOptions) -> io::Result<
     })
 }
 
-/// Stops recording in a child process.
+/// Stops recording in a child process: scopes that it is in, and stalls too.
 unsafe extern "C" fn forked() {
     clear_recorder();
+    RECORDER.stop();
 }
 
 /// Names the zone that this thread has got. Its records begin with the thread's, as the zone
@@ -205,16 +206,17 @@ fn claimed(zone: usize) {
 fn map(file: &File, options: &ProgramOptions) -> io::Result<Region<'static>> {
     let invalid = |text| io::Error::new(io::ErrorKind::InvalidInput, text);
     let slots = options.slots.max(LEAST_SLOTS).checked_next_power_of_two();
-    let (Some(slots), 1..=MOST) = (slots, options.threads as usize) else {
+    let names = options.names.checked_next_multiple_of(LINE as u32);
+    let (Some(slots), Some(names), 1..=MOST) = (slots, names, options.threads as usize) else {
         return Err(invalid(
-            "a trace has zones for 1 to 1,024 threads of at most 2^31 slots",
+            "a trace has zones for 1 to 1,024 threads of at most 2^31 slots, and at most 4 GiB of names",
         ));
     };
-    let names = options.names.next_multiple_of(LINE as u32);
-    let zone = ZONE_HEADER + slots as usize * SLOT;
-    let len = REGION_HEADER + names as usize + zone * options.threads as usize;
+    let zone = ZONE_HEADER as u64 + u64::from(slots) * SLOT as u64;
+    let room = REGION_HEADER as u64 + u64::from(names) + zone * u64::from(options.threads);
+    let len = usize::try_from(room).map_err(|_| invalid("the trace is larger than the memory"))?;
     // Room on the disk for all zones: a write to the mapping could not report that it is full.
-    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len as u64)?;
+    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, room)?;
     // The mapping stays until the process ends.
     let memory = mem::ManuallyDrop::new(MmapRaw::map_raw(file)?);
     let base = NonNull::new(memory.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;

@@ -12,7 +12,9 @@ use nostall_trace::{Event, FunctionId, Image, Record, Recorder, Recovered, Ticks
 pub struct Count(pub AtomicU64);
 
 impl Count {
-    pub const ZERO: Self = Self(AtomicU64::new(0));
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
 }
 
 impl Ticks for Count {

@@ -1,10 +1,12 @@
 //! `nostall trace`: traces of functions, stalls and counters.
 
 mod args;
+mod candidate;
 mod convert;
 mod follow;
 mod input;
 mod live;
+mod print;
 mod region;
 mod report;
 #[cfg(target_os = "linux")]

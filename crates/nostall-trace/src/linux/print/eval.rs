@@ -398,7 +398,7 @@ impl Record<'_> {
                 lists::array(self.bytes(memory), size(1)?, self.order)
             }
             "__print_ns_to_secs" => {
-                return Ok(self.long_number(argument(0)?, |ns| ns / 1_000_000_000)?);
+                return self.long_number(argument(0)?, |ns| ns / 1_000_000_000);
             }
             "__print_ns_without_secs" => {
                 let rest = self.integer(argument(0)?)?.bits % 1_000_000_000;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use nostall_trace::report::{Selection, Sort};
 
-use super::input::Options;
+use super::candidate::Options;
 
 /// Report on traces: what ran, how long, how often, and where it stalled
 ///

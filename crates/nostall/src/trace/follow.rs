@@ -9,7 +9,7 @@ use nostall_trace::layout::{FROZEN, ZONES_OF_THREADS};
 use nostall_trace::model::{Catalog, Event, EventKind, Name, Source, Task, TimeUnit};
 use nostall_trace::{Image, recover};
 
-use super::input::Options;
+use super::candidate::Options;
 use super::region::{FileImage, events};
 
 /// A recording that grows. Each look yields the events since the last one.

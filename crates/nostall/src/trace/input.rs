@@ -2,32 +2,16 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use nostall_trace::model::Source;
 use nostall_trace::read::{is_dat, looks_like_text, open_dat, open_text};
 
+use super::candidate::Candidate;
+pub use super::candidate::Options;
 use super::region;
 use crate::escape::escape_name;
-
-/// Options for reading a trace.
-#[derive(clap::Args, Clone, Debug, Default)]
-pub struct Options {
-    /// Name functions by these symbols: System.map, output of nm, or an ELF file with symbols
-    ///
-    /// For recordings of kernels that store addresses.
-    #[arg(long, value_name = "FILE")]
-    pub symbols: Option<PathBuf>,
-}
-
-/// File that may be a trace.
-pub struct Candidate<'a> {
-    pub path: &'a Path,
-    /// Start of its contents.
-    pub head: &'a [u8],
-    pub options: &'a Options,
-}
 
 /// Bytes from the start of a file that decide on its kind.
 const HEAD: u64 = 64 * 1024;

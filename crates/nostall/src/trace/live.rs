@@ -13,7 +13,7 @@ use nostall_trace::report::{Interval, Rate};
 
 use super::args::Args;
 use super::follow::Follow;
-use super::report::{json_line, look_of};
+use super::print::{json_line, look_of};
 use crate::escape::escape_name;
 use crate::output::Style;
 

@@ -1,11 +1,13 @@
 //! `nostall trace`: traces of functions, stalls and counters.
 
 mod args;
+mod candidate;
 mod convert;
 mod flame;
 mod follow;
 mod input;
 mod live;
+mod print;
 mod region;
 mod report;
 #[cfg(target_os = "linux")]

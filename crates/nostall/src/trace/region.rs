@@ -8,7 +8,7 @@ use nostall_postmortem::symbols::Symbols;
 use nostall_trace::model::Source;
 use nostall_trace::{HeaderFault, Image, ZoneEvents, recover};
 
-use super::input::{Candidate, Options};
+use super::candidate::{Candidate, Options};
 
 /// Bytes of a region in a file, which are not kept in memory.
 pub struct FileImage {

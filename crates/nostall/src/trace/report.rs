@@ -1,6 +1,5 @@
 //! `nostall trace report`: what ran, how long, and where it stalled.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -11,15 +10,15 @@ use nostall_trace::report::{
     Diff, Graph, GraphLine, Histogram, Interval, Look, Rate, StallRow, Stalls, Table, TableRow,
 };
 use serde::Serialize;
-use terminal_size::{Width, terminal_size_of};
 
 pub use super::args::Args;
 use super::args::View;
 use super::flame;
 use super::input;
 use super::live;
+use super::print::{json_line, look_of};
 use super::watched::Watched;
-use crate::escape::{escape, escape_json, escape_name, json_document};
+use crate::escape::{escape_name, json_document};
 use crate::output::{Style, note, to_stdout};
 
 /// Histograms printed without `--limit`.
@@ -331,29 +330,9 @@ fn streamed(
     Ok(ended)
 }
 
-pub(super) fn json_line(line: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    let json = serde_json::to_string(line)?;
-    writeln!(out, "{}", escape_json(&json))
-}
-
 const fn unit(unit: TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Nanoseconds => "ns",
         TimeUnit::Ticks => "ticks",
     }
-}
-
-pub(super) fn look_of(style: Style, unit: TimeUnit) -> Look {
-    Look {
-        width: (style != Style::Plain).then(columns).flatten(),
-        has_colour: style == Style::Colour,
-        escape: |text| -> Cow<'_, str> { escape(text.as_bytes()) },
-        unit,
-    }
-}
-
-/// The columns of the terminal on standard output.
-fn columns() -> Option<usize> {
-    let (Width(columns), _) = terminal_size_of(io::stdout())?;
-    Some(columns.into())
 }

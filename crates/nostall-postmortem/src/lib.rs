@@ -51,6 +51,7 @@ pub mod detect;
 pub mod image;
 pub mod log_ring;
 pub mod symbols;
+pub mod trace_region;
 
 mod decode;
 mod geometry;

@@ -17,6 +17,7 @@ mod rings;
 mod swap;
 mod text;
 mod time;
+mod traces;
 
 pub use args::{AFTER, Args};
 pub use input::{read_file, read_or};

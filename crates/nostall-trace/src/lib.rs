@@ -6,6 +6,7 @@
 mod cells;
 mod filter;
 mod global;
+mod image;
 pub mod layout;
 mod macros;
 #[cfg(feature = "report")]
@@ -14,6 +15,7 @@ pub mod graph;
 pub mod model;
 mod names;
 mod recorder;
+mod records;
 mod recover;
 mod region;
 #[cfg(feature = "report")]
@@ -22,11 +24,16 @@ mod site;
 mod ticks;
 mod wide;
 mod writer;
+#[cfg(feature = "report")]
+mod zones;
 
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
+pub use image::{Image, Live};
+pub use layout::HeaderFault;
 pub use recorder::{Entered, Recorder};
-pub use recover::{Image, Live};
+pub use records::{Event, FunctionId, Missing, Record, ZoneInfo};
+pub use recover::{Merged, Records, Recovered, recover};
 pub use region::{FormatError, Options, Region};
 pub use site::Site;
 #[cfg(target_arch = "riscv64")]
@@ -34,3 +41,5 @@ pub use ticks::RdTime;
 #[cfg(target_arch = "x86_64")]
 pub use ticks::Tsc;
 pub use ticks::{Nanoseconds, Ticks};
+#[cfg(feature = "report")]
+pub use zones::{Symbols, ZoneEvents};

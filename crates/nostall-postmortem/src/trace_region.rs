@@ -9,10 +9,14 @@ use std::fmt;
 use std::ops::Range;
 
 use nostall_trace::layout::{
-    LINE, LONGEST_NAME, Order, REGION_HEADER, RegionHeader, Short, ZONE_HEADER, ZoneHeader,
+    HeaderFault, LINE, LONGEST_NAME, Order, REGION_HEADER, RegionHeader, Short, ZONE_HEADER,
+    ZoneHeader,
 };
+use nostall_trace::model::{Catalog, Event, Progress, ReadError, Source, TimeUnit};
+use nostall_trace::{Recovered, ZoneEvents, recover};
 
 use crate::image::{Image, MAX_COPY};
+use crate::symbols::Symbols;
 
 /// Most regions that are returned: an image may be filled with them on purpose.
 pub const MOST: usize = 4_096;
@@ -200,8 +204,22 @@ impl<'a> TraceRegion<'a> {
             anchor_linked,
             ..
         } = self.header;
-        let is_known = anchor_ran != 0 && self.state == HeaderState::Sound;
-        is_known.then(|| anchor_ran.wrapping_sub(anchor_linked))
+        (anchor_ran != 0).then(|| anchor_ran.wrapping_sub(anchor_linked))
+    }
+
+    /// Returns the events, with names of addresses from `symbols`. Their
+    /// [offset](Symbols::with_offset) is the load address: [`load_offset`](Self::load_offset), or
+    /// one from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`HeaderFault`], if no zone can be read.
+    pub fn source<'s>(
+        &'s self,
+        symbols: Option<&'s Symbols>,
+    ) -> Result<ZoneEvents<'s, &'s [u8]>, HeaderFault> {
+        let lookup = move |address| name(symbols?, address);
+        Ok(events(recover(&*self.bytes)?, lookup))
     }
 
     /// The region with a header at `at`. A header with a wrong checksum needs a zone that agrees.
@@ -298,6 +316,125 @@ impl<'a> TraceRegion<'a> {
             state: HeaderState::Sound,
             missing,
         })
+    }
+}
+
+/// Returns the name of the function at an address.
+fn name(symbols: &Symbols, address: u64) -> Option<String> {
+    let symbol = symbols.lookup(address)?;
+    Some(match symbol.module {
+        Some(module) => format!("{} [{module}]", symbol.name),
+        None => symbol.name.to_owned(),
+    })
+}
+
+/// The events of a region. `lookup` gets addresses as the program ran.
+fn events<'s, I: nostall_trace::Image>(
+    region: Recovered<I>,
+    lookup: impl Fn(u64) -> Option<String> + 's,
+) -> ZoneEvents<'s, I> {
+    // Linked addresses come in, by the header's anchor.
+    let anchor = region.header().filter(|header| header.anchor_ran != 0);
+    let moved = anchor.map_or(0, |it| it.anchor_ran.wrapping_sub(it.anchor_linked));
+    ZoneEvents::new(
+        region,
+        Box::new(move |linked| lookup(linked.wrapping_add(moved))),
+    )
+}
+
+/// Opens the first trace in an image, for reports and exports. `None` if there is none.
+///
+/// A note names the number of further traces. [`find`] returns all.
+pub fn open(image: Image, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
+    let mut found = find(&image, &(0..u64::MAX), &[]);
+    let others = found.len().checked_sub(1)?;
+    let region = found.swap_remove(0);
+    drop(found);
+    let offset = region.load_offset().unwrap_or(0);
+    let symbols = symbols.map(|symbols| symbols.with_offset(offset));
+    let (start, state) = (region.start, region.state);
+    let part = match region.bytes {
+        Cow::Borrowed(bytes) => Part::InImage(start, bytes.len() as u64),
+        Cow::Owned(bytes) => Part::Copy(bytes),
+    };
+    let region = recover(Opened { image, part }).ok()?;
+    let events = events(region, move |address| name(symbols.as_ref()?, address));
+    let mut notes = vec![format!("a trace at {start:#x}: {state}")];
+    if others > 0 {
+        let line = format!("{others} more traces in it: `nostall postmortem` shows all");
+        notes.push(line);
+    }
+    Some(Box::new(Noted {
+        first: notes.len(),
+        events,
+        notes,
+    }))
+}
+
+/// Memory of a region that is read.
+struct Opened {
+    image: Image,
+    part: Part,
+}
+
+enum Part {
+    /// Address and length of a region that lies together in the image.
+    InImage(u64, u64),
+    Copy(Vec<u8>),
+}
+
+impl nostall_trace::Image for Opened {
+    fn len(&self) -> u64 {
+        match &self.part {
+            Part::InImage(_, len) => *len,
+            Part::Copy(bytes) => bytes.len() as u64,
+        }
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let (start, len) = match &self.part {
+            Part::InImage(start, len) => (*start, *len),
+            Part::Copy(bytes) => return bytes[..].read(at, into),
+        };
+        let is_inside = at
+            .checked_add(into.len() as u64)
+            .is_some_and(|end| end <= len);
+        let bytes = is_inside.then(|| self.image.read(start + at, into.len()));
+        bytes
+            .flatten()
+            .map(|bytes| into.copy_from_slice(&bytes))
+            .is_some()
+    }
+}
+
+/// Events with notes about the region before the notes of the source.
+struct Noted<'s> {
+    events: ZoneEvents<'s, Opened>,
+    /// Notes about the region, and then copies of the source's.
+    notes: Vec<String>,
+    first: usize,
+}
+
+impl Source for Noted<'_> {
+    fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
+        let event = self.events.next_event()?;
+        if event.is_none() {
+            self.notes.truncate(self.first);
+            self.notes.extend_from_slice(self.events.notes());
+        }
+        Ok(event)
+    }
+    fn catalog(&self) -> &Catalog {
+        self.events.catalog()
+    }
+    fn unit(&self) -> TimeUnit {
+        self.events.unit()
+    }
+    fn progress(&self) -> Progress {
+        self.events.progress()
+    }
+    fn notes(&self) -> &[String] {
+        &self.notes
     }
 }
 

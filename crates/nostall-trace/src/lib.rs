@@ -6,14 +6,18 @@
 mod cells;
 mod filter;
 mod global;
-mod image;
-pub mod layout;
-mod macros;
 #[cfg(feature = "report")]
 pub mod graph;
+mod image;
+pub mod layout;
+#[cfg(feature = "report")]
+pub mod linux;
+mod macros;
 #[cfg(feature = "report")]
 pub mod model;
 mod names;
+#[cfg(feature = "report")]
+pub mod read;
 mod recorder;
 mod records;
 mod recover;

@@ -149,7 +149,10 @@ impl Job<'_> {
             });
         }
         if found.len() == trace_region::MOST {
-            self.note(format_args!("only the first {} traces are shown", found.len()));
+            self.note(format_args!(
+                "only the first {} traces are shown",
+                found.len()
+            ));
         }
         for (index, trace) in found.into_iter().enumerate() {
             let symbols = self.symbols.as_ref();
@@ -541,7 +544,7 @@ fn no_region(image: &Image, input: &Input, swap: Option<Swap>, doubtful: usize) 
         number => format!(" ({number} places are in doubt: --all lists them)"),
     };
     format!(
-        "{input}: no ramoops region in it{doubtful}, no log ring and no trace; if you know where a region \
+        "{input}: no ramoops region in it{doubtful}, and no log ring or trace; if you know where a region \
          is, give its sizes: --offset, --record-size and so on (see --help)"
     )
 }

@@ -44,14 +44,17 @@ impl<'a> Trace<'a> {
             unit: TimeUnit::Ticks,
             notes: Vec::new(),
         };
-        let (mut events, mut notes) = (0, Vec::new());
-        let mut source = trace.source();
-        let unit = source.unit();
-        while let Ok(Some(_)) = source.next_event() {
-            events += 1;
+        let (mut events, mut unit, mut notes) = (0, TimeUnit::Ticks, Vec::new());
+        match trace.source() {
+            Ok(mut source) => {
+                unit = source.unit();
+                while let Ok(Some(_)) = source.next_event() {
+                    events += 1;
+                }
+                notes.extend_from_slice(source.notes());
+            }
+            Err(error) => notes.push(error.to_string()),
         }
-        notes.extend_from_slice(source.notes());
-        drop(source);
         if trace.symbols.is_some() && offset.is_none() {
             let line = "the load address is unknown: names may be wrong; --kaslr-offset sets it";
             notes.push(line.to_owned());
@@ -60,8 +63,9 @@ impl<'a> Trace<'a> {
         trace
     }
 
-    fn source(&self) -> impl Source + use<'_> {
-        self.region.source(self.symbols.as_ref())
+    fn source(&self) -> io::Result<impl Source + use<'_, 'a>> {
+        let source = self.region.source(self.symbols.as_ref());
+        source.map_err(io::Error::other)
     }
 
     /// Returns the address.
@@ -119,7 +123,7 @@ impl<'a> Trace<'a> {
 
     /// Writes the function graph.
     pub fn graph(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        let mut source = self.source();
+        let mut source = self.source()?;
         let look = Look {
             width: None,
             has_colour: style == Style::Colour,
@@ -171,7 +175,7 @@ impl<'a> Trace<'a> {
         start: &str,
         mut each: impl FnMut(EventLine<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut source = self.source();
+        let mut source = self.source()?;
         while let Some(event) = source.next_event().map_err(io::Error::other)? {
             each(EventLine::new(start, &event, source.catalog()))?;
         }

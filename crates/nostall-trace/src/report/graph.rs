@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::number;
 use super::{Look, Selection};
 use crate::graph::{Entry, Match, Slice, Step};
 use crate::model::{Catalog, Event, EventKind, Task, TimeUnit};
@@ -29,10 +28,17 @@ pub struct Graph<'a> {
     first: u64,
     /// Numbers of the lines with an entry that may be a leaf, by CPU.
     entries: HashMap<u32, u64>,
-    /// Tasks on the CPUs, as printed.
-    tasks: BTreeMap<u32, Task>,
+    /// CPUs, as printed.
+    cpus: BTreeMap<u32, Cpu>,
     /// Depths of the chosen functions that are open, by task or CPU.
     inside: HashMap<(Task, u32), u32>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cpu {
+    task: Option<Task>,
+    /// Depth of the next function.
+    depth: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +58,8 @@ pub struct GraphLine<'a> {
     pub schema: u32,
     /// Function's name, if the trace has it.
     pub function: Option<&'a str>,
+    /// Unit of times: `ns` or `ticks`.
+    pub unit: &'a str,
     /// Start, if known.
     pub start: Option<u64>,
     /// Duration, if known.
@@ -73,10 +81,14 @@ pub struct GraphLine<'a> {
 
 impl<'a> GraphLine<'a> {
     /// Returns the line for a call.
-    pub fn new(slice: &Slice, catalog: &'a Catalog) -> Self {
+    pub fn new(slice: &Slice, catalog: &'a Catalog, unit: TimeUnit) -> Self {
         Self {
             schema: 1,
             function: slice.function.map(|name| catalog.text(name)),
+            unit: match unit {
+                TimeUnit::Nanoseconds => "ns",
+                TimeUnit::Ticks => "ticks",
+            },
             start: slice.begin(),
             duration: slice.duration,
             own: slice.own(),
@@ -116,7 +128,7 @@ impl<'a> Graph<'a> {
             waiting: VecDeque::new(),
             first: 0,
             entries: HashMap::new(),
-            tasks: BTreeMap::new(),
+            cpus: BTreeMap::new(),
             inside: HashMap::new(),
         }
     }
@@ -131,7 +143,7 @@ impl<'a> Graph<'a> {
             true => "     TIME        ",
             false => "",
         };
-        let line = format!("# {time}CPU  DURATION                  FUNCTION CALLS");
+        let line = format!("# {time}CPU  DURATION         FUNCTION CALLS");
         writeln!(self.out, "{}", self.look.heading(&line))
     }
 
@@ -276,6 +288,10 @@ impl<'a> Graph<'a> {
         }
         let duration = match &line {
             Line::Leaf(slice) | Line::Leave(slice) => slice.duration,
+            Line::Event(event) => match event.kind {
+                EventKind::Stall { duration, .. } => Some(duration),
+                _ => None,
+            },
             _ => None,
         };
         let duration = duration.map_or_else(String::new, |it| linux(it, self.look.unit));
@@ -286,9 +302,13 @@ impl<'a> Graph<'a> {
             _ => self.look.doubt(&duration),
         };
         let (depth, text) = self.text(&line, catalog);
+        self.cpus.entry(cpu).or_default().depth = match line {
+            Line::Maybe(_) | Line::Enter(_) => depth.saturating_add(1),
+            _ => depth,
+        };
         let depth = depth.min(DEEPEST) as usize;
         let depth = depth.min(self.look.width.map_or(depth, |width| width / 4));
-        let used = 22 + depth * 2 + usize::from(self.has_time) * 16;
+        let used = 21 + depth * 2 + usize::from(self.has_time) * 16;
         let text = self.look.name(&text, used);
         let text = match &line {
             Line::Leave(slice) if slice.matched != Match::Paired => self.look.doubt(&text),
@@ -296,14 +316,13 @@ impl<'a> Graph<'a> {
         };
         writeln!(
             self.out,
-            "{cpu:>3}) {duration}|  {:1$}{text}",
+            "{cpu:>2}) {duration}|  {:1$}{text}",
             "",
             depth * 2
         )
     }
 
     fn text(&self, line: &Line, catalog: &Catalog) -> (u32, String) {
-        let name = |slice: &Slice| slice.function.map_or("?", |name| catalog.text(name));
         let call = |name: &str, argument: Option<u64>| match argument {
             Some(argument) => format!("{name}({argument:#x})"),
             None => format!("{name}()"),
@@ -313,10 +332,17 @@ impl<'a> Graph<'a> {
                 let call = call(catalog.text(entry.function), entry.argument);
                 (entry.depth, format!("{call} {{"))
             }
-            Line::Leaf(slice) => (slice.depth, call(name(slice), slice.argument) + ";"),
+            Line::Leaf(slice) => {
+                let name = slice.function.map_or("", |name| catalog.text(name));
+                (slice.depth, call(name, slice.argument) + ";")
+            }
             Line::Leave(slice) => {
-                let name = name(slice);
+                let known = slice.function;
+                let name = known.map_or("", |name| catalog.text(name));
                 let text = match slice.matched {
+                    Match::NoEntry if known.is_none() => {
+                        "} /* its entry is not in the trace */".to_owned()
+                    }
                     Match::Paired if slice.is_leaf || slice.is_partial => {
                         format!("}} /* {name} */")
                     }
@@ -329,7 +355,10 @@ impl<'a> Graph<'a> {
                 };
                 (slice.depth, text)
             }
-            Line::Event(event) => (0, self.event(event, catalog)),
+            Line::Event(event) => {
+                let cpu = self.cpus.get(&event.cpu);
+                (cpu.map_or(0, |cpu| cpu.depth), self.event(event, catalog))
+            }
         }
     }
 
@@ -340,17 +369,11 @@ impl<'a> Graph<'a> {
                 format!("{}{}", catalog.text(function), caller.unwrap_or_default())
             }
             EventKind::Stall {
-                condition,
-                place,
-                duration,
+                condition, place, ..
             } => {
                 let place = place.map(|place| format!(" in {}", catalog.text(place)));
-                let time = number::time(duration, self.look.unit);
                 let condition = catalog.text(condition);
-                format!(
-                    "/* stall: {condition}{}, {time} */",
-                    place.unwrap_or_default()
-                )
+                format!("/* stall: {condition}{} */", place.unwrap_or_default())
             }
             EventKind::Counter { counter, value } => {
                 format!("/* {}: {value} */", catalog.text(counter))
@@ -365,14 +388,15 @@ impl<'a> Graph<'a> {
         if task == Task::NONE {
             return Ok(());
         }
-        let Some(before) = self.tasks.insert(cpu, task).filter(|it| *it != task) else {
+        let seen = self.cpus.entry(cpu).or_default();
+        let Some(before) = seen.task.replace(task).filter(|it| *it != task) else {
             return Ok(());
         };
         let names = [before, task].map(|task| {
             let task = catalog.task_name(task);
             format!("{}-{}", task.name, task.id)
         });
-        let text = format!("{cpu:>3})  {} => {}", names[0], names[1]);
+        let text = format!("{cpu:>2})  {} => {}", names[0], names[1]);
         let text = self.look.name(&text, 0);
         writeln!(self.out, "{}", self.look.heading(&text))
     }

@@ -254,10 +254,8 @@ impl Interval {
             details.push(format!("{counter}: {}/s", rate(*increase as f64)));
         }
         let details = look.name(&details.join(", "), 32);
-        writeln!(
-            out,
-            "{at:>10.3} {:>9} {bytes:>9}  {details}",
-            rate(self.calls as f64)
-        )
+        let calls = rate(self.calls as f64);
+        let line = format!("{at:>10.3} {calls:>9} {bytes:>9}  {details}");
+        writeln!(out, "{}", line.trim_end())
     }
 }

@@ -21,6 +21,8 @@ pub struct Table {
     selection: Selection,
     /// By the numbers of names; the last counts for all names beyond [`MOST`].
     functions: Vec<Function>,
+    /// Exits without an entry and without a name.
+    unnamed: Function,
 }
 
 /// Calls of one function.
@@ -84,7 +86,7 @@ impl Table {
     pub fn new(selection: Selection) -> Self {
         Self {
             selection,
-            functions: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -107,11 +109,17 @@ impl Table {
 
     #[inline]
     fn slice(&mut self, slice: &Slice, catalog: &Catalog) {
-        let Some(name) = slice.function else { return };
-        if !self.selection.cpu(slice.cpu) || !self.selection.function(name, catalog) {
+        let is_chosen = match slice.function {
+            Some(name) => self.selection.function(name, catalog),
+            None => !self.selection.has_patterns(),
+        };
+        if !is_chosen || !self.selection.cpu(slice.cpu) {
             return;
         }
-        let function = self.function(name);
+        let function = match slice.function {
+            Some(name) => self.function(name),
+            None => &mut self.unnamed,
+        };
         function.calls += 1;
         function.unmatched += u64::from(slice.matched != Match::Paired);
         if let (Some(duration), Some(own)) = (slice.duration, slice.own()) {
@@ -136,11 +144,12 @@ impl Table {
         catalog: &'a Catalog,
     ) -> impl Iterator<Item = (&'a str, &'a Function)> {
         let functions = self.functions.iter().enumerate();
-        let called = functions.filter(|(_, function)| function.calls > 0);
-        called.map(|(at, function)| match at {
+        let named = functions.map(|(at, function)| match at {
             MOST => ("(other functions)", function),
             at => (catalog.text(Name(at as u32)), function),
-        })
+        });
+        let all = named.chain([("(unnamed)", &self.unnamed)]);
+        all.filter(|(_, function)| function.calls > 0)
     }
 
     /// Returns the rows in this order.

@@ -117,7 +117,7 @@ impl Job<'_> {
     fn input(&mut self, path: &Path) -> Result<()> {
         let name = escape_name(&path.to_string_lossy());
         let mut source = Watched::new(input::open(path)?);
-        let look = look(self.style, source.unit());
+        let look = look_of(self.style, source.unit());
         if self.args.inputs.len() > 1 && !self.args.json && self.args.view != View::Diff {
             let heading = self.style.heading();
             to_stdout(|out| writeln!(out, "{heading}{name}:{heading:#}"))?;
@@ -137,6 +137,8 @@ impl Job<'_> {
                     });
                 } else {
                     source.clear();
+                    // Text may show late that its lines have no times.
+                    let look = look_of(self.style, source.unit());
                     to_stdout(|out| rows.write(&look, out))?;
                 }
                 ended
@@ -197,7 +199,7 @@ impl Job<'_> {
                         return Ok(());
                     }
                     left = left.checked_sub(1).ok_or(Stop::Done)?;
-                    json_line(&GraphLine::new(&slice, catalog), out)
+                    json_line(&GraphLine::new(&slice, catalog, look.unit), out)
                 });
             }
             let mut graph = Graph::new(args.selection(), args.limit, args.time, look, out);
@@ -274,7 +276,7 @@ impl Job<'_> {
             let mut diff = Diff::new(rows(before), rows(after));
             diff.rows.truncate(self.args.most());
             if !self.args.json {
-                let look = look(self.style, TimeUnit::Nanoseconds);
+                let look = look_of(self.style, TimeUnit::Nanoseconds);
                 return to_stdout(|out| diff.write(&look, out));
             }
             document.diff = Some(diff);
@@ -333,7 +335,7 @@ const fn unit(unit: TimeUnit) -> &'static str {
     }
 }
 
-fn look(style: Style, unit: TimeUnit) -> Look {
+fn look_of(style: Style, unit: TimeUnit) -> Look {
     Look {
         width: (style != Style::Plain).then(columns).flatten(),
         has_colour: style == Style::Colour,

@@ -44,6 +44,13 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub interval: Duration,
 
+    /// Names for addresses in recordings and images of kernels: System.map (also gzipped), vmlinux, or
+    /// another ELF file with symbols
+    ///
+    /// They are moved to the load address in the recording.
+    #[arg(long, value_name = "FILE")]
+    pub symbols: Option<PathBuf>,
+
     /// Print the time of each line of a graph
     #[arg(long)]
     pub time: bool,

@@ -5,6 +5,9 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use nostall_postmortem::image::Image;
+use nostall_postmortem::symbols::Symbols;
+use nostall_postmortem::trace_region;
 use nostall_trace::model::Source;
 use nostall_trace::read::{looks_like_text, open_text};
 
@@ -25,8 +28,17 @@ const OPENERS: &[Opener] = &[text];
 ///
 /// If the file cannot be read or holds no trace.
 pub fn open(path: &Path) -> Result<Box<dyn Source>> {
+    open_with(path, None)
+}
+
+/// Opens the trace in a file. Addresses in images get names from the symbols.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn open_with(path: &Path, symbols: Option<&Symbols>) -> Result<Box<dyn Source>> {
     let name = escape_name(&path.to_string_lossy());
-    let opened = try_open(path).with_context(|| name.clone())?;
+    let opened = try_open(path, symbols).with_context(|| name.clone())?;
     match opened {
         Some(source) => Ok(source),
         None => bail!(
@@ -36,7 +48,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Source>> {
     }
 }
 
-fn try_open(path: &Path) -> Result<Option<Box<dyn Source>>> {
+fn try_open(path: &Path, symbols: Option<&Symbols>) -> Result<Option<Box<dyn Source>>> {
     // A pipe is not opened: it would block, and an opener could not open it again.
     let kind = std::fs::metadata(path)?.file_type();
     if kind.is_dir() {
@@ -52,7 +64,13 @@ fn try_open(path: &Path) -> Result<Option<Box<dyn Source>>> {
             return Ok(Some(source));
         }
     }
-    Ok(None)
+    image(path, symbols)
+}
+
+/// Memory of a crashed machine, or the file that a program recorded into.
+fn image(path: &Path, symbols: Option<&Symbols>) -> Result<Option<Box<dyn Source>>> {
+    let image = Image::open(path)?;
+    Ok(trace_region::open(image, symbols.cloned()))
 }
 
 /// Text of ftrace and of `trace-cmd report`.

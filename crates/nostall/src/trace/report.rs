@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Error, Result, ensure};
+use nostall_postmortem::cli::load_symbols;
+use nostall_postmortem::symbols::Symbols;
 use nostall_trace::graph::{Step, walk};
 use nostall_trace::model::{Catalog, ReadError, Source, TimeUnit};
 use nostall_trace::report::{
@@ -38,8 +40,10 @@ pub fn run(args: &Args) -> Result<()> {
         View::Graph => {}
         _ => ensure!(!args.time, "--time is for --view graph"),
     }
+    let symbols = args.symbols.as_deref().map(load_symbols).transpose()?;
     let mut job = Job {
         args,
+        symbols,
         style: Style::of(&io::stdout()),
         traces: Vec::new(),
     };
@@ -59,6 +63,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// A report in the making.
 struct Job<'a> {
     args: &'a Args,
+    symbols: Option<Symbols>,
     style: Style,
     /// The collected traces, for JSON and for a comparison.
     traces: Vec<Trace>,
@@ -116,7 +121,7 @@ impl Job<'_> {
     /// Reads one input, and prints its report unless that needs all inputs.
     fn input(&mut self, path: &Path) -> Result<()> {
         let name = escape_name(&path.to_string_lossy());
-        let mut source = Watched::new(input::open(path)?);
+        let mut source = Watched::new(input::open_with(path, self.symbols.as_ref())?);
         let look = look_of(self.style, source.unit());
         if self.args.inputs.len() > 1 && !self.args.json && self.args.view != View::Diff {
             let heading = self.style.heading();

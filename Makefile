@@ -58,6 +58,7 @@ test:
 	@scripts/setup linux
 	@scripts/setup lspci
 	@scripts/setup fat
+	@scripts/setup trace-tools
 	cargo test --locked --all-features
 
 check: prose

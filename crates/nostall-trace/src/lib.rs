@@ -7,6 +7,8 @@ mod cells;
 mod filter;
 mod global;
 #[cfg(feature = "report")]
+pub mod export;
+#[cfg(feature = "report")]
 pub mod graph;
 mod image;
 pub mod layout;

@@ -1,6 +1,7 @@
 //! `nostall trace`: traces of functions, stalls and counters.
 
 mod args;
+mod convert;
 mod input;
 mod report;
 mod watched;
@@ -16,6 +17,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Convert(convert::Args),
     Report(Box<report::Args>),
 }
 
@@ -26,6 +28,7 @@ enum Command {
 /// If an input cannot be read or the output cannot be written.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
+        Command::Convert(args) => convert::run(args),
         Command::Report(args) => report::run(args),
     }
 }

@@ -18,6 +18,8 @@ mod macros;
 #[cfg(feature = "report")]
 pub mod model;
 mod names;
+#[cfg(all(feature = "program", target_os = "linux"))]
+mod program;
 #[cfg(feature = "report")]
 pub mod read;
 mod recorder;
@@ -37,6 +39,8 @@ pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
 pub use image::{Image, Live};
 pub use layout::HeaderFault;
+#[cfg(all(feature = "program", target_os = "linux"))]
+pub use program::{ProgramOptions, ProgramTrace, VARIABLE};
 pub use recorder::{Entered, Recorder};
 pub use records::{Event, FunctionId, Missing, Record, ZoneInfo};
 pub use recover::{Merged, Records, Recovered, recover};

@@ -81,6 +81,11 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
         events
     }
 
+    /// Returns the boot number of the region.
+    pub fn boot(&self) -> u64 {
+        self.region.boot()
+    }
+
     fn open_zones(&mut self) {
         if let Some(fault) = self.region.fault() {
             self.notes.push(format!(

@@ -127,6 +127,13 @@ impl Rate {
         Some(self.interval(start, length.max(1), catalog))
     }
 
+    /// Returns the rates since the last call, as of an interval of this length. For a trace that
+    /// is being recorded.
+    pub fn take(&mut self, length: u64, catalog: &Catalog) -> Interval {
+        let start = self.start.replace(self.now).unwrap_or(self.now);
+        self.interval(start, length.max(1), catalog)
+    }
+
     /// Starts a new interval if `time` is behind the current one.
     fn advance(&mut self, time: u64, catalog: &Catalog) -> Option<Interval> {
         let origin = *self.start.get_or_insert(time);

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use nostall_trace::report::{Selection, Sort};
 
+use super::input::Options;
+
 /// Report on traces: what ran, how long, how often, and where it stalled
 ///
 /// INPUT is a recording of nostall, a trace.dat of trace-cmd, text of ftrace (function,
@@ -44,12 +46,15 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub interval: Duration,
 
-    /// Names for addresses in recordings and images of kernels: System.map (also gzipped), vmlinux, or
-    /// another ELF file with symbols
+    /// Print rates while the program runs, every second or --interval
     ///
-    /// They are moved to the load address in the recording.
-    #[arg(long, value_name = "FILE")]
-    pub symbols: Option<PathBuf>,
+    /// INPUT is one recording of nostall. Ends when the recording is frozen, when the program
+    /// ends, and with Ctrl-C.
+    #[arg(long, conflicts_with_all = ["time", "sort", "view"])]
+    pub live: bool,
+
+    #[command(flatten)]
+    pub reading: Options,
 
     /// Print the time of each line of a graph
     #[arg(long)]
@@ -66,6 +71,7 @@ Examples:
   nostall trace report trace.dat --view graph --function serial8250_console_write
   nostall trace report trace.txt --view rate --function 'uart_*' --interval 100ms
   nostall trace report before.dat after.dat --view diff --limit 20
+  nostall trace report server.trace --live --function 'send_*'
 
 Views: table (calls, total, self, min, p50, p99 and max of each function), graph
 (entries and exits as Linux's function_graph prints them, with + above 10 us, !

@@ -39,6 +39,9 @@ pub struct Args {
     /// Count the calls of a stack, not its time; only with --to folded
     #[arg(long)]
     calls: bool,
+
+    #[command(flatten)]
+    reading: input::Options,
 }
 
 const AFTER: &str = "\
@@ -78,7 +81,7 @@ pub fn run(args: &Args) -> Result<()> {
     );
     let shown = escape_name(&args.out.to_string_lossy());
     refuse(args, &shown)?;
-    let mut source = Watched::new(input::open(&args.input)?);
+    let mut source = Watched::new(input::open(&args.input, &args.reading)?);
     let written = match args.to {
         Format::Perfetto => file(args, |out| perfetto(&mut source, out)),
         Format::Folded => file(args, |out| folded(&mut source, out, args.calls)),

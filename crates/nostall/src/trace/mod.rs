@@ -2,7 +2,10 @@
 
 mod args;
 mod convert;
+mod follow;
 mod input;
+mod live;
+mod region;
 mod report;
 mod watched;
 

@@ -5,8 +5,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Error, Result, ensure};
-use nostall_postmortem::cli::load_symbols;
-use nostall_postmortem::symbols::Symbols;
 use nostall_trace::graph::{Step, walk};
 use nostall_trace::model::{Catalog, ReadError, Source, TimeUnit};
 use nostall_trace::report::{
@@ -18,6 +16,7 @@ use terminal_size::{Width, terminal_size_of};
 pub use super::args::Args;
 use super::args::View;
 use super::input;
+use super::live;
 use super::watched::Watched;
 use crate::escape::{escape, escape_json, escape_name, json_document};
 use crate::output::{Style, note, to_stdout};
@@ -40,10 +39,11 @@ pub fn run(args: &Args) -> Result<()> {
         View::Graph => {}
         _ => ensure!(!args.time, "--time is for --view graph"),
     }
-    let symbols = args.symbols.as_deref().map(load_symbols).transpose()?;
+    if args.live {
+        return live::run(args);
+    }
     let mut job = Job {
         args,
-        symbols,
         style: Style::of(&io::stdout()),
         traces: Vec::new(),
     };
@@ -63,7 +63,6 @@ pub fn run(args: &Args) -> Result<()> {
 /// A report in the making.
 struct Job<'a> {
     args: &'a Args,
-    symbols: Option<Symbols>,
     style: Style,
     /// The collected traces, for JSON and for a comparison.
     traces: Vec<Trace>,
@@ -121,7 +120,7 @@ impl Job<'_> {
     /// Reads one input, and prints its report unless that needs all inputs.
     fn input(&mut self, path: &Path) -> Result<()> {
         let name = escape_name(&path.to_string_lossy());
-        let mut source = Watched::new(input::open_with(path, self.symbols.as_ref())?);
+        let mut source = Watched::new(input::open(path, &self.args.reading)?);
         let look = look_of(self.style, source.unit());
         if self.args.inputs.len() > 1 && !self.args.json && self.args.view != View::Diff {
             let heading = self.style.heading();
@@ -204,7 +203,7 @@ impl Job<'_> {
                         return Ok(());
                     }
                     left = left.checked_sub(1).ok_or(Stop::Done)?;
-                    json_line(&GraphLine::new(&slice, catalog, look.unit), out)
+                    Ok(json_line(&GraphLine::new(&slice, catalog, look.unit), out)?)
                 });
             }
             let mut graph = Graph::new(args.selection(), args.limit, args.time, look, out);
@@ -239,7 +238,7 @@ impl Job<'_> {
             let mut print = |interval: Interval, out: &mut dyn Write| {
                 left = left.checked_sub(1).ok_or(Stop::Done)?;
                 if args.json {
-                    return json_line(&interval, out);
+                    return Ok(json_line(&interval, out)?);
                 }
                 let origin = *origin.get_or_insert(interval.start);
                 Ok(interval.write((origin, 1e9), &look, out)?)
@@ -328,9 +327,9 @@ fn streamed(
     Ok(ended)
 }
 
-fn json_line(line: &impl Serialize, out: &mut dyn Write) -> Result<(), Stop> {
-    let json = serde_json::to_string(line).map_err(io::Error::from)?;
-    Ok(writeln!(out, "{}", escape_json(&json))?)
+pub(super) fn json_line(line: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    let json = serde_json::to_string(line)?;
+    writeln!(out, "{}", escape_json(&json))
 }
 
 const fn unit(unit: TimeUnit) -> &'static str {
@@ -340,7 +339,7 @@ const fn unit(unit: TimeUnit) -> &'static str {
     }
 }
 
-fn look_of(style: Style, unit: TimeUnit) -> Look {
+pub(super) fn look_of(style: Style, unit: TimeUnit) -> Look {
     Look {
         width: (style != Style::Plain).then(columns).flatten(),
         has_colour: style == Style::Colour,

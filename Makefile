@@ -21,7 +21,9 @@ help:
 	@echo 'make check         prose, formatting, lints, documentation'
 	@echo 'make no_std        the bare-metal crates, for every small target'
 	@echo 'make spi-examples  drivers from crates.io on a shared SPI bus; spi-bare-metal: in QEMU'
-	@echo 'make full          checks too long for CI: every order of the SPI bus, stress, features'
+	@echo 'make full          checks too long for CI: every order of the SPI bus, stress, features,'
+	@echo '                   Linux reads our traces'
+	@echo 'make linux-peer    builds that Linux, in 7 minutes on 2 CPUs (linux/README.md)'
 	@echo 'make msrv          the oldest supported Rust'
 	@echo 'make miri          the crates with unsafe code, under Miri'
 	@echo 'make fuzz          the fuzz targets, 10 s each (FUZZ_SECONDS=180 for longer)'
@@ -56,6 +58,7 @@ test:
 	@scripts/setup linux
 	@scripts/setup lspci
 	@scripts/setup fat
+	@scripts/setup trace-tools
 	cargo test --locked --all-features
 
 check: prose
@@ -84,7 +87,19 @@ SMALL_TARGETS := x86_64-unknown-none riscv64gc-unknown-none-elf \
 NO_STD_CRATES := nostall-console nostall-io nostall-pci nostall-pstore nostall-spi nostall-uart nostall-work
 
 # Checks that take too long for every run of CI.
-full: loom stress spi-features
+full: loom stress spi-features linux-traces
+
+# A Linux that shows function traces in persistent memory, which Debian's kernels do not.
+LINUX_PEER = $(shell cargo metadata --no-deps --format-version 1 | \
+	sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/tmp
+.PHONY: linux-peer linux-traces
+linux-peer:
+	@scripts/setup linux-source
+	@linux/build $(LINUX_PEER)/linux-source $(LINUX_PEER)/linux-6.12
+
+linux-traces: linux-peer
+	NOSTALL_REQUIRE_QEMU=1 NOSTALL_REQUIRE_LINUX_PEER=1 \
+		cargo test --locked --package nostall --test linux_reads -- trace
 
 # Threads share an SPI bus in every way at once.
 STRESS_SECONDS ?= 60

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use nostall_io::{Clock, Nanos, Timeout};
+use nostall_io::{Clock, Counter, Nanos, Timeout, count};
 
 use crate::feed::{Feed, Fetched, LOOKS, Search};
 use crate::lane::{Lane, Position};
@@ -289,6 +289,7 @@ impl<S: Sink + ?Sized> Drain<'_, S> {
         };
         given.taken = given.taken.min(bytes.len());
         self.bytes.fetch_add(given.taken, Ordering::Relaxed);
+        count(Counter::ConsoleBytes, given.taken as u64);
         lane.advance(before, taken(lane, &sending, given.taken).unwrap_or(at));
         self.offered(turn);
         self.tell_place();

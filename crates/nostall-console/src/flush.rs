@@ -1,6 +1,6 @@
 //! The end: a panic's text, then the backlog. The one place that waits.
 
-use nostall_io::{Clock, Nanos, Timeout};
+use nostall_io::{Clock, Held, Nanos, StallCondition, Timeout};
 
 use crate::drain::{Drain, LONGEST_STEP, Step};
 use crate::feed::{LOOKS, Search};
@@ -130,7 +130,9 @@ pub fn flush(
         }
         let early = next - clock.now();
         let nap = early.clamp(SHORTEST_NAP, LONGEST_NAP);
+        let held = Held::begin(StallCondition::PanicFlush);
         let has_moved = timeout.poll(clock, nap.min(timeout.left()), STILL, spin_loop);
+        drop(held);
         // A sink that follows the clock would never be ready.
         insist = early > Nanos::ZERO && !has_moved;
     }

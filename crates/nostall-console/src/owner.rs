@@ -2,7 +2,7 @@
 
 use core::mem;
 
-use nostall_io::{Clock, Nanos, Timeout};
+use nostall_io::{Clock, Held, Nanos, StallCondition, Timeout};
 
 use crate::sync::{AtomicUsize, Ordering, STILL, spin_loop};
 use crate::{Caller, Priority};
@@ -88,6 +88,7 @@ impl Owner {
         // A panic's signs of life: that it came, and each of its offers.
         let mut seen = (0, 0);
         let mut seen_at = start;
+        let mut held = None;
         loop {
             if let Some(turn) = self.take(me) {
                 return Some((turn, Way::Free));
@@ -118,6 +119,7 @@ impl Owner {
             if in_panic && timeout.is_over() {
                 return None;
             }
+            held.get_or_insert_with(|| Held::begin(StallCondition::SinkOwner));
             timeout.poll(clock, LOOK_EVERY, STILL, spin_loop);
         }
     }

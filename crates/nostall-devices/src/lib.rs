@@ -112,6 +112,8 @@ mod fault;
 #[cfg(feature = "std")]
 pub mod pci;
 pub mod spi;
+#[cfg(feature = "stalls")]
+mod stalls;
 pub mod uart;
 #[cfg(feature = "vm-device")]
 pub mod vm_device;
@@ -121,6 +123,8 @@ pub use clock::VirtualClock;
 pub use credit::Credit;
 #[cfg(feature = "std")]
 pub use fault::{Fault, Faulty};
+#[cfg(feature = "stalls")]
+pub use stalls::Stalls;
 
 /// Compiles and runs the example of the README.
 #[cfg(doctest)]

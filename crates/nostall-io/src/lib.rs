@@ -60,6 +60,7 @@ mod mmio;
 mod ports;
 mod processor;
 mod registers;
+mod stall;
 mod time;
 mod timeout;
 
@@ -75,5 +76,8 @@ pub use mmio::{Endian, Mmio, MmioError, MmioLayout, Width};
 pub use ports::{Ports, StringIo};
 pub use processor::Processor;
 pub use registers::Registers;
+#[cfg(feature = "stall-hook")]
+pub use stall::set_stall_hook;
+pub use stall::{Counter, Held, Stall, StallCondition, StallHook, count};
 pub use time::{Clock, Nanos};
 pub use timeout::Timeout;

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::ops::{Add, Div, Mul, Sub};
 
+use crate::{Held, StallCondition};
+
 /// A point in time since some fixed start, or a span of it, in nanoseconds.
 ///
 /// 64 bits last for 584 years. Arithmetic saturates: a deadline that overflows
@@ -107,8 +109,10 @@ pub trait Clock {
     /// Returns at `deadline` or later, and lets others have the CPU until then.
     ///
     /// A kernel with a scheduler blocks the caller here. Without a scheduler this is
-    /// [`wait_until`](Self::wait_until).
+    /// [`wait_until`](Self::wait_until), and a [stall](crate::Held).
+    #[cfg_attr(feature = "stall-hook", track_caller)]
     fn sleep_until(&self, deadline: Nanos) {
+        let _held = Held::begin(StallCondition::Sleep);
         self.wait_until(deadline);
     }
 }
@@ -120,6 +124,7 @@ impl<C: Clock + ?Sized> Clock for &C {
     fn wait_until(&self, deadline: Nanos) {
         (**self).wait_until(deadline);
     }
+    #[cfg_attr(feature = "stall-hook", track_caller)]
     fn sleep_until(&self, deadline: Nanos) {
         (**self).sleep_until(deadline);
     }

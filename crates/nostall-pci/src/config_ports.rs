@@ -1,7 +1,7 @@
 //! Access through ports: an index, then the data.
 
-use lock_api::{Mutex, RawMutex};
-use nostall_io::{Processor, Registers};
+use lock_api::{Mutex, MutexGuard, RawMutex};
+use nostall_io::{Held, Processor, Registers, StallCondition};
 
 use crate::Address;
 use crate::access::{AccessError, AccessWidth, ConfigAccess, check};
@@ -49,7 +49,7 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigPorts<L, R, P> {
     /// all ones, as if no device were there.
     pub fn exist(&self) -> bool {
         self.processor.without_interrupts(|| {
-            let window = self.window.lock();
+            let window = self.lock();
             let before = window.read32(INDEX);
             window.write32(INDEX, ENABLE);
             let found = window.read32(INDEX) == ENABLE;
@@ -64,6 +64,14 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigPorts<L, R, P> {
     }
 
     #[inline]
+    fn lock(&self) -> MutexGuard<'_, L, R> {
+        self.window.try_lock().unwrap_or_else(|| {
+            let _held = Held::begin(StallCondition::Lock);
+            self.window.lock()
+        })
+    }
+
+    #[inline]
     fn pair<T>(&self, address: Address, register: u16, data: impl FnOnce(&R, usize) -> T) -> T {
         let register = usize::from(register);
         let index = ENABLE
@@ -71,7 +79,7 @@ impl<L: RawMutex, R: Registers, P: Processor> ConfigPorts<L, R, P> {
             | u32::from(address.devfn()) << 8
             | (register & 0xfc) as u32;
         self.processor.without_interrupts(|| {
-            let window = self.window.lock();
+            let window = self.lock();
             window.write32(INDEX, index);
             data(&window, DATA + (register & 3))
         })

@@ -2,7 +2,7 @@
 
 use core::ops::ControlFlow;
 
-use nostall_io::Nanos;
+use nostall_io::{Held, Nanos, StallCondition};
 
 use crate::bus::Bus;
 use crate::controller::Controller;
@@ -68,6 +68,7 @@ where
         if looks == Nanos::ZERO {
             return;
         }
+        let _held = Held::begin(StallCondition::BusOwner);
         let until = self.platform.now() + looks;
         // Counted too, for a clock that stands still.
         for _ in 0..SPINS {

@@ -1,5 +1,7 @@
 //! Counters of a bus, as Linux has them.
 
+use nostall_io::Counter;
+
 use crate::error::Error;
 use crate::sync::{AtomicU32, Ordering, constant};
 
@@ -98,8 +100,10 @@ impl Counters {
 
     #[inline]
     fn ended(&self, transfers: usize, bytes: usize, result: &Result<(), Error>) {
+        nostall_io::count(Counter::SpiMessages, 1);
         match result {
             Ok(()) => {
+                nostall_io::count(Counter::SpiBytes, bytes as u64);
                 raise(&self.transfers, transfers as u32);
                 raise(&self.bytes, bytes as u32);
             }

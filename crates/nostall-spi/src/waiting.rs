@@ -4,7 +4,7 @@ use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Poll, Waker};
 
-use nostall_io::{Nanos, Timeout};
+use nostall_io::{Held, Nanos, StallCondition, Timeout};
 
 use crate::controller::{Progress, Waits};
 use crate::duty::Rare;
@@ -35,6 +35,8 @@ pub(crate) struct Wait {
     timeout: Timeout,
     last: Nanos,
     deadline: Nanos,
+    /// Set if the context blocks.
+    held: Option<Held>,
 }
 
 impl Wait {
@@ -60,6 +62,7 @@ impl Wait {
                 timeout: Timeout::new(now, span).largest_step(Nanos(u64::MAX)),
                 last: now,
                 deadline: now + span,
+                held: None,
             }
         };
         &wait.get_or_insert_with(begins).timeout
@@ -78,6 +81,7 @@ impl<P: Platform> Waiting<'_, P> {
     pub(crate) fn pause(&self, span: Nanos) {
         let mut wait = None;
         let mut pause = LOOK;
+        let mut held = Held::begin(StallCondition::SpiPause);
         // Again where the clock ticks slowly: a wait on it may end early.
         loop {
             let now = self.platform.now();
@@ -85,15 +89,15 @@ impl<P: Platform> Waiting<'_, P> {
             if left == Nanos::ZERO {
                 return;
             }
-            pause = self.wait_once(left, now);
+            pause = self.wait_once(&mut held, left, now);
         }
     }
 
     /// Returns what the wait counts where the clock stands still.
-    fn wait_once(&self, span: Nanos, now: Nanos) -> Nanos {
+    fn wait_once(&self, held: &mut Held, span: Nanos, now: Nanos) -> Nanos {
         match span <= SHORT {
             true => self.platform.wait_until(now + span),
-            false => self.platform.sleep_until(now + span),
+            false => held.aside(|| self.platform.sleep_until(now + span)),
         }
         span
     }
@@ -110,8 +114,12 @@ impl<P: Platform> Waiting<'_, P> {
     ) -> bool {
         let now = self.platform.now();
         let left = Wait::look(wait, now, *pause, limit).left();
-        if left > Nanos::ZERO {
-            *pause = self.block_once(progress, now, left);
+        if left > Nanos::ZERO
+            && let Some(wait) = wait
+        {
+            let begin = || Held::begin(StallCondition::SpiTransfer);
+            let held = wait.held.get_or_insert_with(begin);
+            *pause = self.block_once(held, progress, now, left);
         }
         left > Nanos::ZERO
     }
@@ -123,13 +131,13 @@ impl<P: Platform> Waiting<'_, P> {
     }
 
     /// Returns what the wait counts where the clock stands still.
-    fn block_once(&self, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
+    fn block_once(&self, held: &mut Held, progress: Progress, now: Nanos, left: Nanos) -> Nanos {
         match progress {
             Progress::Done | Progress::After(Nanos::ZERO) => {
                 core::hint::spin_loop();
                 LOOK
             }
-            Progress::After(span) => self.wait_once(span.min(left), now),
+            Progress::After(span) => self.wait_once(held, span.min(left), now),
             Progress::Interrupt => {
                 let waker = self.platform.current();
                 let blocks = waker.is_some();
@@ -142,7 +150,7 @@ impl<P: Platform> Waiting<'_, P> {
                     false => left.min(INTERVAL),
                 };
                 match blocks {
-                    true => self.platform.block(deadline),
+                    true => held.aside(|| self.platform.block(deadline)),
                     false => self.platform.wait_until(now + pause),
                 }
                 match self.take_or_wait(None, deadline) {

@@ -4,7 +4,7 @@ use core::future::poll_fn;
 use core::mem::take;
 use core::task::Poll;
 
-use nostall_io::Nanos;
+use nostall_io::{Counter, Nanos};
 
 use crate::bus::Bus;
 use crate::controller::{AsyncController, Controller};
@@ -247,6 +247,7 @@ where
     pub fn call_worker(&self) {
         if self.has_worker() && self.ownership.call() {
             count(&self.counters.wakeups);
+            nostall_io::count(Counter::SpiWakeups, 1);
             self.wake_worker();
         }
         self.rouse_without_worker();

@@ -1,6 +1,6 @@
 //! Finding out what a port is.
 
-use nostall_io::{Clock, Nanos, Registers, Timeout};
+use nostall_io::{Clock, Held, Nanos, Registers, StallCondition, Timeout};
 
 use crate::Model;
 use crate::registers::{
@@ -295,6 +295,7 @@ pub fn receive_fifo_depth(
     let mut depth = 0;
     let came_back = || -> Option<bool> {
         registers.write8(THR, 0x55);
+        let _held = Held::begin(StallCondition::PortSetup);
         // One frame and its neighbours; a look takes time too.
         let pause = Nanos::from_micros(1);
         let mut timeout = Timeout::new(clock.now(), frame_time * 4 + Nanos::from_micros(100));

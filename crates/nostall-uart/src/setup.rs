@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use nostall_io::{Clock, Nanos, Registers, Timeout};
+use nostall_io::{Clock, Held, Nanos, Registers, StallCondition, Timeout};
 
 use crate::registers::{DLL, DLM, DW_USR, EFR, FCR, IER, IIR, LCR, MCR, efr, fcr, iir, lcr, mcr};
 use crate::{LineError, LineSettings, Model};
@@ -202,6 +202,7 @@ pub(crate) fn wait_until(
     if patience == Patience::OneLook {
         return false;
     }
+    let _held = Held::begin(StallCondition::PortSetup);
     let pause = Nanos::from_micros(1);
     let mut timeout = Timeout::new(clock.now(), LONGEST_WAIT);
     while !timeout.is_over() {

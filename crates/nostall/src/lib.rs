@@ -11,6 +11,7 @@ mod pstore;
 // Uses Linux's spidev.
 #[cfg(target_os = "linux")]
 mod spi;
+mod trace;
 // Uses Linux's /dev/port.
 #[cfg(target_os = "linux")]
 mod uart;
@@ -39,6 +40,7 @@ enum Command {
     Run(experiments::Args),
     #[cfg(target_os = "linux")]
     Spi(spi::Args),
+    Trace(trace::Args),
     #[cfg(target_os = "linux")]
     Uart(uart::Args),
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -57,6 +59,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => experiments::run(args),
         #[cfg(target_os = "linux")]
         Command::Spi(args) => spi::run(&args),
+        Command::Trace(args) => trace::run(&args),
         #[cfg(target_os = "linux")]
         Command::Uart(args) => uart::run(&args),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

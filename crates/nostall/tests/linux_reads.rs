@@ -7,7 +7,9 @@
 //! - ramoops, a module; it needs only `reed_solomon`, even without ECC;
 //! - no front end for the console, user messages or the function tracer (`PSTORE_CONSOLE`,
 //!   `PSTORE_PMSG`, `PSTORE_FTRACE`). It never writes those zones, but reserves them. It shows
-//!   the first two. A trace is shown only by a kernel with `PSTORE_FTRACE`.
+//!   the first two.
+//!
+//! A trace is shown only by a kernel with `PSTORE_FTRACE`: Linux 6.12, built by `make linux-peer`.
 
 mod common;
 #[path = "common/linux.rs"]
@@ -15,10 +17,13 @@ mod linux;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use assert_cmd::Command;
-use linux::{Found, Geometry, Linux, Region, linux};
-use nostall_pstore::Division;
+use linux::{Found, Geometry, Linux, Region, linux, linux_with_traces};
+use nostall_pstore::{
+    Code, Division, Layout, LinuxVersion, Params, Ram, RecordFormat, Recorder, Zone, ZoneKind,
+};
 
 /// The line that Linux appends where there is parity.
 const CLEAN: &str = "\nECC: No errors detected\n";
@@ -131,6 +136,17 @@ fn inject(
     compress: &str,
     geometry: &Geometry,
 ) -> Vec<u8> {
+    inject_for("6.1.0", files, into, compress, geometry)
+}
+
+/// Does the same for traces that a Linux of this version will read.
+fn inject_for(
+    version: &str,
+    files: &[(&str, &[u8])],
+    into: Option<&[u8]>,
+    compress: &str,
+    geometry: &Geometry,
+) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
     let mut command = Command::cargo_bin("nostall").unwrap();
@@ -155,6 +171,7 @@ fn inject(
         fs::write(&file, content).unwrap();
         command.arg(option).arg(file);
     }
+    command.args(["--linux-version", version]);
     command.args(["--compression", compress]).assert().success();
     fs::read(image).unwrap()
 }
@@ -254,4 +271,126 @@ fn a_linux_that_fails_is_quoted() {
     let error = linux.read(1, &[no_zones]).unwrap_err();
     assert!(error.contains("without sending"), "{error}");
     assert!(error.contains("ramoops"), "{error}");
+}
+
+/// Returns a region with a function trace of each CPU, written by nostall-pstore's recorder for a
+/// Linux of this version. CPU 0 wraps its zone. Each third record is of CPU 1.
+fn recorded(version: LinuxVersion, functions: &[u64], geometry: Geometry) -> Region {
+    let size = 256 << 10;
+    let number = |number: u32| number as usize;
+    let layout = Layout::new(&Params {
+        record_size: number(geometry.record_size),
+        console_size: number(geometry.console_size),
+        ftrace_size: number(geometry.ftrace_size),
+        pmsg_size: number(geometry.pmsg_size),
+        ecc: number(geometry.ecc),
+        ..Params::command_line(size, number(CPUS))
+    });
+    let layout = layout.unwrap();
+    let code = Code::new(number(geometry.ecc));
+    let mut image = vec![0; size];
+    let ticks = AtomicU64::new(1_000_000_000);
+    let mut recorders = Vec::new();
+    for (place, memory) in layout.split(Ram::of(&mut image)) {
+        let (zone, _) = Zone::attach(memory, place.kind, version, code.as_ref()).unwrap();
+        if place.kind == ZoneKind::Ftrace {
+            let stamp = || ticks.fetch_add(17, Ordering::Relaxed);
+            let format = RecordFormat::Bits64;
+            let recorder = Recorder::with_record_format(zone, place.index as u8, stamp, format);
+            recorders.push(recorder);
+        }
+    }
+    for (number, function) in functions.iter().cycle().take(1_000).enumerate() {
+        let cpu = usize::from(number % 3 == 2);
+        recorders[cpu].record(*function, functions[number % 7] + 5);
+    }
+    Region { image, geometry }
+}
+
+/// Returns the merged trace as `nostall postmortem` writes it for Linux.
+fn our_trace(region: &Region, linux: &Linux) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    fs::write(&image, &region.image).unwrap();
+    let mut command = Command::cargo_bin("nostall").unwrap();
+    command.arg("postmortem").arg(&image);
+    for (option, number) in [
+        ("--record-size", region.geometry.record_size),
+        ("--console-size", region.geometry.console_size),
+        ("--ftrace-size", region.geometry.ftrace_size),
+        ("--pmsg-size", region.geometry.pmsg_size),
+        ("--ecc", region.geometry.ecc),
+        ("--cpus", CPUS),
+        ("--kaslr-offset", 0),
+    ] {
+        command.arg(option).arg(number.to_string());
+    }
+    command.arg("--symbols").arg(linux.file("System.map"));
+    command.args(["--format", "linux", "--out"]);
+    command.arg(folder.path().join("out")).assert().success();
+    fs::read(folder.path().join("out/ftrace-ramoops-0")).unwrap()
+}
+
+#[test]
+fn linux_shows_the_trace_that_we_wrote_as_we_show_it() {
+    let Some(linux) = linux_with_traces("linux_shows_the_trace_that_we_wrote_as_we_show_it") else {
+        return;
+    };
+    let release = fs::read_to_string(linux.file("release")).unwrap();
+    let mut numbers = release.trim().split(['.', '-']).map(|n| n.parse().unwrap());
+    let mut number = || -> u16 { numbers.next().unwrap() };
+    let version = LinuxVersion::new(number() as u8, number() as u8, number());
+
+    // Functions that the reading kernel names: it is the one that is linked so (`nokaslr`).
+    let map = fs::read_to_string(linux.file("System.map")).unwrap();
+    let functions: Vec<u64> = map
+        .lines()
+        .filter_map(|line| {
+            let (address, rest) = line.split_once(' ')?;
+            let name = rest.strip_prefix("T ")?;
+            let is_wanted = name.starts_with("vfs_") || name.starts_with("tty_");
+            is_wanted.then(|| u64::from_str_radix(address, 16).unwrap())
+        })
+        .collect();
+    assert!(functions.len() > 50, "{}", functions.len());
+
+    // Linux 6.12 has the pmsg zone before the traces, 6.1 after them. Without it they agree.
+    let divided = |ecc| Geometry {
+        pmsg_size: 0,
+        ..divided(ecc)
+    };
+    let mut regions: Vec<_> = [0, 5, 16]
+        .into_iter()
+        .map(|ecc| recorded(version, &functions, divided(ecc)))
+        .collect();
+    let lines = our_trace(&regions[0], &linux);
+    for ecc in [0, 16] {
+        let version = version.to_string();
+        let image = inject_for(
+            &version,
+            &[("--ftrace", &lines)],
+            None,
+            "none",
+            &divided(ecc),
+        );
+        let geometry = divided(ecc);
+        regions.push(Region { image, geometry });
+    }
+
+    let found = read(&linux, CPUS, &regions);
+    for (number, (found, region)) in found.iter().zip(&regions).enumerate() {
+        let names: Vec<_> = found.keys().map(String::as_str).collect();
+        assert_eq!(names, ["ftrace-ramoops-0"], "region {number}");
+        let (theirs, ours) = (&found["ftrace-ramoops-0"], our_trace(region, &linux));
+        let count = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
+        assert!(count(theirs) > 600, "region {number}: {}", count(theirs));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (theirs, ours) = (text(theirs), text(&ours));
+        let differs = theirs.lines().zip(ours.lines()).find(|(a, b)| a != b);
+        assert_eq!(differs, None, "region {number}");
+        assert_eq!(theirs.len(), ours.len(), "region {number}");
+        if region.geometry.ecc == 0 {
+            assert!(ours.contains(" vfs_read <- "), "region {number}: {ours}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use embedded_hal_async::spi::SpiBus;
-use nostall_io::Nanos;
+use nostall_io::{Held, Nanos, StallCondition};
 
 use super::lines::Lines;
 use super::parts::{Configure, Parts, move_words_awaited};
@@ -45,10 +45,12 @@ impl<B: SpiBus + Configure, L: Lines> AsyncHal<B, L> {
 fn in_place<T>(time: Nanos, future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
+    let mut held = None;
     for _ in 0..POLLS + time.0 / POLL.0 * 2 {
         if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
             return result;
         }
+        held.get_or_insert_with(|| Held::begin(StallCondition::SpiTransfer));
         core::hint::spin_loop();
     }
     Err(Fault::Short)

@@ -72,3 +72,48 @@ pub enum EventKind {
         records: u64,
     },
 }
+
+impl EventKind {
+    /// Returns the same with other numbers of names.
+    pub fn renamed(self, mut name: impl FnMut(Name) -> Name) -> Self {
+        match self {
+            Self::Enter {
+                function,
+                depth,
+                argument,
+            } => Self::Enter {
+                function: name(function),
+                depth,
+                argument,
+            },
+            Self::Exit {
+                function,
+                depth,
+                duration,
+            } => Self::Exit {
+                function: function.map(name),
+                depth,
+                duration,
+            },
+            Self::Call { function, caller } => Self::Call {
+                function: name(function),
+                caller: caller.map(name),
+            },
+            Self::Stall {
+                condition,
+                place,
+                duration,
+            } => Self::Stall {
+                condition: name(condition),
+                place: place.map(name),
+                duration,
+            },
+            Self::Counter { counter, value } => Self::Counter {
+                counter: name(counter),
+                value,
+            },
+            Self::Mark { text } => Self::Mark { text: name(text) },
+            Self::Lost { records } => Self::Lost { records },
+        }
+    }
+}

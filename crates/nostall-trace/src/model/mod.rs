@@ -5,8 +5,10 @@
 
 mod catalog;
 mod event;
+mod merge;
 mod source;
 
 pub use catalog::{Catalog, Name, Task, TaskName};
 pub use event::{Event, EventKind};
+pub use merge::Merge;
 pub use source::{Events, Progress, ReadError, Source, TimeUnit};

@@ -9,7 +9,7 @@ mod wait;
 
 use core::fmt;
 
-use nostall_io::{Clock, Nanos, Registers, Timeout};
+use nostall_io::{Clock, Counter, Nanos, Registers, Timeout, count};
 
 use crate::crlf::Crlf;
 use crate::registers::{MSR, THR, lsr, msr};
@@ -253,6 +253,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     }
 
     fn give(&self, load: &[u8]) {
+        count(Counter::UartBytes, load.len() as u64);
         match (self.strategy, load) {
             (_, &[byte]) => self.registers.write8(THR, byte),
             (Strategy::FifoBurst | Strategy::FifoPaced, _) => {

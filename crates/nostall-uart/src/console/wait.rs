@@ -1,6 +1,6 @@
 //! Bounded waits.
 
-use nostall_io::{Clock, Nanos, Registers, Timeout};
+use nostall_io::{Clock, Held, Nanos, Registers, StallCondition, Timeout};
 
 use super::entry::{Entered, Stall};
 use super::state::{Console, Port, Turn};
@@ -78,6 +78,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             self.wait_for(lsr::THRE)?;
             // The last byte has this time to leave, and is looked for once.
             let shifted = self.clock.now() + self.port.frame_time * 2;
+            let _held = Held::begin(StallCondition::Transmitter);
             self.clock.wait_until(shifted);
             self.never_idle = self.status()? & idle != idle;
         } else {
@@ -120,9 +121,9 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             None => Timeout::new(self.clock.now(), self.longest_wait()),
         };
         let every = Nanos::from_micros(1);
-        let ready =
-            self.keep_polling(&mut outage, every, |port| Ok(port.status()? & bits == bits))?;
-        if ready {
+        let held = Held::begin(StallCondition::Transmitter);
+        let is_ready = |port: &mut Self| Ok(port.status()? & bits == bits);
+        if self.keep_polling(held, &mut outage, every, is_ready)? {
             return Ok(());
         }
         self.outage = Some(outage);
@@ -130,10 +131,11 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     }
 
     /// Polls until `ready` or until `timeout` is over, which may be the case from the
-    /// start. Returns whether it became ready.
+    /// start. Returns whether it became ready. The stall `held` ends in here.
     #[cold]
     fn keep_polling(
         &mut self,
+        mut held: Held,
         timeout: &mut Timeout,
         every: Nanos,
         mut ready: impl FnMut(&mut Self) -> Result<bool, Stall>,
@@ -143,7 +145,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
             pause = pause.min(timeout.left());
             let next = self.clock.now() + pause;
             if self.strategy == Strategy::FifoPaced && pause >= SHORTEST_SLEEP {
-                self.clock.sleep_until(next);
+                held.aside(|| self.clock.sleep_until(next));
             } else {
                 self.clock.wait_until(next);
             }
@@ -162,6 +164,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
 
     /// Sleeps until the transmitter should take a load, looks, and learns.
     fn pace(&mut self) -> Result<Room, Stall> {
+        let mut held = None;
         loop {
             let now = self.clock.now();
             // In an outage that was waited for already, there is one look.
@@ -172,8 +175,12 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
                 self.pace.next_look(now)
             };
             if next > now + SHORTEST_SLEEP {
+                held = None;
                 self.clock.sleep_until(next);
             } else {
+                if next > now && held.is_none() {
+                    held = Some(Held::begin(StallCondition::Transmitter));
+                }
                 self.clock.wait_until(next);
             }
             let status = self.status()?;
@@ -216,7 +223,8 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
         };
         // The other end takes its time: no need to look more than once a frame.
         let every = self.port.frame_time.max(SHORTEST_PAUSE);
-        if self.keep_polling(&mut held_off, every, |port| Ok(port.may_send()))? {
+        let held = Held::begin(StallCondition::ClearToSend);
+        if self.keep_polling(held, &mut held_off, every, |port| Ok(port.may_send()))? {
             return Ok(());
         }
         self.held_off = Some(held_off);
@@ -226,6 +234,7 @@ impl<R: Registers, C: Clock> Entered<'_, R, C> {
     /// Waits for `span`, also by a clock whose [`wait_until`](Clock::wait_until) returns
     /// early because the clock has long steps.
     pub(super) fn wait_at_least(&self, span: Nanos) {
+        let _held = Held::begin(StallCondition::LineTurn);
         let start = self.clock.now();
         let mut timeout = Timeout::new(start, span);
         while !timeout.is_over() {

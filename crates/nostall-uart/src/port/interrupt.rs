@@ -1,6 +1,6 @@
 //! The interrupt handler.
 
-use nostall_io::Registers;
+use nostall_io::{Counter, Registers, count};
 
 use super::{Events, Handshake, LARGEST_LOAD, Port};
 use crate::Model;
@@ -141,6 +141,7 @@ impl<R: Registers> Port<'_, R> {
             _ => self.registers.write_burst(THR, load),
         }
         self.statistics.sent += load.len() as u64;
+        count(Counter::UartBytes, load.len() as u64);
         load.len()
     }
 

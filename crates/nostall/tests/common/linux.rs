@@ -1,9 +1,10 @@
-//! Linux as the reference for persistent memory: Debian's cloud kernel, in QEMU, reads images
-//! with its ramoops driver, and returns the files that it finds.
+//! Linux as the reference for persistent memory: in QEMU, a kernel reads images with its ramoops
+//! driver, and returns the files that it finds. The kernel is Debian's for clouds, or the one of
+//! `make linux-peer`, which shows function traces.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -17,6 +18,9 @@ use crate::common::qemu;
 
 /// The folder that `scripts/setup linux` fills.
 pub const PEER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-peer");
+
+/// The folder that `make linux-peer` fills.
+const BUILT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/linux-6.12");
 
 /// A boot takes 3 s, and many times that on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -56,32 +60,45 @@ pub struct Geometry {
     pub ecc: u32,
 }
 
-/// Proof that QEMU and the kernel are there.
-pub struct Linux(());
+/// A kernel's folder. QEMU and the kernel are there.
+pub struct Linux(&'static Path);
 
-/// Returns Linux. Without QEMU or the kernel the test prints that it is skipped, and fails if
-/// `NOSTALL_REQUIRE_QEMU` or `NOSTALL_REQUIRE_LINUX` is set.
+/// Returns Debian's cloud kernel. Without QEMU or the kernel the test prints that it is skipped,
+/// and fails if `NOSTALL_REQUIRE_QEMU` or `NOSTALL_REQUIRE_LINUX` is set.
 pub fn linux(test: &str) -> Option<Linux> {
+    found(test, PEER, "scripts/setup linux", "NOSTALL_REQUIRE_LINUX")
+}
+
+/// Returns the kernel that shows function traces, or `None` as [`linux`]; the variable is
+/// `NOSTALL_REQUIRE_LINUX_PEER`.
+pub fn linux_with_traces(test: &str) -> Option<Linux> {
+    found(test, BUILT, "make linux-peer", "NOSTALL_REQUIRE_LINUX_PEER")
+}
+
+fn found(test: &str, folder: &'static str, command: &str, variable: &str) -> Option<Linux> {
     qemu(test)?;
-    if Path::new(PEER).exists() {
-        return Some(Linux(()));
+    let folder = Path::new(folder);
+    if folder.exists() {
+        return Some(Linux(folder));
     }
-    let error = "there is no Linux kernel to ask: run scripts/setup linux";
-    assert!(
-        env::var_os("NOSTALL_REQUIRE_LINUX").is_none(),
-        "{test}: {error}"
-    );
+    let error = format!("there is no Linux kernel to ask: run {command}");
+    assert!(env::var_os(variable).is_none(), "{test}: {error}");
     // The test harness captures the output of std's macros, so they are not used here.
     let _ = writeln!(io::stderr(), "SKIPPED {test}: {error}");
     None
 }
 
 impl Linux {
+    /// Returns the path of a file in the kernel's folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
     /// Returns the files that Linux finds in each region, in one boot, or the reason for a
     /// failure with Linux's last output. Linux reserves a trace zone for each of its `cpus`.
     pub fn read(&self, cpus: u32, regions: &[Region]) -> Result<Vec<Found>, String> {
-        let files = Files::new(regions).map_err(|error| error.to_string())?;
-        let failed = match files.boot(cpus) {
+        let files = Files::new(self, regions).map_err(|error| error.to_string())?;
+        let failed = match files.boot(&self.file("vmlinuz"), cpus) {
             Ok(()) => match unpack(&files.found, regions.len()) {
                 Ok(found) => return Ok(found),
                 Err(error) => format!("it ended without sending all it found ({error})"),
@@ -102,14 +119,14 @@ struct Files {
 }
 
 impl Files {
-    fn new(regions: &[Region]) -> io::Result<Self> {
+    fn new(linux: &Linux, regions: &[Region]) -> io::Result<Self> {
         let mut memory = vec![0; RAM];
         for (address, Region { image, .. }) in addresses(regions) {
             memory[address..][..image.len()].copy_from_slice(image);
         }
         Ok(Self {
             memory: MemoryFile::new(&memory)?,
-            initramfs: MemoryFile::new(&initramfs(regions)?)?,
+            initramfs: MemoryFile::new(&initramfs(linux, regions)?)?,
             console: MemoryFile::new(&[])?,
             found: MemoryFile::new(&[])?,
             qemu: MemoryFile::new(&[])?,
@@ -117,7 +134,7 @@ impl Files {
     }
 
     /// Runs the guest to its end.
-    fn boot(&self, cpus: u32) -> io::Result<()> {
+    fn boot(&self, kernel: &Path, cpus: u32) -> io::Result<()> {
         let port = |id, number| format!("file,id={id},path={}", name(number));
         let mut command = Command::new("qemu-system-x86_64");
         command
@@ -128,7 +145,8 @@ impl Files {
             .args(["-object", &backend()])
             .args(["-nodefaults", "-no-user-config", "-no-reboot"])
             .args(["-display", "none"])
-            .args(["-kernel", &format!("{PEER}/vmlinuz")])
+            .arg("-kernel")
+            .arg(kernel)
             .args(["-initrd", &name(INITRAMFS)])
             .args(["-append", &command_line()])
             .args(["-chardev", &port("console", CONSOLE)])
@@ -235,7 +253,7 @@ exec 3<>/dev/ttyS1
 "
 }
 
-fn initramfs(regions: &[Region]) -> io::Result<Vec<u8>> {
+fn initramfs(linux: &Linux, regions: &[Region]) -> io::Result<Vec<u8>> {
     let entry = |name: &str, kind, content| {
         let builder = NewcBuilder::new(name).mode(0o755).set_mode_file_type(kind);
         (builder, Cursor::new(content))
@@ -248,7 +266,7 @@ fn initramfs(regions: &[Region]) -> io::Result<Vec<u8>> {
         entry("init", ModeFileType::Regular, script),
     ];
     for name in ["busybox", "reed_solomon.ko", "ramoops.ko"] {
-        let content = fs::read(format!("{PEER}/{name}"))?;
+        let content = fs::read(linux.file(name))?;
         entries.push(entry(name, ModeFileType::Regular, content));
     }
     write_cpio(entries.into_iter(), Vec::new())

@@ -1,0 +1,308 @@
+//! Reports of the waits that hold a CPU.
+
+use core::fmt;
+use core::panic::Location;
+
+/// A condition that a CPU waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StallCondition {
+    /// A UART's transmitter takes bytes or is empty.
+    Transmitter,
+    /// The other end of a serial line allows sending (CTS).
+    ClearToSend,
+    /// The time before or after sending on an RS-485 line is over.
+    LineTurn,
+    /// A UART accepts its settings or loops a byte back.
+    PortSetup,
+    /// A sink takes more of a panic's text.
+    PanicFlush,
+    /// The owner of a sink releases it to a panic.
+    SinkOwner,
+    /// An SPI bus is released by its owner.
+    BusOwner,
+    /// An SPI controller ends a transfer.
+    SpiTransfer,
+    /// A pause between two SPI transfers is over.
+    SpiPause,
+    /// A lock is released.
+    Lock,
+    /// A sleep is over that nothing else runs in: [`Clock::sleep_until`](crate::Clock) of a
+    /// clock without a scheduler.
+    Sleep,
+}
+
+impl StallCondition {
+    /// All conditions.
+    pub const ALL: [Self; 11] = [
+        Self::Transmitter,
+        Self::ClearToSend,
+        Self::LineTurn,
+        Self::PortSetup,
+        Self::PanicFlush,
+        Self::SinkOwner,
+        Self::BusOwner,
+        Self::SpiTransfer,
+        Self::SpiPause,
+        Self::Lock,
+        Self::Sleep,
+    ];
+
+    /// Returns the condition's stable name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Transmitter => "transmitter",
+            Self::ClearToSend => "clear-to-send",
+            Self::LineTurn => "line-turn",
+            Self::PortSetup => "port-setup",
+            Self::PanicFlush => "panic-flush",
+            Self::SinkOwner => "sink-owner",
+            Self::BusOwner => "bus-owner",
+            Self::SpiTransfer => "spi-transfer",
+            Self::SpiPause => "spi-pause",
+            Self::Lock => "lock",
+            Self::Sleep => "sleep",
+        }
+    }
+}
+
+impl fmt::Display for StallCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A number that the drivers count up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Counter {
+    /// Bytes given to UARTs.
+    UartBytes,
+    /// Bytes taken by a console's sinks.
+    ConsoleBytes,
+    /// Bytes moved over SPI buses.
+    SpiBytes,
+    /// SPI messages that were run.
+    SpiMessages,
+    /// Wake-ups of SPI workers.
+    SpiWakeups,
+}
+
+impl Counter {
+    /// All counters.
+    pub const ALL: [Self; 5] = [
+        Self::UartBytes,
+        Self::ConsoleBytes,
+        Self::SpiBytes,
+        Self::SpiMessages,
+        Self::SpiWakeups,
+    ];
+
+    /// Returns the counter's stable name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UartBytes => "uart-bytes",
+            Self::ConsoleBytes => "console-bytes",
+            Self::SpiBytes => "spi-bytes",
+            Self::SpiMessages => "spi-messages",
+            Self::SpiWakeups => "spi-wakeups",
+        }
+    }
+}
+
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A wait that has held a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Stall {
+    /// Awaited condition.
+    pub condition: StallCondition,
+    /// Line of the driver's source that waited.
+    pub place: &'static Location<'static>,
+    /// Begin of the wait, from [`StallHook::now`].
+    pub begin: u64,
+}
+
+/// Receives the stalls and the counts of all drivers.
+///
+/// Its methods are called in every context in which a driver runs, panics and interrupt
+/// handlers included. They must not wait, and must not call the drivers.
+pub trait StallHook: Sync {
+    /// Returns the present time, in the hook's own unit.
+    fn now(&self) -> u64;
+
+    /// Records a stall that ends now.
+    fn stalled(&self, stall: &Stall);
+
+    /// Records that `counter` has risen by `by`.
+    fn counted(&self, counter: Counter, by: u64) {
+        let _ = (counter, by);
+    }
+}
+
+/// Adds `by` to a counter. Without the feature `stall-hook` this is nothing.
+#[inline]
+pub fn count(counter: Counter, by: u64) {
+    #[cfg(feature = "stall-hook")]
+    if let Some(hook) = hook::installed() {
+        hook.counted(counter, by);
+    }
+    #[cfg(not(feature = "stall-hook"))]
+    let _ = (counter, by);
+}
+
+/// A wait that holds this CPU, from here until it is dropped.
+///
+/// Without the feature `stall-hook` it has no size, and neither its begin nor its end is code.
+/// With the feature, and without a [hook](crate::set_stall_hook), each is one load and a
+/// branch.
+#[derive(Debug)]
+#[must_use = "the stall ends when this is dropped"]
+pub struct Held {
+    #[cfg(feature = "stall-hook")]
+    stall: Option<hook::Open>,
+}
+
+impl Held {
+    /// Begins a wait for `condition`. The hook gets the caller's line as the place.
+    #[cfg_attr(feature = "stall-hook", track_caller)]
+    #[inline(always)]
+    pub fn begin(condition: StallCondition) -> Self {
+        #[cfg(feature = "stall-hook")]
+        return Self {
+            stall: hook::Open::new(condition, Location::caller()),
+        };
+        #[cfg(not(feature = "stall-hook"))]
+        {
+            let _ = condition;
+            Self {}
+        }
+    }
+
+    /// Calls `sleep`, which gives the CPU away. The stall ends before it, and another one
+    /// begins after it.
+    #[inline(always)]
+    pub fn aside<T>(&mut self, sleep: impl FnOnce() -> T) -> T {
+        #[cfg(feature = "stall-hook")]
+        let again = self.stall.take().map(hook::Open::end);
+        let slept = sleep();
+        #[cfg(feature = "stall-hook")]
+        if let Some((condition, place)) = again {
+            self.stall = hook::Open::new(condition, place);
+        }
+        slept
+    }
+}
+
+// Compiled out: no driver has code for it.
+#[cfg(not(feature = "stall-hook"))]
+const _: () = assert!(size_of::<Held>() == 0 && !core::mem::needs_drop::<Held>());
+
+#[cfg(feature = "stall-hook")]
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(stall) = self.stall.take() {
+            stall.end();
+        }
+    }
+}
+
+#[cfg(feature = "stall-hook")]
+mod hook {
+    use core::panic::Location;
+    use core::ptr::{from_ref, null_mut};
+    use core::sync::atomic::{AtomicPtr, Ordering};
+
+    use super::{Stall, StallCondition, StallHook};
+
+    /// Null, or a `&'static &'static dyn StallHook`. One level more than needed, as an atomic
+    /// holds one word; and loads and stores alone, for CPUs without an atomic exchange.
+    static HOOK: AtomicPtr<&'static dyn StallHook> = AtomicPtr::new(null_mut());
+
+    /// Installs the hook of all drivers, in place of the one before.
+    ///
+    /// A stall that has begun is reported to the hook of its begin.
+    ///
+    /// ```
+    /// use nostall_io::{Held, Stall, StallCondition, StallHook, set_stall_hook};
+    ///
+    /// struct Print;
+    ///
+    /// impl StallHook for Print {
+    ///     fn now(&self) -> u64 {
+    ///         0 // a time stamp counter
+    ///     }
+    ///     fn stalled(&self, stall: &Stall) {
+    ///         println!("{}: waited for {} since {}", stall.place, stall.condition, stall.begin);
+    ///     }
+    /// }
+    ///
+    /// static HOOK: &dyn StallHook = &Print;
+    /// set_stall_hook(&HOOK);
+    /// drop(Held::begin(StallCondition::Transmitter));
+    /// ```
+    pub fn set_stall_hook(hook: &'static &'static dyn StallHook) {
+        HOOK.store(from_ref(hook).cast_mut(), Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn installed() -> Option<&'static dyn StallHook> {
+        let hook = HOOK.load(Ordering::Acquire);
+        // SAFETY: null, or from a `&'static` reference, which nothing writes through.
+        unsafe { hook.as_ref() }.copied()
+    }
+
+    /// A stall that has begun.
+    pub(super) struct Open {
+        hook: &'static dyn StallHook,
+        stall: Stall,
+    }
+
+    impl core::fmt::Debug for Open {
+        fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            self.stall.fmt(f)
+        }
+    }
+
+    impl Open {
+        #[inline]
+        pub(super) fn new(
+            condition: StallCondition,
+            place: &'static Location<'static>,
+        ) -> Option<Self> {
+            let hook = installed()?;
+            let stall = Stall {
+                condition,
+                place,
+                begin: hook.now(),
+            };
+            Some(Self { hook, stall })
+        }
+
+        pub(super) fn end(self) -> (StallCondition, &'static Location<'static>) {
+            self.hook.stalled(&self.stall);
+            (self.stall.condition, self.stall.place)
+        }
+    }
+}
+
+#[cfg(feature = "stall-hook")]
+pub use hook::set_stall_hook;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_conditions_and_counters_are_distinct() {
+        let mut names = StallCondition::ALL.map(StallCondition::name).to_vec();
+        names.extend(Counter::ALL.map(Counter::name));
+        names.sort_unstable();
+        assert!(names.is_sorted_by(|one, next| one < next));
+    }
+}

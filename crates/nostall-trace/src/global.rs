@@ -1,0 +1,104 @@
+//! The recorder that `#[traced]` and `trace_scope!` use.
+
+use core::ptr::{self, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use nostall_io::Processor;
+
+use crate::recorder::{Entered, Recorder};
+use crate::site::Site;
+use crate::ticks::Ticks;
+
+/// Entry points of a recorder, its first field.
+#[derive(Debug)]
+pub(crate) struct Hooks {
+    pub(crate) enter: unsafe fn(*const Hooks, &'static Site, Option<u64>) -> Entered,
+    pub(crate) exit: unsafe fn(*const Hooks, Entered),
+    pub(crate) mark: unsafe fn(*const Hooks, &'static Site, Option<u64>),
+    pub(crate) counter: unsafe fn(*const Hooks, &'static Site, i64),
+    pub(crate) stall: unsafe fn(*const Hooks, &str, u64, &str),
+}
+
+/// First field of the recorder in use; null while tracing is off.
+static GLOBAL: AtomicPtr<Hooks> = AtomicPtr::new(null_mut());
+
+/// Switches tracing on, with this recorder.
+pub fn set_recorder<T: Ticks, P: Processor>(recorder: &'static Recorder<'static, T, P>)
+where
+    Recorder<'static, T, P>: Sync,
+{
+    let hooks = ptr::from_ref(recorder).cast::<Hooks>().cast_mut();
+    GLOBAL.store(hooks, Ordering::Release);
+}
+
+/// Switches tracing off. Sites then cost one branch.
+pub fn clear_recorder() {
+    GLOBAL.store(null_mut(), Ordering::Release);
+}
+
+/// Returns whether there is a recorder.
+#[inline(always)]
+pub fn is_on() -> bool {
+    !GLOBAL.load(Ordering::Relaxed).is_null()
+}
+
+/// Runs `with` if tracing is on.
+#[inline(always)]
+fn with_hooks<R>(with: impl FnOnce(*const Hooks, &Hooks) -> R) -> Option<R> {
+    let hooks = GLOBAL.load(Ordering::Acquire).cast_const();
+    // SAFETY: `set_recorder` stored a recorder that lives for ever, whose first field this is.
+    let table = unsafe { hooks.as_ref() }?;
+    Some(with(hooks, table))
+}
+
+/// Records a sample of a counter.
+#[inline]
+pub fn counter(counter: &'static Site, value: i64) {
+    // SAFETY: the pointer is that of a living recorder of the table's type.
+    with_hooks(|hooks, table| unsafe { (table.counter)(hooks, counter, value) });
+}
+
+/// Records an event, perhaps with a value.
+#[inline]
+pub fn mark(event: &'static Site, value: Option<u64>) {
+    // SAFETY: as above.
+    with_hooks(|hooks, table| unsafe { (table.mark)(hooks, event, value) });
+}
+
+/// Records a wait that ended now and took `duration` ticks.
+#[inline]
+pub fn stall(condition: &str, duration: u64, place: &str) {
+    // SAFETY: as above.
+    with_hooks(|hooks, table| unsafe { (table.stall)(hooks, condition, duration, place) });
+}
+
+/// Function or scope that is being executed. Its exit is recorded when it is dropped.
+#[derive(Debug)]
+#[must_use = "the scope ends where this is dropped"]
+pub struct Scope(Entered);
+
+impl Scope {
+    /// Records an entry, if tracing is on.
+    #[inline(always)]
+    pub fn enter(site: &'static Site) -> Self {
+        Self::enter_with(site, None)
+    }
+
+    /// Records an entry with an argument, if tracing is on.
+    #[inline(always)]
+    pub fn enter_with(site: &'static Site, argument: Option<u64>) -> Self {
+        // SAFETY: as above.
+        let entered = with_hooks(|hooks, table| unsafe { (table.enter)(hooks, site, argument) });
+        Self(entered.unwrap_or(Entered::NOT_RECORDED))
+    }
+}
+
+impl Drop for Scope {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.0.exit != 0 {
+            // SAFETY: as above.
+            with_hooks(|hooks, table| unsafe { (table.exit)(hooks, self.0) });
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Names area: texts that the records refer to.
+
+use crate::cells::{Cells, MemoryCells};
+use crate::layout::{LONGEST_NAME, NAMES_USED};
+use crate::writer::word;
+
+/// Names area of a region.
+pub(crate) struct Names<'m> {
+    region: MemoryCells<'m>,
+    first: usize,
+    words: usize,
+}
+
+impl<'m> Names<'m> {
+    pub(crate) fn new(region: MemoryCells<'m>, first: usize, words: usize) -> Self {
+        Self {
+            region,
+            first,
+            words,
+        }
+    }
+
+    /// Returns the number of `text`, which is added if it is new; 0 if there is no room.
+    ///
+    /// Two CPUs that add the same text at once get two numbers for it.
+    pub(crate) fn number(&self, text: &str) -> u32 {
+        let text = &text.as_bytes()[..text.floor_char_boundary(LONGEST_NAME)];
+        if text.is_empty() {
+            return 0;
+        }
+        match self.find(text) {
+            Ok(found) => found,
+            Err(_) => self.add(text),
+        }
+    }
+
+    /// Finds a text. An entry that is being written, or the end, ends the search.
+    fn find(&self, text: &[u8]) -> Result<u32, ()> {
+        let used = (self.region.observe(word(NAMES_USED)) / 8).min(self.words as u64) as usize;
+        let mut at = 0;
+        while at < used {
+            let len = length(self.region.observe(self.first + at));
+            if len == 0 {
+                return Err(());
+            }
+            if len == text.len() && self.is_at(at, text) {
+                return Ok(at as u32 + 1);
+            }
+            at += words(len);
+        }
+        Err(())
+    }
+
+    fn is_at(&self, at: usize, text: &[u8]) -> bool {
+        at + words(text.len()) <= self.words
+            && (0..words(text.len()))
+                .all(|i| self.region.get(self.first + at + i) == encode(text, i))
+    }
+
+    fn add(&self, text: &[u8]) -> u32 {
+        let count = words(text.len());
+        let Some(at) = self.reserve(count) else {
+            return 0;
+        };
+        for i in (1..count).rev() {
+            self.region.publish(self.first + at + i, encode(text, i));
+        }
+        // The length last: a machine of 32 bits stores a word in halves.
+        let first = encode(text, 0);
+        let mut bytes = first.to_ne_bytes();
+        bytes[..4].fill(0);
+        self.region
+            .publish(self.first + at, u64::from_ne_bytes(bytes));
+        self.region.publish(self.first + at, first);
+        at as u32 + 1
+    }
+
+    /// Reserves words for a name. CPUs share the counter, so this step is atomic among them
+    /// wherever the machine has an atomic exchange.
+    fn reserve(&self, count: usize) -> Option<usize> {
+        loop {
+            let used = self.region.get(word(NAMES_USED));
+            let at = used as usize / 8;
+            if at + count > self.words {
+                return None;
+            }
+            let more = used + 8 * count as u64;
+            if self.region.replace_shared(word(NAMES_USED), used, more) {
+                return Some(at);
+            }
+        }
+    }
+}
+
+/// Words of an entry.
+fn words(len: usize) -> usize {
+    (4 + len).div_ceil(8)
+}
+
+/// Length in the first word of an entry.
+fn length(word: u64) -> usize {
+    let bytes = word.to_ne_bytes();
+    u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize
+}
+
+/// Word number `i` of an entry.
+fn encode(text: &[u8], i: usize) -> u64 {
+    let mut bytes = [0; 8];
+    let mut text = text.iter();
+    let from = if i == 0 {
+        bytes[..4].copy_from_slice(&(text.len() as u32).to_ne_bytes());
+        4
+    } else {
+        text.nth(8 * i - 5);
+        0
+    };
+    bytes[from..]
+        .iter_mut()
+        .zip(text)
+        .for_each(|(to, byte)| *to = *byte);
+    u64::from_ne_bytes(bytes)
+}

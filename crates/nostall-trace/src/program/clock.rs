@@ -1,0 +1,72 @@
+//! Clocks of a Linux program.
+
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::Ticks;
+
+/// Time stamp counter where it advances at one rate in all states of the CPU. Otherwise Linux's
+/// `CLOCK_MONOTONIC`, with a tick of one nanosecond, whose read takes no system call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProgramClock;
+
+#[cfg(target_arch = "x86_64")]
+static USES_TSC: AtomicBool = AtomicBool::new(false);
+
+/// Chooses the clock, once before its first read.
+pub(super) fn choose() {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let power = raw_cpuid::CpuId::new().get_advanced_power_mgmt_info();
+        let invariant = power.is_some_and(|info| info.has_invariant_tsc());
+        USES_TSC.store(invariant, Ordering::Relaxed);
+    }
+}
+
+impl Ticks for ProgramClock {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        #[cfg(target_arch = "x86_64")]
+        if USES_TSC.load(Ordering::Relaxed) {
+            return crate::Tsc.now();
+        }
+        nanos(ClockId::Monotonic)
+    }
+}
+
+fn nanos(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Duration of a calibration. A read of both clocks is exact to some 50 ns, so the rate is
+/// exact to some parts in a million.
+const CALIBRATION: Duration = Duration::from_millis(10);
+
+/// Reads of both clocks for one pair. That with the shortest duration counts.
+const READS: usize = 8;
+
+/// Returns the ticks per second of a counter, and its value at a time since 1970.
+pub(super) fn calibrate(ticks: &impl Ticks) -> (u64, (u64, u64)) {
+    let (start, start_nanos) = pair(ticks, ClockId::Monotonic);
+    std::thread::sleep(CALIBRATION);
+    let (end, end_nanos) = pair(ticks, ClockId::Monotonic);
+    let passed = u128::from(end.wrapping_sub(start)) * 1_000_000_000;
+    let rate = passed / u128::from((end_nanos - start_nanos).max(1));
+    (rate as u64, pair(ticks, ClockId::Realtime))
+}
+
+/// Reads a counter and a clock at the same time.
+fn pair(ticks: &impl Ticks, clock: ClockId) -> (u64, u64) {
+    let read = |_| {
+        let before = ticks.now();
+        let nanos = nanos(clock);
+        let took = ticks.now().wrapping_sub(before);
+        (took, before.wrapping_add(took / 2), nanos)
+    };
+    let (_, ticks, nanos) = (0..READS).map(read).min().unwrap_or_default();
+    (ticks, nanos)
+}

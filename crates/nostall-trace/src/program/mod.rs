@@ -1,0 +1,236 @@
+//! Recording of a Linux program: zones in a mapped file, one for each thread.
+//!
+//! The file is complete after each record, so the trace survives SIGKILL and every other end of
+//! the program. `nostall trace report FILE` reads it, also while the program runs. It does not
+//! survive a crash of the machine, unless the file system does.
+
+mod clock;
+mod executable;
+mod slots;
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memmap2::MmapRaw;
+use rustix::fs::FallocateFlags;
+
+use crate::layout::{LEAST_SLOTS, LINE, REGION_HEADER, SLOT, ZONE_HEADER};
+use crate::{Filter, Options, Recorder, Region, clear_recorder, set_recorder};
+use clock::ProgramClock;
+use slots::{MOST, Threads};
+
+/// Environment variable with the path of an empty file, into which the program shall record.
+/// `nostall trace run` sets it.
+pub const VARIABLE: &str = "NOSTALL_TRACE";
+
+/// Parameters of a program's recording.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramOptions {
+    /// Number of zones: threads that record at once. 1,024 at most.
+    pub threads: u32,
+    /// Slots of 16 bytes in each zone, rounded up to a power of two. An entry and its exit take
+    /// two.
+    pub slots: u32,
+    /// Length of the names area in bytes.
+    pub names: u32,
+    /// Recording of a thread ends when its zone is full, and zones of ended threads are not
+    /// reused. By default, the oldest records are overwritten.
+    pub stop_when_full: bool,
+}
+
+impl ProgramOptions {
+    /// 64 threads with 16,384 slots each, and 64 KiB of names: 16.1 MiB.
+    pub const DEFAULT: Self = Self {
+        threads: 64,
+        slots: 1 << 14,
+        names: 1 << 16,
+        stop_when_full: false,
+    };
+}
+
+impl Default for ProgramOptions {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Recording of this process.
+///
+/// There is one for a process, until its end: `#[traced]`, [`trace_scope!`](crate::trace_scope)
+/// and the layer for `tracing` record into it. A thread gets a zone with its first record. When
+/// all zones have been used, it gets that of a thread that has ended, and overwrites its records.
+/// The records of a thread without a zone are counted as lost.
+///
+/// A child process that the program forks does not record: the zones are those of its parent.
+///
+/// ```no_run
+/// use nostall_trace::{ProgramOptions, ProgramTrace, trace_scope};
+///
+/// let trace = ProgramTrace::create("/tmp/server.trace", &ProgramOptions::DEFAULT)?;
+/// {
+///     trace_scope!("request");
+/// }
+/// println!("recorded into {}", trace.path().display());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct ProgramTrace {
+    path: PathBuf,
+    /// Its lock tells other processes that it is in use.
+    _file: File,
+}
+
+static RECORDER: Recorder<'static, ProgramClock, Threads> = Recorder::new(ProgramClock, Threads);
+
+/// This process's recording, and whether it is being begun.
+static TRACE: OnceLock<ProgramTrace> = OnceLock::new();
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+impl ProgramTrace {
+    /// Begins to record into a new file. A file that has this path is removed; a process that
+    /// records there goes on in the removed file.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists), if this process records already.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for impossible options. Otherwise as the file
+    /// system says, if there is no room for all zones too.
+    pub fn create(path: impl AsRef<Path>, options: &ProgramOptions) -> io::Result<&'static Self> {
+        let path = path.as_ref();
+        begin(|| {
+            if fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
+                fs::remove_file(path)?;
+            }
+            let mut open = OpenOptions::new();
+            let file = open.read(true).write(true).create_new(true).open(path)?;
+            record_into(file, path, options)
+        })
+    }
+
+    /// Begins to record into the empty file that the environment variable [`VARIABLE`] names.
+    /// Returns `None` if it is not set, or if another process has the file: a parent whose
+    /// environment this process inherited.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create), and as the file system says if the file does not exist.
+    pub fn from_environment(options: &ProgramOptions) -> io::Result<Option<&'static Self>> {
+        let Some(path) = std::env::var_os(VARIABLE) else {
+            return Ok(None);
+        };
+        let path = Path::new(&path);
+        let file = File::options().read(true).write(true).open(path)?;
+        match file.try_lock() {
+            Ok(()) if file.metadata()?.len() == 0 => {}
+            Ok(()) | Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        begin(|| record_into(file, path, options)).map(Some)
+    }
+
+    /// Returns the path of the file, as it was given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the number of records that were lost: by threads without a zone, or in full zones.
+    pub fn lost(&self) -> u64 {
+        RECORDER.lost()
+    }
+
+    /// Ends the recording, so that the last records stay: after a fault was detected.
+    pub fn freeze(&self) {
+        RECORDER.freeze();
+    }
+
+    /// Sets the filter; `None` records everything. It holds for entries from now on.
+    pub fn set_filter(&self, filter: Option<&'static Filter<'static>>) {
+        RECORDER.set_filter(filter);
+    }
+}
+
+/// Begins this process's recording, if there is none.
+fn begin(trace: impl FnOnce() -> io::Result<ProgramTrace>) -> io::Result<&'static ProgramTrace> {
+    if BEGUN.swap(true, Ordering::AcqRel) {
+        let text = "this process records already: there is one trace for a process";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    }
+    let trace = trace().inspect_err(|_| BEGUN.store(false, Ordering::Release))?;
+    Ok(TRACE.get_or_init(|| trace))
+}
+
+fn record_into(file: File, path: &Path, options: &ProgramOptions) -> io::Result<ProgramTrace> {
+    // For children that inherit the environment variable.
+    _ = file.try_lock();
+    clock::choose();
+    let region = map(&file, options)?;
+    slots::open(region.zones(), options.stop_when_full, claimed);
+    RECORDER.start(region);
+    set_recorder(&RECORDER);
+    // SAFETY: the handler stores one word, as it may after a fork.
+    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    Ok(ProgramTrace {
+        path: path.to_owned(),
+        _file: file,
+    })
+}
+
+/// Stops recording in a child process.
+unsafe extern "C" fn forked() {
+    clear_recorder();
+}
+
+/// Names the zone that this thread has got. Its records begin with the thread's, as the zone
+/// may hold those of an ended thread.
+fn claimed(zone: usize) {
+    let id = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+    let name = rustix::thread::name().unwrap_or_default();
+    let name = name.to_str().unwrap_or_default();
+    RECORDER.set_owner(zone, id, name);
+    RECORDER.set_depth(0);
+    RECORDER.task(id, name);
+}
+
+/// Maps a file of the right length, and writes the headers.
+fn map(file: &File, options: &ProgramOptions) -> io::Result<Region<'static>> {
+    let invalid = |text| io::Error::new(io::ErrorKind::InvalidInput, text);
+    let slots = options.slots.max(LEAST_SLOTS).checked_next_power_of_two();
+    let (Some(slots), 1..=MOST) = (slots, options.threads as usize) else {
+        return Err(invalid(
+            "a trace has zones for 1 to 1,024 threads of at most 2^31 slots",
+        ));
+    };
+    let names = options.names.next_multiple_of(LINE as u32);
+    let zone = ZONE_HEADER + slots as usize * SLOT;
+    let len = REGION_HEADER + names as usize + zone * options.threads as usize;
+    // Room on the disk for all zones: a write to the mapping could not report that it is full.
+    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len as u64)?;
+    // The mapping stays until the process ends.
+    let memory = mem::ManuallyDrop::new(MmapRaw::map_raw(file)?);
+    let base = NonNull::new(memory.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
+    let (ticks_per_second, epoch) = clock::calibrate(&ProgramClock);
+    let executable = executable::running();
+    let name = std::env::current_exe().unwrap_or_default();
+    let name = name.file_name().unwrap_or_default().to_string_lossy();
+    let anchor = ProgramTrace::path as fn(&ProgramTrace) -> &Path as usize as u64;
+    let options = Options {
+        zones: options.threads,
+        names,
+        stop_when_full: options.stop_when_full,
+        zones_of_threads: true,
+        ticks_per_second,
+        epoch: Some(epoch),
+        anchor: Some((anchor, anchor - executable.bias)),
+        boot: u64::from(std::process::id()) << 32 ^ epoch.1,
+        build_id: &executable.build_id,
+        program: &name,
+    };
+    // SAFETY: the mapping has `len` bytes, is aligned to pages, and stays for ever. Only this
+    // process writes there: the file is new, or it is locked and was empty.
+    unsafe { Region::format_at(base, len, &options) }.map_err(io::Error::other)
+}

@@ -1,0 +1,648 @@
+//! Recorder: entries, exits and samples of all CPUs into their zones.
+
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+
+use nostall_io::Processor;
+
+use crate::cells::{Cells, MemoryCells};
+use crate::filter::{Action, Filter, Function};
+use crate::global::Hooks;
+use crate::image::Live;
+use crate::layout::{DEPTH, FROZEN, Kind, LOST, Meta, REGION_HEADER, REGION_LOST, Role};
+use crate::names::Names;
+use crate::region::{Region, set_owner};
+use crate::site::{Decision, Site};
+use crate::ticks::Ticks;
+use crate::writer::{Size, Slot, word, write};
+
+/// Records of all CPUs, each into the CPU's own zone.
+///
+/// A `static` of a kernel: [`start`](Self::start) gives it a region. Its clock is read for each
+/// record. Its processor numbers the zones: [`Processor::id`] is the number of this CPU, or of a
+/// thread's zone.
+///
+/// Interrupts and NMIs may record at any time. But a task must not be moved to another CPU in
+/// the middle of a record, and an interrupt must not switch to another task there. A kernel whose
+/// interrupts do that records with preemption off, as Linux does. On machines without atomic
+/// words of 64 bits, the recorder masks interrupts itself, and NMIs must not record.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Recorder<'m, T, P> {
+    pub(crate) hooks: Hooks,
+    state: AtomicU8,
+    /// log2 of a zone's slots.
+    bits: AtomicU8,
+    zones: AtomicUsize,
+    zone_len: AtomicUsize,
+    first: AtomicPtr<u8>,
+    region: AtomicPtr<u8>,
+    names_words: AtomicUsize,
+    filter: AtomicPtr<Filter<'static>>,
+    generation: AtomicU32,
+    ticks: T,
+    processor: P,
+    memory: PhantomData<&'m mut [u8]>,
+}
+
+/// Recording.
+const ON: u8 = 1;
+/// A filter is set.
+const FILTERED: u8 = 2;
+/// Recording ends when a zone is full.
+const STOP: u8 = 4;
+/// A trigger stopped the recording, and another one may start it.
+const PAUSED: u8 = 8;
+/// Frozen.
+const FROZEN_STATE: u8 = 16;
+
+/// Entry that was recorded, or not. The exit needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the exit needs it"]
+pub struct Entered {
+    /// Time of the entry, for calls that are recorded as a whole.
+    pub time: u64,
+    /// Meta word of the exit; 0 if the exit is not recorded.
+    pub exit: u64,
+}
+
+impl Entered {
+    /// Entry that was not recorded.
+    pub const NOT_RECORDED: Self = Self { time: 0, exit: 0 };
+}
+
+/// Kind of an exit, of the entry's kind.
+const EXIT: u64 = (Kind::Exit as u64 - Kind::Enter as u64) << 52;
+/// Kind of a whole call, of the entry's kind.
+const CALL: [u64; 2] = [(Kind::Call as u64) << 52, (Kind::CallName as u64) << 52];
+
+impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
+    /// Records that the function at `address` was entered.
+    #[inline]
+    pub fn enter(&self, address: u64) -> Entered {
+        let state = self.state.load(Ordering::Acquire);
+        if state & ON == 0 {
+            return Entered::NOT_RECORDED;
+        }
+        if state & FILTERED != 0 {
+            return self.enter_filtered(Kind::Enter, address, None, || {
+                let filter = self.filter();
+                (
+                    filter.wants_address(address),
+                    filter.action(Function::Address(address)),
+                )
+            });
+        }
+        self.enter_now(state, Kind::Enter, address)
+    }
+
+    /// Records that the function at `address` was entered with an argument.
+    #[inline]
+    pub fn enter_with(&self, address: u64, argument: u64) -> Entered {
+        let state = self.state.load(Ordering::Acquire);
+        if state & ON == 0 {
+            return Entered::NOT_RECORDED;
+        }
+        self.enter_filtered(Kind::Enter, address, Some(argument), || {
+            let filter = self.filter();
+            (
+                filter.wants_address(address),
+                filter.action(Function::Address(address)),
+            )
+        })
+    }
+
+    /// Records that a function or scope was entered, perhaps with an argument.
+    #[inline]
+    pub fn enter_site(&self, site: &'static Site, argument: Option<u64>) -> Entered {
+        let state = self.state.load(Ordering::Acquire);
+        if state & ON == 0 {
+            return Entered::NOT_RECORDED;
+        }
+        let decision = self.decision(site);
+        if state & FILTERED == 0 && argument.is_none() {
+            return self.enter_now(state, Kind::EnterName, decision.number.into());
+        }
+        self.enter_filtered(Kind::EnterName, decision.number.into(), argument, || {
+            (decision.wanted, decision.action)
+        })
+    }
+
+    /// Records the exit of an entry.
+    #[inline]
+    pub fn exit(&self, entered: Entered) {
+        if entered.exit == 0 {
+            return;
+        }
+        let state = self.state.load(Ordering::Acquire);
+        let Some(cells) = self.cells() else { return };
+        let exit = Meta(entered.exit);
+        let depth = u64::from(exit.depth());
+        // The exit's own depth mends the counter after entries without exits.
+        let depth = if depth < 255 {
+            depth
+        } else {
+            cells.get(word(DEPTH)).saturating_sub(1)
+        };
+        cells.set(word(DEPTH), depth);
+        if state & (ON | PAUSED) != ON {
+            return;
+        }
+        if matches!(exit.kind(), Some(Kind::Call | Kind::CallName)) {
+            return self.exit_whole(state, &cells, entered);
+        }
+        self.write(state, &cells, |time| [(time, exit)]);
+    }
+
+    /// Records a whole call, if it was long enough.
+    #[cold]
+    fn exit_whole(&self, state: u8, cells: &MemoryCells<'_>, entered: Entered) {
+        let took = self.ticks.now().saturating_sub(entered.time);
+        if took >= self.filter().min_ticks {
+            self.write(state, cells, |time| {
+                [
+                    (time, Meta(entered.exit)),
+                    (entered.time, Meta::argument(Role::Entered)),
+                ]
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn enter_now(&self, state: u8, kind: Kind, low: u64) -> Entered {
+        let Some(cells) = self.cells() else {
+            return self.no_zone();
+        };
+        let depth = cells.get(word(DEPTH));
+        cells.set(word(DEPTH), depth.wrapping_add(1));
+        let meta = Meta::new(kind, low, depth);
+        self.write(state, &cells, |time| [(time, meta)]);
+        Entered {
+            time: 0,
+            exit: meta.0 + EXIT,
+        }
+    }
+
+    /// Records an entry that a filter may refuse, or that has an argument.
+    #[cold]
+    fn enter_filtered(
+        &self,
+        kind: Kind,
+        low: u64,
+        argument: Option<u64>,
+        decide: impl FnOnce() -> (bool, Option<Action>),
+    ) -> Entered {
+        let Some(cells) = self.cells() else {
+            return self.no_zone();
+        };
+        let (wanted, action) = decide();
+        if action == Some(Action::Start) {
+            self.change(0, PAUSED);
+        }
+        let state = self.state.load(Ordering::Acquire);
+        let depth = cells.get(word(DEPTH));
+        let filter = self.filter();
+        if state & PAUSED != 0 || !wanted || depth >= filter.max_depth {
+            self.act(action);
+            return Entered::NOT_RECORDED;
+        }
+        cells.set(word(DEPTH), depth.wrapping_add(1));
+        let meta = Meta::new(kind, low, depth);
+        let by_name = usize::from(kind == Kind::EnterName);
+        let entered = if filter.min_ticks > 0 {
+            Entered {
+                time: self.ticks.now(),
+                exit: meta.0 & !(15 << 52) | CALL[by_name],
+            }
+        } else {
+            match argument {
+                None => self.write(state, &cells, |time| [(time, meta)]),
+                Some(value) => self.write(state, &cells, |time| {
+                    [(time, meta), (value, Meta::argument(Role::Argument))]
+                }),
+            };
+            Entered {
+                time: 0,
+                exit: meta.0 + EXIT,
+            }
+        };
+        self.act(action);
+        entered
+    }
+
+    /// Applies a trigger after its function's entry.
+    fn act(&self, action: Option<Action>) {
+        match action {
+            Some(Action::Stop) => self.change(PAUSED, 0),
+            Some(Action::Freeze) => self.freeze(),
+            _ => {}
+        }
+    }
+
+    /// Records a wait for a condition that ended now and took `duration` ticks.
+    pub fn stall(&self, condition: &'static Site, duration: u64, place: &'static Site) {
+        let meta = |recorder: &Self| Meta::new(Kind::Stall, recorder.number(condition), 0);
+        self.sample(
+            |recorder| (meta(recorder), recorder.number(place)),
+            |time, (meta, place)| {
+                [
+                    (time, meta),
+                    (duration, Meta::argument(Role::Duration)),
+                    (place, Meta::argument(Role::PlaceName)),
+                ]
+            },
+        );
+    }
+
+    /// Records a wait, with texts that are not in a [`Site`]. They are searched in the names
+    /// area for each record.
+    pub fn stall_at(&self, condition: &str, duration: u64, place: &str) {
+        self.sample(
+            |recorder| {
+                let names = recorder.names();
+                let number = |text| names.as_ref().map_or(0, |names| names.number(text).into());
+                (Meta::new(Kind::Stall, number(condition), 0), number(place))
+            },
+            |time, (meta, place)| {
+                [
+                    (time, meta),
+                    (duration, Meta::argument(Role::Duration)),
+                    (place, Meta::argument(Role::PlaceName)),
+                ]
+            },
+        );
+    }
+
+    /// Records a sample of a counter.
+    pub fn counter(&self, counter: &'static Site, value: i64) {
+        self.sample(
+            |recorder| Meta::new(Kind::Counter, recorder.number(counter), 0),
+            |time, meta| [(time, meta), (value as u64, Meta::argument(Role::Value))],
+        );
+    }
+
+    /// Records an event, perhaps with a value.
+    pub fn mark(&self, event: &'static Site, value: Option<u64>) {
+        let meta = |recorder: &Self| Meta::new(Kind::Mark, recorder.number(event), 0);
+        match value {
+            None => self.sample(meta, |time, meta| [(time, meta)]),
+            Some(value) => self.sample(meta, |time, meta| {
+                [(time, meta), (value, Meta::argument(Role::Argument))]
+            }),
+        }
+    }
+
+    /// Records that a task runs on this CPU from now on. Only the low 48 bits of `id` are kept.
+    ///
+    /// The scheduler should also save and restore the [depth](Self::depth) of calls.
+    pub fn task(&self, id: u64, name: &str) {
+        let meta = Meta::new(Kind::Task, id, 0);
+        if name.is_empty() {
+            return self.sample(|_| meta, |time, meta| [(time, meta)]);
+        }
+        self.sample(
+            |recorder| {
+                recorder
+                    .names()
+                    .map_or(0, |names| names.number(name).into())
+            },
+            |time, name| [(time, meta), (name, Meta::argument(Role::TaskName))],
+        );
+    }
+
+    /// Returns the depth of calls on this CPU.
+    pub fn depth(&self) -> u64 {
+        self.cells().map_or(0, |cells| cells.get(word(DEPTH)))
+    }
+
+    /// Sets the depth of calls on this CPU, after a switch to another task.
+    pub fn set_depth(&self, depth: u64) {
+        if let Some(cells) = self.cells() {
+            cells.set(word(DEPTH), depth);
+        }
+    }
+
+    /// Records a sample that no filter refuses.
+    fn sample<S, const N: usize>(
+        &self,
+        prepare: impl FnOnce(&Self) -> S,
+        slots: impl FnOnce(u64, S) -> [Slot; N],
+    ) {
+        let state = self.state.load(Ordering::Acquire);
+        if state & (ON | PAUSED) != ON {
+            return;
+        }
+        match self.cells() {
+            Some(cells) => {
+                let prepared = prepare(self);
+                self.write(state, &cells, |time| slots(time, prepared));
+            }
+            None => _ = self.no_zone(),
+        }
+    }
+
+    #[inline(always)]
+    fn write<const N: usize>(
+        &self,
+        state: u8,
+        cells: &MemoryCells<'_>,
+        record: impl FnOnce(u64) -> [Slot; N],
+    ) {
+        let size = Size {
+            bits: self.bits.load(Ordering::Relaxed).into(),
+            stop_when_full: state & STOP != 0,
+        };
+        let now = || self.ticks.now();
+        if cfg!(target_has_atomic = "64") {
+            write(cells, size, now, record);
+        } else {
+            self.processor
+                .without_interrupts(|| write(cells, size, now, record));
+        }
+    }
+
+    /// Returns this CPU's zone.
+    #[inline(always)]
+    fn cells(&self) -> Option<MemoryCells<'_>> {
+        self.zone_cells(self.processor.id())
+    }
+
+    /// Counts a record of a CPU without a zone.
+    #[cold]
+    fn no_zone(&self) -> Entered {
+        if let Some(region) = self.region_cells() {
+            let lost = region.get(word(REGION_LOST));
+            // Once: it is a count for information, and another CPU may be counting too.
+            region.replace_shared(word(REGION_LOST), lost, lost.wrapping_add(1));
+        }
+        Entered::NOT_RECORDED
+    }
+
+    /// Returns the number of a site's name.
+    fn number(&self, site: &'static Site) -> u64 {
+        self.decision(site).number.into()
+    }
+
+    #[inline]
+    fn decision(&self, site: &'static Site) -> Decision {
+        let generation = self.generation.load(Ordering::Relaxed);
+        site.decision(generation, || self.decide(site))
+    }
+
+    #[cold]
+    fn decide(&self, site: &'static Site) -> Decision {
+        let filter = self.filter();
+        Decision {
+            number: self.names().map_or(0, |names| names.number(site.name())),
+            wanted: filter.wants_site(site.name(), site.module()),
+            action: filter.action(Function::Name(site.name())),
+        }
+    }
+
+    fn filter(&self) -> &Filter<'static> {
+        let filter = self.filter.load(Ordering::Acquire);
+        // SAFETY: `set_filter` stored it, and it lives for ever.
+        unsafe { filter.as_ref() }.unwrap_or(&Filter::ALL)
+    }
+}
+
+impl<'m, T, P> Recorder<'m, T, P> {
+    /// Returns the records of all zones, as a reader of live memory: records that are
+    /// overwritten meanwhile are left out.
+    pub fn dump(&self) -> Option<Live<'_>> {
+        let base = NonNull::new(self.region.load(Ordering::Acquire))?;
+        let first = self.first.load(Ordering::Relaxed);
+        let zones = self.zones.load(Ordering::Relaxed) * self.zone_len.load(Ordering::Relaxed);
+        let len = first.addr() - base.as_ptr().addr() + zones;
+        Some(Live {
+            base,
+            len,
+            memory: PhantomData,
+        })
+    }
+
+    /// Starts recording into a region. The records of a region that was given before stay there.
+    ///
+    /// No CPU may be recording meanwhile: call [`stop`](Self::stop) first.
+    pub fn start(&self, region: Region<'m>) {
+        self.state.store(0, Ordering::SeqCst);
+        let at = region.header.first_zone() as usize;
+        let base = region.base.as_ptr();
+        self.zones.store(0, Ordering::SeqCst);
+        self.region.store(base, Ordering::Relaxed);
+        self.first.store(base.wrapping_add(at), Ordering::Relaxed);
+        self.zone_len
+            .store(region.header.zone_len as usize, Ordering::Relaxed);
+        let size = region.size();
+        self.bits.store(size.bits as u8, Ordering::Relaxed);
+        self.names_words
+            .store(region.header.names_len as usize / 8, Ordering::Relaxed);
+        self.zones.store(region.zones(), Ordering::Release);
+        self.renew();
+        let stop = if size.stop_when_full { STOP } else { 0 };
+        let filter = self.filter.load(Ordering::Relaxed).is_null();
+        let filtered = if filter { 0 } else { FILTERED };
+        self.state.store(ON | stop | filtered, Ordering::Release);
+    }
+
+    /// Stops recording, until [`resume`](Self::resume) or [`start`](Self::start).
+    pub fn stop(&self) {
+        self.change(0, ON);
+    }
+
+    /// Goes on recording into the same region, unless it is frozen.
+    pub fn resume(&self) {
+        if self.state.load(Ordering::Relaxed) & FROZEN_STATE == 0
+            && !self.region.load(Ordering::Relaxed).is_null()
+        {
+            self.change(ON, PAUSED);
+        }
+    }
+
+    /// Stops recording for good, so that the last records stay: after a crash, or when a fault
+    /// was detected. Records that are being written are completed.
+    pub fn freeze(&self) {
+        self.change(FROZEN_STATE, ON);
+        if let Some(region) = self.region_cells() {
+            region.publish(word(FROZEN), 1);
+        }
+    }
+
+    /// Ends a freeze, and records again.
+    pub fn unfreeze(&self) {
+        if let Some(region) = self.region_cells() {
+            region.publish(word(FROZEN), 0);
+            self.change(ON, FROZEN_STATE | PAUSED);
+        }
+    }
+
+    /// Returns whether entries are recorded now.
+    pub fn is_recording(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & (ON | PAUSED) == ON
+    }
+
+    /// Sets the filter; `None` records everything. It holds for entries from now on.
+    pub fn set_filter(&self, filter: Option<&'static Filter<'static>>) {
+        let pointer = filter.map_or(null_mut(), |filter| ptr::from_ref(filter).cast_mut());
+        self.filter.store(pointer, Ordering::Release);
+        self.renew();
+        match filter {
+            Some(_) => self.change(FILTERED, 0),
+            None => self.change(0, FILTERED | PAUSED),
+        }
+    }
+
+    /// Waits with recording for a function that [starts](Action::Start) it.
+    pub fn pause(&self) {
+        self.change(PAUSED, 0);
+    }
+
+    /// Returns the number of records that all zones lost: because a zone was full, because
+    /// handlers wrote a whole lap, or because a CPU had no zone. Overwritten records do not count.
+    pub fn lost(&self) -> u64 {
+        let zones = self.zones.load(Ordering::Relaxed);
+        let of_zones = (0..zones).filter_map(|zone| Some(self.zone_cells(zone)?.get(word(LOST))));
+        let without = self
+            .region_cells()
+            .map(|region| region.get(word(REGION_LOST)));
+        of_zones.chain(without).fold(0, u64::wrapping_add)
+    }
+
+    /// Sets the identifier and name of a zone's owner: a thread that begins to use the zone.
+    pub fn set_owner(&self, zone: usize, id: u64, name: &str) {
+        if let Some(cells) = self.zone_cells(zone) {
+            set_owner(&cells, id, name);
+        }
+    }
+
+    /// Returns this number of a name in the region, which is added if it is new; 0 if there is
+    /// no room.
+    pub fn name(&self, text: &str) -> u32 {
+        self.names().map_or(0, |names| names.number(text))
+    }
+
+    #[inline(always)]
+    fn zone_cells(&self, zone: usize) -> Option<MemoryCells<'_>> {
+        if zone >= self.zones.load(Ordering::Relaxed) {
+            return None;
+        }
+        let at = zone * self.zone_len.load(Ordering::Relaxed);
+        let first = self.first.load(Ordering::Relaxed);
+        // SAFETY: `start` took the region for as long as this type lives, and published it
+        // before `zones`; the zone is inside. It is accessed atomically only.
+        Some(unsafe { MemoryCells::new(NonNull::new_unchecked(first.wrapping_add(at))) })
+    }
+
+    fn region_cells(&self) -> Option<MemoryCells<'_>> {
+        let region = NonNull::new(self.region.load(Ordering::Acquire))?;
+        // SAFETY: `start` took the region for as long as this type lives.
+        Some(unsafe { MemoryCells::new(region) })
+    }
+
+    fn names(&self) -> Option<Names<'_>> {
+        let words = self.names_words.load(Ordering::Relaxed);
+        Some(Names::new(self.region_cells()?, word(REGION_HEADER), words))
+    }
+
+    /// Makes all sites ask again for their names and the filter's decision.
+    fn renew(&self) {
+        self.generation.store(next_generation(), Ordering::Release);
+    }
+
+    /// Sets and clears bits of the state.
+    #[cfg(target_has_atomic = "8")]
+    fn change(&self, set: u8, clear: u8) {
+        let update = |state: u8| Some(state & !clear | set);
+        _ = self
+            .state
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, update);
+    }
+
+    /// Sets and clears bits of the state. A handler's change between the two accesses is lost.
+    #[cfg(not(target_has_atomic = "8"))]
+    fn change(&self, set: u8, clear: u8) {
+        let state = self.state.load(Ordering::Acquire);
+        self.state.store(state & !clear | set, Ordering::Release);
+    }
+}
+
+/// Returns a number that no recorder had.
+fn next_generation() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    #[cfg(target_has_atomic = "32")]
+    return LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    #[cfg(not(target_has_atomic = "32"))]
+    {
+        let next = LAST.load(Ordering::Relaxed).wrapping_add(1);
+        LAST.store(next, Ordering::Relaxed);
+        next
+    }
+}
+
+impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
+    /// A recorder without a region: nothing is recorded until [`start`](Self::start).
+    pub const fn new(ticks: T, processor: P) -> Self {
+        Self {
+            hooks: Hooks {
+                enter: Self::hook_enter,
+                exit: Self::hook_exit,
+                mark: Self::hook_mark,
+                counter: Self::hook_counter,
+                stall: Self::hook_stall,
+            },
+            state: AtomicU8::new(0),
+            bits: AtomicU8::new(0),
+            zones: AtomicUsize::new(0),
+            zone_len: AtomicUsize::new(0),
+            first: AtomicPtr::new(null_mut()),
+            region: AtomicPtr::new(null_mut()),
+            names_words: AtomicUsize::new(0),
+            filter: AtomicPtr::new(null_mut()),
+            generation: AtomicU32::new(0),
+            ticks,
+            processor,
+            memory: PhantomData,
+        }
+    }
+
+    /// Returns the clock.
+    pub const fn ticks(&self) -> &T {
+        &self.ticks
+    }
+}
+
+/// Entry points of the global recorder, for [`Hooks`].
+impl<T: Ticks, P: Processor> Recorder<'_, T, P> {
+    /// # Safety
+    ///
+    /// The pointer is that of a recorder of this type, which lives.
+    unsafe fn of<'a>(hooks: *const Hooks) -> &'a Self {
+        // SAFETY: the caller's promise; `hooks` is the first field.
+        unsafe { &*hooks.cast() }
+    }
+    unsafe fn hook_enter(
+        hooks: *const Hooks,
+        site: &'static Site,
+        argument: Option<u64>,
+    ) -> Entered {
+        // SAFETY: the caller's promise.
+        unsafe { Self::of(hooks) }.enter_site(site, argument)
+    }
+    unsafe fn hook_exit(hooks: *const Hooks, entered: Entered) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::of(hooks) }.exit(entered);
+    }
+    unsafe fn hook_mark(hooks: *const Hooks, site: &'static Site, value: Option<u64>) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::of(hooks) }.mark(site, value);
+    }
+    unsafe fn hook_counter(hooks: *const Hooks, site: &'static Site, value: i64) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::of(hooks) }.counter(site, value);
+    }
+    unsafe fn hook_stall(hooks: *const Hooks, condition: &str, duration: u64, place: &str) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::of(hooks) }.stall_at(condition, duration, place);
+    }
+}

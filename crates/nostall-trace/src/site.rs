@@ -1,0 +1,67 @@
+//! Places in a program that have a name: functions, scopes, counters, conditions.
+
+use crate::filter::Action;
+use crate::wide::Wide;
+
+/// Name of a function, scope, counter, mark or condition, in a `static`.
+///
+/// It caches its number in the current region and the filter's decision on it.
+#[derive(Debug)]
+pub struct Site {
+    name: &'static str,
+    module: &'static str,
+    /// Generation in the high half. In the low half 2 bits of action, 1 bit that it is wanted,
+    /// and the name's number.
+    cache: Wide,
+}
+
+/// Decision on a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub number: u32,
+    pub wanted: bool,
+    pub action: Option<Action>,
+}
+
+impl Site {
+    /// A site with this name, in this module.
+    pub const fn new(name: &'static str, module: &'static str) -> Self {
+        Self {
+            name,
+            module,
+            cache: Wide::new(0),
+        }
+    }
+
+    /// Returns the name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the path of the module.
+    pub const fn module(&self) -> &'static str {
+        self.module
+    }
+
+    /// Returns the decision of this generation, which `decide` makes if it is not cached.
+    #[inline]
+    pub(crate) fn decision(&self, generation: u32, decide: impl FnOnce() -> Decision) -> Decision {
+        let cached = self.cache.load();
+        if cached >> 32 == u64::from(generation) {
+            return Decision {
+                number: cached as u32 & NUMBER,
+                wanted: cached & WANTED != 0,
+                action: Action::decode(cached >> 30 & 3),
+            };
+        }
+        let decision = decide();
+        let action = decision.action.map_or(0, |action| action as u64);
+        let wanted = if decision.wanted { WANTED } else { 0 };
+        let low = action << 30 | wanted | u64::from(decision.number & NUMBER);
+        self.cache.store(u64::from(generation) << 32 | low);
+        decision
+    }
+}
+
+const WANTED: u64 = 1 << 29;
+const NUMBER: u32 = (1 << 29) - 1;

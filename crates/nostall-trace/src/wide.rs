@@ -1,0 +1,46 @@
+//! Word of 64 bits that several CPUs read and write.
+
+#[cfg(target_has_atomic = "64")]
+#[derive(Debug)]
+pub(crate) struct Wide(core::sync::atomic::AtomicU64);
+
+#[cfg(target_has_atomic = "64")]
+impl Wide {
+    pub(crate) const fn new(value: u64) -> Self {
+        Self(core::sync::atomic::AtomicU64::new(value))
+    }
+    #[inline]
+    pub(crate) fn load(&self) -> u64 {
+        self.0.load(core::sync::atomic::Ordering::Relaxed)
+    }
+    #[inline]
+    pub(crate) fn store(&self, value: u64) {
+        self.0.store(value, core::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// In halves: writers must not be on two CPUs at once.
+#[cfg(not(target_has_atomic = "64"))]
+#[derive(Debug)]
+pub(crate) struct Wide([core::sync::atomic::AtomicU32; 2]);
+
+#[cfg(not(target_has_atomic = "64"))]
+impl Wide {
+    pub(crate) const fn new(value: u64) -> Self {
+        use core::sync::atomic::AtomicU32;
+        Self([
+            AtomicU32::new(value as u32),
+            AtomicU32::new((value >> 32) as u32),
+        ])
+    }
+    pub(crate) fn load(&self) -> u64 {
+        use core::sync::atomic::Ordering;
+        let high = self.0[1].load(Ordering::Acquire);
+        u64::from(high) << 32 | u64::from(self.0[0].load(Ordering::Relaxed))
+    }
+    pub(crate) fn store(&self, value: u64) {
+        use core::sync::atomic::Ordering;
+        self.0[0].store(value as u32, Ordering::Relaxed);
+        self.0[1].store((value >> 32) as u32, Ordering::Release);
+    }
+}

@@ -1,0 +1,121 @@
+//! `nostall trace report --live`: rates of a program that runs.
+
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use nostall_trace::graph::Graph;
+use nostall_trace::model::{Catalog, TimeUnit};
+use nostall_trace::report::{Interval, Rate};
+
+use super::args::Args;
+use super::follow::Follow;
+use super::report::{json_line, look_of};
+use crate::escape::escape_name;
+use crate::output::Style;
+
+/// Time from one question for the end to the next.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Prints rates until the recording ends.
+///
+/// # Errors
+///
+/// If the recording cannot be read or the output cannot be written.
+pub fn run(args: &Args) -> Result<()> {
+    let [path] = &args.inputs[..] else {
+        anyhow::bail!(
+            "--live follows one recording, and there are {}",
+            args.inputs.len()
+        );
+    };
+    let name = escape_name(&path.to_string_lossy());
+    let mut follow = Follow::new(path, &args.reading);
+    let mut graph = Graph::default();
+    let mut rate = Rate::new(args.selection(), u64::MAX);
+    let look = look_of(Style::of(&io::stdout()), TimeUnit::Nanoseconds);
+    let start = Instant::now();
+    let stopped = stop_signal()?;
+    let mut printed = 0;
+    // The records before the start count for nothing.
+    let mut is_over = take(&mut follow, &mut graph, &mut rate).with_context(|| name.clone())?;
+    rate.take(1, follow.catalog());
+    if !args.json && !print(|out| Interval::heading(&look, out))? {
+        return Ok(());
+    }
+    while !is_over && args.limit.is_none_or(|limit| printed < limit) {
+        let began = Instant::now();
+        let is_stopped = wait(args.interval, &stopped);
+        is_over = take(&mut follow, &mut graph, &mut rate).with_context(|| name.clone())?;
+        is_over |= is_stopped;
+        let mut interval = rate.take(nanos(began.elapsed()), follow.catalog());
+        interval.start = nanos(began - start);
+        let is_read = print(|out| match args.json {
+            true => json_line(&interval, out),
+            false => interval.write((0, 1e9), &look, out),
+        })?;
+        if !is_read {
+            break;
+        }
+        printed += 1;
+    }
+    Ok(())
+}
+
+/// Takes the events since the last time. Returns whether there will be no more.
+fn take(follow: &mut Follow, graph: &mut Graph, rate: &mut Rate) -> Result<bool> {
+    let looked = follow.look(|event, catalog: &Catalog| {
+        let pushed = graph.push(event, catalog, &mut |step| {
+            rate.push(&step, catalog);
+            Ok::<_, std::convert::Infallible>(())
+        });
+        let Ok(()) = pushed;
+    })?;
+    ensure!(
+        looked.unit == TimeUnit::Nanoseconds,
+        "a rate needs seconds, and the rate of this recording's clock is not known"
+    );
+    Ok(looked.is_over)
+}
+
+/// Waits for this long, or until the user stops the command. Returns whether that was so.
+fn wait(time: Duration, stopped: &AtomicBool) -> bool {
+    let end = Instant::now() + time;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        if stopped.load(Ordering::Relaxed) {
+            return true;
+        }
+        thread::sleep(left.min(PAUSE));
+    }
+    stopped.load(Ordering::Relaxed)
+}
+
+/// A flag that Ctrl-C sets, so that the last interval is printed.
+fn stop_signal() -> Result<Arc<AtomicBool>> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    #[cfg(target_os = "linux")]
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The second signal ends the command.
+        signal_hook::flag::register_conditional_default(signal, stopped.clone())?;
+        signal_hook::flag::register(signal, stopped.clone())?;
+    }
+    Ok(stopped)
+}
+
+/// Prints and flushes. Returns whether the output is still read.
+fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<bool> {
+    let mut text = Vec::new();
+    write(&mut text)?;
+    let mut out = io::stdout().lock();
+    match out.write_all(&text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        result => result.map(|()| true).context("standard output"),
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -53,6 +53,7 @@ pub mod ftrace_ring;
 pub mod image;
 pub mod log_ring;
 pub mod symbols;
+pub mod trace_region;
 
 mod decode;
 mod geometry;

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use assert_cmd::cargo::cargo_bin;
 use nostall_postmortem::ftrace_ring::{
-    Kernel, Merge, MergeBy, RingBuffer, RingSource, load_formats,
+    Entry, Kernel, Merge, MergeBy, RingBuffer, RingSource, load_formats,
 };
 use nostall_postmortem::image::Image;
 use nostall_postmortem::symbols::Symbols;
@@ -60,7 +60,7 @@ fn linux(image: &[u8], folder: &str) -> String {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("image"), image).unwrap();
     let formats = fixtures().join(folder);
-    let map = map();
+    let map = map_of(folder);
     let args = [
         "--symbols",
         map.to_str().unwrap(),
@@ -85,8 +85,15 @@ fn same(ours: &str, truth: &str) {
     assert_eq!(ours, truth);
 }
 
+/// The kernel's map for a recording.
+fn map_of(name: &str) -> PathBuf {
+    let own = fixtures().join(name).join("System.map");
+    if own.exists() { own } else { map() }
+}
+
 /// Folder with the formats and the number of lines.
-const WHOLE: [(&str, usize); 7] = [
+const WHOLE: [(&str, usize); 8] = [
+    ("events-two-boots", 1115),
     ("events-2cpu", 914),
     ("events-gaps-2cpu", 3018),
     ("func-2cpu", 6900),
@@ -197,7 +204,7 @@ fn every_format_says_which_part_of_a_damaged_buffer_is_unreadable() {
     );
     let events: Vec<_> = lines
         .iter()
-        .filter(|line| line["type"] == "event")
+        .filter(|line| line["type"] == "entry")
         .collect();
     assert_eq!(events.len(), 17659);
     let count = |key: &str, value: serde_json::Value| {
@@ -228,7 +235,7 @@ fn json_has_functions_durations_and_texts() {
         let out = String::from_utf8(output.stdout).unwrap();
         let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
         lines
-            .filter(|line: &serde_json::Value| line["type"] == "event")
+            .filter(|line: &serde_json::Value| line["type"] == "entry")
             .collect()
     };
     let calls = events("func-2cpu-kaslr");
@@ -549,6 +556,34 @@ fn records_of_two_boots_in_one_buffer_are_told_apart() {
     let out = String::from_utf8(output.stdout).unwrap();
     assert!(out.contains("the records are of 2 boots"));
     assert_eq!(out.matches("==>   boot 1\n").count(), 1);
+}
+
+#[test]
+fn two_recorded_boots_are_told_apart() {
+    let image = Image::from_bytes(region("events-two-boots")).unwrap();
+    let buffer = RingBuffer::find(&image, 0..u64::MAX).remove(0);
+    assert_eq!(buffer.boots(), 2);
+    assert!(!buffer.is_damaged());
+    let mut merge = Merge::new(&image, &buffer, MergeBy::Boot);
+    let mut markers = Vec::new();
+    while let Some(record) = merge.next(&image, &buffer) {
+        if let Entry::Print { text, .. } = kernel_of(&image, &buffer).entry(&record.payload) {
+            markers.push((record.boot, String::from_utf8(text.to_vec()).unwrap()));
+        }
+    }
+    let boot_of = |start: &str| {
+        let marker = markers.iter().find(|(_, text)| text.starts_with(start));
+        marker.map(|(boot, _)| *boot)
+    };
+    assert_eq!(
+        (boot_of("first"), boot_of("second")),
+        (Some(0), Some(1)),
+        "{markers:?}"
+    );
+}
+
+fn kernel_of(image: &Image, buffer: &RingBuffer) -> Kernel {
+    Kernel::new(image, buffer, None, Formats::default(), None).unwrap()
 }
 
 #[test]

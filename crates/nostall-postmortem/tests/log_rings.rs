@@ -271,10 +271,16 @@ fn an_image_without_a_ring_is_told_in_a_line() {
     fs::write(dir.path().join("image"), b"").unwrap();
     fails(1, "image");
     image(dir.path(), &[]);
-    fails(5, "image: no ramoops region in it, and no log ring;");
+    fails(
+        5,
+        "image: no ramoops region in it, and no log ring or trace;",
+    );
     // A ring that is cut off before its first record.
     fs::write(dir.path().join("image"), &ring(three_lines)[..64]).unwrap();
-    fails(5, "image: no ramoops region in it, and no log ring;");
+    fails(
+        5,
+        "image: no ramoops region in it, and no log ring or trace;",
+    );
     fs::write(dir.path().join("image"), b"\x1f\x8b\x08\0").unwrap();
     fails(
         1,

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use common::{Fixture, noise};
 use nostall_postmortem::detect::{Detection, Grade, detect, detect_runs};
 use nostall_postmortem::image::Image;
+use nostall_postmortem::trace_region;
 use nostall_pstore::{
     ByteOrder, FTRACE_PER_CPU, HEADER, Layout, LinuxVersion, Params, SIGNATURE, ZoneHeader,
     ZoneKind,
@@ -66,6 +67,8 @@ fn no_region_is_found_in_the_files_of_a_system() {
             let len: usize = image.data_ranges().map(|(_, bytes)| bytes.len()).sum();
             if total + len <= MOST && images.len() < 10_000 {
                 assert_none(&image.detect(), &path.display().to_string());
+                let traces = trace_region::find(&image, &(0..u64::MAX), &[]);
+                assert!(traces.is_empty(), "{}: {traces:?}", path.display());
                 total += len;
                 images.push(image);
             }

@@ -263,7 +263,7 @@ fn nested() -> Events {
     for (number, task) in (0_u64..).zip(tasks) {
         let mut event = |time, kind| {
             events.push(Event {
-                time: 1_000_000 * number + time,
+                time: 1_000_000_u64 * number + time,
                 cpu: 0,
                 task,
                 kind,

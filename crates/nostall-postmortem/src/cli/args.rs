@@ -159,7 +159,7 @@ JSON: each line is an object with a type. region: file, start, geometry, reasons
 candidate: a region that is not decoded. record: kind, trust, stored_bytes, ecc, and text with \
 unverified ranges, or the number of calls. call: a trace record, after its record line. ring: \
 file, address, numbers of records. log: a record of a ring, after its ring line. buffer: Linux's \
-ring buffer, its CPUs and their damage. event: a record of it, after its buffer line. end: \
+ring buffer, its CPUs and their damage. entry: a record of it, after its buffer line. end: \
 file, status, records, message. The book (docs/src/postmortem.md) has every word.
 
 Linux: its files have no marks; the worth of each and the ranges go to stderr. A log ring is a \

@@ -70,7 +70,7 @@ pub fn summary(
     let RingBuffer { index, address, .. } = buffer;
     writeln!(
         out,
-        "{heading}{HEADING}trace {index}{heading:#}: ring buffer at {address:#x} of {}, {} records; {}",
+        "{heading}{HEADING}ring buffer {index}{heading:#}: at {address:#x}, of {}, {} records; {}",
         buffer.version.name(),
         buffer.records(),
         text::trust(Trust::Unchecked)

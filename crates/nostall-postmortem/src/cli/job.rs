@@ -19,11 +19,13 @@ use super::region::{self, Meant, Region};
 use super::rings::{self, Ring};
 use super::swap::Swap;
 use super::text::{self, Escaped};
+use super::traces::{self, Trace};
 use super::{buffers, json_buffer};
 use super::{files, json};
 use crate::ftrace_ring::{self, Kernel, RingBuffer};
 use crate::image::Image;
 use crate::symbols::Symbols;
+use crate::trace_region::{self, TraceRegion};
 use crate::{Decoded, LinuxFile, Record, Worth, ZoneReport};
 
 /// Does what the arguments say.
@@ -111,10 +113,16 @@ impl Job<'_> {
                 "{input}: more places look like regions than are examined"
             ));
         }
-        let decoded: Vec<_> = regions.decode.iter().map(Meant::range).collect();
+        let mut decoded: Vec<_> = regions.decode.iter().map(Meant::range).collect();
+        let has_region = !decoded.is_empty();
+        let found = trace_region::find(&image, &args.region.window(), &decoded);
+        decoded.extend(found.iter().map(TraceRegion::range));
         let rings = rings::find(&image, args.region.window(), &decoded, args.all);
+        let names = rings.iter().map(Ring::name);
+        let names = names.chain((0..found.len()).map(traces::name));
         let buffers = buffers::find(&image, args.region.window(), &decoded);
-        ensure_new(args, &rings, &buffers)?;
+        let names = names.chain(buffers.iter().map(buffers::name));
+        self.ensure_new(names)?;
         let mut outcome = None;
         for meant in regions.decode {
             let region = meant.read(&image, &args.region);
@@ -136,7 +144,7 @@ impl Job<'_> {
                 self.note(format_args!("{line}"));
             }
         }
-        if decoded.is_empty() && (!rings.is_empty() || !buffers.is_empty()) {
+        if !has_region && !(rings.is_empty() && found.is_empty() && buffers.is_empty()) {
             self.cut_short(&image);
         }
         if rings.len() == rings::MOST {
@@ -147,6 +155,21 @@ impl Job<'_> {
         }
         for ring in &rings {
             let next = self.ring(&image, input, ring, outcome.is_none())?;
+            outcome = Some(match outcome {
+                None => next,
+                Some(outcome) => Outcome::and(outcome, next),
+            });
+        }
+        if found.len() == trace_region::MOST {
+            self.note(format_args!(
+                "only the first {} traces are shown",
+                found.len()
+            ));
+        }
+        for (index, trace) in found.into_iter().enumerate() {
+            let symbols = self.symbols.as_ref();
+            let trace = Trace::new(index, trace, symbols, args.kaslr_offset);
+            let next = self.trace(&image, input, &trace, outcome.is_none())?;
             outcome = Some(match outcome {
                 None => next,
                 Some(outcome) => Outcome::and(outcome, next),
@@ -294,7 +317,7 @@ impl Job<'_> {
         let json = |out: &mut dyn Write| json::ring(&input.name(), image, args.swap, ring, out);
         match (&args.out, args.format) {
             (Some(folder), format) => {
-                let name = ring_file(args, ring);
+                let name = ring.name() + self.extension();
                 files::write(folder, &name, None, args.force, |out| match format {
                     Format::Text => text::ring_lines(ring, out),
                     Format::Json => json(out),
@@ -365,7 +388,7 @@ impl Job<'_> {
         };
         match (&args.out, args.format) {
             (Some(folder), format) => {
-                let name = buffer_file(args, buffer);
+                let name = buffers::name(buffer) + self.extension();
                 files::write(folder, &name, None, args.force, |out| match format {
                     Format::Text => buffers::lines(image, buffer, &mut text, Style::Plain, out),
                     Format::Json => json(out),
@@ -408,6 +431,79 @@ impl Job<'_> {
             self.note(format_args!("{}: {trust}", buffers::name(buffer)));
         }
         Ok(buffers::outcome(buffer, input))
+    }
+
+    /// Prints a trace, or writes its file. `is_first` of the image's output.
+    fn trace(
+        &self,
+        image: &Image,
+        input: &Input,
+        trace: &Trace<'_>,
+        is_first: bool,
+    ) -> Result<Outcome> {
+        let (args, style) = (self.args, self.style);
+        self.note(format_args!("{}", trace.describe()));
+        for line in trace.notes() {
+            let (name, line) = (trace.name(), escape_name(line));
+            self.note(format_args!("{name}: {line}"));
+        }
+        let json = |out: &mut dyn Write| json::trace(&input.name(), image, args.swap, trace, out);
+        let heading = match self.several {
+            true => format!("{input}: trace at {:#x}", trace.address()),
+            false => String::new(),
+        };
+        match (&args.out, args.format) {
+            (Some(folder), format) => {
+                let name = trace.name() + self.extension();
+                files::write(folder, &name, None, args.force, |out| match format {
+                    Format::Json => json(out),
+                    _ => trace.graph(Style::Plain, out),
+                })?;
+                if format == Format::Text {
+                    to_stdout(|out| text::trace_summary(trace, style, out))?;
+                }
+            }
+            (None, Format::Text) => to_stdout(|out| {
+                if self.several {
+                    text::heading(&heading, style, out)?;
+                }
+                text::trace_summary(trace, style, out)?;
+                trace.graph(style, out)?;
+                writeln!(out)
+            })?,
+            (None, Format::Json) => to_stdout(json)?,
+            (None, Format::Linux) => to_stdout(|out| {
+                let between = if is_first { "" } else { "\n" };
+                let heading = match self.several {
+                    true => heading + ": ",
+                    false => heading,
+                };
+                writeln!(out, "{between}==> {heading}{} <==", trace.name())?;
+                trace.graph(style, out)
+            })?,
+        }
+        if args.format == Format::Linux {
+            let trust = text::trust(Trust::Unchecked);
+            self.note(format_args!("{}: {trust}", trace.name()));
+        }
+        Ok(trace.outcome(input))
+    }
+
+    /// Returns the ending of files' names.
+    fn extension(&self) -> &'static str {
+        match self.args.format {
+            Format::Json => ".json",
+            _ => "",
+        }
+    }
+
+    /// Checks that no file of a ring or trace exists already, before anything is written.
+    fn ensure_new(&self, names: impl Iterator<Item = String>) -> Result<()> {
+        let names: Vec<_> = names.map(|name| name + self.extension()).collect();
+        match &self.args.out {
+            Some(folder) if !names.is_empty() => files::prepare(folder, &names, self.args.force),
+            _ => Ok(()),
+        }
     }
 
     /// A line on standard error, unless it is to be quiet.
@@ -455,8 +551,7 @@ impl Job<'_> {
     fn folder(&self, decoded: &Decoded<'_>, names: &Names, folder: &Path) -> Result<usize> {
         let (order, style, force) = (self.order(), self.style, self.args.force);
         let is_json = self.args.format == Format::Json;
-        let extension = if is_json { ".json" } else { "" };
-        let name = |record: &Record<'_>| files::name(record) + extension;
+        let name = |record: &Record<'_>| files::name(record) + self.extension();
         let all: Vec<_> = decoded.records().map(|record| name(&record)).collect();
         files::prepare(folder, &all, force)?;
         for record in decoded.records() {
@@ -527,31 +622,6 @@ impl Job<'_> {
     }
 }
 
-/// The name of a log ring's file in the folder.
-fn ring_file(args: &Args, ring: &Ring<'_>) -> String {
-    let is_json = args.format == Format::Json;
-    ring.name() + if is_json { ".json" } else { "" }
-}
-
-/// The name of a ring buffer's file in the folder.
-fn buffer_file(args: &Args, buffer: &RingBuffer) -> String {
-    let is_json = args.format == Format::Json;
-    buffers::name(buffer) + if is_json { ".json" } else { "" }
-}
-
-/// Checks that no file of a ring or ring buffer exists already, before anything is written.
-fn ensure_new(args: &Args, rings: &[Ring<'_>], buffers: &[RingBuffer]) -> Result<()> {
-    if let Some(folder) = &args.out
-        && (!rings.is_empty() || !buffers.is_empty())
-    {
-        let rings = rings.iter().map(|ring| ring_file(args, ring));
-        let buffers = buffers.iter().map(|buffer| buffer_file(args, buffer));
-        let names: Vec<_> = rings.chain(buffers).collect();
-        files::prepare(folder, &names, args.force)?;
-    }
-    Ok(())
-}
-
 fn damage(zone: ZoneReport) -> Option<(Place, Damage)> {
     match zone.state {
         ZoneState::Damaged(why) => Some((zone.place, why)),
@@ -575,8 +645,7 @@ fn no_region(image: &Image, input: &Input, swap: Option<Swap>, doubtful: usize) 
         number => format!(" ({number} places are in doubt: --all lists them)"),
     };
     format!(
-        "{input}: no ramoops region in it{doubtful}, and no log ring; no ring buffer of Linux, \
-         either; if you know where a region is, give its sizes: --offset, --record-size and so on \
-         (see --help)"
+        "{input}: no ramoops region in it{doubtful}, and no log ring or trace; if you know where a region \
+         is, give its sizes: --offset, --record-size and so on (see --help)"
     )
 }

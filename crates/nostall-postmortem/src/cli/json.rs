@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use nostall_console::Priority;
-use nostall_pstore::{RecordFormat, Trace, Trust, ZoneState};
+use nostall_pstore::{RecordFormat, Trace as Call, Trust, ZoneState};
 use serde::{Serialize, Serializer};
 
 use super::escape::escape_json;
@@ -15,6 +15,7 @@ use super::region::{Other, Region};
 use super::rings::Ring;
 use super::swap::Swap;
 use super::text::Order;
+use super::traces::{EventLine, Trace, TraceLine};
 use crate::detect::FoundRegion;
 use crate::image::Image;
 use crate::log_ring::LogEntry;
@@ -36,6 +37,8 @@ enum Line<'a> {
     Call(CallLine),
     Ring(RingLine<'a>),
     Log(LogLine<'a>),
+    Trace(OfImage<'a, TraceLine<'a>>),
+    Event(EventLine<'a>),
     End(EndLine<'a>),
 }
 
@@ -214,6 +217,19 @@ enum Entry<'a> {
     Unfinished {
         unfinished: bool,
     },
+}
+
+/// A line with the image that it is about.
+#[derive(Serialize)]
+struct OfImage<'a, L> {
+    schema: u32,
+    file: &'a str,
+    format: String,
+    missing_bytes: u64,
+    swap: Option<usize>,
+    trust: &'static str,
+    #[serde(flatten)]
+    line: L,
 }
 
 #[derive(Serialize)]
@@ -418,6 +434,28 @@ pub fn ring(
     })
 }
 
+/// A trace; behind it, a line for each event.
+pub fn trace(
+    file: &str,
+    image: &Image,
+    swap: Option<Swap>,
+    trace: &Trace<'_>,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    let start = format!("{:#x}", trace.address());
+    let line = Line::Trace(OfImage {
+        schema: SCHEMA,
+        file,
+        format: image.format().to_string(),
+        missing_bytes: image.missing(),
+        swap: swap.map(Swap::bytes),
+        trust: Trust::Unchecked.name(),
+        line: trace.line(&start),
+    });
+    write(&line, out)?;
+    trace.lines(&start, |event| write(&Line::Event(event), out))
+}
+
 fn log_entry<'a>(ring: &Ring<'_>, entry: &'a LogEntry) -> Entry<'a> {
     let record = match entry {
         LogEntry::Record(record) => record,
@@ -462,7 +500,7 @@ fn words(text: &Text) -> Words<'_> {
     }
 }
 
-fn call(trace: &Trace, names: &Names, record_format: RecordFormat) -> CallLine {
+fn call(trace: &Call, names: &Names, record_format: RecordFormat) -> CallLine {
     let record = trace.record;
     let width = if record_format == RecordFormat::Bits64 {
         18

@@ -58,7 +58,7 @@ struct PageObject {
 }
 
 #[derive(Serialize)]
-struct EventLine<'a> {
+struct EntryLine<'a> {
     r#type: &'static str,
     schema: u32,
     buffer: &'a str,
@@ -125,7 +125,7 @@ pub fn buffer(
     let mut text = TraceText::new(kernel, buffer);
     let mut merge = Merge::new(image, buffer, MergeBy::Boot);
     while let Some(record) = merge.next(image, buffer) {
-        escaped(&event(&start, &record, kernel, &mut text), out)?;
+        escaped(&entry(&start, &record, kernel, &mut text), out)?;
     }
     Ok(())
 }
@@ -158,17 +158,17 @@ fn cpus(buffer: &RingBuffer) -> Vec<CpuObject<'_>> {
     cpus.collect()
 }
 
-fn event<'a>(
+fn entry<'a>(
     buffer: &'a str,
     record: &RingRecord<'_>,
     kernel: &'a Kernel,
     text: &mut TraceText<'_>,
-) -> EventLine<'a> {
+) -> EntryLine<'a> {
     let common = Common::of(&record.payload);
     let hex = |number: u64| Some(format!("{number:#x}"));
     let name = |address: u64| kernel.function(address).map(|symbol| symbol.name);
-    let mut line = EventLine {
-        r#type: "event",
+    let mut line = EntryLine {
+        r#type: "entry",
         schema: SCHEMA,
         buffer,
         cpu: record.cpu,

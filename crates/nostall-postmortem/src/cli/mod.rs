@@ -19,8 +19,10 @@ mod rings;
 mod swap;
 mod text;
 mod time;
+mod traces;
 
 pub use args::{AFTER, Args};
 pub use input::{read_file, read_or};
 pub use job::run;
+pub use names::load as load_symbols;
 pub use region::{Sizes, options as region_options};

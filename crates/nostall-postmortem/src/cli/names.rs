@@ -37,7 +37,11 @@ impl Names {
     }
 }
 
-/// The symbols in a file.
+/// Loads the symbols in the file of the option `--symbols`.
+///
+/// # Errors
+///
+/// If the file cannot be read or has no symbols. The error begins with the option.
 pub fn load(file: &Path) -> Result<Symbols> {
     let name = escape_name(&file.to_string_lossy());
     Symbols::load(file).map_err(|error| anyhow!("--symbols {name}: {error}"))

@@ -6,13 +6,14 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use anstyle::Style as Ansi;
-use nostall_pstore::{Trace, Trust};
+use nostall_pstore::{Trace as Call, Trust};
 
 use super::escape::{escape, escape_name};
 use super::names::Names;
 use super::output::Style;
 use super::rings::Ring;
 use super::time::Utc;
+use super::traces::Trace;
 use crate::{Calls, Content, Dmesg, Packing, Record, Text};
 
 /// The start of each line that the decoder adds.
@@ -28,7 +29,7 @@ const RANGES: usize = 6;
 const PIECE: usize = 4096;
 
 /// Reads the calls of a trace in the order that the user asked for.
-pub type Order = fn(&Calls<'_>, &mut dyn FnMut(Trace) -> io::Result<()>) -> io::Result<()>;
+pub type Order = fn(&Calls<'_>, &mut dyn FnMut(Call) -> io::Result<()>) -> io::Result<()>;
 
 /// A line above the records of a region.
 pub fn heading(line: &str, style: Style, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
@@ -230,6 +231,21 @@ pub fn ring_summary(
     )
 }
 
+/// A trace: a line with its numbers and its worth.
+pub fn trace_summary(
+    trace: &Trace<'_>,
+    style: Style,
+    out: &mut (impl Write + ?Sized),
+) -> io::Result<()> {
+    let heading = style.heading();
+    let (index, address, counts) = (trace.index, trace.address(), trace.counts());
+    let trust = self::trust(Trust::Unchecked);
+    writeln!(
+        out,
+        "{heading}{HEADING}trace {index}{heading:#}: region at {address:#x}, {counts}; {trust}"
+    )
+}
+
 /// The records of a log ring, a line each.
 pub fn ring_lines(ring: &Ring<'_>, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
     ring.write_lines(out, |record, joins, out| {
@@ -354,7 +370,7 @@ impl<W: Write + ?Sized> Write for Escaped<'_, W> {
 }
 
 fn call(
-    trace: &Trace,
+    trace: &Call,
     names: &Names,
     width: usize,
     style: Style,

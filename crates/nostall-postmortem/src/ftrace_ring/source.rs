@@ -250,7 +250,7 @@ impl RingBuffer {
 ///
 /// If nothing there can be read, or if it holds no format.
 pub fn load_formats(path: &Path) -> io::Result<Formats> {
-    /// Most files of a tree, and most bytes of one.
+    /// Most files of a tree.
     const MOST: usize = 1 << 16;
     let mut formats = Formats::new(nostall_trace::linux::Order::Little, 8);
     let read = |path: &Path| -> io::Result<String> {

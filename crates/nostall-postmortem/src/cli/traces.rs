@@ -1,0 +1,335 @@
+//! Traces of nostall-trace in an image, as text and as JSON.
+
+use std::io::{self, Write};
+
+use nostall_trace::graph::walk;
+use nostall_trace::layout::{STOP_WHEN_FULL, ZONES_OF_THREADS};
+use nostall_trace::model::{Catalog, Event, EventKind, Name, ReadError, Source, TimeUnit};
+use nostall_trace::report::{Graph, Look, Selection};
+use serde::Serialize;
+
+use super::escape::escape;
+use super::input::Input;
+use super::outcome::{Outcome, Status};
+use super::output::Style;
+use crate::symbols::Symbols;
+use crate::trace_region::TraceRegion;
+
+/// A trace that was found.
+pub struct Trace<'a> {
+    /// Its number in the image.
+    pub index: usize,
+    region: TraceRegion<'a>,
+    symbols: Option<Symbols>,
+    events: u64,
+    unit: TimeUnit,
+    notes: Vec<String>,
+}
+
+impl<'a> Trace<'a> {
+    /// The trace in a region. Addresses get names from `symbols`, which were linked for other
+    /// addresses: `given`, or the header's, is the difference.
+    pub fn new(
+        index: usize,
+        region: TraceRegion<'a>,
+        symbols: Option<&Symbols>,
+        given: Option<u64>,
+    ) -> Self {
+        let offset = given.or(region.load_offset());
+        let mut trace = Self {
+            index,
+            symbols: symbols.map(|symbols| symbols.clone().with_offset(offset.unwrap_or(0))),
+            region,
+            events: 0,
+            unit: TimeUnit::Ticks,
+            notes: Vec::new(),
+        };
+        let (mut events, mut unit, mut notes) = (0, TimeUnit::Ticks, Vec::new());
+        match trace.source() {
+            Ok(mut source) => {
+                unit = source.unit();
+                while let Ok(Some(_)) = source.next_event() {
+                    events += 1;
+                }
+                notes.extend_from_slice(source.notes());
+            }
+            Err(error) => notes.push(error.to_string()),
+        }
+        if trace.symbols.is_some() && offset.is_none() {
+            let line = "the load address is unknown: names may be wrong; --kaslr-offset sets it";
+            notes.push(line.to_owned());
+        }
+        (trace.events, trace.unit, trace.notes) = (events, unit, notes);
+        trace
+    }
+
+    fn source(&self) -> io::Result<impl Source + use<'_, 'a>> {
+        let source = self.region.source(self.symbols.as_ref());
+        source.map_err(io::Error::other)
+    }
+
+    /// Returns the address.
+    pub fn address(&self) -> u64 {
+        self.region.start
+    }
+
+    /// Returns the name of its file.
+    pub fn name(&self) -> String {
+        name(self.index)
+    }
+
+    /// Returns a line about the trace for a person.
+    pub fn describe(&self) -> String {
+        format!("a trace at {:#x}: {}", self.region.start, self.counts())
+    }
+
+    /// Returns its origin and numbers, in words.
+    pub fn counts(&self) -> String {
+        let header = &self.region.header;
+        let mut counts = match header.program.as_str() {
+            "" => String::new(),
+            program => format!("{}, ", super::escape::escape_name(program)),
+        };
+        let owners = match header.flags & ZONES_OF_THREADS {
+            0 => "CPUs",
+            _ => "threads",
+        };
+        counts += &format!("{} {owners}, {} events", header.zones, self.events);
+        if self.region.missing > 0 {
+            let (missing, len) = (self.region.missing, self.region.bytes.len());
+            counts += &format!("; the image lacks {missing} of its {len} bytes");
+        }
+        format!("{counts}; {}", self.region.state)
+    }
+
+    /// Returns remarks on damage.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Returns what the trace contributes to the exit status.
+    pub fn outcome(&self, input: &Input) -> Outcome {
+        let at = self.region.start;
+        if self.events > 0 {
+            return Outcome {
+                status: Status::Records,
+                records: usize::try_from(self.events).unwrap_or(usize::MAX),
+                message: None,
+            };
+        }
+        let message = format!("{input}: the trace at {at:#x} is empty");
+        Outcome::none(Status::Empty, message)
+    }
+
+    /// Writes the function graph.
+    pub fn graph(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
+        let mut source = self.source()?;
+        let look = Look {
+            width: None,
+            has_colour: style == Style::Colour,
+            escape: |text| escape(text.as_bytes()),
+            unit: source.unit(),
+        };
+        let mut graph = Graph::new(Selection::default(), None, true, look, out);
+        graph.heading()?;
+        walk(&mut source, |catalog, step| {
+            graph.push(&step, catalog).map_err(Failed)
+        })
+        .map_err(|failed| failed.0)?;
+        graph.finish(source.catalog())
+    }
+
+    /// Returns the line about the trace for programs.
+    pub fn line<'l>(&'l self, start: &'l str) -> TraceLine<'l> {
+        let header = &self.region.header;
+        TraceLine {
+            index: self.index,
+            name: self.name(),
+            start,
+            size: self.region.bytes.len(),
+            present_bytes: self.region.bytes.len() as u64 - self.region.missing,
+            header: self.region.state.word(),
+            program: header.program.as_str(),
+            build_id: hex(header.build_id.as_bytes()),
+            boot: header.boot,
+            zones: header.zones,
+            of_threads: header.flags & ZONES_OF_THREADS != 0,
+            stop_when_full: header.flags & STOP_WHEN_FULL != 0,
+            ticks_per_second: header.ticks_per_second,
+            load_offset: self
+                .region
+                .load_offset()
+                .map(|offset| format!("{offset:#x}")),
+            unit: match self.unit {
+                TimeUnit::Nanoseconds => "nanoseconds",
+                TimeUnit::Ticks => "ticks",
+            },
+            events: self.events,
+            notes: &self.notes,
+        }
+    }
+
+    /// Hands a line for each event to `each`.
+    pub fn lines(
+        &self,
+        start: &str,
+        mut each: impl FnMut(EventLine<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut source = self.source()?;
+        while let Some(event) = source.next_event().map_err(io::Error::other)? {
+            each(EventLine::new(start, &event, source.catalog()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the name of the file of trace number `index`.
+pub fn name(index: usize) -> String {
+    format!("trace-nostall-{index}")
+}
+
+/// Error of the output, or of the source.
+struct Failed(io::Error);
+
+impl From<ReadError> for Failed {
+    fn from(error: ReadError) -> Self {
+        Self(io::Error::other(error))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A trace, for programs.
+#[derive(Serialize)]
+pub struct TraceLine<'a> {
+    index: usize,
+    name: String,
+    start: &'a str,
+    size: usize,
+    present_bytes: u64,
+    header: &'static str,
+    program: &'a str,
+    build_id: String,
+    boot: u64,
+    zones: u32,
+    of_threads: bool,
+    stop_when_full: bool,
+    ticks_per_second: u64,
+    load_offset: Option<String>,
+    unit: &'static str,
+    events: u64,
+    notes: &'a [String],
+}
+
+/// An event, for programs. Members that an event lacks are left out.
+#[derive(Default, Serialize)]
+pub struct EventLine<'a> {
+    trace: &'a str,
+    time: u64,
+    cpu: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<i64>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    task_name: &'a str,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    depth: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    argument: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    condition: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counter: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records: Option<u64>,
+}
+
+impl<'a> EventLine<'a> {
+    fn new(trace: &'a str, event: &Event, catalog: &'a Catalog) -> Self {
+        let text = |name: Name| Some(catalog.text(name));
+        let task = catalog.task_name(event.task);
+        let line = Self {
+            trace,
+            time: event.time,
+            cpu: event.cpu,
+            task: (task.id != 0).then_some(task.id),
+            task_name: &task.name,
+            ..Self::default()
+        };
+        match event.kind {
+            EventKind::Enter {
+                function,
+                depth,
+                argument,
+            } => Self {
+                kind: "enter",
+                function: text(function),
+                depth,
+                argument,
+                ..line
+            },
+            EventKind::Exit {
+                function,
+                depth,
+                duration,
+            } => Self {
+                kind: "exit",
+                function: function.and_then(text),
+                depth,
+                duration,
+                ..line
+            },
+            EventKind::Call { function, caller } => Self {
+                kind: "call",
+                function: text(function),
+                caller: caller.and_then(text),
+                ..line
+            },
+            EventKind::Stall {
+                condition,
+                place,
+                duration,
+            } => Self {
+                kind: "stall",
+                condition: text(condition),
+                place: place.and_then(text),
+                duration: Some(duration),
+                ..line
+            },
+            EventKind::Counter { counter, value } => Self {
+                kind: "counter",
+                counter: text(counter),
+                value: Some(value),
+                ..line
+            },
+            EventKind::Mark { text: mark } => Self {
+                kind: "mark",
+                text: text(mark),
+                ..line
+            },
+            EventKind::Lost { records } => Self {
+                kind: "lost",
+                records: Some(records),
+                ..line
+            },
+            _ => Self {
+                kind: "other",
+                ..line
+            },
+        }
+    }
+}

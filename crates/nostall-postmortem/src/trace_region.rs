@@ -1,0 +1,522 @@
+//! Regions of nostall-trace in the memory of a crashed machine. The bytes may be damaged.
+//!
+//! A region is found by its header, or by its zones: each has a header with a checksum of its own.
+//! So the records of a region whose header was overwritten are readable. Its clock rate, its
+//! load address and its names are in the lost header, unless parts of them are sound.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use nostall_trace::layout::{
+    HeaderFault, LINE, LONGEST_NAME, Order, REGION_HEADER, RegionHeader, Short, ZONE_HEADER,
+    ZoneHeader,
+};
+use nostall_trace::model::{Catalog, Event, Progress, ReadError, Source, TimeUnit};
+use nostall_trace::{Recovered, ZoneEvents, recover};
+
+use crate::image::{Image, MAX_COPY};
+use crate::symbols::Symbols;
+
+/// Most regions that are returned: an image may be filled with them on purpose.
+pub const MOST: usize = 4_096;
+
+/// Most zones that are compared with a damaged header.
+const MOST_ZONES: u32 = 1_024;
+
+/// Longest names area that is searched for before the zones of a region without a header.
+const LONGEST_NAMES: usize = 64 << 10;
+
+/// Region that was found.
+#[derive(Clone, Debug)]
+pub struct TraceRegion<'a> {
+    /// Physical address of its first byte that the image has.
+    pub start: u64,
+    /// Region from its header on. Without a header and names, the zones alone. Bytes that the
+    /// image lacks are zeros.
+    pub bytes: Cow<'a, [u8]>,
+    /// Header. A lost one is made up of what the zones contain.
+    pub header: RegionHeader,
+    /// State of the header.
+    pub state: HeaderState,
+    /// Number of bytes that the image lacks.
+    pub missing: u64,
+}
+
+/// State of a region's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeaderState {
+    /// Its checksum is right.
+    Sound,
+    /// Its checksum is wrong, but its lengths fit the zones. Any of its other fields may be
+    /// wrong.
+    Damaged,
+    /// It is lost, and the names before the zones were found. Addresses and times are as
+    /// recorded.
+    Names,
+    /// It is lost together with the names.
+    Lost,
+}
+
+impl HeaderState {
+    /// Returns the state in one word, for programs.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Sound => "sound",
+            Self::Damaged => "damaged",
+            Self::Names => "names",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl fmt::Display for HeaderState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sound => "whole header",
+            Self::Damaged => "damaged header: clock rate and load address may be wrong",
+            Self::Names => "no header: clock rate and load address are unknown",
+            Self::Lost => "no header: clock rate, load address and names are unknown",
+        })
+    }
+}
+
+/// Finds the regions that start `within` a part of the image and outside of the parts `besides`,
+/// in the order of their addresses.
+///
+/// A region or zone inside of a found region is skipped: it may be a copy that was logged.
+pub fn find<'a>(
+    image: &'a Image,
+    within: &Range<u64>,
+    besides: &[Range<u64>],
+) -> Vec<TraceRegion<'a>> {
+    let headers = headers(image, within, besides);
+    let mut found: Vec<TraceRegion<'a>> = Vec::new();
+    for at in headers.regions {
+        // Addresses rise, so only the last region can contain this one.
+        let inside = |region: &TraceRegion<'_>| region.range().contains(&at);
+        if !found.last().is_some_and(inside)
+            && let Some(region) = TraceRegion::with_header(image, at, &headers.zones)
+        {
+            found.push(region);
+        }
+        if found.len() == MOST {
+            return found;
+        }
+    }
+    let known: Vec<_> = found.iter().map(TraceRegion::range).collect();
+    let mut zones = headers.zones;
+    zones.retain(|zone| {
+        let after = known.partition_point(|range| range.start <= zone.at);
+        let before = after.checked_sub(1).map(|last| &known[last]);
+        !before.is_some_and(|range| range.contains(&zone.at))
+    });
+    let mut rest = &zones[..];
+    while let Some(first) = rest.first()
+        && found.len() < MOST
+    {
+        let mut len = 1;
+        while let Some(next) = rest.get(len)
+            && next.follows(&rest[len - 1])
+        {
+            len += 1;
+        }
+        let (row, others) = rest.split_at(len);
+        let end = first.at + row.len() as u64 * first.header.zone_len();
+        rest = &others[others.iter().take_while(|zone| zone.at < end).count()..];
+        found.extend(TraceRegion::of_zones(image, row));
+    }
+    found.sort_by_key(|region| region.start);
+    found
+}
+
+/// Zone header with a sound checksum.
+#[derive(Clone, Copy, Debug)]
+struct Zone {
+    at: u64,
+    header: ZoneHeader,
+}
+
+impl Zone {
+    /// Returns whether this is the next zone of the same region.
+    fn follows(&self, before: &Self) -> bool {
+        let (this, last) = (&self.header, &before.header);
+        before.at.checked_add(last.zone_len()) == Some(self.at)
+            && last.zone.checked_add(1) == Some(this.zone)
+            && (this.order, this.boot, this.slots) == (last.order, last.boot, last.slots)
+    }
+}
+
+/// Places of headers, in the order of their addresses.
+struct Headers {
+    /// Magics of regions.
+    regions: Vec<u64>,
+    zones: Vec<Zone>,
+}
+
+fn headers(image: &Image, within: &Range<u64>, besides: &[Range<u64>]) -> Headers {
+    let mut headers = Headers {
+        regions: Vec::new(),
+        zones: Vec::new(),
+    };
+    for (start, bytes) in image.data_ranges() {
+        let skip = start.next_multiple_of(LINE as u64) - start;
+        let bytes = bytes.get(skip as usize..).unwrap_or_default();
+        for (number, line) in bytes.chunks(LINE).enumerate() {
+            let is_region = line.starts_with(b"NOSTRACE") || line.starts_with(b"ECARTSON");
+            if !is_region && !line.starts_with(b"NOSTZONE") && !line.starts_with(b"ENOZTSON") {
+                continue;
+            }
+            let at = start + skip + (number * LINE) as u64;
+            if !within.contains(&at) || besides.iter().any(|range| range.contains(&at)) {
+                continue;
+            }
+            if is_region {
+                headers.regions.push(at);
+            } else if let Some(header) = zone_header(image, at) {
+                headers.zones.push(Zone { at, header });
+            }
+            if headers.regions.len().max(headers.zones.len()) >= MOST * 16 {
+                return headers;
+            }
+        }
+    }
+    headers
+}
+
+fn zone_header(image: &Image, at: u64) -> Option<ZoneHeader> {
+    let bytes = image.read(at, ZONE_HEADER)?;
+    ZoneHeader::decode(bytes.first_chunk()?).ok()
+}
+
+impl<'a> TraceRegion<'a> {
+    /// Returns the addresses that it occupies, the missing bytes included.
+    pub fn range(&self) -> Range<u64> {
+        self.start..self.start.saturating_add(self.bytes.len() as u64)
+    }
+
+    /// Returns how far above its linked address the kernel or program ran. `None` if that is
+    /// unknown.
+    pub fn load_offset(&self) -> Option<u64> {
+        let RegionHeader {
+            anchor_ran,
+            anchor_linked,
+            ..
+        } = self.header;
+        (anchor_ran != 0).then(|| anchor_ran.wrapping_sub(anchor_linked))
+    }
+
+    /// Returns the events, with names of addresses from `symbols`. Their
+    /// [offset](Symbols::with_offset) is the load address: [`load_offset`](Self::load_offset), or
+    /// one from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`HeaderFault`], if no zone can be read.
+    pub fn source<'s>(
+        &'s self,
+        symbols: Option<&'s Symbols>,
+    ) -> Result<ZoneEvents<'s, &'s [u8]>, HeaderFault> {
+        let lookup = move |address| name(symbols?, address);
+        Ok(events(recover(&*self.bytes)?, lookup))
+    }
+
+    /// The region with a header at `at`. A header with a wrong checksum needs a zone that agrees.
+    fn with_header(image: &'a Image, at: u64, zones: &[Zone]) -> Option<Self> {
+        let bytes = image.read(at, REGION_HEADER)?;
+        let bytes = bytes.first_chunk()?;
+        let (header, state) = match RegionHeader::decode(bytes) {
+            Ok(header) => (header, HeaderState::Sound),
+            Err(_) => (
+                RegionHeader::decode_unchecked(bytes).ok()?,
+                HeaderState::Damaged,
+            ),
+        };
+        if state == HeaderState::Damaged {
+            let agrees = |number: u32| {
+                let place = u64::from(number).checked_mul(header.zone_len)?;
+                let place = at.checked_add(header.first_zone())?.checked_add(place)?;
+                let zone = zones.binary_search_by_key(&place, |zone| zone.at).ok()?;
+                let zone = zones[zone].header;
+                let is_same = zone.zone == number && zone.zone_len() == header.zone_len;
+                (is_same && zone.order == header.order).then_some(())
+            };
+            (0..header.zones.min(MOST_ZONES)).find_map(agrees)?;
+        }
+        let (bytes, missing) = whole(image, at, header.len)?;
+        Some(Self {
+            start: at,
+            bytes,
+            header,
+            state,
+            missing,
+        })
+    }
+
+    /// The region of adjacent zones whose header was not found.
+    fn of_zones(image: &'a Image, row: &[Zone]) -> Option<Self> {
+        let first = row.first()?;
+        // Names lie before zone 0.
+        if first.header.zone == 0 {
+            if let Some(region) = Self::with_lost_magic(image, first) {
+                return Some(region);
+            }
+        }
+        let zone_len = first.header.zone_len();
+        let (zones, missing) = whole(image, first.at, zone_len * row.len() as u64)?;
+        let names = (first.header.zone == 0)
+            .then(|| names_before(image, first.at, first.header.order))
+            .flatten();
+        let names_len = names.as_ref().map_or(0, Vec::len);
+        let header = RegionHeader {
+            len: (REGION_HEADER + names_len + zones.len()) as u64,
+            zones: row.len() as u32,
+            zone_len,
+            boot: first.header.boot,
+            names_len: names_len as u32,
+            ..blank(first.header.order)
+        };
+        let (state, bytes) = match names {
+            Some(names) => {
+                let bytes = [&header.encode(), &*names, &*zones].concat();
+                (HeaderState::Names, Cow::Owned(bytes))
+            }
+            None => (HeaderState::Lost, zones),
+        };
+        Some(Self {
+            start: first.at,
+            bytes,
+            header,
+            state,
+            missing,
+        })
+    }
+
+    /// The region whose header lost only its magic, version or length: with those set right, its
+    /// checksum is right again.
+    fn with_lost_magic(image: &'a Image, zone: &Zone) -> Option<Self> {
+        const CONSTANT: usize = 16;
+        let start = blank(zone.header.order).encode();
+        let header = (0..=LONGEST_NAMES / LINE).find_map(|lines| {
+            let at = zone.at.checked_sub((REGION_HEADER + lines * LINE) as u64)?;
+            let mut bytes: [u8; REGION_HEADER] = *image.read(at, REGION_HEADER)?.first_chunk()?;
+            bytes[..CONSTANT].copy_from_slice(&start[..CONSTANT]);
+            let header = RegionHeader::decode(&bytes).ok()?;
+            (header.first_zone() == zone.at - at).then_some((at, header, bytes))
+        });
+        let (at, header, sound) = header?;
+        let (bytes, missing) = whole(image, at, header.len)?;
+        let mut bytes = bytes.into_owned();
+        bytes.first_chunk_mut().map(|to| *to = sound)?;
+        Some(Self {
+            start: at,
+            bytes: Cow::Owned(bytes),
+            header,
+            state: HeaderState::Sound,
+            missing,
+        })
+    }
+}
+
+/// Returns the name of the function at an address.
+fn name(symbols: &Symbols, address: u64) -> Option<String> {
+    let symbol = symbols.lookup(address)?;
+    Some(match symbol.module {
+        Some(module) => format!("{} [{module}]", symbol.name),
+        None => symbol.name.to_owned(),
+    })
+}
+
+/// The events of a region. `lookup` gets addresses as the program ran.
+fn events<'s, I: nostall_trace::Image>(
+    region: Recovered<I>,
+    lookup: impl Fn(u64) -> Option<String> + 's,
+) -> ZoneEvents<'s, I> {
+    // Linked addresses come in, by the header's anchor.
+    let anchor = region.header().filter(|header| header.anchor_ran != 0);
+    let moved = anchor.map_or(0, |it| it.anchor_ran.wrapping_sub(it.anchor_linked));
+    ZoneEvents::new(
+        region,
+        Box::new(move |linked| lookup(linked.wrapping_add(moved))),
+    )
+}
+
+/// Opens the first trace in an image, for reports and exports. `None` if there is none.
+///
+/// A note names the number of further traces. [`find`] returns all.
+pub fn open(image: Image, symbols: Option<Symbols>) -> Option<Box<dyn Source>> {
+    let mut found = find(&image, &(0..u64::MAX), &[]);
+    let others = found.len().checked_sub(1)?;
+    let region = found.swap_remove(0);
+    drop(found);
+    let offset = region.load_offset().unwrap_or(0);
+    let symbols = symbols.map(|symbols| symbols.with_offset(offset));
+    let (start, state) = (region.start, region.state);
+    let part = match region.bytes {
+        Cow::Borrowed(bytes) => Part::InImage(start, bytes.len() as u64),
+        Cow::Owned(bytes) => Part::Copy(bytes),
+    };
+    let region = recover(Opened { image, part }).ok()?;
+    let events = events(region, move |address| name(symbols.as_ref()?, address));
+    let mut notes = vec![format!("a trace at {start:#x}: {state}")];
+    if others > 0 {
+        let line = format!("{others} more traces in it: `nostall postmortem` shows all");
+        notes.push(line);
+    }
+    Some(Box::new(Noted {
+        first: notes.len(),
+        events,
+        notes,
+    }))
+}
+
+/// Memory of a region that is read.
+struct Opened {
+    image: Image,
+    part: Part,
+}
+
+enum Part {
+    /// Address and length of a region that lies together in the image.
+    InImage(u64, u64),
+    Copy(Vec<u8>),
+}
+
+impl nostall_trace::Image for Opened {
+    fn len(&self) -> u64 {
+        match &self.part {
+            Part::InImage(_, len) => *len,
+            Part::Copy(bytes) => bytes.len() as u64,
+        }
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let (start, len) = match &self.part {
+            Part::InImage(start, len) => (*start, *len),
+            Part::Copy(bytes) => return bytes[..].read(at, into),
+        };
+        let is_inside = at
+            .checked_add(into.len() as u64)
+            .is_some_and(|end| end <= len);
+        let bytes = is_inside.then(|| self.image.read(start + at, into.len()));
+        bytes
+            .flatten()
+            .map(|bytes| into.copy_from_slice(&bytes))
+            .is_some()
+    }
+}
+
+/// Events with notes about the region before the notes of the source.
+struct Noted<'s> {
+    events: ZoneEvents<'s, Opened>,
+    /// Notes about the region, and then copies of the source's.
+    notes: Vec<String>,
+    first: usize,
+}
+
+impl Source for Noted<'_> {
+    fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
+        let event = self.events.next_event()?;
+        if event.is_none() {
+            self.notes.truncate(self.first);
+            self.notes.extend_from_slice(self.events.notes());
+        }
+        Ok(event)
+    }
+    fn catalog(&self) -> &Catalog {
+        self.events.catalog()
+    }
+    fn unit(&self) -> TimeUnit {
+        self.events.unit()
+    }
+    fn progress(&self) -> Progress {
+        self.events.progress()
+    }
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+/// A header of which only the byte order is known.
+fn blank(order: Order) -> RegionHeader {
+    RegionHeader {
+        order,
+        len: 0,
+        zones: 0,
+        flags: 0,
+        zone_len: 0,
+        ticks_per_second: 0,
+        epoch_ticks: 0,
+        epoch_nanos: 0,
+        anchor_ran: 0,
+        anchor_linked: 0,
+        boot: 0,
+        names_len: 0,
+        build_id: Short::EMPTY,
+        program: Short::EMPTY,
+    }
+}
+
+/// Returns the bytes from `at` on, and how many of them the image lacks; those are zeros.
+/// `None` if a copy would be too large.
+fn whole(image: &Image, at: u64, len: u64) -> Option<(Cow<'_, [u8]>, u64)> {
+    let size = usize::try_from(len).ok()?;
+    if let Some(bytes) = image.read(at, size) {
+        return Some((bytes, 0));
+    }
+    if size > MAX_COPY {
+        return None;
+    }
+    let mut bytes = vec![0; size];
+    let mut missing = len;
+    let end = at.checked_add(len)?;
+    for segment in image.segments() {
+        let from = segment.physical.max(at);
+        let to = segment.physical.saturating_add(segment.len).min(end);
+        if from < to {
+            let part = (to - from) as usize;
+            let there = image.read(from, part)?;
+            bytes[(from - at) as usize..][..part].copy_from_slice(&there);
+            missing -= part as u64;
+        }
+    }
+    Some((Cow::Owned(bytes), missing))
+}
+
+/// Returns the names area that ends at `end`: the longest row of names with only zeros after it.
+/// Numbers of names are offsets in the area, so it must start with a name.
+fn names_before(image: &Image, end: u64, order: Order) -> Option<Vec<u8>> {
+    let most = (LONGEST_NAMES as u64).min(end) as usize;
+    let there = (1..=most / LINE).take_while(|lines| {
+        let line = image.read(end - (lines * LINE) as u64, LINE);
+        line.is_some_and(|line| !line.starts_with(b"NOSTRACE") && !line.starts_with(b"ECARTSON"))
+    });
+    let len = there.last()? * LINE;
+    let area = image.read(end - len as u64, len)?;
+    let start = (0..len)
+        .step_by(LINE)
+        .find(|start| are_names(&area[*start..], order))?;
+    Some(area[start..].to_vec())
+}
+
+/// Returns whether the area is names, at least one, and then zeros.
+fn are_names(area: &[u8], order: Order) -> bool {
+    let mut rest = area;
+    let mut names = 0;
+    while let Some((head, text)) = rest.split_first_chunk()
+        && let len @ 1.. = order.u32(*head) as usize
+    {
+        let end = (4 + len).next_multiple_of(8);
+        let is_name = len <= LONGEST_NAME
+            && rest.len() >= end
+            && str::from_utf8(&text[..len]).is_ok()
+            && text[len..end - 4].iter().all(|byte| *byte == 0);
+        if !is_name {
+            return false;
+        }
+        names += 1;
+        rest = &rest[end..];
+    }
+    names > 0 && rest.iter().all(|byte| *byte == 0)
+}

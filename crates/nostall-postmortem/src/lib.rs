@@ -1,5 +1,5 @@
 //! Reads the memory of a crashed machine: finds and decodes Linux's persistent records
-//! (pstore/ramoops) and nostall's log rings.
+//! (pstore/ramoops), and nostall's log rings and traces.
 //!
 //! - [`image`]: memory dumps as files. Raw dumps, ELF cores (kdump, QEMU) and LiME dumps are
 //!   lists of segments by physical address. Holes of sparse files are never read.
@@ -8,6 +8,8 @@
 //! - [`Decoded`]: the records of a region, with a trust level for each and the exact ranges of
 //!   unverified bytes. [`Decoded::linux_files`] rebuilds the files of Linux's `/sys/fs/pstore`.
 //! - [`log_ring`]: the log rings of nostall-console, of a machine of any word size and byte order.
+//! - [`trace_region`]: the traces of nostall-trace, whole or with a destroyed header, as a source
+//!   of events for reports and exports.
 //! - [`decompress`] and [`symbols`]: the compressions of Linux's pstore, and names for addresses.
 //! - Feature `cli` (default): the command, as the binary `nostall-postmortem` and as
 //!   `nostall postmortem`.

@@ -4,10 +4,10 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 
 mod cells;
-mod filter;
-mod global;
 #[cfg(feature = "report")]
 pub mod export;
+mod filter;
+mod global;
 #[cfg(feature = "report")]
 pub mod graph;
 mod image;

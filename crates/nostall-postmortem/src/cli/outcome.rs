@@ -8,11 +8,11 @@ pub enum Status {
     Records = 0,
     /// The image cannot be read, or the output not be written.
     Error = 1,
-    /// There is a region or a log ring, and no record in it to show.
+    /// There is a region, log ring or trace, and no record in it to show.
     Empty = 3,
     /// There is a region or a log ring. No record in it can be read, and it is damaged.
     Damaged = 4,
-    /// There is no region and no log ring.
+    /// There is no region, no log ring and no trace.
     None = 5,
 }
 

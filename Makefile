@@ -196,7 +196,7 @@ miri-pstore:
 
 FUZZ_TARGETS := console_ring pci_dump pci_mcfg pci_model pci_walk pstore_decode \
 	pstore_decompress pstore_format pstore_image pstore_region pstore_symbols \
-	pstore_unverified pstore_zone trace_image uart_model
+	pstore_unverified pstore_zone trace_dat trace_image trace_text uart_model
 FUZZ_SECONDS ?= 10
 
 # All are built at once. New inputs go to the first folder.

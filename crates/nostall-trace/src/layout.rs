@@ -59,6 +59,7 @@
 //! | 0x50 | u64 head before the outermost record that is being written, + 1; 0: none (changes) |
 //! | 0x58 | u64 records lost for which no slot was written yet (changes) |
 //! | 0x60 | u64 depth of calls (changes) |
+//! | 0x68 | u64 head when the owner got the zone: older records are of other owners (changes) |
 //! | 0x80 | slots |
 //!
 //! # Slot
@@ -127,6 +128,8 @@ pub const IN_FLIGHT: usize = 0x50;
 pub const UNREPORTED: usize = 0x58;
 /// Offset of the depth of calls.
 pub const DEPTH: usize = 0x60;
+/// Offset of the head when the owner got the zone.
+pub const OWNED_FROM: usize = 0x68;
 
 const REGION_MAGIC: u64 = u64::from_le_bytes(*b"NOSTRACE");
 const ZONE_MAGIC: u64 = u64::from_le_bytes(*b"NOSTZONE");

@@ -11,6 +11,8 @@ mod global;
 #[cfg(feature = "report")]
 pub mod graph;
 mod image;
+#[cfg(feature = "tracing")]
+mod layer;
 pub mod layout;
 #[cfg(feature = "report")]
 pub mod linux;
@@ -29,6 +31,8 @@ mod region;
 #[cfg(feature = "report")]
 pub mod report;
 mod site;
+#[cfg(feature = "stall-hook")]
+mod stalls;
 mod ticks;
 mod wide;
 mod writer;
@@ -38,6 +42,8 @@ mod zones;
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
 pub use image::{Image, Live};
+#[cfg(feature = "tracing")]
+pub use layer::TraceLayer;
 pub use layout::HeaderFault;
 #[cfg(all(feature = "program", target_os = "linux"))]
 pub use program::{ProgramOptions, ProgramTrace, VARIABLE};

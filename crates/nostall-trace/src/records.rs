@@ -2,8 +2,8 @@
 
 use crate::image::Image;
 use crate::layout::{
-    HEAD, Kind, LOST, Meta, OWNER, OWNER_ID, OWNER_NAME, Order, Role, SLOT, Short, UNREPORTED,
-    ZONE_HEADER, array, lap,
+    HEAD, Kind, LOST, Meta, OWNED_FROM, OWNER, OWNER_ID, OWNER_NAME, Order, Role, SLOT, Short,
+    UNREPORTED, ZONE_HEADER, array, lap,
 };
 
 /// Record of a zone.
@@ -133,6 +133,12 @@ impl ZoneInfo {
         self.word(image, OWNER_ID)
     }
 
+    /// Returns the index of the first slot that the owner may have written.
+    #[cfg(feature = "report")]
+    pub(crate) fn owned_from(&self, image: &(impl Image + ?Sized)) -> u64 {
+        self.word(image, OWNED_FROM)
+    }
+
     /// Returns the name of the owner.
     pub fn owner_name(&self, image: &(impl Image + ?Sized)) -> Short<OWNER> {
         let mut bytes = [0; OWNER];
@@ -170,6 +176,12 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
+    /// Returns the index of the next slot.
+    #[cfg(feature = "report")]
+    pub(crate) const fn index(&self) -> u64 {
+        self.next
+    }
+
     /// Begins at the oldest slot of a zone.
     pub(crate) fn new(image: &(impl Image + ?Sized), info: ZoneInfo) -> Self {
         let slots = 1 << info.bits;

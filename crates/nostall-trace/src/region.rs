@@ -6,9 +6,9 @@ use core::ptr::NonNull;
 
 use crate::cells::{Cells, MemoryCells};
 use crate::layout::{
-    BUILD_ID, FROZEN, HEAD, LEAST_SLOTS, LINE, NAMES_USED, OWNER, OWNER_ID, OWNER_NAME, Order,
-    PROGRAM, REGION_HEADER, REGION_LOST, RegionHeader, SLOT, STOP_WHEN_FULL, Short, ZONE_HEADER,
-    ZONES_OF_THREADS, ZoneHeader,
+    BUILD_ID, FROZEN, HEAD, LEAST_SLOTS, LINE, NAMES_USED, OWNED_FROM, OWNER, OWNER_ID, OWNER_NAME,
+    Order, PROGRAM, REGION_HEADER, REGION_LOST, RegionHeader, SLOT, STOP_WHEN_FULL, Short,
+    ZONE_HEADER, ZONES_OF_THREADS, ZoneHeader,
 };
 use crate::names::Names;
 use crate::writer::{Size, word};
@@ -195,6 +195,8 @@ pub(crate) fn set_owner(cells: &impl Cells, id: u64, name: &str) {
     for (to, from) in bytes.iter_mut().zip(name.as_bytes()) {
         *to = *from;
     }
+    // First: records of another owner must not get this one's name.
+    cells.publish(word(OWNED_FROM), cells.get(word(HEAD)));
     store_at(cells, word(OWNER_NAME), &bytes);
     cells.publish(word(OWNER_ID), id);
 }

@@ -17,6 +17,14 @@ impl Wide {
     pub(crate) fn store(&self, value: u64) {
         self.0.store(value, core::sync::atomic::Ordering::Relaxed);
     }
+    /// Adds, and returns the sum.
+    #[cfg(feature = "stall-hook")]
+    pub(crate) fn add(&self, more: u64) -> u64 {
+        let before = self
+            .0
+            .fetch_add(more, core::sync::atomic::Ordering::Relaxed);
+        before.wrapping_add(more)
+    }
 }
 
 /// In halves: writers must not be on two CPUs at once.
@@ -42,5 +50,12 @@ impl Wide {
         use core::sync::atomic::Ordering;
         self.0[0].store(value as u32, Ordering::Relaxed);
         self.0[1].store((value >> 32) as u32, Ordering::Release);
+    }
+    /// Adds, and returns the sum. A handler's addition between the two accesses is lost.
+    #[cfg(feature = "stall-hook")]
+    pub(crate) fn add(&self, more: u64) -> u64 {
+        let sum = self.load().wrapping_add(more);
+        self.store(sum);
+        sum
     }
 }

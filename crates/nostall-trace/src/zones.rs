@@ -111,14 +111,15 @@ impl<'s, I: Image> ZoneEvents<'s, I> {
                 self.notes.push(note);
             }
             let image = self.region.image();
+            let mut cursor = Cursor::new(image, info);
             let mut task = Task::NONE;
-            if self.by_thread {
+            // The records of threads before begin with no name, or with their own `Event::Task`.
+            if self.by_thread && cursor.index() >= info.owned_from(image) {
                 let name = info.owner_name(image);
                 task = self
                     .catalog
                     .task(info.owner_id(image) as i64, name.as_str());
             }
-            let mut cursor = Cursor::new(image, info);
             let left = cursor.left();
             let next = cursor.next(image);
             self.total += left * SLOT as u64;

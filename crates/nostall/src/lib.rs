@@ -59,7 +59,9 @@ pub fn main() -> ExitCode {
         Command::Run(args) => experiments::run(args),
         #[cfg(target_os = "linux")]
         Command::Spi(args) => spi::run(&args),
-        Command::Trace(args) => trace::run(&args),
+        Command::Trace(args) => {
+            return trace::run(&args).unwrap_or_else(|error| output::fail(&error));
+        }
         #[cfg(target_os = "linux")]
         Command::Uart(args) => uart::run(&args),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -128,7 +128,7 @@ fn mixed() -> Events {
     Events::new(catalog, events, TimeUnit::Nanoseconds, Vec::new())
 }
 
-/// The slices of the graph as `perfetto.py` prints them, in any order.
+/// The slices of the graph as `slices.py` prints them, in any order.
 fn slices_of_graph(source: &mut impl Source) -> Vec<String> {
     let mut open: HashMap<String, Vec<Value>> = HashMap::new();
     let mut all = Vec::new();
@@ -199,10 +199,7 @@ fn slices_of_graph(source: &mut impl Source) -> Vec<String> {
 }
 
 fn slices_of_perfetto(python: &Path, file: &Path) -> Vec<String> {
-    let script = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/trace_convert/perfetto.py"
-    );
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trace_convert/slices.py");
     let output = run(python, &[script.as_ref(), file.as_ref()]);
     assert!(output.status.success(), "{}", stderr(&output));
     let read: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -263,7 +260,7 @@ fn nested() -> Events {
     let names = names.map(|name| catalog.name(name));
     let tasks = [catalog.task(7, "sh"), catalog.task(-3, "odd"), Task::NONE];
     let mut events = Vec::new();
-    for (number, task) in (0..).zip(tasks) {
+    for (number, task) in (0_u64..).zip(tasks) {
         let mut event = |time, kind| {
             events.push(Event {
                 time: 1_000_000_u64 * number + time,

@@ -3,6 +3,7 @@
 //! Each export consumes the [steps](crate::graph::Step) of a function graph. So all of them have
 //! the same calls as the reports.
 
+pub mod dat;
 mod error;
 mod folded;
 mod lane;

@@ -11,7 +11,13 @@ pub struct Context {
     pub cpu: u32,
     /// Number of the event after which records are missing.
     pub lost: u64,
+    /// Sums of the durations of calls without entries that ended since the call around them, by
+    /// depth.
+    pub alone: Vec<u64>,
 }
+
+/// Depths at which calls without entries count for the call around them.
+const DEEPEST_ALONE: usize = 256;
 
 /// Call without an exit so far.
 #[derive(Debug)]
@@ -96,6 +102,22 @@ impl Context {
     /// Whether records are missing since the entry of this call.
     pub fn has_gap(&self, open: &Open) -> bool {
         self.lost > open.number
+    }
+
+    /// Takes a call of which only the exit and its duration are recorded, as with a minimum
+    /// duration. Returns the time in the functions that it called.
+    pub fn ended_alone(&mut self, depth: u32, duration: u64) -> u64 {
+        let depth = depth as usize;
+        if depth >= DEEPEST_ALONE {
+            return 0;
+        }
+        if self.alone.len() < depth + 2 {
+            self.alone.resize(depth + 2, 0);
+        }
+        self.alone[depth] = self.alone[depth].saturating_add(duration);
+        let inner = self.alone[depth + 1];
+        self.alone.truncate(depth + 1);
+        inner.min(duration)
     }
 
     /// Tells the call around a call that has ended: its duration, if that is known.

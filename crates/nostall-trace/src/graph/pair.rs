@@ -302,6 +302,10 @@ impl Graph {
             around.is_leaf = false;
         }
         let depth = inside.map_or(0, |depth| depth.saturating_add(1));
+        let inner = match (exit.depth, exit.duration) {
+            (Some(depth), Some(duration)) => context.ended_alone(depth, duration),
+            _ => 0,
+        };
         let Event {
             time, cpu, task, ..
         } = *exit.event;
@@ -310,7 +314,7 @@ impl Graph {
             start: None,
             end: Some(time),
             duration: exit.duration,
-            inner: 0,
+            inner,
             is_partial: true,
             is_leaf: false,
             depth: exit.depth.unwrap_or(depth),

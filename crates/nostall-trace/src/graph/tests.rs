@@ -202,6 +202,25 @@ fn a_recorded_duration_is_preferred_to_the_difference_of_times() {
 }
 
 #[test]
+fn calls_recorded_as_exits_with_durations_have_own_times() {
+    let mut trace = Trace::new();
+    let calls = [(10, 2, 4), (20, 2, 6), (30, 1, 25), (40, 0, 38), (50, 0, 5)];
+    for (time, depth, duration) in calls {
+        let function = Some(trace.catalog.name("a"));
+        let exit = EventKind::Exit {
+            function,
+            depth: Some(depth),
+            duration: Some(duration),
+        };
+        trace.event((time, 0, Task::NONE), exit);
+    }
+    let slices = trace.slices();
+    let own: Vec<_> = slices.iter().filter_map(Slice::own).collect();
+    assert_eq!(own, [4, 6, 15, 13, 5]);
+    assert!(slices.iter().all(|slice| slice.matched == Match::NoEntry));
+}
+
+#[test]
 fn a_clock_that_steps_back_inside_a_call_leaves_it_without_a_duration() {
     let mut trace = Trace::new();
     trace.on((100, 0, Task::NONE), "a", None);

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::Order;
+use super::order::Order;
 
 /// The kernel lost events before this sub-buffer (only in copies for readers).
 const MISSED: u64 = 1 << 31;

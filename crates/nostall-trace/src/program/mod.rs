@@ -87,6 +87,9 @@ pub struct ProgramTrace {
 
 static RECORDER: Recorder<'static, ProgramClock, Threads> = Recorder::new(ProgramClock, Threads);
 
+#[cfg(feature = "stall-hook")]
+static HOOK: &dyn nostall_io::StallHook = &RECORDER;
+
 /// This process's recording, and whether it is being begun.
 static TRACE: OnceLock<ProgramTrace> = OnceLock::new();
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -172,6 +175,8 @@ fn record_into(file: File, path: &Path, options: &ProgramOptions) -> io::Result<
     slots::open(region.zones(), options.stop_when_full, claimed);
     RECORDER.start(region);
     set_recorder(&RECORDER);
+    #[cfg(feature = "stall-hook")]
+    nostall_io::set_stall_hook(&HOOK);
     // SAFETY: the handler stores one word, as it may after a fork.
     unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     Ok(ProgramTrace {

@@ -12,7 +12,9 @@
 //! # Ok::<_, nostall_trace::model::ReadError>(())
 //! ```
 
+mod dat;
 mod marks;
 mod text;
 
+pub use dat::{DatSource, is_dat, open_dat};
 pub use text::{TextSource, looks_like_text, open_text};

@@ -308,7 +308,7 @@ impl<'a> Graph<'a> {
         };
         let depth = depth.min(DEEPEST) as usize;
         let depth = depth.min(self.look.width.map_or(depth, |width| width / 4));
-        let used = 21 + depth * 2 + usize::from(self.has_time) * 16;
+        let used = 21 + depth * 2 + usize::from(self.has_time) * 17;
         let text = self.look.name(&text, used);
         let text = match &line {
             Line::Leave(slice) if slice.matched != Match::Paired => self.look.doubt(&text),
@@ -340,6 +340,10 @@ impl<'a> Graph<'a> {
                 let known = slice.function;
                 let name = known.map_or("", |name| catalog.text(name));
                 let text = match slice.matched {
+                    // The recorder wrote only the exit, with the duration.
+                    Match::NoEntry if slice.duration.is_some() && known.is_some() => {
+                        format!("}} /* {name} */")
+                    }
                     Match::NoEntry if known.is_none() => {
                         "} /* its entry is not in the trace */".to_owned()
                     }

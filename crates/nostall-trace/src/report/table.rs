@@ -42,7 +42,7 @@ pub struct TableRow {
     pub function: String,
     /// Calls, as far as an entry or an exit is in the trace.
     pub calls: u64,
-    /// Calls without an entry or without an exit.
+    /// Calls without an entry or without an exit, and without a recorded duration.
     pub unmatched: u64,
     /// Calls with a duration. The times are of these.
     pub timed: u64,
@@ -121,7 +121,8 @@ impl Table {
             None => &mut self.unnamed,
         };
         function.calls += 1;
-        function.unmatched += u64::from(slice.matched != Match::Paired);
+        let is_unmatched = slice.matched != Match::Paired && slice.duration.is_none();
+        function.unmatched += u64::from(is_unmatched);
         if let (Some(duration), Some(own)) = (slice.duration, slice.own()) {
             function.total = function.total.saturating_add(duration);
             function.own = function.own.saturating_add(own);

@@ -11,6 +11,10 @@ use nostall_trace::{Event, FunctionId, Image, Record, Recorder, Recovered, Ticks
 #[derive(Debug, Default)]
 pub struct Count(pub AtomicU64);
 
+impl Count {
+    pub const ZERO: Self = Self(AtomicU64::new(0));
+}
+
 impl Ticks for Count {
     fn now(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use nostall_trace::export::{Folded, Perfetto, Uftrace, Weight};
+use nostall_trace::export::{self, Folded, Perfetto, Uftrace, Weight};
 use nostall_trace::graph::{Step, walk};
 use nostall_trace::model::{ReadError, Source, TimeUnit};
 
@@ -15,7 +15,7 @@ use super::watched::Watched;
 use crate::escape::escape_name;
 use crate::output::note;
 
-/// Convert a trace for another tool: Perfetto, uftrace, a flame graph
+/// Convert a trace for another tool: Perfetto, uftrace, trace-cmd, a flame graph
 ///
 /// INPUT is read as `nostall trace report` reads it. OUT appears complete or not at all.
 #[derive(clap::Args)]
@@ -48,10 +48,12 @@ const AFTER: &str = "\
 Examples:
   nostall trace convert trace.dat --to perfetto -o trace.pftrace
   nostall trace convert trace.txt --to uftrace -o uftrace.data
+  nostall trace convert boot.nostall --to trace.dat -o trace.dat
   nostall trace convert boot.nostall --to folded -o boot.folded
 
-Read them with ui.perfetto.dev, with `uftrace report -d uftrace.data`, and with inferno-flamegraph
-or flamegraph.pl. `nostall trace report --view flame` draws the flame graph itself.
+Read them with ui.perfetto.dev, with `uftrace report -d uftrace.data`, with
+`trace-cmd report -i trace.dat`, and with inferno-flamegraph. `nostall trace report --view flame`
+draws the flame graph itself.
 
 Exit status: 0 if OUT was written, 1 if not, 2 if the arguments are wrong.";
 
@@ -62,6 +64,9 @@ enum Format {
     Perfetto,
     /// Data directory of uftrace: calls
     Uftrace,
+    /// File of trace-cmd: calls and other events
+    #[value(name = "trace.dat")]
+    TraceDat,
     /// Folded stacks: a line a stack, with its own time in nanoseconds
     Folded,
 }
@@ -84,6 +89,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut source = Watched::new(input::open(&args.input, &args.reading)?);
     let written = match args.to {
         Format::Perfetto => file(args, |out| perfetto(&mut source, out)),
+        Format::TraceDat => file(args, |out| Ok(export::dat::write(&mut source, out)?)),
         Format::Folded => file(args, |out| folded(&mut source, out, args.calls)),
         Format::Uftrace => folder(args, |path| uftrace(&mut source, path, &args.input)),
     };

@@ -2,32 +2,15 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use nostall_trace::model::Source;
-use nostall_trace::read::{looks_like_text, open_text};
+use nostall_trace::read::{is_dat, looks_like_text, open_dat, open_text};
 
-use super::region;
+pub use super::candidate::{Candidate, Options};
+use super::{memory, region};
 use crate::escape::escape_name;
-
-/// Options for reading a trace.
-#[derive(clap::Args, Clone, Debug, Default)]
-pub struct Options {
-    /// Name functions by these symbols: System.map, output of nm, or an ELF file with symbols
-    ///
-    /// For recordings of kernels that store addresses.
-    #[arg(long, value_name = "FILE")]
-    pub symbols: Option<PathBuf>,
-}
-
-/// File that may be a trace.
-pub struct Candidate<'a> {
-    pub path: &'a Path,
-    /// Start of its contents.
-    pub head: &'a [u8],
-    pub options: &'a Options,
-}
 
 /// Bytes from the start of a file that decide on its kind.
 const HEAD: u64 = 64 * 1024;
@@ -36,7 +19,7 @@ const HEAD: u64 = 64 * 1024;
 type Opener = fn(&Candidate<'_>) -> Result<Option<Box<dyn Source>>>;
 
 /// Kinds of traces. The first that fits is used, so the vaguest are last.
-const OPENERS: &[Opener] = &[region::open, text, region::open_image];
+const OPENERS: &[Opener] = &[region::open, dat, text, memory::open];
 
 /// Opens the trace in a file.
 ///
@@ -77,6 +60,15 @@ fn try_open(path: &Path, options: &Options) -> Result<Option<Box<dyn Source>>> {
         }
     }
     Ok(None)
+}
+
+/// File of trace-cmd.
+fn dat(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
+    if !is_dat(candidate.head) {
+        return Ok(None);
+    }
+    let file = BufReader::new(File::open(candidate.path)?);
+    Ok(Some(Box::new(open_dat(file)?)))
 }
 
 /// Text of ftrace and of `trace-cmd report`.

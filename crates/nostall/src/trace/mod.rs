@@ -1,13 +1,19 @@
 //! `nostall trace`: traces of functions, stalls and counters.
 
 mod args;
+mod candidate;
 mod convert;
 mod follow;
 mod input;
 mod live;
+mod memory;
 mod region;
 mod report;
+#[cfg(target_os = "linux")]
+mod run;
 mod watched;
+
+use std::process::ExitCode;
 
 use anyhow::Result;
 
@@ -22,6 +28,8 @@ pub struct Args {
 enum Command {
     Convert(convert::Args),
     Report(Box<report::Args>),
+    #[cfg(target_os = "linux")]
+    Run(run::Args),
 }
 
 /// Runs the subcommand.
@@ -29,9 +37,11 @@ enum Command {
 /// # Errors
 ///
 /// If an input cannot be read or the output cannot be written.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
-        Command::Convert(args) => convert::run(args),
-        Command::Report(args) => report::run(args),
+        Command::Convert(args) => convert::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Report(args) => report::run(args).map(|()| ExitCode::SUCCESS),
+        #[cfg(target_os = "linux")]
+        Command::Run(args) => run::run(args),
     }
 }

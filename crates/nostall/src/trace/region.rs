@@ -1,18 +1,15 @@
-//! Regions that nostall recorded, in files and in memory of crashed machines.
+//! Regions that nostall recorded, in files.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use anyhow::Result;
-use nostall_postmortem::cli::load_symbols;
+use anyhow::{Context, Result};
 use nostall_postmortem::symbols::Symbols;
-use nostall_postmortem::{image as memory, trace_region};
 use nostall_trace::layout::RegionHeader;
 use nostall_trace::model::Source;
 use nostall_trace::{HeaderFault, Image, ZoneEvents, recover};
 
-use super::input::{Candidate, Options};
+use super::candidate::{Candidate, Options};
 
 /// Bytes of a region in a file, which are not kept in memory.
 pub struct FileImage {
@@ -36,12 +33,6 @@ impl FileImage {
     pub const fn file(&self) -> &File {
         &self.file
     }
-
-    fn read_once(&self, at: u64, into: &mut [u8]) -> bool {
-        let mut file = &self.file;
-        let sought = file.seek(SeekFrom::Start(at));
-        sought.is_ok() && file.read_exact(into).is_ok()
-    }
 }
 
 impl Image for FileImage {
@@ -50,7 +41,7 @@ impl Image for FileImage {
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        if !self.read_once(at, into) {
+        if !read_at(&self.file, at, into) {
             return false;
         }
         if !self.is_written || into.len() <= 8 {
@@ -59,7 +50,7 @@ impl Image for FileImage {
         // The recorder writes a slot's first word before its second. Of a slot that it writes
         // meanwhile, the second word must therefore be read first.
         let mut later = vec![0; into.len()];
-        let is_read = self.read_once(at, &mut later);
+        let is_read = read_at(&self.file, at, &mut later);
         for (at, word) in later.chunks(8).enumerate().step_by(2) {
             into[at * 8..at * 8 + word.len()].copy_from_slice(word);
         }
@@ -72,7 +63,11 @@ pub fn events(
     image: FileImage,
     options: &Options,
 ) -> Result<Result<ZoneEvents<'static, FileImage>, HeaderFault>> {
-    let symbols = symbols(options)?;
+    let symbols = options.symbols.as_deref().map(|path| {
+        let name = path.display();
+        Symbols::load(path).with_context(|| format!("--symbols {name}"))
+    });
+    let symbols = symbols.transpose()?;
     let region = match recover(image) {
         Ok(region) => region,
         Err(fault) => return Ok(Err(fault)),
@@ -84,12 +79,8 @@ pub fn events(
     Ok(Ok(ZoneEvents::new(region, Box::new(name))))
 }
 
-fn symbols(options: &Options) -> Result<Option<Symbols>> {
-    options.symbols.as_deref().map(load_symbols).transpose()
-}
-
-/// Opens a recording of nostall. One with a damaged header is left to [`open_image`], which
-/// restores more of it.
+/// Opens a recording of nostall. One with a damaged header is read as memory, which restores more
+/// of it.
 pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
     let header = candidate.head.first_chunk();
     if !header.is_some_and(|header| RegionHeader::decode(header).is_ok()) {
@@ -100,8 +91,13 @@ pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
     Ok(events.map(|events| Box::new(events) as _))
 }
 
-/// Opens memory of a crashed machine, or a damaged recording.
-pub fn open_image(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
-    let image = memory::Image::open(candidate.path)?;
-    Ok(trace_region::open(image, symbols(candidate.options)?))
+#[cfg(unix)]
+fn read_at(file: &File, at: u64, into: &mut [u8]) -> bool {
+    std::os::unix::fs::FileExt::read_exact_at(file, into, at).is_ok()
+}
+
+#[cfg(not(unix))]
+fn read_at(mut file: &File, at: u64, into: &mut [u8]) -> bool {
+    use std::io::{Read, Seek, SeekFrom};
+    file.seek(SeekFrom::Start(at)).is_ok() && file.read_exact(into).is_ok()
 }

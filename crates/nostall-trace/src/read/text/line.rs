@@ -198,7 +198,15 @@ fn event(text: &str) -> Option<Body<'_>> {
             "funcgraph_entry" | "funcgraph_exit" | "fgraph_retaddr_entry" => {
                 return arrows(rest.trim()).or_else(|| columns(rest, true).map(|graph| graph.body));
             }
-            "function" => return call(rest.trim()),
+            "function" => {
+                let function = plain(rest);
+                return call(rest).or_else(|| {
+                    is_name(function).then_some(Body::Call {
+                        function,
+                        caller: None,
+                    })
+                });
+            }
             _ => {}
         }
     }
@@ -420,12 +428,12 @@ fn plain(symbol: &str) -> &str {
     }
 }
 
-/// A C symbol, or an address.
+/// A symbol of C or Rust, or an address.
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text
             .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"_.$:<>".contains(&byte))
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_.$:<>{}#".contains(&byte))
 }
 
 /// Flags of interrupts and preemption, such as `d..1.`

@@ -17,7 +17,6 @@ tracks, stacks, slices, counters, others = {}, {}, [], [], 0
 names, keys = {}, {}
 last = {}
 for number, packet in enumerate(trace.packet):
-    assert not list(packet.UnknownFields()) if hasattr(packet, "UnknownFields") else True
     is_cleared = packet.sequence_flags & TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
     assert bool(is_cleared) == (number == 0), "state is cleared once"
     assert packet.trusted_packet_sequence_id == trace.packet[0].trusted_packet_sequence_id != 0

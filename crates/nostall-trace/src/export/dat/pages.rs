@@ -1,0 +1,185 @@
+//! Pages of Linux's ring buffer, kept in a file until all are written.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+/// Time stamp and committed length.
+pub const HEADER: usize = 16;
+
+/// The kernel lost records before the page.
+const LOST: u64 = 1 << 31;
+/// The number of lost records follows the data.
+const LOST_STORED: u64 = 1 << 30;
+
+/// Record that holds the upper bits of a long time delta.
+const TIME_EXTEND: u32 = 30;
+const DELTA_BITS: u32 = 27;
+/// Bits of a delta with a record for its upper bits.
+const LONGEST_DELTA: u32 = DELTA_BITS + 32;
+
+/// Pages of all CPUs.
+pub struct Pages {
+    cpus: Vec<Cpu>,
+    /// Pages of all CPUs in the order of their ends.
+    file: BufWriter<File>,
+    written: u32,
+}
+
+/// Pages of one CPU.
+#[derive(Default)]
+struct Cpu {
+    /// Places of the full pages, in the file.
+    full: Vec<u32>,
+    /// Time of the page, and its records.
+    start: u64,
+    data: Vec<u8>,
+    /// Time of the last record.
+    last: u64,
+    /// Records that were lost before this page. 0: an unknown number.
+    lost: Option<u64>,
+}
+
+impl Cpu {
+    /// The page, and whether it holds anything.
+    fn page(&mut self) -> Option<Vec<u8>> {
+        if self.data.is_empty() {
+            return None;
+        }
+        let mut commit = self.data.len() as u64;
+        let lost = self.lost.take();
+        match lost {
+            None => {}
+            Some(0) => commit |= LOST,
+            Some(_) => commit |= LOST | LOST_STORED,
+        }
+        let mut page = self.start.to_le_bytes().to_vec();
+        page.extend(commit.to_le_bytes());
+        page.append(&mut self.data);
+        if let Some(lost) = lost {
+            page.extend(lost.to_le_bytes());
+        }
+        page.resize(PAGE, 0);
+        Some(page)
+    }
+
+    /// Bytes that records may have. The number of lost records is behind them.
+    fn room(&self) -> usize {
+        PAGE - HEADER - if self.lost.is_some() { 8 } else { 0 }
+    }
+}
+
+impl Pages {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            cpus: Vec::new(),
+            file: BufWriter::with_capacity(1 << 18, tempfile::tempfile()?),
+            written: 0,
+        })
+    }
+
+    /// Adds a record. `payload` has a multiple of 4 bytes.
+    pub fn record(&mut self, cpu: u32, time: u64, payload: &[u8]) -> io::Result<()> {
+        let number = cpu;
+        let cpu = self.cpu(number);
+        let words = payload.len() / 4;
+        let head = if words <= 28 { 4 } else { 8 };
+        // A clock that steps back starts a page: deltas have no sign. So does one that jumps.
+        let is_back = time.wrapping_sub(cpu.last) >> LONGEST_DELTA != 0;
+        // 8 bytes are for a long delta.
+        if !cpu.data.is_empty()
+            && (is_back || cpu.data.len() + 8 + head + payload.len() > cpu.room())
+        {
+            self.end(number)?;
+        }
+        let cpu = self.cpu(number);
+        // A page with lost records begins where they are missing.
+        if cpu.data.is_empty() && (cpu.lost.is_none() || is_back) {
+            cpu.start = time;
+            cpu.last = time;
+        }
+        let mut delta = time - cpu.last;
+        cpu.last = time;
+        let mut word = |word: u32| cpu.data.extend(word.to_le_bytes());
+        if delta >> DELTA_BITS != 0 {
+            let low = (delta & ((1 << DELTA_BITS) - 1)) as u32;
+            word(low << 5 | TIME_EXTEND);
+            word((delta >> DELTA_BITS) as u32);
+            delta = 0;
+        }
+        if words <= 28 {
+            word((delta as u32) << 5 | words as u32);
+        } else {
+            word((delta as u32) << 5);
+            word(payload.len() as u32 + 4);
+        }
+        cpu.data.extend(payload);
+        Ok(())
+    }
+
+    /// Notes that records are missing from `time` on. 0: an unknown number.
+    pub fn lost(&mut self, cpu: u32, time: u64, records: u64) -> io::Result<()> {
+        self.end(cpu)?;
+        let cpu = self.cpu(cpu);
+        cpu.start = time;
+        cpu.last = time;
+        let lost = &mut cpu.lost;
+        *lost = Some(match *lost {
+            Some(before) if before != 0 && records != 0 => before.saturating_add(records),
+            Some(_) => 0,
+            None => records,
+        });
+        Ok(())
+    }
+
+    /// CPUs that lost records after their last record: the number and the last time.
+    pub fn lost_at_the_end(&self) -> Vec<(u32, u64)> {
+        let cpus = (0..).zip(&self.cpus);
+        let lost = cpus.filter(|(_, cpu)| cpu.data.is_empty() && cpu.lost.is_some());
+        lost.map(|(number, cpu)| (number, cpu.last)).collect()
+    }
+
+    fn cpu(&mut self, cpu: u32) -> &mut Cpu {
+        let cpu = cpu as usize;
+        if cpu >= self.cpus.len() {
+            self.cpus.resize_with(cpu + 1, Cpu::default);
+        }
+        &mut self.cpus[cpu]
+    }
+
+    /// Ends the CPU's page.
+    fn end(&mut self, cpu: u32) -> io::Result<()> {
+        let written = self.written;
+        let cpu = self.cpu(cpu);
+        if let Some(page) = cpu.page() {
+            cpu.full.push(written);
+            self.file.write_all(&page)?;
+            self.written += 1;
+        }
+        Ok(())
+    }
+
+    /// Ends all pages. Returns the number of each CPU's pages.
+    pub fn finish(&mut self) -> io::Result<Vec<usize>> {
+        for cpu in 0..self.cpus.len() {
+            self.end(cpu as u32)?;
+        }
+        Ok(self.cpus.iter().map(|cpu| cpu.full.len()).collect())
+    }
+
+    /// Writes the pages, one CPU after another.
+    pub fn copy(self, out: &mut impl Write) -> io::Result<()> {
+        let mut file = self
+            .file
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
+        let mut page = [0; PAGE];
+        for number in self.cpus.iter().flat_map(|cpu| &cpu.full) {
+            file.seek(SeekFrom::Start(u64::from(*number) * PAGE as u64))?;
+            file.read_exact(&mut page)?;
+            out.write_all(&page)?;
+        }
+        Ok(())
+    }
+}

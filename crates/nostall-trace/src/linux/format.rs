@@ -1,0 +1,167 @@
+//! Event formats: the `format` files of tracefs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::field::Field;
+use super::names::Names;
+use super::order::Order;
+use super::print::PrintFormat;
+
+/// Most fields of an event.
+const MOST_FIELDS: usize = 1 << 10;
+
+/// Format of one event.
+#[derive(Clone, Debug)]
+pub struct EventFormat {
+    /// Event's name.
+    pub name: String,
+    /// Its number in the records.
+    pub id: u16,
+    /// Its own fields, without the common ones.
+    pub fields: Vec<Field>,
+    /// Its print format.
+    pub print: PrintFormat,
+}
+
+impl EventFormat {
+    /// Returns the field with a name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// Returns the number in a field, without a sign.
+    pub fn number(&self, name: &str, payload: &[u8], order: Order) -> Option<u64> {
+        self.field(name)?.number(payload, order)
+    }
+}
+
+/// Formats of a kernel's events.
+#[derive(Clone, Debug, Default)]
+pub struct Formats {
+    order: Order,
+    /// Bytes of a `long`.
+    long: usize,
+    events: BTreeMap<u16, EventFormat>,
+    names: BTreeMap<u16, String>,
+}
+
+impl Formats {
+    /// No formats yet, of a machine with this byte order and so many bytes in a `long`.
+    pub fn new(order: Order, long: usize) -> Self {
+        Self {
+            order,
+            long: if long == 4 { 4 } else { 8 },
+            ..Self::default()
+        }
+    }
+
+    /// Adds the events of a format file, or of several in a row. Returns their number.
+    ///
+    /// A line that cannot be read is skipped; so is an event without a name or a number.
+    pub fn add(&mut self, text: &str) -> usize {
+        let before = self.events.len();
+        let mut event: Option<(String, Option<u16>, Vec<Field>, bool)> = None;
+        for line in text.lines() {
+            if let Some(name) = line.strip_prefix("name:") {
+                event = Some((name.trim().to_owned(), None, Vec::new(), false));
+            } else if let Some((name, id, fields, common)) = &mut event {
+                if let Some(number) = line.strip_prefix("ID:") {
+                    *id = number.trim().parse().ok();
+                } else if line.trim_start().starts_with("field:") {
+                    let field = Field::parse(line).filter(|_| fields.len() < MOST_FIELDS);
+                    // The common fields come first, whatever they are, up to an empty line.
+                    *common |= field
+                        .as_ref()
+                        .is_some_and(|field| field.name.starts_with("common_"));
+                    fields.extend(field.filter(|field| !field.name.starts_with("common_")));
+                } else if let (Some(print), Some(id)) = (line.strip_prefix("print fmt:"), *id) {
+                    let format = EventFormat {
+                        name: std::mem::take(name),
+                        id,
+                        fields: std::mem::take(fields),
+                        print: PrintFormat::new(print.trim(), self.long),
+                    };
+                    self.events.insert(id, format);
+                    event = None;
+                }
+            }
+        }
+        self.events.len() - before
+    }
+
+    /// Adds the names of events without a format: lines of a number and `system/name`.
+    pub fn add_ids(&mut self, text: &str) {
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            if let (Some(id), Some(name), None) = (words.next(), words.next(), words.next())
+                && let Ok(id) = id.parse()
+            {
+                self.add_id(id, name);
+            }
+        }
+    }
+
+    /// Adds the name of an event without a format.
+    pub fn add_id(&mut self, id: u16, name: &str) {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        self.names.insert(id, name.to_owned());
+    }
+
+    /// Returns the machine's byte order.
+    pub const fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Returns the format of an event number.
+    pub fn get(&self, id: u16) -> Option<&EventFormat> {
+        self.events.get(&id)
+    }
+
+    /// Returns the event with a name.
+    pub fn named(&self, name: &str) -> Option<&EventFormat> {
+        self.events.values().find(|event| event.name == name)
+    }
+
+    /// Returns the name of an event number.
+    pub fn name(&self, id: u16) -> Option<&str> {
+        match self.events.get(&id) {
+            Some(event) => Some(&event.name),
+            None => self.names.get(&id).map(String::as_str),
+        }
+    }
+
+    /// Returns the number of formats.
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether there is no format.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Returns an event's text as its print format makes it, without the event's name.
+    ///
+    /// # Errors
+    ///
+    /// The part of the print format that cannot be evaluated: a function of the kernel, for
+    /// example.
+    pub fn text(
+        &self,
+        event: &EventFormat,
+        payload: &[u8],
+        names: &dyn Names,
+    ) -> Result<Vec<u8>, String> {
+        event
+            .print
+            .text(&event.fields, payload, self.order, self.long, names)
+    }
+
+    /// Returns the words that print formats have in common and that make them unreadable here,
+    /// with the names of the events.
+    pub fn unreadable(&self) -> BTreeSet<(&str, &str)> {
+        let events = self.events.values();
+        let why = events.filter_map(|event| Some((event.name.as_str(), event.print.error()?)));
+        why.collect()
+    }
+}

@@ -1,0 +1,363 @@
+//! Recordings of Linux programs. Each recording is made by a child process, which is this test
+//! again with an environment variable.
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Arc, Barrier, mpsc};
+use std::{env, fs, io, thread};
+
+use nostall_trace::model::{EventKind, Source};
+use nostall_trace::{
+    ProgramOptions, ProgramTrace, Site, VARIABLE, ZoneEvents, recover, trace_scope,
+};
+
+const CHILD: &str = "NOSTALL_TEST_CHILD";
+
+/// Returns the file to record into, in a child.
+fn in_child() -> Option<PathBuf> {
+    env::var_os(CHILD).map(PathBuf::from)
+}
+
+/// Runs the test `name` as a child that records into `file`.
+fn child(name: &str, file: &Path) -> Command {
+    let mut child = Command::new(env::current_exe().unwrap());
+    child
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, file)
+        .env_remove(VARIABLE);
+    child
+}
+
+fn run(child: &mut Command) -> Output {
+    let output = child.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    output
+}
+
+const FEW: ProgramOptions = ProgramOptions {
+    threads: 2,
+    slots: 64,
+    names: 4096,
+    stop_when_full: false,
+};
+
+/// Names of the entered scopes of each thread, in order, and the notes.
+fn scopes(file: &Path) -> (BTreeMap<String, Vec<String>>, Vec<String>) {
+    let image = fs::read(file).unwrap();
+    let region = recover(&image[..]).unwrap();
+    let mut events = ZoneEvents::new(region, Box::new(|_| None));
+    let mut scopes = BTreeMap::<_, Vec<_>>::new();
+    while let Some(event) = events.next_event().unwrap() {
+        if let EventKind::Enter { function, .. } = event.kind {
+            let catalog = events.catalog();
+            let task = catalog.task_name(event.task).name.clone();
+            let name = catalog.text(function).to_owned();
+            scopes.entry(task).or_default().push(name);
+        }
+    }
+    (scopes, events.notes().to_vec())
+}
+
+/// Runs `work` on a thread with this name, to its end.
+fn on_thread(name: &str, work: impl FnOnce() + Send + 'static) {
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread.spawn(work).unwrap().join().unwrap();
+}
+
+/// Records so many scopes.
+fn work(times: u32) {
+    for _ in 0..times {
+        trace_scope!("work");
+    }
+}
+
+#[test]
+fn the_header_names_the_program_its_build_and_its_clock() {
+    const NAME: &str = "the_header_names_the_program_its_build_and_its_clock";
+    if let Some(file) = in_child() {
+        let before = std::time::SystemTime::now();
+        ProgramTrace::create(&file, &FEW).unwrap();
+        let since = before.duration_since(std::time::UNIX_EPOCH).unwrap();
+        println!("started {}", since.as_nanos());
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    let output = run(&mut child(NAME, &file));
+    let image = fs::read(&file).unwrap();
+    let region = recover(&image[..]).unwrap();
+    let header = *region.header().unwrap();
+    let program = env::current_exe().unwrap();
+    let name = program.file_name().unwrap().to_str().unwrap();
+    assert_eq!(header.program.as_str(), &name[..name.len().min(64)]);
+    assert_eq!(header.zones, 2);
+    assert_eq!(header.len, image.len() as u64);
+    // The distance is that of a page-aligned load address.
+    assert_eq!((header.anchor_ran - header.anchor_linked) % 4096, 0);
+    let id = header.build_id.as_bytes();
+    let notes = fs::read(&program).unwrap();
+    assert!(id.is_empty() || notes.windows(id.len()).any(|bytes| bytes == id));
+    assert!(header.ticks_per_second >= 1_000_000);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let started = text.split("started ").nth(1).unwrap();
+    let started: u64 = started.lines().next().unwrap().parse().unwrap();
+    // The child reads the time after the test has started it, and before a minute is over.
+    assert!(header.epoch_nanos > started && header.epoch_nanos - started < 60_000_000_000);
+}
+
+#[test]
+fn each_thread_records_into_its_own_zone_under_its_name() {
+    const NAME: &str = "each_thread_records_into_its_own_zone_under_its_name";
+    if let Some(file) = in_child() {
+        ProgramTrace::create(file, &FEW).unwrap();
+        let both = Arc::new(Barrier::new(2));
+        let threads = ["one", "two"].map(|name| {
+            let both = both.clone();
+            let work = move || {
+                both.wait();
+                for _ in 0..3 {
+                    trace_scope!("outer");
+                    trace_scope!("inner");
+                }
+                both.wait();
+            };
+            thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(work)
+                .unwrap()
+        });
+        _ = threads.map(|thread| thread.join().unwrap());
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    run(&mut child(NAME, &file));
+    let (scopes, notes) = scopes(&file);
+    let six = ["outer", "inner"].repeat(3);
+    assert_eq!(scopes.len(), 2);
+    assert_eq!(scopes["one"], six);
+    assert_eq!(scopes["two"], six);
+    assert_eq!(notes, [""; 0]);
+}
+
+#[test]
+fn a_zone_of_an_ended_thread_is_reused_when_all_were_used_and_keeps_both_names() {
+    const NAME: &str =
+        "a_zone_of_an_ended_thread_is_reused_when_all_were_used_and_keeps_both_names";
+    if let Some(file) = in_child() {
+        let trace = ProgramTrace::create(file, &FEW).unwrap();
+        // The first thread's zone is not the next one's while another is unused.
+        for name in ["one", "two", "three"] {
+            on_thread(name, || work(4));
+        }
+        // Overwrites the records of one of them, its own name's too.
+        on_thread("four", || work(100));
+        assert_eq!(trace.lost(), 0);
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    run(&mut child(NAME, &file));
+    let (scopes, _) = scopes(&file);
+    let counts: Vec<_> = scopes
+        .iter()
+        .map(|(name, works)| (name.as_str(), works.len()))
+        .collect();
+    // Zone 0 had "one" and "three", and is now full of "four" with 64 slots of 32 scopes.
+    assert_eq!(counts, [("four", 32), ("two", 4)]);
+}
+
+#[test]
+fn records_before_a_reuse_do_not_get_the_new_threads_name() {
+    const NAME: &str = "records_before_a_reuse_do_not_get_the_new_threads_name";
+    if let Some(file) = in_child() {
+        let one = ProgramOptions { threads: 1, ..FEW };
+        ProgramTrace::create(file, &one).unwrap();
+        // Its own name's record is overwritten.
+        on_thread("first", || work(60));
+        on_thread("second", || work(4));
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    run(&mut child(NAME, &file));
+    let (scopes, _) = scopes(&file);
+    assert_eq!(scopes["second"].len(), 4);
+    assert!(!scopes.contains_key("first"));
+    assert_eq!(scopes[""].len(), 27);
+}
+
+#[test]
+fn records_of_threads_without_a_zone_are_counted_and_zones_that_are_full_are_kept() {
+    const NAME: &str =
+        "records_of_threads_without_a_zone_are_counted_and_zones_that_are_full_are_kept";
+    if let Some(file) = in_child() {
+        let stop = ProgramOptions {
+            stop_when_full: true,
+            ..FEW
+        };
+        let trace = ProgramTrace::create(file, &stop).unwrap();
+        on_thread("one", || work(1));
+        on_thread("two", || work(100));
+        let lost = trace.lost();
+        assert!(lost > 0);
+        on_thread("three", || work(5));
+        // Entries alone: without them there are no exits.
+        assert_eq!(trace.lost(), lost + 5);
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    run(&mut child(NAME, &file));
+    let (scopes, notes) = scopes(&file);
+    assert_eq!(scopes["one"].len(), 1);
+    assert!(!scopes.contains_key("three"));
+    assert!(
+        notes.iter().any(|note| note.starts_with("5 records were")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_process_has_one_trace_and_a_forked_child_does_not_record() {
+    const NAME: &str = "a_process_has_one_trace_and_a_forked_child_does_not_record";
+    if let Some(file) = in_child() {
+        ProgramTrace::create(&file, &FEW).unwrap();
+        let again = ProgramTrace::create(&file, &FEW).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        trace_scope!("parent");
+        // SAFETY: the child calls only functions that a handler may call.
+        match unsafe { libc::fork() } {
+            0 => {
+                trace_scope!("child");
+                // SAFETY: ends the child without destructors.
+                unsafe { libc::_exit(i32::from(nostall_trace::is_on())) }
+            }
+            child => {
+                let mut status = 1;
+                // SAFETY: waits for the child.
+                unsafe { libc::waitpid(child, &mut status, 0) };
+                assert_eq!(status, 0);
+            }
+        }
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    run(&mut child(NAME, &file));
+    let (scopes, _) = scopes(&file);
+    let names: Vec<_> = scopes.into_values().flatten().collect();
+    assert_eq!(names, ["parent"]);
+}
+
+#[test]
+fn the_environment_names_an_empty_file_and_a_started_program_leaves_its_parents_alone() {
+    const NAME: &str =
+        "the_environment_names_an_empty_file_and_a_started_program_leaves_its_parents_alone";
+    if let Some(file) = in_child() {
+        let trace = ProgramTrace::from_environment(&FEW).unwrap();
+        println!("records {}", trace.is_some());
+        let is_first = !env::var_os(CHILD).is_some_and(|it| it == "again");
+        if is_first {
+            trace_scope!("work");
+            let mut again = child(NAME, Path::new("again"));
+            let again = run(again.env(VARIABLE, &file));
+            print!("{}", String::from_utf8(again.stdout).unwrap());
+        }
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    fs::write(&file, "").unwrap();
+    let text = |output: Output| String::from_utf8(output.stdout).unwrap();
+    let said = |text: &str| -> Vec<bool> {
+        let said = text.split("records ").skip(1);
+        said.map(|rest| rest.starts_with("true")).collect()
+    };
+    let first = text(run(child(NAME, &file).env(VARIABLE, &file)));
+    assert_eq!(said(&first), [true, false]);
+    let (scopes, _) = scopes(&file);
+    assert_eq!(scopes.len(), 1);
+    // It is not empty any more.
+    let later = text(run(child(NAME, Path::new("again")).env(VARIABLE, &file)));
+    assert_eq!(said(&later), [false]);
+    assert_eq!(
+        said(&text(run(&mut child(NAME, Path::new("again"))))),
+        [false]
+    );
+}
+
+#[test]
+fn impossible_options_and_paths_are_errors_and_another_attempt_may_follow() {
+    const NAME: &str = "impossible_options_and_paths_are_errors_and_another_attempt_may_follow";
+    let Some(file) = in_child() else {
+        let folder = tempfile::tempdir().unwrap();
+        run(&mut child(NAME, &folder.path().join("trace")));
+        return;
+    };
+    let kind = |options| ProgramTrace::create(&file, &options).unwrap_err().kind();
+    assert_eq!(
+        kind(ProgramOptions { threads: 0, ..FEW }),
+        io::ErrorKind::InvalidInput
+    );
+    assert_eq!(
+        kind(ProgramOptions {
+            threads: 1025,
+            ..FEW
+        }),
+        io::ErrorKind::InvalidInput
+    );
+    assert_eq!(
+        kind(ProgramOptions { slots: !0, ..FEW }),
+        io::ErrorKind::InvalidInput
+    );
+    let missing = ProgramTrace::create(file.join("no/folder"), &FEW).unwrap_err();
+    assert!(matches!(
+        missing.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    ));
+    fs::write(&file, "older").unwrap();
+    ProgramTrace::create(&file, &FEW).unwrap();
+}
+
+/// A handler may run a destructor that records after the thread has returned its zone.
+#[test]
+fn a_record_in_a_destructor_after_the_zone_is_returned_is_counted_as_lost() {
+    const NAME: &str = "a_record_in_a_destructor_after_the_zone_is_returned_is_counted_as_lost";
+    let Some(file) = in_child() else {
+        let folder = tempfile::tempdir().unwrap();
+        run(&mut child(NAME, &folder.path().join("trace")));
+        return;
+    };
+    struct Last(mpsc::Sender<()>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            trace_scope!("late");
+            self.0.send(()).unwrap();
+        }
+    }
+    thread_local! {
+        static LAST: std::cell::RefCell<Option<Last>> = const { std::cell::RefCell::new(None) };
+    }
+    static SITE: Site = Site::new("early", module_path!());
+    let trace = ProgramTrace::create(&file, &FEW).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    on_thread("late", move || {
+        // Destructors run in the order of first use on Linux, or its reverse: the record is
+        // written or counted, and the program goes on.
+        LAST.set(Some(Last(sender)));
+        nostall_trace::mark(&SITE, None);
+    });
+    receiver.recv().unwrap();
+    let image = fs::read(&file).unwrap();
+    let region = recover(&image[..]).unwrap();
+    let mut events = ZoneEvents::new(region, Box::new(|_| None));
+    let mut entries = 0;
+    while let Some(event) = events.next_event().unwrap() {
+        entries += u64::from(matches!(event.kind, EventKind::Enter { .. }));
+    }
+    assert_eq!(entries + trace.lost(), 1);
+}

@@ -1,0 +1,21 @@
+//! File that may be a trace, and the options for reading it.
+
+use std::path::{Path, PathBuf};
+
+/// Options for reading a trace.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Options {
+    /// Name functions by these symbols: System.map, output of nm, or an ELF file with symbols
+    ///
+    /// For recordings of kernels that store addresses.
+    #[arg(long, value_name = "FILE")]
+    pub symbols: Option<PathBuf>,
+}
+
+/// File that may be a trace.
+pub struct Candidate<'a> {
+    pub path: &'a Path,
+    /// Start of its contents.
+    pub head: &'a [u8],
+    pub options: &'a Options,
+}

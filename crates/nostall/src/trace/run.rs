@@ -1,0 +1,151 @@
+//! `nostall trace run`: runs a program that records itself, and reports.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use nostall_trace::VARIABLE;
+use signal_hook::consts::{SIGINT, SIGQUIT};
+use signal_hook::low_level::signal_name;
+
+use super::report;
+use crate::escape::escape_name;
+use crate::output::note;
+
+/// Run a program that records itself, and report when it ends or is killed
+///
+/// PROGRAM calls `ProgramTrace::from_environment` of nostall-trace, which reads the path of the
+/// recording from the environment variable NOSTALL_TRACE. The trace survives every end of the
+/// program, SIGKILL too.
+#[derive(clap::Args)]
+#[command(after_long_help = AFTER)]
+pub struct Args {
+    /// Record into FILE, which stays. A file that has this name is replaced
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Keep the recording, and print its name. Without --out it is removed after the report
+    #[arg(long)]
+    keep: bool,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+const AFTER: &str = "\
+Examples:
+  nostall trace run -- target/release/examples/program 100
+  nostall trace run --out server.trace -- ./server --port 80
+  nostall trace report server.trace --view graph --limit 50
+
+Exit status: that of PROGRAM; 128 and the signal's number if a signal ended it;
+1 if there is no trace, or it could not be read.";
+
+/// A file below the temporary folder is fast, as the program writes to memory.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Runs the program, and prints the table of its functions.
+///
+/// # Errors
+///
+/// If the program cannot be started or has recorded nothing, or if the report fails.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let file = Recording::create(args)?;
+    let Some((program, arguments)) = args.program.split_first() else {
+        bail!("there is no program to run");
+    };
+    let name = escape_name(&program.to_string_lossy());
+    // The terminal sends these to the program too, and its report is still to come.
+    for signal in [SIGINT, SIGQUIT] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    let status = Command::new(program)
+        .args(arguments)
+        .env(VARIABLE, &file.path)
+        .status()
+        .with_context(|| name.clone())?;
+    if let Some(signal) = status.signal() {
+        let signal_name = signal_name(signal).unwrap_or("unknown");
+        note(format_args!(
+            "{name} was killed by signal {signal} ({signal_name})"
+        ));
+    }
+    if fs::metadata(&file.path)?.len() == 0 {
+        bail!(
+            "{name} has recorded nothing: it has to call ProgramTrace::from_environment of \
+             nostall-trace and to hold the functions that it records; its {status}"
+        );
+    }
+    report::run(&Report::parse_from([Path::new("report"), &file.path]).args)?;
+    file.keep(args);
+    Ok(code(status))
+}
+
+/// Arguments of the report, with its defaults.
+#[derive(Parser)]
+struct Report {
+    #[command(flatten)]
+    args: report::Args,
+}
+
+/// Returns the status as a shell does.
+fn code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    code.map_or(ExitCode::FAILURE, |code| ExitCode::from(code as u8))
+}
+
+/// File of a recording.
+struct Recording {
+    path: PathBuf,
+    stays: bool,
+}
+
+impl Recording {
+    /// Creates an empty file, which the program takes.
+    fn create(args: &Args) -> Result<Self> {
+        let (path, stays) = match &args.out {
+            Some(path) => (std::path::absolute(path)?, true),
+            None => {
+                let shared = Path::new(SHARED_MEMORY);
+                let folder = match shared.is_dir() {
+                    true => shared.to_owned(),
+                    false => std::env::temp_dir(),
+                };
+                let name = format!("nostall-{}.trace", std::process::id());
+                (folder.join(name), args.keep)
+            }
+        };
+        // A program that still records into an older file goes on in the removed one.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => File::create_new(&path).map(drop),
+        }
+        .with_context(|| escape_name(&path.to_string_lossy()))?;
+        Ok(Self { path, stays })
+    }
+
+    /// Prints the name of a recording that was not named with `--out`.
+    fn keep(&self, args: &Args) {
+        if self.stays && args.out.is_none() {
+            note(format_args!("the recording is in {}", self.path.display()));
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let is_empty = || fs::metadata(&self.path).is_ok_and(|file| file.len() == 0);
+        if !self.stays || is_empty() {
+            // Without it, there is nothing to remove.
+            _ = fs::remove_file(&self.path);
+        }
+    }
+}

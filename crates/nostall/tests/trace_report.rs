@@ -1,0 +1,267 @@
+//! `nostall trace report` as its user sees it: on Linux's text, on a recording that grows, on a
+//! terminal, and on files that are no traces.
+
+#![cfg(target_os = "linux")]
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+use nostall_trace::{ProgramOptions, ProgramTrace, trace_scope};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::Value;
+
+/// The article on the serial console: the trace of one byte, and the tail of a longer one.
+fn article() -> PathBuf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nostall-trace/tests/fixtures");
+    fixtures.join("text/004_640dd8fb3e5f4342.txt")
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(cargo_bin("nostall"));
+    command.args(["trace", "report"]).args(args);
+    command
+}
+
+fn report(input: &Path, args: &[&str]) -> Output {
+    command(args).arg(input).output().unwrap()
+}
+
+fn printed(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[track_caller]
+fn fails(output: &Output, status: i32, text: &str) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{errors}");
+    assert!(errors.contains(text), "{errors}");
+}
+
+#[test]
+fn the_articles_graph_has_the_durations_printed_in_it() {
+    let graph = printed(&report(&article(), &["--view", "graph"]));
+    for line in [
+        " 0)   0.384 us    |    _raw_spin_lock_irqsave();",
+        " 0)   1.870 us    |          io_serial_in();",
+        " 0)   4.318 us    |      }",
+        " 0) ! 411.342 us  |    }",
+        " 8)   1.666 us    |          }",
+        " 8) + 12.787 us   |        io_serial_in();",
+    ] {
+        assert!(graph.contains(line), "{line}\n{graph}");
+    }
+}
+
+#[test]
+fn the_articles_table_has_each_function() {
+    let output = report(&article(), &["--json", "--function", "io_serial_*"]);
+    let document: Value = serde_json::from_str(&printed(&output)).unwrap();
+    assert_eq!(document["schema"], 1);
+    assert_eq!(document["view"], "table");
+    let trace = &document["traces"][0];
+    assert_eq!(trace["unit"], "ns");
+    let rows = trace["rows"].as_array().unwrap();
+    let functions: Vec<_> = rows.iter().map(|row| &row["function"]).collect();
+    assert_eq!(functions, ["io_serial_in", "io_serial_out"]);
+    assert_eq!(rows[0]["calls"], 8);
+    assert_eq!(rows[0]["max"], 12_787);
+    let sum = 1836 + 1870 + 1635 + 1683 + 1671 + 1710 + 12_787 + 1743;
+    assert_eq!(rows[0]["total"], sum);
+}
+
+#[test]
+fn every_view_prints_text_and_json() {
+    for view in ["table", "graph", "histogram", "rate", "stalls"] {
+        let text = printed(&report(&article(), &["--view", view]));
+        assert!(!text.is_empty(), "{view}");
+        assert!(!text.contains('\x1b'), "{view}");
+        let json = printed(&report(&article(), &["--view", view, "--json"]));
+        match view {
+            "graph" | "rate" => {
+                for line in json.lines() {
+                    serde_json::from_str::<Value>(line).unwrap();
+                }
+            }
+            _ => {
+                let document: Value = serde_json::from_str(&json).unwrap();
+                assert_eq!(document["view"], view);
+            }
+        }
+    }
+    let path = article();
+    let diff = [
+        "--view",
+        "diff",
+        "--json",
+        "--limit",
+        "3",
+        path.to_str().unwrap(),
+    ];
+    let document: Value = serde_json::from_str(&printed(&report(&path, &diff))).unwrap();
+    assert_eq!(document["rows"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn inputs_that_are_no_traces_are_errors_that_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("no\x1bfile");
+    fails(&report(&missing, &[]), 1, "no\\x1bfile");
+    fails(&report(folder.path(), &[]), 1, "this is a directory");
+    let text = folder.path().join("letter.txt");
+    fs::write(&text, "Dear reader,\n").unwrap();
+    fails(&report(&text, &[]), 1, "no trace of a known kind");
+    fails(&report(&text, &["--live"]), 1, "not a recording of nostall");
+    fails(
+        &report(&article(), &["--view", "diff"]),
+        1,
+        "compares two inputs",
+    );
+    fails(
+        &report(&article(), &["--time"]),
+        1,
+        "--time is for --view graph",
+    );
+    fails(
+        &report(&article(), &["--interval", "1"]),
+        2,
+        "not a length of time",
+    );
+    fails(&report(&article(), &["--view", "pie"]), 2, "pie");
+    // The input that can be read is reported nevertheless.
+    let both = command(&[]).args([&text, &article()]).output().unwrap();
+    fails(&both, 1, "letter.txt");
+    assert!(String::from_utf8_lossy(&both.stdout).contains("io_serial_in"));
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let mut child = command(&["--view", "graph"])
+        .arg(article())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!errors.contains("ipe"), "{errors}");
+}
+
+/// The report as it appears on a terminal of this width.
+fn on_terminal(columns: u16, colour: bool, args: &[&str]) -> String {
+    let user = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
+    grantpt(&user).unwrap();
+    unlockpt(&user).unwrap();
+    let name = ptsname(&user, Vec::new()).unwrap().into_string().unwrap();
+    let terminal = File::options().read(true).write(true).open(name).unwrap();
+    let size = Winsize {
+        ws_row: 50,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&terminal, size).unwrap();
+    let mut command = command(args);
+    command.arg(article()).env("TERM", "xterm-256color");
+    command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+    if !colour {
+        command.env("NO_COLOR", "1");
+    }
+    let child = command.stdout(terminal).stderr(Stdio::null()).spawn();
+    drop(command);
+    let mut text = Vec::new();
+    // The read ends with an error when no process has the terminal open.
+    let _ = (&user).read_to_end(&mut text);
+    assert!(child.unwrap().wait().unwrap().success());
+    String::from_utf8(text).unwrap().replace("\r\n", "\n")
+}
+
+#[test]
+fn a_terminal_gets_colour_and_lines_that_fit() {
+    for columns in [80, 200] {
+        for args in [&["--view", "graph", "--time"][..], &[], &["--view", "rate"]] {
+            let plain = on_terminal(columns, false, args);
+            assert!(!plain.contains('\x1b'), "{plain}");
+            let longest = plain.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(columns.into()), "{plain}");
+            let coloured = on_terminal(columns, true, args);
+            assert!(coloured.contains("\x1b[1m"), "{coloured}");
+        }
+    }
+}
+
+/// The first line of the child's output that is as wanted.
+fn line_with(child: &mut Child, wanted: impl Fn(&str) -> bool) -> Option<String> {
+    let out = BufReader::new(child.stdout.as_mut().unwrap());
+    out.lines().map(Result::unwrap).find(|line| wanted(line))
+}
+
+/// One test, because a process has one recording.
+#[test]
+fn a_recording_is_followed_while_it_grows_and_reported_afterwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let options = ProgramOptions {
+        slots: 1 << 12,
+        ..ProgramOptions::DEFAULT
+    };
+    let trace = ProgramTrace::create(&path, &options).unwrap();
+    let call = || {
+        trace_scope!("outer");
+        trace_scope!("inner\x1b[2J");
+    };
+    call();
+
+    let mut live = command(&[
+        "--live",
+        "--interval",
+        "20ms",
+        "--json",
+        "--function",
+        "inner*",
+    ])
+    .arg(&path)
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let quiet = line_with(&mut live, |_| true).unwrap();
+    let interval: Value = serde_json::from_str(&quiet).unwrap();
+    assert_eq!(
+        interval["calls"], 0,
+        "calls before the start are not counted"
+    );
+    (0..100).for_each(|_| call());
+    trace.freeze();
+    let mut calls = 0;
+    let out = BufReader::new(live.stdout.take().unwrap());
+    for line in out.lines() {
+        let interval: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        calls += interval["calls"].as_u64().unwrap();
+    }
+    assert_eq!(calls, 100);
+    assert!(live.wait().unwrap().success(), "a frozen recording ends");
+
+    let document = printed(&report(&path, &["--json"]));
+    assert!(!document.contains('\x1b'));
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let rows = document["traces"][0]["rows"].as_array().unwrap();
+    let row = |name: &str| rows.iter().find(|row| row["function"] == name).unwrap();
+    for name in ["outer", "inner\x1b[2J"] {
+        assert_eq!(row(name)["calls"], 101, "{name}");
+        assert_eq!(row(name)["unmatched"], 0, "{name}");
+    }
+    let (outer, inner) = (row("outer"), row("inner\x1b[2J"));
+    let number = |value: &Value| value.as_u64().unwrap();
+    let own = number(&outer["total"]) - number(&inner["total"]);
+    assert_eq!(number(&outer["self"]), own);
+    let graph = printed(&report(&path, &["--view", "graph", "--limit", "6"]));
+    assert_eq!(graph.lines().count(), 7, "{graph}");
+    assert!(graph.contains("  inner\\x1b[2J();"), "{graph}");
+}

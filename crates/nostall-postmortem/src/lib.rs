@@ -1,5 +1,5 @@
 //! Reads the memory of a crashed machine: finds and decodes Linux's persistent records
-//! (pstore/ramoops) and traces, and nostall's log rings.
+//! (pstore/ramoops) and ring buffers of traces, and nostall's log rings and traces.
 //!
 //! - [`image`]: memory dumps as files. Raw dumps, ELF cores (kdump, QEMU) and LiME dumps are
 //!   lists of segments by physical address. Holes of sparse files are never read.
@@ -9,6 +9,8 @@
 //!   unverified bytes. [`Decoded::linux_files`] rebuilds the files of Linux's `/sys/fs/pstore`.
 //! - [`log_ring`]: the log rings of nostall-console, of a machine of any word size and byte order.
 //! - [`ftrace_ring`]: Linux's persistent ring buffer: function graphs and events before a crash.
+//! - [`trace_region`]: the traces of nostall-trace, whole or with a destroyed header, as a source
+//!   of events for reports and exports.
 //! - [`decompress`] and [`symbols`]: the compressions of Linux's pstore, and names for addresses.
 //! - Feature `cli` (default): the command, as the binary `nostall-postmortem` and as
 //!   `nostall postmortem`.

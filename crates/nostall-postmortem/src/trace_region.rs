@@ -30,7 +30,7 @@ const LONGEST_NAMES: usize = 64 << 10;
 /// Region that was found.
 #[derive(Clone, Debug)]
 pub struct TraceRegion<'a> {
-    /// Physical address of its first byte that the image has.
+    /// Physical address of its header, or of its first zone if header and names are lost.
     pub start: u64,
     /// Region from its header on. Without a header and names, the zones alone. Bytes that the
     /// image lacks are zeros.
@@ -113,9 +113,7 @@ pub fn find<'a>(
         !before.is_some_and(|range| range.contains(&zone.at))
     });
     let mut rest = &zones[..];
-    while let Some(first) = rest.first()
-        && found.len() < MOST
-    {
+    while !rest.is_empty() && found.len() < MOST {
         let mut len = 1;
         while let Some(next) = rest.get(len)
             && next.follows(&rest[len - 1])
@@ -123,9 +121,11 @@ pub fn find<'a>(
             len += 1;
         }
         let (row, others) = rest.split_at(len);
-        let end = first.at + row.len() as u64 * first.header.zone_len();
-        rest = &others[others.iter().take_while(|zone| zone.at < end).count()..];
-        found.extend(TraceRegion::of_zones(image, row));
+        let region = TraceRegion::of_zones(image, row);
+        // A restored header may cover zones after a damaged one.
+        let end = region.as_ref().map_or(0, |region| region.range().end);
+        rest = &others[others.partition_point(|zone| zone.at < end)..];
+        found.extend(region);
     }
     found.sort_by_key(|region| region.start);
     found
@@ -258,10 +258,10 @@ impl<'a> TraceRegion<'a> {
     fn of_zones(image: &'a Image, row: &[Zone]) -> Option<Self> {
         let first = row.first()?;
         // Names lie before zone 0.
-        if first.header.zone == 0 {
-            if let Some(region) = Self::with_lost_magic(image, first) {
-                return Some(region);
-            }
+        if first.header.zone == 0
+            && let Some(region) = Self::with_lost_magic(image, first)
+        {
+            return Some(region);
         }
         let zone_len = first.header.zone_len();
         let (zones, missing) = whole(image, first.at, zone_len * row.len() as u64)?;
@@ -277,15 +277,17 @@ impl<'a> TraceRegion<'a> {
             names_len: names_len as u32,
             ..blank(first.header.order)
         };
-        let (state, bytes) = match names {
+        let before = (REGION_HEADER + names_len) as u64;
+        let (state, start, bytes) = match names {
             Some(names) => {
                 let bytes = [&header.encode(), &*names, &*zones].concat();
-                (HeaderState::Names, Cow::Owned(bytes))
+                let start = first.at.saturating_sub(before);
+                (HeaderState::Names, start, Cow::Owned(bytes))
             }
-            None => (HeaderState::Lost, zones),
+            None => (HeaderState::Lost, first.at, zones),
         };
         Some(Self {
-            start: first.at,
+            start,
             bytes,
             header,
             state,

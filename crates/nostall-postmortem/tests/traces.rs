@@ -154,8 +154,7 @@ fn a_damaged_header_counts_if_a_zone_agrees_with_it() {
     // Lengths that fit no zone: the zones are found alone, with the names before them.
     memory[AT + 0x5c] ^= 0x40;
     let (state, start, events) = only(memory);
-    let zones = AT + 512 + 256;
-    assert_eq!((state, start), (HeaderState::Names, zones as u64));
+    assert_eq!((state, start), (HeaderState::Names, AT as u64));
     assert_eq!(events, NAMED);
 }
 
@@ -165,17 +164,32 @@ fn without_a_header_zones_and_names_are_found() {
         let mut memory = around(&region, AT);
         memory[AT..AT + 512].fill(0x5a);
         let (state, start, events) = only(memory.clone());
-        let zones = AT + 512 + 256;
-        assert_eq!((state, start), (HeaderState::Names, zones as u64));
+        assert_eq!((state, start), (HeaderState::Names, AT as u64));
         assert_eq!(events, NAMED);
 
         // Nor the names.
+        let zones = AT + 512 + 256;
         memory[AT + 512..zones].fill(0x5a);
-        let (state, _, events) = only(memory);
-        assert_eq!(state, HeaderState::Lost);
+        let (state, start, events) = only(memory);
+        assert_eq!((state, start), (HeaderState::Lost, zones as u64));
         assert_eq!(events[..2], NAMED[..2]);
         assert_eq!(events[2], "1 name 1=16");
     }
+}
+
+#[test]
+fn a_restored_header_covers_the_zones_after_a_damaged_one() {
+    let region = region_of(&Options {
+        zones: 3,
+        ..OPTIONS
+    });
+    let mut memory = around(&region, AT);
+    memory[AT] ^= 1;
+    let zone_1 = AT + 512 + 256 + 128 + 1024;
+    memory[zone_1..zone_1 + 32].fill(0);
+    let (state, start, events) = only(memory);
+    assert_eq!((state, start), (HeaderState::Sound, AT as u64));
+    assert_eq!(events, NAMED);
 }
 
 #[test]
@@ -302,7 +316,7 @@ fn text_has_the_function_graph_with_names_at_the_load_address() {
         let folder = folder(&dump);
         let output = command(folder.path(), &["--symbols", "System.map"]);
         let (out, err) = text(&output);
-        let line = format!("a kernel, 2 CPUs, 6 events; whole header");
+        let line = "a kernel, 2 CPUs, 6 events; whole header";
         assert_eq!(err, format!("nostall: a trace at {at:#x}: {line}\n"));
         let heading = format!("==> trace 0: region at {at:#x}, {line}; unchecked: ");
         assert!(out.starts_with(&heading), "{out}");

@@ -17,8 +17,8 @@ use crate::Unpack;
 /// not given is Linux's default: 4096 bytes for each size, no ECC, a trace zone for
 /// each CPU.
 ///
-/// Log rings of nostall-console are found in the same images. Records that had been printed
-/// are left out, where the ring tells which.
+/// Log rings of nostall-console and traces of nostall-trace are found in the same images. Log
+/// records that had been printed are left out, where the ring tells which.
 ///
 /// Linux's persistent ring buffers (reserve_mem and trace_instance, 6.12 and later) are found,
 /// too. With --symbols and --event-formats of the crashed kernel, functions and events have
@@ -162,13 +162,17 @@ file, address, numbers of records. log: a record of a ring, after its ring line.
 ring buffer, its CPUs and their damage. entry: a record of it, after its buffer line. end: \
 file, status, records, message. The book (docs/src/postmortem.md) has every word.
 
+trace: a trace of nostall-trace: file, address, origin, number of events. event: one event, after its \
+trace line.
+
 Linux: its files have no marks; the worth of each and the ranges go to stderr. A log ring is a \
-file log-nostall-N, with the lines that the machine's console would have shown. A ring buffer of \
-Linux is a file ftrace-ring-N.trace, with the lines of the file trace after the next boot.
+file log-nostall-N, with the lines that the machine's console would have shown. A trace of nostall \
+is a file trace-nostall-N, with its function graph. A ring buffer of Linux is a file \
+ftrace-ring-N.trace, with the lines of the file trace after the next boot.
 
 Exit status: 0 records; 1 an image could not be read or the output not be written, or the \
-symbols are of another kernel; 2 wrong options; 3 a region or ring, and nothing in it to show; 4 a damaged region or ring without a \
-readable record; 5 neither. \
+symbols are of another kernel; 2 wrong options; 3 a region, ring or trace, and nothing in it to \
+show; 4 a damaged region or ring without a readable record; 5 none of them. \
 Of several images: the first of 1, 0, 4, 3, 5 that one has.";
 
 fn packing(name: &str) -> Result<Unpack, String> {

@@ -144,7 +144,8 @@ impl Job<'_> {
                 self.note(format_args!("{line}"));
             }
         }
-        if !has_region && !(rings.is_empty() && found.is_empty() && buffers.is_empty()) {
+        let has_other = !(rings.is_empty() && found.is_empty() && buffers.is_empty());
+        if !has_region && has_other {
             self.cut_short(&image);
         }
         if rings.len() == rings::MOST {

@@ -8,11 +8,11 @@ pub enum Status {
     Records = 0,
     /// The image cannot be read, or the output not be written.
     Error = 1,
-    /// There is a region or a ring, and no record in it to show.
+    /// There is a region, ring or trace, and no record in it to show.
     Empty = 3,
     /// There is a region or a ring. No record in it can be read, and it is damaged.
     Damaged = 4,
-    /// There is no region and no ring.
+    /// There is no region, no ring and no trace.
     None = 5,
 }
 

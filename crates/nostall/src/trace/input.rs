@@ -8,9 +8,8 @@ use anyhow::{Context, Result, bail};
 use nostall_trace::model::Source;
 use nostall_trace::read::{is_dat, looks_like_text, open_dat, open_text};
 
-use super::candidate::Candidate;
-pub use super::candidate::Options;
-use super::region;
+pub use super::candidate::{Candidate, Options};
+use super::{memory, region};
 use crate::escape::escape_name;
 
 /// Bytes from the start of a file that decide on its kind.
@@ -20,7 +19,7 @@ const HEAD: u64 = 64 * 1024;
 type Opener = fn(&Candidate<'_>) -> Result<Option<Box<dyn Source>>>;
 
 /// Kinds of traces. The first that fits is used, so the vaguest are last.
-const OPENERS: &[Opener] = &[region::open, dat, text];
+const OPENERS: &[Opener] = &[region::open, dat, text, memory::open];
 
 /// Opens the trace in a file.
 ///

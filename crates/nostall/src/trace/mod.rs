@@ -7,6 +7,7 @@ mod flame;
 mod follow;
 mod input;
 mod live;
+mod memory;
 mod print;
 mod region;
 mod report;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nostall_postmortem::symbols::Symbols;
+use nostall_trace::layout::RegionHeader;
 use nostall_trace::model::Source;
 use nostall_trace::{HeaderFault, Image, ZoneEvents, recover};
 
@@ -78,10 +79,11 @@ pub fn events(
     Ok(Ok(ZoneEvents::new(region, Box::new(name))))
 }
 
-/// Opens a recording of nostall.
+/// Opens a recording of nostall. One with a damaged header is read as memory, which restores more
+/// of it.
 pub fn open(candidate: &Candidate<'_>) -> Result<Option<Box<dyn Source>>> {
-    // A damaged region may have a zone that is whole.
-    if recover(candidate.head).is_err() {
+    let header = candidate.head.first_chunk();
+    if !header.is_some_and(|header| RegionHeader::decode(header).is_ok()) {
         return Ok(None);
     }
     let image = FileImage::open(candidate.path, false)?;

@@ -8,10 +8,10 @@ mod filter;
 #[cfg(any(target_arch = "x86_64", target_arch = "riscv64"))]
 pub mod functions;
 mod global;
-pub mod layout;
-mod macros;
 #[cfg(feature = "report")]
 pub mod graph;
+pub mod layout;
+mod macros;
 #[cfg(feature = "report")]
 pub mod model;
 mod names;

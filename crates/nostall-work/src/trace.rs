@@ -1,0 +1,340 @@
+//! Sending over a slow serial port while the sender is recorded, and the trace of a crash.
+
+use core::fmt;
+use core::ops::Range;
+use core::str::FromStr;
+
+use nostall_devices::uart::Profile;
+use nostall_io::{Clock, Counting, Nanos, Processor, Registers};
+use nostall_trace::layout::{LINE, Meta, RegionHeader, SLOT, ZONE_HEADER, lap};
+use nostall_trace::{Image, Options, Recorder, Site, Ticks};
+use nostall_uart::{Console, Strategy};
+use serde::{Deserialize, Serialize};
+
+use crate::checksum::Checksum;
+use crate::uart::{self, Driver, Sent, Writes};
+
+/// Memory for traces, counted from the start of RAM: 16 MiB behind the
+/// [region](crate::pstore::REGION) of pstore. Nothing else uses it, as described there.
+pub const REGION: Range<u64> = 65 << 20..81 << 20;
+
+/// Length of the memory of one job.
+const PART: u64 = 1 << 20;
+
+/// Number of jobs with a trace.
+pub const PARTS: u16 = ((REGION.end - REGION.start) / PART) as u16;
+
+/// Returns the memory of the trace of a job, by its place in the work list.
+pub const fn part(item: u16) -> Range<u64> {
+    let start = REGION.start + PART * (item % PARTS) as u64;
+    start..start + PART
+}
+
+/// Memory of the trace of the crash: the last.
+pub const CRASH: Range<u64> = part(PARTS - 1);
+
+/// The article's port.
+pub const PROFILE: Profile = Profile::HP_DL380_GEN9;
+
+/// Sizes of the article's two sendings.
+pub const SIZES: [u32; 2] = [1, 2_500];
+
+/// A job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// Sends so many bytes with this strategy and records it: `send:byte-polled:1`.
+    Send {
+        /// Strategy of the driver.
+        strategy: Strategy,
+        /// Number of bytes.
+        bytes: u32,
+    },
+    /// Records all that follows, where the trace of a crash is: `record`.
+    Record,
+    /// The same; sends a line, and panics: `crash`.
+    Crash,
+    /// Reports the trace of the crash that an earlier kernel left: `recover`.
+    Recover,
+}
+
+impl Job {
+    /// Returns the sendings: each size with each strategy.
+    pub fn sendings() -> impl Iterator<Item = Self> {
+        SIZES.into_iter().flat_map(|bytes| {
+            Strategy::ALL
+                .into_iter()
+                .map(move |strategy| Self::Send { strategy, bytes })
+        })
+    }
+
+    /// Returns all jobs.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::sendings().chain([Self::Record, Self::Crash, Self::Recover])
+    }
+}
+
+impl crate::Job for Job {
+    const NAME: &'static str = "trace";
+}
+
+impl fmt::Display for Job {
+    /// Writes the job as a word of a work list.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send { strategy, bytes } => write!(f, "send:{strategy}:{bytes}"),
+            Self::Record => f.write_str("record"),
+            Self::Crash => f.write_str("crash"),
+            Self::Recover => f.write_str("recover"),
+        }
+    }
+}
+
+impl FromStr for Job {
+    type Err = ();
+
+    fn from_str(words: &str) -> Result<Self, ()> {
+        Ok(match words {
+            "record" => Self::Record,
+            "crash" => Self::Crash,
+            "recover" => Self::Recover,
+            _ => {
+                let rest = words.strip_prefix("send:").ok_or(())?;
+                let (strategy, bytes) = rest.split_once(':').ok_or(())?;
+                let bytes = bytes.parse().map_err(drop)?;
+                if !(1..=LONGEST).contains(&bytes) {
+                    return Err(());
+                }
+                let strategy = strategy.parse()?;
+                Self::Send { strategy, bytes }
+            }
+        })
+    }
+}
+
+/// Most bytes that a job sends.
+const LONGEST: u32 = SIZES[1];
+
+/// Result of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Told {
+    /// Of a sending.
+    Sent {
+        /// The sender's report.
+        sent: Sent,
+        /// Functions whose calls are recorded: 0 in a kernel that is not built for that.
+        functions: u32,
+    },
+    /// The trace of a CPU, as left by a crash.
+    Left {
+        /// The CPU.
+        cpu: u32,
+        /// Slots that are whole.
+        slots: u64,
+        /// Checksum of these.
+        checksum: u64,
+    },
+    /// The last slots of a CPU's trace, in order.
+    Slots {
+        /// The CPU.
+        cpu: u32,
+        /// Number of the first, counted from the start of the recording.
+        first: u64,
+        /// Words and meta words.
+        slots: Slots,
+    },
+}
+
+/// Slots, as many as one report holds.
+pub type Slots = heapless::Vec<(u64, u64), 16>;
+
+/// Slots of a CPU that are told one by one.
+const LAST: u64 = 128;
+
+/// Returns the options of a job's trace.
+pub const fn options(cpus: u16, ticks_per_second: u64, boot: u64) -> Options<'static> {
+    Options {
+        zones: cpus as u32,
+        names: 4 << 10,
+        stop_when_full: false,
+        zones_of_threads: false,
+        ticks_per_second,
+        epoch: None,
+        anchor: None,
+        boot,
+        build_id: &[],
+        program: "nostall's reference kernel",
+    }
+}
+
+/// Reads the trace of a crash, and tells `found` what it holds of each CPU.
+pub fn recover<I: Image + ?Sized>(image: &I, mut found: impl FnMut(Told)) {
+    let mut header = [0; _];
+    let Some(header) = image
+        .read(0, &mut header)
+        .then(|| RegionHeader::decode(&header).ok())
+        .flatten()
+    else {
+        return;
+    };
+    let Some(slots) = header.slots() else { return };
+    for cpu in 0..header.zones {
+        let zone = header.first_zone() + u64::from(cpu) * header.zone_len;
+        let zone = CpuTrace {
+            image,
+            zone,
+            slots: slots.into(),
+        };
+        zone.tell(cpu, &mut found);
+    }
+}
+
+/// The trace of one CPU.
+struct CpuTrace<'a, I: ?Sized> {
+    image: &'a I,
+    zone: u64,
+    slots: u64,
+}
+
+impl<I: Image + ?Sized> CpuTrace<'_, I> {
+    fn word(&self, at: u64) -> Option<u64> {
+        let mut word = [0; 8];
+        let found = self.image.read(self.zone + at, &mut word);
+        found.then(|| u64::from_ne_bytes(word))
+    }
+
+    /// Returns the slot with this number, if it is whole.
+    fn slot(&self, index: u64) -> Option<(u64, u64)> {
+        let at = ZONE_HEADER as u64 + index % self.slots * SLOT as u64;
+        let (word, meta) = (self.word(at)?, self.word(at + 8)?);
+        (Meta(meta).lap() == lap(index, self.slots.ilog2())).then_some((word, meta))
+    }
+
+    fn tell(&self, cpu: u32, found: &mut impl FnMut(Told)) {
+        let head = self.word(nostall_trace::layout::HEAD as u64).unwrap_or(0);
+        let first = head.saturating_sub(self.slots);
+        let (mut count, mut checksum) = (0, Checksum::default());
+        for (word, meta) in (first..head).filter_map(|index| self.slot(index)) {
+            count += 1;
+            checksum.add(&word.to_le_bytes());
+            checksum.add(&meta.to_le_bytes());
+        }
+        found(Told::Left {
+            cpu,
+            slots: count,
+            checksum: checksum.0,
+        });
+        let mut first = first.max(head.saturating_sub(LAST));
+        while first < head {
+            let end = head.min(first + Slots::new().capacity() as u64);
+            let slots = (first..end).map(|index| self.slot(index).unwrap_or_default());
+            found(Told::Slots {
+                cpu,
+                first,
+                slots: slots.collect(),
+            });
+            first = end;
+        }
+    }
+}
+
+/// Sends `bytes` bytes of a repeating alphabet while `recorder` records. `granted` tells what a
+/// second task on the same CPU has had of it so far.
+pub fn send<R: Registers, C: Clock, T: Ticks, P: Processor>(
+    console: &mut Console<Counting<R>, C>,
+    (strategy, bytes): (Strategy, u32),
+    recorder: &Recorder<'_, T, P>,
+    granted: impl Fn() -> Nanos,
+) -> Sent {
+    let mut text = [0; LONGEST as usize];
+    for (byte, letter) in text.iter_mut().zip((b'a'..=b'z').cycle()) {
+        *byte = letter;
+    }
+    let text = &text[..text.len().min(bytes as usize)];
+    let job = uart::Job {
+        driver: Driver::Ours(strategy),
+        writes: Writes::Whole,
+    };
+    let entered = recorder.enter_site(site(strategy), Some(bytes.into()));
+    let sent = uart::send(console, job, text, granted);
+    recorder.exit(entered);
+    sent
+}
+
+/// Returns the name of a sending in the trace.
+fn site(strategy: Strategy) -> &'static Site {
+    static BYTE_POLLED: Site = Site::new("send_byte_polled", module_path!());
+    static FIFO_POLLED: Site = Site::new("send_fifo_polled", module_path!());
+    static FIFO_BURST: Site = Site::new("send_fifo_burst", module_path!());
+    static FIFO_PACED: Site = Site::new("send_fifo_paced", module_path!());
+    match strategy {
+        Strategy::BytePolled => &BYTE_POLLED,
+        Strategy::FifoPolled => &FIFO_POLLED,
+        Strategy::FifoBurst => &FIFO_BURST,
+        Strategy::FifoPaced => &FIFO_PACED,
+    }
+}
+
+/// Registers of a 16550 whose accesses are recorded.
+#[derive(Debug)]
+pub struct Traced<'a, 'm, R, T, P> {
+    port: R,
+    recorder: &'a Recorder<'m, T, P>,
+}
+
+impl<'a, 'm, R, T, P> Traced<'a, 'm, R, T, P> {
+    /// Records the accesses to `port`.
+    pub const fn new(port: R, recorder: &'a Recorder<'m, T, P>) -> Self {
+        Self { port, recorder }
+    }
+}
+
+macro_rules! sites {
+    ($($name:literal)*) => {
+        [$(Site::new($name, module_path!())),*]
+    };
+}
+
+static READS: [Site; 8] = sites!(
+    "read_rbr" "read_ier" "read_iir" "read_lcr" "read_mcr" "read_lsr" "read_msr" "read_scr"
+);
+static WRITES: [Site; 8] = sites!(
+    "write_thr" "write_ier" "write_fcr" "write_lcr" "write_mcr" "write_lsr" "write_msr" "write_scr"
+);
+static BURST: Site = Site::new("burst_thr", module_path!());
+
+impl<R: Registers, T: Ticks, P: Processor> Traced<'_, '_, R, T, P> {
+    fn scope<U>(
+        &self,
+        site: &'static Site,
+        argument: Option<u64>,
+        access: impl FnOnce(&R) -> U,
+    ) -> U {
+        let entered = self.recorder.enter_site(site, argument);
+        let result = access(&self.port);
+        self.recorder.exit(entered);
+        result
+    }
+}
+
+impl<R: Registers, T: Ticks, P: Processor> Registers for Traced<'_, '_, R, T, P> {
+    fn read8(&self, offset: usize) -> u8 {
+        self.scope(&READS[offset % 8], None, |port| port.read8(offset))
+    }
+
+    fn write8(&self, offset: usize, value: u8) {
+        self.scope(&WRITES[offset % 8], None, |port| port.write8(offset, value));
+    }
+
+    fn write_burst(&self, offset: usize, values: &[u8]) {
+        self.scope(&BURST, Some(values.len() as u64), |port| {
+            port.write_burst(offset, values);
+        });
+    }
+
+    fn burst_instructions(&self, values: usize) -> usize {
+        self.port.burst_instructions(values)
+    }
+}
+
+const _: () = assert!(REGION.start.is_multiple_of(LINE as u64) && PARTS as usize > 8);

@@ -1,0 +1,100 @@
+//! The trace: sendings over a slow port, and what happens before a crash.
+
+use core::ops::Range;
+use core::slice;
+
+use nostall_io::{Clock, Counting, Registers};
+use nostall_trace::{Recorder, Region};
+use nostall_uart::{Console, ConsoleSettings, Model, Strategy};
+use nostall_work::console::Throttle;
+use nostall_work::trace::{CRASH, Job, PROFILE, Told, Traced, options, part, recover, send};
+
+use super::second::SecondTask;
+use crate::arch::{self, Cpu, MachineClock, Ticks};
+use crate::{functions, report};
+
+/// Records of all CPUs: of scopes here, and of all functions in a kernel that is built for it.
+pub static RECORDER: Recorder<'static, Ticks, Cpu> = Recorder::new(Ticks, Cpu);
+
+/// The machine that is recorded.
+pub struct TraceJobs<'a> {
+    pub cpus: u16,
+    pub clock: &'a MachineClock,
+    pub second: &'a SecondTask<&'a MachineClock>,
+}
+
+impl TraceJobs<'_> {
+    /// Runs one job of the list, number `item`.
+    pub fn run(&self, job: Job, item: u16) {
+        match job {
+            Job::Send { strategy, bytes } => {
+                let functions = self.start(part(item));
+                let sent = self.send(strategy, bytes);
+                RECORDER.stop();
+                functions::record(|_| false);
+                report::tell(item, Told::Sent { sent, functions });
+            }
+            Job::Record => {
+                self.start(CRASH);
+            }
+            Job::Crash => {
+                self.start(CRASH);
+                self.send(Strategy::FifoPolled, 32);
+                panic!("on purpose, while every call is recorded");
+            }
+            Job::Recover => {
+                let (start, len) = memory(CRASH);
+                // SAFETY: mapped RAM, into which this boot records nothing.
+                let image = unsafe { slice::from_raw_parts(start.as_ptr(), len) };
+                recover(image, |told| report::tell(item, told));
+            }
+        }
+    }
+
+    /// Starts a recording of everything. Returns the number of functions that are recorded.
+    fn start(&self, place: Range<u64>) -> u32 {
+        let (start, len) = memory(place);
+        let options = options(self.cpus, self.clock.hz(), self.clock.now().0);
+        // SAFETY: mapped RAM that holds nothing else (`REGION`). The recording before it ended.
+        let region = unsafe { Region::format_at(start, len, &options) };
+        match region {
+            Ok(region) => RECORDER.start(region),
+            Err(error) => panic!("{error}"),
+        }
+        match functions::sites().is_empty() {
+            true => 0,
+            false => functions::record(|_| true).sites as u32,
+        }
+    }
+
+    fn send(&self, strategy: Strategy, bytes: u32) -> nostall_work::uart::Sent {
+        let mut console = self.open();
+        send(&mut console, (strategy, bytes), &RECORDER, || {
+            self.second.granted()
+        })
+    }
+
+    /// Opens the port, as slow as the article's.
+    fn open(&self) -> Console<Counting<impl Registers>, &SecondTask<&MachineClock>> {
+        let settings = ConsoleSettings {
+            // Nothing to be found out.
+            model: Some(Model::Uart16550A),
+            ..ConsoleSettings::from(arch::line_settings())
+        };
+        let frame = arch::line_settings().frame_time();
+        let port = arch::serial_port();
+        let port = Throttle::new(port, *self.clock, PROFILE, frame, &[]);
+        let port = Counting::new(Traced::new(port, &RECORDER));
+        match Console::open(port, self.second, settings) {
+            Ok(console) => console,
+            Err(error) => panic!("serial port: {error}"),
+        }
+    }
+}
+
+fn memory(place: Range<u64>) -> (core::ptr::NonNull<u8>, usize) {
+    match arch::persistent_ram(place) {
+        Ok(memory) => memory,
+        Err(why) => panic!("{why}"),
+    }
+}

@@ -224,7 +224,7 @@ impl<const N: usize> Short<N> {
     }
 
     /// Bytes up to the first zero.
-    fn until_zero(bytes: &[u8]) -> Self {
+    pub(crate) fn until_zero(bytes: &[u8]) -> Self {
         let len = bytes.iter().position(|&byte| byte == 0);
         Self::new(&bytes[..len.unwrap_or(bytes.len())])
     }

@@ -10,12 +10,14 @@ pub mod functions;
 mod global;
 #[cfg(feature = "report")]
 pub mod graph;
+mod image;
 pub mod layout;
 mod macros;
 #[cfg(feature = "report")]
 pub mod model;
 mod names;
 mod recorder;
+mod records;
 mod recover;
 mod region;
 mod site;
@@ -25,8 +27,11 @@ mod writer;
 
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
+pub use image::{Image, Live};
+pub use layout::HeaderFault;
 pub use recorder::{Entered, Recorder};
-pub use recover::{Image, Live};
+pub use records::{Event, FunctionId, Missing, Record, ZoneInfo};
+pub use recover::{Merged, Records, Recovered, recover};
 pub use region::{FormatError, Options, Region};
 pub use site::Site;
 #[cfg(target_arch = "riscv64")]

@@ -1,76 +1,303 @@
-//! Reader of regions: of a previous boot, of a dump, or live.
+//! Reader of regions: the zones in an image, and their records merged by time.
 
-use core::marker::PhantomData;
-use core::ptr::NonNull;
+use core::array;
 
-use crate::cells::MemoryCells;
+use crate::image::Image;
+use crate::layout::{
+    HeaderFault, LINE, LONGEST_NAME, REGION_HEADER, REGION_LOST, RegionHeader, STOP_WHEN_FULL,
+    ZONE_HEADER, ZoneHeader, valid,
+};
+use crate::records::{Cursor, Missing, Record, ZoneInfo};
 
-/// Readable bytes: of a region that no CPU writes, of a file, or [live](Live).
-pub trait Image {
-    /// Returns the number of bytes.
-    fn len(&self) -> u64;
-
-    /// Returns whether there are no bytes.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
+/// Finds the region in an image, which begins where the region begins.
+///
+/// Nothing is written or allocated. If the region's header is destroyed, the zones are found by
+/// their own headers.
+///
+/// ```
+/// use nostall_trace::{Event, recover};
+///
+/// # fn print(_: impl core::fmt::Debug) {}
+/// # let image = vec![0; 4096];
+/// if let Ok(previous) = recover(&image[..]) {
+///     for record in previous.merged::<8>().expect("at most 8 CPUs") {
+///         print((record.time, record.zone, record.event));
+///     }
+/// }
+/// ```
+///
+/// # Errors
+///
+/// [`HeaderFault`] of the region's header, if there is no zone either.
+pub fn recover<I: Image>(image: I) -> Result<Recovered<I>, HeaderFault> {
+    let mut bytes = [0; REGION_HEADER];
+    let read = image.read(0, &mut bytes);
+    let decoded = match read {
+        true => RegionHeader::decode(&bytes),
+        false => Err(HeaderFault::Magic),
+    };
+    let fault = match decoded {
+        Ok(header) => return Ok(Recovered::new(image, Some(header), None)),
+        Err(fault) => fault,
+    };
+    if let HeaderFault::Version(_) = fault {
+        return Err(fault);
     }
-
-    /// Reads the bytes from `at` on into `into`. Returns whether all of them exist. If not, any
-    /// bytes may be in `into`.
-    ///
-    /// Of memory that is being written, words of 64 bits are read whole, from the highest address
-    /// to the lowest.
-    fn read(&self, at: u64, into: &mut [u8]) -> bool;
+    let (at, zone) = first_zone(&image).ok_or(fault)?;
+    let before = u64::from(zone.zone).checked_mul(zone.zone_len());
+    let first = before.and_then(|before| at.checked_sub(before));
+    // A damaged header still counts if a zone confirms it.
+    let damaged = RegionHeader::decode_unchecked(&bytes).ok().filter(|it| {
+        Some(it.first_zone()) == first && it.zone_len == zone.zone_len() && it.boot == zone.boot
+    });
+    let found = Found {
+        fault,
+        first: first.unwrap_or(at),
+        // Without the zones before, this one is the first.
+        number: if first.is_some() { 0 } else { zone.zone },
+        zone,
+    };
+    Ok(Recovered::new(image, damaged, Some(found)))
 }
 
-impl Image for [u8] {
-    fn len(&self) -> u64 {
-        self.len() as u64
-    }
-    fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        let from = usize::try_from(at).ok().and_then(|at| self.get(at..));
-        match from.and_then(|from| from.get(..into.len())) {
-            Some(from) => into.copy_from_slice(from),
-            None => return false,
+/// Finds a zone's header.
+fn first_zone(image: &impl Image) -> Option<(u64, ZoneHeader)> {
+    let mut at = 0;
+    let mut bytes = [0; ZONE_HEADER];
+    while image.read(at, &mut bytes) {
+        if let Ok(header) = ZoneHeader::decode(&bytes) {
+            return Some((at, header));
         }
-        true
+        at += LINE as u64;
     }
+    None
 }
 
-impl<I: Image + ?Sized> Image for &I {
-    fn len(&self) -> u64 {
-        (**self).len()
-    }
-    fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        (**self).read(at, into)
-    }
-}
-
-/// Region that a recorder is writing.
+/// Zone that was found without the region's header.
 #[derive(Clone, Copy, Debug)]
-pub struct Live<'m> {
-    pub(crate) base: NonNull<u8>,
-    pub(crate) len: usize,
-    pub(crate) memory: PhantomData<&'m [u8]>,
+struct Found {
+    fault: HeaderFault,
+    first: u64,
+    number: u32,
+    zone: ZoneHeader,
 }
 
-impl Image for Live<'_> {
-    fn len(&self) -> u64 {
-        self.len as u64
+/// Region in an image.
+#[derive(Clone, Debug)]
+pub struct Recovered<I> {
+    image: I,
+    header: Option<RegionHeader>,
+    found: Option<Found>,
+}
+
+impl<I: Image> Recovered<I> {
+    const fn new(image: I, header: Option<RegionHeader>, found: Option<Found>) -> Self {
+        Self {
+            image,
+            header,
+            found,
+        }
     }
-    fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        let end = at.checked_add(into.len() as u64);
-        if end.is_none_or(|end| end > self.len() || !at.is_multiple_of(8)) {
-            return false;
+
+    /// Returns the image.
+    pub const fn image(&self) -> &I {
+        &self.image
+    }
+
+    /// Returns the region's header; `None` if it is destroyed.
+    pub const fn header(&self) -> Option<&RegionHeader> {
+        self.header.as_ref()
+    }
+
+    /// Returns the damage of the region's header. The zones were found by their own headers.
+    pub const fn fault(&self) -> Option<HeaderFault> {
+        match &self.found {
+            Some(found) => Some(found.fault),
+            None => None,
         }
-        // SAFETY: the region is valid for 'm, aligned, and accessed atomically only. The range
-        // is inside (above), and its words are whole: the region's length is a multiple of 64.
-        let cells = unsafe { MemoryCells::new(self.base) };
-        let first = at as usize / 8;
-        for (i, bytes) in into.chunks_mut(8).enumerate().rev() {
-            let word = cells.observe(first + i).to_ne_bytes();
-            bytes.copy_from_slice(&word[..bytes.len()]);
+    }
+
+    /// Returns the boot number.
+    pub fn boot(&self) -> u64 {
+        match (&self.header, &self.found) {
+            (Some(header), _) => header.boot,
+            (None, Some(found)) => found.zone.boot,
+            (None, None) => 0,
         }
-        true
+    }
+
+    /// Returns the number of records of CPUs without a zone.
+    pub fn lost_without_zone(&self) -> u64 {
+        let mut bytes = [0; 8];
+        match &self.header {
+            Some(header) if self.image.read(REGION_LOST as u64, &mut bytes) => {
+                header.order.u64(bytes)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns the zones in the image. A zone whose own header is damaged is included if the
+    /// region's header is whole. A zone with another boot number is included too: read
+    /// [`ZoneInfo::boot`].
+    pub fn zones(&self) -> impl Iterator<Item = ZoneInfo> + '_ {
+        let (first, len, count, number) = match (&self.header, &self.found) {
+            (Some(header), _) => (header.first_zone(), header.zone_len, header.zones, 0),
+            (None, Some(found)) => (found.first, found.zone.zone_len(), u32::MAX, found.number),
+            (None, None) => (0, 1, 0, 0),
+        };
+        let places = (0..count).map(move |i| {
+            let at = u64::from(i)
+                .checked_mul(len)
+                .and_then(|at| at.checked_add(first));
+            (at, number.checked_add(i))
+        });
+        let inside = places.map_while(|(at, number)| Some((at?, number?)));
+        let end = self.image.len();
+        inside
+            .take_while(move |(at, _)| {
+                at.checked_add(ZONE_HEADER as u64)
+                    .is_some_and(|it| it <= end)
+            })
+            .filter_map(|(at, number)| self.zone_at(at, number))
+    }
+
+    fn zone_at(&self, at: u64, number: u32) -> Option<ZoneInfo> {
+        let mut bytes = [0; ZONE_HEADER];
+        if !self.image.read(at, &mut bytes) {
+            return None;
+        }
+        let region = self.header.as_ref();
+        let slots = match (region, &self.found) {
+            (Some(header), _) => header.slots()?,
+            (None, Some(found)) => found.zone.slots,
+            (None, None) => return None,
+        };
+        let own = ZoneHeader::decode(&bytes).ok();
+        let own = own.filter(|own| own.slots == slots && own.zone == number);
+        // Zones before the one that was found exist, whatever their headers say.
+        let implied = self.found.filter(|found| number < found.zone.zone);
+        let order = region.map(|header| header.order);
+        let order = order.or(implied.map(|found| found.zone.order));
+        Some(ZoneInfo {
+            order: own.map(|own| own.order).or(order)?,
+            at,
+            zone: number,
+            boot: own.map_or(self.boot(), |own| own.boot),
+            bits: slots.ilog2(),
+            stop_when_full: region.is_some_and(|header| header.flags & STOP_WHEN_FULL != 0),
+            whole: own.is_some(),
+        })
+    }
+
+    /// Returns the records of one zone, in the order of recording.
+    pub fn records(&self, zone: ZoneInfo) -> Records<'_, I> {
+        Records {
+            cursor: Cursor::new(&self.image, zone),
+            image: &self.image,
+        }
+    }
+
+    /// Returns the records of all zones of this boot, merged by time; `None` if there are more
+    /// zones than `ZONES`. Each takes about 700 bytes of stack.
+    pub fn merged<const ZONES: usize>(&self) -> Option<Merged<'_, I, ZONES>> {
+        let mut zones = self.zones().filter(|zone| zone.boot == self.boot());
+        let lanes = array::from_fn(|_| zones.next().map(|zone| Lane::new(self.records(zone))));
+        zones.next().is_none().then_some(Merged { lanes })
+    }
+
+    /// Returns the text of a name. `buffer` holds it.
+    pub fn name<'b>(&self, number: u32, buffer: &'b mut [u8; LONGEST_NAME]) -> Option<&'b str> {
+        let offset = u64::from(number.checked_sub(1)?) * 8;
+        let (order, area) = match (&self.header, &self.found) {
+            (Some(header), _) => (header.order, u64::from(header.names_len)),
+            (None, Some(found)) => {
+                let area = found.first.checked_sub(REGION_HEADER as u64);
+                (found.zone.order, area?)
+            }
+            (None, None) => return None,
+        };
+        let at = REGION_HEADER as u64 + offset;
+        let mut len = [0; 4];
+        let fits = |end: u64| end <= area;
+        if !fits(offset + 4) || !self.image.read(at, &mut len) {
+            return None;
+        }
+        let len = order.u32(len) as usize;
+        let bytes = buffer.get_mut(..len).filter(|_| len > 0)?;
+        if !fits(offset + 4 + len as u64) {
+            return None;
+        }
+        // Whole words, because the image may be live.
+        let mut words = [0; LONGEST_NAME + 8];
+        let whole = &mut words[..(4 + len).next_multiple_of(8)];
+        if !self.image.read(at, whole) {
+            return None;
+        }
+        bytes.copy_from_slice(&whole[4..4 + len]);
+        Some(valid(bytes)).filter(|text| !text.is_empty())
+    }
+}
+
+/// Records of one zone, in the order of recording.
+#[derive(Clone, Debug)]
+pub struct Records<'a, I> {
+    cursor: Cursor,
+    image: &'a I,
+}
+
+impl<I> Records<'_, I> {
+    /// Returns the numbers of slots without a record, up to the current position.
+    pub const fn missing(&self) -> Missing {
+        self.cursor.missing
+    }
+}
+
+impl<I: Image> Iterator for Records<'_, I> {
+    type Item = Record;
+    fn next(&mut self) -> Option<Record> {
+        self.cursor.next(self.image)
+    }
+}
+
+/// Zone in a merge: its next record, and the latest time up to it. The time does not step back,
+/// even if the clock does.
+#[derive(Clone, Debug)]
+struct Lane<'a, I> {
+    records: Records<'a, I>,
+    next: Option<Record>,
+    time: u64,
+}
+
+impl<'a, I: Image> Lane<'a, I> {
+    fn new(mut records: Records<'a, I>) -> Self {
+        let next = records.next();
+        let time = next.map_or(0, |record| record.time);
+        Self {
+            records,
+            next,
+            time,
+        }
+    }
+
+    fn take(&mut self) -> Option<Record> {
+        let taken = core::mem::replace(&mut self.next, self.records.next());
+        self.time = self.next.map_or(0, |record| record.time).max(self.time);
+        taken
+    }
+}
+
+/// Records of all zones, merged by time. Each zone's records stay in the order of recording.
+#[derive(Clone, Debug)]
+pub struct Merged<'a, I, const ZONES: usize> {
+    lanes: [Option<Lane<'a, I>>; ZONES],
+}
+
+impl<I: Image, const ZONES: usize> Iterator for Merged<'_, I, ZONES> {
+    type Item = Record;
+    fn next(&mut self) -> Option<Record> {
+        let lanes = self.lanes.iter_mut().flatten();
+        let earliest = lanes.filter(|lane| lane.next.is_some());
+        earliest.min_by_key(|lane| lane.time)?.take()
     }
 }

@@ -1,0 +1,456 @@
+//! Records of one zone, decoded from its slots.
+
+use crate::image::Image;
+use crate::layout::{
+    HEAD, Kind, LOST, Meta, OWNER, OWNER_ID, OWNER_NAME, Order, Role, SLOT, Short, UNREPORTED,
+    ZONE_HEADER, array, lap,
+};
+
+/// Record of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Ticks of the recorder's clock. A [`Lost`](Event::Lost) has the time of a neighbour.
+    pub time: u64,
+    /// Number of the zone: CPU or thread slot.
+    pub zone: u32,
+    /// Depth of calls at entries and exits. 255 stands for 255 and more.
+    pub depth: u8,
+    /// Recorded event.
+    pub event: Event,
+}
+
+/// Function or scope of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FunctionId {
+    /// Address in the function.
+    Address(u64),
+    /// Number of a [name](crate::Recovered::name).
+    Name(u32),
+}
+
+/// Recorded event. Names are numbers for [`Recovered::name`](crate::Recovered::name); 0 is
+/// unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A function was entered.
+    Enter {
+        /// The function.
+        function: FunctionId,
+        /// Recorded argument.
+        argument: Option<u64>,
+    },
+    /// A function was left.
+    Exit {
+        /// The function.
+        function: FunctionId,
+    },
+    /// A function was left, and its entry is not recorded on its own.
+    Call {
+        /// The function.
+        function: FunctionId,
+        /// Time of the entry in ticks.
+        entered: u64,
+    },
+    /// A wait ended.
+    Stall {
+        /// Name of the condition.
+        condition: u32,
+        /// Waiting function.
+        place: FunctionId,
+        /// Duration in ticks.
+        duration: u64,
+    },
+    /// Sample of a counter.
+    Counter {
+        /// Name of the counter.
+        counter: u32,
+        /// New value.
+        value: i64,
+    },
+    /// A task runs from now on.
+    Task {
+        /// Identifier of the task.
+        id: u64,
+        /// Name of the task.
+        name: u32,
+    },
+    /// Event without a duration.
+    Mark {
+        /// Name of the event.
+        name: u32,
+        /// Recorded value.
+        value: Option<u64>,
+    },
+    /// Records are missing here.
+    Lost {
+        /// Number of records that had no slot, and of slots that are overwritten, unwritten or
+        /// damaged. A record with arguments has up to three slots.
+        records: u64,
+    },
+}
+
+/// Numbers of slots that gave no record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Slots that newer records took.
+    pub overwritten: u64,
+    /// Slots that were reserved and never written: of records in flight.
+    pub unwritten: u64,
+    /// Slots without sense.
+    pub damaged: u64,
+    /// Records that had no slot.
+    pub dropped: u64,
+}
+
+/// Zone as found in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneInfo {
+    pub(crate) order: Order,
+    pub(crate) at: u64,
+    /// Number of the zone: CPU or thread slot.
+    pub zone: u32,
+    /// Boot number.
+    pub boot: u64,
+    /// log2 of the number of slots.
+    pub(crate) bits: u32,
+    pub(crate) stop_when_full: bool,
+    /// The zone's header is whole. If not, its length is that of the region's header.
+    pub whole: bool,
+}
+
+impl ZoneInfo {
+    fn word(&self, image: &(impl Image + ?Sized), at: usize) -> u64 {
+        let mut bytes = [0; 8];
+        match image.read(self.at + at as u64, &mut bytes) {
+            true => self.order.u64(bytes),
+            false => 0,
+        }
+    }
+
+    /// Returns the identifier of the owner.
+    pub fn owner_id(&self, image: &(impl Image + ?Sized)) -> u64 {
+        self.word(image, OWNER_ID)
+    }
+
+    /// Returns the name of the owner.
+    pub fn owner_name(&self, image: &(impl Image + ?Sized)) -> Short<OWNER> {
+        let mut bytes = [0; OWNER];
+        match image.read(self.at + OWNER_NAME as u64, &mut bytes) {
+            true => Short::until_zero(&bytes),
+            false => Short::EMPTY,
+        }
+    }
+}
+
+/// Slots that are read at once.
+const CHUNK: usize = 32;
+
+/// Position in a zone.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor {
+    pub(crate) info: ZoneInfo,
+    pub(crate) missing: Missing,
+    /// Index of the next slot.
+    next: u64,
+    /// Index after the newest slot.
+    end: u64,
+    /// The head is not in the image: it was found from the laps.
+    rebuilt: bool,
+    /// Slots that the image has.
+    available: u64,
+    chunk: [u8; CHUNK * SLOT],
+    /// Index of the first slot of `chunk`, and the number of slots in it.
+    chunk_at: (u64, u64),
+    /// Missing records that are not yet yielded.
+    lost: u64,
+    last_time: Option<u64>,
+    held: Option<Record>,
+    ended: bool,
+}
+
+impl Cursor {
+    /// Begins at the oldest slot of a zone.
+    pub(crate) fn new(image: &(impl Image + ?Sized), info: ZoneInfo) -> Self {
+        let slots = 1 << info.bits;
+        let room = image.len().saturating_sub(info.at + ZONE_HEADER as u64);
+        let mut cursor = Self {
+            info,
+            missing: Missing::default(),
+            next: 0,
+            end: info.word(image, HEAD),
+            rebuilt: false,
+            available: (room / SLOT as u64).min(slots),
+            chunk: [0; CHUNK * SLOT],
+            chunk_at: (0, 0),
+            lost: 0,
+            last_time: None,
+            held: None,
+            ended: false,
+        };
+        if !cursor.agrees(image)
+            && let Some(head) = cursor.rebuild(image)
+        {
+            cursor.end = head;
+            cursor.rebuilt = true;
+        }
+        let oldest = cursor.end.saturating_sub(slots);
+        cursor.pass(oldest);
+        cursor
+    }
+
+    /// Returns the next record, or the gap before it.
+    pub(crate) fn next(&mut self, image: &(impl Image + ?Sized)) -> Option<Record> {
+        if let Some(held) = self.held.take() {
+            return Some(held);
+        }
+        while let Some((word, meta)) = self.take(image) {
+            let Some(event) = self.decode(image, meta) else {
+                // Arguments of a missing record are not counted again.
+                if meta.kind() != Some(Kind::Argument) || self.lost == 0 {
+                    let orphan = meta.kind() == Some(Kind::Argument) && self.last_time.is_none();
+                    self.missing.damaged += u64::from(!orphan);
+                    self.lost += u64::from(!orphan);
+                }
+                continue;
+            };
+            let record = self.record(word, meta.depth(), event);
+            let before = self.last_time.replace(word).unwrap_or(word);
+            return Some(self.after_gap(before, record));
+        }
+        self.at_end(image)
+    }
+
+    /// Returns what the zone's counters say of its end.
+    fn at_end(&mut self, image: &(impl Image + ?Sized)) -> Option<Record> {
+        if !self.ended {
+            self.ended = true;
+            let counter = match self.info.stop_when_full {
+                true => LOST,
+                false => UNREPORTED,
+            };
+            // A damaged header has no counters.
+            if self.info.whole && !self.rebuilt {
+                let dropped = self.info.word(image, counter);
+                self.missing.dropped = self.missing.dropped.saturating_add(dropped);
+                self.lost = self.lost.saturating_add(dropped);
+            }
+        }
+        let lost = core::mem::take(&mut self.lost);
+        let time = self.last_time.unwrap_or(0);
+        (lost > 0).then(|| self.record(time, 0, Event::Lost { records: lost }))
+    }
+
+    /// Returns `record`, or the gap before it; then the record comes next.
+    fn after_gap(&mut self, time: u64, record: Record) -> Record {
+        let lost = core::mem::take(&mut self.lost);
+        if lost == 0 {
+            return record;
+        }
+        self.held = Some(record);
+        self.record(time, 0, Event::Lost { records: lost })
+    }
+
+    fn record(&self, time: u64, depth: u8, event: Event) -> Record {
+        Record {
+            time,
+            zone: self.info.zone,
+            depth,
+            event,
+        }
+    }
+
+    /// Makes sense of a slot, and takes its arguments.
+    fn decode(&mut self, image: &(impl Image + ?Sized), meta: Meta) -> Option<Event> {
+        let name = meta.low() as u32;
+        Some(match meta.kind()? {
+            Kind::Enter => Event::Enter {
+                function: FunctionId::Address(meta.address()),
+                argument: self.argument(image, Role::Argument),
+            },
+            Kind::EnterName => Event::Enter {
+                function: FunctionId::Name(name),
+                argument: self.argument(image, Role::Argument),
+            },
+            Kind::Exit => Event::Exit {
+                function: FunctionId::Address(meta.address()),
+            },
+            Kind::ExitName => Event::Exit {
+                function: FunctionId::Name(name),
+            },
+            Kind::Call => Event::Call {
+                function: FunctionId::Address(meta.address()),
+                entered: self.argument(image, Role::Entered)?,
+            },
+            Kind::CallName => Event::Call {
+                function: FunctionId::Name(name),
+                entered: self.argument(image, Role::Entered)?,
+            },
+            Kind::Stall => Event::Stall {
+                condition: name,
+                duration: self.argument(image, Role::Duration)?,
+                place: match self.argument(image, Role::PlaceName) {
+                    Some(name) => FunctionId::Name(name as u32),
+                    None => FunctionId::Address(self.argument(image, Role::PlaceAddress)?),
+                },
+            },
+            Kind::Counter => Event::Counter {
+                counter: name,
+                value: self.argument(image, Role::Value)? as i64,
+            },
+            Kind::Task => Event::Task {
+                id: meta.low(),
+                name: self.argument(image, Role::TaskName).unwrap_or(0) as u32,
+            },
+            Kind::Mark => Event::Mark {
+                name,
+                value: self.argument(image, Role::Argument),
+            },
+            Kind::Lost => {
+                self.missing.dropped = self.missing.dropped.saturating_add(meta.low());
+                Event::Lost {
+                    records: meta.low(),
+                }
+            }
+            Kind::Argument => return None,
+        })
+    }
+
+    /// Takes the next slot if it is an argument of this role.
+    fn argument(&mut self, image: &(impl Image + ?Sized), role: Role) -> Option<u64> {
+        let (word, meta) = self.peek(image)?;
+        let fits = meta.kind() == Some(Kind::Argument) && Role::decode(meta.low()) == Some(role);
+        self.next += u64::from(fits);
+        fits.then_some(word)
+    }
+
+    /// Takes the next written slot. Unwritten ones before it are counted.
+    fn take(&mut self, image: &(impl Image + ?Sized)) -> Option<(u64, Meta)> {
+        while self.next < self.end {
+            match self.peek(image) {
+                Some(slot) => {
+                    self.next += 1;
+                    return Some(slot);
+                }
+                None if self.next >= self.end => break,
+                None => {
+                    let count = self.unreadable();
+                    self.missing.unwritten = self.missing.unwritten.saturating_add(count);
+                    self.lost = self.lost.saturating_add(count);
+                    self.next += count;
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns the number of slots from the next one on that the image lacks, at least 1.
+    fn unreadable(&self) -> u64 {
+        let slots = 1u64 << self.info.bits;
+        let position = self.next & (slots - 1);
+        let rest = match position >= self.available {
+            true => slots - position,
+            false => 1,
+        };
+        rest.min(self.end - self.next)
+    }
+
+    /// Returns the next slot if it was written.
+    fn peek(&mut self, image: &(impl Image + ?Sized)) -> Option<(u64, Meta)> {
+        if self.next >= self.end {
+            return None;
+        }
+        let (from, count) = self.chunk_at;
+        if self.next < from || self.next >= from + count {
+            self.fill(image)?;
+        }
+        let at = (self.next - self.chunk_at.0) as usize * SLOT;
+        let word = self.info.order.u64(array(&self.chunk, at));
+        let meta = Meta(self.info.order.u64(array(&self.chunk, at + 8)));
+        (meta.lap() == lap(self.next, self.info.bits)).then_some((word, meta))
+    }
+
+    /// Reads slots from the next one on. Slots that a recorder overwrites meanwhile are passed.
+    fn fill(&mut self, image: &(impl Image + ?Sized)) -> Option<()> {
+        let slots = 1u64 << self.info.bits;
+        loop {
+            let position = self.next & (slots - 1);
+            let left = self.available.checked_sub(position)?;
+            let count = left.min(CHUNK as u64).min(self.end - self.next);
+            let at = self.info.at + (ZONE_HEADER as u64) + position * SLOT as u64;
+            let into = &mut self.chunk[..count as usize * SLOT];
+            if count == 0 || !image.read(at, into) {
+                return None;
+            }
+            self.chunk_at = (self.next, count);
+            // A record reserves its slots before it writes them. So if the head has not passed
+            // these slots now, they were not overwritten when they were read.
+            let head = match self.rebuilt {
+                true => self.end,
+                false => self.info.word(image, HEAD).max(self.end),
+            };
+            let oldest = head.saturating_sub(slots);
+            if oldest <= self.next {
+                return Some(());
+            }
+            self.pass(oldest);
+            if self.next >= self.end {
+                return None;
+            }
+        }
+    }
+
+    /// Goes on at index `to`, or at the end. The slots before were overwritten.
+    fn pass(&mut self, to: u64) {
+        let to = to.min(self.end);
+        let passed = to.saturating_sub(self.next);
+        self.missing.overwritten = self.missing.overwritten.saturating_add(passed);
+        self.lost = self.lost.saturating_add(passed);
+        self.next = to;
+    }
+
+    /// Returns whether the head agrees with the laps of the newest slots.
+    fn agrees(&mut self, image: &(impl Image + ?Sized)) -> bool {
+        let slots = 1u64 << self.info.bits;
+        let newest = self.end.min(slots).min(CHUNK as u64);
+        let mut written = 0;
+        for index in self.end - newest..self.end {
+            let meta = self.meta_at(image, index & (slots - 1));
+            written += u64::from(meta.lap() == lap(index, self.info.bits));
+        }
+        // An empty zone has no written slot.
+        let empty = newest == 0 && self.meta_at(image, 0).lap() == 0;
+        empty || (newest > 0 && 2 * written >= newest)
+    }
+
+    /// Finds the head from the laps; `None` if there is no written slot.
+    fn rebuild(&mut self, image: &(impl Image + ?Sized)) -> Option<u64> {
+        let slots = 1u64 << self.info.bits;
+        let mut counts = [0u64; 16];
+        let mut last = [0u64; 16];
+        for position in 0..self.available {
+            let lap = self.meta_at(image, position).lap() as usize;
+            counts[lap] += 1;
+            last[lap] = position;
+        }
+        let before = |lap: usize| if lap == 1 { 15 } else { lap - 1 };
+        let newest = (1..16)
+            .filter(|&lap| counts[lap] > 0)
+            .max_by_key(|&lap| (counts[lap] + counts[before(lap)], last[before(lap)]))?;
+        let laps = match (newest, counts[15]) {
+            (1, 1..) => 15,
+            _ => newest as u64 - 1,
+        };
+        Some(laps * slots + last[newest] + 1)
+    }
+
+    /// Reads a slot's meta word.
+    fn meta_at(&mut self, image: &(impl Image + ?Sized), position: u64) -> Meta {
+        let at = self.info.at + (ZONE_HEADER + 8) as u64 + position * SLOT as u64;
+        let mut bytes = [0; 8];
+        match image.read(at, &mut bytes) {
+            true => Meta(self.info.order.u64(bytes)),
+            false => Meta::default(),
+        }
+    }
+}

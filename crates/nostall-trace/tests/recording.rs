@@ -1,0 +1,480 @@
+//! A region as its recorder's user sees it.
+
+mod common;
+
+use common::{memory, recorder, records, snapshot, told};
+use nostall_trace::layout::{Order, RegionHeader};
+use nostall_trace::{
+    Action, Event, Filter, FormatError, Function, HeaderFault, Options, Region, Site, Trigger,
+    recover,
+};
+
+const TWO: Options<'_> = Options {
+    zones: 2,
+    names: 256,
+    stop_when_full: false,
+    zones_of_threads: false,
+    ticks_per_second: 1_000,
+    epoch: None,
+    anchor: Some((0xffff_ffff_8100_0000, 0xffff_ffff_8000_0000)),
+    boot: 7,
+    build_id: &[1, 2, 3],
+    program: "kernel",
+};
+
+#[test]
+fn records_of_all_cpus_are_merged_by_time() {
+    let (recorder, cpu) = recorder();
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    let outer = recorder.enter(100);
+    cpu.0.store(1, std::sync::atomic::Ordering::Relaxed);
+    let other = recorder.enter_with(200, 5);
+    cpu.0.store(0, std::sync::atomic::Ordering::Relaxed);
+    let inner = recorder.enter(101);
+    recorder.exit(inner);
+    recorder.exit(outer);
+    cpu.0.store(1, std::sync::atomic::Ordering::Relaxed);
+    recorder.exit(other);
+    let image = snapshot(recorder);
+    assert_eq!(
+        told(&image),
+        ["+100", "+200(5)", "+101", "-101", "-100", "-200"]
+    );
+    let zones: Vec<_> = records(&image)
+        .iter()
+        .map(|it| (it.zone, it.depth))
+        .collect();
+    assert_eq!(zones, [(0, 0), (1, 0), (0, 1), (0, 1), (0, 0), (1, 0)]);
+    let header = *recover(&image[..]).unwrap().header().unwrap();
+    assert_eq!((header.boot, header.program.as_str()), (7, "kernel"));
+}
+
+#[test]
+fn samples_and_names_come_back() {
+    static BYTES: Site = Site::new("bytes", "m");
+    static RESET: Site = Site::new("reset", "m");
+    static EMPTY: Site = Site::new("fifo empty", "m");
+    static SEND: Site = Site::new("send", "m");
+    let (recorder, _) = recorder();
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    let scope = recorder.enter_site(&SEND, Some(9));
+    recorder.counter(&BYTES, -3);
+    recorder.mark(&RESET, None);
+    recorder.mark(&RESET, Some(4));
+    recorder.stall(&EMPTY, 86, &SEND);
+    recorder.stall_at("ready", 1, "probe");
+    recorder.task(12, "idle");
+    recorder.task(13, "");
+    recorder.exit(scope);
+    assert_eq!(
+        told(&snapshot(recorder)),
+        [
+            "+send(9)",
+            "bytes=-3",
+            "mark reset None",
+            "mark reset Some(4)",
+            "stall fifo empty send 86",
+            "stall ready probe 1",
+            "task 12 idle",
+            "task 13 ?",
+            "-send",
+        ]
+    );
+}
+
+#[test]
+fn the_oldest_records_are_overwritten_and_the_gap_is_at_the_start() {
+    let (recorder, _) = recorder();
+    let small = Options {
+        zones: 1,
+        names: 0,
+        ..TWO
+    };
+    recorder.start(Region::format(memory(512 + 128 + 8 * 16), &small).unwrap());
+    for address in 0..10 {
+        recorder.exit(recorder.enter(address));
+    }
+    let told = told(&snapshot(recorder));
+    assert_eq!(
+        told,
+        ["lost 12", "+6", "-6", "+7", "-7", "+8", "-8", "+9", "-9"]
+    );
+    assert_eq!(recorder.lost(), 0);
+}
+
+#[test]
+fn a_full_zone_keeps_its_oldest_records_and_counts_the_lost_ones_at_its_end() {
+    let (recorder, _) = recorder();
+    let small = Options {
+        zones: 1,
+        names: 0,
+        stop_when_full: true,
+        ..TWO
+    };
+    recorder.start(Region::format(memory(512 + 128 + 8 * 16), &small).unwrap());
+    for address in 0..6 {
+        recorder.exit(recorder.enter(address));
+    }
+    let told = told(&snapshot(recorder));
+    assert_eq!(
+        told,
+        ["+0", "-0", "+1", "-1", "+2", "-2", "+3", "-3", "lost 4"]
+    );
+    assert_eq!(recorder.lost(), 4);
+}
+
+#[test]
+fn a_cpu_without_a_zone_is_counted() {
+    let (recorder, cpu) = recorder();
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    cpu.0.store(2, std::sync::atomic::Ordering::Relaxed);
+    recorder.exit(recorder.enter(1));
+    assert_eq!(recorder.lost(), 1);
+    let image = snapshot(recorder);
+    assert_eq!(recover(&image[..]).unwrap().lost_without_zone(), 1);
+}
+
+#[test]
+fn sites_are_chosen_by_module_and_by_name() {
+    static A: Site = Site::new("a", "kernel::uart");
+    static B: Site = Site::new("b", "kernel::uart::port");
+    static C: Site = Site::new("c", "kernel::uarts");
+    static D: Site = Site::new("d", "kernel::pci");
+    static FILTER: Filter<'static> = Filter {
+        modules: &["kernel::uart"],
+        names: &["d"],
+        ..Filter::ALL
+    };
+    let (recorder, _) = recorder();
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    let all = || [&A, &B, &C, &D].map(|site| recorder.exit(recorder.enter_site(site, None)));
+    all();
+    recorder.set_filter(Some(&FILTER));
+    all();
+    recorder.set_filter(None);
+    all();
+    let entries: Vec<_> = told(&snapshot(recorder))
+        .into_iter()
+        .filter(|it| it.starts_with('+'))
+        .collect();
+    assert_eq!(entries.concat(), "+a+b+c+d+a+b+d+a+b+c+d");
+}
+
+#[test]
+fn addresses_are_chosen_by_range_and_calls_by_depth() {
+    static FILTER: Filter<'static> = Filter {
+        ranges: &[10..20, 30..31],
+        max_depth: 2,
+        ..Filter::ALL
+    };
+    let (recorder, _) = recorder();
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    recorder.set_filter(Some(&FILTER));
+    let calls = [9, 10, 20, 30, 11].map(|address| recorder.enter(address));
+    calls
+        .into_iter()
+        .rev()
+        .for_each(|entered| recorder.exit(entered));
+    assert_eq!(told(&snapshot(recorder)), ["+10", "+30", "-30", "-10"]);
+}
+
+#[test]
+fn with_a_minimum_duration_only_long_calls_are_recorded_and_as_a_whole() {
+    static FILTER: Filter<'static> = Filter {
+        min_ticks: 5,
+        ..Filter::ALL
+    };
+    let (recorder, _) = recorder();
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    recorder.set_filter(Some(&FILTER));
+    let outer = recorder.enter(1);
+    let long = recorder.enter(2);
+    for short in 10..13 {
+        recorder.exit(recorder.enter(short));
+    }
+    recorder.exit(long);
+    recorder.exit(outer);
+    assert_eq!(told(&snapshot(recorder)), ["=2 8", "=1 11"]);
+    let depths: Vec<_> = records(&snapshot(recorder))
+        .iter()
+        .map(|it| it.depth)
+        .collect();
+    assert_eq!(depths, [1, 0]);
+}
+
+#[test]
+fn a_function_starts_stops_and_freezes_the_recording() {
+    static START: Site = Site::new("start", "m");
+    static STOP: Site = Site::new("stop", "m");
+    static FREEZE: Site = Site::new("freeze", "m");
+    const fn on(name: &'static str, action: Action) -> Trigger<'static> {
+        Trigger {
+            function: Function::Name(name),
+            action,
+        }
+    }
+    static FILTER: Filter<'static> = Filter {
+        triggers: &[
+            on("start", Action::Start),
+            on("stop", Action::Stop),
+            on("freeze", Action::Freeze),
+            Trigger {
+                function: Function::Address(77),
+                action: Action::Start,
+            },
+        ],
+        ..Filter::ALL
+    };
+    let (recorder, _) = recorder();
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    recorder.set_filter(Some(&FILTER));
+    recorder.pause();
+    let call = |site| recorder.exit(recorder.enter_site(site, None));
+    let at = |address| recorder.exit(recorder.enter(address));
+    at(1);
+    call(&START);
+    at(2);
+    call(&STOP);
+    at(3);
+    assert!(!recorder.is_recording());
+    at(77);
+    at(4);
+    call(&FREEZE);
+    at(77);
+    call(&START);
+    let image = snapshot(recorder);
+    assert_eq!(
+        told(&image).join(" "),
+        "+start -start +2 -2 +stop +77 -77 +4 -4 +freeze"
+    );
+    recorder.unfreeze();
+    at(5);
+    assert_eq!(told(&snapshot(recorder)).len(), 12);
+}
+
+#[test]
+fn a_stopped_recorder_records_nothing_and_goes_on_where_it_was() {
+    let (recorder, _) = recorder();
+    recorder.exit(recorder.enter(1));
+    recorder.resume();
+    assert!(!recorder.is_recording() && recorder.dump().is_none());
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    recorder.exit(recorder.enter(2));
+    recorder.stop();
+    recorder.exit(recorder.enter(3));
+    recorder.resume();
+    recorder.exit(recorder.enter(4));
+    recorder.freeze();
+    recorder.resume();
+    recorder.exit(recorder.enter(5));
+    assert_eq!(told(&snapshot(recorder)), ["+2", "-2", "+4", "-4"]);
+}
+
+#[test]
+fn an_exit_mends_the_depth_after_a_long_jump() {
+    let (recorder, _) = recorder();
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    let outer = recorder.enter(1);
+    let _ = recorder.enter(2);
+    let _ = recorder.enter(3);
+    recorder.exit(outer);
+    assert_eq!(recorder.depth(), 0);
+    recorder.set_depth(300);
+    let deep = recorder.enter(4);
+    recorder.exit(deep);
+    assert_eq!(recorder.depth(), 300);
+}
+
+#[test]
+fn a_clock_that_steps_back_does_not_reorder_one_cpus_records() {
+    let (recorder, cpu) = recorder();
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    let clock = &recorder.ticks().0;
+    let at = |id: usize, time: u64, address: u64| {
+        cpu.0.store(id, std::sync::atomic::Ordering::Relaxed);
+        clock.store(time, std::sync::atomic::Ordering::Relaxed);
+        let _ = recorder.enter(address);
+    };
+    at(0, 1_000, 1);
+    at(0, 500, 2);
+    at(0, 1_100, 3);
+    at(1, 700, 10);
+    at(1, 1_050, 11);
+    assert_eq!(told(&snapshot(recorder)), ["+10", "+1", "+2", "+11", "+3"]);
+}
+
+#[test]
+fn more_names_than_room_give_records_without_a_name() {
+    static LONG: Site = Site::new(
+        "a name that is longer than the whole area of 64 bytes, by a few letters",
+        "m",
+    );
+    static SHORT: Site = Site::new("short", "m");
+    let (recorder, _) = recorder();
+    let tight = Options { names: 60, ..TWO };
+    recorder.start(Region::format(memory(8192), &tight).unwrap());
+    recorder.exit(recorder.enter_site(&LONG, None));
+    recorder.exit(recorder.enter_site(&SHORT, None));
+    assert_eq!(told(&snapshot(recorder)), ["+?", "-?", "+short", "-short"]);
+    assert_eq!(recorder.name("short"), recorder.name("short"));
+    assert_eq!(recorder.name(""), 0);
+}
+
+#[test]
+fn memory_that_cannot_be_a_region_is_refused() {
+    let format = |len: usize, skip: usize, options: &Options<'_>| {
+        Region::format(&mut memory(len + 64)[skip..len + skip], options)
+            .map(|it| it.len())
+            .unwrap_err()
+    };
+    assert_eq!(format(8192, 8, &TWO), FormatError::Unaligned);
+    assert_eq!(
+        format(8192, 0, &Options { zones: 0, ..TWO }),
+        FormatError::NoZones
+    );
+    assert_eq!(format(512 + 256 + 511, 0, &TWO), FormatError::TooSmall);
+    assert_eq!(
+        format(
+            8192,
+            0,
+            &Options {
+                names: u32::MAX,
+                ..TWO
+            }
+        ),
+        FormatError::TooSmall
+    );
+    assert_eq!(
+        format(
+            8192,
+            0,
+            &Options {
+                zones: u32::MAX,
+                ..TWO
+            }
+        ),
+        FormatError::TooSmall
+    );
+}
+
+#[test]
+fn zones_survive_the_loss_of_any_header() {
+    let (recorder, cpu) = recorder();
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    static NAMED: Site = Site::new("named", "m");
+    for id in 0..2 {
+        cpu.0.store(id, std::sync::atomic::Ordering::Relaxed);
+        recorder.exit(recorder.enter(1 + id as u64));
+        recorder.exit(recorder.enter_site(&NAMED, None));
+    }
+    let whole = snapshot(recorder);
+    let expected = told(&whole);
+    let second = 512
+        + 256
+        + RegionHeader::decode(whole.first_chunk().unwrap())
+            .unwrap()
+            .zone_len as usize;
+    let zone = 512 + 256;
+    for destroyed in [
+        &[0..512][..],
+        &[0..8],
+        &[0x10..0x18],
+        &[0xc0..0xc1],
+        &[zone..zone + 8],
+        &[zone..zone + 36],
+        &[second..second + 0x30],
+        &[0..512, zone..zone + 8],
+    ] {
+        let mut image = whole.clone();
+        for range in destroyed {
+            image[range.clone()]
+                .iter_mut()
+                .for_each(|byte| *byte ^= 0x5a);
+        }
+        assert_eq!(told(&image), expected, "{destroyed:?}");
+    }
+    let mut none = whole.clone();
+    for at in [0, 768, second] {
+        none[at] ^= 1;
+    }
+    assert_eq!(recover(&none[..]).map(|_| ()), Err(HeaderFault::Magic));
+    let mut newer = whole;
+    newer[8] = 2;
+    assert_eq!(
+        recover(&newer[..]).map(|_| ()),
+        Err(HeaderFault::Version(2))
+    );
+}
+
+#[test]
+fn a_destroyed_head_is_found_from_the_laps() {
+    for count in [
+        1,
+        3,
+        5,
+        8,
+        30,
+        31,
+        32,
+        33,
+        63,
+        64,
+        65,
+        500,
+        32 * 15,
+        32 * 15 + 3,
+    ] {
+        let (recorder, _) = recorder();
+        let small = Options {
+            zones: 1,
+            names: 0,
+            ..TWO
+        };
+        recorder.start(Region::format(memory(512 + 128 + 32 * 16), &small).unwrap());
+        (0..count).for_each(|address| _ = recorder.enter(address));
+        let mut image = snapshot(recorder);
+        let whole = records(&image);
+        for head in [u64::MAX, 1 << 40, u64::MAX - 70, 12_345_678_901] {
+            image[512 + 0x40..512 + 0x48].copy_from_slice(&head.to_ne_bytes());
+            let found = records(&image);
+            let entries = |records: &[nostall_trace::Record]| -> Vec<_> {
+                let enter = |it: &&nostall_trace::Record| matches!(it.event, Event::Enter { .. });
+                records.iter().filter(enter).map(|it| it.time).collect()
+            };
+            assert_eq!(entries(&found), entries(&whole), "{count} {head:#x}");
+        }
+    }
+}
+
+#[test]
+fn a_region_of_the_other_byte_order_is_read() {
+    let (recorder, _) = recorder();
+    recorder.start(Region::format(memory(8192), &TWO).unwrap());
+    static NAMED: Site = Site::new("named in the other order", "m");
+    recorder.exit(recorder.enter_site(&NAMED, Some(1 << 40)));
+    recorder.exit(recorder.enter(0xffff_ffff_8100_1234));
+    let image = snapshot(recorder);
+    let other = common::swapped(&image);
+    assert_eq!(told(&other), told(&image));
+    let header = *recover(&other[..]).unwrap().header().unwrap();
+    assert_ne!(header.order, Order::NATIVE);
+    assert_eq!(header.build_id.as_bytes(), [1, 2, 3]);
+}
+
+#[test]
+fn names_that_two_zones_share_are_stored_once() {
+    let (recorder, _) = recorder();
+    let region = Region::format(memory(8192), &TWO).unwrap();
+    let first = region.name("one");
+    assert_eq!((region.name("two"), region.name("one")), (first + 1, first));
+    region.set_owner(1, 44, "a thread with a name that is too long");
+    recorder.start(region);
+    let image = snapshot(recorder);
+    let recovered = recover(&image[..]).unwrap();
+    let zone = recovered.zones().nth(1).unwrap();
+    assert_eq!(zone.owner_id(&image[..]), 44);
+    assert_eq!(
+        zone.owner_name(&image[..]).as_str(),
+        "a thread with a name tha"
+    );
+}

@@ -14,6 +14,8 @@ mod image;
 pub mod layout;
 mod macros;
 #[cfg(feature = "report")]
+pub mod linux;
+#[cfg(feature = "report")]
 pub mod model;
 mod names;
 mod recorder;
@@ -39,3 +41,7 @@ pub use ticks::RdTime;
 #[cfg(target_arch = "x86_64")]
 pub use ticks::Tsc;
 pub use ticks::{Nanoseconds, Ticks};
+#[cfg(feature = "report")]
+pub mod read;
+#[cfg(feature = "report")]
+pub mod report;

@@ -1,11 +1,12 @@
 //! Opens a trace of any kind.
 
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use nostall_trace::model::Source;
+use nostall_trace::read::{looks_like_text, open_text};
 
 use crate::escape::escape_name;
 
@@ -16,7 +17,7 @@ const HEAD: u64 = 64 * 1024;
 type Opener = fn(path: &Path, head: &[u8]) -> Result<Option<Box<dyn Source>>>;
 
 /// Kinds of traces. The first that fits is used, so the vaguest are last.
-const OPENERS: &[Opener] = &[];
+const OPENERS: &[Opener] = &[text];
 
 /// Opens the trace in a file.
 ///
@@ -36,18 +37,31 @@ pub fn open(path: &Path) -> Result<Box<dyn Source>> {
 }
 
 fn try_open(path: &Path) -> Result<Option<Box<dyn Source>>> {
-    let mut file = File::open(path)?;
-    if file.metadata()?.is_dir() {
+    // A pipe is not opened: it would block, and an opener could not open it again.
+    let kind = std::fs::metadata(path)?.file_type();
+    if kind.is_dir() {
         bail!("this is a directory");
     }
+    if !kind.is_file() {
+        bail!("not a file, which can be read twice: write its contents to one first");
+    }
     let mut head = Vec::new();
-    file.by_ref().take(HEAD).read_to_end(&mut head)?;
-    // An opener opens the file again: a pipe would have lost its start.
-    file.rewind().context("not a file that can be read twice")?;
+    File::open(path)?.take(HEAD).read_to_end(&mut head)?;
     for opener in OPENERS {
         if let Some(source) = opener(path, &head)? {
             return Ok(Some(source));
         }
     }
     Ok(None)
+}
+
+/// Text of ftrace and of `trace-cmd report`.
+fn text(path: &Path, head: &[u8]) -> Result<Option<Box<dyn Source>>> {
+    if !looks_like_text(head) {
+        return Ok(None);
+    }
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let file = BufReader::with_capacity(1 << 20, file);
+    Ok(Some(Box::new(open_text(file, length))))
 }

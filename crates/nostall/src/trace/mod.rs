@@ -1,7 +1,9 @@
 //! `nostall trace`: traces of functions, stalls and counters.
 
+mod args;
 mod input;
 mod report;
+mod watched;
 
 use anyhow::Result;
 

@@ -1,0 +1,152 @@
+//! Times of events, made where a text has none, and their order.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::model::{Event, Task};
+
+/// Open calls of a task whose entries are remembered.
+const DEEPEST: usize = 1024;
+
+/// Orders events, and makes the times that a text lacks.
+///
+/// A line of a whole call gives two events, and other CPUs' events may lie between them. Hence an
+/// exit waits until a later line is due. Where lines have no times, each CPU's clock advances with
+/// the durations, and no event is earlier than the one before it.
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    due: VecDeque<Event>,
+    waiting: BTreeMap<(u64, u32), Event>,
+    cpus: HashMap<u32, Cpu>,
+    /// Entry times of open calls, of a task or of a CPU without one.
+    open: HashMap<(Task, u32), VecDeque<u64>>,
+    /// Time of the last event in `due`.
+    latest: u64,
+}
+
+#[derive(Debug, Default)]
+struct Cpu {
+    now: u64,
+    /// Time of the exit that waits.
+    waiting: Option<u64>,
+}
+
+impl Clock {
+    /// Returns the next event.
+    pub(super) fn next(&mut self) -> Option<Event> {
+        self.due.pop_front()
+    }
+
+    pub(super) fn point(&mut self, stamp: Option<u64>, event: Event) -> u64 {
+        let time = self.advance(event.cpu, stamp);
+        self.push(time, event);
+        time
+    }
+
+    pub(super) fn enter(&mut self, stamp: Option<u64>, event: Event) {
+        let time = self.point(stamp, event);
+        if stamp.is_none() {
+            let open = self.open.entry(context(&event)).or_default();
+            if open.len() == DEEPEST {
+                open.pop_front();
+            }
+            open.push_back(time);
+        }
+    }
+
+    /// Takes a call whose entry and exit are one line.
+    pub(super) fn leaf(
+        &mut self,
+        stamp: Option<u64>,
+        duration: Option<u64>,
+        entry: Event,
+        exit: Event,
+    ) {
+        let time = self.point(stamp, entry);
+        self.wait(time.saturating_add(duration.unwrap_or(0)), exit);
+    }
+
+    pub(super) fn exit(&mut self, stamp: Option<u64>, duration: Option<u64>, event: Event) {
+        if stamp.is_some() {
+            self.point(stamp, event);
+            return;
+        }
+        let time = self.advance(event.cpu, None);
+        let open = self.open.get_mut(&context(&event));
+        let entry = open.and_then(VecDeque::pop_back).unwrap_or(0);
+        // An entry that is missing was not before the start of the trace.
+        self.wait(time.max(entry.saturating_add(duration.unwrap_or(0))), event);
+    }
+
+    /// Takes the event that records are missing.
+    pub(super) fn lost(&mut self, stamp: Option<u64>, event: Event) {
+        self.open.clear();
+        self.point(stamp, event);
+    }
+
+    /// Ends the trace: nothing waits any more.
+    pub(super) fn finish(&mut self) {
+        self.flush(u64::MAX);
+    }
+
+    /// Advances the CPU to its next line, and returns that line's time.
+    fn advance(&mut self, number: u32, stamp: Option<u64>) -> u64 {
+        let latest = self.latest;
+        let cpu = self.cpus.entry(number).or_default();
+        let time = stamp.unwrap_or_else(|| cpu.now.max(latest));
+        cpu.now = time;
+        let exit = cpu
+            .waiting
+            .take()
+            .and_then(|end| Some((end, self.waiting.remove(&(end, number))?)));
+        match exit {
+            Some((end, exit)) => {
+                // Stamps are rounded to microseconds, and durations are not.
+                let end = end.min(time).max(exit.time);
+                self.flush(end);
+                self.push(end, exit);
+                self.flush(time);
+            }
+            None => self.flush(time),
+        }
+        time
+    }
+
+    /// Keeps an exit until the CPU's next line, or until a later line of another CPU.
+    fn wait(&mut self, end: u64, exit: Event) {
+        let cpu = self.cpus.entry(exit.cpu).or_default();
+        // Not earlier than this, even if the next line is.
+        let exit = Event {
+            time: cpu.now,
+            ..exit
+        };
+        cpu.now = end;
+        cpu.waiting = Some(end);
+        self.waiting.insert((end, exit.cpu), exit);
+    }
+
+    /// Passes on the waiting exits up to a time.
+    fn flush(&mut self, until: u64) {
+        while let Some(entry) = self.waiting.first_entry()
+            && entry.key().0 <= until
+        {
+            let ((end, cpu), exit) = entry.remove_entry();
+            if let Some(cpu) = self.cpus.get_mut(&cpu) {
+                cpu.waiting = None;
+            }
+            self.push(end, exit);
+        }
+    }
+
+    fn push(&mut self, time: u64, event: Event) {
+        self.latest = time;
+        self.due.push_back(Event { time, ..event });
+    }
+}
+
+/// Calls are nested in each task. CPUs have an idle task each.
+fn context(event: &Event) -> (Task, u32) {
+    match event.task {
+        Task::NONE => (Task::NONE, event.cpu),
+        task => (task, u32::MAX),
+    }
+}

@@ -1,0 +1,177 @@
+//! Arguments of `nostall trace report`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use nostall_trace::report::{Selection, Sort};
+
+/// Report on traces: what ran, how long, how often, and where it stalled
+///
+/// INPUT is a recording of nostall, a trace.dat of trace-cmd, text of ftrace (function,
+/// function_graph), or an image of a crashed machine. Entries and exits are paired per task,
+/// or per CPU where there are no tasks. One that has no counterpart is marked.
+#[derive(clap::Args)]
+#[command(after_long_help = AFTER)]
+pub struct Args {
+    /// Traces to read; several are reported one by one
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+
+    /// Kind of report
+    #[arg(long, value_enum, default_value_t)]
+    pub view: View,
+
+    /// Only functions with this name, in which * stands for any text (repeatable)
+    ///
+    /// In a graph, the functions that they call are printed, too.
+    #[arg(long = "function", value_name = "NAME")]
+    pub functions: Vec<String>,
+
+    /// Only these CPUs: 0,2
+    #[arg(long = "cpu", value_name = "CPU", value_delimiter = ',')]
+    pub cpus: Vec<u32>,
+
+    /// Print at most N rows, or N lines of a graph
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+
+    /// Order of the table's rows, greatest first
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: Order,
+
+    /// Length of the intervals of rates: 1s, 10ms, 500us
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    pub interval: Duration,
+
+    /// Print the time of each line of a graph
+    #[arg(long)]
+    pub time: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AFTER: &str = "\
+Examples:
+  nostall trace report boot.nostall
+  nostall trace report trace.dat --view graph --function serial8250_console_write
+  nostall trace report trace.txt --view rate --function 'uart_*' --interval 100ms
+  nostall trace report before.dat after.dat --view diff --limit 20
+
+Views: table (calls, total, self, min, p50, p99 and max of each function), graph
+(entries and exits as Linux's function_graph prints them, with + above 10 us, !
+100 us, # 1 ms, * 10 ms, @ 100 ms, $ 1 s), histogram (durations in powers of
+two), rate (calls and bytes in each interval, and the throughput inside the
+calls of each CPU; a function's recorded argument counts as bytes), stalls
+(waits by condition and place), diff (the functions of two traces).
+
+JSON: table, histogram, stalls and diff are an object with schema (1), view and
+traces, a list of input, unit (ns or ticks), notes and rows. graph and rate print
+a line for each call or interval. Times are numbers of the unit.
+
+Exit status: 0 if the report was printed, 1 if an input could not be read to its
+end (the report covers its readable part), 2 if the arguments are wrong.";
+
+/// Kind of report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum View {
+    /// Calls, total, self, min, p50, p99, max of each function
+    #[default]
+    Table,
+    /// Entries and exits with durations
+    Graph,
+    /// Durations of each function in powers of two
+    Histogram,
+    /// Calls, bytes and throughput in each interval
+    Rate,
+    /// Waits by condition and place
+    Stalls,
+    /// Two traces, function by function
+    Diff,
+}
+
+/// Order of the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    #[default]
+    Total,
+    /// Time without the called functions
+    #[value(name = "self")]
+    Own,
+    Calls,
+    P50,
+    P99,
+    Max,
+    Name,
+}
+
+impl From<Order> for Sort {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Total => Self::Total,
+            Order::Own => Self::Own,
+            Order::Calls => Self::Calls,
+            Order::P50 => Self::P50,
+            Order::P99 => Self::P99,
+            Order::Max => Self::Max,
+            Order::Name => Self::Name,
+        }
+    }
+}
+
+impl Args {
+    /// The functions and CPUs to report on.
+    pub fn selection(&self) -> Selection {
+        Selection::new(self.functions.clone(), self.cpus.clone())
+    }
+
+    /// The most rows or lines.
+    pub fn most(&self) -> usize {
+        self.limit.map_or(usize::MAX, |limit| limit as usize)
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let scale = match unit {
+        "s" => Some(1_000_000_000),
+        "ms" => Some(1_000_000),
+        "us" => Some(1_000),
+        "ns" => Some(1),
+        _ => None,
+    };
+    let number: Option<u64> = number.parse().ok();
+    number
+        .zip(scale)
+        .and_then(|(number, scale)| number.checked_mul(scale))
+        .filter(|nanos| *nanos > 0)
+        .map(Duration::from_nanos)
+        .ok_or_else(|| "not a length of time, such as 1s, 10ms or 500us".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_a_number_and_a_unit() {
+        assert_eq!(duration("1s"), Ok(Duration::from_secs(1)));
+        assert_eq!(duration("500us"), Ok(Duration::from_micros(500)));
+        for wrong in [
+            "",
+            "1",
+            "0s",
+            "s",
+            "-1s",
+            "1 s",
+            "99999999999999999999ns",
+            "99999999999s",
+        ] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

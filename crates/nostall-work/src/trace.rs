@@ -1,17 +1,19 @@
 //! Sending over a slow serial port while the sender is recorded, and the trace of a crash.
 
 use core::fmt;
+use core::hash::Hash;
 use core::ops::Range;
 use core::str::FromStr;
 
 use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Counting, Nanos, Processor, Registers};
-use nostall_trace::layout::{LINE, Meta, RegionHeader, SLOT, ZONE_HEADER, lap};
-use nostall_trace::{Image, Options, Recorder, Site, Ticks};
+use nostall_trace::layout::{Kind, LINE, LONGEST_NAME, Meta};
+use nostall_trace::{Event, FunctionId, Image, Options, Recorder, Site, Ticks};
 use nostall_uart::{Console, Strategy};
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::Checksum;
+use crate::report::{ReportText, text};
 use crate::uart::{self, Driver, Sent, Writes};
 
 /// Memory for traces, counted from the start of RAM: 16 MiB behind the
@@ -129,27 +131,34 @@ pub enum Told {
     Left {
         /// The CPU.
         cpu: u32,
-        /// Slots that are whole.
-        slots: u64,
+        /// Records.
+        records: u64,
         /// Checksum of these.
         checksum: u64,
     },
-    /// The last slots of a CPU's trace, in order.
-    Slots {
+    /// The last entries and exits of a CPU, in order.
+    Calls {
         /// The CPU.
         cpu: u32,
-        /// Number of the first, counted from the start of the recording.
+        /// Number of the first, counted from the oldest record.
         first: u64,
-        /// Words and meta words.
-        slots: Slots,
+        /// Time, and the call as a slot's [`Meta`] without its lap.
+        calls: Calls,
+    },
+    /// Name of a scope in these.
+    Name {
+        /// Number in the calls.
+        number: u32,
+        /// The name.
+        name: ReportText,
     },
 }
 
-/// Slots, as many as one report holds.
-pub type Slots = heapless::Vec<(u64, u64), 16>;
+/// Calls, as many as one report holds.
+pub type Calls = heapless::Vec<(u64, u64), 16>;
 
-/// Slots of a CPU that are told one by one.
-const LAST: u64 = 128;
+/// Calls of a CPU that are told one by one.
+const LAST: usize = 128;
 
 /// Returns the options of a job's trace.
 pub const fn options(cpus: u16, ticks_per_second: u64, boot: u64) -> Options<'static> {
@@ -168,70 +177,57 @@ pub const fn options(cpus: u16, ticks_per_second: u64, boot: u64) -> Options<'st
 }
 
 /// Reads the trace of a crash, and tells `found` what it holds of each CPU.
-pub fn recover<I: Image + ?Sized>(image: &I, mut found: impl FnMut(Told)) {
-    let mut header = [0; _];
-    let Some(header) = image
-        .read(0, &mut header)
-        .then(|| RegionHeader::decode(&header).ok())
-        .flatten()
-    else {
+pub fn recover<I: Image>(image: I, mut found: impl FnMut(Told)) {
+    let Ok(region) = nostall_trace::recover(image) else {
         return;
     };
-    let Some(slots) = header.slots() else { return };
-    for cpu in 0..header.zones {
-        let zone = header.first_zone() + u64::from(cpu) * header.zone_len;
-        let zone = CpuTrace {
-            image,
-            zone,
-            slots: slots.into(),
-        };
-        zone.tell(cpu, &mut found);
-    }
-}
-
-/// The trace of one CPU.
-struct CpuTrace<'a, I: ?Sized> {
-    image: &'a I,
-    zone: u64,
-    slots: u64,
-}
-
-impl<I: Image + ?Sized> CpuTrace<'_, I> {
-    fn word(&self, at: u64) -> Option<u64> {
-        let mut word = [0; 8];
-        let found = self.image.read(self.zone + at, &mut word);
-        found.then(|| u64::from_ne_bytes(word))
-    }
-
-    /// Returns the slot with this number, if it is whole.
-    fn slot(&self, index: u64) -> Option<(u64, u64)> {
-        let at = ZONE_HEADER as u64 + index % self.slots * SLOT as u64;
-        let (word, meta) = (self.word(at)?, self.word(at + 8)?);
-        (Meta(meta).lap() == lap(index, self.slots.ilog2())).then_some((word, meta))
-    }
-
-    fn tell(&self, cpu: u32, found: &mut impl FnMut(Told)) {
-        let head = self.word(nostall_trace::layout::HEAD as u64).unwrap_or(0);
-        let first = head.saturating_sub(self.slots);
-        let (mut count, mut checksum) = (0, Checksum::default());
-        for (word, meta) in (first..head).filter_map(|index| self.slot(index)) {
-            count += 1;
-            checksum.add(&word.to_le_bytes());
-            checksum.add(&meta.to_le_bytes());
+    let mut names = heapless::Vec::<u32, 64>::new();
+    for zone in region.zones() {
+        let mut checksum = Checksum::default();
+        let (mut records, mut calls) = (0, 0);
+        let mut last = [(0, 0); LAST];
+        for record in region.records(zone) {
+            records += 1;
+            record.hash(&mut checksum);
+            let (kind, function) = match record.event {
+                Event::Enter { function, .. } => (0, function),
+                Event::Exit { function } => (1, function),
+                _ => continue,
+            };
+            let (kinds, low) = match function {
+                FunctionId::Address(address) => ([Kind::Enter, Kind::Exit], address),
+                FunctionId::Name(number) => ([Kind::EnterName, Kind::ExitName], number.into()),
+            };
+            let meta = Meta::new(kinds[kind], low, record.depth.into());
+            last[calls % LAST] = (record.time, meta.0);
+            calls += 1;
         }
+        let cpu = zone.zone;
+        let checksum = checksum.0;
         found(Told::Left {
             cpu,
-            slots: count,
-            checksum: checksum.0,
+            records,
+            checksum,
         });
-        let mut first = first.max(head.saturating_sub(LAST));
-        while first < head {
-            let end = head.min(first + Slots::new().capacity() as u64);
-            let slots = (first..end).map(|index| self.slot(index).unwrap_or_default());
-            found(Told::Slots {
+        let mut first = calls.saturating_sub(LAST);
+        while first < calls {
+            let end = calls.min(first + Calls::new().capacity());
+            let told: Calls = (first..end).map(|call| last[call % LAST]).collect();
+            let metas = told.iter().map(|(_, meta)| Meta(*meta));
+            for meta in metas.filter(|meta| meta.kind() == Some(Kind::EnterName)) {
+                let number = meta.low() as u32;
+                if !names.contains(&number) {
+                    let _ = names.push(number); // more are told twice
+                    let mut name = [0; LONGEST_NAME];
+                    let name = region.name(number, &mut name).unwrap_or_default();
+                    let name = text(format_args!("{name}"));
+                    found(Told::Name { number, name });
+                }
+            }
+            found(Told::Calls {
                 cpu,
-                first,
-                slots: slots.collect(),
+                first: first as u64,
+                calls: told,
             });
             first = end;
         }

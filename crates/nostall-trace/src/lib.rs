@@ -12,9 +12,9 @@ mod global;
 pub mod graph;
 mod image;
 pub mod layout;
-mod macros;
 #[cfg(feature = "report")]
 pub mod linux;
+mod macros;
 #[cfg(feature = "report")]
 pub mod model;
 mod names;
@@ -26,6 +26,8 @@ mod site;
 mod ticks;
 mod wide;
 mod writer;
+#[cfg(feature = "report")]
+mod zones;
 
 pub use filter::{Action, Filter, Function, Trigger};
 pub use global::{Scope, clear_recorder, counter, is_on, mark, set_recorder, stall};
@@ -45,3 +47,5 @@ pub use ticks::{Nanoseconds, Ticks};
 pub mod read;
 #[cfg(feature = "report")]
 pub mod report;
+#[cfg(feature = "report")]
+pub use zones::{Symbols, ZoneEvents};

@@ -7,7 +7,7 @@ use crate::layout::{
 };
 
 /// Record of a zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     /// Ticks of the recorder's clock. A [`Lost`](Event::Lost) has the time of a neighbour.
     pub time: u64,
@@ -30,7 +30,7 @@ pub enum FunctionId {
 
 /// Recorded event. Names are numbers for [`Recovered::name`](crate::Recovered::name); 0 is
 /// unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Event {
     /// A function was entered.
@@ -197,6 +197,12 @@ impl Cursor {
         let oldest = cursor.end.saturating_sub(slots);
         cursor.pass(oldest);
         cursor
+    }
+
+    /// Returns the number of slots that are not yet read.
+    #[cfg(feature = "report")]
+    pub(crate) const fn left(&self) -> u64 {
+        self.end.saturating_sub(self.next)
     }
 
     /// Returns the next record, or the gap before it.

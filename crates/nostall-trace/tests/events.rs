@@ -1,0 +1,146 @@
+//! A region as a source of events.
+
+#![cfg(feature = "report")]
+
+mod common;
+
+use common::{memory, recorder, snapshot};
+use nostall_trace::model::{Event, EventKind, Source, TimeUnit};
+use nostall_trace::{Filter, Options, Region, Site, ZoneEvents, recover};
+
+const OPTIONS: Options<'_> = Options {
+    zones: 2,
+    names: 256,
+    stop_when_full: false,
+    zones_of_threads: false,
+    ticks_per_second: 2_000_000,
+    epoch: None,
+    anchor: Some((0x9000, 0x1000)),
+    boot: 1,
+    build_id: &[],
+    program: "kernel",
+};
+
+/// The events as text, the notes, and the unit.
+fn events(image: &[u8]) -> (Vec<String>, Vec<String>, TimeUnit) {
+    let symbols = |address| (address == 0x1010).then(|| "main".to_owned());
+    let mut source = ZoneEvents::new(recover(image).unwrap(), Box::new(symbols));
+    let mut all: Vec<Event> = Vec::new();
+    while let Some(event) = source.next_event().unwrap() {
+        all.push(event);
+        assert!(source.progress().done <= source.progress().total);
+    }
+    assert_eq!(source.progress().done, source.progress().total);
+    let text = |name| source.catalog().text(name).to_owned();
+    let tell = |event: &Event| {
+        let task = &source.catalog().task_name(event.task).name;
+        let kind = match event.kind {
+            EventKind::Enter {
+                function, depth, ..
+            } => format!("+{} {depth:?}", text(function)),
+            EventKind::Exit {
+                function, duration, ..
+            } => {
+                format!("-{} {duration:?}", text(function.unwrap()))
+            }
+            EventKind::Stall {
+                condition,
+                place,
+                duration,
+            } => {
+                format!("{} {} {duration}", text(condition), text(place.unwrap()))
+            }
+            EventKind::Counter { counter, value } => format!("{} {value}", text(counter)),
+            EventKind::Mark { text: name } => text(name),
+            EventKind::Lost { records } => format!("lost {records}"),
+            _ => unreachable!(),
+        };
+        format!("{} {}{task} {kind}", event.time, event.cpu)
+    };
+    (
+        all.iter().map(tell).collect(),
+        source.notes().to_vec(),
+        source.unit(),
+    )
+}
+
+#[test]
+fn times_are_nanoseconds_and_addresses_have_symbols_as_linked() {
+    static BYTES: Site = Site::new("bytes", "m");
+    static PLACE: Site = Site::new("send", "m");
+    let (recorder, cpu) = recorder();
+    recorder.start(Region::format(memory(8192), &OPTIONS).unwrap());
+    let main = recorder.enter(0x9010);
+    cpu.0.store(1, std::sync::atomic::Ordering::Relaxed);
+    recorder.task(7, "worker");
+    recorder.counter(&BYTES, 3);
+    recorder.mark(&BYTES, Some(4));
+    recorder.stall(&BYTES, 10, &PLACE);
+    recorder.exit(recorder.enter(0x9999));
+    cpu.0.store(0, std::sync::atomic::Ordering::Relaxed);
+    recorder.exit(main);
+    let (events, notes, unit) = events(&snapshot(recorder));
+    assert_eq!(
+        events,
+        [
+            "500 0 +main Some(0)",
+            "1500 1worker bytes 3",
+            "2000 1worker bytes: 4",
+            "2500 1worker bytes send 5000",
+            "3000 1worker +0x9999 Some(0)",
+            "3500 1worker -0x9999 None",
+            "4000 0 -main None",
+        ]
+    );
+    assert_eq!((notes.len(), unit), (0, TimeUnit::Nanoseconds));
+}
+
+#[test]
+fn a_whole_call_is_an_exit_with_its_duration() {
+    static FILTER: Filter<'static> = Filter {
+        min_ticks: 1,
+        ..Filter::ALL
+    };
+    let (recorder, _) = recorder();
+    recorder.start(Region::format(memory(8192), &OPTIONS).unwrap());
+    recorder.set_filter(Some(&FILTER));
+    recorder.exit(recorder.enter(0x9010));
+    assert_eq!(events(&snapshot(recorder)).0, ["1500 0 -main Some(1000)"]);
+}
+
+#[test]
+fn a_threads_zone_gives_its_task_and_no_cpu() {
+    let (recorder, cpu) = recorder();
+    let threads = Options {
+        zones_of_threads: true,
+        ticks_per_second: 0,
+        ..OPTIONS
+    };
+    recorder.start(Region::format(memory(8192), &threads).unwrap());
+    recorder.set_owner(1, 99, "reader");
+    cpu.0.store(1, std::sync::atomic::Ordering::Relaxed);
+    let _ = recorder.enter(0x9010);
+    let (events, _, unit) = events(&snapshot(recorder));
+    assert_eq!(
+        (&events[..], unit),
+        (&["1 0reader +main Some(0)".to_owned()][..], TimeUnit::Ticks)
+    );
+}
+
+#[test]
+fn damage_and_losses_are_told() {
+    let (recorder, _) = recorder();
+    recorder.start(Region::format(memory(512 + 256 + 2 * 256), &OPTIONS).unwrap());
+    (0..10).for_each(|i| recorder.exit(recorder.enter(i)));
+    let mut image = snapshot(recorder);
+    image[512 + 256 + 3] ^= 1;
+    let (events, notes, _) = events(&image);
+    assert_eq!(events[0], "6500 0 lost 12");
+    assert_eq!(
+        notes,
+        [
+            "zone 0: its header is damaged, and its records are read",
+            "12 slots were overwritten by newer records"
+        ]
+    );
+}

@@ -28,8 +28,10 @@ impl TraceJobs<'_> {
     pub fn run(&self, job: Job, item: u16) {
         match job {
             Job::Send { strategy, bytes } => {
+                let mut console = self.open();
                 let functions = self.start(part(item));
-                let sent = self.send(strategy, bytes);
+                let granted = || self.second.granted();
+                let sent = send(&mut console, (strategy, bytes), &RECORDER, granted);
                 RECORDER.stop();
                 functions::record(|_| false);
                 report::tell(item, Told::Sent { sent, functions });
@@ -38,8 +40,10 @@ impl TraceJobs<'_> {
                 self.start(CRASH);
             }
             Job::Crash => {
+                let mut console = self.open();
                 self.start(CRASH);
-                self.send(Strategy::FifoPolled, 32);
+                let granted = || self.second.granted();
+                send(&mut console, (Strategy::FifoPolled, 32), &RECORDER, granted);
                 panic!("on purpose, while every call is recorded");
             }
             Job::Recover => {
@@ -65,13 +69,6 @@ impl TraceJobs<'_> {
             true => 0,
             false => functions::record(|_| true).sites as u32,
         }
-    }
-
-    fn send(&self, strategy: Strategy, bytes: u32) -> nostall_work::uart::Sent {
-        let mut console = self.open();
-        send(&mut console, (strategy, bytes), &RECORDER, || {
-            self.second.granted()
-        })
     }
 
     /// Opens the port, as slow as the article's.

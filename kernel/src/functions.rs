@@ -57,11 +57,17 @@ pub fn nested<T>(handler: impl FnOnce() -> T) -> T {
     <Recorded as functions::Kernel>::calls().nested(handler)
 }
 
+/// Runs a part of the recorder, whose functions are no part of the trace.
+#[inline(always)]
+pub fn unrecorded<T>(work: impl FnOnce() -> T) -> T {
+    <Recorded as functions::Kernel>::calls().unrecorded(work)
+}
+
 /// Records the functions that `wanted` chooses by their addresses, and no others, on all CPUs.
 ///
 /// Panics if a CPU does not stop in time.
 pub fn record(wanted: impl Fn(usize) -> bool) -> Patched {
-    <Recorded as functions::Kernel>::calls().unrecorded(|| {
+    unrecorded(|| {
         Cpu.without_interrupts(|| {
             let others = cpu::ticking().saturating_sub(1);
             HELD.store(true, Ordering::Release);

@@ -64,7 +64,7 @@ extern "C" fn rust_trap(frame: &arch::Frame) {
 }
 
 fn die_of(exception: Exception) -> ! {
-    trace::RECORDER.freeze();
+    trace::freeze();
     let Exception {
         vector,
         name,
@@ -109,7 +109,7 @@ fn main(boot: &Boot) -> ! {
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    trace::RECORDER.freeze();
+    trace::freeze();
     let place = info.location().map_or(("?", 0), |l| (l.file(), l.line()));
     let message = text(format_args!("{} ({}:{})", info.message(), place.0, place.1));
     log::last_line(format_args!(

@@ -8,7 +8,7 @@ use core::str::FromStr;
 use nostall_devices::uart::Profile;
 use nostall_io::{Clock, Counting, Nanos, Processor, Registers};
 use nostall_trace::layout::{Kind, LINE, LONGEST_NAME, Meta};
-use nostall_trace::{Event, FunctionId, Image, Options, Recorder, Site, Ticks};
+use nostall_trace::{Entered, Event, FunctionId, Image, Options, Recorder, Site, Ticks};
 use nostall_uart::{Console, Strategy};
 use serde::{Deserialize, Serialize};
 
@@ -234,12 +234,31 @@ pub fn recover<I: Image>(image: I, mut found: impl FnMut(Told)) {
     }
 }
 
+/// Recorder of scopes.
+pub trait Scopes {
+    /// Records an entry.
+    fn enter(&self, site: &'static Site, argument: Option<u64>) -> Entered;
+
+    /// Records the exit of an entry.
+    fn exit(&self, entered: Entered);
+}
+
+impl<T: Ticks, P: Processor> Scopes for Recorder<'_, T, P> {
+    fn enter(&self, site: &'static Site, argument: Option<u64>) -> Entered {
+        self.enter_site(site, argument)
+    }
+
+    fn exit(&self, entered: Entered) {
+        Self::exit(self, entered);
+    }
+}
+
 /// Sends `bytes` bytes of a repeating alphabet while `recorder` records. `granted` tells what a
 /// second task on the same CPU has had of it so far.
-pub fn send<R: Registers, C: Clock, T: Ticks, P: Processor>(
+pub fn send<R: Registers, C: Clock>(
     console: &mut Console<Counting<R>, C>,
     (strategy, bytes): (Strategy, u32),
-    recorder: &Recorder<'_, T, P>,
+    recorder: &impl Scopes,
     granted: impl Fn() -> Nanos,
 ) -> Sent {
     let mut text = [0; LONGEST as usize];
@@ -251,7 +270,7 @@ pub fn send<R: Registers, C: Clock, T: Ticks, P: Processor>(
         driver: Driver::Ours(strategy),
         writes: Writes::Whole,
     };
-    let entered = recorder.enter_site(site(strategy), Some(bytes.into()));
+    let entered = recorder.enter(site(strategy), Some(bytes.into()));
     let sent = uart::send(console, job, text, granted);
     recorder.exit(entered);
     sent
@@ -273,14 +292,14 @@ fn site(strategy: Strategy) -> &'static Site {
 
 /// Registers of a 16550 whose accesses are recorded.
 #[derive(Debug)]
-pub struct Traced<'a, 'm, R, T, P> {
+pub struct Traced<'a, R, S> {
     port: R,
-    recorder: &'a Recorder<'m, T, P>,
+    recorder: &'a S,
 }
 
-impl<'a, 'm, R, T, P> Traced<'a, 'm, R, T, P> {
+impl<'a, R, S> Traced<'a, R, S> {
     /// Records the accesses to `port`.
-    pub const fn new(port: R, recorder: &'a Recorder<'m, T, P>) -> Self {
+    pub const fn new(port: R, recorder: &'a S) -> Self {
         Self { port, recorder }
     }
 }
@@ -299,21 +318,23 @@ static WRITES: [Site; 8] = sites!(
 );
 static BURST: Site = Site::new("burst_thr", module_path!());
 
-impl<R: Registers, T: Ticks, P: Processor> Traced<'_, '_, R, T, P> {
+impl<R: Registers, S: Scopes> Traced<'_, R, S> {
+    // In a kernel whose functions are recorded, the scope is then part of the caller.
+    #[inline(always)]
     fn scope<U>(
         &self,
         site: &'static Site,
         argument: Option<u64>,
         access: impl FnOnce(&R) -> U,
     ) -> U {
-        let entered = self.recorder.enter_site(site, argument);
+        let entered = self.recorder.enter(site, argument);
         let result = access(&self.port);
         self.recorder.exit(entered);
         result
     }
 }
 
-impl<R: Registers, T: Ticks, P: Processor> Registers for Traced<'_, '_, R, T, P> {
+impl<R: Registers, S: Scopes> Registers for Traced<'_, R, S> {
     fn read8(&self, offset: usize) -> u8 {
         self.scope(&READS[offset % 8], None, |port| port.read8(offset))
     }
@@ -334,3 +355,110 @@ impl<R: Registers, T: Ticks, P: Processor> Registers for Traced<'_, '_, R, T, P>
 }
 
 const _: () = assert!(REGION.start.is_multiple_of(LINE as u64) && PARTS as usize > 8);
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::report::tests::result_survives;
+    use core::cell::Cell;
+    use nostall_trace::Region;
+    use std::vec;
+    use std::vec::Vec;
+
+    #[test]
+    fn every_result_survives_its_line() {
+        result_survives(Told::Sent {
+            sent: Sent::default(),
+            functions: u32::MAX,
+        });
+        result_survives(Told::Left {
+            cpu: u32::MAX,
+            records: u64::MAX,
+            checksum: u64::MAX,
+        });
+        result_survives(Told::Calls {
+            cpu: u32::MAX,
+            first: u64::MAX,
+            calls: [(u64::MAX, u64::MAX); 16].into_iter().collect(),
+        });
+        result_survives(Told::Name {
+            number: u32::MAX,
+            name: text(format_args!("{:\x01>200}", "")),
+        });
+    }
+
+    /// A clock that steps at each look.
+    #[derive(Default)]
+    struct Steps(Cell<u64>);
+
+    impl Ticks for Steps {
+        fn now(&self) -> u64 {
+            self.0.set(self.0.get() + 1);
+            self.0.get()
+        }
+    }
+
+    struct OneCpu;
+
+    impl Processor for OneCpu {
+        fn id(&self) -> usize {
+            0
+        }
+        fn without_interrupts<T>(&self, critical: impl FnOnce() -> T) -> T {
+            critical()
+        }
+    }
+
+    /// Returns what is told of `calls` nested calls, the innermost of which do not return.
+    fn told(calls: usize, returned: usize) -> Vec<Told> {
+        static SITE: Site = Site::new("a scope", module_path!());
+        let mut memory = vec![0; 1 << 16];
+        let first = memory.as_ptr().align_offset(LINE);
+        let memory = &mut memory[first..first + (1 << 15)];
+        let recorder = Recorder::new(Steps::default(), OneCpu);
+        let region = Region::format(memory, &options(1, 1, 1)).unwrap();
+        recorder.start(region);
+        for call in 0..calls {
+            let entered = recorder.enter(&SITE, None);
+            if call < returned {
+                Scopes::exit(&recorder, entered);
+            }
+        }
+        drop(recorder);
+        let mut told = Vec::new();
+        recover(&memory[..], |one| told.push(one));
+        told
+    }
+
+    #[test]
+    fn the_last_calls_are_told_with_their_names_and_all_are_counted() {
+        let told = told(100, 99);
+        assert!(matches!(
+            told[0],
+            Told::Left {
+                cpu: 0,
+                records: 199,
+                ..
+            }
+        ));
+        assert!(matches!(&told[1], Told::Name { name, .. } if name == "a scope"));
+        let calls = told.iter().filter_map(|one| match one {
+            Told::Calls { first, calls, .. } => Some((*first, calls)),
+            _ => None,
+        });
+        let calls: Vec<_> = calls.collect();
+        assert_eq!(calls[0].0, 199 - LAST as u64);
+        let all: Vec<_> = calls.into_iter().flat_map(|(_, calls)| calls).collect();
+        assert_eq!(all.len(), LAST);
+        let (time, last) = all[LAST - 1];
+        assert_eq!((*time, Meta(*last).kind()), (199, Some(Kind::EnterName)));
+    }
+
+    #[test]
+    fn another_record_gives_another_checksum_and_no_region_gives_nothing() {
+        assert_eq!(told(3, 3), told(3, 3));
+        assert_ne!(told(3, 3)[0], told(3, 2)[0]);
+        recover(&[0; 4096][..], |told| panic!("{told:?}"));
+    }
+}

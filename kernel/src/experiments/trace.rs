@@ -4,10 +4,12 @@ use core::ops::Range;
 use core::slice;
 
 use nostall_io::{Clock, Counting, Registers};
-use nostall_trace::{Recorder, Region};
+use nostall_trace::{Entered, Recorder, Region, Site};
 use nostall_uart::{Console, ConsoleSettings, Model, Strategy};
 use nostall_work::console::Throttle;
-use nostall_work::trace::{CRASH, Job, PROFILE, Told, Traced, options, part, recover, send};
+use nostall_work::trace::{
+    CRASH, Job, PROFILE, Scopes, Told, Traced, options, part, recover, send,
+};
 
 use super::second::SecondTask;
 use crate::arch::{self, Cpu, MachineClock, Ticks};
@@ -15,6 +17,27 @@ use crate::{functions, report};
 
 /// Records of all CPUs: of scopes here, and of all functions in a kernel that is built for it.
 pub static RECORDER: Recorder<'static, Ticks, Cpu> = Recorder::new(Ticks, Cpu);
+
+/// Records scopes, without the functions of the recorder.
+struct Scoped;
+
+impl Scopes for Scoped {
+    // Part of its caller, so that its own call is not in the scope.
+    #[inline(always)]
+    fn enter(&self, site: &'static Site, argument: Option<u64>) -> Entered {
+        functions::unrecorded(|| RECORDER.enter_site(site, argument))
+    }
+
+    #[inline(always)]
+    fn exit(&self, entered: Entered) {
+        functions::unrecorded(|| RECORDER.exit(entered));
+    }
+}
+
+/// Keeps the last records, because the kernel crashes.
+pub fn freeze() {
+    functions::unrecorded(|| RECORDER.freeze());
+}
 
 /// The machine that is recorded.
 pub struct TraceJobs<'a> {
@@ -31,7 +54,7 @@ impl TraceJobs<'_> {
                 let mut console = self.open();
                 let functions = self.start(part(item));
                 let granted = || self.second.granted();
-                let sent = send(&mut console, (strategy, bytes), &RECORDER, granted);
+                let sent = send(&mut console, (strategy, bytes), &Scoped, granted);
                 RECORDER.stop();
                 functions::record(|_| false);
                 report::tell(item, Told::Sent { sent, functions });
@@ -42,8 +65,11 @@ impl TraceJobs<'_> {
             Job::Crash => {
                 let mut console = self.open();
                 self.start(CRASH);
+                // The panic comes inside of it.
+                static CRASH_SITE: Site = Site::new("crash", module_path!());
+                let _ = Scoped.enter(&CRASH_SITE, None);
                 let granted = || self.second.granted();
-                send(&mut console, (Strategy::FifoPolled, 32), &RECORDER, granted);
+                send(&mut console, (Strategy::FifoPolled, 32), &Scoped, granted);
                 panic!("on purpose, while every call is recorded");
             }
             Job::Recover => {
@@ -81,7 +107,7 @@ impl TraceJobs<'_> {
         let frame = arch::line_settings().frame_time();
         let port = arch::serial_port();
         let port = Throttle::new(port, *self.clock, PROFILE, frame, &[]);
-        let port = Counting::new(Traced::new(port, &RECORDER));
+        let port = Counting::new(Traced::new(port, &Scoped));
         match Console::open(port, self.second, settings) {
             Ok(console) => console,
             Err(error) => panic!("serial port: {error}"),

@@ -63,7 +63,7 @@ pub fn see_new_code() {
     cpuid(0);
 }
 
-/// Returns nothing to do: no CPU is interrupted inside of an instruction.
+/// Does nothing: a place for a call is one instruction, and no CPU is interrupted inside of it.
 pub fn resume_at(_: impl FnOnce(usize) -> usize) {}
 
 /// What this CPU says of itself (Intel SDM volume 2, CPUID).

@@ -47,7 +47,9 @@ pub struct TraceJobs<'a> {
 }
 
 impl TraceJobs<'_> {
-    /// Runs one job of the list, number `item`.
+    /// Runs one job of the list, number `item`. On a part of the stack that other jobs do not
+    /// have to leave free.
+    #[inline(never)]
     pub fn run(&self, job: Job, item: u16) {
         match job {
             Job::Send { strategy, bytes } => {

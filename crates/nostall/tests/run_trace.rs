@@ -163,7 +163,7 @@ fn a_crashed_kvm_guests_last_calls_are_read_alike() {
 fn a_port_that_fails_is_told_and_ends_with_a_status() {
     let dir = TempDir::new().unwrap();
     let output = run(
-        &["trace", "--on", "model", "--fault", "all-ones:200"],
+        &["trace", "--on", "model", "--fault", "stuck-lsr:200"],
         dir.path(),
     );
     assert_eq!(output.status.code(), Some(1));

@@ -237,7 +237,7 @@ fn check_functions(test: &str, board: QemuBoard, args: &[&str]) {
         .unwrap();
     assert!(functions.parse::<u32>().unwrap() > 300, "{functions}");
     // Functions and scopes are nested in one another.
-    for name in ["Console::enter() {", "Throttle::write8();"] {
+    for name in ["Console::enter() {", "Console::check_power();"] {
         assert!(answer.text.contains(name), "{name}: {}", answer.text);
     }
     assert!(!answer.text.contains("Recorder::"), "{}", answer.text);
